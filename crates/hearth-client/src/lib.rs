@@ -1,0 +1,84 @@
+//! What every way in shares: one session interface to the node's agent.
+//!
+//! A *way in* (FUSE today) turns what a program asks for into calls of [`Session`]. The agent
+//! implements it. Neither side sees the other's internals: a way in knows nothing of peers, homes or
+//! the store's data path; an agent knows nothing of kernel requests, names or directories.
+//!
+//! Calls never block. Each takes a completion that is called exactly once, perhaps before the call
+//! returns, perhaps from a thread of the agent. A completion must be short and must not call back
+//! into the session: the agent may hold its lock.
+
+mod types;
+
+pub use types::{
+    Access, Bypass, Done, Errno, FileKey, FileSize, Handle, OpenFile, OpenedFile, Outcome, PageRange, Place,
+    ReadDone, Stamp, Written,
+};
+
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+
+/// One agent, as a way in sees it.
+///
+/// All offsets and lengths are bytes. Every operation on one handle may be issued concurrently.
+pub trait Session: Send + Sync + 'static {
+    /// Registers the way in's revoker. Called once, before the first `open`.
+    fn attach(&self, revoker: Arc<dyn Revoker>);
+
+    /// Opens a file that the way in has already opened in the store (so the store has judged the
+    /// caller's rights). `fd` is that descriptor; the agent keeps it until [`Session::close`].
+    fn open(&self, open: OpenFile, fd: OwnedFd, done: Done<OpenedFile>);
+
+    /// Ends a handle. Buffered bytes stay with the cache; callers that need them in the store use
+    /// [`Session::flush`] first.
+    fn close(&self, handle: Handle);
+
+    /// Reads `len` bytes at `offset`. Fewer come back only at the end of the file.
+    ///
+    /// `keep` says that the caller will keep the bytes and serve later reads from them without
+    /// asking (the kernel's page cache): the agent then revokes them before they go stale.
+    fn read(&self, handle: Handle, offset: u64, len: u32, keep: bool, done: ReadDone);
+
+    /// Writes `data`, all or nothing. When it completes, every other node sees it.
+    fn write(&self, handle: Handle, place: Place, data: Vec<u8>, done: Done<Written>);
+
+    /// What `close(2)` promises: every byte written through this node's handles is in the store.
+    /// An error that befell earlier buffered writes of the file is reported once per handle.
+    fn flush(&self, handle: Handle, done: Done<()>);
+
+    /// What `fsync(2)` promises: [`Session::flush`], then the store's own fsync.
+    fn sync(&self, handle: Handle, done: Done<()>);
+
+    /// The true size and modification time of a file while the cache knows better than the store;
+    /// `None` when the store's own answer is the truth.
+    ///
+    /// With `ask`, other nodes are consulted (exact). Without, only what this node knows is used and
+    /// the call completes before it returns.
+    fn size(&self, file: FileKey, ask: bool, done: Done<Option<FileSize>>);
+
+    /// Sets the size of a file, in the cache and in the store.
+    ///
+    /// `fd` is open for writing on the file.
+    fn truncate(&self, file: FileKey, fd: OwnedFd, size: u64, done: Done<()>);
+
+    /// Empties the cache of a file whose last name is about to go (unlink, rename over it): dirty
+    /// bytes reach the store, copies are dropped everywhere, and handles that are still open are
+    /// served straight from the store through their own descriptors from then on.
+    fn detach(&self, file: FileKey, done: Done<()>);
+
+    /// Brings every dirty byte of a file, of any node, to the store; used before an operation whose
+    /// result depends on the store's own view (setting times, reflinks, preallocation).
+    fn settle(&self, file: FileKey, done: Done<()>);
+
+    /// Tells the cache that this node changed the file's attributes in the store on purpose, so that
+    /// the change is not taken for an outside writer. `before` and `after` are the store's stamps.
+    fn restamp(&self, file: FileKey, before: Stamp, after: Stamp);
+}
+
+/// The way in's side: drops what it keeps when the agent says so.
+pub trait Revoker: Send + Sync + 'static {
+    /// Drops kept bytes in `pages` (all of the file if `None`) and kept attributes, then calls
+    /// `done`. Must return at once: the work belongs to a thread of the way in, because dropping
+    /// kernel pages can wait for requests that the calling thread has yet to answer.
+    fn revoke(&self, file: FileKey, pages: Option<PageRange>, done: Box<dyn FnOnce() + Send>);
+}

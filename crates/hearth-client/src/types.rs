@@ -1,0 +1,128 @@
+//! The values that cross the session interface.
+
+/// Identity of a file in the store. Paths never identify a file: they change under it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct FileKey {
+    /// Inode number in the store. Only files on the store root's own device are cached.
+    pub ino: u64,
+}
+
+/// One open of one file through one way in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Handle(pub u64);
+
+/// What a handle may do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Access {
+    /// Opened for reading.
+    pub read: bool,
+    /// Opened for writing.
+    pub write: bool,
+}
+
+/// What the store says about a file's content at one moment; a change of it that the cache did not
+/// cause means that somebody outside wrote.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Stamp {
+    /// Status change time in nanoseconds since 1970.
+    pub ctime_ns: i64,
+    /// Modification time in nanoseconds since 1970.
+    pub mtime_ns: i64,
+    /// Size in bytes.
+    pub size: u64,
+}
+
+/// An open that the store has already granted.
+#[derive(Clone, Copy, Debug)]
+pub struct OpenFile {
+    /// Which file.
+    pub file: FileKey,
+    /// What the handle may do.
+    pub access: Access,
+    /// The store's stamp, read after the store's open succeeded.
+    pub stamp: Stamp,
+    /// Other nodes could not open this file the same way (created with a mode that forbids it), so
+    /// the cache must keep its home here.
+    pub private: bool,
+}
+
+/// Answer to an open.
+#[derive(Clone, Copy, Debug)]
+pub struct OpenedFile {
+    /// Names the open from now on.
+    pub handle: Handle,
+    /// The way in must keep no bytes for this handle: every read must ask.
+    pub direct: bool,
+    /// Bytes kept from earlier opens of this file are still good.
+    pub kept_valid: bool,
+    /// Size of the file now.
+    pub size: u64,
+}
+
+/// Size and modification time while the cache knows better than the store.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FileSize {
+    /// Size in bytes.
+    pub size: u64,
+    /// Modification time in nanoseconds since 1970, if a buffered write moved it.
+    pub mtime_ns: Option<i64>,
+    /// The answer may be kept for the attribute time-to-live; a change will be revoked.
+    pub keep: bool,
+}
+
+/// Where a write goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// At this offset.
+    At(u64),
+    /// At the end of the file, wherever that is (`O_APPEND`).
+    End,
+}
+
+/// Answer to a write.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Written {
+    /// Where the bytes went.
+    pub offset: u64,
+    /// The size of the file is at least this.
+    pub size: u64,
+}
+
+/// A run of bytes, aligned to the cache's pages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PageRange {
+    /// First byte.
+    pub offset: u64,
+    /// Length in bytes; `u64::MAX` means to the end.
+    pub len: u64,
+}
+
+/// A system error number, as `errno(3)` has it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Errno(pub i32);
+
+/// Why a call is not for the cache; the way in then does it on the store itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Bypass {
+    /// The file's policy keeps nothing.
+    Policy,
+    /// No agent can serve the call, and it reads only.
+    NoAgent,
+}
+
+/// How every call ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome<T> {
+    /// The cache did it.
+    Serve(T),
+    /// Do it on the store.
+    Bypass(Bypass),
+    /// It failed; the program gets this error.
+    Fail(Errno),
+}
+
+/// Completion of a call.
+pub type Done<T> = Box<dyn FnOnce(Outcome<T>) + Send>;
+
+/// Completion of a read: the bytes are lent for the duration of the call, in order, in pieces.
+pub type ReadDone = Box<dyn FnOnce(Outcome<&[&[u8]]>) + Send>;
