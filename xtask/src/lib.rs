@@ -1,0 +1,108 @@
+//! Tidy checks: taste that a machine can hold, run as tests and as a command.
+//!
+//! A check is a pure function of a [`Repo`] (the files as text, the crates as `cargo metadata` tells
+//! them), so that every check also has a canary: a unit test that feeds it a bad sample and sees it
+//! fire. `cargo test -p xtask` runs the checks over this repository; `cargo run -p xtask -- tidy`
+//! does the same and prints the numbers.
+
+#![forbid(unsafe_code)]
+
+mod describe;
+mod graph;
+mod length;
+mod links;
+mod metadata;
+mod promises;
+mod purity;
+mod repo;
+mod source;
+mod unsafety;
+mod words;
+
+pub use repo::{Crate, Dep, DepKind, File, Repo, Root, RootKind};
+
+/// One place where a check fires.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Finding {
+    /// Path from the root of the repository.
+    pub path: String,
+    /// Line, from 1.
+    pub line: usize,
+    /// What is wrong, and where it is not plain, what to do.
+    pub what: String,
+}
+
+impl std::fmt::Display for Finding {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}:{}: {}", self.path, self.line, self.what)
+    }
+}
+
+/// What a check has to say.
+#[derive(Debug, Default)]
+pub struct Verdict {
+    /// Every place where it fires; empty when all is well.
+    pub findings: Vec<Finding>,
+    /// One line of numbers: what was looked at, or why nothing was.
+    pub note: String,
+}
+
+impl Verdict {
+    fn find(&mut self, path: &str, line: usize, what: impl Into<String>) {
+        self.findings.push(Finding {
+            path: path.to_owned(),
+            line,
+            what: what.into(),
+        });
+    }
+}
+
+/// A named check.
+#[derive(Debug)]
+pub struct Check {
+    /// The name printed before its verdict.
+    pub name: &'static str,
+    /// Runs it.
+    pub run: fn(&Repo) -> Verdict,
+}
+
+/// All checks, in the order they are printed.
+pub const CHECKS: &[Check] = &[
+    Check {
+        name: "graph",
+        run: graph::check,
+    },
+    Check {
+        name: "describe",
+        run: describe::check,
+    },
+    Check {
+        name: "purity",
+        run: purity::check,
+    },
+    Check {
+        name: "unsafety",
+        run: unsafety::check,
+    },
+    Check {
+        name: "length",
+        run: length::check,
+    },
+    Check {
+        name: "words",
+        run: words::check,
+    },
+    Check {
+        name: "links",
+        run: links::check,
+    },
+    Check {
+        name: "promises",
+        run: promises::check,
+    },
+];
+
+/// The check called `name`.
+pub fn check_named(name: &str) -> Option<&'static Check> {
+    CHECKS.iter().find(|check| check.name == name)
+}
