@@ -1,0 +1,46 @@
+# Everything is built once, in the release profile: the tests run what users run.
+
+export PATH := $(PATH):$(HOME)/.cargo/bin
+
+TARGET := $(abspath $(or $(CARGO_TARGET_DIR),target))
+HEARTH := $(TARGET)/release/hearth
+BENCHES := matmul small-io remote-hit local-hit
+
+.PHONY: help demo test check fix bench clean build
+.DEFAULT_GOAL := help
+
+help: ## Print this
+	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 16
+
+demo: build ## Install what is missing, build, and run a job over the cache on this machine
+	@$(HEARTH) demo
+
+test: ## Install what is missing, build, and run every test; ends with a count
+	@setup/packages.sh test
+	cargo build --release -p hearth
+	@HEARTH_BIN=$(HEARTH) setup/summary.sh $(TARGET)/test.log \
+		cargo test --release --workspace --no-fail-fast -- --show-output
+
+check: ## Format, lints and tidy checks; changes no source
+	@setup/packages.sh build
+	cargo fmt --all --check
+	cargo clippy --release --locked --workspace --all-targets -- -D warnings
+	cargo run --release --locked --quiet -p xtask -- tidy
+
+fix: ## Repair what `make check` can repair by itself
+	@setup/packages.sh build
+	cargo clippy --release --workspace --all-targets --fix --allow-dirty --allow-staged
+	cargo fmt --all
+
+bench: build ## Run the main benches over a modelled store; as root, one over GlusterFS too
+	@set -e; for name in $(BENCHES); do \
+		echo "== bench $$name"; $(HEARTH) bench $$name --store model; done
+	@if [ "$$(id -u)" = 0 ]; then \
+		echo "== bench matmul over GlusterFS"; $(HEARTH) bench matmul --store gluster; fi
+
+clean: ## Remove what was built
+	cargo clean
+
+build:
+	@setup/packages.sh demo
+	cargo build --release -p hearth
