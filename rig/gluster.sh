@@ -1,0 +1,135 @@
+# shellcheck shell=bash
+# The GlusterFS volume of a rig: a daemon and a brick on every storage host, a client on every
+# compute host.
+#
+# Sourced by rig.sh; uses `dir`, `tag` and the options of the rig at hand.
+
+readonly VOLUME=hearth
+
+# Directories that GlusterFS names in its code, whatever its options say, and where each is found
+# below a storage host's own directory.
+readonly GLUSTER_DIRS='/var/lib/glusterd:lib /run/gluster:run /var/log/glusterfs:log'
+
+# storage_run HOST COMMAND...: runs a command on a storage host, where GlusterFS's directories are
+# the host's own. Each call gets a fresh mount namespace with the same content, which therefore
+# need not be kept anywhere.
+storage_run() {
+    # The copy of the machine's mounts drops every FUSE mount at once: it would otherwise keep the
+    # file systems of other rigs alive after they are unmounted.
+    # shellcheck disable=SC2016 # the inner shell expands these
+    nsenter --net="$(netns_path "$1")" -- unshare --mount -- bash -euc '
+        own=$1 dirs=$2
+        shift 2
+        findmnt --raw --noheadings --output TARGET,FSTYPE | sort -r |
+            while read -r target type; do
+                [[ $type != fuse* ]] || umount --lazy -- "$target"
+            done
+        for pair in $dirs; do
+            mount --bind -- "$own/${pair#*:}" "${pair%:*}"
+        done
+        exec "$@"
+    ' storage "$dir/$1" "$GLUSTER_DIRS" "${@:2}"
+}
+
+gluster_on() { storage_run "$1" gluster --mode=script "${@:2}" </dev/null; }
+
+build_volume() {
+    local host
+    # The only place outside DIR: GlusterFS's own run directory, which a reboot may have removed.
+    mkdir -p /run/gluster
+    for host in $(hosts_of storage); do
+        start_daemon "$host"
+    done
+    for host in $(hosts_of storage); do
+        wait_until 20 daemon_answers "$host" || fail "glusterd on \`$host\` does not answer"
+    done
+    join_pool
+    create_volume
+}
+
+start_daemon() {
+    local home=$dir/$1
+    mkdir -- "$home"/{lib,run,log,brick}
+    cat >"$home/glusterd.vol" <<VOL
+volume management
+    type mgmt/glusterd
+    option working-directory /var/lib/glusterd
+    option transport-type socket
+    option transport.socket.bind-address $(addr_of "$1")
+    option transport.socket.listen-port 24007
+    option ping-timeout 0
+end-volume
+VOL
+    storage_run "$1" glusterd --volfile="$home/glusterd.vol" --log-file="$home/log/glusterd.log" \
+        --pid-file="$home/run/glusterd.pid" </dev/null >&2
+}
+
+daemon_answers() { gluster_on "$1" pool list >/dev/null 2>&1; }
+
+# The first storage host invites the others.
+join_pool() {
+    local host
+    ((storage_count > 1)) || return 0
+    for host in $(hosts_of storage | tail -n +2); do
+        gluster_on storage1 peer probe "$(addr_of "$host")" >/dev/null
+    done
+    for host in $(hosts_of storage); do
+        wait_until 20 pool_complete "$host" || fail "the storage hosts do not find each other"
+    done
+}
+
+# Every host must agree, or creating the volume is refused.
+pool_complete() {
+    local joined
+    joined=$(gluster_on "$1" peer status | grep -c '^State: Peer in Cluster (Connected)') || true
+    ((joined == storage_count - 1))
+}
+
+create_volume() {
+    local host option bricks=()
+    for host in $(hosts_of storage); do
+        bricks+=("$(addr_of "$host"):$dir/$host/brick")
+    done
+    # `force`: the bricks may lie on the machine's root file system, which suits a test.
+    gluster_on storage1 volume create "$VOLUME" transport tcp "${bricks[@]}" force >&2
+    for option in ${volume_options[@]+"${volume_options[@]}"}; do
+        gluster_on storage1 volume set "$VOLUME" "${option%%=*}" "${option#*=}" >&2
+    done
+    gluster_on storage1 volume start "$VOLUME" >&2
+    wait_until 20 bricks_online || fail 'a brick did not start'
+}
+
+bricks_online() {
+    local online
+    online=$(gluster_on storage1 volume status "$VOLUME" detail | grep -c '^Online *: Y') || true
+    ((online == storage_count))
+}
+
+mount_volume() {
+    local host
+    for host in $(hosts_of compute); do
+        start_client "$host"
+    done
+    for host in $(hosts_of compute); do
+        wait_until 20 mount_works "$host" || fail "\`$host\` cannot use the volume"
+    done
+}
+
+start_client() {
+    local home=$dir/$1
+    mkdir -- "$home/store"
+    compute_run "$1" glusterfs --volfile-server="$(addr_of storage1)" --volfile-id="/$VOLUME" \
+        --log-file="$home/client.log" --pid-file="$home/client.pid" --process-name=fuse \
+        "$home/store" </dev/null >&2
+}
+
+mount_works() { mountpoint -q -- "$dir/$1/store" && stat -f -- "$dir/$1/store" >/dev/null 2>&1; }
+
+# The last errors in every log, for somebody who wonders why `up` failed.
+show_errors() {
+    local log
+    for log in "$dir"/storage*/log/*.log "$dir"/storage*/log/bricks/*.log "$dir"/compute*/*.log; do
+        [[ -e $log ]] || continue
+        grep -H ' [EC] \[' -- "$log" | tail -n 3 >&2 || true
+    done
+}
