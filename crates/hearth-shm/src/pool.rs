@@ -1,0 +1,258 @@
+//! The page pool: a fixed number of frames of one size, each holding one cached page.
+//!
+//! The pool knows nothing of what is in a frame. Its owner decides who uses which frame when;
+//! store threads fill and flush frames that the owner has set aside for them. If the two ever
+//! disagree, an access waits or a flush carries mixed bytes, but no memory is corrupted:
+//!
+//! - [`Pool::read`], [`Pool::with`] and [`Pool::copy`]'s source share a frame,
+//! - [`Pool::write`], [`Pool::zero`], [`Pool::preadv`] and [`Pool::copy`]'s destination hold it alone,
+//! - [`Pool::pwritev`] takes no lock: a store that hangs in a flush must not stop the owner.
+//!
+//! Ranges that leave a frame, and frames that leave the pool, are bugs of the caller and panic.
+
+use std::io;
+use std::ops::Range;
+use std::os::fd::BorrowedFd;
+
+use crate::segment::{self, Exclusive, PIECES_MAX, Segment, Target};
+
+/// Size of every segment but the last.
+const SEGMENT_BYTES: usize = 64 << 20;
+
+const FRAME_BYTES_MIN: usize = 4 << 10;
+const FRAME_BYTES_MAX: usize = 4 << 20;
+const _: () = assert!(
+    SEGMENT_BYTES.is_multiple_of(FRAME_BYTES_MAX),
+    "frames fill segments exactly"
+);
+
+/// Shape of a pool.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PoolConfig {
+    /// Size of a frame: a power of two from 4 KiB to 4 MiB.
+    pub frame_bytes: usize,
+    /// Number of frames, at least one.
+    pub frames: u32,
+    /// Name of the memory, as `/proc/PID/maps` shows it.
+    pub name: String,
+}
+
+impl PoolConfig {
+    /// A pool of `frames` frames of `frame_bytes` each, under the usual name.
+    pub fn new(frame_bytes: usize, frames: u32) -> Self {
+        Self {
+            frame_bytes,
+            frames,
+            name: "hearth-pool".to_owned(),
+        }
+    }
+
+    fn check(&self) -> io::Result<()> {
+        let sizes = FRAME_BYTES_MIN..=FRAME_BYTES_MAX;
+        if !self.frame_bytes.is_power_of_two() || !sizes.contains(&self.frame_bytes) {
+            let why = format!(
+                "frame of {} bytes: not a power of two from 4 KiB to 4 MiB",
+                self.frame_bytes
+            );
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, why));
+        }
+        if self.frames == 0 {
+            return Err(io::Error::new(
+                io::ErrorKind::InvalidInput,
+                "pool without frames",
+            ));
+        }
+        Ok(())
+    }
+}
+
+/// Names a frame of a pool: `0` to `frames - 1`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct FrameId(pub u32);
+
+/// A run of bytes in a frame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct FramePart {
+    /// Which frame.
+    pub frame: FrameId,
+    /// First byte in the frame.
+    pub offset: usize,
+    /// Length in bytes.
+    pub len: usize,
+}
+
+impl FramePart {
+    fn range(&self) -> Range<usize> {
+        let end = self
+            .offset
+            .checked_add(self.len)
+            .expect("a part ends within its frame");
+        self.offset..end
+    }
+}
+
+/// Frames in shared memory; freed when dropped.
+///
+/// Frames start as zeros and take memory only once touched. A system that has promised more
+/// memory than it has ends the process with `SIGBUS` at that point, as it does for `/dev/shm`.
+#[derive(Debug)]
+pub struct Pool {
+    segments: Vec<Segment>,
+    frames_per_segment: usize,
+    frame_bytes: usize,
+    frames: u32,
+}
+
+impl Pool {
+    /// Makes a pool.
+    pub fn new(config: PoolConfig) -> io::Result<Self> {
+        config.check()?;
+        let frames_per_segment = SEGMENT_BYTES / config.frame_bytes;
+        let mut segments = Vec::new();
+        let mut left = config.frames as usize;
+        while left > 0 {
+            let frames = left.min(frames_per_segment);
+            segments.push(Segment::new(&config.name, config.frame_bytes, frames)?);
+            left -= frames;
+        }
+        let PoolConfig {
+            frame_bytes,
+            frames,
+            ..
+        } = config;
+        Ok(Self {
+            segments,
+            frames_per_segment,
+            frame_bytes,
+            frames,
+        })
+    }
+
+    /// Size of a frame in bytes.
+    pub fn frame_bytes(&self) -> usize {
+        self.frame_bytes
+    }
+
+    /// Number of frames.
+    pub fn frames(&self) -> u32 {
+        self.frames
+    }
+
+    /// The memory itself, in frame order, for another process to map. Sealed: it can only be
+    /// mapped for reading, and never changes size.
+    pub fn segments(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
+        self.segments.iter().map(Segment::fd)
+    }
+
+    /// Copies `data` into a frame.
+    pub fn write(&self, frame: FrameId, offset: usize, data: &[u8]) {
+        self.exclusive(frame)[offset..][..data.len()].copy_from_slice(data);
+    }
+
+    /// Copies bytes of a frame out; fills `data`.
+    pub fn read(&self, frame: FrameId, offset: usize, data: &mut [u8]) {
+        self.with(frame, offset..offset + data.len(), |bytes| {
+            data.copy_from_slice(bytes)
+        });
+    }
+
+    /// Lends bytes of a frame to `f`, which must not write to the same frame (it would wait for
+    /// itself).
+    pub fn with<T>(&self, frame: FrameId, range: Range<usize>, f: impl FnOnce(&[u8]) -> T) -> T {
+        let (segment, index) = self.place(frame);
+        f(&segment.shared(index)[range])
+    }
+
+    /// Sets bytes of a frame to zero.
+    pub fn zero(&self, frame: FrameId, range: Range<usize>) {
+        self.exclusive(frame)[range].fill(0);
+    }
+
+    /// Copies `from` over the bytes of `to` that start at `to_offset`; the two may overlap.
+    pub fn copy(&self, from: FramePart, to: FrameId, to_offset: usize) {
+        if from.frame == to {
+            self.exclusive(to).copy_within(from.range(), to_offset);
+            return;
+        }
+        let (segment, index) = self.place(from.frame);
+        // Lower frame first, as everywhere that holds two: opposite copies must not wait in a ring.
+        let (source, mut target) = if from.frame < to {
+            let source = segment.shared(index);
+            (source, self.exclusive(to))
+        } else {
+            let target = self.exclusive(to);
+            (segment.shared(index), target)
+        };
+        target[to_offset..][..from.len].copy_from_slice(&source[from.range()]);
+    }
+
+    /// Writes `parts`, in order, to a file at `offset`; may write less, as `pwritev(2)` does.
+    ///
+    /// Bytes that change meanwhile may reach the file old or new, each for itself.
+    pub fn pwritev(
+        &self,
+        fd: BorrowedFd<'_>,
+        parts: &[FramePart],
+        offset: u64,
+    ) -> io::Result<usize> {
+        let parts = &parts[..parts.len().min(PIECES_MAX)];
+        let spans: Vec<_> = parts
+            .iter()
+            .map(|part| {
+                let (segment, index) = self.place(part.frame);
+                segment.span(index, part.range())
+            })
+            .collect();
+        segment::pwritev(fd, &spans, offset)
+    }
+
+    /// Fills `parts`, in order, from a file at `offset`; may fill less, as `preadv(2)` does.
+    pub fn preadv(
+        &self,
+        fd: BorrowedFd<'_>,
+        parts: &[FramePart],
+        offset: u64,
+    ) -> io::Result<usize> {
+        let parts = &parts[..parts.len().min(PIECES_MAX)];
+        // Sorted, each once: the order in which several frames are always locked.
+        let mut frames: Vec<FrameId> = parts.iter().map(|part| part.frame).collect();
+        frames.sort_unstable();
+        frames.dedup();
+        let mut guards: Vec<Exclusive<'_>> =
+            frames.iter().map(|&frame| self.exclusive(frame)).collect();
+        let targets: Vec<Target> = parts
+            .iter()
+            .map(|part| {
+                let guard = frames
+                    .binary_search(&part.frame)
+                    .expect("every part's frame is in the list");
+                Target {
+                    guard,
+                    range: part.range(),
+                }
+            })
+            .collect();
+        segment::preadv(fd, &mut guards, &targets, offset)
+    }
+
+    fn exclusive(&self, frame: FrameId) -> Exclusive<'_> {
+        let (segment, index) = self.place(frame);
+        segment.exclusive(index)
+    }
+
+    fn place(&self, frame: FrameId) -> (&Segment, usize) {
+        assert!(
+            frame.0 < self.frames,
+            "{frame:?} is not in a pool of {} frames",
+            self.frames
+        );
+        let frame = frame.0 as usize;
+        (
+            &self.segments[frame / self.frames_per_segment],
+            frame % self.frames_per_segment,
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests;

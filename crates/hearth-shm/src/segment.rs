@@ -1,0 +1,288 @@
+//! Mapped memory: the segments of the pool, and files of shared words.
+//!
+//! A [`Segment`] is cut into frames, each guarded by a lock. [`Shared`] and [`Exclusive`] are the
+//! only ways to Rust references into a frame, so two threads can never race on its bytes. The
+//! kernel may read a frame at any time through a [`Span`]: that is no Rust access, and costs at
+//! worst a torn read on its side.
+//!
+//! Invariants:
+//! - M1: a mapping stays valid, at its full length, for the life of its owner. Segments are sealed
+//!   against shrinking; the file of a [`Words`] belongs to the job and is never shortened.
+//! - M2: a `&[u8]` into a frame exists only under its shared lock, a `&mut [u8]` only under its
+//!   exclusive lock, and the kernel writes into a frame only under its exclusive lock.
+//! - M3: other processes can only read a segment (sealed against further writable mappings).
+
+use std::io;
+use std::ops::{Deref, DerefMut, Range};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::ptr::NonNull;
+use std::sync::atomic::AtomicU64;
+use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+
+use rustix::fs::{MemfdFlags, SealFlags};
+use rustix::mm::{MapFlags, ProtFlags};
+
+/// Most pieces that one vectored call may name (`IOV_MAX` of Linux).
+pub(crate) const PIECES_MAX: usize = 1024;
+
+/// A shared, writable mapping of the first `len` bytes of a file; unmapped on drop.
+#[derive(Debug)]
+struct Mapping {
+    start: NonNull<u8>,
+    len: usize,
+}
+
+// SAFETY: a mapping belongs to the process, not to a thread; access to the bytes is ordered by
+// the owners of the mapping (M2, or atomics).
+unsafe impl Send for Mapping {}
+// SAFETY: as for `Send`.
+unsafe impl Sync for Mapping {}
+
+impl Mapping {
+    fn new(fd: BorrowedFd<'_>, len: usize) -> io::Result<Self> {
+        // SAFETY: with a null hint and no MAP_FIXED the kernel picks unused addresses, so no
+        // memory that Rust knows of is replaced.
+        let start = unsafe {
+            let prot = ProtFlags::READ | ProtFlags::WRITE;
+            rustix::mm::mmap(std::ptr::null_mut(), len, prot, MapFlags::SHARED, fd, 0)?
+        };
+        let start = NonNull::new(start.cast()).expect("mmap without MAP_FIXED never returns null");
+        Ok(Self { start, len })
+    }
+
+    /// Address of `range`, which is checked against the mapping.
+    fn at(&self, range: Range<usize>) -> NonNull<[u8]> {
+        assert!(range.start <= range.end, "range {range:?} is reversed");
+        assert!(
+            range.end <= self.len,
+            "range {range:?} leaves the mapping of {} bytes",
+            self.len
+        );
+        // SAFETY: `range.start <= self.len`, so the result is inside the mapping or one past it.
+        let start = unsafe { self.start.add(range.start) };
+        NonNull::slice_from_raw_parts(start, range.len())
+    }
+}
+
+impl Drop for Mapping {
+    fn drop(&mut self) {
+        // SAFETY: this is the mapping made in `new`; everything that points into it borrows from
+        // its owner, so nothing outlives this call. Failure would leave it mapped, which is safe.
+        let _ = unsafe { rustix::mm::munmap(self.start.as_ptr().cast(), self.len) };
+    }
+}
+
+/// A run of frames in one memfd.
+#[derive(Debug)]
+pub(crate) struct Segment {
+    fd: OwnedFd,
+    map: Mapping,
+    frame_bytes: usize,
+    locks: Box<[RwLock<()>]>,
+}
+
+impl Segment {
+    /// Makes, maps and seals a segment. Its memory is taken from the system on first use.
+    pub(crate) fn new(name: &str, frame_bytes: usize, frames: usize) -> io::Result<Self> {
+        let len = frame_bytes * frames;
+        let fd = rustix::fs::memfd_create(name, MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?;
+        rustix::fs::ftruncate(&fd, len as u64)?;
+        let map = Mapping::new(fd.as_fd(), len)?;
+        seal(fd.as_fd())?;
+        let locks = (0..frames).map(|_| RwLock::new(())).collect();
+        Ok(Self {
+            fd,
+            map,
+            frame_bytes,
+            locks,
+        })
+    }
+
+    pub(crate) fn fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+
+    /// Locks a frame for reading; waits for its writer.
+    pub(crate) fn shared(&self, index: usize) -> Shared<'_> {
+        let lock = self.locks[index]
+            .read()
+            .unwrap_or_else(PoisonError::into_inner);
+        Shared {
+            bytes: self.frame(index),
+            _lock: lock,
+        }
+    }
+
+    /// Locks a frame for writing; waits for its readers and writer.
+    pub(crate) fn exclusive(&self, index: usize) -> Exclusive<'_> {
+        let lock = self.locks[index]
+            .write()
+            .unwrap_or_else(PoisonError::into_inner);
+        Exclusive {
+            bytes: self.frame(index),
+            _lock: lock,
+        }
+    }
+
+    /// Names bytes of a frame for the kernel to read, without a lock.
+    pub(crate) fn span(&self, index: usize, range: Range<usize>) -> Span<'_> {
+        assert!(
+            range.end <= self.frame_bytes,
+            "range {range:?} leaves the frame"
+        );
+        let start = index * self.frame_bytes;
+        Span {
+            iovec: iovec(self.map.at(start + range.start..start + range.end)),
+            _segment: self,
+        }
+    }
+
+    fn frame(&self, index: usize) -> NonNull<[u8]> {
+        let start = index * self.frame_bytes;
+        self.map.at(start..start + self.frame_bytes)
+    }
+}
+
+/// Forbids resizing for ever and, where the kernel knows how (5.1), any writer but our mapping.
+fn seal(fd: BorrowedFd<'_>) -> rustix::io::Result<()> {
+    let size = SealFlags::SHRINK | SealFlags::GROW;
+    match rustix::fs::fcntl_add_seals(fd, size | SealFlags::FUTURE_WRITE) {
+        Err(rustix::io::Errno::INVAL) => rustix::fs::fcntl_add_seals(fd, size),
+        sealed => sealed,
+    }
+}
+
+/// A frame locked for reading.
+// A pointer, not `&[u8]`: a reference in an argument must stay valid for the whole call, and a
+// call that drops the guard releases the lock before it returns (`std::cell::Ref` does the same).
+pub(crate) struct Shared<'a> {
+    bytes: NonNull<[u8]>,
+    _lock: RwLockReadGuard<'a, ()>,
+}
+
+impl Deref for Shared<'_> {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        // SAFETY: the bytes are mapped (M1), initialised (memfd memory starts as zeros), and not
+        // written while the shared lock is held (M2).
+        unsafe { self.bytes.as_ref() }
+    }
+}
+
+/// A frame locked for writing.
+pub(crate) struct Exclusive<'a> {
+    bytes: NonNull<[u8]>,
+    _lock: RwLockWriteGuard<'a, ()>,
+}
+
+impl Deref for Exclusive<'_> {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        // SAFETY: as in `Shared`; the exclusive lock keeps every other access out (M2).
+        unsafe { self.bytes.as_ref() }
+    }
+}
+
+impl DerefMut for Exclusive<'_> {
+    fn deref_mut(&mut self) -> &mut [u8] {
+        // SAFETY: the exclusive lock makes this guard the only way to the bytes (M2), and the
+        // borrow of the guard makes this the only reference through it.
+        unsafe { self.bytes.as_mut() }
+    }
+}
+
+/// Bytes of a frame, for the kernel to read.
+pub(crate) struct Span<'a> {
+    iovec: libc::iovec,
+    _segment: &'a Segment,
+}
+
+/// Writes `spans`, in order, at `offset` of `fd`. May write less than all, as `pwritev(2)` does.
+pub(crate) fn pwritev(fd: BorrowedFd<'_>, spans: &[Span<'_>], offset: u64) -> io::Result<usize> {
+    let vector: Vec<libc::iovec> = spans.iter().map(|span| span.iovec).collect();
+    let (count, offset) = (vector_len(&vector)?, file_offset(offset)?);
+    // SAFETY: each entry lies in a mapping that its span borrows (M1). The kernel only reads the
+    // bytes, so a thread that writes them meanwhile races with no Rust access.
+    let done = unsafe { libc::pwritev(fd.as_raw_fd(), vector.as_ptr(), count, offset) };
+    usize::try_from(done).map_err(|_| io::Error::last_os_error())
+}
+
+/// Bytes of a locked frame, for the kernel to fill: the index of its guard, and where in the frame.
+pub(crate) struct Target {
+    pub(crate) guard: usize,
+    pub(crate) range: Range<usize>,
+}
+
+/// Fills `targets`, in order, from `offset` of `fd`. May fill less than all, as `preadv(2)` does.
+pub(crate) fn preadv(
+    fd: BorrowedFd<'_>,
+    guards: &mut [Exclusive<'_>],
+    targets: &[Target],
+    offset: u64,
+) -> io::Result<usize> {
+    let vector: Vec<libc::iovec> = targets
+        .iter()
+        .map(|target| iovec(within(guards[target.guard].bytes, &target.range)))
+        .collect();
+    let (count, offset) = (vector_len(&vector)?, file_offset(offset)?);
+    // SAFETY: each entry lies in a frame whose exclusive guard is borrowed mutably for this call,
+    // so no Rust reference to its bytes exists while the kernel writes them (M1, M2).
+    let done = unsafe { libc::preadv(fd.as_raw_fd(), vector.as_ptr(), count, offset) };
+    usize::try_from(done).map_err(|_| io::Error::last_os_error())
+}
+
+fn within(frame: NonNull<[u8]>, range: &Range<usize>) -> NonNull<[u8]> {
+    assert!(range.start <= range.end, "range {range:?} is reversed");
+    assert!(range.end <= frame.len(), "range {range:?} leaves the frame");
+    // SAFETY: `range.start <= frame.len()`, so the result is inside the frame or one past it.
+    let start = unsafe { frame.cast::<u8>().add(range.start) };
+    NonNull::slice_from_raw_parts(start, range.len())
+}
+
+fn iovec(bytes: NonNull<[u8]>) -> libc::iovec {
+    libc::iovec {
+        iov_base: bytes.as_ptr().cast(),
+        iov_len: bytes.len(),
+    }
+}
+
+fn vector_len(vector: &[libc::iovec]) -> io::Result<libc::c_int> {
+    assert!(
+        vector.len() <= PIECES_MAX,
+        "{} pieces in one vectored call",
+        vector.len()
+    );
+    libc::c_int::try_from(vector.len()).map_err(|_| io::ErrorKind::InvalidInput.into())
+}
+
+fn file_offset(offset: u64) -> io::Result<libc::off_t> {
+    libc::off_t::try_from(offset).map_err(|_| io::ErrorKind::InvalidInput.into())
+}
+
+/// The first words of a file, shared with other processes.
+#[derive(Debug)]
+pub(crate) struct Words {
+    map: Mapping,
+}
+
+impl Words {
+    /// Maps `count` words of a file that is at least that long (M1).
+    pub(crate) fn new(fd: BorrowedFd<'_>, count: usize) -> io::Result<Self> {
+        Ok(Self {
+            map: Mapping::new(fd, count * size_of::<u64>())?,
+        })
+    }
+
+    pub(crate) fn word(&self, index: usize) -> &AtomicU64 {
+        let start = index * size_of::<u64>();
+        let word = self
+            .map
+            .at(start..start + size_of::<u64>())
+            .cast::<AtomicU64>();
+        // SAFETY: inside the mapping (checked by `at`, M1), aligned because mappings start on a
+        // page, and only ever accessed atomically, here and in the other processes.
+        unsafe { word.as_ref() }
+    }
+}
