@@ -1,1 +1,30 @@
-//! placeholder
+//! Transports that move frames between peers.
+//!
+//! A frame is a small head and a payload; both are opaque here. A transport knows the static list
+//! of members, keeps at most one connection to each, and tells a [`Handler`] what arrives. It knows
+//! nothing of pages, sessions or the meaning of a head.
+//!
+//! [`MemNet`] joins transports inside one process, for tests. [`TcpTransport`] joins processes. One
+//! conformance suite (`tests/conformance.rs`) holds both to the same promises:
+//!
+//! - N1: frames to one peer arrive whole, once and in order, or the connection breaks.
+//! - N2: `on_up` and `on_down` of a peer alternate, and frames arrive only between the two.
+//! - N3: `send` never blocks; to a peer that is down it fails at once.
+//! - N4: what is queued for a peer is bounded; past the bound the peer is dropped with a reason.
+//! - N5: an idle transport does not wake its thread.
+//! - N6: bytes from outside end at most their own connection, never the process, never another.
+
+#![forbid(unsafe_code)]
+
+mod auth;
+mod frame;
+mod handshake;
+mod mem;
+mod tcp;
+mod transport;
+
+pub use auth::Secret;
+pub use frame::{HEAD_LEN_MAX, PAYLOAD_LEN_MAX, PROTOCOL_VERSION};
+pub use mem::{MemNet, MemTransport};
+pub use tcp::{Limits, Refusal, StartError, TcpConfig, TcpTransport};
+pub use transport::{Handler, Link, PeerId, PeerState, SendError, Transport};

@@ -1,0 +1,440 @@
+//! How two members prove to each other that they know the secret of the job.
+//!
+//! ```text
+//! dialer                                              acceptor
+//!   Hello { to, from, incarnation, nonce, job }  -->
+//!                <--  Challenge { incarnation, nonce, proof of both sides' words }
+//!   Proof { proof of both sides' words }         -->
+//! ```
+//!
+//! Each proof covers the version, the job, both ids, incarnations and nonces, and its direction, so
+//! a recorded handshake is worth nothing. Either side may answer `Refuse { text }` and close. This
+//! file does no I/O: [`Handshake::step`] takes a frame and says what to send and what was learnt.
+
+use crate::auth::{FrameKey, KEY_LEN, Nonce, Secret, Side, Transcript};
+use crate::frame::{FrameError, Kind, handshake_frame};
+use crate::transport::PeerId;
+
+/// The longest name of a job.
+pub(crate) const JOB_LEN_MAX: usize = 128;
+const REFUSAL_LEN_MAX: usize = 200;
+
+/// What this member says and expects in every handshake.
+pub(crate) struct Identity {
+    pub(crate) me: PeerId,
+    pub(crate) incarnation: u64,
+    pub(crate) member_count: u32,
+    pub(crate) job: String,
+    pub(crate) secret: Secret,
+}
+
+impl Identity {
+    fn side(&self, nonce: Nonce) -> Side {
+        Side {
+            id: self.me,
+            incarnation: self.incarnation,
+            nonce,
+        }
+    }
+}
+
+/// Where one connection's handshake stands.
+pub(crate) enum Handshake {
+    /// The acceptor has heard nothing.
+    Opened,
+    /// The dialer has said hello.
+    Greeted { peer: PeerId, nonce: Nonce },
+    /// The acceptor has answered with its challenge; the peer is still a claim.
+    Challenged { peer: Side, transcript: Transcript },
+}
+
+/// What a step led to.
+pub(crate) enum Progress {
+    /// Send the frame and wait for the next.
+    Reply(Handshake, Vec<u8>),
+    /// The peer is who it says; send the frame, if any, and use the keys.
+    Done(Session, Option<Vec<u8>>),
+}
+
+/// An authenticated connection.
+pub(crate) struct Session {
+    pub(crate) peer: PeerId,
+    pub(crate) incarnation: u64,
+    pub(crate) tx: FrameKey,
+    pub(crate) rx: FrameKey,
+}
+
+/// Why a handshake failed.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub(crate) enum HandshakeError {
+    #[error("malformed handshake frame")]
+    Malformed,
+    #[error("peer belongs to job `{theirs}`, this agent to job `{ours}`")]
+    Job { theirs: String, ours: String },
+    #[error("peer wants member {wanted}, this is member {me}: the member lists differ")]
+    NotMe { wanted: u32, me: u32 },
+    #[error("member {from} connected to member {me}: only a higher member of {members} may")]
+    Direction { from: u32, me: u32, members: u32 },
+    #[error("peer does not know the secret of this job")]
+    Secret,
+    #[error("peer refused: {0}")]
+    Refused(String),
+    #[error("peer runs as incarnation {theirs}, but incarnation {known} is connected")]
+    Stale { theirs: u64, known: u64 },
+}
+
+impl Handshake {
+    /// Opens the conversation with `peer`.
+    pub(crate) fn dial(who: &Identity, peer: PeerId, nonce: Nonce) -> (Handshake, Vec<u8>) {
+        let mut head = Vec::with_capacity(50 + who.job.len());
+        head.extend_from_slice(&peer.0.to_le_bytes());
+        head.extend_from_slice(&who.me.0.to_le_bytes());
+        head.extend_from_slice(&who.incarnation.to_le_bytes());
+        head.extend_from_slice(&nonce);
+        head.extend_from_slice(who.job.as_bytes());
+        (
+            Handshake::Greeted { peer, nonce },
+            handshake_frame(Kind::Hello, &head),
+        )
+    }
+
+    /// The member on the other side as far as it is known; a claim until the handshake is done.
+    pub(crate) fn claimed(&self) -> Option<PeerId> {
+        match self {
+            Handshake::Opened => None,
+            Handshake::Greeted { peer, .. } => Some(*peer),
+            Handshake::Challenged { peer, .. } => Some(peer.id),
+        }
+    }
+
+    /// Applies one frame; `nonce` is fresh and used by the acceptor only.
+    pub(crate) fn step(
+        &self,
+        who: &Identity,
+        (kind, head): (Kind, &[u8]),
+        nonce: Nonce,
+    ) -> Result<Progress, HandshakeFailure> {
+        match (self, kind) {
+            (_, Kind::Refuse) => Err(HandshakeError::Refused(readable(head)).into()),
+            (Handshake::Opened, Kind::Hello) => Ok(on_hello(who, head, nonce)?),
+            (Handshake::Greeted { peer, nonce }, Kind::Challenge) => {
+                Ok(on_challenge(who, (*peer, *nonce), head)?)
+            }
+            (Handshake::Challenged { peer, transcript }, Kind::Proof) => {
+                Ok(on_proof(who, peer, transcript, head)?)
+            }
+            (
+                Handshake::Opened | Handshake::Greeted { .. } | Handshake::Challenged { .. },
+                Kind::Hello | Kind::Challenge | Kind::Proof | Kind::Data,
+            ) => Err(FrameError::Place(kind).into()),
+        }
+    }
+}
+
+/// A handshake fails by its words or by its frames.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub(crate) enum HandshakeFailure {
+    #[error(transparent)]
+    Words(#[from] HandshakeError),
+    #[error(transparent)]
+    Frame(#[from] FrameError),
+}
+
+/// A refusal that the other side can show to people.
+pub(crate) fn refusal(why: &str) -> Vec<u8> {
+    let text = readable(why.as_bytes());
+    handshake_frame(Kind::Refuse, text.as_bytes())
+}
+
+/// The refusal of a peer of another version; each side is named from the reader's point of view.
+pub(crate) fn version_refusal(theirs: u8) -> Vec<u8> {
+    let ours = crate::frame::PROTOCOL_VERSION;
+    refusal(&format!("peer speaks version {theirs}, this agent {ours}"))
+}
+
+fn on_hello(who: &Identity, head: &[u8], nonce: Nonce) -> Result<Progress, HandshakeError> {
+    let mut words = Words(head);
+    let wanted = words.u32()?;
+    let dialer = Side {
+        id: PeerId(words.u32()?),
+        incarnation: words.u64()?,
+        nonce: words.key()?,
+    };
+    let theirs = words.rest();
+    if theirs != who.job.as_bytes() {
+        return Err(HandshakeError::Job {
+            theirs: readable(theirs),
+            ours: who.job.clone(),
+        });
+    }
+    let me = who.me.0;
+    if wanted != me {
+        return Err(HandshakeError::NotMe { wanted, me });
+    }
+    let from = dialer.id.0;
+    if from <= me || from >= who.member_count {
+        return Err(HandshakeError::Direction {
+            from,
+            me,
+            members: who.member_count,
+        });
+    }
+    let transcript = Transcript::new(&who.job, &dialer, &who.side(nonce));
+    let mut head = Vec::with_capacity(8 + 2 * KEY_LEN);
+    head.extend_from_slice(&who.incarnation.to_le_bytes());
+    head.extend_from_slice(&nonce);
+    head.extend_from_slice(transcript.accept_proof(&who.secret).as_bytes());
+    let next = Handshake::Challenged {
+        peer: dialer,
+        transcript,
+    };
+    Ok(Progress::Reply(
+        next,
+        handshake_frame(Kind::Challenge, &head),
+    ))
+}
+
+fn on_challenge(
+    who: &Identity,
+    (peer, nonce): (PeerId, Nonce),
+    head: &[u8],
+) -> Result<Progress, HandshakeError> {
+    let mut words = Words(head);
+    let acceptor = Side {
+        id: peer,
+        incarnation: words.u64()?,
+        nonce: words.key()?,
+    };
+    let proof = words.key()?;
+    words.end()?;
+    let transcript = Transcript::new(&who.job, &who.side(nonce), &acceptor);
+    // `blake3::Hash` compares in constant time.
+    if transcript.accept_proof(&who.secret) != proof {
+        return Err(HandshakeError::Secret);
+    }
+    let session = Session {
+        peer,
+        incarnation: acceptor.incarnation,
+        tx: transcript.key_from_dialer(&who.secret),
+        rx: transcript.key_from_acceptor(&who.secret),
+    };
+    let reply = handshake_frame(Kind::Proof, transcript.dial_proof(&who.secret).as_bytes());
+    Ok(Progress::Done(session, Some(reply)))
+}
+
+fn on_proof(
+    who: &Identity,
+    dialer: &Side,
+    transcript: &Transcript,
+    head: &[u8],
+) -> Result<Progress, HandshakeError> {
+    let mut words = Words(head);
+    let proof = words.key()?;
+    words.end()?;
+    if transcript.dial_proof(&who.secret) != proof {
+        return Err(HandshakeError::Secret);
+    }
+    let session = Session {
+        peer: dialer.id,
+        incarnation: dialer.incarnation,
+        tx: transcript.key_from_acceptor(&who.secret),
+        rx: transcript.key_from_dialer(&who.secret),
+    };
+    Ok(Progress::Done(session, None))
+}
+
+/// Reads a head from the front; outside bytes never panic.
+struct Words<'a>(&'a [u8]);
+
+impl<'a> Words<'a> {
+    fn take<const N: usize>(&mut self) -> Result<[u8; N], HandshakeError> {
+        let (word, rest) = self
+            .0
+            .split_first_chunk()
+            .ok_or(HandshakeError::Malformed)?;
+        self.0 = rest;
+        Ok(*word)
+    }
+
+    fn u32(&mut self) -> Result<u32, HandshakeError> {
+        self.take().map(u32::from_le_bytes)
+    }
+
+    fn u64(&mut self) -> Result<u64, HandshakeError> {
+        self.take().map(u64::from_le_bytes)
+    }
+
+    fn key(&mut self) -> Result<[u8; KEY_LEN], HandshakeError> {
+        self.take()
+    }
+
+    fn rest(self) -> &'a [u8] {
+        self.0
+    }
+
+    fn end(self) -> Result<(), HandshakeError> {
+        if self.0.is_empty() {
+            Ok(())
+        } else {
+            Err(HandshakeError::Malformed)
+        }
+    }
+}
+
+/// Outside bytes as text that is safe to log: short and without control characters.
+fn readable(bytes: &[u8]) -> String {
+    let text = String::from_utf8_lossy(bytes);
+    let mut out = String::new();
+    for c in text.chars().filter(|c| !c.is_control()) {
+        if out.len() + c.len_utf8() > REFUSAL_LEN_MAX {
+            break;
+        }
+        out.push(c);
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::frame::HEADER_LEN;
+
+    fn identity(me: u32, secret: u8, job: &str) -> Identity {
+        Identity {
+            me: PeerId(me),
+            incarnation: 10 + u64::from(me),
+            member_count: 3,
+            job: job.into(),
+            secret: Secret::new([secret; KEY_LEN]),
+        }
+    }
+
+    fn words(progress: Result<Progress, HandshakeFailure>) -> HandshakeError {
+        match progress {
+            Err(HandshakeFailure::Words(error)) => error,
+            Err(HandshakeFailure::Frame(error)) => panic!("frame error {error}"),
+            Ok(_) => panic!("the handshake went on"),
+        }
+    }
+
+    /// Runs dialer 1 against acceptor 0 up to the challenge.
+    fn challenge(dialer: &Identity, acceptor: &Identity) -> (Handshake, Handshake, Vec<u8>) {
+        let (dialing, hello) = Handshake::dial(dialer, PeerId(0), [1; KEY_LEN]);
+        let step = Handshake::Opened.step(acceptor, (Kind::Hello, &hello[HEADER_LEN..]), [2; 32]);
+        match step {
+            Ok(Progress::Reply(accepting, frame)) => (dialing, accepting, frame),
+            Ok(Progress::Done(..)) => panic!("nothing is proved yet"),
+            Err(error) => panic!("{error}"),
+        }
+    }
+
+    #[test]
+    fn both_sides_end_with_matching_keys() {
+        let (dialer, acceptor) = (identity(1, 7, "job"), identity(0, 7, "job"));
+        let (dialing, accepting, frame) = challenge(&dialer, &acceptor);
+        let step = dialing.step(&dialer, (Kind::Challenge, &frame[HEADER_LEN..]), [0; 32]);
+        let Ok(Progress::Done(mut near, Some(proof))) = step else {
+            panic!("not done")
+        };
+        let step = accepting.step(&acceptor, (Kind::Proof, &proof[HEADER_LEN..]), [0; 32]);
+        let Ok(Progress::Done(mut far, None)) = step else {
+            panic!("not done")
+        };
+        assert_eq!((near.peer, near.incarnation), (PeerId(0), 10));
+        assert_eq!((far.peer, far.incarnation), (PeerId(1), 11));
+        let fields = [0; crate::frame::FIELDS_LEN];
+        assert_eq!(
+            far.rx.open(&fields, b"x", &near.tx.seal(&fields, b"x")),
+            Ok(())
+        );
+        assert_eq!(
+            near.rx.open(&fields, b"x", &far.tx.seal(&fields, b"x")),
+            Ok(())
+        );
+        assert!(
+            near.rx
+                .open(&fields, b"x", &near.tx.seal(&fields, b"x"))
+                .is_err()
+        );
+    }
+
+    #[test]
+    fn another_secret_is_noticed_by_both_sides() {
+        let (dialer, acceptor) = (identity(1, 8, "job"), identity(0, 7, "job"));
+        let (dialing, accepting, frame) = challenge(&dialer, &acceptor);
+        let step = dialing.step(&dialer, (Kind::Challenge, &frame[HEADER_LEN..]), [0; 32]);
+        assert_eq!(words(step), HandshakeError::Secret);
+        let step = accepting.step(&acceptor, (Kind::Proof, &[3; KEY_LEN]), [0; 32]);
+        assert_eq!(words(step), HandshakeError::Secret);
+    }
+
+    #[test]
+    fn a_replayed_proof_does_not_fit_a_fresh_nonce() {
+        let (dialer, acceptor) = (identity(1, 7, "job"), identity(0, 7, "job"));
+        let (dialing, _, frame) = challenge(&dialer, &acceptor);
+        let step = dialing.step(&dialer, (Kind::Challenge, &frame[HEADER_LEN..]), [0; 32]);
+        let Ok(Progress::Done(_, Some(proof))) = step else {
+            panic!("not done")
+        };
+        let (_, hello) = Handshake::dial(&dialer, PeerId(0), [1; KEY_LEN]);
+        let step = Handshake::Opened.step(&acceptor, (Kind::Hello, &hello[HEADER_LEN..]), [9; 32]);
+        let Ok(Progress::Reply(accepting, _)) = step else {
+            panic!("refused")
+        };
+        let step = accepting.step(&acceptor, (Kind::Proof, &proof[HEADER_LEN..]), [0; 32]);
+        assert_eq!(words(step), HandshakeError::Secret);
+    }
+
+    #[test]
+    fn a_wrong_job_id_or_direction_is_named() {
+        let acceptor = identity(1, 7, "job");
+        let hello = |dialer: &Identity, to| {
+            let (_, frame) = Handshake::dial(dialer, PeerId(to), [1; KEY_LEN]);
+            let head = &frame[HEADER_LEN..];
+            words(Handshake::Opened.step(&acceptor, (Kind::Hello, head), [2; 32]))
+        };
+        let error = hello(&identity(2, 7, "other\n"), 1);
+        assert_eq!(
+            error,
+            HandshakeError::Job {
+                theirs: "other".into(),
+                ours: "job".into()
+            }
+        );
+        assert_eq!(
+            hello(&identity(2, 7, "job"), 0),
+            HandshakeError::NotMe { wanted: 0, me: 1 }
+        );
+        for from in [0, 1, 3] {
+            let error = hello(&identity(from, 7, "job"), 1);
+            assert_eq!(
+                error,
+                HandshakeError::Direction {
+                    from,
+                    me: 1,
+                    members: 3
+                }
+            );
+        }
+    }
+
+    #[test]
+    fn short_heads_and_misplaced_kinds_are_errors() {
+        let acceptor = identity(0, 7, "job");
+        for len in 0..48 {
+            let head = vec![0; len];
+            let step = Handshake::Opened.step(&acceptor, (Kind::Hello, &head), [2; 32]);
+            assert_eq!(words(step), HandshakeError::Malformed);
+        }
+        let step = Handshake::Opened.step(&acceptor, (Kind::Data, &[]), [2; 32]);
+        let misplaced = HandshakeFailure::Frame(FrameError::Place(Kind::Data));
+        assert_eq!(step.err(), Some(misplaced));
+    }
+
+    #[test]
+    fn a_refusal_is_short_and_printable() {
+        let frame = refusal(&"\x1b[2Jno\n".repeat(200));
+        let text = readable(&frame[HEADER_LEN..]);
+        assert!(text.starts_with("[2Jno") && text.len() <= REFUSAL_LEN_MAX);
+    }
+}

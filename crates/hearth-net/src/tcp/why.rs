@@ -1,0 +1,46 @@
+//! Why a connection ended, in words that people read in the status and the log.
+
+use std::time::Duration;
+
+use crate::frame::FrameError;
+use crate::handshake::{HandshakeError, HandshakeFailure};
+
+/// The end of a connection.
+#[derive(Clone, Debug, thiserror::Error)]
+pub(crate) enum Why {
+    #[error(transparent)]
+    Frame(#[from] FrameError),
+    #[error(transparent)]
+    Handshake(#[from] HandshakeError),
+    #[error("handshake not done after {0:?}")]
+    HandshakeTime(Duration),
+    #[error("peer closed the connection")]
+    Closed,
+    #[error("connection ended inside a frame")]
+    Truncated,
+    #[error("cannot connect: {0}")]
+    Connect(String),
+    #[error("cannot read: {0}")]
+    Read(String),
+    #[error("cannot write: {0}")]
+    Write(String),
+    #[error("cannot set up the connection: {0}")]
+    Setup(String),
+    #[error("peer reads too slowly: more than {max} bytes queued")]
+    QueueFull { max: usize },
+    #[error("peer connected anew as incarnation {incarnation}")]
+    Replaced { incarnation: u64 },
+    #[error("disconnected: {0}")]
+    Disconnected(String),
+    #[error("shut down")]
+    Shutdown,
+}
+
+impl From<HandshakeFailure> for Why {
+    fn from(failure: HandshakeFailure) -> Why {
+        match failure {
+            HandshakeFailure::Words(error) => error.into(),
+            HandshakeFailure::Frame(error) => error.into(),
+        }
+    }
+}

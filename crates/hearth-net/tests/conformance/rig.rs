@@ -1,0 +1,228 @@
+//! Networks to test on, and handlers that tell the test what they saw.
+
+use std::io::IoSlice;
+use std::net::TcpListener;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex, OnceLock};
+use std::time::{Duration, Instant};
+
+use hearth_net::{
+    Handler, Limits, MemNet, PeerId, Secret, SendError, TcpConfig, TcpTransport, Transport,
+};
+
+/// What each test lets pile up for one peer.
+pub(crate) const QUEUED_BYTES_MAX: usize = 40 << 20;
+/// How long a test waits for what must come; only a failing test takes so long.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A network with members that can be started.
+pub(crate) trait Rig {
+    fn new(members: u32) -> Self;
+    fn start(&self, me: u32, incarnation: u64, handler: Arc<dyn Handler>) -> Arc<dyn Transport>;
+}
+
+pub(crate) struct MemRig(MemNet);
+
+impl Rig for MemRig {
+    fn new(members: u32) -> MemRig {
+        MemRig(MemNet::with_queued_bytes_max(members, QUEUED_BYTES_MAX))
+    }
+
+    fn start(&self, me: u32, incarnation: u64, handler: Arc<dyn Handler>) -> Arc<dyn Transport> {
+        self.0.start(PeerId(me), incarnation, handler)
+    }
+}
+
+pub(crate) struct TcpRig(Vec<TcpListener>);
+
+impl Rig for TcpRig {
+    fn new(members: u32) -> TcpRig {
+        let listen = |_| TcpListener::bind("127.0.0.1:0").expect("loopback has free ports");
+        TcpRig((0..members).map(listen).collect())
+    }
+
+    fn start(&self, me: u32, incarnation: u64, handler: Arc<dyn Handler>) -> Arc<dyn Transport> {
+        self.start_tcp(self.config(me, incarnation), handler)
+    }
+}
+
+impl TcpRig {
+    pub(crate) fn config(&self, me: u32, incarnation: u64) -> TcpConfig {
+        let addr = |listener: &TcpListener| listener.local_addr().expect("it is bound");
+        TcpConfig {
+            me: PeerId(me),
+            incarnation,
+            members: self.0.iter().map(addr).collect(),
+            secret: Secret::new([7; 32]),
+            job: "conformance".into(),
+            limits: Limits {
+                queued_bytes_max: QUEUED_BYTES_MAX,
+                ..Limits::default()
+            },
+        }
+    }
+
+    /// Starts a member on a copy of its listener, so that a later run finds the port still bound.
+    pub(crate) fn start_tcp(
+        &self,
+        config: TcpConfig,
+        handler: Arc<dyn Handler>,
+    ) -> Arc<TcpTransport> {
+        let listener = self.0[config.me.index()]
+            .try_clone()
+            .expect("descriptors are left");
+        TcpTransport::start(config, listener, handler).expect("the configuration is right")
+    }
+}
+
+/// What a handler saw.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) enum Seen {
+    Up(u32, u64),
+    Down(u32, String),
+    Frame(u32, Vec<u8>, Vec<u8>),
+    Timer,
+}
+
+type OnFrame = dyn Fn(&dyn Transport, PeerId, &[u8], &[u8]) + Send + Sync;
+
+/// Reports all it sees; may answer frames, and has a deadline that tests set.
+pub(crate) struct Recorder {
+    seen: Mutex<Sender<Seen>>,
+    deadline: Mutex<Option<Instant>>,
+    answer: Option<Box<OnFrame>>,
+    transport: OnceLock<Arc<dyn Transport>>,
+}
+
+impl Recorder {
+    pub(crate) fn set_deadline(&self, at: Option<Instant>) {
+        *self.deadline.lock().unwrap() = at;
+    }
+
+    fn report(&self, seen: Seen) {
+        // A test that has seen enough is gone; what comes after is of no interest.
+        let _ = self.seen.lock().unwrap().send(seen);
+    }
+}
+
+impl Handler for Recorder {
+    fn on_up(&self, peer: PeerId, incarnation: u64) {
+        self.report(Seen::Up(peer.0, incarnation));
+    }
+
+    fn on_down(&self, peer: PeerId, why: &str) {
+        self.report(Seen::Down(peer.0, why.into()));
+    }
+
+    fn on_frame(&self, from: PeerId, head: &[u8], payload: Vec<u8>) {
+        if let Some(answer) = &self.answer {
+            answer(&**self.transport.wait(), from, head, &payload);
+        }
+        self.report(Seen::Frame(from.0, head.to_vec(), payload));
+    }
+
+    fn deadline(&self) -> Option<Instant> {
+        *self.deadline.lock().unwrap()
+    }
+
+    fn on_timer(&self) {
+        self.set_deadline(None);
+        self.report(Seen::Timer);
+    }
+}
+
+/// A running member and what it sees.
+pub(crate) struct Node<T: ?Sized = dyn Transport> {
+    pub(crate) handler: Arc<Recorder>,
+    seen: Receiver<Seen>,
+    pub(crate) transport: Arc<T>,
+}
+
+pub(crate) fn node<R: Rig>(rig: &R, me: u32, incarnation: u64) -> Node {
+    let (handler, seen) = recorder(None);
+    let transport = rig.start(me, incarnation, handler.clone());
+    Node {
+        handler,
+        seen,
+        transport,
+    }
+}
+
+/// A member that calls `answer` inside `on_frame`.
+pub(crate) fn answering_node<R: Rig>(
+    rig: &R,
+    me: u32,
+    answer: impl Fn(&dyn Transport, PeerId, &[u8], &[u8]) + Send + Sync + 'static,
+) -> Node {
+    let (handler, seen) = recorder(Some(Box::new(answer)));
+    let transport = rig.start(me, 1, handler.clone());
+    assert!(handler.transport.set(transport.clone()).is_ok());
+    Node {
+        handler,
+        seen,
+        transport,
+    }
+}
+
+pub(crate) fn tcp_node(rig: &TcpRig, config: TcpConfig) -> Node<TcpTransport> {
+    let (handler, seen) = recorder(None);
+    let transport = rig.start_tcp(config, handler.clone());
+    Node {
+        handler,
+        seen,
+        transport,
+    }
+}
+
+/// Members 0 and 1, connected.
+pub(crate) fn pair<R: Rig>() -> (Node, Node) {
+    let rig = R::new(2);
+    let (a, b) = (node(&rig, 0, 1), node(&rig, 1, 1));
+    assert_eq!(a.next(), Seen::Up(1, 1));
+    assert_eq!(b.next(), Seen::Up(0, 1));
+    (a, b)
+}
+
+fn recorder(answer: Option<Box<OnFrame>>) -> (Arc<Recorder>, Receiver<Seen>) {
+    let (seen, receiver) = channel();
+    let recorder = Recorder {
+        seen: Mutex::new(seen),
+        deadline: Mutex::new(None),
+        answer,
+        transport: OnceLock::new(),
+    };
+    (Arc::new(recorder), receiver)
+}
+
+impl<T: Transport + ?Sized> Node<T> {
+    /// The next thing seen.
+    pub(crate) fn next(&self) -> Seen {
+        self.seen
+            .recv_timeout(PATIENCE)
+            .expect("something more must happen")
+    }
+
+    /// Whether nothing is seen for `span`.
+    pub(crate) fn quiet(&self, span: Duration) -> bool {
+        self.seen.recv_timeout(span).is_err()
+    }
+
+    pub(crate) fn next_frame(&self) -> (u32, Vec<u8>, Vec<u8>) {
+        match self.next() {
+            Seen::Frame(from, head, payload) => (from, head, payload),
+            other => panic!("expected a frame, saw {other:?}"),
+        }
+    }
+
+    pub(crate) fn next_down(&self) -> (u32, String) {
+        match self.next() {
+            Seen::Down(peer, why) => (peer, why),
+            other => panic!("expected a peer to go down, saw {other:?}"),
+        }
+    }
+
+    pub(crate) fn send(&self, to: u32, head: &[u8], payload: &[u8]) -> Result<(), SendError> {
+        self.transport
+            .send(PeerId(to), head, &[IoSlice::new(payload)])
+    }
+}
