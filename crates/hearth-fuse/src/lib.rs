@@ -1,1 +1,46 @@
-//! placeholder
+//! The FUSE way in: a full POSIX file system over the store's tree.
+//!
+//! Names, directories, attributes, links, permissions, extended attributes and locks go straight to
+//! the store. Only the content and the size of regular files go through a
+//! [`hearth_client::Session`]. [`Mount`] is the whole surface: attach or mount, wait, unmount.
+//!
+//! ```text
+//! kernel -- fuser workers -- fs (dispatch) --+-- names, directories, xattrs, locks --> store
+//!                                            +-- files, attributes --> session, then store
+//! session -- revoke queue -- one thread -- notifications --> kernel
+//! ```
+//!
+//! Three rules keep it free of deadlocks:
+//!
+//! 1. A completion of the session never blocks and never calls the session.
+//! 2. Notifications that touch pages come from the revoker's thread only, with no lock held.
+//! 3. A worker waits for the session only while enough other workers stay free to take the kernel's
+//!    reads and writes ([`errands`]); everything else that waits moves to threads of its own.
+//!
+//! Shared writable mappings have no promise across nodes: see [`revoke`].
+
+mod attributes;
+mod core;
+mod directories;
+mod errands;
+mod errors;
+mod files;
+mod fs;
+mod handles;
+mod identity;
+mod init;
+mod lock_waiter;
+mod locks;
+mod mount;
+mod names;
+mod nodes;
+mod open;
+mod options;
+mod revoke;
+mod space;
+mod stat;
+mod sys;
+mod xattrs;
+
+pub use mount::Mount;
+pub use options::{Busy, Identity, Ids, MountOptions, Others};

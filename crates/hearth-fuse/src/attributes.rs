@@ -1,0 +1,267 @@
+//! Attributes: the store's, overlaid with what the session knows better.
+
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use fuser::{AccessFlags, FileAttr, FileHandle, TimeOrNow};
+use hearth_client::FileSize;
+use rustix::fs::{Access, AtFlags, CWD, Gid, Mode, OFlags, StatVfs, Timespec, Timestamps, Uid};
+use rustix::fs::{UTIME_NOW, UTIME_OMIT};
+
+use crate::core::Core;
+use crate::errors::ask;
+use crate::handles::OpenHandle;
+use crate::identity::Caller;
+use crate::nodes::{Node, proc_path};
+use crate::options::Ids;
+use crate::stat::Stat;
+
+/// Attributes, and how long the kernel may believe them.
+pub(crate) struct Told {
+    pub(crate) attr: FileAttr,
+    pub(crate) ttl: Duration,
+}
+
+/// Whether other nodes are consulted about a file's size.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Consult {
+    /// This node's knowledge will do; it may be asked again soon.
+    Here,
+    /// The answer must be exact.
+    Everywhere,
+}
+
+/// What `SETATTR` asks for.
+#[derive(Default)]
+pub(crate) struct Change {
+    pub(crate) mode: Option<u32>,
+    pub(crate) uid: Option<u32>,
+    pub(crate) gid: Option<u32>,
+    pub(crate) size: Option<u64>,
+    pub(crate) atime: Option<TimeOrNow>,
+    pub(crate) mtime: Option<TimeOrNow>,
+    pub(crate) handle: Option<FileHandle>,
+}
+
+impl Change {
+    /// Whether times are to be set beyond what a change of size sets anyway.
+    fn sets_times(&self) -> bool {
+        let implied =
+            self.size.is_some() && !matches!(self.mtime, Some(TimeOrNow::SpecificTime(_)));
+        self.atime.is_some() || (self.mtime.is_some() && !implied)
+    }
+}
+
+impl Core {
+    /// `GETATTR`. May wait for the session.
+    pub(crate) fn getattr(&self, caller: Caller, id: u64) -> io::Result<Told> {
+        let node = self.nodes.node(id)?;
+        self.attributes(caller, &node, Consult::Everywhere)
+    }
+
+    /// The attributes of a node. With [`Consult::Here`] nothing waits.
+    pub(crate) fn attributes(
+        &self,
+        caller: Caller,
+        node: &Node,
+        consult: Consult,
+    ) -> io::Result<Told> {
+        let fd = self.nodes.fd(node.id)?;
+        if !self.nodes.is_cached(node) {
+            let stat = Stat::of(&*fd)?;
+            return Ok(self.told(caller, node, stat, self.options.attr_ttl));
+        }
+        let exact = consult == Consult::Everywhere;
+        // The session first: what it knows may reach the store between the two looks, not leave it.
+        let known = ask(|done| self.session.size(node.file(), exact, done))?;
+        let mut stat = Stat::of(&*fd)?;
+        if let Some(Some(size)) = known {
+            stat.overlay(size);
+        }
+        let ttl = match known {
+            Some(None | Some(FileSize { keep: true, .. })) if exact => self.options.attr_ttl,
+            Some(_) | None => Duration::ZERO,
+        };
+        self.nodes.tell(node.id, stat.size());
+        Ok(self.told(caller, node, stat, ttl))
+    }
+
+    fn told(&self, caller: Caller, node: &Node, mut stat: Stat, ttl: Duration) -> Told {
+        if self.options.ids == Ids::Mine {
+            stat.owned_by(caller.uid, caller.gid);
+        }
+        Told {
+            attr: stat.attr(node.id),
+            ttl,
+        }
+    }
+
+    /// `SETATTR`. May wait for the session.
+    pub(crate) fn setattr(&self, caller: Caller, id: u64, change: &Change) -> io::Result<Told> {
+        let node = self.nodes.node(id)?;
+        let handle = change
+            .handle
+            .and_then(|number| self.files.find(number).ok());
+        self.set_rights(caller, &node, change)?;
+        if let Some(size) = change.size {
+            self.resize(caller, &node, handle.as_deref(), size)?;
+        }
+        if change.sets_times() {
+            self.set_times(caller, &node, change)?;
+        }
+        self.attributes(caller, &node, Consult::Everywhere)
+    }
+
+    fn set_rights(&self, caller: Caller, node: &Node, change: &Change) -> io::Result<()> {
+        if change.mode.is_none() && change.uid.is_none() && change.gid.is_none() {
+            return Ok(());
+        }
+        self.touch(node, |fd| {
+            let _as = self.wardrobe.assume(caller)?;
+            // Mode before owner: the old owner may change both, and not after giving the file away.
+            if let Some(mode) = change.mode {
+                set_mode(fd, mode)?;
+            }
+            if change.uid.is_some() || change.gid.is_some() {
+                let (uid, gid) = (change.uid.map(Uid::from_raw), change.gid.map(Gid::from_raw));
+                rustix::fs::chownat(fd, "", uid, gid, AtFlags::EMPTY_PATH)?;
+            }
+            Ok(())
+        })
+    }
+
+    fn set_times(&self, caller: Caller, node: &Node, change: &Change) -> io::Result<()> {
+        if self.nodes.is_cached(node) {
+            // Bytes that reached the store later would move the times again.
+            ask(|done| self.session.settle(node.file(), done))?;
+        }
+        let times = Timestamps {
+            last_access: timespec(change.atime),
+            last_modification: timespec(change.mtime),
+        };
+        self.touch(node, |fd| {
+            let _as = self.wardrobe.assume(caller)?;
+            Ok(rustix::fs::utimensat(
+                CWD,
+                proc_path(fd),
+                &times,
+                AtFlags::empty(),
+            )?)
+        })
+    }
+
+    /// Sets the size of a file, in the cache and in the store. May wait for the session.
+    pub(crate) fn resize(
+        &self,
+        caller: Caller,
+        node: &Node,
+        handle: Option<&OpenHandle>,
+        size: u64,
+    ) -> io::Result<()> {
+        let fd = match handle {
+            Some(handle) if handle.access.write => handle.fd.try_clone()?,
+            Some(_) | None => self.open_node(caller, node, OFlags::WRONLY)?,
+        };
+        if self.nodes.is_cached(node) {
+            let own = fd.try_clone()?;
+            if ask(|done| self.session.truncate(node.file(), own, size, done))?.is_some() {
+                return Ok(());
+            }
+        }
+        Ok(rustix::fs::ftruncate(fd, size)?)
+    }
+
+    /// `ACCESS`: the store says what the caller may do.
+    pub(crate) fn access(&self, caller: Caller, id: u64, mask: AccessFlags) -> io::Result<()> {
+        let fd = self.nodes.fd(id)?;
+        let wanted = Access::from_bits_truncate(mask.bits() as u32);
+        let _as = self.wardrobe.assume(caller)?;
+        Ok(rustix::fs::accessat(
+            CWD,
+            proc_path(&*fd),
+            wanted,
+            AtFlags::EACCESS,
+        )?)
+    }
+
+    /// `STATFS`.
+    pub(crate) fn statfs(&self, id: u64) -> io::Result<StatVfs> {
+        Ok(rustix::fs::fstatvfs(&*self.nodes.fd(id)?)?)
+    }
+
+    /// Opens a node's file under the caller's rights.
+    pub(crate) fn open_node(
+        &self,
+        caller: Caller,
+        node: &Node,
+        flags: OFlags,
+    ) -> io::Result<OwnedFd> {
+        let fd = self.nodes.fd(node.id)?;
+        let _as = self.wardrobe.assume(caller)?;
+        let flags = flags | OFlags::CLOEXEC | OFlags::NOCTTY;
+        Ok(rustix::fs::open(proc_path(&*fd), flags, Mode::empty())?)
+    }
+
+    /// Changes something about an inode in the store, and tells the session that it was us.
+    pub(crate) fn touch(
+        &self,
+        node: &Node,
+        change: impl FnOnce(&OwnedFd) -> io::Result<()>,
+    ) -> io::Result<()> {
+        let fd = self.nodes.fd(node.id)?;
+        if !self.nodes.is_cached(node) {
+            return change(&fd);
+        }
+        let before = Stat::of(&*fd)?;
+        let result = change(&fd);
+        // Part of a change may have happened before it failed.
+        self.restamp(&before, &Stat::of(&*fd)?);
+        result
+    }
+}
+
+/// Sets permission bits through an `O_PATH` descriptor.
+pub(crate) fn set_mode(fd: impl AsFd, mode: u32) -> io::Result<()> {
+    Ok(rustix::fs::chmod(
+        proc_path(fd),
+        Mode::from_raw_mode(mode & 0o7777),
+    )?)
+}
+
+fn timespec(time: Option<TimeOrNow>) -> Timespec {
+    match time {
+        None => Timespec {
+            tv_sec: 0,
+            tv_nsec: UTIME_OMIT,
+        },
+        Some(TimeOrNow::Now) => Timespec {
+            tv_sec: 0,
+            tv_nsec: UTIME_NOW,
+        },
+        Some(TimeOrNow::SpecificTime(time)) => since_epoch(time),
+    }
+}
+
+fn since_epoch(time: SystemTime) -> Timespec {
+    match time.duration_since(UNIX_EPOCH) {
+        Ok(after) => Timespec {
+            tv_sec: i64::try_from(after.as_secs()).unwrap_or(i64::MAX),
+            tv_nsec: i64::from(after.subsec_nanos()),
+        },
+        Err(error) => {
+            let before = error.duration();
+            let seconds = i64::try_from(before.as_secs()).unwrap_or(i64::MAX);
+            match i64::from(before.subsec_nanos()) {
+                0 => Timespec {
+                    tv_sec: -seconds,
+                    tv_nsec: 0,
+                },
+                nanos => Timespec {
+                    tv_sec: -seconds - 1,
+                    tv_nsec: 1_000_000_000 - nanos,
+                },
+            }
+        }
+    }
+}

@@ -1,0 +1,81 @@
+//! What all parts of the way in share.
+
+use std::io;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+
+use hearth_client::{FileKey, Revoker, Session};
+
+use crate::directories::OpenDirectory;
+use crate::errands::Errands;
+use crate::handles::{Handles, OpenHandle, Way};
+use crate::identity::Wardrobe;
+use crate::lock_waiter::LockWaiter;
+use crate::locks::Locks;
+use crate::nodes::Nodes;
+use crate::options::MountOptions;
+use crate::revoke::KernelRevoker;
+use crate::stat::Stat;
+
+/// One mount's state. The impls are spread over the modules, one per concern.
+pub(crate) struct Core {
+    pub(crate) options: MountOptions,
+    pub(crate) session: Arc<dyn Session>,
+    pub(crate) nodes: Arc<Nodes>,
+    pub(crate) files: Handles<OpenHandle>,
+    pub(crate) directories: Handles<OpenDirectory>,
+    pub(crate) locks: Locks,
+    pub(crate) lock_waiter: LockWaiter,
+    pub(crate) errands: Errands,
+    pub(crate) revoker: Arc<KernelRevoker>,
+    pub(crate) wardrobe: Wardrobe,
+}
+
+impl Core {
+    pub(crate) fn new(
+        store_root: OwnedFd,
+        session: Arc<dyn Session>,
+        options: MountOptions,
+    ) -> io::Result<Core> {
+        let nodes = Arc::new(Nodes::new(store_root)?);
+        let revoker = KernelRevoker::new(Arc::clone(&nodes));
+        session.attach(Arc::clone(&revoker) as Arc<dyn Revoker>);
+        Ok(Core {
+            wardrobe: Wardrobe::new(options.identity)?,
+            errands: Errands::start()?,
+            lock_waiter: LockWaiter::start()?,
+            locks: Locks::default(),
+            files: Handles::default(),
+            directories: Handles::default(),
+            options,
+            session,
+            nodes,
+            revoker,
+        })
+    }
+
+    /// Tells the session that a change of the store's stamps between two looks was ours.
+    pub(crate) fn restamp(&self, before: &Stat, after: &Stat) {
+        let (old, new) = (before.stamp(), after.stamp());
+        if self.nodes.is_cacheable(before) && old != new {
+            self.session.restamp(
+                FileKey {
+                    ino: before.key().ino,
+                },
+                old,
+                new,
+            );
+        }
+    }
+
+    /// Ends what the kernel did not: at an unmount, closes may be lost.
+    pub(crate) fn close_all(&self) {
+        for handle in self.files.drain() {
+            if let Way::Session(handle) = handle.way {
+                self.session.close(handle);
+            }
+        }
+        self.directories.drain();
+        self.revoker.stop();
+    }
+}

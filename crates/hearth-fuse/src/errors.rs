@@ -1,0 +1,51 @@
+//! One place where everything that can go wrong becomes an error number.
+
+use std::io;
+use std::sync::mpsc;
+use std::time::Duration;
+
+use hearth_client::{Done, Outcome};
+
+/// Longest wait for the session before a store operation that needs its answer.
+const ANSWER_WAIT_MAX: Duration = Duration::from_secs(30);
+
+/// The error number a program gets.
+pub(crate) fn errno(error: &io::Error) -> fuser::Errno {
+    fuser::Errno::from_i32(error.raw_os_error().unwrap_or(libc::EIO))
+}
+
+/// An error with a fixed number.
+pub(crate) fn raw(number: i32) -> io::Error {
+    io::Error::from_raw_os_error(number)
+}
+
+/// What is left of an outcome once failures are errors; `None` means that the store must do it.
+pub(crate) fn served<T>(outcome: Outcome<T>) -> io::Result<Option<T>> {
+    match outcome {
+        Outcome::Serve(value) => Ok(Some(value)),
+        Outcome::Bypass(_) => Ok(None),
+        Outcome::Fail(error) => Err(raw(error.0)),
+    }
+}
+
+/// Starts something that ends in a completion, and waits for it. Only for threads that
+/// [`crate::errands`] lets wait, never from a completion.
+pub(crate) fn wait<T: Send + 'static>(
+    start: impl FnOnce(Box<dyn FnOnce(T) + Send>),
+) -> io::Result<T> {
+    let (answer, answered) = mpsc::sync_channel(1);
+    start(Box::new(move |value| {
+        // The asker may have given up.
+        let _ = answer.send(value);
+    }));
+    answered.recv_timeout(ANSWER_WAIT_MAX).map_err(|_| {
+        log::warn!("the session did not answer within {ANSWER_WAIT_MAX:?}");
+        raw(libc::EIO)
+    })
+}
+
+/// Starts a session call and waits for its answer, as [`wait`] does; `None` means that the store
+/// must do it.
+pub(crate) fn ask<T: Send + 'static>(start: impl FnOnce(Done<T>)) -> io::Result<Option<T>> {
+    wait(start).and_then(served)
+}

@@ -1,0 +1,253 @@
+//! The content of regular files.
+
+use std::io::{self, IoSlice};
+use std::os::fd::AsFd;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use fuser::{FileHandle, LockOwner, OpenFlags, ReplyData, ReplyEmpty, ReplyWrite, WriteFlags};
+use hearth_client::{Outcome, Place};
+use rustix::io::ReadWriteFlags;
+
+use crate::core::Core;
+use crate::errors::{ask, errno, raw, served};
+use crate::handles::{OpenHandle, Way};
+use crate::identity::Caller;
+
+/// Who keeps the bytes of a read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Keeper {
+    /// The kernel's page cache: they must be revoked before they go stale.
+    Kernel,
+    /// Nobody but the program.
+    Nobody,
+}
+
+/// A run of bytes to read.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ReadAt {
+    pub(crate) offset: u64,
+    pub(crate) len: u32,
+    pub(crate) keeper: Keeper,
+}
+
+/// One write request.
+pub(crate) struct WriteAt {
+    pub(crate) offset: u64,
+    pub(crate) data: Vec<u8>,
+    pub(crate) kernel: WriteFlags,
+    pub(crate) open: OpenFlags,
+}
+
+impl WriteAt {
+    /// Comes from a dirty shared mapping: the handle is a guess, and the pages are locked.
+    fn is_write_back(&self) -> bool {
+        self.kernel.contains(WriteFlags::FUSE_WRITE_CACHE)
+    }
+
+    fn place(&self) -> Place {
+        if self.open.0 & libc::O_APPEND != 0 && !self.is_write_back() {
+            Place::End
+        } else {
+            Place::At(self.offset)
+        }
+    }
+
+    /// `O_SYNC` or `O_DSYNC`, whose bits include the latter's.
+    pub(crate) fn is_synchronous(&self) -> bool {
+        self.open.0 & libc::O_DSYNC != 0
+    }
+}
+
+impl Core {
+    pub(crate) fn read(self: &Arc<Self>, number: FileHandle, read: ReadAt, reply: ReplyData) {
+        let open = match self.files.find(number) {
+            Ok(open) => open,
+            Err(error) => return reply.error(errno(&error)),
+        };
+        let Way::Session(handle) = open.way else {
+            return read_store(&open, read, reply);
+        };
+        let core = Arc::clone(self);
+        let keep = read.keeper == Keeper::Kernel;
+        let done = move |outcome: Outcome<&[&[u8]]>| match outcome {
+            Outcome::Serve([]) => reply.data(&[]),
+            Outcome::Serve([piece]) => reply.data(piece),
+            Outcome::Serve(pieces) => reply.data(&pieces.concat()),
+            Outcome::Bypass(_) => core.errands.later(move || read_store(&open, read, reply)),
+            Outcome::Fail(error) => reply.error(fuser::Errno::from_i32(error.0)),
+        };
+        self.session
+            .read(handle, read.offset, read.len, keep, Box::new(done));
+    }
+
+    pub(crate) fn write(
+        self: &Arc<Self>,
+        caller: Caller,
+        number: FileHandle,
+        write: WriteAt,
+        reply: ReplyWrite,
+    ) {
+        let open = match self.writable(caller, number, &write) {
+            Ok(open) => open,
+            Err(error) => return reply.error(errno(&error)),
+        };
+        let Way::Session(handle) = open.way else {
+            return write_store(&open, &write, reply);
+        };
+        if write.is_synchronous() && !write.is_write_back() {
+            let core = Arc::clone(self);
+            return self
+                .errands
+                .run(move || core.write_through(&open, write, reply));
+        }
+        let len = write.data.len() as u32;
+        let write_back = write.is_write_back().then(|| open.node.file());
+        if let Some(file) = write_back {
+            self.revoker.write_back_begins(file);
+        }
+        let core = Arc::clone(self);
+        let done = move |outcome| {
+            match served(outcome) {
+                Ok(Some(_)) => reply.written(len),
+                // A write that the cache refuses after it was opened through it cannot be ordered.
+                Ok(None) => reply.error(fuser::Errno::EIO),
+                Err(error) => reply.error(errno(&error)),
+            }
+            if let Some(file) = write_back {
+                core.revoker.write_back_ends(file);
+            }
+        };
+        self.session
+            .write(handle, write.place(), write.data, Box::new(done));
+    }
+
+    fn writable(
+        &self,
+        caller: Caller,
+        number: FileHandle,
+        write: &WriteAt,
+    ) -> io::Result<Arc<OpenHandle>> {
+        let open = self.files.find(number)?;
+        if !open.access.write {
+            return Err(raw(libc::EBADF));
+        }
+        if write.kernel.contains(WriteFlags::FUSE_WRITE_KILL_SUIDGID)
+            // A flag of its own; nothing else is published through it.
+            && !open.privileges_dropped.swap(true, Ordering::Relaxed)
+        {
+            self.drop_privileges(caller, &open.node)?;
+        }
+        Ok(open)
+    }
+
+    /// A write that is in the store when it ends. Waits for the session.
+    fn write_through(&self, open: &OpenHandle, write: WriteAt, reply: ReplyWrite) {
+        let Way::Session(handle) = open.way else {
+            return write_store(open, &write, reply);
+        };
+        let len = write.data.len() as u32;
+        let written = ask(|done| self.session.write(handle, write.place(), write.data, done))
+            .and_then(|written| written.ok_or(raw(libc::EIO)))
+            .and_then(|_| ask(|done| self.session.sync(handle, done)));
+        match written {
+            Ok(_) => reply.written(len),
+            Err(error) => reply.error(errno(&error)),
+        }
+    }
+
+    /// `FLUSH`: one for every `close(2)`.
+    pub(crate) fn flush(&self, number: FileHandle, owner: LockOwner, reply: ReplyEmpty) {
+        let open = match self.files.find(number) {
+            Ok(open) => open,
+            Err(error) => return reply.error(errno(&error)),
+        };
+        self.locks.release_ranges(open.node.id, owner);
+        match open.way {
+            Way::Session(handle) if open.access.write => {
+                self.session.flush(
+                    handle,
+                    Box::new(|outcome| reply_empty(served(outcome), reply)),
+                );
+            }
+            Way::Session(_) | Way::Store => reply.ok(),
+        }
+    }
+
+    /// `FSYNC`.
+    pub(crate) fn fsync(self: &Arc<Self>, number: FileHandle, reply: ReplyEmpty) {
+        let open = match self.files.find(number) {
+            Ok(open) => open,
+            Err(error) => return reply.error(errno(&error)),
+        };
+        let Way::Session(handle) = open.way else {
+            return sync_store(&open, reply);
+        };
+        let core = Arc::clone(self);
+        let done = move |outcome| match served(outcome) {
+            Ok(None) => core.errands.later(move || sync_store(&open, reply)),
+            served => reply_empty(served, reply),
+        };
+        self.session.sync(handle, Box::new(done));
+    }
+
+    /// `RELEASE`: the last descriptor and the last mapping are gone.
+    pub(crate) fn release(&self, number: FileHandle, flock_owner: Option<LockOwner>) {
+        if let Ok(open) = self.files.find(number)
+            && let Some(owner) = flock_owner
+        {
+            self.locks.release_all(open.node.id, owner);
+        }
+        self.close(number);
+    }
+}
+
+/// Answers a request that has nothing to say but how it went.
+pub(crate) fn reply_empty<T>(result: io::Result<T>, reply: ReplyEmpty) {
+    match result {
+        Ok(_) => reply.ok(),
+        Err(error) => reply.error(errno(&error)),
+    }
+}
+
+fn sync_store(open: &OpenHandle, reply: ReplyEmpty) {
+    reply_empty(rustix::fs::fsync(&*open.fd).map_err(io::Error::from), reply);
+}
+
+fn read_store(open: &OpenHandle, read: ReadAt, reply: ReplyData) {
+    let mut buffer = vec![0; read.len as usize];
+    match read_full(&*open.fd, &mut buffer, read.offset) {
+        Ok(len) => reply.data(&buffer[..len]),
+        Err(error) => reply.error(errno(&error)),
+    }
+}
+
+/// A short read means the end of the file to FUSE, so a store's short reads are continued.
+fn read_full(fd: impl AsFd, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+    let mut filled = 0;
+    while filled < buffer.len() {
+        match rustix::io::pread(&fd, &mut buffer[filled..], offset + filled as u64) {
+            Ok(0) => break,
+            Ok(len) => filled += len,
+            Err(rustix::io::Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(filled)
+}
+
+fn write_store(open: &OpenHandle, write: &WriteAt, reply: ReplyWrite) {
+    let mut flags = ReadWriteFlags::empty();
+    flags.set(ReadWriteFlags::APPEND, write.place() == Place::End);
+    flags.set(ReadWriteFlags::DSYNC, write.is_synchronous());
+    let data = [IoSlice::new(&write.data)];
+    let written = if flags.is_empty() {
+        rustix::io::pwrite(&*open.fd, &write.data, write.offset)
+    } else {
+        rustix::io::pwritev2(&*open.fd, &data, write.offset, flags)
+    };
+    match written {
+        Ok(len) => reply.written(len as u32),
+        Err(error) => reply.error(errno(&error.into())),
+    }
+}

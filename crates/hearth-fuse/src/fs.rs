@@ -1,0 +1,687 @@
+//! The dispatcher: each kernel request becomes one call of the part that knows about it.
+
+use std::ffi::OsStr;
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use fuser::{
+    AccessFlags, BsdFileFlags, CopyFileRangeFlags, FileHandle, FopenFlags, INodeNo, IoctlFlags,
+    KernelConfig, LockOwner, OpenFlags, PollEvents, PollNotifier, RenameFlags, ReplyAttr,
+    ReplyBmap, ReplyCreate, ReplyData, ReplyDirectory, ReplyDirectoryPlus, ReplyEmpty, ReplyEntry,
+    ReplyIoctl, ReplyLock, ReplyLseek, ReplyOpen, ReplyPoll, ReplyStatfs, ReplyWrite, ReplyXattr,
+    Request, TimeOrNow, WriteFlags,
+};
+
+use crate::attributes::{Change, Told};
+use crate::core::Core;
+use crate::directories::DirectoryAt;
+use crate::errors::errno;
+use crate::files::{Keeper, ReadAt, WriteAt, reply_empty};
+use crate::identity::Caller;
+use crate::locks::{LockRequest, Patience};
+use crate::names::{Entry, Name};
+use crate::open::{Created, NewFile, Opened, Origin, StoreOpen, truncates};
+use crate::space::Extent;
+use crate::sys::RangeLock;
+use crate::xattrs::{NewValue, Sized};
+
+/// What fuser drives.
+pub(crate) struct HearthFs {
+    core: Arc<Core>,
+}
+
+impl HearthFs {
+    pub(crate) fn new(core: Arc<Core>) -> HearthFs {
+        HearthFs { core }
+    }
+
+    /// Runs a request that may wait for the session about this node, elsewhere if need be.
+    fn run_for(&self, id: INodeNo, job: impl FnOnce(&Arc<Core>) + Send + 'static) {
+        match self.core.nodes.node(id.0) {
+            Ok(node) if self.core.nodes.is_cached(&node) => self.run(job),
+            Ok(_) | Err(_) => job(&self.core),
+        }
+    }
+
+    /// Runs a request that may wait for the session.
+    fn run(&self, job: impl FnOnce(&Arc<Core>) + Send + 'static) {
+        let core = Arc::clone(&self.core);
+        self.core.errands.run(move || job(&core));
+    }
+}
+
+fn reply_entry(result: io::Result<Entry>, reply: ReplyEntry) {
+    match result {
+        Ok(entry) => {
+            reply.entry_with_ttls(
+                &entry.attr_ttl,
+                &entry.entry_ttl,
+                &entry.attr,
+                entry.generation,
+            );
+        }
+        Err(error) => reply.error(errno(&error)),
+    }
+}
+
+fn reply_attr(result: io::Result<Told>, reply: ReplyAttr) {
+    match result {
+        Ok(told) => reply.attr(&told.ttl, &told.attr),
+        Err(error) => reply.error(errno(&error)),
+    }
+}
+
+fn reply_open(result: io::Result<Opened>, reply: ReplyOpen) {
+    match result {
+        Ok(opened) => reply.opened(opened.handle, opened.flags),
+        Err(error) => reply.error(errno(&error)),
+    }
+}
+
+fn reply_xattr(result: io::Result<Sized>, reply: ReplyXattr) {
+    match result {
+        Ok(Sized::Length(len)) => reply.size(len),
+        Ok(Sized::Bytes(bytes)) => reply.data(&bytes),
+        Err(error) => reply.error(errno(&error)),
+    }
+}
+
+/// The kernel counts no lookup for a `CREATE` that failed.
+fn reply_create(core: &Core, entry: &Entry, opened: io::Result<Opened>, reply: ReplyCreate) {
+    match opened {
+        Ok(Opened { handle, flags }) => {
+            reply.created(
+                &entry.shared_ttl(),
+                &entry.attr,
+                entry.generation,
+                handle,
+                flags,
+            );
+        }
+        Err(error) => {
+            core.nodes.forget(entry.attr.ino.0, 1);
+            reply.error(errno(&error));
+        }
+    }
+}
+
+fn open_existing(core: &Arc<Core>, open: StoreOpen, reply: ReplyOpen) {
+    core.admit(open, move |opened| reply_open(opened, reply));
+}
+
+impl fuser::Filesystem for HearthFs {
+    fn init(&mut self, _request: &Request, config: &mut KernelConfig) -> io::Result<()> {
+        crate::init::negotiate(&self.core.options, config)
+    }
+
+    fn destroy(&mut self) {
+        self.core.close_all();
+    }
+
+    fn lookup(&self, request: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
+        let at = Name {
+            parent: parent.0,
+            name,
+        };
+        reply_entry(self.core.lookup(request.into(), at), reply);
+    }
+
+    fn forget(&self, _request: &Request, ino: INodeNo, count: u64) {
+        self.core.nodes.forget(ino.0, count);
+    }
+
+    fn getattr(&self, request: &Request, ino: INodeNo, _fh: Option<FileHandle>, reply: ReplyAttr) {
+        let caller = Caller::from(request);
+        self.run_for(ino, move |core| {
+            reply_attr(core.getattr(caller, ino.0), reply)
+        });
+    }
+
+    fn setattr(
+        &self,
+        request: &Request,
+        ino: INodeNo,
+        mode: Option<u32>,
+        uid: Option<u32>,
+        gid: Option<u32>,
+        size: Option<u64>,
+        atime: Option<TimeOrNow>,
+        mtime: Option<TimeOrNow>,
+        _ctime: Option<SystemTime>,
+        fh: Option<FileHandle>,
+        _crtime: Option<SystemTime>,
+        _chgtime: Option<SystemTime>,
+        _bkuptime: Option<SystemTime>,
+        _flags: Option<BsdFileFlags>,
+        reply: ReplyAttr,
+    ) {
+        let caller = Caller::from(request);
+        let change = Change {
+            mode,
+            uid,
+            gid,
+            size,
+            atime,
+            mtime,
+            handle: fh,
+        };
+        self.run_for(ino, move |core| {
+            reply_attr(core.setattr(caller, ino.0, &change), reply)
+        });
+    }
+
+    fn readlink(&self, _request: &Request, ino: INodeNo, reply: ReplyData) {
+        match self.core.readlink(ino.0) {
+            Ok(target) => reply.data(&target),
+            Err(error) => reply.error(errno(&error)),
+        }
+    }
+
+    fn mknod(
+        &self,
+        request: &Request,
+        parent: INodeNo,
+        name: &OsStr,
+        mode: u32,
+        _umask: u32,
+        rdev: u32,
+        reply: ReplyEntry,
+    ) {
+        let at = Name {
+            parent: parent.0,
+            name,
+        };
+        reply_entry(self.core.mknod(request.into(), at, mode, rdev), reply);
+    }
+
+    fn mkdir(
+        &self,
+        request: &Request,
+        parent: INodeNo,
+        name: &OsStr,
+        mode: u32,
+        _umask: u32,
+        reply: ReplyEntry,
+    ) {
+        let at = Name {
+            parent: parent.0,
+            name,
+        };
+        reply_entry(self.core.mkdir(request.into(), at, mode), reply);
+    }
+
+    fn unlink(&self, request: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
+        let (caller, name) = (Caller::from(request), name.to_owned());
+        self.run(move |core| {
+            let at = Name {
+                parent: parent.0,
+                name: &name,
+            };
+            reply_empty(core.unlink(caller, at), reply);
+        });
+    }
+
+    fn rmdir(&self, request: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
+        let at = Name {
+            parent: parent.0,
+            name,
+        };
+        reply_empty(self.core.rmdir(request.into(), at), reply);
+    }
+
+    fn symlink(
+        &self,
+        request: &Request,
+        parent: INodeNo,
+        name: &OsStr,
+        target: &Path,
+        reply: ReplyEntry,
+    ) {
+        let at = Name {
+            parent: parent.0,
+            name,
+        };
+        reply_entry(self.core.symlink(request.into(), at, target), reply);
+    }
+
+    fn rename(
+        &self,
+        request: &Request,
+        parent: INodeNo,
+        name: &OsStr,
+        newparent: INodeNo,
+        newname: &OsStr,
+        flags: RenameFlags,
+        reply: ReplyEmpty,
+    ) {
+        let caller = Caller::from(request);
+        let (name, newname) = (name.to_owned(), newname.to_owned());
+        let flags = rustix::fs::RenameFlags::from_bits_retain(flags.bits());
+        self.run(move |core| {
+            let from = Name {
+                parent: parent.0,
+                name: &name,
+            };
+            let to = Name {
+                parent: newparent.0,
+                name: &newname,
+            };
+            reply_empty(core.rename(caller, from, to, flags), reply);
+        });
+    }
+
+    fn link(
+        &self,
+        request: &Request,
+        ino: INodeNo,
+        newparent: INodeNo,
+        newname: &OsStr,
+        reply: ReplyEntry,
+    ) {
+        let at = Name {
+            parent: newparent.0,
+            name: newname,
+        };
+        reply_entry(self.core.link(request.into(), ino.0, at), reply);
+    }
+
+    fn open(&self, request: &Request, ino: INodeNo, flags: OpenFlags, reply: ReplyOpen) {
+        let caller = Caller::from(request);
+        let open = match self.core.open_store(caller, ino.0, flags) {
+            Ok(open) => open,
+            Err(error) => return reply.error(errno(&error)),
+        };
+        if truncates(flags) {
+            self.run(move |core| reply_open(core.open_truncated(caller, open), reply));
+        } else {
+            open_existing(&self.core, open, reply);
+        }
+    }
+
+    fn create(
+        &self,
+        request: &Request,
+        parent: INodeNo,
+        name: &OsStr,
+        mode: u32,
+        _umask: u32,
+        flags: i32,
+        reply: ReplyCreate,
+    ) {
+        let caller = Caller::from(request);
+        let new = NewFile {
+            at: Name {
+                parent: parent.0,
+                name,
+            },
+            mode,
+            flags: OpenFlags(flags),
+        };
+        let Created {
+            entry,
+            open,
+            origin,
+        } = match self.core.create_store(caller, new) {
+            Ok(created) => created,
+            Err(error) => return reply.error(errno(&error)),
+        };
+        if origin == Origin::Found && truncates(new.flags) {
+            self.run(move |core| {
+                let opened = core.open_truncated(caller, open);
+                reply_create(core, &entry, opened, reply);
+            });
+        } else {
+            let core = Arc::clone(&self.core);
+            self.core.admit(open, move |opened| {
+                reply_create(&core, &entry, opened, reply)
+            });
+        }
+    }
+
+    fn read(
+        &self,
+        _request: &Request,
+        _ino: INodeNo,
+        fh: FileHandle,
+        offset: u64,
+        size: u32,
+        _flags: OpenFlags,
+        lock_owner: Option<LockOwner>,
+        reply: ReplyData,
+    ) {
+        // The kernel names the owner only when it reads on behalf of a program. It fills its page
+        // cache without, even through a direct handle when that is mapped.
+        let keeper = if lock_owner.is_some() {
+            Keeper::Nobody
+        } else {
+            Keeper::Kernel
+        };
+        self.core.read(
+            fh,
+            ReadAt {
+                offset,
+                len: size,
+                keeper,
+            },
+            reply,
+        );
+    }
+
+    fn write(
+        &self,
+        request: &Request,
+        _ino: INodeNo,
+        fh: FileHandle,
+        offset: u64,
+        data: &[u8],
+        write_flags: WriteFlags,
+        flags: OpenFlags,
+        _lock_owner: Option<LockOwner>,
+        reply: ReplyWrite,
+    ) {
+        let write = WriteAt {
+            offset,
+            data: data.to_vec(),
+            kernel: write_flags,
+            open: flags,
+        };
+        self.core.write(request.into(), fh, write, reply);
+    }
+
+    fn flush(
+        &self,
+        _request: &Request,
+        _ino: INodeNo,
+        fh: FileHandle,
+        lock_owner: LockOwner,
+        reply: ReplyEmpty,
+    ) {
+        self.core.flush(fh, lock_owner, reply);
+    }
+
+    fn release(
+        &self,
+        _request: &Request,
+        _ino: INodeNo,
+        fh: FileHandle,
+        _flags: OpenFlags,
+        lock_owner: Option<LockOwner>,
+        _flush: bool,
+        reply: ReplyEmpty,
+    ) {
+        self.core.release(fh, lock_owner);
+        reply.ok();
+    }
+
+    fn fsync(
+        &self,
+        _request: &Request,
+        _ino: INodeNo,
+        fh: FileHandle,
+        _datasync: bool,
+        reply: ReplyEmpty,
+    ) {
+        self.core.fsync(fh, reply);
+    }
+
+    fn opendir(&self, request: &Request, ino: INodeNo, _flags: OpenFlags, reply: ReplyOpen) {
+        let opened = self.core.opendir(request.into(), ino.0);
+        reply_open(
+            opened.map(|handle| Opened {
+                handle,
+                flags: FopenFlags::empty(),
+            }),
+            reply,
+        );
+    }
+
+    fn readdir(
+        &self,
+        _request: &Request,
+        _ino: INodeNo,
+        fh: FileHandle,
+        offset: u64,
+        mut reply: ReplyDirectory,
+    ) {
+        match self.core.readdir(fh, offset, &mut reply) {
+            Ok(()) => reply.ok(),
+            Err(error) => reply.error(errno(&error)),
+        }
+    }
+
+    fn readdirplus(
+        &self,
+        request: &Request,
+        ino: INodeNo,
+        fh: FileHandle,
+        offset: u64,
+        mut reply: ReplyDirectoryPlus,
+    ) {
+        let at = DirectoryAt {
+            parent: ino.0,
+            handle: fh,
+            offset,
+        };
+        match self.core.readdirplus(request.into(), at, &mut reply) {
+            Ok(()) => reply.ok(),
+            Err(error) => reply.error(errno(&error)),
+        }
+    }
+
+    fn releasedir(
+        &self,
+        _request: &Request,
+        _ino: INodeNo,
+        fh: FileHandle,
+        _flags: OpenFlags,
+        reply: ReplyEmpty,
+    ) {
+        self.core.directories.remove(fh);
+        reply.ok();
+    }
+
+    fn fsyncdir(
+        &self,
+        _request: &Request,
+        _ino: INodeNo,
+        fh: FileHandle,
+        _datasync: bool,
+        reply: ReplyEmpty,
+    ) {
+        reply_empty(self.core.fsyncdir(fh), reply);
+    }
+
+    fn statfs(&self, _request: &Request, ino: INodeNo, reply: ReplyStatfs) {
+        match self.core.statfs(ino.0) {
+            Ok(s) => reply.statfs(
+                s.f_blocks,
+                s.f_bfree,
+                s.f_bavail,
+                s.f_files,
+                s.f_ffree,
+                s.f_bsize as u32,
+                s.f_namemax as u32,
+                s.f_frsize as u32,
+            ),
+            Err(error) => reply.error(errno(&error)),
+        }
+    }
+
+    fn setxattr(
+        &self,
+        request: &Request,
+        ino: INodeNo,
+        name: &OsStr,
+        value: &[u8],
+        flags: i32,
+        _position: u32,
+        reply: ReplyEmpty,
+    ) {
+        let new = NewValue { name, value, flags };
+        reply_empty(self.core.setxattr(request.into(), ino.0, new), reply);
+    }
+
+    fn getxattr(
+        &self,
+        request: &Request,
+        ino: INodeNo,
+        name: &OsStr,
+        size: u32,
+        reply: ReplyXattr,
+    ) {
+        reply_xattr(self.core.getxattr(request.into(), ino.0, name, size), reply);
+    }
+
+    fn listxattr(&self, request: &Request, ino: INodeNo, size: u32, reply: ReplyXattr) {
+        reply_xattr(self.core.listxattr(request.into(), ino.0, size), reply);
+    }
+
+    fn removexattr(&self, request: &Request, ino: INodeNo, name: &OsStr, reply: ReplyEmpty) {
+        reply_empty(self.core.removexattr(request.into(), ino.0, name), reply);
+    }
+
+    fn access(&self, request: &Request, ino: INodeNo, mask: AccessFlags, reply: ReplyEmpty) {
+        reply_empty(self.core.access(request.into(), ino.0, mask), reply);
+    }
+
+    fn getlk(
+        &self,
+        _request: &Request,
+        _ino: INodeNo,
+        fh: FileHandle,
+        lock_owner: LockOwner,
+        start: u64,
+        end: u64,
+        typ: i32,
+        _pid: u32,
+        reply: ReplyLock,
+    ) {
+        let lock = RangeLock {
+            kind: typ,
+            start,
+            end,
+        };
+        match self.core.getlk(LockRequest {
+            handle: fh,
+            owner: lock_owner,
+            lock,
+        }) {
+            // The holder may be on another node: no process number would mean anything.
+            Ok(found) => reply.locked(found.start, found.end, found.kind, 0),
+            Err(error) => reply.error(errno(&error)),
+        }
+    }
+
+    fn setlk(
+        &self,
+        request: &Request,
+        _ino: INodeNo,
+        fh: FileHandle,
+        lock_owner: LockOwner,
+        start: u64,
+        end: u64,
+        typ: i32,
+        _pid: u32,
+        sleep: bool,
+        reply: ReplyEmpty,
+    ) {
+        let lock = RangeLock {
+            kind: typ,
+            start,
+            end,
+        };
+        let patience = if sleep { Patience::Wait } else { Patience::Try };
+        let wanted = LockRequest {
+            handle: fh,
+            owner: lock_owner,
+            lock,
+        };
+        self.core.setlk(request.into(), wanted, patience, reply);
+    }
+
+    fn bmap(&self, _request: &Request, _ino: INodeNo, _block: u32, _index: u64, reply: ReplyBmap) {
+        reply.error(fuser::Errno::ENOSYS);
+    }
+
+    fn ioctl(
+        &self,
+        _request: &Request,
+        _ino: INodeNo,
+        _fh: FileHandle,
+        _flags: IoctlFlags,
+        _cmd: u32,
+        _in_data: &[u8],
+        _out_size: u32,
+        reply: ReplyIoctl,
+    ) {
+        reply.error(fuser::Errno::ENOTTY);
+    }
+
+    fn poll(
+        &self,
+        _request: &Request,
+        _ino: INodeNo,
+        _fh: FileHandle,
+        _notifier: PollNotifier,
+        _events: PollEvents,
+        _flags: fuser::PollFlags,
+        reply: ReplyPoll,
+    ) {
+        // The kernel then takes every file for always ready, which regular files are.
+        reply.error(fuser::Errno::ENOSYS);
+    }
+
+    fn fallocate(
+        &self,
+        _request: &Request,
+        ino: INodeNo,
+        fh: FileHandle,
+        offset: u64,
+        length: u64,
+        mode: i32,
+        reply: ReplyEmpty,
+    ) {
+        let extent = Extent {
+            offset,
+            len: length,
+            mode,
+        };
+        self.run_for(ino, move |core| {
+            reply_empty(core.fallocate(fh, extent), reply)
+        });
+    }
+
+    fn lseek(
+        &self,
+        _request: &Request,
+        ino: INodeNo,
+        fh: FileHandle,
+        offset: i64,
+        whence: i32,
+        reply: ReplyLseek,
+    ) {
+        self.run_for(ino, move |core| match core.lseek(fh, offset, whence) {
+            Ok(found) => reply.offset(found),
+            Err(error) => reply.error(errno(&error)),
+        });
+    }
+
+    fn copy_file_range(
+        &self,
+        _request: &Request,
+        _ino_in: INodeNo,
+        _fh_in: FileHandle,
+        _offset_in: u64,
+        _ino_out: INodeNo,
+        _fh_out: FileHandle,
+        _offset_out: u64,
+        _len: u64,
+        _flags: CopyFileRangeFlags,
+        reply: ReplyWrite,
+    ) {
+        // The kernel then reads and writes through the cache.
+        reply.error(fuser::Errno::ENOSYS);
+    }
+}

@@ -1,0 +1,78 @@
+//! What the kernel has open.
+
+use std::collections::HashMap;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, RwLock};
+
+use fuser::FileHandle;
+use hearth_client::{Access, Handle};
+
+use crate::errors::raw;
+use crate::nodes::Node;
+
+/// Where the bytes of an open file come from.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Way {
+    /// Through the session.
+    Session(Handle),
+    /// Straight from the store's descriptor.
+    Store,
+}
+
+/// One open file.
+pub(crate) struct OpenHandle {
+    pub(crate) node: Arc<Node>,
+    /// The store's descriptor. The session has a duplicate of its own.
+    pub(crate) fd: Arc<OwnedFd>,
+    pub(crate) access: Access,
+    pub(crate) way: Way,
+    /// Set-user-id bits were looked for once since this handle was opened.
+    pub(crate) privileges_dropped: AtomicBool,
+}
+
+/// Handles of one kind, by the number that the kernel gives back.
+pub(crate) struct Handles<T> {
+    open: RwLock<HashMap<u64, Arc<T>>>,
+    next: AtomicU64,
+}
+
+impl<T> Default for Handles<T> {
+    fn default() -> Self {
+        Handles {
+            open: RwLock::default(),
+            next: AtomicU64::new(1),
+        }
+    }
+}
+
+impl<T> Handles<T> {
+    pub(crate) fn insert(&self, handle: T) -> FileHandle {
+        // Uniqueness is all that is asked of the counter.
+        let number = self.next.fetch_add(1, Ordering::Relaxed);
+        self.open
+            .write()
+            .expect("nothing panics under this lock")
+            .insert(number, Arc::new(handle));
+        FileHandle(number)
+    }
+
+    pub(crate) fn find(&self, number: FileHandle) -> io::Result<Arc<T>> {
+        let open = self.open.read().expect("nothing panics under this lock");
+        open.get(&number.0).cloned().ok_or(raw(libc::EBADF))
+    }
+
+    pub(crate) fn remove(&self, number: FileHandle) -> Option<Arc<T>> {
+        self.open
+            .write()
+            .expect("nothing panics under this lock")
+            .remove(&number.0)
+    }
+
+    /// Takes all that is left, at the end.
+    pub(crate) fn drain(&self) -> Vec<Arc<T>> {
+        let mut open = self.open.write().expect("nothing panics under this lock");
+        open.drain().map(|(_, handle)| handle).collect()
+    }
+}

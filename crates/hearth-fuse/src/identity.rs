@@ -1,0 +1,109 @@
+//! Under whose rights the store is used for a request.
+
+use std::fs;
+use std::io;
+use std::marker::PhantomData;
+
+use rustix::process::{Gid, getegid, geteuid, getgroups};
+use rustix::thread::set_thread_groups;
+
+use crate::errors::raw;
+use crate::options::Identity;
+use crate::sys::{set_fs_gid, set_fs_uid};
+
+/// Who asked for something.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Caller {
+    pub(crate) uid: u32,
+    pub(crate) gid: u32,
+    /// Thread id; 0 if the caller's process namespace is not ours.
+    pub(crate) tid: u32,
+}
+
+impl From<&fuser::Request> for Caller {
+    fn from(request: &fuser::Request) -> Caller {
+        Caller {
+            uid: request.uid(),
+            gid: request.gid(),
+            tid: request.pid(),
+        }
+    }
+}
+
+/// Puts callers' identities on threads, and takes them off again.
+pub(crate) struct Wardrobe {
+    identity: Identity,
+    own: Own,
+}
+
+#[derive(Clone)]
+struct Own {
+    uid: u32,
+    gid: u32,
+    groups: Vec<Gid>,
+}
+
+impl Wardrobe {
+    pub(crate) fn new(identity: Identity) -> io::Result<Wardrobe> {
+        let own = Own {
+            uid: geteuid().as_raw(),
+            gid: getegid().as_raw(),
+            groups: getgroups()?,
+        };
+        Ok(Wardrobe { identity, own })
+    }
+
+    /// Makes this thread act as the caller until the guard is dropped.
+    pub(crate) fn assume(&self, caller: Caller) -> io::Result<Assumed<'_>> {
+        let own = match self.identity {
+            Identity::SingleUser => None,
+            Identity::AsCaller if caller.uid == self.own.uid && caller.gid == self.own.gid => None,
+            Identity::AsCaller => Some(&self.own),
+        };
+        // The guard first: if a step fails, dropping it undoes the steps before.
+        let assumed = Assumed {
+            own,
+            this_thread_only: PhantomData,
+        };
+        if assumed.own.is_some() {
+            set_thread_groups(&groups_of(caller)?)?;
+            set_fs_gid(caller.gid)?;
+            set_fs_uid(caller.uid)?;
+        }
+        Ok(assumed)
+    }
+}
+
+/// While it lives, this thread acts as somebody else.
+#[must_use = "dropping it gives the thread its own identity back"]
+pub(crate) struct Assumed<'a> {
+    own: Option<&'a Own>,
+    this_thread_only: PhantomData<*const ()>,
+}
+
+impl Drop for Assumed<'_> {
+    fn drop(&mut self) {
+        let Some(own) = self.own else { return };
+        set_fs_uid(own.uid).expect("a thread may always become what its process is");
+        set_fs_gid(own.gid).expect("a thread may always become what its process is");
+        set_thread_groups(&own.groups).expect("the right to set groups is not given up");
+    }
+}
+
+/// Supplementary groups, which the request itself does not carry.
+fn groups_of(caller: Caller) -> io::Result<Vec<Gid>> {
+    if caller.uid == 0 || caller.tid == 0 {
+        return Ok(Vec::new());
+    }
+    let status = fs::read_to_string(format!("/proc/{}/status", caller.tid))
+        .map_err(|_| raw(libc::EACCES))?;
+    let line = status
+        .lines()
+        .find_map(|line| line.strip_prefix("Groups:"))
+        .unwrap_or("");
+    Ok(line
+        .split_whitespace()
+        .filter_map(|gid| gid.parse().ok())
+        .map(Gid::from_raw)
+        .collect())
+}

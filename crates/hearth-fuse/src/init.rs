@@ -1,0 +1,50 @@
+//! What is agreed with the kernel when the mount begins.
+
+use std::io;
+
+use fuser::{InitFlags, KernelConfig};
+
+use crate::options::{Identity, MountOptions};
+
+const WRITE_BYTES_MAX: u32 = 1 << 20;
+const BACKGROUND_MAX: u16 = 64;
+
+/// Asked for; what a kernel does not have is gone without.
+///
+/// Not asked for: the write-back cache (it assumes that nobody else writes), automatic invalidation
+/// (the session revokes), and the handling of set-user-id bits (fuser hides the flags that carry it
+/// on open and truncate; the kernel then clears the bits by a mode change of its own).
+const WANTED: &[InitFlags] = &[
+    InitFlags::FUSE_ASYNC_READ,
+    InitFlags::FUSE_ASYNC_DIO,
+    InitFlags::FUSE_ATOMIC_O_TRUNC,
+    InitFlags::FUSE_BIG_WRITES,
+    InitFlags::FUSE_DIRECT_IO_ALLOW_MMAP,
+    InitFlags::FUSE_DO_READDIRPLUS,
+    InitFlags::FUSE_FLOCK_LOCKS,
+    InitFlags::FUSE_MAX_PAGES,
+    InitFlags::FUSE_PARALLEL_DIROPS,
+    InitFlags::FUSE_POSIX_LOCKS,
+    InitFlags::FUSE_READDIRPLUS_AUTO,
+];
+
+pub(crate) fn negotiate(options: &MountOptions, config: &mut KernelConfig) -> io::Result<()> {
+    let acl = match options.identity {
+        Identity::AsCaller => InitFlags::FUSE_POSIX_ACL,
+        Identity::SingleUser => InitFlags::empty(),
+    };
+    for flag in WANTED.iter().copied().chain([acl]) {
+        if config.add_capabilities(flag).is_err() {
+            log::debug!("the kernel lacks {flag:?}");
+        }
+    }
+    // A refusal names the nearest value that will do.
+    if let Err(nearest) = config.set_max_write(WRITE_BYTES_MAX) {
+        let _ = config.set_max_write(nearest);
+    }
+    if let Err(nearest) = config.set_max_readahead(u32::MAX) {
+        let _ = config.set_max_readahead(nearest);
+    }
+    let _ = config.set_max_background(BACKGROUND_MAX);
+    Ok(())
+}

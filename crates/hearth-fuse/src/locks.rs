@@ -1,0 +1,250 @@
+//! Locks of programs become locks in the store, so that they hold between mounts and nodes.
+//!
+//! For every inode and lock owner there is one open file description in the store, opened when the
+//! owner first locks. `fcntl(2)` locks are open-file-description locks on it, `flock(2)` locks are
+//! `flock(2)` locks on it; closing it releases both.
+//!
+//! fuser does not say whether a lock request comes from `fcntl` or `flock`. Only requests for a whole
+//! file can be either, and only an owner's first one is in doubt: then the system call that the
+//! requesting thread is in decides, and `fcntl` where that cannot be seen (Yama). Such an `flock`
+//! then excludes other such `flock`s, as on NFS.
+//!
+//! Deadlocks between owners are not detected (`EDEADLK` never comes).
+
+use std::collections::HashMap;
+use std::fs;
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use fuser::{FileHandle, LockOwner, ReplyEmpty};
+use rustix::fs::{FlockOperation, Mode, OFlags, flock};
+
+use crate::core::Core;
+use crate::errors::raw;
+use crate::files::reply_empty;
+use crate::handles::OpenHandle;
+use crate::identity::Caller;
+use crate::nodes::proc_path;
+use crate::sys::{RangeLock, set_lock, test_lock};
+
+const WHOLE_FILE_END: u64 = i64::MAX as u64;
+
+/// Which of the two families of locks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Family {
+    Ranges,
+    Flock,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+struct Key {
+    node: u64,
+    owner: u64,
+}
+
+/// The descriptions that hold locks.
+#[derive(Default)]
+pub(crate) struct Locks {
+    held: Mutex<HashMap<Key, Holder>>,
+}
+
+#[derive(Clone)]
+struct Holder {
+    family: Family,
+    fd: Arc<OwnedFd>,
+}
+
+/// A lock that a program wants, ready to be tried.
+pub(crate) struct Attempt {
+    holder: Holder,
+    lock: RangeLock,
+}
+
+/// A lock request.
+#[derive(Clone, Copy)]
+pub(crate) struct LockRequest {
+    pub(crate) handle: FileHandle,
+    pub(crate) owner: LockOwner,
+    pub(crate) lock: RangeLock,
+}
+
+/// Whether the program waits until it gets the lock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Patience {
+    Try,
+    Wait,
+}
+
+impl Attempt {
+    /// Never waits; `EAGAIN` if somebody else has the lock.
+    pub(crate) fn make(&self) -> io::Result<()> {
+        match self.holder.family {
+            Family::Ranges => match set_lock(self.holder.fd.as_fd(), self.lock) {
+                Err(error) if error.raw_os_error() == Some(libc::EACCES) => Err(raw(libc::EAGAIN)),
+                result => result,
+            },
+            Family::Flock => Ok(flock(&*self.holder.fd, flock_operation(self.lock.kind))?),
+        }
+    }
+}
+
+fn flock_operation(kind: i32) -> FlockOperation {
+    match kind {
+        libc::F_RDLCK => FlockOperation::NonBlockingLockShared,
+        libc::F_WRLCK => FlockOperation::NonBlockingLockExclusive,
+        _ => FlockOperation::NonBlockingUnlock,
+    }
+}
+
+impl Locks {
+    fn lock(&self) -> MutexGuard<'_, HashMap<Key, Holder>> {
+        self.held.lock().expect("nothing panics under this lock")
+    }
+
+    fn holder(&self, key: Key) -> Option<Holder> {
+        self.lock().get(&key).cloned()
+    }
+
+    /// Releases an owner's `fcntl(2)` locks on a file, as any `close(2)` of it does.
+    pub(crate) fn release_ranges(&self, node: u64, owner: LockOwner) {
+        let key = Key {
+            node,
+            owner: owner.0,
+        };
+        let mut held = self.lock();
+        if held
+            .get(&key)
+            .is_some_and(|holder| holder.family == Family::Ranges)
+        {
+            let holder = held.remove(&key);
+            drop(held);
+            holder.iter().for_each(release);
+        }
+    }
+
+    /// Releases every lock of an owner that is going away.
+    pub(crate) fn release_all(&self, node: u64, owner: LockOwner) {
+        let holder = self.lock().remove(&Key {
+            node,
+            owner: owner.0,
+        });
+        holder.iter().for_each(release);
+    }
+}
+
+/// Unlocks by hand: a waiter may still share the description.
+fn release(holder: &Holder) {
+    let lock = RangeLock {
+        kind: libc::F_UNLCK,
+        start: 0,
+        end: WHOLE_FILE_END,
+    };
+    if let Err(error) = (Attempt {
+        holder: holder.clone(),
+        lock,
+    })
+    .make()
+    {
+        log::warn!("cannot release a lock in the store: {error}");
+    }
+}
+
+impl Core {
+    /// `GETLK`, which only `fcntl(2)` has.
+    pub(crate) fn getlk(&self, request: LockRequest) -> io::Result<RangeLock> {
+        let open = self.files.find(request.handle)?;
+        let key = Key {
+            node: open.node.id,
+            owner: request.owner.0,
+        };
+        let fd = match self.locks.holder(key) {
+            Some(holder) => holder.fd,
+            None => Arc::new(open_description(&open)?),
+        };
+        test_lock(fd.as_fd(), request.lock)
+    }
+
+    /// `SETLK` and `SETLKW`.
+    pub(crate) fn setlk(
+        &self,
+        caller: Caller,
+        request: LockRequest,
+        patience: Patience,
+        reply: ReplyEmpty,
+    ) {
+        let attempt = match self.attempt(caller, request) {
+            Ok(Some(attempt)) => attempt,
+            Ok(None) => return reply.ok(),
+            Err(error) => return reply_empty(Err::<(), _>(error), reply),
+        };
+        match attempt.make() {
+            Err(error)
+                if error.raw_os_error() == Some(libc::EAGAIN) && patience == Patience::Wait =>
+            {
+                self.lock_waiter.wait(caller, attempt, reply);
+            }
+            result => reply_empty(result, reply),
+        }
+    }
+
+    /// `None` if there is nothing to unlock.
+    fn attempt(&self, caller: Caller, request: LockRequest) -> io::Result<Option<Attempt>> {
+        let open = self.files.find(request.handle)?;
+        let key = Key {
+            node: open.node.id,
+            owner: request.owner.0,
+        };
+        let lock = request.lock;
+        if let Some(holder) = self.locks.holder(key) {
+            return Ok(Some(Attempt { holder, lock }));
+        }
+        if lock.kind == libc::F_UNLCK {
+            return Ok(None);
+        }
+        let fresh = Holder {
+            family: family(caller, lock),
+            fd: Arc::new(open_description(&open)?),
+        };
+        // Two threads of one owner may come here at once: the first description stands.
+        let holder = self.locks.lock().entry(key).or_insert(fresh).clone();
+        Ok(Some(Attempt { holder, lock }))
+    }
+}
+
+/// A description of its own for an owner. A write lock needs one that is open for writing; the
+/// kernel has already checked that the program's is.
+fn open_description(open: &OpenHandle) -> io::Result<OwnedFd> {
+    let path = proc_path(&*open.fd);
+    let ways = [OFlags::RDWR, OFlags::RDONLY, OFlags::WRONLY];
+    let mut last = raw(libc::EACCES);
+    for way in ways {
+        match rustix::fs::open(&path, way | OFlags::CLOEXEC, Mode::empty()) {
+            Ok(fd) => return Ok(fd),
+            Err(error) => last = error.into(),
+        }
+    }
+    Err(last)
+}
+
+fn family(caller: Caller, lock: RangeLock) -> Family {
+    let whole = lock.start == 0 && lock.end >= WHOLE_FILE_END;
+    if whole && is_in_flock(caller) {
+        Family::Flock
+    } else {
+        Family::Ranges
+    }
+}
+
+/// Whether the requesting thread is inside `flock(2)`.
+fn is_in_flock(caller: Caller) -> bool {
+    let path = format!("/proc/{}/syscall", caller.tid);
+    let Ok(text) = fs::read_to_string(path) else {
+        return false;
+    };
+    let number = text
+        .split(' ')
+        .next()
+        .and_then(|word| word.parse::<libc::c_long>().ok());
+    number == Some(libc::SYS_flock)
+}

@@ -1,0 +1,190 @@
+//! A mount from beginning to end.
+
+use std::io;
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::thread::{self, JoinHandle};
+
+use fuser::{Config, MountOption, SessionACL};
+use hearth_client::Session;
+use rustix::fs::Mode;
+use rustix::mount::{UnmountFlags, unmount};
+
+use crate::core::Core;
+use crate::errands::WORKERS;
+use crate::fs::HearthFs;
+use crate::options::{Busy, Identity, MountOptions, Others};
+
+/// A mounted store. Dropping it unmounts, lazily if somebody is still inside.
+#[derive(Debug)]
+pub struct Mount {
+    /// `None` if somebody else mounted it and will unmount it.
+    point: Option<PathBuf>,
+    server: Option<JoinHandle<io::Result<()>>>,
+}
+
+impl Mount {
+    /// Mounts at a directory: with `mount(2)` as root, with `fusermount3` otherwise.
+    ///
+    /// Sets this process's file creation mask to zero: the kernel has applied the caller's.
+    pub fn at(
+        point: &Path,
+        store_root: OwnedFd,
+        session: Arc<dyn Session>,
+        options: MountOptions,
+    ) -> io::Result<Mount> {
+        let point = point.canonicalize()?;
+        let config = config(&options);
+        let core = Arc::new(Core::new(store_root, session, options)?);
+        let server = fuser::Session::new(HearthFs::new(Arc::clone(&core)), &point, &config)?;
+        Mount::serve(server, &core, Some(point))
+    }
+
+    /// Serves a `/dev/fuse` descriptor that somebody has already mounted, perhaps in another
+    /// namespace. Whoever mounted it unmounts it.
+    pub fn attach(
+        device: OwnedFd,
+        store_root: OwnedFd,
+        session: Arc<dyn Session>,
+        options: MountOptions,
+    ) -> io::Result<Mount> {
+        let config = config(&options);
+        let core = Arc::new(Core::new(store_root, session, options)?);
+        let fs = HearthFs::new(Arc::clone(&core));
+        // The kernel lets in whom the mount allows; user numbers here may be of another namespace.
+        let server = fuser::Session::from_fd(fs, device, SessionACL::All, config)?;
+        Mount::serve(server, &core, None)
+    }
+
+    fn serve(
+        server: fuser::Session<HearthFs>,
+        core: &Arc<Core>,
+        point: Option<PathBuf>,
+    ) -> io::Result<Mount> {
+        rustix::process::umask(Mode::empty());
+        let revoker = core.revoker.start(server.notifier())?;
+        let server = thread::Builder::new()
+            .name("fuse-mount".to_owned())
+            .spawn(move || {
+                let ended = server.run();
+                revoker
+                    .join()
+                    .map_err(|_| io::Error::other("the revoker panicked"))?;
+                ended
+            })?;
+        Ok(Mount {
+            point,
+            server: Some(server),
+        })
+    }
+
+    /// Unmounts and waits until everything has ended; with [`Busy::Detach`], programs that are still
+    /// inside keep their files, and nobody waits for them.
+    pub fn unmount(mut self, busy: Busy) -> io::Result<()> {
+        self.end(busy)
+    }
+
+    /// Waits until somebody unmounts it.
+    pub fn wait(mut self) -> io::Result<()> {
+        self.point = None;
+        self.join()
+    }
+
+    fn end(&mut self, busy: Busy) -> io::Result<()> {
+        if self.server.as_ref().is_some_and(JoinHandle::is_finished) {
+            self.point = None;
+            return self.join();
+        }
+        let Some(point) = self.point.take() else {
+            return Ok(());
+        };
+        match take_down(&point, Force::None) {
+            Ok(()) => self.join(),
+            // Not mounted there any more.
+            Err(error) if error.raw_os_error() == Some(libc::EINVAL) => self.join(),
+            Err(_) if busy == Busy::Detach => take_down(&point, Force::Detach),
+            Err(error) => {
+                self.point = Some(point);
+                Err(error)
+            }
+        }
+    }
+
+    fn join(&mut self) -> io::Result<()> {
+        match self.server.take() {
+            Some(server) => server
+                .join()
+                .map_err(|_| io::Error::other("the mount panicked"))?,
+            None => Ok(()),
+        }
+    }
+}
+
+impl Drop for Mount {
+    fn drop(&mut self) {
+        if let Err(error) = self.end(Busy::Detach) {
+            log::warn!("cannot unmount {:?}: {error}", self.point);
+        }
+    }
+}
+
+fn config(options: &MountOptions) -> Config {
+    let mut config = Config::default();
+    config.mount_options = vec![
+        MountOption::FSName(options.fs_name.clone()),
+        MountOption::Subtype("hearth".to_owned()),
+    ];
+    if options.identity == Identity::AsCaller {
+        let privileged = [
+            MountOption::DefaultPermissions,
+            MountOption::Suid,
+            MountOption::Dev,
+        ];
+        config.mount_options.extend(privileged);
+    }
+    config.acl = match (options.others, options.identity) {
+        (Others::Refused, Identity::SingleUser) => SessionACL::Owner,
+        (Others::Allowed, _) | (_, Identity::AsCaller) => SessionACL::All,
+    };
+    config.n_threads = Some(WORKERS);
+    // Each clone opens the device again, which an attached mount's process may not be able to.
+    config.clone_fd = rustix::fs::access("/dev/fuse", device_access()).is_ok();
+    config
+}
+
+fn device_access() -> rustix::fs::Access {
+    rustix::fs::Access::READ_OK | rustix::fs::Access::WRITE_OK
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Force {
+    None,
+    Detach,
+}
+
+fn take_down(point: &Path, force: Force) -> io::Result<()> {
+    let flags = match force {
+        Force::None => UnmountFlags::NOFOLLOW,
+        Force::Detach => UnmountFlags::NOFOLLOW | UnmountFlags::DETACH,
+    };
+    match unmount(point, flags) {
+        Err(rustix::io::Errno::PERM) => take_down_unprivileged(point, force),
+        result => Ok(result?),
+    }
+}
+
+fn take_down_unprivileged(point: &Path, force: Force) -> io::Result<()> {
+    let mut command = Command::new("fusermount3");
+    command.arg("-u").arg("-q").stdin(Stdio::null());
+    if force == Force::Detach {
+        command.arg("-z");
+    }
+    let status = command.arg("--").arg(point).status()?;
+    if status.success() {
+        Ok(())
+    } else {
+        Err(io::Error::from_raw_os_error(libc::EBUSY))
+    }
+}

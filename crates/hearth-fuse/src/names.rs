@@ -1,0 +1,252 @@
+//! Names: finding, making, moving and removing them. All of it happens in the store.
+
+use std::ffi::OsStr;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+use std::time::Duration;
+
+use fuser::{FileAttr, Generation};
+use hearth_client::FileKey;
+use rustix::fs::{AtFlags, CWD, FileType, Mode, RenameFlags};
+
+use crate::attributes::Consult;
+use crate::core::Core;
+use crate::errors::{ask, raw};
+use crate::identity::Caller;
+use crate::nodes::{Node, open_path, proc_path};
+use crate::stat::{Stat, device_number};
+
+/// A name in a directory that the kernel knows.
+#[derive(Clone, Copy)]
+pub(crate) struct Name<'a> {
+    pub(crate) parent: u64,
+    pub(crate) name: &'a OsStr,
+}
+
+/// What the kernel is told about a name: it counts as one lookup of the node.
+pub(crate) struct Entry {
+    pub(crate) attr: FileAttr,
+    pub(crate) generation: Generation,
+    pub(crate) attr_ttl: Duration,
+    pub(crate) entry_ttl: Duration,
+}
+
+impl Entry {
+    /// For replies that have one time for both.
+    pub(crate) fn shared_ttl(&self) -> Duration {
+        self.attr_ttl.min(self.entry_ttl)
+    }
+}
+
+/// What stood at a name a moment ago.
+struct Found {
+    fd: OwnedFd,
+    stat: Stat,
+}
+
+impl Core {
+    pub(crate) fn lookup(&self, caller: Caller, at: Name<'_>) -> io::Result<Entry> {
+        let found = self.find(caller, at)?;
+        self.enter(caller, at, found.fd, &found.stat)
+    }
+
+    fn find(&self, caller: Caller, at: Name<'_>) -> io::Result<Found> {
+        let dir = self.nodes.fd(at.parent)?;
+        let _as = self.wardrobe.assume(caller)?;
+        let fd = open_path(&*dir, at.name)?;
+        let stat = Stat::of(&fd)?;
+        Ok(Found { fd, stat })
+    }
+
+    /// Counts a lookup and says what the kernel may know.
+    pub(crate) fn enter(
+        &self,
+        caller: Caller,
+        at: Name<'_>,
+        fd: OwnedFd,
+        stat: &Stat,
+    ) -> io::Result<Entry> {
+        let node = self.nodes.found(at.parent, at.name, fd, stat);
+        self.entry_of(caller, &node)
+            .inspect_err(|_| self.nodes.forget(node.id, 1))
+    }
+
+    pub(crate) fn entry_of(&self, caller: Caller, node: &Node) -> io::Result<Entry> {
+        let told = self.attributes(caller, node, Consult::Here)?;
+        Ok(Entry {
+            attr: told.attr,
+            generation: Generation(node.generation),
+            attr_ttl: told.ttl,
+            entry_ttl: self.options.attr_ttl,
+        })
+    }
+
+    pub(crate) fn mknod(
+        &self,
+        caller: Caller,
+        at: Name<'_>,
+        mode: u32,
+        device: u32,
+    ) -> io::Result<Entry> {
+        self.make(caller, at, |dir| {
+            let kind = match FileType::from_raw_mode(mode) {
+                FileType::Unknown => FileType::RegularFile,
+                kind => kind,
+            };
+            let permissions = Mode::from_raw_mode(mode & 0o7777);
+            rustix::fs::mknodat(dir, at.name, kind, permissions, device_number(device))
+        })
+    }
+
+    pub(crate) fn mkdir(&self, caller: Caller, at: Name<'_>, mode: u32) -> io::Result<Entry> {
+        self.make(caller, at, |dir| {
+            rustix::fs::mkdirat(dir, at.name, Mode::from_raw_mode(mode & 0o7777))
+        })
+    }
+
+    pub(crate) fn symlink(&self, caller: Caller, at: Name<'_>, target: &Path) -> io::Result<Entry> {
+        self.make(caller, at, |dir| {
+            rustix::fs::symlinkat(target, dir, at.name)
+        })
+    }
+
+    fn make(
+        &self,
+        caller: Caller,
+        at: Name<'_>,
+        create: impl FnOnce(&OwnedFd) -> rustix::io::Result<()>,
+    ) -> io::Result<Entry> {
+        let dir = self.nodes.fd(at.parent)?;
+        {
+            let _as = self.wardrobe.assume(caller)?;
+            create(&dir)?;
+        }
+        self.lookup(caller, at)
+    }
+
+    pub(crate) fn link(&self, caller: Caller, id: u64, at: Name<'_>) -> io::Result<Entry> {
+        let node = self.nodes.node(id)?;
+        let dir = self.nodes.fd(at.parent)?;
+        self.touch(&node, |fd| {
+            let _as = self.wardrobe.assume(caller)?;
+            let flags = AtFlags::SYMLINK_FOLLOW;
+            Ok(rustix::fs::linkat(
+                CWD,
+                proc_path(fd),
+                &*dir,
+                at.name,
+                flags,
+            )?)
+        })?;
+        self.lookup(caller, at)
+    }
+
+    pub(crate) fn readlink(&self, id: u64) -> io::Result<Vec<u8>> {
+        let fd = self.nodes.fd(id)?;
+        Ok(rustix::fs::readlinkat(&*fd, "", Vec::new())?.into_bytes())
+    }
+
+    /// `UNLINK`. May wait for the session.
+    pub(crate) fn unlink(&self, caller: Caller, at: Name<'_>) -> io::Result<()> {
+        let victim = self.find(caller, at)?;
+        self.retire(&victim.stat)?;
+        let dir = self.nodes.fd(at.parent)?;
+        {
+            let _as = self.wardrobe.assume(caller)?;
+            rustix::fs::unlinkat(&*dir, at.name, AtFlags::empty())?;
+        }
+        self.lost_a_name(&victim)
+    }
+
+    pub(crate) fn rmdir(&self, caller: Caller, at: Name<'_>) -> io::Result<()> {
+        let victim = self.find(caller, at)?;
+        let dir = self.nodes.fd(at.parent)?;
+        let _as = self.wardrobe.assume(caller)?;
+        rustix::fs::unlinkat(&*dir, at.name, AtFlags::REMOVEDIR)?;
+        self.nodes.gone(victim.stat.key());
+        Ok(())
+    }
+
+    /// Empties the cache of a file whose last name is about to go.
+    fn retire(&self, victim: &Stat) -> io::Result<()> {
+        if self.nodes.is_cacheable(victim) && victim.links() == 1 {
+            ask(|done| {
+                self.session.detach(
+                    FileKey {
+                        ino: victim.key().ino,
+                    },
+                    done,
+                )
+            })?;
+        }
+        Ok(())
+    }
+
+    fn lost_a_name(&self, victim: &Found) -> io::Result<()> {
+        let now = Stat::of(&victim.fd)?;
+        if now.links() == 0 {
+            self.nodes.gone(now.key());
+        } else {
+            self.restamp(&victim.stat, &now);
+        }
+        Ok(())
+    }
+
+    /// `RENAME` in all its forms. May wait for the session.
+    pub(crate) fn rename(
+        &self,
+        caller: Caller,
+        from: Name<'_>,
+        to: Name<'_>,
+        flags: RenameFlags,
+    ) -> io::Result<()> {
+        let moved = self.find(caller, from)?;
+        let other = match self.find(caller, to) {
+            Ok(found) => Some(found),
+            Err(error) if error.raw_os_error() == Some(libc::ENOENT) => None,
+            Err(error) => return Err(error),
+        };
+        if other.is_some() && flags.contains(RenameFlags::NOREPLACE) {
+            return Err(raw(libc::EEXIST));
+        }
+        let exchange = flags.contains(RenameFlags::EXCHANGE);
+        // Two names of one file: rename does nothing, so nobody is a victim.
+        let other = other.filter(|other| other.stat.key() != moved.stat.key());
+        if let Some(victim) = other.as_ref().filter(|_| !exchange) {
+            self.retire(&victim.stat)?;
+        }
+        self.rename_in_store(caller, from, to, flags)?;
+        self.restamp(&moved.stat, &Stat::of(&moved.fd)?);
+        self.nodes.moved(moved.stat.key(), to.parent, to.name);
+        match other {
+            Some(other) if exchange => {
+                self.restamp(&other.stat, &Stat::of(&other.fd)?);
+                self.nodes.moved(other.stat.key(), from.parent, from.name);
+                Ok(())
+            }
+            Some(victim) => self.lost_a_name(&victim),
+            None => Ok(()),
+        }
+    }
+
+    fn rename_in_store(
+        &self,
+        caller: Caller,
+        from: Name<'_>,
+        to: Name<'_>,
+        flags: RenameFlags,
+    ) -> io::Result<()> {
+        let (old, new) = (self.nodes.fd(from.parent)?, self.nodes.fd(to.parent)?);
+        let _as = self.wardrobe.assume(caller)?;
+        let (from, to) = (from.name.as_bytes(), to.name.as_bytes());
+        if flags.is_empty() {
+            // Old kernels and some stores know only the call without flags.
+            rustix::fs::renameat(&*old, from, &*new, to)?;
+        } else {
+            rustix::fs::renameat_with(&*old, from, &*new, to, flags)?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,449 @@
+//! Every inode that the kernel knows, and how to reach it in the store.
+//!
+//! A node holds an `O_PATH` descriptor, so renames by anybody do not matter. When the descriptors
+//! come near the limit of open files, the least recently used are closed; such a node is found again
+//! by its last known name, and is `ESTALE` if something else stands there.
+//!
+//! The node number is the store's inode number where that is possible, because fuser shows programs
+//! the one as the other.
+
+use std::collections::HashMap;
+use std::ffi::{OsStr, OsString};
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use hearth_client::FileKey;
+use rustix::fs::{FileType, Mode, OFlags};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
+use crate::errors::raw;
+use crate::stat::Stat;
+
+/// The kernel's number for the root.
+pub(crate) const ROOT: u64 = 1;
+/// Node numbers for inodes whose own number is taken start here.
+const SPARE_FIRST: u64 = 1 << 63;
+/// Descriptors assumed when the process has no limit.
+const DESCRIPTORS_UNLIMITED: u64 = 1 << 20;
+
+/// Identity of an inode in the store, over all its devices.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct StoreKey {
+    pub(crate) dev: u64,
+    pub(crate) ino: u64,
+}
+
+/// One inode that the kernel knows. Holding it keeps its descriptor open.
+#[derive(Debug)]
+pub(crate) struct Node {
+    pub(crate) id: u64,
+    pub(crate) key: StoreKey,
+    pub(crate) kind: FileType,
+    /// Tells the files apart that had this node number one after another.
+    pub(crate) generation: u64,
+    /// Its last name went; the number may come back as another file.
+    gone: AtomicBool,
+    born: Option<i64>,
+}
+
+impl Node {
+    /// The name that the session knows the file by.
+    pub(crate) fn file(&self) -> FileKey {
+        FileKey { ino: self.key.ino }
+    }
+
+    fn is(&self, stat: &Stat) -> bool {
+        self.key == stat.key()
+            && self.kind == stat.kind()
+            && self.born == stat.born()
+            && !self.gone.load(Ordering::Relaxed)
+    }
+}
+
+/// The table of nodes.
+pub(crate) struct Nodes {
+    table: Mutex<Table>,
+    /// The device of the store's root: only its regular files are cached.
+    dev: u64,
+}
+
+struct Table {
+    entries: HashMap<u64, Entry>,
+    ids: HashMap<StoreKey, u64>,
+    spare_next: u64,
+    /// Ticks at every use, for the order of closing.
+    clock: u64,
+    open: usize,
+    open_max: usize,
+}
+
+struct Entry {
+    node: Arc<Node>,
+    fd: Option<Arc<OwnedFd>>,
+    place: Option<Place>,
+    lookups: u64,
+    used: u64,
+    /// The size that the kernel was last told.
+    told: Option<u64>,
+}
+
+#[derive(Clone)]
+struct Place {
+    parent: u64,
+    name: OsString,
+}
+
+impl Nodes {
+    /// A table that knows the store's root. Raises the limit of open files as far as allowed.
+    pub(crate) fn new(root: OwnedFd) -> io::Result<Nodes> {
+        let stat = Stat::of(&root)?;
+        let open_max = usize::try_from(raise_descriptor_limit() / 2).unwrap_or(usize::MAX);
+        let mut table = Table {
+            entries: HashMap::new(),
+            ids: HashMap::new(),
+            spare_next: SPARE_FIRST,
+            clock: 0,
+            open: 1,
+            open_max,
+        };
+        // The root is never forgotten.
+        table.insert(
+            ROOT,
+            Entry::new(new_node(ROOT, &stat, 0), root, None, u64::MAX / 2),
+        );
+        Ok(Nodes {
+            table: Mutex::new(table),
+            dev: stat.key().dev,
+        })
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Table> {
+        self.table.lock().expect("nothing panics under this lock")
+    }
+
+    /// Whether a file's content goes through the session.
+    pub(crate) fn is_cached(&self, node: &Node) -> bool {
+        node.kind == FileType::RegularFile && node.key.dev == self.dev
+    }
+
+    /// The same for a file that the kernel may not know.
+    pub(crate) fn is_cacheable(&self, stat: &Stat) -> bool {
+        stat.is_regular() && stat.key().dev == self.dev
+    }
+
+    pub(crate) fn node(&self, id: u64) -> io::Result<Arc<Node>> {
+        self.lock()
+            .entries
+            .get(&id)
+            .map(|entry| Arc::clone(&entry.node))
+            .ok_or(raw(libc::ESTALE))
+    }
+
+    /// The node number under which the kernel knows a cached file.
+    pub(crate) fn id_of(&self, file: FileKey) -> Option<u64> {
+        self.lock()
+            .ids
+            .get(&StoreKey {
+                dev: self.dev,
+                ino: file.ino,
+            })
+            .copied()
+    }
+
+    /// A descriptor of the node, opened again if it had to be closed.
+    pub(crate) fn fd(&self, id: u64) -> io::Result<Arc<OwnedFd>> {
+        let (node, place) = {
+            let mut table = self.lock();
+            let clock = table.tick();
+            let entry = table.entries.get_mut(&id).ok_or(raw(libc::ESTALE))?;
+            entry.used = clock;
+            if let Some(fd) = &entry.fd {
+                return Ok(Arc::clone(fd));
+            }
+            (Arc::clone(&entry.node), entry.place.clone())
+        };
+        let place = place.ok_or(raw(libc::ESTALE))?;
+        // The parent is a directory nearer to the root, so the recursion ends.
+        let fd = open_path(self.fd(place.parent)?.as_fd(), &place.name)
+            .map_err(|_| raw(libc::ESTALE))?;
+        if !node.is(&Stat::of(&fd)?) {
+            return Err(raw(libc::ESTALE));
+        }
+        Ok(self.lock().reopened(id, fd))
+    }
+
+    /// Records that the kernel is about to learn of an inode: counts one lookup.
+    pub(crate) fn found(&self, parent: u64, name: &OsStr, fd: OwnedFd, stat: &Stat) -> Arc<Node> {
+        let place = Place {
+            parent,
+            name: name.to_owned(),
+        };
+        self.lock().found(place, fd, stat)
+    }
+
+    /// The kernel dropped `count` lookups of a node.
+    pub(crate) fn forget(&self, id: u64, count: u64) {
+        let mut table = self.lock();
+        let Some(entry) = table.entries.get_mut(&id) else {
+            return;
+        };
+        entry.lookups = entry.lookups.saturating_sub(count);
+        if entry.lookups == 0 {
+            let entry = table
+                .entries
+                .remove(&id)
+                .expect("it was there under the same lock");
+            table.ids.remove(&entry.node.key);
+            table.open -= usize::from(entry.fd.is_some());
+        }
+    }
+
+    /// Records a new name of an inode.
+    pub(crate) fn moved(&self, key: StoreKey, parent: u64, name: &OsStr) {
+        let mut table = self.lock();
+        let Some(id) = table.ids.get(&key).copied() else {
+            return;
+        };
+        if let Some(entry) = table.entries.get_mut(&id) {
+            entry.place = Some(Place {
+                parent,
+                name: name.to_owned(),
+            });
+        }
+    }
+
+    /// Records that an inode lost its last name.
+    pub(crate) fn gone(&self, key: StoreKey) {
+        let table = self.lock();
+        if let Some(entry) = table.ids.get(&key).and_then(|id| table.entries.get(id)) {
+            entry.node.gone.store(true, Ordering::Relaxed);
+        }
+    }
+
+    /// Records the size that the kernel is being told.
+    pub(crate) fn tell(&self, id: u64, size: u64) {
+        if let Some(entry) = self.lock().entries.get_mut(&id) {
+            entry.told = Some(size);
+        }
+    }
+
+    /// Whether the kernel was last told this size.
+    pub(crate) fn was_told(&self, id: u64, size: u64) -> bool {
+        self.lock()
+            .entries
+            .get(&id)
+            .is_some_and(|entry| entry.told == Some(size))
+    }
+}
+
+impl Entry {
+    fn new(node: Arc<Node>, fd: OwnedFd, place: Option<Place>, lookups: u64) -> Entry {
+        Entry {
+            node,
+            fd: Some(Arc::new(fd)),
+            place,
+            lookups,
+            used: 0,
+            told: None,
+        }
+    }
+}
+
+impl Table {
+    fn tick(&mut self) -> u64 {
+        self.clock += 1;
+        self.clock
+    }
+
+    fn insert(&mut self, id: u64, entry: Entry) {
+        self.ids.insert(entry.node.key, id);
+        self.entries.insert(id, entry);
+    }
+
+    fn found(&mut self, place: Place, fd: OwnedFd, stat: &Stat) -> Arc<Node> {
+        let clock = self.tick();
+        let known = self.ids.get(&stat.key()).copied();
+        let (id, lookups, generation) = match known.and_then(|id| self.entries.get_mut(&id)) {
+            Some(entry) if entry.node.is(stat) => {
+                entry.lookups += 1;
+                entry.used = clock;
+                if entry.node.id != ROOT {
+                    entry.place = Some(place);
+                }
+                return Arc::clone(&entry.node);
+            }
+            // The number was used again: the kernel's count goes on, under a new generation.
+            Some(entry) => {
+                self.open -= usize::from(entry.fd.is_some());
+                (entry.node.id, entry.lookups, entry.node.generation + 1)
+            }
+            None => (self.free_id(stat.key().ino), 0, 0),
+        };
+        let node = new_node(id, stat, generation);
+        let mut entry = Entry::new(Arc::clone(&node), fd, Some(place), lookups + 1);
+        entry.used = clock;
+        self.insert(id, entry);
+        self.opened();
+        node
+    }
+
+    fn free_id(&mut self, ino: u64) -> u64 {
+        if ino > ROOT && !self.entries.contains_key(&ino) {
+            return ino;
+        }
+        loop {
+            self.spare_next = self.spare_next.checked_add(1).unwrap_or(SPARE_FIRST);
+            if !self.entries.contains_key(&self.spare_next) {
+                return self.spare_next;
+            }
+        }
+    }
+
+    fn reopened(&mut self, id: u64, fd: OwnedFd) -> Arc<OwnedFd> {
+        let fd = Arc::new(fd);
+        let Some(entry) = self.entries.get_mut(&id) else {
+            return fd;
+        };
+        if let Some(first) = &entry.fd {
+            return Arc::clone(first);
+        }
+        entry.fd = Some(Arc::clone(&fd));
+        self.opened();
+        fd
+    }
+
+    /// Accounts for one more descriptor, and closes an eighth of them at the limit: those unused for
+    /// longest whose nodes nobody holds.
+    fn opened(&mut self) {
+        self.open += 1;
+        if self.open <= self.open_max {
+            return;
+        }
+        let idle = |entry: &Entry| {
+            entry.fd.is_some() && entry.place.is_some() && Arc::strong_count(&entry.node) == 1
+        };
+        let mut used: Vec<u64> = self
+            .entries
+            .values()
+            .filter(|e| idle(e))
+            .map(|e| e.used)
+            .collect();
+        if used.is_empty() {
+            return;
+        }
+        let oldest = used.len().min(self.open_max / 8 + 1) - 1;
+        let (_, bound, _) = used.select_nth_unstable(oldest);
+        let bound = *bound;
+        for entry in self
+            .entries
+            .values_mut()
+            .filter(|entry| idle(entry) && entry.used <= bound)
+        {
+            entry.fd = None;
+            self.open -= 1;
+        }
+    }
+}
+
+fn new_node(id: u64, stat: &Stat, generation: u64) -> Arc<Node> {
+    Arc::new(Node {
+        id,
+        key: stat.key(),
+        kind: stat.kind(),
+        generation,
+        gone: AtomicBool::new(false),
+        born: stat.born(),
+    })
+}
+
+/// Opens a name for reference only, without following it.
+pub(crate) fn open_path(dir: impl AsFd, name: &OsStr) -> io::Result<OwnedFd> {
+    let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    Ok(rustix::fs::openat(dir, name, flags, Mode::empty())?)
+}
+
+/// The path by which the kernel reaches whatever a descriptor of this process stands for.
+pub(crate) fn proc_path(fd: impl AsFd) -> String {
+    use std::os::fd::AsRawFd;
+    format!("/proc/self/fd/{}", fd.as_fd().as_raw_fd())
+}
+
+fn raise_descriptor_limit() -> u64 {
+    let limit = getrlimit(Resource::Nofile);
+    let raised = Rlimit {
+        current: limit.maximum,
+        maximum: limit.maximum,
+    };
+    match setrlimit(Resource::Nofile, raised) {
+        Ok(()) => limit.maximum.unwrap_or(DESCRIPTORS_UNLIMITED),
+        Err(_) => limit.current.unwrap_or(DESCRIPTORS_UNLIMITED),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn nodes_over(dir: &std::path::Path, open_max: usize) -> Nodes {
+        let root =
+            rustix::fs::open(dir, OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty()).unwrap();
+        let nodes = Nodes::new(root).unwrap();
+        nodes.lock().open_max = open_max;
+        nodes
+    }
+
+    fn look_up(nodes: &Nodes, name: &str) -> u64 {
+        let fd = open_path(nodes.fd(ROOT).unwrap(), OsStr::new(name)).unwrap();
+        let stat = Stat::of(&fd).unwrap();
+        nodes.found(ROOT, OsStr::new(name), fd, &stat).id
+    }
+
+    #[test]
+    fn idle_descriptors_are_closed_at_the_limit_and_opened_again_on_demand() {
+        let dir = tempfile::tempdir().unwrap();
+        let nodes = nodes_over(dir.path(), 16);
+        let ids: Vec<u64> = (0..100)
+            .map(|n| {
+                std::fs::write(dir.path().join(n.to_string()), b"x").unwrap();
+                look_up(&nodes, &n.to_string())
+            })
+            .collect();
+        assert!(nodes.lock().open <= 16);
+        for id in ids {
+            let fd = nodes.fd(id).unwrap();
+            assert_eq!(Stat::of(fd.as_fd()).unwrap().key().ino, id);
+        }
+        assert!(nodes.lock().open <= 16);
+    }
+
+    #[test]
+    fn a_closed_node_whose_name_was_taken_by_another_file_is_stale() {
+        let dir = tempfile::tempdir().unwrap();
+        let nodes = nodes_over(dir.path(), 1);
+        std::fs::write(dir.path().join("a"), b"x").unwrap();
+        let a = look_up(&nodes, "a");
+        std::fs::write(dir.path().join("b"), b"y").unwrap();
+        look_up(&nodes, "b");
+        std::fs::rename(dir.path().join("b"), dir.path().join("a")).unwrap();
+        let error = nodes.fd(a).unwrap_err();
+        assert_eq!(error.raw_os_error(), Some(libc::ESTALE));
+    }
+
+    #[test]
+    fn a_reused_inode_number_gets_a_new_generation_and_keeps_the_count() {
+        let dir = tempfile::tempdir().unwrap();
+        let nodes = nodes_over(dir.path(), 100);
+        std::fs::write(dir.path().join("a"), b"x").unwrap();
+        let id = look_up(&nodes, "a");
+        let before = nodes.node(id).unwrap();
+        nodes.gone(before.key);
+        assert_eq!(look_up(&nodes, "a"), id);
+        assert_eq!(nodes.node(id).unwrap().generation, before.generation + 1);
+        nodes.forget(id, 1);
+        assert!(nodes.node(id).is_ok());
+        nodes.forget(id, 1);
+        assert!(nodes.node(id).is_err());
+    }
+}

@@ -1,0 +1,293 @@
+//! Opening regular files: the store judges, then the session takes over the content.
+
+use std::ffi::OsStr;
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use fuser::{FileHandle, FopenFlags, OpenAccMode, OpenFlags};
+use hearth_client::{Access, OpenFile, OpenedFile, Outcome};
+use rustix::fs::{Mode, OFlags};
+
+use crate::attributes::set_mode;
+use crate::core::Core;
+use crate::errors::{served, wait};
+use crate::handles::{OpenHandle, Way};
+use crate::identity::Caller;
+use crate::names::{Entry, Name};
+use crate::nodes::{Node, proc_path};
+use crate::stat::Stat;
+
+const OWNER_READ_WRITE: u32 = 0o600;
+const SET_UID: u32 = 0o4000;
+const SET_GID: u32 = 0o2000;
+const GROUP_EXECUTE: u32 = 0o010;
+
+/// A file that the store has opened for a caller.
+pub(crate) struct StoreOpen {
+    pub(crate) node: Arc<Node>,
+    fd: OwnedFd,
+    access: Access,
+    private: bool,
+}
+
+/// What the kernel is told about an open.
+pub(crate) struct Opened {
+    pub(crate) handle: FileHandle,
+    pub(crate) flags: FopenFlags,
+}
+
+/// A file made, or found, by `CREATE`.
+pub(crate) struct Created {
+    pub(crate) entry: Entry,
+    pub(crate) open: StoreOpen,
+    pub(crate) origin: Origin,
+}
+
+/// Whether `CREATE` made its file.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Origin {
+    Made,
+    Found,
+}
+
+/// A file to be made by `CREATE`.
+#[derive(Clone, Copy)]
+pub(crate) struct NewFile<'a> {
+    pub(crate) at: Name<'a>,
+    pub(crate) mode: u32,
+    pub(crate) flags: OpenFlags,
+}
+
+pub(crate) fn truncates(flags: OpenFlags) -> bool {
+    flags.0 & libc::O_TRUNC != 0
+}
+
+fn access(flags: OpenFlags) -> Access {
+    match flags.acc_mode() {
+        OpenAccMode::O_RDONLY => Access {
+            read: true,
+            write: false,
+        },
+        OpenAccMode::O_WRONLY => Access {
+            read: false,
+            write: true,
+        },
+        OpenAccMode::O_RDWR => Access {
+            read: true,
+            write: true,
+        },
+    }
+}
+
+impl Core {
+    /// Opens a file in the store under the caller's rights.
+    pub(crate) fn open_store(
+        &self,
+        caller: Caller,
+        id: u64,
+        flags: OpenFlags,
+    ) -> io::Result<StoreOpen> {
+        let node = self.nodes.node(id)?;
+        let access = access(flags);
+        let fd = match access {
+            Access { write: false, .. } => self.open_node(caller, &node, OFlags::RDONLY),
+            Access { read: true, .. } => self.open_node(caller, &node, OFlags::RDWR),
+            // The cache reads around a small write, so it wants to read as well.
+            Access { .. } => match self.open_node(caller, &node, OFlags::RDWR) {
+                Err(error) if error.raw_os_error() == Some(libc::EACCES) => {
+                    self.open_node(caller, &node, OFlags::WRONLY)
+                }
+                opened => opened,
+            },
+        }?;
+        Ok(StoreOpen {
+            node,
+            fd,
+            access,
+            private: false,
+        })
+    }
+
+    /// Opens an existing file and empties it. Waits for the session.
+    pub(crate) fn open_truncated(
+        self: &Arc<Self>,
+        caller: Caller,
+        open: StoreOpen,
+    ) -> io::Result<Opened> {
+        let node = Arc::clone(&open.node);
+        let opened = wait(|done| self.admit(open, done))??;
+        let handle = self.files.find(opened.handle)?;
+        let emptied = self
+            .resize(caller, &node, Some(&handle), 0)
+            .and_then(|()| self.drop_privileges(caller, &node));
+        if let Err(error) = emptied {
+            self.close(opened.handle);
+            return Err(error);
+        }
+        self.nodes.tell(node.id, 0);
+        Ok(opened)
+    }
+
+    /// `CREATE` as far as the store is concerned.
+    pub(crate) fn create_store(&self, caller: Caller, new: NewFile<'_>) -> io::Result<Created> {
+        match self.make_file(caller, new) {
+            Err(error)
+                if error.raw_os_error() == Some(libc::EEXIST)
+                    && new.flags.0 & libc::O_EXCL == 0 =>
+            {
+                let entry = self.lookup(caller, new.at)?;
+                let id = entry.attr.ino.0;
+                let open = self
+                    .open_store(caller, id, new.flags)
+                    .inspect_err(|_| self.nodes.forget(id, 1))?;
+                Ok(Created {
+                    entry,
+                    open,
+                    origin: Origin::Found,
+                })
+            }
+            made => made,
+        }
+    }
+
+    fn make_file(&self, caller: Caller, new: NewFile<'_>) -> io::Result<Created> {
+        let access = access(new.flags);
+        let mode = new.mode & 0o7777;
+        let dir = self.nodes.fd(new.at.parent)?;
+        let (fd, path, private) = {
+            let _as = self.wardrobe.assume(caller)?;
+            let fd = make_in(&*dir, new.at.name, access, mode)?;
+            let path = rustix::fs::open(
+                proc_path(&fd),
+                OFlags::PATH | OFlags::CLOEXEC,
+                Mode::empty(),
+            )?;
+            let private = mode & OWNER_READ_WRITE != OWNER_READ_WRITE && !opens_again(&fd);
+            (fd, path, private)
+        };
+        let stat = Stat::of(&fd)?;
+        let entry = self.enter(caller, new.at, path, &stat)?;
+        let node = self.nodes.node(entry.attr.ino.0)?;
+        Ok(Created {
+            entry,
+            open: StoreOpen {
+                node,
+                fd,
+                access,
+                private,
+            },
+            origin: Origin::Made,
+        })
+    }
+
+    /// Hands an opened file to the session. `done` may run on another thread.
+    pub(crate) fn admit(
+        self: &Arc<Self>,
+        open: StoreOpen,
+        done: impl FnOnce(io::Result<Opened>) + Send + 'static,
+    ) {
+        if !self.nodes.is_cached(&open.node) {
+            done(Ok(self.opened(
+                open,
+                Way::Store,
+                FopenFlags::FOPEN_DIRECT_IO,
+            )));
+            return;
+        }
+        let (stat, own) = match Stat::of(&open.fd).and_then(|s| Ok((s, open.fd.try_clone()?))) {
+            Ok(both) => both,
+            Err(error) => return done(Err(error)),
+        };
+        let request = OpenFile {
+            file: open.node.file(),
+            access: open.access,
+            stamp: stat.stamp(),
+            private: open.private,
+        };
+        let core = Arc::clone(self);
+        let finish = move |outcome| done(core.admitted(open, outcome));
+        self.session.open(request, own, Box::new(finish));
+    }
+
+    fn admitted(&self, open: StoreOpen, outcome: Outcome<OpenedFile>) -> io::Result<Opened> {
+        let Some(answer) = served(outcome)? else {
+            return Ok(self.opened(open, Way::Store, FopenFlags::FOPEN_DIRECT_IO));
+        };
+        let mut flags = FopenFlags::empty();
+        if open.access.write {
+            // No folio of the kernel is ever locked by a write that is on its way.
+            flags |= FopenFlags::FOPEN_DIRECT_IO | FopenFlags::FOPEN_PARALLEL_DIRECT_WRITES;
+        }
+        if answer.direct {
+            flags |= FopenFlags::FOPEN_DIRECT_IO;
+        }
+        if answer.kept_valid {
+            flags |= FopenFlags::FOPEN_KEEP_CACHE;
+        }
+        if !self.nodes.was_told(open.node.id, answer.size) {
+            // Reads are cut at the size that the kernel believes in.
+            self.revoker.drop_attributes(open.node.id);
+        }
+        Ok(self.opened(open, Way::Session(answer.handle), flags))
+    }
+
+    fn opened(&self, open: StoreOpen, way: Way, flags: FopenFlags) -> Opened {
+        let handle = self.files.insert(OpenHandle {
+            node: open.node,
+            fd: Arc::new(open.fd),
+            access: open.access,
+            way,
+            privileges_dropped: AtomicBool::new(false),
+        });
+        Opened { handle, flags }
+    }
+
+    /// Ends a handle.
+    pub(crate) fn close(&self, number: FileHandle) {
+        if let Some(handle) = self.files.remove(number)
+            && let Way::Session(handle) = handle.way
+        {
+            self.session.close(handle);
+        }
+    }
+
+    /// What a write by an ordinary user does to set-user-id and set-group-id bits.
+    pub(crate) fn drop_privileges(&self, caller: Caller, node: &Node) -> io::Result<()> {
+        if caller.uid == 0 {
+            return Ok(());
+        }
+        let mode = Stat::of(&*self.nodes.fd(node.id)?)?.permissions();
+        let group = if mode & GROUP_EXECUTE != 0 {
+            SET_GID
+        } else {
+            0
+        };
+        let kept = mode & !(SET_UID | group);
+        if kept == mode {
+            return Ok(());
+        }
+        self.touch(node, |fd| set_mode(fd, kept))
+    }
+}
+
+fn make_in(dir: impl AsFd, name: &OsStr, access: Access, mode: u32) -> io::Result<OwnedFd> {
+    let how = if access.write {
+        OFlags::RDWR
+    } else {
+        OFlags::RDONLY
+    };
+    let flags = how | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    Ok(rustix::fs::openat(
+        dir,
+        name,
+        flags,
+        Mode::from_raw_mode(mode),
+    )?)
+}
+
+/// Whether this identity could open the file for reading and writing by name.
+fn opens_again(fd: impl AsFd) -> bool {
+    rustix::fs::open(proc_path(fd), OFlags::RDWR | OFlags::CLOEXEC, Mode::empty()).is_ok()
+}

@@ -1,0 +1,67 @@
+//! What a mount can be asked for.
+
+use std::time::Duration;
+
+/// How a mount behaves.
+#[derive(Clone, Debug)]
+pub struct MountOptions {
+    /// How long the kernel may keep names and attributes without asking again.
+    pub attr_ttl: Duration,
+    /// Whether users other than the mounting one may enter.
+    pub others: Others,
+    /// Under whose rights the store is used.
+    pub identity: Identity,
+    /// Whose files they appear to be.
+    pub ids: Ids,
+    /// What `mount(8)` shows as the source.
+    pub fs_name: String,
+}
+
+impl Default for MountOptions {
+    fn default() -> Self {
+        MountOptions {
+            attr_ttl: Duration::from_secs(1),
+            others: Others::Refused,
+            identity: Identity::SingleUser,
+            ids: Ids::AsStored,
+            fs_name: "hearth".to_owned(),
+        }
+    }
+}
+
+/// Whether users other than the mounting one may enter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Others {
+    /// Only the mounting user, as FUSE has it by default.
+    Refused,
+    /// Everybody (`allow_other`).
+    Allowed,
+}
+
+/// Under whose rights the store is used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Identity {
+    /// Those of this process: the store judges every request as coming from it.
+    SingleUser,
+    /// Those of each caller. Needs root; the kernel checks permissions as well.
+    AsCaller,
+}
+
+/// Whose files they appear to be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ids {
+    /// Owners and groups as the store has them.
+    AsStored,
+    /// Everything belongs to whoever asks: for a mount inside a user namespace that does not map
+    /// the store's owners.
+    Mine,
+}
+
+/// What an unmount does when programs still use the file system.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Busy {
+    /// Fail.
+    Refuse,
+    /// Take the mount out of the tree now; it ends when its last user leaves.
+    Detach,
+}

@@ -1,0 +1,191 @@
+//! Drops what the kernel keeps, when the session says so.
+//!
+//! One thread, one queue. A notification about pages waits for the kernel's folio locks, so it may
+//! wait for a read or a write-back that the session has yet to answer; nothing else ever waits for
+//! this thread while holding a lock.
+//!
+//! **Shared writable mappings.** A dirty page of a mapping is locked by the kernel from the moment
+//! its write-back is sent until it is answered, and a revocation of the page itself starts that
+//! write-back. Were the revocation to wait, and the write to wait for the revocation, neither would
+//! end. So as soon as a write-back of a file is seen, revocations of that file count as done at once
+//! and the kernel is told afterwards: programs on different nodes that map one file shared and
+//! writable are given no order between their stores.
+
+use std::collections::{HashMap, VecDeque};
+use std::io;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock};
+use std::thread::{self, JoinHandle};
+
+use fuser::{INodeNo, Notifier};
+use hearth_client::{FileKey, PageRange, Revoker};
+
+use crate::nodes::Nodes;
+
+type Done = Box<dyn FnOnce() + Send>;
+
+/// Asks the kernel for attributes only: no pages, no folio locks, so any thread may.
+const ATTRIBUTES_ONLY: i64 = -1;
+
+/// The way in's side of revocation.
+pub(crate) struct KernelRevoker {
+    nodes: Arc<Nodes>,
+    notifier: OnceLock<Notifier>,
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    queue: VecDeque<Order>,
+    /// The one that the thread is telling the kernel about.
+    current: Option<Order>,
+    /// Write-backs of mapped pages that the session has not answered, per file.
+    write_backs: HashMap<FileKey, u32>,
+    closed: bool,
+}
+
+struct Order {
+    file: FileKey,
+    pages: Option<PageRange>,
+    /// Taken when it has been called.
+    done: Option<Done>,
+}
+
+impl KernelRevoker {
+    pub(crate) fn new(nodes: Arc<Nodes>) -> Arc<KernelRevoker> {
+        Arc::new(KernelRevoker {
+            nodes,
+            notifier: OnceLock::new(),
+            state: Mutex::default(),
+            changed: Condvar::new(),
+        })
+    }
+
+    /// Starts the thread, once the kernel can be spoken to.
+    pub(crate) fn start(self: &Arc<Self>, notifier: Notifier) -> io::Result<JoinHandle<()>> {
+        // Started once per mount.
+        let _ = self.notifier.set(notifier);
+        let revoker = Arc::clone(self);
+        thread::Builder::new()
+            .name("fuse-revoker".to_owned())
+            .spawn(move || revoker.serve())
+    }
+
+    /// Ends the thread when the queue is empty; the kernel keeps nothing from then on.
+    pub(crate) fn stop(&self) {
+        self.lock().closed = true;
+        self.changed.notify_all();
+    }
+
+    /// Makes the kernel ask for the attributes of a node again. Never waits for pages.
+    pub(crate) fn drop_attributes(&self, node: u64) {
+        self.notify(node, ATTRIBUTES_ONLY, 0);
+    }
+
+    /// A write-back of mapped pages arrived; see the head of this file.
+    pub(crate) fn write_back_begins(&self, file: FileKey) {
+        let freed: Vec<Done> = {
+            let mut state = self.lock();
+            *state.write_backs.entry(file).or_default() += 1;
+            let State { queue, current, .. } = &mut *state;
+            let orders = queue.iter_mut().chain(current.as_mut());
+            orders
+                .filter(|order| order.file == file)
+                .filter_map(|order| order.done.take())
+                .collect()
+        };
+        freed.into_iter().for_each(|done| done());
+    }
+
+    /// The write-back was answered.
+    pub(crate) fn write_back_ends(&self, file: FileKey) {
+        let mut state = self.lock();
+        let Some(count) = state.write_backs.get_mut(&file) else {
+            return;
+        };
+        *count -= 1;
+        if *count == 0 {
+            state.write_backs.remove(&file);
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().expect("nothing panics under this lock")
+    }
+
+    fn serve(&self) {
+        while let Some((file, pages)) = self.next() {
+            if let Some(node) = self.nodes.id_of(file) {
+                let (offset, len) = kernel_range(pages);
+                self.notify(node, offset, len);
+            }
+            let done = self.lock().current.take().and_then(|order| order.done);
+            if let Some(done) = done {
+                done();
+            }
+        }
+    }
+
+    fn next(&self) -> Option<(FileKey, Option<PageRange>)> {
+        let mut state = self.lock();
+        loop {
+            if let Some(order) = state.queue.pop_front() {
+                let what = (order.file, order.pages);
+                state.current = Some(order);
+                return Some(what);
+            }
+            if state.closed {
+                return None;
+            }
+            state = self
+                .changed
+                .wait(state)
+                .expect("nothing panics under this lock");
+        }
+    }
+
+    fn notify(&self, node: u64, offset: i64, len: i64) {
+        let Some(notifier) = self.notifier.get() else {
+            return;
+        };
+        if let Err(error) = notifier.inval_inode(INodeNo(node), offset, len) {
+            // The mount is going away, and its pages with it.
+            log::debug!("cannot revoke node {node}: {error}");
+        }
+    }
+}
+
+impl Revoker for KernelRevoker {
+    fn revoke(&self, file: FileKey, pages: Option<PageRange>, done: Done) {
+        let early = {
+            let mut state = self.lock();
+            if state.closed {
+                Some(done)
+            } else {
+                let mut order = Order {
+                    file,
+                    pages,
+                    done: Some(done),
+                };
+                let early = match state.write_backs.contains_key(&file) {
+                    true => order.done.take(),
+                    false => None,
+                };
+                state.queue.push_back(order);
+                self.changed.notify_one();
+                early
+            }
+        };
+        if let Some(done) = early {
+            done();
+        }
+    }
+}
+
+/// Offset and length as the kernel takes them: length 0 means to the end.
+fn kernel_range(pages: Option<PageRange>) -> (i64, i64) {
+    let Some(range) = pages else { return (0, 0) };
+    let offset = i64::try_from(range.offset).unwrap_or(i64::MAX);
+    let len = i64::try_from(range.len).unwrap_or(0);
+    (offset, len)
+}

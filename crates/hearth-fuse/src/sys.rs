@@ -1,0 +1,89 @@
+//! The system calls that rustix does not offer. The only unsafe code of the crate.
+
+use std::io;
+use std::os::fd::{AsRawFd, BorrowedFd};
+
+use crate::errors::raw;
+
+/// What a byte-range lock does, in `fcntl(2)`'s numbers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct RangeLock {
+    /// `F_RDLCK`, `F_WRLCK` or `F_UNLCK`.
+    pub(crate) kind: i32,
+    /// First byte.
+    pub(crate) start: u64,
+    /// Last byte, inclusive, as FUSE has it; `i64::MAX` is the end of the file.
+    pub(crate) end: u64,
+}
+
+/// Sets or clears an open-file-description lock, without waiting.
+pub(crate) fn set_lock(fd: BorrowedFd<'_>, lock: RangeLock) -> io::Result<()> {
+    lock_call(fd, libc::F_OFD_SETLK, lock).map(|_| ())
+}
+
+/// The lock that would stand in the way, or one of kind `F_UNLCK`.
+pub(crate) fn test_lock(fd: BorrowedFd<'_>, lock: RangeLock) -> io::Result<RangeLock> {
+    let found = lock_call(fd, libc::F_OFD_GETLK, lock)?;
+    let start = u64::try_from(found.l_start).unwrap_or(0);
+    let end = match u64::try_from(found.l_len) {
+        Ok(len) if len > 0 => start + len - 1,
+        Ok(_) | Err(_) => i64::MAX as u64,
+    };
+    Ok(RangeLock {
+        kind: i32::from(found.l_type),
+        start,
+        end,
+    })
+}
+
+fn lock_call(fd: BorrowedFd<'_>, command: i32, lock: RangeLock) -> io::Result<libc::flock> {
+    let length = if lock.end >= i64::MAX as u64 {
+        0
+    } else {
+        lock.end - lock.start + 1
+    };
+    let offset = |value: u64| i64::try_from(value).map_err(|_| raw(libc::EOVERFLOW));
+    let mut call = libc::flock {
+        l_type: lock.kind as libc::c_short,
+        l_whence: libc::SEEK_SET as libc::c_short,
+        l_start: offset(lock.start)?,
+        l_len: offset(length)?,
+        l_pid: 0,
+    };
+    // SAFETY: the descriptor is borrowed for the call, and `call` is a live `struct flock` of ours
+    // that the kernel reads and, for F_OFD_GETLK, overwrites.
+    let result = unsafe { libc::fcntl(fd.as_raw_fd(), command, &mut call) };
+    if result < 0 {
+        Err(io::Error::last_os_error())
+    } else {
+        Ok(call)
+    }
+}
+
+/// Sets the user whom the calling thread is to the file system.
+pub(crate) fn set_fs_uid(uid: u32) -> io::Result<()> {
+    // SAFETY: takes and returns integers; affects the calling thread only.
+    let now = unsafe {
+        libc::setfsuid(uid);
+        libc::setfsuid(u32::MAX)
+    };
+    if now as u32 == uid {
+        Ok(())
+    } else {
+        Err(raw(libc::EPERM))
+    }
+}
+
+/// Sets the group whom the calling thread is to the file system.
+pub(crate) fn set_fs_gid(gid: u32) -> io::Result<()> {
+    // SAFETY: takes and returns integers; affects the calling thread only.
+    let now = unsafe {
+        libc::setfsgid(gid);
+        libc::setfsgid(u32::MAX)
+    };
+    if now as u32 == gid {
+        Ok(())
+    } else {
+        Err(raw(libc::EPERM))
+    }
+}

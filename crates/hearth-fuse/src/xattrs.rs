@@ -1,0 +1,83 @@
+//! Extended attributes, as the store has them.
+
+use std::ffi::OsStr;
+use std::io;
+
+use rustix::fs::XattrFlags;
+
+use crate::core::Core;
+use crate::errors::raw;
+use crate::identity::Caller;
+use crate::nodes::proc_path;
+
+/// An answer whose length may have been all that was asked for.
+pub(crate) enum Sized {
+    Length(u32),
+    Bytes(Vec<u8>),
+}
+
+/// A value to be set.
+#[derive(Clone, Copy)]
+pub(crate) struct NewValue<'a> {
+    pub(crate) name: &'a OsStr,
+    pub(crate) value: &'a [u8],
+    pub(crate) flags: i32,
+}
+
+impl Core {
+    pub(crate) fn getxattr(
+        &self,
+        caller: Caller,
+        id: u64,
+        name: &OsStr,
+        size: u32,
+    ) -> io::Result<Sized> {
+        let fd = self.nodes.fd(id)?;
+        let _as = self.wardrobe.assume(caller)?;
+        sized(size, |buffer| {
+            rustix::fs::getxattr(proc_path(&*fd), name, buffer)
+        })
+    }
+
+    pub(crate) fn listxattr(&self, caller: Caller, id: u64, size: u32) -> io::Result<Sized> {
+        let fd = self.nodes.fd(id)?;
+        let _as = self.wardrobe.assume(caller)?;
+        sized(size, |buffer| {
+            rustix::fs::listxattr(proc_path(&*fd), buffer)
+        })
+    }
+
+    pub(crate) fn setxattr(&self, caller: Caller, id: u64, new: NewValue<'_>) -> io::Result<()> {
+        let flags = XattrFlags::from_bits(new.flags as u32).ok_or(raw(libc::EINVAL))?;
+        self.touch(&*self.nodes.node(id)?, |fd| {
+            let _as = self.wardrobe.assume(caller)?;
+            Ok(rustix::fs::setxattr(
+                proc_path(fd),
+                new.name,
+                new.value,
+                flags,
+            )?)
+        })
+    }
+
+    pub(crate) fn removexattr(&self, caller: Caller, id: u64, name: &OsStr) -> io::Result<()> {
+        self.touch(&*self.nodes.node(id)?, |fd| {
+            let _as = self.wardrobe.assume(caller)?;
+            Ok(rustix::fs::removexattr(proc_path(fd), name)?)
+        })
+    }
+}
+
+/// Size 0 asks for the length, which is what the system call does with an empty buffer.
+fn sized(
+    size: u32,
+    read: impl FnOnce(&mut [u8]) -> rustix::io::Result<usize>,
+) -> io::Result<Sized> {
+    let mut buffer = vec![0; size as usize];
+    let len = read(&mut buffer)?;
+    if size == 0 {
+        return Ok(Sized::Length(len as u32));
+    }
+    buffer.truncate(len);
+    Ok(Sized::Bytes(buffer))
+}
