@@ -183,7 +183,7 @@ pub(crate) fn pair<R: Rig>() -> (Node, Node) {
     (a, b)
 }
 
-fn recorder(answer: Option<Box<OnFrame>>) -> (Arc<Recorder>, Receiver<Seen>) {
+pub(crate) fn recorder(answer: Option<Box<OnFrame>>) -> (Arc<Recorder>, Receiver<Seen>) {
     let (seen, receiver) = channel();
     let recorder = Recorder {
         seen: Mutex::new(seen),

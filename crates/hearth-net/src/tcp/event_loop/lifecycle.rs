@@ -220,33 +220,37 @@ impl EventLoop {
 
     /// Ends a connection that is already out of the table.
     pub(super) fn retire(&mut self, index: usize, conn: Conn, why: &Why) {
+        let text = why.to_string();
+        self.free.push(index);
         self.tell(&conn, why);
-        // The descriptor closes with the last reference, below, and so leaves the event loop. A
+        // The status first: whoever notices the end finds the reason there.
+        match conn.phase {
+            Phase::Up(peer) => self.shared.peers[peer.index()].link().set_down(&text),
+            Phase::Connecting | Phase::Greeting(_) => self.give_up(index, &conn, why),
+        }
+        // The descriptor closes with its last reference, here, and so leaves the event loop. A
         // forked child may still hold it; the peer must not wait for that one.
         if let Err(error) = conn.stream.shutdown(Shutdown::Both) {
             log::debug!("shutdown of a socket that is closed already: {error}");
-        }
-        self.free.push(index);
-        match conn.phase {
-            Phase::Up(peer) => {
-                let text = why.to_string();
-                self.shared.peers[peer.index()].link().set_down(&text);
-                log::info!("{peer} is disconnected: {text}");
-                self.handler.on_down(peer, &text);
-            }
-            Phase::Connecting | Phase::Greeting(_) => {
-                self.timers.remove(conn.deadline, Timer::Handshake(index));
-                if conn.origin == Origin::Accepted {
-                    self.strangers -= 1;
-                }
-                self.report_failure(conn.addr, conn.claimed(), why);
-            }
         }
         if let Origin::Dialed(peer) = conn.origin
             && !matches!(why, Why::Replaced { .. } | Why::Shutdown)
         {
             self.plan_dial(peer);
         }
+        if let Phase::Up(peer) = conn.phase {
+            log::info!("{peer} is disconnected: {text}");
+            self.handler.on_down(peer, &text);
+        }
+    }
+
+    /// Undoes what `admit` did for a connection that did not become a member's.
+    fn give_up(&mut self, index: usize, conn: &Conn, why: &Why) {
+        self.timers.remove(conn.deadline, Timer::Handshake(index));
+        if conn.origin == Origin::Accepted {
+            self.strangers -= 1;
+        }
+        self.report_failure(conn.addr, conn.claimed(), why);
     }
 
     /// Tells the other side why its handshake fails, if it can understand.
