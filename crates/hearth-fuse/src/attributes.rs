@@ -118,7 +118,12 @@ impl Core {
             return Ok(());
         }
         self.touch(node, |fd| {
-            let _as = self.wardrobe.assume(caller)?;
+            // A mode that comes with a size is the kernel's own: it takes set-user-id away from a
+            // file that is being truncated, which its writer need not own.
+            let _as = match change.size {
+                None => Some(self.wardrobe.assume(caller)?),
+                Some(_) => None,
+            };
             // Mode before owner: the old owner may change both, and not after giving the file away.
             if let Some(mode) = change.mode {
                 set_mode(fd, mode)?;
@@ -249,18 +254,13 @@ fn since_epoch(time: SystemTime) -> Timespec {
             tv_sec: i64::try_from(after.as_secs()).unwrap_or(i64::MAX),
             tv_nsec: i64::from(after.subsec_nanos()),
         },
+        // fuser 0.18 makes (-11 s, +0.5 s) a time 11.5 s before the epoch, where it stands for 10.5 s
+        // before: its parts are taken apart the way it put them together.
         Err(error) => {
-            let before = error.duration();
-            let seconds = i64::try_from(before.as_secs()).unwrap_or(i64::MAX);
-            match i64::from(before.subsec_nanos()) {
-                0 => Timespec {
-                    tv_sec: -seconds,
-                    tv_nsec: 0,
-                },
-                nanos => Timespec {
-                    tv_sec: -seconds - 1,
-                    tv_nsec: 1_000_000_000 - nanos,
-                },
+            let (seconds, nanos) = (error.duration().as_secs(), error.duration().subsec_nanos());
+            Timespec {
+                tv_sec: i64::try_from(seconds).map_or(i64::MIN, |seconds| -seconds),
+                tv_nsec: i64::from(nanos),
             }
         }
     }

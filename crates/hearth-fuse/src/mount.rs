@@ -9,7 +9,6 @@ use std::thread::{self, JoinHandle};
 
 use fuser::{Config, MountOption, SessionACL};
 use hearth_client::Session;
-use rustix::fs::Mode;
 use rustix::mount::{UnmountFlags, unmount};
 
 use crate::core::Core;
@@ -27,8 +26,6 @@ pub struct Mount {
 
 impl Mount {
     /// Mounts at a directory: with `mount(2)` as root, with `fusermount3` otherwise.
-    ///
-    /// Sets this process's file creation mask to zero: the kernel has applied the caller's.
     pub fn at(
         point: &Path,
         store_root: OwnedFd,
@@ -63,7 +60,6 @@ impl Mount {
         core: &Arc<Core>,
         point: Option<PathBuf>,
     ) -> io::Result<Mount> {
-        rustix::process::umask(Mode::empty());
         let revoker = core.revoker.start(server.notifier())?;
         let server = thread::Builder::new()
             .name("fuse-mount".to_owned())

@@ -17,6 +17,7 @@ use crate::errors::{ask, raw};
 use crate::identity::Caller;
 use crate::nodes::{Node, open_path, proc_path};
 use crate::stat::{Stat, device_number};
+use crate::sys::unmask;
 
 /// A name in a directory that the kernel knows.
 #[derive(Clone, Copy)]
@@ -91,10 +92,7 @@ impl Core {
         device: u32,
     ) -> io::Result<Entry> {
         self.make(caller, at, |dir| {
-            let kind = match FileType::from_raw_mode(mode) {
-                FileType::Unknown => FileType::RegularFile,
-                kind => kind,
-            };
+            let kind = FileType::from_raw_mode(mode);
             let permissions = Mode::from_raw_mode(mode & 0o7777);
             rustix::fs::mknodat(dir, at.name, kind, permissions, device_number(device))
         })
@@ -119,6 +117,7 @@ impl Core {
         create: impl FnOnce(&OwnedFd) -> rustix::io::Result<()>,
     ) -> io::Result<Entry> {
         let dir = self.nodes.fd(at.parent)?;
+        unmask()?;
         {
             let _as = self.wardrobe.assume(caller)?;
             create(&dir)?;

@@ -18,6 +18,7 @@ use crate::identity::Caller;
 use crate::names::{Entry, Name};
 use crate::nodes::{Node, proc_path};
 use crate::stat::Stat;
+use crate::sys::unmask;
 
 const OWNER_READ_WRITE: u32 = 0o600;
 const SET_UID: u32 = 0o4000;
@@ -156,6 +157,7 @@ impl Core {
         let access = access(new.flags);
         let mode = new.mode & 0o7777;
         let dir = self.nodes.fd(new.at.parent)?;
+        unmask()?;
         let (fd, path, private) = {
             let _as = self.wardrobe.assume(caller)?;
             let fd = make_in(&*dir, new.at.name, access, mode)?;

@@ -1,5 +1,6 @@
 //! The system calls that rustix does not offer. The only unsafe code of the crate.
 
+use std::cell::OnceCell;
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
 
@@ -86,4 +87,27 @@ pub(crate) fn set_fs_gid(gid: u32) -> io::Result<()> {
     } else {
         Err(raw(libc::EPERM))
     }
+}
+
+thread_local! {
+    /// Set once this thread has a file creation mask of its own, which is zero.
+    static UNMASKED: OnceCell<()> = const { OnceCell::new() };
+}
+
+/// Makes the calling thread create files with exactly the mode it says: the kernel has already
+/// applied the program's mask. The rest of the process keeps its own.
+pub(crate) fn unmask() -> io::Result<()> {
+    if UNMASKED.with(|done| done.get().is_some()) {
+        return Ok(());
+    }
+    // SAFETY: takes an integer. The thread gets copies of root, working directory and mask; nobody
+    // relies on sharing them with it.
+    if unsafe { libc::unshare(libc::CLONE_FS) } != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    rustix::process::umask(rustix::fs::Mode::empty());
+    UNMASKED
+        .with(|done| done.set(()))
+        .expect("only this thread sets it, and it was not set");
+    Ok(())
 }

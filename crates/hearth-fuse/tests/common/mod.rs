@@ -1,0 +1,305 @@
+//! A mount over a temporary store, with sessions that keep nothing themselves.
+
+#![allow(dead_code, unreachable_pub, reason = "each test binary uses its part")]
+
+use std::collections::HashMap;
+use std::fs::{self, File, Permissions};
+use std::io;
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::{FileExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::mpsc::{Sender, channel};
+use std::sync::{Arc, Mutex, OnceLock};
+use std::thread;
+
+use hearth_client::{
+    Done, Errno, FileKey, FileSize, Handle, OpenFile, OpenedFile, Outcome, PageRange, Place,
+    ReadDone, Revoker, Session, Stamp, Written,
+};
+use hearth_fuse::{Busy, Mount, MountOptions};
+use tempfile::TempDir;
+
+/// When answers come.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Timing {
+    /// Before the call returns.
+    AtOnce,
+    /// From another thread.
+    Later,
+}
+
+/// Whether the kernel may keep pages.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Pages {
+    Direct,
+    Kept,
+}
+
+/// Serves everything from the store's descriptors.
+pub struct Passthrough {
+    files: Mutex<HashMap<u64, Arc<File>>>,
+    next: AtomicU64,
+    pages: Pages,
+    worker: Option<Sender<Box<dyn FnOnce() + Send>>>,
+    revoker: OnceLock<Arc<dyn Revoker>>,
+    /// Appends must be atomic although the descriptor is not open for appending.
+    appending: Arc<Mutex<()>>,
+    pub reads: Arc<AtomicUsize>,
+}
+
+impl Passthrough {
+    pub fn new(timing: Timing, pages: Pages) -> Arc<Passthrough> {
+        Arc::new(Passthrough {
+            files: Mutex::default(),
+            next: AtomicU64::new(1),
+            pages,
+            worker: (timing == Timing::Later).then(spawn_worker),
+            revoker: OnceLock::new(),
+            appending: Arc::default(),
+            reads: Arc::default(),
+        })
+    }
+
+    /// Revokes and waits until that is done.
+    pub fn revoke(&self, file: FileKey, pages: Option<PageRange>) {
+        let (done, finished) = channel();
+        let revoker = self.revoker.get().expect("the mount registers its revoker");
+        revoker.revoke(file, pages, Box::new(move || done.send(()).unwrap()));
+        finished.recv().unwrap();
+    }
+
+    fn run(&self, job: impl FnOnce() + Send + 'static) {
+        match &self.worker {
+            Some(worker) => worker.send(Box::new(job)).unwrap(),
+            None => job(),
+        }
+    }
+
+    fn file(&self, handle: Handle) -> Arc<File> {
+        Arc::clone(&self.files.lock().unwrap()[&handle.0])
+    }
+}
+
+fn spawn_worker() -> Sender<Box<dyn FnOnce() + Send>> {
+    let (jobs, queue) = channel::<Box<dyn FnOnce() + Send>>();
+    thread::spawn(move || queue.into_iter().for_each(|job| job()));
+    jobs
+}
+
+fn outcome<T>(result: io::Result<T>) -> Outcome<T> {
+    match result {
+        Ok(value) => Outcome::Serve(value),
+        Err(error) => Outcome::Fail(Errno(error.raw_os_error().unwrap_or(5))),
+    }
+}
+
+fn read_all(file: &File, offset: u64, len: u32) -> io::Result<Vec<u8>> {
+    let mut bytes = vec![0; len as usize];
+    let mut filled = 0;
+    while filled < bytes.len() {
+        match file.read_at(&mut bytes[filled..], offset + filled as u64)? {
+            0 => break,
+            more => filled += more,
+        }
+    }
+    bytes.truncate(filled);
+    Ok(bytes)
+}
+
+impl Session for Passthrough {
+    fn attach(&self, revoker: Arc<dyn Revoker>) {
+        assert!(self.revoker.set(revoker).is_ok(), "attached once");
+    }
+
+    fn open(&self, open: OpenFile, fd: OwnedFd, done: Done<OpenedFile>) {
+        let number = self.next.fetch_add(1, Ordering::Relaxed);
+        let file = File::from(fd);
+        let size = file.metadata().unwrap().len();
+        assert_eq!(open.stamp.size, size);
+        self.files.lock().unwrap().insert(number, Arc::new(file));
+        let kept = self.pages == Pages::Kept;
+        let opened = OpenedFile {
+            handle: Handle(number),
+            direct: !kept,
+            kept_valid: kept,
+            size,
+        };
+        self.run(move || done(Outcome::Serve(opened)));
+    }
+
+    fn close(&self, handle: Handle) {
+        self.files
+            .lock()
+            .unwrap()
+            .remove(&handle.0)
+            .expect("closed once");
+    }
+
+    fn read(&self, handle: Handle, offset: u64, len: u32, _keep: bool, done: ReadDone) {
+        self.reads.fetch_add(1, Ordering::Relaxed);
+        let file = self.file(handle);
+        self.run(move || match read_all(&file, offset, len) {
+            Ok(bytes) => {
+                // Two pieces, so that joining them is tested all the time.
+                let (head, tail) = bytes.split_at(bytes.len() / 2);
+                done(Outcome::Serve(&[head, tail]));
+            }
+            Err(error) => done(Outcome::Fail(Errno(error.raw_os_error().unwrap_or(5)))),
+        });
+    }
+
+    fn write(&self, handle: Handle, place: Place, data: Vec<u8>, done: Done<Written>) {
+        let file = self.file(handle);
+        let appending = Arc::clone(&self.appending);
+        self.run(move || {
+            let _one_at_a_time = appending.lock().unwrap();
+            let offset = match place {
+                Place::At(offset) => offset,
+                Place::End => file.metadata().unwrap().len(),
+            };
+            let written = file.write_all_at(&data, offset);
+            let size = offset + data.len() as u64;
+            done(outcome(written.map(|()| Written { offset, size })));
+        });
+    }
+
+    fn flush(&self, handle: Handle, done: Done<()>) {
+        self.file(handle);
+        self.run(move || done(Outcome::Serve(())));
+    }
+
+    fn sync(&self, handle: Handle, done: Done<()>) {
+        let file = self.file(handle);
+        self.run(move || done(outcome(file.sync_all())));
+    }
+
+    fn size(&self, _file: FileKey, ask: bool, done: Done<Option<FileSize>>) {
+        if ask {
+            self.run(move || done(Outcome::Serve(None)));
+        } else {
+            done(Outcome::Serve(None));
+        }
+    }
+
+    fn truncate(&self, _file: FileKey, fd: OwnedFd, size: u64, done: Done<()>) {
+        self.run(move || done(outcome(File::from(fd).set_len(size))));
+    }
+
+    fn detach(&self, _file: FileKey, done: Done<()>) {
+        self.run(move || done(Outcome::Serve(())));
+    }
+
+    fn settle(&self, _file: FileKey, done: Done<()>) {
+        self.run(move || done(Outcome::Serve(())));
+    }
+
+    fn restamp(&self, _file: FileKey, before: Stamp, after: Stamp) {
+        assert_ne!(before, after);
+    }
+}
+
+/// A store, a mount of it, and the session between.
+pub struct Rig {
+    mount: Option<Mount>,
+    point: TempDir,
+    store: Arc<TempDir>,
+    pub session: Arc<Passthrough>,
+}
+
+impl Rig {
+    pub fn new(timing: Timing, pages: Pages) -> Option<Rig> {
+        Rig::with(timing, pages, MountOptions::default())
+    }
+
+    pub fn with(timing: Timing, pages: Pages, options: MountOptions) -> Option<Rig> {
+        Rig::over(Arc::new(open_dir()), timing, pages, options)
+    }
+
+    /// Another mount of the same store.
+    pub fn beside(&self) -> Rig {
+        let store = Arc::clone(&self.store);
+        Rig::over(
+            store,
+            Timing::AtOnce,
+            Pages::Direct,
+            MountOptions::default(),
+        )
+        .expect("the first mount worked")
+    }
+
+    fn over(
+        store: Arc<TempDir>,
+        timing: Timing,
+        pages: Pages,
+        options: MountOptions,
+    ) -> Option<Rig> {
+        if let Err(error) = File::options().read(true).write(true).open("/dev/fuse") {
+            eprintln!("skipped: /dev/fuse cannot be opened: {error}");
+            return None;
+        }
+        let point = open_dir();
+        let session = Passthrough::new(timing, pages);
+        let root = OwnedFd::from(File::open(store.path()).unwrap());
+        let mount = Mount::at(point.path(), root, session.clone(), options).unwrap();
+        Some(Rig {
+            mount: Some(mount),
+            point,
+            store,
+            session,
+        })
+    }
+
+    /// A path inside the mount.
+    pub fn at(&self, name: &str) -> PathBuf {
+        self.point.path().join(name)
+    }
+
+    /// The same place in the store.
+    pub fn stored(&self, name: &str) -> PathBuf {
+        self.store.path().join(name)
+    }
+
+    pub fn root(&self) -> &Path {
+        self.point.path()
+    }
+
+    pub fn unmount(mut self) {
+        self.mount.take().unwrap().unmount(Busy::Refuse).unwrap();
+        assert!(
+            self.session.files.lock().unwrap().is_empty(),
+            "every handle was closed"
+        );
+    }
+}
+
+impl Drop for Rig {
+    fn drop(&mut self) {
+        // Before the mount point is removed.
+        drop(self.mount.take());
+    }
+}
+
+fn open_dir() -> TempDir {
+    let dir = tempfile::tempdir().unwrap();
+    fs::set_permissions(dir.path(), Permissions::from_mode(0o755)).unwrap();
+    dir
+}
+
+/// Runs a test in every combination of timing and page keeping.
+pub fn everywhere(test: impl Fn(&Rig)) {
+    for timing in [Timing::AtOnce, Timing::Later] {
+        for pages in [Pages::Direct, Pages::Kept] {
+            let Some(rig) = Rig::new(timing, pages) else {
+                return;
+            };
+            test(&rig);
+            rig.unmount();
+        }
+    }
+}
+
+/// The error number of a failed call.
+pub fn errno<T: std::fmt::Debug>(result: Result<T, impl Into<io::Error>>) -> i32 {
+    result.unwrap_err().into().raw_os_error().unwrap()
+}

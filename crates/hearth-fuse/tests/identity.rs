@@ -1,0 +1,205 @@
+//! Whose rights count.
+
+#![allow(clippy::unwrap_used, reason = "what helps a test fails like a test")]
+
+mod common;
+
+use std::fs::{self, Permissions};
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::os::unix::process::CommandExt;
+use std::process::Command;
+
+use common::{Pages, Rig, Timing};
+use hearth_fuse::{Identity, Ids, MountOptions, Others};
+
+const NOBODY: u32 = 65_534;
+const SOMEBODY: u32 = 54_321;
+
+fn as_caller() -> Option<Rig> {
+    if !rustix::process::geteuid().is_root() {
+        eprintln!("skipped: only root can act as others");
+        return None;
+    }
+    let options = MountOptions {
+        identity: Identity::AsCaller,
+        others: Others::Allowed,
+        ..MountOptions::default()
+    };
+    let rig = Rig::with(Timing::Later, Pages::Kept, options)?;
+    fs::set_permissions(rig.stored("."), Permissions::from_mode(0o777)).unwrap();
+    Some(rig)
+}
+
+/// Runs a shell script inside the mount as an ordinary user.
+fn shell_as(user: u32, rig: &Rig, script: &str) -> bool {
+    let mut shell = Command::new("sh");
+    shell
+        .arg("-c")
+        .arg(script)
+        .current_dir("/")
+        .env("ROOT", rig.root());
+    shell.uid(user).gid(user).status().unwrap().success()
+}
+
+#[test]
+fn what_a_user_makes_belongs_to_that_user() {
+    let Some(rig) = as_caller() else { return };
+    assert!(shell_as(
+        SOMEBODY,
+        &rig,
+        "umask 027; cd $ROOT && echo x > f && mkdir d && ln -s f l"
+    ));
+    for name in ["f", "d", "l"] {
+        let stored = fs::symlink_metadata(rig.stored(name)).unwrap();
+        assert_eq!((stored.uid(), stored.gid()), (SOMEBODY, SOMEBODY), "{name}");
+    }
+    assert_eq!(fs::metadata(rig.stored("f")).unwrap().mode() & 0o777, 0o640);
+    fs::write(rig.at("root"), b"x").unwrap();
+    assert_eq!(fs::metadata(rig.stored("root")).unwrap().uid(), 0);
+}
+
+#[test]
+fn a_user_may_do_what_the_modes_allow_and_nothing_else() {
+    let Some(rig) = as_caller() else { return };
+    fs::write(rig.at("secret"), b"x").unwrap();
+    fs::set_permissions(rig.at("secret"), Permissions::from_mode(0o600)).unwrap();
+    fs::write(rig.at("public"), b"x").unwrap();
+    assert!(!shell_as(NOBODY, &rig, "cat $ROOT/secret 2>/dev/null"));
+    assert!(!shell_as(
+        NOBODY,
+        &rig,
+        "echo y >> $ROOT/public 2>/dev/null"
+    ));
+    assert!(shell_as(
+        NOBODY,
+        &rig,
+        "test -r $ROOT/public && test ! -w $ROOT/public"
+    ));
+    assert!(!shell_as(
+        NOBODY,
+        &rig,
+        "chmod 777 $ROOT/public 2>/dev/null"
+    ));
+    assert!(shell_as(NOBODY, &rig, "cat $ROOT/public > /dev/null"));
+}
+
+#[test]
+fn a_file_made_read_only_is_still_written_by_its_maker() {
+    let Some(rig) = as_caller() else { return };
+    assert!(shell_as(
+        SOMEBODY,
+        &rig,
+        "umask 0777; cd $ROOT && echo made > f"
+    ));
+    assert_eq!(fs::read(rig.stored("f")).unwrap(), b"made\n");
+    assert!(shell_as(
+        SOMEBODY,
+        &rig,
+        "umask 0377; cd $ROOT && echo made > g; cat g > /dev/null"
+    ));
+}
+
+#[test]
+fn supplementary_groups_count() {
+    let Some(rig) = as_caller() else { return };
+    fs::create_dir(rig.at("team")).unwrap();
+    std::os::unix::fs::chown(rig.at("team"), None, Some(4321)).unwrap();
+    fs::set_permissions(rig.at("team"), Permissions::from_mode(0o770)).unwrap();
+    let run = |groups: &str| {
+        let user = SOMEBODY.to_string();
+        let mut command = Command::new("setpriv");
+        command
+            .args(["--reuid", &user, "--regid", &user, groups, "touch"])
+            .arg(rig.at("team/f"));
+        command
+            .stderr(std::process::Stdio::null())
+            .status()
+            .unwrap()
+            .success()
+    };
+    assert!(!run("--clear-groups"));
+    assert!(run("--groups=4321"));
+}
+
+#[test]
+fn writing_and_truncating_take_set_user_id_away() {
+    let Some(rig) = as_caller() else { return };
+    for script in [
+        "echo y >> $ROOT/f",
+        "echo y > $ROOT/f",
+        "truncate -s 1 $ROOT/f",
+    ] {
+        fs::write(rig.at("f"), b"x").unwrap();
+        fs::set_permissions(rig.at("f"), Permissions::from_mode(0o6777)).unwrap();
+        assert!(shell_as(NOBODY, &rig, script));
+        assert_eq!(
+            fs::metadata(rig.stored("f")).unwrap().mode() & 0o7777,
+            0o777,
+            "{script}"
+        );
+        assert_eq!(
+            fs::metadata(rig.at("f")).unwrap().mode() & 0o7777,
+            0o777,
+            "{script}"
+        );
+    }
+}
+
+#[test]
+fn others_are_kept_out_by_default() {
+    let Some(rig) = Rig::new(Timing::AtOnce, Pages::Direct) else {
+        return;
+    };
+    if !rustix::process::geteuid().is_root() {
+        eprintln!("skipped: only root can start programs as others");
+        return;
+    }
+    fs::write(rig.at("f"), b"x").unwrap();
+    assert!(!shell_as(NOBODY, &rig, "cat $ROOT/f 2>/dev/null"));
+}
+
+#[test]
+fn files_can_be_shown_as_ones_own() {
+    let options = MountOptions {
+        ids: Ids::Mine,
+        others: Others::Allowed,
+        ..MountOptions::default()
+    };
+    let Some(rig) = Rig::with(Timing::AtOnce, Pages::Direct, options) else {
+        return;
+    };
+    fs::write(rig.stored("f"), b"x").unwrap();
+    if rustix::process::geteuid().is_root() {
+        std::os::unix::fs::chown(rig.stored("f"), Some(77), Some(88)).unwrap();
+    }
+    let shown = fs::metadata(rig.at("f")).unwrap();
+    assert_eq!(shown.uid(), rustix::process::geteuid().as_raw());
+    assert_eq!(shown.gid(), rustix::process::getegid().as_raw());
+}
+
+#[test]
+fn the_mask_of_this_process_neither_counts_nor_changes() {
+    let Some(rig) = Rig::new(Timing::AtOnce, Pages::Direct) else {
+        return;
+    };
+    let run = |script: &str| {
+        Command::new("sh")
+            .arg("-c")
+            .arg(script)
+            .current_dir(rig.root())
+            .output()
+            .unwrap()
+            .stdout
+    };
+    let before = run("umask");
+    run("umask 0; echo x > open; umask 077; mkdir closed");
+    assert_eq!(
+        fs::metadata(rig.stored("open")).unwrap().mode() & 0o777,
+        0o666
+    );
+    assert_eq!(
+        fs::metadata(rig.stored("closed")).unwrap().mode() & 0o777,
+        0o700
+    );
+    assert_eq!(run("umask"), before);
+}

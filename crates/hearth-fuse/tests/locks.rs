@@ -1,0 +1,171 @@
+//! Locks hold between two mounts of one store, as between two nodes.
+
+#![allow(clippy::unwrap_used, reason = "what helps a test fails like a test")]
+
+mod common;
+
+use std::fs::{self, File};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::thread;
+
+use common::{Pages, Rig, Timing, errno};
+use rustix::fs::{FlockOperation, fcntl_lock, flock};
+
+/// Asks [`child_waits_for_a_lock`] to do its work.
+const CHILD_PATH: &str = "HEARTH_FUSE_TEST_LOCK";
+const CHILD_CALL: &str = "HEARTH_FUSE_TEST_CALL";
+
+fn two_mounts() -> Option<(Rig, Rig)> {
+    let here = Rig::new(Timing::AtOnce, Pages::Direct)?;
+    let there = here.beside();
+    fs::write(here.at("a"), b"x").unwrap();
+    Some((here, there))
+}
+
+fn open(path: &Path) -> File {
+    File::options().read(true).write(true).open(path).unwrap()
+}
+
+#[test]
+fn fcntl_locks_exclude_each_other_across_mounts() {
+    let Some((here, there)) = two_mounts() else {
+        return;
+    };
+    let (mine, theirs) = (open(&here.at("a")), open(&there.at("a")));
+    fcntl_lock(&mine, FlockOperation::NonBlockingLockExclusive).unwrap();
+    let attempt = || fcntl_lock(&theirs, FlockOperation::NonBlockingLockExclusive);
+    assert_eq!(errno(attempt()), libc::EAGAIN);
+    fcntl_lock(&mine, FlockOperation::NonBlockingUnlock).unwrap();
+    attempt().unwrap();
+    fcntl_lock(&theirs, FlockOperation::NonBlockingLockShared).unwrap();
+    fcntl_lock(&mine, FlockOperation::NonBlockingLockShared).unwrap();
+}
+
+#[test]
+fn closing_any_descriptor_releases_fcntl_locks() {
+    let Some((here, there)) = two_mounts() else {
+        return;
+    };
+    let (mine, theirs) = (open(&here.at("a")), open(&there.at("a")));
+    fcntl_lock(&mine, FlockOperation::NonBlockingLockExclusive).unwrap();
+    drop(open(&here.at("a")));
+    fcntl_lock(&theirs, FlockOperation::NonBlockingLockExclusive).unwrap();
+}
+
+#[test]
+fn flocks_exclude_each_other_across_mounts_until_the_last_close() {
+    let Some((here, there)) = two_mounts() else {
+        return;
+    };
+    let (mine, theirs) = (File::open(here.at("a")).unwrap(), open(&there.at("a")));
+    flock(&mine, FlockOperation::NonBlockingLockExclusive).unwrap();
+    let attempt = || flock(&theirs, FlockOperation::NonBlockingLockExclusive);
+    assert_eq!(errno(attempt()), libc::EAGAIN);
+    let also_mine = mine.try_clone().unwrap();
+    drop(mine);
+    assert_eq!(errno(attempt()), libc::EAGAIN);
+    flock(&also_mine, FlockOperation::NonBlockingUnlock).unwrap();
+    attempt().unwrap();
+    drop(theirs);
+    // The release of a descriptor is not waited for by close(2), so this lock waits.
+    flock(&also_mine, FlockOperation::LockExclusive).unwrap();
+}
+
+#[test]
+fn the_two_families_do_not_know_of_each_other() {
+    let Some((here, there)) = two_mounts() else {
+        return;
+    };
+    let (mine, theirs) = (open(&here.at("a")), open(&there.at("a")));
+    flock(&mine, FlockOperation::NonBlockingLockExclusive).unwrap();
+    fcntl_lock(&mine, FlockOperation::NonBlockingLockExclusive).unwrap();
+    assert_eq!(
+        errno(flock(&theirs, FlockOperation::NonBlockingLockShared)),
+        libc::EAGAIN
+    );
+    flock(&mine, FlockOperation::NonBlockingUnlock).unwrap();
+    flock(&theirs, FlockOperation::NonBlockingLockExclusive).unwrap();
+    let fcntl = fcntl_lock(&theirs, FlockOperation::NonBlockingLockShared);
+    assert_eq!(errno(fcntl), libc::EAGAIN);
+}
+
+#[test]
+fn a_waiter_gets_the_lock_when_it_is_released() {
+    for call in ["fcntl", "flock"] {
+        let Some((here, there)) = two_mounts() else {
+            return;
+        };
+        let mine = open(&here.at("a"));
+        lock_as(call, &mine);
+        let mut child = start_waiter(call, &there.at("a"));
+        drop(mine);
+        assert!(child.wait().unwrap().success());
+    }
+}
+
+#[test]
+fn a_waiter_can_be_killed() {
+    for call in ["fcntl", "flock"] {
+        let Some((here, there)) = two_mounts() else {
+            return;
+        };
+        let mine = open(&here.at("a"));
+        lock_as(call, &mine);
+        let mut child = start_waiter(call, &there.at("a"));
+        child.kill().unwrap();
+        assert!(!child.wait().unwrap().success());
+        drop(mine);
+        // The dead waiter did not take the lock with it.
+        lock_as(call, &open(&here.at("a")));
+    }
+}
+
+fn lock_as(call: &str, file: &File) {
+    match call {
+        "fcntl" => fcntl_lock(file, FlockOperation::LockExclusive).unwrap(),
+        "flock" => flock(file, FlockOperation::LockExclusive).unwrap(),
+        other => panic!("no such call: {other}"),
+    }
+}
+
+/// Runs in a process of its own, started by [`start_waiter`].
+#[test]
+fn child_waits_for_a_lock() {
+    let Some(path) = std::env::var_os(CHILD_PATH) else {
+        return;
+    };
+    lock_as(&std::env::var(CHILD_CALL).unwrap(), &open(Path::new(&path)));
+}
+
+/// A process that is blocked inside the locking call when this returns.
+fn start_waiter(call: &str, path: &Path) -> Child {
+    let mut child = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "child_waits_for_a_lock", "--test-threads=1"])
+        .env(CHILD_PATH, path)
+        .env(CHILD_CALL, call)
+        .stdout(Stdio::null())
+        .spawn()
+        .unwrap();
+    let number = if call == "fcntl" {
+        libc::SYS_fcntl
+    } else {
+        libc::SYS_flock
+    };
+    while !is_in(child.id(), number) {
+        assert!(child.try_wait().unwrap().is_none(), "the child must wait");
+        thread::yield_now();
+    }
+    child
+}
+
+fn is_in(process: u32, call: libc::c_long) -> bool {
+    let Ok(threads) = fs::read_dir(format!("/proc/{process}/task")) else {
+        return false;
+    };
+    threads.flatten().any(|thread| {
+        let text = fs::read_to_string(thread.path().join("syscall")).unwrap_or_default();
+        // F_SETLKW is 7; other fcntl calls are over before they can be seen twice.
+        text.starts_with(&format!("{call} ")) && (call == libc::SYS_flock || text.contains(" 0x7 "))
+    })
+}
