@@ -20,6 +20,7 @@ mod auth;
 mod frame;
 mod handshake;
 mod mem;
+mod sync;
 mod tcp;
 mod transport;
 

@@ -6,10 +6,11 @@
 
 use std::collections::{BTreeSet, VecDeque};
 use std::io::IoSlice;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::Instant;
 
+use crate::sync::lock;
 use crate::transport::{Handler, Link, PeerId, PeerState, SendError, Transport, payload_len};
 
 /// A network of `n` members inside one process.
@@ -409,9 +410,4 @@ impl Place {
             state = waited.unwrap_or_else(PoisonError::into_inner).0;
         }
     }
-}
-
-/// Locks a mutex whose data is whole between any two statements, even after a panic.
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

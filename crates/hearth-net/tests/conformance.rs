@@ -29,6 +29,7 @@ macro_rules! transports {
                 both_directions_carry_frames_at_once
                 every_pair_of_members_connects
                 a_handler_may_send_from_inside_its_calls
+                a_handler_may_shut_down_from_inside_its_calls
                 up_and_down_alternate_and_frames_fall_between
                 a_disconnected_peer_comes_back
                 a_send_to_a_peer_that_is_down_fails_at_once

@@ -146,7 +146,8 @@ impl EventLoop {
         match self.advance(index, &mut conn, ready) {
             Ok(verdict) => {
                 self.conns[index] = Some(conn);
-                if matches!(verdict, Verdict::Again) {
+                // Once: it may have been served twice in this turn.
+                if matches!(verdict, Verdict::Again) && !self.unread.contains(&index) {
                     self.unread.push(index);
                 }
             }

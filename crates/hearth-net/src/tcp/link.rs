@@ -20,7 +20,7 @@ use std::collections::VecDeque;
 use std::io::{self, IoSlice};
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use mio::net::TcpStream;
 use rustix::io::{Errno, retry_on_intr};
@@ -30,6 +30,7 @@ use super::why::Why;
 use super::{Limits, Refusal};
 use crate::auth::FrameKey;
 use crate::frame::{FIELDS_LEN, HEADER_LEN, Header, Kind};
+use crate::sync::lock;
 use crate::transport::{self, PeerId, PeerState};
 
 /// The token that interrupts the loop's wait.
@@ -358,9 +359,4 @@ pub(crate) fn write(stream: &TcpStream, parts: &[IoSlice<'_>]) -> Result<usize, 
         Err(Errno::AGAIN) => Ok(0),
         Err(error) => Err(Why::Write(io::Error::from(error).to_string())),
     }
-}
-
-/// Locks a mutex whose data is whole between any two statements, even after a panic.
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -16,12 +16,13 @@ use std::fmt;
 use std::io::{self, IoSlice};
 use std::net::{SocketAddr, TcpListener};
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use crate::auth::Secret;
 use crate::handshake::{Identity, JOB_LEN_MAX};
+use crate::sync::lock;
 use crate::transport::{Handler, PeerId, PeerState, SendError, Transport, payload_len};
 
 use event_loop::EventLoop;
@@ -261,19 +262,17 @@ impl Transport for TcpTransport {
     }
 
     fn shutdown(&self) {
+        // Pairs with the Acquire in EventLoop::run.
         self.shared.stop.store(true, Ordering::Release);
         self.shared.wake();
-        let mut thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner);
-        // From inside a handler the loop cannot be waited for: it ends after the handler returns.
-        let inside = thread
-            .as_ref()
-            .is_some_and(|t| t.thread().id() == thread::current().id());
-        if inside {
+        // The lock is not held while waiting: a handler may be in here too.
+        let Some(thread) = lock(&self.thread).take() else {
             return;
-        }
-        if let Some(thread) = thread.take()
-            && thread.join().is_err()
-        {
+        };
+        if thread.thread().id() == thread::current().id() {
+            // The loop cannot wait for itself; it ends when the handler returns.
+            *lock(&self.thread) = Some(thread);
+        } else if thread.join().is_err() {
             log::error!("the transport's thread had panicked");
         }
     }

@@ -96,12 +96,12 @@ pub(crate) struct Recorder {
 
 impl Recorder {
     pub(crate) fn set_deadline(&self, at: Option<Instant>) {
-        *self.deadline.lock().unwrap() = at;
+        *self.deadline.lock().expect("no test panics with it") = at;
     }
 
     fn report(&self, seen: Seen) {
         // A test that has seen enough is gone; what comes after is of no interest.
-        let _ = self.seen.lock().unwrap().send(seen);
+        let _ = self.seen.lock().expect("no test panics with it").send(seen);
     }
 }
 
@@ -122,7 +122,7 @@ impl Handler for Recorder {
     }
 
     fn deadline(&self) -> Option<Instant> {
-        *self.deadline.lock().unwrap()
+        *self.deadline.lock().expect("no test panics with it")
     }
 
     fn on_timer(&self) {
@@ -208,17 +208,19 @@ impl<T: Transport + ?Sized> Node<T> {
     }
 
     pub(crate) fn next_frame(&self) -> (u32, Vec<u8>, Vec<u8>) {
-        match self.next() {
-            Seen::Frame(from, head, payload) => (from, head, payload),
-            other => panic!("expected a frame, saw {other:?}"),
-        }
+        let seen = self.next();
+        let Seen::Frame(from, head, payload) = seen else {
+            panic!("expected a frame: {seen:?}")
+        };
+        (from, head, payload)
     }
 
     pub(crate) fn next_down(&self) -> (u32, String) {
-        match self.next() {
-            Seen::Down(peer, why) => (peer, why),
-            other => panic!("expected a peer to go down, saw {other:?}"),
-        }
+        let seen = self.next();
+        let Seen::Down(peer, why) = seen else {
+            panic!("expected a peer to go down: {seen:?}")
+        };
+        (peer, why)
     }
 
     pub(crate) fn send(&self, to: u32, head: &[u8], payload: &[u8]) -> Result<(), SendError> {

@@ -202,6 +202,19 @@ pub(crate) fn a_handler_may_send_from_inside_its_calls<R: Rig>() {
     b.transport.shutdown();
 }
 
+pub(crate) fn a_handler_may_shut_down_from_inside_its_calls<R: Rig>() {
+    let rig = R::new(2);
+    let a = node(&rig, 0, 1);
+    let b = answering_node(&rig, 1, |transport, _, _, _| transport.shutdown());
+    assert_eq!(a.next(), Seen::Up(1, 1));
+    assert_eq!(b.next(), Seen::Up(0, 1));
+    a.send(1, b"last", &[]).expect("it is up");
+    assert_eq!(a.next_down().0, 1);
+    assert_eq!(b.next_frame().1, b"last");
+    assert_eq!(b.next_down().0, 0);
+    b.transport.shutdown();
+}
+
 // N2
 pub(crate) fn up_and_down_alternate_and_frames_fall_between<R: Rig>() {
     let (a, b) = pair::<R>();
