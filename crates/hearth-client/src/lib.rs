@@ -11,8 +11,8 @@
 mod types;
 
 pub use types::{
-    Access, Bypass, Done, Errno, FileKey, FileSize, Handle, OpenFile, OpenedFile, Outcome, PageRange, Place,
-    ReadDone, Stamp, Written,
+    Access, Bypass, Done, Errno, FileKey, FileSize, Handle, OpenFile, OpenedFile, Outcome,
+    PageRange, Place, ReadDone, Stamp, Written,
 };
 
 use std::os::fd::OwnedFd;

@@ -1,0 +1,629 @@
+//! The home's side: one machine per file for the pages whose home this node is.
+//!
+//! The home serves its pages, remembers who holds copies, gathers writes as byte ranges and brings
+//! them to the store later. A request that cannot be granted yet waits in `waiting`, in order of
+//! arrival, and is tried again after every change; the home itself never blocks.
+//!
+//! ```text
+//!            Read                      Write
+//!   absent ───────▶ filling ─▶ clean ◀──────── dirty ──▶ flushing
+//!                                │  Write        ▲          │ store ok
+//!                                ▼               │          ▼
+//!                     readers told to drop ──────┘        clean
+//! ```
+//!
+//! Invariants:
+//! - A1 (I2, I3): a write is applied only after every reader of its pages, but the writer that said
+//!   it dropped its copies, has acknowledged the invalidation.
+//! - A2: while a write waits for acknowledgements its pages keep their old bytes, and only readers
+//!   whose own acknowledgement is still out may get them, for one use. (The kernel of such a node can
+//!   hold the page locked until it is answered, and the acknowledgement waits for that lock.)
+//! - A3: at most one store write per byte range of a page is in flight.
+//! - A4: bytes that nobody wrote are never written to the store.
+//! - A5 (I14): dirty bytes never exceed the limit by more than one write.
+
+mod cut;
+mod fill;
+mod flush;
+mod page;
+mod read;
+mod write;
+
+use crate::Errno;
+use crate::ctx::Ctx;
+use crate::effect::{Effect, Piece, Src};
+use crate::frames::Slot;
+use crate::ids::{Buf, FileId, Gen, NodeId, Op, ReqId, Ver, View};
+use crate::input::StoreOk;
+use crate::msg::{Body, Cut, Envelope};
+use crate::time::{Span, Time};
+use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
+use alloc::vec::Vec;
+pub(crate) use page::Page;
+
+/// A read may wait this long behind an unfinished write before it gets the old bytes after all and
+/// the write waits for one acknowledgement more. Breaks circles of locked kernel pages across homes.
+const PATIENCE: Span = Span::millis(100);
+
+/// First and longest pause between two tries to flush to a store that fails.
+const RETRY_FIRST: Span = Span::millis(100);
+const RETRY_LONGEST: Span = Span::secs(30);
+
+/// All files with pages here.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub(crate) struct Authority {
+    files: BTreeMap<FileId, File>,
+    common: Common,
+}
+
+/// What the files share.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+struct Common {
+    ops: BTreeMap<Op, StoreOp>,
+    /// Invalidations that are not acknowledged yet, by request number.
+    acks: BTreeMap<u64, FileId>,
+    clock: u64,
+    /// Files by the time of their oldest dirty byte.
+    dirty: BTreeSet<(Time, FileId)>,
+    /// Files with a request that waits for a frame or for dirty bytes to go.
+    starved: BTreeSet<FileId>,
+    /// Errno of the last store write that failed.
+    errno: Option<Errno>,
+    /// Files with a read that waits behind an unfinished write, or a failed flush.
+    timed: BTreeMap<FileId, Time>,
+}
+
+impl Common {
+    fn next_ver(&mut self) -> Ver {
+        self.clock += 1;
+        self.ver()
+    }
+
+    fn ver(&self) -> Ver {
+        Ver {
+            view: View(1),
+            seq: self.clock,
+        }
+    }
+}
+
+/// A store operation in flight.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+enum StoreOp {
+    /// Whole pages into their frames.
+    FillPages {
+        file: FileId,
+        first: u64,
+        count: u32,
+    },
+    /// One page into a buffer, for the bytes that it lacks.
+    FillGaps { file: FileId, page: u64, buf: Buf },
+    /// A run of dirty ranges: page, start, end, version.
+    Write {
+        file: FileId,
+        ranges: Vec<(u64, u32, u32, Ver)>,
+    },
+    /// The end of a flush.
+    Sync {
+        file: FileId,
+        from: NodeId,
+        req: ReqId,
+    },
+}
+
+/// One file.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+struct File {
+    generation: Gen,
+    pages: BTreeMap<u64, Page>,
+    waiting: VecDeque<Waiting>,
+    writes: Vec<PendingWrite>,
+    bar: Option<Bar>,
+    failed: Option<Failure>,
+    dirty_bytes: u64,
+    dirty_since: Option<Time>,
+}
+
+/// A request that waits.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+enum Waiting {
+    Read(ReadAsk),
+    Write(WriteAsk),
+    Flush(FlushAsk),
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct ReadAsk {
+    from: NodeId,
+    req: ReqId,
+    first: u64,
+    count: u32,
+    keep: bool,
+    since: Time,
+    filled: bool,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct WriteAsk {
+    from: NodeId,
+    req: ReqId,
+    /// Generation that the writer knew; the answer repeats it, so that the manager can tell a write
+    /// that a truncation overtook.
+    generation: Gen,
+    offset: u64,
+    len: u32,
+    dropped: bool,
+    data: Piece,
+    /// A flush to the failing store was tried for it.
+    tried: bool,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct FlushAsk {
+    from: NodeId,
+    req: ReqId,
+    sync: bool,
+    /// Pages and the versions of them that must reach the store.
+    need: Vec<(u64, Ver)>,
+}
+
+/// A write whose readers have been told and have not all answered.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct PendingWrite {
+    ask: WriteAsk,
+    first: u64,
+    count: u32,
+    ver: Ver,
+    awaiting: Vec<(NodeId, u64)>,
+}
+
+/// A cut in progress: requests wait until the manager resumes.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct Bar {
+    cut: Cut,
+    manager: NodeId,
+    req: ReqId,
+    told: bool,
+    answered: bool,
+    resumed: bool,
+    done: bool,
+    result: Result<(), Errno>,
+    awaiting: Vec<(NodeId, u64)>,
+}
+
+/// The last try to flush failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct Failure {
+    errno: Errno,
+    retry: Time,
+    pause: Span,
+}
+
+/// What became of a waiting request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Verdict {
+    Done,
+    Wait,
+}
+
+/// One file at work, with what it needs around it.
+struct Home<'a, 'c> {
+    id: FileId,
+    file: &'a mut File,
+    common: &'a mut Common,
+    ctx: &'a mut Ctx<'c>,
+}
+
+impl Authority {
+    /// Handles a message to the home; `data` is its payload.
+    pub(crate) fn message(
+        &mut self,
+        ctx: &mut Ctx<'_>,
+        from: NodeId,
+        envelope: Envelope,
+        data: Option<Piece>,
+    ) {
+        let Envelope {
+            file,
+            generation,
+            req,
+            body,
+            ..
+        } = envelope;
+        if let Body::InvalOk = body {
+            return self.acknowledged(ctx, from, req);
+        }
+        let mut home = self.home(ctx, file);
+        home.adopt(generation);
+        let current = home.file.generation;
+        if generation < current && matches!(body, Body::Read { .. } | Body::Write { .. }) {
+            home.free(from, data);
+            home.ctx
+                .answer(from, file, current, req, Body::OldGeneration);
+            return;
+        }
+        home.request(from, req, generation, body, data);
+        home.pump();
+        self.tidy(file);
+    }
+
+    /// A reader has dropped its copies.
+    fn acknowledged(&mut self, ctx: &mut Ctx<'_>, from: NodeId, req: ReqId) {
+        let Some(file) = self.common.acks.remove(&req.seq) else {
+            return;
+        };
+        let mut home = self.home(ctx, file);
+        home.file.forget_ack(from, Some(req.seq));
+        home.pump();
+        self.tidy(file);
+    }
+
+    /// A store operation ended; false if it is not one of the authority's.
+    pub(crate) fn store_done(
+        &mut self,
+        ctx: &mut Ctx<'_>,
+        op: Op,
+        result: Result<StoreOk, Errno>,
+    ) -> bool {
+        let Some(store_op) = self.common.ops.remove(&op) else {
+            return false;
+        };
+        let id = match &store_op {
+            StoreOp::FillPages { file, .. }
+            | StoreOp::FillGaps { file, .. }
+            | StoreOp::Write { file, .. }
+            | StoreOp::Sync { file, .. } => *file,
+        };
+        let mut home = self.home(ctx, id);
+        match store_op {
+            StoreOp::FillPages { first, count, .. } => home.pages_filled(first, count, result),
+            StoreOp::FillGaps { page, buf, .. } => home.gaps_filled(page, buf, result),
+            StoreOp::Write { ranges, .. } => home.written(ranges, result),
+            StoreOp::Sync { from, req, .. } => home.synced(from, req, result),
+        }
+        home.pump();
+        self.tidy(id);
+        true
+    }
+
+    /// A peer is gone: it holds nothing and waits for nothing.
+    pub(crate) fn peer_down(&mut self, ctx: &mut Ctx<'_>, peer: NodeId) {
+        let ids: Vec<FileId> = self.files.keys().copied().collect();
+        for id in ids {
+            let mut home = self.home(ctx, id);
+            home.drop_peer(peer);
+            home.pump();
+            self.tidy(id);
+        }
+    }
+
+    /// A page of this node's went out of the pool.
+    pub(crate) fn evicted(&mut self, id: FileId, number: u64, slot: Slot) {
+        if let Some(file) = self.files.get_mut(&id) {
+            if let Some(page) = file.pages.get_mut(&number).filter(|p| p.slot == Some(slot)) {
+                page.vacate();
+                if page.idle() {
+                    file.pages.remove(&number);
+                }
+            }
+            self.tidy(id);
+        }
+    }
+
+    /// The frame and known length of a page that can be read here and now without asking anybody.
+    pub(crate) fn readable(&self, ctx: &Ctx<'_>, id: FileId, number: u64) -> Option<(Slot, u32)> {
+        let file = self.files.get(&id)?;
+        if file.bar.is_some() || file.writes.iter().any(|w| w.touches(number, 1)) {
+            return None;
+        }
+        let page = file.pages.get(&number)?;
+        let slot = page.slot.filter(|&slot| ctx.frames.valid(slot))?;
+        page.filled.then_some((slot, page.extent))
+    }
+
+    /// Remembers that this node's own way in keeps bytes of a page it is home of.
+    pub(crate) fn keep_here(&mut self, me: NodeId, id: FileId, number: u64) {
+        if let Some(page) = self
+            .files
+            .get_mut(&id)
+            .and_then(|f| f.pages.get_mut(&number))
+        {
+            page.readers.insert(me);
+        }
+    }
+
+    /// Runs what time has brought: old dirty bytes, impatient reads, tries after a failure.
+    pub(crate) fn tick(&mut self, ctx: &mut Ctx<'_>) {
+        let due: Vec<FileId> = self
+            .common
+            .timed
+            .iter()
+            .filter(|&(_, &t)| t <= ctx.now)
+            .map(|(&f, _)| f)
+            .collect();
+        for id in due {
+            self.common.timed.remove(&id);
+            let mut home = self.home(ctx, id);
+            home.retry_flush();
+            home.pump();
+            self.tidy(id);
+        }
+        while let Some(&(since, id)) = self.common.dirty.first() {
+            if since + ctx.config.flush_age > ctx.now {
+                break;
+            }
+            self.common.dirty.remove(&(since, id));
+            self.home(ctx, id).start_flush();
+        }
+    }
+
+    /// Flushes the oldest dirty files while there is more than the background bound, and tries
+    /// again what waited for memory.
+    pub(crate) fn upkeep(&mut self, ctx: &mut Ctx<'_>) {
+        if ctx.frames.dirty_bytes > ctx.config.dirty_background_bytes() {
+            self.flush_some(ctx, usize::MAX);
+        }
+        for id in core::mem::take(&mut self.common.starved) {
+            let mut home = self.home(ctx, id);
+            home.pump();
+            self.tidy(id);
+        }
+    }
+
+    /// Starts flushing everything that is dirty here.
+    pub(crate) fn flush_all(&mut self, ctx: &mut Ctx<'_>) {
+        let ids: Vec<FileId> = self.files.keys().copied().collect();
+        for id in ids {
+            self.home(ctx, id).start_flush();
+        }
+    }
+
+    /// Errno of a file whose bytes cannot reach the store, if there is one.
+    pub(crate) fn failing(&self) -> Option<Errno> {
+        self.files
+            .values()
+            .find_map(|f| f.failed.map(|failure| failure.errno))
+    }
+
+    pub(crate) fn deadline(&self, flush_age: Span) -> Option<Time> {
+        let dirty = self
+            .common
+            .dirty
+            .first()
+            .map(|&(since, _)| since + flush_age);
+        let timed = self.common.timed.values().min().copied();
+        dirty.into_iter().chain(timed).min()
+    }
+
+    pub(crate) fn files(&self) -> usize {
+        self.files.len()
+    }
+
+    pub(crate) fn assert_valid(&self, dirty_bytes: u64) {
+        let sum: u64 = self.files.values().map(|f| f.dirty_bytes).sum();
+        assert_eq!(sum, dirty_bytes, "F2: dirty bytes add up");
+        for file in self.files.values() {
+            let pages: u64 = file.pages.values().map(Page::dirty_bytes).sum();
+            assert_eq!(pages, file.dirty_bytes, "F2: dirty bytes of a file add up");
+        }
+    }
+
+    fn flush_some(&mut self, ctx: &mut Ctx<'_>, files_max: usize) {
+        let oldest: Vec<(Time, FileId)> =
+            self.common.dirty.iter().take(files_max).copied().collect();
+        for (since, id) in oldest {
+            self.common.dirty.remove(&(since, id));
+            self.home(ctx, id).start_flush();
+        }
+    }
+
+    fn home<'a, 'c>(&'a mut self, ctx: &'a mut Ctx<'c>, id: FileId) -> Home<'a, 'c> {
+        let file = self.files.entry(id).or_default();
+        Home {
+            id,
+            file,
+            common: &mut self.common,
+            ctx,
+        }
+    }
+
+    fn tidy(&mut self, id: FileId) {
+        if self.files.get(&id).is_some_and(File::idle) {
+            self.files.remove(&id);
+            self.common.timed.remove(&id);
+        }
+    }
+}
+
+impl File {
+    fn idle(&self) -> bool {
+        self.pages.is_empty()
+            && self.waiting.is_empty()
+            && self.writes.is_empty()
+            && self.bar.is_none()
+    }
+
+    /// Takes a peer off the lists of those whose acknowledgement is awaited.
+    fn forget_ack(&mut self, peer: NodeId, seq: Option<u64>) {
+        let other = |&(n, s): &(NodeId, u64)| n != peer || seq.is_some_and(|seq| seq != s);
+        for write in &mut self.writes {
+            write.awaiting.retain(other);
+        }
+        if let Some(bar) = &mut self.bar {
+            bar.awaiting.retain(other);
+        }
+    }
+}
+
+impl PendingWrite {
+    fn touches(&self, first: u64, count: u32) -> bool {
+        self.first < first + u64::from(count) && first < self.first + u64::from(self.count)
+    }
+}
+
+impl Home<'_, '_> {
+    /// Takes in a request; [`Home::pump`] answers it when it can.
+    fn request(
+        &mut self,
+        from: NodeId,
+        req: ReqId,
+        generation: Gen,
+        body: Body,
+        data: Option<Piece>,
+    ) {
+        let since = self.ctx.now;
+        match (body, data) {
+            (Body::Read { first, count, keep }, _) => {
+                let ask = ReadAsk {
+                    from,
+                    req,
+                    first,
+                    count,
+                    keep,
+                    since,
+                    filled: false,
+                };
+                self.file.waiting.push_back(Waiting::Read(ask));
+            }
+            (
+                Body::Write {
+                    offset,
+                    len,
+                    dropped,
+                },
+                Some(data),
+            ) if data.len == len && len > 0 => {
+                let ask = WriteAsk {
+                    from,
+                    req,
+                    generation,
+                    offset,
+                    len,
+                    dropped,
+                    data,
+                    tried: false,
+                };
+                self.file.waiting.push_back(Waiting::Write(ask));
+            }
+            (Body::Flush { sync }, _) => {
+                let need = self.dirty_versions();
+                self.file.waiting.push_back(Waiting::Flush(FlushAsk {
+                    from,
+                    req,
+                    sync,
+                    need,
+                }));
+                self.start_flush();
+            }
+            (Body::Cut(cut), _) => self.begin_cut(from, req, cut),
+            (Body::Resume { done }, _) => self.resume(done),
+            (_, data) => {
+                self.free(from, data);
+                self.fail(from, req, crate::errno::EIO);
+            }
+        }
+    }
+
+    /// Tries every waiting request, in order, until none can be answered.
+    fn pump(&mut self) {
+        self.finish_writes();
+        let mut waiting = core::mem::take(&mut self.file.waiting);
+        let mut blocked: Vec<(u64, u32)> = Vec::new();
+        let mut left = VecDeque::new();
+        while let Some(mut ask) = waiting.pop_front() {
+            let verdict = match &mut ask {
+                Waiting::Read(read) => self.try_read(read),
+                Waiting::Write(write) => self.try_write(write, &blocked),
+                Waiting::Flush(flush) => self.try_flush(flush),
+            };
+            if verdict == Verdict::Done {
+                continue;
+            }
+            if let Waiting::Write(write) = &ask {
+                blocked.push(self.ctx.config.pages_of(write.offset, u64::from(write.len)));
+            }
+            left.push_back(ask);
+        }
+        // Failed fills and answered flushes may have taken entries out meanwhile; new ones cannot
+        // have come in, because messages to this node itself wait for the end of this call.
+        self.file.waiting = left;
+        if self.go_on_with_cut() {
+            self.pump();
+        }
+    }
+
+    /// Learns a newer generation. If even the life is new, what is here belongs to a file that is
+    /// gone, whose number the store has given to another.
+    fn adopt(&mut self, generation: Gen) {
+        let known = self.file.generation;
+        self.file.generation = known.max(generation);
+        if generation.life > known.life && !self.file.pages.is_empty() {
+            self.clear_out();
+        }
+    }
+
+    fn drop_peer(&mut self, peer: NodeId) {
+        for page in self.file.pages.values_mut() {
+            page.readers.remove(peer);
+        }
+        self.file.forget_ack(peer, None);
+        let waiting = core::mem::take(&mut self.file.waiting);
+        for ask in waiting {
+            match ask {
+                Waiting::Read(ReadAsk { from, .. }) | Waiting::Flush(FlushAsk { from, .. })
+                    if from == peer => {}
+                Waiting::Write(write) if write.from == peer => self.free(peer, Some(write.data)),
+                other => self.file.waiting.push_back(other),
+            }
+        }
+        if self
+            .file
+            .bar
+            .as_ref()
+            .is_some_and(|bar| bar.manager == peer)
+        {
+            self.resume(true);
+        }
+    }
+
+    /// Tells readers to drop their copies, and returns whose acknowledgement to await.
+    fn invalidate(
+        &mut self,
+        readers: impl Iterator<Item = NodeId>,
+        first: u64,
+        count: u32,
+        ver: Ver,
+    ) -> Vec<(NodeId, u64)> {
+        let (id, generation) = (self.id, self.file.generation);
+        readers
+            .map(|reader| {
+                let body = Body::Inval { first, count, ver };
+                let req = self.ctx.ask(reader, id, generation, body);
+                self.common.acks.insert(req.seq, id);
+                (reader, req.seq)
+            })
+            .collect()
+    }
+
+    fn fail(&mut self, to: NodeId, req: ReqId, errno: Errno) {
+        self.ctx
+            .answer(to, self.id, self.file.generation, req, Body::Failed(errno));
+    }
+
+    /// Frees a payload that came from another node; this node's own writes free their buffers.
+    fn free(&mut self, from: NodeId, data: Option<Piece>) {
+        if let Some(Piece {
+            src: Src::Buf(buf), ..
+        }) = data
+            && from != self.ctx.me()
+        {
+            self.ctx.out.push(Effect::Free(buf));
+        }
+    }
+
+    /// Wants to be tried again at `at`.
+    fn wake_at(&mut self, at: Time) {
+        let wake = self.common.timed.entry(self.id).or_insert(at);
+        *wake = (*wake).min(at);
+    }
+}

@@ -1,0 +1,227 @@
+//! Cuts: the manager takes pages away (truncation, outside change, detachment).
+//!
+//! While a cut lasts all requests wait. Writes under way end first, fills and flushes in flight are
+//! waited for, copies are called back, then the manager is told. It resumes the home when the store
+//! has followed (or has failed to), and only then the pages go: a truncation that the store refuses
+//! loses nothing.
+
+use super::{Bar, Home, StoreOp, Waiting};
+use crate::effect::{Alarm, Effect};
+use crate::ids::{NodeId, ReqId};
+use crate::msg::{Body, Cut};
+use crate::nodeset::NodeSet;
+
+impl Home<'_, '_> {
+    pub(super) fn begin_cut(&mut self, manager: NodeId, req: ReqId, cut: Cut) {
+        let bar = Bar {
+            cut,
+            manager,
+            req,
+            told: false,
+            answered: false,
+            resumed: false,
+            done: false,
+            result: Ok(()),
+            awaiting: alloc::vec![],
+        };
+        self.file.bar = Some(bar);
+        self.refuse_waiting();
+        if cut == Cut::Detach {
+            self.start_flush();
+        }
+    }
+
+    /// Takes the next step of a cut, if there is one and it can. True if that was the last.
+    pub(super) fn go_on_with_cut(&mut self) -> bool {
+        let Some(bar) = &self.file.bar else {
+            return false;
+        };
+        if !self.file.writes.is_empty() || self.store_busy() {
+            return false;
+        }
+        match (bar.cut, bar.answered, bar.resumed) {
+            (cut, true, true) => {
+                if bar.done {
+                    self.take_away(cut);
+                }
+                self.file.bar = None;
+                true
+            }
+            (_, true, false) => false,
+            (cut, false, _) => {
+                self.let_go(cut);
+                false
+            }
+        }
+    }
+
+    /// Calls copies back and tells the manager when all are.
+    fn let_go(&mut self, cut: Cut) {
+        let Some(bar) = &self.file.bar else { return };
+        let told = bar.told;
+        let flushed = self.file.dirty_bytes == 0 || bar.result.is_err();
+        if cut == Cut::Detach && !flushed {
+            self.start_flush();
+            return;
+        }
+        if !told {
+            self.call_back(cut);
+        }
+        let Some(bar) = self.file.bar.as_mut().filter(|bar| bar.awaiting.is_empty()) else {
+            return;
+        };
+        bar.answered = true;
+        let (manager, req, result) = (bar.manager, bar.req, bar.result);
+        self.ctx.answer(
+            manager,
+            self.id,
+            self.file.generation,
+            req,
+            Body::CutOk(result),
+        );
+    }
+
+    /// Ends a cut, as soon as no store operation is in flight.
+    pub(super) fn resume(&mut self, done: bool) {
+        if let Some(bar) = &mut self.file.bar {
+            bar.done = done;
+            bar.resumed = true;
+            bar.answered = true;
+        }
+    }
+
+    /// Drops everything as soon as no store operation is in flight.
+    pub(super) fn clear_out(&mut self) {
+        self.refuse_waiting();
+        self.file.bar = Some(Bar {
+            cut: Cut::Detach,
+            manager: self.ctx.me(),
+            req: ReqId::default(),
+            told: true,
+            answered: true,
+            resumed: true,
+            done: true,
+            result: Ok(()),
+            awaiting: alloc::vec![],
+        });
+    }
+
+    /// Requests that wait were sent before the sender knew the new generation: it must ask again.
+    fn refuse_waiting(&mut self) {
+        let (id, generation) = (self.id, self.file.generation);
+        let waiting = core::mem::take(&mut self.file.waiting);
+        for ask in waiting {
+            let (from, req) = match &ask {
+                Waiting::Read(read) => (read.from, read.req),
+                Waiting::Write(write) => {
+                    self.free(write.from, Some(write.data));
+                    (write.from, write.req)
+                }
+                Waiting::Flush(_) => {
+                    self.file.waiting.push_back(ask);
+                    continue;
+                }
+            };
+            self.ctx
+                .answer(from, id, generation, req, Body::OldGeneration);
+        }
+    }
+
+    fn store_busy(&self) -> bool {
+        let mine = |op: &StoreOp| match op {
+            StoreOp::FillPages { file, .. }
+            | StoreOp::FillGaps { file, .. }
+            | StoreOp::Write { file, .. } => *file == self.id,
+            StoreOp::Sync { .. } => false,
+        };
+        self.common.ops.values().any(mine)
+    }
+
+    fn first_page_of(&self, cut: Cut) -> u64 {
+        match cut {
+            Cut::Shrink(size) => self.ctx.config.page_of(size),
+            Cut::Outside | Cut::Detach => 0,
+        }
+    }
+
+    fn call_back(&mut self, cut: Cut) {
+        let first = self.first_page_of(cut);
+        let readers: NodeSet = self
+            .file
+            .pages
+            .range(first..)
+            .flat_map(|(_, page)| page.readers.iter())
+            .collect();
+        let ver = self.common.next_ver();
+        let awaiting = self.invalidate(readers.iter(), first, u32::MAX, ver);
+        if let Some(bar) = &mut self.file.bar {
+            bar.told = true;
+            bar.awaiting = awaiting;
+        }
+    }
+
+    fn take_away(&mut self, cut: Cut) {
+        match cut {
+            Cut::Shrink(size) => self.shrink(size),
+            Cut::Outside => self.drop_clean(),
+            Cut::Detach => {
+                let lost = self.file.dirty_bytes;
+                if lost > 0 {
+                    self.ctx
+                        .out
+                        .push(Effect::Alarm(Alarm::BytesDropped(self.id, lost)));
+                }
+                self.drop_pages(0);
+            }
+        }
+    }
+
+    fn shrink(&mut self, size: u64) {
+        let boundary = self.ctx.config.page_of(size);
+        let end = (size - self.ctx.config.page_start(boundary)) as u32;
+        self.drop_pages(if end == 0 { boundary } else { boundary + 1 });
+        if let Some(page) = self.file.pages.get_mut(&boundary).filter(|_| end > 0) {
+            page.readers.clear();
+            page.extent = page.extent.min(end);
+            page.valid.clip(end);
+            page.unsynced.clip(end);
+            let gone = u64::from(page.dirty.clip(end));
+            self.file.dirty_bytes -= gone;
+            self.ctx.frames.dirty_bytes -= gone;
+            page.settle(self.ctx.frames);
+        }
+        self.refresh_age();
+    }
+
+    /// Drops every page from `first` on, dirty or not. No store operation names them any more.
+    pub(super) fn drop_pages(&mut self, first: u64) {
+        let gone = self.file.pages.split_off(&first);
+        for page in gone.values() {
+            let dirty = page.dirty_bytes();
+            self.file.dirty_bytes -= dirty;
+            self.ctx.frames.dirty_bytes -= dirty;
+            if let Some(slot) = page.slot {
+                self.ctx.frames.give_back(slot);
+            }
+        }
+        self.refresh_age();
+    }
+
+    /// Drops what the store could say better; dirty bytes stay and win over the outside writer.
+    fn drop_clean(&mut self) {
+        for page in self.file.pages.values_mut() {
+            page.readers.clear();
+            if page.dirty.is_empty() {
+                if let Some(slot) = page.slot {
+                    self.ctx.frames.give_back(slot);
+                }
+                page.vacate();
+            } else {
+                page.filled = false;
+                page.extent = 0;
+                page.valid = page.dirty.clone();
+            }
+        }
+        self.file.pages.retain(|_, page| !page.idle());
+    }
+}

@@ -1,0 +1,199 @@
+//! Filling pages from the store.
+
+use super::{Home, ReadAsk, StoreOp, Waiting};
+use crate::Errno;
+use crate::effect::{Effect, Piece, ReadInto, Src};
+use crate::frames::{Owner, Slot};
+use crate::ids::Buf;
+use crate::input::StoreOk;
+use alloc::vec::Vec;
+
+impl Home<'_, '_> {
+    /// True if every page of the read is filled; else starts what is missing.
+    pub(super) fn fill(&mut self, ask: &mut ReadAsk) -> bool {
+        let mut run: Option<(u64, u32)> = None;
+        let mut ready = true;
+        for number in ask.first..ask.first + u64::from(ask.count) {
+            let page = self.file.pages.entry(number).or_default();
+            page.refresh(self.ctx.frames);
+            if page.filled {
+                continue;
+            }
+            ready = false;
+            ask.filled = true;
+            if page.filling {
+                continue;
+            }
+            if !page.valid.is_empty() {
+                self.fill_gaps(number);
+                continue;
+            }
+            run = match run {
+                Some((first, count)) if first + u64::from(count) == number => {
+                    Some((first, count + 1))
+                }
+                Some((first, count)) => {
+                    self.fill_pages(first, count);
+                    Some((number, 1))
+                }
+                None => Some((number, 1)),
+            };
+        }
+        if let Some((first, count)) = run {
+            self.fill_pages(first, count);
+        }
+        ready
+    }
+
+    /// One store read for a run of pages of which nothing is known.
+    fn fill_pages(&mut self, first: u64, count: u32) {
+        let pages = first..first + u64::from(count);
+        let Some(slots) = self.take_frames(pages.clone()) else {
+            return;
+        };
+        let page_bytes = self.ctx.config.page_bytes;
+        let mut parts = Vec::with_capacity(slots.len());
+        for (number, slot) in pages.zip(slots) {
+            let page = self.file.pages.entry(number).or_default();
+            page.slot = Some(slot);
+            page.filling = true;
+            parts.push(Piece {
+                src: Src::Frame(slot.frame),
+                at: 0,
+                len: page_bytes,
+            });
+        }
+        let offset = self.ctx.config.page_start(first);
+        let op = StoreOp::FillPages {
+            file: self.id,
+            first,
+            count,
+        };
+        self.read_store(op, offset, ReadInto::Frames(parts));
+    }
+
+    /// One store read for a page of which some bytes are known already.
+    fn fill_gaps(&mut self, number: u64) {
+        let buf = self.ctx.new_buf();
+        let page = self.file.pages.entry(number).or_default();
+        page.filling = true;
+        page.settle(self.ctx.frames);
+        let offset = self.ctx.config.page_start(number);
+        let into = ReadInto::Buf(buf, self.ctx.config.page_bytes);
+        self.read_store(
+            StoreOp::FillGaps {
+                file: self.id,
+                page: number,
+                buf,
+            },
+            offset,
+            into,
+        );
+    }
+
+    fn read_store(&mut self, store_op: StoreOp, offset: u64, into: ReadInto) {
+        let op = self.ctx.new_op();
+        self.ctx.stats.fill_reads += 1;
+        self.common.ops.insert(op, store_op);
+        self.ctx.out.push(Effect::StoreRead {
+            op,
+            file: self.id,
+            offset,
+            into,
+        });
+    }
+
+    pub(super) fn pages_filled(&mut self, first: u64, count: u32, result: Result<StoreOk, Errno>) {
+        let page_bytes = self.ctx.config.page_bytes;
+        let mut left = result.as_ref().map_or(0, |ok| ok.bytes);
+        for number in first..first + u64::from(count) {
+            let page = self.file.pages.entry(number).or_default();
+            page.filling = false;
+            match result {
+                Ok(_) => {
+                    page.filled = true;
+                    page.extent = left.min(page_bytes);
+                    left -= page.extent;
+                    page.settle(self.ctx.frames);
+                }
+                Err(_) => {
+                    if let Some(slot) = page.slot {
+                        self.ctx.frames.give_back(slot);
+                    }
+                    page.vacate();
+                }
+            }
+        }
+        if let Err(errno) = result {
+            self.fail_reads(first, count, errno);
+        }
+    }
+
+    pub(super) fn gaps_filled(&mut self, number: u64, buf: Buf, result: Result<StoreOk, Errno>) {
+        let page_bytes = self.ctx.config.page_bytes;
+        let page = self.file.pages.entry(number).or_default();
+        page.filling = false;
+        if let (Ok(ok), Some(slot)) = (result, page.slot) {
+            let known_end = page.valid.iter().last().map_or(0, |(_, end)| end);
+            page.extent = known_end.max(ok.bytes.min(page_bytes));
+            for (start, end) in page.valid.gaps(page.extent) {
+                let from = Piece {
+                    src: Src::Buf(buf),
+                    at: start,
+                    len: end - start,
+                };
+                self.ctx.out.push(Effect::Fill {
+                    frame: slot.frame,
+                    at: start,
+                    from,
+                });
+            }
+            page.filled = true;
+        }
+        page.settle(self.ctx.frames);
+        self.ctx.out.push(Effect::Free(buf));
+        if let Err(errno) = result {
+            self.fail_reads(number, 1, errno);
+        }
+    }
+
+    fn fail_reads(&mut self, first: u64, count: u32, errno: Errno) {
+        let waiting = core::mem::take(&mut self.file.waiting);
+        for ask in waiting {
+            match ask {
+                Waiting::Read(read)
+                    if read.first < first + u64::from(count)
+                        && first < read.first + u64::from(read.count) =>
+                {
+                    self.fail(read.from, read.req, errno);
+                }
+                other => self.file.waiting.push_back(other),
+            }
+        }
+    }
+
+    /// Frames for pages that have none, all or nothing; without success the file is tried again
+    /// when memory moves.
+    pub(super) fn take_frames(&mut self, pages: impl Iterator<Item = u64>) -> Option<Vec<Slot>> {
+        let mut slots = Vec::new();
+        for number in pages {
+            match self.ctx.frames.take(Owner::Authority(self.id, number)) {
+                Some(slot) => slots.push(slot),
+                None => {
+                    slots
+                        .into_iter()
+                        .for_each(|slot| self.ctx.frames.give_back(slot));
+                    self.starve();
+                    return None;
+                }
+            }
+        }
+        Some(slots)
+    }
+
+    /// Waits for memory, and makes dirty bytes go so that some comes.
+    pub(super) fn starve(&mut self) {
+        self.common.starved.insert(self.id);
+        self.start_flush();
+    }
+}

@@ -1,0 +1,291 @@
+//! Bringing dirty bytes to the store: contiguous runs become one store write.
+
+use super::{FlushAsk, Home, RETRY_FIRST, RETRY_LONGEST, StoreOp, Verdict, Waiting};
+use crate::Errno;
+use crate::effect::{Alarm, Effect, Piece, Src};
+use crate::ids::{NodeId, ReqId, Stamp, Ver};
+use crate::input::StoreOk;
+use crate::msg::Body;
+use crate::time::Span;
+use alloc::vec::Vec;
+
+/// Contiguous dirty bytes.
+struct Run {
+    offset: u64,
+    len: u32,
+    data: Vec<Piece>,
+    ranges: Vec<(u64, u32, u32, Ver)>,
+}
+
+impl Home<'_, '_> {
+    /// Orders store writes for all that is dirty and not on its way. True if anything is on its way.
+    pub(super) fn start_flush(&mut self) -> bool {
+        // Between the answer to a cut and its end the store must stay as the manager's node makes it.
+        if self.file.bar.as_ref().is_some_and(|bar| bar.answered) {
+            return false;
+        }
+        for run in self.dirty_runs() {
+            for &(number, start, end, _) in &run.ranges {
+                let page = self
+                    .file
+                    .pages
+                    .get_mut(&number)
+                    .expect("a run is made of pages");
+                page.dirty = without(&page.dirty, start, end);
+                page.writing += u64::from(end - start);
+                page.writes += 1;
+            }
+            let op = self.ctx.new_op();
+            self.ctx.stats.flush_writes += 1;
+            let Run {
+                offset,
+                data,
+                ranges,
+                ..
+            } = run;
+            self.common.ops.insert(
+                op,
+                StoreOp::Write {
+                    file: self.id,
+                    ranges,
+                },
+            );
+            self.ctx.out.push(Effect::StoreWrite {
+                op,
+                file: self.id,
+                offset,
+                data,
+            });
+        }
+        self.refresh_age();
+        self.flushing_here()
+    }
+
+    pub(super) fn flushing_here(&self) -> bool {
+        self.file.pages.values().any(|page| page.writes > 0)
+    }
+
+    /// Dirty ranges of pages without a store write in flight (A3), joined where they touch.
+    fn dirty_runs(&self) -> Vec<Run> {
+        let mut runs: Vec<Run> = Vec::new();
+        for (&number, page) in &self.file.pages {
+            let Some(slot) = page.slot.filter(|_| page.writes == 0) else {
+                continue;
+            };
+            let base = self.ctx.config.page_start(number);
+            for (start, end) in page.dirty.iter() {
+                let offset = base + u64::from(start);
+                let len = end - start;
+                let piece = Piece {
+                    src: Src::Frame(slot.frame),
+                    at: start,
+                    len,
+                };
+                let range = (number, start, end, page.ver);
+                match runs.last_mut() {
+                    Some(run)
+                        if run.offset + u64::from(run.len) == offset
+                            && run.len + len <= self.ctx.config.store_io_bytes =>
+                    {
+                        run.len += len;
+                        run.data.push(piece);
+                        run.ranges.push(range);
+                    }
+                    Some(_) | None => runs.push(Run {
+                        offset,
+                        len,
+                        data: alloc::vec![piece],
+                        ranges: alloc::vec![range],
+                    }),
+                }
+            }
+        }
+        runs
+    }
+
+    pub(super) fn written(
+        &mut self,
+        ranges: Vec<(u64, u32, u32, Ver)>,
+        result: Result<StoreOk, Errno>,
+    ) {
+        for (number, start, end, ver) in ranges {
+            let Some(page) = self.file.pages.get_mut(&number) else {
+                continue;
+            };
+            let len = u64::from(end - start);
+            page.writing -= len;
+            page.writes -= 1;
+            let kept = match result {
+                Ok(_) => {
+                    page.unsynced.insert(start, end);
+                    page.flushed = page.flushed.max(ver);
+                    0
+                }
+                Err(_) => u64::from(page.dirty.insert(start, end)),
+            };
+            self.file.dirty_bytes -= len - kept;
+            self.ctx.frames.dirty_bytes -= len - kept;
+            page.settle(self.ctx.frames);
+        }
+        match result {
+            Ok(_) => self.file.failed = None,
+            Err(errno) => self.flush_failed(errno),
+        }
+        self.refresh_age();
+    }
+
+    fn flush_failed(&mut self, errno: Errno) {
+        self.common.errno = Some(errno);
+        let pause = self
+            .file
+            .failed
+            .map_or(RETRY_FIRST, |f| Span(f.pause.0 * 2).min(RETRY_LONGEST));
+        if self.file.failed.is_none() {
+            self.ctx
+                .out
+                .push(Effect::Alarm(Alarm::FlushFails(self.id, errno)));
+        }
+        let retry = self.ctx.now + pause;
+        self.file.failed = Some(super::Failure {
+            errno,
+            retry,
+            pause,
+        });
+        self.wake_at(retry);
+        self.fail_flushes(errno);
+    }
+
+    fn fail_flushes(&mut self, errno: Errno) {
+        let waiting = core::mem::take(&mut self.file.waiting);
+        for ask in waiting {
+            match ask {
+                Waiting::Flush(flush) => self.fail(flush.from, flush.req, errno),
+                other => self.file.waiting.push_back(other),
+            }
+        }
+        if let Some(bar) = &mut self.file.bar {
+            bar.result = Err(errno);
+        }
+    }
+
+    /// Tries again after a failure, when its pause is over.
+    pub(super) fn retry_flush(&mut self) {
+        match self.file.failed {
+            Some(failure) if failure.retry <= self.ctx.now => {
+                self.start_flush();
+            }
+            Some(failure) => self.wake_at(failure.retry),
+            None => {}
+        }
+    }
+
+    /// Pages with bytes that the store lacks, and their versions.
+    pub(super) fn dirty_versions(&self) -> Vec<(u64, Ver)> {
+        let dirty = |page: &super::Page| page.dirty_bytes() > 0;
+        self.file
+            .pages
+            .iter()
+            .filter(|(_, p)| dirty(p))
+            .map(|(&n, p)| (n, p.ver))
+            .collect()
+    }
+
+    pub(super) fn try_flush(&mut self, ask: &mut FlushAsk) -> Verdict {
+        let pages = &self.file.pages;
+        ask.need.retain(|(number, ver)| {
+            pages
+                .get(number)
+                .is_some_and(|page| page.flushed < *ver && page.dirty_bytes() > 0)
+        });
+        if !ask.need.is_empty() {
+            self.start_flush();
+            return Verdict::Wait;
+        }
+        if self.file.pages.is_empty() {
+            let body = Body::FlushOk(Stamp::default());
+            self.ctx
+                .answer(ask.from, self.id, self.file.generation, ask.req, body);
+            return Verdict::Done;
+        }
+        if ask.sync {
+            for page in self.file.pages.values_mut() {
+                for (start, end) in page.unsynced.take().iter() {
+                    page.syncing.insert(start, end);
+                }
+            }
+        }
+        let op = self.ctx.new_op();
+        let FlushAsk {
+            from, req, sync, ..
+        } = *ask;
+        self.common.ops.insert(
+            op,
+            StoreOp::Sync {
+                file: self.id,
+                from,
+                req,
+            },
+        );
+        self.ctx.out.push(Effect::StoreSync {
+            op,
+            file: self.id,
+            sync,
+        });
+        Verdict::Done
+    }
+
+    /// The store's fsync came back. After a failure the bytes that it covered are dirty again as far
+    /// as they are still here: the store may have dropped them (PROTOCOL D5).
+    pub(super) fn synced(&mut self, from: NodeId, req: ReqId, result: Result<StoreOk, Errno>) {
+        for page in self.file.pages.values_mut() {
+            let covered = page.syncing.take();
+            if result.is_ok() {
+                continue;
+            }
+            let mut again = 0;
+            for (start, end) in covered.iter() {
+                again += u64::from(page.dirty.insert(start, end));
+            }
+            self.file.dirty_bytes += again;
+            self.ctx.frames.dirty_bytes += again;
+            page.settle(self.ctx.frames);
+        }
+        self.refresh_age();
+        let body = match result {
+            Ok(ok) => Body::FlushOk(ok.stamp),
+            Err(errno) => Body::Failed(errno),
+        };
+        self.ctx
+            .answer(from, self.id, self.file.generation, req, body);
+    }
+
+    /// Keeps the list of dirty files by age true.
+    pub(super) fn refresh_age(&mut self) {
+        let idle_dirty = self.file.pages.values().any(|page| !page.dirty.is_empty());
+        match (idle_dirty, self.file.dirty_since) {
+            (true, None) => {
+                self.file.dirty_since = Some(self.ctx.now);
+                self.common.dirty.insert((self.ctx.now, self.id));
+            }
+            (true, Some(since)) => {
+                if self.file.failed.is_none() {
+                    self.common.dirty.insert((since, self.id));
+                }
+            }
+            (false, Some(since)) => {
+                self.common.dirty.remove(&(since, self.id));
+                self.file.dirty_since = None;
+            }
+            (false, None) => {}
+        }
+    }
+}
+
+/// `ranges` less one of its own members.
+fn without(ranges: &crate::ranges::Ranges, start: u32, end: u32) -> crate::ranges::Ranges {
+    let mut rest = crate::ranges::Ranges::default();
+    for (s, e) in ranges.iter().filter(|&r| r != (start, end)) {
+        rest.insert(s, e);
+    }
+    rest
+}

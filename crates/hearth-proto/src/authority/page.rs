@@ -1,0 +1,82 @@
+//! One page at its home.
+
+use crate::frames::{Frames, Slot};
+use crate::ids::Ver;
+use crate::nodeset::NodeSet;
+use crate::ranges::Ranges;
+
+/// One page: what of it is known, what of it the store lacks, and who has copies.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub(crate) struct Page {
+    /// Its frame, as long as that is valid.
+    pub(crate) slot: Option<Slot>,
+    /// Every byte is known: those below `extent` from the frame, the others are zero.
+    pub(crate) filled: bool,
+    /// End of the bytes that the frame holds; what lies above is zero once `filled`.
+    pub(crate) extent: u32,
+    /// Known bytes of a page that is not filled.
+    pub(crate) valid: Ranges,
+    /// Bytes that the store lacks and no store write carries.
+    pub(crate) dirty: Ranges,
+    /// Bytes that store writes in flight carry, and how many those are.
+    pub(crate) writing: u64,
+    pub(crate) writes: u32,
+    /// Bytes that the store took but has not synced.
+    pub(crate) unsynced: Ranges,
+    /// Bytes that a sync in flight covers.
+    pub(crate) syncing: Ranges,
+    /// A store read into this page is in flight.
+    pub(crate) filling: bool,
+    /// An unfinished write will change it.
+    pub(crate) reserved: bool,
+    /// Nodes that hold copies.
+    pub(crate) readers: NodeSet,
+    /// Version of the last write, and of the last that is in the store.
+    pub(crate) ver: Ver,
+    pub(crate) flushed: Ver,
+}
+
+impl Page {
+    /// Drops the content if the frame was taken for another page.
+    pub(crate) fn refresh(&mut self, frames: &Frames) {
+        if self.slot.is_some_and(|slot| !frames.valid(slot)) {
+            self.vacate();
+        }
+    }
+
+    /// Forgets the content; who has copies stays known.
+    pub(crate) fn vacate(&mut self) {
+        self.slot = None;
+        self.filled = false;
+        self.extent = 0;
+        self.valid = Ranges::default();
+        self.unsynced = Ranges::default();
+        self.syncing = Ranges::default();
+    }
+
+    /// Nothing is known and nobody cares.
+    pub(crate) fn idle(&self) -> bool {
+        self.slot.is_none() && self.readers.is_empty() && !self.busy()
+    }
+
+    /// Must not be evicted.
+    pub(crate) fn busy(&self) -> bool {
+        self.filling || self.reserved || self.writes > 0 || !self.dirty.is_empty()
+    }
+
+    /// Puts the frame where it belongs: held while busy, else in the list.
+    pub(crate) fn settle(&self, frames: &mut Frames) {
+        if let Some(slot) = self.slot {
+            if self.busy() {
+                frames.hold(slot);
+            } else {
+                frames.release(slot);
+            }
+        }
+    }
+
+    /// Bytes that the store lacks.
+    pub(crate) fn dirty_bytes(&self) -> u64 {
+        u64::from(self.dirty.bytes()) + self.writing
+    }
+}

@@ -1,0 +1,147 @@
+//! Reads at the home.
+
+use super::{Home, PATIENCE, PendingWrite, ReadAsk, Verdict};
+use crate::effect::{Effect, Piece, Src};
+use crate::ids::NodeId;
+use crate::msg::{Body, Envelope, Origin, Use};
+use alloc::vec::Vec;
+
+/// What an unfinished write or cut means for a read of its pages.
+enum Obstacle {
+    Clear,
+    /// The reader's own acknowledgement is awaited: it gets the old bytes for one use (A2).
+    Once,
+    /// It has waited long enough: as `Once`, and its acknowledgement is awaited from now on.
+    Join,
+    Wait,
+}
+
+impl Home<'_, '_> {
+    pub(super) fn try_read(&mut self, ask: &mut ReadAsk) -> Verdict {
+        let obstacle = self.obstacle(ask);
+        if let Obstacle::Wait = obstacle {
+            self.wake_at(ask.since + PATIENCE);
+            return Verdict::Wait;
+        }
+        if !self.fill(ask) {
+            return Verdict::Wait;
+        }
+        match obstacle {
+            Obstacle::Clear => self.grant(ask, Use::Copy),
+            Obstacle::Once => self.grant(ask, Use::Once),
+            Obstacle::Join => {
+                self.grant(ask, Use::Once);
+                self.join(ask);
+            }
+            Obstacle::Wait => {}
+        }
+        Verdict::Done
+    }
+
+    fn obstacle(&self, ask: &ReadAsk) -> Obstacle {
+        let writes = || {
+            self.file
+                .writes
+                .iter()
+                .filter(|w| w.touches(ask.first, ask.count))
+        };
+        if writes().next().is_none() && self.file.bar.is_none() {
+            return Obstacle::Clear;
+        }
+        let awaited = |list: &[(NodeId, u64)]| list.iter().any(|&(node, _)| node == ask.from);
+        let at_bar = self
+            .file
+            .bar
+            .as_ref()
+            .is_some_and(|bar| awaited(&bar.awaiting));
+        if at_bar || writes().any(|w| awaited(&w.awaiting)) {
+            return Obstacle::Once;
+        }
+        if ask.since + PATIENCE > self.ctx.now {
+            Obstacle::Wait
+        } else {
+            Obstacle::Join
+        }
+    }
+
+    /// The reader got old bytes and may keep them in its kernel: await its acknowledgement as well.
+    fn join(&mut self, ask: &ReadAsk) {
+        let ver = self.common.ver();
+        let more = self.invalidate(core::iter::once(ask.from), ask.first, ask.count, ver);
+        let touched = |w: &&mut PendingWrite| w.touches(ask.first, ask.count);
+        if let Some(write) = self.file.writes.iter_mut().find(touched) {
+            write.awaiting.extend(more);
+        } else if let Some(bar) = &mut self.file.bar {
+            bar.awaiting.extend(more);
+        }
+    }
+
+    fn grant(&mut self, ask: &ReadAsk, good: Use) {
+        let (me, ver) = (self.ctx.me(), self.common.ver());
+        let mut lens = Vec::with_capacity(ask.count as usize);
+        let mut data = Vec::with_capacity(ask.count as usize);
+        for number in ask.first..ask.first + u64::from(ask.count) {
+            let page = self
+                .file
+                .pages
+                .get_mut(&number)
+                .expect("try_read filled every page");
+            let slot = page.slot.expect("a filled page has a frame");
+            lens.push(page.extent);
+            if page.extent > 0 {
+                data.push(Piece {
+                    src: Src::Frame(slot.frame),
+                    at: 0,
+                    len: page.extent,
+                });
+            }
+            if good == Use::Copy && (ask.from != me || ask.keep) {
+                page.readers.insert(ask.from);
+            }
+            self.ctx.frames.touch(slot);
+        }
+        let origin = if ask.filled {
+            Origin::Store
+        } else {
+            Origin::Memory
+        };
+        if ask.from == me {
+            data = self.stash_own(good, data);
+        }
+        let body = Body::Grant {
+            first: ask.first,
+            lens,
+            ver,
+            good,
+            origin,
+        };
+        let (file, generation) = (self.id, self.file.generation);
+        let view = ver.view;
+        self.ctx.send(
+            ask.from,
+            Envelope {
+                view,
+                file,
+                generation,
+                req: ask.req,
+                body,
+            },
+            data,
+        );
+    }
+
+    /// This node reads a granted page in place, but bytes for one use must not change under it.
+    fn stash_own(&mut self, good: Use, data: Vec<Piece>) -> Vec<Piece> {
+        if good == Use::Copy || data.is_empty() {
+            return Vec::new();
+        }
+        let buf = self.ctx.new_buf();
+        let len = data.iter().map(|piece| piece.len).sum();
+        self.ctx.out.push(Effect::Stash { buf, data });
+        alloc::vec![Piece {
+            src: Src::Buf(buf),
+            at: 0,
+            len
+        }]
+    }
+}

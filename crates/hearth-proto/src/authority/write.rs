@@ -1,0 +1,224 @@
+//! Writes at the home: told to the readers, then applied, then acknowledged.
+
+use super::{Home, PendingWrite, Verdict, WriteAsk};
+use crate::config::Config;
+use crate::effect::{Effect, Piece, Src};
+use crate::ids::Ver;
+use crate::msg::Body;
+use crate::nodeset::NodeSet;
+use alloc::vec::Vec;
+
+/// The part of a write that falls into one page.
+struct Part {
+    page: u64,
+    start: u32,
+    end: u32,
+    /// First byte within the write.
+    at: u32,
+}
+
+fn parts(config: &Config, offset: u64, len: u32) -> impl Iterator<Item = Part> + '_ {
+    let end = offset + u64::from(len);
+    let (first, count) = config.pages_of(offset, u64::from(len));
+    (first..first + u64::from(count)).map(move |page| {
+        let base = config.page_start(page);
+        let from = offset.max(base);
+        let to = end.min(base + u64::from(config.page_bytes));
+        Part {
+            page,
+            start: (from - base) as u32,
+            end: (to - base) as u32,
+            at: (from - offset) as u32,
+        }
+    })
+}
+
+impl Home<'_, '_> {
+    pub(super) fn try_write(&mut self, ask: &mut WriteAsk, blocked: &[(u64, u32)]) -> Verdict {
+        let (first, count) = self.ctx.config.pages_of(ask.offset, u64::from(ask.len));
+        let overlaps = |f: u64, c: u32| f < first + u64::from(count) && first < f + u64::from(c);
+        if self.file.bar.is_some()
+            || blocked.iter().any(|&(f, c)| overlaps(f, c))
+            || self.file.writes.iter().any(|w| w.touches(first, count))
+            || self
+                .file
+                .pages
+                .range(first..first + u64::from(count))
+                .any(|(_, p)| p.filling)
+        {
+            return Verdict::Wait;
+        }
+        if let Some(verdict) = self.refuse_or_delay(ask) {
+            return verdict;
+        }
+        if !self.reserve(first, count) {
+            return Verdict::Wait;
+        }
+        self.begin(ask, first, count);
+        Verdict::Done
+    }
+
+    /// A store that fails or lags behind: the write fails loudly or waits for dirty bytes to go.
+    fn refuse_or_delay(&mut self, ask: &mut WriteAsk) -> Option<Verdict> {
+        if self.file.dirty_bytes == 0 {
+            self.file.failed = None;
+        }
+        if let Some(failure) = self.file.failed {
+            // The file is written through until it is clean: each write waits for a try to flush.
+            if ask.tried && !self.flushing_here() {
+                return Some(self.refuse(ask, failure.errno));
+            }
+            ask.tried = true;
+            self.start_flush();
+            return Some(Verdict::Wait);
+        }
+        let dirty = self.ctx.frames.dirty_bytes;
+        let limit = self.ctx.config.dirty_limit_bytes();
+        if dirty == 0 || dirty + u64::from(ask.len) <= limit {
+            return None;
+        }
+        Some(self.press(ask))
+    }
+
+    /// The dirty limit is reached: waits while bytes are on their way to the store or can be sent.
+    fn press(&mut self, ask: &WriteAsk) -> Verdict {
+        let on_its_way = self
+            .common
+            .ops
+            .values()
+            .any(|op| matches!(op, super::StoreOp::Write { .. }));
+        if on_its_way || self.start_flush() || !self.common.dirty.is_empty() {
+            self.common.starved.insert(self.id);
+            return Verdict::Wait;
+        }
+        // Every dirty file's store fails: this write must not wait for ever.
+        self.refuse(ask, self.common.errno.unwrap_or(crate::errno::EIO))
+    }
+
+    fn refuse(&mut self, ask: &WriteAsk, errno: crate::Errno) -> Verdict {
+        self.free(ask.from, Some(ask.data));
+        self.fail(ask.from, ask.req, errno);
+        Verdict::Done
+    }
+
+    /// Gives every touched page a frame that stays.
+    fn reserve(&mut self, first: u64, count: u32) -> bool {
+        let pages = first..first + u64::from(count);
+        let mut lacking = Vec::new();
+        for number in pages.clone() {
+            let page = self.file.pages.entry(number).or_default();
+            page.refresh(self.ctx.frames);
+            match page.slot {
+                Some(slot) => self.ctx.frames.hold(slot),
+                None => lacking.push(number),
+            }
+        }
+        let slots = self.take_frames(lacking.iter().copied());
+        for (&number, slot) in lacking.iter().zip(slots.iter().flatten()) {
+            self.file.pages.entry(number).or_default().slot = Some(*slot);
+        }
+        for number in pages {
+            let page = self.file.pages.entry(number).or_default();
+            page.reserved = slots.is_some();
+            page.settle(self.ctx.frames);
+        }
+        slots.is_some()
+    }
+
+    fn begin(&mut self, ask: &WriteAsk, first: u64, count: u32) {
+        let range = first..first + u64::from(count);
+        let mut readers: NodeSet = self
+            .file
+            .pages
+            .range(range)
+            .flat_map(|(_, page)| page.readers.iter())
+            .collect();
+        if ask.dropped {
+            readers.remove(ask.from);
+        }
+        let ver = self.common.next_ver();
+        let awaiting = self.invalidate(readers.iter(), first, count, ver);
+        self.file.writes.push(PendingWrite {
+            ask: ask.clone(),
+            first,
+            count,
+            ver,
+            awaiting,
+        });
+        self.finish_writes();
+    }
+
+    /// Applies the writes whose readers have all answered (A1).
+    pub(super) fn finish_writes(&mut self) {
+        let mut at = 0;
+        while at < self.file.writes.len() {
+            let write = &self.file.writes[at];
+            let pages = write.first..write.first + u64::from(write.count);
+            if write.awaiting.is_empty() && !self.file.pages.range(pages).any(|(_, p)| p.filling) {
+                let write = self.file.writes.remove(at);
+                self.apply(&write);
+            } else {
+                at += 1;
+            }
+        }
+    }
+
+    fn apply(&mut self, write: &PendingWrite) {
+        let ask = &write.ask;
+        for part in parts(self.ctx.config, ask.offset, ask.len) {
+            self.apply_part(&part, ask.data, write.ver);
+        }
+        if self.file.dirty_since.is_none() {
+            self.file.dirty_since = Some(self.ctx.now);
+            self.common.dirty.insert((self.ctx.now, self.id));
+        }
+        self.ctx
+            .answer(ask.from, self.id, ask.generation, ask.req, Body::WriteOk);
+        self.free(ask.from, Some(ask.data));
+    }
+
+    fn apply_part(&mut self, part: &Part, data: Piece, ver: Ver) {
+        let page = self
+            .file
+            .pages
+            .get_mut(&part.page)
+            .expect("reserve made every page");
+        let slot = page.slot.expect("reserve gave every page a frame");
+        let frame = slot.frame;
+        if page.filled && page.extent < part.start {
+            let len = part.start - page.extent;
+            let zeros = Piece {
+                src: Src::Zero,
+                at: 0,
+                len,
+            };
+            self.ctx.out.push(Effect::Fill {
+                frame,
+                at: page.extent,
+                from: zeros,
+            });
+        }
+        let from = Piece {
+            src: data.src,
+            at: data.at + part.at,
+            len: part.end - part.start,
+        };
+        self.ctx.out.push(Effect::Fill {
+            frame,
+            at: part.start,
+            from,
+        });
+        page.valid.insert(part.start, part.end);
+        if page.filled || page.valid.covers(0, self.ctx.config.page_bytes) {
+            page.filled = true;
+            page.extent = page.extent.max(part.end);
+        }
+        let new = u64::from(page.dirty.insert(part.start, part.end));
+        self.file.dirty_bytes += new;
+        self.ctx.frames.dirty_bytes += new;
+        page.ver = ver;
+        page.readers.clear();
+        page.reserved = false;
+        page.settle(self.ctx.frames);
+    }
+}

@@ -1,0 +1,480 @@
+//! The using side: what this node's sessions have open, the copies they read, and their requests.
+//!
+//! A request of a session is a *job*, named by its ticket, until it is answered. A job sends messages
+//! and waits for answers; `pending` says for every message in flight which job it belongs to.
+//!
+//! ```text
+//!           Read                Grant
+//!   none ─────────▶ wanted ────────────▶ copy
+//!    ▲                │ Inval: poisoned    │ Inval, own write, eviction
+//!    └────────────────┴────────────────────┘
+//! ```
+//!
+//! Invariants:
+//! - C1: an invalidation is always acknowledged, with or without a copy.
+//! - C2 (I3): a grant that an invalidation overtook serves only the reads that were waiting when it
+//!   was asked for, and installs nothing.
+//! - C3: an invalidation is acknowledged only after the ways in have dropped what they keep of its
+//!   pages, and no read that they may keep is on its way to them.
+//! - C4 (I7): bytes that a dead home took with it are reported once per handle, at flush or sync.
+
+mod close;
+mod file;
+mod open;
+mod read;
+mod revoke;
+mod size;
+mod write;
+
+use crate::authority::Authority;
+use crate::config::{Config, Policy};
+use crate::ctx::Ctx;
+use crate::effect::{Alarm, Effect, Piece, Reply, Src};
+use crate::errno;
+use crate::frames::Slot;
+use crate::ids::{Buf, FileId, Handle, NodeId, Op, RevokeId, Ticket};
+use crate::input::{OpenRequest, Request, StoreOk};
+use crate::msg::{Body, Envelope};
+use crate::{Errno, placement};
+use alloc::collections::BTreeMap;
+use alloc::vec::Vec;
+use close::FlushJob;
+use file::File;
+use read::ReadJob;
+use revoke::Revocation;
+use write::{Window, WriteJob};
+
+/// Every file that sessions of this node use or have used.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub(crate) struct Client {
+    files: BTreeMap<FileId, File>,
+    handles: BTreeMap<Handle, Opened>,
+    jobs: BTreeMap<Ticket, Job>,
+    pending: BTreeMap<u64, Pending>,
+    revocations: BTreeMap<RevokeId, Revocation>,
+    truncations: BTreeMap<Op, Ticket>,
+    windows: BTreeMap<NodeId, Window>,
+    /// Payloads that waiting reads still need, and by how many pages.
+    lent: BTreeMap<Buf, u32>,
+}
+
+/// An open handle.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct Opened {
+    file: FileId,
+    write: bool,
+    /// Losses of the file that this handle has been told of.
+    losses_told: u32,
+}
+
+/// A request of a session.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+enum Job {
+    Open(OpenRequest),
+    Read(ReadJob),
+    Write(WriteJob),
+    Flush(FlushJob),
+    Size(FileId),
+    Truncate { file: FileId, size: u64 },
+    Detach(FileId),
+    Settle(FileId),
+}
+
+/// What a message in flight is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum What {
+    Whois,
+    HomeOf(u64),
+    Pages,
+    /// One job's own request.
+    Job(Ticket),
+    /// The part of a write for one home.
+    Part(Ticket, u32),
+    /// The part of a flush for one home.
+    Home(Ticket),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct Pending {
+    to: NodeId,
+    file: FileId,
+    what: What,
+}
+
+/// The client at work, with what it needs around it.
+struct Desk<'a, 'c> {
+    client: &'a mut Client,
+    authority: &'a mut Authority,
+    ctx: &'a mut Ctx<'c>,
+}
+
+impl Client {
+    /// Handles a request of a session.
+    pub(crate) fn request(
+        &mut self,
+        ctx: &mut Ctx<'_>,
+        authority: &mut Authority,
+        ticket: Ticket,
+        request: Request,
+    ) {
+        Desk {
+            client: self,
+            authority,
+            ctx,
+        }
+        .request(ticket, request);
+    }
+
+    /// Handles an answer, or an order of a home or manager.
+    pub(crate) fn message(
+        &mut self,
+        ctx: &mut Ctx<'_>,
+        authority: &mut Authority,
+        from: NodeId,
+        envelope: Envelope,
+        data: Option<Piece>,
+    ) {
+        let mut desk = Desk {
+            client: self,
+            authority,
+            ctx,
+        };
+        match envelope.body {
+            Body::Inval { first, count, ver } => {
+                desk.invalidated(from, &envelope, first, count, ver)
+            }
+            Body::Forget { size, bypass } => desk.forget(from, &envelope, size, bypass),
+            _ => desk.answered(from, envelope, data),
+        }
+        if let Some(Piece {
+            src: Src::Buf(buf), ..
+        }) = data
+            && !desk.client.lent.contains_key(&buf)
+        {
+            desk.ctx.out.push(Effect::Free(buf));
+        }
+    }
+
+    /// A store truncation ended; false if it is not one of the client's.
+    pub(crate) fn store_done(
+        &mut self,
+        ctx: &mut Ctx<'_>,
+        authority: &mut Authority,
+        op: Op,
+        result: Result<StoreOk, Errno>,
+    ) -> bool {
+        let Some(ticket) = self.truncations.remove(&op) else {
+            return false;
+        };
+        let mut desk = Desk {
+            client: self,
+            authority,
+            ctx,
+        };
+        desk.truncated_in_store(ticket, result.map(|ok| ok.stamp));
+        true
+    }
+
+    /// The ways in have dropped what they keep.
+    pub(crate) fn revoked(&mut self, ctx: &mut Ctx<'_>, authority: &mut Authority, id: RevokeId) {
+        Desk {
+            client: self,
+            authority,
+            ctx,
+        }
+        .revoked(id);
+    }
+
+    /// A copy went out of the pool.
+    pub(crate) fn evicted(&mut self, id: FileId, page: u64, slot: Slot) {
+        if let Some(file) = self.files.get_mut(&id)
+            && file.copies.get(&page).is_some_and(|copy| copy.slot == slot)
+        {
+            file.copies.remove(&page);
+        }
+    }
+
+    /// A peer is gone: what it granted is void, what it managed is served from the store.
+    pub(crate) fn peer_down(&mut self, ctx: &mut Ctx<'_>, authority: &mut Authority, peer: NodeId) {
+        let mut desk = Desk {
+            client: self,
+            authority,
+            ctx,
+        };
+        let ids: Vec<FileId> = desk.client.files.keys().copied().collect();
+        for id in ids {
+            desk.lose(id, peer);
+        }
+        desk.client.windows.remove(&peer);
+    }
+
+    /// Forgets files that nobody uses, above the bound.
+    pub(crate) fn upkeep(&mut self, ctx: &mut Ctx<'_>, authority: &mut Authority) {
+        if self.files.len() > ctx.config.idle_files_max {
+            Desk {
+                client: self,
+                authority,
+                ctx,
+            }
+            .forget_idle();
+        }
+    }
+
+    pub(crate) fn jobs(&self) -> usize {
+        self.jobs.len()
+    }
+
+    pub(crate) fn files(&self) -> usize {
+        self.files.len()
+    }
+}
+
+impl Desk<'_, '_> {
+    fn request(&mut self, ticket: Ticket, request: Request) {
+        match request {
+            Request::Open(open) => self.open(ticket, open),
+            Request::Close(handle) => self.close(handle),
+            Request::Read {
+                handle,
+                offset,
+                len,
+                keep,
+            } => {
+                self.read(ticket, handle, offset, len, keep);
+            }
+            Request::Write {
+                handle,
+                at,
+                buf,
+                len,
+                mtime_ns,
+            } => {
+                self.write(ticket, WriteJob::new(handle, at, buf, len, mtime_ns));
+            }
+            Request::Flush(handle) => self.flush(ticket, handle, close::Until::Flushed),
+            Request::Sync(handle) => self.flush(ticket, handle, close::Until::Synced),
+            Request::Size { file, ask } => self.size(ticket, file, ask),
+            Request::Truncate { file, size } => self.truncate(ticket, file, size),
+            Request::Detach(file) => self.simple(ticket, file, Job::Detach(file), Body::Detach),
+            Request::Settle(file) => self.simple(ticket, file, Job::Settle(file), Body::Settle),
+            Request::Restamp {
+                file,
+                before,
+                after,
+            } => {
+                if self
+                    .client
+                    .files
+                    .get(&file)
+                    .is_some_and(|f| f.manager.is_some())
+                {
+                    self.to_manager(file, Body::Restamp { before, after }, What::Whois);
+                }
+            }
+            // The node hands it to the authority.
+            Request::FlushAll => {}
+        }
+    }
+
+    /// A job that is one question to the manager.
+    fn simple(&mut self, ticket: Ticket, file: FileId, job: Job, body: Body) {
+        if self.ctx.config.policy == Policy::None {
+            return self.reply(ticket, Reply::Done);
+        }
+        self.client.jobs.insert(ticket, job);
+        self.to_manager(file, body, What::Job(ticket));
+    }
+
+    /// Routes an answer to the job that waits for it.
+    fn answered(&mut self, from: NodeId, envelope: Envelope, data: Option<Piece>) {
+        let Some(Pending { file, what, .. }) = self.client.pending.remove(&envelope.req.seq) else {
+            return;
+        };
+        if let Body::OldGeneration = envelope.body
+            && let Some(f) = self.client.files.get_mut(&file)
+        {
+            f.generation = f.generation.max(envelope.generation);
+        }
+        match what {
+            What::Whois => self.manager_known(file, &envelope.body),
+            What::HomeOf(chunk) => self.home_known(file, chunk, &envelope.body),
+            What::Pages => self.pages_answered(file, from, envelope, data),
+            What::Part(ticket, part) => self.part_answered(ticket, part, from, &envelope),
+            What::Home(ticket) => self.flush_answered(ticket, file, from, &envelope.body),
+            What::Job(ticket) => self.job_answered(ticket, file, envelope),
+        }
+    }
+
+    fn job_answered(&mut self, ticket: Ticket, file: FileId, envelope: Envelope) {
+        match self.client.jobs.get(&ticket) {
+            Some(Job::Open(open)) => self.open_answered(ticket, *open, &envelope),
+            Some(Job::Read(_)) => self.read_sized(ticket, &envelope.body),
+            Some(Job::Write(_)) => self.write_placed(ticket, &envelope),
+            Some(Job::Size(_)) => self.size_answered(ticket, &envelope.body),
+            Some(Job::Truncate { size, .. }) => {
+                self.truncate_answered(ticket, file, *size, &envelope)
+            }
+            Some(Job::Detach(_) | Job::Settle(_)) => {
+                let reply = match envelope.body {
+                    Body::Failed(errno) => Reply::Failed(errno),
+                    _ => Reply::Done,
+                };
+                self.finish(ticket, reply);
+            }
+            Some(Job::Flush(_)) | None => {}
+        }
+    }
+
+    /// Sends a request to the file's manager, asking first who that is.
+    fn to_manager(&mut self, id: FileId, body: Body, what: What) {
+        let file = self.client.files.entry(id).or_default();
+        let Some(manager) = file.manager else {
+            file.parked.push((body, what));
+            if file.parked.len() == 1 {
+                let registrar = placement::registrar_of(id, self.ctx.config.nodes);
+                self.ask(registrar, id, Body::Whois, What::Whois, Vec::new());
+            }
+            return;
+        };
+        self.ask(manager, id, body, what, Vec::new());
+    }
+
+    fn manager_known(&mut self, id: FileId, body: &Body) {
+        let Some(file) = self.client.files.get_mut(&id) else {
+            return;
+        };
+        let parked = core::mem::take(&mut file.parked);
+        match body {
+            Body::WhoisOk(manager) => {
+                file.manager = Some(*manager);
+                for (body, what) in parked {
+                    self.ask(*manager, id, body, what, Vec::new());
+                }
+            }
+            _ => {
+                for (_, what) in parked {
+                    if let What::Job(ticket) = what {
+                        self.without_manager(ticket);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Nobody can be asked: what only reads is done on the store, all else fails.
+    fn without_manager(&mut self, ticket: Ticket) {
+        match self.client.jobs.get(&ticket) {
+            Some(Job::Open(open)) => {
+                let open = *open;
+                self.open_without_manager(ticket, open);
+            }
+            Some(Job::Read(_)) => self.direct(ticket),
+            Some(Job::Size(_)) => {
+                self.finish(
+                    ticket,
+                    Reply::Size {
+                        size: None,
+                        mtime_ns: None,
+                        keep: false,
+                    },
+                );
+            }
+            Some(_) | None => self.finish(ticket, Reply::Failed(errno::EHOSTDOWN)),
+        }
+    }
+
+    /// Sends a request and remembers what it is for.
+    fn ask(&mut self, to: NodeId, id: FileId, body: Body, what: What, data: Vec<Piece>) -> u64 {
+        let generation = self
+            .client
+            .files
+            .get(&id)
+            .map(|f| f.generation)
+            .unwrap_or_default();
+        let silent = matches!(body, Body::Close { .. } | Body::Restamp { .. });
+        let req = self.ctx.ask_with(to, id, generation, body, data);
+        if !silent {
+            self.client
+                .pending
+                .insert(req.seq, Pending { to, file: id, what });
+        }
+        req.seq
+    }
+
+    /// Ends a job with an answer.
+    fn finish(&mut self, ticket: Ticket, reply: Reply) {
+        self.client.jobs.remove(&ticket);
+        self.reply(ticket, reply);
+    }
+
+    fn reply(&mut self, ticket: Ticket, reply: Reply) {
+        self.ctx.out.push(Effect::Reply { ticket, reply });
+    }
+
+    /// A peer is gone: forgets what it granted of a file, and what depended on it.
+    fn lose(&mut self, id: FileId, peer: NodeId) {
+        let Some(file) = self.client.files.get_mut(&id) else {
+            return;
+        };
+        if file.wrote.remove(peer) {
+            file.losses += 1;
+            self.ctx.out.push(Effect::Alarm(Alarm::BytesLost(id, peer)));
+        }
+        if file.manager == Some(peer) {
+            file.orphan = true;
+            file.exact = false;
+        }
+        let kept = file.kept;
+        let lost: Vec<u64> = file.copies_of(peer);
+        for page in &lost {
+            if let Some(copy) = file.copies.remove(page) {
+                self.ctx.frames.give_back(copy.slot);
+            }
+        }
+        if kept {
+            self.revoke_quietly(id);
+        }
+        if file_idle(self.client, id) {
+            self.client.files.remove(&id);
+        }
+    }
+
+    fn forget_idle(&mut self) {
+        let client = &*self.client;
+        let excess = client.files.len() - self.ctx.config.idle_files_max;
+        let idle: Vec<FileId> = client
+            .files
+            .keys()
+            .copied()
+            .filter(|&id| file_idle(client, id))
+            .take(excess)
+            .collect();
+        for id in idle {
+            self.revoke_quietly(id);
+            if let Some(file) = self.client.files.remove(&id) {
+                for copy in file.copies.values() {
+                    self.ctx.frames.give_back(copy.slot);
+                }
+            }
+        }
+    }
+}
+
+/// No handle, job or message in flight needs the file.
+fn file_idle(client: &Client, id: FileId) -> bool {
+    client.files.get(&id).is_some_and(File::unused)
+        && !client.pending.values().any(|pending| pending.file == id)
+}
+
+/// The home of a page, if it is known.
+fn home_of(config: &Config, id: FileId, file: &File, page: u64) -> Option<NodeId> {
+    let chunk = config.chunk_of(page);
+    match file.homes {
+        crate::msg::HomeMap::Slot => Some(placement::home_of_slot(
+            placement::slot_of(id, chunk),
+            config.nodes,
+        )),
+        crate::msg::HomeMap::Fixed(node) => Some(node),
+        crate::msg::HomeMap::Ask => file.chunk_homes.get(&chunk).copied(),
+    }
+}

@@ -1,0 +1,138 @@
+//! Flush, sync, close.
+
+use super::{Desk, Job, What};
+use crate::config::{CloseRule, Policy};
+use crate::effect::{Effect, Reply};
+use crate::errno;
+use crate::ids::{FileId, Handle, NodeId, Stamp, Ticket};
+use crate::msg::Body;
+use crate::{Errno, ids};
+use alloc::vec::Vec;
+
+/// How far a flush goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Until {
+    Flushed,
+    Synced,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) struct FlushJob {
+    handle: Handle,
+    until: Until,
+    left: u32,
+    errno: Option<Errno>,
+}
+
+impl Desk<'_, '_> {
+    pub(super) fn flush(&mut self, ticket: Ticket, handle: Handle, until: Until) {
+        let Some(id) = self.client.handles.get(&handle).map(|h| h.file) else {
+            return self.reply(ticket, Reply::Failed(errno::EBADF));
+        };
+        let file = self.client.files.entry(id).or_default();
+        let homes: Vec<NodeId> = match (file.bypass, until) {
+            (true, _) => Vec::new(),
+            (false, Until::Flushed) if self.ctx.config.close == CloseRule::Buffered => Vec::new(),
+            (false, Until::Flushed) => file.wrote.iter().collect(),
+            (false, Until::Synced) => file.all_homes(self.ctx.config, id),
+        };
+        let left = homes.len() as u32;
+        self.client.jobs.insert(
+            ticket,
+            Job::Flush(FlushJob {
+                handle,
+                until,
+                left,
+                errno: None,
+            }),
+        );
+        if homes.is_empty() {
+            return self.flushed(ticket, id);
+        }
+        for home in homes {
+            // Bytes that are written while the flush is under way count as not flushed.
+            if let Some(file) = self.client.files.get_mut(&id) {
+                file.wrote.remove(home);
+            }
+            let body = Body::Flush {
+                sync: until == Until::Synced,
+            };
+            self.ask(home, id, body, What::Home(ticket), Vec::new());
+        }
+    }
+
+    pub(super) fn flush_answered(&mut self, ticket: Ticket, id: FileId, home: NodeId, body: &Body) {
+        if let Some(file) = self.client.files.get_mut(&id) {
+            match body {
+                Body::FlushOk(stamp) => file.stamp = file.stamp.max(known(*stamp)),
+                _ => {
+                    file.wrote.insert(home);
+                }
+            }
+        }
+        let Some(Job::Flush(job)) = self.client.jobs.get_mut(&ticket) else {
+            return;
+        };
+        job.left -= 1;
+        if let Body::Failed(errno) = body {
+            job.errno = Some(*errno);
+        }
+        if job.left == 0 {
+            self.flushed(ticket, id);
+        }
+    }
+
+    fn flushed(&mut self, ticket: Ticket, id: FileId) {
+        let Some(Job::Flush(job)) = self.client.jobs.get(&ticket) else {
+            return;
+        };
+        let (handle, failed) = (job.handle, job.errno);
+        let losses = self.client.files.get(&id).map_or(0, |file| file.losses);
+        let opened = self.client.handles.get_mut(&handle);
+        let lost = opened.is_some_and(|opened| {
+            let news = opened.losses_told < losses;
+            opened.losses_told = losses;
+            news
+        });
+        let reply = match failed {
+            _ if lost => Reply::Failed(errno::EIO),
+            Some(errno) => Reply::Failed(errno),
+            None => Reply::Done,
+        };
+        self.finish(ticket, reply);
+    }
+
+    pub(super) fn close(&mut self, handle: Handle) {
+        let Some(opened) = self.client.handles.remove(&handle) else {
+            return;
+        };
+        self.ctx.out.push(Effect::Release { handle });
+        let id = opened.file;
+        let Some(file) = self.client.files.get_mut(&id) else {
+            return;
+        };
+        file.handles -= 1;
+        file.writers -= u32::from(opened.write);
+        let cached = self.ctx.config.policy != Policy::None && !file.bypass && !file.orphan;
+        if cached {
+            let wrote = opened.write && core::mem::take(&mut file.unreported);
+            let stamp = file.stamp.filter(|_| wrote && file.wrote.is_empty());
+            let body = Body::Close {
+                write: opened.write,
+                wrote,
+                stamp,
+            };
+            self.to_manager(id, body, What::Whois);
+            return;
+        }
+        if file.handles == 0 && super::file_idle(self.client, id) {
+            self.revoke_quietly(id);
+            self.client.files.remove(&id);
+        }
+    }
+}
+
+/// A stamp, unless the home had nothing of the file and so took none.
+fn known(stamp: ids::Stamp) -> Option<Stamp> {
+    Some(stamp).filter(|stamp| *stamp != Stamp::default())
+}

@@ -1,0 +1,134 @@
+//! What the client knows of one file.
+
+use crate::client::What;
+use crate::config::Config;
+use crate::frames::Slot;
+use crate::ids::{FileId, Gen, NodeId, Stamp, Ticket};
+use crate::msg::{Body, HomeMap};
+use crate::nodeset::NodeSet;
+use alloc::collections::BTreeMap;
+use alloc::vec::Vec;
+
+/// A page that this node may read until it is told otherwise.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Copy {
+    pub(super) slot: Slot,
+    /// Bytes in the frame; the rest of the page is zero.
+    pub(super) extent: u32,
+    pub(super) home: NodeId,
+}
+
+/// A page that has been asked for.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Want {
+    /// Number of the request.
+    pub(super) seq: u64,
+    /// Reads that waited when it was sent: the only ones that a grant for one use may serve.
+    pub(super) asked_by: Vec<Ticket>,
+    /// A way in will keep the bytes.
+    pub(super) keep: bool,
+    /// A grant counted below this was overtaken by an invalidation.
+    pub(super) floor: u64,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) struct File {
+    pub(super) manager: Option<NodeId>,
+    /// Requests for the manager while it is not known who that is.
+    pub(super) parked: Vec<(Body, What)>,
+    pub(super) generation: Gen,
+    /// Open handles.
+    pub(super) handles: u32,
+    /// Those of them that write.
+    pub(super) writers: u32,
+    /// The file is at least so long, and exactly so long while `exact`.
+    pub(super) size: u64,
+    /// No other node writes: the manager will say when that ends.
+    pub(super) exact: bool,
+    /// Time of the last buffered write here.
+    pub(super) mtime_ns: Option<i64>,
+    pub(super) homes: HomeMap,
+    pub(super) chunk_homes: BTreeMap<u64, NodeId>,
+    pub(super) chunks_asked: Vec<u64>,
+    pub(super) copies: BTreeMap<u64, Copy>,
+    pub(super) wants: BTreeMap<u64, Want>,
+    /// Jobs that wait for pages or for the home of a chunk.
+    pub(super) reads: Vec<Ticket>,
+    pub(super) writes: Vec<Ticket>,
+    /// Served from the store through each handle's own descriptor.
+    pub(super) bypass: bool,
+    /// The manager is gone.
+    pub(super) orphan: bool,
+    /// A way in may keep bytes or attributes.
+    pub(super) kept: bool,
+    /// Homes with bytes that this node wrote and has not seen flushed.
+    pub(super) wrote: NodeSet,
+    /// This node wrote since it last told the manager.
+    pub(super) unreported: bool,
+    /// The store's latest stamp that a flush of this node brought back.
+    pub(super) stamp: Option<Stamp>,
+    /// Homes that died with bytes of this node.
+    pub(super) losses: u32,
+}
+
+impl Default for File {
+    fn default() -> File {
+        File {
+            manager: None,
+            parked: Vec::new(),
+            generation: Gen::default(),
+            handles: 0,
+            writers: 0,
+            size: 0,
+            exact: false,
+            mtime_ns: None,
+            homes: HomeMap::Slot,
+            chunk_homes: BTreeMap::new(),
+            chunks_asked: Vec::new(),
+            copies: BTreeMap::new(),
+            wants: BTreeMap::new(),
+            reads: Vec::new(),
+            writes: Vec::new(),
+            bypass: false,
+            orphan: false,
+            kept: false,
+            wrote: NodeSet::default(),
+            unreported: false,
+            stamp: None,
+            losses: 0,
+        }
+    }
+}
+
+impl File {
+    pub(super) fn unused(&self) -> bool {
+        self.handles == 0
+            && self.parked.is_empty()
+            && self.reads.is_empty()
+            && self.writes.is_empty()
+    }
+
+    /// Pages whose copy a node granted.
+    pub(super) fn copies_of(&self, home: NodeId) -> Vec<u64> {
+        self.copies
+            .iter()
+            .filter(|(_, copy)| copy.home == home)
+            .map(|(&page, _)| page)
+            .collect()
+    }
+
+    /// Every node that may be home of a page of the file.
+    pub(super) fn all_homes(&self, config: &Config, id: FileId) -> Vec<NodeId> {
+        let chunks = config.chunk_of(config.page_of(self.size)) + 1;
+        match self.homes {
+            HomeMap::Fixed(node) => alloc::vec![node],
+            HomeMap::Slot if chunks < u64::from(config.nodes) => {
+                let slot = |chunk| crate::placement::slot_of(id, chunk);
+                let home = |chunk| crate::placement::home_of_slot(slot(chunk), config.nodes);
+                let homes: NodeSet = (0..chunks).map(home).chain(self.wrote.iter()).collect();
+                homes.iter().collect()
+            }
+            HomeMap::Slot | HomeMap::Ask => (0..config.nodes).map(NodeId).collect(),
+        }
+    }
+}

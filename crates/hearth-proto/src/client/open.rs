@@ -1,0 +1,161 @@
+//! Opening.
+
+use super::{Desk, Job, Opened, What};
+use crate::config::Policy;
+use crate::effect::Reply;
+use crate::errno;
+use crate::ids::{FileId, Handle, NodeId, Ticket};
+use crate::input::OpenRequest;
+use crate::msg::{Body, Envelope, HomeMap};
+
+impl Desk<'_, '_> {
+    pub(super) fn open(&mut self, ticket: Ticket, open: OpenRequest) {
+        let OpenRequest {
+            file: id,
+            write,
+            stamp,
+            private,
+        } = open;
+        let file = self.client.files.entry(id).or_default();
+        if self.ctx.config.policy == Policy::None || file.bypass {
+            file.bypass = true;
+            return self.opened(ticket, open, stamp.size, true);
+        }
+        if file.orphan {
+            return self.open_without_manager(ticket, open);
+        }
+        self.client.jobs.insert(ticket, Job::Open(open));
+        self.to_manager(
+            id,
+            Body::Open {
+                write,
+                stamp,
+                private,
+            },
+            What::Job(ticket),
+        );
+    }
+
+    pub(super) fn open_answered(&mut self, ticket: Ticket, open: OpenRequest, answer: &Envelope) {
+        let Body::OpenOk {
+            size,
+            shared,
+            homes,
+        } = answer.body
+        else {
+            return self.open_without_manager(ticket, open);
+        };
+        self.client.jobs.remove(&ticket);
+        let renewed = self.renew(open.file, answer);
+        let file = self.client.files.entry(open.file).or_default();
+        file.generation = file.generation.max(answer.generation);
+        file.size = size;
+        file.exact = !shared;
+        file.homes = homes;
+        if homes != HomeMap::Ask {
+            file.chunk_homes.clear();
+        }
+        let direct = shared;
+        self.opened_as(ticket, open, size, direct, !renewed);
+    }
+
+    /// A file with the number of one that is gone: drops what is left of that. True if it was so.
+    fn renew(&mut self, id: FileId, answer: &Envelope) -> bool {
+        let Some(file) = self.client.files.get_mut(&id) else {
+            return false;
+        };
+        if file.generation.life == answer.generation.life {
+            return false;
+        }
+        for copy in core::mem::take(&mut file.copies).values() {
+            self.ctx.frames.give_back(copy.slot);
+        }
+        let known = file.generation.life != 0;
+        file.chunk_homes.clear();
+        file.stamp = None;
+        file.unreported = false;
+        known
+    }
+
+    /// The manager is gone: a reader is served from the store, a writer is refused.
+    pub(super) fn open_without_manager(&mut self, ticket: Ticket, open: OpenRequest) {
+        self.client.jobs.remove(&ticket);
+        let file = self.client.files.entry(open.file).or_default();
+        file.orphan = true;
+        if open.write {
+            return self.reply(ticket, Reply::Failed(errno::EHOSTDOWN));
+        }
+        self.opened(ticket, open, open.stamp.size, true);
+    }
+
+    fn opened(&mut self, ticket: Ticket, open: OpenRequest, size: u64, direct: bool) {
+        self.opened_as(ticket, open, size, direct, false);
+    }
+
+    fn opened_as(
+        &mut self,
+        ticket: Ticket,
+        open: OpenRequest,
+        size: u64,
+        direct: bool,
+        kept_valid: bool,
+    ) {
+        let handle = Handle(ticket.0);
+        let file = self.client.files.entry(open.file).or_default();
+        file.handles += 1;
+        file.writers += u32::from(open.write);
+        let opened = Opened {
+            file: open.file,
+            write: open.write,
+            losses_told: file.losses,
+        };
+        self.client.handles.insert(handle, opened);
+        self.reply(
+            ticket,
+            Reply::Opened {
+                handle,
+                direct,
+                kept_valid,
+                size,
+            },
+        );
+    }
+
+    /// The home of a page; if only the manager knows, asks it.
+    pub(super) fn home_or_ask(&mut self, id: FileId, page: u64) -> Option<NodeId> {
+        let file = self.client.files.get_mut(&id)?;
+        if let Some(home) = super::home_of(self.ctx.config, id, file, page) {
+            return Some(home);
+        }
+        let chunk = self.ctx.config.chunk_of(page);
+        if !file.chunks_asked.contains(&chunk) {
+            file.chunks_asked.push(chunk);
+            self.to_manager(id, Body::HomeOf(chunk), What::HomeOf(chunk));
+        }
+        None
+    }
+
+    pub(super) fn home_known(&mut self, id: FileId, chunk: u64, body: &Body) {
+        let Some(file) = self.client.files.get_mut(&id) else {
+            return;
+        };
+        file.chunks_asked.retain(|&asked| asked != chunk);
+        if let Body::HomeIs { home, .. } = body {
+            file.chunk_homes.insert(chunk, *home);
+        } else {
+            file.orphan = true;
+        }
+        for ticket in file.reads.clone() {
+            self.go_on_reading(ticket);
+        }
+        let writes = self
+            .client
+            .files
+            .get(&id)
+            .map(|f| f.writes.clone())
+            .unwrap_or_default();
+        for ticket in writes {
+            self.go_on_writing(ticket);
+        }
+    }
+}

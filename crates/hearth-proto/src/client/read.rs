@@ -1,0 +1,552 @@
+//! Reading: from copies, from pages whose home is here, else from the home.
+
+use super::file::{Copy, Want};
+use super::{Desk, Job, What};
+use crate::config::Config;
+use crate::effect::{Effect, Piece, Reply, Src};
+use crate::frames::Owner;
+use crate::ids::{Buf, FileId, Handle, NodeId, Ticket};
+use crate::msg::{Body, Envelope, Origin, Use};
+use crate::{Errno, errno};
+use alloc::collections::BTreeMap;
+use alloc::vec::Vec;
+
+/// Pages that one request asks for at most, in bytes; bounds the payload of the answer.
+const REQUEST_BYTES: u32 = 8 << 20;
+
+/// Where the bytes of a page were, for the counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Found {
+    Peer,
+    Store,
+}
+
+/// A page's bytes for one use: where they are and how many.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct OncePage {
+    buf: Option<Buf>,
+    at: u32,
+    extent: u32,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) struct ReadJob {
+    pub(super) file: FileId,
+    offset: u64,
+    len: u32,
+    keep: bool,
+    /// Size of the file as the manager told this read.
+    size: Option<u64>,
+    asked_size: bool,
+    once: BTreeMap<u64, OncePage>,
+    found: BTreeMap<u64, Found>,
+}
+
+/// A run of pages of one home.
+struct Run {
+    home: NodeId,
+    first: u64,
+    count: u32,
+}
+
+impl Desk<'_, '_> {
+    pub(super) fn read(
+        &mut self,
+        ticket: Ticket,
+        handle: Handle,
+        offset: u64,
+        len: u32,
+        keep: bool,
+    ) {
+        self.ctx.stats.reads += 1;
+        let Some(id) = self.client.handles.get(&handle).map(|h| h.file) else {
+            return self.reply(ticket, Reply::Failed(errno::EBADF));
+        };
+        let file = self.client.files.entry(id).or_default();
+        if file.bypass || file.orphan {
+            return self.direct(ticket);
+        }
+        file.kept |= keep;
+        file.reads.push(ticket);
+        let job = ReadJob {
+            file: id,
+            offset,
+            len,
+            keep,
+            size: None,
+            asked_size: false,
+            once: BTreeMap::new(),
+            found: BTreeMap::new(),
+        };
+        self.client.jobs.insert(ticket, Job::Read(job));
+        self.go_on_reading(ticket);
+    }
+
+    /// The job is done on the store.
+    pub(super) fn direct(&mut self, ticket: Ticket) {
+        self.end_read(ticket);
+        self.ctx.out.push(Effect::Direct { ticket });
+    }
+
+    /// Takes the next step of a read: learn the end, gather the pages, answer.
+    pub(super) fn go_on_reading(&mut self, ticket: Ticket) {
+        let Some(Job::Read(job)) = self.client.jobs.get_mut(&ticket) else {
+            return;
+        };
+        let Some(file) = self.client.files.get(&job.file) else {
+            return;
+        };
+        if file.bypass || file.orphan {
+            return self.direct(ticket);
+        }
+        let end = job.offset + u64::from(job.len);
+        if end > file.size && !file.exact && job.size.is_none() {
+            if !job.asked_size {
+                job.asked_size = true;
+                let id = job.file;
+                self.to_manager(id, Body::Size, What::Job(ticket));
+            }
+            return;
+        }
+        let end = end.min(job.size.unwrap_or(file.size).max(file.size));
+        if end <= job.offset {
+            return self.finish_read(ticket, Vec::new());
+        }
+        match self.gather(ticket, end) {
+            Some(pieces) => self.finish_read(ticket, pieces),
+            None => self.ask_for_pages(ticket, end),
+        }
+    }
+
+    pub(super) fn read_sized(&mut self, ticket: Ticket, body: &Body) {
+        let Some(Job::Read(job)) = self.client.jobs.get_mut(&ticket) else {
+            return;
+        };
+        let (id, offset) = (job.file, job.offset);
+        match *body {
+            Body::SizeIs { size, .. } => {
+                let Some(file) = self.client.files.get_mut(&id) else {
+                    return;
+                };
+                let size = size.unwrap_or(file.size);
+                file.size = size;
+                job.size = Some(size.max(offset.min(size)));
+                self.go_on_reading(ticket);
+            }
+            _ => self.direct(ticket),
+        }
+    }
+
+    /// All bytes of the read, if every page of it can be read at this instant.
+    fn gather(&self, ticket: Ticket, end: u64) -> Option<Vec<Piece>> {
+        let Some(Job::Read(job)) = self.client.jobs.get(&ticket) else {
+            return None;
+        };
+        let file = self.client.files.get(&job.file)?;
+        let config = self.ctx.config;
+        let (first, count) = config.pages_of(job.offset, end - job.offset);
+        let mut pieces = Vec::with_capacity(count as usize);
+        for page in first..first + u64::from(count) {
+            let (src, at, extent) = self.source(job, file, page)?;
+            push_page(
+                config,
+                &mut pieces,
+                (job.offset, end),
+                page,
+                (src, at, extent),
+            );
+        }
+        Some(pieces)
+    }
+
+    fn source(&self, job: &ReadJob, file: &super::File, page: u64) -> Option<(Src, u32, u32)> {
+        if let Some(copy) = file
+            .copies
+            .get(&page)
+            .filter(|c| self.ctx.frames.valid(c.slot))
+        {
+            return Some((Src::Frame(copy.slot.frame), 0, copy.extent));
+        }
+        if super::home_of(self.ctx.config, job.file, file, page) == Some(self.ctx.me())
+            && let Some((slot, extent)) = self.authority.readable(self.ctx, job.file, page)
+        {
+            return Some((Src::Frame(slot.frame), 0, extent));
+        }
+        let once = job.once.get(&page)?;
+        Some((once.buf.map_or(Src::Zero, Src::Buf), once.at, once.extent))
+    }
+
+    /// Requests the pages that are neither here nor asked for.
+    fn ask_for_pages(&mut self, ticket: Ticket, end: u64) {
+        let Some(Job::Read(job)) = self.client.jobs.get(&ticket) else {
+            return;
+        };
+        let (id, keep) = (job.file, job.keep);
+        let (first, count) = self.ctx.config.pages_of(job.offset, end - job.offset);
+        let mut runs: Vec<Run> = Vec::new();
+        for page in first..first + u64::from(count) {
+            if !self.lacks(ticket, page) {
+                continue;
+            }
+            let Some(home) = self.home_or_ask(id, page) else {
+                continue;
+            };
+            if self.ctx.peers.is_down(home) {
+                // Nobody can write through a home that is gone: the store has the latest bytes.
+                return self.direct(ticket);
+            }
+            let full = REQUEST_BYTES / self.ctx.config.page_bytes;
+            match runs.last_mut() {
+                Some(run)
+                    if run.home == home
+                        && run.first + u64::from(run.count) == page
+                        && run.count < full =>
+                {
+                    run.count += 1;
+                }
+                Some(_) | None => runs.push(Run {
+                    home,
+                    first: page,
+                    count: 1,
+                }),
+            }
+        }
+        for run in runs {
+            self.ask_run(ticket, id, &run, keep);
+        }
+    }
+
+    fn lacks(&self, ticket: Ticket, page: u64) -> bool {
+        let Some(Job::Read(job)) = self.client.jobs.get(&ticket) else {
+            return false;
+        };
+        let Some(file) = self.client.files.get(&job.file) else {
+            return false;
+        };
+        !file.wants.contains_key(&page) && self.source(job, file, page).is_none()
+    }
+
+    fn ask_run(&mut self, ticket: Ticket, id: FileId, run: &Run, keep: bool) {
+        let Run { home, first, count } = *run;
+        let body = Body::Read { first, count, keep };
+        let seq = self.ask(home, id, body, What::Pages, Vec::new());
+        let readers = self.readers_of(id, first, count);
+        let Some(file) = self.client.files.get_mut(&id) else {
+            return;
+        };
+        for page in first..first + u64::from(count) {
+            let mut asked_by = readers.clone();
+            if !asked_by.contains(&ticket) {
+                asked_by.push(ticket);
+            }
+            file.wants.insert(
+                page,
+                Want {
+                    seq,
+                    asked_by,
+                    keep,
+                    floor: 0,
+                },
+            );
+        }
+    }
+
+    /// Waiting reads that touch any of the pages.
+    fn readers_of(&self, id: FileId, first: u64, count: u32) -> Vec<Ticket> {
+        let Some(file) = self.client.files.get(&id) else {
+            return Vec::new();
+        };
+        let touches = |ticket: &&Ticket| match self.client.jobs.get(ticket) {
+            Some(Job::Read(job)) if job.len > 0 => {
+                let (f, c) = self.ctx.config.pages_of(job.offset, u64::from(job.len));
+                f < first + u64::from(count) && first < f + u64::from(c)
+            }
+            Some(_) | None => false,
+        };
+        file.reads.iter().filter(touches).copied().collect()
+    }
+
+    /// A home answered a request for pages.
+    pub(super) fn pages_answered(
+        &mut self,
+        id: FileId,
+        from: NodeId,
+        answer: Envelope,
+        data: Option<Piece>,
+    ) {
+        let in_place = from == self.ctx.me();
+        let wanted = self.take_wants(id, answer.req.seq);
+        match &answer.body {
+            Body::Grant {
+                first,
+                lens,
+                ver,
+                good,
+                origin,
+            } => {
+                let mut at = data.map_or(0, |piece| piece.at);
+                for (page, &extent) in (*first..).zip(lens) {
+                    let Some((_, want)) = wanted.iter().find(|(number, _)| *number == page) else {
+                        continue;
+                    };
+                    let good = if want.floor > ver.seq {
+                        Use::Once
+                    } else {
+                        *good
+                    };
+                    let bytes = Granted {
+                        page,
+                        extent,
+                        at,
+                        data,
+                        origin: *origin,
+                    };
+                    self.take_page(id, want, good, &bytes, in_place);
+                    at += extent;
+                }
+            }
+            Body::Failed(errno) => self.fail_reads(id, &wanted, *errno),
+            _ => {}
+        }
+        let readers = self
+            .client
+            .files
+            .get(&id)
+            .map(|f| f.reads.clone())
+            .unwrap_or_default();
+        for ticket in readers {
+            self.go_on_reading(ticket);
+        }
+        self.go_on_revoking(id);
+    }
+
+    fn take_wants(&mut self, id: FileId, seq: u64) -> Vec<(u64, Want)> {
+        let Some(file) = self.client.files.get_mut(&id) else {
+            return Vec::new();
+        };
+        let pages: Vec<u64> = file
+            .wants
+            .iter()
+            .filter(|(_, want)| want.seq == seq)
+            .map(|(&page, _)| page)
+            .collect();
+        pages
+            .into_iter()
+            .filter_map(|page| Some((page, file.wants.remove(&page)?)))
+            .collect()
+    }
+
+    /// Installs a granted page, or lends it to the reads that may use it once.
+    fn take_page(&mut self, id: FileId, want: &Want, good: Use, granted: &Granted, in_place: bool) {
+        let found = match granted.origin {
+            Origin::Store => Some(Found::Store),
+            Origin::Memory if in_place => None,
+            Origin::Memory => Some(Found::Peer),
+        };
+        for &ticket in &want.asked_by {
+            if let (Some(Job::Read(job)), Some(found)) = (self.client.jobs.get_mut(&ticket), found)
+            {
+                job.found.insert(granted.page, found);
+            }
+        }
+        if in_place && good == Use::Copy {
+            return;
+        }
+        let installed = good == Use::Copy && self.install(id, granted);
+        if !installed {
+            for &ticket in &want.asked_by {
+                self.lend(ticket, granted);
+            }
+        }
+    }
+
+    fn install(&mut self, id: FileId, granted: &Granted) -> bool {
+        let page = granted.page;
+        let Some(home) = self
+            .client
+            .files
+            .get(&id)
+            .and_then(|file| super::home_of(self.ctx.config, id, file, page))
+        else {
+            return false;
+        };
+        let Some(slot) = self.ctx.frames.take(Owner::Client(id, page)) else {
+            return false;
+        };
+        if let (Some(data), true) = (granted.data, granted.extent > 0) {
+            let from = Piece {
+                src: data.src,
+                at: granted.at,
+                len: granted.extent,
+            };
+            self.ctx.out.push(Effect::Fill {
+                frame: slot.frame,
+                at: 0,
+                from,
+            });
+        }
+        self.ctx.frames.release(slot);
+        let copy = Copy {
+            slot,
+            extent: granted.extent,
+            home,
+        };
+        let file = self.client.files.entry(id).or_default();
+        if let Some(old) = file.copies.insert(page, copy) {
+            self.ctx.frames.give_back(old.slot);
+        }
+        true
+    }
+
+    fn lend(&mut self, ticket: Ticket, granted: &Granted) {
+        let Some(Job::Read(job)) = self.client.jobs.get_mut(&ticket) else {
+            return;
+        };
+        let buf = match granted.data {
+            Some(Piece {
+                src: Src::Buf(buf), ..
+            }) if granted.extent > 0 => Some(buf),
+            Some(_) | None => None,
+        };
+        let once = OncePage {
+            buf,
+            at: granted.at,
+            extent: granted.extent,
+        };
+        if job.once.insert(granted.page, once).is_none()
+            && let Some(buf) = buf
+        {
+            *self.client.lent.entry(buf).or_default() += 1;
+        }
+    }
+
+    fn fail_reads(&mut self, id: FileId, wanted: &[(u64, Want)], errno: Errno) {
+        let mut tickets: Vec<Ticket> = Vec::new();
+        for (page, _) in wanted {
+            tickets.extend(self.readers_of(id, *page, 1));
+        }
+        tickets.sort_unstable();
+        tickets.dedup();
+        for ticket in tickets {
+            if errno == errno::EHOSTDOWN || errno == errno::ESTALE {
+                // The home is gone or cannot find the file; this node's own descriptor can.
+                self.direct(ticket);
+            } else {
+                self.end_read(ticket);
+                self.reply(ticket, Reply::Failed(errno));
+            }
+        }
+    }
+
+    fn finish_read(&mut self, ticket: Ticket, pieces: Vec<Piece>) {
+        self.count(ticket, &pieces);
+        if let Some(Job::Read(job)) = self.client.jobs.get(&ticket)
+            && job.keep
+            && !pieces.is_empty()
+        {
+            let (id, offset) = (job.file, job.offset);
+            let len: u64 = pieces.iter().map(|piece| u64::from(piece.len)).sum();
+            self.keeping(id, offset, len);
+        }
+        self.ctx.out.push(Effect::Reply {
+            ticket,
+            reply: Reply::Data(pieces),
+        });
+        self.end_read(ticket);
+    }
+
+    /// A way in keeps these bytes from now on.
+    fn keeping(&mut self, id: FileId, offset: u64, len: u64) {
+        let (first, count) = self.ctx.config.pages_of(offset, len);
+        for page in first..first + u64::from(count) {
+            let home = self
+                .client
+                .files
+                .get(&id)
+                .and_then(|f| super::home_of(self.ctx.config, id, f, page));
+            if home == Some(self.ctx.me()) {
+                self.authority.keep_here(self.ctx.me(), id, page);
+            }
+        }
+        self.kept_while_revoking(id, first, count);
+    }
+
+    fn count(&mut self, ticket: Ticket, pieces: &[Piece]) {
+        let Some(Job::Read(job)) = self.client.jobs.get(&ticket) else {
+            return;
+        };
+        let total: u64 = pieces.iter().map(|piece| u64::from(piece.len)).sum();
+        let stats = &mut *self.ctx.stats;
+        stats.read_bytes += total;
+        let mut own = total;
+        for (&page, found) in &job.found {
+            let base = self.ctx.config.page_start(page);
+            let from = job.offset.max(base);
+            let to = (job.offset + total).min(base + u64::from(self.ctx.config.page_bytes));
+            let bytes = to.saturating_sub(from);
+            own -= bytes.min(own);
+            match found {
+                Found::Peer => stats.peer_bytes += bytes,
+                Found::Store => stats.store_bytes += bytes,
+            }
+        }
+        stats.own_bytes += own;
+    }
+
+    /// Takes a read off every list and gives back what it borrowed.
+    fn end_read(&mut self, ticket: Ticket) {
+        let Some(Job::Read(job)) = self.client.jobs.remove(&ticket) else {
+            return;
+        };
+        if let Some(file) = self.client.files.get_mut(&job.file) {
+            file.reads.retain(|&read| read != ticket);
+        }
+        for buf in job.once.values().filter_map(|once| once.buf) {
+            if let Some(lent) = self.client.lent.get_mut(&buf) {
+                *lent -= 1;
+                if *lent == 0 {
+                    self.client.lent.remove(&buf);
+                    self.ctx.out.push(Effect::Free(buf));
+                }
+            }
+        }
+    }
+}
+
+/// One page of a grant.
+struct Granted {
+    page: u64,
+    extent: u32,
+    at: u32,
+    data: Option<Piece>,
+    origin: Origin,
+}
+
+/// Appends the part of a page that lies within the read: known bytes, then zeros.
+fn push_page(
+    config: &Config,
+    pieces: &mut Vec<Piece>,
+    (offset, end): (u64, u64),
+    page: u64,
+    (src, at, extent): (Src, u32, u32),
+) {
+    let base = config.page_start(page);
+    let from = (offset.max(base) - base) as u32;
+    let to = (end.min(base + u64::from(config.page_bytes)) - base) as u32;
+    let known = to.min(extent);
+    if from < known {
+        pieces.push(Piece {
+            src,
+            at: at + from,
+            len: known - from,
+        });
+    }
+    let zero_from = from.max(known);
+    if zero_from < to {
+        pieces.push(Piece {
+            src: Src::Zero,
+            at: 0,
+            len: to - zero_from,
+        });
+    }
+}

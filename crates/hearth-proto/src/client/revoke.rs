@@ -1,0 +1,186 @@
+//! Revocation: copies here and in the ways in go before the order is acknowledged.
+
+use super::Desk;
+use crate::effect::Effect;
+use crate::ids::{FileId, Gen, NodeId, ReqId, RevokeId, Ver};
+use crate::msg::{Body, Envelope};
+use alloc::vec::Vec;
+
+/// Ways in are dropping what they keep; the order is acknowledged when they have.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Revocation {
+    file: FileId,
+    /// First page and count; `None` for attributes alone.
+    pages: Option<(u64, u32)>,
+    /// Whom to tell: the sender of the order, its request, and what to say.
+    tell: Option<(NodeId, Gen, ReqId, Body)>,
+    /// The ways in kept something of the pages since they were told to drop them.
+    again: bool,
+    /// They have answered, but a read that they may keep is still on its way (C3).
+    parked: bool,
+}
+
+impl Revocation {
+    fn touches(&self, file: FileId, first: u64, count: u32) -> bool {
+        let overlaps = |(f, c): (u64, u32)| {
+            f < first.saturating_add(u64::from(count)) && first < f.saturating_add(span(c))
+        };
+        self.file == file && self.pages.is_some_and(overlaps)
+    }
+}
+
+/// Pages that a count stands for.
+fn span(count: u32) -> u64 {
+    if count == u32::MAX {
+        u64::MAX
+    } else {
+        u64::from(count)
+    }
+}
+
+impl Desk<'_, '_> {
+    /// A home calls copies back.
+    pub(super) fn invalidated(
+        &mut self,
+        from: NodeId,
+        order: &Envelope,
+        first: u64,
+        count: u32,
+        ver: Ver,
+    ) {
+        let id = order.file;
+        let end = first.saturating_add(span(count));
+        let mut kept = false;
+        if let Some(file) = self.client.files.get_mut(&id) {
+            let gone: Vec<u64> = file
+                .copies
+                .range(first..end)
+                .map(|(&page, _)| page)
+                .collect();
+            for page in gone {
+                if let Some(copy) = file.copies.remove(&page) {
+                    self.ctx.frames.give_back(copy.slot);
+                }
+            }
+            for (_, want) in file.wants.range_mut(first..end) {
+                want.floor = want.floor.max(ver.seq);
+            }
+            kept = file.kept;
+        }
+        let tell = (from, order.generation, order.req, Body::InvalOk);
+        if kept {
+            self.revoke(id, Some((first, count)), Some(tell));
+        } else {
+            self.tell(id, tell);
+        }
+    }
+
+    /// The manager takes back what it said of size and times.
+    pub(super) fn forget(&mut self, from: NodeId, order: &Envelope, size: u64, bypass: bool) {
+        let id = order.file;
+        let tell = (from, order.generation, order.req, Body::ForgetOk);
+        let Some(file) = self.client.files.get_mut(&id) else {
+            return self.revoke(id, None, Some(tell));
+        };
+        file.size = file.size.min(size);
+        file.exact = false;
+        file.bypass |= bypass;
+        if bypass {
+            file.manager = None;
+            file.generation = Gen::default();
+            for ticket in file.reads.clone() {
+                self.direct(ticket);
+            }
+            self.redirect_writes(id);
+        }
+        self.revoke(id, None, Some(tell));
+    }
+
+    /// Drops what the ways in keep of a file; nobody waits for it.
+    pub(super) fn revoke_quietly(&mut self, id: FileId) {
+        if self.client.files.get(&id).is_some_and(|file| file.kept) {
+            self.revoke(id, Some((0, u32::MAX)), None);
+        }
+    }
+
+    fn revoke(
+        &mut self,
+        file: FileId,
+        pages: Option<(u64, u32)>,
+        tell: Option<(NodeId, Gen, ReqId, Body)>,
+    ) {
+        let revocation = Revocation {
+            file,
+            pages,
+            tell,
+            again: false,
+            parked: false,
+        };
+        self.order(revocation);
+    }
+
+    fn order(&mut self, revocation: Revocation) {
+        let id = self.ctx.new_revoke();
+        self.ctx.stats.revocations += 1;
+        let Revocation { file, pages, .. } = revocation;
+        self.client.revocations.insert(id, revocation);
+        self.ctx.out.push(Effect::Revoke { id, file, pages });
+    }
+
+    /// The ways in have dropped what they kept.
+    pub(super) fn revoked(&mut self, id: RevokeId) {
+        let Some(mut revocation) = self.client.revocations.remove(&id) else {
+            return;
+        };
+        if self.keepers_on_their_way(&revocation) {
+            revocation.parked = true;
+            self.client.revocations.insert(id, revocation);
+        } else if revocation.again {
+            revocation.again = false;
+            self.order(revocation);
+        } else if let Some(tell) = revocation.tell {
+            self.tell(revocation.file, tell);
+        }
+    }
+
+    fn keepers_on_their_way(&self, revocation: &Revocation) -> bool {
+        let (Some((first, count)), Some(file)) =
+            (revocation.pages, self.client.files.get(&revocation.file))
+        else {
+            return false;
+        };
+        let end = first.saturating_add(span(count));
+        file.wants.range(first..end).any(|(_, want)| want.keep)
+    }
+
+    /// Reads have been answered: revocations that waited for them run once more.
+    pub(super) fn go_on_revoking(&mut self, file: FileId) {
+        let ready: Vec<RevokeId> = self
+            .client
+            .revocations
+            .iter()
+            .filter(|(_, r)| r.file == file && r.parked && !self.keepers_on_their_way(r))
+            .map(|(&id, _)| id)
+            .collect();
+        for id in ready {
+            if let Some(mut revocation) = self.client.revocations.remove(&id) {
+                revocation.parked = false;
+                revocation.again = false;
+                self.order(revocation);
+            }
+        }
+    }
+
+    /// A way in was given bytes to keep: a revocation of them must run once more.
+    pub(super) fn kept_while_revoking(&mut self, file: FileId, first: u64, count: u32) {
+        for revocation in self.client.revocations.values_mut() {
+            if revocation.touches(file, first, count) {
+                revocation.again = true;
+            }
+        }
+    }
+
+    fn tell(&mut self, file: FileId, (to, generation, req, body): (NodeId, Gen, ReqId, Body)) {
+        self.ctx.answer(to, file, generation, req, body);
+    }
+}

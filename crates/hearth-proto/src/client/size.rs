@@ -1,0 +1,122 @@
+//! Size, truncation.
+
+use super::{Desk, Job, What};
+use crate::Errno;
+use crate::config::Policy;
+use crate::effect::{Effect, Reply};
+use crate::ids::{FileId, Stamp, Ticket};
+use crate::msg::{Body, Envelope};
+
+impl Desk<'_, '_> {
+    pub(super) fn size(&mut self, ticket: Ticket, id: FileId, ask: bool) {
+        let store = |keep| Reply::Size {
+            size: None,
+            mtime_ns: None,
+            keep,
+        };
+        if self.ctx.config.policy == Policy::None {
+            return self.reply(ticket, store(true));
+        }
+        if let Some(file) = self.client.files.get(&id) {
+            let ours = Reply::Size {
+                size: Some(file.size),
+                mtime_ns: file.mtime_ns,
+                keep: false,
+            };
+            let at_rest = file.writers == 0 && file.wrote.is_empty();
+            match (file.bypass || file.orphan, file.handles > 0, file.exact) {
+                (true, _, _) => return self.reply(ticket, store(false)),
+                (false, true, true) if at_rest => return self.reply(ticket, store(true)),
+                (false, true, true) => return self.reply(ticket, ours),
+                (false, true, false) if !ask => return self.reply(ticket, ours),
+                (false, _, _) => {}
+            }
+        }
+        if !ask {
+            return self.reply(ticket, store(false));
+        }
+        self.client.jobs.insert(ticket, Job::Size(id));
+        self.to_manager(id, Body::Size, What::Job(ticket));
+    }
+
+    pub(super) fn size_answered(&mut self, ticket: Ticket, body: &Body) {
+        let reply = match *body {
+            Body::SizeIs { keep: true, .. } => Reply::Size {
+                size: None,
+                mtime_ns: None,
+                keep: true,
+            },
+            Body::SizeIs {
+                size,
+                mtime_ns,
+                keep,
+            } => Reply::Size {
+                size,
+                mtime_ns,
+                keep,
+            },
+            _ => Reply::Size {
+                size: None,
+                mtime_ns: None,
+                keep: false,
+            },
+        };
+        self.finish(ticket, reply);
+    }
+
+    pub(super) fn truncate(&mut self, ticket: Ticket, id: FileId, size: u64) {
+        self.client
+            .jobs
+            .insert(ticket, Job::Truncate { file: id, size });
+        if self.uncached(id) {
+            return self.truncate_store(ticket, size);
+        }
+        self.to_manager(id, Body::Truncate(size), What::Job(ticket));
+    }
+
+    fn truncate_store(&mut self, ticket: Ticket, size: u64) {
+        let op = self.ctx.new_op();
+        self.client.truncations.insert(op, ticket);
+        self.ctx
+            .out
+            .push(Effect::StoreTruncate { op, ticket, size });
+    }
+
+    pub(super) fn truncate_answered(
+        &mut self,
+        ticket: Ticket,
+        id: FileId,
+        size: u64,
+        answer: &Envelope,
+    ) {
+        match answer.body {
+            Body::TruncateGo => self.truncate_store(ticket, size),
+            Body::TruncateOk => {
+                if let Some(file) = self.client.files.get_mut(&id) {
+                    file.generation = file.generation.max(answer.generation);
+                    file.size = size;
+                }
+                self.finish(ticket, Reply::Done);
+            }
+            Body::Failed(errno) => self.finish(ticket, Reply::Failed(errno)),
+            _ => {}
+        }
+    }
+
+    /// The store has a new size, or refused it.
+    pub(super) fn truncated_in_store(&mut self, ticket: Ticket, result: Result<Stamp, Errno>) {
+        let Some(Job::Truncate { file, .. }) = self.client.jobs.get(&ticket) else {
+            return;
+        };
+        let file = *file;
+        if !self.uncached(file) {
+            return self.to_manager(file, Body::Truncated(result), What::Job(ticket));
+        }
+        self.finish(ticket, result.map_or_else(Reply::Failed, |_| Reply::Done));
+    }
+
+    fn uncached(&self, file: FileId) -> bool {
+        self.ctx.config.policy == Policy::None
+            || self.client.files.get(&file).is_some_and(|file| file.bypass)
+    }
+}

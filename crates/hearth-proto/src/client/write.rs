@@ -1,0 +1,427 @@
+//! Writing: bytes go to the homes of their pages; the file then ends where the manager says.
+
+use super::{Desk, Job, What};
+use crate::effect::{Effect, Piece, Reply, Src};
+use crate::ids::{Buf, FileId, Gen, Handle, NodeId, Ticket};
+use crate::input::WriteAt;
+use crate::msg::{Body, Envelope};
+use crate::{Errno, errno};
+use alloc::collections::VecDeque;
+use alloc::vec::Vec;
+
+/// Bytes in flight to one home, and the parts that wait until there are fewer.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub(super) struct Window {
+    used: u64,
+    waiting: VecDeque<(Ticket, u32)>,
+}
+
+/// How far a write has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Phase {
+    /// The manager is asked where the end is.
+    Placing,
+    /// The homes of its pages are being found out.
+    Locating,
+    /// Parts are on their way to the homes.
+    Sending,
+    /// The manager is told where the bytes end.
+    Extending,
+}
+
+/// The part of a write that one home takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct Part {
+    home: NodeId,
+    offset: u64,
+    at: u32,
+    len: u32,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) struct WriteJob {
+    file: FileId,
+    handle: Handle,
+    at: WriteAt,
+    buf: Buf,
+    len: u32,
+    mtime_ns: i64,
+    offset: u64,
+    phase: Phase,
+    parts: Vec<Part>,
+    left: u32,
+    /// Oldest generation in which a home took a part.
+    generation: Gen,
+    failed: Option<Errno>,
+}
+
+impl WriteJob {
+    pub(super) fn new(handle: Handle, at: WriteAt, buf: Buf, len: u32, mtime_ns: i64) -> WriteJob {
+        let offset = match at {
+            WriteAt::Offset(offset) => offset,
+            WriteAt::End => 0,
+        };
+        WriteJob {
+            file: FileId::default(),
+            handle,
+            at,
+            buf,
+            len,
+            mtime_ns,
+            offset,
+            phase: Phase::Locating,
+            parts: Vec::new(),
+            left: 0,
+            generation: Gen {
+                life: u64::MAX,
+                cut: u32::MAX,
+            },
+            failed: None,
+        }
+    }
+
+    fn end(&self) -> u64 {
+        self.offset + u64::from(self.len)
+    }
+}
+
+impl Desk<'_, '_> {
+    pub(super) fn write(&mut self, ticket: Ticket, mut job: WriteJob) {
+        self.ctx.stats.writes += 1;
+        self.ctx.stats.written_bytes += u64::from(job.len);
+        let opened = self
+            .client
+            .handles
+            .get(&job.handle)
+            .filter(|opened| opened.write);
+        let Some(id) = opened.map(|opened| opened.file) else {
+            return self.refuse_write(ticket, job.buf, errno::EBADF);
+        };
+        job.file = id;
+        if job
+            .offset
+            .checked_add(u64::from(job.len))
+            .is_none_or(|end| end > i64::MAX as u64)
+        {
+            return self.refuse_write(ticket, job.buf, errno::EFBIG);
+        }
+        let file = self.client.files.entry(id).or_default();
+        if file.bypass {
+            self.ctx.out.push(Effect::Direct { ticket });
+            return;
+        }
+        if file.orphan {
+            return self.refuse_write(ticket, job.buf, errno::EHOSTDOWN);
+        }
+        file.writes.push(ticket);
+        self.client.jobs.insert(ticket, Job::Write(job));
+        self.place(ticket);
+    }
+
+    fn refuse_write(&mut self, ticket: Ticket, buf: Buf, errno: Errno) {
+        self.ctx.out.push(Effect::Free(buf));
+        self.reply(ticket, Reply::Failed(errno));
+    }
+
+    /// Finds out where the write goes, from the start.
+    fn place(&mut self, ticket: Ticket) {
+        let Some(Job::Write(job)) = self.client.jobs.get_mut(&ticket) else {
+            return;
+        };
+        job.parts.clear();
+        job.generation = Gen {
+            life: u64::MAX,
+            cut: u32::MAX,
+        };
+        match job.at {
+            WriteAt::Offset(_) => {
+                job.phase = Phase::Locating;
+                self.go_on_writing(ticket);
+            }
+            WriteAt::End => {
+                job.phase = Phase::Placing;
+                let (file, len) = (job.file, u64::from(job.len));
+                self.to_manager(file, Body::Append(len), What::Job(ticket));
+            }
+        }
+    }
+
+    /// The manager answered a write: its place at the end, or the new end.
+    pub(super) fn write_placed(&mut self, ticket: Ticket, answer: &Envelope) {
+        let Some(Job::Write(job)) = self.client.jobs.get_mut(&ticket) else {
+            return;
+        };
+        let id = job.file;
+        match answer.body {
+            Body::AppendAt(offset) => {
+                job.offset = offset;
+                job.phase = Phase::Locating;
+                self.go_on_writing(ticket);
+            }
+            Body::ExtendOk(size) => {
+                if let Some(file) = self.client.files.get_mut(&id) {
+                    file.size = file.size.max(size);
+                }
+                self.end_write(ticket);
+            }
+            // A truncation overtook the write: once more, after it.
+            Body::OldGeneration => self.place(ticket),
+            Body::Failed(errno) => {
+                job.failed = Some(errno);
+                self.end_write(ticket);
+            }
+            _ => {}
+        }
+    }
+
+    /// Cuts the write by homes and sends the parts, once all homes are known.
+    pub(super) fn go_on_writing(&mut self, ticket: Ticket) {
+        let Some(Job::Write(job)) = self.client.jobs.get(&ticket) else {
+            return;
+        };
+        if job.phase != Phase::Locating {
+            return;
+        }
+        let (id, offset, end) = (job.file, job.offset, job.end());
+        if self.client.files.get(&id).is_some_and(|file| file.orphan) {
+            return self.fail_write(ticket, errno::EHOSTDOWN);
+        }
+        let mut parts: Vec<Part> = Vec::new();
+        let (first, count) = self.ctx.config.pages_of(offset, end - offset);
+        for page in first..first + u64::from(count) {
+            let Some(home) = self.home_or_ask(id, page) else {
+                return;
+            };
+            let from = offset.max(self.ctx.config.page_start(page));
+            let to = end.min(self.ctx.config.page_start(page + 1));
+            let len = (to - from) as u32;
+            match parts.last_mut() {
+                Some(part) if part.home == home => part.len += len,
+                Some(_) | None => {
+                    parts.push(Part {
+                        home,
+                        offset: from,
+                        at: (from - offset) as u32,
+                        len,
+                    });
+                }
+            }
+        }
+        self.send_parts(ticket, parts);
+    }
+
+    fn send_parts(&mut self, ticket: Ticket, parts: Vec<Part>) {
+        let Some(Job::Write(job)) = self.client.jobs.get_mut(&ticket) else {
+            return;
+        };
+        job.phase = Phase::Sending;
+        job.left = parts.len() as u32;
+        job.parts = parts.clone();
+        for (number, part) in (0..).zip(parts) {
+            let window = self.client.windows.entry(part.home).or_default();
+            let fits = window.used + u64::from(part.len) <= self.ctx.config.write_window_bytes;
+            if window.waiting.is_empty() && (fits || window.used == 0) {
+                self.send_part(ticket, number);
+            } else {
+                window.waiting.push_back((ticket, number));
+            }
+        }
+    }
+
+    fn send_part(&mut self, ticket: Ticket, number: u32) {
+        let Some(Job::Write(job)) = self.client.jobs.get(&ticket) else {
+            return;
+        };
+        let (id, part) = (job.file, job.parts[number as usize]);
+        let data = Piece {
+            src: Src::Buf(job.buf),
+            at: part.at,
+            len: part.len,
+        };
+        self.client.windows.entry(part.home).or_default().used += u64::from(part.len);
+        let dropped = self.drop_own_copies(id, part.offset, part.len);
+        if let Some(file) = self.client.files.get_mut(&id) {
+            file.wrote.insert(part.home);
+            file.unreported = true;
+        }
+        let body = Body::Write {
+            offset: part.offset,
+            len: part.len,
+            dropped,
+        };
+        self.ask(
+            part.home,
+            id,
+            body,
+            What::Part(ticket, number),
+            alloc::vec![data],
+        );
+    }
+
+    /// Drops this node's copies of what it is about to write. True if nothing of the pages is left
+    /// here, nor on its way here, so that the home need not call it back.
+    fn drop_own_copies(&mut self, id: FileId, offset: u64, len: u32) -> bool {
+        let (first, count) = self.ctx.config.pages_of(offset, u64::from(len));
+        let Some(file) = self.client.files.get_mut(&id) else {
+            return false;
+        };
+        let pages = first..first + u64::from(count);
+        for page in pages.clone() {
+            if let Some(copy) = file.copies.remove(&page) {
+                self.ctx.frames.give_back(copy.slot);
+            }
+        }
+        !file.kept && file.wants.range(pages).next().is_none()
+    }
+
+    /// A home answered a part.
+    pub(super) fn part_answered(
+        &mut self,
+        ticket: Ticket,
+        number: u32,
+        home: NodeId,
+        answer: &Envelope,
+    ) {
+        self.open_window(ticket, number, home);
+        let Some(Job::Write(job)) = self.client.jobs.get_mut(&ticket) else {
+            return;
+        };
+        match answer.body {
+            Body::WriteOk => job.generation = job.generation.min(answer.generation),
+            Body::OldGeneration => {
+                let bypass = self
+                    .client
+                    .files
+                    .get(&job.file)
+                    .is_some_and(|file| file.bypass);
+                if !bypass {
+                    return self.send_part(ticket, number);
+                }
+            }
+            Body::Failed(errno) => job.failed = Some(errno),
+            _ => {}
+        }
+        job.left -= 1;
+        if job.left == 0 {
+            self.all_sent(ticket);
+        }
+    }
+
+    fn open_window(&mut self, ticket: Ticket, number: u32, home: NodeId) {
+        let len = match self.client.jobs.get(&ticket) {
+            Some(Job::Write(job)) => job.parts.get(number as usize).map_or(0, |part| part.len),
+            Some(_) | None => 0,
+        };
+        let Some(window) = self.client.windows.get_mut(&home) else {
+            return;
+        };
+        window.used = window.used.saturating_sub(u64::from(len));
+        while let Some(window) = self.client.windows.get_mut(&home) {
+            let Some(&(next, part)) = window.waiting.front() else {
+                break;
+            };
+            let len = match self.client.jobs.get(&next) {
+                Some(Job::Write(job)) => u64::from(job.parts[part as usize].len),
+                Some(_) | None => 0,
+            };
+            if window.used > 0 && window.used + len > self.ctx.config.write_window_bytes {
+                break;
+            }
+            window.waiting.pop_front();
+            self.send_part(next, part);
+        }
+    }
+
+    fn all_sent(&mut self, ticket: Ticket) {
+        let Some(Job::Write(job)) = self.client.jobs.get_mut(&ticket) else {
+            return;
+        };
+        let (id, append) = (job.file, job.at == WriteAt::End);
+        let Some(file) = self.client.files.get_mut(&id) else {
+            return self.end_write(ticket);
+        };
+        if file.bypass {
+            // The file was detached under the write: the store takes it whole.
+            return self.redirect(ticket);
+        }
+        file.mtime_ns = Some(job.mtime_ns);
+        if !append && (job.failed.is_some() || job.end() <= file.size) {
+            return self.end_write(ticket);
+        }
+        job.phase = Phase::Extending;
+        let end = if job.failed.is_some() {
+            job.offset
+        } else {
+            job.end()
+        };
+        let append = append.then_some(job.offset);
+        let body = Body::Extend {
+            end,
+            append,
+            mtime_ns: job.mtime_ns,
+        };
+        // The manager must learn in which generation the bytes were taken, not which is known now.
+        let taken = job.generation.min(file.generation);
+        let known = core::mem::replace(&mut file.generation, taken);
+        self.to_manager(id, body, What::Job(ticket));
+        if let Some(file) = self.client.files.get_mut(&id) {
+            file.generation = known;
+        }
+    }
+
+    fn fail_write(&mut self, ticket: Ticket, errno: Errno) {
+        if let Some(Job::Write(job)) = self.client.jobs.get_mut(&ticket) {
+            job.failed = Some(errno);
+        }
+        self.end_write(ticket);
+    }
+
+    fn end_write(&mut self, ticket: Ticket) {
+        let Some(Job::Write(job)) = self.client.jobs.remove(&ticket) else {
+            return;
+        };
+        let size = match self.client.files.get_mut(&job.file) {
+            Some(file) => {
+                file.writes.retain(|&write| write != ticket);
+                file.size
+            }
+            None => 0,
+        };
+        self.ctx.out.push(Effect::Free(job.buf));
+        let reply = match job.failed {
+            Some(errno) => Reply::Failed(errno),
+            None => Reply::Written {
+                offset: job.offset,
+                size: size.max(job.end()),
+            },
+        };
+        self.reply(ticket, reply);
+    }
+
+    /// The file was detached: writes that no home has taken go to the store.
+    pub(super) fn redirect_writes(&mut self, id: FileId) {
+        let waiting = self
+            .client
+            .files
+            .get(&id)
+            .map(|file| file.writes.clone())
+            .unwrap_or_default();
+        for ticket in waiting {
+            if let Some(Job::Write(job)) = self.client.jobs.get(&ticket)
+                && matches!(job.phase, Phase::Placing | Phase::Locating)
+            {
+                self.redirect(ticket);
+            }
+        }
+    }
+
+    /// The driver still holds the bytes of the ticket and writes them to the store itself.
+    fn redirect(&mut self, ticket: Ticket) {
+        if let Some(Job::Write(job)) = self.client.jobs.remove(&ticket)
+            && let Some(file) = self.client.files.get_mut(&job.file)
+        {
+            file.writes.retain(|&write| write != ticket);
+        }
+        self.ctx.out.push(Effect::Direct { ticket });
+    }
+}

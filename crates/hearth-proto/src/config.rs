@@ -1,0 +1,130 @@
+//! What is fixed for the life of a node.
+
+use crate::ids::NodeId;
+use crate::time::Span;
+
+/// Which policy a node runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Policy {
+    /// Every request goes to the store; no client cache, as PVFS had none.
+    None,
+    /// Each page has a home that serves it, remembers its readers and gathers its writes
+    /// (Coopc-PVFS, ICCS 2005, section 4).
+    Home,
+}
+
+/// Who becomes the home of a chunk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Allocation {
+    /// The owner of the chunk's slot: a pure function of file, chunk and members.
+    Slot,
+    /// The first node that asks the manager for the chunk; never changes after.
+    FirstTouch,
+    /// The manager deals the chunks out in turn; never changes after.
+    RoundRobin,
+}
+
+/// What `close(2)` waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum CloseRule {
+    /// The bytes written here are in the store.
+    Flushed,
+    /// Nothing: bytes stay gathered at their homes until a flush trigger.
+    Buffered,
+}
+
+/// Sizes, bounds and choices of one node. All nodes of a job must agree on every field but `me`,
+/// `incarnation` and `frames`.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Config {
+    /// This node.
+    pub me: NodeId,
+    /// Which life of this node this is; larger than any before.
+    pub incarnation: u64,
+    /// Number of nodes of the job.
+    pub nodes: u32,
+    /// Policy of every file.
+    pub policy: Policy,
+    /// Who becomes a home.
+    pub allocation: Allocation,
+    /// What close waits for.
+    pub close: CloseRule,
+    /// Bytes of a page; a power of two, 4 KiB to 4 MiB.
+    pub page_bytes: u32,
+    /// Pages of a chunk.
+    pub chunk_pages: u32,
+    /// Frames of this node's pool.
+    pub frames: u32,
+    /// Largest single store write, in bytes; a coalesced run is cut there.
+    pub store_io_bytes: u32,
+    /// A dirty page is flushed at this age.
+    pub flush_age: Span,
+    /// Write bytes that this node may have in flight to one home; bounds the home's buffers.
+    pub write_window_bytes: u64,
+    /// A peer that owes an answer and has been silent this long is asked whether it lives.
+    pub probe_after: Span,
+    /// A peer that owes an answer and has been silent this long is gone.
+    pub give_up_after: Span,
+    /// Idle files that the client and manager sides remember, each.
+    pub idle_files_max: usize,
+}
+
+impl Config {
+    /// Defaults of the product for `nodes` nodes, seen from `me`.
+    pub fn new(me: NodeId, nodes: u32) -> Config {
+        Config {
+            me,
+            incarnation: 1,
+            nodes,
+            policy: Policy::Home,
+            allocation: Allocation::Slot,
+            close: CloseRule::Flushed,
+            page_bytes: 256 << 10,
+            chunk_pages: 32,
+            frames: 1024,
+            store_io_bytes: 4 << 20,
+            flush_age: Span::secs(5),
+            write_window_bytes: 8 << 20,
+            probe_after: Span::secs(2),
+            give_up_after: Span::secs(7),
+            idle_files_max: 1 << 16,
+        }
+    }
+
+    /// Dirty bytes above which flushing starts in the background: 10 % of the pool.
+    pub fn dirty_background_bytes(&self) -> u64 {
+        self.pool_bytes() / 10
+    }
+
+    /// Dirty bytes above which writes wait: 40 % of the pool, but at least one page.
+    pub fn dirty_limit_bytes(&self) -> u64 {
+        (self.pool_bytes() * 4 / 10).max(u64::from(self.page_bytes))
+    }
+
+    /// Size of the pool.
+    pub fn pool_bytes(&self) -> u64 {
+        u64::from(self.page_bytes) * u64::from(self.frames)
+    }
+
+    /// Page that holds the byte at `offset`.
+    pub fn page_of(&self, offset: u64) -> u64 {
+        offset / u64::from(self.page_bytes)
+    }
+
+    /// First byte of a page.
+    pub fn page_start(&self, page: u64) -> u64 {
+        page * u64::from(self.page_bytes)
+    }
+
+    /// Chunk that holds a page.
+    pub fn chunk_of(&self, page: u64) -> u64 {
+        page / u64::from(self.chunk_pages)
+    }
+
+    /// Pages that the bytes `offset..offset + len` touch, as first and count; `len` is not 0.
+    pub fn pages_of(&self, offset: u64, len: u64) -> (u64, u32) {
+        let first = self.page_of(offset);
+        let last = self.page_of(offset + len - 1);
+        (first, (last - first + 1) as u32)
+    }
+}

@@ -1,0 +1,143 @@
+//! What every machine of a node may use while it handles one input.
+
+use crate::config::Config;
+use crate::effect::{Effect, Outbox, Piece};
+use crate::frames::Frames;
+use crate::ids::{Buf, FileId, Gen, NodeId, Op, ReqId, RevokeId, View};
+use crate::msg::{Body, Envelope};
+use crate::peers::{Peers, Sending};
+use crate::status::Counters;
+use crate::time::Time;
+use alloc::collections::VecDeque;
+use alloc::vec::Vec;
+
+/// Counts from which names are made; never go back.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub(crate) struct Counts {
+    req: u64,
+    op: u64,
+    buf: u64,
+    revoke: u64,
+    life: u64,
+}
+
+/// A message that this node gives itself: its own, or one in place of a peer that is gone.
+pub(crate) type Loopback = (NodeId, Envelope, Vec<Piece>);
+
+/// Everything outside of a machine.
+pub(crate) struct Ctx<'a> {
+    pub(crate) config: &'a Config,
+    pub(crate) now: Time,
+    pub(crate) frames: &'a mut Frames,
+    pub(crate) peers: &'a mut Peers,
+    pub(crate) counts: &'a mut Counts,
+    pub(crate) stats: &'a mut Counters,
+    pub(crate) out: &'a mut Outbox,
+    pub(crate) loopback: &'a mut VecDeque<Loopback>,
+}
+
+impl Ctx<'_> {
+    pub(crate) fn me(&self) -> NodeId {
+        self.config.me
+    }
+
+    /// Sends a request of this node and returns its id.
+    pub(crate) fn ask(&mut self, to: NodeId, file: FileId, generation: Gen, body: Body) -> ReqId {
+        self.ask_with(to, file, generation, body, Vec::new())
+    }
+
+    /// Sends a request with a payload and returns its id.
+    pub(crate) fn ask_with(
+        &mut self,
+        to: NodeId,
+        file: FileId,
+        generation: Gen,
+        body: Body,
+        data: Vec<Piece>,
+    ) -> ReqId {
+        self.counts.req += 1;
+        let req = ReqId {
+            node: self.me(),
+            inc: self.config.incarnation,
+            seq: self.counts.req,
+        };
+        self.send(
+            to,
+            Envelope {
+                view: View(1),
+                file,
+                generation,
+                req,
+                body,
+            },
+            data,
+        );
+        req
+    }
+
+    /// Answers a request.
+    pub(crate) fn answer(
+        &mut self,
+        to: NodeId,
+        file: FileId,
+        generation: Gen,
+        req: ReqId,
+        body: Body,
+    ) {
+        self.send(
+            to,
+            Envelope {
+                view: View(1),
+                file,
+                generation,
+                req,
+                body,
+            },
+            Vec::new(),
+        );
+    }
+
+    /// Sends a message; one to this node is handled within the same step.
+    pub(crate) fn send(&mut self, to: NodeId, envelope: Envelope, data: Vec<Piece>) {
+        if to == self.me() {
+            self.loopback.push_back((to, envelope, data));
+            return;
+        }
+        match self.peers.sending(self.now, to, &envelope) {
+            Sending::Go => {
+                self.stats.messages_sent += 1;
+                self.out.push(Effect::Send { to, envelope, data });
+            }
+            Sending::Drop => {}
+            Sending::Answer(body) => {
+                self.loopback
+                    .push_back((to, Envelope { body, ..envelope }, Vec::new()));
+            }
+        }
+    }
+
+    pub(crate) fn new_op(&mut self) -> Op {
+        self.counts.op += 1;
+        Op(self.counts.op)
+    }
+
+    pub(crate) fn new_buf(&mut self) -> Buf {
+        self.counts.buf += 1;
+        Buf(Buf::KERNEL | self.counts.buf)
+    }
+
+    pub(crate) fn new_revoke(&mut self) -> RevokeId {
+        self.counts.revoke += 1;
+        RevokeId(self.counts.revoke)
+    }
+
+    /// A generation above every one that this node gave before, in this incarnation or earlier.
+    pub(crate) fn new_generation(&mut self) -> Gen {
+        let floor = self.config.incarnation << 32;
+        self.counts.life = self.counts.life.max(floor) + 1;
+        Gen {
+            life: self.counts.life,
+            cut: 0,
+        }
+    }
+}

@@ -1,0 +1,201 @@
+//! What the kernel wants done, in the order in which it must happen.
+
+use crate::Errno;
+use crate::ids::{Buf, FileId, FrameId, Handle, NodeId, Op, RevokeId, Ticket};
+use crate::msg::Envelope;
+use alloc::vec::Vec;
+
+/// Orders of one step; the driver carries them out in order, before the next step.
+pub type Outbox = Vec<Effect>;
+
+/// Where bytes come from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Src {
+    /// A frame of the pool.
+    Frame(FrameId),
+    /// A buffer.
+    Buf(Buf),
+    /// Nowhere: they are zero.
+    Zero,
+}
+
+/// A run of bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Piece {
+    /// Where they come from.
+    pub src: Src,
+    /// First byte within the source.
+    pub at: u32,
+    /// How many.
+    pub len: u32,
+}
+
+/// Where a store read goes.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum ReadInto {
+    /// Into these frames, one after another.
+    Frames(Vec<Piece>),
+    /// Into a new buffer of this many bytes; what the file does not have is zero.
+    Buf(Buf, u32),
+}
+
+/// One order.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Effect {
+    /// Send a message; `data` is its payload.
+    Send {
+        /// To whom; never this node.
+        to: NodeId,
+        /// The message.
+        envelope: Envelope,
+        /// The payload.
+        data: Vec<Piece>,
+    },
+    /// Copy bytes into a frame.
+    Fill {
+        /// The frame.
+        frame: FrameId,
+        /// First byte in the frame.
+        at: u32,
+        /// The bytes.
+        from: Piece,
+    },
+    /// Make a buffer of these bytes.
+    Stash {
+        /// Its name.
+        buf: Buf,
+        /// The bytes, one run after another.
+        data: Vec<Piece>,
+    },
+    /// The buffer is no longer needed.
+    Free(Buf),
+    /// Read the store; answer with [`crate::Input::StoreDone`].
+    StoreRead {
+        /// Names the answer.
+        op: Op,
+        /// Which file.
+        file: FileId,
+        /// First byte in the file.
+        offset: u64,
+        /// Where to.
+        into: ReadInto,
+    },
+    /// Write contiguous bytes to the store; answer with [`crate::Input::StoreDone`].
+    StoreWrite {
+        /// Names the answer.
+        op: Op,
+        /// Which file.
+        file: FileId,
+        /// First byte in the file.
+        offset: u64,
+        /// The bytes, one run after another.
+        data: Vec<Piece>,
+    },
+    /// Take the stamp of a file, after the store's fsync if `sync`.
+    StoreSync {
+        /// Names the answer.
+        op: Op,
+        /// Which file.
+        file: FileId,
+        /// With fsync.
+        sync: bool,
+    },
+    /// Truncate through the descriptor that came with the ticket.
+    StoreTruncate {
+        /// Names the answer.
+        op: Op,
+        /// The local request.
+        ticket: Ticket,
+        /// To this size.
+        size: u64,
+    },
+    /// Answer a local request.
+    Reply {
+        /// Which.
+        ticket: Ticket,
+        /// With what.
+        reply: Reply,
+    },
+    /// Do the local read or write on the store, through its handle's own descriptor, and answer it.
+    Direct {
+        /// Which.
+        ticket: Ticket,
+    },
+    /// Make the ways in drop what they keep; answer with [`crate::Input::Revoked`].
+    Revoke {
+        /// Names the answer.
+        id: RevokeId,
+        /// Which file.
+        file: FileId,
+        /// First page and count; `None` for attributes alone.
+        pages: Option<(u64, u32)>,
+    },
+    /// The handle is closed: its descriptor may go once no operation uses it.
+    Release {
+        /// Which.
+        handle: Handle,
+    },
+    /// The peer needs to be told again where the file is.
+    Reintroduce {
+        /// Whom.
+        peer: NodeId,
+        /// About what.
+        file: FileId,
+    },
+    /// Cut the connection: the peer does not answer.
+    Disconnect {
+        /// Whom.
+        peer: NodeId,
+    },
+    /// Something that a person should know.
+    Alarm(Alarm),
+}
+
+/// What a person should know.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Alarm {
+    /// Background flushing fails; the bytes are kept and tried again.
+    FlushFails(FileId, Errno),
+    /// Bytes that could not be written were given up after their last writer was told.
+    BytesDropped(FileId, u64),
+    /// A home died with bytes that this node had written to it.
+    BytesLost(FileId, NodeId),
+}
+
+/// Answer to a local request.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Reply {
+    /// The file is open.
+    Opened {
+        /// Names it.
+        handle: Handle,
+        /// Keep nothing for this handle.
+        direct: bool,
+        /// What was kept before is still good.
+        kept_valid: bool,
+        /// Size now.
+        size: u64,
+    },
+    /// The bytes read.
+    Data(Vec<Piece>),
+    /// The bytes are written.
+    Written {
+        /// Where they went.
+        offset: u64,
+        /// The file is at least so long.
+        size: u64,
+    },
+    /// The size, if the cache knows better than the store.
+    Size {
+        /// Size in bytes.
+        size: Option<u64>,
+        /// Time of the last write that moved the end.
+        mtime_ns: Option<i64>,
+        /// The answer may be kept.
+        keep: bool,
+    },
+    /// Done.
+    Done,
+    /// It failed.
+    Failed(Errno),
+}

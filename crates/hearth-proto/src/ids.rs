@@ -1,0 +1,92 @@
+//! Names of things. Each is a type of its own, so that one cannot stand where another is meant.
+
+/// A node of the job: its place in the launcher's member list.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct NodeId(pub u32);
+
+/// Version of the membership. Fixed at 1 while the launcher gives the members.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct View(pub u32);
+
+/// A file of the store, by inode number. A number that the store uses again is told apart by its
+/// generation.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct FileId(pub u64);
+
+/// Generation of a file, ordered by life, then by cut.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Gen {
+    /// Which of the files that had this number; the manager gives it.
+    pub life: u64,
+    /// Grows at every truncation and outside change.
+    pub cut: u32,
+}
+
+/// Version of page content, ordered by view, then by the authority's own count.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Ver {
+    /// View in which it was assigned.
+    pub view: View,
+    /// The authority's count; never goes back within a view.
+    pub seq: u64,
+}
+
+/// One request between nodes; its answer carries the same id.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ReqId {
+    /// Who asked.
+    pub node: NodeId,
+    /// In which life of that node.
+    pub inc: u64,
+    /// The asker's count.
+    pub seq: u64,
+}
+
+/// One request of a local session.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Ticket(pub u64);
+
+/// One open of one file by a local session; it is the ticket of that open.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Handle(pub u64);
+
+/// A place for one page in the node's pool.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct FrameId(pub u32);
+
+/// Bytes outside of the pool that the driver holds under a name: a message's payload, a local
+/// write's data, or a copy that the kernel asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Buf(pub u64);
+
+impl Buf {
+    /// Set in the names that the kernel itself gives, so that they never meet the driver's.
+    pub const KERNEL: u64 = 1 << 63;
+}
+
+/// One operation on the store.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Op(pub u64);
+
+/// One revocation of what a way in keeps.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct RevokeId(pub u64);
+
+/// What the store says of a file's content at one moment.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Stamp {
+    /// Status change time, nanoseconds since 1970.
+    pub ctime_ns: i64,
+    /// Modification time, nanoseconds since 1970.
+    pub mtime_ns: i64,
+    /// Size in bytes.
+    pub size: u64,
+}
+
+impl Stamp {
+    /// True if the store's content changed between `self` and `seen`. A `seen` that is older than
+    /// `self` comes from an attribute cache of the store's own client and says nothing.
+    pub fn changed_by(&self, seen: &Stamp) -> bool {
+        seen.ctime_ns > self.ctime_ns || (seen.ctime_ns == self.ctime_ns && seen.size != self.size)
+    }
+}

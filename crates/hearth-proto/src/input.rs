@@ -1,0 +1,128 @@
+//! What the kernel is told: facts, in the order in which they happened.
+
+use crate::Errno;
+use crate::ids::{Buf, FileId, Handle, NodeId, Op, RevokeId, Stamp, Ticket};
+use crate::msg::Envelope;
+
+/// One fact.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Input {
+    /// A local session asks.
+    Request(Ticket, Request),
+    /// A message came; `data` names its payload and tells its length.
+    Message {
+        /// From whom.
+        from: NodeId,
+        /// The message.
+        envelope: Envelope,
+        /// The payload, if it had one.
+        data: Option<(Buf, u32)>,
+    },
+    /// A store operation ended.
+    StoreDone(Op, Result<StoreOk, Errno>),
+    /// The ways in have dropped what a [`crate::Effect::Revoke`] named.
+    Revoked(RevokeId),
+    /// A connection to a peer stands.
+    PeerUp(NodeId),
+    /// It broke.
+    PeerDown(NodeId),
+    /// Nothing; the deadline came.
+    Tick,
+}
+
+/// A store operation that went well.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct StoreOk {
+    /// Bytes read; fewer than asked only at the end of the file.
+    pub bytes: u32,
+    /// Stamp after a sync or truncation.
+    pub stamp: Stamp,
+}
+
+/// Where a write goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum WriteAt {
+    /// At this offset.
+    Offset(u64),
+    /// At the end.
+    End,
+}
+
+/// An open that the store granted already.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct OpenRequest {
+    /// Which file.
+    pub file: FileId,
+    /// For writing.
+    pub write: bool,
+    /// The store's stamp.
+    pub stamp: Stamp,
+    /// No other node could open it the same way.
+    pub private: bool,
+}
+
+/// What a session asks.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Request {
+    /// Open; the ticket becomes the handle.
+    Open(OpenRequest),
+    /// Close; answered by [`crate::Effect::Release`] alone.
+    Close(Handle),
+    /// Read.
+    Read {
+        /// Through this handle.
+        handle: Handle,
+        /// From here.
+        offset: u64,
+        /// So much.
+        len: u32,
+        /// The way in will keep the bytes.
+        keep: bool,
+    },
+    /// Write the bytes of a buffer; the kernel frees it.
+    Write {
+        /// Through this handle.
+        handle: Handle,
+        /// To here.
+        at: WriteAt,
+        /// The bytes.
+        buf: Buf,
+        /// How many; not 0.
+        len: u32,
+        /// Wall clock, nanoseconds since 1970.
+        mtime_ns: i64,
+    },
+    /// What close promises.
+    Flush(Handle),
+    /// What fsync promises.
+    Sync(Handle),
+    /// The size; `ask` others, or say what is known here.
+    Size {
+        /// Which file.
+        file: FileId,
+        /// Ask others.
+        ask: bool,
+    },
+    /// Set the size.
+    Truncate {
+        /// Which file.
+        file: FileId,
+        /// To this.
+        size: u64,
+    },
+    /// The last name is about to go.
+    Detach(FileId),
+    /// Every dirty byte of any node to the store.
+    Settle(FileId),
+    /// Attributes were changed on purpose; not answered.
+    Restamp {
+        /// Which file.
+        file: FileId,
+        /// Stamp before.
+        before: Stamp,
+        /// Stamp after.
+        after: Stamp,
+    },
+    /// Bring every dirty byte that this node is home of to the store.
+    FlushAll,
+}

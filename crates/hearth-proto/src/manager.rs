@@ -1,0 +1,299 @@
+//! The manager of a file: who has it open, how long it is, and everything that needs all of its
+//! homes at once. Also the registrar, which remembers who manages what.
+//!
+//! The first node that opens a file becomes its manager (seed 000, section 4). The registrar of a
+//! file is found by hashing, and remembers that choice for the life of the job.
+//!
+//! A *control* operation (an open that others must learn of, a cut, a settlement) has the file to
+//! itself; other requests wait in `queue`, but those that a locked kernel page may depend on (sizes,
+//! homes of chunks) are always answered at once.
+//!
+//! Invariants:
+//! - M1 (I3): before a writer's open is answered no other node takes the size for exact.
+//! - M2: the size grows only by an end whose bytes are at their homes in the current generation.
+//! - M3: appends end in the order in which they began, so that no reader sees a hole between them.
+
+mod control;
+mod open;
+mod size;
+
+use crate::Errno;
+use crate::ctx::Ctx;
+use crate::ids::{FileId, Gen, NodeId, ReqId, Stamp};
+use crate::msg::{Body, Envelope};
+use crate::nodeset::NodeSet;
+use alloc::collections::{BTreeMap, VecDeque};
+use alloc::vec::Vec;
+use control::Control;
+use size::Append;
+
+/// Entries that the registrar keeps; a file beyond is managed by its registrar itself.
+const REGISTRY_MAX: usize = 1 << 20;
+
+/// Every file that this node manages, and the registry.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub(crate) struct Manager {
+    files: BTreeMap<FileId, File>,
+    registry: BTreeMap<FileId, NodeId>,
+    acks: BTreeMap<u64, FileId>,
+}
+
+/// Opens of one node.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+struct Opens {
+    readers: u32,
+    writers: u32,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+struct File {
+    generation: Gen,
+    /// Size of the file; known once somebody opened it.
+    size: u64,
+    known: bool,
+    mtime_ns: Option<i64>,
+    /// The store's stamp when all of the file was in the store; `None` while that is not known.
+    stamp: Option<Stamp>,
+    /// A writer's bytes may not all be in the store.
+    unsettled: bool,
+    openers: BTreeMap<NodeId, Opens>,
+    /// Nodes without an open that keep size and times.
+    holders: NodeSet,
+    /// The only node that can open the file as it was created.
+    private: Option<NodeId>,
+    chunk_homes: BTreeMap<u64, NodeId>,
+    next_home: u32,
+    appends: BTreeMap<u64, Append>,
+    control: Option<Control>,
+    queue: VecDeque<Ask>,
+}
+
+/// A request to the manager.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct Ask {
+    from: NodeId,
+    req: ReqId,
+    generation: Gen,
+    body: Body,
+}
+
+/// One file at work, with what it needs around it.
+struct Seat<'a, 'c> {
+    id: FileId,
+    file: &'a mut File,
+    acks: &'a mut BTreeMap<u64, FileId>,
+    ctx: &'a mut Ctx<'c>,
+}
+
+impl Manager {
+    /// Handles a request to the manager or the registrar, or an answer to the manager.
+    pub(crate) fn message(&mut self, ctx: &mut Ctx<'_>, from: NodeId, envelope: Envelope) {
+        let Envelope {
+            file: id,
+            generation,
+            req,
+            body,
+            ..
+        } = envelope;
+        if let Body::Whois = body {
+            let manager = self.registered(ctx.me(), id, from);
+            return ctx.answer(from, id, generation, req, Body::WhoisOk(manager));
+        }
+        let answer = self.owns(req) && req.node == ctx.me();
+        if !answer && matches!(body, Body::ForgetOk | Body::CutOk(_)) {
+            return;
+        }
+        let id = if answer {
+            self.acks.remove(&req.seq).unwrap_or(id)
+        } else {
+            id
+        };
+        let mut seat = self.seat(ctx, id);
+        if answer {
+            seat.acknowledged(from, req, &body);
+        } else {
+            seat.request(Ask {
+                from,
+                req,
+                generation,
+                body,
+            });
+        }
+        seat.work_off();
+        self.tidy(id);
+    }
+
+    /// True if the request is one that this manager sent.
+    pub(crate) fn owns(&self, req: ReqId) -> bool {
+        self.acks.contains_key(&req.seq)
+    }
+
+    /// A peer is gone, with its opens and what it waited for.
+    pub(crate) fn peer_down(&mut self, ctx: &mut Ctx<'_>, peer: NodeId) {
+        let ids: Vec<FileId> = self.files.keys().copied().collect();
+        for id in ids {
+            let mut seat = self.seat(ctx, id);
+            seat.drop_peer(peer);
+            seat.work_off();
+            self.tidy(id);
+        }
+    }
+
+    /// Forgets files at rest, above the bound.
+    pub(crate) fn upkeep(&mut self, ctx: &Ctx<'_>) {
+        let excess = self.files.len().saturating_sub(ctx.config.idle_files_max);
+        if excess == 0 {
+            return;
+        }
+        let at_rest = |(_, file): &(&FileId, &File)| file.at_rest();
+        let gone: Vec<FileId> = self
+            .files
+            .iter()
+            .filter(at_rest)
+            .take(excess)
+            .map(|(&id, _)| id)
+            .collect();
+        for id in gone {
+            self.files.remove(&id);
+        }
+    }
+
+    pub(crate) fn files(&self) -> usize {
+        self.files.len()
+    }
+
+    fn registered(&mut self, me: NodeId, id: FileId, asker: NodeId) -> NodeId {
+        let full = self.registry.len() >= REGISTRY_MAX;
+        match self.registry.get(&id) {
+            Some(&manager) => manager,
+            None if full => me,
+            None => {
+                self.registry.insert(id, asker);
+                asker
+            }
+        }
+    }
+
+    fn seat<'a, 'c>(&'a mut self, ctx: &'a mut Ctx<'c>, id: FileId) -> Seat<'a, 'c> {
+        let file = self.files.entry(id).or_insert_with(|| File {
+            generation: ctx.new_generation(),
+            ..File::default()
+        });
+        Seat {
+            id,
+            file,
+            acks: &mut self.acks,
+            ctx,
+        }
+    }
+
+    fn tidy(&mut self, id: FileId) {
+        if self.files.get(&id).is_some_and(File::blank) {
+            self.files.remove(&id);
+        }
+    }
+}
+
+impl File {
+    /// Nothing is known and nobody waits.
+    fn blank(&self) -> bool {
+        !self.known
+            && self.openers.is_empty()
+            && self.holders.is_empty()
+            && self.control.is_none()
+            && self.queue.is_empty()
+    }
+
+    /// Everything is in the store and nobody has it open.
+    fn at_rest(&self) -> bool {
+        self.openers.is_empty()
+            && self.control.is_none()
+            && self.queue.is_empty()
+            && (self.stamp.is_some() || !self.known)
+    }
+
+    fn writers(&self) -> u32 {
+        self.openers.values().map(|opens| opens.writers).sum()
+    }
+}
+
+impl Seat<'_, '_> {
+    fn request(&mut self, ask: Ask) {
+        match ask.body {
+            // A locked kernel page can depend on these: they never wait.
+            Body::Size => self.tell_size(&ask),
+            Body::HomeOf(chunk) => self.tell_home(&ask, chunk),
+            // These are not answered.
+            Body::Close {
+                write,
+                wrote,
+                stamp,
+            } => self.close(&ask, write, wrote, stamp),
+            Body::Restamp { before, after } => self.restamp(before, after),
+            // This belongs to the control operation.
+            Body::Truncated(result) => self.truncated(&ask, result),
+            _ => self.file.queue.push_back(ask),
+        }
+    }
+
+    /// Takes requests off the queue until one must have the file to itself.
+    fn work_off(&mut self) {
+        while self.file.control.is_none() {
+            let Some(ask) = self.file.queue.pop_front() else {
+                return;
+            };
+            match ask.body {
+                Body::Open {
+                    write,
+                    stamp,
+                    private,
+                } => self.open(ask, write, stamp, private),
+                Body::Extend {
+                    end,
+                    append,
+                    mtime_ns,
+                } => self.extend(&ask, end, append, mtime_ns),
+                Body::Append(len) => self.append(&ask, len),
+                Body::Truncate(size) => self.truncate(ask, size),
+                Body::Detach => self.detach(ask),
+                Body::Settle => self.settle(control::After::Answer(ask)),
+                _ => self.fail(&ask, crate::errno::EIO),
+            }
+        }
+    }
+
+    fn answer(&mut self, ask: &Ask, body: Body) {
+        self.ctx
+            .answer(ask.from, self.id, self.file.generation, ask.req, body);
+    }
+
+    fn fail(&mut self, ask: &Ask, errno: Errno) {
+        self.answer(ask, Body::Failed(errno));
+    }
+
+    /// Sends an order to several nodes; returns whose answer to await.
+    fn order(&mut self, to: impl IntoIterator<Item = NodeId>, body: &Body) -> Vec<(NodeId, u64)> {
+        to.into_iter()
+            .map(|node| {
+                let req = self
+                    .ctx
+                    .ask(node, self.id, self.file.generation, body.clone());
+                self.acks.insert(req.seq, self.id);
+                (node, req.seq)
+            })
+            .collect()
+    }
+
+    /// Sends word to several nodes; no answer is due.
+    fn tell(&mut self, to: &[NodeId], body: &Body) {
+        for &node in to {
+            self.ctx
+                .ask(node, self.id, self.file.generation, body.clone());
+        }
+    }
+
+    /// Every node that may be home of a page of the file.
+    fn all_homes(&self) -> Vec<NodeId> {
+        (0..self.ctx.config.nodes).map(NodeId).collect()
+    }
+}

@@ -1,0 +1,321 @@
+//! Control operations: truncation, outside change, detachment, settlement.
+
+use super::{Ask, Seat};
+use crate::Errno;
+use crate::effect::{Alarm, Effect};
+use crate::ids::{NodeId, ReqId, Stamp};
+use crate::msg::{Body, Cut};
+use crate::nodeset::NodeSet;
+use crate::placement::{home_of_slot, slot_of};
+use alloc::vec::Vec;
+
+/// What a control operation is for.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) enum After {
+    /// This open goes on.
+    Open(Ask),
+    /// This request is answered.
+    Answer(Ask),
+}
+
+/// The operation that has the file to itself.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Control {
+    /// Others learn that there is a writer.
+    Admitting {
+        ask: Ask,
+        awaiting: Vec<(NodeId, u64)>,
+    },
+    /// Homes call copies back and hold requests.
+    Cutting {
+        cut: Cut,
+        homes: Vec<NodeId>,
+        awaiting: Vec<(NodeId, u64)>,
+        after: After,
+    },
+    /// The node that asked truncates the store.
+    Truncating {
+        size: u64,
+        homes: Vec<NodeId>,
+        ask: Ask,
+    },
+    /// Homes bring their dirty bytes to the store.
+    Settling {
+        awaiting: Vec<(NodeId, u64)>,
+        after: After,
+        errno: Option<Errno>,
+    },
+}
+
+impl Control {
+    fn awaiting(&mut self) -> Option<&mut Vec<(NodeId, u64)>> {
+        match self {
+            Control::Admitting { awaiting, .. }
+            | Control::Cutting { awaiting, .. }
+            | Control::Settling { awaiting, .. } => Some(awaiting),
+            Control::Truncating { .. } => None,
+        }
+    }
+
+    fn asker(&self) -> NodeId {
+        match self {
+            Control::Admitting { ask, .. }
+            | Control::Truncating { ask, .. }
+            | Control::Cutting {
+                after: After::Open(ask) | After::Answer(ask),
+                ..
+            }
+            | Control::Settling {
+                after: After::Open(ask) | After::Answer(ask),
+                ..
+            } => ask.from,
+        }
+    }
+}
+
+impl Seat<'_, '_> {
+    /// Starts a cut. Openers forget the size at the same time.
+    pub(super) fn cut(&mut self, cut: Cut, homes: Vec<NodeId>, after: After) {
+        self.file.generation.cut += 1;
+        let (size, bypass) = match cut {
+            Cut::Shrink(size) => (size, false),
+            Cut::Outside => (self.file.size, false),
+            Cut::Detach => (u64::MAX, true),
+        };
+        let mut awaiting = self.order(homes.iter().copied(), &Body::Cut(cut));
+        let openers: NodeSet = self
+            .file
+            .openers
+            .keys()
+            .copied()
+            .chain(self.file.holders.iter())
+            .collect();
+        self.file.holders.clear();
+        awaiting.extend(self.order(openers.iter(), &Body::Forget { size, bypass }));
+        self.file.control = Some(Control::Cutting {
+            cut,
+            homes,
+            awaiting,
+            after,
+        });
+        self.advance();
+    }
+
+    pub(super) fn truncate(&mut self, ask: Ask, size: u64) {
+        self.forget_appends();
+        if self.file.known && size < self.file.size {
+            let homes = self.homes_between(size, self.file.size);
+            return self.cut(Cut::Shrink(size), homes, After::Answer(ask));
+        }
+        // No page of a longer file changes, but others must not take the old size for exact.
+        let homes = if self.file.known {
+            Vec::new()
+        } else {
+            self.all_homes()
+        };
+        self.cut(Cut::Shrink(size), homes, After::Answer(ask));
+    }
+
+    pub(super) fn detach(&mut self, ask: Ask) {
+        if !self.file.known {
+            return self.answer(&ask, Body::DetachOk);
+        }
+        self.forget_appends();
+        let homes = self.all_homes();
+        self.cut(Cut::Detach, homes, After::Answer(ask));
+    }
+
+    /// Brings every dirty byte to the store.
+    pub(super) fn settle(&mut self, after: After) {
+        let at_rest = self.file.stamp.is_some() && self.file.writers() == 0;
+        let homes = if at_rest || !self.file.known {
+            Vec::new()
+        } else {
+            self.all_homes()
+        };
+        let awaiting = self.order(homes, &Body::Flush { sync: false });
+        self.file.control = Some(Control::Settling {
+            awaiting,
+            after,
+            errno: None,
+        });
+        self.advance();
+    }
+
+    /// An answer to an order came.
+    pub(super) fn acknowledged(&mut self, from: NodeId, req: ReqId, body: &Body) {
+        let Some(control) = &mut self.file.control else {
+            return;
+        };
+        if let Some(awaiting) = control.awaiting() {
+            awaiting.retain(|&(node, seq)| (node, seq) != (from, req.seq));
+        }
+        match (control, body) {
+            (Control::Settling { .. }, Body::FlushOk(stamp)) if *stamp != Stamp::default() => {
+                self.file.stamp = self.file.stamp.max(Some(*stamp));
+            }
+            (Control::Settling { errno, .. }, Body::Failed(failed)) => *errno = Some(*failed),
+            _ => {}
+        }
+        self.advance();
+    }
+
+    /// Takes the next step of the control operation, if everybody has answered.
+    fn advance(&mut self) {
+        let Some(mut control) = self.file.control.take() else {
+            return;
+        };
+        if control
+            .awaiting()
+            .is_none_or(|awaiting| !awaiting.is_empty())
+        {
+            self.file.control = Some(control);
+            return;
+        }
+        match control {
+            Control::Admitting { ask, .. } => {
+                let write = matches!(ask.body, Body::Open { write: true, .. });
+                self.opened(&ask, write);
+            }
+            Control::Cutting {
+                cut, homes, after, ..
+            } => self.cut_through(cut, homes, after),
+            Control::Settling { after, errno, .. } => self.settled(after, errno),
+            Control::Truncating { .. } => {}
+        }
+    }
+
+    fn cut_through(&mut self, cut: Cut, homes: Vec<NodeId>, after: After) {
+        match (cut, after) {
+            (Cut::Shrink(size), After::Answer(ask)) => {
+                self.answer(&ask, Body::TruncateGo);
+                self.file.control = Some(Control::Truncating { size, homes, ask });
+            }
+            (Cut::Detach, After::Answer(ask)) => {
+                self.tell(&homes, &Body::Resume { done: true });
+                self.answer(&ask, Body::DetachOk);
+                self.forget_file();
+            }
+            (
+                Cut::Outside | Cut::Shrink(_) | Cut::Detach,
+                After::Open(ask) | After::Answer(ask),
+            ) => {
+                self.tell(&homes, &Body::Resume { done: true });
+                self.go_on_opening(ask);
+            }
+        }
+    }
+
+    /// The file is gone; a later one of the same number begins a new life.
+    fn forget_file(&mut self) {
+        let queue = core::mem::take(&mut self.file.queue);
+        *self.file = super::File {
+            generation: self.ctx.new_generation(),
+            queue,
+            ..super::File::default()
+        };
+    }
+
+    fn go_on_opening(&mut self, ask: Ask) {
+        let write = matches!(ask.body, Body::Open { write: true, .. });
+        self.admit(ask, write);
+    }
+
+    fn settled(&mut self, after: After, errno: Option<Errno>) {
+        match after {
+            After::Open(ask) => {
+                if let (None, Body::Open { stamp, .. }) = (self.file.stamp, &ask.body) {
+                    self.file.stamp = Some(*stamp);
+                }
+                self.go_on_opening(ask);
+            }
+            After::Answer(ask) => match errno {
+                Some(errno) => self.fail(&ask, errno),
+                None => self.answer(&ask, Body::SettleOk),
+            },
+        }
+    }
+
+    /// The store has the new size, or refused it.
+    pub(super) fn truncated(&mut self, ask: &Ask, result: Result<Stamp, Errno>) {
+        let Some(Control::Truncating { size, homes, .. }) = self.file.control.clone() else {
+            return self.fail(ask, crate::errno::EIO);
+        };
+        self.file.control = None;
+        self.tell(
+            &homes,
+            &Body::Resume {
+                done: result.is_ok(),
+            },
+        );
+        match result {
+            Ok(stamp) => {
+                self.file.size = size;
+                self.file.mtime_ns = None;
+                if self.file.known && self.file.writers() == 0 && self.file.stamp.is_some() {
+                    self.file.stamp = self.file.stamp.max(Some(stamp));
+                }
+                self.answer(ask, Body::TruncateOk);
+            }
+            Err(errno) => self.fail(ask, errno),
+        }
+    }
+
+    pub(super) fn drop_peer(&mut self, peer: NodeId) {
+        if let Some(opens) = self.file.openers.remove(&peer)
+            && opens.writers > 0
+        {
+            self.file.unsettled = true;
+            if self.file.writers() == 0 {
+                self.file.unsettled = false;
+                self.file.stamp = None;
+            }
+        }
+        self.file.holders.remove(peer);
+        self.file.queue.retain(|ask| ask.from != peer);
+        self.drop_appends(peer);
+        if self
+            .file
+            .control
+            .as_ref()
+            .is_some_and(|control| control.asker() == peer)
+        {
+            self.abandon();
+        }
+    }
+
+    /// The node that wanted the control operation is gone. Whether it truncated the store nobody
+    /// knows: homes drop what the truncation would have cut, and the next open asks the store.
+    fn abandon(&mut self) {
+        match self.file.control.take() {
+            Some(Control::Truncating { homes, size, .. }) => {
+                self.tell(&homes, &Body::Resume { done: true });
+                self.ctx
+                    .out
+                    .push(Effect::Alarm(Alarm::BytesDropped(self.id, 0)));
+                self.file.size = self.file.size.min(size);
+                self.file.stamp = None;
+            }
+            Some(Control::Cutting { homes, .. }) => {
+                self.tell(&homes, &Body::Resume { done: false })
+            }
+            Some(Control::Admitting { .. } | Control::Settling { .. }) | None => {}
+        }
+    }
+
+    /// Homes of the pages that hold bytes between two sizes.
+    fn homes_between(&self, from: u64, to: u64) -> Vec<NodeId> {
+        let config = self.ctx.config;
+        if let Some(node) = self.file.private {
+            return alloc::vec![node];
+        }
+        let chunk = |offset| config.chunk_of(config.page_of(offset));
+        let (first, last) = (chunk(from), chunk(to));
+        if last - first >= u64::from(config.nodes) || !self.file.chunk_homes.is_empty() {
+            return self.all_homes();
+        }
+        let home = |chunk| home_of_slot(slot_of(self.id, chunk), config.nodes);
+        let homes: NodeSet = (first..=last).map(home).collect();
+        homes.iter().collect()
+    }
+}

@@ -1,0 +1,149 @@
+//! Opens, closes, and what the store's stamp says of outside writers.
+
+use super::control::{After, Control};
+use super::{Ask, Seat};
+use crate::config::Allocation;
+use crate::ids::{NodeId, Stamp};
+use crate::msg::{Body, Cut, HomeMap};
+use alloc::vec::Vec;
+
+impl Seat<'_, '_> {
+    pub(super) fn open(&mut self, ask: Ask, write: bool, stamp: Stamp, private: bool) {
+        if !self.file.known {
+            self.file.known = true;
+            self.file.size = stamp.size;
+            self.file.stamp = Some(stamp);
+        }
+        if private && self.file.private.is_none() {
+            self.file.private = Some(ask.from);
+        }
+        if self.file.writers() == 0 {
+            match self.file.stamp {
+                Some(known) if known.changed_by(&stamp) => return self.outside(ask, stamp),
+                Some(_) => {}
+                None => return self.settle(After::Open(ask)),
+            }
+        }
+        self.admit(ask, write);
+    }
+
+    /// Somebody wrote to the store behind the cache: what was cached of the file is void.
+    fn outside(&mut self, ask: Ask, stamp: Stamp) {
+        self.file.stamp = Some(stamp);
+        self.file.size = stamp.size;
+        self.file.mtime_ns = None;
+        let homes = self.all_homes();
+        self.cut(Cut::Outside, homes, After::Open(ask));
+    }
+
+    /// Lets an open through, after the others have learnt that there is a writer (M1).
+    pub(super) fn admit(&mut self, ask: Ask, write: bool) {
+        let from = ask.from;
+        let wrote_before = self
+            .file
+            .openers
+            .get(&from)
+            .is_some_and(|opens| opens.writers > 0);
+        if !write || wrote_before {
+            return self.opened(&ask, write);
+        }
+        let others: Vec<NodeId> = self
+            .file
+            .openers
+            .keys()
+            .copied()
+            .chain(core::mem::take(&mut self.file.holders).iter())
+            .filter(|&node| node != from)
+            .collect();
+        let body = Body::Forget {
+            size: u64::MAX,
+            bypass: false,
+        };
+        let awaiting = self.order(others, &body);
+        if awaiting.is_empty() {
+            return self.opened(&ask, write);
+        }
+        self.file.control = Some(Control::Admitting { ask, awaiting });
+    }
+
+    pub(super) fn opened(&mut self, ask: &Ask, write: bool) {
+        let opens = self.file.openers.entry(ask.from).or_default();
+        if write {
+            opens.writers += 1;
+        } else {
+            opens.readers += 1;
+        }
+        let elsewhere =
+            |(&node, opens): (&NodeId, &super::Opens)| node != ask.from && opens.writers > 0;
+        let shared = self.file.openers.iter().any(elsewhere);
+        let homes = match (self.file.private, self.ctx.config.allocation) {
+            (Some(node), _) => HomeMap::Fixed(node),
+            (None, Allocation::Slot) => HomeMap::Slot,
+            (None, Allocation::FirstTouch | Allocation::RoundRobin) => HomeMap::Ask,
+        };
+        let size = self.file.size;
+        self.answer(
+            ask,
+            Body::OpenOk {
+                size,
+                shared,
+                homes,
+            },
+        );
+    }
+
+    pub(super) fn close(&mut self, ask: &Ask, write: bool, wrote: bool, stamp: Option<Stamp>) {
+        // The close of a file that is gone must not count for one with the same number.
+        if ask.generation.life != self.file.generation.life {
+            return;
+        }
+        let Some(opens) = self.file.openers.get_mut(&ask.from) else {
+            return;
+        };
+        let count = if write {
+            &mut opens.writers
+        } else {
+            &mut opens.readers
+        };
+        *count = count.saturating_sub(1);
+        if opens.writers + opens.readers == 0 {
+            self.file.openers.remove(&ask.from);
+        }
+        if wrote {
+            match stamp {
+                Some(_) => self.file.stamp = self.file.stamp.max(stamp),
+                None => self.file.unsettled = true,
+            }
+        }
+        if write && self.file.writers() == 0 && core::mem::take(&mut self.file.unsettled) {
+            self.file.stamp = None;
+        }
+    }
+
+    pub(super) fn restamp(&mut self, before: Stamp, after: Stamp) {
+        if self
+            .file
+            .stamp
+            .is_some_and(|stamp| stamp.ctime_ns >= before.ctime_ns)
+        {
+            self.file.stamp = self.file.stamp.max(Some(after));
+        }
+    }
+
+    pub(super) fn tell_home(&mut self, ask: &Ask, chunk: u64) {
+        let nodes = self.ctx.config.nodes;
+        let home = match (
+            self.file.chunk_homes.get(&chunk),
+            self.ctx.config.allocation,
+        ) {
+            (Some(&home), _) => home,
+            (None, Allocation::RoundRobin) => {
+                self.file.next_home += 1;
+                NodeId((self.file.next_home - 1) % nodes)
+            }
+            (None, Allocation::FirstTouch | Allocation::Slot) => ask.from,
+        };
+        self.file.chunk_homes.insert(chunk, home);
+        self.answer(ask, Body::HomeIs { chunk, home });
+    }
+}

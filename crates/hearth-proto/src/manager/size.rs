@@ -1,0 +1,112 @@
+//! The size of a file: told, extended, appended to.
+
+use super::control::Control;
+use super::{Ask, Seat};
+use crate::msg::{Body, Cut};
+
+/// An append between its place and its end.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Append {
+    from: crate::ids::NodeId,
+    end: u64,
+    /// The writer's last word, once its bytes are at their homes.
+    done: Option<Ask>,
+}
+
+impl Seat<'_, '_> {
+    pub(super) fn tell_size(&mut self, ask: &Ask) {
+        let at_rest = self.file.writers() == 0 && self.file.stamp.is_some();
+        let free = matches!(self.file.control, None | Some(Control::Settling { .. }));
+        let keep = free && (at_rest || !self.file.known);
+        if keep && !self.file.openers.contains_key(&ask.from) {
+            self.file.holders.insert(ask.from);
+        }
+        let size = match &self.file.control {
+            // The shorter file shows early: homes may refuse what lies beyond already.
+            Some(Control::Cutting {
+                cut: Cut::Shrink(size),
+                ..
+            }) => self.file.size.min(*size),
+            Some(_) | None => self.file.size,
+        };
+        let size = self.file.known.then_some(size);
+        let mtime_ns = self.file.mtime_ns.filter(|_| !at_rest);
+        self.answer(
+            ask,
+            Body::SizeIs {
+                size,
+                mtime_ns,
+                keep,
+            },
+        );
+    }
+
+    pub(super) fn extend(&mut self, ask: &Ask, end: u64, append: Option<u64>, mtime_ns: i64) {
+        if ask.generation < self.file.generation {
+            return self.answer(ask, Body::OldGeneration);
+        }
+        self.file.mtime_ns = Some(mtime_ns);
+        let Some(start) = append else {
+            self.file.size = self.file.size.max(end);
+            return self.answer(ask, Body::ExtendOk(self.file.size));
+        };
+        match self.file.appends.get_mut(&start) {
+            Some(append) => {
+                append.end = end;
+                append.done = Some(ask.clone());
+            }
+            // A truncation forgot it; the generation says so, unless the writer learnt that first.
+            None => return self.answer(ask, Body::OldGeneration),
+        }
+        self.end_appends();
+    }
+
+    /// Ends the appends from the front, as long as they are done (M3).
+    fn end_appends(&mut self) {
+        while let Some(first) = self.file.appends.first_entry() {
+            if first.get().done.is_none() {
+                return;
+            }
+            let append = first.remove();
+            self.file.size = self.file.size.max(append.end);
+            if let Some(ask) = append.done {
+                self.answer(&ask, Body::ExtendOk(self.file.size));
+            }
+        }
+    }
+
+    pub(super) fn append(&mut self, ask: &Ask, len: u64) {
+        let tail = self
+            .file
+            .appends
+            .values()
+            .map(|append| append.end)
+            .max()
+            .unwrap_or(0);
+        let start = self.file.size.max(tail);
+        let append = Append {
+            from: ask.from,
+            end: start + len,
+            done: None,
+        };
+        self.file.appends.insert(start, append);
+        self.answer(ask, Body::AppendAt(start));
+    }
+
+    /// The peer's unfinished appends end where they began.
+    pub(super) fn drop_appends(&mut self, peer: crate::ids::NodeId) {
+        self.file
+            .appends
+            .retain(|_, append| append.from != peer || append.done.is_some());
+        self.end_appends();
+    }
+
+    /// A truncation: appends on their way must begin again.
+    pub(super) fn forget_appends(&mut self) {
+        for append in core::mem::take(&mut self.file.appends).into_values() {
+            if let Some(ask) = append.done {
+                self.answer(&ask, Body::OldGeneration);
+            }
+        }
+    }
+}

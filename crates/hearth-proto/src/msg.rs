@@ -1,0 +1,246 @@
+//! Everything that nodes say to each other.
+//!
+//! Three classes share the wire (PROTOCOL section 1): requests may wait at the receiver; forwards
+//! (revocations, cuts) and responses are always taken at once, so they cannot be part of a circle
+//! of waiting.
+
+use crate::Errno;
+use crate::ids::{FileId, Gen, NodeId, ReqId, Stamp, Ver, View};
+use alloc::vec::Vec;
+
+/// A message with what every message carries.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Envelope {
+    /// View in which it was sent.
+    pub view: View,
+    /// The file that it is about.
+    pub file: FileId,
+    /// Generation of the file, as far as the sender knows.
+    pub generation: Gen,
+    /// The request that it is, or that it answers.
+    pub req: ReqId,
+    /// What it says.
+    pub body: Body,
+}
+
+/// Where the bytes of a grant were found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Origin {
+    /// In the home's memory.
+    Memory,
+    /// The home had to read the store for at least one page.
+    Store,
+}
+
+/// How long granted bytes are good.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Use {
+    /// Until they are revoked.
+    Copy,
+    /// For the reads that were waiting when the request was sent, and never again.
+    Once,
+}
+
+/// Which pages a cut takes away, and what happens to dirty bytes in them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Cut {
+    /// The file becomes this long; what lies beyond is gone.
+    Shrink(u64),
+    /// The store changed behind the cache: clean pages go, dirty bytes stay.
+    Outside,
+    /// The file's last name goes: dirty bytes are written, then every page goes.
+    Detach,
+}
+
+/// How a file's homes are found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum HomeMap {
+    /// By the owner of the chunk's slot.
+    Slot,
+    /// By asking the manager once per chunk.
+    Ask,
+    /// One node is the home of every page: nobody else could open the file.
+    Fixed(NodeId),
+}
+
+/// What a message says.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Body {
+    // --- to the registrar -------------------------------------------------------------------
+    /// Who manages the file? The first to ask becomes the manager (seed 000, section 4).
+    Whois,
+    /// This node manages it.
+    WhoisOk(NodeId),
+
+    // --- to the manager ---------------------------------------------------------------------
+    /// A session opens the file.
+    Open {
+        /// For writing.
+        write: bool,
+        /// The store's stamp at the opener.
+        stamp: Stamp,
+        /// No other node could open it the same way.
+        private: bool,
+    },
+    /// The open is registered.
+    OpenOk {
+        /// Size of the file.
+        size: u64,
+        /// Some node has it open for writing.
+        shared: bool,
+        /// How homes are found.
+        homes: HomeMap,
+    },
+    /// A session closed the file.
+    Close {
+        /// It had been opened for writing.
+        write: bool,
+        /// The node wrote since its last report.
+        wrote: bool,
+        /// The store's stamp after the node's bytes reached it, if they did.
+        stamp: Option<Stamp>,
+    },
+    /// How long is the file?
+    Size,
+    /// So long; `None`: as the store says.
+    SizeIs {
+        /// Size in bytes, if the cache knows better than the store.
+        size: Option<u64>,
+        /// Time of the last write that moved the end, nanoseconds since 1970.
+        mtime_ns: Option<i64>,
+        /// The asker may keep the answer: it is told when it changes.
+        keep: bool,
+    },
+    /// Bytes up to `end` are at their homes: the file is at least so long.
+    Extend {
+        /// End of the bytes.
+        end: u64,
+        /// Start of the append that this ends, if it was one.
+        append: Option<u64>,
+        /// Wall clock of the writer, nanoseconds since 1970.
+        mtime_ns: i64,
+    },
+    /// The file is so long now.
+    ExtendOk(u64),
+    /// A place for this many bytes at the end.
+    Append(u64),
+    /// The place starts here.
+    AppendAt(u64),
+    /// Who is the home of this chunk?
+    HomeOf(u64),
+    /// This node is.
+    HomeIs {
+        /// The chunk.
+        chunk: u64,
+        /// Its home.
+        home: NodeId,
+    },
+    /// Make the file this long.
+    Truncate(u64),
+    /// Every home has let go of what lies beyond: do it in the store.
+    TruncateGo,
+    /// Done in the store, or not.
+    Truncated(Result<Stamp, Errno>),
+    /// Everybody knows.
+    TruncateOk,
+    /// The last name is about to go.
+    Detach,
+    /// Nothing of it is cached any more.
+    DetachOk,
+    /// Bring every dirty byte to the store.
+    Settle,
+    /// They are there.
+    SettleOk,
+    /// The sender changed the attributes on purpose.
+    Restamp {
+        /// Stamp before.
+        before: Stamp,
+        /// Stamp after.
+        after: Stamp,
+    },
+
+    // --- from the manager to openers and homes ----------------------------------------------
+    /// Forget what you keep about size and times; the file is at most `size` long.
+    Forget {
+        /// Upper bound of the size from now on.
+        size: u64,
+        /// The file is served from the store from now on.
+        bypass: bool,
+    },
+    /// Forgotten.
+    ForgetOk,
+    /// Call copies of pages back and hold all requests until [`Body::Resume`].
+    Cut(Cut),
+    /// They are back and the store is quiet; an error means that dirty bytes could not be written.
+    CutOk(Result<(), Errno>),
+    /// Go on, in the generation of the envelope.
+    Resume {
+        /// The cut took place: drop the pages.
+        done: bool,
+    },
+
+    // --- to the home ------------------------------------------------------------------------
+    /// Pages, please.
+    Read {
+        /// First page.
+        first: u64,
+        /// How many.
+        count: u32,
+        /// A way in will keep the bytes, even at the home's own node.
+        keep: bool,
+    },
+    /// Here they are, one after another in the payload.
+    Grant {
+        /// First page.
+        first: u64,
+        /// Bytes of each page; what follows in the page is zero.
+        lens: Vec<u32>,
+        /// The home's count when it granted.
+        ver: Ver,
+        /// How long they are good.
+        good: Use,
+        /// Where they were found.
+        origin: Origin,
+    },
+    /// These bytes, please; they are the payload.
+    Write {
+        /// Where.
+        offset: u64,
+        /// How many.
+        len: u32,
+        /// The writer holds no copy of the touched pages any more, nor will get one.
+        dropped: bool,
+    },
+    /// They are in place and nobody holds an older copy.
+    WriteOk,
+    /// Bring this node's dirty bytes of the file to the store.
+    Flush {
+        /// And through the store's own fsync.
+        sync: bool,
+    },
+    /// They are there.
+    FlushOk(Stamp),
+
+    // --- from the home ----------------------------------------------------------------------
+    /// Drop your copies of these pages.
+    Inval {
+        /// First page.
+        first: u64,
+        /// How many; `u32::MAX` means to the end.
+        count: u32,
+        /// Copies granted below this are old.
+        ver: Ver,
+    },
+    /// Dropped.
+    InvalOk,
+
+    // --- any --------------------------------------------------------------------------------
+    /// The request failed.
+    Failed(Errno),
+    /// The file has moved on to the generation in the envelope: ask again.
+    OldGeneration,
+    /// Are you there?
+    Ping,
+    /// Yes.
+    Pong,
+}

@@ -1,0 +1,274 @@
+//! One node: composition only. Routes inputs to the machines, and messages that the machines give
+//! themselves, until nothing is left.
+
+use crate::authority::Authority;
+use crate::client::Client;
+use crate::config::Config;
+use crate::ctx::{Counts, Ctx, Loopback};
+use crate::effect::{Effect, Outbox, Piece, Src};
+use crate::frames::{Frames, Owner};
+use crate::ids::{Buf, FileId, Gen, NodeId};
+use crate::input::{Input, Request};
+use crate::manager::Manager;
+use crate::msg::{Body, Envelope};
+use crate::peers::Peers;
+use crate::status::{Counters, Status};
+use crate::time::Time;
+use alloc::collections::VecDeque;
+
+/// The whole protocol of one agent.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Node {
+    config: Config,
+    client: Client,
+    authority: Authority,
+    manager: Manager,
+    frames: Frames,
+    peers: Peers,
+    counts: Counts,
+    stats: Counters,
+}
+
+/// The machines of a node, apart from what they share.
+struct Machines<'a> {
+    client: &'a mut Client,
+    authority: &'a mut Authority,
+    manager: &'a mut Manager,
+}
+
+impl Node {
+    /// A node without files. Peers count as present until [`Input::PeerDown`].
+    pub fn new(config: Config) -> Node {
+        let frames = Frames::new(config.frames);
+        Node {
+            config,
+            client: Client::default(),
+            authority: Authority::default(),
+            manager: Manager::default(),
+            frames,
+            peers: Peers::default(),
+            counts: Counts::default(),
+            stats: Counters::default(),
+        }
+    }
+
+    /// Applies one input; orders go to `out` in the order in which they must happen.
+    pub fn step(&mut self, now: Time, input: Input, out: &mut Outbox) {
+        let mut loopback = VecDeque::new();
+        self.with(now, out, &mut loopback, |machines, ctx| {
+            machines.input(ctx, input)
+        });
+        loop {
+            while let Some((from, envelope, data)) = loopback.pop_front() {
+                let data = data.first().copied();
+                self.with(now, out, &mut loopback, |machines, ctx| {
+                    machines.message(ctx, from, envelope, data);
+                });
+            }
+            self.with(now, out, &mut loopback, |machines, ctx| {
+                machines.upkeep(ctx)
+            });
+            if loopback.is_empty() {
+                break;
+            }
+        }
+    }
+
+    /// When [`Input::Tick`] is due.
+    pub fn deadline(&self) -> Option<Time> {
+        let authority = self.authority.deadline(self.config.flush_age);
+        let peers = self
+            .peers
+            .deadline(self.config.probe_after, self.config.give_up_after);
+        authority.into_iter().chain(peers).min()
+    }
+
+    /// A plain value for people.
+    pub fn status(&self) -> Status {
+        Status {
+            counters: self.stats,
+            frames: self.config.frames,
+            frames_used: self.frames.used(),
+            evictions: self.frames.evictions,
+            dirty_bytes: self.frames.dirty_bytes,
+            files: self.client.files() + self.authority.files() + self.manager.files(),
+            requests_open: self.client.jobs(),
+        }
+    }
+
+    /// Errno of a file whose bytes cannot reach the store, if there is one.
+    pub fn failing(&self) -> Option<crate::Errno> {
+        self.authority.failing()
+    }
+
+    /// What is fixed for this node.
+    pub fn config(&self) -> &Config {
+        &self.config
+    }
+
+    /// Checks what must hold between steps; panics with the name of what does not.
+    pub fn assert_valid(&self) {
+        self.frames.assert_valid();
+        self.authority.assert_valid(self.frames.dirty_bytes);
+    }
+
+    fn with<R>(
+        &mut self,
+        now: Time,
+        out: &mut Outbox,
+        loopback: &mut VecDeque<Loopback>,
+        work: impl FnOnce(&mut Machines<'_>, &mut Ctx<'_>) -> R,
+    ) -> R {
+        let mut ctx = Ctx {
+            config: &self.config,
+            now,
+            frames: &mut self.frames,
+            peers: &mut self.peers,
+            counts: &mut self.counts,
+            stats: &mut self.stats,
+            out,
+            loopback,
+        };
+        let mut machines = Machines {
+            client: &mut self.client,
+            authority: &mut self.authority,
+            manager: &mut self.manager,
+        };
+        work(&mut machines, &mut ctx)
+    }
+}
+
+impl Machines<'_> {
+    fn input(&mut self, ctx: &mut Ctx<'_>, input: Input) {
+        match input {
+            Input::Request(_, Request::FlushAll) => self.authority.flush_all(ctx),
+            Input::Request(ticket, request) => {
+                self.client.request(ctx, self.authority, ticket, request);
+            }
+            Input::Message {
+                from,
+                envelope,
+                data,
+            } => self.received(ctx, from, envelope, data),
+            Input::StoreDone(op, result) => {
+                if !self.authority.store_done(ctx, op, result) {
+                    self.client.store_done(ctx, self.authority, op, result);
+                }
+            }
+            Input::Revoked(id) => self.client.revoked(ctx, self.authority, id),
+            Input::PeerUp(peer) => ctx.peers.up(ctx.now, peer),
+            Input::PeerDown(peer) => self.peer_down(ctx, peer),
+            Input::Tick => {
+                Peers::tick(ctx);
+                self.authority.tick(ctx);
+            }
+        }
+    }
+
+    /// A message from another node.
+    fn received(
+        &mut self,
+        ctx: &mut Ctx<'_>,
+        from: NodeId,
+        envelope: Envelope,
+        data: Option<(Buf, u32)>,
+    ) {
+        ctx.peers.heard(ctx.me(), ctx.now, from, &envelope);
+        let carries = matches!(envelope.body, Body::Write { .. } | Body::Grant { .. });
+        let piece = data.map(|(buf, len)| Piece {
+            src: Src::Buf(buf),
+            at: 0,
+            len,
+        });
+        if let (Some((buf, _)), false) = (data, carries) {
+            ctx.out.push(Effect::Free(buf));
+        }
+        self.message(ctx, from, envelope, piece.filter(|_| carries));
+    }
+
+    fn message(
+        &mut self,
+        ctx: &mut Ctx<'_>,
+        from: NodeId,
+        envelope: Envelope,
+        data: Option<Piece>,
+    ) {
+        match &envelope.body {
+            Body::Whois
+            | Body::Open { .. }
+            | Body::Close { .. }
+            | Body::Size
+            | Body::Extend { .. }
+            | Body::Append(_)
+            | Body::HomeOf(_)
+            | Body::Truncate(_)
+            | Body::Truncated(_)
+            | Body::Detach
+            | Body::Settle
+            | Body::Restamp { .. }
+            | Body::ForgetOk
+            | Body::CutOk(_) => self.manager.message(ctx, from, envelope),
+            Body::Read { .. }
+            | Body::Write { .. }
+            | Body::Flush { .. }
+            | Body::Cut(_)
+            | Body::Resume { .. }
+            | Body::InvalOk => self.authority.message(ctx, from, envelope, data),
+            Body::FlushOk(_) | Body::Failed(_) if self.manager.owns(envelope.req) => {
+                self.manager.message(ctx, from, envelope);
+            }
+            Body::WhoisOk(_)
+            | Body::OpenOk { .. }
+            | Body::SizeIs { .. }
+            | Body::ExtendOk(_)
+            | Body::AppendAt(_)
+            | Body::HomeIs { .. }
+            | Body::TruncateGo
+            | Body::TruncateOk
+            | Body::DetachOk
+            | Body::SettleOk
+            | Body::Forget { .. }
+            | Body::Grant { .. }
+            | Body::WriteOk
+            | Body::FlushOk(_)
+            | Body::Inval { .. }
+            | Body::Failed(_)
+            | Body::OldGeneration => {
+                self.client
+                    .message(ctx, self.authority, from, envelope, data);
+            }
+            Body::Ping => {
+                ctx.answer(
+                    from,
+                    FileId::default(),
+                    Gen::default(),
+                    envelope.req,
+                    Body::Pong,
+                );
+            }
+            Body::Pong => {}
+        }
+    }
+
+    fn peer_down(&mut self, ctx: &mut Ctx<'_>, peer: NodeId) {
+        let instead = ctx.peers.gone(ctx.me(), ctx.config.incarnation, peer);
+        self.authority.peer_down(ctx, peer);
+        self.manager.peer_down(ctx, peer);
+        self.client.peer_down(ctx, self.authority, peer);
+        for envelope in instead {
+            ctx.loopback.push_back((peer, envelope, alloc::vec![]));
+        }
+    }
+
+    fn upkeep(&mut self, ctx: &mut Ctx<'_>) {
+        self.authority.upkeep(ctx);
+        self.client.upkeep(ctx, self.authority);
+        self.manager.upkeep(ctx);
+        for (owner, slot) in core::mem::take(&mut ctx.frames.evicted) {
+            match owner {
+                Owner::Client(file, page) => self.client.evicted(file, page, slot),
+                Owner::Authority(file, page) => self.authority.evicted(file, page, slot),
+            }
+        }
+    }
+}

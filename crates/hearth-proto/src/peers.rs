@@ -1,0 +1,202 @@
+//! Who is gone.
+//!
+//! Nobody beats a heart while nothing is owed. A peer that owes an answer and has been silent for a
+//! while is asked whether it lives; one that stays silent is cut off. A request to a peer that is
+//! gone is answered here in its place, so that every machine sees one kind of end.
+
+use crate::ctx::Ctx;
+use crate::effect::Effect;
+use crate::errno::EHOSTDOWN;
+use crate::ids::{FileId, Gen, NodeId, ReqId, View};
+use crate::msg::{Body, Envelope};
+use crate::nodeset::NodeSet;
+use crate::time::{Span, Time};
+use alloc::collections::BTreeMap;
+use alloc::vec::Vec;
+
+/// An answer that a peer owes.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct Owed {
+    sent: Time,
+    file: FileId,
+    generation: Gen,
+    instead: Body,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+struct Peer {
+    owed: BTreeMap<u64, Owed>,
+    heard: Time,
+    probed: Option<Time>,
+}
+
+/// What this node knows about the others.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub(crate) struct Peers {
+    peers: BTreeMap<NodeId, Peer>,
+    down: NodeSet,
+}
+
+/// What a peer that is gone is taken to have answered; `None` where no answer is due.
+fn in_its_place(body: &Body) -> Option<Body> {
+    match body {
+        Body::Inval { .. } => Some(Body::InvalOk),
+        Body::Forget { .. } => Some(Body::ForgetOk),
+        Body::Cut(_) => Some(Body::CutOk(Ok(()))),
+        Body::Whois
+        | Body::Open { .. }
+        | Body::Size
+        | Body::Extend { .. }
+        | Body::Append(_)
+        | Body::HomeOf(_)
+        | Body::Truncate(_)
+        | Body::Truncated(_)
+        | Body::Detach
+        | Body::Settle
+        | Body::Read { .. }
+        | Body::Write { .. }
+        | Body::Flush { .. } => Some(Body::Failed(EHOSTDOWN)),
+        Body::Ping => Some(Body::Pong),
+        Body::WhoisOk(_)
+        | Body::OpenOk { .. }
+        | Body::Close { .. }
+        | Body::SizeIs { .. }
+        | Body::ExtendOk(_)
+        | Body::AppendAt(_)
+        | Body::HomeIs { .. }
+        | Body::TruncateGo
+        | Body::TruncateOk
+        | Body::DetachOk
+        | Body::SettleOk
+        | Body::Restamp { .. }
+        | Body::ForgetOk
+        | Body::CutOk(_)
+        | Body::Resume { .. }
+        | Body::Grant { .. }
+        | Body::WriteOk
+        | Body::FlushOk(_)
+        | Body::InvalOk
+        | Body::Failed(_)
+        | Body::OldGeneration
+        | Body::Pong => None,
+    }
+}
+
+impl Peers {
+    /// Notes a message that is about to be sent. An answer is returned in place of a peer that is
+    /// gone; the message then must not be sent.
+    pub(crate) fn sending(&mut self, now: Time, to: NodeId, envelope: &Envelope) -> Sending {
+        let instead = in_its_place(&envelope.body);
+        if self.down.contains(to) {
+            return instead.map_or(Sending::Drop, Sending::Answer);
+        }
+        if let Some(instead) = instead {
+            let Envelope {
+                file,
+                generation,
+                req,
+                ..
+            } = *envelope;
+            let peer = self.peers.entry(to).or_default();
+            peer.owed.insert(
+                req.seq,
+                Owed {
+                    sent: now,
+                    file,
+                    generation,
+                    instead,
+                },
+            );
+        }
+        Sending::Go
+    }
+
+    /// Notes a message that came.
+    pub(crate) fn heard(&mut self, me: NodeId, now: Time, from: NodeId, envelope: &Envelope) {
+        let peer = self.peers.entry(from).or_default();
+        peer.heard = now;
+        peer.probed = None;
+        if envelope.req.node == me && in_its_place(&envelope.body).is_none() {
+            peer.owed.remove(&envelope.req.seq);
+        }
+    }
+
+    pub(crate) fn up(&mut self, now: Time, peer: NodeId) {
+        self.down.remove(peer);
+        self.peers.entry(peer).or_default().heard = now;
+    }
+
+    /// The peer is gone; returns the answers that stand in for those it owed.
+    pub(crate) fn gone(&mut self, me: NodeId, incarnation: u64, peer: NodeId) -> Vec<Envelope> {
+        self.down.insert(peer);
+        let owed = self.peers.remove(&peer).map(|p| p.owed).unwrap_or_default();
+        owed.into_iter()
+            .map(|(seq, owed)| Envelope {
+                view: View(1),
+                file: owed.file,
+                generation: owed.generation,
+                req: ReqId {
+                    node: me,
+                    inc: incarnation,
+                    seq,
+                },
+                body: owed.instead,
+            })
+            .collect()
+    }
+
+    pub(crate) fn is_down(&self, peer: NodeId) -> bool {
+        self.down.contains(peer)
+    }
+
+    /// Asks the silent, cuts off those silent for too long.
+    pub(crate) fn tick(ctx: &mut Ctx<'_>) {
+        let (now, probe, give_up) = (ctx.now, ctx.config.probe_after, ctx.config.give_up_after);
+        let mut ask = Vec::new();
+        for (&id, peer) in &mut ctx.peers.peers {
+            let Some(silent_since) = peer.silent_since() else {
+                continue;
+            };
+            if silent_since + give_up <= now {
+                ctx.out.push(Effect::Disconnect { peer: id });
+                peer.heard = now;
+            } else if silent_since + probe <= now && peer.probed.is_none() {
+                peer.probed = Some(now);
+                ask.push(id);
+            }
+        }
+        for id in ask {
+            ctx.ask(id, FileId::default(), Gen::default(), Body::Ping);
+        }
+    }
+
+    pub(crate) fn deadline(&self, probe: Span, give_up: Span) -> Option<Time> {
+        let due = |peer: &Peer| {
+            let since = peer.silent_since()?;
+            Some(
+                since
+                    + if peer.probed.is_some() {
+                        give_up
+                    } else {
+                        probe
+                    },
+            )
+        };
+        self.peers.values().filter_map(due).min()
+    }
+}
+
+/// What to do with a message.
+pub(crate) enum Sending {
+    Go,
+    Drop,
+    Answer(Body),
+}
+
+impl Peer {
+    /// Since when the peer owes something and has said nothing.
+    fn silent_since(&self) -> Option<Time> {
+        let oldest = self.owed.values().next()?.sent;
+        Some(oldest.max(self.heard))
+    }
+}

@@ -1,0 +1,60 @@
+//! Placement: pure functions from names to nodes.
+//!
+//! Files are cut into chunks and each chunk falls into one of 2^18 slots; the owner of the slot is
+//! the highest-random-weight node of the members (rendezvous hashing), so that a member more or less
+//! moves only its share.
+
+use crate::ids::{FileId, NodeId};
+
+/// Number of slots.
+const SLOTS: u32 = 1 << 18;
+
+/// Slot of a chunk of a file.
+pub fn slot_of(file: FileId, chunk: u64) -> u32 {
+    (mix(mix(file.0) ^ chunk) % u64::from(SLOTS)) as u32
+}
+
+/// Owner of a slot among nodes `0..nodes`.
+pub fn home_of_slot(slot: u32, nodes: u32) -> NodeId {
+    let weight = |node: u32| mix((u64::from(slot) << 32) | u64::from(node));
+    NodeId((0..nodes).max_by_key(|&node| weight(node)).unwrap_or(0))
+}
+
+/// The node that knows which node manages a file.
+pub(crate) fn registrar_of(file: FileId, nodes: u32) -> NodeId {
+    home_of_slot(slot_of(file, u64::MAX), nodes)
+}
+
+/// A bijective scramble of 64 bits (the finaliser of SplitMix64).
+fn mix(value: u64) -> u64 {
+    let mut z = value.wrapping_add(0x9E37_79B9_7F4A_7C15);
+    z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+    z ^ (z >> 31)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::vec;
+
+    #[test]
+    fn chunks_spread_over_the_nodes_within_a_tenth() {
+        let nodes = 8;
+        let mut load = vec![0u32; nodes as usize];
+        for chunk in 0..20_000 {
+            load[home_of_slot(slot_of(FileId(7), chunk), nodes).0 as usize] += 1;
+        }
+        assert!(load.iter().all(|&l| (2250..=2750).contains(&l)), "{load:?}");
+    }
+
+    #[test]
+    fn one_node_more_moves_only_its_share() {
+        let moved = (0..SLOTS)
+            .filter(|&slot| home_of_slot(slot, 4) != home_of_slot(slot, 5))
+            .inspect(|&slot| assert_eq!(home_of_slot(slot, 5), NodeId(4)))
+            .count();
+        let share = SLOTS as usize / 5;
+        assert!(moved.abs_diff(share) < share / 20, "{moved} of {share}");
+    }
+}

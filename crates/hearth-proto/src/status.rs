@@ -1,0 +1,47 @@
+//! What a node tells people about itself.
+
+/// Counts since the start. Bytes of origins are bytes that local sessions asked for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Counters {
+    /// Reads of local sessions.
+    pub reads: u64,
+    /// Writes of local sessions.
+    pub writes: u64,
+    /// Bytes that local sessions read.
+    pub read_bytes: u64,
+    /// Bytes that local sessions wrote.
+    pub written_bytes: u64,
+    /// Read bytes that were in this node's memory.
+    pub own_bytes: u64,
+    /// Read bytes that were in a peer's memory.
+    pub peer_bytes: u64,
+    /// Read bytes that had to come from the store.
+    pub store_bytes: u64,
+    /// Messages sent to other nodes.
+    pub messages_sent: u64,
+    /// Revocations of what ways in keep.
+    pub revocations: u64,
+    /// Store writes that this node ordered as a home.
+    pub flush_writes: u64,
+    /// Store reads that this node ordered as a home.
+    pub fill_reads: u64,
+}
+
+/// A plain value for people.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Status {
+    /// Counts since the start.
+    pub counters: Counters,
+    /// Frames of the pool.
+    pub frames: u32,
+    /// Frames in use.
+    pub frames_used: u32,
+    /// Pages evicted so far.
+    pub evictions: u64,
+    /// Bytes that the store does not have yet.
+    pub dirty_bytes: u64,
+    /// Files with state here.
+    pub files: usize,
+    /// Local requests without an answer yet.
+    pub requests_open: usize,
+}

@@ -1,0 +1,71 @@
+//! How messages are written: little-endian, fixed order, one version. Nothing else in the workspace
+//! parses them. `docs/formats/wire.md` has the tables.
+//!
+//! Every message begins with view, file, generation and request id (48 bytes), then one byte that
+//! names the body, then the body's fields in the order of their declaration.
+
+mod body;
+mod fields;
+
+use crate::msg::Envelope;
+use alloc::vec::Vec;
+use fields::{Fields, Reader, Writer};
+
+/// Version of the messages; peers of another version are refused when they connect.
+pub const VERSION: u16 = 1;
+
+/// Pages that one message may name; bounds what a decoder allocates.
+pub const PAGES_MAX: usize = 1 << 14;
+
+/// Why bytes are not a message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Violation {
+    /// The bytes end too early.
+    Short,
+    /// Bytes are left over.
+    Long,
+    /// A tag has no meaning, or a count is beyond its bound.
+    Value,
+}
+
+impl core::fmt::Display for Violation {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.write_str(match self {
+            Violation::Short => "message ends too early",
+            Violation::Long => "message has bytes left over",
+            Violation::Value => "message has a field without meaning",
+        })
+    }
+}
+
+impl core::error::Error for Violation {}
+
+/// Appends a message to `out`.
+pub fn encode(envelope: &Envelope, out: &mut Vec<u8>) {
+    let mut writer = Writer(out);
+    envelope.view.put(&mut writer);
+    envelope.file.put(&mut writer);
+    envelope.generation.put(&mut writer);
+    envelope.req.put(&mut writer);
+    envelope.body.put(&mut writer);
+}
+
+/// Reads a message; all of `bytes` must be it.
+pub fn decode(bytes: &[u8]) -> Result<Envelope, Violation> {
+    let mut reader = Reader(bytes);
+    let envelope = Envelope {
+        view: Fields::get(&mut reader)?,
+        file: Fields::get(&mut reader)?,
+        generation: Fields::get(&mut reader)?,
+        req: Fields::get(&mut reader)?,
+        body: Fields::get(&mut reader)?,
+    };
+    if reader.0.is_empty() {
+        Ok(envelope)
+    } else {
+        Err(Violation::Long)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,79 @@
+//! Bodies: one byte that names them, then their fields.
+
+use super::Violation;
+use super::fields::{Fields, Reader, Writer};
+use crate::msg::Body;
+
+/// Declares the tag and field order of every body once, for both directions.
+macro_rules! bodies {
+    ($($tag:literal => $name:ident $( ( $($inner:ident),* ) )? $( { $($field:ident),* } )? ;)*) => {
+        impl Fields for Body {
+            fn put(&self, to: &mut Writer<'_>) {
+                match self {
+                    $(Body::$name $( ( $($inner),* ) )? $( { $($field),* } )? => {
+                        let tag: u8 = $tag;
+                        tag.put(to);
+                        $( $($inner.put(to);)* )?
+                        $( $($field.put(to);)* )?
+                    })*
+                }
+            }
+            fn get(from: &mut Reader<'_>) -> Result<Self, Violation> {
+                match u8::get(from)? {
+                    $($tag => {
+                        $( $(let $inner = Fields::get(from)?;)* )?
+                        $( $(let $field = Fields::get(from)?;)* )?
+                        Ok(Body::$name $( ( $($inner),* ) )? $( { $($field),* } )?)
+                    })*
+                    _ => Err(Violation::Value),
+                }
+            }
+        }
+
+        /// Every tag.
+        #[cfg(test)]
+        pub(super) const TAGS: &[u8] = &[$($tag),*];
+    };
+}
+
+bodies! {
+    1 => Whois;
+    2 => WhoisOk(manager);
+    3 => Open { write, stamp, private };
+    4 => OpenOk { size, shared, homes };
+    5 => Close { write, wrote, stamp };
+    6 => Size;
+    7 => SizeIs { size, mtime_ns, keep };
+    8 => Extend { end, append, mtime_ns };
+    9 => ExtendOk(size);
+    10 => Append(len);
+    11 => AppendAt(offset);
+    12 => HomeOf(chunk);
+    13 => HomeIs { chunk, home };
+    14 => Truncate(size);
+    15 => TruncateGo;
+    16 => Truncated(result);
+    17 => TruncateOk;
+    18 => Detach;
+    19 => DetachOk;
+    20 => Settle;
+    21 => SettleOk;
+    22 => Restamp { before, after };
+    23 => Forget { size, bypass };
+    24 => ForgetOk;
+    25 => Cut(cut);
+    26 => CutOk(result);
+    27 => Resume { done };
+    28 => Read { first, count, keep };
+    29 => Grant { first, lens, ver, good, origin };
+    30 => Write { offset, len, dropped };
+    31 => WriteOk;
+    32 => Flush { sync };
+    33 => FlushOk(stamp);
+    34 => Inval { first, count, ver };
+    35 => InvalOk;
+    36 => Failed(errno);
+    37 => OldGeneration;
+    38 => Ping;
+    39 => Pong;
+}

@@ -1,0 +1,202 @@
+//! The parts that messages are made of.
+
+use super::{PAGES_MAX, Violation};
+use crate::ids::{FileId, Gen, NodeId, ReqId, Stamp, Ver, View};
+use crate::msg::{Cut, HomeMap, Origin, Use};
+use alloc::vec::Vec;
+
+/// Bytes being written.
+pub(super) struct Writer<'a>(pub(super) &'a mut Vec<u8>);
+
+/// Bytes being read.
+pub(super) struct Reader<'a>(pub(super) &'a [u8]);
+
+impl Reader<'_> {
+    fn take<const N: usize>(&mut self) -> Result<[u8; N], Violation> {
+        let (head, rest) = self.0.split_first_chunk::<N>().ok_or(Violation::Short)?;
+        self.0 = rest;
+        Ok(*head)
+    }
+}
+
+/// Something with a place on the wire.
+pub(super) trait Fields: Sized {
+    fn put(&self, to: &mut Writer<'_>);
+    fn get(from: &mut Reader<'_>) -> Result<Self, Violation>;
+}
+
+macro_rules! numbers {
+    ($($number:ty),*) => {$(
+        impl Fields for $number {
+            fn put(&self, to: &mut Writer<'_>) {
+                to.0.extend_from_slice(&self.to_le_bytes());
+            }
+            fn get(from: &mut Reader<'_>) -> Result<Self, Violation> {
+                Ok(<$number>::from_le_bytes(from.take()?))
+            }
+        }
+    )*};
+}
+
+numbers!(u8, u32, u64, i32, i64);
+
+/// A struct whose fields stand one after another.
+macro_rules! in_order {
+    ($name:ident { $($field:tt),* }) => {
+        impl Fields for $name {
+            fn put(&self, to: &mut Writer<'_>) {
+                $(self.$field.put(to);)*
+            }
+            fn get(from: &mut Reader<'_>) -> Result<Self, Violation> {
+                Ok($name { $($field: Fields::get(from)?),* })
+            }
+        }
+    };
+}
+
+in_order!(NodeId { 0 });
+in_order!(View { 0 });
+in_order!(FileId { 0 });
+in_order!(Gen { life, cut });
+in_order!(Ver { view, seq });
+in_order!(ReqId { node, inc, seq });
+in_order!(Stamp {
+    ctime_ns,
+    mtime_ns,
+    size
+});
+
+impl Fields for bool {
+    fn put(&self, to: &mut Writer<'_>) {
+        u8::from(*self).put(to);
+    }
+    fn get(from: &mut Reader<'_>) -> Result<Self, Violation> {
+        match u8::get(from)? {
+            0 => Ok(false),
+            1 => Ok(true),
+            _ => Err(Violation::Value),
+        }
+    }
+}
+
+impl<T: Fields> Fields for Option<T> {
+    fn put(&self, to: &mut Writer<'_>) {
+        self.is_some().put(to);
+        if let Some(value) = self {
+            value.put(to);
+        }
+    }
+    fn get(from: &mut Reader<'_>) -> Result<Self, Violation> {
+        if bool::get(from)? {
+            Ok(Some(T::get(from)?))
+        } else {
+            Ok(None)
+        }
+    }
+}
+
+impl<T: Fields, E: Fields> Fields for Result<T, E> {
+    fn put(&self, to: &mut Writer<'_>) {
+        self.is_ok().put(to);
+        match self {
+            Ok(value) => value.put(to),
+            Err(error) => error.put(to),
+        }
+    }
+    fn get(from: &mut Reader<'_>) -> Result<Self, Violation> {
+        if bool::get(from)? {
+            Ok(Ok(T::get(from)?))
+        } else {
+            Ok(Err(E::get(from)?))
+        }
+    }
+}
+
+impl Fields for () {
+    fn put(&self, _: &mut Writer<'_>) {}
+    fn get(_: &mut Reader<'_>) -> Result<Self, Violation> {
+        Ok(())
+    }
+}
+
+impl Fields for Vec<u32> {
+    fn put(&self, to: &mut Writer<'_>) {
+        (self.len() as u32).put(to);
+        self.iter().for_each(|value| value.put(to));
+    }
+    fn get(from: &mut Reader<'_>) -> Result<Self, Violation> {
+        let count = u32::get(from)? as usize;
+        if count > PAGES_MAX {
+            return Err(Violation::Value);
+        }
+        (0..count).map(|_| u32::get(from)).collect()
+    }
+}
+
+impl Fields for Origin {
+    fn put(&self, to: &mut Writer<'_>) {
+        matches!(self, Origin::Store).put(to);
+    }
+    fn get(from: &mut Reader<'_>) -> Result<Self, Violation> {
+        Ok(if bool::get(from)? {
+            Origin::Store
+        } else {
+            Origin::Memory
+        })
+    }
+}
+
+impl Fields for Use {
+    fn put(&self, to: &mut Writer<'_>) {
+        matches!(self, Use::Once).put(to);
+    }
+    fn get(from: &mut Reader<'_>) -> Result<Self, Violation> {
+        Ok(if bool::get(from)? {
+            Use::Once
+        } else {
+            Use::Copy
+        })
+    }
+}
+
+impl Fields for Cut {
+    fn put(&self, to: &mut Writer<'_>) {
+        match self {
+            Cut::Shrink(size) => {
+                0u8.put(to);
+                size.put(to);
+            }
+            Cut::Outside => 1u8.put(to),
+            Cut::Detach => 2u8.put(to),
+        }
+    }
+    fn get(from: &mut Reader<'_>) -> Result<Self, Violation> {
+        match u8::get(from)? {
+            0 => Ok(Cut::Shrink(u64::get(from)?)),
+            1 => Ok(Cut::Outside),
+            2 => Ok(Cut::Detach),
+            _ => Err(Violation::Value),
+        }
+    }
+}
+
+impl Fields for HomeMap {
+    fn put(&self, to: &mut Writer<'_>) {
+        match self {
+            HomeMap::Slot => 0u8.put(to),
+            HomeMap::Ask => 1u8.put(to),
+            HomeMap::Fixed(node) => {
+                2u8.put(to);
+                node.put(to);
+            }
+        }
+    }
+    fn get(from: &mut Reader<'_>) -> Result<Self, Violation> {
+        match u8::get(from)? {
+            0 => Ok(HomeMap::Slot),
+            1 => Ok(HomeMap::Ask),
+            2 => Ok(HomeMap::Fixed(NodeId::get(from)?)),
+            _ => Err(Violation::Value),
+        }
+    }
+}
