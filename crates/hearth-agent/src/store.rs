@@ -1,0 +1,105 @@
+//! The file system behind the cache, as the agent's store threads see it.
+//!
+//! Names, rights and directories are the way in's business; here a file is an open descriptor, and
+//! a call moves bytes between it and frames of the pool, sets its size, or makes it durable. Calls
+//! block. One adapter does the work ([`Posix`]); the others wrap one another around it:
+//!
+//! - [`Counted`] counts what passes,
+//! - [`Model`] makes a directory as slow as the I/O servers it models,
+//! - [`Fault`] breaks what a script tells it to break.
+//!
+//! [`StoreSpec`] is the way to name a store on a command line.
+
+mod counted;
+mod fault;
+mod model;
+mod parts;
+mod posix;
+mod spec;
+
+pub use counted::Counted;
+pub use fault::{Fault, FaultPlan, PlanError};
+pub use model::{Model, ModelConfig, ModelError};
+pub use posix::Posix;
+pub use spec::{SpecError, StoreSpec, build};
+
+use std::os::fd::BorrowedFd;
+
+use hearth_client::{Errno, Stamp};
+use hearth_shm::{FramePart, Pool};
+
+/// Moves bytes between open files and the pool. Calls block; every one may run on many threads.
+///
+/// Descriptors must not be in append mode: the kernel would ignore the offset of a write.
+pub trait Store: Send + Sync {
+    /// Fills `parts`, in order, from `offset`. Comes back with less only at the end of the file;
+    /// the rest of the parts is then as it was.
+    fn read(
+        &self,
+        file: BorrowedFd<'_>,
+        offset: u64,
+        parts: &[FramePart],
+        pool: &Pool,
+    ) -> Result<usize, Errno>;
+
+    /// Reads `len` bytes at `offset`; less only at the end of the file.
+    fn read_vec(&self, file: BorrowedFd<'_>, offset: u64, len: usize) -> Result<Vec<u8>, Errno>;
+
+    /// Writes all of `parts`, in order, at `offset`. On an error any part of the bytes may be in
+    /// the file.
+    fn write(
+        &self,
+        file: BorrowedFd<'_>,
+        offset: u64,
+        parts: &[FramePart],
+        pool: &Pool,
+    ) -> Result<(), Errno>;
+
+    /// Writes all of `bytes` at `offset`. On an error any part of them may be in the file.
+    fn write_bytes(&self, file: BorrowedFd<'_>, offset: u64, bytes: &[u8]) -> Result<(), Errno>;
+
+    /// Makes what was written before durable. After an error nobody knows what is durable, and
+    /// a second success proves nothing about the first bytes.
+    fn sync(&self, file: BorrowedFd<'_>, kind: SyncKind) -> Result<(), Errno>;
+
+    /// Sets the size of a file.
+    fn truncate(&self, file: BorrowedFd<'_>, size: u64) -> Result<(), Errno>;
+
+    /// What the store says about the file's content now.
+    fn stamp(&self, file: BorrowedFd<'_>) -> Result<Stamp, Errno>;
+
+    /// What has passed so far; zeros where no [`Counted`] is in the stack.
+    fn counts(&self) -> StoreCounts;
+
+    /// One line for people: what this store is, and whether it is the real thing.
+    fn describe(&self) -> String;
+}
+
+/// What a sync covers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SyncKind {
+    /// The bytes, and what is needed to find them again (`fdatasync`).
+    Data,
+    /// All of the file's attributes too (`fsync`).
+    All,
+}
+
+/// Requests and bytes of a store since it was made.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct StoreCounts {
+    /// Calls of [`Store::read`] and [`Store::read_vec`], failed ones too.
+    pub read_requests: u64,
+    /// Calls of [`Store::write`] and [`Store::write_bytes`], failed ones too.
+    pub write_requests: u64,
+    /// Calls of [`Store::sync`], failed ones too.
+    pub sync_requests: u64,
+    /// Bytes that reads brought.
+    pub read_bytes: u64,
+    /// Bytes of the writes that succeeded.
+    pub write_bytes: u64,
+    /// Calls of any kind that failed.
+    pub errors: u64,
+}
+
+#[cfg(test)]
+mod testing;
