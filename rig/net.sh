@@ -61,9 +61,10 @@ rate_bits() {
     esac
 }
 
-# compute_run HOST COMMAND...: runs a command on a compute host. `ip netns exec` would also give it
-# a mount namespace of its own, and a mount made there could not be seen by anyone else.
-compute_run() { nsenter --net="$(netns_path "$1")" -- "${@:2}"; }
+# compute_exec HOST COMMAND...: becomes a command on a compute host. `ip netns exec` would also give
+# it a mount namespace of its own, and a mount made there could not be seen by anyone else.
+compute_exec() { exec nsenter --net="$(netns_path "$1")" -- "${@:2}"; }
+compute_run() { (compute_exec "$@"); }
 
 # Process ids in this rig's namespaces of one kind. Being in the namespace is what makes a process
 # the rig's (R2), so an id that was recycled outside of it cannot appear here.

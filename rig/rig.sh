@@ -46,7 +46,7 @@ volume_options=()
 parse_up_options() {
     while (($#)); do
         # `--key=value` is read as `--key value`.
-        if [[ $1 == --*=* && $1 != --volume-option ]]; then
+        if [[ $1 == --*=* ]]; then
             set -- "${1%%=*}" "${1#*=}" "${@:2}"
         fi
         (($# >= 2)) || misuse "\`$1\` needs a value"
@@ -64,7 +64,7 @@ parse_up_options() {
 
 check_up_options() {
     local option
-    # A host's number is the last part of its address.
+    # A host's number is in the last part of its address.
     [[ $storage_count =~ ^[1-9][0-9]{0,2}$ ]] && ((storage_count <= 250)) ||
         misuse "\`--storage $storage_count\` is not a count from 1 to 250"
     [[ $compute_count =~ ^[1-9][0-9]{0,2}$ ]] && ((compute_count <= 250)) ||
@@ -92,7 +92,8 @@ up() {
     shift
     parse_up_options "$@"
     # GlusterFS splits brick paths and volume files at blanks, colons and the like.
-    [[ $dir =~ ^[A-Za-z0-9_./-]+$ ]] || fail "cannot build a rig in \`$dir\`: plain letters only"
+    [[ $dir =~ ^[A-Za-z0-9_./-]+$ ]] || fail "cannot build a rig in \`$dir\`:" \
+        'its name may hold letters, digits and . _ - only'
     check_quietly || fail 'this machine cannot build a rig; `rig.sh check` says why'
     trap 'exit 130' INT
     trap 'exit 143' TERM HUP
@@ -126,11 +127,11 @@ build_hosts() {
     done < <(host_table | tee -- "$dir/hosts")
 }
 
-# One line `NAME ADDRESS` for every host.
+# One line `NAME ADDRESS` for every host. Hosts count from 0, as MPI ranks do.
 host_table() {
     local i
-    for ((i = 1; i <= storage_count; i++)); do echo "storage$i $SUBNET.1.$i"; done
-    for ((i = 1; i <= compute_count; i++)); do echo "compute$i $SUBNET.2.$i"; done
+    for ((i = 0; i < storage_count; i++)); do echo "storage$i $SUBNET.1.$((i + 1))"; done
+    for ((i = 0; i < compute_count; i++)); do echo "compute$i $SUBNET.2.$((i + 1))"; done
 }
 
 # Names of this rig's hosts of one kind (`storage` or `compute`), in order.
@@ -161,13 +162,17 @@ describe_hosts() {
 # Reads the tag of the rig in $1 into `dir`, `tag` and `made`; fails when there is none.
 find_rig() {
     dir=$(realpath -m -- "$1")
-    [[ -s $dir/tag ]] && read -r tag made <"$dir/tag" && [[ $tag == hearth-????????  ]]
+    [[ -s $dir/tag ]] && read -r tag made <"$dir/tag" && [[ $tag == hearth-???????? ]]
 }
 
+# Becomes the command: the id of this process is then the command's, for whoever wants to end it.
 exec_on() {
     find_rig "$1" || fail "there is no rig in \`$1\`"
     [[ -e $(netns_path "$2") ]] || fail "the rig in \`$dir\` has no host \`$2\`"
-    "${2%%[0-9]*}_run" "${@:2}"
+    case $2 in
+        storage*) storage_exec "${@:2}" ;;
+        *) compute_exec "${@:2}" ;;
+    esac
 }
 
 # The compute hosts go first: their clients leave cleanly only while the storage hosts still answer.
