@@ -18,7 +18,7 @@ check() {
         command -v "${pair%:*}" >/dev/null || packages+=("${pair#*:}")
     done
     if ((${#packages[@]})); then
-        lacks "packages" "apt-get install $(printf '%s\n' "${packages[@]}" | sort -u | paste -sd' ')"
+        lacks packages "apt-get install $(printf '%s\n' "${packages[@]}" | sort -u | paste -sd' ')"
     fi
     [[ -c /dev/fuse ]] || lacks '/dev/fuse' 'modprobe fuse'
     if ((EUID != 0)); then

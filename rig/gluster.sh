@@ -10,8 +10,8 @@ readonly VOLUME=hearth
 # below a storage host's own directory. All of /run, because glusterd.socket is put right there.
 readonly GLUSTER_DIRS='/var/lib/glusterd:lib /var/log/glusterfs:log /run:run'
 
-# storage_exec HOST COMMAND...: becomes a command on a storage host, where GlusterFS's directories are
-# the host's own. Each call gets a fresh mount namespace with the same content, which therefore
+# storage_exec HOST COMMAND...: becomes a command on a storage host, where GlusterFS's directories
+# are the host's own. Each call gets a fresh mount namespace with the same content, which therefore
 # need not be kept anywhere.
 storage_exec() {
     # The copy of the machine's mounts drops every FUSE mount at once: it would otherwise keep the

@@ -45,7 +45,7 @@ make_host() {
 # shape NETNS DEVICE: limits what leaves by the device. Both ends of a link are shaped, so the limit
 # holds in each direction.
 shape() {
-    # A bucket of 2 ms, yet no smaller than one unsegmented packet of 64 KiB, which could never pass.
+    # A bucket of 2 ms, yet no smaller than an unsegmented packet of 64 KiB, which could never pass.
     local burst=$(($(rate_bits "$rate") / 8 / 500))
     ((burst >= 65536 + 1514)) || burst=$((65536 + 1514))
     tc -n "$1" qdisc add dev "$2" root tbf rate "$rate" burst "$burst" latency 50ms

@@ -157,7 +157,7 @@ describe_hosts() {
     done
 }
 
-# ---- exec and down --------------------------------------------------------------------------------
+# ---- exec and down -----------------------------------------------------------------------------
 
 # Reads the tag of the rig in $1 into `dir`, `tag` and `made`; fails when there is none.
 find_rig() {
@@ -185,7 +185,7 @@ down() {
         unmount_below "$dir" --lazy
         delete_hosts "$kind"
     done
-    [[ -z $(mounts_below "$dir") ]] || fail "cannot empty \`$dir\`: something is still mounted there"
+    [[ -z $(mounts_below "$dir") ]] || fail "cannot empty \`$dir\`: something is mounted there"
     # The tag goes last, so that a `down` cut short can be run again.
     find "$dir" -xdev -mindepth 1 -maxdepth 1 ! -name tag -exec rm -rf --one-file-system -- {} +
     rm -f -- "$dir/tag"

@@ -6,8 +6,8 @@
  * C one pwrite per row, and never calls fsync. Only the time inside open, pread, pwrite and close
  * is counted.
  *
- * Elements are small integers kept in floats. |a| and |b| stay within 32, so every partial sum stays
- * within 1024 * N <= 2^24 and is exact: the product is right to the last bit or it is wrong.
+ * Elements are small integers kept in floats. |a| and |b| stay within 32, so every partial sum
+ * stays within 1024 * N <= 2^24 and is exact: the product is right to the last bit or it is wrong.
  */
 #define _POSIX_C_SOURCE 200809L
 
