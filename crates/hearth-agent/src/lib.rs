@@ -1,2 +1,35 @@
-//! placeholder
+//! The node agent: runs the kernel, moves bytes, talks to peers and store.
+//!
+//! ```text
+//! way in ── Session ──▶ core (kernel behind one lock) ──▶ effects, carried out in order
+//!                         ▲            ▲                      │        │         │
+//!                    store workers   peers' frames         replies   frames    store jobs
+//! ```
+//!
+//! Every fact (a request, a frame, the end of a store operation) is one step of the kernel under one
+//! lock, by the thread that learnt it; the effects of the step are carried out before the lock is
+//! let go. So a local hit and a request to a peer cost no hop between threads. Only the store blocks,
+//! and only on threads of its own.
+//!
+//! The agent decides nothing: a branch that depends on protocol state belongs in `hearth-proto`.
+
+#![forbid(unsafe_code)]
+
+mod agent;
+mod buffers;
+mod carry;
+mod config;
+mod core;
+mod files;
+mod intro;
+mod peers;
+mod session;
+mod status;
 pub mod store;
+mod tickets;
+mod workers;
+
+pub use agent::{Agent, StartError};
+pub use config::{Config, ConfigError};
+pub use hearth_proto::{Allocation, CloseRule, Policy};
+pub use status::{AgentStatus, PeerStatus};

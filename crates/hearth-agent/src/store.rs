@@ -58,6 +58,9 @@ pub trait Store: Send + Sync {
     /// Writes all of `bytes` at `offset`. On an error any part of them may be in the file.
     fn write_bytes(&self, file: BorrowedFd<'_>, offset: u64, bytes: &[u8]) -> Result<(), Errno>;
 
+    /// Writes all of `bytes` at the end of the file, wherever that is, and returns where they begin.
+    fn append(&self, file: BorrowedFd<'_>, bytes: &[u8]) -> Result<u64, Errno>;
+
     /// Makes what was written before durable. After an error nobody knows what is durable, and
     /// a second success proves nothing about the first bytes.
     fn sync(&self, file: BorrowedFd<'_>, kind: SyncKind) -> Result<(), Errno>;

@@ -1,4 +1,4 @@
-//! What every way in shares: one session interface to the node's agent.
+//! What every way in shares: one session interface to the agent.
 //!
 //! A *way in* (FUSE today) turns what a program asks for into calls of [`Session`]. The agent
 //! implements it. Neither side sees the other's internals: a way in knows nothing of peers, homes or

@@ -244,7 +244,7 @@ impl Authority {
         }
         home.request(from, req, generation, body, data);
         home.pump();
-        self.tidy(file);
+        self.tidy(ctx, file);
     }
 
     /// A reader has dropped its copies.
@@ -255,7 +255,7 @@ impl Authority {
         let mut home = self.home(ctx, file);
         home.file.forget_ack(from, Some(req.seq));
         home.pump();
-        self.tidy(file);
+        self.tidy(ctx, file);
     }
 
     /// A store operation ended; false if it is not one of the authority's.
@@ -282,7 +282,7 @@ impl Authority {
             StoreOp::Sync { from, req, .. } => home.synced(from, req, result),
         }
         home.pump();
-        self.tidy(id);
+        self.tidy(ctx, id);
         true
     }
 
@@ -293,12 +293,12 @@ impl Authority {
             let mut home = self.home(ctx, id);
             home.drop_peer(peer);
             home.pump();
-            self.tidy(id);
+            self.tidy(ctx, id);
         }
     }
 
     /// A page of this node's went out of the pool.
-    pub(crate) fn evicted(&mut self, id: FileId, number: u64, slot: Slot) {
+    pub(crate) fn evicted(&mut self, ctx: &mut Ctx<'_>, id: FileId, number: u64, slot: Slot) {
         if let Some(file) = self.files.get_mut(&id) {
             if let Some(page) = file.pages.get_mut(&number).filter(|p| p.slot == Some(slot)) {
                 page.vacate();
@@ -306,7 +306,7 @@ impl Authority {
                     file.pages.remove(&number);
                 }
             }
-            self.tidy(id);
+            self.tidy(ctx, id);
         }
     }
 
@@ -346,7 +346,7 @@ impl Authority {
             let mut home = self.home(ctx, id);
             home.retry_flush();
             home.pump();
-            self.tidy(id);
+            self.tidy(ctx, id);
         }
         while let Some(&(since, id)) = self.common.dirty.first() {
             if since + ctx.config.flush_age > ctx.now {
@@ -366,7 +366,7 @@ impl Authority {
         for id in core::mem::take(&mut self.common.starved) {
             let mut home = self.home(ctx, id);
             home.pump();
-            self.tidy(id);
+            self.tidy(ctx, id);
         }
     }
 
@@ -427,10 +427,11 @@ impl Authority {
         }
     }
 
-    fn tidy(&mut self, id: FileId) {
+    fn tidy(&mut self, ctx: &mut Ctx<'_>, id: FileId) {
         if self.files.get(&id).is_some_and(File::idle) {
             self.files.remove(&id);
             self.common.timed.remove(&id);
+            ctx.out.push(Effect::Forgotten { file: id });
         }
     }
 }

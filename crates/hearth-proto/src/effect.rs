@@ -135,11 +135,9 @@ pub enum Effect {
         /// Which.
         handle: Handle,
     },
-    /// The peer needs to be told again where the file is.
-    Reintroduce {
-        /// Whom.
-        peer: NodeId,
-        /// About what.
+    /// This node is home of nothing of the file any more.
+    Forgotten {
+        /// Which.
         file: FileId,
     },
     /// Cut the connection: the peer does not answer.

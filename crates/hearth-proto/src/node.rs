@@ -267,7 +267,7 @@ impl Machines<'_> {
         for (owner, slot) in core::mem::take(&mut ctx.frames.evicted) {
             match owner {
                 Owner::Client(file, page) => self.client.evicted(file, page, slot),
-                Owner::Authority(file, page) => self.authority.evicted(file, page, slot),
+                Owner::Authority(file, page) => self.authority.evicted(ctx, file, page, slot),
             }
         }
     }

@@ -96,6 +96,11 @@ impl<S: Store> Store for Counted<S> {
             })
     }
 
+    fn append(&self, file: BorrowedFd<'_>, bytes: &[u8]) -> Result<u64, Errno> {
+        self.writes
+            .note(self.inner.append(file, bytes), |_| bytes.len())
+    }
+
     fn sync(&self, file: BorrowedFd<'_>, kind: SyncKind) -> Result<(), Errno> {
         self.syncs.note(self.inner.sync(file, kind), |()| 0)
     }

@@ -279,6 +279,11 @@ impl<S: Store> Store for Fault<S> {
         verdict.check()
     }
 
+    fn append(&self, file: BorrowedFd<'_>, bytes: &[u8]) -> Result<u64, Errno> {
+        let end = self.inner.stamp(file)?.size;
+        self.write_bytes(file, end, bytes).map(|()| end)
+    }
+
     fn sync(&self, file: BorrowedFd<'_>, kind: SyncKind) -> Result<(), Errno> {
         self.judge(Op::Sync, 0).check()?;
         // Held over the sync: a write that it may not cover must not be forgotten with the rest.

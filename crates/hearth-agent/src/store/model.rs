@@ -94,6 +94,12 @@ impl<S: Store> Store for Model<S> {
         self.inner.write_bytes(file, offset, bytes)
     }
 
+    fn append(&self, file: BorrowedFd<'_>, bytes: &[u8]) -> Result<u64, Errno> {
+        let end = self.inner.stamp(file)?.size;
+        self.serve(Extent::writable(file, end, bytes.len())?);
+        self.inner.append(file, bytes)
+    }
+
     fn sync(&self, file: BorrowedFd<'_>, kind: SyncKind) -> Result<(), Errno> {
         self.serve_everywhere();
         self.inner.sync(file, kind)

@@ -66,6 +66,21 @@ impl Store for Posix {
         all_of(bytes.len(), written)
     }
 
+    fn append(&self, file: BorrowedFd<'_>, bytes: &[u8]) -> Result<u64, Errno> {
+        use rustix::io::ReadWriteFlags;
+        let slices = [std::io::IoSlice::new(bytes)];
+        let end = rustix::fs::fstat(file).map_err(from_rustix)?.st_size as u64;
+        // The kernel finds the end under the inode's lock; what it does not take goes after that.
+        let written =
+            retry_on_intr(|| rustix::io::pwritev2(file, &slices, 0, ReadWriteFlags::APPEND))
+                .map_err(from_rustix)?;
+        if written < bytes.len() {
+            self.write_bytes(file, end + written as u64, &bytes[written..])?;
+        }
+        let after = rustix::fs::fstat(file).map_err(from_rustix)?.st_size as u64;
+        Ok(after.saturating_sub(bytes.len() as u64).max(end))
+    }
+
     fn sync(&self, file: BorrowedFd<'_>, kind: SyncKind) -> Result<(), Errno> {
         retry_on_intr(|| match kind {
             SyncKind::Data => rustix::fs::fdatasync(file),

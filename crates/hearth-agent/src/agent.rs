@@ -1,0 +1,217 @@
+//! One agent, from start to stop.
+
+use crate::config::{Config, ConfigError};
+use crate::core::Core;
+use crate::files::Files;
+use crate::peers::Peers;
+use crate::status::AgentStatus;
+use crate::store;
+use hearth_client::Session;
+use hearth_net::{Handler, PeerId, Secret, TcpConfig, TcpTransport, Transport};
+use hearth_proto::{Input, Node, Request};
+use hearth_shm::{Pool, PoolConfig};
+use rustix::fs::{Mode, OFlags};
+use std::io;
+use std::net::TcpListener;
+use std::os::fd::OwnedFd;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+/// How often a start or flush looks whether what it waits for has come.
+const LOOK_AGAIN: Duration = Duration::from_millis(5);
+
+/// Why an agent did not start.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// The settings make no sense.
+    #[error("cannot start the agent: {0}")]
+    Config(#[from] ConfigError),
+    /// The store's root cannot be used.
+    #[error("cannot open the store `{}`", path.display())]
+    Store {
+        /// The root.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// There is no memory for the pool.
+    #[error("cannot make a pool of {bytes} bytes")]
+    Pool {
+        /// Size asked for.
+        bytes: u64,
+        /// Why.
+        source: io::Error,
+    },
+    /// The transport did not start.
+    #[error("cannot reach other agents")]
+    Net(#[from] hearth_net::StartError),
+    /// A thread did not start.
+    #[error("cannot start a thread")]
+    Thread(#[source] io::Error),
+    /// Other agents did not come.
+    #[error("agent {missing:?} did not join within {} s", waited.as_secs())]
+    Join {
+        /// Those that are missing.
+        missing: Vec<u32>,
+        /// How long it waited.
+        waited: Duration,
+    },
+}
+
+/// A running agent. Dropping it stops it without flushing; see [`Agent::flush`].
+pub struct Agent {
+    core: Arc<Core>,
+    workers: Vec<JoinHandle<()>>,
+}
+
+impl Agent {
+    /// Starts an agent that listens on `listener`, and waits until every other agent is connected.
+    pub fn start(config: Config, listener: TcpListener) -> Result<Agent, StartError> {
+        let kernel = config.kernel()?;
+        let store_error = |source| StartError::Store {
+            path: config.store_root.clone(),
+            source,
+        };
+        let root = open_root(&config.store_root).map_err(store_error)?;
+        let files = Files::new(root).map_err(store_error)?;
+        let store = store::build(&config.store, &config.job_dir).map_err(store_error)?;
+        let pool = PoolConfig::new(kernel.page_bytes as usize, kernel.frames);
+        let pool = Pool::new(pool).map_err(|source| StartError::Pool {
+            bytes: config.pool_bytes,
+            source,
+        })?;
+        let core = Core::new(Node::new(kernel), pool, store, files, config.kernel_cache);
+        let workers = core.start_workers().map_err(StartError::Thread)?;
+        let agent = Agent { core, workers };
+        let handler: Arc<dyn Handler> = Arc::new(Peers(Arc::clone(&agent.core)));
+        let transport: Arc<dyn Transport> =
+            TcpTransport::start(tcp_config(&config), listener, handler)?;
+        if agent.core.transport.set(transport).is_err() {
+            unreachable!("the transport is set once, here");
+        }
+        agent.join(&config)?;
+        Ok(agent)
+    }
+
+    /// The session that ways in of this process use.
+    pub fn session(&self) -> Arc<dyn Session> {
+        Arc::clone(&self.core) as Arc<dyn Session>
+    }
+
+    /// A descriptor of the store's root, opened before any mount hid it.
+    pub fn store_root(&self) -> io::Result<OwnedFd> {
+        self.core.root.try_clone()
+    }
+
+    /// What people should know.
+    pub fn status(&self) -> AgentStatus {
+        self.core.status()
+    }
+
+    /// Brings every dirty byte that this agent is home of to the store.
+    ///
+    /// Fails when the store refuses, or when `span` is over; the bytes are kept.
+    pub fn flush(&self, span: Duration) -> Result<(), String> {
+        let started = Instant::now();
+        self.order_flush();
+        loop {
+            let (dirty, failing) = {
+                let state = self.core.lock();
+                (state.node.status().dirty_bytes, state.node.failing())
+            };
+            if dirty == 0 {
+                return Ok(());
+            }
+            if let Some(errno) = failing.filter(|_| started.elapsed() > Duration::from_millis(500))
+            {
+                let why = io::Error::from_raw_os_error(errno);
+                return Err(format!("the store refused {dirty} bytes: {why}"));
+            }
+            if started.elapsed() > span {
+                return Err(format!(
+                    "{dirty} bytes had not reached the store after {span:?}"
+                ));
+            }
+            self.pause();
+            self.order_flush();
+        }
+    }
+
+    /// Stops: no request is served any more. Flush first.
+    pub fn stop(mut self) {
+        self.halt();
+    }
+
+    fn order_flush(&self) {
+        self.core
+            .drive_with(|state| Input::Request(state.tickets.next(), Request::FlushAll));
+    }
+
+    fn join(&self, config: &Config) -> Result<(), StartError> {
+        let started = Instant::now();
+        loop {
+            let missing: Vec<u32> = {
+                let state = self.core.lock();
+                let others = (0..)
+                    .zip(&state.up)
+                    .filter(|&(node, up)| !up && node != config.node);
+                others.map(|(node, _)| node).collect()
+            };
+            if missing.is_empty() {
+                return Ok(());
+            }
+            if started.elapsed() > config.join_span {
+                return Err(StartError::Join {
+                    missing,
+                    waited: config.join_span,
+                });
+            }
+            self.pause();
+        }
+    }
+
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "start and flush wait for others, and are rare"
+    )]
+    fn pause(&self) {
+        std::thread::sleep(LOOK_AGAIN);
+    }
+
+    fn halt(&mut self) {
+        if let Some(transport) = self.core.transport.get() {
+            transport.shutdown();
+        }
+        self.core.queue.close();
+        for worker in self.workers.drain(..) {
+            // A worker that the store holds back for ever must not hold back the end.
+            if worker.is_finished() {
+                let _ = worker.join();
+            }
+        }
+    }
+}
+
+impl Drop for Agent {
+    fn drop(&mut self) {
+        self.halt();
+    }
+}
+
+fn open_root(path: &std::path::Path) -> io::Result<OwnedFd> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    Ok(rustix::fs::open(path, flags, Mode::empty())?)
+}
+
+fn tcp_config(config: &Config) -> TcpConfig {
+    TcpConfig {
+        me: PeerId(config.node),
+        incarnation: config.incarnation,
+        members: config.members.clone(),
+        secret: Secret::new(config.secret),
+        job: config.job.clone(),
+        limits: hearth_net::Limits::default(),
+    }
+}

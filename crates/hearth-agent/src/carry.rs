@@ -1,0 +1,343 @@
+//! Carrying out what the kernel orders.
+
+use crate::core::{After, Core, State};
+use crate::intro::{self, Introduction, MESSAGE};
+use crate::tickets::{Opening, Waiting};
+use crate::workers::Job;
+use hearth_client::{Errno, FileKey, FileSize, OpenedFile, Outcome, PageRange, Written};
+use hearth_net::PeerId;
+use hearth_proto::effect::{Effect, Piece, ReadInto, Reply, Src};
+use hearth_proto::msg::{Body, Envelope};
+use hearth_proto::{FileId, NodeId, RevokeId, Ticket, wire};
+use hearth_shm::{FrameId, FramePart};
+use std::io::IoSlice;
+use std::sync::Arc;
+
+/// Zeros to lend; as many as the largest page has.
+static ZEROS: [u8; 4 << 20] = [0; 4 << 20];
+
+impl Core {
+    pub(crate) fn carry(&self, state: &mut State, effect: Effect, after: &mut Vec<After>) {
+        match effect {
+            Effect::Send { to, envelope, data } => self.send(state, to, &envelope, &data),
+            Effect::Fill { frame, at, from } => self.fill(state, FrameId(frame.0), at, from),
+            Effect::Stash { buf, data } => {
+                let bytes = self.with_pieces(state, &data, |slices| slices.concat());
+                state.buffers.insert(buf, bytes);
+            }
+            Effect::Free(buf) => drop(state.buffers.take(buf)),
+            Effect::StoreRead {
+                op,
+                file,
+                offset,
+                into,
+            } => {
+                let at = state.files.file(file);
+                self.queue.push(match into {
+                    ReadInto::Frames(data) => Job::Read {
+                        op,
+                        file,
+                        at,
+                        offset,
+                        parts: frame_parts(&data),
+                    },
+                    ReadInto::Buf(buf, len) => Job::ReadBuf {
+                        op,
+                        file,
+                        at,
+                        offset,
+                        buf,
+                        len,
+                    },
+                });
+            }
+            Effect::StoreWrite {
+                op,
+                file,
+                offset,
+                data,
+            } => {
+                let at = state.files.file(file);
+                self.queue.push(Job::Write {
+                    op,
+                    file,
+                    at,
+                    offset,
+                    parts: frame_parts(&data),
+                });
+            }
+            Effect::StoreSync { op, file, sync } => {
+                let at = state.files.file(file);
+                self.queue.push(Job::Sync { op, file, at, sync });
+            }
+            Effect::StoreTruncate { op, ticket, size } => {
+                if let Some(Waiting::Truncate { fd, .. }) = state.tickets.get(ticket) {
+                    self.queue.push(Job::Truncate {
+                        op,
+                        fd: Arc::clone(fd),
+                        size,
+                    });
+                }
+            }
+            Effect::Reply { ticket, reply } => self.reply(state, ticket, reply),
+            Effect::Direct { ticket } => self.direct(state, ticket),
+            Effect::Revoke { id, file, pages } => self.revoke(state, id, file, pages, after),
+            Effect::Release { handle } => state.files.closed(handle),
+            Effect::Forgotten { file } => state.files.forget(file),
+            Effect::Disconnect { peer } => after.push(After::Disconnect(peer)),
+            Effect::Alarm(alarm) => state.alarm_of(alarm),
+        }
+    }
+
+    fn send(&self, state: &mut State, to: NodeId, envelope: &Envelope, data: &[Piece]) {
+        let Some(transport) = self.transport.get() else {
+            return;
+        };
+        let peer = PeerId(to.0);
+        let at_home = matches!(
+            envelope.body,
+            Body::Read { .. } | Body::Write { .. } | Body::Flush { .. }
+        );
+        if at_home && let Some(path) = state.files.introduction(to, envelope.file) {
+            self.send_head(to, &Introduction::encode(envelope.file, &path));
+        }
+        let mut head = Vec::with_capacity(96);
+        head.push(MESSAGE);
+        wire::encode(envelope, &mut head);
+        self.with_pieces(state, data, |slices| {
+            let payload: Vec<IoSlice<'_>> =
+                slices.iter().map(|bytes| IoSlice::new(bytes)).collect();
+            if let Err(error) = transport.send(peer, &head, &payload) {
+                log::debug!("{error}");
+            }
+        });
+    }
+
+    /// Sends a frame without payload. To a peer that is gone nothing is sent; `on_down` says so.
+    pub(crate) fn send_head(&self, to: NodeId, head: &[u8]) {
+        if let Some(transport) = self.transport.get()
+            && let Err(error) = transport.send(PeerId(to.0), head, &[])
+        {
+            log::debug!("{error}");
+        }
+    }
+
+    /// Asks every other agent where a file is.
+    pub(crate) fn ask_where(&self, file: FileId) {
+        let up: Vec<NodeId> = {
+            let state = self.lock();
+            (0..)
+                .zip(&state.up)
+                .filter(|(_, up)| **up)
+                .map(|(node, _)| NodeId(node))
+                .collect()
+        };
+        let head = intro::encode_where(file);
+        up.into_iter().for_each(|node| self.send_head(node, &head));
+    }
+
+    fn fill(&self, state: &State, frame: FrameId, at: u32, from: Piece) {
+        let (start, len) = (from.at as usize, from.len as usize);
+        match from.src {
+            Src::Buf(buf) => {
+                self.pool.write(
+                    frame,
+                    at as usize,
+                    &state.buffers.get(buf)[start..start + len],
+                );
+            }
+            Src::Zero => self.pool.zero(frame, at as usize..at as usize + len),
+            Src::Frame(source) => {
+                let part = FramePart {
+                    frame: FrameId(source.0),
+                    offset: start,
+                    len,
+                };
+                self.pool.copy(part, frame, at as usize);
+            }
+        }
+    }
+
+    /// Lends the bytes of pieces, in order.
+    fn with_pieces<T>(&self, state: &State, pieces: &[Piece], f: impl FnOnce(&[&[u8]]) -> T) -> T {
+        self.lend(state, pieces, Vec::with_capacity(pieces.len()), f)
+    }
+
+    /// Frames are lent for the time of a call, so many pieces are as many nested calls.
+    fn lend<'a, T, F: FnOnce(&[&[u8]]) -> T>(
+        &'a self,
+        state: &'a State,
+        pieces: &[Piece],
+        mut lent: Vec<&'a [u8]>,
+        f: F,
+    ) -> T {
+        let mut rest = pieces;
+        while let Some((piece, more)) = rest.split_first() {
+            let range = piece.at as usize..(piece.at + piece.len) as usize;
+            match piece.src {
+                Src::Buf(buf) => lent.push(&state.buffers.get(buf)[range]),
+                Src::Zero => lent.push(&ZEROS[range]),
+                Src::Frame(frame) => {
+                    return self.pool.with(FrameId(frame.0), range, |bytes| {
+                        let mut lent: Vec<&[u8]> = lent;
+                        lent.push(bytes);
+                        self.lend(state, more, lent, f)
+                    });
+                }
+            }
+            rest = more;
+        }
+        f(&lent)
+    }
+
+    fn reply(&self, state: &mut State, ticket: Ticket, reply: Reply) {
+        let Some(waiting) = state.tickets.take(ticket) else {
+            return;
+        };
+        match (waiting, reply) {
+            (
+                Waiting::Open(open),
+                Reply::Opened {
+                    handle,
+                    direct,
+                    kept_valid,
+                    size,
+                },
+            ) => {
+                let Opening {
+                    file,
+                    fd,
+                    write,
+                    same_stamp,
+                    done,
+                } = open;
+                state.files.opened(handle, file, fd, write);
+                let cached = self.kernel_cache;
+                done(Outcome::Serve(OpenedFile {
+                    handle: hearth_client::Handle(handle.0),
+                    direct: direct && !cached,
+                    kept_valid: if cached { same_stamp } else { kept_valid },
+                    size,
+                }));
+            }
+            (Waiting::Read { done, .. }, Reply::Data(pieces)) => {
+                self.with_pieces(state, &pieces, |slices| done(Outcome::Serve(slices)));
+            }
+            (Waiting::Write { done, .. }, Reply::Written { offset, size }) => {
+                done(Outcome::Serve(Written { offset, size }));
+            }
+            (
+                Waiting::Size(done),
+                Reply::Size {
+                    size,
+                    mtime_ns,
+                    keep,
+                },
+            ) => {
+                let known = size.map(|size| FileSize {
+                    size,
+                    mtime_ns,
+                    keep,
+                });
+                done(Outcome::Serve(known));
+            }
+            (Waiting::Plain(done) | Waiting::Truncate { done, .. }, Reply::Done) => {
+                done(Outcome::Serve(()));
+            }
+            (waiting, Reply::Failed(errno)) => waiting.fail(Errno(errno)),
+            (waiting, _) => waiting.fail(Errno(hearth_proto::errno::EIO)),
+        }
+    }
+
+    fn direct(&self, state: &mut State, ticket: Ticket) {
+        let Some(waiting) = state.tickets.take(ticket) else {
+            return;
+        };
+        match waiting {
+            Waiting::Read {
+                handle,
+                offset,
+                len,
+                done,
+            } => match state.files.handle(handle) {
+                Some(fd) => self.queue.push(Job::DirectRead {
+                    fd,
+                    offset,
+                    len,
+                    done,
+                }),
+                None => done(Outcome::Fail(Errno(hearth_proto::errno::EBADF))),
+            },
+            Waiting::Write {
+                handle,
+                at,
+                buf,
+                done,
+            } => {
+                let bytes = state.buffers.take(buf);
+                match state.files.handle(handle) {
+                    Some(fd) => self.queue.push(Job::DirectWrite {
+                        fd,
+                        at,
+                        bytes,
+                        done,
+                    }),
+                    None => done(Outcome::Fail(Errno(hearth_proto::errno::EBADF))),
+                }
+            }
+            other => other.fail(Errno(hearth_proto::errno::EIO)),
+        }
+    }
+
+    fn revoke(
+        &self,
+        state: &State,
+        id: RevokeId,
+        file: FileId,
+        pages: Option<(u64, u32)>,
+        after: &mut Vec<After>,
+    ) {
+        let Some(revoker) = &state.revoker else {
+            after.push(After::Revoked(id));
+            return;
+        };
+        let page = u64::from(state.node.config().page_bytes);
+        let range = pages.map(|(first, count)| PageRange {
+            offset: first * page,
+            len: if count == u32::MAX {
+                u64::MAX
+            } else {
+                u64::from(count) * page
+            },
+        });
+        let core = self.arc();
+        let done = Box::new(move || core.drive(hearth_proto::Input::Revoked(id)));
+        revoker.revoke(FileKey { ino: file.0 }, range, done);
+    }
+}
+
+fn frame_parts(pieces: &[Piece]) -> Vec<FramePart> {
+    pieces
+        .iter()
+        .filter_map(|piece| match piece.src {
+            Src::Frame(frame) => Some(FramePart {
+                frame: FrameId(frame.0),
+                offset: piece.at as usize,
+                len: piece.len as usize,
+            }),
+            Src::Buf(_) | Src::Zero => None,
+        })
+        .collect()
+}
+
+impl Waiting {
+    fn fail(self, errno: Errno) {
+        match self {
+            Waiting::Open(Opening { done, .. }) => done(Outcome::Fail(errno)),
+            Waiting::Read { done, .. } => done(Outcome::Fail(errno)),
+            Waiting::Write { done, .. } => done(Outcome::Fail(errno)),
+            Waiting::Size(done) => done(Outcome::Fail(errno)),
+            Waiting::Truncate { done, .. } | Waiting::Plain(done) => done(Outcome::Fail(errno)),
+        }
+    }
+}

@@ -1,0 +1,118 @@
+//! What an agent is told when it starts.
+
+use crate::store::StoreSpec;
+use hearth_proto::{Allocation, CloseRule, NodeId, Policy, Span};
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// Smallest pool, in pages: one large request of the kernel must fit several times.
+const PAGES_MIN: u64 = 64;
+
+/// Largest request of a way in, in bytes, which must fit into the pool several times over.
+const REQUEST_BYTES_MAX: u64 = 1 << 20;
+
+/// Settings of one agent. All agents of a job must agree on everything below `incarnation`.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// This agent's place in `members`.
+    pub node: u32,
+    /// Which life of this agent this is: larger than any before, below 2^31.
+    pub incarnation: u64,
+    /// Where each agent of the job listens.
+    pub members: Vec<SocketAddr>,
+    /// What the agents of the job prove to each other.
+    pub secret: [u8; 32],
+    /// Name of the job.
+    pub job: String,
+    /// The store's root directory.
+    pub store_root: PathBuf,
+    /// How the store is reached.
+    pub store: StoreSpec,
+    /// Policy of every file.
+    pub policy: Policy,
+    /// Who becomes the home of a chunk.
+    pub allocation: Allocation,
+    /// What close waits for.
+    pub close: CloseRule,
+    /// Bytes of a page: a power of two, 4 KiB to 4 MiB.
+    pub page_bytes: u32,
+    /// Bytes of a chunk: a multiple of the page size.
+    pub chunk_bytes: u64,
+    /// Bytes of this agent's pool.
+    pub pool_bytes: u64,
+    /// Age at which dirty bytes are flushed.
+    pub flush_age: Duration,
+    /// Under policy `none`: let the kernel of each node keep pages between opens as long as the
+    /// store's stamp stays the same, as the store's own mount would.
+    pub kernel_cache: bool,
+    /// Where agents of this machine share what they share (queues of a modelled store).
+    pub job_dir: PathBuf,
+    /// How long to wait for the other agents at the start.
+    pub join_span: Duration,
+}
+
+/// Why settings make no sense.
+#[derive(Debug, thiserror::Error)]
+pub enum ConfigError {
+    /// Not a power of two within the bounds.
+    #[error("page size {0} is not a power of two from 4 KiB to 4 MiB")]
+    Page(u32),
+    /// Not a multiple of the page size.
+    #[error("chunk size {0} is not a multiple of the page size")]
+    Chunk(u64),
+    /// Too small for the page size.
+    #[error("a pool of {pool} bytes is too small: it must hold at least {least}")]
+    Pool {
+        /// As asked for.
+        pool: u64,
+        /// What would do.
+        least: u64,
+    },
+    /// The place is not on the list.
+    #[error("node {node} is not among the {members} members")]
+    Node {
+        /// As asked for.
+        node: u32,
+        /// How many there are.
+        members: usize,
+    },
+}
+
+impl Config {
+    /// The kernel's view of the settings.
+    pub(crate) fn kernel(&self) -> Result<hearth_proto::Config, ConfigError> {
+        let page = self.page_bytes;
+        if !page.is_power_of_two() || !(4 << 10..=4 << 20).contains(&page) {
+            return Err(ConfigError::Page(page));
+        }
+        let chunk_pages = self.chunk_bytes / u64::from(page);
+        if chunk_pages == 0 || !self.chunk_bytes.is_multiple_of(u64::from(page)) {
+            return Err(ConfigError::Chunk(self.chunk_bytes));
+        }
+        let least = (PAGES_MIN * u64::from(page)).max(8 * REQUEST_BYTES_MAX);
+        if self.pool_bytes < least {
+            return Err(ConfigError::Pool {
+                pool: self.pool_bytes,
+                least,
+            });
+        }
+        if self.node as usize >= self.members.len() {
+            return Err(ConfigError::Node {
+                node: self.node,
+                members: self.members.len(),
+            });
+        }
+        Ok(hearth_proto::Config {
+            incarnation: self.incarnation,
+            policy: self.policy,
+            allocation: self.allocation,
+            close: self.close,
+            page_bytes: page,
+            chunk_pages: u32::try_from(chunk_pages).unwrap_or(u32::MAX),
+            frames: (self.pool_bytes / u64::from(page)) as u32,
+            flush_age: Span(self.flush_age.as_nanos() as u64),
+            ..hearth_proto::Config::new(NodeId(self.node), self.members.len() as u32)
+        })
+    }
+}

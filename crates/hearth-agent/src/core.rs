@@ -1,0 +1,241 @@
+//! The kernel behind one lock, with everything that its effects touch.
+
+use crate::buffers::Buffers;
+use crate::files::Files;
+use crate::store::Store;
+use crate::tickets::Tickets;
+use crate::workers::{self, Queue, raw};
+use hearth_client::{Errno, Revoker};
+use hearth_net::Transport;
+use hearth_proto::effect::Alarm;
+use hearth_proto::{Buf, Effect, Input, Node, NodeId, Op, RevokeId, StoreOk, Time};
+use hearth_shm::Pool;
+use std::collections::VecDeque;
+use std::os::fd::OwnedFd;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, Weak};
+use std::time::Instant;
+
+/// Alarms that are kept for `status`.
+const ALARMS_MAX: usize = 64;
+
+/// No deadline.
+const NEVER: u64 = u64::MAX;
+
+/// One agent's inside.
+pub(crate) struct Core {
+    pub(crate) state: Mutex<State>,
+    pub(crate) pool: Pool,
+    pub(crate) store: Arc<dyn Store>,
+    pub(crate) root: Arc<OwnedFd>,
+    pub(crate) queue: Queue,
+    pub(crate) transport: OnceLock<Arc<dyn Transport>>,
+    pub(crate) kernel_cache: bool,
+    started: Instant,
+    /// When the transport's thread will call the timer at the latest, in kernel time.
+    armed: AtomicU64,
+    this: Weak<Core>,
+}
+
+/// What the lock protects.
+pub(crate) struct State {
+    pub(crate) node: Node,
+    pub(crate) buffers: Buffers,
+    pub(crate) tickets: Tickets,
+    pub(crate) files: Files,
+    pub(crate) revoker: Option<Arc<dyn Revoker>>,
+    pub(crate) alarms: VecDeque<String>,
+    pub(crate) up: Vec<bool>,
+    outbox: Vec<Effect>,
+}
+
+/// What may only happen once the lock is free.
+pub(crate) enum After {
+    Disconnect(NodeId),
+    Revoked(RevokeId),
+}
+
+impl Core {
+    pub(crate) fn new(
+        node: Node,
+        pool: Pool,
+        store: Arc<dyn Store>,
+        files: Files,
+        kernel_cache: bool,
+    ) -> Arc<Core> {
+        let nodes = node.config().nodes as usize;
+        let root = Arc::clone(files.root());
+        let state = State {
+            node,
+            buffers: Buffers::default(),
+            tickets: Tickets::default(),
+            files,
+            revoker: None,
+            alarms: VecDeque::new(),
+            up: vec![false; nodes],
+            outbox: Vec::new(),
+        };
+        Arc::new_cyclic(|this| Core {
+            state: Mutex::new(state),
+            pool,
+            store,
+            root,
+            queue: Queue::default(),
+            transport: OnceLock::new(),
+            kernel_cache,
+            started: Instant::now(),
+            armed: AtomicU64::new(NEVER),
+            this: this.clone(),
+        })
+    }
+
+    pub(crate) fn lock(&self) -> MutexGuard<'_, State> {
+        // A panic under the lock leaves the kernel in the middle of a step: go down with it.
+        self.state.lock().unwrap_or_else(|_| std::process::abort())
+    }
+
+    /// Tells the kernel a fact and carries out what it orders.
+    pub(crate) fn drive(&self, input: Input) {
+        self.drive_with(|_| input);
+    }
+
+    /// As [`Core::drive`], with a fact that is made under the lock.
+    pub(crate) fn drive_with(&self, input: impl FnOnce(&mut State) -> Input) {
+        let mut after = Vec::new();
+        let mut state = self.lock();
+        let input = input(&mut state);
+        self.step(&mut state, input, &mut after);
+        let due = state.node.deadline().map_or(NEVER, |time| time.0);
+        drop(state);
+        self.arm(due);
+        self.follow(after);
+    }
+
+    fn step(&self, state: &mut State, input: Input, after: &mut Vec<After>) {
+        let mut outbox = std::mem::take(&mut state.outbox);
+        state.node.step(self.now(), input, &mut outbox);
+        for effect in outbox.drain(..) {
+            self.carry(state, effect, after);
+        }
+        state.outbox = outbox;
+    }
+
+    fn follow(&self, after: Vec<After>) {
+        for order in after {
+            match order {
+                After::Disconnect(peer) => {
+                    self.disconnect(peer, "it owes an answer and has been silent too long");
+                }
+                After::Revoked(id) => self.drive(Input::Revoked(id)),
+            }
+        }
+    }
+
+    pub(crate) fn disconnect(&self, peer: NodeId, why: &str) {
+        if let Some(transport) = self.transport.get() {
+            transport.disconnect(hearth_net::PeerId(peer.0), why);
+        }
+    }
+
+    /// Makes sure that the timer fires at `due`. It may fire earlier: a deadline that was given up
+    /// is not taken back, which costs one idle turn instead of one wake-up per request.
+    fn arm(&self, due: u64) {
+        if due < self.armed.load(Ordering::Acquire)
+            && self.armed.fetch_min(due, Ordering::AcqRel) > due
+            && let Some(transport) = self.transport.get()
+        {
+            transport.wake();
+        }
+    }
+
+    /// When the timer is due.
+    pub(crate) fn armed(&self) -> Option<Instant> {
+        match self.armed.load(Ordering::Acquire) {
+            NEVER => None,
+            nanos => Some(self.started + std::time::Duration::from_nanos(nanos)),
+        }
+    }
+
+    /// The timer fired.
+    pub(crate) fn tick(&self) {
+        self.armed.store(NEVER, Ordering::Release);
+        self.drive(Input::Tick);
+    }
+
+    /// A store read into a buffer ended; what the file does not have is zero.
+    pub(crate) fn store_filled(&self, op: Op, buf: Buf, len: u32, read: Result<Vec<u8>, Errno>) {
+        self.drive_with(|state| {
+            let result = read.map(|mut bytes| {
+                let count = bytes.len() as u32;
+                bytes.resize(len as usize, 0);
+                state.buffers.insert(buf, bytes);
+                StoreOk {
+                    bytes: count,
+                    ..StoreOk::default()
+                }
+            });
+            Input::StoreDone(op, result.map_err(raw))
+        });
+    }
+
+    pub(crate) fn now(&self) -> Time {
+        Time(self.started.elapsed().as_nanos() as u64)
+    }
+
+    /// Starts the store workers.
+    pub(crate) fn start_workers(&self) -> std::io::Result<Vec<std::thread::JoinHandle<()>>> {
+        (0..workers::WORKERS)
+            .map(|number| {
+                let core = self.arc();
+                std::thread::Builder::new()
+                    .name(format!("store-{number}"))
+                    .spawn(move || workers::work(&core))
+            })
+            .collect()
+    }
+
+    /// This core, for a thread or completion that outlives the call.
+    pub(crate) fn arc(&self) -> Arc<Core> {
+        self.this
+            .upgrade()
+            .expect("a core is only used through its Arc")
+    }
+}
+
+impl State {
+    /// Notes something that a person should know.
+    pub(crate) fn alarm(&mut self, text: String) {
+        log::warn!("{text}");
+        if self.alarms.len() == ALARMS_MAX {
+            self.alarms.pop_front();
+        }
+        self.alarms.push_back(text);
+    }
+
+    pub(crate) fn alarm_of(&mut self, alarm: Alarm) {
+        let name = |state: &mut State, file| state.files.name(file);
+        let text = match alarm {
+            Alarm::FlushFails(file, errno) => {
+                let why = std::io::Error::from_raw_os_error(errno);
+                format!(
+                    "cannot write {} to the store: {why}; will try again",
+                    name(self, file)
+                )
+            }
+            Alarm::BytesDropped(file, bytes) => {
+                format!(
+                    "dropped {bytes} bytes of {} that the store did not take",
+                    name(self, file)
+                )
+            }
+            Alarm::BytesLost(file, node) => {
+                let name = name(self, file);
+                format!(
+                    "agent {} is gone with bytes of {name} that it had not flushed",
+                    node.0
+                )
+            }
+        };
+        self.alarm(text);
+    }
+}

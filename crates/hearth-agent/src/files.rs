@@ -1,0 +1,320 @@
+//! Descriptors: how this agent reaches the files of the store.
+//!
+//! A handle has the descriptor that its way in opened. A home has one of its own per file: that of a
+//! local handle if there was one, else opened by the path that the introducer gave and checked
+//! against the file's number, so that a path that has come to mean another file is never used. A
+//! home that has lost the path, or finds another file there, asks the other agents.
+
+use hearth_client::Errno;
+use hearth_proto::{FileId, Handle, NodeId, Stamp};
+use rustix::fs::{Mode, OFlags, ResolveFlags};
+use rustix::io::Errno as Sys;
+use std::collections::{HashMap, HashSet};
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::time::Duration;
+
+/// Share of the process's descriptors that homes may keep open, as a divisor.
+const OPEN_SHARE: u64 = 8;
+
+/// How long a worker waits for another agent to say where a file is.
+const ANSWER_SPAN: Duration = Duration::from_secs(3);
+
+/// What a store operation does with the bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Purpose {
+    Read,
+    Write,
+}
+
+/// One file of the store, as a home reaches it.
+#[derive(Debug, Default)]
+pub(crate) struct StoreFile {
+    inner: Mutex<Reach>,
+    told: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct Reach {
+    path: Option<PathBuf>,
+    reader: Option<Arc<OwnedFd>>,
+    writer: Option<Arc<OwnedFd>>,
+    stamp: Option<Stamp>,
+}
+
+/// All files and handles of one agent.
+#[derive(Debug)]
+pub(crate) struct Files {
+    root: Arc<OwnedFd>,
+    root_path: PathBuf,
+    handles: HashMap<Handle, Held>,
+    files: HashMap<FileId, (Arc<StoreFile>, u64)>,
+    introduced: HashSet<(NodeId, FileId)>,
+    uses: u64,
+    files_max: usize,
+}
+
+/// The descriptor of an open handle.
+#[derive(Debug)]
+struct Held {
+    file: FileId,
+    fd: Arc<OwnedFd>,
+    write: bool,
+}
+
+impl Files {
+    pub(crate) fn new(root: OwnedFd) -> io::Result<Files> {
+        let root_path = path_of(root.as_fd())?;
+        let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
+        Ok(Files {
+            root: Arc::new(root),
+            root_path,
+            handles: HashMap::new(),
+            files: HashMap::new(),
+            introduced: HashSet::new(),
+            uses: 0,
+            files_max: (limit.unwrap_or(1 << 20) / OPEN_SHARE).max(64) as usize,
+        })
+    }
+
+    pub(crate) fn root(&self) -> &Arc<OwnedFd> {
+        &self.root
+    }
+
+    /// A handle was opened; its descriptor also serves this node as a home.
+    pub(crate) fn opened(&mut self, handle: Handle, file: FileId, fd: Arc<OwnedFd>, write: bool) {
+        self.handles.insert(
+            handle,
+            Held {
+                file,
+                fd: Arc::clone(&fd),
+                write,
+            },
+        );
+        if let Some((known, _)) = self.files.get(&file) {
+            known.offer(fd, write);
+        }
+    }
+
+    /// A descriptor of a file passed by; it tells where the file is.
+    pub(crate) fn seen(&mut self, file: FileId, fd: &Arc<OwnedFd>) {
+        self.file(file).offer(Arc::clone(fd), true);
+    }
+
+    /// True if the store's stamp is what it was when the file was last opened here.
+    pub(crate) fn same_stamp(&mut self, file: FileId, stamp: Stamp) -> bool {
+        self.file(file).lock().stamp.replace(stamp) == Some(stamp)
+    }
+
+    /// A handle was closed.
+    pub(crate) fn closed(&mut self, handle: Handle) {
+        self.handles.remove(&handle);
+    }
+
+    pub(crate) fn handle(&self, handle: Handle) -> Option<Arc<OwnedFd>> {
+        self.handles.get(&handle).map(|held| Arc::clone(&held.fd))
+    }
+
+    /// A file by its number.
+    pub(crate) fn file(&mut self, file: FileId) -> Arc<StoreFile> {
+        self.uses += 1;
+        let uses = self.uses;
+        if let Some((found, used)) = self.files.get_mut(&file) {
+            *used = uses;
+            return Arc::clone(found);
+        }
+        if self.files.len() >= self.files_max {
+            self.let_go();
+        }
+        let found = Arc::new(StoreFile::default());
+        for held in self.handles.values().filter(|held| held.file == file) {
+            found.offer(Arc::clone(&held.fd), held.write);
+        }
+        self.files.insert(file, (Arc::clone(&found), uses));
+        found
+    }
+
+    /// A peer said where a file is.
+    pub(crate) fn introduce(&mut self, file: FileId, path: PathBuf) {
+        let found = self.file(file);
+        found.lock().path = Some(path);
+        found.told.notify_all();
+    }
+
+    /// The file is gone from the store, or this home has nothing of it.
+    pub(crate) fn forget(&mut self, file: FileId) {
+        self.files.remove(&file);
+        self.introduced
+            .retain(|&(_, introduced)| introduced != file);
+    }
+
+    /// The path to introduce a file to a peer by, if the peer does not know it yet.
+    pub(crate) fn introduction(&mut self, peer: NodeId, file: FileId) -> Option<PathBuf> {
+        if self.introduced.contains(&(peer, file)) {
+            return None;
+        }
+        let path = self.place(file)?;
+        self.introduced.insert((peer, file));
+        Some(path)
+    }
+
+    /// Where a file is, relative to the root, as far as this agent knows.
+    pub(crate) fn place(&mut self, file: FileId) -> Option<PathBuf> {
+        let found = self.file(file);
+        let reach = found.lock();
+        let by_fd = reach
+            .writer
+            .as_ref()
+            .or(reach.reader.as_ref())
+            .and_then(|fd| {
+                let path = path_of(fd.as_fd()).ok()?;
+                Some(path.strip_prefix(&self.root_path).ok()?.to_owned())
+            });
+        by_fd.or_else(|| reach.path.clone())
+    }
+
+    /// What people call a file.
+    pub(crate) fn name(&mut self, file: FileId) -> String {
+        match self.place(file) {
+            Some(path) => format!("`{}`", path.display()),
+            None => format!("file {}", file.0),
+        }
+    }
+
+    /// The peer is gone: a later life of it must be told anew.
+    pub(crate) fn forget_introductions(&mut self, peer: NodeId) {
+        self.introduced.retain(|&(told, _)| told != peer);
+    }
+
+    /// Closes the descriptors of the half of the files that was used longest ago.
+    fn let_go(&mut self) {
+        let mut ages: Vec<u64> = self.files.values().map(|&(_, used)| used).collect();
+        ages.sort_unstable();
+        let middle = ages[ages.len() / 2];
+        self.files
+            .retain(|_, (file, used)| *used > middle || Arc::strong_count(file) > 1);
+        let files = &self.files;
+        self.introduced.retain(|(_, file)| files.contains_key(file));
+    }
+}
+
+impl StoreFile {
+    fn lock(&self) -> std::sync::MutexGuard<'_, Reach> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn offer(&self, fd: Arc<OwnedFd>, write: bool) {
+        let mut reach = self.lock();
+        let place = if write {
+            &mut reach.writer
+        } else {
+            &mut reach.reader
+        };
+        place.get_or_insert(fd);
+    }
+
+    /// A descriptor that serves the purpose; opens one if there is none. May block, and asks others
+    /// through `ask` if the file is not where it was last known to be.
+    pub(crate) fn reach(
+        &self,
+        root: BorrowedFd<'_>,
+        file: FileId,
+        purpose: Purpose,
+        ask: impl FnOnce(),
+    ) -> Result<Arc<OwnedFd>, Errno> {
+        let mut reach = self.lock();
+        match reach.find(root, file, purpose) {
+            Err(errno) if errno == STALE => {}
+            found => return found,
+        }
+        reach.path = None;
+        drop(reach);
+        ask();
+        let unknown = |reach: &mut Reach| reach.path.is_none();
+        let (mut reach, _) = self
+            .told
+            .wait_timeout_while(self.lock(), ANSWER_SPAN, unknown)
+            .unwrap_or_else(PoisonError::into_inner);
+        reach.find(root, file, purpose)
+    }
+}
+
+impl Reach {
+    fn find(
+        &mut self,
+        root: BorrowedFd<'_>,
+        file: FileId,
+        purpose: Purpose,
+    ) -> Result<Arc<OwnedFd>, Errno> {
+        let known = match purpose {
+            Purpose::Read => self
+                .reader
+                .clone()
+                .or_else(|| self.writer.clone().filter(readable)),
+            Purpose::Write => self.writer.clone(),
+        };
+        if let Some(fd) = known {
+            return Ok(fd);
+        }
+        let by_fd = self.reader.as_ref().or(self.writer.as_ref());
+        let path = match by_fd {
+            Some(fd) => Some(PathBuf::from(format!("/proc/self/fd/{}", fd.as_raw_fd()))),
+            None => self.path.clone(),
+        };
+        let fd = Arc::new(open_checked(root, path.as_deref(), file, purpose)?);
+        match purpose {
+            Purpose::Read => self.reader = Some(Arc::clone(&fd)),
+            Purpose::Write => self.writer = Some(Arc::clone(&fd)),
+        }
+        Ok(fd)
+    }
+}
+
+const STALE: Errno = Errno(hearth_proto::errno::ESTALE);
+
+/// True if the descriptor may be read; a way in may have been granted writing alone.
+fn readable(fd: &Arc<OwnedFd>) -> bool {
+    rustix::fs::fcntl_getfl(fd.as_fd()).is_ok_and(|flags| flags & OFlags::RWMODE != OFlags::WRONLY)
+}
+
+fn open_checked(
+    root: BorrowedFd<'_>,
+    path: Option<&Path>,
+    file: FileId,
+    purpose: Purpose,
+) -> Result<OwnedFd, Errno> {
+    let path = path.ok_or(STALE)?;
+    let fd = match purpose {
+        Purpose::Read => open_at(root, path, OFlags::RDONLY),
+        Purpose::Write => {
+            open_at(root, path, OFlags::RDWR).or_else(|_| open_at(root, path, OFlags::WRONLY))
+        }
+    };
+    let fd = fd.map_err(|errno| match errno {
+        Sys::NOENT | Sys::LOOP | Sys::NOTDIR | Sys::XDEV => STALE,
+        other => Errno(other.raw_os_error()),
+    })?;
+    let found = rustix::fs::fstat(&fd).map_err(|errno| Errno(errno.raw_os_error()))?;
+    if found.st_ino == file.0 {
+        Ok(fd)
+    } else {
+        Err(STALE)
+    }
+}
+
+fn open_at(root: BorrowedFd<'_>, path: &Path, access: OFlags) -> rustix::io::Result<OwnedFd> {
+    let flags = access | OFlags::CLOEXEC;
+    if path.is_absolute() {
+        return rustix::fs::open(path, flags, Mode::empty());
+    }
+    // A peer's path must not lead out of the store.
+    let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
+    rustix::fs::openat2(root, path, flags, Mode::empty(), resolve)
+}
+
+/// Where a descriptor's file is now.
+fn path_of(fd: BorrowedFd<'_>) -> io::Result<PathBuf> {
+    std::fs::read_link(format!("/proc/self/fd/{}", fd.as_raw_fd()))
+}

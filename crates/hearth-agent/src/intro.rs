@@ -1,0 +1,75 @@
+//! Introductions: before a node first asks a home about a file, it says where the file is.
+//!
+//! Files are named by number; a home needs a path to open one. The path is read off a descriptor
+//! that is open here, so it is true even after a rename. An introduction goes ahead of the request
+//! on the same connection and is not answered. A home that has lost the place asks for it.
+
+use hearth_proto::FileId;
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+/// First byte of a head that carries a message of the kernel.
+pub(crate) const MESSAGE: u8 = 0;
+/// First byte of a head that carries an introduction.
+pub(crate) const INTRODUCTION: u8 = 1;
+/// First byte of a head that asks for one.
+pub(crate) const WHERE: u8 = 2;
+
+/// The question where a file is.
+pub(crate) fn encode_where(file: FileId) -> Vec<u8> {
+    let mut head = vec![WHERE];
+    head.extend_from_slice(&file.0.to_le_bytes());
+    head
+}
+
+/// Reads what follows the first byte of a question.
+pub(crate) fn decode_where(bytes: &[u8]) -> Option<FileId> {
+    Some(FileId(u64::from_le_bytes(bytes.try_into().ok()?)))
+}
+
+/// Where a file is, relative to the store's root.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Introduction {
+    pub(crate) file: FileId,
+    pub(crate) path: PathBuf,
+}
+
+impl Introduction {
+    pub(crate) fn encode(file: FileId, path: &Path) -> Vec<u8> {
+        let mut head = vec![INTRODUCTION];
+        head.extend_from_slice(&file.0.to_le_bytes());
+        head.extend_from_slice(path.as_os_str().as_bytes());
+        head
+    }
+
+    /// Reads what follows the first byte.
+    pub(crate) fn decode(bytes: &[u8]) -> Option<Introduction> {
+        let (file, path) = bytes.split_first_chunk::<8>()?;
+        let path = PathBuf::from(OsStr::from_bytes(path));
+        Some(Introduction {
+            file: FileId(u64::from_le_bytes(*file)),
+            path,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_introduction_survives_the_wire() {
+        let head = Introduction::encode(FileId(7), Path::new("a/b"));
+        assert_eq!(head[0], INTRODUCTION);
+        let read = Introduction::decode(&head[1..]).expect("whole");
+        assert_eq!(
+            read,
+            Introduction {
+                file: FileId(7),
+                path: PathBuf::from("a/b")
+            }
+        );
+        assert_eq!(Introduction::decode(&[1, 2]), None);
+    }
+}

@@ -1,0 +1,113 @@
+//! Frames from peers become messages of the kernel.
+
+use crate::core::Core;
+use crate::intro::{self, INTRODUCTION, Introduction, MESSAGE, WHERE};
+use hearth_net::{Handler, PeerId};
+use hearth_proto::msg::{Body, Envelope};
+use hearth_proto::{Input, NodeId, wire};
+use std::sync::Arc;
+use std::time::Instant;
+
+/// The transport's view of an agent.
+pub(crate) struct Peers(pub(crate) Arc<Core>);
+
+impl Handler for Peers {
+    fn on_up(&self, peer: PeerId, _incarnation: u64) {
+        let node = NodeId(peer.0);
+        self.0.drive_with(|state| {
+            state.up[peer.0 as usize] = true;
+            Input::PeerUp(node)
+        });
+    }
+
+    fn on_down(&self, peer: PeerId, why: &str) {
+        let node = NodeId(peer.0);
+        self.0.drive_with(|state| {
+            state.up[peer.0 as usize] = false;
+            state.files.forget_introductions(node);
+            state.alarm(format!("agent {} is gone: {why}", peer.0));
+            Input::PeerDown(node)
+        });
+    }
+
+    fn on_frame(&self, from: PeerId, head: &[u8], payload: Vec<u8>) {
+        let from = NodeId(from.0);
+        match head.split_first() {
+            Some((&MESSAGE, bytes)) => self.message(from, bytes, payload),
+            Some((&INTRODUCTION, bytes)) => self.introduction(from, bytes),
+            Some((&WHERE, bytes)) => self.tell_where(from, bytes),
+            Some(_) | None => self.0.disconnect(from, "it sent a frame of no known kind"),
+        }
+    }
+
+    fn deadline(&self) -> Option<Instant> {
+        self.0.armed()
+    }
+
+    fn on_timer(&self) {
+        self.0.tick();
+    }
+}
+
+impl Peers {
+    fn message(&self, from: NodeId, bytes: &[u8], payload: Vec<u8>) {
+        let envelope = match wire::decode(bytes) {
+            Ok(envelope) => envelope,
+            Err(violation) => return self.0.disconnect(from, &violation.to_string()),
+        };
+        let page_bytes = self.0.pool.frame_bytes() as u64;
+        if !sound(&envelope, payload.len() as u64, page_bytes) {
+            return self
+                .0
+                .disconnect(from, "it sent a message beyond its bounds");
+        }
+        self.0.drive_with(|state| {
+            let len = payload.len() as u32;
+            let data = (!payload.is_empty()).then(|| (state.buffers.add(payload), len));
+            Input::Message {
+                from,
+                envelope,
+                data,
+            }
+        });
+    }
+
+    fn introduction(&self, from: NodeId, bytes: &[u8]) {
+        match Introduction::decode(bytes) {
+            Some(Introduction { file, path }) => self.0.lock().files.introduce(file, path),
+            None => self.0.disconnect(from, "it sent a torn introduction"),
+        }
+    }
+
+    fn tell_where(&self, to: NodeId, bytes: &[u8]) {
+        let Some(file) = intro::decode_where(bytes) else {
+            return self.0.disconnect(to, "it sent a torn question");
+        };
+        let place = self.0.lock().files.place(file);
+        if let Some(path) = place {
+            self.0.send_head(to, &Introduction::encode(file, &path));
+        }
+    }
+}
+
+/// True if the numbers in a message stay within what the kernel may be given.
+fn sound(envelope: &Envelope, payload: u64, page_bytes: u64) -> bool {
+    let pages = wire::PAGES_MAX as u64;
+    let last = u64::MAX / page_bytes / 2;
+    match &envelope.body {
+        Body::Grant { first, lens, .. } => {
+            let total: u64 = lens.iter().map(|&len| u64::from(len)).sum();
+            *first < last
+                && total == payload
+                && lens.iter().all(|&len| u64::from(len) <= page_bytes)
+        }
+        Body::Write { offset, len, .. } => {
+            *len > 0 && u64::from(*len) == payload && *offset < i64::MAX as u64
+        }
+        Body::Read { first, count, .. } => {
+            *first < last && *count > 0 && u64::from(*count) <= pages
+        }
+        Body::Inval { first, .. } => *first < last,
+        _ => true,
+    }
+}

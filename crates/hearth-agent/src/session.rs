@@ -1,0 +1,194 @@
+//! The session interface, as the agent serves it.
+
+use crate::core::{Core, State};
+use crate::tickets::{Opening, Waiting};
+use crate::workers::kernel_stamp;
+use hearth_client::{
+    Done, Errno, FileKey, FileSize, Handle, OpenFile, OpenedFile, Outcome, Place, ReadDone,
+    Revoker, Session, Stamp, Written,
+};
+use hearth_proto::{FileId, Input, OpenRequest, Request, Ticket, WriteAt};
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// Largest read or write of one call, in bytes.
+const CALL_BYTES_MAX: usize = 16 << 20;
+
+impl Core {
+    /// Hands a request to the kernel under a ticket that knows how to answer it.
+    fn submit(&self, make: impl FnOnce(&mut State) -> (Waiting, Request)) {
+        self.drive_with(|state| {
+            let (waiting, request) = make(state);
+            let ticket = state.tickets.add(waiting);
+            Input::Request(ticket, request)
+        });
+    }
+
+    /// Hands a request to the kernel that is not answered.
+    fn inform(&self, request: Request) {
+        self.drive_with(|state| {
+            let ticket: Ticket = state.tickets.next();
+            Input::Request(ticket, request)
+        });
+    }
+}
+
+impl Session for Core {
+    fn attach(&self, revoker: Arc<dyn Revoker>) {
+        self.lock().revoker = Some(revoker);
+    }
+
+    fn open(&self, open: OpenFile, fd: OwnedFd, done: Done<OpenedFile>) {
+        let OpenFile {
+            file,
+            access,
+            stamp,
+            private,
+        } = open;
+        let file = FileId(file.ino);
+        let write = access.write;
+        let stamp = kernel_stamp(stamp);
+        self.submit(|state| {
+            let same_stamp = state.files.same_stamp(file, stamp);
+            let fd = Arc::new(fd);
+            let waiting = Waiting::Open(Opening {
+                file,
+                fd,
+                write,
+                same_stamp,
+                done,
+            });
+            (
+                waiting,
+                Request::Open(OpenRequest {
+                    file,
+                    write,
+                    stamp,
+                    private,
+                }),
+            )
+        });
+    }
+
+    fn close(&self, handle: Handle) {
+        self.inform(Request::Close(kernel_handle(handle)));
+    }
+
+    fn read(&self, handle: Handle, offset: u64, len: u32, keep: bool, done: ReadDone) {
+        let handle = kernel_handle(handle);
+        if len as usize > CALL_BYTES_MAX || offset > i64::MAX as u64 {
+            return done(Outcome::Fail(Errno(hearth_proto::errno::EFBIG)));
+        }
+        self.submit(|_| {
+            let waiting = Waiting::Read {
+                handle,
+                offset,
+                len,
+                done,
+            };
+            (
+                waiting,
+                Request::Read {
+                    handle,
+                    offset,
+                    len,
+                    keep,
+                },
+            )
+        });
+    }
+
+    fn write(&self, handle: Handle, place: Place, data: Vec<u8>, done: Done<Written>) {
+        let handle = kernel_handle(handle);
+        if data.is_empty() || data.len() > CALL_BYTES_MAX {
+            return done(Outcome::Fail(Errno(hearth_proto::errno::EFBIG)));
+        }
+        let at = match place {
+            Place::At(offset) => WriteAt::Offset(offset),
+            Place::End => WriteAt::End,
+        };
+        let len = data.len() as u32;
+        let mtime_ns = wall_clock_ns();
+        self.submit(|state| {
+            let buf = state.buffers.add(data);
+            let waiting = Waiting::Write {
+                handle,
+                at,
+                buf,
+                done,
+            };
+            (
+                waiting,
+                Request::Write {
+                    handle,
+                    at,
+                    buf,
+                    len,
+                    mtime_ns,
+                },
+            )
+        });
+    }
+
+    fn flush(&self, handle: Handle, done: Done<()>) {
+        self.submit(|_| (Waiting::Plain(done), Request::Flush(kernel_handle(handle))));
+    }
+
+    fn sync(&self, handle: Handle, done: Done<()>) {
+        self.submit(|_| (Waiting::Plain(done), Request::Sync(kernel_handle(handle))));
+    }
+
+    fn size(&self, file: FileKey, ask: bool, done: Done<Option<FileSize>>) {
+        self.submit(|_| {
+            (
+                Waiting::Size(done),
+                Request::Size {
+                    file: FileId(file.ino),
+                    ask,
+                },
+            )
+        });
+    }
+
+    fn truncate(&self, file: FileKey, fd: OwnedFd, size: u64, done: Done<()>) {
+        let fd = Arc::new(fd);
+        let file = FileId(file.ino);
+        self.submit(|state| {
+            // Homes may have to be told where the file is, though nobody has it open.
+            state.files.seen(file, &fd);
+            (
+                Waiting::Truncate { fd, done },
+                Request::Truncate { file, size },
+            )
+        });
+    }
+
+    fn detach(&self, file: FileKey, done: Done<()>) {
+        self.submit(|_| (Waiting::Plain(done), Request::Detach(FileId(file.ino))));
+    }
+
+    fn settle(&self, file: FileKey, done: Done<()>) {
+        self.submit(|_| (Waiting::Plain(done), Request::Settle(FileId(file.ino))));
+    }
+
+    fn restamp(&self, file: FileKey, before: Stamp, after: Stamp) {
+        let (before, after) = (kernel_stamp(before), kernel_stamp(after));
+        self.inform(Request::Restamp {
+            file: FileId(file.ino),
+            before,
+            after,
+        });
+    }
+}
+
+fn kernel_handle(handle: Handle) -> hearth_proto::Handle {
+    hearth_proto::Handle(handle.0)
+}
+
+fn wall_clock_ns() -> i64 {
+    let since = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .unwrap_or_default();
+    i64::try_from(since.as_nanos()).unwrap_or(i64::MAX)
+}

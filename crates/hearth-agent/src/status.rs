@@ -1,0 +1,144 @@
+//! What an agent says of itself.
+
+use crate::core::Core;
+use hearth_net::{Link, Transport};
+use serde::Serialize;
+
+/// A plain value for people and for `--json`.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct AgentStatus {
+    /// Place in the member list.
+    pub node: u32,
+    /// Process.
+    pub pid: u32,
+    /// Policy of its files.
+    pub policy: String,
+    /// The store, in one line; says so if it is a model.
+    pub store: String,
+    /// Size of the pool in bytes.
+    pub pool_bytes: u64,
+    /// Bytes of frames in use.
+    pub pool_used_bytes: u64,
+    /// Bytes in messages and requests under way, outside of the pool.
+    pub buffer_bytes: u64,
+    /// Bytes that the store does not have yet.
+    pub dirty_bytes: u64,
+    /// Pages evicted.
+    pub evictions: u64,
+    /// Files with state here.
+    pub files: usize,
+    /// Requests of programs without an answer yet.
+    pub requests_open: usize,
+    /// Counts since the start.
+    pub counters: Counters,
+    /// The other agents.
+    pub peers: Vec<PeerStatus>,
+    /// What a person should know, oldest first.
+    pub alarms: Vec<String>,
+}
+
+/// Counts since the start.
+#[derive(Clone, Copy, Debug, Default, Serialize)]
+#[allow(
+    missing_docs,
+    reason = "each is what `hearth_proto::status::Counters` says of it"
+)]
+pub struct Counters {
+    pub reads: u64,
+    pub writes: u64,
+    pub read_bytes: u64,
+    pub written_bytes: u64,
+    pub own_bytes: u64,
+    pub peer_bytes: u64,
+    pub store_bytes: u64,
+    pub messages_sent: u64,
+    pub revocations: u64,
+    pub store_read_requests: u64,
+    pub store_read_bytes: u64,
+    pub store_write_requests: u64,
+    pub store_write_bytes: u64,
+    pub store_sync_requests: u64,
+    pub store_errors: u64,
+}
+
+/// One other agent.
+#[derive(Clone, Debug, Serialize)]
+pub struct PeerStatus {
+    /// Place in the member list.
+    pub node: u32,
+    /// Where it listens.
+    pub addr: String,
+    /// Connected.
+    pub up: bool,
+    /// Why not.
+    pub why: Option<String>,
+}
+
+impl Core {
+    pub(crate) fn status(&self) -> AgentStatus {
+        let state = self.lock();
+        let config = state.node.config();
+        let kernel = state.node.status();
+        AgentStatus {
+            node: config.me.0,
+            pid: std::process::id(),
+            policy: format!("{:?}", config.policy).to_lowercase(),
+            store: self.store.describe(),
+            pool_bytes: config.pool_bytes(),
+            pool_used_bytes: u64::from(kernel.frames_used) * u64::from(config.page_bytes),
+            buffer_bytes: state.buffers.held(),
+            dirty_bytes: kernel.dirty_bytes,
+            evictions: kernel.evictions,
+            files: kernel.files,
+            requests_open: state.tickets.len(),
+            counters: self.counters(&kernel.counters),
+            peers: self
+                .transport
+                .get()
+                .map(|t| peers(t.as_ref()))
+                .unwrap_or_default(),
+            alarms: state.alarms.iter().cloned().collect(),
+        }
+    }
+
+    fn counters(&self, kernel: &hearth_proto::status::Counters) -> Counters {
+        let store = self.store.counts();
+        Counters {
+            reads: kernel.reads,
+            writes: kernel.writes,
+            read_bytes: kernel.read_bytes,
+            written_bytes: kernel.written_bytes,
+            own_bytes: kernel.own_bytes,
+            peer_bytes: kernel.peer_bytes,
+            store_bytes: kernel.store_bytes,
+            messages_sent: kernel.messages_sent,
+            revocations: kernel.revocations,
+            store_read_requests: store.read_requests,
+            store_read_bytes: store.read_bytes,
+            store_write_requests: store.write_requests,
+            store_write_bytes: store.write_bytes,
+            store_sync_requests: store.sync_requests,
+            store_errors: store.errors,
+        }
+    }
+}
+
+fn peers(transport: &dyn Transport) -> Vec<PeerStatus> {
+    transport
+        .peers()
+        .into_iter()
+        .map(|peer| {
+            let (up, why) = match peer.link {
+                Link::Up { .. } => (true, None),
+                Link::Down { why } => (false, Some(why)),
+            };
+            let addr = peer.addr.map(|addr| addr.to_string()).unwrap_or_default();
+            PeerStatus {
+                node: peer.id.0,
+                addr,
+                up,
+                why,
+            }
+        })
+        .collect()
+}

@@ -1,0 +1,257 @@
+//! Store workers: the only threads that block on the store.
+
+use crate::core::Core;
+use crate::files::{Purpose, StoreFile};
+use crate::store::{Store, SyncKind};
+use hearth_client::{Done, Errno, Outcome, ReadDone, Written};
+use hearth_proto::{FileId, Input, Op, StoreOk, WriteAt};
+use hearth_shm::FramePart;
+use std::collections::VecDeque;
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+
+/// Threads; as many store requests are under way at most.
+pub(crate) const WORKERS: usize = 4;
+
+/// One blocking operation.
+pub(crate) enum Job {
+    /// Fill frames.
+    Read {
+        op: Op,
+        file: FileId,
+        at: Arc<StoreFile>,
+        offset: u64,
+        parts: Vec<FramePart>,
+    },
+    /// Fill a new buffer.
+    ReadBuf {
+        op: Op,
+        file: FileId,
+        at: Arc<StoreFile>,
+        offset: u64,
+        buf: hearth_proto::Buf,
+        len: u32,
+    },
+    /// Write frames.
+    Write {
+        op: Op,
+        file: FileId,
+        at: Arc<StoreFile>,
+        offset: u64,
+        parts: Vec<FramePart>,
+    },
+    /// Take the stamp, after fsync if asked.
+    Sync {
+        op: Op,
+        file: FileId,
+        at: Arc<StoreFile>,
+        sync: bool,
+    },
+    /// Set the size.
+    Truncate { op: Op, fd: Arc<OwnedFd>, size: u64 },
+    /// A local read, done on the store.
+    DirectRead {
+        fd: Arc<OwnedFd>,
+        offset: u64,
+        len: u32,
+        done: ReadDone,
+    },
+    /// A local write, done on the store.
+    DirectWrite {
+        fd: Arc<OwnedFd>,
+        at: WriteAt,
+        bytes: Vec<u8>,
+        done: Done<Written>,
+    },
+}
+
+/// Jobs that wait for a worker.
+#[derive(Default)]
+pub(crate) struct Queue {
+    inner: Mutex<Pending>,
+    more: Condvar,
+}
+
+#[derive(Default)]
+struct Pending {
+    jobs: VecDeque<Job>,
+    closed: bool,
+}
+
+impl Queue {
+    pub(crate) fn push(&self, job: Job) {
+        self.lock().jobs.push_back(job);
+        self.more.notify_one();
+    }
+
+    /// Lets the workers end once the queue is empty.
+    pub(crate) fn close(&self) {
+        self.lock().closed = true;
+        self.more.notify_all();
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, Pending> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn pop(&self) -> Option<Job> {
+        let mut pending = self.lock();
+        loop {
+            match pending.jobs.pop_front() {
+                Some(job) => return Some(job),
+                None if pending.closed => return None,
+                None => {
+                    pending = self
+                        .more
+                        .wait(pending)
+                        .unwrap_or_else(PoisonError::into_inner);
+                }
+            }
+        }
+    }
+}
+
+/// The life of one worker.
+pub(crate) fn work(core: &Core) {
+    while let Some(job) = core.queue.pop() {
+        run(core, job);
+    }
+}
+
+fn run(core: &Core, job: Job) {
+    match job {
+        Job::Read {
+            op,
+            file,
+            at,
+            offset,
+            parts,
+        } => {
+            let read = at
+                .reach(core.root.as_fd(), file, Purpose::Read, || {
+                    core.ask_where(file)
+                })
+                .and_then(|fd| core.store.read(fd.as_fd(), offset, &parts, &core.pool));
+            core.drive(Input::StoreDone(op, read.map(bytes).map_err(raw)));
+        }
+        Job::ReadBuf {
+            op,
+            file,
+            at,
+            offset,
+            buf,
+            len,
+        } => {
+            let read = at
+                .reach(core.root.as_fd(), file, Purpose::Read, || {
+                    core.ask_where(file)
+                })
+                .and_then(|fd| core.store.read_vec(fd.as_fd(), offset, len as usize));
+            core.store_filled(op, buf, len, read);
+        }
+        Job::Write {
+            op,
+            file,
+            at,
+            offset,
+            parts,
+        } => {
+            let written = at
+                .reach(core.root.as_fd(), file, Purpose::Write, || {
+                    core.ask_where(file)
+                })
+                .and_then(|fd| core.store.write(fd.as_fd(), offset, &parts, &core.pool));
+            core.drive(Input::StoreDone(
+                op,
+                written.map(|()| StoreOk::default()).map_err(raw),
+            ));
+        }
+        Job::Sync { op, file, at, sync } => {
+            let synced = stamp_after(core, file, &at, sync);
+            core.drive(Input::StoreDone(op, synced.map_err(raw)));
+        }
+        Job::Truncate { op, fd, size } => {
+            let stamp = core
+                .store
+                .truncate(fd.as_fd(), size)
+                .and_then(|()| core.store.stamp(fd.as_fd()))
+                .map(|stamp| StoreOk {
+                    bytes: 0,
+                    stamp: kernel_stamp(stamp),
+                });
+            core.drive(Input::StoreDone(op, stamp.map_err(raw)));
+        }
+        Job::DirectRead {
+            fd,
+            offset,
+            len,
+            done,
+        } => direct_read(core.store.as_ref(), &fd, offset, len, done),
+        Job::DirectWrite {
+            fd,
+            at,
+            bytes,
+            done,
+        } => done(direct_write(core.store.as_ref(), &fd, at, &bytes)),
+    }
+}
+
+fn stamp_after(core: &Core, file: FileId, at: &StoreFile, sync: bool) -> Result<StoreOk, Errno> {
+    let root = core.root.as_fd();
+    let fd = at
+        .reach(root, file, Purpose::Read, || core.ask_where(file))
+        .or_else(|_| at.reach(root, file, Purpose::Write, || ()))?;
+    if sync {
+        core.store.sync(fd.as_fd(), SyncKind::All)?;
+    }
+    let stamp = kernel_stamp(core.store.stamp(fd.as_fd())?);
+    Ok(StoreOk { bytes: 0, stamp })
+}
+
+fn direct_read(store: &dyn Store, fd: &OwnedFd, offset: u64, len: u32, done: ReadDone) {
+    match store.read_vec(fd.as_fd(), offset, len as usize) {
+        Ok(bytes) => done(Outcome::Serve(&[&bytes])),
+        Err(errno) => done(Outcome::Fail(errno)),
+    }
+}
+
+fn direct_write(store: &dyn Store, fd: &OwnedFd, at: WriteAt, bytes: &[u8]) -> Outcome<Written> {
+    let written = match at {
+        WriteAt::Offset(offset) => store
+            .write_bytes(fd.as_fd(), offset, bytes)
+            .map(|()| offset),
+        WriteAt::End => store.append(fd.as_fd(), bytes),
+    };
+    match written {
+        Ok(offset) => Outcome::Serve(Written {
+            offset,
+            size: offset + bytes.len() as u64,
+        }),
+        Err(errno) => Outcome::Fail(errno),
+    }
+}
+
+fn bytes(count: usize) -> StoreOk {
+    StoreOk {
+        bytes: count as u32,
+        ..StoreOk::default()
+    }
+}
+
+pub(crate) fn raw(errno: Errno) -> i32 {
+    errno.0
+}
+
+/// The session's stamp as the kernel has it.
+pub(crate) fn kernel_stamp(stamp: hearth_client::Stamp) -> hearth_proto::Stamp {
+    let hearth_client::Stamp {
+        ctime_ns,
+        mtime_ns,
+        size,
+    } = stamp;
+    hearth_proto::Stamp {
+        ctime_ns,
+        mtime_ns,
+        size,
+    }
+}

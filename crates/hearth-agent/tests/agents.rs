@@ -1,0 +1,288 @@
+//! Real agents of one process over loopback TCP, driven through their sessions.
+
+use hearth_agent::{Agent, Allocation, CloseRule, Config, Policy, store::StoreSpec};
+use hearth_client::{
+    Access, Errno, FileKey, Handle, OpenFile, OpenedFile, Outcome, Place, Session, Stamp, Written,
+};
+use std::fs::File;
+use std::net::TcpListener;
+use std::os::unix::fs::MetadataExt;
+use std::sync::mpsc;
+use std::thread;
+use std::time::Duration;
+
+struct Set {
+    agents: Vec<Agent>,
+    dir: tempfile::TempDir,
+    _job: tempfile::TempDir,
+}
+
+fn set(nodes: u32, change: impl Fn(&mut Config)) -> Set {
+    let dir = tempfile::tempdir().expect("a store");
+    let job = tempfile::tempdir().expect("a job directory");
+    let listeners: Vec<TcpListener> = (0..nodes)
+        .map(|_| TcpListener::bind("127.0.0.1:0").expect("a port"))
+        .collect();
+    let members: Vec<_> = listeners
+        .iter()
+        .map(|l| l.local_addr().expect("an address"))
+        .collect();
+    let starts: Vec<_> = (0..)
+        .zip(listeners)
+        .map(|(node, listener)| {
+            let mut config = Config {
+                node,
+                incarnation: 1,
+                members: members.clone(),
+                secret: [7; 32],
+                job: "test".to_owned(),
+                store_root: dir.path().to_owned(),
+                store: StoreSpec::parse("posix").expect("a store"),
+                policy: Policy::Home,
+                allocation: Allocation::Slot,
+                close: CloseRule::Flushed,
+                page_bytes: 4096,
+                chunk_bytes: 4 * 4096,
+                pool_bytes: 16 << 20,
+                flush_age: Duration::from_secs(3600),
+                kernel_cache: false,
+                job_dir: job.path().to_owned(),
+                join_span: Duration::from_secs(20),
+            };
+            change(&mut config);
+            thread::spawn(move || Agent::start(config, listener).expect("an agent"))
+        })
+        .collect();
+    let agents = starts
+        .into_iter()
+        .map(|start| start.join().expect("a start"))
+        .collect();
+    Set {
+        agents,
+        dir,
+        _job: job,
+    }
+}
+
+fn wait<T: Send + 'static>(call: impl FnOnce(hearth_client::Done<T>)) -> Result<T, Errno> {
+    let (tell, told) = mpsc::channel();
+    call(Box::new(move |outcome| {
+        let _ = tell.send(match outcome {
+            Outcome::Serve(value) => Ok(value),
+            Outcome::Fail(errno) => Err(errno),
+            Outcome::Bypass(why) => panic!("an agent does not bypass: {why:?}"),
+        });
+    }));
+    told.recv_timeout(Duration::from_secs(20))
+        .expect("an answer")
+}
+
+impl Set {
+    fn session(&self, node: usize) -> std::sync::Arc<dyn Session> {
+        self.agents[node].session()
+    }
+
+    fn open(&self, node: usize, name: &str, write: bool) -> Result<OpenedFile, Errno> {
+        let path = self.dir.path().join(name);
+        let fd = File::options()
+            .read(true)
+            .write(write)
+            .create(write)
+            .truncate(false)
+            .open(&path);
+        let fd = fd.expect("the store opens it");
+        let meta = fd.metadata().expect("attributes");
+        let open = OpenFile {
+            file: FileKey { ino: meta.ino() },
+            access: Access { read: true, write },
+            stamp: Stamp {
+                ctime_ns: meta.ctime() * 1_000_000_000 + meta.ctime_nsec(),
+                mtime_ns: meta.mtime() * 1_000_000_000 + meta.mtime_nsec(),
+                size: meta.size(),
+            },
+            private: false,
+        };
+        wait(|done| self.session(node).open(open, fd.into(), done))
+    }
+
+    fn read(&self, node: usize, handle: Handle, offset: u64, len: u32) -> Result<Vec<u8>, Errno> {
+        let (tell, told) = mpsc::channel();
+        let done = Box::new(move |outcome: Outcome<&[&[u8]]>| {
+            let _ = tell.send(match outcome {
+                Outcome::Serve(pieces) => Ok(pieces.concat()),
+                Outcome::Fail(errno) => Err(errno),
+                Outcome::Bypass(why) => panic!("an agent does not bypass: {why:?}"),
+            });
+        });
+        self.session(node).read(handle, offset, len, false, done);
+        told.recv_timeout(Duration::from_secs(20))
+            .expect("an answer")
+    }
+
+    fn write(
+        &self,
+        node: usize,
+        handle: Handle,
+        place: Place,
+        data: &[u8],
+    ) -> Result<Written, Errno> {
+        wait(|done| self.session(node).write(handle, place, data.to_vec(), done))
+    }
+
+    fn sync(&self, node: usize, handle: Handle) -> Result<(), Errno> {
+        wait(|done| self.session(node).sync(handle, done))
+    }
+}
+
+fn pattern(len: usize, seed: usize) -> Vec<u8> {
+    (0..len)
+        .map(|i| ((i * 31 + seed * 17) % 251) as u8)
+        .collect()
+}
+
+#[test]
+fn what_one_node_wrote_every_node_reads_and_the_store_gets_at_sync() {
+    let set = set(3, |_| ());
+    let bytes = pattern(300_000, 1);
+    let writer = set.open(0, "f", true).expect("opens").handle;
+    set.write(0, writer, Place::At(0), &bytes).expect("writes");
+    for node in 1..3 {
+        let reader = set.open(node, "f", false).expect("opens");
+        assert!(reader.direct, "somebody writes it");
+        assert_eq!(
+            set.read(node, reader.handle, 0, 400_000).expect("reads"),
+            bytes
+        );
+        assert_eq!(
+            set.read(node, reader.handle, 5_000, 10).expect("reads"),
+            &bytes[5_000..5_010]
+        );
+    }
+    set.sync(0, writer).expect("syncs");
+    assert_eq!(
+        std::fs::read(set.dir.path().join("f")).expect("the store has it"),
+        bytes
+    );
+}
+
+#[test]
+fn an_overwrite_reaches_readers_that_hold_copies() {
+    let set = set(2, |_| ());
+    std::fs::write(set.dir.path().join("f"), pattern(50_000, 1)).expect("a file");
+    let readers = [0, 1].map(|node| set.open(node, "f", false).expect("opens").handle);
+    for (node, &reader) in readers.iter().enumerate() {
+        assert_eq!(
+            set.read(node, reader, 0, 50_000).expect("reads"),
+            pattern(50_000, 1)
+        );
+    }
+    let writer = set.open(1, "f", true).expect("opens").handle;
+    for round in 2..10 {
+        let bytes = pattern(20_000, round);
+        set.write(1, writer, Place::At(10_000), &bytes)
+            .expect("writes");
+        for (node, &reader) in readers.iter().enumerate() {
+            assert_eq!(
+                set.read(node, reader, 10_000, 20_000).expect("reads"),
+                bytes
+            );
+        }
+    }
+}
+
+#[test]
+fn appends_of_two_nodes_never_overlap() {
+    let set = set(2, |_| ());
+    let handles = [0, 1].map(|node| set.open(node, "log", true).expect("opens").handle);
+    thread::scope(|scope| {
+        for (node, &handle) in handles.iter().enumerate() {
+            let set = &set;
+            scope.spawn(move || {
+                for round in 0..200 {
+                    let line = format!("{node}:{round:04}\n");
+                    set.write(node, handle, Place::End, line.as_bytes())
+                        .expect("appends");
+                }
+            });
+        }
+    });
+    for (node, &handle) in handles.iter().enumerate() {
+        set.sync(node, handle).expect("syncs");
+    }
+    let text = std::fs::read_to_string(set.dir.path().join("log")).expect("the store has it");
+    for node in 0..2 {
+        let own: Vec<&str> = text
+            .lines()
+            .filter(|l| l.starts_with(&format!("{node}:")))
+            .collect();
+        let expected: Vec<String> = (0..200).map(|r| format!("{node}:{r:04}")).collect();
+        assert_eq!(own, expected);
+    }
+    assert_eq!(text.lines().count(), 400);
+}
+
+#[test]
+fn a_truncation_is_seen_everywhere() {
+    let set = set(3, |_| ());
+    let handles = [0, 1, 2].map(|node| set.open(node, "f", true).expect("opens").handle);
+    set.write(0, handles[0], Place::At(0), &pattern(60_000, 3))
+        .expect("writes");
+    let path = set.dir.path().join("f");
+    let ino = std::fs::metadata(&path).expect("attributes").ino();
+    let fd = File::options().write(true).open(&path).expect("opens");
+    wait(|done| {
+        set.session(1)
+            .truncate(FileKey { ino }, fd.into(), 10_001, done)
+    })
+    .expect("cuts");
+    for (node, &handle) in handles.iter().enumerate() {
+        let read = set.read(node, handle, 0, 60_000).expect("reads");
+        assert_eq!(read, &pattern(60_000, 3)[..10_001], "node {node}");
+    }
+    set.write(2, handles[2], Place::At(20_000), b"x")
+        .expect("writes");
+    let read = set.read(0, handles[0], 10_000, 30_000).expect("reads");
+    assert_eq!(read.len(), 10_001);
+    assert!(read[1..10_000].iter().all(|&b| b == 0), "the gap is zero");
+    set.sync(0, handles[0]).expect("syncs");
+    assert_eq!(std::fs::metadata(&path).expect("attributes").len(), 20_001);
+}
+
+#[test]
+fn a_full_store_reaches_the_writer_and_keeps_the_bytes() {
+    let set = set(2, |config| {
+        config.store = StoreSpec::parse("fault:write:budget=8192").expect("a plan");
+    });
+    let writer = set.open(0, "f", true).expect("opens").handle;
+    set.write(0, writer, Place::At(0), &pattern(65_536, 5))
+        .expect("gathered in memory");
+    assert_eq!(set.sync(0, writer), Err(Errno(28)), "no space left");
+    assert_eq!(
+        set.read(0, writer, 0, 65_536).expect("reads"),
+        pattern(65_536, 5)
+    );
+}
+
+#[test]
+fn a_dead_home_fails_writers_at_once_and_readers_go_to_the_store() {
+    let mut set = set(3, |_| ());
+    std::fs::write(set.dir.path().join("f"), pattern(200_000, 1)).expect("a file");
+    let reader = set.open(0, "f", false).expect("opens").handle;
+    assert_eq!(
+        set.read(0, reader, 0, 200_000).expect("reads"),
+        pattern(200_000, 1)
+    );
+    set.agents.pop().expect("agent 2").stop();
+    set.agents.pop().expect("agent 1").stop();
+    assert_eq!(
+        set.read(0, reader, 0, 200_000).expect("reads on"),
+        pattern(200_000, 1)
+    );
+    let gone: Vec<bool> = set.agents[0]
+        .status()
+        .peers
+        .iter()
+        .map(|peer| peer.up)
+        .collect();
+    assert_eq!(gone, [false, false]);
+}
