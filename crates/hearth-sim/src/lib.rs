@@ -1,1 +1,25 @@
-//! placeholder
+//! Many kernels, one thread, one seed: faults, reference model, checkers.
+//!
+//! [`run`] drives [`hearth_proto::Node`]s through a random workload over a simulated network, store
+//! and way in, and holds what sessions saw against a reference model. The same [`Plan`] gives the
+//! same run, to the last bit.
+//!
+//! Reading order: [`plan`] (what a run is), [`world`] (everything around the kernels), `workload`
+//! (what sessions do), [`model`] (the history of a file), [`check`] (what must hold), [`script`]
+//! (told stories with their transcripts), [`tamper`] (guards broken on purpose).
+#![forbid(unsafe_code)]
+
+pub mod check;
+pub mod model;
+pub mod plan;
+pub mod rng;
+pub mod run;
+pub mod tamper;
+mod workload;
+pub mod world;
+
+pub use check::Violation;
+pub use plan::Plan;
+pub use run::{Outcome, run, shrink, tell};
+pub use tamper::Tamper;
+pub use world::World;

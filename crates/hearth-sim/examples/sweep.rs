@@ -1,0 +1,48 @@
+//! Runs many seeds and says what fails: `sweep FIRST COUNT [STEPS]`; one seed prints its story.
+
+use hearth_sim::{Plan, run, shrink, tell};
+use std::collections::BTreeMap;
+
+fn main() {
+    let number = |at: usize| {
+        std::env::args()
+            .nth(at)
+            .and_then(|text| text.parse::<u64>().ok())
+    };
+    let (first, count) = (number(1).unwrap_or(0), number(2).unwrap_or(1000));
+    std::panic::set_hook(Box::new(|_| {}));
+    let mut failed: BTreeMap<&str, Vec<u64>> = BTreeMap::new();
+    let mut shown = 0;
+    for seed in first..first + count {
+        let mut plan = Plan::from_seed(seed);
+        if let Some(steps) = number(3) {
+            plan.steps = steps as u32;
+        }
+        let outcome = run(&plan);
+        let Some(violation) = outcome.violations.first() else {
+            continue;
+        };
+        failed.entry(violation.check).or_default().push(seed);
+        shown += 1;
+        if shown <= 5 {
+            let small = shrink(&plan);
+            let (outcome, story) = tell(&small);
+            if count == 1 {
+                story.iter().for_each(|line| eprintln!("{line}"));
+            }
+            eprintln!(
+                "{}\n{:?}\n{}\n",
+                small.replay(),
+                small,
+                outcome.violations[0]
+            );
+        }
+    }
+    for (check, seeds) in failed {
+        eprintln!(
+            "{check}: {} of {count}, first {:?}",
+            seeds.len(),
+            &seeds[..seeds.len().min(12)]
+        );
+    }
+}

@@ -1,0 +1,40 @@
+//! What flush, sync and settle promise: bytes written before are in the store, or newer ones are.
+
+use super::Violation;
+use crate::model::{Change, History, Interval, Kind};
+
+/// Whose bytes were promised.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Whose {
+    /// Those that this node wrote.
+    Node(u32),
+    /// Those of all nodes.
+    Everybody,
+}
+
+/// Judges the store's bytes at the end of a promise that was asked for within `span`.
+pub fn check(history: &History, store: &[u8], whose: Whose, span: Interval) -> Option<Violation> {
+    if history.lossy {
+        return None;
+    }
+    let promised = |change: &&Change| {
+        let mine = match whose {
+            Whose::Node(node) => change.node == node,
+            Whose::Everybody => true,
+        };
+        mine && change.kind == Kind::Write && change.span.before(&span)
+    };
+    for change in history.changes.iter().filter(promised) {
+        for at in change.place.clone() {
+            // A byte beyond the end is a zero that a truncation made.
+            let value = store.get(at as usize).copied().unwrap_or(0);
+            let newer = |writer: &Change| !writer.span.before(&change.span);
+            if !history.writers(at, value).any(newer) {
+                let what = format!("byte {at} is {value} in the store after {whose:?}: {change:?}");
+                let at = format!("promised within {span:?}");
+                return Some(Violation::new("durable", what).with(&[at]));
+            }
+        }
+    }
+    None
+}

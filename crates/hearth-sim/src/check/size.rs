@@ -1,0 +1,61 @@
+//! The end of the file: what is said of it can be true, and appends get places of their own.
+
+use super::Violation;
+use crate::model::{History, Interval, Kind};
+
+/// Judges everything that was said of a file's size.
+pub fn check(history: &History) -> Option<Violation> {
+    if history.lossy {
+        return None;
+    }
+    said(history).or_else(|| appended(history))
+}
+
+fn said(history: &History) -> Option<Violation> {
+    history.sizes.iter().find_map(|sized| {
+        let (low, high) = history.sizes(&sized.span);
+        if sized.low <= high && low <= sized.high {
+            return None;
+        }
+        let what = format!("between {low} and {high} is possible: {sized:?}");
+        Some(Violation::new("size", what).with(&growth(history)))
+    })
+}
+
+fn appended(history: &History) -> Option<Violation> {
+    let placed = |change: &&crate::model::Change| change.append && change.kind == Kind::Write;
+    let appends = || history.changes.iter().filter(placed);
+    for (number, append) in appends().enumerate() {
+        let before = Interval {
+            began: append.span.began,
+            ended: append.span.ended,
+        };
+        let (low, high) = history.sizes(&before);
+        if append.place.start < low || append.place.start > high {
+            let what =
+                format!("an append lies where the end cannot be, {low} to {high}: {append:?}");
+            return Some(Violation::new("size", what).with(&growth(history)));
+        }
+        let cut = |other: &crate::model::Change| {
+            let between = append.span.began.min(other.span.began);
+            let cuts = history.changes.iter().filter(|c| c.kind == Kind::Cut);
+            let mut late = cuts.filter(|c| c.span.ended > between && c.span.began.0 > 1);
+            late.next().is_some()
+        };
+        let overlaps = |other: &&crate::model::Change| {
+            append.place.start < other.place.end && other.place.start < append.place.end
+        };
+        if let Some(other) = appends().skip(number + 1).find(overlaps)
+            && !cut(other)
+        {
+            let what = format!("two appends in one place: {append:?} and {other:?}");
+            return Some(Violation::new("size", what));
+        }
+    }
+    None
+}
+
+fn growth(history: &History) -> Vec<String> {
+    let changes = history.changes.iter();
+    changes.map(|change| format!("{change:?}")).collect()
+}

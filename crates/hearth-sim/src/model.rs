@@ -1,0 +1,235 @@
+//! The reference: everything that sessions were told about one file, with the order in which
+//! operations began and ended.
+//!
+//! Every write puts one byte value, used by no other write of the file, in all of its places, so a
+//! byte that is read names its writer. Zero stands for holes and for what truncations cut away. The
+//! checks in `check/` judge a history; this file only records it and answers who may be meant.
+
+use std::ops::Range;
+
+/// A point in the one order of everything that sessions see; each is given once.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Tick(pub u64);
+
+/// An operation that never ended, or failed: it may take effect at any later time.
+pub const OPEN: Tick = Tick(u64::MAX);
+
+/// From the first to the last moment of an operation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Interval {
+    /// The session asked.
+    pub began: Tick,
+    /// The session had the answer.
+    pub ended: Tick,
+}
+
+impl Interval {
+    /// True if this was over before the other began.
+    pub fn before(&self, other: &Interval) -> bool {
+        self.ended < other.began
+    }
+}
+
+/// What changed the content.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// The content at birth.
+    Birth,
+    /// A write.
+    Write,
+    /// A write at the end whose place is not known yet.
+    Placeless,
+    /// A truncation: zero from its place on.
+    Cut,
+}
+
+/// One change of the content.
+#[derive(Clone, Debug)]
+pub struct Change {
+    /// Node of the session.
+    pub node: u32,
+    /// What it was.
+    pub kind: Kind,
+    /// Where.
+    pub place: Range<u64>,
+    /// The value of every byte.
+    pub value: u8,
+    /// It was written at the end, wherever that was.
+    pub append: bool,
+    /// When.
+    pub span: Interval,
+}
+
+impl Change {
+    /// True if it may have set the byte at `at`.
+    pub fn may_cover(&self, at: u64) -> bool {
+        self.kind == Kind::Placeless || self.place.contains(&at)
+    }
+
+    /// True if it has set the byte at `at` by its end.
+    pub fn covers(&self, at: u64) -> bool {
+        self.kind != Kind::Placeless && self.place.contains(&at)
+    }
+}
+
+/// Bytes that a session was given.
+#[derive(Clone, Debug)]
+pub struct Read {
+    /// Node of the session.
+    pub node: u32,
+    /// Where.
+    pub offset: u64,
+    /// What.
+    pub bytes: Vec<u8>,
+    /// When.
+    pub span: Interval,
+}
+
+/// Something that was said of the size.
+#[derive(Clone, Copy, Debug)]
+pub struct Sized {
+    /// Node of the session.
+    pub node: u32,
+    /// At least this.
+    pub low: u64,
+    /// At most this.
+    pub high: u64,
+    /// When.
+    pub span: Interval,
+    /// Who said it, for people.
+    pub by: &'static str,
+}
+
+/// The history of one file, from birth to its last close.
+#[derive(Clone, Debug, Default)]
+pub struct History {
+    /// Changes in the order in which they began.
+    pub changes: Vec<Change>,
+    /// Reads in the order in which they ended.
+    pub reads: Vec<Read>,
+    /// What was said of the size.
+    pub sizes: Vec<Sized>,
+    /// Bytes may have been lost and the sessions were told: old values may show again.
+    pub lossy: bool,
+    values: u8,
+}
+
+impl History {
+    /// A file that is born with `size` bytes of one value, first a hole, then the bytes.
+    pub fn born(size: u64, hole: Tick, bytes: Tick) -> History {
+        let mut history = History::default();
+        let at_once = |tick| Interval {
+            began: tick,
+            ended: tick,
+        };
+        history.changes.push(Change {
+            node: u32::MAX,
+            kind: Kind::Cut,
+            place: 0..u64::MAX,
+            value: 0,
+            append: false,
+            span: at_once(hole),
+        });
+        let value = history.next_value();
+        history.changes.push(Change {
+            node: u32::MAX,
+            kind: Kind::Birth,
+            place: 0..size,
+            value,
+            append: false,
+            span: at_once(bytes),
+        });
+        history
+    }
+
+    /// True if another write can be told apart from all others.
+    pub fn has_values(&self) -> bool {
+        self.values < u8::MAX
+    }
+
+    /// The value of the next write.
+    pub fn next_value(&mut self) -> u8 {
+        self.values += 1;
+        self.values
+    }
+
+    /// A change begins; returns its number.
+    pub fn begin(
+        &mut self,
+        node: u32,
+        kind: Kind,
+        place: Range<u64>,
+        value: u8,
+        at: Tick,
+    ) -> usize {
+        let span = Interval {
+            began: at,
+            ended: OPEN,
+        };
+        self.changes.push(Change {
+            node,
+            kind,
+            place,
+            value,
+            append: false,
+            span,
+        });
+        self.changes.len() - 1
+    }
+
+    /// Changes other than holes that gave the byte at `at` this value.
+    pub fn writers(&self, at: u64, value: u8) -> impl Iterator<Item = &Change> {
+        self.changes
+            .iter()
+            .filter(move |change| change.value == value && change.may_cover(at))
+    }
+
+    /// True if `change` was overwritten at `at` by something that began after it had ended, and
+    /// ended before `now` began.
+    pub fn overwritten(&self, change: &Change, at: u64, now: &Interval) -> bool {
+        self.changes.iter().any(|later| {
+            later.covers(at) && change.span.before(&later.span) && later.span.before(now)
+        })
+    }
+
+    /// The sizes that an observation made within `now` may report: least and greatest.
+    pub fn sizes(&self, now: &Interval) -> (u64, u64) {
+        let mut bounds: Option<(u64, u64)> = None;
+        for base in self.bases(now) {
+            let end = |c: &&Change| c.place.end;
+            let grows = |c: &&Change| matches!(c.kind, Kind::Write | Kind::Birth);
+            let start = base.place.start;
+            let sure = self
+                .changes
+                .iter()
+                .filter(grows)
+                .filter(|c| base.span.ended <= c.span.began && c.span.before(now))
+                .map(|c| end(&c))
+                .max()
+                .unwrap_or(0);
+            let possible = self
+                .changes
+                .iter()
+                .filter(|c| matches!(c.kind, Kind::Write | Kind::Birth | Kind::Placeless))
+                .filter(|c| c.span.began < now.ended && !c.span.before(&base.span))
+                .map(|c| end(&c))
+                .max()
+                .unwrap_or(0);
+            let (low, high) = (start.max(sure), start.max(possible));
+            bounds = Some(match bounds {
+                Some((l, h)) => (l.min(low), h.max(high)),
+                None => (low, high),
+            });
+        }
+        bounds.unwrap_or((0, u64::MAX))
+    }
+
+    /// Truncations that may be the last one for an observer within `now`.
+    fn bases(&self, now: &Interval) -> impl Iterator<Item = &Change> {
+        let cuts = || self.changes.iter().filter(|c| c.kind == Kind::Cut);
+        cuts().filter(move |cut| {
+            cut.span.began < now.ended
+                && !cuts().any(|later| cut.span.before(&later.span) && later.span.before(now))
+        })
+    }
+}

@@ -1,0 +1,26 @@
+//! Guards broken from outside, to see every checker fire.
+
+/// What a world does wrong on purpose.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Tamper {
+    /// Nothing.
+    Nothing,
+    /// A way in says that it has dropped its pages and has not (C3).
+    KeepRevoked,
+    /// An invalidation is acknowledged before its receiver has seen it (A1).
+    EarlyInvalOk,
+    /// Copies into frames are left out.
+    DropFill,
+    /// Store writes happen once more, much later.
+    LateStoreWrite,
+    /// Store writes are reported as done and are not.
+    SkipStoreWrite,
+    /// Messages are swallowed.
+    SwallowMessages,
+    /// Buffers are freed twice.
+    FreeTwice,
+    /// Buffers are not freed.
+    FreeNever,
+    /// The pool is larger than the checker knows.
+    LargerPool,
+}

@@ -1,0 +1,220 @@
+//! What sessions do: chosen at random, from the plan's seed.
+
+use crate::plan::delay;
+use crate::rng::Rng;
+use crate::world::session::{Action, Open};
+use crate::world::{Event, World};
+use hearth_proto::{FileId, Span, WriteAt, errno};
+
+/// The stream of choices of a run, and how many are left.
+pub(crate) struct Choices {
+    rng: Rng,
+    left: u32,
+}
+
+impl Choices {
+    pub(crate) fn new(seed: u64, steps: u32) -> Choices {
+        Choices {
+            rng: Rng::new(seed, 3),
+            left: steps,
+        }
+    }
+}
+
+impl World {
+    /// Makes the files and the sessions, and sets them off.
+    pub(crate) fn set_off(&mut self) {
+        for file in 1..=u64::from(self.plan.files) {
+            let size = self.choices.rng.below(self.most_bytes() + 1);
+            self.create(FileId(file), size);
+            if self.choices.rng.chance(8) {
+                let owner = self.choices.rng.below(u64::from(self.plan.nodes)) as u32;
+                self.private.insert(FileId(file), owner);
+            }
+        }
+        for number in 0..self.plan.sessions {
+            let session = self.add_session((number % self.plan.nodes) as usize);
+            self.rest(session);
+        }
+    }
+
+    fn most_bytes(&self) -> u64 {
+        self.plan.file_pages * u64::from(self.plan.page_bytes)
+    }
+
+    /// The session has nothing to wait for; it thinks for a while.
+    pub(crate) fn rest(&mut self, session: usize) {
+        if self.scripted {
+            return;
+        }
+        let rng = &mut self.choices.rng;
+        let span = match rng.below(100) {
+            0..30 => Span(0),
+            30..96 => delay(rng, Span::millis(3)),
+            96..99 => Span::millis(rng.below(300)),
+            _ => Span::millis(rng.below(8_000)),
+        };
+        self.after(span, Event::Think { session });
+    }
+
+    /// The session chooses what to do next.
+    pub(crate) fn think(&mut self, session: usize) {
+        if self.sessions[session].doing.is_some() {
+            return;
+        }
+        if self.choices.left == 0 {
+            return self.wind_up(session);
+        }
+        self.choices.left -= 1;
+        self.last_begun = self.now;
+        self.trouble();
+        let action = self.choose(session);
+        self.begin(session, action);
+    }
+
+    /// No operations are left: closes, and ends all faults with the last session.
+    fn wind_up(&mut self, session: usize) {
+        self.last_begun = self.now;
+        let open = self.sessions[session].handles.len();
+        if let Some(handle) = open.checked_sub(1) {
+            let flushed = std::mem::replace(&mut self.sessions[session].finished, false);
+            let action = if flushed {
+                Action::Close(handle)
+            } else {
+                self.sessions[session].finished = true;
+                Action::Flush(handle)
+            };
+            return self.begin(session, action);
+        }
+        self.sessions[session].finished = true;
+        let all = |session: &crate::world::session::Session| {
+            session.finished && session.handles.is_empty() && session.doing.is_none()
+        };
+        if self.sessions.iter().all(all) && !self.healed {
+            self.heal();
+        }
+    }
+
+    /// Something goes wrong around the nodes.
+    fn trouble(&mut self) {
+        let rng = &mut self.choices.rng;
+        if self.plan.store_faults && rng.chance(4) {
+            let errno = *rng.pick(&[errno::EIO, 28]);
+            let span = Span::millis(rng.below(2_500));
+            self.fail_store(errno, span);
+        }
+        let nodes = u64::from(self.plan.nodes);
+        if self.plan.link_faults && nodes > 1 && self.choices.rng.chance(2) {
+            let rng = &mut self.choices.rng;
+            let a = rng.below(nodes);
+            let b = (a + 1 + rng.below(nodes - 1)) % nodes;
+            let (a, b) = (a as u32, b as u32);
+            if rng.chance(30) {
+                self.stall_link(a, b);
+            } else {
+                self.break_link(a, b);
+            }
+        }
+    }
+
+    fn choose(&mut self, session: usize) -> Action {
+        let handles = self.sessions[session].handles.clone();
+        let roll = self.choices.rng.below(100);
+        let few = handles.len() < 4;
+        match (roll, handles.as_slice()) {
+            (0..70, []) => self.choose_open(session),
+            (70..100, []) => self.choose_without_handle(session),
+            (0..36, open) => self.choose_read(open),
+            (36..66, open) => self.choose_write(session, open),
+            (66..71, open) => Action::Flush(self.choices.rng.below(open.len() as u64) as usize),
+            (71..75, open) => Action::Sync(self.choices.rng.below(open.len() as u64) as usize),
+            (75..81, open) => Action::Close(self.choices.rng.below(open.len() as u64) as usize),
+            (81..88, _) if few => self.choose_open(session),
+            _ => self.choose_without_handle(session),
+        }
+    }
+
+    /// A file that the session may name.
+    fn choose_file(&mut self, session: usize) -> FileId {
+        let node = self.sessions[session].node as u32;
+        let file = FileId(1 + self.choices.rng.below(u64::from(self.plan.files)));
+        match self.private.get(&file) {
+            // Nobody else can open it; a number that no file has stands for the refusal.
+            Some(&owner) if owner != node => FileId(99),
+            _ => file,
+        }
+    }
+
+    fn choose_open(&mut self, session: usize) -> Action {
+        let file = self.choose_file(session);
+        let write = self.choices.rng.chance(50);
+        Action::Open { file, write }
+    }
+
+    fn choose_place(&mut self) -> (u64, u32) {
+        let page = u64::from(self.plan.page_bytes);
+        let (most, pages) = (self.most_bytes(), self.plan.file_pages);
+        let rng = &mut self.choices.rng;
+        match rng.below(10) {
+            0..4 => (rng.below(pages) * page, page as u32),
+            4..6 => (rng.below(pages) * page, (page * rng.within(1, 4)) as u32),
+            _ => (rng.below(most), rng.within(1, page * 5 / 2) as u32),
+        }
+    }
+
+    fn choose_read(&mut self, open: &[Open]) -> Action {
+        let handle = self.choices.rng.below(open.len() as u64) as usize;
+        let (offset, len) = self.choose_place();
+        Action::Read {
+            handle,
+            offset,
+            len,
+        }
+    }
+
+    fn choose_write(&mut self, session: usize, open: &[Open]) -> Action {
+        let mut writers = (0..open.len()).filter(|&handle| open[handle].write);
+        let Some(handle) = writers.next() else {
+            return match self.choices.rng.chance(70) {
+                true => self.choose_read(open),
+                false => self.choose_open(session),
+            };
+        };
+        let (offset, len) = self.choose_place();
+        let at = if self.choices.rng.chance(20) {
+            WriteAt::End
+        } else {
+            WriteAt::Offset(offset)
+        };
+        Action::Write { handle, at, len }
+    }
+
+    fn choose_without_handle(&mut self, session: usize) -> Action {
+        let file = self.choose_file(session);
+        let most = self.most_bytes();
+        let rng = &mut self.choices.rng;
+        match rng.below(20) {
+            0..7 => {
+                let ask = rng.chance(85);
+                Action::Stat { file, ask }
+            }
+            7..10 => {
+                let size = rng.below(most + 1);
+                Action::Truncate { file, size }
+            }
+            10..12 => Action::Unlink(file),
+            12..14 => {
+                let size = rng.below(most + 1);
+                Action::Create { file, size }
+            }
+            14..16 => Action::Settle(file),
+            16 => Action::Restamp(file),
+            17 => Action::FlushAll,
+            _ if self.plan.outside => {
+                let (offset, len) = self.choose_place();
+                Action::Outside { file, offset, len }
+            }
+            _ => self.choose_open(session),
+        }
+    }
+}

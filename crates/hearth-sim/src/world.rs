@@ -1,0 +1,374 @@
+//! The world: nodes, network, store, ways in and a clock, driven by one queue of events.
+//!
+//! It carries out what kernels order exactly as an agent must: in order, within the step. All chance
+//! comes from the plan's seed, so that a run can be repeated.
+
+pub(crate) mod answers;
+mod effects;
+mod faults;
+mod host;
+mod kernel;
+mod links;
+mod reading;
+pub(crate) mod session;
+mod store;
+mod store_ops;
+
+use crate::check::{Violation, liveness, memory};
+use crate::model::Tick;
+use crate::plan::{Plan, delay};
+use crate::rng::Rng;
+use crate::tamper::Tamper;
+use crate::workload::Choices;
+use answers::Answer;
+use hearth_proto::msg::Body;
+use hearth_proto::{FileId, Input, Node, NodeId, Op, RevokeId, Span, StoreOk, Ticket, Time};
+use host::Host;
+use links::Links;
+use session::{Call, Session};
+use std::collections::BTreeMap;
+use std::hash::{Hash, Hasher};
+use store::Store;
+use store_ops::Job;
+
+/// Something that will happen.
+pub(crate) enum Event {
+    /// A session does the next thing.
+    Think { session: usize },
+    /// A request reaches its agent.
+    Asked { node: usize, ticket: Ticket },
+    /// An answer reaches its session.
+    Answered { call: Box<Call>, answer: Answer },
+    /// A message arrives.
+    Arrives { from: u32, to: u32, life: u32 },
+    /// The store does an operation.
+    StoreRuns { node: usize, job: Box<Job> },
+    /// The store says what became of it.
+    StoreTells {
+        node: usize,
+        op: Op,
+        result: Result<StoreOk, hearth_proto::Errno>,
+    },
+    /// The revocation at the head of the queue is begun.
+    Revokes { node: usize },
+    /// A revocation is done.
+    Revoked { node: usize, id: RevokeId },
+    /// A side learns that a connection is gone.
+    Down { node: u32, peer: u32 },
+    /// A connection is made again.
+    Mend { a: u32, b: u32 },
+    /// A stalled connection is reset.
+    Reset { a: u32, b: u32, life: u32 },
+    /// A message that nobody sent.
+    Forged { to: usize, input: Box<Input> },
+}
+
+/// A hash that is the same on every machine (FNV-1a).
+struct Digest(u64);
+
+impl Hasher for Digest {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+    fn write(&mut self, bytes: &[u8]) {
+        for &byte in bytes {
+            self.0 = (self.0 ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01B3);
+        }
+    }
+}
+
+/// Many kernels and everything around them.
+pub struct World {
+    pub(crate) plan: Plan,
+    pub(crate) now: Time,
+    queue: BTreeMap<(Time, u64), Event>,
+    events: u64,
+    ticks: u64,
+    pub(crate) hosts: Vec<Host>,
+    pub(crate) sessions: Vec<Session>,
+    pub(crate) links: Links,
+    pub(crate) store: Store,
+    /// Store operations that are not over.
+    pub(crate) store_busy: u32,
+    /// Files that only one node can open.
+    pub(crate) private: BTreeMap<FileId, u32>,
+    pub(crate) rng: Rng,
+    pub(crate) violations: Vec<Violation>,
+    digest: Digest,
+    /// Messages sent.
+    pub(crate) messages: u64,
+    /// Effects of the kind that is tampered with.
+    pub(crate) tampered: u64,
+    /// No more faults.
+    pub(crate) healed: bool,
+    /// Time of the last operation that a session began.
+    pub(crate) last_begun: Time,
+    ticks_in_a_row: u32,
+    pub(crate) choices: Choices,
+    /// Sessions do only what they are told.
+    pub(crate) scripted: bool,
+    /// What happened, for people; kept only if asked for.
+    pub(crate) log: Option<Vec<String>>,
+}
+
+impl World {
+    /// A world at rest, with its files.
+    pub fn new(plan: Plan) -> World {
+        let host = |me| {
+            let mut config = plan.config(NodeId(me));
+            if plan.tamper == Tamper::LargerPool {
+                config.frames *= 16;
+            }
+            Host::new(Node::new(config))
+        };
+        World {
+            now: Time(1_000_000_000),
+            queue: BTreeMap::new(),
+            events: 0,
+            ticks: 0,
+            hosts: (0..plan.nodes).map(host).collect(),
+            sessions: Vec::new(),
+            links: Links::default(),
+            store: Store::default(),
+            store_busy: 0,
+            private: BTreeMap::new(),
+            rng: Rng::new(plan.seed, 2),
+            violations: Vec::new(),
+            digest: Digest(0xCBF2_9CE4_8422_2325),
+            messages: 0,
+            tampered: 0,
+            healed: false,
+            last_begun: Time(0),
+            ticks_in_a_row: 0,
+            choices: Choices::new(plan.seed, plan.steps),
+            scripted: false,
+            log: None,
+            plan,
+        }
+    }
+
+    /// A session on a node; returns its number.
+    pub fn add_session(&mut self, node: usize) -> usize {
+        self.sessions.push(Session {
+            node,
+            handles: Vec::new(),
+            doing: None,
+            finished: false,
+        });
+        self.sessions.len() - 1
+    }
+
+    /// Does the next thing; false if nothing is left to do or something is wrong.
+    pub(crate) fn advance(&mut self) -> bool {
+        if !self.violations.is_empty() {
+            return false;
+        }
+        let event = self.queue.first_key_value().map(|(&(at, _), _)| at);
+        let deadlines = self.hosts.iter().enumerate();
+        let tick = deadlines
+            .filter_map(|(node, host)| Some((host.node.deadline()?, node)))
+            .min();
+        match (event, tick) {
+            (None, None) => false,
+            (Some(at), Some((due, node))) if due <= at => self.tick_node(node, due),
+            (None, Some((due, node))) => self.tick_node(node, due),
+            (Some(_), _) => self.next_event(),
+        }
+    }
+
+    fn tick_node(&mut self, node: usize, due: Time) -> bool {
+        self.ticks_in_a_row = if due <= self.now {
+            self.ticks_in_a_row + 1
+        } else {
+            0
+        };
+        self.now = self.now.max(due);
+        self.step(node, Input::Tick);
+        if let Some(violation) = liveness::restless(self.ticks_in_a_row, node) {
+            self.violate(violation);
+        }
+        self.keep_pace()
+    }
+
+    fn next_event(&mut self) -> bool {
+        self.ticks_in_a_row = 0;
+        let Some(((at, _), event)) = self.queue.pop_first() else {
+            return false;
+        };
+        self.now = self.now.max(at);
+        self.happen(event);
+        self.keep_pace()
+    }
+
+    /// True while the run is within its bounds.
+    fn keep_pace(&mut self) -> bool {
+        if let Some(violation) = liveness::overdue(self.now, self.last_begun, self.events) {
+            let unfinished = self.unfinished();
+            self.violate(violation.with(&unfinished));
+        }
+        self.violations.is_empty()
+    }
+
+    fn happen(&mut self, event: Event) {
+        match event {
+            Event::Think { session } => self.think(session),
+            Event::Asked { node, ticket } => {
+                if let Some(call) = self.hosts[node].calls.get(&ticket) {
+                    let request = call.request.clone();
+                    self.step(node, Input::Request(ticket, request));
+                }
+            }
+            Event::Answered { call, answer } => self.answered(&call, answer),
+            Event::Arrives { from, to, life } => self.arrives(from, to, life),
+            Event::StoreRuns { node, job } => self.run_job(node, *job),
+            Event::StoreTells { node, op, result } => {
+                self.store_busy -= 1;
+                self.step(node, Input::StoreDone(op, result));
+            }
+            Event::Revokes { node } => self.revoke_next(node),
+            Event::Revoked { node, id } => self.step(node, Input::Revoked(id)),
+            Event::Down { node, peer } => {
+                self.links.told(node, peer);
+                self.note_link(node, peer, "down");
+                self.step(node as usize, Input::PeerDown(NodeId(peer)));
+            }
+            Event::Mend { a, b } => self.mend(a, b),
+            Event::Reset { a, b, life } => {
+                if self.links.life(a, b) == life {
+                    self.break_link(a, b);
+                }
+            }
+            Event::Forged { to, input } => self.step(to, *input),
+        }
+    }
+
+    /// Gives a kernel one input and carries out its orders.
+    pub(crate) fn step(&mut self, node: usize, input: Input) {
+        self.note_input(node, &input);
+        let mut out = Vec::new();
+        let host = &mut self.hosts[node];
+        host.node.step(self.now, input, &mut out);
+        host.node.assert_valid();
+        (self.now, node).hash(&mut self.digest);
+        out.hash(&mut self.digest);
+        for effect in out {
+            if let Err(breach) = self.carry_out(node, effect) {
+                self.violate(Violation::contract(breach));
+                return;
+            }
+        }
+        let limit = self.plan.config(NodeId(0));
+        if let Some(violation) = memory::check(&limit, &self.hosts[node].node.status()) {
+            self.violate(violation);
+        }
+    }
+
+    fn arrives(&mut self, from: u32, to: u32, life: u32) {
+        let Some(parcel) = self.links.arrive(from, to, life) else {
+            return;
+        };
+        let host = &mut self.hosts[to as usize];
+        let data = match parcel.payload.len() {
+            0 => None,
+            len => Some((host.hold(parcel.payload), len as u32)),
+        };
+        let from = NodeId(from);
+        let envelope = parcel.envelope;
+        if matches!(envelope.body, Body::Inval { .. }) {
+            self.forge_inval_ok(from, to, &envelope);
+        }
+        self.step(
+            to as usize,
+            Input::Message {
+                from,
+                envelope,
+                data,
+            },
+        );
+    }
+
+    /// The revocation at the head of the queue runs, unless a page is locked.
+    pub(crate) fn revoke_next(&mut self, node: usize) {
+        let objects = |file: FileId| -> Vec<usize> {
+            let of_file = |&(_, object): &(usize, &store::Object)| object.file == file;
+            let objects = self.store.objects.iter().enumerate();
+            objects.filter(of_file).map(|(number, _)| number).collect()
+        };
+        let Some(order) = self.hosts[node].kernel.queue.front().cloned() else {
+            return;
+        };
+        let objects = objects(order.file);
+        let kernel = &mut self.hosts[node].kernel;
+        let lie = self.plan.tamper == Tamper::KeepRevoked;
+        if !lie && !kernel.revoke(&objects, order.pages) {
+            kernel.blocked = true;
+            return;
+        }
+        kernel.queue.pop_front();
+        kernel.working = !kernel.queue.is_empty();
+        let again = kernel.working;
+        let id = order.id;
+        let delay = self.local_delay();
+        self.after(delay, Event::Revoked { node, id });
+        if again {
+            self.after(delay, Event::Revokes { node });
+        }
+    }
+
+    /// The next point in the order of what sessions see.
+    pub(crate) fn tick(&mut self) -> Tick {
+        self.ticks += 1;
+        Tick(self.ticks)
+    }
+
+    /// Lets something happen later.
+    pub(crate) fn after(&mut self, delay: Span, event: Event) {
+        self.at(self.now + delay, event);
+    }
+
+    pub(crate) fn at(&mut self, at: Time, event: Event) {
+        self.events += 1;
+        self.queue.insert((at, self.events), event);
+    }
+
+    pub(crate) fn local_delay(&mut self) -> Span {
+        delay(&mut self.rng, self.plan.local_delay)
+    }
+
+    pub(crate) fn violate(&mut self, violation: Violation) {
+        self.violations.push(violation);
+    }
+
+    /// Events so far.
+    pub(crate) fn events(&self) -> u64 {
+        self.events
+    }
+
+    /// A value that tells runs apart.
+    pub(crate) fn digest(&self) -> u64 {
+        self.digest.finish()
+    }
+
+    /// What nobody has answered yet, for people.
+    pub(crate) fn unfinished(&self) -> Vec<String> {
+        let mut list = Vec::new();
+        for (number, session) in self.sessions.iter().enumerate() {
+            if let Some(doing) = &session.doing {
+                let node = session.node;
+                list.push(format!(
+                    "session {number} on node {node}: {:?}",
+                    doing.action
+                ));
+            }
+        }
+        for host in &self.hosts {
+            for (ticket, call) in &host.calls {
+                list.push(format!("{:?} {ticket:?}: {:?}", host.id, call.request));
+            }
+            if let Some(order) = host.kernel.queue.front() {
+                list.push(format!("{:?} revokes {order:?}", host.id));
+            }
+        }
+        list
+    }
+}

@@ -1,0 +1,174 @@
+//! What sessions are told, and what that means for the history of a file.
+
+use super::World;
+use super::session::{Action, Call, Open};
+use crate::check::durable;
+use crate::model::Kind;
+use hearth_proto::{Errno, Handle};
+
+/// An answer with its bytes.
+#[derive(Clone, Debug)]
+pub(crate) enum Answer {
+    Opened {
+        handle: Handle,
+        direct: bool,
+        kept_valid: bool,
+        size: u64,
+    },
+    Data {
+        bytes: Vec<u8>,
+        /// They came from the cache, which revokes them.
+        cached: bool,
+    },
+    Written {
+        offset: u64,
+        size: u64,
+    },
+    Size {
+        size: Option<u64>,
+        keep: bool,
+    },
+    Done,
+    Failed(Errno),
+}
+
+impl World {
+    /// An answer reaches its session.
+    pub(crate) fn answered(&mut self, call: &Call, answer: Answer) {
+        let session = call.session;
+        self.note_answer(session, &answer);
+        if let Some(pages) = call.pages {
+            return self.fetch_answered(call, pages, &answer);
+        }
+        let Some(doing) = self.sessions[session].doing.clone() else {
+            return;
+        };
+        match (doing.action, answer) {
+            (
+                Action::Open { write, .. },
+                Answer::Opened {
+                    handle,
+                    direct,
+                    kept_valid,
+                    size,
+                },
+            ) => {
+                let open = Open {
+                    handle,
+                    object: doing.object,
+                    write,
+                    keep: !write && !direct,
+                };
+                self.opened(session, open, kept_valid, size);
+            }
+            (Action::Read { offset, len, .. }, Answer::Data { bytes, .. }) => {
+                self.end_read(session, offset, len, bytes);
+            }
+            (Action::Write { len, .. }, Answer::Written { offset, size }) => {
+                self.written(session, offset, len, size);
+            }
+            (Action::Flush(handle), Answer::Done) => self.flushed(session, handle, false),
+            (Action::Sync(handle), Answer::Done) => self.flushed(session, handle, true),
+            (Action::Settle(_), Answer::Done) => {
+                self.check_durable(session, doing.object, durable::Whose::Everybody);
+                self.done(session);
+            }
+            (Action::Truncate { .. }, Answer::Done) => self.truncated(session, doing.object),
+            (Action::Unlink(_), Answer::Done) => {
+                self.store.objects[doing.object].unlinked = true;
+                self.done(session);
+            }
+            (Action::Stat { ask, .. }, Answer::Size { size, keep }) => {
+                self.sized(session, doing.object, ask, size, keep);
+            }
+            (_, Answer::Failed(_)) => self.done(session),
+            (action, answer) => {
+                let what = format!("{action:?} was answered with {answer:?}");
+                self.violate(crate::check::Violation::contract(what));
+            }
+        }
+    }
+
+    fn fetch_answered(&mut self, call: &Call, pages: (u64, u32), answer: &Answer) {
+        let (bytes, keep) = match answer {
+            Answer::Data { bytes, cached } => (Some(bytes.as_slice()), *cached),
+            _ => (None, false),
+        };
+        self.fetched(call.session, call.object, pages, bytes, keep);
+        match bytes {
+            Some(_) => self.go_on_reading(call.session),
+            None => self.done(call.session),
+        }
+    }
+
+    fn opened(&mut self, session: usize, open: Open, kept_valid: bool, size: u64) {
+        let node = self.sessions[session].node;
+        if !kept_valid {
+            self.hosts[node].kernel.forget(open.object);
+        }
+        self.hosts[node].kernel.forget_size(open.object);
+        self.observe_size(session, (size, size), "open");
+        self.sessions[session].handles.push(open);
+        self.done(session);
+    }
+
+    fn written(&mut self, session: usize, offset: u64, len: u32, size: u64) {
+        let end = offset + u64::from(len);
+        if size < end {
+            self.violate(crate::check::Violation::contract(format!(
+                "a write to {offset}+{len} says that the file has {size} bytes"
+            )));
+        }
+        let node = self.sessions[session].node;
+        if let Some(doing) = &self.sessions[session].doing
+            && let Some(change) = doing.change
+        {
+            self.hosts[node].kernel.forget_size(doing.object);
+            let change = &mut self.store.objects[doing.object].history.changes[change];
+            change.append = change.kind == Kind::Placeless;
+            change.kind = Kind::Write;
+            change.place = offset..end;
+        }
+        self.end_change(session);
+        self.done(session);
+    }
+
+    fn flushed(&mut self, session: usize, handle: usize, sync: bool) {
+        let object = self.sessions[session].handles[handle].object;
+        let node = self.sessions[session].node as u32;
+        let buffered = self.plan.close == hearth_proto::CloseRule::Buffered;
+        match (sync, buffered) {
+            (true, _) => self.check_durable(session, object, durable::Whose::Everybody),
+            (false, false) => self.check_durable(session, object, durable::Whose::Node(node)),
+            (false, true) => {}
+        }
+        self.done(session);
+    }
+
+    fn check_durable(&mut self, session: usize, object: usize, whose: durable::Whose) {
+        let span = self.interval(session);
+        let object = &self.store.objects[object];
+        if let Some(violation) = durable::check(&object.history, &object.data, whose, span) {
+            self.violate(violation);
+        }
+    }
+
+    fn truncated(&mut self, session: usize, object: usize) {
+        let node = self.sessions[session].node;
+        self.hosts[node].kernel.forget_size(object);
+        self.end_change(session);
+        self.done(session);
+    }
+
+    fn sized(&mut self, session: usize, object: usize, ask: bool, size: Option<u64>, keep: bool) {
+        let node = self.sessions[session].node;
+        let size = size.unwrap_or(self.store.objects[object].data.len() as u64);
+        if ask {
+            self.observe_size(session, (size, size), "stat");
+            if keep {
+                self.hosts[node].kernel.keep_size(object, size);
+            }
+        }
+        self.done(session);
+    }
+}

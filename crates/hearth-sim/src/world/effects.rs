@@ -1,0 +1,250 @@
+//! Carrying out what a kernel orders.
+
+use super::answers::Answer;
+use super::host::Breach;
+use super::kernel::Revoke;
+use super::links::Parcel;
+use super::store_ops::{Bytes, Job, What};
+use super::{Event, World};
+use crate::plan::delay;
+use crate::tamper::Tamper;
+use hearth_proto::msg::{Body, Envelope};
+use hearth_proto::{Effect, Input, NodeId, Op, Piece, ReadInto, Reply, Request, Src, Ticket};
+
+impl World {
+    pub(crate) fn carry_out(&mut self, node: usize, effect: Effect) -> Result<(), Breach> {
+        self.note_effect(node, &effect);
+        match effect {
+            Effect::Send { to, envelope, data } => self.send(node, to, envelope, &data)?,
+            Effect::Fill { frame, at, from } => {
+                let bytes = self.hosts[node].gather(&[from])?;
+                if !self.tampers(Tamper::DropFill, 5) {
+                    self.hosts[node].fill(frame.0, at, &bytes)?;
+                }
+            }
+            Effect::Stash { buf, data } => {
+                let bytes = self.hosts[node].gather(&data)?;
+                self.hosts[node].stash(buf, bytes)?;
+            }
+            Effect::Free(buf) => {
+                if !self.tampers(Tamper::FreeNever, 3) {
+                    self.hosts[node].free(buf)?;
+                }
+                if self.tampers(Tamper::FreeTwice, 3) {
+                    self.hosts[node].free(buf)?;
+                }
+            }
+            Effect::StoreRead {
+                op,
+                file,
+                offset,
+                into,
+            } => {
+                if let ReadInto::Frames(pieces) = &into {
+                    self.hosts[node].gather(pieces)?;
+                }
+                self.order(node, Job::by_file(op, file, What::Read { offset, into }));
+            }
+            Effect::StoreWrite {
+                op,
+                file,
+                offset,
+                data,
+            } => {
+                let data = self.hold_still(node, &data)?;
+                self.order(node, Job::by_file(op, file, What::Write { offset, data }));
+            }
+            Effect::StoreSync { op, file, .. } => {
+                self.order(node, Job::by_file(op, file, What::Sync));
+            }
+            Effect::StoreTruncate { op, ticket, size } => {
+                self.store_truncate(node, op, ticket, size)?
+            }
+            Effect::Reply { ticket, reply } => self.reply(node, ticket, reply)?,
+            Effect::Direct { ticket } => self.direct(node, ticket)?,
+            Effect::Revoke { id, file, pages } => {
+                let kernel = &mut self.hosts[node].kernel;
+                kernel.queue.push_back(Revoke { id, file, pages });
+                if !std::mem::replace(&mut kernel.working, true) {
+                    let delay = self.local_delay();
+                    self.after(delay, Event::Revokes { node });
+                }
+            }
+            Effect::Release { handle } => {
+                let released = self.hosts[node].handles.remove(&handle);
+                let object =
+                    released.ok_or_else(|| format!("{handle:?} is not there to release"))?;
+                self.store.objects[object].users -= 1;
+            }
+            Effect::Disconnect { peer } => self.disconnect(node as u32, peer.0),
+            Effect::Forgotten { .. } | Effect::Alarm(_) => {}
+        }
+        Ok(())
+    }
+
+    fn send(
+        &mut self,
+        node: usize,
+        to: NodeId,
+        envelope: Envelope,
+        data: &[Piece],
+    ) -> Result<(), Breach> {
+        if to.0 as usize == node || to.0 >= self.plan.nodes {
+            return Err(format!("node {node} sends to {to:?}"));
+        }
+        let payload = self.hosts[node].gather(data)?;
+        self.messages += 1;
+        if self.tampers(Tamper::SwallowMessages, 40) {
+            return Ok(());
+        }
+        let mut written = Vec::new();
+        hearth_proto::wire::encode(&envelope, &mut written);
+        if hearth_proto::wire::decode(&written).as_ref() != Ok(&envelope) {
+            return Err(format!("{envelope:?} is not read as it was written"));
+        }
+        let at = self.now + delay(&mut self.rng, self.plan.net_delay);
+        let way = (node as u32, to.0);
+        if let Some(at) = self.links.send(way, at, Parcel { envelope, payload }) {
+            let life = self.links.life(way.0, way.1);
+            self.at(
+                at,
+                Event::Arrives {
+                    from: way.0,
+                    to: way.1,
+                    life,
+                },
+            );
+        }
+        Ok(())
+    }
+
+    /// An order for the store: bytes of buffers are taken now, those of frames when it runs, because
+    /// an agent writes them in place.
+    fn hold_still(&self, node: usize, data: &[Piece]) -> Result<Vec<Bytes>, Breach> {
+        let hold = |piece: &Piece| {
+            let bytes = self.hosts[node].gather(&[*piece])?;
+            Ok(match piece.src {
+                Src::Frame(_) => Bytes::InPlace(*piece),
+                Src::Buf(_) | Src::Zero => Bytes::Held(bytes),
+            })
+        };
+        data.iter().map(hold).collect()
+    }
+
+    fn store_truncate(
+        &mut self,
+        node: usize,
+        op: Op,
+        ticket: Ticket,
+        size: u64,
+    ) -> Result<(), Breach> {
+        let call = self.hosts[node].calls.get(&ticket);
+        let object = call
+            .ok_or_else(|| format!("{ticket:?} is not there to truncate"))?
+            .object;
+        self.order(node, Job::by_handle(op, object, What::Truncate { size }));
+        Ok(())
+    }
+
+    fn reply(&mut self, node: usize, ticket: Ticket, reply: Reply) -> Result<(), Breach> {
+        let answer = match reply {
+            Reply::Opened {
+                handle,
+                direct,
+                kept_valid,
+                size,
+            } => {
+                let call = self.hosts[node].calls.get(&ticket);
+                let object = call
+                    .ok_or_else(|| format!("{ticket:?} is not there to open"))?
+                    .object;
+                self.hosts[node].handles.insert(handle, object);
+                self.store.objects[object].users += 1;
+                Answer::Opened {
+                    handle,
+                    direct,
+                    kept_valid,
+                    size,
+                }
+            }
+            Reply::Data(pieces) => Answer::Data {
+                bytes: self.hosts[node].gather(&pieces)?,
+                cached: true,
+            },
+            Reply::Written { offset, size } => Answer::Written { offset, size },
+            Reply::Size { size, keep, .. } => Answer::Size { size, keep },
+            Reply::Done => Answer::Done,
+            Reply::Failed(errno) => Answer::Failed(errno),
+        };
+        self.answer(node, ticket, answer)
+    }
+
+    /// Hands an answer to the session that waits for the ticket.
+    pub(crate) fn answer(
+        &mut self,
+        node: usize,
+        ticket: Ticket,
+        answer: Answer,
+    ) -> Result<(), Breach> {
+        let host = &mut self.hosts[node];
+        let Some(call) = host.calls.remove(&ticket) else {
+            let what = if host.answered.contains(&ticket) {
+                "twice"
+            } else {
+                "unasked"
+            };
+            return Err(format!("{ticket:?} is answered {what}"));
+        };
+        host.answered.insert(ticket);
+        let call = Box::new(call);
+        let delay = self.local_delay();
+        self.after(delay, Event::Answered { call, answer });
+        Ok(())
+    }
+
+    fn direct(&mut self, node: usize, ticket: Ticket) -> Result<(), Breach> {
+        let call = self.hosts[node].calls.get(&ticket);
+        let call = call.ok_or_else(|| format!("{ticket:?} is not there to do directly"))?;
+        let (object, request) = (call.object, call.request.clone());
+        let what = match request {
+            Request::Read { offset, len, .. } => What::DirectRead { offset, len },
+            Request::Write { at, buf, .. } => {
+                let bytes = self.hosts[node].bufs.get(&buf);
+                let bytes = bytes.ok_or_else(|| format!("{buf:?} of {ticket:?} is gone"))?;
+                let bytes = bytes.clone();
+                self.hosts[node].free(buf)?;
+                What::DirectWrite { at, bytes }
+            }
+            other => return Err(format!("{other:?} cannot be done directly")),
+        };
+        self.order(node, Job::direct(ticket, object, what));
+        Ok(())
+    }
+
+    /// True if this is the time to do wrong: every `nth` chance.
+    pub(crate) fn tampers(&mut self, how: Tamper, nth: u64) -> bool {
+        if self.plan.tamper != how {
+            return false;
+        }
+        self.tampered += 1;
+        self.tampered % nth == 0
+    }
+
+    /// Answers an invalidation in the name of its receiver, before it has seen it.
+    pub(crate) fn forge_inval_ok(&mut self, from: NodeId, to: u32, order: &Envelope) {
+        if self.plan.tamper != Tamper::EarlyInvalOk {
+            return;
+        }
+        let envelope = Envelope {
+            body: Body::InvalOk,
+            ..order.clone()
+        };
+        let input = Box::new(Input::Message {
+            from: NodeId(to),
+            envelope,
+            data: None,
+        });
+        let to = from.0 as usize;
+        self.after(hearth_proto::Span(0), Event::Forged { to, input });
+    }
+}

@@ -1,0 +1,421 @@
+//! Sessions: one operation after another, through the way in of their node.
+
+use super::{Event, World};
+use crate::check::Violation;
+use crate::model::{Interval, Kind, Sized, Tick};
+use hearth_proto::{Buf, FileId, Handle, Input, OpenRequest, Request, Ticket, Time, WriteAt};
+use std::collections::BTreeMap;
+
+/// What a session can do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Action {
+    /// Open a file; the handle comes last in the session's list.
+    Open {
+        /// Which.
+        file: FileId,
+        /// For writing.
+        write: bool,
+    },
+    /// Read.
+    Read {
+        /// Place in the session's list of handles.
+        handle: usize,
+        /// First byte.
+        offset: u64,
+        /// So many.
+        len: u32,
+    },
+    /// Write.
+    Write {
+        /// Place in the session's list of handles.
+        handle: usize,
+        /// Where.
+        at: WriteAt,
+        /// So many bytes.
+        len: u32,
+    },
+    /// What close promises.
+    Flush(usize),
+    /// What fsync promises.
+    Sync(usize),
+    /// Close without a flush.
+    Close(usize),
+    /// Ask for the size.
+    Stat {
+        /// Which file.
+        file: FileId,
+        /// Ask others.
+        ask: bool,
+    },
+    /// Set the size.
+    Truncate {
+        /// Which file.
+        file: FileId,
+        /// To this.
+        size: u64,
+    },
+    /// Take the last name away.
+    Unlink(FileId),
+    /// Make a file of a number that is free.
+    Create {
+        /// Its number.
+        file: FileId,
+        /// Its size at birth.
+        size: u64,
+    },
+    /// Every dirty byte to the store.
+    Settle(FileId),
+    /// Change the attributes.
+    Restamp(FileId),
+    /// Start bringing dirty bytes of the node to the store.
+    FlushAll,
+    /// Somebody else writes to the store.
+    Outside {
+        /// Which file.
+        file: FileId,
+        /// Where.
+        offset: u64,
+        /// So many bytes.
+        len: u32,
+    },
+}
+
+/// An open handle of a session.
+#[derive(Clone, Debug)]
+pub(crate) struct Open {
+    pub(crate) handle: Handle,
+    pub(crate) object: usize,
+    pub(crate) write: bool,
+    /// The kernel keeps what it reads through it.
+    pub(crate) keep: bool,
+}
+
+/// The operation that a session waits for.
+#[derive(Clone, Debug)]
+pub(crate) struct Doing {
+    pub(crate) action: Action,
+    pub(crate) object: usize,
+    pub(crate) began: Tick,
+    pub(crate) since: Time,
+    /// Its change in the object's history.
+    pub(crate) change: Option<usize>,
+    /// Pages that a keep-read has been given.
+    pub(crate) fetched: BTreeMap<u64, Vec<u8>>,
+}
+
+/// One session.
+#[derive(Clone, Debug)]
+pub(crate) struct Session {
+    pub(crate) node: usize,
+    pub(crate) handles: Vec<Open>,
+    pub(crate) doing: Option<Doing>,
+    pub(crate) finished: bool,
+}
+
+/// A ticket that the kernel has not answered.
+#[derive(Clone, Debug)]
+pub(crate) struct Call {
+    pub(crate) session: usize,
+    pub(crate) object: usize,
+    pub(crate) request: Request,
+    /// Pages that are locked until the answer: first and count.
+    pub(crate) pages: Option<(u64, u32)>,
+}
+
+impl Call {
+    /// The data of a write.
+    pub(crate) fn buf(&self) -> Option<Buf> {
+        match self.request {
+            Request::Write { buf, .. } => Some(buf),
+            _ => None,
+        }
+    }
+}
+
+impl World {
+    /// A session begins an operation. Where it names a file that is not there, nothing happens.
+    pub(crate) fn begin(&mut self, session: usize, action: Action) {
+        let Some(object) = self.object_of(session, &action) else {
+            return self.rest(session);
+        };
+        let doing = Doing {
+            action: action.clone(),
+            object,
+            began: self.tick(),
+            since: self.now,
+            change: None,
+            fetched: BTreeMap::new(),
+        };
+        self.note(session, &action);
+        self.sessions[session].doing = Some(doing);
+        self.store.objects[object].users += 1;
+        match action {
+            Action::Open { file, write } => self.begin_open(session, file, write),
+            Action::Read {
+                handle,
+                offset,
+                len,
+            } => {
+                let Open { handle, keep, .. } = self.sessions[session].handles[handle];
+                if keep {
+                    return self.go_on_reading(session);
+                }
+                let keep = false;
+                self.ask(
+                    session,
+                    Request::Read {
+                        handle,
+                        offset,
+                        len,
+                        keep,
+                    },
+                );
+            }
+            Action::Write { handle, at, len } => self.begin_write(session, handle, at, len),
+            Action::Flush(handle) => {
+                let handle = self.sessions[session].handles[handle].handle;
+                self.ask(session, Request::Flush(handle));
+            }
+            Action::Sync(handle) => {
+                let handle = self.sessions[session].handles[handle].handle;
+                self.ask(session, Request::Sync(handle));
+            }
+            Action::Close(handle) => self.close(session, handle),
+            Action::Stat { file, ask } => self.begin_stat(session, object, file, ask),
+            Action::Truncate { file, size } => {
+                self.begin_change(session, Kind::Cut, size..u64::MAX, 0);
+                self.ask(session, Request::Truncate { file, size });
+            }
+            Action::Unlink(file) => self.ask(session, Request::Detach(file)),
+            Action::Settle(file) => self.ask(session, Request::Settle(file)),
+            Action::Restamp(file) => self.restamp(session, object, file),
+            Action::Outside { offset, len, .. } => self.outside(session, object, offset, len),
+            Action::Create { .. } => self.done(session),
+            Action::FlushAll => {
+                let node = self.sessions[session].node;
+                let ticket = Ticket(self.hosts[node].new_name());
+                self.step(node, Input::Request(ticket, Request::FlushAll));
+                self.done(session);
+            }
+        }
+    }
+
+    fn object_of(&mut self, session: usize, action: &Action) -> Option<usize> {
+        let named = |world: &World, file: &FileId| {
+            let object = *world.store.current.get(file)?;
+            (!world.store.objects[object].unlinked).then_some(object)
+        };
+        match action {
+            Action::Open { file, .. }
+            | Action::Stat { file, .. }
+            | Action::Truncate { file, .. }
+            | Action::Unlink(file)
+            | Action::Settle(file)
+            | Action::Restamp(file) => named(self, file),
+            Action::Outside { file, .. } => named(self, file).filter(|&o| self.is_at_rest(o)),
+            Action::Read { handle, .. }
+            | Action::Write { handle, .. }
+            | Action::Flush(handle)
+            | Action::Sync(handle)
+            | Action::Close(handle) => Some(self.sessions[session].handles.get(*handle)?.object),
+            Action::Create { file, size } => self.create(*file, *size),
+            Action::FlushAll => Some(0),
+        }
+    }
+
+    /// A file of this number, if the number is free.
+    pub(crate) fn create(&mut self, file: FileId, size: u64) -> Option<usize> {
+        let free = self.store.current.get(&file).is_none_or(|&object| {
+            let object = &self.store.objects[object];
+            object.unlinked && object.users == 0
+        });
+        if !free {
+            return None;
+        }
+        let history = crate::model::History::born(size, self.tick(), self.tick());
+        let value = history.changes[1].value;
+        Some(self.store.create(file, vec![value; size as usize], history))
+    }
+
+    /// Nobody uses the object and all of it is in the store.
+    fn is_at_rest(&self, object: usize) -> bool {
+        self.store.objects[object].users == 0
+            && self.store_busy == 0
+            && self
+                .hosts
+                .iter()
+                .all(|host| host.node.status().dirty_bytes == 0)
+            && self.store.objects[object].history.has_values()
+    }
+
+    fn begin_open(&mut self, session: usize, file: FileId, write: bool) {
+        let object = self.store.current[&file];
+        let open = OpenRequest {
+            file,
+            write,
+            stamp: self.store.objects[object].stamp,
+            private: self.private.contains_key(&file),
+        };
+        self.ask(session, Request::Open(open));
+    }
+
+    fn begin_write(&mut self, session: usize, handle: usize, at: WriteAt, len: u32) {
+        let open = self.sessions[session].handles[handle].clone();
+        if !self.store.objects[open.object].history.has_values() {
+            return self.done(session);
+        }
+        let value = self.store.objects[open.object].history.next_value();
+        let (kind, place) = match at {
+            WriteAt::Offset(offset) => (Kind::Write, offset..offset + u64::from(len)),
+            WriteAt::End => (Kind::Placeless, 0..u64::from(len)),
+        };
+        self.begin_change(session, kind, place, value);
+        let node = self.sessions[session].node;
+        let buf = self.hosts[node].hold(vec![value; len as usize]);
+        let handle = open.handle;
+        let mtime_ns = self.now.0 as i64;
+        self.ask(
+            session,
+            Request::Write {
+                handle,
+                at,
+                buf,
+                len,
+                mtime_ns,
+            },
+        );
+    }
+
+    fn begin_change(&mut self, session: usize, kind: Kind, place: std::ops::Range<u64>, value: u8) {
+        let node = self.sessions[session].node as u32;
+        if let Some(doing) = &mut self.sessions[session].doing {
+            let history = &mut self.store.objects[doing.object].history;
+            doing.change = Some(history.begin(node, kind, place, value, doing.began));
+        }
+    }
+
+    fn begin_stat(&mut self, session: usize, object: usize, file: FileId, ask: bool) {
+        let node = self.sessions[session].node;
+        match self.hosts[node].kernel.size(object) {
+            Some(size) => {
+                self.observe_size(session, (size, size), "kept attributes");
+                self.done(session);
+            }
+            None => self.ask(session, Request::Size { file, ask }),
+        }
+    }
+
+    fn restamp(&mut self, session: usize, object: usize, file: FileId) {
+        let before = self.store.objects[object].stamp;
+        let after = self.store.touch(object);
+        let node = self.sessions[session].node;
+        let ticket = Ticket(self.hosts[node].new_name());
+        let request = Request::Restamp {
+            file,
+            before,
+            after,
+        };
+        self.step(node, Input::Request(ticket, request));
+        self.done(session);
+    }
+
+    /// A write by somebody who does not know of the cache.
+    fn outside(&mut self, session: usize, object: usize, offset: u64, len: u32) {
+        let value = self.store.objects[object].history.next_value();
+        self.begin_change(session, Kind::Write, offset..offset + u64::from(len), value);
+        self.store.write(object, offset, &vec![value; len as usize]);
+        for host in &mut self.hosts {
+            host.kernel.forget_size(object);
+        }
+        self.end_change(session);
+        self.done(session);
+    }
+
+    fn close(&mut self, session: usize, handle: usize) {
+        let open = self.sessions[session].handles.remove(handle);
+        let node = self.sessions[session].node;
+        let ticket = Ticket(self.hosts[node].new_name());
+        self.step(node, Input::Request(ticket, Request::Close(open.handle)));
+        if self.hosts[node].handles.contains_key(&open.handle) {
+            self.violate(Violation::contract(format!(
+                "{:?} is not released",
+                open.handle
+            )));
+        }
+        self.done(session);
+    }
+
+    /// Gives a request to the session's node, after the usual delay.
+    pub(crate) fn ask(&mut self, session: usize, request: Request) {
+        self.ask_for(session, request, None);
+    }
+
+    pub(crate) fn ask_for(&mut self, session: usize, request: Request, pages: Option<(u64, u32)>) {
+        let node = self.sessions[session].node;
+        let object = self.sessions[session]
+            .doing
+            .as_ref()
+            .map_or(0, |doing| doing.object);
+        let ticket = Ticket(self.hosts[node].new_name());
+        let call = Call {
+            session,
+            object,
+            request,
+            pages,
+        };
+        self.hosts[node].calls.insert(ticket, call);
+        let delay = self.local_delay();
+        self.after(delay, Event::Asked { node, ticket });
+    }
+
+    /// The change of the operation that ends now has taken place.
+    pub(crate) fn end_change(&mut self, session: usize) {
+        let tick = self.tick();
+        if let Some(doing) = &self.sessions[session].doing
+            && let Some(change) = doing.change
+        {
+            self.store.objects[doing.object].history.changes[change]
+                .span
+                .ended = tick;
+        }
+    }
+
+    /// The interval of the session's operation, which ends now.
+    pub(crate) fn interval(&mut self, session: usize) -> Interval {
+        let ended = self.tick();
+        let began = self.sessions[session]
+            .doing
+            .as_ref()
+            .map_or(ended, |doing| doing.began);
+        Interval { began, ended }
+    }
+
+    pub(crate) fn observe_size(
+        &mut self,
+        session: usize,
+        (low, high): (u64, u64),
+        by: &'static str,
+    ) {
+        let span = self.interval(session);
+        let node = self.sessions[session].node as u32;
+        if let Some(doing) = &self.sessions[session].doing {
+            let sized = Sized {
+                node,
+                low,
+                high,
+                span,
+                by,
+            };
+            self.store.objects[doing.object].history.sizes.push(sized);
+        }
+    }
+
+    /// The session's operation is over.
+    pub(crate) fn done(&mut self, session: usize) {
+        if let Some(doing) = self.sessions[session].doing.take() {
+            self.store.objects[doing.object].users -= 1;
+            self.check_pace(session, &doing);
+        }
+        self.rest(session);
+    }
+}

@@ -1,0 +1,98 @@
+//! The store: byte arrays with stamps, behind delays and planned errors.
+
+use crate::model::History;
+use hearth_proto::{Errno, FileId, Stamp, Time};
+use std::collections::BTreeMap;
+
+/// One file of the store, from birth to its last close.
+pub(crate) struct Object {
+    pub(crate) file: FileId,
+    pub(crate) data: Vec<u8>,
+    pub(crate) stamp: Stamp,
+    /// It has no name any more.
+    pub(crate) unlinked: bool,
+    /// Operations and handles that still use it.
+    pub(crate) users: u32,
+    pub(crate) history: History,
+}
+
+/// A time in which operations fail.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Fault {
+    pub(crate) errno: Errno,
+    pub(crate) until: Time,
+}
+
+/// No space left on the device.
+pub(crate) const ENOSPC: Errno = 28;
+/// There is no such file.
+pub(crate) const ENOENT: Errno = 2;
+
+/// All files.
+#[derive(Default)]
+pub(crate) struct Store {
+    pub(crate) objects: Vec<Object>,
+    /// The object that a number means now.
+    pub(crate) current: BTreeMap<FileId, usize>,
+    pub(crate) fault: Option<Fault>,
+    clock: i64,
+}
+
+impl Store {
+    /// A new file under a number that no file has.
+    pub(crate) fn create(&mut self, file: FileId, data: Vec<u8>, history: History) -> usize {
+        self.objects.push(Object {
+            file,
+            data,
+            stamp: Stamp::default(),
+            unlinked: false,
+            users: 0,
+            history,
+        });
+        let number = self.objects.len() - 1;
+        self.current.insert(file, number);
+        self.touch(number);
+        number
+    }
+
+    /// The content or the attributes changed.
+    pub(crate) fn touch(&mut self, object: usize) -> Stamp {
+        self.clock += 1;
+        let object = &mut self.objects[object];
+        object.stamp = Stamp {
+            ctime_ns: self.clock,
+            mtime_ns: self.clock,
+            size: object.data.len() as u64,
+        };
+        object.stamp
+    }
+
+    /// Bytes from `offset`, as many as there are.
+    pub(crate) fn read(&self, object: usize, offset: u64, len: u64) -> Vec<u8> {
+        let data = &self.objects[object].data;
+        let from = data.len().min(offset as usize);
+        let to = data.len().min((offset + len) as usize);
+        data[from..to].to_vec()
+    }
+
+    pub(crate) fn write(&mut self, object: usize, offset: u64, bytes: &[u8]) {
+        let data = &mut self.objects[object].data;
+        let end = offset as usize + bytes.len();
+        if data.len() < end {
+            data.resize(end, 0);
+        }
+        data[offset as usize..end].copy_from_slice(bytes);
+        self.touch(object);
+    }
+
+    pub(crate) fn truncate(&mut self, object: usize, size: u64) {
+        self.objects[object].data.resize(size as usize, 0);
+        self.touch(object);
+    }
+
+    /// The error of an operation that changes the content, or of another, at this time.
+    pub(crate) fn failing(&self, now: Time, changes: bool) -> Option<Errno> {
+        let fault = self.fault.filter(|fault| now < fault.until)?;
+        (changes || fault.errno != ENOSPC).then_some(fault.errno)
+    }
+}

@@ -1,0 +1,258 @@
+//! Store operations: each runs at one instant, some time after it was ordered.
+
+use super::answers::Answer;
+use super::store::{ENOENT, Fault};
+use super::{Event, World};
+use crate::check::Violation;
+use crate::plan::delay;
+use crate::tamper::Tamper;
+use hearth_proto::{
+    Errno, FileId, Op, Piece, ReadInto, Span, Src, StoreOk, Ticket, WriteAt, errno,
+};
+
+/// Bytes of a store write.
+#[derive(Clone, Debug)]
+pub(crate) enum Bytes {
+    /// In a frame, as they are when the write runs.
+    InPlace(Piece),
+    /// As they were when it was ordered.
+    Held(Vec<u8>),
+}
+
+/// What is to be done.
+#[derive(Clone, Debug)]
+pub(crate) enum What {
+    Read { offset: u64, into: ReadInto },
+    Write { offset: u64, data: Vec<Bytes> },
+    Sync,
+    Truncate { size: u64 },
+    DirectRead { offset: u64, len: u32 },
+    DirectWrite { at: WriteAt, bytes: Vec<u8> },
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Who {
+    Kernel(Op),
+    Session(Ticket),
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Target {
+    File(FileId),
+    Object(usize),
+}
+
+/// An operation on its way to the store.
+#[derive(Clone, Debug)]
+pub(crate) struct Job {
+    who: Who,
+    target: Target,
+    what: What,
+}
+
+impl Job {
+    pub(crate) fn by_file(op: Op, file: FileId, what: What) -> Job {
+        Job {
+            who: Who::Kernel(op),
+            target: Target::File(file),
+            what,
+        }
+    }
+
+    pub(crate) fn by_handle(op: Op, object: usize, what: What) -> Job {
+        Job {
+            who: Who::Kernel(op),
+            target: Target::Object(object),
+            what,
+        }
+    }
+
+    pub(crate) fn direct(ticket: Ticket, object: usize, what: What) -> Job {
+        Job {
+            who: Who::Session(ticket),
+            target: Target::Object(object),
+            what,
+        }
+    }
+
+    fn changes(&self) -> bool {
+        match self.what {
+            What::Write { .. } | What::Truncate { .. } | What::DirectWrite { .. } => true,
+            What::Read { .. } | What::Sync | What::DirectRead { .. } => false,
+        }
+    }
+}
+
+impl World {
+    /// Sends an operation on its way.
+    pub(crate) fn order(&mut self, node: usize, job: Job) {
+        self.store_busy += 1;
+        let mut wait = delay(&mut self.rng, self.plan.store_delay);
+        if self.plan.store_faults && !self.healed && self.rng.chance(1) {
+            wait = Span::secs(3);
+        }
+        if self.tampers(Tamper::LateStoreWrite, 3) && matches!(job.what, What::Write { .. }) {
+            self.repeat(node, &job, Span(wait.0 + Span::secs(4).0));
+        }
+        let job = Box::new(job);
+        self.after(wait, Event::StoreRuns { node, job });
+    }
+
+    /// The same write once more, with the bytes of now.
+    fn repeat(&mut self, node: usize, job: &Job, wait: Span) {
+        if let What::Write { offset, data } = &job.what
+            && let Ok(bytes) = self.bytes_of(node, data)
+        {
+            self.store_busy += 1;
+            let data = vec![Bytes::Held(bytes)];
+            let offset = *offset;
+            let job = Job {
+                what: What::Write { offset, data },
+                ..job.clone()
+            };
+            let job = Box::new(job);
+            self.after(wait, Event::StoreRuns { node, job });
+        }
+    }
+
+    /// The store does an operation, or fails to.
+    pub(crate) fn run_job(&mut self, node: usize, job: Job) {
+        let object = match job.target {
+            Target::Object(object) => Some(object),
+            Target::File(file) => self.store.current.get(&file).copied(),
+        };
+        let failing = self.store.failing(self.now, job.changes());
+        let failing = failing.filter(|_| self.rng.chance(70));
+        let answer = match (object, failing) {
+            (None, _) => Err(ENOENT),
+            (Some(_), Some(errno)) => Err(errno),
+            (Some(object), None) => self.perform(node, object, &job.what),
+        };
+        match (job.who, answer) {
+            (Who::Kernel(op), answer) => {
+                let result = answer.map(|done| done.ok);
+                let wait = delay(&mut self.rng, Span(self.plan.store_delay.0 / 4));
+                self.after(wait, Event::StoreTells { node, op, result });
+            }
+            (Who::Session(ticket), answer) => {
+                self.store_busy -= 1;
+                let answer = answer.map_or_else(Answer::Failed, |done| done.answer);
+                if let Err(breach) = self.answer(node, ticket, answer) {
+                    self.violate(Violation::contract(breach));
+                }
+            }
+        }
+    }
+
+    fn perform(&mut self, node: usize, object: usize, what: &What) -> Result<Done, Errno> {
+        let mut done = Done::default();
+        match what {
+            What::Read { offset, into } => {
+                done.ok.bytes = self.read_into(node, object, *offset, into)?;
+            }
+            What::Write { offset, data } => {
+                let bytes = self.bytes_of(node, data)?;
+                if !self.tampers(Tamper::SkipStoreWrite, 3) {
+                    self.store.write(object, *offset, &bytes);
+                }
+            }
+            What::Sync => {}
+            What::Truncate { size } => self.store.truncate(object, *size),
+            What::DirectRead { offset, len } => {
+                done.answer = Answer::Data {
+                    bytes: self.store.read(object, *offset, u64::from(*len)),
+                    cached: false,
+                };
+            }
+            What::DirectWrite { at, bytes } => {
+                let offset = match at {
+                    WriteAt::Offset(offset) => *offset,
+                    WriteAt::End => self.store.objects[object].data.len() as u64,
+                };
+                self.store.write(object, offset, bytes);
+                let size = self.store.objects[object].data.len() as u64;
+                done.answer = Answer::Written { offset, size };
+            }
+        }
+        done.ok.stamp = self.store.objects[object].stamp;
+        Ok(done)
+    }
+
+    fn read_into(
+        &mut self,
+        node: usize,
+        object: usize,
+        offset: u64,
+        into: &ReadInto,
+    ) -> Result<u32, Errno> {
+        let breach = |world: &mut World, what| {
+            world.violate(Violation::contract(what));
+            errno::EIO
+        };
+        match into {
+            ReadInto::Frames(pieces) => {
+                let len = pieces.iter().map(|piece| u64::from(piece.len)).sum();
+                let bytes = self.store.read(object, offset, len);
+                let mut rest = bytes.as_slice();
+                for piece in pieces {
+                    let Src::Frame(frame) = piece.src else {
+                        return Err(breach(self, format!("{piece:?} is not a frame")));
+                    };
+                    let (part, after) = rest.split_at(rest.len().min(piece.len as usize));
+                    rest = after;
+                    if let Err(what) = self.hosts[node].fill(frame.0, piece.at, part) {
+                        return Err(breach(self, what));
+                    }
+                }
+                Ok(bytes.len() as u32)
+            }
+            ReadInto::Buf(buf, len) => {
+                let mut bytes = self.store.read(object, offset, u64::from(*len));
+                let got = bytes.len() as u32;
+                bytes.resize(*len as usize, 0);
+                match self.hosts[node].stash(*buf, bytes) {
+                    Ok(()) => Ok(got),
+                    Err(what) => Err(breach(self, what)),
+                }
+            }
+        }
+    }
+
+    fn bytes_of(&mut self, node: usize, data: &[Bytes]) -> Result<Vec<u8>, Errno> {
+        let mut bytes = Vec::new();
+        for part in data {
+            match part {
+                Bytes::Held(held) => bytes.extend(held),
+                Bytes::InPlace(piece) => match self.hosts[node].gather(&[*piece]) {
+                    Ok(found) => bytes.extend(found),
+                    Err(what) => {
+                        self.violate(Violation::contract(what));
+                        return Err(errno::EIO);
+                    }
+                },
+            }
+        }
+        Ok(bytes)
+    }
+
+    /// The store fails from now on, for a while.
+    pub(crate) fn fail_store(&mut self, errno: Errno, span: Span) {
+        let until = self.now + span;
+        self.store.fault = Some(Fault { errno, until });
+    }
+}
+
+/// What came of an operation, for the kernel and for a session.
+struct Done {
+    ok: StoreOk,
+    answer: Answer,
+}
+
+impl Default for Done {
+    fn default() -> Done {
+        Done {
+            ok: StoreOk::default(),
+            answer: Answer::Done,
+        }
+    }
+}
