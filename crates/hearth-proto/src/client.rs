@@ -54,7 +54,7 @@ pub(crate) struct Client {
     revocations: BTreeMap<RevokeId, Revocation>,
     truncations: BTreeMap<Op, Ticket>,
     windows: BTreeMap<NodeId, Window>,
-    /// Payloads that waiting reads still need, and by how many pages.
+    /// Payloads that waiting reads or the message at hand still need, and by how many pages.
     lent: BTreeMap<Buf, u32>,
 }
 
@@ -139,6 +139,12 @@ impl Client {
             authority,
             ctx,
         };
+        let payload = data.and_then(|piece| match piece.src {
+            Src::Buf(buf) => Some(buf),
+            Src::Frame(_) | Src::Zero => None,
+        });
+        // Reads that borrow the payload may end before the message is dealt with.
+        payload.into_iter().for_each(|buf| desk.borrow(buf));
         match envelope.body {
             Body::Inval { first, count, ver } => {
                 desk.invalidated(from, &envelope, first, count, ver)
@@ -146,13 +152,7 @@ impl Client {
             Body::Forget { size, bypass } => desk.forget(from, &envelope, size, bypass),
             _ => desk.answered(from, envelope, data),
         }
-        if let Some(Piece {
-            src: Src::Buf(buf), ..
-        }) = data
-            && !desk.client.lent.contains_key(&buf)
-        {
-            desk.ctx.out.push(Effect::Free(buf));
-        }
+        payload.into_iter().for_each(|buf| desk.unborrow(buf));
     }
 
     /// A store truncation ended; false if it is not one of the client's.
@@ -399,6 +399,22 @@ impl Desk<'_, '_> {
                 .insert(req.seq, Pending { to, file: id, what });
         }
         req.seq
+    }
+
+    /// A payload is needed once more.
+    fn borrow(&mut self, buf: Buf) {
+        *self.client.lent.entry(buf).or_default() += 1;
+    }
+
+    /// A payload is needed once less; the last one frees it.
+    fn unborrow(&mut self, buf: Buf) {
+        if let Some(lent) = self.client.lent.get_mut(&buf) {
+            *lent -= 1;
+            if *lent == 0 {
+                self.client.lent.remove(&buf);
+                self.ctx.out.push(Effect::Free(buf));
+            }
+        }
     }
 
     /// Ends a job with an answer.

@@ -413,11 +413,10 @@ impl Desk<'_, '_> {
             at: granted.at,
             extent: granted.extent,
         };
-        if job.once.insert(granted.page, once).is_none()
-            && let Some(buf) = buf
-        {
-            *self.client.lent.entry(buf).or_default() += 1;
-        }
+        let before = job.once.insert(granted.page, once);
+        buf.into_iter().for_each(|buf| self.borrow(buf));
+        let old = before.and_then(|once| once.buf);
+        old.into_iter().for_each(|buf| self.unborrow(buf));
     }
 
     fn fail_reads(&mut self, id: FileId, wanted: &[(u64, Want)], errno: Errno) {
@@ -502,13 +501,7 @@ impl Desk<'_, '_> {
             file.reads.retain(|&read| read != ticket);
         }
         for buf in job.once.values().filter_map(|once| once.buf) {
-            if let Some(lent) = self.client.lent.get_mut(&buf) {
-                *lent -= 1;
-                if *lent == 0 {
-                    self.client.lent.remove(&buf);
-                    self.ctx.out.push(Effect::Free(buf));
-                }
-            }
+            self.unborrow(buf);
         }
     }
 }

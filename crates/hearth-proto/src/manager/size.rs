@@ -26,7 +26,8 @@ impl Seat<'_, '_> {
             Some(Control::Cutting {
                 cut: Cut::Shrink(size),
                 ..
-            }) => self.file.size.min(*size),
+            })
+            | Some(Control::Truncating { size, .. }) => self.file.size.min(*size),
             Some(_) | None => self.file.size,
         };
         let size = self.file.known.then_some(size);
