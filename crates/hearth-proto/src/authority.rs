@@ -69,6 +69,9 @@ struct Common {
     starved: BTreeSet<FileId>,
     /// Errno of the last store write that failed.
     errno: Option<Errno>,
+    /// Lives of files that were detached here: requests of theirs that come late must not count for
+    /// a file with the same number. Bounded by `idle_files_max`; the lowest numbers go.
+    gone: BTreeMap<FileId, u64>,
     /// Files with a read that waits behind an unfinished write, or a failed flush.
     timed: BTreeMap<FileId, Time>,
 }
@@ -181,6 +184,8 @@ struct PendingWrite {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Bar {
     cut: Cut,
+    /// Life of the file whose pages go.
+    life: u64,
     manager: NodeId,
     req: ReqId,
     told: bool,
@@ -233,14 +238,16 @@ impl Authority {
         if let Body::InvalOk = body {
             return self.acknowledged(ctx, from, req);
         }
+        let gone = self.common.gone.get(&file).copied().unwrap_or_default();
         let mut home = self.home(ctx, file);
         home.adopt(generation);
         let current = home.file.generation;
-        if generation < current && matches!(body, Body::Read { .. } | Body::Write { .. }) {
+        let late = generation.life <= gone || generation < current;
+        if late && matches!(body, Body::Read { .. } | Body::Write { .. }) {
             home.free(from, data);
             home.ctx
                 .answer(from, file, current, req, Body::OldGeneration);
-            return;
+            return self.tidy(ctx, file);
         }
         home.request(from, req, generation, body, data);
         home.pump();
@@ -559,7 +566,7 @@ impl Home<'_, '_> {
         let known = self.file.generation;
         self.file.generation = known.max(generation);
         if generation.life > known.life && !self.file.pages.is_empty() {
-            self.clear_out();
+            self.clear_out(known.life);
         }
     }
 

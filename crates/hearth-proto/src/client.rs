@@ -32,7 +32,7 @@ use crate::ctx::Ctx;
 use crate::effect::{Alarm, Effect, Piece, Reply, Src};
 use crate::errno;
 use crate::frames::Slot;
-use crate::ids::{Buf, FileId, Handle, NodeId, Op, RevokeId, Ticket};
+use crate::ids::{Buf, FileId, Gen, Handle, NodeId, Op, RevokeId, Ticket};
 use crate::input::{OpenRequest, Request, StoreOk};
 use crate::msg::{Body, Envelope};
 use crate::{Errno, placement};
@@ -75,7 +75,12 @@ enum Job {
     Write(WriteJob),
     Flush(FlushJob),
     Size(FileId),
-    Truncate { file: FileId, size: u64 },
+    Truncate {
+        file: FileId,
+        size: u64,
+        /// The manager ordered it and waits for what comes of it.
+        managed: bool,
+    },
     Detach(FileId),
     Settle(FileId),
 }
@@ -385,12 +390,20 @@ impl Desk<'_, '_> {
 
     /// Sends a request and remembers what it is for.
     fn ask(&mut self, to: NodeId, id: FileId, body: Body, what: What, data: Vec<Piece>) -> u64 {
-        let generation = self
-            .client
-            .files
-            .get(&id)
-            .map(|f| f.generation)
-            .unwrap_or_default();
+        let known = self.client.files.get(&id).map(|f| f.generation);
+        self.ask_in(known.unwrap_or_default(), to, id, body, what, data)
+    }
+
+    /// Sends a request as of a generation that need not be the one known now.
+    fn ask_in(
+        &mut self,
+        generation: Gen,
+        to: NodeId,
+        id: FileId,
+        body: Body,
+        what: What,
+        data: Vec<Piece>,
+    ) -> u64 {
         let silent = matches!(body, Body::Close { .. } | Body::Restamp { .. });
         let req = self.ctx.ask_with(to, id, generation, body, data);
         if !silent {

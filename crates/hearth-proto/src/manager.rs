@@ -10,7 +10,7 @@
 //!
 //! Invariants:
 //! - M1 (I3): before a writer's open is answered no other node takes the size for exact.
-//! - M2: the size grows only by an end whose bytes are at their homes in the current generation.
+//! - M2: the size grows only by an end whose bytes homes took after the last cut that took place.
 //! - M3: appends end in the order in which they began, so that no reader sees a hole between them.
 
 mod control;
@@ -48,6 +48,8 @@ struct Opens {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 struct File {
     generation: Gen,
+    /// Generation of the last cut that took place; what was taken in an earlier one came before it.
+    floor: Gen,
     /// Size of the file; known once somebody opened it.
     size: u64,
     known: bool,

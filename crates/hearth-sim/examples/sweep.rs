@@ -12,7 +12,6 @@ fn main() {
     let (first, count) = (number(1).unwrap_or(0), number(2).unwrap_or(1000));
     std::panic::set_hook(Box::new(|_| {}));
     let mut failed: BTreeMap<&str, Vec<u64>> = BTreeMap::new();
-    let mut shown = 0;
     for seed in first..first + count {
         let mut plan = Plan::from_seed(seed);
         if let Some(steps) = number(3) {
@@ -22,9 +21,9 @@ fn main() {
         let Some(violation) = outcome.violations.first() else {
             continue;
         };
-        failed.entry(violation.check).or_default().push(seed);
-        shown += 1;
-        if shown <= 5 {
+        let same = failed.entry(violation.check).or_default();
+        same.push(seed);
+        if same.len() <= 1 {
             let small = shrink(&plan);
             let (outcome, story) = tell(&small);
             if count == 1 {

@@ -2,7 +2,7 @@
 
 use crate::rng::Rng;
 use crate::tamper::Tamper;
-use hearth_proto::{Allocation, CloseRule, Config, NodeId, Policy, Span, Time};
+use hearth_proto::{Allocation, CloseRule, Config, NodeId, Policy, Span};
 
 /// Everything that decides a run.
 #[derive(Clone, Debug)]
@@ -119,6 +119,3 @@ pub(crate) fn delay(rng: &mut Rng, usual: Span) -> Span {
         _ => Span(rng.below(usual.0 + 1)),
     }
 }
-
-/// A moment that is never reached.
-pub(crate) const NEVER: Time = Time(u64::MAX);

@@ -123,10 +123,10 @@ impl World {
         let few = handles.len() < 4;
         match (roll, handles.as_slice()) {
             (0..70, []) => self.choose_open(session),
-            (70..100, []) => self.choose_without_handle(session),
+            (70.., []) => self.choose_without_handle(session),
             (0..36, open) => self.choose_read(open),
             (36..66, open) => self.choose_write(session, open),
-            (66..71, open) => Action::Flush(self.choices.rng.below(open.len() as u64) as usize),
+            (66..=70, open) => Action::Flush(self.choices.rng.below(open.len() as u64) as usize),
             (71..75, open) => Action::Sync(self.choices.rng.below(open.len() as u64) as usize),
             (75..81, open) => Action::Close(self.choices.rng.below(open.len() as u64) as usize),
             (81..88, _) if few => self.choose_open(session),

@@ -15,6 +15,7 @@ impl Home<'_, '_> {
     pub(super) fn begin_cut(&mut self, manager: NodeId, req: ReqId, cut: Cut) {
         let bar = Bar {
             cut,
+            life: self.file.generation.life,
             manager,
             req,
             told: false,
@@ -42,7 +43,8 @@ impl Home<'_, '_> {
         match (bar.cut, bar.answered, bar.resumed) {
             (cut, true, true) => {
                 if bar.done {
-                    self.take_away(cut);
+                    let life = bar.life;
+                    self.take_away(cut, life);
                 }
                 self.file.bar = None;
                 true
@@ -91,10 +93,11 @@ impl Home<'_, '_> {
     }
 
     /// Drops everything as soon as no store operation is in flight.
-    pub(super) fn clear_out(&mut self) {
+    pub(super) fn clear_out(&mut self, life: u64) {
         self.refuse_waiting();
         self.file.bar = Some(Bar {
             cut: Cut::Detach,
+            life,
             manager: self.ctx.me(),
             req: ReqId::default(),
             told: true,
@@ -160,7 +163,7 @@ impl Home<'_, '_> {
         }
     }
 
-    fn take_away(&mut self, cut: Cut) {
+    fn take_away(&mut self, cut: Cut, life: u64) {
         match cut {
             Cut::Shrink(size) => self.shrink(size),
             Cut::Outside => self.drop_clean(),
@@ -172,7 +175,17 @@ impl Home<'_, '_> {
                         .push(Effect::Alarm(Alarm::BytesDropped(self.id, lost)));
                 }
                 self.drop_pages(0);
+                self.bury(life);
             }
+        }
+    }
+
+    /// The file is detached: whoever still waits must go to the store.
+    fn bury(&mut self, life: u64) {
+        self.refuse_waiting();
+        self.common.gone.insert(self.id, life);
+        if self.common.gone.len() > self.ctx.config.idle_files_max {
+            self.common.gone.pop_first();
         }
     }
 

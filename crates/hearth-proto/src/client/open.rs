@@ -46,6 +46,9 @@ impl Desk<'_, '_> {
             return self.open_without_manager(ticket, open);
         };
         self.client.jobs.remove(&ticket);
+        if self.is_bypassed(open.file) {
+            return self.open_after_detach(ticket, open, answer);
+        }
         let renewed = self.renew(open.file, answer);
         let file = self.client.files.entry(open.file).or_default();
         file.generation = file.generation.max(answer.generation);
@@ -57,6 +60,21 @@ impl Desk<'_, '_> {
         }
         let direct = shared;
         self.opened_as(ticket, open, size, direct, !renewed);
+    }
+
+    /// The file was detached while it was being opened: the manager takes the open for one of the next
+    /// file of that number, which it is not.
+    fn open_after_detach(&mut self, ticket: Ticket, open: OpenRequest, answer: &Envelope) {
+        if let Some(file) = self.client.files.get_mut(&open.file) {
+            file.generation = file.generation.max(answer.generation);
+        }
+        let body = Body::Close {
+            write: open.write,
+            wrote: false,
+            stamp: None,
+        };
+        self.to_manager(open.file, body, What::Whois);
+        self.opened(ticket, open, open.stamp.size, true);
     }
 
     /// A file with the number of one that is gone: drops what is left of that. True if it was so.

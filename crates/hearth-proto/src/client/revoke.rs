@@ -84,10 +84,10 @@ impl Desk<'_, '_> {
         };
         file.size = file.size.min(size);
         file.exact = false;
-        file.bypass |= bypass;
+        // Without handles nothing is left of the file; one of the same number is another.
+        file.bypass |= bypass && file.handles > 0;
         if bypass {
             file.manager = None;
-            file.generation = Gen::default();
             for ticket in file.reads.clone() {
                 self.direct(ticket);
             }

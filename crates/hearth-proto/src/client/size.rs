@@ -65,10 +65,16 @@ impl Desk<'_, '_> {
     }
 
     pub(super) fn truncate(&mut self, ticket: Ticket, id: FileId, size: u64) {
-        self.client
-            .jobs
-            .insert(ticket, Job::Truncate { file: id, size });
-        if self.uncached(id) {
+        let managed = !self.uncached(id);
+        self.client.jobs.insert(
+            ticket,
+            Job::Truncate {
+                file: id,
+                size,
+                managed,
+            },
+        );
+        if !managed {
             return self.truncate_store(ticket, size);
         }
         self.to_manager(id, Body::Truncate(size), What::Job(ticket));
@@ -105,11 +111,11 @@ impl Desk<'_, '_> {
 
     /// The store has a new size, or refused it.
     pub(super) fn truncated_in_store(&mut self, ticket: Ticket, result: Result<Stamp, Errno>) {
-        let Some(Job::Truncate { file, .. }) = self.client.jobs.get(&ticket) else {
+        let Some(Job::Truncate { file, managed, .. }) = self.client.jobs.get(&ticket) else {
             return;
         };
         let file = *file;
-        if !self.uncached(file) {
+        if *managed {
             return self.to_manager(file, Body::Truncated(result), What::Job(ticket));
         }
         self.finish(ticket, result.map_or_else(Reply::Failed, |_| Reply::Done));

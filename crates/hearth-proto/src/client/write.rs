@@ -50,8 +50,15 @@ pub(super) struct WriteJob {
     phase: Phase,
     parts: Vec<Part>,
     left: u32,
-    /// Oldest generation in which a home took a part.
+    /// Parts that homes took.
+    taken: usize,
+    /// Generation in which the manager gave a place, or the newest in which a home took a part. What
+    /// homes took in earlier ones came before the truncation that ended them.
     generation: Gen,
+    /// End of the bytes that homes took in that generation.
+    reach: u64,
+    /// A truncation came between the place at the end and the homes.
+    refused: bool,
     failed: Option<Errno>,
 }
 
@@ -72,10 +79,10 @@ impl WriteJob {
             phase: Phase::Locating,
             parts: Vec::new(),
             left: 0,
-            generation: Gen {
-                life: u64::MAX,
-                cut: u32::MAX,
-            },
+            taken: 0,
+            generation: Gen::default(),
+            reach: 0,
+            refused: false,
             failed: None,
         }
     }
@@ -128,11 +135,14 @@ impl Desk<'_, '_> {
         let Some(Job::Write(job)) = self.client.jobs.get_mut(&ticket) else {
             return;
         };
+        if self.client.files.get(&job.file).is_some_and(|f| f.bypass) {
+            return self.redirect(ticket);
+        }
         job.parts.clear();
-        job.generation = Gen {
-            life: u64::MAX,
-            cut: u32::MAX,
-        };
+        job.taken = 0;
+        job.reach = 0;
+        job.refused = false;
+        job.generation = Gen::default();
         match job.at {
             WriteAt::Offset(_) => {
                 job.phase = Phase::Locating;
@@ -152,20 +162,23 @@ impl Desk<'_, '_> {
             return;
         };
         let id = job.file;
+        let again = job.refused && job.taken == 0;
         match answer.body {
             Body::AppendAt(offset) => {
                 job.offset = offset;
+                job.generation = answer.generation;
                 job.phase = Phase::Locating;
                 self.go_on_writing(ticket);
             }
+            Body::ExtendOk(_) | Body::OldGeneration if again => self.place(ticket),
             Body::ExtendOk(size) => {
                 if let Some(file) = self.client.files.get_mut(&id) {
                     file.size = file.size.max(size);
                 }
                 self.end_write(ticket);
             }
-            // A truncation overtook the write: once more, after it.
-            Body::OldGeneration => self.place(ticket),
+            // The homes took the bytes before a truncation or the file's end: so the write came first.
+            Body::OldGeneration => self.end_write(ticket),
             Body::Failed(errno) => {
                 job.failed = Some(errno);
                 self.end_write(ticket);
@@ -183,6 +196,9 @@ impl Desk<'_, '_> {
             return;
         }
         let (id, offset, end) = (job.file, job.offset, job.end());
+        if self.is_bypassed(id) {
+            return self.redirect(ticket);
+        }
         if self.client.files.get(&id).is_some_and(|file| file.orphan) {
             return self.fail_write(ticket, errno::EHOSTDOWN);
         }
@@ -233,6 +249,10 @@ impl Desk<'_, '_> {
             return;
         };
         let (id, part) = (job.file, job.parts[number as usize]);
+        let placed = (job.at == WriteAt::End).then_some(job.generation);
+        if self.is_bypassed(id) {
+            return self.part_over(ticket);
+        }
         let data = Piece {
             src: Src::Buf(job.buf),
             at: part.at,
@@ -249,13 +269,11 @@ impl Desk<'_, '_> {
             len: part.len,
             dropped,
         };
-        self.ask(
-            part.home,
-            id,
-            body,
-            What::Part(ticket, number),
-            alloc::vec![data],
-        );
+        let known = self.client.files.get(&id).map(|file| file.generation);
+        // A place at the end is one only in the generation in which it was given.
+        let generation = placed.or(known).unwrap_or_default();
+        let what = What::Part(ticket, number);
+        self.ask_in(generation, part.home, id, body, what, alloc::vec![data]);
     }
 
     /// Drops this node's copies of what it is about to write. True if nothing of the pages is left
@@ -287,24 +305,39 @@ impl Desk<'_, '_> {
             return;
         };
         match answer.body {
-            Body::WriteOk => job.generation = job.generation.min(answer.generation),
-            Body::OldGeneration => {
-                let bypass = self
-                    .client
-                    .files
-                    .get(&job.file)
-                    .is_some_and(|file| file.bypass);
-                if !bypass {
-                    return self.send_part(ticket, number);
+            Body::WriteOk => {
+                let end = job
+                    .parts
+                    .get(number as usize)
+                    .map_or(0, |part| part.offset + u64::from(part.len));
+                if job.generation < answer.generation {
+                    job.reach = 0;
                 }
+                job.taken += 1;
+                job.generation = job.generation.max(answer.generation);
+                job.reach = job.reach.max(end);
             }
+            Body::OldGeneration if job.at == WriteAt::End => job.refused = true,
+            Body::OldGeneration => return self.send_part(ticket, number),
             Body::Failed(errno) => job.failed = Some(errno),
             _ => {}
         }
+        self.part_over(ticket);
+    }
+
+    /// One part less is due.
+    fn part_over(&mut self, ticket: Ticket) {
+        let Some(Job::Write(job)) = self.client.jobs.get_mut(&ticket) else {
+            return;
+        };
         job.left -= 1;
         if job.left == 0 {
             self.all_sent(ticket);
         }
+    }
+
+    pub(super) fn is_bypassed(&self, id: FileId) -> bool {
+        self.client.files.get(&id).is_some_and(|file| file.bypass)
     }
 
     fn open_window(&mut self, ticket: Ticket, number: u32, home: NodeId) {
@@ -341,18 +374,20 @@ impl Desk<'_, '_> {
             return self.end_write(ticket);
         };
         if file.bypass {
-            // The file was detached under the write: the store takes it whole.
-            return self.redirect(ticket);
+            return self.detached_under(ticket);
+        }
+        if job.refused && job.taken > 0 {
+            job.failed = Some(errno::EIO);
         }
         file.mtime_ns = Some(job.mtime_ns);
-        if !append && (job.failed.is_some() || job.end() <= file.size) {
+        if !append && (job.taken == 0 || job.reach <= file.size) {
             return self.end_write(ticket);
         }
         job.phase = Phase::Extending;
-        let end = if job.failed.is_some() {
-            job.offset
-        } else {
-            job.end()
+        let end = match (append, job.failed.is_some() || job.refused) {
+            (true, true) => job.offset,
+            (true, false) => job.end(),
+            (false, _) => job.reach,
         };
         let append = append.then_some(job.offset);
         let body = Body::Extend {
@@ -361,12 +396,27 @@ impl Desk<'_, '_> {
             mtime_ns: job.mtime_ns,
         };
         // The manager must learn in which generation the bytes were taken, not which is known now.
-        let taken = job.generation.min(file.generation);
-        let known = core::mem::replace(&mut file.generation, taken);
+        let known = core::mem::replace(&mut file.generation, job.generation);
         self.to_manager(id, body, What::Job(ticket));
         if let Some(file) = self.client.files.get_mut(&id) {
             file.generation = known;
         }
+    }
+
+    /// The file was detached under a write whose parts have all been dealt with: what homes took is in
+    /// the store, what they refused is not.
+    fn detached_under(&mut self, ticket: Ticket) {
+        let Some(Job::Write(job)) = self.client.jobs.get(&ticket) else {
+            return;
+        };
+        if job.failed.is_some() || job.taken == job.parts.len() {
+            return self.end_write(ticket);
+        }
+        // A second append of the whole would show the taken part twice.
+        if job.taken > 0 && job.at == WriteAt::End {
+            return self.fail_write(ticket, errno::EIO);
+        }
+        self.redirect(ticket);
     }
 
     fn fail_write(&mut self, ticket: Ticket, errno: Errno) {

@@ -33,6 +33,12 @@ pub(super) enum Control {
         awaiting: Vec<(NodeId, u64)>,
         after: After,
     },
+    /// The homes have let go of a detached file: openers go to the store from now on.
+    Leaving {
+        homes: Vec<NodeId>,
+        awaiting: Vec<(NodeId, u64)>,
+        after: After,
+    },
     /// The node that asked truncates the store.
     Truncating {
         size: u64,
@@ -52,6 +58,7 @@ impl Control {
         match self {
             Control::Admitting { awaiting, .. }
             | Control::Cutting { awaiting, .. }
+            | Control::Leaving { awaiting, .. }
             | Control::Settling { awaiting, .. } => Some(awaiting),
             Control::Truncating { .. } => None,
         }
@@ -65,6 +72,10 @@ impl Control {
                 after: After::Open(ask) | After::Answer(ask),
                 ..
             }
+            | Control::Leaving {
+                after: After::Open(ask) | After::Answer(ask),
+                ..
+            }
             | Control::Settling {
                 after: After::Open(ask) | After::Answer(ask),
                 ..
@@ -74,24 +85,16 @@ impl Control {
 }
 
 impl Seat<'_, '_> {
-    /// Starts a cut. Openers forget the size at the same time.
+    /// Starts a cut. Openers forget the size at the same time, but leave a detached file only when
+    /// all of it is in the store.
     pub(super) fn cut(&mut self, cut: Cut, homes: Vec<NodeId>, after: After) {
         self.file.generation.cut += 1;
-        let (size, bypass) = match cut {
-            Cut::Shrink(size) => (size, false),
-            Cut::Outside => (self.file.size, false),
-            Cut::Detach => (u64::MAX, true),
-        };
         let mut awaiting = self.order(homes.iter().copied(), &Body::Cut(cut));
-        let openers: NodeSet = self
-            .file
-            .openers
-            .keys()
-            .copied()
-            .chain(self.file.holders.iter())
-            .collect();
-        self.file.holders.clear();
-        awaiting.extend(self.order(openers.iter(), &Body::Forget { size, bypass }));
+        match cut {
+            Cut::Shrink(size) => awaiting.extend(self.order_forget(size, false)),
+            Cut::Outside => awaiting.extend(self.order_forget(self.file.size, false)),
+            Cut::Detach => {}
+        }
         self.file.control = Some(Control::Cutting {
             cut,
             homes,
@@ -101,17 +104,27 @@ impl Seat<'_, '_> {
         self.advance();
     }
 
+    /// Takes back what openers and holders were told; returns whose answer to await.
+    fn order_forget(&mut self, size: u64, bypass: bool) -> Vec<(NodeId, u64)> {
+        let openers: NodeSet = self
+            .file
+            .openers
+            .keys()
+            .copied()
+            .chain(self.file.holders.iter())
+            .collect();
+        self.file.holders.clear();
+        self.order(openers.iter(), &Body::Forget { size, bypass })
+    }
+
     pub(super) fn truncate(&mut self, ask: Ask, size: u64) {
-        self.forget_appends();
-        if self.file.known && size < self.file.size {
-            let homes = self.homes_between(size, self.file.size);
-            return self.cut(Cut::Shrink(size), homes, After::Answer(ask));
-        }
-        // No page of a longer file changes, but others must not take the old size for exact.
-        let homes = if self.file.known {
-            Vec::new()
-        } else {
+        // Writes on their way may have put bytes beyond the size that is known here.
+        let homes = if !self.file.known || self.file.writers() > 0 {
             self.all_homes()
+        } else if size < self.file.size {
+            self.homes_between(size, self.file.size)
+        } else {
+            Vec::new()
         };
         self.cut(Cut::Shrink(size), homes, After::Answer(ask));
     }
@@ -120,7 +133,6 @@ impl Seat<'_, '_> {
         if !self.file.known {
             return self.answer(&ask, Body::DetachOk);
         }
-        self.forget_appends();
         let homes = self.all_homes();
         self.cut(Cut::Detach, homes, After::Answer(ask));
     }
@@ -180,6 +192,7 @@ impl Seat<'_, '_> {
             Control::Cutting {
                 cut, homes, after, ..
             } => self.cut_through(cut, homes, after),
+            Control::Leaving { homes, after, .. } => self.left(&homes, &after),
             Control::Settling { after, errno, .. } => self.settled(after, errno),
             Control::Truncating { .. } => {}
         }
@@ -191,23 +204,34 @@ impl Seat<'_, '_> {
                 self.answer(&ask, Body::TruncateGo);
                 self.file.control = Some(Control::Truncating { size, homes, ask });
             }
-            (Cut::Detach, After::Answer(ask)) => {
-                self.tell(&homes, &Body::Resume { done: true });
-                self.answer(&ask, Body::DetachOk);
-                self.forget_file();
+            (Cut::Detach, after) => {
+                let awaiting = self.order_forget(u64::MAX, true);
+                self.file.control = Some(Control::Leaving {
+                    homes,
+                    awaiting,
+                    after,
+                });
+                self.advance();
             }
-            (
-                Cut::Outside | Cut::Shrink(_) | Cut::Detach,
-                After::Open(ask) | After::Answer(ask),
-            ) => {
+            (Cut::Outside | Cut::Shrink(_), After::Open(ask) | After::Answer(ask)) => {
                 self.tell(&homes, &Body::Resume { done: true });
                 self.go_on_opening(ask);
             }
         }
     }
 
+    /// Nobody asks the homes any more.
+    fn left(&mut self, homes: &[NodeId], after: &After) {
+        self.tell(homes, &Body::Resume { done: true });
+        if let After::Answer(ask) = after {
+            self.answer(ask, Body::DetachOk);
+        }
+        self.forget_file();
+    }
+
     /// The file is gone; a later one of the same number begins a new life.
     fn forget_file(&mut self) {
+        self.cut_done();
         let queue = core::mem::take(&mut self.file.queue);
         *self.file = super::File {
             generation: self.ctx.new_generation(),
@@ -250,6 +274,7 @@ impl Seat<'_, '_> {
         );
         match result {
             Ok(stamp) => {
+                self.cut_done();
                 self.file.size = size;
                 self.file.mtime_ns = None;
                 if self.file.known && self.file.writers() == 0 && self.file.stamp.is_some() {
@@ -293,11 +318,17 @@ impl Seat<'_, '_> {
                 self.ctx
                     .out
                     .push(Effect::Alarm(Alarm::BytesDropped(self.id, 0)));
+                self.cut_done();
                 self.file.size = self.file.size.min(size);
                 self.file.stamp = None;
             }
             Some(Control::Cutting { homes, .. }) => {
                 self.tell(&homes, &Body::Resume { done: false })
+            }
+            // Some openers have left already; those that come later do so as well.
+            Some(Control::Leaving { homes, .. }) => {
+                self.tell(&homes, &Body::Resume { done: true });
+                self.forget_file();
             }
             Some(Control::Admitting { .. } | Control::Settling { .. }) | None => {}
         }

@@ -8,6 +8,7 @@ use crate::msg::{Body, Cut};
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Append {
     from: crate::ids::NodeId,
+    generation: crate::ids::Gen,
     end: u64,
     /// The writer's last word, once its bytes are at their homes.
     done: Option<Ask>,
@@ -43,7 +44,7 @@ impl Seat<'_, '_> {
     }
 
     pub(super) fn extend(&mut self, ask: &Ask, end: u64, append: Option<u64>, mtime_ns: i64) {
-        if ask.generation < self.file.generation {
+        if ask.generation < self.file.floor {
             return self.answer(ask, Body::OldGeneration);
         }
         self.file.mtime_ns = Some(mtime_ns);
@@ -52,12 +53,11 @@ impl Seat<'_, '_> {
             return self.answer(ask, Body::ExtendOk(self.file.size));
         };
         match self.file.appends.get_mut(&start) {
-            Some(append) => {
+            Some(append) if (append.from, append.generation) == (ask.from, ask.generation) => {
                 append.end = end;
                 append.done = Some(ask.clone());
             }
-            // A truncation forgot it; the generation says so, unless the writer learnt that first.
-            None => return self.answer(ask, Body::OldGeneration),
+            Some(_) | None => return self.answer(ask, Body::OldGeneration),
         }
         self.end_appends();
     }
@@ -87,6 +87,7 @@ impl Seat<'_, '_> {
         let start = self.file.size.max(tail);
         let append = Append {
             from: ask.from,
+            generation: self.file.generation,
             end: start + len,
             done: None,
         };
@@ -102,8 +103,9 @@ impl Seat<'_, '_> {
         self.end_appends();
     }
 
-    /// A truncation: appends on their way must begin again.
-    pub(super) fn forget_appends(&mut self) {
+    /// A cut took place: what was taken before belongs before it, appends on their way too.
+    pub(super) fn cut_done(&mut self) {
+        self.file.floor = self.file.generation;
         for append in core::mem::take(&mut self.file.appends).into_values() {
             if let Some(ask) = append.done {
                 self.answer(&ask, Body::OldGeneration);

@@ -8,8 +8,11 @@ use super::store_ops::{Bytes, Job, What};
 use super::{Event, World};
 use crate::plan::delay;
 use crate::tamper::Tamper;
+use hearth_proto::effect::Alarm;
 use hearth_proto::msg::{Body, Envelope};
-use hearth_proto::{Effect, Input, NodeId, Op, Piece, ReadInto, Reply, Request, Src, Ticket};
+use hearth_proto::{
+    Effect, FileId, Input, NodeId, Op, Piece, ReadInto, Reply, Request, Src, Ticket,
+};
 
 impl World {
     pub(crate) fn carry_out(&mut self, node: usize, effect: Effect) -> Result<(), Breach> {
@@ -77,9 +80,17 @@ impl World {
                 self.store.objects[object].users -= 1;
             }
             Effect::Disconnect { peer } => self.disconnect(node as u32, peer.0),
+            Effect::Alarm(Alarm::BytesDropped(file, _)) => self.lose(file),
             Effect::Forgotten { .. } | Effect::Alarm(_) => {}
         }
         Ok(())
+    }
+
+    /// Bytes of the file were given up, and people were told.
+    fn lose(&mut self, file: FileId) {
+        let objects = self.store.objects.iter_mut();
+        let lossy = objects.filter(|object| object.file == file);
+        lossy.for_each(|object| object.history.lossy = true);
     }
 
     fn send(

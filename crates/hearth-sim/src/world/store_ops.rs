@@ -125,7 +125,10 @@ impl World {
         let failing = failing.filter(|_| self.rng.chance(70));
         let answer = match (object, failing) {
             (None, _) => Err(ENOENT),
-            (Some(_), Some(errno)) => Err(errno),
+            (Some(_), Some(errno)) => {
+                self.hold_unread(node, &job.what);
+                Err(errno)
+            }
             (Some(object), None) => self.perform(node, object, &job.what),
         };
         match (job.who, answer) {
@@ -141,6 +144,18 @@ impl World {
                     self.violate(Violation::contract(breach));
                 }
             }
+        }
+    }
+
+    /// A buffer that was ordered is there even if nothing could be read into it.
+    fn hold_unread(&mut self, node: usize, what: &What) {
+        if let What::Read {
+            into: ReadInto::Buf(buf, len),
+            ..
+        } = what
+            && let Err(breach) = self.hosts[node].stash(*buf, vec![0; *len as usize])
+        {
+            self.violate(Violation::contract(breach));
         }
     }
 
