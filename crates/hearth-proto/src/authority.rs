@@ -69,9 +69,10 @@ struct Common {
     starved: BTreeSet<FileId>,
     /// Errno of the last store write that failed.
     errno: Option<Errno>,
-    /// Lives of files that were detached here: requests of theirs that come late must not count for
-    /// a file with the same number. Bounded by `idle_files_max`; the lowest numbers go.
-    gone: BTreeMap<FileId, u64>,
+    /// Generations at the last cut that took place here, also of files of which nothing is left:
+    /// requests of earlier ones that come late must not count for what the file is now. Bounded by
+    /// `idle_files_max`; the lowest numbers go.
+    floors: BTreeMap<FileId, Gen>,
     /// Files with a read that waits behind an unfinished write, or a failed flush.
     timed: BTreeMap<FileId, Time>,
 }
@@ -184,8 +185,8 @@ struct PendingWrite {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Bar {
     cut: Cut,
-    /// Life of the file whose pages go.
-    life: u64,
+    /// Generation from which requests count once the pages are gone.
+    floor: Gen,
     manager: NodeId,
     req: ReqId,
     told: bool,
@@ -238,12 +239,11 @@ impl Authority {
         if let Body::InvalOk = body {
             return self.acknowledged(ctx, from, req);
         }
-        let gone = self.common.gone.get(&file).copied().unwrap_or_default();
+        let floor = self.common.floors.get(&file).copied().unwrap_or_default();
         let mut home = self.home(ctx, file);
         home.adopt(generation);
-        let current = home.file.generation;
-        let late = generation.life <= gone || generation < current;
-        if late && matches!(body, Body::Read { .. } | Body::Write { .. }) {
+        let current = home.file.generation.max(floor);
+        if generation < current && matches!(body, Body::Read { .. } | Body::Write { .. }) {
             home.free(from, data);
             home.ctx
                 .answer(from, file, current, req, Body::OldGeneration);

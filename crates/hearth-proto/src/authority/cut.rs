@@ -7,15 +7,19 @@
 
 use super::{Bar, Home, StoreOp, Waiting};
 use crate::effect::{Alarm, Effect};
-use crate::ids::{NodeId, ReqId};
+use crate::ids::{Gen, NodeId, ReqId};
 use crate::msg::{Body, Cut};
 use crate::nodeset::NodeSet;
 
 impl Home<'_, '_> {
     pub(super) fn begin_cut(&mut self, manager: NodeId, req: ReqId, cut: Cut) {
+        let generation = self.file.generation;
         let bar = Bar {
             cut,
-            life: self.file.generation.life,
+            floor: match cut {
+                Cut::Shrink(_) | Cut::Outside => generation,
+                Cut::Detach => end_of(generation.life),
+            },
             manager,
             req,
             told: false,
@@ -43,8 +47,9 @@ impl Home<'_, '_> {
         match (bar.cut, bar.answered, bar.resumed) {
             (cut, true, true) => {
                 if bar.done {
-                    let life = bar.life;
-                    self.take_away(cut, life);
+                    let floor = bar.floor;
+                    self.take_away(cut);
+                    self.raise_floor(floor);
                 }
                 self.file.bar = None;
                 true
@@ -97,7 +102,7 @@ impl Home<'_, '_> {
         self.refuse_waiting();
         self.file.bar = Some(Bar {
             cut: Cut::Detach,
-            life,
+            floor: end_of(life),
             manager: self.ctx.me(),
             req: ReqId::default(),
             told: true,
@@ -163,7 +168,7 @@ impl Home<'_, '_> {
         }
     }
 
-    fn take_away(&mut self, cut: Cut, life: u64) {
+    fn take_away(&mut self, cut: Cut) {
         match cut {
             Cut::Shrink(size) => self.shrink(size),
             Cut::Outside => self.drop_clean(),
@@ -175,17 +180,16 @@ impl Home<'_, '_> {
                         .push(Effect::Alarm(Alarm::BytesDropped(self.id, lost)));
                 }
                 self.drop_pages(0);
-                self.bury(life);
+                self.refuse_waiting();
             }
         }
     }
 
-    /// The file is detached: whoever still waits must go to the store.
-    fn bury(&mut self, life: u64) {
-        self.refuse_waiting();
-        self.common.gone.insert(self.id, life);
-        if self.common.gone.len() > self.ctx.config.idle_files_max {
-            self.common.gone.pop_first();
+    fn raise_floor(&mut self, floor: Gen) {
+        let known = self.common.floors.entry(self.id).or_default();
+        *known = floor.max(*known);
+        if self.common.floors.len() > self.ctx.config.idle_files_max {
+            self.common.floors.pop_first();
         }
     }
 
@@ -236,5 +240,13 @@ impl Home<'_, '_> {
             }
         }
         self.file.pages.retain(|_, page| !page.idle());
+    }
+}
+
+/// A generation after every one of a life.
+fn end_of(life: u64) -> Gen {
+    Gen {
+        life,
+        cut: u32::MAX,
     }
 }

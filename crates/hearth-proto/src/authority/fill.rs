@@ -24,7 +24,8 @@ impl Home<'_, '_> {
             if page.filling {
                 continue;
             }
-            if !page.valid.is_empty() {
+            // A page that an unfinished write has reserved has its frame already.
+            if page.slot.is_some() {
                 self.fill_gaps(number);
                 continue;
             }

@@ -33,7 +33,7 @@ impl Desk<'_, '_> {
         let homes: Vec<NodeId> = match (file.bypass, until) {
             (true, _) => Vec::new(),
             (false, Until::Flushed) if self.ctx.config.close == CloseRule::Buffered => Vec::new(),
-            (false, Until::Flushed) => file.wrote.iter().collect(),
+            (false, Until::Flushed) => file.unflushed(),
             (false, Until::Synced) => file.all_homes(self.ctx.config, id),
         };
         let left = homes.len() as u32;
@@ -53,6 +53,7 @@ impl Desk<'_, '_> {
             // Bytes that are written while the flush is under way count as not flushed.
             if let Some(file) = self.client.files.get_mut(&id) {
                 file.wrote.remove(home);
+                file.flushing.push(home);
             }
             let body = Body::Flush {
                 sync: until == Until::Synced,
@@ -63,6 +64,9 @@ impl Desk<'_, '_> {
 
     pub(super) fn flush_answered(&mut self, ticket: Ticket, id: FileId, home: NodeId, body: &Body) {
         if let Some(file) = self.client.files.get_mut(&id) {
+            if let Some(at) = file.flushing.iter().position(|&node| node == home) {
+                file.flushing.swap_remove(at);
+            }
             match body {
                 Body::FlushOk(stamp) => file.stamp = file.stamp.max(known(*stamp)),
                 _ => {
@@ -116,7 +120,7 @@ impl Desk<'_, '_> {
         let cached = self.ctx.config.policy != Policy::None && !file.bypass && !file.orphan;
         if cached {
             let wrote = opened.write && core::mem::take(&mut file.unreported);
-            let stamp = file.stamp.filter(|_| wrote && file.wrote.is_empty());
+            let stamp = file.stamp.filter(|_| wrote && file.unflushed().is_empty());
             let body = Body::Close {
                 write: opened.write,
                 wrote,

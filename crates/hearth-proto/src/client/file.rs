@@ -63,6 +63,8 @@ pub(super) struct File {
     pub(super) kept: bool,
     /// Homes with bytes that this node wrote and has not seen flushed.
     pub(super) wrote: NodeSet,
+    /// Homes that flushes of this node wait for, once per flush.
+    pub(super) flushing: Vec<NodeId>,
     /// This node wrote since it last told the manager.
     pub(super) unreported: bool,
     /// The store's latest stamp that a flush of this node brought back.
@@ -93,6 +95,7 @@ impl Default for File {
             orphan: false,
             kept: false,
             wrote: NodeSet::default(),
+            flushing: Vec::new(),
             unreported: false,
             stamp: None,
             losses: 0,
@@ -106,6 +109,16 @@ impl File {
             && self.parked.is_empty()
             && self.reads.is_empty()
             && self.writes.is_empty()
+    }
+
+    /// Homes that may hold bytes of this node which the store lacks.
+    pub(super) fn unflushed(&self) -> Vec<NodeId> {
+        let homes: NodeSet = self
+            .wrote
+            .iter()
+            .chain(self.flushing.iter().copied())
+            .collect();
+        homes.iter().collect()
     }
 
     /// Pages whose copy a node granted.

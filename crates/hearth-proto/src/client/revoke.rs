@@ -84,6 +84,7 @@ impl Desk<'_, '_> {
         };
         file.size = file.size.min(size);
         file.exact = false;
+        file.generation = file.generation.max(order.generation);
         // Without handles nothing is left of the file; one of the same number is another.
         file.bypass |= bypass && file.handles > 0;
         if bypass {

@@ -23,7 +23,7 @@ impl Desk<'_, '_> {
                 mtime_ns: file.mtime_ns,
                 keep: false,
             };
-            let at_rest = file.writers == 0 && file.wrote.is_empty();
+            let at_rest = file.writers == 0 && file.unflushed().is_empty();
             match (file.bypass || file.orphan, file.handles > 0, file.exact) {
                 (true, _, _) => return self.reply(ticket, store(false)),
                 (false, true, true) if at_rest => return self.reply(ticket, store(true)),

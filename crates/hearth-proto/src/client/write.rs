@@ -162,7 +162,7 @@ impl Desk<'_, '_> {
             return;
         };
         let id = job.file;
-        let again = job.refused && job.taken == 0;
+        let again = job.phase == Phase::Placing || (job.refused && job.taken == 0);
         match answer.body {
             Body::AppendAt(offset) => {
                 job.offset = offset;
@@ -170,6 +170,7 @@ impl Desk<'_, '_> {
                 job.phase = Phase::Locating;
                 self.go_on_writing(ticket);
             }
+            // The place was asked for, or given, before the end was another.
             Body::ExtendOk(_) | Body::OldGeneration if again => self.place(ticket),
             Body::ExtendOk(size) => {
                 if let Some(file) = self.client.files.get_mut(&id) {
@@ -312,6 +313,10 @@ impl Desk<'_, '_> {
                     .map_or(0, |part| part.offset + u64::from(part.len));
                 if job.generation < answer.generation {
                     job.reach = 0;
+                }
+                if let Some(file) = self.client.files.get_mut(&job.file) {
+                    // A flush may have been asked for while the part was on its way.
+                    file.wrote.insert(home);
                 }
                 job.taken += 1;
                 job.generation = job.generation.max(answer.generation);

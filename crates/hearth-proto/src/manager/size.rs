@@ -77,6 +77,9 @@ impl Seat<'_, '_> {
     }
 
     pub(super) fn append(&mut self, ask: &Ask, len: u64) {
+        if ask.generation.life < self.file.generation.life {
+            return self.answer(ask, Body::OldGeneration);
+        }
         let tail = self
             .file
             .appends

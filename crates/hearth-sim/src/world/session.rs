@@ -203,15 +203,15 @@ impl World {
     fn object_of(&mut self, session: usize, action: &Action) -> Option<usize> {
         let named = |world: &World, file: &FileId| {
             let object = *world.store.current.get(file)?;
-            (!world.store.objects[object].unlinked).then_some(object)
+            (!world.is_leaving(object)).then_some(object)
         };
         match action {
             Action::Open { file, .. }
             | Action::Stat { file, .. }
             | Action::Truncate { file, .. }
-            | Action::Unlink(file)
             | Action::Settle(file)
             | Action::Restamp(file) => named(self, file),
+            Action::Unlink(file) => named(self, file).filter(|&o| !self.is_being_named(o)),
             Action::Outside { file, .. } => named(self, file).filter(|&o| self.is_at_rest(o)),
             Action::Read { handle, .. }
             | Action::Write { handle, .. }
@@ -221,6 +221,32 @@ impl World {
             Action::Create { file, size } => self.create(*file, *size),
             Action::FlushAll => Some(0),
         }
+    }
+
+    fn doing_to(&self, object: usize, what: fn(&Action) -> bool) -> bool {
+        let doing = self
+            .sessions
+            .iter()
+            .filter_map(|session| session.doing.as_ref());
+        let mut same = doing.filter(|doing| doing.object == object);
+        same.any(|doing| what(&doing.action))
+    }
+
+    /// True if the object has no name any more, or is about to lose it.
+    fn is_leaving(&self, object: usize) -> bool {
+        let unlinks = |action: &Action| matches!(action, Action::Unlink(_));
+        self.store.objects[object].unlinked || self.doing_to(object, unlinks)
+    }
+
+    /// True if an operation is under way that found the object by its name. An open that races with
+    /// the end of the last name may be served as one of the next file of that number.
+    fn is_being_named(&self, object: usize) -> bool {
+        self.doing_to(object, |action| {
+            matches!(
+                action,
+                Action::Open { .. } | Action::Truncate { .. } | Action::Settle(_)
+            )
+        })
     }
 
     /// A file of this number, if the number is free.
