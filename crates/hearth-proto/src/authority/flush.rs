@@ -118,11 +118,17 @@ impl Home<'_, '_> {
             let kept = match result {
                 Ok(_) => {
                     page.unsynced.insert(start, end);
-                    page.flushed = page.flushed.max(ver);
                     0
                 }
-                Err(_) => u64::from(page.dirty.insert(start, end)),
+                Err(_) => {
+                    page.torn = true;
+                    u64::from(page.dirty.insert(start, end))
+                }
             };
+            // All writes in flight of a page carry one version of it (A3).
+            if page.writes == 0 && !core::mem::take(&mut page.torn) {
+                page.flushed = page.flushed.max(ver);
+            }
             self.file.dirty_bytes -= len - kept;
             self.ctx.frames.dirty_bytes -= len - kept;
             page.settle(self.ctx.frames);

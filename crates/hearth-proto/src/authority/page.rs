@@ -21,6 +21,8 @@ pub(crate) struct Page {
     /// Bytes that store writes in flight carry, and how many those are.
     pub(crate) writing: u64,
     pub(crate) writes: u32,
+    /// One of those has failed.
+    pub(crate) torn: bool,
     /// Bytes that the store took but has not synced.
     pub(crate) unsynced: Ranges,
     /// Bytes that a sync in flight covers.

@@ -209,9 +209,11 @@ impl Home<'_, '_> {
             from,
         });
         page.valid.insert(part.start, part.end);
-        if page.filled || page.valid.covers(0, self.ctx.config.page_bytes) {
-            page.filled = true;
+        if page.filled {
             page.extent = page.extent.max(part.end);
+        } else if page.valid.covers(0, self.ctx.config.page_bytes) {
+            page.filled = true;
+            page.extent = self.ctx.config.page_bytes;
         }
         let new = u64::from(page.dirty.insert(part.start, part.end));
         self.file.dirty_bytes += new;

@@ -246,9 +246,14 @@ impl Seat<'_, '_> {
     }
 
     fn settled(&mut self, after: After, errno: Option<Errno>) {
+        if errno.is_some() {
+            // Bytes that reach the store later change its stamp, and nobody outside wrote them.
+            self.file.stamp = None;
+        }
         match after {
             After::Open(ask) => {
-                if let (None, Body::Open { stamp, .. }) = (self.file.stamp, &ask.body) {
+                if let (None, None, Body::Open { stamp, .. }) = (errno, self.file.stamp, &ask.body)
+                {
                     self.file.stamp = Some(*stamp);
                 }
                 self.go_on_opening(ask);

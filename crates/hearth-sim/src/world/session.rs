@@ -293,7 +293,7 @@ impl World {
         let value = self.store.objects[open.object].history.next_value();
         let (kind, place) = match at {
             WriteAt::Offset(offset) => (Kind::Write, offset..offset + u64::from(len)),
-            WriteAt::End => (Kind::Placeless, 0..u64::from(len)),
+            WriteAt::End => (Kind::Placeless, 0..u64::MAX),
         };
         self.begin_change(session, kind, place, value);
         let node = self.sessions[session].node;
