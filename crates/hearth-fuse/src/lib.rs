@@ -17,6 +17,9 @@
 //! 3. A worker waits for the session only while enough other workers stay free to take the kernel's
 //!    reads and writes ([`errands`]); everything else that waits moves to threads of its own.
 //!
+//! The process that serves a mount must not map files of that mount: the kernel would hold its
+//! address space while it waits for pages that only this process can bring.
+//!
 //! Shared writable mappings have no promise across nodes: see [`revoke`].
 
 mod attributes;

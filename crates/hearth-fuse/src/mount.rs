@@ -64,7 +64,11 @@ impl Mount {
         let server = thread::Builder::new()
             .name("fuse-mount".to_owned())
             .spawn(move || {
-                let ended = server.run();
+                let ended = match server.run() {
+                    // A worker was taking a request at the moment of the unmount.
+                    Err(error) if error.raw_os_error() == Some(libc::ECONNABORTED) => Ok(()),
+                    ended => ended,
+                };
                 revoker
                     .join()
                     .map_err(|_| io::Error::other("the revoker panicked"))?;
@@ -132,13 +136,10 @@ fn config(options: &MountOptions) -> Config {
         MountOption::FSName(options.fs_name.clone()),
         MountOption::Subtype("hearth".to_owned()),
     ];
+    // Set-user-id programs and devices stay off, whatever the identity: the store may be mounted so
+    // because it is not trusted, and this mount must not lend it trust.
     if options.identity == Identity::AsCaller {
-        let privileged = [
-            MountOption::DefaultPermissions,
-            MountOption::Suid,
-            MountOption::Dev,
-        ];
-        config.mount_options.extend(privileged);
+        config.mount_options.push(MountOption::DefaultPermissions);
     }
     config.acl = match (options.others, options.identity) {
         (Others::Refused, Identity::SingleUser) => SessionACL::Owner,

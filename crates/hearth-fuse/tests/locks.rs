@@ -6,15 +6,11 @@ mod common;
 
 use std::fs::{self, File};
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::Child;
 use std::thread;
 
-use common::{Pages, Rig, Timing, errno};
+use common::{Pages, Rig, Timing, child_work, errno, start_child};
 use rustix::fs::{FlockOperation, fcntl_lock, flock};
-
-/// Asks [`child_waits_for_a_lock`] to do its work.
-const CHILD_PATH: &str = "HEARTH_FUSE_TEST_LOCK";
-const CHILD_CALL: &str = "HEARTH_FUSE_TEST_CALL";
 
 fn two_mounts() -> Option<(Rig, Rig)> {
     let here = Rig::new(Timing::AtOnce, Pages::Direct)?;
@@ -132,21 +128,15 @@ fn lock_as(call: &str, file: &File) {
 /// Runs in a process of its own, started by [`start_waiter`].
 #[test]
 fn child_waits_for_a_lock() {
-    let Some(path) = std::env::var_os(CHILD_PATH) else {
+    let Some((call, path)) = child_work() else {
         return;
     };
-    lock_as(&std::env::var(CHILD_CALL).unwrap(), &open(Path::new(&path)));
+    lock_as(&call, &open(&path));
 }
 
 /// A process that is blocked inside the locking call when this returns.
 fn start_waiter(call: &str, path: &Path) -> Child {
-    let mut child = Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "child_waits_for_a_lock", "--test-threads=1"])
-        .env(CHILD_PATH, path)
-        .env(CHILD_CALL, call)
-        .stdout(Stdio::null())
-        .spawn()
-        .unwrap();
+    let mut child = start_child("child_waits_for_a_lock", call, path);
     let number = if call == "fcntl" {
         libc::SYS_fcntl
     } else {

@@ -5,15 +5,18 @@
 mod common;
 
 use std::collections::HashSet;
-use std::ffi::OsStr;
+use std::ffi::{CString, OsStr};
 use std::fs::{self, File, Permissions};
+use std::os::fd::AsRawFd;
 use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt, symlink};
 
-use common::{Pages, Rig, Timing, errno, everywhere};
+use common::{Pages, Passthrough, Rig, Timing, errno, everywhere};
+use hearth_fuse::{Mount, MountOptions};
 use rustix::fs::{
     AtFlags, CWD, FileType, Mode, RenameFlags, Timespec, Timestamps, XattrFlags, makedev, mknodat,
     renameat_with, utimensat,
 };
+use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
 
 fn passthrough() -> Option<Rig> {
     Rig::new(Timing::AtOnce, Pages::Kept)
@@ -270,4 +273,31 @@ fn a_busy_mount_is_detached_when_dropped() {
     drop(rig);
     assert!(!point.join("a").exists());
     assert_eq!(std::io::read_to_string(inside).unwrap(), "still here");
+}
+
+#[test]
+fn a_descriptor_that_somebody_mounted_is_served_until_it_is_unmounted() {
+    if !rustix::process::geteuid().is_root() {
+        eprintln!("skipped: only root mounts by hand");
+        return;
+    }
+    let Ok(device) = File::options().read(true).write(true).open("/dev/fuse") else {
+        eprintln!("skipped: /dev/fuse cannot be opened");
+        return;
+    };
+    let (store, point) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let data = format!(
+        "fd={},rootmode=40000,user_id=0,group_id=0",
+        device.as_raw_fd()
+    );
+    let data = CString::new(data).unwrap();
+    let flags = MountFlags::NOSUID | MountFlags::NODEV;
+    mount("hearth", point.path(), "fuse", flags, Some(data.as_c_str())).unwrap();
+    let root = File::open(store.path()).unwrap().into();
+    let session = Passthrough::new(Timing::AtOnce, Pages::Kept);
+    let served = Mount::attach(device.into(), root, session, MountOptions::default()).unwrap();
+    fs::write(point.path().join("a"), b"attached").unwrap();
+    assert_eq!(fs::read(store.path().join("a")).unwrap(), b"attached");
+    unmount(point.path(), UnmountFlags::empty()).unwrap();
+    served.wait().unwrap();
 }

@@ -8,6 +8,7 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::{FileExt, PermissionsExt};
 use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex, OnceLock};
@@ -34,11 +35,13 @@ pub enum Timing {
 pub enum Pages {
     Direct,
     Kept,
+    /// Kept, and revoked before any change is answered, as an agent does it.
+    Revoked,
 }
 
 /// Serves everything from the store's descriptors.
 pub struct Passthrough {
-    files: Mutex<HashMap<u64, Arc<File>>>,
+    files: Mutex<HashMap<u64, (FileKey, Arc<File>)>>,
     next: AtomicU64,
     pages: Pages,
     worker: Option<Sender<Box<dyn FnOnce() + Send>>>,
@@ -76,8 +79,24 @@ impl Passthrough {
         }
     }
 
+    /// Calls back once the kernel keeps nothing of `pages` any more.
+    fn after_revocation(
+        &self,
+        file: FileKey,
+        pages: Option<PageRange>,
+    ) -> impl FnOnce(Box<dyn FnOnce() + Send>) + Send + 'static {
+        let revoker = match self.pages {
+            Pages::Revoked => self.revoker.get().cloned(),
+            Pages::Direct | Pages::Kept => None,
+        };
+        move |done| match revoker {
+            Some(revoker) => revoker.revoke(file, pages, done),
+            None => done(),
+        }
+    }
+
     fn file(&self, handle: Handle) -> Arc<File> {
-        Arc::clone(&self.files.lock().unwrap()[&handle.0])
+        Arc::clone(&self.files.lock().unwrap()[&handle.0].1)
     }
 }
 
@@ -85,6 +104,19 @@ fn spawn_worker() -> Sender<Box<dyn FnOnce() + Send>> {
     let (jobs, queue) = channel::<Box<dyn FnOnce() + Send>>();
     thread::spawn(move || queue.into_iter().for_each(|job| job()));
     jobs
+}
+
+/// The pages that a write touches; all of them if its place is not known yet.
+fn changed(place: Place, len: usize) -> Option<PageRange> {
+    let Place::At(offset) = place else {
+        return None;
+    };
+    let first = offset / 4096 * 4096;
+    let end = (offset + len as u64).next_multiple_of(4096);
+    Some(PageRange {
+        offset: first,
+        len: end - first,
+    })
 }
 
 fn outcome<T>(result: io::Result<T>) -> Outcome<T> {
@@ -116,9 +148,11 @@ impl Session for Passthrough {
         let number = self.next.fetch_add(1, Ordering::Relaxed);
         let file = File::from(fd);
         let size = file.metadata().unwrap().len();
-        assert_eq!(open.stamp.size, size);
-        self.files.lock().unwrap().insert(number, Arc::new(file));
-        let kept = self.pages == Pages::Kept;
+        self.files
+            .lock()
+            .unwrap()
+            .insert(number, (open.file, Arc::new(file)));
+        let kept = self.pages != Pages::Direct;
         let opened = OpenedFile {
             handle: Handle(number),
             direct: !kept,
@@ -150,17 +184,21 @@ impl Session for Passthrough {
     }
 
     fn write(&self, handle: Handle, place: Place, data: Vec<u8>, done: Done<Written>) {
-        let file = self.file(handle);
+        let (key, file) = self.files.lock().unwrap()[&handle.0].clone();
         let appending = Arc::clone(&self.appending);
+        let then = self.after_revocation(key, changed(place, data.len()));
         self.run(move || {
-            let _one_at_a_time = appending.lock().unwrap();
-            let offset = match place {
-                Place::At(offset) => offset,
-                Place::End => file.metadata().unwrap().len(),
+            let written = {
+                let _one_at_a_time = appending.lock().unwrap();
+                let offset = match place {
+                    Place::At(offset) => offset,
+                    Place::End => file.metadata().unwrap().len(),
+                };
+                let size = offset + data.len() as u64;
+                file.write_all_at(&data, offset)
+                    .map(|()| Written { offset, size })
             };
-            let written = file.write_all_at(&data, offset);
-            let size = offset + data.len() as u64;
-            done(outcome(written.map(|()| Written { offset, size })));
+            then(Box::new(move || done(outcome(written))));
         });
     }
 
@@ -182,12 +220,17 @@ impl Session for Passthrough {
         }
     }
 
-    fn truncate(&self, _file: FileKey, fd: OwnedFd, size: u64, done: Done<()>) {
-        self.run(move || done(outcome(File::from(fd).set_len(size))));
+    fn truncate(&self, file: FileKey, fd: OwnedFd, size: u64, done: Done<()>) {
+        let then = self.after_revocation(file, None);
+        self.run(move || {
+            let result = File::from(fd).set_len(size);
+            then(Box::new(move || done(outcome(result))));
+        });
     }
 
-    fn detach(&self, _file: FileKey, done: Done<()>) {
-        self.run(move || done(Outcome::Serve(())));
+    fn detach(&self, file: FileKey, done: Done<()>) {
+        let then = self.after_revocation(file, None);
+        self.run(move || then(Box::new(move || done(Outcome::Serve(())))));
     }
 
     fn settle(&self, _file: FileKey, done: Done<()>) {
@@ -288,15 +331,43 @@ fn open_dir() -> TempDir {
 
 /// Runs a test in every combination of timing and page keeping.
 pub fn everywhere(test: impl Fn(&Rig)) {
+    everywhere_until_dropped(|rig| {
+        test(&rig);
+        rig.unmount();
+    });
+}
+
+/// The same, where processes that are just being started may keep the mount busy.
+pub fn everywhere_until_dropped(test: impl Fn(Rig)) {
     for timing in [Timing::AtOnce, Timing::Later] {
-        for pages in [Pages::Direct, Pages::Kept] {
+        for pages in [Pages::Direct, Pages::Kept, Pages::Revoked] {
             let Some(rig) = Rig::new(timing, pages) else {
                 return;
             };
-            test(&rig);
-            rig.unmount();
+            test(rig);
         }
     }
+}
+
+const CHILD_PATH: &str = "HEARTH_FUSE_TEST_PATH";
+const CHILD_TASK: &str = "HEARTH_FUSE_TEST_TASK";
+
+/// A process of its own that runs the test `entry` of this binary, for what must not happen in the
+/// process that serves the mount. `entry` takes its work from [`child_work`].
+pub fn start_child(entry: &str, task: &str, path: &Path) -> Child {
+    Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", entry, "--test-threads=1"])
+        .env(CHILD_PATH, path)
+        .env(CHILD_TASK, task)
+        .stdout(Stdio::null())
+        .spawn()
+        .unwrap()
+}
+
+/// What [`start_child`] was given, in the child; `None` in an ordinary run of the tests.
+pub fn child_work() -> Option<(String, PathBuf)> {
+    let path = std::env::var_os(CHILD_PATH)?;
+    Some((std::env::var(CHILD_TASK).unwrap(), path.into()))
 }
 
 /// The error number of a failed call.
