@@ -63,6 +63,8 @@ struct Common {
     /// Invalidations that are not acknowledged yet, by request number.
     acks: BTreeMap<u64, FileId>,
     clock: u64,
+    /// Copies given so far; tells whether one was given after a write had come in.
+    grants: u64,
     /// Files by the time of their oldest dirty byte.
     dirty: BTreeSet<(Time, FileId)>,
     /// Files with a request that waits for a frame or for dirty bytes to go.
@@ -156,7 +158,10 @@ struct WriteAsk {
     generation: Gen,
     offset: u64,
     len: u32,
+    /// The writer had no copy when it sent this.
     dropped: bool,
+    /// Copies that had been given when it came.
+    grants: u64,
     data: Piece,
     /// A flush to the failing store was tried for it.
     tried: bool,
@@ -335,6 +340,8 @@ impl Authority {
             .get_mut(&id)
             .and_then(|f| f.pages.get_mut(&number))
         {
+            self.common.grants += 1;
+            page.granted = self.common.grants;
             page.readers.insert(me);
         }
     }
@@ -508,6 +515,7 @@ impl Home<'_, '_> {
                     offset,
                     len,
                     dropped,
+                    grants: self.common.grants,
                     data,
                     tried: false,
                 };

@@ -154,7 +154,7 @@ impl Client {
             Body::Inval { first, count, ver } => {
                 desk.invalidated(from, &envelope, first, count, ver)
             }
-            Body::Forget { size, bypass } => desk.forget(from, &envelope, size, bypass),
+            Body::Forget { size, service } => desk.forget(from, &envelope, size, service),
             _ => desk.answered(from, envelope, data),
         }
         payload.into_iter().for_each(|buf| desk.unborrow(buf));

@@ -52,6 +52,17 @@ pub enum Cut {
     Detach,
 }
 
+/// Where a file is served from, from now on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Service {
+    /// From its homes, as before.
+    Homes,
+    /// From the store, through each handle's own descriptor.
+    Store,
+    /// From the store, which lacks bytes that its homes could not write.
+    StoreAfterLoss,
+}
+
 /// How a file's homes are found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum HomeMap {
@@ -164,8 +175,8 @@ pub enum Body {
     Forget {
         /// Upper bound of the size from now on.
         size: u64,
-        /// The file is served from the store from now on.
-        bypass: bool,
+        /// Where it is served from.
+        service: Service,
     },
     /// Forgotten.
     ForgetOk,

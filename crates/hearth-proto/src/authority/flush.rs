@@ -269,11 +269,10 @@ impl Home<'_, '_> {
     pub(super) fn refresh_age(&mut self) {
         let idle_dirty = self.file.pages.values().any(|page| !page.dirty.is_empty());
         match (idle_dirty, self.file.dirty_since) {
-            (true, None) => {
-                self.file.dirty_since = Some(self.ctx.now);
-                self.common.dirty.insert((self.ctx.now, self.id));
-            }
-            (true, Some(since)) => {
+            (true, since) => {
+                let since = since.unwrap_or(self.ctx.now);
+                self.file.dirty_since = Some(since);
+                // While the store fails the file waits for its own time to try again.
                 if self.file.failed.is_none() {
                     self.common.dirty.insert((since, self.id));
                 }

@@ -33,6 +33,8 @@ pub(crate) struct Page {
     pub(crate) reserved: bool,
     /// Nodes that hold copies.
     pub(crate) readers: NodeSet,
+    /// Number of the last copy given of it.
+    pub(crate) granted: u64,
     /// Version of the last write, and of the last that is in the store.
     pub(crate) ver: Ver,
     pub(crate) flushed: Ver,

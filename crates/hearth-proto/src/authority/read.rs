@@ -96,6 +96,8 @@ impl Home<'_, '_> {
                 });
             }
             if good == Use::Copy && (ask.from != me || ask.keep) {
+                self.common.grants += 1;
+                page.granted = self.common.grants;
                 page.readers.insert(ask.from);
             }
             self.ctx.frames.touch(slot);

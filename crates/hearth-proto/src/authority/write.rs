@@ -126,14 +126,10 @@ impl Home<'_, '_> {
     }
 
     fn begin(&mut self, ask: &WriteAsk, first: u64, count: u32) {
-        let range = first..first + u64::from(count);
-        let mut readers: NodeSet = self
-            .file
-            .pages
-            .range(range)
-            .flat_map(|(_, page)| page.readers.iter())
-            .collect();
-        if ask.dropped {
+        let pages = || self.file.pages.range(first..first + u64::from(count));
+        let mut readers: NodeSet = pages().flat_map(|(_, page)| page.readers.iter()).collect();
+        // A copy that the writer was given while its write waited has not been dropped.
+        if ask.dropped && pages().all(|(_, page)| page.granted <= ask.grants) {
             readers.remove(ask.from);
         }
         let ver = self.common.next_ver();

@@ -3,7 +3,7 @@
 use super::Desk;
 use crate::effect::Effect;
 use crate::ids::{FileId, Gen, NodeId, ReqId, RevokeId, Ver};
-use crate::msg::{Body, Envelope};
+use crate::msg::{Body, Envelope, Service};
 use alloc::vec::Vec;
 
 /// Ways in are dropping what they keep; the order is acknowledged when they have.
@@ -76,7 +76,7 @@ impl Desk<'_, '_> {
     }
 
     /// The manager takes back what it said of size and times.
-    pub(super) fn forget(&mut self, from: NodeId, order: &Envelope, size: u64, bypass: bool) {
+    pub(super) fn forget(&mut self, from: NodeId, order: &Envelope, size: u64, service: Service) {
         let id = order.file;
         let tell = (from, order.generation, order.req, Body::ForgetOk);
         let Some(file) = self.client.files.get_mut(&id) else {
@@ -85,6 +85,8 @@ impl Desk<'_, '_> {
         file.size = file.size.min(size);
         file.exact = false;
         file.generation = file.generation.max(order.generation);
+        let bypass = service != Service::Homes;
+        file.losses += u32::from(service == Service::StoreAfterLoss);
         // Without handles nothing is left of the file; one of the same number is another.
         file.bypass |= bypass && file.handles > 0;
         if bypass {

@@ -4,7 +4,7 @@ use super::{Ask, Seat};
 use crate::Errno;
 use crate::effect::{Alarm, Effect};
 use crate::ids::{NodeId, ReqId, Stamp};
-use crate::msg::{Body, Cut};
+use crate::msg::{Body, Cut, Service};
 use crate::nodeset::NodeSet;
 use crate::placement::{home_of_slot, slot_of};
 use alloc::vec::Vec;
@@ -32,6 +32,7 @@ pub(super) enum Control {
         homes: Vec<NodeId>,
         awaiting: Vec<(NodeId, u64)>,
         after: After,
+        errno: Option<Errno>,
     },
     /// The homes have let go of a detached file: openers go to the store from now on.
     Leaving {
@@ -91,8 +92,8 @@ impl Seat<'_, '_> {
         self.file.generation.cut += 1;
         let mut awaiting = self.order(homes.iter().copied(), &Body::Cut(cut));
         match cut {
-            Cut::Shrink(size) => awaiting.extend(self.order_forget(size, false)),
-            Cut::Outside => awaiting.extend(self.order_forget(self.file.size, false)),
+            Cut::Shrink(size) => awaiting.extend(self.order_forget(size, Service::Homes)),
+            Cut::Outside => awaiting.extend(self.order_forget(self.file.size, Service::Homes)),
             Cut::Detach => {}
         }
         self.file.control = Some(Control::Cutting {
@@ -100,12 +101,13 @@ impl Seat<'_, '_> {
             homes,
             awaiting,
             after,
+            errno: None,
         });
         self.advance();
     }
 
     /// Takes back what openers and holders were told; returns whose answer to await.
-    fn order_forget(&mut self, size: u64, bypass: bool) -> Vec<(NodeId, u64)> {
+    fn order_forget(&mut self, size: u64, service: Service) -> Vec<(NodeId, u64)> {
         let openers: NodeSet = self
             .file
             .openers
@@ -114,7 +116,7 @@ impl Seat<'_, '_> {
             .chain(self.file.holders.iter())
             .collect();
         self.file.holders.clear();
-        self.order(openers.iter(), &Body::Forget { size, bypass })
+        self.order(openers.iter(), &Body::Forget { size, service })
     }
 
     pub(super) fn truncate(&mut self, ask: Ask, size: u64) {
@@ -166,7 +168,8 @@ impl Seat<'_, '_> {
             (Control::Settling { .. }, Body::FlushOk(stamp)) if *stamp != Stamp::default() => {
                 self.file.stamp = self.file.stamp.max(Some(*stamp));
             }
-            (Control::Settling { errno, .. }, Body::Failed(failed)) => *errno = Some(*failed),
+            (Control::Settling { errno, .. }, Body::Failed(failed))
+            | (Control::Cutting { errno, .. }, Body::CutOk(Err(failed))) => *errno = Some(*failed),
             _ => {}
         }
         self.advance();
@@ -190,6 +193,13 @@ impl Seat<'_, '_> {
                 self.opened(&ask, write);
             }
             Control::Cutting {
+                cut: Cut::Detach,
+                homes,
+                after,
+                errno,
+                ..
+            } => self.leave(homes, after, errno),
+            Control::Cutting {
                 cut, homes, after, ..
             } => self.cut_through(cut, homes, after),
             Control::Leaving { homes, after, .. } => self.left(&homes, &after),
@@ -204,20 +214,29 @@ impl Seat<'_, '_> {
                 self.answer(&ask, Body::TruncateGo);
                 self.file.control = Some(Control::Truncating { size, homes, ask });
             }
-            (Cut::Detach, after) => {
-                let awaiting = self.order_forget(u64::MAX, true);
-                self.file.control = Some(Control::Leaving {
-                    homes,
-                    awaiting,
-                    after,
-                });
-                self.advance();
-            }
-            (Cut::Outside | Cut::Shrink(_), After::Open(ask) | After::Answer(ask)) => {
+            (
+                Cut::Outside | Cut::Shrink(_) | Cut::Detach,
+                After::Open(ask) | After::Answer(ask),
+            ) => {
                 self.tell(&homes, &Body::Resume { done: true });
                 self.go_on_opening(ask);
             }
         }
+    }
+
+    /// The homes have written what they could: openers go to the store.
+    fn leave(&mut self, homes: Vec<NodeId>, after: After, errno: Option<Errno>) {
+        let service = match errno {
+            None => Service::Store,
+            Some(_) => Service::StoreAfterLoss,
+        };
+        let awaiting = self.order_forget(u64::MAX, service);
+        self.file.control = Some(Control::Leaving {
+            homes,
+            awaiting,
+            after,
+        });
+        self.advance();
     }
 
     /// Nobody asks the homes any more.
@@ -282,7 +301,11 @@ impl Seat<'_, '_> {
                 self.cut_done();
                 self.file.size = size;
                 self.file.mtime_ns = None;
-                if self.file.known && self.file.writers() == 0 && self.file.stamp.is_some() {
+                if !self.file.known {
+                    // An open on its way may bring a stamp from before.
+                    self.file.known = true;
+                    self.file.stamp = Some(stamp);
+                } else if self.file.writers() == 0 && self.file.stamp.is_some() {
                     self.file.stamp = self.file.stamp.max(Some(stamp));
                 }
                 self.answer(ask, Body::TruncateOk);

@@ -4,7 +4,7 @@ use super::control::{After, Control};
 use super::{Ask, Seat};
 use crate::config::Allocation;
 use crate::ids::{NodeId, Stamp};
-use crate::msg::{Body, Cut, HomeMap};
+use crate::msg::{Body, Cut, HomeMap, Service};
 use alloc::vec::Vec;
 
 impl Seat<'_, '_> {
@@ -57,7 +57,7 @@ impl Seat<'_, '_> {
             .collect();
         let body = Body::Forget {
             size: u64::MAX,
-            bypass: false,
+            service: Service::Homes,
         };
         let awaiting = self.order(others, &body);
         if awaiting.is_empty() {

@@ -59,7 +59,7 @@ bodies! {
     20 => Settle;
     21 => SettleOk;
     22 => Restamp { before, after };
-    23 => Forget { size, bypass };
+    23 => Forget { size, service };
     24 => ForgetOk;
     25 => Cut(cut);
     26 => CutOk(result);

@@ -2,7 +2,7 @@
 
 use super::{PAGES_MAX, Violation};
 use crate::ids::{FileId, Gen, NodeId, ReqId, Stamp, Ver, View};
-use crate::msg::{Cut, HomeMap, Origin, Use};
+use crate::msg::{Cut, HomeMap, Origin, Service, Use};
 use alloc::vec::Vec;
 
 /// Bytes being written.
@@ -143,6 +143,25 @@ impl Fields for Origin {
         } else {
             Origin::Memory
         })
+    }
+}
+
+impl Fields for Service {
+    fn put(&self, to: &mut Writer<'_>) {
+        let tag: u8 = match self {
+            Service::Homes => 0,
+            Service::Store => 1,
+            Service::StoreAfterLoss => 2,
+        };
+        tag.put(to);
+    }
+    fn get(from: &mut Reader<'_>) -> Result<Self, Violation> {
+        match u8::get(from)? {
+            0 => Ok(Service::Homes),
+            1 => Ok(Service::Store),
+            2 => Ok(Service::StoreAfterLoss),
+            _ => Err(Violation::Value),
+        }
     }
 }
 
