@@ -52,6 +52,8 @@ impl Home<'_, '_> {
                     self.raise_floor(floor);
                 }
                 self.file.bar = None;
+                // Dirty bytes that fell due meanwhile were passed over.
+                self.refresh_age();
                 true
             }
             (_, true, false) => false,

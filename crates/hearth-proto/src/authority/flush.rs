@@ -176,11 +176,15 @@ impl Home<'_, '_> {
 
     /// Tries again after a failure, when its pause is over.
     pub(super) fn retry_flush(&mut self) {
-        match self.file.failed {
+        match &mut self.file.failed {
             Some(failure) if failure.retry <= self.ctx.now => {
+                failure.retry = self.ctx.now + failure.pause;
                 self.start_flush();
             }
-            Some(failure) => self.wake_at(failure.retry),
+            Some(failure) => {
+                let retry = failure.retry;
+                self.wake_at(retry);
+            }
             None => {}
         }
     }
@@ -273,8 +277,11 @@ impl Home<'_, '_> {
                 let since = since.unwrap_or(self.ctx.now);
                 self.file.dirty_since = Some(since);
                 // While the store fails the file waits for its own time to try again.
-                if self.file.failed.is_none() {
-                    self.common.dirty.insert((since, self.id));
+                match self.file.failed {
+                    None => {
+                        self.common.dirty.insert((since, self.id));
+                    }
+                    Some(failure) => self.wake_at(failure.retry),
                 }
             }
             (false, Some(since)) => {

@@ -135,7 +135,7 @@ impl File {
         let chunks = config.chunk_of(config.page_of(self.size)) + 1;
         match self.homes {
             HomeMap::Fixed(node) => alloc::vec![node],
-            HomeMap::Slot if chunks < u64::from(config.nodes) => {
+            HomeMap::Slot if self.exact && chunks < u64::from(config.nodes) => {
                 let slot = |chunk| crate::placement::slot_of(id, chunk);
                 let home = |chunk| crate::placement::home_of_slot(slot(chunk), config.nodes);
                 let homes: NodeSet = (0..chunks).map(home).chain(self.wrote.iter()).collect();

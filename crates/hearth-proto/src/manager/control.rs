@@ -51,6 +51,8 @@ pub(super) enum Control {
         awaiting: Vec<(NodeId, u64)>,
         after: After,
         errno: Option<Errno>,
+        /// Latest stamp that they told.
+        stamp: Option<Stamp>,
     },
 }
 
@@ -152,6 +154,7 @@ impl Seat<'_, '_> {
             awaiting,
             after,
             errno: None,
+            stamp: None,
         });
         self.advance();
     }
@@ -165,8 +168,8 @@ impl Seat<'_, '_> {
             awaiting.retain(|&(node, seq)| (node, seq) != (from, req.seq));
         }
         match (control, body) {
-            (Control::Settling { .. }, Body::FlushOk(stamp)) if *stamp != Stamp::default() => {
-                self.file.stamp = self.file.stamp.max(Some(*stamp));
+            (Control::Settling { stamp, .. }, Body::FlushOk(told)) if *told != Stamp::default() => {
+                *stamp = (*stamp).max(Some(*told));
             }
             (Control::Settling { errno, .. }, Body::Failed(failed))
             | (Control::Cutting { errno, .. }, Body::CutOk(Err(failed))) => *errno = Some(*failed),
@@ -203,7 +206,12 @@ impl Seat<'_, '_> {
                 cut, homes, after, ..
             } => self.cut_through(cut, homes, after),
             Control::Leaving { homes, after, .. } => self.left(&homes, &after),
-            Control::Settling { after, errno, .. } => self.settled(after, errno),
+            Control::Settling {
+                after,
+                errno,
+                stamp,
+                ..
+            } => self.settled(after, errno, stamp),
             Control::Truncating { .. } => {}
         }
     }
@@ -264,11 +272,12 @@ impl Seat<'_, '_> {
         self.admit(ask, write);
     }
 
-    fn settled(&mut self, after: After, errno: Option<Errno>) {
-        if errno.is_some() {
+    fn settled(&mut self, after: After, errno: Option<Errno>, stamp: Option<Stamp>) {
+        self.file.stamp = match errno {
+            None => self.file.stamp.max(stamp),
             // Bytes that reach the store later change its stamp, and nobody outside wrote them.
-            self.file.stamp = None;
-        }
+            Some(_) => None,
+        };
         match after {
             After::Open(ask) => {
                 if let (None, None, Body::Open { stamp, .. }) = (errno, self.file.stamp, &ask.body)

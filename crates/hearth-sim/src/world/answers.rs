@@ -138,7 +138,7 @@ impl World {
         let node = self.sessions[session].node as u32;
         let buffered = self.plan.close == hearth_proto::CloseRule::Buffered;
         match (sync, buffered) {
-            (true, _) => self.check_durable(session, object, durable::Whose::Everybody),
+            (true, _) => self.check_durable(session, object, durable::Whose::Node(node)),
             (false, false) => self.check_durable(session, object, durable::Whose::Node(node)),
             (false, true) => {}
         }
