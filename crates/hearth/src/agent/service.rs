@@ -1,0 +1,174 @@
+//! What an agent does for commands.
+
+use std::net::TcpListener;
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use hearth_fuse::{Identity, Mount, MountOptions};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::start::AgentConfig;
+use super::way_in::{Door, Served};
+use crate::control::{Answer, Answerer, Busy, Ids, Request};
+use crate::failure::{Failure, OrFail};
+use crate::mountinfo;
+use crate::node::Node;
+use crate::options::{Others, SetSpec};
+
+/// One agent and its mount.
+pub(super) struct Service {
+    node: Node,
+    door: Mutex<Door>,
+    spec: SetSpec,
+    /// Closed to end the process.
+    stop: Mutex<Option<UnixStream>>,
+}
+
+/// An agent's answer to [`Request::Status`].
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub(crate) struct Health {
+    /// Where its mount is, if it is in the common tree.
+    pub(crate) mount: Option<PathBuf>,
+    /// Commands that use it in namespaces of their own.
+    pub(crate) users: Vec<u32>,
+    /// What the library says.
+    pub(crate) node: Value,
+}
+
+impl Service {
+    /// Starts the agent; comes back once every member is connected.
+    pub(super) fn start(
+        config: &AgentConfig,
+        peers: TcpListener,
+        stop: UnixStream,
+    ) -> Result<Service, Failure> {
+        let secret = config.job_dir()?.secret()?;
+        Ok(Service {
+            node: Node::start(&config.node, secret, peers)?,
+            door: Mutex::default(),
+            spec: config.node.spec.clone(),
+            stop: Mutex::new(Some(stop)),
+        })
+    }
+
+    /// Flushes, unmounts, stops.
+    pub(super) fn end(self: Arc<Self>) {
+        self.flush_or_warn();
+        self.door().close();
+        // What the kernel still held came with the unmount.
+        self.flush_or_warn();
+        // A command that is still being answered ends with the process.
+        if let Some(service) = Arc::into_inner(self) {
+            service.node.stop();
+        }
+    }
+
+    fn flush_or_warn(&self) {
+        if let Err(failure) = self.node.flush() {
+            log::error!("{failure}");
+        }
+    }
+
+    fn door(&self) -> MutexGuard<'_, Door> {
+        // A panic while it was held leaves it as it was before or after a mount, both true.
+        self.door.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn status(&self) -> Result<Answer, Failure> {
+        let mut door = self.door();
+        let health = Health {
+            mount: door.at().map(Path::to_owned),
+            users: door.users(),
+            node: self.node.status(),
+        };
+        drop(door);
+        let value = serde_json::to_value(health).or_fail(|| "cannot tell the status".to_owned())?;
+        Ok(Answer {
+            value,
+            ..Answer::default()
+        })
+    }
+
+    fn mount(&self, at: PathBuf) -> Result<Answer, Failure> {
+        let mut door = self.door();
+        door.check_free()?;
+        let root = self.node.store_root()?;
+        let options = self.options(Ids::AsStored);
+        let mount = Mount::at(&at, root, self.node.session(), options)
+            .or_fail(|| format!("cannot mount at `{}`", at.display()))
+            .map_err(|failure| failure.hint("hearth doctor"))?;
+        door.open(Served::At { at, mount });
+        Ok(Answer::default())
+    }
+
+    fn attach(&self, ids: Ids, caller: u32, fds: Vec<OwnedFd>) -> Result<Answer, Failure> {
+        let mut door = self.door();
+        door.check_free()?;
+        let mut fds = fds.into_iter();
+        let device = fds
+            .next()
+            .ok_or_else(|| Failure::new("no device came with the request"))?;
+        let root = self.node.store_root()?;
+        let mount = Mount::attach(device, root, self.node.session(), self.options(ids))
+            .or_fail(|| "cannot serve the mount".to_owned())?;
+        let namespaces = fds.collect();
+        door.open(Served::Apart { mount, namespaces });
+        door.admit(caller);
+        Ok(Answer::default())
+    }
+
+    fn enter(&self, caller: u32) -> Result<Answer, Failure> {
+        let mut door = self.door();
+        let (way_in, fds) = door.way_in()?;
+        door.admit(caller);
+        let value = serde_json::to_value(way_in).or_fail(|| "cannot tell the way in".to_owned())?;
+        Ok(Answer { value, fds })
+    }
+
+    fn unmount(&self, at: &Path, busy: Busy) -> Result<Answer, Failure> {
+        self.door().unmount(at, busy).map(|()| Answer::default())
+    }
+
+    fn options(&self, ids: Ids) -> MountOptions {
+        let (others, identity) = match self.spec.others {
+            Others::Refused => (hearth_fuse::Others::Refused, Identity::SingleUser),
+            Others::Allowed => (hearth_fuse::Others::Allowed, Identity::AsCaller),
+        };
+        MountOptions {
+            attr_ttl: self.spec.attr_ttl.0,
+            others,
+            identity,
+            ids: match ids {
+                Ids::AsStored => hearth_fuse::Ids::AsStored,
+                Ids::Mine => hearth_fuse::Ids::Mine,
+            },
+            fs_name: mountinfo::SOURCE.to_owned(),
+        }
+    }
+
+    fn stop(&self) {
+        let mut stop = self.stop.lock().unwrap_or_else(PoisonError::into_inner);
+        // Closing this end makes the other readable.
+        drop(stop.take());
+    }
+}
+
+impl Answerer for Service {
+    fn answer(&self, request: Request, caller: u32, fds: Vec<OwnedFd>) -> Result<Answer, Failure> {
+        match request {
+            Request::Status => self.status(),
+            Request::Flush => self.node.flush().map(|()| Answer::default()),
+            Request::Mount { at } => self.mount(at),
+            Request::Unmount { at, busy } => self.unmount(&at, busy),
+            Request::Enter => self.enter(caller),
+            Request::Attach { ids } => self.attach(ids, caller, fds),
+            Request::Stop => {
+                self.stop();
+                Ok(Answer::default())
+            }
+        }
+    }
+}

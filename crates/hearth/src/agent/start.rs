@@ -1,0 +1,89 @@
+//! The first steps of an agent's process.
+
+use std::fs::File;
+use std::io;
+use std::net::TcpListener;
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::Path;
+
+use rustix::process::{Signal, getppid, set_parent_process_death_signal, setsid};
+use serde::{Deserialize, Serialize};
+
+use crate::failure::{Failure, OrFail};
+use crate::job::{JobDir, Owner};
+use crate::node::NodeConfig;
+use crate::os::close_inherited;
+
+/// What an agent reads when it starts.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct AgentConfig {
+    /// What its library is told.
+    pub(crate) node: NodeConfig,
+    /// Whose it is.
+    pub(crate) owner: Owner,
+}
+
+impl AgentConfig {
+    /// Reads it.
+    pub(super) fn read(path: &Path) -> Result<AgentConfig, Failure> {
+        let what = || format!("cannot read `{}`", path.display());
+        let text = std::fs::read(path).or_fail(what)?;
+        serde_json::from_slice(&text).or_fail(what)
+    }
+
+    /// The directory of its job.
+    pub(crate) fn job_dir(&self) -> Result<JobDir, Failure> {
+        JobDir::open(&self.node.job_dir)
+    }
+}
+
+/// How a start went, as one line for who waits.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Started {
+    /// It serves.
+    Ready,
+    /// It does not, and why.
+    Failed(Failure),
+}
+
+/// What the starting command left in the standard places.
+pub(super) struct Inherited {
+    pub(super) listener: TcpListener,
+    pub(super) report: File,
+}
+
+/// Leaves the terminal and the descriptors of whoever started this process.
+pub(super) fn detach() -> Result<Inherited, Failure> {
+    detach_all()
+        .or_fail(|| "cannot start an agent outside of `hearth up` or `hearth run`".to_owned())
+}
+
+fn detach_all() -> io::Result<Inherited> {
+    close_inherited()?;
+    let listener = TcpListener::from(io::stdin().as_fd().try_clone_to_owned()?);
+    listener.local_addr()?;
+    let report = File::from(io::stdout().as_fd().try_clone_to_owned()?);
+    let nothing = OwnedFd::from(File::options().read(true).write(true).open("/dev/null")?);
+    rustix::stdio::dup2_stdin(&nothing)?;
+    rustix::stdio::dup2_stdout(&nothing)?;
+    // A session of its own: Ctrl-C is for the command, which then ends its agents in order.
+    setsid()?;
+    Ok(Inherited { listener, report })
+}
+
+/// Ends this process, as by SIGTERM, when its owner ends.
+pub(super) fn die_with_owner(owner: Owner) -> Result<(), Failure> {
+    let Owner::Command(pid) = owner else {
+        return Ok(());
+    };
+    let what = || "cannot follow the command that owns this agent".to_owned();
+    set_parent_process_death_signal(Some(Signal::TERM)).or_fail(what)?;
+    // It may have ended before the line above.
+    let parent = getppid().map(|parent| parent.as_raw_nonzero().get().cast_unsigned());
+    if parent == Some(pid) {
+        Ok(())
+    } else {
+        Err(Failure::new(what()).cause("it has ended already"))
+    }
+}

@@ -1,0 +1,21 @@
+//! `hearth agent`: an agent's process; started by other subcommands only.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use crate::failure::Failure;
+use crate::logging;
+
+/// Options of `hearth agent`.
+#[derive(clap::Args, Debug)]
+pub(crate) struct Args {
+    /// What it is told
+    #[arg(long, value_name = "FILE")]
+    config: PathBuf,
+}
+
+/// Runs until the agent ends.
+pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
+    logging::start();
+    crate::agent::run(&args.config)
+}

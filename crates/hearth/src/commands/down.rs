@@ -1,0 +1,77 @@
+//! `hearth down`.
+
+use std::process::ExitCode;
+
+use crate::control::Busy;
+use crate::failure::Failure;
+use crate::job;
+use crate::set::{Named, Set, choose};
+use crate::takedown::{Dirty, How, take_down};
+
+const EXAMPLES: &str = "\
+Examples:
+  hearth down                     the only set that is up
+  hearth down --store /scratch
+  hearth down --all --discard     end everything, even if the store takes no more bytes
+
+Exit codes: 0 down, 1 no agents were up or some had died before, 2 still up.";
+
+/// Options of `hearth down`.
+#[derive(clap::Args, Debug)]
+#[command(after_long_help = EXAMPLES)]
+pub(crate) struct Args {
+    #[command(flatten)]
+    named: Named,
+    /// End agents that cannot flush or do not answer; what is not flushed is lost
+    #[arg(long)]
+    discard: bool,
+    /// End the set though programs still use it
+    #[arg(long)]
+    force: bool,
+}
+
+/// Ends the chosen sets; goes on with the others if one cannot be ended.
+pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
+    let how = How {
+        dirty: if args.discard {
+            Dirty::Discard
+        } else {
+            Dirty::Flush
+        },
+        busy: if args.force {
+            Busy::Detach
+        } else {
+            Busy::Refuse
+        },
+    };
+    let mut worst = 0;
+    for set in choose(&args.named.choice())? {
+        worst = worst.max(end(&set, how));
+    }
+    Ok(ExitCode::from(worst))
+}
+
+fn end(set: &Set, how: How) -> u8 {
+    let job = &set.file.job;
+    match lock_and_end(set, how) {
+        Ok(notes) => {
+            for note in &notes {
+                eprintln!("note: {note}");
+            }
+            eprintln!("job {job} is down");
+            u8::from(!notes.is_empty())
+        }
+        Err(failure) => {
+            eprintln!(
+                "{}",
+                Failure::new(format!("job {job} is still up")).after(failure)
+            );
+            2
+        }
+    }
+}
+
+fn lock_and_end(set: &Set, how: How) -> Result<Vec<String>, Failure> {
+    let _nobody_starts_one = job::lock_store(&job::base()?, &set.file.store)?;
+    take_down(set, how)
+}

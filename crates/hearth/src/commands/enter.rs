@@ -1,0 +1,91 @@
+//! `hearth enter`: the second half of `hearth run`, in the process that becomes the command.
+//!
+//! A process of its own, because only one with a single thread may make a user namespace.
+
+use std::ffi::OsString;
+use std::io;
+use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
+use std::process::{Command, ExitCode};
+
+use rustix::process::{Signal, getppid, set_parent_process_death_signal};
+
+use crate::control::Peer;
+use crate::failure::{Failure, OrFail};
+use crate::namespace::Entrance;
+use crate::options::Others;
+
+/// Options of `hearth enter`.
+#[derive(clap::Args, Debug)]
+pub(crate) struct Args {
+    /// The store's true path
+    #[arg(long, value_name = "DIR")]
+    store: PathBuf,
+    /// The agent's number
+    #[arg(long, value_name = "N")]
+    node: u32,
+    /// Where the agent listens
+    #[arg(long, value_name = "PATH")]
+    socket: PathBuf,
+    /// Let other users into the mount
+    #[arg(long)]
+    allow_other: bool,
+    /// The process to end with
+    #[arg(long, value_name = "PID")]
+    owner: i32,
+    /// What to run
+    #[arg(last = true, required = true, num_args = 1..)]
+    command: Vec<OsString>,
+}
+
+/// Enters the namespaces and becomes the command.
+pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
+    let entrance = Entrance {
+        peer: Peer {
+            node: args.node,
+            process: None,
+            socket: args.socket.clone(),
+        },
+        store: args.store.clone(),
+        others: if args.allow_other {
+            Others::Allowed
+        } else {
+            Others::Refused
+        },
+        lock: args.socket.with_extension("lock"),
+    };
+    entrance.enter()?;
+    // Last: to change users takes the wish back.
+    die_with(args.owner)?;
+    become_command(&args.command)
+}
+
+/// Ends the command, as by SIGTERM, when `hearth run` is killed: its files end with its agents.
+fn die_with(owner: i32) -> Result<(), Failure> {
+    let what = || "cannot follow `hearth run`".to_owned();
+    set_parent_process_death_signal(Some(Signal::TERM)).or_fail(what)?;
+    let parent = getppid().map(|parent| parent.as_raw_nonzero().get());
+    if parent == Some(owner) {
+        Ok(())
+    } else {
+        Err(Failure::new(what()).cause("it has ended"))
+    }
+}
+
+fn become_command(command: &[OsString]) -> Result<ExitCode, Failure> {
+    let [program, args @ ..] = command else {
+        unreachable!("the command line requires a command");
+    };
+    let error = Command::new(program).args(args).exec();
+    Ok(cannot_run(program, &error))
+}
+
+/// Says why a program cannot be run, with the exit code that shells use.
+pub(crate) fn cannot_run(program: &OsString, error: &io::Error) -> ExitCode {
+    let what = format!("cannot run `{}`", program.display());
+    eprintln!("{}", Failure::new(what).because(error));
+    match error.kind() {
+        io::ErrorKind::NotFound => ExitCode::from(127),
+        _ => ExitCode::from(126),
+    }
+}

@@ -1,0 +1,12 @@
+//! The subcommands, one in each file.
+
+pub(crate) mod agent;
+pub(crate) mod doctor;
+pub(crate) mod down;
+pub(crate) mod enter;
+pub(crate) mod flush;
+pub(crate) mod mount;
+pub(crate) mod run;
+pub(crate) mod status;
+pub(crate) mod umount;
+pub(crate) mod up;

@@ -1,0 +1,118 @@
+//! `hearth mount`.
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use rustix::process::Signal;
+
+use crate::control::{Peer, Request, call};
+use crate::failure::Failure;
+use crate::job::{self, MountEntry, Owner};
+use crate::launch::{self, Members, Plan};
+use crate::leftovers;
+use crate::options::SetArgs;
+use crate::place;
+use crate::requirements;
+use crate::set::{self, Set};
+use crate::signals::Signals;
+use crate::takedown::{How, take_down};
+
+const EXAMPLES: &str = "\
+Examples:
+  hearth mount /scratch /mnt/scratch            starts an agent if none is up for the store
+  hearth up --store /scratch --agents 2         two mounts of one store, kept coherent
+  hearth mount /scratch /mnt/a && hearth mount /scratch /mnt/b
+  hearth umount /mnt/a";
+
+/// Options of `hearth mount`.
+#[derive(clap::Args, Debug)]
+#[command(after_long_help = EXAMPLES)]
+pub(crate) struct Args {
+    /// The store
+    #[arg(value_name = "STORE")]
+    store: PathBuf,
+    /// An empty directory to mount it at
+    #[arg(value_name = "AT")]
+    at: PathBuf,
+    /// The agent that is to serve it [default: the first that serves nothing]
+    #[arg(long, value_name = "I")]
+    agent: Option<u32>,
+    #[command(flatten)]
+    set: SetArgs,
+}
+
+/// Mounts through an agent that is up, or through a new one.
+pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
+    let store = place::store(&args.store)?;
+    let at = place::mount_point(&args.at, &store)?;
+    requirements::check_mounting()?;
+    let base = job::base()?;
+    let signals = Signals::catch(&[Signal::INT, Signal::TERM])?;
+    let _one_at_a_time = job::lock_store(&base, &store)?;
+    if let Some(set) = set::for_store(&base, &store)? {
+        let peer = match args.agent {
+            Some(node) => agent(&set, node)?,
+            None => free_agent(&set)?,
+        };
+        mount(&set, &peer, &at)?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    leftovers::clear_dead(&base, &store)?;
+    let plan = Plan {
+        store,
+        spec: args.set.resolve()?,
+        owner: Owner::Nobody,
+        members: Members::Here,
+    };
+    let launched = launch::start(&base, &plan, &signals)?;
+    let mounted = agent(&launched.set, args.agent.unwrap_or(0))
+        .and_then(|peer| mount(&launched.set, &peer, &at));
+    if let Err(failure) = mounted {
+        take_down(&launched.set, How::AT_ONCE)?;
+        return Err(failure);
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Mounts a set's store through one of its agents, and writes that down.
+pub(crate) fn mount(set: &Set, peer: &Peer, at: &Path) -> Result<(), Failure> {
+    let node = peer.node;
+    let at = at.to_owned();
+    // Written down first: if this process is killed in between, `down` still finds the mount.
+    let entry = MountEntry { node, at };
+    set.dir.change_set(|file| file.mounts.push(entry.clone()))?;
+    let at = entry.at.clone();
+    call(peer, &Request::Mount { at })
+        .map(drop)
+        .map_err(|error| {
+            let failure = error.into_failure();
+            match set
+                .dir
+                .change_set(|file| file.mounts.retain(|other| *other != entry))
+            {
+                Ok(()) => failure,
+                Err(second) => failure.after(second),
+            }
+        })
+}
+
+fn agent(set: &Set, node: u32) -> Result<Peer, Failure> {
+    let found = set.file.agents.iter().find(|agent| agent.node == node);
+    found.map(|agent| set.peer(agent)).ok_or_else(|| {
+        let count = set.file.agents.len();
+        Failure::new(format!("job {} has no agent {node} here", set.file.job))
+            .cause(format!("it has {count}, numbered from 0"))
+    })
+}
+
+fn free_agent(set: &Set) -> Result<Peer, Failure> {
+    let is_free = |node: u32| set.file.mounts.iter().all(|mount| mount.node != node);
+    let free = set.file.agents.iter().find(|agent| is_free(agent.node));
+    free.map(|agent| set.peer(agent)).ok_or_else(|| {
+        Failure::new(format!(
+            "every agent of job {} serves a mount already",
+            set.file.job
+        ))
+        .hint("hearth umount AT, or start more: hearth down; hearth up --agents N")
+    })
+}

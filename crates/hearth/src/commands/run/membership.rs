@@ -1,0 +1,137 @@
+//! Being one of the commands that use a set.
+//!
+//! Every command holds `users.lock` shared. The one that started the set ends it once it holds the
+//! lock alone, so ranks that start together share one set, whichever of them comes first.
+//!
+//! Order of the locks: the store's, then the users'; while holding the first, nobody waits for the
+//! second.
+
+use std::path::{Path, PathBuf};
+
+use crate::control::Busy;
+use crate::failure::Failure;
+use crate::job::{self, Lock, LockKind, Owner};
+use crate::launch::{self, Launched, Members, Plan};
+use crate::leftovers;
+use crate::options::SetArgs;
+use crate::set::{self, Life, Set};
+use crate::signals::Signals;
+use crate::takedown::{Dirty, How, take_down};
+
+/// A set in use by this command.
+pub(super) struct Membership {
+    set: Set,
+    using: Lock,
+    /// The set's processes, if this command started them.
+    started: Option<Launched>,
+    base: PathBuf,
+}
+
+impl Membership {
+    /// Joins the set that is up for a store, or starts one.
+    pub(super) fn join(
+        store: &Path,
+        args: &SetArgs,
+        signals: &Signals,
+    ) -> Result<Membership, Failure> {
+        let base = job::base()?;
+        loop {
+            let one_at_a_time = job::lock_store(&base, store)?;
+            let Some(set) = set::for_store(&base, store)? else {
+                return start(base, store, args, signals);
+            };
+            check(&set, args)?;
+            if let Some(using) = set.dir.try_lock_users()? {
+                return Ok(Membership {
+                    set,
+                    using,
+                    started: None,
+                    base,
+                });
+            }
+            // Its owner is about to end it, for which it needs the store's lock.
+            drop(one_at_a_time);
+            drop(set.dir.lock_users(LockKind::Shared));
+        }
+    }
+
+    /// The set.
+    pub(super) fn set(&self) -> &Set {
+        &self.set
+    }
+
+    /// Stops using it; who started it ends it after everybody has left.
+    pub(super) fn leave(self) -> Result<(), Failure> {
+        drop(self.using);
+        let Some(launched) = self.started else {
+            return Ok(());
+        };
+        let _alone = self.set.dir.lock_users(LockKind::Exclusive)?;
+        let _nobody_comes = job::lock_store(&self.base, &self.set.file.store)?;
+        let ended = end(&self.set);
+        launched.reap();
+        ended
+    }
+}
+
+fn start(
+    base: PathBuf,
+    store: &Path,
+    args: &SetArgs,
+    signals: &Signals,
+) -> Result<Membership, Failure> {
+    leftovers::clear_dead(&base, store)?;
+    let plan = Plan {
+        store: store.to_owned(),
+        spec: args.resolve()?,
+        owner: Owner::Command(std::process::id()),
+        members: Members::Here,
+    };
+    let launched = launch::start(&base, &plan, signals)?;
+    let set = launched.set.clone();
+    let using = set.dir.lock_users(LockKind::Shared)?;
+    Ok(Membership {
+        set,
+        using,
+        started: Some(launched),
+        base,
+    })
+}
+
+fn check(set: &Set, args: &SetArgs) -> Result<(), Failure> {
+    let job = &set.file.job;
+    let what = || format!("cannot use job {job}, which is up for this store");
+    if set.life() != Life::Up {
+        return Err(Failure::new(what())
+            .cause("some of its agents are gone")
+            .hint(format!("hearth down --job {job}")));
+    }
+    match args.conflict(&set.file.spec) {
+        Some(conflict) => Err(Failure::new(what()).cause(conflict).hint(format!(
+            "leave the option out, or first: hearth down --job {job}"
+        ))),
+        None => Ok(()),
+    }
+}
+
+/// Ends a set of our own. Bytes that cannot be flushed are lost with it, which is told.
+fn end(set: &Set) -> Result<(), Failure> {
+    let gently = How {
+        dirty: Dirty::Flush,
+        busy: Busy::Detach,
+    };
+    // The directory may be gone: `hearth down` has ended it meanwhile.
+    let Some(set) = Set::read(set.dir.clone()) else {
+        return Ok(());
+    };
+    match take_down(&set, gently) {
+        Ok(notes) if notes.is_empty() => Ok(()),
+        Ok(notes) => {
+            Err(Failure::new("some of the command's bytes may be lost").cause(notes.join("; ")))
+        }
+        Err(failure) => {
+            take_down(&set, How::AT_ONCE)?;
+            Err(Failure::new("some of the command's bytes are lost").after(failure))
+        }
+    }
+}

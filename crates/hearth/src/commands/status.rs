@@ -1,0 +1,155 @@
+//! `hearth status`.
+
+use std::process::ExitCode;
+
+use serde_json::{Value, json};
+
+use crate::agent::Health;
+use crate::control::{CallError, Peer, Request};
+use crate::failure::{Failure, OrFail};
+use crate::node::NodeStatus;
+use crate::output::{print, table};
+use crate::set::{Choice, Named, Set, ask_all, choose};
+use crate::size::Size;
+use crate::takedown;
+
+const EXAMPLES: &str = "\
+Examples:
+  hearth status
+  hearth status --json | jq .node.counters
+
+Exit codes: 0 all is well, 1 no agents are up, or something needs care.";
+
+/// Options of `hearth status`.
+#[derive(clap::Args, Debug)]
+#[command(after_long_help = EXAMPLES)]
+pub(crate) struct Args {
+    #[command(flatten)]
+    named: Named,
+    /// One object for each agent
+    #[arg(long)]
+    json: bool,
+}
+
+type Answer = Result<Value, CallError>;
+
+/// Shows the chosen sets, all of them unless one is named.
+pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
+    let choice = match args.named.choice() {
+        Choice::Only => Choice::All,
+        other => other,
+    };
+    let mut is_well = true;
+    for (index, set) in choose(&choice)?.into_iter().enumerate() {
+        let peers = set.peers();
+        let answers: Vec<(Peer, Answer)> = peers
+            .iter()
+            .cloned()
+            .zip(ask_all(&peers, &Request::Status))
+            .collect();
+        if args.json {
+            is_well &= show_json(&set, answers)?;
+        } else {
+            let gap = if index == 0 { "" } else { "\n" };
+            let (text, complaints) = describe(&set, answers);
+            print(&format!("{gap}{text}"))?;
+            is_well &= complaints.is_empty();
+            complaints.iter().for_each(|line| eprintln!("care: {line}"));
+        }
+    }
+    Ok(ExitCode::from(u8::from(!is_well)))
+}
+
+fn show_json(set: &Set, answers: Vec<(Peer, Answer)>) -> Result<bool, Failure> {
+    let mut is_well = true;
+    for (peer, answer) in answers {
+        let complaint = complaint(&answer);
+        is_well &= complaint.is_none()
+            && answer
+                .as_ref()
+                .is_ok_and(|value| care(&peer, value).is_empty());
+        let mut line = json!({
+            "job": set.file.job,
+            "store": set.file.store,
+            "agent": peer.node,
+            "pid": peer.process.map(|process| process.pid),
+            "answers": complaint.is_none(),
+            "why": complaint,
+        });
+        if let (Some(line), Ok(Value::Object(rest))) = (line.as_object_mut(), answer) {
+            line.extend(rest);
+        }
+        let line = serde_json::to_string(&line).or_fail(|| "cannot print the status".to_owned())?;
+        print(&format!("{line}\n"))?;
+    }
+    Ok(is_well)
+}
+
+fn complaint(answer: &Answer) -> Option<String> {
+    match answer {
+        Ok(_) => None,
+        Err(CallError::Gone(who)) => Some(format!("{who} is gone")),
+        Err(CallError::Silent(who)) => Some(format!("{who} does not answer")),
+        Err(CallError::Refused(failure)) => Some(failure.to_string()),
+    }
+}
+
+/// The text, and what needs care.
+fn describe(set: &Set, answers: Vec<(Peer, Answer)>) -> (String, Vec<String>) {
+    let file = &set.file;
+    let head = ["agent", "pid", "pool", "dirty", "peers", "mount"].map(str::to_owned);
+    let mut rows = vec![head.to_vec()];
+    let mut complaints = Vec::new();
+    for (peer, answer) in &answers {
+        complaints.extend(complaint(answer));
+        if let Ok(value) = answer {
+            complaints.extend(care(peer, value));
+            rows.push(row(peer, value));
+        }
+    }
+    let store = format!("job {}, store {}", file.job, file.store.display());
+    let spec = format!(
+        "policy {}, pages of {}",
+        file.spec.policy, file.spec.page_size
+    );
+    (format!("{store}, {spec}\n{}", table(&rows)), complaints)
+}
+
+fn read(value: &Value) -> (Health, NodeStatus) {
+    let health = takedown::health(value.clone());
+    let node = serde_json::from_value(health.node.clone()).unwrap_or_default();
+    (health, node)
+}
+
+fn row(peer: &Peer, value: &Value) -> Vec<String> {
+    let (health, node) = read(value);
+    let up = node.peers.iter().filter(|peer| peer.up).count();
+    let mount = match (&health.mount, health.users.len()) {
+        (Some(at), _) => at.display().to_string(),
+        (None, 0) => "-".to_owned(),
+        (None, users) => format!("{users} x hearth run"),
+    };
+    vec![
+        peer.node.to_string(),
+        peer.process
+            .map_or_else(String::new, |process| process.pid.to_string()),
+        format!(
+            "{} of {}",
+            Size(node.pool_used_bytes),
+            Size(node.pool_bytes)
+        ),
+        Size(node.dirty_bytes).to_string(),
+        format!("{up} of {}", node.peers.len()),
+        mount,
+    ]
+}
+
+fn care(peer: &Peer, value: &Value) -> Vec<String> {
+    let (_, node) = read(value);
+    let down = node.peers.iter().filter(|other| !other.up).map(|other| {
+        let why = other.why.as_deref().unwrap_or("nobody knows why");
+        format!("{peer} has lost agent {}: {why}", other.node)
+    });
+    let alarms = node.alarms.iter().map(|alarm| format!("{peer}: {alarm}"));
+    down.chain(alarms).collect()
+}

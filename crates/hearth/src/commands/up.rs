@@ -1,0 +1,186 @@
+//! `hearth up`.
+
+use std::net::{SocketAddr, ToSocketAddrs};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use rustix::process::Signal;
+
+use super::mount::mount;
+use crate::failure::{Failure, OrFail};
+use crate::job::{self, Owner};
+use crate::launch::{self, Members, Plan};
+use crate::leftovers;
+use crate::options::SetArgs;
+use crate::output;
+use crate::place;
+use crate::requirements;
+use crate::secret;
+use crate::set::{self, Life, Set};
+use crate::signals::Signals;
+use crate::takedown::{How, take_down};
+
+const EXAMPLES: &str = "\
+Examples:
+  hearth up --store /scratch --at /mnt/scratch
+  hearth up --store /scratch --agents 2 --at /mnt/a --at /mnt/b
+  mpirun -n 4 hearth run --store /scratch -- ./solver      uses agents that are up
+
+Several hosts: run the same line on each, with its own place in the list. The secret is 64
+hexadecimal digits in a file that only you can read, the same on all of them.
+  srun sh -c 'hearth up --store /scratch --hosts n1:7000,n2:7000 --node $SLURM_NODEID \\
+    --secret-file ~/.hearth-secret'
+
+Prints the name of the job. The agents stay until `hearth down`.";
+
+/// Options of `hearth up`.
+#[derive(clap::Args, Debug)]
+#[command(after_long_help = EXAMPLES)]
+pub(crate) struct Args {
+    /// The directory to cache
+    #[arg(long, value_name = "DIR")]
+    store: PathBuf,
+    /// Mount agent 0 here; again for agent 1, and so on
+    #[arg(long, value_name = "DIR")]
+    at: Vec<PathBuf>,
+    #[command(flatten)]
+    set: SetArgs,
+    #[command(flatten)]
+    hosts: HostArgs,
+}
+
+#[derive(clap::Args, Debug)]
+#[command(next_help_heading = "Several hosts")]
+struct HostArgs {
+    /// Where the agent of each host listens, in the same order everywhere
+    #[arg(long, value_name = "A:PORT,B:PORT", value_delimiter = ',', requires_all = ["node", "secret_file"])]
+    #[arg(conflicts_with = "agents")]
+    hosts: Vec<String>,
+    /// This host's place in the list, from 0
+    #[arg(long, value_name = "I", requires = "hosts")]
+    node: Option<u32>,
+    /// What the agents prove to know
+    #[arg(long, value_name = "FILE", requires = "hosts")]
+    secret_file: Option<PathBuf>,
+}
+
+/// Starts a set that stays.
+pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
+    let store = place::store(&args.store)?;
+    let plan = Plan {
+        spec: args.set.resolve()?,
+        owner: Owner::Nobody,
+        members: args.hosts.members()?,
+        store,
+    };
+    let points = mount_points(args, &plan)?;
+    let base = job::base()?;
+    let signals = Signals::catch(&[Signal::INT, Signal::TERM])?;
+    let _one_at_a_time = job::lock_store(&base, &plan.store)?;
+    check_alone(&base, &plan)?;
+    leftovers::clear_dead(&base, &plan.store)?;
+    let launched = launch::start(&base, &plan, &signals)?;
+    if let Err(failure) = mount_all(&launched.set, &points, &signals) {
+        take_down(&launched.set, How::AT_ONCE)?;
+        return Err(failure);
+    }
+    tell(&launched.set, &points)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+impl HostArgs {
+    fn members(&self) -> Result<Members, Failure> {
+        let (Some(node), Some(file)) = (self.node, &self.secret_file) else {
+            return Ok(Members::Here);
+        };
+        let members: Result<Vec<SocketAddr>, Failure> =
+            self.hosts.iter().map(|host| resolve(host)).collect();
+        let members = members?;
+        if node as usize >= members.len() {
+            return Err(Failure::new(format!(
+                "--node {node} is not in the list of {} hosts, which are numbered from 0",
+                members.len()
+            )));
+        }
+        let secret = secret::read(file)?;
+        Ok(Members::Hosts {
+            members,
+            node,
+            secret,
+        })
+    }
+}
+
+fn resolve(host: &str) -> Result<SocketAddr, Failure> {
+    let what = || format!("cannot find host `{host}`");
+    let mut addrs = host
+        .to_socket_addrs()
+        .or_fail(what)
+        .map_err(|failure| failure.hint("hosts are written as NAME:PORT"))?;
+    addrs.next().ok_or_else(|| Failure::new(what()))
+}
+
+fn mount_points(args: &Args, plan: &Plan) -> Result<Vec<PathBuf>, Failure> {
+    let agents = match plan.members {
+        Members::Here => plan.spec.agents as usize,
+        Members::Hosts { .. } => 1,
+    };
+    if args.at.len() > agents {
+        let count = args.at.len();
+        return Err(Failure::new(format!(
+            "cannot mount {count} times through {agents} agents"
+        ))
+        .hint(format!("--agents {count}")));
+    }
+    if !args.at.is_empty() {
+        requirements::check_mounting()?;
+    }
+    let points = args.at.iter().map(|at| place::mount_point(at, &plan.store));
+    points.collect()
+}
+
+/// Two sets over one store would know nothing of each other.
+fn check_alone(base: &Path, plan: &Plan) -> Result<(), Failure> {
+    let sets = set::all(base)?.into_iter();
+    let mut others = sets.filter(|set| set.file.store == plan.store && set.life() != Life::Dead);
+    let Some(other) = others.next() else {
+        return Ok(());
+    };
+    if let (Members::Hosts { members, .. }, true) = (&plan.members, other.file.agents.len() == 1)
+        && other.file.members == *members
+    {
+        // Another host of the same list on this machine; a port that is taken shows soon enough.
+        return Ok(());
+    }
+    let store = plan.store.display();
+    Err(Failure::new(format!("agents are up for `{store}` already"))
+        .cause(format!("job {}", other.file.job))
+        .hint(format!("hearth down --job {}", other.file.job)))
+}
+
+fn mount_all(set: &Set, points: &[PathBuf], signals: &Signals) -> Result<(), Failure> {
+    for (peer, at) in set.peers().iter().zip(points) {
+        mount(set, peer, at)?;
+        if !signals.take().is_empty() {
+            return Err(Failure::new("interrupted; nothing is left running"));
+        }
+    }
+    Ok(())
+}
+
+fn tell(set: &Set, points: &[PathBuf]) -> Result<(), Failure> {
+    let file = &set.file;
+    let count = match file.agents.len() {
+        1 => "1 agent is".to_owned(),
+        many => format!("{many} agents are"),
+    };
+    eprintln!(
+        "{count} up for {}, policy {}",
+        file.store.display(),
+        file.spec.policy
+    );
+    for (peer, at) in set.peers().iter().zip(points) {
+        eprintln!("agent {} is mounted at {}", peer.node, at.display());
+    }
+    output::print(&format!("{}\n", file.job))
+}

@@ -1,0 +1,400 @@
+//! Starts the agents of a set on this machine: all of them, or none.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, Read};
+use std::net::{SocketAddr, TcpListener};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdout, Command, Stdio};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::io::Errno;
+
+use crate::agent::{AgentConfig, Started};
+use crate::failure::{Failure, OrFail};
+use crate::job::{self, AgentEntry, JobDir, Owner, SetFile};
+use crate::node::NodeConfig;
+use crate::options::SetSpec;
+use crate::process::{Process, timespec};
+use crate::secret::{self, Secret};
+use crate::set::Set;
+use crate::signals::Signals;
+
+/// How long agents on one machine may take to find each other.
+const JOIN_SPAN_LOCAL: Duration = Duration::from_secs(20);
+
+/// How long agents on several hosts may: launchers start them one after another.
+const JOIN_SPAN_HOSTS: Duration = Duration::from_secs(60);
+
+/// What an agent may take longer than its own limit before it counts as stuck.
+const START_SLACK: Duration = Duration::from_secs(10);
+
+/// A set to be.
+#[derive(Clone, Debug)]
+pub(crate) struct Plan {
+    /// The store's true path.
+    pub(crate) store: PathBuf,
+    /// How it is to be.
+    pub(crate) spec: SetSpec,
+    /// Whose it is.
+    pub(crate) owner: Owner,
+    /// Who belongs to it.
+    pub(crate) members: Members,
+}
+
+/// Who belongs to a set.
+#[derive(Clone, Debug)]
+pub(crate) enum Members {
+    /// Agents on this machine only.
+    Here,
+    /// One agent on each host of a list; this machine's is started here.
+    Hosts {
+        /// Where each listens.
+        members: Vec<SocketAddr>,
+        /// Which of them is this machine's.
+        node: u32,
+        /// What they prove to know.
+        secret: Secret,
+    },
+}
+
+/// Agents of which some may not be ready yet. Dropping it ends them and removes their directory.
+struct Launch {
+    dir: JobDir,
+    agents: Vec<Starting>,
+}
+
+struct Starting {
+    node: u32,
+    child: Child,
+    report: ChildStdout,
+    said: Vec<u8>,
+}
+
+/// A set that is up, and its processes, which are children of this one.
+#[derive(Debug)]
+pub(crate) struct Launched {
+    pub(crate) set: Set,
+    children: Vec<Child>,
+}
+
+impl Launched {
+    /// Takes in the exit codes of agents that have ended, after the set was taken down.
+    pub(crate) fn reap(mut self) {
+        for child in &mut self.children {
+            if let Err(error) = child.try_wait() {
+                log::debug!("cannot reap an agent: {error}");
+            }
+        }
+    }
+}
+
+/// Starts a set. The lock of its store is held by the caller.
+pub(crate) fn start(base: &Path, plan: &Plan, signals: &Signals) -> Result<Launched, Failure> {
+    let seats = Seats::take(plan)?;
+    let (job, dir) = name(plan, &seats)?;
+    let mut launch = Launch {
+        dir: JobDir::create(base, &dir)?,
+        agents: Vec::new(),
+    };
+    launch.dir.write_secret(&seats.secret)?;
+    let members = seats.members;
+    for (node, listener) in seats.listeners {
+        let config = config(plan, &job, &members, node, launch.dir.path());
+        launch.spawn(node, listener, &config)?;
+    }
+    let file = launch.describe(plan, job, members)?;
+    launch.dir.write_set(&file)?;
+    launch.await_all(signals, join_span(plan) + START_SLACK)?;
+    Ok(launch.finish(file))
+}
+
+/// Places that the agents of this machine listen at.
+struct Seats {
+    members: Vec<SocketAddr>,
+    listeners: Vec<(u32, TcpListener)>,
+    secret: Secret,
+}
+
+impl Seats {
+    fn take(plan: &Plan) -> Result<Seats, Failure> {
+        match &plan.members {
+            Members::Here => Seats::take_here(plan.spec.agents),
+            Members::Hosts {
+                members,
+                node,
+                secret,
+            } => {
+                let addr = members[*node as usize];
+                Ok(Seats {
+                    members: members.clone(),
+                    listeners: vec![(*node, listen(addr)?)],
+                    secret: *secret,
+                })
+            }
+        }
+    }
+
+    fn take_here(agents: u32) -> Result<Seats, Failure> {
+        let mut listeners = Vec::new();
+        let mut members = Vec::new();
+        for node in 0..agents {
+            let listener = listen(SocketAddr::from(([127, 0, 0, 1], 0)))?;
+            let addr = listener.local_addr();
+            members.push(addr.or_fail(|| "cannot learn a port's number".to_owned())?);
+            listeners.push((node, listener));
+        }
+        Ok(Seats {
+            members,
+            listeners,
+            secret: secret::make()?,
+        })
+    }
+}
+
+fn listen(addr: SocketAddr) -> Result<TcpListener, Failure> {
+    TcpListener::bind(addr).map_err(|error| {
+        let hint = match error.kind() {
+            io::ErrorKind::AddrInUse => {
+                "another program listens there: stop it or choose another port"
+            }
+            io::ErrorKind::AddrNotAvailable => {
+                "no interface here has that address: check --hosts and --node"
+            }
+            io::ErrorKind::PermissionDenied => "the port needs privileges: choose one above 1023",
+            _ => "hearth doctor",
+        };
+        Failure::new(format!("cannot listen on {addr}"))
+            .because(error)
+            .hint(hint)
+    })
+}
+
+/// Name of the job, and of its directory here.
+fn name(plan: &Plan, seats: &Seats) -> Result<(String, String), Failure> {
+    let store = plan.store.file_name().unwrap_or_default().to_string_lossy();
+    let store: String = store
+        .chars()
+        .filter(|letter| letter.is_ascii_alphanumeric())
+        .take(12)
+        .collect();
+    let store = if store.is_empty() {
+        "store"
+    } else {
+        store.as_str()
+    };
+    match &plan.members {
+        Members::Here => {
+            let random = secret::make()?;
+            let job = format!("{store}-{:02x}{:02x}", random[0], random[1]);
+            Ok((job.clone(), job))
+        }
+        // The same on every host, as members of another job are refused.
+        Members::Hosts { node, .. } => {
+            let members = format!("{:?}", seats.members);
+            let job = format!("hosts-{:08x}", job::hash(members.as_bytes()) as u32);
+            let dir = format!("{job}.{node}");
+            Ok((job, dir))
+        }
+    }
+}
+
+fn join_span(plan: &Plan) -> Duration {
+    match plan.members {
+        Members::Here => JOIN_SPAN_LOCAL,
+        Members::Hosts { .. } => JOIN_SPAN_HOSTS,
+    }
+}
+
+fn config(plan: &Plan, job: &str, members: &[SocketAddr], node: u32, dir: &Path) -> AgentConfig {
+    let now = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .unwrap_or_default();
+    AgentConfig {
+        node: NodeConfig {
+            node,
+            // Below 2^31, as the library wants it; two lives of an agent are not one second apart.
+            incarnation: now.as_secs() & 0x7fff_ffff,
+            members: members.to_vec(),
+            job: job.to_owned(),
+            store: plan.store.clone(),
+            spec: plan.spec.clone(),
+            job_dir: dir.to_owned(),
+            join_span: join_span(plan),
+        },
+        owner: plan.owner,
+    }
+}
+
+impl Launch {
+    fn spawn(
+        &mut self,
+        node: u32,
+        listener: TcpListener,
+        config: &AgentConfig,
+    ) -> Result<(), Failure> {
+        self.dir.write(&format!("agent-{node}.json"), config)?;
+        let what = || format!("cannot start agent {node}");
+        let log = open_log(&self.dir.log(node)).or_fail(what)?;
+        let mut child = Command::new(std::env::current_exe().or_fail(what)?)
+            .arg("agent")
+            .arg("--config")
+            .arg(self.dir.config(node))
+            .current_dir("/")
+            .stdin(OwnedFd::from(listener))
+            .stdout(Stdio::piped())
+            .stderr(log)
+            .spawn()
+            .or_fail(what)?;
+        let report = child.stdout.take().expect("its output is a pipe");
+        self.agents.push(Starting {
+            node,
+            child,
+            report,
+            said: Vec::new(),
+        });
+        Ok(())
+    }
+
+    fn describe(
+        &self,
+        plan: &Plan,
+        job: String,
+        members: Vec<SocketAddr>,
+    ) -> Result<SetFile, Failure> {
+        let mut agents = Vec::new();
+        for agent in &self.agents {
+            let process = Process::of(agent.child.id()).ok_or_else(|| self.ended(agent))?;
+            let node = agent.node;
+            agents.push(AgentEntry { node, process });
+        }
+        Ok(SetFile {
+            job,
+            store: plan.store.clone(),
+            spec: plan.spec.clone(),
+            owner: plan.owner,
+            members,
+            agents,
+            mounts: Vec::new(),
+        })
+    }
+
+    fn await_all(&mut self, signals: &Signals, limit: Duration) -> Result<(), Failure> {
+        let end = Instant::now() + limit;
+        while let Some(late) = self.agents.iter().find(|agent| !agent.is_ready()) {
+            let left = end.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                let what = format!("agent {} did not become ready", late.node);
+                return Err(Failure::new(what).cause(format!("waited {} s", limit.as_secs())));
+            }
+            let spoke = self
+                .wait(signals, left)
+                .or_fail(|| "cannot wait for agents".to_owned())?;
+            if !signals.take().is_empty() {
+                return Err(Failure::new("interrupted; nothing is left running"));
+            }
+            for index in spoke {
+                self.hear(index)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Waits for words of agents that are not ready.
+    fn wait(&self, signals: &Signals, limit: Duration) -> io::Result<Vec<usize>> {
+        let waiting: Vec<usize> = (0..self.agents.len())
+            .filter(|index| !self.agents[*index].is_ready())
+            .collect();
+        let reports = waiting
+            .iter()
+            .map(|index| self.agents[*index].report.as_fd());
+        let all: Vec<BorrowedFd<'_>> = reports.chain(signals.fds()).collect();
+        let mut polled: Vec<PollFd<'_>> = all
+            .iter()
+            .map(|fd| PollFd::from_borrowed_fd(*fd, PollFlags::IN))
+            .collect();
+        match poll(&mut polled, Some(&timespec(limit))) {
+            Ok(_) => {}
+            Err(Errno::INTR) => return Ok(Vec::new()),
+            Err(error) => return Err(error.into()),
+        }
+        let spoke = waiting
+            .into_iter()
+            .zip(&polled)
+            .filter(|(_, fd)| !fd.revents().is_empty());
+        Ok(spoke.map(|(index, _)| index).collect())
+    }
+
+    fn hear(&mut self, index: usize) -> Result<(), Failure> {
+        let agent = &mut self.agents[index];
+        let mut bytes = [0; 4096];
+        let count = agent.report.read(&mut bytes).unwrap_or(0);
+        agent.said.extend_from_slice(&bytes[..count]);
+        if count == 0 {
+            return Err(self.ended(&self.agents[index]));
+        }
+        let agent = &self.agents[index];
+        let Some(line) = agent.said.strip_suffix(b"\n") else {
+            return Ok(());
+        };
+        match serde_json::from_slice(line) {
+            Ok(Started::Ready) => Ok(()),
+            Ok(Started::Failed(failure)) => Err(failure),
+            Err(_) => Err(self.ended(agent)),
+        }
+    }
+
+    fn ended(&self, agent: &Starting) -> Failure {
+        let failure = Failure::new(format!("agent {} ended before it was ready", agent.node));
+        let log = std::fs::read_to_string(self.dir.log(agent.node)).unwrap_or_default();
+        let says_why = |line: &&str| !line.trim().is_empty() && !line.starts_with("note:");
+        match log.lines().rfind(says_why) {
+            Some(line) => failure.cause(format!("its last words: {line}")),
+            None => failure,
+        }
+    }
+
+    fn finish(mut self, file: SetFile) -> Launched {
+        let agents = std::mem::take(&mut self.agents);
+        Launched {
+            set: Set {
+                dir: self.dir.clone(),
+                file,
+            },
+            children: agents.into_iter().map(|agent| agent.child).collect(),
+        }
+    }
+}
+
+impl Drop for Launch {
+    fn drop(&mut self) {
+        if self.agents.is_empty() && self.dir.set().is_ok() {
+            return;
+        }
+        // Before it is ready, and so before anything is mounted, an agent has nothing to lose.
+        for agent in &mut self.agents {
+            if let Err(error) = agent.child.kill().and_then(|()| agent.child.wait()) {
+                eprintln!("note: cannot end agent {}: {error}", agent.node);
+            }
+        }
+        if let Err(failure) = self.dir.remove() {
+            eprintln!("{failure}");
+        }
+    }
+}
+
+impl Starting {
+    fn is_ready(&self) -> bool {
+        self.said.ends_with(b"\n")
+    }
+}
+
+fn open_log(path: &Path) -> io::Result<File> {
+    OpenOptions::new()
+        .append(true)
+        .create(true)
+        .mode(0o600)
+        .open(path)
+}

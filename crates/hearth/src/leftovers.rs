@@ -1,0 +1,135 @@
+//! What crashes leave: directories of dead sets, mounts that nobody serves, agents without a job.
+
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use rustix::process::{Signal, geteuid};
+
+use crate::failure::{Failure, OrFail};
+use crate::job::{self, JobDir};
+use crate::mountinfo;
+use crate::process::Process;
+use crate::set::{self, Life, Set};
+use crate::takedown;
+
+/// A set that starts has written down whose directory it is within this.
+const STARTING_SPAN_MAX: Duration = Duration::from_secs(60);
+
+/// One thing left over.
+#[derive(Debug)]
+pub(crate) enum Leftover {
+    /// A set whose agents are all gone.
+    Set(Box<Set>),
+    /// A job's directory that says nothing.
+    Directory(JobDir),
+    /// A mount that nobody serves.
+    Mount(PathBuf),
+    /// An agent that no set knows.
+    Agent(Process),
+}
+
+impl Leftover {
+    /// In words.
+    pub(crate) fn describe(&self) -> String {
+        match self {
+            Leftover::Set(set) => format!("job {} is dead, its directory is there", set.file.job),
+            Leftover::Directory(dir) => format!("`{}` belongs to no job", dir.path().display()),
+            Leftover::Mount(at) => format!("nobody serves the mount at `{}`", at.display()),
+            Leftover::Agent(process) => format!("agent with pid {} belongs to no job", process.pid),
+        }
+    }
+
+    /// Takes it away.
+    pub(crate) fn clear(&self) -> Result<(), Failure> {
+        match self {
+            Leftover::Set(set) => takedown::clear(set),
+            Leftover::Directory(dir) => dir.remove(),
+            Leftover::Mount(at) => takedown::detach_stale(at),
+            Leftover::Agent(process) => process
+                .signal(Signal::TERM)
+                .or_fail(|| format!("cannot end the agent with pid {}", process.pid)),
+        }
+    }
+}
+
+/// Everything that is left over, of this user.
+pub(crate) fn find(base: &Path) -> Result<Vec<Leftover>, Failure> {
+    // Agents first: one that is listed by the time its set is read is not an orphan.
+    let agents = agents(base);
+    let mut found = Vec::new();
+    let mut known = Vec::new();
+    for dir in job::all(base)? {
+        match Set::read(dir.clone()) {
+            Some(set) if set.life() == Life::Dead => found.push(Leftover::Set(Box::new(set))),
+            Some(set) => known.extend(set.file.agents.iter().map(|agent| agent.process)),
+            None if is_young(dir.path()) => {}
+            None => found.push(Leftover::Directory(dir)),
+        }
+    }
+    found.extend(stale_mounts()?);
+    let orphans = agents.into_iter().filter(|agent| {
+        let is_known = known.contains(&agent.process);
+        !is_known && agent.process.lives() && !agent.dir.join("set.json").exists()
+    });
+    found.extend(orphans.map(|agent| Leftover::Agent(agent.process)));
+    Ok(found)
+}
+
+/// Whether somebody may be about to write down whose directory it is.
+fn is_young(dir: &Path) -> bool {
+    let changed = fs::metadata(dir).and_then(|meta| meta.modified());
+    let age = changed.ok().and_then(|changed| changed.elapsed().ok());
+    age.is_none_or(|age| age < STARTING_SPAN_MAX)
+}
+
+fn stale_mounts() -> Result<Vec<Leftover>, Failure> {
+    let mounts = mountinfo::read().or_fail(|| "cannot list mounts".to_owned())?;
+    let stale = mounts
+        .into_iter()
+        .filter(|mount| mount.is_hearth() && mount.is_stale());
+    Ok(stale.map(|mount| Leftover::Mount(mount.at)).collect())
+}
+
+struct RunningAgent {
+    process: Process,
+    dir: PathBuf,
+}
+
+/// Agents of this user whose job's directory is, or was, in `base`.
+fn agents(base: &Path) -> Vec<RunningAgent> {
+    let uid = geteuid().as_raw();
+    let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
+    entries
+        .filter(|entry| entry.metadata().is_ok_and(|meta| meta.uid() == uid))
+        .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
+        .filter_map(|pid| agent(pid, base))
+        .collect()
+}
+
+/// `hearth agent --config BASE/JOB/agent-N.json`.
+fn agent(pid: u32, base: &Path) -> Option<RunningAgent> {
+    let line = fs::read_to_string(format!("/proc/{pid}/cmdline")).ok()?;
+    let mut words = line.split('\0');
+    let program = Path::new(words.next()?).file_name()?;
+    if program != "hearth" || words.next()? != "agent" || words.next()? != "--config" {
+        return None;
+    }
+    let dir = Path::new(words.next()?).parent()?.to_owned();
+    if dir.parent()? != base {
+        return None;
+    }
+    let process = Process::of(pid)?;
+    Some(RunningAgent { process, dir })
+}
+
+/// Clears dead sets of a store, as something else is about to take their place.
+pub(crate) fn clear_dead(base: &Path, store: &Path) -> Result<(), Failure> {
+    let sets = set::all(base)?.into_iter();
+    for set in sets.filter(|set| set.file.store == store && set.life() == Life::Dead) {
+        eprintln!("note: clearing what job {} left when it died", set.file.job);
+        takedown::clear(&set)?;
+    }
+    Ok(())
+}

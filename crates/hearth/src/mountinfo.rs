@@ -1,0 +1,117 @@
+//! The mounts that this process sees.
+
+use std::ffi::OsString;
+use std::fs;
+use std::io;
+use std::os::unix::ffi::OsStringExt;
+use std::path::{Path, PathBuf};
+
+/// What `mount(8)` shows as the source of a mount of ours.
+pub(crate) const SOURCE: &str = "hearth";
+
+/// One mount.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct MountPoint {
+    /// Where it is.
+    pub(crate) at: PathBuf,
+    /// Its type, `fuse.hearth` for one.
+    pub(crate) kind: String,
+    /// What it shows as its source.
+    pub(crate) source: String,
+}
+
+impl MountPoint {
+    /// Whether Hearth mounted it.
+    pub(crate) fn is_hearth(&self) -> bool {
+        self.source == SOURCE && (self.kind == "fuse" || self.kind.starts_with("fuse."))
+    }
+
+    /// Whether nobody serves it any more.
+    pub(crate) fn is_stale(&self) -> bool {
+        let stat = fs::metadata(&self.at);
+        stat.is_err_and(|error| is_not_connected(&error))
+    }
+}
+
+/// Whether an error says that the process behind a FUSE mount is gone.
+pub(crate) fn is_not_connected(error: &io::Error) -> bool {
+    error.raw_os_error() == Some(rustix::io::Errno::NOTCONN.raw_os_error())
+        || error.raw_os_error() == Some(rustix::io::Errno::CONNABORTED.raw_os_error())
+}
+
+/// All mounts, in the order they were made.
+pub(crate) fn read() -> io::Result<Vec<MountPoint>> {
+    let text = fs::read("/proc/self/mountinfo")?;
+    let lines = text.split(|byte| *byte == b'\n');
+    Ok(lines.filter_map(parse).collect())
+}
+
+/// The mount that a path lies in. The path is canonical.
+pub(crate) fn holding(path: &Path) -> io::Result<Option<MountPoint>> {
+    let mounts = read()?.into_iter();
+    // Among equals the last one hides the others.
+    Ok(mounts
+        .filter(|mount| path.starts_with(&mount.at))
+        .max_by_key(|mount| mount.at.components().count()))
+}
+
+/// `36 35 98:0 /root /at options shared:1 - kind source super-options`.
+fn parse(line: &[u8]) -> Option<MountPoint> {
+    let mut fields = line.split(|byte| *byte == b' ');
+    let at = unescape(fields.nth(4)?);
+    let mut rest = fields.skip_while(|field| *field != b"-").skip(1);
+    let kind = rest.next()?;
+    let source = rest.next()?;
+    Some(MountPoint {
+        at: PathBuf::from(OsString::from_vec(at)),
+        kind: String::from_utf8_lossy(kind).into_owned(),
+        source: String::from_utf8_lossy(&unescape(source)).into_owned(),
+    })
+}
+
+/// Spaces and the like are written as `\040`.
+fn unescape(field: &[u8]) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(field.len());
+    let mut rest = field;
+    while let [first, tail @ ..] = rest {
+        match (first, octal(tail)) {
+            (b'\\', Some(byte)) => {
+                bytes.push(byte);
+                rest = &tail[3..];
+            }
+            _ => {
+                bytes.push(*first);
+                rest = tail;
+            }
+        }
+    }
+    bytes
+}
+
+fn octal(digits: &[u8]) -> Option<u8> {
+    let digits = std::str::from_utf8(digits.get(..3)?).ok()?;
+    u8::from_str_radix(digits, 8).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_is_read() {
+        let line =
+            br"36 35 0:40 / /mnt/a\040b rw,nosuid shared:1 - fuse.hearth hearth rw,user_id=0";
+        let mount = parse(line).unwrap();
+        assert_eq!(mount.at, Path::new("/mnt/a b"));
+        assert!(mount.is_hearth());
+        let line = b"36 35 0:40 / /mnt rw - fuse.sshfs host:/ rw";
+        assert!(!parse(line).unwrap().is_hearth());
+        assert_eq!(parse(b""), None);
+    }
+
+    #[test]
+    fn every_path_lies_in_a_mount() {
+        assert!(holding(Path::new("/")).unwrap().is_some());
+        assert!(!read().unwrap().is_empty());
+    }
+}

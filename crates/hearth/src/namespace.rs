@@ -1,0 +1,189 @@
+//! Lets this process see a store through an agent at the store's own path, in a mount namespace
+//! that only this process and its children are in.
+//!
+//! Root makes a mount namespace; an ordinary user first a user namespace in which to have the right
+//! to. The agent stays outside and so goes on seeing the store itself. Whoever comes first mounts;
+//! later commands of the same agent join its namespaces, so that all share what the kernel keeps.
+
+use std::ffi::CString;
+use std::fs::{self, File, OpenOptions};
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{FlockOperation, flock};
+use rustix::mount::{MountFlags, MountPropagationFlags, mount, mount_bind_recursive, mount_change};
+use rustix::process::{getegid, geteuid};
+use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
+
+use crate::control::{Answer, Ids, Peer, Request, WayIn, ask, connect};
+use crate::failure::{Failure, OrFail};
+use crate::mountinfo::SOURCE;
+use crate::options::Others;
+use crate::os::{Namespaces, unshare};
+use crate::requirements;
+
+/// What to do where namespaces cannot be had.
+const AT_HINT: &str = "use --at DIR, which mounts the store there and needs no namespace";
+
+/// Where a process goes.
+#[derive(Clone, Debug)]
+pub(crate) struct Entrance {
+    /// Through which agent.
+    pub(crate) peer: Peer,
+    /// The store's true path.
+    pub(crate) store: PathBuf,
+    /// Who may enter the mount.
+    pub(crate) others: Others,
+    /// Locked while one process looks for the mount or makes it.
+    pub(crate) lock: PathBuf,
+}
+
+impl Entrance {
+    /// Goes in. The process must have one thread.
+    pub(crate) fn enter(&self) -> Result<(), Failure> {
+        // A path that was deleted needs not be found again.
+        let here = std::env::current_dir().ok();
+        // Connected before anything hides the socket's path.
+        let asking = self.connect()?;
+        let attaching = self.connect()?;
+        let _one_at_a_time =
+            lock(&self.lock).or_fail(|| format!("cannot lock `{}`", self.lock.display()))?;
+        let answer = self.ask(&asking, &Request::Enter, &[])?;
+        let way_in: WayIn = serde_json::from_value(answer.value)
+            .or_fail(|| format!("cannot understand {}", self.peer))?;
+        match way_in {
+            WayIn::Make => self.make(&attaching)?,
+            WayIn::Join => join(&answer.fds)?,
+            WayIn::Bind(at) => self.bind(&at)?,
+        }
+        match here {
+            // Through the path again: the old directory lies below the new mount.
+            Some(here) => std::env::set_current_dir(&here)
+                .or_fail(|| format!("cannot enter `{}` again", here.display())),
+            None => Ok(()),
+        }
+    }
+
+    fn connect(&self) -> Result<UnixStream, Failure> {
+        connect(&self.peer).map_err(|error| error.into_failure())
+    }
+
+    fn ask(
+        &self,
+        stream: &UnixStream,
+        request: &Request,
+        fds: &[std::os::fd::BorrowedFd<'_>],
+    ) -> Result<Answer, Failure> {
+        ask(stream, &self.peer, request, fds).map_err(|error| error.into_failure())
+    }
+
+    fn make(&self, attaching: &UnixStream) -> Result<(), Failure> {
+        let namespaces = leave()?;
+        // Opened inside: a device opened in another user namespace cannot be mounted in this one.
+        let device = requirements::open_device()?;
+        self.mount(&device)?;
+        let mut fds = vec![device, namespace("mnt")?];
+        let ids = match namespaces {
+            Namespaces::Mounts => Ids::AsStored,
+            Namespaces::UsersAndMounts => {
+                fds.push(namespace("user")?);
+                Ids::Mine
+            }
+        };
+        let fds: Vec<_> = fds.iter().map(AsFd::as_fd).collect();
+        self.ask(attaching, &Request::Attach { ids }, &fds)
+            .map(drop)
+    }
+
+    fn mount(&self, device: &OwnedFd) -> Result<(), Failure> {
+        let what = || format!("cannot mount over `{}`", self.store.display());
+        let (uid, gid) = (geteuid().as_raw(), getegid().as_raw());
+        let fd = device.as_raw_fd();
+        let mut data = format!("fd={fd},rootmode=40000,user_id={uid},group_id={gid}");
+        if self.others == Others::Allowed {
+            data.push_str(",allow_other,default_permissions");
+        }
+        let data = CString::new(data).expect("numbers and words hold no zero");
+        let flags = MountFlags::NOSUID | MountFlags::NODEV;
+        mount(SOURCE, &self.store, "fuse.hearth", flags, data.as_c_str())
+            .or_fail(what)
+            .map_err(|failure| failure.hint(AT_HINT))
+    }
+
+    fn bind(&self, at: &Path) -> Result<(), Failure> {
+        leave()?;
+        mount_bind_recursive(at, &self.store).or_fail(|| {
+            let (at, store) = (at.display(), self.store.display());
+            format!("cannot mount `{at}` over `{store}`")
+        })
+    }
+}
+
+fn lock(path: &Path) -> io::Result<File> {
+    let file = OpenOptions::new()
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .open(path)?;
+    rustix::io::retry_on_intr(|| flock(&file, FlockOperation::LockExclusive))?;
+    Ok(file)
+}
+
+/// Moves into new namespaces.
+fn leave() -> Result<Namespaces, Failure> {
+    let (uid, gid) = (geteuid(), getegid());
+    if uid.is_root() && unshare(Namespaces::Mounts).is_ok() {
+        keep_mounts_inside()?;
+        return Ok(Namespaces::Mounts);
+    }
+    unshare(Namespaces::UsersAndMounts)
+        .and_then(|()| map_user(uid.as_raw(), gid.as_raw()))
+        .map_err(|error| no_namespace(&error))?;
+    keep_mounts_inside()?;
+    Ok(Namespaces::UsersAndMounts)
+}
+
+/// Gives the new namespace our own user and group, under the same numbers.
+fn map_user(uid: u32, gid: u32) -> io::Result<()> {
+    fs::write("/proc/self/setgroups", "deny")?;
+    fs::write("/proc/self/uid_map", format!("{uid} {uid} 1"))?;
+    fs::write("/proc/self/gid_map", format!("{gid} {gid} 1"))
+}
+
+/// Mounts made outside still arrive; those made here do not leave.
+fn keep_mounts_inside() -> Result<(), Failure> {
+    let how = MountPropagationFlags::DOWNSTREAM | MountPropagationFlags::REC;
+    mount_change("/", how)
+        .or_fail(|| "cannot keep mounts inside of a namespace".to_owned())
+        .map_err(|failure| failure.hint(AT_HINT))
+}
+
+fn no_namespace(error: &io::Error) -> Failure {
+    let failure = Failure::new("cannot make a namespace for the command").because(error);
+    match requirements::namespace_obstacle() {
+        Some(why) => failure.cause(why),
+        None => failure,
+    }
+    .hint(AT_HINT)
+}
+
+fn join(namespaces: &[OwnedFd]) -> Result<(), Failure> {
+    let what = || "cannot join the namespaces of the agent's mount".to_owned();
+    let [mounts, users @ ..] = namespaces else {
+        return Err(Failure::new(what()).cause("they did not come"));
+    };
+    // Users first: the right to change mounts comes from there.
+    if let Some(users) = users.first() {
+        move_into_link_name_space(users.as_fd(), Some(LinkNameSpaceType::User)).or_fail(what)?;
+    }
+    move_into_link_name_space(mounts.as_fd(), Some(LinkNameSpaceType::Mount)).or_fail(what)
+}
+
+fn namespace(kind: &str) -> Result<OwnedFd, Failure> {
+    let path = format!("/proc/self/ns/{kind}");
+    File::open(&path)
+        .map(OwnedFd::from)
+        .or_fail(|| format!("cannot open `{path}`"))
+}

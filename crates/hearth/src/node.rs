@@ -1,0 +1,187 @@
+//! The agent library, in the words of the command. Nothing else here knows its types.
+
+use std::net::{SocketAddr, TcpListener};
+use std::os::fd::OwnedFd;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use hearth_agent::store::StoreSpec;
+use hearth_agent::{Agent, Config};
+use hearth_client::Session;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::failure::{Failure, OrFail};
+use crate::options::{Allocation, Close, Policy, SetSpec};
+use crate::secret::Secret;
+
+/// Dirty bytes are flushed at this age.
+const FLUSH_AGE: Duration = Duration::from_secs(5);
+
+/// A store that takes nothing for so long has failed.
+const FLUSH_SPAN_MAX: Duration = Duration::from_secs(120);
+
+/// What one agent is told.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct NodeConfig {
+    /// Its number in the job.
+    pub(crate) node: u32,
+    /// Larger than that of any agent that was in its place before.
+    pub(crate) incarnation: u64,
+    /// Where every member listens.
+    pub(crate) members: Vec<SocketAddr>,
+    /// Name of the job.
+    pub(crate) job: String,
+    /// The store's true path.
+    pub(crate) store: PathBuf,
+    /// How the set is.
+    pub(crate) spec: SetSpec,
+    /// The job's directory.
+    pub(crate) job_dir: PathBuf,
+    /// How long the others may take to come.
+    pub(crate) join_span: Duration,
+}
+
+/// A running agent.
+pub(crate) struct Node(Agent);
+
+impl Node {
+    /// Starts it; comes back once every member is connected.
+    pub(crate) fn start(
+        config: &NodeConfig,
+        secret: Secret,
+        listener: TcpListener,
+    ) -> Result<Node, Failure> {
+        let config = translate(config, secret)?;
+        let what = format!("cannot start agent {}", config.node);
+        Agent::start(config, listener).map(Node).or_fail(|| what)
+    }
+
+    /// What a way in talks to.
+    pub(crate) fn session(&self) -> Arc<dyn Session> {
+        self.0.session()
+    }
+
+    /// The store's root, which a mount may hide by now.
+    pub(crate) fn store_root(&self) -> Result<OwnedFd, Failure> {
+        self.0
+            .store_root()
+            .or_fail(|| "cannot open the store again".to_owned())
+    }
+
+    /// What people should know; [`NodeStatus`] is the part of it that commands read.
+    pub(crate) fn status(&self) -> Value {
+        serde_json::to_value(self.0.status()).expect("a status is plain data")
+    }
+
+    /// Brings every dirty byte to the store.
+    pub(crate) fn flush(&self) -> Result<(), Failure> {
+        self.0
+            .flush(FLUSH_SPAN_MAX)
+            .map_err(|why| Failure::new("cannot flush").cause(why))
+    }
+
+    /// Ends it.
+    pub(crate) fn stop(self) {
+        self.0.stop();
+    }
+}
+
+/// What commands read in an agent's status; what it does not say is nothing.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct NodeStatus {
+    /// Size of the pool.
+    pub(crate) pool_bytes: u64,
+    /// Of it, in use.
+    pub(crate) pool_used_bytes: u64,
+    /// What the store does not have yet.
+    pub(crate) dirty_bytes: u64,
+    /// The store in one line.
+    pub(crate) store: String,
+    /// Counts since the start.
+    pub(crate) counters: Counters,
+    /// The other members.
+    pub(crate) peers: Vec<PeerStatus>,
+    /// What needs a person's care.
+    pub(crate) alarms: Vec<String>,
+}
+
+/// Counts since the start.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct Counters {
+    /// Bytes that programs read.
+    pub(crate) read_bytes: u64,
+    /// Bytes that programs wrote.
+    pub(crate) written_bytes: u64,
+    /// Of the bytes read, those that were here.
+    pub(crate) own_bytes: u64,
+    /// Of the bytes read, those that came from other agents.
+    pub(crate) peer_bytes: u64,
+    /// Requests to the store.
+    pub(crate) store_read_requests: u64,
+    /// Bytes that they brought.
+    pub(crate) store_read_bytes: u64,
+    /// Requests to the store.
+    pub(crate) store_write_requests: u64,
+    /// Bytes that they took.
+    pub(crate) store_write_bytes: u64,
+}
+
+/// One other member.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct PeerStatus {
+    /// Its number.
+    pub(crate) node: u32,
+    /// Whether it is connected.
+    pub(crate) up: bool,
+    /// Why not.
+    pub(crate) why: Option<String>,
+}
+
+/// Refuses a store that nobody knows.
+pub(crate) fn check_backing(text: &str) -> Result<(), Failure> {
+    backing(text).map(drop)
+}
+
+fn backing(text: &str) -> Result<StoreSpec, Failure> {
+    text.parse()
+        .or_fail(|| format!("cannot use `{text}` as a kind of store"))
+}
+
+fn translate(config: &NodeConfig, secret: Secret) -> Result<Config, Failure> {
+    let spec = &config.spec;
+    let page_bytes = spec.page_size.0.try_into();
+    Ok(Config {
+        node: config.node,
+        incarnation: config.incarnation,
+        members: config.members.clone(),
+        secret,
+        job: config.job.clone(),
+        store_root: config.store.clone(),
+        store: backing(&spec.backing)?,
+        policy: match spec.policy {
+            Policy::Home => hearth_agent::Policy::Home,
+            Policy::None => hearth_agent::Policy::None,
+        },
+        allocation: match spec.allocation {
+            Allocation::Slot => hearth_agent::Allocation::Slot,
+            Allocation::FirstTouch => hearth_agent::Allocation::FirstTouch,
+            Allocation::RoundRobin => hearth_agent::Allocation::RoundRobin,
+        },
+        close: match spec.close {
+            Close::Flushed => hearth_agent::CloseRule::Flushed,
+            Close::Buffered => hearth_agent::CloseRule::Buffered,
+        },
+        page_bytes: page_bytes.or_fail(|| "the page size is too large".to_owned())?,
+        chunk_bytes: spec.chunk.0,
+        pool_bytes: spec.pool.0,
+        flush_age: FLUSH_AGE,
+        kernel_cache: spec.policy == Policy::None,
+        job_dir: config.job_dir.clone(),
+        join_span: config.join_span,
+    })
+}

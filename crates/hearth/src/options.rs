@@ -1,0 +1,295 @@
+//! How a set of agents is to be: what people may say, and what stands where they say nothing.
+
+use std::fmt;
+
+use clap::{Args, ValueEnum};
+use serde::{Deserialize, Serialize};
+
+use crate::failure::Failure;
+use crate::node;
+use crate::size::{Size, Span};
+
+/// Fewer pages than this leave no room for reading ahead beside what is dirty.
+const POOL_PAGES_MIN: u64 = 64;
+
+/// More agents than this on one machine are a mistake.
+const AGENTS_MAX: u32 = 256;
+
+/// What the command line says about a set.
+#[derive(Args, Clone, Debug, Default)]
+#[command(next_help_heading = "Cache")]
+pub(crate) struct SetArgs {
+    /// Agents on this machine [default: 1]
+    #[arg(long, value_name = "N")]
+    pub(crate) agents: Option<u32>,
+    /// Who may keep what: `home` keeps each page at one home, `none` nothing [default: home]
+    #[arg(long, value_name = "P", hide_possible_values = true)]
+    pub(crate) policy: Option<Policy>,
+    /// Memory of each agent [default: 256MiB]
+    #[arg(long, value_name = "SIZE")]
+    pub(crate) pool: Option<Size>,
+    /// Unit of coherence, a power of two from 4KiB to 4MiB [default: 256KiB]
+    #[arg(long, value_name = "SIZE")]
+    pub(crate) page_size: Option<Size>,
+    /// Unit of placement, whole pages [default: 8MiB]
+    #[arg(long, value_name = "SIZE", hide_short_help = true)]
+    pub(crate) chunk: Option<Size>,
+    /// Who becomes the home of a chunk [default: slot]
+    #[arg(long, value_name = "HOW", hide_short_help = true)]
+    pub(crate) allocation: Option<Allocation>,
+    /// What close waits for: bytes `flushed` to the store, or `buffered` [default: flushed]
+    #[arg(long, value_name = "RULE", hide_possible_values = true)]
+    pub(crate) close: Option<Close>,
+    /// Kind of store: posix, model[:OPTION=N,...] or fault:PLAN [default: posix]
+    #[arg(long, value_name = "KIND", hide_short_help = true)]
+    pub(crate) backing: Option<String>,
+    /// How long names and attributes may be stale [default: 1s]
+    #[arg(long, value_name = "TIME", hide_short_help = true)]
+    pub(crate) attr_ttl: Option<Span>,
+    /// Let other users in; only root can
+    #[arg(long, hide_short_help = true)]
+    pub(crate) allow_other: bool,
+}
+
+/// Who may keep what.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Policy {
+    /// Each page has a home that serves it and gathers its writes.
+    Home,
+    /// Every request goes to the store.
+    None,
+}
+
+/// Who becomes the home of a chunk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Allocation {
+    /// The owner of the chunk's slot.
+    Slot,
+    /// The first that asks.
+    FirstTouch,
+    /// Dealt out in turn.
+    RoundRobin,
+}
+
+/// What close waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Close {
+    /// The bytes are in the store.
+    Flushed,
+    /// Nothing.
+    Buffered,
+}
+
+/// Who may enter a mount.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Others {
+    /// Only the user that mounts.
+    Refused,
+    /// Everybody, each under their own rights.
+    Allowed,
+}
+
+/// A set, with nothing left open.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct SetSpec {
+    pub(crate) agents: u32,
+    pub(crate) policy: Policy,
+    pub(crate) pool: Size,
+    pub(crate) page_size: Size,
+    pub(crate) chunk: Size,
+    pub(crate) allocation: Allocation,
+    pub(crate) close: Close,
+    pub(crate) backing: String,
+    pub(crate) attr_ttl: Span,
+    pub(crate) others: Others,
+}
+
+impl Default for SetSpec {
+    fn default() -> SetSpec {
+        SetSpec {
+            agents: 1,
+            policy: Policy::Home,
+            pool: Size(256 << 20),
+            page_size: Size(256 << 10),
+            chunk: Size(8 << 20),
+            allocation: Allocation::Slot,
+            close: Close::Flushed,
+            backing: "posix".to_owned(),
+            attr_ttl: Span(std::time::Duration::from_secs(1)),
+            others: Others::Refused,
+        }
+    }
+}
+
+impl SetArgs {
+    /// Fills in the defaults and refuses what cannot work.
+    pub(crate) fn resolve(&self) -> Result<SetSpec, Failure> {
+        let spec = self.over(SetSpec::default());
+        spec.check()?;
+        Ok(spec)
+    }
+
+    /// What was said, and `base` where nothing was.
+    fn over(&self, base: SetSpec) -> SetSpec {
+        SetSpec {
+            agents: self.agents.unwrap_or(base.agents),
+            policy: self.policy.unwrap_or(base.policy),
+            pool: self.pool.unwrap_or(base.pool),
+            page_size: self.page_size.unwrap_or(base.page_size),
+            chunk: self.chunk.unwrap_or(base.chunk),
+            allocation: self.allocation.unwrap_or(base.allocation),
+            close: self.close.unwrap_or(base.close),
+            backing: self.backing.clone().unwrap_or(base.backing),
+            attr_ttl: self.attr_ttl.unwrap_or(base.attr_ttl),
+            others: if self.allow_other {
+                Others::Allowed
+            } else {
+                base.others
+            },
+        }
+    }
+
+    /// The first thing that was said and that a set is not; what was not said fits every set.
+    pub(crate) fn conflict(&self, up: &SetSpec) -> Option<String> {
+        let asked = self.over(up.clone());
+        up.facts()
+            .into_iter()
+            .zip(asked.facts())
+            .find(|(is, asked)| is != asked)
+            .map(|((name, is), (_, asked))| format!("it has {name} {is}, not {asked}"))
+    }
+}
+
+impl SetSpec {
+    fn facts(&self) -> Vec<(&'static str, String)> {
+        vec![
+            ("agents", self.agents.to_string()),
+            ("policy", self.policy.to_string()),
+            ("pool", self.pool.to_string()),
+            ("page size", self.page_size.to_string()),
+            ("chunk", self.chunk.to_string()),
+            ("allocation", self.allocation.to_string()),
+            ("close", self.close.to_string()),
+            ("backing", self.backing.clone()),
+            ("attr-ttl", self.attr_ttl.to_string()),
+            ("others", format!("{:?}", self.others).to_lowercase()),
+        ]
+    }
+
+    fn check(&self) -> Result<(), Failure> {
+        self.check_agents()?;
+        self.check_sizes()?;
+        if self.others == Others::Allowed && !rustix::process::geteuid().is_root() {
+            return Err(Failure::new("cannot let other users in: only root can"));
+        }
+        node::check_backing(&self.backing)
+    }
+
+    fn check_agents(&self) -> Result<(), Failure> {
+        match self.agents {
+            0 => Err(Failure::new("cannot start a set of no agents").hint("--agents 1")),
+            1..=AGENTS_MAX => Ok(()),
+            many => Err(Failure::new(format!(
+                "cannot start {many} agents on one machine: at most {AGENTS_MAX}"
+            ))),
+        }
+    }
+
+    fn check_sizes(&self) -> Result<(), Failure> {
+        let (page, chunk, pool) = (self.page_size.0, self.chunk.0, self.pool.0);
+        if !page.is_power_of_two() || !(4 << 10..=4 << 20).contains(&page) {
+            let what = format!("page size {} is no power of two", self.page_size);
+            return Err(Failure::new(format!("{what} from 4 KiB to 4 MiB")));
+        }
+        if chunk == 0 || !chunk.is_multiple_of(page) {
+            let what = format!("chunk {} is not a number of whole pages", self.chunk);
+            return Err(Failure::new(format!("{what} of {}", self.page_size)));
+        }
+        if !pool.is_multiple_of(page) || pool / page < POOL_PAGES_MIN {
+            let least = Size(page * POOL_PAGES_MIN);
+            let what = format!("pool {} does not hold {POOL_PAGES_MIN}", self.pool);
+            return Err(
+                Failure::new(format!("{what} or more whole pages of {}", self.page_size))
+                    .hint(format!("--pool {}", least.to_string().replace(' ', ""))),
+            );
+        }
+        Ok(())
+    }
+}
+
+/// Words of an option are printed as they are typed.
+macro_rules! printed_as_typed {
+    ($($kind:ty),*) => {$(
+        impl fmt::Display for $kind {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                let value = self.to_possible_value().expect("no value is hidden");
+                f.write_str(value.get_name())
+            }
+        }
+    )*};
+}
+
+printed_as_typed!(Policy, Allocation, Close);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refusal(args: &SetArgs) -> String {
+        args.resolve().unwrap_err().to_string()
+    }
+
+    #[test]
+    fn what_cannot_work_is_refused() {
+        let args = SetArgs::default();
+        assert_eq!(args.resolve().unwrap(), SetSpec::default());
+        let agents = Some(0);
+        let text = refusal(&SetArgs {
+            agents,
+            ..args.clone()
+        });
+        assert!(text.contains("no agents"), "{text}");
+        let pool = Some(Size(1 << 20));
+        let text = refusal(&SetArgs {
+            pool,
+            ..args.clone()
+        });
+        assert!(text.ends_with("hint: --pool 16MiB"), "{text}");
+        let page_size = Some(Size(3000));
+        let text = refusal(&SetArgs {
+            page_size,
+            ..args.clone()
+        });
+        assert!(text.contains("no power of two"), "{text}");
+        let chunk = Some(Size(300 << 10));
+        let text = refusal(&SetArgs {
+            chunk,
+            ..args.clone()
+        });
+        assert!(text.contains("whole pages"), "{text}");
+        let backing = Some("nfs".to_owned());
+        let text = refusal(&SetArgs { backing, ..args });
+        assert!(text.contains("unknown store `nfs`"), "{text}");
+    }
+
+    #[test]
+    fn only_what_was_said_can_conflict() {
+        let up = SetSpec {
+            policy: Policy::None,
+            ..SetSpec::default()
+        };
+        assert_eq!(SetArgs::default().conflict(&up), None);
+        let asked = SetArgs {
+            policy: Some(Policy::Home),
+            ..SetArgs::default()
+        };
+        assert_eq!(
+            asked.conflict(&up).as_deref(),
+            Some("it has policy none, not home")
+        );
+    }
+}

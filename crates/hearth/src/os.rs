@@ -1,0 +1,52 @@
+//! The two system calls of the command that Rust cannot check.
+
+#![allow(
+    unsafe_code,
+    reason = "nothing else in this crate may; each block says why it is sound"
+)]
+
+use std::fs;
+use std::io;
+use std::os::fd::RawFd;
+
+use rustix::thread::{UnshareFlags, unshare_unsafe};
+
+/// A thread's own view of some of the system.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Namespaces {
+    /// Mounts; needs root.
+    Mounts,
+    /// Users, and with the rights inside of it, mounts.
+    UsersAndMounts,
+}
+
+/// Moves this process, which must have one thread, into namespaces of its own.
+pub(crate) fn unshare(namespaces: Namespaces) -> io::Result<()> {
+    let flags = match namespaces {
+        Namespaces::Mounts => UnshareFlags::NEWNS,
+        Namespaces::UsersAndMounts => UnshareFlags::NEWUSER | UnshareFlags::NEWNS,
+    };
+    // SAFETY: descriptors stay shared, since `FILES` is in neither of the two sets of flags.
+    unsafe { unshare_unsafe(flags) }.map_err(io::Error::from)
+}
+
+/// Closes every descriptor above the three standard ones: what the command that started this
+/// process had inherited would otherwise be held open for as long as an agent lives.
+///
+/// Called first thing, before this process has opened anything itself.
+pub(crate) fn close_inherited() -> io::Result<()> {
+    let open: Vec<RawFd> = fs::read_dir("/proc/self/fd")?
+        .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
+        .filter(|fd| *fd > 2)
+        .collect();
+    for fd in open {
+        // The listing had one too, which is closed by now.
+        if fs::symlink_metadata(format!("/proc/self/fd/{fd}")).is_err() {
+            continue;
+        }
+        // SAFETY: nothing in this process owns a descriptor above 2 yet, so none is closed behind
+        // its owner's back; that it is open was seen above, and there is no other thread.
+        unsafe { rustix::io::close(fd) };
+    }
+    Ok(())
+}
