@@ -81,6 +81,10 @@ impl Home<'_, '_> {
         };
         bar.answered = true;
         let (manager, req, result) = (bar.manager, bar.req, bar.result);
+        if cut == Cut::Outside {
+            // Nothing can refuse it any more, and impatient reads must see what the store has.
+            self.drop_clean();
+        }
         self.ctx.answer(
             manager,
             self.id,

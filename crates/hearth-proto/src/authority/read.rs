@@ -3,7 +3,7 @@
 use super::{Home, PATIENCE, PendingWrite, ReadAsk, Verdict};
 use crate::effect::{Effect, Piece, Src};
 use crate::ids::NodeId;
-use crate::msg::{Body, Envelope, Origin, Use};
+use crate::msg::{Body, Cut, Envelope, Origin, Use};
 use alloc::vec::Vec;
 
 /// What an unfinished write or cut means for a read of its pages.
@@ -78,6 +78,7 @@ impl Home<'_, '_> {
 
     fn grant(&mut self, ask: &ReadAsk, good: Use) {
         let (me, ver) = (self.ctx.me(), self.common.ver());
+        let end = self.shown_end();
         let mut lens = Vec::with_capacity(ask.count as usize);
         let mut data = Vec::with_capacity(ask.count as usize);
         for number in ask.first..ask.first + u64::from(ask.count) {
@@ -87,12 +88,14 @@ impl Home<'_, '_> {
                 .get_mut(&number)
                 .expect("try_read filled every page");
             let slot = page.slot.expect("a filled page has a frame");
-            lens.push(page.extent);
-            if page.extent > 0 {
+            let below = end.saturating_sub(self.ctx.config.page_start(number));
+            let len = u64::from(page.extent).min(below) as u32;
+            lens.push(len);
+            if len > 0 {
                 data.push(Piece {
                     src: Src::Frame(slot.frame),
                     at: 0,
-                    len: page.extent,
+                    len,
                 });
             }
             if good == Use::Copy && (ask.from != me || ask.keep) {
@@ -130,6 +133,18 @@ impl Home<'_, '_> {
             },
             data,
         );
+    }
+
+    /// End of the bytes that may be shown. The manager may have told everybody of a truncation that
+    /// this home, which has agreed to it, has yet to be told is done.
+    fn shown_end(&self) -> u64 {
+        match &self.file.bar {
+            Some(bar) if bar.answered => match bar.cut {
+                Cut::Shrink(size) => size,
+                Cut::Outside | Cut::Detach => u64::MAX,
+            },
+            Some(_) | None => u64::MAX,
+        }
     }
 
     /// This node reads a granted page in place, but bytes for one use must not change under it.

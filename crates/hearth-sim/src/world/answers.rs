@@ -165,7 +165,11 @@ impl World {
         let size = size.unwrap_or(self.store.objects[object].data.len() as u64);
         if ask {
             self.observe_size(session, (size, size), "stat");
-            if keep {
+            let asked = self.sessions[session]
+                .doing
+                .as_ref()
+                .map(|doing| doing.attributes);
+            if keep && asked == Some(self.hosts[node].kernel.attributes) {
                 self.hosts[node].kernel.keep_size(object, size);
             }
         }

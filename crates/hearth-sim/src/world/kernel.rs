@@ -26,6 +26,8 @@ pub(crate) struct Kernel {
     /// Locked pages that must not be kept once they come.
     doomed: BTreeSet<PageOf>,
     sizes: BTreeMap<usize, u64>,
+    /// Grows whenever attributes are dropped; an answer that was asked for before is not kept.
+    pub(crate) attributes: u64,
     pub(crate) queue: VecDeque<Revoke>,
     /// The head of the queue is at work.
     pub(crate) working: bool,
@@ -72,7 +74,7 @@ impl Kernel {
         self.pages.retain(|&(of, _), _| of != object);
         let locked = self.locked.iter().filter(|&&(of, _)| of == object);
         self.doomed.extend(locked);
-        self.sizes.remove(&object);
+        self.forget_size(object);
     }
 
     pub(crate) fn size(&self, object: usize) -> Option<u64> {
@@ -84,13 +86,14 @@ impl Kernel {
     }
 
     pub(crate) fn forget_size(&mut self, object: usize) {
+        self.attributes += 1;
         self.sizes.remove(&object);
     }
 
     /// Drops what the order names of these objects; false if a page of it is locked.
     pub(crate) fn revoke(&mut self, objects: &[usize], pages: Option<(u64, u32)>) -> bool {
         for object in objects {
-            self.sizes.remove(object);
+            self.forget_size(*object);
         }
         let Some((first, count)) = pages else {
             return true;

@@ -99,6 +99,8 @@ pub(crate) struct Doing {
     pub(crate) since: Time,
     /// Its change in the object's history.
     pub(crate) change: Option<usize>,
+    /// The kernel's count of dropped attributes when it began.
+    pub(crate) attributes: u64,
     /// Pages that a keep-read has been given.
     pub(crate) fetched: BTreeMap<u64, Vec<u8>>,
 }
@@ -144,6 +146,7 @@ impl World {
             began: self.tick(),
             since: self.now,
             change: None,
+            attributes: self.hosts[self.sessions[session].node].kernel.attributes,
             fetched: BTreeMap::new(),
         };
         self.note(session, &action);
