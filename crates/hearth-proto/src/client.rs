@@ -210,7 +210,7 @@ impl Client {
         for id in ids {
             desk.lose(id, peer);
         }
-        desk.client.windows.remove(&peer);
+        desk.drop_window(peer);
     }
 
     /// Forgets files that nobody uses, above the bound.

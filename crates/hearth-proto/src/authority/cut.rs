@@ -29,6 +29,7 @@ impl Home<'_, '_> {
             result: Ok(()),
             awaiting: alloc::vec![],
         };
+        self.answer_cut();
         self.file.bar = Some(bar);
         self.refuse_waiting();
         if cut == Cut::Detach {
@@ -76,30 +77,36 @@ impl Home<'_, '_> {
         if !told {
             self.call_back(cut);
         }
-        let Some(bar) = self.file.bar.as_mut().filter(|bar| bar.awaiting.is_empty()) else {
+        let Some(bar) = &self.file.bar else { return };
+        if !bar.awaiting.is_empty() {
             return;
-        };
-        bar.answered = true;
-        let (manager, req, result) = (bar.manager, bar.req, bar.result);
+        }
         if cut == Cut::Outside {
             // Nothing can refuse it any more, and impatient reads must see what the store has.
             self.drop_clean();
         }
-        self.ctx.answer(
-            manager,
-            self.id,
-            self.file.generation,
-            req,
-            Body::CutOk(result),
-        );
+        self.answer_cut();
+    }
+
+    /// Tells the manager, once, that the home has let go.
+    fn answer_cut(&mut self) {
+        let Some(bar) = self.file.bar.as_mut().filter(|bar| !bar.answered) else {
+            return;
+        };
+        bar.answered = true;
+        let (manager, req, result) = (bar.manager, bar.req, bar.result);
+        let generation = self.file.generation;
+        let body = Body::CutOk(result);
+        self.ctx.answer(manager, self.id, generation, req, body);
     }
 
     /// Ends a cut, as soon as no store operation is in flight.
     pub(super) fn resume(&mut self, done: bool) {
+        // The manager may have given up waiting for the answer, but it is still owed.
+        self.answer_cut();
         if let Some(bar) = &mut self.file.bar {
             bar.done = done;
             bar.resumed = true;
-            bar.answered = true;
         }
     }
 

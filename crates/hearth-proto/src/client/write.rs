@@ -345,6 +345,19 @@ impl Desk<'_, '_> {
         self.client.files.get(&id).is_some_and(|file| file.bypass)
     }
 
+    /// A home is gone: what waited for its window is sent now, and fails like all that is under way.
+    pub(super) fn drop_window(&mut self, home: NodeId) {
+        let waiting = self
+            .client
+            .windows
+            .remove(&home)
+            .unwrap_or_default()
+            .waiting;
+        for (ticket, part) in waiting {
+            self.send_part(ticket, part);
+        }
+    }
+
     fn open_window(&mut self, ticket: Ticket, number: u32, home: NodeId) {
         let len = match self.client.jobs.get(&ticket) {
             Some(Job::Write(job)) => job.parts.get(number as usize).map_or(0, |part| part.len),
