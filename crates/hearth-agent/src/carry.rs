@@ -8,7 +8,7 @@ use hearth_client::{Errno, FileKey, FileSize, OpenedFile, Outcome, PageRange, Wr
 use hearth_net::PeerId;
 use hearth_proto::effect::{Effect, Piece, ReadInto, Reply, Src};
 use hearth_proto::msg::{Body, Envelope};
-use hearth_proto::{FileId, NodeId, RevokeId, Ticket, wire};
+use hearth_proto::{FileId, Input, NodeId, RevokeId, Ticket, wire};
 use hearth_shm::{FrameId, FramePart};
 use std::io::IoSlice;
 use std::sync::Arc;
@@ -81,7 +81,7 @@ impl Core {
             }
             Effect::Reply { ticket, reply } => self.reply(state, ticket, reply),
             Effect::Direct { ticket } => self.direct(state, ticket),
-            Effect::Revoke { id, file, pages } => self.revoke(state, id, file, pages, after),
+            Effect::Revoke { id, file, pages } => after.push(After::Revoke(id, file, pages)),
             Effect::Release { handle } => state.files.closed(handle),
             Effect::Forgotten { file } => state.files.forget(file),
             Effect::Disconnect { peer } => after.push(After::Disconnect(peer)),
@@ -289,29 +289,17 @@ impl Core {
         }
     }
 
-    fn revoke(
-        &self,
-        state: &State,
-        id: RevokeId,
-        file: FileId,
-        pages: Option<(u64, u32)>,
-        after: &mut Vec<After>,
-    ) {
-        let Some(revoker) = &state.revoker else {
-            after.push(After::Revoked(id));
-            return;
-        };
-        let page = u64::from(state.node.config().page_bytes);
+    /// Makes the ways in drop what they keep. They may answer at once, so no lock is held.
+    pub(crate) fn revoke(&self, id: RevokeId, file: FileId, pages: Option<(u64, u32)>) {
+        let revoker = self.lock().revoker.clone();
+        let Some(revoker) = revoker else { return self.drive(Input::Revoked(id)) };
+        let page = self.pool.frame_bytes() as u64;
         let range = pages.map(|(first, count)| PageRange {
             offset: first * page,
-            len: if count == u32::MAX {
-                u64::MAX
-            } else {
-                u64::from(count) * page
-            },
+            len: if count == u32::MAX { u64::MAX } else { u64::from(count) * page },
         });
         let core = self.arc();
-        let done = Box::new(move || core.drive(hearth_proto::Input::Revoked(id)));
+        let done = Box::new(move || core.drive(Input::Revoked(id)));
         revoker.revoke(FileKey { ino: file.0 }, range, done);
     }
 }

@@ -8,7 +8,7 @@ use crate::workers::{self, Queue, raw};
 use hearth_client::{Errno, Revoker};
 use hearth_net::Transport;
 use hearth_proto::effect::Alarm;
-use hearth_proto::{Buf, Effect, Input, Node, NodeId, Op, RevokeId, StoreOk, Time};
+use hearth_proto::{Buf, Effect, FileId, Input, Node, NodeId, Op, RevokeId, StoreOk, Time};
 use hearth_shm::Pool;
 use std::collections::VecDeque;
 use std::os::fd::OwnedFd;
@@ -52,7 +52,7 @@ pub(crate) struct State {
 /// What may only happen once the lock is free.
 pub(crate) enum After {
     Disconnect(NodeId),
-    Revoked(RevokeId),
+    Revoke(RevokeId, FileId, Option<(u64, u32)>),
 }
 
 impl Core {
@@ -126,7 +126,7 @@ impl Core {
                 After::Disconnect(peer) => {
                     self.disconnect(peer, "it owes an answer and has been silent too long");
                 }
-                After::Revoked(id) => self.drive(Input::Revoked(id)),
+                After::Revoke(id, file, pages) => self.revoke(id, file, pages),
             }
         }
     }

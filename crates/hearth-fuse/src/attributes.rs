@@ -70,7 +70,7 @@ impl Core {
         let fd = self.nodes.fd(node.id)?;
         if !self.nodes.is_cached(node) {
             let stat = Stat::of(&*fd)?;
-            return Ok(self.told(caller, node, stat, self.options.attr_ttl));
+            return Ok(self.told(caller, node, stat, self.options.name_ttl));
         }
         let exact = consult == Consult::Everywhere;
         // The session first: what it knows may reach the store between the two looks, not leave it.

@@ -80,7 +80,7 @@ impl Core {
             attr: told.attr,
             generation: Generation(node.generation),
             attr_ttl: told.ttl,
-            entry_ttl: self.options.attr_ttl,
+            entry_ttl: self.options.name_ttl,
         })
     }
 

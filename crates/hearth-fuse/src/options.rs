@@ -5,8 +5,10 @@ use std::time::Duration;
 /// How a mount behaves.
 #[derive(Clone, Debug)]
 pub struct MountOptions {
-    /// How long the kernel may keep names and attributes without asking again.
+    /// How long the kernel may keep attributes of files without asking again.
     pub attr_ttl: Duration,
+    /// How long it may keep names and directories. Zero where other agents change them too.
+    pub name_ttl: Duration,
     /// Whether users other than the mounting one may enter.
     pub others: Others,
     /// Under whose rights the store is used.
@@ -21,6 +23,7 @@ impl Default for MountOptions {
     fn default() -> Self {
         MountOptions {
             attr_ttl: Duration::from_secs(1),
+            name_ttl: Duration::from_secs(1),
             others: Others::Refused,
             identity: Identity::SingleUser,
             ids: Ids::AsStored,

@@ -1,4 +1,4 @@
-//! Memory shared between processes.
+//! Memory shared between processes: page pool segments; home of unsafe.
 //!
 //! - [`Pool`]: the frames that hold cached pages, in sealed memfd segments.
 //! - [`ServerQueue`]: when each modelled I/O server is free again, agreed on by all agents of a
