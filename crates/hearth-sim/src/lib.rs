@@ -14,6 +14,7 @@ pub mod model;
 pub mod plan;
 pub mod rng;
 pub mod run;
+pub mod script;
 pub mod tamper;
 mod workload;
 pub mod world;

@@ -88,6 +88,8 @@ pub struct World {
     pub(crate) sessions: Vec<Session>,
     pub(crate) links: Links,
     pub(crate) store: Store,
+    /// A store that fails does so every time.
+    pub(crate) store_always_fails: bool,
     /// Store operations that are not over.
     pub(crate) store_busy: u32,
     /// Files that only one node can open.
@@ -109,6 +111,8 @@ pub struct World {
     pub(crate) scripted: bool,
     /// What happened, for people; kept only if asked for.
     pub(crate) log: Option<Vec<String>>,
+    /// What happened, in the words of a script.
+    pub(crate) story: Vec<String>,
 }
 
 impl World {
@@ -130,6 +134,7 @@ impl World {
             sessions: Vec::new(),
             links: Links::default(),
             store: Store::default(),
+            store_always_fails: false,
             store_busy: 0,
             private: BTreeMap::new(),
             rng: Rng::new(plan.seed, 2),
@@ -143,6 +148,7 @@ impl World {
             choices: Choices::new(plan.seed, plan.steps),
             scripted: false,
             log: None,
+            story: Vec::new(),
             plan,
         }
     }
@@ -156,6 +162,11 @@ impl World {
             finished: false,
         });
         self.sessions.len() - 1
+    }
+
+    /// What did not hold.
+    pub fn violations(&self) -> &[Violation] {
+        &self.violations
     }
 
     /// Does the next thing; false if nothing is left to do or something is wrong.
@@ -174,6 +185,29 @@ impl World {
             (None, Some((due, node))) => self.tick_node(node, due),
             (Some(_), _) => self.next_event(),
         }
+    }
+
+    /// Lets happen what is under way, without letting deadlines come.
+    pub(crate) fn go_quiet(&mut self) {
+        while self.violations.is_empty() && self.next_event() {}
+    }
+
+    /// Lets time pass.
+    pub(crate) fn wait(&mut self, span: Span) {
+        let until = self.now + span;
+        loop {
+            let event = self.queue.first_key_value().map(|(&(at, _), _)| at);
+            let tick = self
+                .hosts
+                .iter()
+                .filter_map(|host| host.node.deadline())
+                .min();
+            match event.into_iter().chain(tick).min() {
+                Some(at) if at <= until && self.advance() => {}
+                Some(_) | None => break,
+            }
+        }
+        self.now = until;
     }
 
     fn tick_node(&mut self, node: usize, due: Time) -> bool {

@@ -169,7 +169,10 @@ impl World {
                 .doing
                 .as_ref()
                 .map(|doing| doing.attributes);
-            if keep && asked == Some(self.hosts[node].kernel.attributes) {
+            // Without a cache nobody revokes attributes: they are kept for a time that a mount option
+            // sets, here none.
+            let revoked = self.plan.policy == hearth_proto::Policy::Home;
+            if keep && revoked && asked == Some(self.hosts[node].kernel.attributes) {
                 self.hosts[node].kernel.keep_size(object, size);
             }
         }

@@ -9,7 +9,7 @@ use super::{Event, World};
 use crate::plan::delay;
 use crate::tamper::Tamper;
 use hearth_proto::effect::Alarm;
-use hearth_proto::msg::{Body, Envelope};
+use hearth_proto::msg::{Body, Envelope, Service};
 use hearth_proto::{
     Effect, FileId, Input, NodeId, Op, Piece, ReadInto, Reply, Request, Src, Ticket,
 };
@@ -102,6 +102,13 @@ impl World {
     ) -> Result<(), Breach> {
         if to.0 as usize == node || to.0 >= self.plan.nodes {
             return Err(format!("node {node} sends to {to:?}"));
+        }
+        if let Body::Forget {
+            service: Service::StoreAfterLoss,
+            ..
+        } = envelope.body
+        {
+            self.lose(envelope.file);
         }
         let payload = self.hosts[node].gather(data)?;
         self.messages += 1;

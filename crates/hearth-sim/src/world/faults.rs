@@ -2,7 +2,7 @@
 
 use super::answers::Answer;
 use super::links::State;
-use super::session::{Action, Doing};
+use super::session::{Action, Doing, Session};
 use super::{Event, World};
 use crate::check::liveness;
 use hearth_proto::{Effect, Input, NodeId, Span};
@@ -21,11 +21,14 @@ impl World {
             let delay = self.local_delay();
             self.after(delay, Event::Down { node, peer });
         }
-        let out = match self.healed {
-            true => Span::millis(50),
-            false => Span::millis(20 + self.rng.below(8_000)),
-        };
-        self.after(out, Event::Mend { a, b });
+        // A script says itself when a connection is made again.
+        if !self.scripted {
+            let out = match self.healed {
+                true => Span::millis(50),
+                false => Span::millis(20 + self.rng.below(8_000)),
+            };
+            self.after(out, Event::Mend { a, b });
+        }
     }
 
     /// A kernel wants a connection cut.
@@ -82,6 +85,9 @@ impl World {
 
     pub(crate) fn note_answer(&mut self, session: usize, answer: &Answer) {
         let node = self.sessions[session].node;
+        if self.scripted {
+            self.story.push(crate::script::tell_answer(node, answer));
+        }
         self.write_down(|| format!("{node}  = {answer:?} (session {session})"));
     }
 
@@ -90,7 +96,24 @@ impl World {
     }
 
     pub(crate) fn note_effect(&mut self, node: usize, effect: &Effect) {
+        if self.scripted {
+            self.story.extend(crate::script::tell(node, effect));
+        }
         self.write_down(|| format!("{node}    {effect:?}"));
+    }
+
+    /// What the session of a script was given, if not by a direct answer.
+    pub(crate) fn tell_read(&mut self, session: usize, bytes: &[u8]) {
+        let Session { node, .. } = self.sessions[session];
+        let kept = self.sessions[session].doing.as_ref().is_some_and(|doing| {
+            matches!(doing.action, Action::Read { handle, .. }
+                if self.sessions[session].handles[handle].keep && doing.fetched.is_empty())
+        });
+        if self.scripted && kept {
+            let bytes = crate::script::runs(bytes);
+            self.story
+                .push(format!("{node} = {bytes}, kept by the kernel"));
+        }
     }
 
     pub(crate) fn note_link(&mut self, a: u32, b: u32, what: &str) {

@@ -123,6 +123,7 @@ impl World {
 
     /// The session has its bytes.
     pub(crate) fn end_read(&mut self, session: usize, offset: u64, len: u32, bytes: Vec<u8>) {
+        self.tell_read(session, &bytes);
         let got = bytes.len() as u64;
         let end = offset + got;
         let sizes = match (got == u64::from(len), got) {

@@ -122,7 +122,7 @@ impl World {
             Target::File(file) => self.store.current.get(&file).copied(),
         };
         let failing = self.store.failing(self.now, job.changes());
-        let failing = failing.filter(|_| self.rng.chance(70));
+        let failing = failing.filter(|_| self.store_always_fails || self.rng.chance(70));
         let answer = match (object, failing) {
             (None, _) => Err(ENOENT),
             (Some(_), Some(errno)) => {

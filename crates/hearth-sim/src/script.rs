@@ -1,0 +1,309 @@
+//! Scripts: protocol stories with their full transcripts.
+//!
+//! A script is a text of lines. `#` begins a remark, four spaces begin a line of transcript, all else
+//! is an order: to the world (`nodes`, `file`, `store fails`, `break` ...) or to the session of a node
+//! (`0 reads h0 16 8`). Delays are zero, so that things happen in the order in which they were caused.
+//! [`play`] carries out the orders and returns the text with the transcript that really came.
+
+use crate::plan::Plan;
+use crate::tamper::Tamper;
+use crate::world::World;
+use crate::world::answers::Answer;
+use crate::world::session::Action;
+use hearth_proto::msg::{Body, Envelope};
+use hearth_proto::{
+    Allocation, CloseRule, Effect, FileId, Policy, ReadInto, Reply, Span, WriteAt, errno,
+};
+
+/// What a line asks for that nobody understands.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unclear(pub String);
+
+/// Carries out a script; returns it with the transcript that came, and what did not hold.
+pub fn play(text: &str) -> Result<(String, World), Unclear> {
+    let mut plan = quiet_plan();
+    let mut world: Option<World> = None;
+    let mut out = String::new();
+    for line in text.lines().filter(|line| !line.starts_with("    ")) {
+        out.push_str(line);
+        out.push('\n');
+        let words: Vec<&str> = line.split_whitespace().collect();
+        if words.is_empty() || line.starts_with('#') {
+            continue;
+        }
+        let unclear = || Unclear(line.to_owned());
+        if set_up(&mut plan, &words).is_some() {
+            continue;
+        }
+        let world = world.get_or_insert_with(|| begin(&plan));
+        order(world, &words).ok_or_else(unclear)?;
+        world.go_quiet();
+        for told in std::mem::take(&mut world.story) {
+            out.push_str(&format!("    {told}\n"));
+        }
+    }
+    let world = world.unwrap_or_else(|| begin(&plan));
+    Ok((out, world))
+}
+
+fn quiet_plan() -> Plan {
+    let none = Span(0);
+    Plan {
+        nodes: 2,
+        policy: Policy::Home,
+        allocation: Allocation::Slot,
+        close: CloseRule::Flushed,
+        chunk_pages: 4,
+        frames: 64,
+        store_io_bytes: 1024,
+        window_bytes: 4096,
+        net_delay: none,
+        store_delay: none,
+        local_delay: none,
+        store_faults: false,
+        link_faults: true,
+        tamper: Tamper::Nothing,
+        ..Plan::from_seed(0)
+    }
+}
+
+fn begin(plan: &Plan) -> World {
+    let mut world = World::new(plan.clone());
+    world.scripted = true;
+    for node in 0..plan.nodes {
+        world.add_session(node as usize);
+    }
+    world
+}
+
+/// Lines that shape the world; they come first.
+fn set_up(plan: &mut Plan, words: &[&str]) -> Option<()> {
+    match words {
+        ["nodes", count] => plan.nodes = count.parse().ok()?,
+        ["chunk", pages] => plan.chunk_pages = pages.parse().ok()?,
+        ["homes", "slot"] => plan.allocation = Allocation::Slot,
+        ["homes", "first-touch"] => plan.allocation = Allocation::FirstTouch,
+        ["homes", "round-robin"] => plan.allocation = Allocation::RoundRobin,
+        ["close", "flushed"] => plan.close = CloseRule::Flushed,
+        ["close", "buffered"] => plan.close = CloseRule::Buffered,
+        _ => return None,
+    }
+    Some(())
+}
+
+fn order(world: &mut World, words: &[&str]) -> Option<()> {
+    match words {
+        ["file", file, size] => {
+            let file = FileId(file.parse().ok()?);
+            world.create(file, size.parse().ok()?)?;
+        }
+        ["private", file, node] => {
+            let file = FileId(file.parse().ok()?);
+            world.private.insert(file, node.parse().ok()?);
+        }
+        ["store", "fails", kind] => {
+            let errno = if *kind == "ENOSPC" { 28 } else { errno::EIO };
+            world.fail_store(errno, Span::secs(1_000_000));
+            world.store_always_fails = true;
+        }
+        ["store", "heals"] => world.store.fault = None,
+        ["break", a, b] => world.break_link(a.parse().ok()?, b.parse().ok()?),
+        ["mend", a, b] => world.mend(a.parse().ok()?, b.parse().ok()?),
+        ["wait", seconds] => world.wait(Span::secs(seconds.parse().ok()?)),
+        [node, rest @ ..] => {
+            let action = action(rest)?;
+            world.begin(node.parse().ok()?, action);
+        }
+        [] => {}
+    }
+    Some(())
+}
+
+fn action(words: &[&str]) -> Option<Action> {
+    let handle = |word: &str| word.strip_prefix('h')?.parse::<usize>().ok();
+    let file = |word: &str| word.parse().ok().map(FileId);
+    Some(match words {
+        ["opens", name, how] => Action::Open {
+            file: file(name)?,
+            write: *how == "write",
+        },
+        ["reads", h, offset, len] => Action::Read {
+            handle: handle(h)?,
+            offset: offset.parse().ok()?,
+            len: len.parse().ok()?,
+        },
+        ["writes", h, at, len] => Action::Write {
+            handle: handle(h)?,
+            at: match *at {
+                "end" => WriteAt::End,
+                offset => WriteAt::Offset(offset.parse().ok()?),
+            },
+            len: len.parse().ok()?,
+        },
+        ["flushes", h] => Action::Flush(handle(h)?),
+        ["syncs", h] => Action::Sync(handle(h)?),
+        ["closes", h] => Action::Close(handle(h)?),
+        ["asks", "size", name] => Action::Stat {
+            file: file(name)?,
+            ask: true,
+        },
+        ["truncates", name, size] => Action::Truncate {
+            file: file(name)?,
+            size: size.parse().ok()?,
+        },
+        ["unlinks", name] => Action::Unlink(file(name)?),
+        ["creates", name, size] => Action::Create {
+            file: file(name)?,
+            size: size.parse().ok()?,
+        },
+        ["settles", name] => Action::Settle(file(name)?),
+        ["outside", name, offset, len] => Action::Outside {
+            file: file(name)?,
+            offset: offset.parse().ok()?,
+            len: len.parse().ok()?,
+        },
+        _ => return None,
+    })
+}
+
+/// An effect in a line, if it is part of the story.
+pub(crate) fn tell(node: usize, effect: &Effect) -> Option<String> {
+    let line = match effect {
+        Effect::Send { to, envelope, .. } => format!("{node} -> {}  {}", to.0, say(envelope)),
+        Effect::StoreRead { offset, into, .. } => {
+            let len: u32 = match into {
+                ReadInto::Frames(pieces) => pieces.iter().map(|piece| piece.len).sum(),
+                ReadInto::Buf(_, len) => *len,
+            };
+            format!("{node} store read {offset}+{len}")
+        }
+        Effect::StoreWrite { offset, data, .. } => {
+            let len: u32 = data.iter().map(|piece| piece.len).sum();
+            format!("{node} store write {offset}+{len}")
+        }
+        Effect::StoreSync { sync: true, .. } => format!("{node} store fsync"),
+        Effect::StoreSync { sync: false, .. } => format!("{node} store stamp"),
+        Effect::StoreTruncate { size, .. } => format!("{node} store truncate {size}"),
+        Effect::Revoke { pages, .. } => match pages {
+            Some((first, u32::MAX)) => format!("{node} revokes pages {first}.."),
+            Some((first, count)) => format!("{node} revokes pages {first}+{count}"),
+            None => format!("{node} revokes attributes"),
+        },
+        Effect::Direct { .. } => format!("{node} goes to the store"),
+        Effect::Disconnect { peer } => format!("{node} gives up {}", peer.0),
+        Effect::Alarm(alarm) => format!("{node} alarm {alarm:?}"),
+        Effect::Reply { reply, .. } => match reply {
+            Reply::Data(_) | Reply::Opened { .. } | Reply::Written { .. } => return None,
+            Reply::Size { .. } | Reply::Done | Reply::Failed(_) => return None,
+        },
+        Effect::Fill { .. }
+        | Effect::Stash { .. }
+        | Effect::Free(_)
+        | Effect::Release { .. }
+        | Effect::Forgotten { .. } => return None,
+    };
+    Some(line)
+}
+
+fn say(envelope: &Envelope) -> String {
+    let cut = envelope.generation.cut;
+    match &envelope.body {
+        Body::Open { write: true, .. } => "open to write".to_owned(),
+        Body::Open { write: false, .. } => "open to read".to_owned(),
+        Body::OpenOk {
+            size,
+            shared,
+            homes,
+        } => {
+            let shared = if *shared { ", shared" } else { "" };
+            format!("opened, {size} bytes{shared}, homes {homes:?}")
+        }
+        Body::Close {
+            write,
+            wrote,
+            stamp,
+        } => {
+            let end = if *write { "writer" } else { "reader" };
+            let news = match (wrote, stamp) {
+                (false, _) => "nothing written",
+                (true, Some(_)) => "all in the store",
+                (true, None) => "not all in the store",
+            };
+            format!("close of a {end}, {news}")
+        }
+        Body::Grant {
+            first,
+            lens,
+            good,
+            origin,
+            ..
+        } => {
+            format!("grant {first} {lens:?} {good:?} from {origin:?}")
+        }
+        Body::Extend { end, append, .. } => match append {
+            Some(start) => format!("append {start}..{end}"),
+            None => format!("extend to {end}"),
+        },
+        Body::Inval {
+            first,
+            count: u32::MAX,
+            ..
+        } => format!("drop pages {first}.."),
+        Body::Inval { first, count, .. } => format!("drop pages {first}+{count}"),
+        Body::FlushOk(_) => "flushed".to_owned(),
+        Body::Truncated(Ok(_)) => "truncated in the store".to_owned(),
+        Body::Forget { size, service, .. } if *size == u64::MAX => format!("forget, {service:?}"),
+        Body::Forget { size, service, .. } => format!("forget, at most {size}, {service:?}"),
+        Body::SizeIs { size, keep, .. } => format!("size is {size:?}, keep {keep}"),
+        Body::OldGeneration => format!("old generation, now cut {cut}"),
+        other => lower(&format!("{other:?}")),
+    }
+}
+
+fn lower(text: &str) -> String {
+    let mut letters = text.chars();
+    let first = letters.next().map(|letter| letter.to_ascii_lowercase());
+    first.into_iter().chain(letters).collect()
+}
+
+/// An answer in a line.
+pub(crate) fn tell_answer(node: usize, answer: &Answer) -> String {
+    match answer {
+        Answer::Opened {
+            direct,
+            kept_valid,
+            size,
+            ..
+        } => {
+            let how = if *direct { "direct" } else { "kept" };
+            let before = if *kept_valid {
+                ""
+            } else {
+                ", nothing kept is good"
+            };
+            format!("{node} = open, {size} bytes, {how}{before}")
+        }
+        Answer::Data { bytes, .. } => format!("{node} = {}", runs(bytes)),
+        Answer::Written { offset, size } => {
+            format!("{node} = written at {offset}, {size} bytes now")
+        }
+        Answer::Size {
+            size: Some(size), ..
+        } => format!("{node} = {size} bytes"),
+        Answer::Size { size: None, .. } => format!("{node} = as the store says"),
+        Answer::Done => format!("{node} = done"),
+        Answer::Failed(errno) => format!("{node} = error {errno}"),
+    }
+}
+
+/// Bytes as value and count.
+pub(crate) fn runs(bytes: &[u8]) -> String {
+    let same = bytes.chunk_by(|a, b| a == b);
+    let runs: Vec<String> = same
+        .map(|run| format!("{}*{}", run[0], run.len()))
+        .collect();
+    match runs.is_empty() {
+        true => "nothing".to_owned(),
+        false => runs.join(" "),
+    }
+}

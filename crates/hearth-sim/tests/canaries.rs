@@ -1,0 +1,75 @@
+//! Every checker has been seen to fire: a guard is broken from outside, and the named checker says so.
+
+use hearth_sim::{Plan, Tamper, run};
+use std::collections::BTreeSet;
+
+/// Checks that fire on runs without planned faults.
+fn fired(tamper: Tamper) -> BTreeSet<&'static str> {
+    let plans = (0..400).map(|seed| Plan {
+        tamper,
+        store_faults: false,
+        link_faults: false,
+        ..Plan::from_seed(seed)
+    });
+    let violations = plans.flat_map(|plan| run(&plan).violations);
+    violations.map(|violation| violation.check).collect()
+}
+
+fn fires(tamper: Tamper, check: &str) {
+    let fired = fired(tamper);
+    assert!(fired.contains(check), "{tamper:?} fires {fired:?}");
+}
+
+#[test]
+fn kernel_pages_that_outlive_their_revocation_are_stale_values() {
+    fires(Tamper::KeepRevoked, "value");
+}
+
+#[test]
+fn an_acknowledgement_before_the_drop_breaks_the_order_or_the_value() {
+    let fired = fired(Tamper::EarlyInvalOk);
+    assert!(
+        fired.contains("value") || fired.contains("order"),
+        "{fired:?}"
+    );
+}
+
+#[test]
+fn a_missing_copy_into_a_frame_is_a_wrong_value() {
+    fires(Tamper::DropFill, "value");
+}
+
+#[test]
+fn a_store_write_that_comes_again_breaks_value_and_order() {
+    let fired = fired(Tamper::LateStoreWrite);
+    assert!(
+        fired.contains("value") || fired.contains("order"),
+        "{fired:?}"
+    );
+}
+
+#[test]
+fn a_store_write_that_never_was_is_not_durable() {
+    fires(Tamper::SkipStoreWrite, "durable");
+}
+
+#[test]
+fn a_lost_store_write_shows_in_the_size() {
+    fires(Tamper::SkipStoreWrite, "size");
+}
+
+#[test]
+fn a_swallowed_message_leaves_somebody_waiting() {
+    fires(Tamper::SwallowMessages, "liveness");
+}
+
+#[test]
+fn buffers_are_counted() {
+    fires(Tamper::FreeTwice, "contract");
+    fires(Tamper::FreeNever, "contract");
+}
+
+#[test]
+fn a_pool_beyond_its_bound_is_seen() {
+    fires(Tamper::LargerPool, "memory");
+}

@@ -1,0 +1,42 @@
+//! Protocol stories: what comes is what is written. `UPDATE=1` writes what comes.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+fn scripts() -> Vec<PathBuf> {
+    let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/scripts");
+    let mut paths: Vec<PathBuf> = fs::read_dir(dir)
+        .expect("the directory of scripts")
+        .map(|entry| entry.expect("an entry").path())
+        .collect();
+    paths.sort();
+    paths
+}
+
+#[test]
+fn stories_go_as_they_are_told() {
+    let mut wrong = Vec::new();
+    for path in scripts() {
+        let told = fs::read_to_string(&path).expect("a script");
+        let (came, world) = hearth_sim::script::play(&told).expect("a clear script");
+        assert_eq!(world.violations(), [], "{}", path.display());
+        if came == told {
+            continue;
+        }
+        if std::env::var_os("UPDATE").is_some() {
+            fs::write(&path, &came).expect("a script can be written");
+        } else {
+            wrong.push(format!("{}:\n{came}", path.display()));
+        }
+    }
+    assert!(wrong.is_empty(), "UPDATE=1 rewrites\n{}", wrong.join("\n"));
+}
+
+#[test]
+fn an_unclear_line_is_named() {
+    let error = hearth_sim::script::play("0 sings h0\n").err();
+    assert_eq!(
+        error.map(|unclear| unclear.0).as_deref(),
+        Some("0 sings h0")
+    );
+}

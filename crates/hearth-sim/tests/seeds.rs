@@ -1,0 +1,57 @@
+//! Many seeds, no violations; `HEARTH_SIM_SEEDS` says how many.
+
+use hearth_proto::Policy;
+use hearth_sim::{Plan, run, shrink};
+
+/// Seeds when nobody says how many.
+const SEEDS: u64 = 6000;
+
+fn seeds() -> u64 {
+    std::env::var("HEARTH_SIM_SEEDS")
+        .ok()
+        .and_then(|text| text.parse().ok())
+        .unwrap_or(SEEDS)
+}
+
+/// Runs plans and tells the first few that fail, each shrunk, with the line that replays it.
+fn hold(plans: impl Iterator<Item = Plan>) {
+    let mut told = Vec::new();
+    for plan in plans {
+        if run(&plan).violations.is_empty() {
+            continue;
+        }
+        let small = shrink(&plan);
+        let outcome = run(&small);
+        told.push(format!("{}\n{}", small.replay(), outcome.violations[0]));
+        if told.len() == 3 {
+            break;
+        }
+    }
+    assert!(told.is_empty(), "{}", told.join("\n\n"));
+}
+
+#[test]
+fn random_runs_keep_every_promise() {
+    hold((0..seeds()).map(Plan::from_seed));
+}
+
+#[test]
+fn the_store_alone_keeps_every_promise() {
+    let plan = |seed| Plan {
+        policy: Policy::None,
+        ..Plan::from_seed(seed)
+    };
+    hold((0..seeds() / 20).map(plan));
+}
+
+#[test]
+fn the_same_seed_gives_the_same_run() {
+    for seed in 0..50 {
+        let plan = Plan::from_seed(seed);
+        assert_eq!(run(&plan), run(&plan), "{}", plan.replay());
+    }
+    let digests: std::collections::BTreeSet<u64> = (0..50)
+        .map(|seed| run(&Plan::from_seed(seed)).digest)
+        .collect();
+    assert_eq!(digests.len(), 50);
+}
