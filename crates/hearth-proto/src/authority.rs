@@ -217,12 +217,22 @@ enum Verdict {
     Wait,
 }
 
+/// Which frames a request may take.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Hunger {
+    /// A free one, or that of a page used long ago.
+    Any,
+    /// Only a free one: an older read is still gathering its pages, and must not lose them.
+    Free,
+}
+
 /// One file at work, with what it needs around it.
 struct Home<'a, 'c> {
     id: FileId,
     file: &'a mut File,
     common: &'a mut Common,
     ctx: &'a mut Ctx<'c>,
+    hunger: Hunger,
 }
 
 impl Authority {
@@ -438,6 +448,7 @@ impl Authority {
             file,
             common: &mut self.common,
             ctx,
+            hunger: Hunger::Any,
         }
     }
 
@@ -555,11 +566,15 @@ impl Home<'_, '_> {
             if verdict == Verdict::Done {
                 continue;
             }
+            if let Waiting::Read(ReadAsk { filled: true, .. }) = &ask {
+                self.hunger = Hunger::Free;
+            }
             if let Waiting::Write(write) = &ask {
                 blocked.push(self.ctx.config.pages_of(write.offset, u64::from(write.len)));
             }
             left.push_back(ask);
         }
+        self.hunger = Hunger::Any;
         // Failed fills and answered flushes may have taken entries out meanwhile; new ones cannot
         // have come in, because messages to this node itself wait for the end of this call.
         self.file.waiting = left;

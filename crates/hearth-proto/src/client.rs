@@ -85,6 +85,12 @@ enum Job {
     Settle(FileId),
 }
 
+impl Job {
+    fn truncates(&self, id: FileId) -> bool {
+        matches!(self, Job::Truncate { file, .. } if *file == id)
+    }
+}
+
 /// What a message in flight is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum What {
@@ -493,6 +499,8 @@ impl Desk<'_, '_> {
 fn file_idle(client: &Client, id: FileId) -> bool {
     client.files.get(&id).is_some_and(File::unused)
         && !client.pending.values().any(|pending| pending.file == id)
+        // A truncation of the store is under way without a message or a handle.
+        && !client.jobs.values().any(|job| job.truncates(id))
 }
 
 /// The home of a page, if it is known.

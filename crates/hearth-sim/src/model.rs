@@ -56,6 +56,8 @@ pub struct Change {
     pub value: u8,
     /// It was written at the end, wherever that was.
     pub append: bool,
+    /// The last name of the file went meanwhile: parts may have been written twice.
+    pub redone: bool,
     /// When.
     pub span: Interval,
 }
@@ -128,6 +130,7 @@ impl History {
             place: 0..u64::MAX,
             value: 0,
             append: false,
+            redone: false,
             span: at_once(hole),
         });
         let value = history.next_value();
@@ -137,6 +140,7 @@ impl History {
             place: 0..size,
             value,
             append: false,
+            redone: false,
             span: at_once(bytes),
         });
         history
@@ -172,6 +176,7 @@ impl History {
             place,
             value,
             append: false,
+            redone: false,
             span,
         });
         self.changes.len() - 1

@@ -101,6 +101,8 @@ pub struct World {
     pub(crate) messages: u64,
     /// Effects of the kind that is tampered with.
     pub(crate) tampered: u64,
+    /// Some connection has been broken.
+    pub(crate) apart: bool,
     /// No more faults.
     pub(crate) healed: bool,
     /// Time of the last operation that a session began.
@@ -142,6 +144,7 @@ impl World {
             digest: Digest(0xCBF2_9CE4_8422_2325),
             messages: 0,
             tampered: 0,
+            apart: false,
             healed: false,
             last_begun: Time(0),
             ticks_in_a_row: 0,

@@ -1,6 +1,6 @@
 //! Filling pages from the store.
 
-use super::{Home, ReadAsk, StoreOp, Waiting};
+use super::{Home, Hunger, ReadAsk, StoreOp, Waiting};
 use crate::Errno;
 use crate::effect::{Effect, Piece, ReadInto, Src};
 use crate::frames::{Owner, Slot};
@@ -178,7 +178,12 @@ impl Home<'_, '_> {
     pub(super) fn take_frames(&mut self, pages: impl Iterator<Item = u64>) -> Option<Vec<Slot>> {
         let mut slots = Vec::new();
         for number in pages {
-            match self.ctx.frames.take(Owner::Authority(self.id, number)) {
+            let owner = Owner::Authority(self.id, number);
+            let slot = match self.hunger {
+                Hunger::Any => self.ctx.frames.take(owner),
+                Hunger::Free => self.ctx.frames.take_free(owner),
+            };
+            match slot {
                 Some(slot) => slots.push(slot),
                 None => {
                     slots

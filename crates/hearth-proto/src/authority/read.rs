@@ -49,12 +49,9 @@ impl Home<'_, '_> {
             return Obstacle::Clear;
         }
         let awaited = |list: &[(NodeId, u64)]| list.iter().any(|&(node, _)| node == ask.from);
-        let at_bar = self
-            .file
-            .bar
-            .as_ref()
-            .is_some_and(|bar| awaited(&bar.awaiting));
-        if at_bar || writes().any(|w| awaited(&w.awaiting)) {
+        let mut bars = self.file.bar.iter();
+        // Each of them must be able to tell when the reader's kernel has let go of the bytes.
+        if bars.all(|bar| awaited(&bar.awaiting)) && writes().all(|w| awaited(&w.awaiting)) {
             return Obstacle::Once;
         }
         if ask.since + PATIENCE > self.ctx.now {
@@ -69,11 +66,17 @@ impl Home<'_, '_> {
         let ver = self.common.ver();
         let more = self.invalidate(core::iter::once(ask.from), ask.first, ask.count, ver);
         let touched = |w: &&mut PendingWrite| w.touches(ask.first, ask.count);
-        if let Some(write) = self.file.writes.iter_mut().find(touched) {
-            write.awaiting.extend(more);
-        } else if let Some(bar) = &mut self.file.bar {
+        for write in self.file.writes.iter_mut().filter(touched) {
+            write.awaiting.extend(more.iter().copied());
+        }
+        if let Some(bar) = &mut self.file.bar {
             bar.awaiting.extend(more);
         }
+    }
+
+    /// True if a write or cut that is under way touches the page.
+    fn is_changing(&self, number: u64) -> bool {
+        self.file.bar.is_some() || self.file.writes.iter().any(|w| w.touches(number, 1))
     }
 
     fn grant(&mut self, ask: &ReadAsk, good: Use) {
@@ -82,6 +85,11 @@ impl Home<'_, '_> {
         let mut lens = Vec::with_capacity(ask.count as usize);
         let mut data = Vec::with_capacity(ask.count as usize);
         for number in ask.first..ask.first + u64::from(ask.count) {
+            let kept = match good {
+                Use::Copy => ask.from != me || ask.keep,
+                // The kernel keeps what it reads; the write under way calls back only its own pages.
+                Use::Once => ask.keep && !self.is_changing(number),
+            };
             let page = self
                 .file
                 .pages
@@ -98,7 +106,7 @@ impl Home<'_, '_> {
                     len,
                 });
             }
-            if good == Use::Copy && (ask.from != me || ask.keep) {
+            if kept {
                 self.common.grants += 1;
                 page.granted = self.common.grants;
                 page.readers.insert(ask.from);

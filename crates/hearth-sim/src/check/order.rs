@@ -4,6 +4,9 @@
 //! order. Such a group has a *forward zone* from its first end to its last beginning, if that is
 //! later, else a *backward zone*. There is an order if no two forward zones overlap and no backward
 //! zone lies within a forward one (Gibbons and Korach, SIAM J. Comput. 1997).
+//!
+//! Reads of a write during which the last name of its file went do not count: what some homes had
+//! taken of it and others had not is written once more, to the store.
 
 use super::Violation;
 use crate::model::{Change, History, Kind, Tick};
@@ -53,7 +56,7 @@ fn check_byte(history: &History, at: u64) -> Option<Violation> {
     for (number, change) in history.changes.iter().enumerate() {
         if change.covers(at) {
             groups.insert(number, Group::of(change));
-            if change.kind != Kind::Cut {
+            if change.kind != Kind::Cut && !change.redone {
                 by_value.insert(change.value, number);
             }
         }

@@ -14,6 +14,7 @@ impl World {
             return;
         }
         self.links.cut(a, b);
+        self.apart = true;
         for object in &mut self.store.objects {
             object.history.lossy = true;
         }

@@ -150,6 +150,7 @@ impl World {
             fetched: BTreeMap::new(),
         };
         self.note(session, &action);
+        self.mark_redone(object, &action);
         self.sessions[session].doing = Some(doing);
         self.store.objects[object].users += 1;
         match action {
@@ -226,6 +227,16 @@ impl World {
         }
     }
 
+    /// Writes that meet the end of the last name may be done twice.
+    fn mark_redone(&mut self, object: usize, action: &Action) {
+        if !matches!(action, Action::Unlink(_)) {
+            return;
+        }
+        let changes = self.store.objects[object].history.changes.iter_mut();
+        let open = changes.filter(|change| change.span.ended == crate::model::OPEN);
+        open.for_each(|change| change.redone = true);
+    }
+
     fn doing_to(&self, object: usize, what: fn(&Action) -> bool) -> bool {
         let doing = self
             .sessions
@@ -261,7 +272,9 @@ impl World {
         if !free {
             return None;
         }
-        let history = crate::model::History::born(size, self.tick(), self.tick());
+        let mut history = crate::model::History::born(size, self.tick(), self.tick());
+        // Nodes that have been apart may serve the new file as they did the last of that number.
+        history.lossy = self.apart;
         let value = history.changes[1].value;
         Some(self.store.create(file, vec![value; size as usize], history))
     }
@@ -317,9 +330,19 @@ impl World {
 
     fn begin_change(&mut self, session: usize, kind: Kind, place: std::ops::Range<u64>, value: u8) {
         let node = self.sessions[session].node as u32;
+        let Some(object) = self.sessions[session]
+            .doing
+            .as_ref()
+            .map(|doing| doing.object)
+        else {
+            return;
+        };
+        let redone = self.is_leaving(object);
         if let Some(doing) = &mut self.sessions[session].doing {
-            let history = &mut self.store.objects[doing.object].history;
-            doing.change = Some(history.begin(node, kind, place, value, doing.began));
+            let history = &mut self.store.objects[object].history;
+            let change = history.begin(node, kind, place, value, doing.began);
+            history.changes[change].redone = redone;
+            doing.change = Some(change);
         }
     }
 
