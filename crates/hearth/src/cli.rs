@@ -6,7 +6,7 @@ use clap::{Parser, Subcommand};
 
 use crate::commands::{agent, doctor, down, enter, flush, mount, run, status, umount, up};
 use crate::failure::Failure;
-use crate::{bench, demo};
+use crate::{bench, demo, workload};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -54,6 +54,8 @@ enum Command {
     Agent(agent::Args),
     #[command(hide = true)]
     Enter(enter::Args),
+    #[command(hide = true)]
+    Workload(workload::Args),
 }
 
 impl Cli {
@@ -72,6 +74,7 @@ impl Cli {
             Command::Bench(args) => bench::run(&args),
             Command::Agent(args) => agent::run(&args),
             Command::Enter(args) => enter::run(&args),
+            Command::Workload(args) => workload::main(&args),
         }
     }
 }

@@ -9,7 +9,7 @@ use rustix::process::{Signal, geteuid};
 
 use crate::failure::{Failure, OrFail};
 use crate::job::{self, JobDir};
-use crate::mountinfo;
+use crate::mountinfo::{self, Service};
 use crate::process::Process;
 use crate::set::{self, Life, Set};
 use crate::takedown;
@@ -88,7 +88,7 @@ fn stale_mounts() -> Result<Vec<Leftover>, Failure> {
     let mounts = mountinfo::read().or_fail(|| "cannot list mounts".to_owned())?;
     let stale = mounts
         .into_iter()
-        .filter(|mount| mount.is_hearth() && mount.is_stale());
+        .filter(|mount| mount.is_hearth() && mount.service() == Service::Gone);
     Ok(stale.map(|mount| Leftover::Mount(mount.at)).collect())
 }
 

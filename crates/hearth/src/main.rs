@@ -31,6 +31,7 @@ mod signals;
 mod size;
 mod takedown;
 mod unmount;
+mod workload;
 
 use std::process::ExitCode;
 

@@ -5,9 +5,15 @@ use std::fs;
 use std::io;
 use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
+use std::sync::mpsc::channel;
+use std::thread;
+use std::time::Duration;
 
 /// What `mount(8)` shows as the source of a mount of ours.
 pub(crate) const SOURCE: &str = "hearth";
+
+/// A mount that does not answer for so long is silent.
+const SILENCE_MAX: Duration = Duration::from_secs(2);
 
 /// One mount.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -26,11 +32,28 @@ impl MountPoint {
         self.source == SOURCE && (self.kind == "fuse" || self.kind.starts_with("fuse."))
     }
 
-    /// Whether nobody serves it any more.
-    pub(crate) fn is_stale(&self) -> bool {
-        let stat = fs::metadata(&self.at);
-        stat.is_err_and(|error| is_not_connected(&error))
+    /// Whether somebody serves it. Asked on a thread of its own, which may wait for ever.
+    pub(crate) fn service(&self) -> Service {
+        let (told, answer) = channel();
+        let at = self.at.clone();
+        thread::spawn(move || told.send(fs::metadata(at)));
+        match answer.recv_timeout(SILENCE_MAX) {
+            Ok(Err(error)) if is_not_connected(&error) => Service::Gone,
+            Ok(_) => Service::Answers,
+            Err(_) => Service::Silent,
+        }
     }
+}
+
+/// Whether somebody serves a mount.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Service {
+    /// Yes.
+    Answers,
+    /// There is somebody, who does not answer.
+    Silent,
+    /// Nobody does any more.
+    Gone,
 }
 
 /// Whether an error says that the process behind a FUSE mount is gone.

@@ -180,7 +180,7 @@ fn translate(config: &NodeConfig, secret: Secret) -> Result<Config, Failure> {
         chunk_bytes: spec.chunk.0,
         pool_bytes: spec.pool.0,
         flush_age: FLUSH_AGE,
-        kernel_cache: spec.policy == Policy::None,
+        kernel_cache: spec.kernel_cache,
         job_dir: config.job_dir.clone(),
         join_span: config.join_span,
     })

@@ -106,6 +106,9 @@ pub(crate) struct SetSpec {
     pub(crate) backing: String,
     pub(crate) attr_ttl: Span,
     pub(crate) others: Others,
+    /// Benchmarks alone: behave as the store's own mount would, kernel cache and all.
+    #[serde(default)]
+    pub(crate) kernel_cache: bool,
 }
 
 impl Default for SetSpec {
@@ -121,6 +124,7 @@ impl Default for SetSpec {
             backing: "posix".to_owned(),
             attr_ttl: Span(std::time::Duration::from_secs(1)),
             others: Others::Refused,
+            kernel_cache: false,
         }
     }
 }
@@ -150,6 +154,7 @@ impl SetArgs {
             } else {
                 base.others
             },
+            kernel_cache: base.kernel_cache,
         }
     }
 

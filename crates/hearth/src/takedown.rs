@@ -8,7 +8,7 @@ use rustix::process::Signal;
 use crate::agent::Health;
 use crate::control::{Busy, CallError, Peer, Request, call};
 use crate::failure::{Failure, OrFail};
-use crate::mountinfo;
+use crate::mountinfo::{self, Service};
 use crate::set::{Life, Set, ask_all};
 use crate::unmount::unmount_at;
 
@@ -97,7 +97,9 @@ pub(crate) fn detach_stale(at: &Path) -> Result<(), Failure> {
     let mounts = mountinfo::read().or_fail(what)?;
     let is_ours = |mount: &&mountinfo::MountPoint| mount.at == at && mount.is_hearth();
     match mounts.iter().rfind(is_ours) {
-        Some(mount) if mount.is_stale() => unmount_at(at, Busy::Detach).or_fail(what),
+        Some(mount) if mount.service() == Service::Gone => {
+            unmount_at(at, Busy::Detach).or_fail(what)
+        }
         _ => Ok(()),
     }
 }

@@ -16,7 +16,7 @@ use std::fs::File;
 use std::io::{self, Write};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 
@@ -64,16 +64,15 @@ struct Running {
     signals: Signals,
     /// Readable once a command has said stop.
     stopped: UnixStream,
-    /// Readable once the job's directory has vanished.
-    vanished: OwnedFd,
+    sentinel: Sentinel,
 }
 
 impl Running {
     fn start(config: &Path, peers: std::net::TcpListener) -> Result<Running, Failure> {
+        let sentinel =
+            Sentinel::watch(config).or_fail(|| format!("cannot watch `{}`", config.display()))?;
         let config = AgentConfig::read(config)?;
         start::die_with_owner(config.owner)?;
-        let vanished = watch(&config.node.job_dir)
-            .or_fail(|| format!("cannot watch `{}`", config.node.job_dir.display()))?;
         let socket = config.job_dir()?.socket(config.node.node);
         let (stopped, stop) = UnixStream::pair().or_fail(|| "cannot make a socket".to_owned())?;
         let service = Service::start(&config, peers, stop)?;
@@ -86,7 +85,7 @@ impl Running {
             listener,
             signals,
             stopped,
-            vanished,
+            sentinel,
         })
     }
 
@@ -99,7 +98,7 @@ impl Running {
             if ready.stopped {
                 return Ok("a command said so");
             }
-            if ready.vanished {
+            if ready.files_gone && self.sentinel.has_vanished() {
                 return Ok("the directory of its job vanished");
             }
             if !self.signals.take().is_empty() {
@@ -115,7 +114,7 @@ impl Running {
         let fixed = [
             self.listener.as_fd(),
             self.stopped.as_fd(),
-            self.vanished.as_fd(),
+            self.sentinel.events.as_fd(),
         ];
         let all: Vec<BorrowedFd<'_>> = fixed.into_iter().chain(self.signals.fds()).collect();
         let mut polled: Vec<PollFd<'_>> = all
@@ -130,7 +129,7 @@ impl Running {
         Ok(Ready {
             command: is_ready(0),
             stopped: is_ready(1),
-            vanished: is_ready(2),
+            files_gone: is_ready(2),
         })
     }
 
@@ -143,12 +142,32 @@ impl Running {
 struct Ready {
     command: bool,
     stopped: bool,
-    vanished: bool,
+    files_gone: bool,
 }
 
-fn watch(dir: &Path) -> io::Result<OwnedFd> {
-    let fd = inotify::init(inotify::CreateFlags::CLOEXEC)?;
-    let ends = inotify::WatchFlags::DELETE_SELF | inotify::WatchFlags::MOVE_SELF;
-    inotify::add_watch(&fd, dir, ends | inotify::WatchFlags::ONLYDIR)?;
-    Ok(fd)
+/// Tells when the directory of the job has vanished, by its own configuration file: the directory
+/// itself is never quite gone while this process keeps its log in it open.
+struct Sentinel {
+    file: PathBuf,
+    events: OwnedFd,
+}
+
+impl Sentinel {
+    fn watch(file: &Path) -> io::Result<Sentinel> {
+        let flags = inotify::CreateFlags::CLOEXEC | inotify::CreateFlags::NONBLOCK;
+        let events = inotify::init(flags)?;
+        let ends = inotify::WatchFlags::DELETE | inotify::WatchFlags::MOVED_FROM;
+        let moved = inotify::WatchFlags::MOVE_SELF | inotify::WatchFlags::DELETE_SELF;
+        let dir = file.parent().unwrap_or(Path::new("/"));
+        inotify::add_watch(&events, dir, ends | moved | inotify::WatchFlags::ONLYDIR)?;
+        let file = file.to_owned();
+        Ok(Sentinel { file, events })
+    }
+
+    /// Takes in what has happened and looks.
+    fn has_vanished(&self) -> bool {
+        let mut buffer = [0; 4096];
+        while rustix::io::read(&self.events, &mut buffer).is_ok_and(|count| count > 0) {}
+        !self.file.exists()
+    }
 }

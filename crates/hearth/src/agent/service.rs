@@ -5,6 +5,7 @@ use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use hearth_fuse::{Identity, Mount, MountOptions};
 use serde::{Deserialize, Serialize};
@@ -139,6 +140,7 @@ impl Service {
         };
         MountOptions {
             attr_ttl: self.spec.attr_ttl.0,
+            name_ttl: self.name_ttl(),
             others,
             identity,
             ids: match ids {
@@ -146,6 +148,18 @@ impl Service {
                 Ids::Mine => hearth_fuse::Ids::Mine,
             },
             fs_name: mountinfo::SOURCE.to_owned(),
+        }
+    }
+
+    /// Names are true at once where other agents change them too.
+    fn name_ttl(&self) -> Duration {
+        let alone = self.node.status()["peers"]
+            .as_array()
+            .is_none_or(Vec::is_empty);
+        if alone {
+            self.spec.attr_ttl.0
+        } else {
+            Duration::ZERO
         }
     }
 

@@ -1,0 +1,127 @@
+//! A set of agents with a mount each, as processes of their own, for the time of one measurement.
+
+use crate::agent::Health;
+use crate::commands::mount::mount;
+use crate::control::{Busy, CallError, Request};
+use crate::failure::{Failure, OrFail};
+use crate::job::{self, Owner};
+use crate::launch::{self, Launched, Members, Plan};
+use crate::options::SetSpec;
+use crate::set::ask_all;
+use crate::signals::Signals;
+use crate::takedown::{Dirty, How, take_down};
+use serde::Deserialize;
+use std::path::{Path, PathBuf};
+
+/// Counts of all agents together.
+#[derive(Clone, Copy, Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct Counts {
+    pub(crate) read_bytes: u64,
+    pub(crate) peer_bytes: u64,
+    pub(crate) store_bytes: u64,
+    pub(crate) messages_sent: u64,
+    pub(crate) store_read_requests: u64,
+    pub(crate) store_read_bytes: u64,
+    pub(crate) store_write_requests: u64,
+    pub(crate) store_write_bytes: u64,
+}
+
+impl Counts {
+    fn add(&mut self, other: &Counts) {
+        self.read_bytes += other.read_bytes;
+        self.peer_bytes += other.peer_bytes;
+        self.store_bytes += other.store_bytes;
+        self.messages_sent += other.messages_sent;
+        self.store_read_requests += other.store_read_requests;
+        self.store_read_bytes += other.store_read_bytes;
+        self.store_write_requests += other.store_write_requests;
+        self.store_write_bytes += other.store_write_bytes;
+    }
+}
+
+/// Agents that are up; dropping it ends them.
+pub(crate) struct Cluster {
+    launched: Option<Launched>,
+    points: Vec<PathBuf>,
+}
+
+impl Cluster {
+    /// Starts agents over `store`, each with a mount below `dir`.
+    pub(crate) fn start(
+        store: &Path,
+        dir: &Path,
+        spec: SetSpec,
+        signals: &Signals,
+    ) -> Result<Cluster, Failure> {
+        let agents = spec.agents;
+        let plan = Plan {
+            store: store.to_owned(),
+            spec,
+            owner: Owner::Command(std::process::id()),
+            members: Members::Here,
+        };
+        let launched = launch::start(&job::base()?, &plan, signals)?;
+        let mut cluster = Cluster {
+            launched: Some(launched),
+            points: Vec::new(),
+        };
+        for node in 0..agents {
+            let at = dir.join(format!("mount{node}"));
+            std::fs::create_dir_all(&at).or_fail(|| "cannot make a mount point".to_owned())?;
+            let set = &cluster.launched().set;
+            mount(set, &set.peer_of_rank(node as usize), &at)?;
+            cluster.points.push(at);
+        }
+        Ok(cluster)
+    }
+
+    /// Where the mounts are, in the order of the agents.
+    pub(crate) fn points(&self) -> &[PathBuf] {
+        &self.points
+    }
+
+    /// Counts of all agents together.
+    pub(crate) fn counts(&self) -> Result<Counts, Failure> {
+        let mut sum = Counts::default();
+        for answer in ask_all(&self.launched().set.peers(), &Request::Status) {
+            let value = answer.map_err(CallError::into_failure)?;
+            let what = || "cannot read an agent's status".to_owned();
+            let health: Health = serde_json::from_value(value).or_fail(what)?;
+            let counts = health.node["counters"].clone();
+            sum.add(&serde_json::from_value(counts).or_fail(what)?);
+        }
+        Ok(sum)
+    }
+
+    /// Flushes and ends the agents.
+    pub(crate) fn end(mut self) -> Result<(), Failure> {
+        self.leave(How {
+            dirty: Dirty::Flush,
+            busy: Busy::Detach,
+        })
+    }
+
+    fn launched(&self) -> &Launched {
+        self.launched
+            .as_ref()
+            .expect("a cluster has its set until it ends")
+    }
+
+    fn leave(&mut self, how: How) -> Result<(), Failure> {
+        let Some(launched) = self.launched.take() else {
+            return Ok(());
+        };
+        let taken = take_down(&launched.set, how);
+        launched.reap();
+        taken.map(drop)
+    }
+}
+
+impl Drop for Cluster {
+    fn drop(&mut self) {
+        if let Err(failure) = self.leave(How::AT_ONCE) {
+            eprintln!("{failure}");
+        }
+    }
+}

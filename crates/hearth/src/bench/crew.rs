@@ -1,0 +1,97 @@
+//! The processes of a workload.
+
+use crate::failure::{Failure, OrFail};
+use crate::workload::{IoTimes, Report};
+use std::io::{BufRead, BufReader, Write};
+use std::path::PathBuf;
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+
+/// Processes that work together, one per directory.
+pub(crate) struct Crew {
+    hands: Vec<Hand>,
+}
+
+struct Hand {
+    child: Child,
+    orders: ChildStdin,
+    words: BufReader<ChildStdout>,
+}
+
+impl Crew {
+    /// Starts one process of `program` per directory, each in its own view of the same files.
+    pub(crate) fn start(program: &str, dirs: &[PathBuf], size: usize) -> Result<Crew, Failure> {
+        let what = || "cannot start a process of the workload".to_owned();
+        let this = std::env::current_exe().or_fail(what)?;
+        let mut crew = Crew { hands: Vec::new() };
+        for (rank, dir) in dirs.iter().enumerate() {
+            let mut command = Command::new(&this);
+            command.args(["workload", program, "--dir"]).arg(dir);
+            command.args(["--rank", &rank.to_string(), "--of", &dirs.len().to_string()]);
+            command.args(["--size", &size.to_string()]);
+            let mut child = command
+                .stdin(Stdio::piped())
+                .stdout(Stdio::piped())
+                .spawn()
+                .or_fail(what)?;
+            let orders = child.stdin.take().expect("stdin is a pipe");
+            let words = BufReader::new(child.stdout.take().expect("stdout is a pipe"));
+            crew.hands.push(Hand {
+                child,
+                orders,
+                words,
+            });
+        }
+        Ok(crew)
+    }
+
+    /// Waits until every process has ended its phase, then lets all go on.
+    pub(crate) fn phase(&mut self) -> Result<(), Failure> {
+        for hand in &mut self.hands {
+            hand.hear()?;
+        }
+        for hand in &mut self.hands {
+            let told = writeln!(hand.orders, "go").and_then(|()| hand.orders.flush());
+            told.or_fail(|| "cannot tell a process to go on".to_owned())?;
+        }
+        Ok(())
+    }
+
+    /// Waits for the end of all. The times are sums over the processes.
+    pub(crate) fn end(mut self) -> Result<Report, Failure> {
+        let mut reports = Vec::new();
+        for hand in &mut self.hands {
+            let line = hand.hear()?;
+            let what = || format!("cannot understand a process of the workload: `{line}`");
+            reports.push(serde_json::from_str::<Report>(&line).or_fail(what)?);
+        }
+        let times: Vec<IoTimes> = reports.iter().map(|report| report.times).collect();
+        Ok(Report {
+            times: IoTimes::sum(&times),
+            right: reports.iter().all(|report| report.right),
+        })
+    }
+}
+
+impl Hand {
+    fn hear(&mut self) -> Result<String, Failure> {
+        let mut line = String::new();
+        let heard = self.words.read_line(&mut line);
+        let count = heard.or_fail(|| "cannot hear a process of the workload".to_owned())?;
+        if count == 0 {
+            return Err(Failure::new(
+                "a process of the workload ended before its time",
+            ));
+        }
+        Ok(line.trim_end().to_owned())
+    }
+}
+
+impl Drop for Crew {
+    fn drop(&mut self) {
+        for hand in &mut self.hands {
+            // One that has ended already is only taken in.
+            let _ = hand.child.kill();
+            let _ = hand.child.wait();
+        }
+    }
+}
