@@ -85,11 +85,14 @@ fn is_young(dir: &Path) -> bool {
 }
 
 fn stale_mounts() -> Result<Vec<Leftover>, Failure> {
-    let mounts = mountinfo::read().or_fail(|| "cannot list mounts".to_owned())?;
+    let mut mounts = mountinfo::read().or_fail(|| "cannot list mounts".to_owned())?;
+    mounts.retain(mountinfo::MountPoint::is_hearth);
+    let services = mountinfo::services(&mounts);
     let stale = mounts
         .into_iter()
-        .filter(|mount| mount.is_hearth() && mount.service() == Service::Gone);
-    Ok(stale.map(|mount| Leftover::Mount(mount.at)).collect())
+        .zip(services)
+        .filter(|(_, service)| *service == Service::Gone);
+    Ok(stale.map(|(mount, _)| Leftover::Mount(mount.at)).collect())
 }
 
 struct RunningAgent {

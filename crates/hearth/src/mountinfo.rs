@@ -1,13 +1,13 @@
 //! The mounts that this process sees.
 
 use std::ffi::OsString;
-use std::fs;
+use std::fs::{self, Metadata};
 use std::io;
 use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
-use std::sync::mpsc::channel;
+use std::sync::mpsc::{Receiver, channel};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// What `mount(8)` shows as the source of a mount of ours.
 pub(crate) const SOURCE: &str = "hearth";
@@ -32,12 +32,33 @@ impl MountPoint {
         self.source == SOURCE && (self.kind == "fuse" || self.kind.starts_with("fuse."))
     }
 
-    /// Whether somebody serves it. Asked on a thread of its own, which may wait for ever.
+    /// Whether somebody serves it.
     pub(crate) fn service(&self) -> Service {
+        Question::ask(self).answer(Instant::now() + SILENCE_MAX)
+    }
+}
+
+/// Whether somebody serves each of some mounts; takes as long as one of them does.
+pub(crate) fn services(mounts: &[MountPoint]) -> Vec<Service> {
+    let asked: Vec<Question> = mounts.iter().map(Question::ask).collect();
+    let end = Instant::now() + SILENCE_MAX;
+    asked.into_iter().map(|question| question.answer(end)).collect()
+}
+
+/// Asked on a thread of its own, which may wait for ever.
+struct Question(Receiver<io::Result<Metadata>>);
+
+impl Question {
+    fn ask(mount: &MountPoint) -> Question {
         let (told, answer) = channel();
-        let at = self.at.clone();
+        let at = mount.at.clone();
         thread::spawn(move || told.send(fs::metadata(at)));
-        match answer.recv_timeout(SILENCE_MAX) {
+        Question(answer)
+    }
+
+    fn answer(self, end: Instant) -> Service {
+        let left = end.saturating_duration_since(Instant::now());
+        match self.0.recv_timeout(left) {
             Ok(Err(error)) if is_not_connected(&error) => Service::Gone,
             Ok(_) => Service::Answers,
             Err(_) => Service::Silent,

@@ -49,18 +49,28 @@ pub(crate) fn agents(
                 job_dir: job_dir.to_owned(),
                 join_span: Duration::from_secs(20),
             };
-            thread::spawn(move || Agent::start(config, listener))
+            thread::spawn(move || {
+                // The agent's threads inherit the place.
+                stay_on(node)?;
+                Agent::start(config, listener).map_err(io::Error::other)
+            })
         })
         .collect();
     starts
         .into_iter()
-        .map(|start| {
-            start
-                .join()
-                .expect("a start does not panic")
-                .map_err(io::Error::other)
-        })
+        .map(|start| start.join().expect("a start does not panic"))
         .collect()
+}
+
+/// Keeps this thread, and those that it makes, on one core: nodes of a job do not share cores, and a
+/// round trip between threads of one core is none between nodes.
+pub(crate) fn stay_on(node: u32) -> io::Result<()> {
+    use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+    let allowed = sched_getaffinity(None)?;
+    let cores: Vec<usize> = (0..CpuSet::MAX_CPU).filter(|&core| allowed.is_set(core)).collect();
+    let mut here = CpuSet::new();
+    here.set(cores[node as usize % cores.len()]);
+    Ok(sched_setaffinity(None, &here)?)
 }
 
 /// Opens a file for reading; with `private`, this agent becomes the home of all of it.

@@ -1,7 +1,7 @@
 //! A 4 KiB read that a peer's memory serves, beside a bare TCP ping-pong of the same sizes.
 //!
-//! Both are taken in turns in one run. Every page is read once, so every read is remote; pages are
-//! 4 KiB here, so that a read moves what it asks for.
+//! Both are taken in turns in one run, each side on a core of its own. Every page is read once, so
+//! every read is remote; pages are 4 KiB here, so that a read moves what it asks for.
 
 use super::inside;
 use super::report::{Report, percentile};
@@ -69,6 +69,7 @@ fn measure(dir: &Path, turns: usize) -> io::Result<(Vec<f64>, Vec<f64>, bool)> {
     }
     let here = inside::open(near.as_ref(), &path, false)?;
     let mut bare = Bare::start()?;
+    inside::stay_on(0)?;
     let (mut hits, mut trips) = (Vec::with_capacity(pages), Vec::with_capacity(pages));
     for turn in 0..turns {
         for page in turn * TURN..(turn + 1) * TURN {
@@ -121,6 +122,9 @@ impl Bare {
         stream.set_nodelay(true)?;
         served.set_nodelay(true)?;
         thread::spawn(move || {
+            if inside::stay_on(1).is_err() {
+                return;
+            }
             let (mut request, answer) = (vec![0; REQUEST], vec![0; ANSWER]);
             while served.read_exact(&mut request).is_ok() && served.write_all(&answer).is_ok() {}
         });
