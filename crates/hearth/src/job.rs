@@ -338,6 +338,7 @@ mod tests {
     #[test]
     fn a_directory_that_is_not_ours_alone_is_refused() {
         let dir = tempfile::tempdir().unwrap();
+        fs::set_permissions(dir.path(), Permissions::from_mode(0o700)).unwrap();
         let (open, link) = (dir.path().join("open"), dir.path().join("link"));
         fs::create_dir(&open).unwrap();
         fs::set_permissions(&open, Permissions::from_mode(0o755)).unwrap();

@@ -42,7 +42,10 @@ impl MountPoint {
 pub(crate) fn services(mounts: &[MountPoint]) -> Vec<Service> {
     let asked: Vec<Question> = mounts.iter().map(Question::ask).collect();
     let end = Instant::now() + SILENCE_MAX;
-    asked.into_iter().map(|question| question.answer(end)).collect()
+    asked
+        .into_iter()
+        .map(|question| question.answer(end))
+        .collect()
 }
 
 /// Asked on a thread of its own, which may wait for ever.

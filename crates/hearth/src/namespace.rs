@@ -93,8 +93,12 @@ impl Entrance {
             }
         };
         let fds: Vec<_> = fds.iter().map(AsFd::as_fd).collect();
-        self.ask(attaching, &Request::Attach { ids }, &fds)
+        self.ask(attaching, &Request::Attach { ids }, &fds)?;
+        // Until it has asked once, the kernel takes the root of the mount for user 0's, who does not
+        // exist in here, and lets nobody make a file in it.
+        fs::metadata(&self.store)
             .map(drop)
+            .or_fail(|| format!("cannot see `{}` through the agent", self.store.display()))
     }
 
     fn mount(&self, device: &OwnedFd) -> Result<(), Failure> {

@@ -28,7 +28,7 @@ pub(crate) struct Counts {
 }
 
 impl Counts {
-    fn add(&mut self, other: &Counts) {
+    pub(crate) fn add(&mut self, other: &Counts) {
         self.read_bytes += other.read_bytes;
         self.peer_bytes += other.peer_bytes;
         self.store_bytes += other.store_bytes;

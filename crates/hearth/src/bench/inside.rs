@@ -67,7 +67,9 @@ pub(crate) fn agents(
 pub(crate) fn stay_on(node: u32) -> io::Result<()> {
     use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
     let allowed = sched_getaffinity(None)?;
-    let cores: Vec<usize> = (0..CpuSet::MAX_CPU).filter(|&core| allowed.is_set(core)).collect();
+    let cores: Vec<usize> = (0..CpuSet::MAX_CPU)
+        .filter(|&core| allowed.is_set(core))
+        .collect();
     let mut here = CpuSet::new();
     here.set(cores[node as usize % cores.len()]);
     Ok(sched_setaffinity(None, &here)?)

@@ -1,0 +1,153 @@
+//! The test hosts of `rig/`, for the time of a benchmark. The scripts travel inside the command.
+
+use crate::failure::{Failure, OrFail};
+use serde::Deserialize;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+const SCRIPTS: [(&str, &str); 6] = [
+    ("rig.sh", include_str!("../../../../rig/rig.sh")),
+    ("net.sh", include_str!("../../../../rig/net.sh")),
+    ("gluster.sh", include_str!("../../../../rig/gluster.sh")),
+    ("check.sh", include_str!("../../../../rig/check.sh")),
+    ("mpirun.sh", include_str!("../../../../rig/mpirun.sh")),
+    ("rsh.sh", include_str!("../../../../rig/rsh.sh")),
+];
+
+const MATMUL: &str = include_str!("../../../../workloads/matmul.c");
+
+/// Hosts that stand; dropping it takes them down.
+pub(crate) struct Rig {
+    dir: tempfile::TempDir,
+    hosts: Vec<Host>,
+}
+
+/// A compute host.
+#[derive(Clone, Debug, Deserialize)]
+pub(crate) struct Host {
+    name: String,
+    pub(crate) addr: String,
+    pub(crate) mount: PathBuf,
+}
+
+#[derive(Deserialize)]
+struct Told {
+    compute: Vec<Host>,
+}
+
+impl Rig {
+    /// Builds storage and compute hosts with a GlusterFS volume, and the MPI program.
+    pub(crate) fn start(compute: u32) -> Result<Rig, Failure> {
+        let what = || "cannot prepare the test hosts".to_owned();
+        let dir = tempfile::Builder::new()
+            .prefix("hearth-rig-")
+            .tempdir()
+            .or_fail(what)?;
+        let mut rig = Rig {
+            dir,
+            hosts: Vec::new(),
+        };
+        for (name, text) in SCRIPTS {
+            let path = rig.path(name);
+            std::fs::write(&path, text).or_fail(what)?;
+            let mode = std::fs::Permissions::from_mode(0o755);
+            std::fs::set_permissions(&path, mode).or_fail(what)?;
+        }
+        run(Command::new(rig.path("rig.sh")).arg("check"))?;
+        rig.compile()?;
+        let hosts = rig.path("hosts");
+        let mut up = Command::new(rig.path("rig.sh"));
+        up.arg("up")
+            .arg(&hosts)
+            .args(["--compute", &compute.to_string()]);
+        let told: Told = serde_json::from_str(&run(&mut up)?).or_fail(what)?;
+        rig.hosts = told.compute;
+        Ok(rig)
+    }
+
+    /// A place below the rig's own directory.
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.dir.path().join(name)
+    }
+
+    pub(crate) fn hosts(&self) -> &[Host] {
+        &self.hosts
+    }
+
+    /// A command that runs on a compute host.
+    pub(crate) fn on(&self, host: &Host, program: &Path) -> Command {
+        self.on_named(&host.name, program)
+    }
+
+    fn on_named(&self, host: &str, program: &Path) -> Command {
+        let mut command = Command::new(self.path("rig.sh"));
+        command
+            .arg("exec")
+            .arg(self.path("hosts"))
+            .arg(host)
+            .arg(program);
+        command
+    }
+
+    /// Runs the matrix program, one rank on every compute host; `%r` in `dirs` is the rank.
+    pub(crate) fn matmul(&self, dirs: &str, words: &[&str]) -> Result<String, Failure> {
+        let mut command = Command::new(self.path("mpirun.sh"));
+        command
+            .arg(self.path("hosts"))
+            .arg("--")
+            .arg(self.path("matmul"))
+            .arg(dirs)
+            .args(words);
+        run(&mut command)
+    }
+
+    /// Bytes that the storage host has sent so far.
+    pub(crate) fn storage_sent(&self) -> Result<u64, Failure> {
+        let text = run(self
+            .on_named("storage0", Path::new("cat"))
+            .arg("/proc/self/net/dev"))?;
+        let line = text
+            .lines()
+            .find_map(|line| line.trim().strip_prefix("eth0:"));
+        let sent = line.and_then(|line| line.split_whitespace().nth(8)?.parse().ok());
+        sent.ok_or_else(|| Failure::new("cannot read the counters of the storage host"))
+    }
+
+    fn compile(&self) -> Result<(), Failure> {
+        let source = self.path("matmul.c");
+        std::fs::write(&source, MATMUL).or_fail(|| "cannot write the program".to_owned())?;
+        let mut compiler = Command::new("mpicc.openmpi");
+        compiler
+            .args(["-O2", "-o"])
+            .arg(self.path("matmul"))
+            .arg(&source)
+            .arg("-lm");
+        run(&mut compiler)
+            .map(drop)
+            .map_err(|failure| failure.hint("apt install libopenmpi-dev"))
+    }
+}
+
+impl Drop for Rig {
+    fn drop(&mut self) {
+        let mut down = Command::new(self.path("rig.sh"));
+        if let Err(failure) = run(down.arg("down").arg(self.path("hosts"))) {
+            eprintln!("{failure}");
+        }
+    }
+}
+
+/// Runs a command to its end; its words become the cause if it fails.
+pub(crate) fn run(command: &mut Command) -> Result<String, Failure> {
+    let name = command.get_program().to_string_lossy().into_owned();
+    let output = command
+        .stdin(Stdio::null())
+        .output()
+        .or_fail(|| format!("cannot run `{name}`"))?;
+    if output.status.success() {
+        return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
+    }
+    let words = String::from_utf8_lossy(&output.stderr);
+    Err(Failure::new(format!("`{name}` failed: {}", output.status)).cause(words.trim()))
+}
