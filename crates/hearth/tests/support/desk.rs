@@ -1,5 +1,11 @@
 //! A place to type commands at: a control directory, stores, and the agents that were started.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    reason = "what fails here fails the test, and a skipped test says so"
+)]
+
 use std::ffi::OsStr;
 use std::fs::{self, DirBuilder, File, Permissions};
 use std::net::TcpListener;
