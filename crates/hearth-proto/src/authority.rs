@@ -482,6 +482,10 @@ impl File {
 }
 
 impl PendingWrite {
+    fn awaits(&self, node: NodeId) -> bool {
+        self.awaiting.iter().any(|&(awaited, _)| awaited == node)
+    }
+
     fn touches(&self, first: u64, count: u32) -> bool {
         self.first < first + u64::from(count) && first < self.first + u64::from(self.count)
     }
@@ -607,12 +611,10 @@ impl Home<'_, '_> {
                 other => self.file.waiting.push_back(other),
             }
         }
-        if self
-            .file
-            .bar
-            .as_ref()
-            .is_some_and(|bar| bar.manager == peer)
-        {
+        let generation = self.file.generation;
+        if let Some(bar) = self.file.bar.as_mut().filter(|bar| bar.manager == peer) {
+            // Whether the file was detached after all nobody knows: its life goes on.
+            bar.floor = generation;
             self.resume(true);
         }
     }

@@ -158,7 +158,7 @@ impl Home<'_, '_> {
         self.common.ops.values().any(mine)
     }
 
-    fn first_page_of(&self, cut: Cut) -> u64 {
+    pub(super) fn first_page_of(&self, cut: Cut) -> u64 {
         match cut {
             Cut::Shrink(size) => self.ctx.config.page_of(size),
             Cut::Outside | Cut::Detach => 0,

@@ -1,6 +1,6 @@
 //! Reads at the home.
 
-use super::{Home, PATIENCE, PendingWrite, ReadAsk, Verdict};
+use super::{Home, PATIENCE, ReadAsk, Verdict};
 use crate::effect::{Effect, Piece, Src};
 use crate::ids::NodeId;
 use crate::msg::{Body, Cut, Envelope, Origin, Use};
@@ -61,14 +61,24 @@ impl Home<'_, '_> {
         }
     }
 
-    /// The reader got old bytes and may keep them in its kernel: await its acknowledgement as well.
+    /// The reader got old bytes and may keep them in its kernel: await its acknowledgement as well,
+    /// for all that the write or cut changes, so that it may be given more of it.
     fn join(&mut self, ask: &ReadAsk) {
         let ver = self.common.ver();
-        let more = self.invalidate(core::iter::once(ask.from), ask.first, ask.count, ver);
-        let touched = |w: &&mut PendingWrite| w.touches(ask.first, ask.count);
-        for write in self.file.writes.iter_mut().filter(touched) {
-            write.awaiting.extend(more.iter().copied());
+        for at in 0..self.file.writes.len() {
+            let write = &self.file.writes[at];
+            if !write.touches(ask.first, ask.count) || write.awaits(ask.from) {
+                continue;
+            }
+            let (first, count) = (write.first, write.count);
+            let more = self.invalidate(core::iter::once(ask.from), first, count, ver);
+            self.file.writes[at].awaiting.extend(more);
         }
+        let Some(cut) = self.file.bar.as_ref().map(|bar| bar.cut) else {
+            return;
+        };
+        let first = self.first_page_of(cut);
+        let more = self.invalidate(core::iter::once(ask.from), first, u32::MAX, ver);
         if let Some(bar) = &mut self.file.bar {
             bar.awaiting.extend(more);
         }
@@ -76,7 +86,9 @@ impl Home<'_, '_> {
 
     /// True if a write or cut that is under way touches the page.
     fn is_changing(&self, number: u64) -> bool {
-        self.file.bar.is_some() || self.file.writes.iter().any(|w| w.touches(number, 1))
+        let bar = self.file.bar.as_ref();
+        let cut = bar.is_some_and(|bar| self.first_page_of(bar.cut) <= number);
+        cut || self.file.writes.iter().any(|w| w.touches(number, 1))
     }
 
     fn grant(&mut self, ask: &ReadAsk, good: Use) {

@@ -42,6 +42,13 @@ pub(super) struct ReadJob {
     found: BTreeMap<u64, Found>,
 }
 
+impl ReadJob {
+    /// True if a way in will keep bytes that were lent for one use, of pages within `first..end`.
+    pub(super) fn keeps_once(&self, first: u64, end: u64) -> bool {
+        self.keep && self.once.range(first..end).next().is_some()
+    }
+}
+
 /// A run of pages of one home.
 struct Run {
     home: NodeId,
@@ -502,6 +509,9 @@ impl Desk<'_, '_> {
         }
         for buf in job.once.values().filter_map(|once| once.buf) {
             self.unborrow(buf);
+        }
+        if job.keep {
+            self.go_on_revoking(job.file);
         }
     }
 }

@@ -1,8 +1,8 @@
 //! Revocation: copies here and in the ways in go before the order is acknowledged.
 
-use super::Desk;
+use super::{Desk, Job};
 use crate::effect::Effect;
-use crate::ids::{FileId, Gen, NodeId, ReqId, RevokeId, Ver};
+use crate::ids::{FileId, Gen, NodeId, ReqId, RevokeId, Ticket, Ver};
 use crate::msg::{Body, Envelope, Service};
 use alloc::vec::Vec;
 
@@ -153,7 +153,12 @@ impl Desk<'_, '_> {
             return false;
         };
         let end = first.saturating_add(span(count));
-        file.wants.range(first..end).any(|(_, want)| want.keep)
+        // A read that waits for other pages may hold bytes of these for one use already.
+        let holds = |ticket: &Ticket| match self.client.jobs.get(ticket) {
+            Some(Job::Read(job)) => job.keeps_once(first, end),
+            Some(_) | None => false,
+        };
+        file.wants.range(first..end).any(|(_, want)| want.keep) || file.reads.iter().any(holds)
     }
 
     /// Reads have been answered: revocations that waited for them run once more.

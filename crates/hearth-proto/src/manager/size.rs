@@ -53,6 +53,14 @@ impl Seat<'_, '_> {
             return self.answer(ask, Body::ExtendOk(self.file.size));
         };
         match self.file.appends.get_mut(&start) {
+            // Withdrawn: nobody waits for it, and its place must not be taken for that of the next.
+            Some(append)
+                if end == start
+                    && (append.from, append.generation) == (ask.from, ask.generation) =>
+            {
+                self.file.appends.remove(&start);
+                self.answer(ask, Body::ExtendOk(self.file.size));
+            }
             Some(append) if (append.from, append.generation) == (ask.from, ask.generation) => {
                 append.end = end;
                 append.done = Some(ask.clone());

@@ -3,7 +3,9 @@
 use super::{Event, World};
 use crate::check::Violation;
 use crate::model::{Interval, Kind, Sized, Tick};
-use hearth_proto::{Buf, FileId, Handle, Input, OpenRequest, Request, Ticket, Time, WriteAt};
+use hearth_proto::{
+    Buf, CloseRule, FileId, Handle, Input, OpenRequest, Request, Ticket, Time, WriteAt,
+};
 use std::collections::BTreeMap;
 
 /// What a session can do.
@@ -281,7 +283,10 @@ impl World {
 
     /// Nobody uses the object and all of it is in the store.
     fn is_at_rest(&self, object: usize) -> bool {
-        self.store.objects[object].users == 0
+        // Bytes that reach the store after their last close change its stamp as an outsider does.
+        self.plan.close == CloseRule::Flushed
+            && !self.plan.store_faults
+            && self.store.objects[object].users == 0
             && self.store_busy == 0
             && self
                 .hosts
