@@ -292,11 +292,17 @@ impl Core {
     /// Makes the ways in drop what they keep. They may answer at once, so no lock is held.
     pub(crate) fn revoke(&self, id: RevokeId, file: FileId, pages: Option<(u64, u32)>) {
         let revoker = self.lock().revoker.clone();
-        let Some(revoker) = revoker else { return self.drive(Input::Revoked(id)) };
+        let Some(revoker) = revoker else {
+            return self.drive(Input::Revoked(id));
+        };
         let page = self.pool.frame_bytes() as u64;
         let range = pages.map(|(first, count)| PageRange {
             offset: first * page,
-            len: if count == u32::MAX { u64::MAX } else { u64::from(count) * page },
+            len: if count == u32::MAX {
+                u64::MAX
+            } else {
+                u64::from(count) * page
+            },
         });
         let core = self.arc();
         let done = Box::new(move || core.drive(Input::Revoked(id)));

@@ -127,12 +127,9 @@ fn run(core: &Core, job: Job) {
             offset,
             parts,
         } => {
-            let read = at
-                .reach(core.root.as_fd(), file, Purpose::Read, || {
-                    core.ask_where(file)
-                })
+            let read = reach(core, file, &at, Purpose::Read)
                 .and_then(|fd| core.store.read(fd.as_fd(), offset, &parts, &core.pool));
-            core.drive(Input::StoreDone(op, read.map(bytes).map_err(raw)));
+            done(core, op, read.map(bytes));
         }
         Job::ReadBuf {
             op,
@@ -142,10 +139,7 @@ fn run(core: &Core, job: Job) {
             buf,
             len,
         } => {
-            let read = at
-                .reach(core.root.as_fd(), file, Purpose::Read, || {
-                    core.ask_where(file)
-                })
+            let read = reach(core, file, &at, Purpose::Read)
                 .and_then(|fd| core.store.read_vec(fd.as_fd(), offset, len as usize));
             core.store_filled(op, buf, len, read);
         }
@@ -156,56 +150,65 @@ fn run(core: &Core, job: Job) {
             offset,
             parts,
         } => {
-            let written = at
-                .reach(core.root.as_fd(), file, Purpose::Write, || {
-                    core.ask_where(file)
-                })
+            let written = reach(core, file, &at, Purpose::Write)
                 .and_then(|fd| core.store.write(fd.as_fd(), offset, &parts, &core.pool));
-            core.drive(Input::StoreDone(
-                op,
-                written.map(|()| StoreOk::default()).map_err(raw),
-            ));
+            done(core, op, written.map(|()| StoreOk::default()));
         }
-        Job::Sync { op, file, at, sync } => {
-            let synced = stamp_after(core, file, &at, sync);
-            core.drive(Input::StoreDone(op, synced.map_err(raw)));
-        }
+        Job::Sync { op, file, at, sync } => done(core, op, stamp_after(core, file, &at, sync)),
         Job::Truncate { op, fd, size } => {
             let stamp = core
                 .store
                 .truncate(fd.as_fd(), size)
                 .and_then(|()| core.store.stamp(fd.as_fd()))
-                .map(|stamp| StoreOk {
-                    bytes: 0,
-                    stamp: kernel_stamp(stamp),
-                });
-            core.drive(Input::StoreDone(op, stamp.map_err(raw)));
+                .map(stamped);
+            done(core, op, stamp);
         }
         Job::DirectRead {
             fd,
             offset,
             len,
             done,
-        } => direct_read(core.store.as_ref(), &fd, offset, len, done),
+        } => {
+            direct_read(core.store.as_ref(), &fd, offset, len, done);
+        }
         Job::DirectWrite {
             fd,
             at,
             bytes,
             done,
-        } => done(direct_write(core.store.as_ref(), &fd, at, &bytes)),
+        } => {
+            done(direct_write(core.store.as_ref(), &fd, at, &bytes));
+        }
     }
 }
 
+fn done(core: &Core, op: Op, result: Result<StoreOk, Errno>) {
+    core.drive(Input::StoreDone(op, result.map_err(raw)));
+}
+
+fn reach(
+    core: &Core,
+    file: FileId,
+    at: &StoreFile,
+    purpose: Purpose,
+) -> Result<Arc<OwnedFd>, Errno> {
+    at.reach(core.root.as_fd(), file, purpose, || core.ask_where(file))
+}
+
 fn stamp_after(core: &Core, file: FileId, at: &StoreFile, sync: bool) -> Result<StoreOk, Errno> {
-    let root = core.root.as_fd();
-    let fd = at
-        .reach(root, file, Purpose::Read, || core.ask_where(file))
-        .or_else(|_| at.reach(root, file, Purpose::Write, || ()))?;
+    let fd =
+        reach(core, file, at, Purpose::Read).or_else(|_| reach(core, file, at, Purpose::Write))?;
     if sync {
         core.store.sync(fd.as_fd(), SyncKind::All)?;
     }
-    let stamp = kernel_stamp(core.store.stamp(fd.as_fd())?);
-    Ok(StoreOk { bytes: 0, stamp })
+    Ok(stamped(core.store.stamp(fd.as_fd())?))
+}
+
+fn stamped(stamp: hearth_client::Stamp) -> StoreOk {
+    StoreOk {
+        bytes: 0,
+        stamp: kernel_stamp(stamp),
+    }
 }
 
 fn direct_read(store: &dyn Store, fd: &OwnedFd, offset: u64, len: u32, done: ReadDone) {

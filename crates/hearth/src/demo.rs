@@ -69,7 +69,7 @@ fn show(samples: &[Sample]) -> io::Result<()> {
 }
 
 fn matmul_mib() -> usize {
-    MATRIX * MATRIX * size_of::<f32>() >> 20
+    (MATRIX * MATRIX * size_of::<f32>()) >> 20
 }
 
 fn table(out: &mut impl Write, samples: &[Sample]) -> io::Result<()> {

@@ -1,0 +1,113 @@
+//! Agents of this process, each with a real FUSE mount over one store.
+
+use hearth_agent::store::StoreSpec;
+use hearth_agent::{Agent, Allocation, CloseRule, Config, Policy};
+use hearth_fuse::{Busy, Mount, MountOptions};
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// A set of agents and mounts; taken down when dropped.
+pub(crate) struct Set {
+    mounts: Vec<Option<Mount>>,
+    _agents: Vec<Agent>,
+    points: Vec<PathBuf>,
+    dir: tempfile::TempDir,
+}
+
+/// Says why a test cannot run here, in the words that the summary counts.
+pub(crate) fn skipped(test: &str) -> bool {
+    let fuse = std::fs::File::options()
+        .read(true)
+        .write(true)
+        .open("/dev/fuse");
+    if let Err(error) = &fuse {
+        eprintln!("skipped: {test}: /dev/fuse cannot be opened: {error}");
+    }
+    fuse.is_err()
+}
+
+impl Set {
+    /// Starts `nodes` agents with a mount each; `change` may alter the settings.
+    pub(crate) fn start(nodes: u32, change: impl Fn(&mut Config)) -> Set {
+        let dir = tempfile::tempdir().expect("a directory");
+        let store = dir.path().join("store");
+        std::fs::create_dir(&store).expect("a store");
+        let listeners: Vec<TcpListener> = (0..nodes)
+            .map(|_| TcpListener::bind("127.0.0.1:0").expect("a port"))
+            .collect();
+        let members: Vec<_> = listeners
+            .iter()
+            .map(|l| l.local_addr().expect("an address"))
+            .collect();
+        let starts: Vec<_> = (0..)
+            .zip(listeners)
+            .map(|(node, listener)| {
+                let mut config = Config {
+                    node,
+                    incarnation: 1,
+                    members: members.clone(),
+                    secret: [9; 32],
+                    job: "test".to_owned(),
+                    store_root: store.clone(),
+                    store: StoreSpec::Posix,
+                    policy: Policy::Home,
+                    allocation: Allocation::Slot,
+                    close: CloseRule::Flushed,
+                    page_bytes: 4096,
+                    chunk_bytes: 4 * 4096,
+                    pool_bytes: 16 << 20,
+                    flush_age: Duration::from_millis(300),
+                    kernel_cache: false,
+                    job_dir: dir.path().to_owned(),
+                    join_span: Duration::from_secs(20),
+                };
+                change(&mut config);
+                std::thread::spawn(move || Agent::start(config, listener).expect("an agent"))
+            })
+            .collect();
+        let agents: Vec<Agent> = starts
+            .into_iter()
+            .map(|s| s.join().expect("a start"))
+            .collect();
+        let points: Vec<PathBuf> = (0..nodes)
+            .map(|node| dir.path().join(format!("mount{node}")))
+            .collect();
+        let mounts = agents.iter().zip(&points).map(|(agent, at)| {
+            std::fs::create_dir(at).expect("a mount point");
+            let root = agent.store_root().expect("the store's root");
+            let options = MountOptions {
+                name_ttl: Duration::ZERO,
+                ..MountOptions::default()
+            };
+            Some(Mount::at(at, root, agent.session(), options).expect("a mount"))
+        });
+        Set {
+            mounts: mounts.collect(),
+            _agents: agents,
+            points: points.clone(),
+            dir,
+        }
+    }
+
+    /// Where an agent's mount is.
+    pub(crate) fn mount(&self, node: usize) -> &Path {
+        &self.points[node]
+    }
+
+    /// The store itself.
+    pub(crate) fn store(&self) -> PathBuf {
+        self.dir.path().join("store")
+    }
+
+}
+
+impl Drop for Set {
+    fn drop(&mut self) {
+        for mount in self.mounts.iter_mut().filter_map(Option::take) {
+            if let Err(error) = mount.unmount(Busy::Detach) {
+                eprintln!("cannot unmount: {error}");
+            }
+        }
+    }
+}
