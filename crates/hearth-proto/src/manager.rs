@@ -59,7 +59,7 @@ struct File {
     /// A writer's bytes may not all be in the store.
     unsettled: bool,
     openers: BTreeMap<NodeId, Opens>,
-    /// Nodes without an open that keep size and times.
+    /// Nodes without an open that may keep size and times.
     holders: NodeSet,
     /// The only node that can open the file as it was created.
     private: Option<NodeId>,

@@ -2,6 +2,7 @@
 
 use super::{Ask, Seat};
 use crate::Errno;
+use crate::config::Allocation;
 use crate::effect::{Alarm, Effect};
 use crate::ids::{NodeId, ReqId, Stamp};
 use crate::msg::{Body, Cut, Service};
@@ -379,7 +380,9 @@ impl Seat<'_, '_> {
         }
         let chunk = |offset| config.chunk_of(config.page_of(offset));
         let (first, last) = (chunk(from), chunk(to));
-        if last - first >= u64::from(config.nodes) || !self.file.chunk_homes.is_empty() {
+        // A chunk without a home may be given one at any time, even while the cut is under way.
+        let appointed = config.allocation != Allocation::Slot;
+        if appointed || last - first >= u64::from(config.nodes) {
             return self.all_homes();
         }
         let home = |chunk| home_of_slot(slot_of(self.id, chunk), config.nodes);

@@ -108,6 +108,8 @@ impl Seat<'_, '_> {
         *count = count.saturating_sub(1);
         if opens.writers + opens.readers == 0 {
             self.file.openers.remove(&ask.from);
+            // What its way in was told of the size while it had the file open is kept on.
+            self.file.holders.insert(ask.from);
         }
         if wrote {
             match stamp {
