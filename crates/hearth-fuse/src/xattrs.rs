@@ -34,17 +34,21 @@ impl Core {
     ) -> io::Result<Sized> {
         let fd = self.nodes.fd(id)?;
         let _as = self.wardrobe.assume(caller)?;
-        sized(size, |buffer| {
-            rustix::fs::getxattr(proc_path(&*fd), name, buffer)
-        })
+        let path = proc_path(&*fd);
+        match size {
+            0 => length(rustix::fs::getxattr_query(path, name)?),
+            _ => bytes(size, |buffer| rustix::fs::getxattr(path, name, buffer)),
+        }
     }
 
     pub(crate) fn listxattr(&self, caller: Caller, id: u64, size: u32) -> io::Result<Sized> {
         let fd = self.nodes.fd(id)?;
         let _as = self.wardrobe.assume(caller)?;
-        sized(size, |buffer| {
-            rustix::fs::listxattr(proc_path(&*fd), buffer)
-        })
+        let path = proc_path(&*fd);
+        match size {
+            0 => length(rustix::fs::listxattr_query(path)?),
+            _ => bytes(size, |buffer| rustix::fs::listxattr(path, buffer)),
+        }
     }
 
     pub(crate) fn setxattr(&self, caller: Caller, id: u64, new: NewValue<'_>) -> io::Result<()> {
@@ -68,16 +72,19 @@ impl Core {
     }
 }
 
-/// Size 0 asks for the length, which is what the system call does with an empty buffer.
-fn sized(
+/// The answer to a caller who asks with size 0.
+fn length(len: usize) -> io::Result<Sized> {
+    u32::try_from(len)
+        .map(Sized::Length)
+        .map_err(|_| raw(libc::E2BIG))
+}
+
+fn bytes(
     size: u32,
     read: impl FnOnce(&mut [u8]) -> rustix::io::Result<usize>,
 ) -> io::Result<Sized> {
     let mut buffer = vec![0; size as usize];
     let len = read(&mut buffer)?;
-    if size == 0 {
-        return Ok(Sized::Length(len as u32));
-    }
     buffer.truncate(len);
     Ok(Sized::Bytes(buffer))
 }
