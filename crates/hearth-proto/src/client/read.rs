@@ -235,9 +235,15 @@ impl Desk<'_, '_> {
 
     fn ask_run(&mut self, ticket: Ticket, id: FileId, run: &Run, keep: bool) {
         let Run { home, first, count } = *run;
+        let readers = self.readers_of(id, first, count);
+        // Every read that waits may use the answer, so the home must know of each that keeps it.
+        let keeps = |ticket: &Ticket| match self.client.jobs.get(ticket) {
+            Some(Job::Read(job)) => job.keep,
+            Some(_) | None => false,
+        };
+        let keep = keep || readers.iter().any(keeps);
         let body = Body::Read { first, count, keep };
         let seq = self.ask(home, id, body, What::Pages, Vec::new());
-        let readers = self.readers_of(id, first, count);
         let Some(file) = self.client.files.get_mut(&id) else {
             return;
         };
