@@ -279,7 +279,7 @@ impl Desk<'_, '_> {
                     .get(&file)
                     .is_some_and(|f| f.manager.is_some())
                 {
-                    self.to_manager(file, Body::Restamp { before, after }, What::Whois);
+                    self.ask_manager(file, Body::Restamp { before, after }, What::Whois);
                 }
             }
             // The node hands it to the authority.
@@ -293,7 +293,7 @@ impl Desk<'_, '_> {
             return self.reply(ticket, Reply::Done);
         }
         self.client.jobs.insert(ticket, job);
-        self.to_manager(file, body, What::Job(ticket));
+        self.ask_manager(file, body, What::Job(ticket));
     }
 
     /// Routes an answer to the job that waits for it.
@@ -337,7 +337,7 @@ impl Desk<'_, '_> {
     }
 
     /// Sends a request to the file's manager, asking first who that is.
-    fn to_manager(&mut self, id: FileId, body: Body, what: What) {
+    fn ask_manager(&mut self, id: FileId, body: Body, what: What) {
         let file = self.client.files.entry(id).or_default();
         let Some(manager) = file.manager else {
             file.parked.push((body, what));

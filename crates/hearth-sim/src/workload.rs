@@ -123,7 +123,7 @@ impl World {
         let few = handles.len() < 4;
         match (roll, handles.as_slice()) {
             (0..70, []) => self.choose_open(session),
-            (70.., []) => self.choose_without_handle(session),
+            (_, []) => self.choose_without_handle(session),
             (0..36, open) => self.choose_read(open),
             (36..66, open) => self.choose_write(session, open),
             (66..=70, open) => Action::Flush(self.choices.rng.below(open.len() as u64) as usize),

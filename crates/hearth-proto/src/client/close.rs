@@ -126,7 +126,7 @@ impl Desk<'_, '_> {
                 wrote,
                 stamp,
             };
-            self.to_manager(id, body, What::Whois);
+            self.ask_manager(id, body, What::Whois);
             return;
         }
         if file.handles == 0 && super::file_idle(self.client, id) {

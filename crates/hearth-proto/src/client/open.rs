@@ -25,7 +25,7 @@ impl Desk<'_, '_> {
             return self.open_without_manager(ticket, open);
         }
         self.client.jobs.insert(ticket, Job::Open(open));
-        self.to_manager(
+        self.ask_manager(
             id,
             Body::Open {
                 write,
@@ -73,7 +73,7 @@ impl Desk<'_, '_> {
             wrote: false,
             stamp: None,
         };
-        self.to_manager(open.file, body, What::Whois);
+        self.ask_manager(open.file, body, What::Whois);
         self.opened(ticket, open, open.stamp.size, true);
     }
 
@@ -148,7 +148,7 @@ impl Desk<'_, '_> {
         let chunk = self.ctx.config.chunk_of(page);
         if !file.chunks_asked.contains(&chunk) {
             file.chunks_asked.push(chunk);
-            self.to_manager(id, Body::HomeOf(chunk), What::HomeOf(chunk));
+            self.ask_manager(id, Body::HomeOf(chunk), What::HomeOf(chunk));
         }
         None
     }

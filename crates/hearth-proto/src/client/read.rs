@@ -111,7 +111,7 @@ impl Desk<'_, '_> {
             if !job.asked_size {
                 job.asked_size = true;
                 let id = job.file;
-                self.to_manager(id, Body::Size, What::Job(ticket));
+                self.ask_manager(id, Body::Size, What::Job(ticket));
             }
             return;
         }

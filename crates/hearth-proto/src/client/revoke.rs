@@ -63,7 +63,11 @@ impl Desk<'_, '_> {
                 }
             }
             for (_, want) in file.wants.range_mut(first..end) {
-                want.floor = want.floor.max(ver.seq);
+                // A cut names pages of other homes as well, which count for themselves.
+                let asked = self.client.pending.get(&want.seq);
+                if asked.is_some_and(|pending| pending.to == from) {
+                    want.floor = want.floor.max(ver.seq);
+                }
             }
             kept = file.kept;
         }

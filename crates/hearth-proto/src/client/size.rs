@@ -42,7 +42,7 @@ impl Desk<'_, '_> {
             return self.reply(ticket, store(false));
         }
         self.client.jobs.insert(ticket, Job::Size(id));
-        self.to_manager(id, Body::Size, What::Job(ticket));
+        self.ask_manager(id, Body::Size, What::Job(ticket));
     }
 
     pub(super) fn size_answered(&mut self, ticket: Ticket, body: &Body) {
@@ -83,7 +83,7 @@ impl Desk<'_, '_> {
         if !managed {
             return self.truncate_store(ticket, size);
         }
-        self.to_manager(id, Body::Truncate(size), What::Job(ticket));
+        self.ask_manager(id, Body::Truncate(size), What::Job(ticket));
     }
 
     fn truncate_store(&mut self, ticket: Ticket, size: u64) {
@@ -122,7 +122,7 @@ impl Desk<'_, '_> {
         };
         let file = *file;
         if *managed {
-            return self.to_manager(file, Body::Truncated(result), What::Job(ticket));
+            return self.ask_manager(file, Body::Truncated(result), What::Job(ticket));
         }
         self.finish(ticket, result.map_or_else(Reply::Failed, |_| Reply::Done));
     }

@@ -151,7 +151,7 @@ impl Desk<'_, '_> {
             WriteAt::End => {
                 job.phase = Phase::Placing;
                 let (file, len) = (job.file, u64::from(job.len));
-                self.to_manager(file, Body::Append(len), What::Job(ticket));
+                self.ask_manager(file, Body::Append(len), What::Job(ticket));
             }
         }
     }
@@ -415,7 +415,7 @@ impl Desk<'_, '_> {
         };
         // The manager must learn in which generation the bytes were taken, not which is known now.
         let known = core::mem::replace(&mut file.generation, job.generation);
-        self.to_manager(id, body, What::Job(ticket));
+        self.ask_manager(id, body, What::Job(ticket));
         if let Some(file) = self.client.files.get_mut(&id) {
             file.generation = known;
         }

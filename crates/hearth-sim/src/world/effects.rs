@@ -245,7 +245,7 @@ impl World {
             return false;
         }
         self.tampered += 1;
-        self.tampered % nth == 0
+        self.tampered.is_multiple_of(nth)
     }
 
     /// Answers an invalidation in the name of its receiver, before it has seen it.

@@ -3,14 +3,12 @@
 use super::{Event, World};
 use crate::check::Violation;
 use crate::model::{Interval, Kind, Sized, Tick};
-use hearth_proto::{
-    Buf, CloseRule, FileId, Handle, Input, OpenRequest, Request, Ticket, Time, WriteAt,
-};
+use hearth_proto::{CloseRule, FileId, Handle, Input, OpenRequest, Request, Ticket, Time, WriteAt};
 use std::collections::BTreeMap;
 
 /// What a session can do.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Action {
+pub(crate) enum Action {
     /// Open a file; the handle comes last in the session's list.
     Open {
         /// Which.
@@ -124,16 +122,6 @@ pub(crate) struct Call {
     pub(crate) request: Request,
     /// Pages that are locked until the answer: first and count.
     pub(crate) pages: Option<(u64, u32)>,
-}
-
-impl Call {
-    /// The data of a write.
-    pub(crate) fn buf(&self) -> Option<Buf> {
-        match self.request {
-            Request::Write { buf, .. } => Some(buf),
-            _ => None,
-        }
-    }
 }
 
 impl World {
