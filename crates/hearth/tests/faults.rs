@@ -1,0 +1,357 @@
+//! What a set does when agents die or stop, the store breaks, or strangers knock.
+//!
+//! Whatever may hang is done by a program with a limit of time, never by the test itself.
+
+#[path = "support/scene.rs"]
+mod scene;
+
+use std::fs::{self, Permissions};
+use std::io::{Read, Write};
+use std::net::{Shutdown, SocketAddr, TcpStream};
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+use std::time::Duration;
+
+use rustix::process::Signal;
+use scene::{
+    LIMIT, Scene, finish, finish_within, kill, sh, shell, signal, skipped, text, until,
+    wait_within, well,
+};
+
+/// An operation that needs an agent which does not answer ends within this.
+const ANSWER_SPAN_MAX: Duration = Duration::from_secs(10);
+
+/// What needs a whole flush that cannot be had may take longer, but ends.
+const GIVE_UP_SPAN_MAX: Duration = Duration::from_secs(30);
+
+/// Small pages and chunks: files of some hundred KiB have homes at every agent.
+const SPREAD: [&str; 4] = ["--page-size", "16KiB", "--chunk", "32KiB"];
+
+fn attempt(dir: &Path, script: &str, limit: Duration) -> Output {
+    finish_within(&mut shell(dir, script), limit).0
+}
+
+#[test]
+fn synced_and_closed_bytes_outlive_every_agent() {
+    if skipped("synced_and_closed_bytes_outlive_every_agent", &[]) {
+        return;
+    }
+    let scene = Scene::new();
+    scene.up(3, &SPREAD);
+    let random = "head -c 700001 /dev/urandom";
+    let closed = sh(&scene.mount(0), &format!("{random} | tee closed | md5sum"));
+    let synced = format!("{random} > $OLDPWD/copy; exec 7> synced; cat $OLDPWD/copy >&7; sync synced");
+    // Descriptor 7 is still open when the agents die.
+    let script = format!("cd {}; {synced}; : > $OLDPWD/done; read never", scene.mount(1).display());
+    let here = scene.dir("here");
+    let mut holder = shell(&here, &script);
+    let mut holder = holder.stdin(Stdio::piped()).spawn().expect("a shell");
+    until("the bytes are synced", LIMIT, || here.join("done").exists());
+    kill(&scene.agents());
+    drop(holder.stdin.take());
+    wait_within(&mut holder, LIMIT).expect("it ends");
+    assert_eq!(sh(&scene.store(), "md5sum < closed"), closed);
+    assert_eq!(sh(&scene.store(), "md5sum < synced"), sh(&here, "md5sum < copy"));
+    let output = scene.run(&["down"]);
+    assert_eq!(output.status.code(), Some(1), "{}", text(&output.stderr));
+    scene.assert_clean();
+}
+
+#[test]
+fn a_stopped_agent_holds_nobody_for_long() {
+    if skipped("a_stopped_agent_holds_nobody_for_long", &[]) {
+        return;
+    }
+    let scene = Scene::new();
+    fs::write(scene.store().join("old"), vec![7; 300_000]).expect("the store takes it");
+    scene.up(3, &SPREAD);
+    for agent in 0..3 {
+        sh(&scene.mount(agent), "cat old > /dev/null; head -c 300000 /dev/zero > mine$$");
+    }
+    let agents = scene.agents();
+    signal(agents[2], Signal::STOP);
+    for script in [
+        "cat old > /dev/null",
+        "head -c 300000 /dev/urandom > new",
+        "head -c 300000 /dev/urandom | dd of=old bs=100000 conv=notrunc status=none",
+        "rm -f old2; cp old old2; mv old2 old3; rm old3; ls > /dev/null",
+    ] {
+        let output = attempt(&scene.mount(0), script, ANSWER_SPAN_MAX);
+        let words = text(&output.stderr);
+        assert!(output.status.success() || words.contains(": "), "{script}: {words}");
+    }
+    let (status, code) = scene.status();
+    assert_eq!(code, 1);
+    assert_eq!(status[2]["answers"], false, "{}", status[2]);
+    let words = scene.status_words();
+    assert!(words.contains(&format!("agent 2 (pid {})", agents[2])), "{words}");
+
+    signal(agents[2], Signal::CONT);
+    until("all agents answer", LIMIT, || {
+        scene.status().0.iter().all(|agent| agent["answers"] == true)
+    });
+    for agent in 0..3 {
+        let name = format!("after{agent}");
+        let write = format!("head -c 300000 /dev/urandom | tee {name} | md5sum");
+        let sum = sh(&scene.mount(agent), &write);
+        let sum = sum.trim();
+        for other in 0..3 {
+            let seen = attempt(&scene.mount(other), &format!("md5sum < {name}"), LIMIT);
+            assert_eq!(text(&seen.stdout).trim(), sum, "{name} at {other}: {}", text(&seen.stderr));
+        }
+    }
+    let output = scene.run(&["down"]);
+    assert!(output.status.code().is_some_and(|code| code < 2), "{}", text(&output.stderr));
+    scene.assert_clean();
+}
+
+#[test]
+fn a_killed_agent_is_named_and_readers_go_on() {
+    if skipped("a_killed_agent_is_named_and_readers_go_on", &[]) {
+        return;
+    }
+    let scene = Scene::new();
+    fs::write(scene.store().join("old"), vec![7; 300_000]).expect("the store takes it");
+    scene.up(3, &SPREAD);
+    for agent in 0..3 {
+        sh(&scene.mount(agent), "cmp old <(tr '\\0' '\\7' < /dev/zero | head -c 300000)");
+    }
+    let agents = scene.agents();
+    kill(&agents[2..]);
+    for agent in 0..2 {
+        let read = "cmp old <(tr '\\0' '\\7' < /dev/zero | head -c 300000)";
+        well(&attempt(&scene.mount(agent), read, ANSWER_SPAN_MAX));
+        // The dead agent is the home of some of its pages.
+        let write = format!("head -c 300000 /dev/urandom > new{agent}");
+        let output = attempt(&scene.mount(agent), &write, ANSWER_SPAN_MAX);
+        assert!(!output.status.success(), "nobody keeps the bytes of agent {agent}");
+        let words = text(&output.stderr);
+        assert!(words.contains(": "), "{words}");
+    }
+    let output = attempt(&scene.mount(2), "cat old", ANSWER_SPAN_MAX);
+    assert!(!output.status.success());
+    let (status, code) = scene.status();
+    assert_eq!((code, &status[2]["answers"]), (1, &serde_json::Value::Bool(false)));
+    let words = scene.status_words();
+    assert!(words.contains(&format!("agent 2 (pid {}) is gone", agents[2])), "{words}");
+    let output = scene.run(&["down"]);
+    assert_eq!(output.status.code(), Some(1), "{}", text(&output.stderr));
+    scene.assert_clean();
+}
+
+#[test]
+fn doctor_clears_what_dead_sets_left() {
+    if skipped("doctor_clears_what_dead_sets_left", &[]) {
+        return;
+    }
+    let scene = Scene::new();
+    scene.up(3, &[]);
+    sh(&scene.mount(0), "echo word > f");
+    kill(&scene.agents());
+    let output = scene.run(&["doctor"]);
+    assert_eq!(output.status.code(), Some(1));
+    let told = text(&output.stdout);
+    assert!(told.contains("is dead"), "{told}");
+    scene.run(&["doctor", "--fix"]);
+    scene.assert_clean();
+    // The place can be used again.
+    scene.up(3, &[]);
+    assert_eq!(sh(&scene.mount(2), "cat f"), "word\n");
+    scene.down();
+}
+
+#[test]
+fn a_full_store_is_told_and_bytes_are_kept() {
+    if skipped("a_full_store_is_told_and_bytes_are_kept", &["dd"]) {
+        return;
+    }
+    let scene = Scene::new();
+    scene.up(2, &["--backing", "fault:write:budget=1000000"]);
+    let before = sh(&scene.mount(0), "head -c 600000 /dev/urandom | tee fits | md5sum");
+    let here = scene.dir("here");
+    sh(&here, "head -c 2000000 /dev/urandom > copy");
+    let write = format!("dd if={}/copy of=large bs=100000 conv=fsync", here.display());
+    let output = attempt(&scene.mount(0), &write, GIVE_UP_SPAN_MAX);
+    assert!(!output.status.success(), "nobody was told");
+    assert!(text(&output.stderr).contains("No space left"), "{}", text(&output.stderr));
+    for agent in 0..2 {
+        assert_eq!(sh(&scene.mount(agent), "md5sum < fits"), before, "agent {agent}");
+        // As far as the file goes, its bytes are those that were written.
+        let read = format!("cmp -n $(stat -c %s large) large {}/copy", here.display());
+        well(&attempt(&scene.mount(agent), &read, GIVE_UP_SPAN_MAX));
+    }
+    well(&attempt(&scene.mount(0), "rm large; test ! -e large", GIVE_UP_SPAN_MAX));
+    let output = scene.run(&["down"]);
+    let words = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(0), "nothing dirty is left: {words}");
+    scene.assert_clean();
+    assert_eq!(sh(&scene.store(), "md5sum < fits"), before);
+}
+
+#[test]
+fn bytes_that_do_not_fit_keep_the_set_up_until_they_are_given_up() {
+    let test = "bytes_that_do_not_fit_keep_the_set_up_until_they_are_given_up";
+    if skipped(test, &[]) {
+        return;
+    }
+    let scene = Scene::new();
+    scene.up(2, &["--backing", "fault:write:budget=100000"]);
+    let output = attempt(&scene.mount(1), "head -c 900000 /dev/zero > f", GIVE_UP_SPAN_MAX);
+    assert!(!output.status.success(), "close waits for the store by default");
+    let output = scene.run(&["down"]);
+    if output.status.code() == Some(2) {
+        assert!(text(&output.stderr).contains("still up"), "{}", text(&output.stderr));
+        well(&scene.run(&["down", "--discard"]));
+    }
+    scene.assert_clean();
+}
+
+#[test]
+fn a_sync_that_fails_in_the_store_fails_here() {
+    if skipped("a_sync_that_fails_in_the_store_fails_here", &["dd"]) {
+        return;
+    }
+    let scene = Scene::new();
+    scene.up(2, &["--backing", "fault:sync:eio@1-"]);
+    let write = "dd if=/dev/zero of=f bs=100000 count=3 conv=fsync";
+    for agent in 0..2 {
+        let output = attempt(&scene.mount(agent), write, ANSWER_SPAN_MAX);
+        let words = text(&output.stderr);
+        assert!(!output.status.success() && words.contains("Input/output error"), "{words}");
+    }
+    let output = scene.run(&["down", "--discard"]);
+    assert!(output.status.code().is_some_and(|code| code < 2), "{}", text(&output.stderr));
+    scene.assert_clean();
+}
+
+#[test]
+fn strangers_at_the_port_of_an_agent_change_nothing() {
+    if skipped("strangers_at_the_port_of_an_agent_change_nothing", &[]) {
+        return;
+    }
+    let scene = Scene::new();
+    scene.up(2, &SPREAD);
+    let write = "head -c 300000 /dev/urandom | tee f | md5sum";
+    let sum = sh(&scene.mount(0), write);
+    let members = scene.set_file()["members"].clone();
+    let members: Vec<SocketAddr> = serde_json::from_value(members).expect("addresses");
+    let noise: Vec<u8> = (0..200_000_u32).map(|i| (i.wrapping_mul(2_654_435_761) >> 13) as u8).collect();
+    let mut lines: Vec<&[u8]> = vec![b"GET / HTTP/1.1\r\nHost: x\r\n\r\n", b"", &[0; 4096], &[255; 4096]];
+    lines.extend([&noise[..1], &noise[..100], &noise]);
+    let mut silent = Vec::new();
+    for member in &members {
+        for line in &lines {
+            knock(*member, line);
+        }
+        silent.extend((0..20).map(|_| TcpStream::connect(member).expect("it listens")));
+    }
+    let (status, code) = scene.status();
+    assert_eq!(code, 0, "{status:?}");
+    for agent in [0, 1] {
+        let output = attempt(&scene.mount(agent), "md5sum < f", ANSWER_SPAN_MAX);
+        assert_eq!(text(&output.stdout), sum);
+    }
+    let again = text(&attempt(&scene.mount(1), write, ANSWER_SPAN_MAX).stdout);
+    assert_eq!(sh(&scene.mount(0), "md5sum < f"), again);
+    assert_eq!(sh(&scene.store(), "md5sum < f"), again);
+    drop(silent);
+    scene.down();
+}
+
+/// Says something to a port and waits until the other side hangs up, or a moment.
+fn knock(member: SocketAddr, line: &[u8]) {
+    let mut stream = TcpStream::connect(member).expect("it listens");
+    let moment = Some(Duration::from_secs(1));
+    stream.set_read_timeout(moment).expect("a span");
+    stream.set_write_timeout(moment).expect("a span");
+    // It may hang up at the first byte.
+    let _ = stream.write_all(line);
+    let _ = stream.shutdown(Shutdown::Write);
+    let _ = stream.read(&mut [0; 4096]);
+}
+
+#[test]
+fn an_interrupted_run_leaves_nothing() {
+    if skipped("an_interrupted_run_leaves_nothing", &[]) {
+        return;
+    }
+    let scene = Scene::new();
+    for signal_sent in [Signal::INT, Signal::TERM] {
+        let mut run = run_that_waits(&scene);
+        signal(run.id(), signal_sent);
+        let status = wait_within(&mut run, LIMIT).expect("it ends");
+        assert_eq!(status.code(), Some(128 + signal_sent.as_raw()));
+        scene.assert_clean();
+        assert_eq!(fs::read_to_string(scene.store().join("ready")).expect("it was closed"), "word\n");
+        fs::remove_file(scene.store().join("ready")).expect("it is there");
+    }
+}
+
+#[test]
+fn a_killed_run_leaves_nothing_that_doctor_does_not_clear() {
+    if skipped("a_killed_run_leaves_nothing_that_doctor_does_not_clear", &[]) {
+        return;
+    }
+    let scene = Scene::new();
+    let mut run = run_that_waits(&scene);
+    let agents = scene.agents();
+    signal(run.id(), Signal::KILL);
+    wait_within(&mut run, LIMIT).expect("it is killed");
+    until("the agents have followed", LIMIT, || {
+        agents.iter().all(|pid| !Path::new(&format!("/proc/{pid}")).exists())
+    });
+    scene.run(&["doctor", "--fix"]);
+    scene.assert_clean();
+}
+
+/// `hearth run` of a command that has written a file and now waits.
+fn run_that_waits(scene: &Scene) -> std::process::Child {
+    let script = "echo word > ready; while :; do sleep 0.05; done";
+    let mut command = scene.run_in_store(&["sh", "-c", script]);
+    let ready = scene.store().join("ready");
+    let child = command.current_dir(scene.store()).spawn().expect("hearth is there");
+    until("the command is inside", LIMIT, || {
+        fs::read_to_string(&ready).is_ok_and(|text| text == "word\n")
+    });
+    child
+}
+
+#[test]
+fn what_cannot_be_a_store_is_refused_in_words() {
+    let scene = Scene::new();
+    scene.let_others_in();
+    let (file, none) = (scene.path("file"), scene.path("none"));
+    fs::write(&file, "").expect("a file");
+    for (store, words) in [(&file, "not a directory"), (&none, "no such directory")] {
+        for command in ["up", "run"] {
+            let mut hearth = scene.hearth(&[command, "--store"]);
+            hearth.arg(store);
+            if command == "run" {
+                hearth.args(["--", "true"]);
+            }
+            refused(&finish(&mut hearth), words);
+        }
+    }
+    if skipped("what_cannot_be_a_store_is_refused_in_words", &["runuser"]) {
+        return;
+    }
+    fs::set_permissions(scene.store(), Permissions::from_mode(0o700)).expect("our own");
+    let program = scene.path("hearth");
+    fs::copy(scene::program(), &program).expect("a copy that others reach");
+    let control = scene.dir("theirs");
+    std::os::unix::fs::chown(&control, Some(65534), Some(65534)).expect("root may");
+    fs::set_permissions(&control, Permissions::from_mode(0o700)).expect("our own");
+    let mut command = Command::new("runuser");
+    command.args(["-u", "nobody", "--"]).arg(program);
+    command.args(["up", "--store"]).arg(scene.store());
+    command.env("HEARTH_DIR", control).current_dir("/");
+    refused(&finish(&mut command), "Permission denied");
+    scene.assert_clean();
+}
+
+fn refused(output: &Output, words: &str) {
+    let told = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{told}");
+    assert!(told.starts_with("error: ") && told.contains(words), "{told}");
+}

@@ -1,0 +1,255 @@
+//! `hearth run`: the command sees the store through Hearth at the store's own path, nobody else
+//! does, and in everything else it is as if it ran alone.
+
+#[path = "support/scene.rs"]
+mod scene;
+
+use std::fs::{self, Permissions};
+use std::io::Write;
+use std::os::unix::fs::{PermissionsExt, chown};
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+
+use rustix::process::Signal;
+use scene::{LIMIT, Scene, finish, signal, skipped, text, until, wait_within, well};
+
+/// The file system type that a directory is of, as the process sees it.
+const TYPE_HERE: &str = "stat -f -c %T . ; findmnt -n -o FSTYPE -T .";
+
+/// Ids of `nobody`.
+const NOBODY: u32 = 65534;
+
+#[test]
+fn the_store_is_served_inside_and_untouched_outside() {
+    if skipped("the_store_is_served_inside_and_untouched_outside", &["findmnt"]) {
+        return;
+    }
+    let scene = Scene::new();
+    let store = scene.store();
+    fs::write(store.join("in"), "word\n").expect("the store takes it");
+    let script = format!("{TYPE_HERE}; cat in; tr a-z A-Z < in > out; : > ready; cat");
+    let mut command = scene.run_in_store(&["sh", "-c", &script]);
+    command.current_dir(&store).stdin(Stdio::piped());
+    command.stdout(Stdio::piped());
+    let mut child = command.spawn().expect("hearth is there");
+    until("the command is inside", LIMIT, || store.join("ready").exists());
+    let outside = fs::read_to_string("/proc/self/mountinfo").expect("/proc is there");
+    assert!(!outside.contains(store.to_str().expect("we named it")), "{outside}");
+    let mut stdin = child.stdin.take().expect("a pipe");
+    stdin.write_all(b"went\n").expect("it is read");
+    drop(stdin);
+    let output = child.wait_with_output().expect("our own child");
+    assert!(output.status.success(), "{}", output.status);
+    let told = text(&output.stdout);
+    assert!(told.starts_with("fuseblk\nfuse.hearth\nword\n"), "{told}");
+    assert!(told.ends_with("went\n"), "{told}");
+    assert_eq!(fs::read_to_string(store.join("out")).expect("it is there"), "WORD\n");
+    scene.assert_clean();
+}
+
+#[test]
+fn exit_codes_and_signals_pass_through() {
+    if skipped("exit_codes_and_signals_pass_through", &[]) {
+        return;
+    }
+    let scene = Scene::new();
+    // One set for all of them; it stays up in between.
+    well(&finish(scene.hearth(&["up", "--store"]).arg(scene.store())));
+    for (script, code) in [
+        ("exit 0", 0),
+        ("exit 7", 7),
+        ("exit 255", 255),
+        ("kill -TERM $$", 143),
+        ("kill -KILL $$", 137),
+    ] {
+        let output = finish(&mut scene.run_in_store(&["sh", "-c", script]));
+        assert_eq!(output.status.code(), Some(code), "{script}: {}", text(&output.stderr));
+    }
+    let output = finish(&mut scene.run_in_store(&["no-such-program"]));
+    assert_eq!(output.status.code(), Some(127));
+    assert!(text(&output.stderr).contains("no-such-program"));
+    for (sent, trap) in [(Signal::TERM, "TERM"), (Signal::INT, "INT")] {
+        let ready = scene.store().join(trap);
+        let script = format!("trap 'exit 33' {trap}; : > {trap}; while :; do sleep 0.05; done");
+        let mut command = scene.run_in_store(&["sh", "-c", &script]);
+        command.current_dir(scene.store());
+        let mut child = command.spawn().expect("hearth is there");
+        until("the command is inside", LIMIT, || ready.exists());
+        signal(child.id(), sent);
+        let status = wait_within(&mut child, LIMIT).expect("it ends");
+        assert_eq!(status.code(), Some(33), "{trap}");
+    }
+    scene.down();
+}
+
+#[test]
+fn pipes_stdin_and_the_directory_work() {
+    if skipped("pipes_stdin_and_the_directory_work", &[]) {
+        return;
+    }
+    let scene = Scene::new();
+    let deep = scene.store().join("deep/er");
+    fs::create_dir_all(&deep).expect("the store takes it");
+    let script = "pwd; tee kept | sort -r | head -n 2; echo complaint >&2";
+    let mut command = scene.run_in_store(&["sh", "-c", script]);
+    command.current_dir(&deep).stdin(Stdio::piped());
+    command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().expect("hearth is there");
+    let mut stdin = child.stdin.take().expect("a pipe");
+    stdin.write_all(b"1\n3\n2\n").expect("it is read");
+    drop(stdin);
+    let output = child.wait_with_output().expect("our own child");
+    well(&output);
+    assert_eq!(text(&output.stdout), format!("{}\n3\n2\n", deep.display()));
+    assert_eq!(text(&output.stderr), "complaint\n");
+    assert_eq!(fs::read(deep.join("kept")).expect("it is there"), b"1\n3\n2\n");
+    scene.assert_clean();
+}
+
+#[test]
+fn commands_with_agents_of_their_own_share_files() {
+    if skipped("commands_with_agents_of_their_own_share_files", &[]) {
+        return;
+    }
+    let scene = Scene::new();
+    let up = ["up", "--agents", "3", "--store"];
+    well(&finish(scene.hearth(&up).arg(scene.store())));
+    let of_rank = |rank: u32, script: &str| {
+        let mut command = scene.run_in_store(&["sh", "-euc", script]);
+        command.env("PMI_RANK", rank.to_string());
+        let output = finish(command.current_dir(scene.store()));
+        well(&output);
+        text(&output.stdout)
+    };
+    for round in 0..6 {
+        let (writer, reader) = (round % 3, (round + 1) % 3);
+        of_rank(writer, &format!("seq {round} 20000 > f"));
+        let sum = of_rank(reader, "md5sum < f");
+        let stored = finish(Command::new("sh").args(["-c", "md5sum < f"]).current_dir(scene.store()));
+        assert_eq!(sum, text(&stored.stdout), "round {round}");
+    }
+    scene.down();
+}
+
+#[test]
+fn an_ordinary_user_runs_commands_too() {
+    let test = "an_ordinary_user_runs_commands_too";
+    if skipped(test, &["runuser", "unshare"]) {
+        return;
+    }
+    let scene = Scene::new();
+    scene.let_others_in();
+    let store = scene.store();
+    let control = own_control(&scene, "theirs");
+    for place in [&store, &control] {
+        chown(place, Some(NOBODY), Some(NOBODY)).expect("root may");
+    }
+    let script = "id -u; stat -f -c %T .; echo mine > f; cat f; exit 5";
+    let output = as_nobody(&scene, &control, script);
+    if !can_be_tried(test, &output) {
+        return;
+    }
+    assert_eq!(output.status.code(), Some(5), "{}", text(&output.stderr));
+    assert_eq!(text(&output.stdout), "65534\nfuseblk\nmine\n", "{}", text(&output.stderr));
+    let stored = fs::metadata(store.join("f")).expect("it is there");
+    assert_eq!(std::os::unix::fs::MetadataExt::uid(&stored), NOBODY);
+    scene.assert_clean();
+}
+
+#[test]
+fn what_an_agent_keeps_is_not_shown_to_who_may_not_read_it() {
+    let test = "what_an_agent_keeps_is_not_shown_to_who_may_not_read_it";
+    if skipped(test, &["runuser"]) {
+        return;
+    }
+    let scene = Scene::new();
+    scene.let_others_in();
+    scene.up(2, &["--allow-other"]);
+    for agent in 0..2 {
+        fs::set_permissions(scene.mount(agent), Permissions::from_mode(0o755)).expect("our own");
+    }
+    let secret = scene.mount(0).join("secret");
+    fs::write(&secret, "for root alone").expect("the mount takes it");
+    fs::set_permissions(&secret, Permissions::from_mode(0o600)).expect("our own file");
+    fs::write(scene.mount(0).join("open"), "for all").expect("the mount takes it");
+    for agent in [0, 1] {
+        let secret = scene.mount(agent).join("secret");
+        assert_eq!(fs::read_to_string(&secret).expect("root may"), "for root alone");
+        for attempt in ["cat", "cp -t /tmp/nowhere", "truncate -s 0", "rm -f"] {
+            let output = nobody_does(&format!("{attempt} {}", secret.display()));
+            assert!(!output.status.success(), "{attempt}");
+            assert_eq!(text(&output.stdout), "", "{attempt}");
+        }
+        let open = scene.mount(agent).join("open");
+        let output = nobody_does(&format!("cat {}", open.display()));
+        assert_eq!(text(&output.stdout), "for all", "{}", text(&output.stderr));
+        let output = nobody_does(&format!("echo x >> {}", open.display()));
+        assert!(!output.status.success());
+    }
+    assert_eq!(fs::read_to_string(&secret).expect("root may"), "for root alone");
+    scene.down();
+}
+
+#[test]
+fn a_users_own_agent_shows_only_what_the_user_may_read() {
+    let test = "a_users_own_agent_shows_only_what_the_user_may_read";
+    if skipped(test, &["runuser", "unshare"]) {
+        return;
+    }
+    let scene = Scene::new();
+    scene.let_others_in();
+    let secret = scene.store().join("secret");
+    fs::write(&secret, "for root alone").expect("the store takes it");
+    fs::set_permissions(&secret, Permissions::from_mode(0o600)).expect("our own file");
+    scene.up(1, &[]);
+    // Root's agent has it now.
+    let seen = fs::read_to_string(scene.mount(0).join("secret")).expect("root may");
+    assert_eq!(seen, "for root alone");
+    let control = own_control(&scene, "theirs");
+    chown(&control, Some(NOBODY), Some(NOBODY)).expect("root may");
+    let output = as_nobody(&scene, &control, "cat secret; echo more >> secret; ls");
+    if !can_be_tried(test, &output) {
+        return;
+    }
+    assert_eq!(text(&output.stdout), "secret\n", "{}", text(&output.stderr));
+    assert!(text(&output.stderr).contains("Permission denied"), "{}", text(&output.stderr));
+    scene.down();
+    assert_eq!(fs::read_to_string(&secret).expect("root may"), "for root alone");
+}
+
+fn own_control(scene: &Scene, name: &str) -> std::path::PathBuf {
+    let control = scene.dir(name);
+    fs::set_permissions(&control, Permissions::from_mode(0o700)).expect("our own directory");
+    control
+}
+
+/// `hearth run` by an ordinary user, with a device that everybody may open; only the user's
+/// processes see it.
+fn as_nobody(scene: &Scene, control: &Path, script: &str) -> Output {
+    const WITH_DEVICE: &str = "set -e; mknod -m 666 \"$1/fuse\" c 10 229; \
+        mount --bind \"$1/fuse\" /dev/fuse; cp \"$2\" \"$1/hearth\"; chmod 755 \"$1/hearth\"; \
+        cd \"$3\"; exec runuser -u nobody -- env HEARTH_DIR=\"$4\" XDG_RUNTIME_DIR= \
+        \"$1/hearth\" run --store . -- sh -c \"$5\"";
+    let tools = scene.dir("tools");
+    let mut command = Command::new("unshare");
+    command.args(["-m", "sh", "-c", WITH_DEVICE, "sh"]).arg(tools);
+    command.arg(scene::program()).arg(scene.store()).arg(control).arg(script);
+    finish(command.stdin(Stdio::null()))
+}
+
+/// Whether the machine lets ordinary users have what the test needs; says why not.
+fn can_be_tried(test: &str, output: &Output) -> bool {
+    let words = text(&output.stderr);
+    let obstacle = ["cannot make a namespace", "mknod", "mount:", "unshare"];
+    let found = obstacle.iter().any(|obstacle| words.contains(obstacle));
+    if found {
+        println!("skipped: {test}: {}", words.replace('\n', "; "));
+    }
+    !found
+}
+
+fn nobody_does(script: &str) -> Output {
+    let mut command = Command::new("runuser");
+    command.args(["-u", "nobody", "--", "sh", "-c", script]);
+    finish(command.current_dir("/").stdin(Stdio::null()))
+}
