@@ -43,6 +43,11 @@ pub(super) struct ReadJob {
 }
 
 impl ReadJob {
+    /// The file is at most so long, whatever the read was told before.
+    pub(super) fn clip(&mut self, size: u64) {
+        self.size = self.size.map(|told| told.min(size));
+    }
+
     /// True if a way in will keep bytes that were lent for one use, of pages within `first..end`.
     pub(super) fn keeps_once(&self, first: u64, end: u64) -> bool {
         self.keep && self.once.range(first..end).next().is_some()

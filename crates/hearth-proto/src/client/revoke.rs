@@ -87,6 +87,11 @@ impl Desk<'_, '_> {
             return self.revoke(id, None, Some(tell));
         };
         file.size = file.size.min(size);
+        for ticket in &file.reads {
+            if let Some(Job::Read(job)) = self.client.jobs.get_mut(ticket) {
+                job.clip(size);
+            }
+        }
         file.exact = false;
         file.generation = file.generation.max(order.generation);
         let bypass = service != Service::Homes;
