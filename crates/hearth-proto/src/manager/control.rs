@@ -54,6 +54,8 @@ pub(super) enum Control {
         errno: Option<Errno>,
         /// Latest stamp that they told.
         stamp: Option<Stamp>,
+        /// A writer has closed since they were asked, and not all that it wrote is in the store.
+        overtaken: bool,
     },
 }
 
@@ -156,8 +158,17 @@ impl Seat<'_, '_> {
             after,
             errno: None,
             stamp: None,
+            overtaken: false,
         });
         self.advance();
+    }
+
+    /// A writer's bytes may be in the store or not.
+    pub(super) fn unsettle(&mut self) {
+        self.file.stamp = None;
+        if let Some(Control::Settling { overtaken, .. }) = &mut self.file.control {
+            *overtaken = true;
+        }
     }
 
     /// An answer to an order came.
@@ -211,8 +222,13 @@ impl Seat<'_, '_> {
                 after,
                 errno,
                 stamp,
+                overtaken,
                 ..
-            } => self.settled(after, errno, stamp),
+            } => {
+                let all = errno.is_none() && !overtaken;
+                let stamp = self.file.stamp.max(stamp).filter(|_| all);
+                self.settled(after, errno, stamp);
+            }
             Control::Truncating { .. } => {}
         }
     }
@@ -274,11 +290,8 @@ impl Seat<'_, '_> {
     }
 
     fn settled(&mut self, after: After, errno: Option<Errno>, stamp: Option<Stamp>) {
-        self.file.stamp = match errno {
-            None => self.file.stamp.max(stamp),
-            // Bytes that reach the store later change its stamp, and nobody outside wrote them.
-            Some(_) => None,
-        };
+        // Without a stamp: bytes that reach the store later change it, and nobody outside wrote them.
+        self.file.stamp = stamp;
         match after {
             After::Open(ask) => {
                 if let (None, None, Body::Open { stamp, .. }) = (errno, self.file.stamp, &ask.body)

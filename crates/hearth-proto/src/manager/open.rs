@@ -118,7 +118,7 @@ impl Seat<'_, '_> {
             }
         }
         if write && self.file.writers() == 0 && core::mem::take(&mut self.file.unsettled) {
-            self.file.stamp = None;
+            self.unsettle();
         }
     }
 
