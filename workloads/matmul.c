@@ -396,7 +396,7 @@ static _Noreturn void misuse(int rank, const char *what, const char *argument)
         fprintf(stderr,
                 "error: %s `%s`\n"
                 "usage: matmul DIR-TEMPLATE [--n 1024] [--init | --verify | --verify-only]\n"
-                "  %%r in DIR-TEMPLATE is the rank; HEARTH_DIR, if set, replaces the template\n",
+                "  %%r in DIR-TEMPLATE is the rank; MATMUL_DIR, if set, replaces the template\n",
                 what, argument);
     MPI_Finalize();
     exit(EXIT_COULD_NOT);
@@ -432,7 +432,7 @@ static void expand_dir(struct job *job, const char *template)
 
 static void parse(struct job *job, int argc, char **argv)
 {
-    const char *template = NULL, *override = getenv("HEARTH_DIR");
+    const char *template = NULL, *override = getenv("MATMUL_DIR");
 
     for (int i = 1; i < argc; i++) {
         if (strcmp(argv[i], "--n") == 0 && i + 1 < argc)
