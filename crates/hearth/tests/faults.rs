@@ -41,9 +41,13 @@ fn synced_and_closed_bytes_outlive_every_agent() {
     scene.up(3, &SPREAD);
     let random = "head -c 700001 /dev/urandom";
     let closed = sh(&scene.mount(0), &format!("{random} | tee closed | md5sum"));
-    let synced = format!("{random} > $OLDPWD/copy; exec 7> synced; cat $OLDPWD/copy >&7; sync synced");
+    let synced =
+        format!("{random} > $OLDPWD/copy; exec 7> synced; cat $OLDPWD/copy >&7; sync synced");
     // Descriptor 7 is still open when the agents die.
-    let script = format!("cd {}; {synced}; : > $OLDPWD/done; read never", scene.mount(1).display());
+    let script = format!(
+        "cd {}; {synced}; : > $OLDPWD/done; read never",
+        scene.mount(1).display()
+    );
     let here = scene.dir("here");
     let mut holder = shell(&here, &script);
     let mut holder = holder.stdin(Stdio::piped()).spawn().expect("a shell");
@@ -52,7 +56,10 @@ fn synced_and_closed_bytes_outlive_every_agent() {
     drop(holder.stdin.take());
     wait_within(&mut holder, LIMIT).expect("it ends");
     assert_eq!(sh(&scene.store(), "md5sum < closed"), closed);
-    assert_eq!(sh(&scene.store(), "md5sum < synced"), sh(&here, "md5sum < copy"));
+    assert_eq!(
+        sh(&scene.store(), "md5sum < synced"),
+        sh(&here, "md5sum < copy")
+    );
     let output = scene.run(&["down"]);
     assert_eq!(output.status.code(), Some(1), "{}", text(&output.stderr));
     scene.assert_clean();
@@ -67,7 +74,10 @@ fn a_stopped_agent_holds_nobody_for_long() {
     fs::write(scene.store().join("old"), vec![7; 300_000]).expect("the store takes it");
     scene.up(3, &SPREAD);
     for agent in 0..3 {
-        sh(&scene.mount(agent), "cat old > /dev/null; head -c 300000 /dev/zero > mine$$");
+        sh(
+            &scene.mount(agent),
+            "cat old > /dev/null; head -c 300000 /dev/zero > mine$$",
+        );
     }
     let agents = scene.agents();
     signal(agents[2], Signal::STOP);
@@ -79,31 +89,92 @@ fn a_stopped_agent_holds_nobody_for_long() {
     ] {
         let output = attempt(&scene.mount(0), script, ANSWER_SPAN_MAX);
         let words = text(&output.stderr);
-        assert!(output.status.success() || words.contains(": "), "{script}: {words}");
+        assert!(
+            output.status.success() || words.contains(": "),
+            "{script}: {words}"
+        );
     }
     let (status, code) = scene.status();
     assert_eq!(code, 1);
     assert_eq!(status[2]["answers"], false, "{}", status[2]);
     let words = scene.status_words();
-    assert!(words.contains(&format!("agent 2 (pid {})", agents[2])), "{words}");
+    assert!(
+        words.contains(&format!("agent 2 (pid {})", agents[2])),
+        "{words}"
+    );
 
     signal(agents[2], Signal::CONT);
-    until("all agents answer", LIMIT, || {
-        scene.status().0.iter().all(|agent| agent["answers"] == true)
+    until("the agents have each other again", LIMIT, || {
+        is_connected(&scene)
     });
+    let stored = sh(&scene.store(), "md5sum < old");
     for agent in 0..3 {
+        let seen = attempt(&scene.mount(agent), "md5sum < old", ANSWER_SPAN_MAX);
+        assert_eq!(
+            text(&seen.stdout),
+            stored,
+            "agent {agent}: {}",
+            text(&seen.stderr)
+        );
         let name = format!("after{agent}");
         let write = format!("head -c 300000 /dev/urandom | tee {name} | md5sum");
         let sum = sh(&scene.mount(agent), &write);
         let sum = sum.trim();
         for other in 0..3 {
             let seen = attempt(&scene.mount(other), &format!("md5sum < {name}"), LIMIT);
-            assert_eq!(text(&seen.stdout).trim(), sum, "{name} at {other}: {}", text(&seen.stderr));
+            assert_eq!(
+                text(&seen.stdout).trim(),
+                sum,
+                "{name} at {other}: {}",
+                text(&seen.stderr)
+            );
         }
     }
     let output = scene.run(&["down"]);
-    assert!(output.status.code().is_some_and(|code| code < 2), "{}", text(&output.stderr));
+    assert!(
+        output.status.code().is_some_and(|code| code < 2),
+        "{}",
+        text(&output.stderr)
+    );
     scene.assert_clean();
+}
+
+#[test]
+fn a_set_with_a_stopped_agent_is_ended_by_force_only() {
+    if skipped("a_set_with_a_stopped_agent_is_ended_by_force_only", &[]) {
+        return;
+    }
+    let scene = Scene::new();
+    scene.up(2, &SPREAD);
+    let sum = sh(
+        &scene.mount(0),
+        "head -c 300000 /dev/urandom | tee f | md5sum",
+    );
+    let agents = scene.agents();
+    signal(agents[1], Signal::STOP);
+    let (output, _) = finish_within(&mut scene.hearth(&["down"]), GIVE_UP_SPAN_MAX);
+    let words = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{words}");
+    assert!(
+        words.contains("still up") && words.contains("agent 1"),
+        "{words}"
+    );
+    let (output, _) = finish_within(&mut scene.hearth(&["down", "--discard"]), GIVE_UP_SPAN_MAX);
+    assert!(
+        output.status.code().is_some_and(|code| code < 2),
+        "{}",
+        text(&output.stderr)
+    );
+    scene.assert_clean();
+    assert_eq!(sh(&scene.store(), "md5sum < f"), sum);
+}
+
+/// Whether every agent is connected to every other.
+fn is_connected(scene: &Scene) -> bool {
+    let (agents, _) = scene.status();
+    let is_up = |peer: &serde_json::Value| peer["up"] == true;
+    let mut peers = agents.iter().map(|agent| agent["node"]["peers"].as_array());
+    peers.all(|peers| peers.is_some_and(|peers| peers.iter().all(is_up)))
 }
 
 #[test]
@@ -115,7 +186,10 @@ fn a_killed_agent_is_named_and_readers_go_on() {
     fs::write(scene.store().join("old"), vec![7; 300_000]).expect("the store takes it");
     scene.up(3, &SPREAD);
     for agent in 0..3 {
-        sh(&scene.mount(agent), "cmp old <(tr '\\0' '\\7' < /dev/zero | head -c 300000)");
+        sh(
+            &scene.mount(agent),
+            "cmp old <(tr '\\0' '\\7' < /dev/zero | head -c 300000)",
+        );
     }
     let agents = scene.agents();
     kill(&agents[2..]);
@@ -125,16 +199,27 @@ fn a_killed_agent_is_named_and_readers_go_on() {
         // The dead agent is the home of some of its pages.
         let write = format!("head -c 300000 /dev/urandom > new{agent}");
         let output = attempt(&scene.mount(agent), &write, ANSWER_SPAN_MAX);
-        assert!(!output.status.success(), "nobody keeps the bytes of agent {agent}");
+        assert!(
+            !output.status.success(),
+            "nobody keeps the bytes of agent {agent}"
+        );
         let words = text(&output.stderr);
         assert!(words.contains(": "), "{words}");
     }
-    let output = attempt(&scene.mount(2), "cat old", ANSWER_SPAN_MAX);
+    // A dead mount cannot be the directory of a program.
+    let read = format!("cat {}/old", scene.mount(2).display());
+    let output = attempt(&scene.dir("here"), &read, ANSWER_SPAN_MAX);
     assert!(!output.status.success());
     let (status, code) = scene.status();
-    assert_eq!((code, &status[2]["answers"]), (1, &serde_json::Value::Bool(false)));
+    assert_eq!(
+        (code, &status[2]["answers"]),
+        (1, &serde_json::Value::Bool(false))
+    );
     let words = scene.status_words();
-    assert!(words.contains(&format!("agent 2 (pid {}) is gone", agents[2])), "{words}");
+    assert!(
+        words.contains(&format!("agent 2 (pid {}) is gone", agents[2])),
+        "{words}"
+    );
     let output = scene.run(&["down"]);
     assert_eq!(output.status.code(), Some(1), "{}", text(&output.stderr));
     scene.assert_clean();
@@ -168,23 +253,45 @@ fn a_full_store_is_told_and_bytes_are_kept() {
     }
     let scene = Scene::new();
     scene.up(2, &["--backing", "fault:write:budget=1000000"]);
-    let before = sh(&scene.mount(0), "head -c 600000 /dev/urandom | tee fits | md5sum");
+    let before = sh(
+        &scene.mount(0),
+        "head -c 600000 /dev/urandom | tee fits | md5sum",
+    );
     let here = scene.dir("here");
     sh(&here, "head -c 2000000 /dev/urandom > copy");
-    let write = format!("dd if={}/copy of=large bs=100000 conv=fsync", here.display());
+    let write = format!(
+        "dd if={}/copy of=large bs=100000 conv=fsync",
+        here.display()
+    );
     let output = attempt(&scene.mount(0), &write, GIVE_UP_SPAN_MAX);
     assert!(!output.status.success(), "nobody was told");
-    assert!(text(&output.stderr).contains("No space left"), "{}", text(&output.stderr));
+    assert!(
+        text(&output.stderr).contains("No space left"),
+        "{}",
+        text(&output.stderr)
+    );
     for agent in 0..2 {
-        assert_eq!(sh(&scene.mount(agent), "md5sum < fits"), before, "agent {agent}");
+        assert_eq!(
+            sh(&scene.mount(agent), "md5sum < fits"),
+            before,
+            "agent {agent}"
+        );
         // As far as the file goes, its bytes are those that were written.
         let read = format!("cmp -n $(stat -c %s large) large {}/copy", here.display());
         well(&attempt(&scene.mount(agent), &read, GIVE_UP_SPAN_MAX));
     }
-    well(&attempt(&scene.mount(0), "rm large; test ! -e large", GIVE_UP_SPAN_MAX));
+    well(&attempt(
+        &scene.mount(0),
+        "rm large; test ! -e large",
+        GIVE_UP_SPAN_MAX,
+    ));
     let output = scene.run(&["down"]);
     let words = text(&output.stderr);
-    assert_eq!(output.status.code(), Some(0), "nothing dirty is left: {words}");
+    assert_eq!(
+        output.status.code(),
+        Some(0),
+        "nothing dirty is left: {words}"
+    );
     scene.assert_clean();
     assert_eq!(sh(&scene.store(), "md5sum < fits"), before);
 }
@@ -197,13 +304,65 @@ fn bytes_that_do_not_fit_keep_the_set_up_until_they_are_given_up() {
     }
     let scene = Scene::new();
     scene.up(2, &["--backing", "fault:write:budget=100000"]);
-    let output = attempt(&scene.mount(1), "head -c 900000 /dev/zero > f", GIVE_UP_SPAN_MAX);
-    assert!(!output.status.success(), "close waits for the store by default");
+    let output = attempt(
+        &scene.mount(1),
+        "head -c 900000 /dev/zero > f",
+        GIVE_UP_SPAN_MAX,
+    );
+    assert!(
+        !output.status.success(),
+        "close waits for the store by default"
+    );
     let output = scene.run(&["down"]);
     if output.status.code() == Some(2) {
-        assert!(text(&output.stderr).contains("still up"), "{}", text(&output.stderr));
+        assert!(
+            text(&output.stderr).contains("still up"),
+            "{}",
+            text(&output.stderr)
+        );
         well(&scene.run(&["down", "--discard"]));
     }
+    scene.assert_clean();
+}
+
+#[test]
+fn a_full_store_and_a_small_pool_hold_nobody() {
+    if skipped("a_full_store_and_a_small_pool_hold_nobody", &["dd"]) {
+        return;
+    }
+    let scene = Scene::new();
+    let full = [
+        "--backing",
+        "fault:write:budget=200000",
+        "--close",
+        "buffered",
+    ];
+    scene.up(2, &[&full[..], &SPREAD, &["--pool", "8MiB"]].concat());
+    // Four times what both pools hold.
+    let write = "dd if=/dev/zero of=f bs=65536 count=1024 conv=fsync";
+    let output = attempt(&scene.mount(0), write, GIVE_UP_SPAN_MAX);
+    let words = text(&output.stderr);
+    assert!(
+        !output.status.success() && words.contains("No space left"),
+        "{words}"
+    );
+    for agent in 0..2 {
+        let read = "cat f > /dev/null; ls > /dev/null";
+        well(&attempt(&scene.mount(agent), read, GIVE_UP_SPAN_MAX));
+    }
+    well(&attempt(
+        &scene.mount(1),
+        "rm f; test ! -e f",
+        GIVE_UP_SPAN_MAX,
+    ));
+    // What the store still takes, it takes.
+    well(&attempt(
+        &scene.mount(1),
+        ": > empty; mkdir d; mv empty d/",
+        GIVE_UP_SPAN_MAX,
+    ));
+    let (output, _) = finish_within(&mut scene.hearth(&["down"]), GIVE_UP_SPAN_MAX);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
     scene.assert_clean();
 }
 
@@ -218,10 +377,17 @@ fn a_sync_that_fails_in_the_store_fails_here() {
     for agent in 0..2 {
         let output = attempt(&scene.mount(agent), write, ANSWER_SPAN_MAX);
         let words = text(&output.stderr);
-        assert!(!output.status.success() && words.contains("Input/output error"), "{words}");
+        assert!(
+            !output.status.success() && words.contains("Input/output error"),
+            "{words}"
+        );
     }
     let output = scene.run(&["down", "--discard"]);
-    assert!(output.status.code().is_some_and(|code| code < 2), "{}", text(&output.stderr));
+    assert!(
+        output.status.code().is_some_and(|code| code < 2),
+        "{}",
+        text(&output.stderr)
+    );
     scene.assert_clean();
 }
 
@@ -236,8 +402,15 @@ fn strangers_at_the_port_of_an_agent_change_nothing() {
     let sum = sh(&scene.mount(0), write);
     let members = scene.set_file()["members"].clone();
     let members: Vec<SocketAddr> = serde_json::from_value(members).expect("addresses");
-    let noise: Vec<u8> = (0..200_000_u32).map(|i| (i.wrapping_mul(2_654_435_761) >> 13) as u8).collect();
-    let mut lines: Vec<&[u8]> = vec![b"GET / HTTP/1.1\r\nHost: x\r\n\r\n", b"", &[0; 4096], &[255; 4096]];
+    let noise: Vec<u8> = (0..200_000_u32)
+        .map(|i| (i.wrapping_mul(2_654_435_761) >> 13) as u8)
+        .collect();
+    let mut lines: Vec<&[u8]> = vec![
+        b"GET / HTTP/1.1\r\nHost: x\r\n\r\n",
+        b"",
+        &[0; 4096],
+        &[255; 4096],
+    ];
     lines.extend([&noise[..1], &noise[..100], &noise]);
     let mut silent = Vec::new();
     for member in &members {
@@ -283,14 +456,20 @@ fn an_interrupted_run_leaves_nothing() {
         let status = wait_within(&mut run, LIMIT).expect("it ends");
         assert_eq!(status.code(), Some(128 + signal_sent.as_raw()));
         scene.assert_clean();
-        assert_eq!(fs::read_to_string(scene.store().join("ready")).expect("it was closed"), "word\n");
+        assert_eq!(
+            fs::read_to_string(scene.store().join("ready")).expect("it was closed"),
+            "word\n"
+        );
         fs::remove_file(scene.store().join("ready")).expect("it is there");
     }
 }
 
 #[test]
 fn a_killed_run_leaves_nothing_that_doctor_does_not_clear() {
-    if skipped("a_killed_run_leaves_nothing_that_doctor_does_not_clear", &[]) {
+    if skipped(
+        "a_killed_run_leaves_nothing_that_doctor_does_not_clear",
+        &[],
+    ) {
         return;
     }
     let scene = Scene::new();
@@ -299,7 +478,9 @@ fn a_killed_run_leaves_nothing_that_doctor_does_not_clear() {
     signal(run.id(), Signal::KILL);
     wait_within(&mut run, LIMIT).expect("it is killed");
     until("the agents have followed", LIMIT, || {
-        agents.iter().all(|pid| !Path::new(&format!("/proc/{pid}")).exists())
+        agents
+            .iter()
+            .all(|pid| !Path::new(&format!("/proc/{pid}")).exists())
     });
     scene.run(&["doctor", "--fix"]);
     scene.assert_clean();
@@ -310,7 +491,10 @@ fn run_that_waits(scene: &Scene) -> std::process::Child {
     let script = "echo word > ready; while :; do sleep 0.05; done";
     let mut command = scene.run_in_store(&["sh", "-c", script]);
     let ready = scene.store().join("ready");
-    let child = command.current_dir(scene.store()).spawn().expect("hearth is there");
+    let child = command
+        .current_dir(scene.store())
+        .spawn()
+        .expect("hearth is there");
     until("the command is inside", LIMIT, || {
         fs::read_to_string(&ready).is_ok_and(|text| text == "word\n")
     });
@@ -353,5 +537,8 @@ fn what_cannot_be_a_store_is_refused_in_words() {
 fn refused(output: &Output, words: &str) {
     let told = text(&output.stderr);
     assert_eq!(output.status.code(), Some(2), "{told}");
-    assert!(told.starts_with("error: ") && told.contains(words), "{told}");
+    assert!(
+        told.starts_with("error: ") && told.contains(words),
+        "{told}"
+    );
 }

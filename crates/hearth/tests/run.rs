@@ -21,7 +21,10 @@ const NOBODY: u32 = 65534;
 
 #[test]
 fn the_store_is_served_inside_and_untouched_outside() {
-    if skipped("the_store_is_served_inside_and_untouched_outside", &["findmnt"]) {
+    if skipped(
+        "the_store_is_served_inside_and_untouched_outside",
+        &["findmnt"],
+    ) {
         return;
     }
     let scene = Scene::new();
@@ -32,9 +35,14 @@ fn the_store_is_served_inside_and_untouched_outside() {
     command.current_dir(&store).stdin(Stdio::piped());
     command.stdout(Stdio::piped());
     let mut child = command.spawn().expect("hearth is there");
-    until("the command is inside", LIMIT, || store.join("ready").exists());
+    until("the command is inside", LIMIT, || {
+        store.join("ready").exists()
+    });
     let outside = fs::read_to_string("/proc/self/mountinfo").expect("/proc is there");
-    assert!(!outside.contains(store.to_str().expect("we named it")), "{outside}");
+    assert!(
+        !outside.contains(store.to_str().expect("we named it")),
+        "{outside}"
+    );
     let mut stdin = child.stdin.take().expect("a pipe");
     stdin.write_all(b"went\n").expect("it is read");
     drop(stdin);
@@ -43,7 +51,10 @@ fn the_store_is_served_inside_and_untouched_outside() {
     let told = text(&output.stdout);
     assert!(told.starts_with("fuseblk\nfuse.hearth\nword\n"), "{told}");
     assert!(told.ends_with("went\n"), "{told}");
-    assert_eq!(fs::read_to_string(store.join("out")).expect("it is there"), "WORD\n");
+    assert_eq!(
+        fs::read_to_string(store.join("out")).expect("it is there"),
+        "WORD\n"
+    );
     scene.assert_clean();
 }
 
@@ -63,7 +74,12 @@ fn exit_codes_and_signals_pass_through() {
         ("kill -KILL $$", 137),
     ] {
         let output = finish(&mut scene.run_in_store(&["sh", "-c", script]));
-        assert_eq!(output.status.code(), Some(code), "{script}: {}", text(&output.stderr));
+        assert_eq!(
+            output.status.code(),
+            Some(code),
+            "{script}: {}",
+            text(&output.stderr)
+        );
     }
     let output = finish(&mut scene.run_in_store(&["no-such-program"]));
     assert_eq!(output.status.code(), Some(127));
@@ -102,7 +118,10 @@ fn pipes_stdin_and_the_directory_work() {
     well(&output);
     assert_eq!(text(&output.stdout), format!("{}\n3\n2\n", deep.display()));
     assert_eq!(text(&output.stderr), "complaint\n");
-    assert_eq!(fs::read(deep.join("kept")).expect("it is there"), b"1\n3\n2\n");
+    assert_eq!(
+        fs::read(deep.join("kept")).expect("it is there"),
+        b"1\n3\n2\n"
+    );
     scene.assert_clean();
 }
 
@@ -125,7 +144,11 @@ fn commands_with_agents_of_their_own_share_files() {
         let (writer, reader) = (round % 3, (round + 1) % 3);
         of_rank(writer, &format!("seq {round} 20000 > f"));
         let sum = of_rank(reader, "md5sum < f");
-        let stored = finish(Command::new("sh").args(["-c", "md5sum < f"]).current_dir(scene.store()));
+        let stored = finish(
+            Command::new("sh")
+                .args(["-c", "md5sum < f"])
+                .current_dir(scene.store()),
+        );
         assert_eq!(sum, text(&stored.stdout), "round {round}");
     }
     scene.down();
@@ -150,7 +173,12 @@ fn an_ordinary_user_runs_commands_too() {
         return;
     }
     assert_eq!(output.status.code(), Some(5), "{}", text(&output.stderr));
-    assert_eq!(text(&output.stdout), "65534\nfuseblk\nmine\n", "{}", text(&output.stderr));
+    assert_eq!(
+        text(&output.stdout),
+        "65534\nfuseblk\nmine\n",
+        "{}",
+        text(&output.stderr)
+    );
     let stored = fs::metadata(store.join("f")).expect("it is there");
     assert_eq!(std::os::unix::fs::MetadataExt::uid(&stored), NOBODY);
     scene.assert_clean();
@@ -174,7 +202,10 @@ fn what_an_agent_keeps_is_not_shown_to_who_may_not_read_it() {
     fs::write(scene.mount(0).join("open"), "for all").expect("the mount takes it");
     for agent in [0, 1] {
         let secret = scene.mount(agent).join("secret");
-        assert_eq!(fs::read_to_string(&secret).expect("root may"), "for root alone");
+        assert_eq!(
+            fs::read_to_string(&secret).expect("root may"),
+            "for root alone"
+        );
         for attempt in ["cat", "cp -t /tmp/nowhere", "truncate -s 0", "rm -f"] {
             let output = nobody_does(&format!("{attempt} {}", secret.display()));
             assert!(!output.status.success(), "{attempt}");
@@ -186,7 +217,10 @@ fn what_an_agent_keeps_is_not_shown_to_who_may_not_read_it() {
         let output = nobody_does(&format!("echo x >> {}", open.display()));
         assert!(!output.status.success());
     }
-    assert_eq!(fs::read_to_string(&secret).expect("root may"), "for root alone");
+    assert_eq!(
+        fs::read_to_string(&secret).expect("root may"),
+        "for root alone"
+    );
     scene.down();
 }
 
@@ -212,9 +246,16 @@ fn a_users_own_agent_shows_only_what_the_user_may_read() {
         return;
     }
     assert_eq!(text(&output.stdout), "secret\n", "{}", text(&output.stderr));
-    assert!(text(&output.stderr).contains("Permission denied"), "{}", text(&output.stderr));
+    assert!(
+        text(&output.stderr).contains("Permission denied"),
+        "{}",
+        text(&output.stderr)
+    );
     scene.down();
-    assert_eq!(fs::read_to_string(&secret).expect("root may"), "for root alone");
+    assert_eq!(
+        fs::read_to_string(&secret).expect("root may"),
+        "for root alone"
+    );
 }
 
 fn own_control(scene: &Scene, name: &str) -> std::path::PathBuf {
@@ -232,8 +273,14 @@ fn as_nobody(scene: &Scene, control: &Path, script: &str) -> Output {
         \"$1/hearth\" run --store . -- sh -c \"$5\"";
     let tools = scene.dir("tools");
     let mut command = Command::new("unshare");
-    command.args(["-m", "sh", "-c", WITH_DEVICE, "sh"]).arg(tools);
-    command.arg(scene::program()).arg(scene.store()).arg(control).arg(script);
+    command
+        .args(["-m", "sh", "-c", WITH_DEVICE, "sh"])
+        .arg(tools);
+    command
+        .arg(scene::program())
+        .arg(scene.store())
+        .arg(control)
+        .arg(script);
     finish(command.stdin(Stdio::null()))
 }
 
