@@ -311,6 +311,9 @@ impl World {
         };
         let from = NodeId(from);
         let envelope = parcel.envelope;
+        if matches!(envelope.body, Body::Read { .. } | Body::Write { .. }) {
+            self.hosts[to as usize].held.insert(envelope.file);
+        }
         if matches!(envelope.body, Body::Inval { .. }) {
             self.forge_inval_ok(from, to, &envelope);
         }

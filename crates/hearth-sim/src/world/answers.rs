@@ -107,6 +107,7 @@ impl World {
             self.hosts[node].kernel.forget(open.object);
         }
         self.hosts[node].kernel.forget_size(open.object);
+        self.store.objects[open.object].outside = false;
         self.observe_size(session, (size, size), "open");
         self.sessions[session].handles.push(open);
         self.done(session);
@@ -163,7 +164,8 @@ impl World {
     fn sized(&mut self, session: usize, object: usize, ask: bool, size: Option<u64>, keep: bool) {
         let node = self.sessions[session].node;
         let size = size.unwrap_or(self.store.objects[object].data.len() as u64);
-        if ask {
+        // Whoever writes outside is seen at the next open, not before.
+        if ask && !self.store.objects[object].outside {
             self.observe_size(session, (size, size), "stat");
             let asked = self.sessions[session]
                 .doing

@@ -66,12 +66,7 @@ impl World {
             Effect::Reply { ticket, reply } => self.reply(node, ticket, reply)?,
             Effect::Direct { ticket } => self.direct(node, ticket)?,
             Effect::Revoke { id, file, pages } => {
-                let kernel = &mut self.hosts[node].kernel;
-                kernel.queue.push_back(Revoke { id, file, pages });
-                if !std::mem::replace(&mut kernel.working, true) {
-                    let delay = self.local_delay();
-                    self.after(delay, Event::Revokes { node });
-                }
+                self.queue_revoke(node, Revoke { id, file, pages })
             }
             Effect::Release { handle } => {
                 let released = self.hosts[node].handles.remove(&handle);
@@ -81,9 +76,22 @@ impl World {
             }
             Effect::Disconnect { peer } => self.disconnect(node as u32, peer.0),
             Effect::Alarm(Alarm::BytesDropped(file, _)) => self.lose(file),
-            Effect::Forgotten { .. } | Effect::Alarm(_) => {}
+            Effect::Forgotten { file } => {
+                self.hosts[node].held.remove(&file);
+            }
+            Effect::Alarm(_) => {}
         }
         Ok(())
+    }
+
+    /// One thread revokes, one order after another.
+    fn queue_revoke(&mut self, node: usize, order: Revoke) {
+        let kernel = &mut self.hosts[node].kernel;
+        kernel.queue.push_back(order);
+        if !std::mem::replace(&mut kernel.working, true) {
+            let delay = self.local_delay();
+            self.after(delay, Event::Revokes { node });
+        }
     }
 
     /// Bytes of the file were given up, and people were told.

@@ -4,7 +4,7 @@
 
 use super::kernel::Kernel;
 use super::session::Call;
-use hearth_proto::{Buf, Handle, Node, NodeId, Piece, Src, Ticket};
+use hearth_proto::{Buf, FileId, Handle, Node, NodeId, Piece, Src, Ticket};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// A breach of the contract between kernel and driver.
@@ -22,6 +22,9 @@ pub(crate) struct Host {
     pub(crate) answered: BTreeSet<Ticket>,
     /// Handles that the kernel has not released, and the object that each was opened on.
     pub(crate) handles: BTreeMap<Handle, usize>,
+    /// Files whose descriptor the agent holds for this home, from the first request until
+    /// [`hearth_proto::Effect::Forgotten`]: their numbers are not given to other files.
+    pub(crate) held: BTreeSet<FileId>,
     pub(crate) kernel: Kernel,
 }
 
@@ -37,6 +40,7 @@ impl Host {
             calls: BTreeMap::new(),
             answered: BTreeSet::new(),
             handles: BTreeMap::new(),
+            held: BTreeSet::new(),
             kernel: Kernel::default(),
             node,
         }

@@ -3,7 +3,7 @@
 use super::{Event, World};
 use crate::check::Violation;
 use crate::model::{Interval, Kind, Sized, Tick};
-use hearth_proto::{CloseRule, FileId, Handle, Input, OpenRequest, Request, Ticket, Time, WriteAt};
+use hearth_proto::{FileId, Handle, Input, OpenRequest, Request, Ticket, Time, WriteAt};
 use std::collections::BTreeMap;
 
 /// What a session can do.
@@ -259,7 +259,7 @@ impl World {
             let object = &self.store.objects[object];
             object.unlinked && object.users == 0
         });
-        if !free {
+        if !free || self.hosts.iter().any(|host| host.held.contains(&file)) {
             return None;
         }
         let mut history = crate::model::History::born(size, self.tick(), self.tick());
@@ -271,9 +271,10 @@ impl World {
 
     /// Nobody uses the object and all of it is in the store.
     fn is_at_rest(&self, object: usize) -> bool {
-        // Bytes that reach the store after their last close change its stamp as an outsider does.
-        self.plan.close == CloseRule::Flushed
-            && !self.plan.store_faults
+        // Bytes that reach the store after their last close change its stamp as an outsider does, so
+        // only a file that the job itself has not written can tell the two apart.
+        let changes = &self.store.objects[object].history.changes;
+        changes.iter().all(|change| change.node == u32::MAX)
             && self.store.objects[object].users == 0
             && self.store_busy == 0
             && self
@@ -369,6 +370,10 @@ impl World {
         let value = self.store.objects[object].history.next_value();
         self.begin_change(session, Kind::Write, offset..offset + u64::from(len), value);
         self.store.write(object, offset, &vec![value; len as usize]);
+        self.store.objects[object].outside = true;
+        if let Some(change) = self.store.objects[object].history.changes.last_mut() {
+            change.node = u32::MAX;
+        }
         for host in &mut self.hosts {
             host.kernel.forget_size(object);
         }

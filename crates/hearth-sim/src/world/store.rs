@@ -11,6 +11,8 @@ pub(crate) struct Object {
     pub(crate) stamp: Stamp,
     /// It has no name any more.
     pub(crate) unlinked: bool,
+    /// Somebody outside has written since it was last opened.
+    pub(crate) outside: bool,
     /// Operations and handles that still use it.
     pub(crate) users: u32,
     pub(crate) history: History,
@@ -46,6 +48,7 @@ impl Store {
             data,
             stamp: Stamp::default(),
             unlinked: false,
+            outside: false,
             users: 0,
             history,
         });
