@@ -190,6 +190,7 @@ fn an_overwrite_reaches_readers_that_hold_copies() {
     }
 }
 
+/// S2
 #[test]
 fn appends_of_two_nodes_never_overlap() {
     let set = set(2, |_| ());
@@ -221,6 +222,7 @@ fn appends_of_two_nodes_never_overlap() {
     assert_eq!(text.lines().count(), 400);
 }
 
+/// S3
 #[test]
 fn a_truncation_is_seen_everywhere() {
     let set = set(3, |_| ());
@@ -248,6 +250,7 @@ fn a_truncation_is_seen_everywhere() {
     assert_eq!(std::fs::metadata(&path).expect("attributes").len(), 20_001);
 }
 
+/// S6
 #[test]
 fn a_full_store_reaches_the_writer_and_keeps_the_bytes() {
     let set = set(2, |config| {
@@ -263,6 +266,7 @@ fn a_full_store_reaches_the_writer_and_keeps_the_bytes() {
     );
 }
 
+/// S13
 #[test]
 fn a_dead_home_fails_writers_at_once_and_readers_go_to_the_store() {
     let mut set = set(3, |_| ());

@@ -1,4 +1,4 @@
-//! Locks hold between two mounts of one store, as between two nodes.
+//! Locks hold between two mounts of one store, as between two nodes (S12).
 
 #![allow(clippy::unwrap_used, reason = "what helps a test fails like a test")]
 

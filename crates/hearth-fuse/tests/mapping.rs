@@ -1,4 +1,4 @@
-//! Mappings of files.
+//! Mappings of files (S10).
 //!
 //! The kernel waits for pages while it holds the address space of the program that maps them. A
 //! process that both serves a mount and maps its files would wait for itself, so programs that map

@@ -146,6 +146,7 @@ fn removing_directories_follows_the_rules() {
     assert_eq!(errno(fs::create_dir(rig.at("a"))), libc::EEXIST);
 }
 
+/// S17
 #[test]
 fn extended_attributes_pass_through() {
     let Some(rig) = passthrough() else { return };

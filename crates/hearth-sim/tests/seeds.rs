@@ -35,6 +35,7 @@ fn random_runs_keep_every_promise() {
     hold((0..seeds()).map(Plan::from_seed));
 }
 
+/// S16
 #[test]
 fn the_store_alone_keeps_every_promise() {
     let plan = |seed| Plan {

@@ -334,6 +334,7 @@ fn agents_of_several_hosts_find_each_other() {
         .for_each(|host| drop(host.run(&["down", "--all"])));
 }
 
+/// S7
 #[test]
 fn two_mounts_of_one_store_see_each_other() {
     let desk = Desk::new();

@@ -1,4 +1,4 @@
-//! What a set costs that nobody uses, and that its memory is bounded.
+//! What a set costs that nobody uses, and that its memory is bounded (S15).
 
 #[path = "support/scene.rs"]
 mod scene;

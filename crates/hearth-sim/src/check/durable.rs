@@ -1,4 +1,4 @@
-//! What flush, sync and settle promise: bytes written before are in the store, or newer ones are.
+//! What flush, sync and settle promise (S4, S5): bytes written before are in the store, or newer ones are.
 
 use super::Violation;
 use crate::model::{Change, History, Interval, Kind};

@@ -1,4 +1,4 @@
-//! I14: frames and dirty bytes stay within their bounds.
+//! I14 (S15): frames and dirty bytes stay within their bounds.
 
 use super::Violation;
 use hearth_proto::{Config, Status};

@@ -1,4 +1,4 @@
-//! The end of the file: what is said of it can be true, and appends get places of their own.
+//! The end of the file (S2, S8): what is said of it can be true, and appends get places of their own.
 
 use super::Violation;
 use crate::model::{History, Interval, Kind};

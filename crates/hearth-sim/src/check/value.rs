@@ -1,4 +1,4 @@
-//! I2, I3: a read returns, for every byte, a value that was not overwritten before the read began;
+//! I2, I3 (S1): a read returns, for every byte, a value that was not overwritten before the read began;
 //! and within one page it never mixes two writes that both cover what it mixes.
 
 use super::Violation;
