@@ -125,6 +125,8 @@ struct File {
     waiting: VecDeque<Waiting>,
     writes: Vec<PendingWrite>,
     bar: Option<Bar>,
+    /// The next cut, which came while the last step of one waits for the store.
+    next_bar: Option<Bar>,
     failed: Option<Failure>,
     dirty_bytes: u64,
     dirty_since: Option<Time>,

@@ -57,6 +57,8 @@ pub struct Config {
     pub frames: u32,
     /// Largest single store write, in bytes; a coalesced run is cut there.
     pub store_io_bytes: u32,
+    /// Largest store read that a home makes of a run of pages when it reads ahead, in bytes.
+    pub readahead_bytes: u32,
     /// A dirty page is flushed at this age.
     pub flush_age: Span,
     /// Write bytes that this node may have in flight to one home; bounds the home's buffers.
@@ -83,6 +85,7 @@ impl Config {
             chunk_pages: 32,
             frames: 1024,
             store_io_bytes: 4 << 20,
+            readahead_bytes: 1 << 20,
             flush_age: Span::secs(5),
             write_window_bytes: 8 << 20,
             probe_after: Span::secs(2),

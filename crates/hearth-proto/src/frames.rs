@@ -53,6 +53,7 @@ pub(crate) struct Frames {
     free: Vec<u32>,
     oldest: u32,
     newest: u32,
+    listed: u32,
     /// Owners whose page went; the node tells them at the end of the step.
     pub(crate) evicted: Vec<(Owner, Slot)>,
     /// Bytes that are dirty at the authority.
@@ -75,6 +76,7 @@ impl Frames {
             free: (0..count).rev().collect(),
             oldest: NONE,
             newest: NONE,
+            listed: 0,
             evicted: Vec::new(),
             dirty_bytes: 0,
             evictions: 0,
@@ -142,6 +144,11 @@ impl Frames {
         self.free.push(slot.frame.0);
     }
 
+    /// Frames that could be taken now.
+    pub(crate) fn spare(&self) -> u32 {
+        self.free.len() as u32 + self.listed
+    }
+
     /// Frames in use.
     pub(crate) fn used(&self) -> u32 {
         (self.entries.len() - self.free.len()) as u32
@@ -179,6 +186,7 @@ impl Frames {
         let newest = self.newest;
         let entry = &mut self.entries[index as usize];
         entry.place = Place::Listed;
+        self.listed += 1;
         entry.older = newest;
         entry.newer = NONE;
         match newest {
@@ -198,6 +206,7 @@ impl Frames {
         if place != Place::Listed {
             return;
         }
+        self.listed -= 1;
         match older {
             NONE => self.oldest = newer,
             other => self.entries[other as usize].newer = newer,

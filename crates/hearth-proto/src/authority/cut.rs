@@ -5,7 +5,7 @@
 //! has followed (or has failed to), and only then the pages go: a truncation that the store refuses
 //! loses nothing.
 
-use super::{Bar, Home, StoreOp, Waiting};
+use super::{Bar, File, Home, StoreOp, Waiting};
 use crate::effect::{Alarm, Effect};
 use crate::ids::{Gen, NodeId, ReqId};
 use crate::msg::{Body, Cut};
@@ -30,6 +30,14 @@ impl Home<'_, '_> {
             awaiting: alloc::vec![],
         };
         self.answer_cut();
+        match &self.file.bar {
+            Some(last) if last.resumed => self.file.next_bar = Some(bar),
+            Some(_) | None => self.raise_bar(bar),
+        }
+    }
+
+    fn raise_bar(&mut self, bar: Bar) {
+        let cut = bar.cut;
         self.file.bar = Some(bar);
         self.refuse_waiting();
         if cut == Cut::Detach {
@@ -55,6 +63,9 @@ impl Home<'_, '_> {
                 self.file.bar = None;
                 // Dirty bytes that fell due meanwhile were passed over.
                 self.refresh_age();
+                if let Some(next) = self.file.next_bar.take() {
+                    self.raise_bar(next);
+                }
                 true
             }
             (_, true, false) => false,
@@ -90,7 +101,7 @@ impl Home<'_, '_> {
 
     /// Tells the manager, once, that the home has let go.
     fn answer_cut(&mut self) {
-        let Some(bar) = self.file.bar.as_mut().filter(|bar| !bar.answered) else {
+        let Some(bar) = self.newest_bar().filter(|bar| !bar.answered) else {
             return;
         };
         bar.answered = true;
@@ -104,15 +115,22 @@ impl Home<'_, '_> {
     pub(super) fn resume(&mut self, done: bool) {
         // The manager may have given up waiting for the answer, but it is still owed.
         self.answer_cut();
-        if let Some(bar) = &mut self.file.bar {
+        if let Some(bar) = self.newest_bar() {
             bar.done = done;
             bar.resumed = true;
         }
     }
 
+    fn newest_bar(&mut self) -> Option<&mut Bar> {
+        let File { bar, next_bar, .. } = &mut *self.file;
+        next_bar.as_mut().or(bar.as_mut())
+    }
+
     /// Drops everything as soon as no store operation is in flight.
     pub(super) fn clear_out(&mut self, life: u64) {
         self.refuse_waiting();
+        self.answer_cut();
+        self.file.next_bar = None;
         self.file.bar = Some(Bar {
             cut: Cut::Detach,
             floor: end_of(life),

@@ -41,9 +41,31 @@ impl Home<'_, '_> {
             };
         }
         if let Some((first, count)) = run {
-            self.fill_pages(first, count);
+            self.fill_pages(first, count + self.ahead(first, count));
         }
         ready
+    }
+
+    /// Pages to read beyond a run: when the page before it is here, readers come in order, and one
+    /// request for more bytes costs the store less than several.
+    fn ahead(&self, first: u64, count: u32) -> u32 {
+        let config = self.ctx.config;
+        let quiet = self.file.bar.is_none() && self.file.writes.is_empty();
+        let before = first
+            .checked_sub(1)
+            .and_then(|number| self.file.pages.get(&number));
+        let bound = (config.readahead_bytes / config.page_bytes).min(self.ctx.frames.spare() / 8);
+        if !quiet || before.is_none_or(|page| !page.filled) {
+            return 0;
+        }
+        let end = first + u64::from(count);
+        let unknown = |number: &u64| {
+            config.chunk_of(*number) == config.chunk_of(first)
+                && !self.file.pages.contains_key(number)
+        };
+        (end..end + u64::from(bound.saturating_sub(count)))
+            .take_while(unknown)
+            .count() as u32
     }
 
     /// One store read for a run of pages of which nothing is known.
@@ -128,6 +150,35 @@ impl Home<'_, '_> {
         if let Err(errno) = result {
             self.fail_reads(first, count, errno);
         }
+        self.drop_unread_end(first, count);
+    }
+
+    /// Reading ahead went beyond the end of the file: pages without a byte go, unless somebody waits
+    /// for them.
+    fn drop_unread_end(&mut self, first: u64, count: u32) {
+        let waiting = &self.file.waiting;
+        let awaited = |number: u64| {
+            waiting.iter().any(|ask| match ask {
+                Waiting::Read(read) => {
+                    (read.first..read.first + u64::from(read.count)).contains(&number)
+                }
+                Waiting::Write(_) | Waiting::Flush(_) => false,
+            })
+        };
+        for number in first..first + u64::from(count) {
+            let Some(page) = self.file.pages.get_mut(&number) else {
+                continue;
+            };
+            if page.extent == 0 && !page.busy() && !awaited(number) {
+                if let Some(slot) = page.slot {
+                    self.ctx.frames.give_back(slot);
+                }
+                page.vacate();
+            }
+            if page.idle() {
+                self.file.pages.remove(&number);
+            }
+        }
     }
 
     pub(super) fn gaps_filled(&mut self, number: u64, buf: Buf, result: Result<StoreOk, Errno>) {
@@ -200,6 +251,9 @@ impl Home<'_, '_> {
     /// Waits for memory, and makes dirty bytes go so that some comes.
     pub(super) fn starve(&mut self) {
         self.common.starved.insert(self.id);
-        self.start_flush();
+        // A store that fails has its own time to be tried again.
+        if self.file.failed.is_none() {
+            self.start_flush();
+        }
     }
 }

@@ -64,8 +64,13 @@ impl Home<'_, '_> {
             self.file.failed = None;
         }
         if let Some(failure) = self.file.failed {
+            // One try at a time: runs that are sent again while others are on their way would keep
+            // something on its way for ever, and no write would hear of the failure.
+            if self.flushing_here() {
+                return Some(Verdict::Wait);
+            }
             // The file is written through until it is clean: each write waits for a try to flush.
-            if ask.tried && !self.flushing_here() {
+            if ask.tried {
                 return Some(self.refuse(ask, failure.errno));
             }
             ask.tried = true;
