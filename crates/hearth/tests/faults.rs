@@ -1,4 +1,4 @@
-//! What a set does when agents die or stop, the store breaks, or strangers knock.
+//! What a set does when agents die or stop, the store breaks, or strangers knock (S4, S5, S6, S13).
 //!
 //! Whatever may hang is done by a program with a limit of time, never by the test itself.
 

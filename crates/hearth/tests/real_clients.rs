@@ -1,4 +1,5 @@
-//! Programs that people use, through the mounts of a set, against the same on the store.
+//! Programs that people use, through the mounts of a set, against the same on the store
+//! (S1, S7, S8, S12, S17).
 
 #[path = "support/scene.rs"]
 mod scene;

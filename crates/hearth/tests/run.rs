@@ -1,5 +1,5 @@
 //! `hearth run`: the command sees the store through Hearth at the store's own path, nobody else
-//! does, and in everything else it is as if it ran alone.
+//! does, and in everything else it is as if it ran alone (S14, S17).
 
 #[path = "support/scene.rs"]
 mod scene;
@@ -11,7 +11,7 @@ use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
 use rustix::process::Signal;
-use scene::{LIMIT, Scene, finish, signal, skipped, text, until, wait_within, well};
+use scene::{LIMIT, Scene, finish, signal, skip, skipped, text, until, wait_within, well};
 
 /// The file system type that a directory is of, as the process sees it.
 const TYPE_HERE: &str = "stat -f -c %T . ; findmnt -n -o FSTYPE -T .";
@@ -290,7 +290,7 @@ fn can_be_tried(test: &str, output: &Output) -> bool {
     let obstacle = ["cannot make a namespace", "mknod", "mount:", "unshare"];
     let found = obstacle.iter().any(|obstacle| words.contains(obstacle));
     if found {
-        println!("skipped: {test}: {}", words.replace('\n', "; "));
+        skip(test, &words.replace('\n', "; "));
     }
     !found
 }

@@ -5,6 +5,7 @@
 //! that takes too long, so a call that hangs in a mount ends with an error instead.
 
 #![allow(dead_code, reason = "every test file uses its own part")]
+#![allow(clippy::print_stdout, reason = "the summary counts what is skipped")]
 
 use std::fs::{self, DirBuilder, File, Permissions};
 use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
@@ -201,9 +202,14 @@ pub(crate) fn program() -> PathBuf {
 pub(crate) fn skipped(test: &str, programs: &[&str]) -> bool {
     let missing = missing(programs);
     if let Some(why) = &missing {
-        println!("skipped: {test}: {why}");
+        skip(test, why);
     }
     missing.is_some()
+}
+
+/// Says why a test does not run, in the words that the summary counts.
+pub(crate) fn skip(test: &str, why: &str) {
+    println!("skipped: {test}: {why}");
 }
 
 fn missing(programs: &[&str]) -> Option<String> {
