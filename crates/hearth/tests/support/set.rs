@@ -99,7 +99,6 @@ impl Set {
     pub(crate) fn store(&self) -> PathBuf {
         self.dir.path().join("store")
     }
-
 }
 
 impl Drop for Set {
