@@ -26,6 +26,23 @@ impl Core {
                 state.buffers.insert(buf, bytes);
             }
             Effect::Free(buf) => drop(state.buffers.take(buf)),
+            Effect::StoreRead { .. }
+            | Effect::StoreWrite { .. }
+            | Effect::StoreSync { .. }
+            | Effect::StoreTruncate { .. } => self.hand_to_worker(state, effect),
+            Effect::Reply { ticket, reply } => self.reply(state, ticket, reply),
+            Effect::Direct { ticket } => self.direct(state, ticket),
+            Effect::Revoke { id, file, pages } => after.push(After::Revoke(id, file, pages)),
+            Effect::Release { handle } => state.files.closed(handle),
+            Effect::Forgotten { file } => state.files.forget(file),
+            Effect::Disconnect { peer } => after.push(After::Disconnect(peer)),
+            Effect::Alarm(alarm) => state.alarm_of(alarm),
+        }
+    }
+
+    /// Queues what blocks on the store.
+    fn hand_to_worker(&self, state: &mut State, effect: Effect) {
+        match effect {
             Effect::StoreRead {
                 op,
                 file,
@@ -79,13 +96,7 @@ impl Core {
                     });
                 }
             }
-            Effect::Reply { ticket, reply } => self.reply(state, ticket, reply),
-            Effect::Direct { ticket } => self.direct(state, ticket),
-            Effect::Revoke { id, file, pages } => after.push(After::Revoke(id, file, pages)),
-            Effect::Release { handle } => state.files.closed(handle),
-            Effect::Forgotten { file } => state.files.forget(file),
-            Effect::Disconnect { peer } => after.push(After::Disconnect(peer)),
-            Effect::Alarm(alarm) => state.alarm_of(alarm),
+            _ => unreachable!("only store operations are handed to workers"),
         }
     }
 

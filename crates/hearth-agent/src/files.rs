@@ -224,51 +224,62 @@ impl StoreFile {
         purpose: Purpose,
         ask: impl FnOnce(),
     ) -> Result<Arc<OwnedFd>, Errno> {
-        let mut reach = self.lock();
-        match reach.find(root, file, purpose) {
+        match self.find(root, file, purpose) {
             Err(errno) if errno == STALE => {}
             found => return found,
         }
-        reach.path = None;
-        drop(reach);
+        self.lock().path = None;
         ask();
         let unknown = |reach: &mut Reach| reach.path.is_none();
-        let (mut reach, _) = self
+        let waited = self
             .told
-            .wait_timeout_while(self.lock(), ANSWER_SPAN, unknown)
-            .unwrap_or_else(PoisonError::into_inner);
-        reach.find(root, file, purpose)
+            .wait_timeout_while(self.lock(), ANSWER_SPAN, unknown);
+        drop(waited.unwrap_or_else(PoisonError::into_inner));
+        self.find(root, file, purpose)
     }
-}
 
-impl Reach {
+    /// A descriptor that is open, or one opened where the file was last known to be. No lock is held
+    /// while the store opens it: a store that hangs must hold up its worker alone.
     fn find(
-        &mut self,
+        &self,
         root: BorrowedFd<'_>,
         file: FileId,
         purpose: Purpose,
     ) -> Result<Arc<OwnedFd>, Errno> {
-        let known = match purpose {
-            Purpose::Read => self
-                .reader
-                .clone()
-                .or_else(|| self.writer.clone().filter(readable)),
-            Purpose::Write => self.writer.clone(),
-        };
+        let known = self.lock().open(purpose);
         if let Some(fd) = known {
             return Ok(fd);
         }
-        let by_fd = self.reader.as_ref().or(self.writer.as_ref());
-        let path = match by_fd {
-            Some(fd) => Some(PathBuf::from(format!("/proc/self/fd/{}", fd.as_raw_fd()))),
-            None => self.path.clone(),
-        };
+        let path = self.lock().place();
         let fd = Arc::new(open_checked(root, path.as_deref(), file, purpose)?);
-        match purpose {
-            Purpose::Read => self.reader = Some(Arc::clone(&fd)),
-            Purpose::Write => self.writer = Some(Arc::clone(&fd)),
-        }
+        self.lock().keep(Arc::clone(&fd), purpose);
         Ok(fd)
+    }
+}
+
+impl Reach {
+    fn open(&self, purpose: Purpose) -> Option<Arc<OwnedFd>> {
+        match purpose {
+            Purpose::Read => {
+                let writer = || self.writer.clone().filter(readable);
+                self.reader.clone().or_else(writer)
+            }
+            Purpose::Write => self.writer.clone(),
+        }
+    }
+
+    /// Where to open the file.
+    fn place(&self) -> Option<PathBuf> {
+        let fd = self.reader.as_ref().or(self.writer.as_ref());
+        fd.map(|fd| PathBuf::from(format!("/proc/self/fd/{}", fd.as_raw_fd())))
+            .or_else(|| self.path.clone())
+    }
+
+    fn keep(&mut self, fd: Arc<OwnedFd>, purpose: Purpose) {
+        match purpose {
+            Purpose::Read => self.reader = Some(fd),
+            Purpose::Write => self.writer = Some(fd),
+        }
     }
 }
 

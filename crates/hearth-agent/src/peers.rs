@@ -16,6 +16,8 @@ impl Handler for Peers {
         let node = NodeId(peer.0);
         self.0.drive_with(|state| {
             state.up[peer.0 as usize] = true;
+            let over = gone(peer);
+            state.alarms.retain(|alarm| !alarm.starts_with(&over));
             Input::PeerUp(node)
         });
     }
@@ -25,7 +27,7 @@ impl Handler for Peers {
         self.0.drive_with(|state| {
             state.up[peer.0 as usize] = false;
             state.files.forget_introductions(node);
-            state.alarm(format!("agent {} is gone: {why}", peer.0));
+            state.alarm(format!("{}{why}", gone(peer)));
             Input::PeerDown(node)
         });
     }
@@ -88,6 +90,11 @@ impl Peers {
             self.0.send_head(to, &Introduction::encode(file, &path));
         }
     }
+}
+
+/// How the alarm begins that an agent is gone; it ends when the agent is back.
+fn gone(peer: PeerId) -> String {
+    format!("agent {} is gone: ", peer.0)
 }
 
 /// True if the numbers in a message stay within what the kernel may be given.

@@ -8,6 +8,8 @@
 //! returns, perhaps from a thread of the agent. A completion must be short and must not call back
 //! into the session: the agent may hold its lock.
 
+#![forbid(unsafe_code)]
+
 mod types;
 
 pub use types::{

@@ -1,7 +1,7 @@
 //! The manager of a file: who has it open, how long it is, and everything that needs all of its
 //! homes at once. Also the registrar, which remembers who manages what.
 //!
-//! The first node that opens a file becomes its manager (seed 000, section 4). The registrar of a
+//! The first node that opens a file becomes its manager (Coopc-PVFS, section 4). The registrar of a
 //! file is found by hashing, and remembers that choice for the life of the job.
 //!
 //! A *control* operation (an open that others must learn of, a cut, a settlement) has the file to

@@ -1,6 +1,6 @@
 //! Everything that nodes say to each other.
 //!
-//! Three classes share the wire (PROTOCOL section 1): requests may wait at the receiver; forwards
+//! Three classes share the wire: requests may wait at the receiver; forwards
 //! (revocations, cuts) and responses are always taken at once, so they cannot be part of a circle
 //! of waiting.
 
@@ -78,7 +78,8 @@ pub enum HomeMap {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Body {
     // --- to the registrar -------------------------------------------------------------------
-    /// Who manages the file? The first to ask becomes the manager (seed 000, section 4).
+    /// Who manages the file? The first to ask becomes the manager (Coopc-PVFS,
+    /// section 4).
     Whois,
     /// This node manages it.
     WhoisOk(NodeId),

@@ -1,7 +1,7 @@
 //! How messages are written: little-endian, fixed order, one version. Nothing else in the workspace
 //! parses them. `docs/formats/wire.md` has the tables.
 //!
-//! Every message begins with view, file, generation and request id (48 bytes), then one byte that
+//! Every message begins with view, file, generation and request id (44 bytes), then one byte that
 //! names the body, then the body's fields in the order of their declaration.
 
 mod body;

@@ -108,6 +108,18 @@ fn a_stopped_agent_holds_nobody_for_long() {
         is_connected(&scene)
     });
     let stored = sh(&scene.store(), "md5sum < old");
+    works_again(&scene, &stored);
+    let output = scene.run(&["down"]);
+    assert!(
+        output.status.code().is_some_and(|code| code < 2),
+        "{}",
+        text(&output.stderr)
+    );
+    scene.assert_clean();
+}
+
+/// Every mount shows what the store had, and what any of them writes now.
+fn works_again(scene: &Scene, stored: &str) {
     for agent in 0..3 {
         let seen = attempt(&scene.mount(agent), "md5sum < old", ANSWER_SPAN_MAX);
         assert_eq!(
@@ -130,13 +142,6 @@ fn a_stopped_agent_holds_nobody_for_long() {
             );
         }
     }
-    let output = scene.run(&["down"]);
-    assert!(
-        output.status.code().is_some_and(|code| code < 2),
-        "{}",
-        text(&output.stderr)
-    );
-    scene.assert_clean();
 }
 
 #[test]

@@ -211,7 +211,9 @@ impl Home<'_, '_> {
             self.start_flush();
             return Verdict::Wait;
         }
-        if self.file.pages.is_empty() {
+        // A sync reaches the store even when no page is left here: those that were may have been
+        // written and evicted since the last one.
+        if self.file.pages.is_empty() && !ask.sync {
             let body = Body::FlushOk(Stamp::default());
             self.ctx
                 .answer(ask.from, self.id, self.file.generation, ask.req, body);
@@ -245,7 +247,7 @@ impl Home<'_, '_> {
     }
 
     /// The store's fsync came back. After a failure the bytes that it covered are dirty again as far
-    /// as they are still here: the store may have dropped them (PROTOCOL D5).
+    /// as they are still here: the store may have dropped them.
     pub(super) fn synced(&mut self, from: NodeId, req: ReqId, result: Result<StoreOk, Errno>) {
         for page in self.file.pages.values_mut() {
             let covered = page.syncing.take();
