@@ -233,6 +233,8 @@ impl Home<'_, '_> {
             page.extent = page.extent.min(end);
             page.valid.clip(end);
             page.unsynced.clip(end);
+            // A sync in flight may fail, and what it covered is dirty again then.
+            page.syncing.clip(end);
             let gone = u64::from(page.dirty.clip(end));
             self.file.dirty_bytes -= gone;
             self.ctx.frames.dirty_bytes -= gone;
