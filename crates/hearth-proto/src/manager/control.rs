@@ -296,7 +296,8 @@ impl Seat<'_, '_> {
             After::Open(ask) => {
                 if let (None, None, Body::Open { stamp, .. }) = (errno, self.file.stamp, &ask.body)
                 {
-                    self.file.stamp = Some(*stamp);
+                    // The file was opened with a stamp that it may have had before a truncation.
+                    self.file.stamp = Some(*stamp).max(self.file.truncated);
                 }
                 self.go_on_opening(ask);
             }
@@ -324,6 +325,7 @@ impl Seat<'_, '_> {
                 self.cut_done();
                 self.file.size = size;
                 self.file.mtime_ns = None;
+                self.file.truncated = Some(stamp);
                 if !self.file.known {
                     // An open on its way may bring a stamp from before.
                     self.file.known = true;

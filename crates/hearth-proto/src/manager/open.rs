@@ -19,12 +19,19 @@ impl Seat<'_, '_> {
         }
         if self.file.writers() == 0 {
             match self.file.stamp {
+                Some(_) if self.predates_truncation(&stamp) => {}
                 Some(known) if known.changed_by(&stamp) => return self.outside(ask, stamp),
                 Some(_) => {}
                 None => return self.settle(After::Open(ask)),
             }
         }
         self.admit(ask, write);
+    }
+
+    /// True for a stamp that was taken before the last truncation took place.
+    fn predates_truncation(&self, stamp: &Stamp) -> bool {
+        let truncated = self.file.truncated;
+        truncated.is_some_and(|truncated| stamp.ctime_ns < truncated.ctime_ns)
     }
 
     /// Somebody wrote to the store behind the cache: what was cached of the file is void.
