@@ -129,9 +129,12 @@ impl Desk<'_, '_> {
             self.ask_manager(id, body, What::Whois);
             return;
         }
-        if file.handles == 0 && super::file_idle(self.client, id) {
+        if super::file_idle(self.client, id) {
             self.revoke_quietly(id);
             self.client.files.remove(&id);
+        } else if let Some(file) = self.client.files.get_mut(&id).filter(|f| f.unused()) {
+            // Answers are still due, but the next open is one of another file of that number.
+            file.bypass = false;
         }
     }
 }
