@@ -92,8 +92,9 @@ impl Home<'_, '_> {
         if !bar.awaiting.is_empty() {
             return;
         }
-        if cut == Cut::Outside {
-            // Nothing can refuse it any more, and impatient reads must see what the store has.
+        if cut == Cut::Outside || cut == Cut::Detach {
+            // Impatient reads must see what the store has: nothing can refuse an outside change any
+            // more, and openers of a detached file go to the store one after the other.
             self.drop_clean();
         }
         self.answer_cut();

@@ -1,6 +1,6 @@
 //! Reads at the home.
 
-use super::{Home, PATIENCE, ReadAsk, Verdict};
+use super::{Bar, Home, PATIENCE, ReadAsk, Verdict};
 use crate::effect::{Effect, Piece, Src};
 use crate::ids::NodeId;
 use crate::msg::{Body, Cut, Envelope, Origin, Use};
@@ -28,9 +28,13 @@ impl Home<'_, '_> {
         }
         match obstacle {
             Obstacle::Clear => self.grant(ask, Use::Copy),
-            Obstacle::Once => self.grant(ask, Use::Once),
+            Obstacle::Once => {
+                self.grant(ask, Use::Once);
+                self.forget_detached(ask);
+            }
             Obstacle::Join => {
                 self.grant(ask, Use::Once);
+                self.forget_detached(ask);
                 self.join(ask);
             }
             Obstacle::Wait => {}
@@ -82,6 +86,25 @@ impl Home<'_, '_> {
         if let Some(bar) = &mut self.file.bar {
             bar.awaiting.extend(more);
         }
+    }
+
+    /// Some opener of a file that is being detached may write to the store already: the next read
+    /// that comes here must see that.
+    fn forget_detached(&mut self, ask: &ReadAsk) {
+        let left = |bar: &Bar| bar.cut == Cut::Detach && bar.answered;
+        if !self.file.bar.as_ref().is_some_and(left) {
+            return;
+        }
+        for number in ask.first..ask.first + u64::from(ask.count) {
+            let page = self.file.pages.get_mut(&number);
+            if let Some(page) = page.filter(|page| !page.busy()) {
+                if let Some(slot) = page.slot {
+                    self.ctx.frames.give_back(slot);
+                }
+                page.vacate();
+            }
+        }
+        self.file.pages.retain(|_, page| !page.idle());
     }
 
     /// True if a write or cut that is under way touches the page.
