@@ -143,11 +143,18 @@ impl Files {
         found.told.notify_all();
     }
 
-    /// The file is gone from the store, or this home has nothing of it.
+    /// This home has nothing of the file any more: its descriptors go, so that a file without a name
+    /// takes no room in the store. Where it was stays known, for a sync that may still come.
     pub(crate) fn forget(&mut self, file: FileId) {
-        self.files.remove(&file);
-        self.introduced
-            .retain(|&(_, introduced)| introduced != file);
+        if self.handles.values().any(|held| held.file == file) || !self.files.contains_key(&file) {
+            return;
+        }
+        let place = self.place(file);
+        let found = self.file(file);
+        let mut reach = found.lock();
+        reach.path = place.or_else(|| reach.path.take());
+        reach.reader = None;
+        reach.writer = None;
     }
 
     /// The path to introduce a file to a peer by, if the peer does not know it yet.
@@ -160,24 +167,20 @@ impl Files {
         Some(path)
     }
 
-    /// Where a file is, relative to the root, as far as this agent knows.
+    /// Where a file is, relative to the root, by a descriptor that is open here: the only word that
+    /// others may be given, for a path alone may have come to mean another file.
     pub(crate) fn place(&mut self, file: FileId) -> Option<PathBuf> {
         let found = self.file(file);
         let reach = found.lock();
-        let by_fd = reach
-            .writer
-            .as_ref()
-            .or(reach.reader.as_ref())
-            .and_then(|fd| {
-                let path = path_of(fd.as_fd()).ok()?;
-                Some(path.strip_prefix(&self.root_path).ok()?.to_owned())
-            });
-        by_fd.or_else(|| reach.path.clone())
+        let fd = reach.writer.as_ref().or(reach.reader.as_ref())?;
+        let path = path_of(fd.as_fd()).ok()?;
+        Some(path.strip_prefix(&self.root_path).ok()?.to_owned())
     }
 
     /// What people call a file.
     pub(crate) fn name(&mut self, file: FileId) -> String {
-        match self.place(file) {
+        let heard = |files: &mut Files| files.file(file).lock().path.clone();
+        match self.place(file).or_else(|| heard(self)) {
             Some(path) => format!("`{}`", path.display()),
             None => format!("file {}", file.0),
         }

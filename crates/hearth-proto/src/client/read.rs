@@ -445,8 +445,8 @@ impl Desk<'_, '_> {
         tickets.sort_unstable();
         tickets.dedup();
         for ticket in tickets {
-            if errno == errno::EHOSTDOWN || errno == errno::ESTALE {
-                // The home is gone or cannot find the file; this node's own descriptor can.
+            if errno == errno::EHOSTDOWN {
+                // The home is gone, and nobody can write through it; this node's own descriptor reads.
                 self.direct(ticket);
             } else {
                 self.end_read(ticket);
