@@ -1,5 +1,5 @@
-//! How messages are written: little-endian, fixed order, one version. Nothing else in the workspace
-//! parses them. `docs/formats/wire.md` has the tables.
+//! How messages are written: little-endian, fixed order. The version is that of the
+//! frame. Nothing else in the workspace parses them. `docs/formats/wire.md` has the tables.
 //!
 //! Every message begins with view, file, generation and request id (44 bytes), then one byte that
 //! names the body, then the body's fields in the order of their declaration.
@@ -10,9 +10,6 @@ mod fields;
 use crate::msg::Envelope;
 use alloc::vec::Vec;
 use fields::{Fields, Reader, Writer};
-
-/// Version of the messages; peers of another version are refused when they connect.
-pub const VERSION: u16 = 1;
 
 /// Pages that one message may name; bounds what a decoder allocates.
 pub const PAGES_MAX: usize = 1 << 14;
