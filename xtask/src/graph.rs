@@ -29,7 +29,8 @@ const ALLOWED: &[(&str, &[&str])] = &[
         &["hearth-plan", "hearth-proto", "hearth-trace"],
     ),
     ("hearth-fuse", &["hearth-client"]),
-    ("hearth-preload", &["hearth-client"]),
+    ("hearth-preload", &["hearth-client", "hearth-trace"]),
+    ("hearth-report", &["hearth-trace"]),
     ("hearth-mpiio", &["hearth-agent", "hearth-client"]),
     (
         "hearth",
@@ -38,6 +39,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "hearth-client",
             "hearth-fuse",
             "hearth-plan",
+            "hearth-report",
             "hearth-sim",
             "hearth-trace",
         ],

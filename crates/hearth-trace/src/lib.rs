@@ -1,0 +1,19 @@
+//! What programs and agents did with files: records, rings, trace files.
+//!
+//! One completed operation is one [`Record`] of 64 bytes, written by the thread that did it. Records
+//! become [`Event`]s when a trace is read: clocks corrected, files and threads named by [`Tables`].
+//! Whatever reads a trace takes it from a [`Source`].
+
+#![forbid(unsafe_code)]
+
+mod event;
+mod op;
+mod record;
+mod tables;
+
+pub use event::{Event, Source};
+pub use op::{Layer, Op};
+pub use record::{Flags, Record};
+pub use tables::{
+    File, FileId, Gap, Host, HostId, Process, ProcessId, Stream, StreamId, Tables, Tally,
+};
