@@ -7,6 +7,7 @@
 #![forbid(unsafe_code)]
 
 mod event;
+pub mod file;
 mod op;
 mod record;
 mod tables;

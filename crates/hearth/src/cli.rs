@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-use crate::commands::{agent, doctor, down, enter, flush, mount, run, status, umount, up};
+use crate::commands::{agent, doctor, down, enter, flush, mount, run, status, trace, umount, up};
 use crate::failure::Failure;
 use crate::{bench, demo, workload};
 
@@ -48,6 +48,8 @@ enum Command {
     Doctor(doctor::Args),
     /// See the cache at work on this machine
     Demo(demo::Args),
+    /// See every operation on files
+    Trace(trace::Args),
     /// Measure
     Bench(bench::Args),
     #[command(hide = true)]
@@ -71,6 +73,7 @@ impl Cli {
             Command::Flush(args) => flush::run(&args),
             Command::Doctor(args) => doctor::run(&args),
             Command::Demo(args) => demo::run(&args),
+            Command::Trace(args) => trace::run(&args),
             Command::Bench(args) => bench::run(&args),
             Command::Agent(args) => agent::run(&args),
             Command::Enter(args) => enter::run(&args),

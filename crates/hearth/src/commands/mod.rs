@@ -8,5 +8,6 @@ pub(crate) mod flush;
 pub(crate) mod mount;
 pub(crate) mod run;
 pub(crate) mod status;
+pub(crate) mod trace;
 pub(crate) mod umount;
 pub(crate) mod up;
