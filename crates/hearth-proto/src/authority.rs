@@ -25,6 +25,7 @@
 mod cut;
 mod fill;
 mod flush;
+mod gather;
 mod page;
 mod read;
 mod write;
@@ -39,6 +40,7 @@ use crate::msg::{Body, Cut, Envelope};
 use crate::time::{Span, Time};
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::vec::Vec;
+use gather::Gathering;
 pub(crate) use page::Page;
 
 /// A read may wait this long behind an unfinished write before it gets the old bytes after all and
@@ -69,6 +71,8 @@ struct Common {
     dirty: BTreeSet<(Time, FileId)>,
     /// Files with a request that waits for a frame or for dirty bytes to go.
     starved: BTreeSet<FileId>,
+    /// The read that gathers its pages before all others.
+    gathering: Option<Gathering>,
     /// Errno of the last store write that failed.
     errno: Option<Errno>,
     /// Generations at the last cut that took place here, also of files of which nothing is left:
@@ -219,22 +223,12 @@ enum Verdict {
     Wait,
 }
 
-/// Which frames a request may take.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Hunger {
-    /// A free one, or that of a page used long ago.
-    Any,
-    /// Only a free one: an older read is still gathering its pages, and must not lose them.
-    Free,
-}
-
 /// One file at work, with what it needs around it.
 struct Home<'a, 'c> {
     id: FileId,
     file: &'a mut File,
     common: &'a mut Common,
     ctx: &'a mut Ctx<'c>,
-    hunger: Hunger,
 }
 
 impl Authority {
@@ -450,11 +444,13 @@ impl Authority {
             file,
             common: &mut self.common,
             ctx,
-            hunger: Hunger::Any,
         }
     }
 
     fn tidy(&mut self, ctx: &mut Ctx<'_>, id: FileId) {
+        if self.common.gathering.is_some_and(|g| g.is_of(id)) {
+            self.home(ctx, id).end_gathering();
+        }
         if self.files.get(&id).is_some_and(File::idle) {
             self.files.remove(&id);
             self.common.timed.remove(&id);
@@ -572,15 +568,11 @@ impl Home<'_, '_> {
             if verdict == Verdict::Done {
                 continue;
             }
-            if let Waiting::Read(ReadAsk { filled: true, .. }) = &ask {
-                self.hunger = Hunger::Free;
-            }
             if let Waiting::Write(write) = &ask {
                 blocked.push(self.ctx.config.pages_of(write.offset, u64::from(write.len)));
             }
             left.push_back(ask);
         }
-        self.hunger = Hunger::Any;
         // Failed fills and answered flushes may have taken entries out meanwhile; new ones cannot
         // have come in, because messages to this node itself wait for the end of this call.
         self.file.waiting = left;

@@ -98,14 +98,6 @@ impl Frames {
         })
     }
 
-    /// A held frame for `owner`, if one is free.
-    pub(crate) fn take_free(&mut self, owner: Owner) -> Option<Slot> {
-        if self.free.is_empty() {
-            return None;
-        }
-        self.take(owner)
-    }
-
     /// True while the frame still holds what the slot was given for.
     pub(crate) fn valid(&self, slot: Slot) -> bool {
         self.entries[slot.frame.0 as usize].lease == slot.lease

@@ -1,27 +1,25 @@
 //! Filling pages from the store.
 
-use super::{Home, Hunger, ReadAsk, StoreOp, Waiting};
+use super::{Home, ReadAsk, StoreOp, Waiting};
 use crate::Errno;
 use crate::effect::{Effect, Piece, ReadInto, Src};
 use crate::frames::{Owner, Slot};
-use crate::ids::Buf;
+use crate::ids::{Buf, ReqId};
 use crate::input::StoreOk;
 use alloc::vec::Vec;
 
 impl Home<'_, '_> {
     /// True if every page of the read is filled; else starts what is missing.
     pub(super) fn fill(&mut self, ask: &mut ReadAsk) -> bool {
+        if self.has_all(ask) {
+            return true;
+        }
+        ask.filled = true;
+        self.keep_gathered(ask);
         let mut run: Option<(u64, u32)> = None;
-        let mut ready = true;
         for number in ask.first..ask.first + u64::from(ask.count) {
             let page = self.file.pages.entry(number).or_default();
-            page.refresh(self.ctx.frames);
-            if page.filled {
-                continue;
-            }
-            ready = false;
-            ask.filled = true;
-            if page.filling {
+            if page.filled || page.filling {
                 continue;
             }
             // A page that an unfinished write has reserved has its frame already.
@@ -34,16 +32,26 @@ impl Home<'_, '_> {
                     Some((first, count + 1))
                 }
                 Some((first, count)) => {
-                    self.fill_pages(first, count);
+                    self.fill_pages(ask, first, count);
                     Some((number, 1))
                 }
                 None => Some((number, 1)),
             };
         }
         if let Some((first, count)) = run {
-            self.fill_pages(first, count + self.ahead(first, count));
+            self.fill_pages(ask, first, count + self.ahead(first, count));
         }
-        ready
+        false
+    }
+
+    fn has_all(&mut self, ask: &ReadAsk) -> bool {
+        let mut all = true;
+        for number in ask.first..ask.first + u64::from(ask.count) {
+            let page = self.file.pages.entry(number).or_default();
+            page.refresh(self.ctx.frames);
+            all &= page.filled;
+        }
+        all
     }
 
     /// Pages to read beyond a run: when the page before it is here, readers come in order, and one
@@ -69,9 +77,9 @@ impl Home<'_, '_> {
     }
 
     /// One store read for a run of pages of which nothing is known.
-    fn fill_pages(&mut self, first: u64, count: u32) {
+    fn fill_pages(&mut self, ask: &ReadAsk, first: u64, count: u32) {
         let pages = first..first + u64::from(count);
-        let Some(slots) = self.take_frames(pages.clone()) else {
+        let Some(slots) = self.take_frames(ask.req, pages.clone()) else {
             return;
         };
         let page_bytes = self.ctx.config.page_bytes;
@@ -226,20 +234,24 @@ impl Home<'_, '_> {
 
     /// Frames for pages that have none, all or nothing; without success the file is tried again
     /// when memory moves.
-    pub(super) fn take_frames(&mut self, pages: impl Iterator<Item = u64>) -> Option<Vec<Slot>> {
+    pub(super) fn take_frames(
+        &mut self,
+        req: ReqId,
+        pages: impl Iterator<Item = u64>,
+    ) -> Option<Vec<Slot>> {
+        if self.must_stand_back(req) {
+            self.starve();
+            return None;
+        }
         let mut slots = Vec::new();
         for number in pages {
-            let owner = Owner::Authority(self.id, number);
-            let slot = match self.hunger {
-                Hunger::Any => self.ctx.frames.take(owner),
-                Hunger::Free => self.ctx.frames.take_free(owner),
-            };
-            match slot {
+            match self.ctx.frames.take(Owner::Authority(self.id, number)) {
                 Some(slot) => slots.push(slot),
                 None => {
                     slots
                         .into_iter()
                         .for_each(|slot| self.ctx.frames.give_back(slot));
+                    self.go_hungry(req);
                     self.starve();
                     return None;
                 }

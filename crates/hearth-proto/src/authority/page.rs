@@ -31,6 +31,8 @@ pub(crate) struct Page {
     pub(crate) filling: bool,
     /// An unfinished write will change it.
     pub(crate) reserved: bool,
+    /// The read that gathers before all others has it.
+    pub(crate) pinned: bool,
     /// Nodes that hold copies.
     pub(crate) readers: NodeSet,
     /// Number of the last copy given of it.
@@ -65,7 +67,7 @@ impl Page {
 
     /// Must not be evicted.
     pub(crate) fn busy(&self) -> bool {
-        self.filling || self.reserved || self.writes > 0 || !self.dirty.is_empty()
+        self.filling || self.reserved || self.pinned || self.writes > 0 || !self.dirty.is_empty()
     }
 
     /// Puts the frame where it belongs: held while busy, else in the list.

@@ -3,7 +3,7 @@
 use super::{Home, PendingWrite, Verdict, WriteAsk};
 use crate::config::Config;
 use crate::effect::{Effect, Piece, Src};
-use crate::ids::Ver;
+use crate::ids::{ReqId, Ver};
 use crate::msg::Body;
 use crate::nodeset::NodeSet;
 use alloc::vec::Vec;
@@ -51,7 +51,7 @@ impl Home<'_, '_> {
         if let Some(verdict) = self.refuse_or_delay(ask) {
             return verdict;
         }
-        if !self.reserve(first, count) {
+        if !self.reserve(ask.req, first, count) {
             return Verdict::Wait;
         }
         self.begin(ask, first, count);
@@ -107,7 +107,7 @@ impl Home<'_, '_> {
     }
 
     /// Gives every touched page a frame that stays.
-    fn reserve(&mut self, first: u64, count: u32) -> bool {
+    fn reserve(&mut self, req: ReqId, first: u64, count: u32) -> bool {
         let pages = first..first + u64::from(count);
         let mut lacking = Vec::new();
         for number in pages.clone() {
@@ -118,7 +118,7 @@ impl Home<'_, '_> {
                 None => lacking.push(number),
             }
         }
-        let slots = self.take_frames(lacking.iter().copied());
+        let slots = self.take_frames(req, lacking.iter().copied());
         for (&number, slot) in lacking.iter().zip(slots.iter().flatten()) {
             self.file.pages.entry(number).or_default().slot = Some(*slot);
         }
