@@ -14,6 +14,10 @@ use alloc::vec::Vec;
 /// Pages that one request asks for at most, in bytes; bounds the payload of the answer.
 const REQUEST_BYTES: u32 = 8 << 20;
 
+/// A read that asks for the last time before it holds on to what it is granted. The pages of a read
+/// may be taken for others, one while it waits for the next, and so for ever.
+const TURNS_MAX: u32 = 3;
+
 /// Where the bytes of a page were, for the counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Found {
@@ -38,6 +42,8 @@ pub(super) struct ReadJob {
     /// Size of the file as the manager told this read.
     size: Option<u64>,
     asked_size: bool,
+    /// How often it has asked for pages.
+    turns: u32,
     once: BTreeMap<u64, OncePage>,
     found: BTreeMap<u64, Found>,
 }
@@ -87,6 +93,7 @@ impl Desk<'_, '_> {
             keep,
             size: None,
             asked_size: false,
+            turns: 0,
             once: BTreeMap::new(),
             found: BTreeMap::new(),
         };
@@ -222,6 +229,10 @@ impl Desk<'_, '_> {
                     count: 1,
                 }),
             }
+        }
+        if let (Some(Job::Read(job)), false) = (self.client.jobs.get_mut(&ticket), runs.is_empty())
+        {
+            job.turns += 1;
         }
         for run in runs {
             self.ask_run(ticket, id, &run, keep);
@@ -368,14 +379,47 @@ impl Desk<'_, '_> {
             }
         }
         if in_place && good == Use::Copy {
-            return;
+            return self.hold_in_place(id, want, granted);
         }
         let installed = good == Use::Copy && self.install(id, granted);
-        if !installed {
-            for &ticket in &want.asked_by {
+        for &ticket in &want.asked_by {
+            if !installed || self.holds_on(ticket) {
                 self.lend(ticket, granted);
             }
         }
+    }
+
+    /// True if the read does not let go any more of what it is granted.
+    fn holds_on(&self, ticket: Ticket) -> bool {
+        match self.client.jobs.get(&ticket) {
+            Some(Job::Read(job)) => job.turns >= TURNS_MAX,
+            Some(_) | None => false,
+        }
+    }
+
+    /// This node is the page's home: reads that hold on get the bytes as they are now.
+    fn hold_in_place(&mut self, id: FileId, want: &Want, granted: &Granted) {
+        let mut holding = want.asked_by.clone();
+        holding.retain(|&ticket| self.holds_on(ticket));
+        let readable = self.authority.readable(self.ctx, id, granted.page);
+        let Some((slot, len)) = readable.filter(|_| !holding.is_empty()) else {
+            return;
+        };
+        let buf = self.ctx.new_buf();
+        let piece = |src| Piece { src, at: 0, len };
+        let data = alloc::vec![piece(Src::Frame(slot.frame))];
+        self.ctx.out.push(Effect::Stash { buf, data });
+        self.borrow(buf);
+        let stashed = Granted {
+            extent: len,
+            at: 0,
+            data: Some(piece(Src::Buf(buf))),
+            ..*granted
+        };
+        for ticket in holding {
+            self.lend(ticket, &stashed);
+        }
+        self.unborrow(buf);
     }
 
     fn install(&mut self, id: FileId, granted: &Granted) -> bool {
