@@ -97,7 +97,19 @@ impl Home<'_, '_> {
             // more, and openers of a detached file go to the store one after the other.
             self.drop_clean();
         }
+        if cut == Cut::Detach {
+            self.give_up_dirty();
+        }
         self.answer_cut();
+    }
+
+    /// Openers of a detached file will be told that bytes are lost: so is whoever watches the agent.
+    fn give_up_dirty(&mut self) {
+        let lost = self.file.dirty_bytes;
+        if lost > 0 {
+            let alarm = Alarm::BytesDropped(self.id, lost);
+            self.ctx.out.push(Effect::Alarm(alarm));
+        }
     }
 
     /// Tells the manager, once, that the home has let go.
@@ -205,11 +217,9 @@ impl Home<'_, '_> {
             Cut::Shrink(size) => self.shrink(size),
             Cut::Outside => self.drop_clean(),
             Cut::Detach => {
-                let lost = self.file.dirty_bytes;
-                if lost > 0 {
-                    self.ctx
-                        .out
-                        .push(Effect::Alarm(Alarm::BytesDropped(self.id, lost)));
+                let bar = self.file.bar.as_ref();
+                if bar.is_none_or(|bar| bar.result.is_ok()) {
+                    self.give_up_dirty();
                 }
                 self.drop_pages(0);
                 self.refuse_waiting();
