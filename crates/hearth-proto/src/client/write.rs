@@ -52,11 +52,11 @@ pub(super) struct WriteJob {
     left: u32,
     /// Parts that homes took.
     taken: usize,
-    /// Generation in which the manager gave a place, or the newest in which a home took a part. What
-    /// homes took in earlier ones came before the truncation that ended them.
+    /// Generation in which the manager gave a place.
     generation: Gen,
-    /// End of the bytes that homes took in that generation.
-    reach: u64,
+    /// Ends of the bytes that homes took, by generation, where a later one does not reach as far. The
+    /// manager knows which truncations took place: what was taken before one came before it.
+    reaches: Vec<(Gen, u64)>,
     /// A truncation came between the place at the end and the homes.
     refused: bool,
     failed: Option<Errno>,
@@ -81,7 +81,7 @@ impl WriteJob {
             left: 0,
             taken: 0,
             generation: Gen::default(),
-            reach: 0,
+            reaches: Vec::new(),
             refused: false,
             failed: None,
         }
@@ -89,6 +89,21 @@ impl WriteJob {
 
     fn end(&self) -> u64 {
         self.offset + u64::from(self.len)
+    }
+
+    /// A home took bytes up to `end`.
+    fn took(&mut self, generation: Gen, end: u64) {
+        let outdone = |&(g, e): &(Gen, u64)| g >= generation && e >= end;
+        if self.reaches.iter().any(outdone) {
+            return;
+        }
+        self.reaches.retain(|&(g, e)| g > generation || e > end);
+        let at = self.reaches.partition_point(|&(g, _)| g < generation);
+        self.reaches.insert(at, (generation, end));
+    }
+
+    fn reach(&self) -> u64 {
+        self.reaches.first().map_or(0, |&(_, end)| end)
     }
 }
 
@@ -140,7 +155,7 @@ impl Desk<'_, '_> {
         }
         job.parts.clear();
         job.taken = 0;
-        job.reach = 0;
+        job.reaches.clear();
         job.refused = false;
         job.generation = Gen::default();
         match job.at {
@@ -176,10 +191,10 @@ impl Desk<'_, '_> {
                 if let Some(file) = self.client.files.get_mut(&id) {
                     file.size = file.size.max(size);
                 }
-                self.end_write(ticket);
+                self.extend(ticket);
             }
             // The homes took the bytes before a truncation or the file's end: so the write came first.
-            Body::OldGeneration => self.end_write(ticket),
+            Body::OldGeneration => self.extend(ticket),
             Body::Failed(errno) => {
                 job.failed = Some(errno);
                 self.end_write(ticket);
@@ -311,16 +326,12 @@ impl Desk<'_, '_> {
                     .parts
                     .get(number as usize)
                     .map_or(0, |part| part.offset + u64::from(part.len));
-                if job.generation < answer.generation {
-                    job.reach = 0;
-                }
                 if let Some(file) = self.client.files.get_mut(&job.file) {
                     // A flush may have been asked for while the part was on its way.
                     file.wrote.insert(home);
                 }
                 job.taken += 1;
-                job.generation = job.generation.max(answer.generation);
-                job.reach = job.reach.max(end);
+                job.took(answer.generation, end);
             }
             Body::OldGeneration if job.at == WriteAt::End => job.refused = true,
             Body::OldGeneration => return self.send_part(ticket, number),
@@ -398,23 +409,39 @@ impl Desk<'_, '_> {
             job.failed = Some(errno::EIO);
         }
         file.mtime_ns = Some(job.mtime_ns);
-        if !append && (job.taken == 0 || job.reach <= file.size) {
+        if !append && (job.taken == 0 || job.reach() <= file.size) {
             return self.end_write(ticket);
         }
         job.phase = Phase::Extending;
-        let end = match (append, job.failed.is_some() || job.refused) {
-            (true, true) => job.offset,
-            (true, false) => job.end(),
-            (false, _) => job.reach,
+        if append {
+            let taken = job.failed.is_none() && !job.refused;
+            let end = if taken { job.end() } else { job.offset };
+            job.reaches = alloc::vec![(job.generation, end)];
+        }
+        self.extend(ticket);
+    }
+
+    /// Tells the manager of the next end, until it knows all.
+    fn extend(&mut self, ticket: Ticket) {
+        let Some(Job::Write(job)) = self.client.jobs.get_mut(&ticket) else {
+            return;
         };
-        let append = append.then_some(job.offset);
+        if job.reaches.is_empty() {
+            return self.end_write(ticket);
+        }
+        let (generation, end) = job.reaches.remove(0);
+        let (id, mtime_ns) = (job.file, job.mtime_ns);
+        let append = (job.at == WriteAt::End).then_some(job.offset);
         let body = Body::Extend {
             end,
             append,
-            mtime_ns: job.mtime_ns,
+            mtime_ns,
         };
         // The manager must learn in which generation the bytes were taken, not which is known now.
-        let known = core::mem::replace(&mut file.generation, job.generation);
+        let Some(file) = self.client.files.get_mut(&id) else {
+            return self.end_write(ticket);
+        };
+        let known = core::mem::replace(&mut file.generation, generation);
         self.ask_manager(id, body, What::Job(ticket));
         if let Some(file) = self.client.files.get_mut(&id) {
             file.generation = known;
