@@ -35,6 +35,19 @@ fn random_runs_keep_every_promise() {
     hold((0..seeds()).map(Plan::from_seed));
 }
 
+/// Each of these was once a way to break a promise.
+#[test]
+fn runs_that_once_failed_keep_every_promise() {
+    let reads_that_rob_each_other = [2_012_448, 8_050_791, 2_016_570];
+    let loss_that_only_openers_heard_of = [7_029_524, 7_092_906];
+    let write_around_a_refused_truncation = [2_033_111];
+    let seeds = reads_that_rob_each_other
+        .into_iter()
+        .chain(loss_that_only_openers_heard_of)
+        .chain(write_around_a_refused_truncation);
+    hold(seeds.map(Plan::from_seed));
+}
+
 /// S16
 #[test]
 fn the_store_alone_keeps_every_promise() {
