@@ -4,6 +4,7 @@ export PATH := $(PATH):$(HOME)/.cargo/bin
 
 TARGET := $(abspath $(or $(CARGO_TARGET_DIR),target))
 HEARTH := $(TARGET)/release/hearth
+BOUNDED := --config "target.'cfg(unix)'.runner='setup/bounded.sh'"
 BENCHES := matmul small-io remote-hit local-hit
 
 .PHONY: help demo test check fix bench clean build
@@ -19,7 +20,7 @@ test: ## Install what is missing, build, and run every test; ends with a count
 	@setup/packages.sh test
 	cargo build --release -p hearth
 	@HEARTH_BIN=$(HEARTH) setup/summary.sh $(TARGET)/test.log \
-		cargo test --release --workspace --no-fail-fast -- --show-output
+		cargo test --release --workspace --no-fail-fast $(BOUNDED) -- --show-output
 
 check: ## Format, lints and tidy checks; changes no source
 	@setup/packages.sh build
