@@ -244,7 +244,10 @@ impl Seat<'_, '_> {
                 After::Open(ask) | After::Answer(ask),
             ) => {
                 self.tell(&homes, &Body::Resume { done: true });
-                self.go_on_opening(ask);
+                match ask.body {
+                    Body::Truncated(_) => self.answer(&ask, Body::TruncateOk),
+                    _ => self.go_on_opening(ask),
+                }
             }
         }
     }
@@ -322,6 +325,7 @@ impl Seat<'_, '_> {
         );
         match result {
             Ok(stamp) => {
+                let hides_outsiders = self.file.known && size > 0 && self.is_settled();
                 self.cut_done();
                 self.file.size = size;
                 self.file.mtime_ns = None;
@@ -330,13 +334,24 @@ impl Seat<'_, '_> {
                     // An open on its way may bring a stamp from before.
                     self.file.known = true;
                     self.file.stamp = Some(stamp);
-                } else if self.file.writers() == 0 && self.file.stamp.is_some() {
+                } else if self.is_settled() {
                     self.file.stamp = self.file.stamp.max(Some(stamp));
+                }
+                // The new stamp would hide that somebody outside wrote before: the pages that stay
+                // are read anew.
+                if hides_outsiders {
+                    let homes = self.all_homes();
+                    return self.cut(Cut::Outside, homes, After::Answer(ask.clone()));
                 }
                 self.answer(ask, Body::TruncateOk);
             }
             Err(errno) => self.fail(ask, errno),
         }
+    }
+
+    /// Nobody writes, and the store has all.
+    fn is_settled(&self) -> bool {
+        self.file.writers() == 0 && self.file.stamp.is_some()
     }
 
     pub(super) fn drop_peer(&mut self, peer: NodeId) {
