@@ -11,11 +11,15 @@ use alloc::vec::Vec;
 impl Home<'_, '_> {
     /// True if every page of the read is filled; else starts what is missing.
     pub(super) fn fill(&mut self, ask: &mut ReadAsk) -> bool {
-        if self.has_all(ask) {
+        let ready = self.has_all(ask);
+        if !ready {
+            ask.filled = true;
+            self.gather(ask);
+        }
+        self.keep_gathered(ask);
+        if ready {
             return true;
         }
-        ask.filled = true;
-        self.keep_gathered(ask);
         let mut run: Option<(u64, u32)> = None;
         for number in ask.first..ask.first + u64::from(ask.count) {
             let page = self.file.pages.entry(number).or_default();

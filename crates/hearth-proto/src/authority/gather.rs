@@ -30,18 +30,23 @@ impl Gathering {
 }
 
 impl Home<'_, '_> {
-    /// Pins what the read has already, if it gathers before all others; the first that comes does.
-    pub(super) fn keep_gathered(&mut self, ask: &ReadAsk) {
-        let gathering = *self.common.gathering.get_or_insert(Gathering {
+    /// The read lacks pages: it gathers before all others, if no other read does.
+    pub(super) fn gather(&mut self, ask: &ReadAsk) {
+        self.common.gathering.get_or_insert(Gathering {
             file: self.id,
             req: ask.req,
             first: ask.first,
             count: ask.count,
             hungry: false,
         });
-        if (gathering.file, gathering.req) != (self.id, ask.req) {
+    }
+
+    /// Pins what the read has, if it gathers before all others.
+    pub(super) fn keep_gathered(&mut self, ask: &ReadAsk) {
+        let mine = |g: &Gathering| (g.file, g.req) == (self.id, ask.req);
+        let Some(gathering) = self.common.gathering.filter(mine) else {
             return;
-        }
+        };
         for (_, page) in self.file.pages.range_mut(gathering.pages()) {
             if page.filled {
                 page.pinned = true;

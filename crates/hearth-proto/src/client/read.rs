@@ -14,9 +14,9 @@ use alloc::vec::Vec;
 /// Pages that one request asks for at most, in bytes; bounds the payload of the answer.
 const REQUEST_BYTES: u32 = 8 << 20;
 
-/// A read that asks for the last time before it holds on to what it is granted. The pages of a read
-/// may be taken for others, one while it waits for the next, and so for ever.
-const TURNS_MAX: u32 = 3;
+/// Answers that leave a read unfinished before it holds on to what it is granted: its pages may be
+/// taken for others, one while it waits for the next, and so for ever.
+const VAIN_MAX: u32 = 16;
 
 /// Where the bytes of a page were, for the counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -42,8 +42,8 @@ pub(super) struct ReadJob {
     /// Size of the file as the manager told this read.
     size: Option<u64>,
     asked_size: bool,
-    /// How often it has asked for pages.
-    turns: u32,
+    /// How often it has looked for its pages and not found all.
+    vain: u32,
     once: BTreeMap<u64, OncePage>,
     found: BTreeMap<u64, Found>,
 }
@@ -93,7 +93,7 @@ impl Desk<'_, '_> {
             keep,
             size: None,
             asked_size: false,
-            turns: 0,
+            vain: 0,
             once: BTreeMap::new(),
             found: BTreeMap::new(),
         };
@@ -133,7 +133,12 @@ impl Desk<'_, '_> {
         }
         match self.gather(ticket, end) {
             Some(pieces) => self.finish_read(ticket, pieces),
-            None => self.ask_for_pages(ticket, end),
+            None => {
+                if let Some(Job::Read(job)) = self.client.jobs.get_mut(&ticket) {
+                    job.vain += 1;
+                }
+                self.ask_for_pages(ticket, end);
+            }
         }
     }
 
@@ -229,10 +234,6 @@ impl Desk<'_, '_> {
                     count: 1,
                 }),
             }
-        }
-        if let (Some(Job::Read(job)), false) = (self.client.jobs.get_mut(&ticket), runs.is_empty())
-        {
-            job.turns += 1;
         }
         for run in runs {
             self.ask_run(ticket, id, &run, keep);
@@ -392,7 +393,7 @@ impl Desk<'_, '_> {
     /// True if the read does not let go any more of what it is granted.
     fn holds_on(&self, ticket: Ticket) -> bool {
         match self.client.jobs.get(&ticket) {
-            Some(Job::Read(job)) => job.turns >= TURNS_MAX,
+            Some(Job::Read(job)) => job.vain >= VAIN_MAX,
             Some(_) | None => false,
         }
     }
