@@ -419,6 +419,10 @@ impl Authority {
         self.files.len()
     }
 
+    pub(crate) fn has(&self, id: FileId) -> bool {
+        self.files.contains_key(&id)
+    }
+
     pub(crate) fn assert_valid(&self, dirty_bytes: u64) {
         let sum: u64 = self.files.values().map(|f| f.dirty_bytes).sum();
         assert_eq!(sum, dirty_bytes, "F2: dirty bytes add up");

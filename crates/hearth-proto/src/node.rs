@@ -101,6 +101,11 @@ impl Node {
         self.authority.failing()
     }
 
+    /// True while this node is home of something of the file.
+    pub fn is_home_of(&self, file: FileId) -> bool {
+        self.authority.has(file)
+    }
+
     /// What is fixed for this node.
     pub fn config(&self) -> &Config {
         &self.config

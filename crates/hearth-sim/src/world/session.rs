@@ -259,7 +259,8 @@ impl World {
             let object = &self.store.objects[object];
             object.unlinked && object.users == 0
         });
-        if !free || self.hosts.iter().any(|host| host.held.contains(&file)) {
+        let holds = |host: &super::Host| host.held.contains(&file) || host.node.is_home_of(file);
+        if !free || self.hosts.iter().any(holds) {
             return None;
         }
         let mut history = crate::model::History::born(size, self.tick(), self.tick());
