@@ -30,6 +30,24 @@ impl Core {
             | Effect::StoreWrite { .. }
             | Effect::StoreSync { .. }
             | Effect::StoreTruncate { .. } => self.hand_to_worker(state, effect),
+            Effect::StoreThrough {
+                op,
+                ticket,
+                offset,
+                buf,
+            } => {
+                let bytes = state.buffers.take(buf);
+                let fd = match state.tickets.get(ticket) {
+                    Some(Waiting::Write { handle, .. }) => state.files.handle(*handle),
+                    Some(_) | None => None,
+                };
+                self.queue.push(Job::WriteThrough {
+                    op,
+                    fd,
+                    offset,
+                    bytes,
+                });
+            }
             Effect::Reply { ticket, reply } => self.reply(state, ticket, reply),
             Effect::Direct { ticket } => self.direct(state, ticket),
             Effect::Revoke { id, file, pages } => after.push(After::Revoke(id, file, pages)),

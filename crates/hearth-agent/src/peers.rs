@@ -3,7 +3,7 @@
 use crate::core::Core;
 use crate::intro::{self, INTRODUCTION, Introduction, MESSAGE, WHERE};
 use hearth_net::{Handler, PeerId};
-use hearth_proto::msg::{Body, Envelope};
+use hearth_proto::msg::{Body, Cut, Envelope};
 use hearth_proto::{Input, NodeId, wire};
 use std::sync::Arc;
 use std::time::Instant;
@@ -102,7 +102,7 @@ fn sound(envelope: &Envelope, payload: u64, page_bytes: u64) -> bool {
     let pages = wire::PAGES_MAX as u64;
     let last = u64::MAX / page_bytes / 2;
     match &envelope.body {
-        Body::Grant { first, lens, .. } => {
+        Body::Grant { first, lens, .. } | Body::Peeked { first, lens, .. } => {
             let total: u64 = lens.iter().map(|&len| u64::from(len)).sum();
             *first < last
                 && total == payload
@@ -111,10 +111,11 @@ fn sound(envelope: &Envelope, payload: u64, page_bytes: u64) -> bool {
         Body::Write { offset, len, .. } => {
             *len > 0 && u64::from(*len) == payload && *offset < i64::MAX as u64
         }
-        Body::Read { first, count, .. } => {
+        Body::Read { first, count, .. } | Body::Peek { first, count, .. } => {
             *first < last && *count > 0 && u64::from(*count) <= pages
         }
-        Body::Inval { first, .. } => *first < last,
+        Body::Inval { first, .. } | Body::Cut(Cut::Window { first, .. }) => *first < last,
+        Body::WindowGo { offset, .. } => *offset < i64::MAX as u64,
         _ => true,
     }
 }

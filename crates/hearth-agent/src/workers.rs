@@ -40,6 +40,13 @@ pub(crate) enum Job {
         offset: u64,
         parts: Vec<FramePart>,
     },
+    /// Write a buffer through a handle's descriptor, unless that is closed, and take the stamp.
+    WriteThrough {
+        op: Op,
+        fd: Option<Arc<OwnedFd>>,
+        offset: u64,
+        bytes: Vec<u8>,
+    },
     /// Take the stamp, after fsync if asked.
     Sync {
         op: Op,
@@ -154,15 +161,17 @@ fn run(core: &Core, job: Job) {
                 .and_then(|fd| core.store.write(fd.as_fd(), offset, &parts, &core.pool));
             done(core, op, written.map(|()| StoreOk::default()));
         }
-        Job::Sync { op, file, at, sync } => done(core, op, stamp_after(core, file, &at, sync)),
-        Job::Truncate { op, fd, size } => {
-            let stamp = core
-                .store
-                .truncate(fd.as_fd(), size)
-                .and_then(|()| core.store.stamp(fd.as_fd()))
-                .map(stamped);
+        Job::WriteThrough {
+            op,
+            fd,
+            offset,
+            bytes,
+        } => {
+            let stamp = write_through(core, fd, offset, &bytes);
             done(core, op, stamp);
         }
+        Job::Sync { op, file, at, sync } => done(core, op, stamp_after(core, file, &at, sync)),
+        Job::Truncate { op, fd, size } => done(core, op, truncate(core, &fd, size)),
         Job::DirectRead {
             fd,
             offset,
@@ -202,6 +211,22 @@ fn stamp_after(core: &Core, file: FileId, at: &StoreFile, sync: bool) -> Result<
         core.store.sync(fd.as_fd(), SyncKind::All)?;
     }
     Ok(stamped(core.store.stamp(fd.as_fd())?))
+}
+
+fn truncate(core: &Core, fd: &OwnedFd, size: u64) -> Result<StoreOk, Errno> {
+    core.store.truncate(fd.as_fd(), size)?;
+    core.store.stamp(fd.as_fd()).map(stamped)
+}
+
+fn write_through(
+    core: &Core,
+    fd: Option<Arc<OwnedFd>>,
+    offset: u64,
+    bytes: &[u8],
+) -> Result<StoreOk, Errno> {
+    let fd = fd.ok_or(Errno(hearth_proto::errno::EBADF))?;
+    core.store.write_bytes(fd.as_fd(), offset, bytes)?;
+    core.store.stamp(fd.as_fd()).map(stamped)
 }
 
 fn stamped(stamp: hearth_client::Stamp) -> StoreOk {

@@ -27,21 +27,24 @@ mod fill;
 mod flush;
 mod gather;
 mod page;
+mod peek;
 mod read;
 mod write;
 
 use crate::Errno;
+use crate::config::Config;
 use crate::ctx::Ctx;
 use crate::effect::{Effect, Piece, Src};
 use crate::frames::Slot;
 use crate::ids::{Buf, FileId, Gen, NodeId, Op, ReqId, Ver, View};
 use crate::input::StoreOk;
-use crate::msg::{Body, Cut, Envelope};
+use crate::msg::{Body, Cut, Envelope, Held};
 use crate::time::{Span, Time};
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::vec::Vec;
 use gather::Gathering;
 pub(crate) use page::Page;
+use peek::{Hints, PeekAsk, Search};
 
 /// A read may wait this long behind an unfinished write before it gets the old bytes after all and
 /// the write waits for one acknowledgement more. Breaks circles of locked kernel pages across homes.
@@ -79,6 +82,10 @@ struct Common {
     /// requests of earlier ones that come late must not count for what the file is now. Bounded by
     /// `idle_files_max`; the lowest numbers go.
     floors: BTreeMap<FileId, Gen>,
+    /// Questions to peers that are not answered yet, by request number.
+    searches: BTreeMap<u64, (FileId, Search)>,
+    /// Bounded by `idle_files_max`; the lowest numbers go.
+    hints: BTreeMap<FileId, Hints>,
     /// Files with a read that waits behind an unfinished write, or a failed flush.
     timed: BTreeMap<FileId, Time>,
 }
@@ -142,6 +149,7 @@ enum Waiting {
     Read(ReadAsk),
     Write(WriteAsk),
     Flush(FlushAsk),
+    Peek(PeekAsk),
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -250,10 +258,24 @@ impl Authority {
         if let Body::InvalOk = body {
             return self.acknowledged(ctx, from, req);
         }
+        if let Body::Peeked { lens, held, .. } = &body {
+            return self.peeked(ctx, from, req, (lens, *held), data);
+        }
         let floor = self.common.floors.get(&file).copied().unwrap_or_default();
         let mut home = self.home(ctx, file);
         home.adopt(generation);
         let current = home.file.generation.max(floor);
+        if let Body::Peek { first, count, .. } = body
+            && generation < current
+        {
+            home.refuse_peek(&PeekAsk {
+                from,
+                req,
+                first,
+                count,
+            });
+            return self.tidy(ctx, file);
+        }
         if generation < current && matches!(body, Body::Read { .. } | Body::Write { .. }) {
             home.free(from, data);
             home.ctx
@@ -274,6 +296,49 @@ impl Authority {
         home.file.forget_ack(from, Some(req.seq));
         home.pump();
         self.tidy(ctx, file);
+    }
+
+    /// A peer has answered a question for pages.
+    fn peeked(
+        &mut self,
+        ctx: &mut Ctx<'_>,
+        from: NodeId,
+        req: ReqId,
+        found: (&[u32], Held),
+        data: Option<Piece>,
+    ) {
+        let search = self.common.searches.remove(&req.seq);
+        let Some((file, search)) = search.filter(|_| req.node == ctx.me()) else {
+            if let Some(Src::Buf(buf)) = data.map(|piece| piece.src) {
+                ctx.out.push(Effect::Free(buf));
+            }
+            return;
+        };
+        let mut home = self.home(ctx, file);
+        home.peeked(from, search, found, data);
+        home.pump();
+        self.tidy(ctx, file);
+    }
+
+    /// Nodes that may hold pages of a file, where each node is a home to itself.
+    pub(crate) fn meet(&mut self, ctx: &Ctx<'_>, file: FileId, holders: &[u32]) {
+        let hints = self.common.hints.entry(file).or_default();
+        hints.meet(holders.iter().map(|&node| NodeId(node)));
+        if self.common.hints.len() > ctx.config.idle_files_max {
+            self.common.hints.pop_first();
+        }
+    }
+
+    /// Nobody will call back what this node holds of a file any more: all of it goes.
+    pub(crate) fn sever(&mut self, ctx: &mut Ctx<'_>, id: FileId) {
+        if !self.files.contains_key(&id) {
+            return;
+        }
+        let mut home = self.home(ctx, id);
+        let generation = home.file.generation;
+        home.clear_out(Cut::Outside, generation);
+        home.pump();
+        self.tidy(ctx, id);
     }
 
     /// A store operation ended; false if it is not one of the authority's.
@@ -306,6 +371,9 @@ impl Authority {
 
     /// A peer is gone: it holds nothing and waits for nothing.
     pub(crate) fn peer_down(&mut self, ctx: &mut Ctx<'_>, peer: NodeId) {
+        for hints in self.common.hints.values_mut() {
+            hints.forget(peer);
+        }
         let ids: Vec<FileId> = self.files.keys().copied().collect();
         for id in ids {
             let mut home = self.home(ctx, id);
@@ -331,7 +399,8 @@ impl Authority {
     /// The frame and known length of a page that can be read here and now without asking anybody.
     pub(crate) fn readable(&self, ctx: &Ctx<'_>, id: FileId, number: u64) -> Option<(Slot, u32)> {
         let file = self.files.get(&id)?;
-        if file.bar.is_some() || file.writes.iter().any(|w| w.touches(number, 1)) {
+        if file.is_barred(ctx.config, number, 1) || file.writes.iter().any(|w| w.touches(number, 1))
+        {
             return None;
         }
         let page = file.pages.get(&number)?;
@@ -471,6 +540,14 @@ impl File {
             && self.bar.is_none()
     }
 
+    /// True if a cut holds requests for these pages.
+    fn is_barred(&self, config: &Config, first: u64, count: u32) -> bool {
+        self.bar.as_ref().is_some_and(|bar| match bar.cut {
+            Cut::Window { .. } => bar.touches(config, first, count),
+            Cut::Shrink(_) | Cut::Outside | Cut::Detach => true,
+        })
+    }
+
     /// Takes a peer off the lists of those whose acknowledgement is awaited.
     fn forget_ack(&mut self, peer: NodeId, seq: Option<u64>) {
         let other = |&(n, s): &(NodeId, u64)| n != peer || seq.is_some_and(|seq| seq != s);
@@ -480,6 +557,14 @@ impl File {
         if let Some(bar) = &mut self.bar {
             bar.awaiting.retain(other);
         }
+    }
+}
+
+impl Bar {
+    /// True if the cut takes one of these pages away.
+    fn touches(&self, config: &Config, first: u64, count: u32) -> bool {
+        let (from, pages) = cut::pages_of(config, self.cut);
+        from < first + u64::from(count) && first < cut::end_of_pages(from, pages)
     }
 }
 
@@ -548,6 +633,15 @@ impl Home<'_, '_> {
                 }));
                 self.start_flush();
             }
+            (Body::Peek { first, count, held }, _) => {
+                self.hinted(from, first, held);
+                self.file.waiting.push_back(Waiting::Peek(PeekAsk {
+                    from,
+                    req,
+                    first,
+                    count,
+                }));
+            }
             (Body::Cut(cut), _) => self.begin_cut(from, req, cut),
             (Body::Resume { done }, _) => self.resume(done),
             (_, data) => {
@@ -568,6 +662,7 @@ impl Home<'_, '_> {
                 Waiting::Read(read) => self.try_read(read),
                 Waiting::Write(write) => self.try_write(write, &blocked),
                 Waiting::Flush(flush) => self.try_flush(flush),
+                Waiting::Peek(peek) => self.try_peek(peek),
             };
             if verdict == Verdict::Done {
                 continue;
@@ -591,7 +686,7 @@ impl Home<'_, '_> {
         let known = self.file.generation;
         self.file.generation = known.max(generation);
         if generation.life > known.life && !self.file.pages.is_empty() {
-            self.clear_out(known.life);
+            self.clear_out(Cut::Detach, cut::end_of(known.life));
         }
     }
 
@@ -603,7 +698,9 @@ impl Home<'_, '_> {
         let waiting = core::mem::take(&mut self.file.waiting);
         for ask in waiting {
             match ask {
-                Waiting::Read(ReadAsk { from, .. }) | Waiting::Flush(FlushAsk { from, .. })
+                Waiting::Read(ReadAsk { from, .. })
+                | Waiting::Flush(FlushAsk { from, .. })
+                | Waiting::Peek(PeekAsk { from, .. })
                     if from == peer => {}
                 Waiting::Write(write) if write.from == peer => self.free(peer, Some(write.data)),
                 other => self.file.waiting.push_back(other),
@@ -634,6 +731,10 @@ impl Home<'_, '_> {
                 (reader, req.seq)
             })
             .collect()
+    }
+
+    fn is_barred(&self, first: u64, count: u32) -> bool {
+        self.file.is_barred(self.ctx.config, first, count)
     }
 
     fn fail(&mut self, to: NodeId, req: ReqId, errno: Errno) {

@@ -24,10 +24,11 @@ mod open;
 mod read;
 mod revoke;
 mod size;
+mod through;
 mod write;
 
 use crate::authority::Authority;
-use crate::config::{Config, Policy};
+use crate::config::Config;
 use crate::ctx::Ctx;
 use crate::effect::{Alarm, Effect, Piece, Reply, Src};
 use crate::errno;
@@ -42,6 +43,7 @@ use close::FlushJob;
 use file::File;
 use read::ReadJob;
 use revoke::Revocation;
+use through::Passage;
 use write::{Window, WriteJob};
 
 /// Every file that sessions of this node use or have used.
@@ -53,6 +55,8 @@ pub(crate) struct Client {
     pending: BTreeMap<u64, Pending>,
     revocations: BTreeMap<RevokeId, Revocation>,
     truncations: BTreeMap<Op, Ticket>,
+    /// Writes that are on their way to the store within a window.
+    passages: BTreeMap<Op, Passage>,
     windows: BTreeMap<NodeId, Window>,
     /// Payloads that waiting reads or the message at hand still need, and by how many pages.
     lent: BTreeMap<Buf, u32>,
@@ -161,12 +165,13 @@ impl Client {
                 desk.invalidated(from, &envelope, first, count, ver)
             }
             Body::Forget { size, service } => desk.forget(from, &envelope, size, service),
+            Body::WindowGo { asked, offset } => desk.window_open(from, &envelope, asked, offset),
             _ => desk.answered(from, envelope, data),
         }
         payload.into_iter().for_each(|buf| desk.unborrow(buf));
     }
 
-    /// A store truncation ended; false if it is not one of the client's.
+    /// A store operation ended; false if it is not one of the client's.
     pub(crate) fn store_done(
         &mut self,
         ctx: &mut Ctx<'_>,
@@ -174,15 +179,17 @@ impl Client {
         op: Op,
         result: Result<StoreOk, Errno>,
     ) -> bool {
-        let Some(ticket) = self.truncations.remove(&op) else {
-            return false;
-        };
+        let (truncation, passage) = (self.truncations.remove(&op), self.passages.remove(&op));
         let mut desk = Desk {
             client: self,
             authority,
             ctx,
         };
-        desk.truncated_in_store(ticket, result.map(|ok| ok.stamp));
+        match (truncation, passage) {
+            (Some(ticket), _) => desk.truncated_in_store(ticket, result.map(|ok| ok.stamp)),
+            (None, Some(passage)) => desk.passed(passage, result),
+            (None, None) => return false,
+        }
         true
     }
 
@@ -289,7 +296,7 @@ impl Desk<'_, '_> {
 
     /// A job that is one question to the manager.
     fn simple(&mut self, ticket: Ticket, file: FileId, job: Job, body: Body) {
-        if self.ctx.config.policy == Policy::None {
+        if self.ctx.config.is_uncached() {
             return self.reply(ticket, Reply::Done);
         }
         self.client.jobs.insert(ticket, job);
@@ -390,6 +397,7 @@ impl Desk<'_, '_> {
                     },
                 );
             }
+            Some(Job::Write(_)) => self.fail_write(ticket, errno::EHOSTDOWN),
             Some(_) | None => self.finish(ticket, Reply::Failed(errno::EHOSTDOWN)),
         }
     }
@@ -455,7 +463,8 @@ impl Desk<'_, '_> {
             file.losses += 1;
             self.ctx.out.push(Effect::Alarm(Alarm::BytesLost(id, peer)));
         }
-        if file.manager == Some(peer) {
+        let orphaned = file.manager == Some(peer);
+        if orphaned {
             file.orphan = true;
             file.exact = false;
         }
@@ -465,6 +474,9 @@ impl Desk<'_, '_> {
             if let Some(copy) = file.copies.remove(page) {
                 self.ctx.frames.give_back(copy.slot);
             }
+        }
+        if orphaned && self.ctx.config.is_home_to_itself() {
+            self.authority.sever(self.ctx, id);
         }
         if kept {
             self.revoke_quietly(id);
@@ -512,6 +524,7 @@ fn home_of(config: &Config, id: FileId, file: &File, page: u64) -> Option<NodeId
             config.nodes,
         )),
         crate::msg::HomeMap::Fixed(node) => Some(node),
+        crate::msg::HomeMap::Own => Some(config.me),
         crate::msg::HomeMap::Ask => file.chunk_homes.get(&chunk).copied(),
     }
 }

@@ -3,7 +3,7 @@
 use crate::ids::NodeId;
 use crate::time::Span;
 
-/// Which policy a node runs.
+/// Which policy a node runs: a name for [`Rules`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Policy {
     /// Every request goes to the store; no client cache, as PVFS had none.
@@ -11,6 +11,80 @@ pub enum Policy {
     /// Each page has a home that serves it, remembers its readers and gathers its writes
     /// (Coopc-PVFS, ICCS 2005, section 4).
     Home,
+    /// Each node fills what it reads from a peer that may have it, or from the store; a write goes
+    /// through to the store within a window in which nobody else keeps the range (section 3.2).
+    Hint,
+    /// As [`Policy::Hint`], with nothing between the invalidation and the write, as it was published:
+    /// nodes can keep old bytes for ever.
+    HintPaper,
+}
+
+/// What a policy decides; the machines look at nothing else.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Rules {
+    /// Where requests go.
+    pub served: Served,
+    /// Who is the home of a page.
+    pub authorities: Authorities,
+    /// What a write is acknowledged for.
+    pub writes: Writes,
+}
+
+/// Where requests of sessions go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Served {
+    /// To the store, one for one.
+    Store,
+    /// To the cache.
+    Cache,
+}
+
+/// Who is the home of a page.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Authorities {
+    /// One node, the same for everybody.
+    Placed,
+    /// For each node it is that node: as many homes as readers.
+    Each,
+}
+
+/// What a write is acknowledged for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Writes {
+    /// Its home has gathered it, and nobody holds an older copy.
+    Behind,
+    /// The store has it; until then nobody takes the range into memory.
+    Through,
+    /// The store has it; old copies were dropped before it was written, and that is all.
+    ThroughUnguarded,
+}
+
+impl Policy {
+    /// What the policy decides.
+    pub fn rules(self) -> Rules {
+        let home = Rules {
+            served: Served::Cache,
+            authorities: Authorities::Placed,
+            writes: Writes::Behind,
+        };
+        let hint = Rules {
+            authorities: Authorities::Each,
+            writes: Writes::Through,
+            ..home
+        };
+        match self {
+            Policy::None => Rules {
+                served: Served::Store,
+                ..home
+            },
+            Policy::Home => home,
+            Policy::Hint => hint,
+            Policy::HintPaper => Rules {
+                writes: Writes::ThroughUnguarded,
+                ..hint
+            },
+        }
+    }
 }
 
 /// Who becomes the home of a chunk.
@@ -92,6 +166,21 @@ impl Config {
             give_up_after: Span::secs(7),
             idle_files_max: 1 << 16,
         }
+    }
+
+    /// What the policy decides.
+    pub fn rules(&self) -> Rules {
+        self.policy.rules()
+    }
+
+    /// True if the policy keeps nothing.
+    pub fn is_uncached(&self) -> bool {
+        self.rules().served == Served::Store
+    }
+
+    /// True if every node is the home of what it reads.
+    pub fn is_home_to_itself(&self) -> bool {
+        self.rules().authorities == Authorities::Each
     }
 
     /// Dirty bytes above which flushing starts in the background: 10 % of the pool.

@@ -84,6 +84,19 @@ impl Ctx<'_> {
         req: ReqId,
         body: Body,
     ) {
+        self.answer_with(to, file, generation, req, body, Vec::new());
+    }
+
+    /// Answers a request with a payload.
+    pub(crate) fn answer_with(
+        &mut self,
+        to: NodeId,
+        file: FileId,
+        generation: Gen,
+        req: ReqId,
+        body: Body,
+        data: Vec<Piece>,
+    ) {
         self.send(
             to,
             Envelope {
@@ -93,7 +106,7 @@ impl Ctx<'_> {
                 req,
                 body,
             },
-            Vec::new(),
+            data,
         );
     }
 

@@ -91,6 +91,18 @@ pub enum Effect {
         /// The bytes, one run after another.
         data: Vec<Piece>,
     },
+    /// Write a buffer to the store through the handle of a local write, free it, and take the file's
+    /// stamp; answer with [`crate::Input::StoreDone`].
+    StoreThrough {
+        /// Names the answer.
+        op: Op,
+        /// The local write.
+        ticket: Ticket,
+        /// First byte in the file.
+        offset: u64,
+        /// The bytes.
+        buf: Buf,
+    },
     /// Take the stamp of a file, after the store's fsync if `sync`.
     StoreSync {
         /// Names the answer.

@@ -16,6 +16,7 @@
 mod control;
 mod open;
 mod size;
+mod window;
 
 use crate::Errno;
 use crate::ctx::Ctx;
@@ -63,6 +64,8 @@ struct File {
     openers: BTreeMap<NodeId, Opens>,
     /// Nodes without an open that may keep size and times.
     holders: NodeSet,
+    /// Nodes that may hold pages, where every node is a home to itself.
+    cachers: NodeSet,
     /// The only node that can open the file as it was created.
     private: Option<NodeId>,
     chunk_homes: BTreeMap<u64, NodeId>,
@@ -104,7 +107,7 @@ impl Manager {
             return ctx.answer(from, id, generation, req, Body::WhoisOk(manager));
         }
         let answer = self.owns(req) && req.node == ctx.me();
-        if !answer && matches!(body, Body::ForgetOk | Body::CutOk(_)) {
+        if !answer && matches!(body, Body::ForgetOk | Body::CutOk(_) | Body::WindowOver(_)) {
             return;
         }
         let id = if answer {
@@ -259,6 +262,7 @@ impl Seat<'_, '_> {
                 } => self.extend(&ask, end, append, mtime_ns),
                 Body::Append(len) => self.append(&ask, len),
                 Body::Truncate(size) => self.truncate(ask, size),
+                Body::Window { at, len } => self.window(ask, at, len),
                 Body::Detach => self.detach(ask),
                 Body::Settle => self.settle(control::After::Answer(ask)),
                 _ => self.fail(&ask, crate::errno::EIO),
@@ -294,10 +298,5 @@ impl Seat<'_, '_> {
             self.ctx
                 .ask(node, self.id, self.file.generation, body.clone());
         }
-    }
-
-    /// Every node that may be home of a page of the file.
-    fn all_homes(&self) -> Vec<NodeId> {
-        (0..self.ctx.config.nodes).map(NodeId).collect()
     }
 }

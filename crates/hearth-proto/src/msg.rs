@@ -28,6 +28,8 @@ pub struct Envelope {
 pub enum Origin {
     /// In the home's memory.
     Memory,
+    /// A home to itself had to ask a peer for at least one page, and the store for none.
+    Peer,
     /// The home had to read the store for at least one page.
     Store,
 }
@@ -50,6 +52,13 @@ pub enum Cut {
     Outside,
     /// The file's last name goes: dirty bytes are written, then every page goes.
     Detach,
+    /// A range is about to be written in the store: its pages go. The generation stays.
+    Window {
+        /// First page.
+        first: u64,
+        /// How many.
+        count: u32,
+    },
 }
 
 /// Where a file is served from, from now on.
@@ -72,6 +81,29 @@ pub enum HomeMap {
     Ask,
     /// One node is the home of every page: nobody else could open the file.
     Fixed(NodeId),
+    /// Every node is the home of what it reads.
+    Own,
+}
+
+/// Pages that one [`Held`] tells of.
+pub const HELD_PAGES: u64 = 512;
+
+/// Which pages a node holds, out of one aligned run of [`HELD_PAGES`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Held(pub [u64; HELD_PAGES as usize / 64]);
+
+impl Held {
+    /// Adds a page of the run that it falls into.
+    pub fn insert(&mut self, page: u64) {
+        let at = page % HELD_PAGES;
+        self.0[at as usize / 64] |= 1 << (at % 64);
+    }
+
+    /// True if the page is held.
+    pub fn contains(&self, page: u64) -> bool {
+        let at = page % HELD_PAGES;
+        self.0[at as usize / 64] & (1 << (at % 64)) != 0
+    }
 }
 
 /// What a message says.
@@ -102,6 +134,8 @@ pub enum Body {
         shared: bool,
         /// How homes are found.
         homes: HomeMap,
+        /// Nodes that may hold pages, where every node is a home to itself.
+        holders: Vec<u32>,
     },
     /// A session closed the file.
     Close {
@@ -155,6 +189,15 @@ pub enum Body {
     Truncated(Result<Stamp, Errno>),
     /// Everybody knows.
     TruncateOk,
+    /// A range is to be written in the store while nobody takes it into memory.
+    Window {
+        /// From here; `None`: at the end.
+        at: Option<u64>,
+        /// So many bytes.
+        len: u32,
+    },
+    /// The range is in the store: the file is so long.
+    WindowOk(u64),
     /// The last name is about to go.
     Detach,
     /// Nothing of it is cached any more.
@@ -172,6 +215,15 @@ pub enum Body {
     },
 
     // --- from the manager to openers and homes ----------------------------------------------
+    /// Nobody keeps the range that was asked for: write it.
+    WindowGo {
+        /// Number of the request for the window.
+        asked: u64,
+        /// Where.
+        offset: u64,
+    },
+    /// The store has it, or would not take it.
+    WindowOver(Result<Stamp, Errno>),
     /// Forget what you keep about size and times; the file is at most `size` long.
     Forget {
         /// Upper bound of the size from now on.
@@ -232,6 +284,26 @@ pub enum Body {
     },
     /// They are there.
     FlushOk(Stamp),
+
+    // --- between homes, where every node is one to itself ------------------------------------
+    /// Pages, if you have them.
+    Peek {
+        /// First page.
+        first: u64,
+        /// How many.
+        count: u32,
+        /// What the asker holds around them.
+        held: Held,
+    },
+    /// These, one after another in the payload; perhaps fewer, perhaps none.
+    Peeked {
+        /// First page.
+        first: u64,
+        /// Bytes of each page; what follows in the page is zero.
+        lens: Vec<u32>,
+        /// What the answerer holds around them.
+        held: Held,
+    },
 
     // --- from the home ----------------------------------------------------------------------
     /// Drop your copies of these pages.

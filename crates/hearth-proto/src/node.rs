@@ -179,7 +179,10 @@ impl Machines<'_> {
         data: Option<(Buf, u32)>,
     ) {
         ctx.peers.heard(ctx.me(), ctx.now, from, &envelope);
-        let carries = matches!(envelope.body, Body::Write { .. } | Body::Grant { .. });
+        let carries = matches!(
+            envelope.body,
+            Body::Write { .. } | Body::Grant { .. } | Body::Peeked { .. }
+        );
         let piece = data.map(|(buf, len)| Piece {
             src: Src::Buf(buf),
             at: 0,
@@ -208,6 +211,8 @@ impl Machines<'_> {
             | Body::HomeOf(_)
             | Body::Truncate(_)
             | Body::Truncated(_)
+            | Body::Window { .. }
+            | Body::WindowOver(_)
             | Body::Detach
             | Body::Settle
             | Body::Restamp { .. }
@@ -218,6 +223,8 @@ impl Machines<'_> {
             | Body::Flush { .. }
             | Body::Cut(_)
             | Body::Resume { .. }
+            | Body::Peek { .. }
+            | Body::Peeked { .. }
             | Body::InvalOk => self.authority.message(ctx, from, envelope, data),
             Body::FlushOk(_) | Body::Failed(_) if self.manager.owns(envelope.req) => {
                 self.manager.message(ctx, from, envelope);
@@ -230,6 +237,8 @@ impl Machines<'_> {
             | Body::HomeIs { .. }
             | Body::TruncateGo
             | Body::TruncateOk
+            | Body::WindowOk(_)
+            | Body::WindowGo { .. }
             | Body::DetachOk
             | Body::SettleOk
             | Body::Forget { .. }

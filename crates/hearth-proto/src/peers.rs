@@ -8,7 +8,7 @@ use crate::ctx::Ctx;
 use crate::effect::Effect;
 use crate::errno::EHOSTDOWN;
 use crate::ids::{FileId, Gen, NodeId, ReqId, View};
-use crate::msg::{Body, Envelope};
+use crate::msg::{Body, Envelope, Held};
 use crate::nodeset::NodeSet;
 use crate::time::{Span, Time};
 use alloc::collections::BTreeMap;
@@ -51,11 +51,18 @@ fn in_its_place(body: &Body) -> Option<Body> {
         | Body::HomeOf(_)
         | Body::Truncate(_)
         | Body::Truncated(_)
+        | Body::Window { .. }
         | Body::Detach
         | Body::Settle
         | Body::Read { .. }
         | Body::Write { .. }
         | Body::Flush { .. } => Some(Body::Failed(EHOSTDOWN)),
+        Body::WindowGo { .. } => Some(Body::WindowOver(Err(EHOSTDOWN))),
+        Body::Peek { first, .. } => Some(Body::Peeked {
+            first: *first,
+            lens: Vec::new(),
+            held: Held::default(),
+        }),
         Body::Ping => Some(Body::Pong),
         Body::WhoisOk(_)
         | Body::OpenOk { .. }
@@ -66,6 +73,9 @@ fn in_its_place(body: &Body) -> Option<Body> {
         | Body::HomeIs { .. }
         | Body::TruncateGo
         | Body::TruncateOk
+        | Body::WindowOk(_)
+        | Body::WindowOver(_)
+        | Body::Peeked { .. }
         | Body::DetachOk
         | Body::SettleOk
         | Body::Restamp { .. }

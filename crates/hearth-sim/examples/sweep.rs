@@ -1,4 +1,5 @@
 //! Runs many seeds and says what fails: `sweep FIRST COUNT [STEPS]`; one seed prints its story.
+//! `HEARTH_SIM_POLICY` names a policy that all of them run.
 
 use hearth_sim::{Plan, run, shrink, tell};
 use std::collections::BTreeMap;
@@ -10,10 +11,18 @@ fn main() {
             .and_then(|text| text.parse::<u64>().ok())
     };
     let (first, count) = (number(1).unwrap_or(0), number(2).unwrap_or(1000));
+    let named = std::env::var("HEARTH_SIM_POLICY").ok();
+    let policy = named.map(|name| {
+        let known = hearth_sim::script::policy(&name);
+        known.unwrap_or_else(|| panic!("HEARTH_SIM_POLICY={name} is no policy"))
+    });
     std::panic::set_hook(Box::new(|_| {}));
     let mut failed: BTreeMap<&str, Vec<u64>> = BTreeMap::new();
     for seed in first..first + count {
         let mut plan = Plan::from_seed(seed);
+        if let Some(policy) = policy {
+            plan.policy = policy;
+        }
         if let Some(steps) = number(3) {
             plan.steps = steps as u32;
         }

@@ -81,6 +81,7 @@ fn set_up(plan: &mut Plan, words: &[&str]) -> Option<()> {
     match words {
         ["nodes", count] => plan.nodes = count.parse().ok()?,
         ["chunk", pages] => plan.chunk_pages = pages.parse().ok()?,
+        ["policy", name] => plan.policy = policy(name)?,
         ["homes", "slot"] => plan.allocation = Allocation::Slot,
         ["homes", "first-touch"] => plan.allocation = Allocation::FirstTouch,
         ["homes", "round-robin"] => plan.allocation = Allocation::RoundRobin,
@@ -89,6 +90,17 @@ fn set_up(plan: &mut Plan, words: &[&str]) -> Option<()> {
         _ => return None,
     }
     Some(())
+}
+
+/// A policy by the name that it has on the command line.
+pub fn policy(name: &str) -> Option<Policy> {
+    Some(match name {
+        "none" => Policy::None,
+        "home" => Policy::Home,
+        "hint" => Policy::Hint,
+        "hint:paper" => Policy::HintPaper,
+        _ => return None,
+    })
 }
 
 fn order(world: &mut World, words: &[&str]) -> Option<()> {
@@ -181,6 +193,7 @@ pub(crate) fn tell(node: usize, effect: &Effect) -> Option<String> {
             let len: u32 = data.iter().map(|piece| piece.len).sum();
             format!("{node} store write {offset}+{len}")
         }
+        Effect::StoreThrough { offset, .. } => format!("{node} store write through {offset}"),
         Effect::StoreSync { sync: true, .. } => format!("{node} store fsync"),
         Effect::StoreSync { sync: false, .. } => format!("{node} store stamp"),
         Effect::StoreTruncate { size, .. } => format!("{node} store truncate {size}"),
@@ -214,9 +227,14 @@ fn say(envelope: &Envelope) -> String {
             size,
             shared,
             homes,
+            holders,
         } => {
             let shared = if *shared { ", shared" } else { "" };
-            format!("opened, {size} bytes{shared}, homes {homes:?}")
+            let known = match holders.is_empty() {
+                true => String::new(),
+                false => format!(", held by {holders:?}"),
+            };
+            format!("opened, {size} bytes{shared}, homes {homes:?}{known}")
         }
         Body::Close {
             write,
@@ -244,6 +262,16 @@ fn say(envelope: &Envelope) -> String {
             Some(start) => format!("append {start}..{end}"),
             None => format!("extend to {end}"),
         },
+        Body::Peek { first, count, .. } => format!("peek {first}+{count}"),
+        Body::Peeked { first, lens, .. } => format!("peeked {first} {lens:?}"),
+        Body::Window {
+            at: Some(offset),
+            len,
+        } => format!("window {offset}+{len}"),
+        Body::Window { at: None, len } => format!("window at the end, {len}"),
+        Body::WindowOk(size) => format!("window closed, {size} bytes"),
+        Body::WindowGo { offset, .. } => format!("write at {offset}"),
+        Body::WindowOver(Ok(_)) => "written in the store".to_owned(),
         Body::Inval {
             first,
             count: u32::MAX,

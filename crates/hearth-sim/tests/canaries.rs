@@ -1,5 +1,6 @@
 //! Every checker has been seen to fire: a guard is broken from outside, and the named checker says so.
 
+use hearth_proto::Policy;
 use hearth_sim::{Plan, Tamper, run};
 use std::collections::BTreeSet;
 
@@ -61,6 +62,21 @@ fn a_lost_store_write_shows_in_the_size() {
 #[test]
 fn a_swallowed_message_leaves_somebody_waiting() {
     fires(Tamper::SwallowMessages, "liveness");
+}
+
+/// The published protocol lets fills in flight survive an invalidation, and fills begin before the
+/// write is in the store.
+#[test]
+fn hints_without_a_window_leave_old_bytes() {
+    let plans = (0..400).map(|seed| Plan {
+        policy: Policy::HintPaper,
+        store_faults: false,
+        link_faults: false,
+        ..Plan::from_seed(seed)
+    });
+    let violations = plans.flat_map(|plan| run(&plan).violations);
+    let fired: BTreeSet<&str> = violations.map(|violation| violation.check).collect();
+    assert!(fired.contains("value"), "{fired:?}");
 }
 
 #[test]

@@ -62,6 +62,21 @@ fn the_store_alone_keeps_every_promise() {
     hold((0..seeds() / 20).map(plan));
 }
 
+/// Runs of a policy, with faults.
+fn hold_under(policy: Policy) {
+    let plan = |seed| Plan {
+        policy,
+        ..Plan::from_seed(seed)
+    };
+    hold((0..seeds() / 3).map(plan));
+}
+
+/// S18
+#[test]
+fn hints_keep_every_promise() {
+    hold_under(Policy::Hint);
+}
+
 #[test]
 fn the_same_seed_gives_the_same_run() {
     for seed in 0..50 {

@@ -165,6 +165,8 @@ fn translate(config: &NodeConfig, secret: Secret) -> Result<Config, Failure> {
         store: backing(&spec.backing)?,
         policy: match spec.policy {
             Policy::Home => hearth_agent::Policy::Home,
+            Policy::Hint => hearth_agent::Policy::Hint,
+            Policy::HintPaper => hearth_agent::Policy::HintPaper,
             Policy::None => hearth_agent::Policy::None,
         },
         allocation: match spec.allocation {

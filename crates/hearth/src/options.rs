@@ -22,7 +22,8 @@ pub(crate) struct SetArgs {
     /// Agents on this machine [default: 1]
     #[arg(long, value_name = "N")]
     pub(crate) agents: Option<u32>,
-    /// Who may keep what: `home` keeps each page at one home, `none` nothing [default: home]
+    /// Who may keep what: `home` keeps each page at one home, `hint` at every node that reads it and
+    /// writes through to the store, `none` nothing [default: home]
     #[arg(long, value_name = "P", hide_possible_values = true)]
     pub(crate) policy: Option<Policy>,
     /// Memory of each agent [default: 256MiB]
@@ -57,8 +58,27 @@ pub(crate) struct SetArgs {
 pub(crate) enum Policy {
     /// Each page has a home that serves it and gathers its writes.
     Home,
+    /// Each node keeps what it reads, and asks others for it by hint; writes go through to the store.
+    Hint,
+    /// As it was published: nodes can keep old bytes for ever.
+    #[value(name = "hint:paper")]
+    #[serde(rename = "hint:paper")]
+    HintPaper,
     /// Every request goes to the store.
     None,
+}
+
+impl Policy {
+    /// What a policy gives up that is known to be wrong.
+    fn warning(self) -> Option<&'static str> {
+        match self {
+            Policy::HintPaper => Some(
+                "policy hint:paper is for comparison only: a read under way when another node writes, or \
+                 soon after, can leave old bytes in a node's memory for ever (`hint` does not)",
+            ),
+            Policy::Home | Policy::Hint | Policy::None => None,
+        }
+    }
 }
 
 /// Who becomes the home of a chunk.
@@ -134,6 +154,9 @@ impl SetArgs {
     pub(crate) fn resolve(&self) -> Result<SetSpec, Failure> {
         let spec = self.over(SetSpec::default());
         spec.check()?;
+        if let Some(warning) = spec.policy.warning() {
+            eprintln!("hearth: {warning}");
+        }
         Ok(spec)
     }
 

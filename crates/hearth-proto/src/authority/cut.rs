@@ -4,8 +4,13 @@
 //! waited for, copies are called back, then the manager is told. It resumes the home when the store
 //! has followed (or has failed to), and only then the pages go: a truncation that the store refuses
 //! loses nothing.
+//!
+//! A window is a cut of a range by a node that writes through to the store. Its pages go before the
+//! manager is told, and none of them comes back until it resumes: what is read outside of the range
+//! goes on, and reads of the range wait for the writer (H1).
 
 use super::{Bar, File, Home, StoreOp, Waiting};
+use crate::config::{Config, Writes};
 use crate::effect::{Alarm, Effect};
 use crate::ids::{Gen, NodeId, ReqId};
 use crate::msg::{Body, Cut};
@@ -17,7 +22,7 @@ impl Home<'_, '_> {
         let bar = Bar {
             cut,
             floor: match cut {
-                Cut::Shrink(_) | Cut::Outside => generation,
+                Cut::Shrink(_) | Cut::Outside | Cut::Window { .. } => generation,
                 Cut::Detach => end_of(generation.life),
             },
             manager,
@@ -39,9 +44,14 @@ impl Home<'_, '_> {
     fn raise_bar(&mut self, bar: Bar) {
         let cut = bar.cut;
         self.file.bar = Some(bar);
-        self.refuse_waiting();
-        if cut == Cut::Detach {
-            self.start_flush();
+        match cut {
+            // The generation stays: what waits may wait on.
+            Cut::Window { .. } => {}
+            Cut::Shrink(_) | Cut::Outside => self.refuse_waiting(),
+            Cut::Detach => {
+                self.refuse_waiting();
+                self.start_flush();
+            }
         }
     }
 
@@ -50,12 +60,13 @@ impl Home<'_, '_> {
         let Some(bar) = &self.file.bar else {
             return false;
         };
-        if !self.file.writes.is_empty() || self.store_busy() {
+        if !self.file.writes.is_empty() || self.store_busy(bar) {
             return false;
         }
         match (bar.cut, bar.answered, bar.resumed) {
             (cut, true, true) => {
-                if bar.done {
+                let window = matches!(cut, Cut::Window { .. });
+                if bar.done && !window {
                     let floor = bar.floor;
                     self.take_away(cut);
                     self.raise_floor(floor);
@@ -70,8 +81,11 @@ impl Home<'_, '_> {
             }
             (_, true, false) => false,
             (cut, false, _) => {
+                let told = bar.told;
                 self.let_go(cut);
-                false
+                // Reads of a window have no patience of their own: now that their kernel is asked to
+                // let go of its pages, they may get the old bytes (A2).
+                !told && matches!(cut, Cut::Window { .. })
             }
         }
     }
@@ -92,10 +106,12 @@ impl Home<'_, '_> {
         if !bar.awaiting.is_empty() {
             return;
         }
-        if cut == Cut::Outside || cut == Cut::Detach {
+        match cut {
             // Impatient reads must see what the store has: nothing can refuse an outside change any
             // more, and openers of a detached file go to the store one after the other.
-            self.drop_clean();
+            Cut::Outside | Cut::Detach => self.drop_clean(0, u32::MAX),
+            Cut::Window { first, count } => self.drop_clean(first, count),
+            Cut::Shrink(_) => {}
         }
         if cut == Cut::Detach {
             self.give_up_dirty();
@@ -140,13 +156,13 @@ impl Home<'_, '_> {
     }
 
     /// Drops everything as soon as no store operation is in flight.
-    pub(super) fn clear_out(&mut self, life: u64) {
+    pub(super) fn clear_out(&mut self, cut: Cut, floor: Gen) {
         self.refuse_waiting();
         self.answer_cut();
         self.file.next_bar = None;
         self.file.bar = Some(Bar {
-            cut: Cut::Detach,
-            floor: end_of(life),
+            cut,
+            floor,
             manager: self.ctx.me(),
             req: ReqId::default(),
             told: true,
@@ -173,39 +189,45 @@ impl Home<'_, '_> {
                     self.file.waiting.push_back(ask);
                     continue;
                 }
+                Waiting::Peek(peek) => {
+                    self.refuse_peek(peek);
+                    continue;
+                }
             };
             self.ctx
                 .answer(from, id, generation, req, Body::OldGeneration);
         }
     }
 
-    fn store_busy(&self) -> bool {
-        let mine = |op: &StoreOp| match op {
-            StoreOp::FillPages { file, .. }
-            | StoreOp::FillGaps { file, .. }
-            | StoreOp::Write { file, .. } => *file == self.id,
+    /// True while bytes of the file that the cut concerns are on their way.
+    fn store_busy(&self, bar: &Bar) -> bool {
+        let unguarded = self.ctx.config.rules().writes == Writes::ThroughUnguarded;
+        let concerned = |first, count| match bar.cut {
+            Cut::Window { .. } => !unguarded && bar.touches(self.ctx.config, first, count),
+            Cut::Shrink(_) | Cut::Outside | Cut::Detach => true,
+        };
+        let mine = |op: &StoreOp| match *op {
+            StoreOp::FillPages { file, first, count } => file == self.id && concerned(first, count),
+            StoreOp::FillGaps { file, page, .. } => file == self.id && concerned(page, 1),
+            StoreOp::Write { file, .. } => file == self.id,
             StoreOp::Sync { .. } => false,
         };
-        self.common.ops.values().any(mine)
-    }
-
-    pub(super) fn first_page_of(&self, cut: Cut) -> u64 {
-        match cut {
-            Cut::Shrink(size) => self.ctx.config.page_of(size),
-            Cut::Outside | Cut::Detach => 0,
-        }
+        let sought = |(file, search): &(_, super::Search)| {
+            *file == self.id && concerned(search.first, search.count)
+        };
+        self.common.ops.values().any(mine) || self.common.searches.values().any(sought)
     }
 
     fn call_back(&mut self, cut: Cut) {
-        let first = self.first_page_of(cut);
+        let (first, count) = pages_of(self.ctx.config, cut);
         let readers: NodeSet = self
             .file
             .pages
-            .range(first..)
+            .range(first..end_of_pages(first, count))
             .flat_map(|(_, page)| page.readers.iter())
             .collect();
         let ver = self.common.next_ver();
-        let awaiting = self.invalidate(readers.iter(), first, u32::MAX, ver);
+        let awaiting = self.invalidate(readers.iter(), first, count, ver);
         if let Some(bar) = &mut self.file.bar {
             bar.told = true;
             bar.awaiting = awaiting;
@@ -215,7 +237,8 @@ impl Home<'_, '_> {
     fn take_away(&mut self, cut: Cut) {
         match cut {
             Cut::Shrink(size) => self.shrink(size),
-            Cut::Outside => self.drop_clean(),
+            Cut::Outside => self.drop_clean(0, u32::MAX),
+            Cut::Window { first, count } => self.drop_clean(first, count),
             Cut::Detach => {
                 let bar = self.file.bar.as_ref();
                 if bar.is_none_or(|bar| bar.result.is_ok()) {
@@ -269,9 +292,14 @@ impl Home<'_, '_> {
     }
 
     /// Drops what the store could say better; dirty bytes stay and win over the outside writer.
-    fn drop_clean(&mut self) {
-        for page in self.file.pages.values_mut() {
+    fn drop_clean(&mut self, first: u64, count: u32) {
+        let pages = first..end_of_pages(first, count);
+        for (_, page) in self.file.pages.range_mut(pages) {
             page.readers.clear();
+            if page.filling {
+                // Only an unguarded window lets such a page live on.
+                continue;
+            }
             if page.dirty.is_empty() {
                 if let Some(slot) = page.slot {
                     self.ctx.frames.give_back(slot);
@@ -287,8 +315,25 @@ impl Home<'_, '_> {
     }
 }
 
+/// Pages that a cut takes away: the first and how many, `u32::MAX` to the end.
+pub(super) fn pages_of(config: &Config, cut: Cut) -> (u64, u32) {
+    match cut {
+        Cut::Shrink(size) => (config.page_of(size), u32::MAX),
+        Cut::Outside | Cut::Detach => (0, u32::MAX),
+        Cut::Window { first, count } => (first, count),
+    }
+}
+
+/// The page after those that a first page and a count stand for.
+pub(super) fn end_of_pages(first: u64, count: u32) -> u64 {
+    match count {
+        u32::MAX => u64::MAX,
+        count => first.saturating_add(u64::from(count)),
+    }
+}
+
 /// A generation after every one of a life.
-fn end_of(life: u64) -> Gen {
+pub(super) fn end_of(life: u64) -> Gen {
     Gen {
         life,
         cut: u32::MAX,

@@ -1,5 +1,6 @@
 //! Filling pages from the store.
 
+use super::peek::Search;
 use super::{Home, ReadAsk, StoreOp, Waiting};
 use crate::Errno;
 use crate::effect::{Effect, Piece, ReadInto, Src};
@@ -80,31 +81,18 @@ impl Home<'_, '_> {
             .count() as u32
     }
 
-    /// One store read for a run of pages of which nothing is known.
+    /// Goes for a run of pages of which nothing is known.
     fn fill_pages(&mut self, ask: &ReadAsk, first: u64, count: u32) {
         let pages = first..first + u64::from(count);
         let Some(slots) = self.take_frames(ask.req, pages.clone()) else {
             return;
         };
-        let page_bytes = self.ctx.config.page_bytes;
-        let mut parts = Vec::with_capacity(slots.len());
         for (number, slot) in pages.zip(slots) {
             let page = self.file.pages.entry(number).or_default();
             page.slot = Some(slot);
             page.filling = true;
-            parts.push(Piece {
-                src: Src::Frame(slot.frame),
-                at: 0,
-                len: page_bytes,
-            });
         }
-        let offset = self.ctx.config.page_start(first);
-        let op = StoreOp::FillPages {
-            file: self.id,
-            first,
-            count,
-        };
-        self.read_store(op, offset, ReadInto::Frames(parts));
+        self.seek(Search::new(first, count));
     }
 
     /// One store read for a page of which some bytes are known already.
@@ -126,7 +114,7 @@ impl Home<'_, '_> {
         );
     }
 
-    fn read_store(&mut self, store_op: StoreOp, offset: u64, into: ReadInto) {
+    pub(super) fn read_store(&mut self, store_op: StoreOp, offset: u64, into: ReadInto) {
         let op = self.ctx.new_op();
         self.ctx.stats.fill_reads += 1;
         self.common.ops.insert(op, store_op);
@@ -146,6 +134,7 @@ impl Home<'_, '_> {
             page.filling = false;
             match result {
                 Ok(_) => {
+                    page.lent = false;
                     page.filled = true;
                     page.extent = left.min(page_bytes);
                     left -= page.extent;
@@ -174,6 +163,7 @@ impl Home<'_, '_> {
                 Waiting::Read(read) => {
                     (read.first..read.first + u64::from(read.count)).contains(&number)
                 }
+                Waiting::Peek(peek) => peek.first == number,
                 Waiting::Write(_) | Waiting::Flush(_) => false,
             })
         };

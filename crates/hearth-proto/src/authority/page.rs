@@ -27,8 +27,11 @@ pub(crate) struct Page {
     pub(crate) unsynced: Ranges,
     /// Bytes that a sync in flight covers.
     pub(crate) syncing: Ranges,
-    /// A store read into this page is in flight.
+    /// Its bytes are on their way, from the store or, while it is sought, perhaps from a peer.
     pub(crate) filling: bool,
+    pub(crate) sought: bool,
+    /// A peer gave the bytes.
+    pub(crate) lent: bool,
     /// An unfinished write will change it.
     pub(crate) reserved: bool,
     /// The read that gathers before all others has it.

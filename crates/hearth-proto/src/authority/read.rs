@@ -1,6 +1,6 @@
 //! Reads at the home.
 
-use super::{Bar, Home, PATIENCE, ReadAsk, Verdict};
+use super::{Bar, Home, PATIENCE, ReadAsk, Verdict, cut};
 use crate::effect::{Effect, Piece, Src};
 use crate::ids::NodeId;
 use crate::msg::{Body, Cut, Envelope, Origin, Use};
@@ -14,14 +14,20 @@ enum Obstacle {
     /// It has waited long enough: as `Once`, and its acknowledgement is awaited from now on.
     Join,
     Wait,
+    /// A window: it waits for its end, because the store may have the new bytes at any moment.
+    Closed,
 }
 
 impl Home<'_, '_> {
     pub(super) fn try_read(&mut self, ask: &mut ReadAsk) -> Verdict {
         let obstacle = self.obstacle(ask);
-        if let Obstacle::Wait = obstacle {
-            self.wake_at(ask.since + PATIENCE);
-            return Verdict::Wait;
+        match obstacle {
+            Obstacle::Wait => {
+                self.wake_at(ask.since + PATIENCE);
+                return Verdict::Wait;
+            }
+            Obstacle::Closed => return Verdict::Wait,
+            Obstacle::Clear | Obstacle::Once | Obstacle::Join => {}
         }
         if !self.fill(ask) {
             return Verdict::Wait;
@@ -37,7 +43,7 @@ impl Home<'_, '_> {
                 self.forget_detached(ask);
                 self.join(ask);
             }
-            Obstacle::Wait => {}
+            Obstacle::Wait | Obstacle::Closed => {}
         }
         Verdict::Done
     }
@@ -49,7 +55,8 @@ impl Home<'_, '_> {
                 .iter()
                 .filter(|w| w.touches(ask.first, ask.count))
         };
-        if writes().next().is_none() && self.file.bar.is_none() {
+        let barred = self.is_barred(ask.first, ask.count);
+        if writes().next().is_none() && !barred {
             return Obstacle::Clear;
         }
         let awaited = |list: &[(NodeId, u64)]| list.iter().any(|&(node, _)| node == ask.from);
@@ -57,6 +64,10 @@ impl Home<'_, '_> {
         // Each of them must be able to tell when the reader's kernel has let go of the bytes.
         if bars.all(|bar| awaited(&bar.awaiting)) && writes().all(|w| awaited(&w.awaiting)) {
             return Obstacle::Once;
+        }
+        let window = |bar: &Bar| matches!(bar.cut, Cut::Window { .. });
+        if barred && self.file.bar.as_ref().is_some_and(window) {
+            return Obstacle::Closed;
         }
         if ask.since + PATIENCE > self.ctx.now {
             Obstacle::Wait
@@ -81,8 +92,8 @@ impl Home<'_, '_> {
         let Some(cut) = self.file.bar.as_ref().map(|bar| bar.cut) else {
             return;
         };
-        let first = self.first_page_of(cut);
-        let more = self.invalidate(core::iter::once(ask.from), first, u32::MAX, ver);
+        let (first, count) = cut::pages_of(self.ctx.config, cut);
+        let more = self.invalidate(core::iter::once(ask.from), first, count, ver);
         if let Some(bar) = &mut self.file.bar {
             bar.awaiting.extend(more);
         }
@@ -110,7 +121,7 @@ impl Home<'_, '_> {
     /// True if a write or cut that is under way touches the page.
     fn is_changing(&self, number: u64) -> bool {
         let bar = self.file.bar.as_ref();
-        let cut = bar.is_some_and(|bar| self.first_page_of(bar.cut) <= number);
+        let cut = bar.is_some_and(|bar| bar.touches(self.ctx.config, number, 1));
         cut || self.file.writes.iter().any(|w| w.touches(number, 1))
     }
 
@@ -148,10 +159,11 @@ impl Home<'_, '_> {
             }
             self.ctx.frames.touch(slot);
         }
-        let origin = if ask.filled {
-            Origin::Store
-        } else {
-            Origin::Memory
+        let lent = |number: u64| self.file.pages.get(&number).is_some_and(|page| page.lent);
+        let origin = match ask.filled {
+            false => Origin::Memory,
+            true if (ask.first..ask.first + u64::from(ask.count)).all(lent) => Origin::Peer,
+            true => Origin::Store,
         };
         if ask.from == me {
             data = self.stash_own(good, data);
@@ -184,7 +196,7 @@ impl Home<'_, '_> {
         match &self.file.bar {
             Some(bar) if bar.answered => match bar.cut {
                 Cut::Shrink(size) => size,
-                Cut::Outside | Cut::Detach => u64::MAX,
+                Cut::Outside | Cut::Detach | Cut::Window { .. } => u64::MAX,
             },
             Some(_) | None => u64::MAX,
         }

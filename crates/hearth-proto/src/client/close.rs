@@ -1,7 +1,7 @@
 //! Flush, sync, close.
 
 use super::{Desk, Job, What};
-use crate::config::{CloseRule, Policy};
+use crate::config::CloseRule;
 use crate::effect::{Effect, Reply};
 use crate::errno;
 use crate::ids::{FileId, Handle, NodeId, Stamp, Ticket};
@@ -117,7 +117,7 @@ impl Desk<'_, '_> {
         };
         file.handles -= 1;
         file.writers -= u32::from(opened.write);
-        let cached = self.ctx.config.policy != Policy::None && !file.bypass && !file.orphan;
+        let cached = !self.ctx.config.is_uncached() && !file.bypass && !file.orphan;
         if cached {
             let wrote = opened.write && core::mem::take(&mut file.unreported);
             let stamp = file.stamp.filter(|_| wrote && file.unflushed().is_empty());

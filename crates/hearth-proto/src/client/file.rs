@@ -141,7 +141,7 @@ impl File {
                 let homes: NodeSet = (0..chunks).map(home).chain(self.wrote.iter()).collect();
                 homes.iter().collect()
             }
-            HomeMap::Slot | HomeMap::Ask => (0..config.nodes).map(NodeId).collect(),
+            HomeMap::Slot | HomeMap::Ask | HomeMap::Own => (0..config.nodes).map(NodeId).collect(),
         }
     }
 }

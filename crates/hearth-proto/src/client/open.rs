@@ -1,7 +1,6 @@
 //! Opening.
 
 use super::{Desk, Job, Opened, What};
-use crate::config::Policy;
 use crate::effect::Reply;
 use crate::errno;
 use crate::ids::{FileId, Handle, NodeId, Ticket};
@@ -17,7 +16,7 @@ impl Desk<'_, '_> {
             private,
         } = open;
         let file = self.client.files.entry(id).or_default();
-        if self.ctx.config.policy == Policy::None || file.bypass {
+        if self.ctx.config.is_uncached() || file.bypass {
             file.bypass = true;
             return self.opened(ticket, open, stamp.size, true);
         }
@@ -41,15 +40,20 @@ impl Desk<'_, '_> {
             size,
             shared,
             homes,
-        } = answer.body
+            holders,
+        } = &answer.body
         else {
             return self.open_without_manager(ticket, open);
         };
+        let (size, shared, homes) = (*size, *shared, *homes);
         self.client.jobs.remove(&ticket);
         if self.is_bypassed(open.file) {
             return self.open_after_detach(ticket, open, answer);
         }
         let renewed = self.renew(open.file, answer);
+        if homes == HomeMap::Own {
+            self.authority.meet(self.ctx, open.file, holders);
+        }
         let file = self.client.files.entry(open.file).or_default();
         file.generation = file.generation.max(answer.generation);
         file.size = size;

@@ -371,7 +371,7 @@ impl Desk<'_, '_> {
         let found = match granted.origin {
             Origin::Store => Some(Found::Store),
             Origin::Memory if in_place => None,
-            Origin::Memory => Some(Found::Peer),
+            Origin::Memory | Origin::Peer => Some(Found::Peer),
         };
         for &ticket in &want.asked_by {
             if let (Some(Job::Read(job)), Some(found)) = (self.client.jobs.get_mut(&ticket), found)

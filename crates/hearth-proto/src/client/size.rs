@@ -2,7 +2,6 @@
 
 use super::{Desk, Job, What};
 use crate::Errno;
-use crate::config::Policy;
 use crate::effect::{Effect, Reply};
 use crate::ids::{FileId, Stamp, Ticket};
 use crate::msg::{Body, Envelope};
@@ -14,7 +13,7 @@ impl Desk<'_, '_> {
             mtime_ns: None,
             keep,
         };
-        if self.ctx.config.policy == Policy::None {
+        if self.ctx.config.is_uncached() {
             return self.reply(ticket, store(true));
         }
         if let Some(file) = self.client.files.get(&id) {
@@ -128,7 +127,7 @@ impl Desk<'_, '_> {
     }
 
     fn uncached(&self, file: FileId) -> bool {
-        self.ctx.config.policy == Policy::None
+        self.ctx.config.is_uncached()
             || self.client.files.get(&file).is_some_and(|file| file.bypass)
     }
 }

@@ -1,6 +1,7 @@
 //! Writing: bytes go to the homes of their pages; the file then ends where the manager says.
 
 use super::{Desk, Job, What};
+use crate::config::Writes;
 use crate::effect::{Effect, Piece, Reply, Src};
 use crate::ids::{Buf, FileId, Gen, Handle, NodeId, Ticket};
 use crate::input::WriteAt;
@@ -27,6 +28,8 @@ enum Phase {
     Sending,
     /// The manager is told where the bytes end.
     Extending,
+    /// The manager is asked for a window, or has given one and the store is at work.
+    Passing,
 }
 
 /// The part of a write that one home takes.
@@ -40,7 +43,7 @@ struct Part {
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct WriteJob {
-    file: FileId,
+    pub(super) file: FileId,
     handle: Handle,
     at: WriteAt,
     buf: Buf,
@@ -59,10 +62,29 @@ pub(super) struct WriteJob {
     reaches: Vec<(Gen, u64)>,
     /// A truncation came between the place at the end and the homes.
     refused: bool,
+    /// The buffer went to the store with the bytes.
+    spent: bool,
     failed: Option<Errno>,
 }
 
 impl WriteJob {
+    pub(super) fn at(&self) -> WriteAt {
+        self.at
+    }
+
+    /// The manager is about to be asked for a window of so many bytes.
+    pub(super) fn begin_window(&mut self) -> u32 {
+        self.phase = Phase::Passing;
+        self.len
+    }
+
+    /// The window is there: gives the buffer away.
+    pub(super) fn pass_through(&mut self, offset: u64) -> Buf {
+        self.offset = offset;
+        self.spent = true;
+        self.buf
+    }
+
     pub(super) fn new(handle: Handle, at: WriteAt, buf: Buf, len: u32, mtime_ns: i64) -> WriteJob {
         let offset = match at {
             WriteAt::Offset(offset) => offset,
@@ -83,6 +105,7 @@ impl WriteJob {
             generation: Gen::default(),
             reaches: Vec::new(),
             refused: false,
+            spent: false,
             failed: None,
         }
     }
@@ -158,6 +181,9 @@ impl Desk<'_, '_> {
         job.reaches.clear();
         job.refused = false;
         job.generation = Gen::default();
+        if self.ctx.config.rules().writes != Writes::Behind {
+            return self.ask_window(ticket);
+        }
         match job.at {
             WriteAt::Offset(_) => {
                 job.phase = Phase::Locating;
@@ -177,13 +203,20 @@ impl Desk<'_, '_> {
             return;
         };
         let id = job.file;
-        let again = job.phase == Phase::Placing || (job.refused && job.taken == 0);
+        let placing = matches!(job.phase, Phase::Placing | Phase::Passing);
+        let again = placing || (job.refused && job.taken == 0);
         match answer.body {
             Body::AppendAt(offset) => {
                 job.offset = offset;
                 job.generation = answer.generation;
                 job.phase = Phase::Locating;
                 self.go_on_writing(ticket);
+            }
+            Body::WindowOk(size) => {
+                if let Some(file) = self.client.files.get_mut(&id) {
+                    file.size = file.size.max(size);
+                }
+                self.end_write(ticket);
             }
             // The place was asked for, or given, before the end was another.
             Body::ExtendOk(_) | Body::OldGeneration if again => self.place(ticket),
@@ -464,7 +497,7 @@ impl Desk<'_, '_> {
         self.redirect(ticket);
     }
 
-    fn fail_write(&mut self, ticket: Ticket, errno: Errno) {
+    pub(super) fn fail_write(&mut self, ticket: Ticket, errno: Errno) {
         if let Some(Job::Write(job)) = self.client.jobs.get_mut(&ticket) {
             job.failed = Some(errno);
         }
@@ -482,7 +515,9 @@ impl Desk<'_, '_> {
             }
             None => 0,
         };
-        self.ctx.out.push(Effect::Free(job.buf));
+        if !job.spent {
+            self.ctx.out.push(Effect::Free(job.buf));
+        }
         let reply = match job.failed {
             Some(errno) => Reply::Failed(errno),
             None => Reply::Written {
@@ -503,7 +538,8 @@ impl Desk<'_, '_> {
             .unwrap_or_default();
         for ticket in waiting {
             if let Some(Job::Write(job)) = self.client.jobs.get(&ticket)
-                && matches!(job.phase, Phase::Placing | Phase::Locating)
+                && matches!(job.phase, Phase::Placing | Phase::Locating | Phase::Passing)
+                && !job.spent
             {
                 self.redirect(ticket);
             }

@@ -2,7 +2,7 @@
 
 use super::{Ask, Seat};
 use crate::Errno;
-use crate::config::Allocation;
+use crate::config::{Allocation, Writes};
 use crate::effect::{Alarm, Effect};
 use crate::ids::{NodeId, ReqId, Stamp};
 use crate::msg::{Body, Cut, Service};
@@ -47,6 +47,15 @@ pub(super) enum Control {
         homes: Vec<NodeId>,
         ask: Ask,
     },
+    /// The node that asked writes a range to the store.
+    Writing {
+        /// Where the range ends.
+        end: u64,
+        homes: Vec<NodeId>,
+        ask: Ask,
+        awaiting: Vec<(NodeId, u64)>,
+        result: Result<Stamp, Errno>,
+    },
     /// Homes bring their dirty bytes to the store.
     Settling {
         awaiting: Vec<(NodeId, u64)>,
@@ -65,6 +74,7 @@ impl Control {
             Control::Admitting { awaiting, .. }
             | Control::Cutting { awaiting, .. }
             | Control::Leaving { awaiting, .. }
+            | Control::Writing { awaiting, .. }
             | Control::Settling { awaiting, .. } => Some(awaiting),
             Control::Truncating { .. } => None,
         }
@@ -74,6 +84,7 @@ impl Control {
         match self {
             Control::Admitting { ask, .. }
             | Control::Truncating { ask, .. }
+            | Control::Writing { ask, .. }
             | Control::Cutting {
                 after: After::Open(ask) | After::Answer(ask),
                 ..
@@ -94,12 +105,14 @@ impl Seat<'_, '_> {
     /// Starts a cut. Openers forget the size at the same time, but leave a detached file only when
     /// all of it is in the store.
     pub(super) fn cut(&mut self, cut: Cut, homes: Vec<NodeId>, after: After) {
-        self.file.generation.cut += 1;
+        if !matches!(cut, Cut::Window { .. }) {
+            self.file.generation.cut += 1;
+        }
         let mut awaiting = self.order(homes.iter().copied(), &Body::Cut(cut));
         match cut {
             Cut::Shrink(size) => awaiting.extend(self.order_forget(size, Service::Homes)),
             Cut::Outside => awaiting.extend(self.order_forget(self.file.size, Service::Homes)),
-            Cut::Detach => {}
+            Cut::Detach | Cut::Window { .. } => {}
         }
         self.file.control = Some(Control::Cutting {
             cut,
@@ -126,13 +139,14 @@ impl Seat<'_, '_> {
 
     pub(super) fn truncate(&mut self, ask: Ask, size: u64) {
         // Writes on their way may have put bytes beyond the size that is known here.
-        let homes = if !self.file.known || self.file.writers() > 0 {
-            self.all_homes()
-        } else if size < self.file.size {
-            self.homes_between(size, self.file.size)
-        } else {
-            Vec::new()
-        };
+        let homes =
+            if self.ctx.config.is_home_to_itself() || !self.file.known || self.file.writers() > 0 {
+                self.all_homes()
+            } else if size < self.file.size {
+                self.homes_between(size, self.file.size)
+            } else {
+                Vec::new()
+            };
         self.cut(Cut::Shrink(size), homes, After::Answer(ask));
     }
 
@@ -183,6 +197,7 @@ impl Seat<'_, '_> {
             (Control::Settling { stamp, .. }, Body::FlushOk(told)) if *told != Stamp::default() => {
                 *stamp = (*stamp).max(Some(*told));
             }
+            (Control::Writing { result, .. }, Body::WindowOver(told)) => *result = *told,
             (Control::Settling { errno, .. }, Body::Failed(failed))
             | (Control::Cutting { errno, .. }, Body::CutOk(Err(failed))) => *errno = Some(*failed),
             _ => {}
@@ -218,6 +233,13 @@ impl Seat<'_, '_> {
                 cut, homes, after, ..
             } => self.cut_through(cut, homes, after),
             Control::Leaving { homes, after, .. } => self.left(&homes, &after),
+            Control::Writing {
+                end,
+                homes,
+                ask,
+                result,
+                ..
+            } => self.wrote(&ask, &homes, end, result),
             Control::Settling {
                 after,
                 errno,
@@ -239,8 +261,9 @@ impl Seat<'_, '_> {
                 self.answer(&ask, Body::TruncateGo);
                 self.file.control = Some(Control::Truncating { size, homes, ask });
             }
+            (Cut::Window { .. }, After::Answer(ask)) => self.let_write(ask, homes),
             (
-                Cut::Outside | Cut::Shrink(_) | Cut::Detach,
+                Cut::Outside | Cut::Shrink(_) | Cut::Detach | Cut::Window { .. },
                 After::Open(ask) | After::Answer(ask),
             ) => {
                 self.tell(&homes, &Body::Resume { done: true });
@@ -301,6 +324,10 @@ impl Seat<'_, '_> {
                 {
                     // The file was opened with a stamp that it may have had before a truncation.
                     self.file.stamp = Some(*stamp).max(self.file.truncated);
+                    if self.ctx.config.rules().writes != Writes::Behind {
+                        // A write of which nobody said what became of it.
+                        self.file.size = self.file.stamp.map_or(0, |stamp| stamp.size);
+                    }
                 }
                 self.go_on_opening(ask);
             }
@@ -365,6 +392,7 @@ impl Seat<'_, '_> {
             }
         }
         self.file.holders.remove(peer);
+        self.file.cachers.remove(peer);
         self.file.queue.retain(|ask| ask.from != peer);
         self.drop_appends(peer);
         if self
@@ -392,6 +420,11 @@ impl Seat<'_, '_> {
             }
             Some(Control::Cutting { homes, .. }) => {
                 self.tell(&homes, &Body::Resume { done: false })
+            }
+            // Whether the store has the range nobody knows: the next open asks it.
+            Some(Control::Writing { homes, .. }) => {
+                self.tell(&homes, &Body::Resume { done: true });
+                self.file.stamp = None;
             }
             // Some openers have left already; those that come later do so as well.
             Some(Control::Leaving { homes, .. }) => {

@@ -2,7 +2,7 @@
 
 use super::control::{After, Control};
 use super::{Ask, Seat};
-use crate::config::Allocation;
+use crate::config::{Allocation, Authorities};
 use crate::ids::{NodeId, Stamp};
 use crate::msg::{Body, Cut, HomeMap, Service};
 use alloc::vec::Vec;
@@ -83,18 +83,25 @@ impl Seat<'_, '_> {
         let elsewhere =
             |(&node, opens): (&NodeId, &super::Opens)| node != ask.from && opens.writers > 0;
         let shared = self.file.openers.iter().any(elsewhere);
+        let each = self.ctx.config.rules().authorities == Authorities::Each;
         let homes = match (self.file.private, self.ctx.config.allocation) {
             (Some(node), _) => HomeMap::Fixed(node),
+            (None, _) if each => HomeMap::Own,
             (None, Allocation::Slot) => HomeMap::Slot,
             (None, Allocation::FirstTouch | Allocation::RoundRobin) => HomeMap::Ask,
         };
         let size = self.file.size;
+        let holders = self.holders_for(ask.from);
+        if each {
+            self.file.cachers.insert(ask.from);
+        }
         self.answer(
             ask,
             Body::OpenOk {
                 size,
                 shared,
                 homes,
+                holders,
             },
         );
     }

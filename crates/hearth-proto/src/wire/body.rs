@@ -40,7 +40,7 @@ bodies! {
     1 => Whois;
     2 => WhoisOk(manager);
     3 => Open { write, stamp, private };
-    4 => OpenOk { size, shared, homes };
+    4 => OpenOk { size, shared, homes, holders };
     5 => Close { write, wrote, stamp };
     6 => Size;
     7 => SizeIs { size, mtime_ns, keep };
@@ -76,4 +76,10 @@ bodies! {
     37 => OldGeneration;
     38 => Ping;
     39 => Pong;
+    40 => Window { at, len };
+    41 => WindowOk(size);
+    42 => WindowGo { asked, offset };
+    43 => WindowOver(result);
+    44 => Peek { first, count, held };
+    45 => Peeked { first, lens, held };
 }

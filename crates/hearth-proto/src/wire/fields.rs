@@ -2,7 +2,7 @@
 
 use super::{PAGES_MAX, Violation};
 use crate::ids::{FileId, Gen, NodeId, ReqId, Stamp, Ver, View};
-use crate::msg::{Cut, HomeMap, Origin, Service, Use};
+use crate::msg::{Cut, Held, HomeMap, Origin, Service, Use};
 use alloc::vec::Vec;
 
 /// Bytes being written.
@@ -133,16 +133,35 @@ impl Fields for Vec<u32> {
     }
 }
 
-impl Fields for Origin {
+impl Fields for Held {
     fn put(&self, to: &mut Writer<'_>) {
-        matches!(self, Origin::Store).put(to);
+        self.0.iter().for_each(|word| word.put(to));
     }
     fn get(from: &mut Reader<'_>) -> Result<Self, Violation> {
-        Ok(if bool::get(from)? {
-            Origin::Store
-        } else {
-            Origin::Memory
-        })
+        let mut held = Held::default();
+        for word in &mut held.0 {
+            *word = u64::get(from)?;
+        }
+        Ok(held)
+    }
+}
+
+impl Fields for Origin {
+    fn put(&self, to: &mut Writer<'_>) {
+        let tag: u8 = match self {
+            Origin::Memory => 0,
+            Origin::Store => 1,
+            Origin::Peer => 2,
+        };
+        tag.put(to);
+    }
+    fn get(from: &mut Reader<'_>) -> Result<Self, Violation> {
+        match u8::get(from)? {
+            0 => Ok(Origin::Memory),
+            1 => Ok(Origin::Store),
+            2 => Ok(Origin::Peer),
+            _ => Err(Violation::Value),
+        }
     }
 }
 
@@ -187,6 +206,11 @@ impl Fields for Cut {
             }
             Cut::Outside => 1u8.put(to),
             Cut::Detach => 2u8.put(to),
+            Cut::Window { first, count } => {
+                3u8.put(to);
+                first.put(to);
+                count.put(to);
+            }
         }
     }
     fn get(from: &mut Reader<'_>) -> Result<Self, Violation> {
@@ -194,6 +218,10 @@ impl Fields for Cut {
             0 => Ok(Cut::Shrink(u64::get(from)?)),
             1 => Ok(Cut::Outside),
             2 => Ok(Cut::Detach),
+            3 => Ok(Cut::Window {
+                first: u64::get(from)?,
+                count: u32::get(from)?,
+            }),
             _ => Err(Violation::Value),
         }
     }
@@ -208,6 +236,7 @@ impl Fields for HomeMap {
                 2u8.put(to);
                 node.put(to);
             }
+            HomeMap::Own => 3u8.put(to),
         }
     }
     fn get(from: &mut Reader<'_>) -> Result<Self, Violation> {
@@ -215,6 +244,7 @@ impl Fields for HomeMap {
             0 => Ok(HomeMap::Slot),
             1 => Ok(HomeMap::Ask),
             2 => Ok(HomeMap::Fixed(NodeId::get(from)?)),
+            3 => Ok(HomeMap::Own),
             _ => Err(Violation::Value),
         }
     }

@@ -173,7 +173,7 @@ impl World {
                 .map(|doing| doing.attributes);
             // Without a cache nobody revokes attributes: they are kept for a time that a mount option
             // sets, here none.
-            let revoked = self.plan.policy == hearth_proto::Policy::Home;
+            let revoked = self.plan.policy != hearth_proto::Policy::None;
             if keep && revoked && asked == Some(self.hosts[node].kernel.attributes) {
                 self.hosts[node].kernel.keep_size(object, size);
             }

@@ -11,7 +11,7 @@ use crate::tamper::Tamper;
 use hearth_proto::effect::Alarm;
 use hearth_proto::msg::{Body, Envelope, Service};
 use hearth_proto::{
-    Effect, FileId, Input, NodeId, Op, Piece, ReadInto, Reply, Request, Src, Ticket,
+    Buf, Effect, FileId, Input, NodeId, Op, Piece, ReadInto, Reply, Request, Src, Ticket,
 };
 
 impl World {
@@ -29,14 +29,7 @@ impl World {
                 let bytes = self.hosts[node].gather(&data)?;
                 self.hosts[node].stash(buf, bytes)?;
             }
-            Effect::Free(buf) => {
-                if !self.tampers(Tamper::FreeNever, 3) {
-                    self.hosts[node].free(buf)?;
-                }
-                if self.tampers(Tamper::FreeTwice, 3) {
-                    self.hosts[node].free(buf)?;
-                }
-            }
+            Effect::Free(buf) => self.free(node, buf)?,
             Effect::StoreRead {
                 op,
                 file,
@@ -63,6 +56,12 @@ impl World {
             Effect::StoreTruncate { op, ticket, size } => {
                 self.store_truncate(node, op, ticket, size)?
             }
+            Effect::StoreThrough {
+                op,
+                ticket,
+                offset,
+                buf,
+            } => self.store_through(node, (op, ticket), offset, buf)?,
             Effect::Reply { ticket, reply } => self.reply(node, ticket, reply)?,
             Effect::Direct { ticket } => self.direct(node, ticket)?,
             Effect::Revoke { id, file, pages } => {
@@ -80,6 +79,16 @@ impl World {
                 self.hosts[node].held.remove(&file);
             }
             Effect::Alarm(_) => {}
+        }
+        Ok(())
+    }
+
+    fn free(&mut self, node: usize, buf: Buf) -> Result<(), Breach> {
+        if !self.tampers(Tamper::FreeNever, 3) {
+            self.hosts[node].free(buf)?;
+        }
+        if self.tampers(Tamper::FreeTwice, 3) {
+            self.hosts[node].free(buf)?;
         }
         Ok(())
     }
@@ -169,6 +178,28 @@ impl World {
             .ok_or_else(|| format!("{ticket:?} is not there to truncate"))?
             .object;
         self.order(node, Job::by_handle(op, object, What::Truncate { size }));
+        Ok(())
+    }
+
+    fn store_through(
+        &mut self,
+        node: usize,
+        (op, ticket): (Op, Ticket),
+        offset: u64,
+        buf: Buf,
+    ) -> Result<(), Breach> {
+        let call = self.hosts[node].calls.get(&ticket);
+        let object = call
+            .ok_or_else(|| format!("{ticket:?} is not there to write"))?
+            .object;
+        let bytes = self.hosts[node].bufs.get(&buf).cloned();
+        let bytes = bytes.ok_or_else(|| format!("{buf:?} of {ticket:?} is gone"))?;
+        self.hosts[node].free(buf)?;
+        let data = vec![Bytes::Held(bytes)];
+        self.order(
+            node,
+            Job::by_handle(op, object, What::Write { offset, data }),
+        );
         Ok(())
     }
 
