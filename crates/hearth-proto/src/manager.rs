@@ -57,8 +57,9 @@ struct File {
     mtime_ns: Option<i64>,
     /// The store's stamp when all of the file was in the store; `None` while that is not known.
     stamp: Option<Stamp>,
-    /// The store's stamp after the last truncation: an older one says nothing of the file now.
-    truncated: Option<Stamp>,
+    /// The store's stamp after the last truncation or window: an older one says nothing of the file
+    /// now.
+    changed: Option<Stamp>,
     /// A writer's bytes may not all be in the store.
     unsettled: bool,
     openers: BTreeMap<NodeId, Opens>,

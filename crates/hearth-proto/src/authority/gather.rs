@@ -76,7 +76,7 @@ impl Home<'_, '_> {
         };
         let waits = |ask: &Waiting| match ask {
             Waiting::Read(read) => read.req == gathering.req,
-            Waiting::Write(_) | Waiting::Flush(_) => false,
+            Waiting::Write(_) | Waiting::Flush(_) | Waiting::Peek(_) => false,
         };
         if self.file.waiting.iter().any(waits) {
             return;

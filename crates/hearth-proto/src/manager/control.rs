@@ -322,8 +322,8 @@ impl Seat<'_, '_> {
             After::Open(ask) => {
                 if let (None, None, Body::Open { stamp, .. }) = (errno, self.file.stamp, &ask.body)
                 {
-                    // The file was opened with a stamp that it may have had before a truncation.
-                    self.file.stamp = Some(*stamp).max(self.file.truncated);
+                    // The file was opened with a stamp that it may have had before a change.
+                    self.file.stamp = Some(*stamp).max(self.file.changed);
                     if self.ctx.config.rules().writes != Writes::Behind {
                         // A write of which nobody said what became of it.
                         self.file.size = self.file.stamp.map_or(0, |stamp| stamp.size);
@@ -356,7 +356,7 @@ impl Seat<'_, '_> {
                 self.cut_done();
                 self.file.size = size;
                 self.file.mtime_ns = None;
-                self.file.truncated = Some(stamp);
+                self.file.changed = Some(stamp);
                 if !self.file.known {
                     // An open on its way may bring a stamp from before.
                     self.file.known = true;

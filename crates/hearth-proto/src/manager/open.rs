@@ -19,7 +19,7 @@ impl Seat<'_, '_> {
         }
         if self.file.writers() == 0 {
             match self.file.stamp {
-                Some(_) if self.predates_truncation(&stamp) => {}
+                Some(_) if self.predates_change(&stamp) => {}
                 Some(known) if known.changed_by(&stamp) => return self.outside(ask, stamp),
                 Some(_) => {}
                 None => return self.settle(After::Open(ask)),
@@ -28,10 +28,10 @@ impl Seat<'_, '_> {
         self.admit(ask, write);
     }
 
-    /// True for a stamp that was taken before the last truncation took place.
-    fn predates_truncation(&self, stamp: &Stamp) -> bool {
-        let truncated = self.file.truncated;
-        truncated.is_some_and(|truncated| stamp.ctime_ns < truncated.ctime_ns)
+    /// True for a stamp that was taken before the last truncation or window took place.
+    fn predates_change(&self, stamp: &Stamp) -> bool {
+        let changed = self.file.changed;
+        changed.is_some_and(|changed| stamp.ctime_ns < changed.ctime_ns)
     }
 
     /// Somebody wrote to the store behind the cache: what was cached of the file is void.

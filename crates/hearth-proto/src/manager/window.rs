@@ -74,6 +74,7 @@ impl Seat<'_, '_> {
             Ok(stamp) => {
                 self.file.size = self.file.size.max(end);
                 self.file.stamp = self.file.stamp.max(Some(stamp));
+                self.file.changed = self.file.changed.max(Some(stamp));
                 self.answer(ask, Body::WindowOk(self.file.size));
             }
             Err(errno) => {
