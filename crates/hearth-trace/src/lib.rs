@@ -4,12 +4,16 @@
 //! become [`Event`]s when a trace is read: clocks corrected, files and threads named by [`Tables`].
 //! Whatever reads a trace takes it from a [`Source`].
 
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 
+pub mod area;
+#[expect(unsafe_code, reason = "reads the processor's counter")]
+pub mod clock;
 mod event;
 pub mod file;
 mod op;
 mod record;
+pub mod ring;
 mod tables;
 
 pub use event::{Event, Source};

@@ -106,6 +106,47 @@ impl BitOr for Flags {
 }
 
 impl Record {
+    /// The record as eight words, as memory holds it on a little-endian machine.
+    #[inline(always)]
+    pub fn to_words(&self) -> [u64; 8] {
+        let pair = |low: u32, high: u32| u64::from(low) | u64::from(high) << 32;
+        let codes = u32::from(self.op) | u32::from(self.layer) << 8 | u32::from(self.flags.0) << 16;
+        let place = u32::from(self.peer) | u32::from(self.depth) << 16;
+        [
+            self.start,
+            pair(self.took, codes),
+            self.offset,
+            pair(self.asked, self.result.cast_unsigned()),
+            pair(self.file, self.thread),
+            self.request,
+            pair(self.near, place),
+            self.seq,
+        ]
+    }
+
+    /// The record that eight words are.
+    pub fn from_words(words: [u64; 8]) -> Record {
+        let (low, high) = (|word: u64| word as u32, |word: u64| (word >> 32) as u32);
+        let (codes, place) = (high(words[1]), high(words[6]));
+        Record {
+            start: words[0],
+            took: low(words[1]),
+            op: codes as u8,
+            layer: (codes >> 8) as u8,
+            flags: Flags((codes >> 16) as u16),
+            offset: words[2],
+            asked: low(words[3]),
+            result: high(words[3]).cast_signed(),
+            file: low(words[4]),
+            thread: high(words[4]),
+            request: words[5],
+            near: low(words[6]),
+            peer: place as u16,
+            depth: (place >> 16) as u16,
+            seq: words[7],
+        }
+    }
+
     /// Bytes asked for.
     pub fn asked_bytes(&self) -> u64 {
         let unit = if self.flags.has(Flags::BIG) { 4096 } else { 1 };
@@ -122,5 +163,21 @@ impl Record {
     pub fn ticks(&self) -> u64 {
         let shift = if self.flags.has(Flags::LONG) { 20 } else { 0 };
         u64::from(self.took) << shift
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_field_has_its_own_place_in_the_words() {
+        let words = std::array::from_fn(|word| {
+            u64::from_le_bytes(std::array::from_fn(|byte| (word * 8 + byte) as u8))
+        });
+        let record = Record::from_words(words);
+        assert_eq!(record.to_words(), words);
+        assert_eq!((record.op, record.layer), (12, 13));
+        assert_eq!(record.depth, 0x3736);
     }
 }

@@ -1,0 +1,151 @@
+//! How a ring is read: by one drain, while its thread writes.
+//!
+//! See [`ring`](super) for R1 to R5. The tail moves only after the records have been handed over, so
+//! a drain that dies between loses nothing: its successor hands them out again.
+
+use std::sync::atomic::{Ordering, fence};
+
+use super::layout::{Control, Line, SEQ, SEQ_BITS, SEQ_MASK};
+use super::totals::Totals;
+use crate::Record;
+
+/// What became of the attempts of one thread: `attempted = stored + dropped + torn`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Account {
+    /// Records that the thread began.
+    pub attempted: u64,
+    /// Records handed out.
+    pub stored: u64,
+    /// Records that found no room, or were overwritten.
+    pub dropped: u64,
+    /// Half-written when the thread was killed; at most 1.
+    pub torn: u64,
+    /// The drops by operation.
+    pub drops: Totals,
+}
+
+impl Account {
+    fn new(attempted: u64, stored: u64, drops: Totals) -> Account {
+        let dropped = drops.count();
+        Account {
+            attempted,
+            stored,
+            dropped,
+            torn: attempted.saturating_sub(stored).saturating_sub(dropped),
+            drops,
+        }
+    }
+}
+
+/// One ring as its reader sees it.
+pub(crate) struct Reader<'a> {
+    pub(crate) control: &'a Control,
+    pub(crate) lines: &'a [Line],
+    pub(crate) generation: u8,
+}
+
+impl Reader<'_> {
+    /// Appends the next committed records to `batch`, at most half a ring, and without their
+    /// generation. Half, because a tail that is stored just before its `seq` must never leave a whole
+    /// lap between the two.
+    pub(crate) fn take(&self, batch: &mut Vec<Record>) {
+        let read = &self.control.read.0;
+        let tail = read.tail.load(Ordering::Relaxed);
+        let mut last = read.seq.load(Ordering::Relaxed);
+        let most = (self.lines.len() as u64 / 2).max(1);
+        for position in (0..most).map(|step| tail.wrapping_add(step)) {
+            let Some(record) = self.committed(position, last) else {
+                break;
+            };
+            last = record.seq;
+            batch.push(record);
+        }
+    }
+
+    /// The record at a position, if it is there and newer than `last`.
+    fn committed(&self, position: u64, last: u64) -> Option<Record> {
+        let line = &self.lines[position as usize & (self.lines.len() - 1)];
+        // R2: paired with the release of the commit.
+        let seq = line.0[SEQ].load(Ordering::Acquire);
+        let fresh = seq & SEQ_MASK > last && (seq >> SEQ_BITS) as u8 == self.generation;
+        fresh.then(|| copy(line, seq))
+    }
+
+    /// What was taken is safe elsewhere: its places may be written again.
+    pub(crate) fn release(&self, taken: &[Record]) {
+        let Some(last) = taken.last() else { return };
+        let read = &self.control.read.0;
+        let tail = read.tail.load(Ordering::Relaxed);
+        // Paired with the thread's acquire when it looks for room (R3).
+        let next = tail.wrapping_add(taken.len() as u64);
+        read.tail.store(next, Ordering::Release);
+        read.seq.store(last.seq, Ordering::Release);
+    }
+
+    /// What a flight recorder holds, oldest first: after the end of its thread, or as a picture of a
+    /// moment, in which records that are overwritten meanwhile are left out.
+    pub(crate) fn last_lap(&self, batch: &mut Vec<Record>) {
+        let attempted = self.control.attempted.0.load(Ordering::Acquire);
+        let lap = self.lines.len() as u64;
+        // The one before these may be half overwritten by the last attempt.
+        let first = attempted.saturating_sub(lap - 1).max(1);
+        for seq in first..=attempted {
+            let line = &self.lines[(seq - 1) as usize & (self.lines.len() - 1)];
+            let whole = seq & SEQ_MASK | u64::from(self.generation) << SEQ_BITS;
+            if line.0[SEQ].load(Ordering::Acquire) != whole {
+                continue;
+            }
+            let record = copy(line, whole);
+            // Paired with the fence of whoever overwrites: words of a later lap are seen only
+            // together with the missing `seq`.
+            fence(Ordering::Acquire);
+            if line.0[SEQ].load(Ordering::Relaxed) == whole {
+                batch.push(record);
+            }
+        }
+    }
+
+    /// The account of a thread that is over, and whose records were handed out.
+    pub(crate) fn account(&self) -> Account {
+        let attempted = self.control.attempted.0.load(Ordering::Acquire);
+        let stored = self.control.read.0.tail.load(Ordering::Relaxed);
+        Account::new(attempted, stored, self.control.drops.0.read())
+    }
+
+    /// The same for a flight recorder, of which `stored` records were handed out.
+    pub(crate) fn account_of_last_lap(&self, stored: u64) -> Account {
+        let attempted = self.control.attempted.0.load(Ordering::Acquire);
+        let mut drops = self.control.drops.0.read();
+        let overwritten = attempted.saturating_sub(self.lines.len() as u64);
+        if drops.count().wrapping_add(1) == overwritten {
+            // Killed after its attempt was numbered, before the record in its place was counted.
+            let line = &self.lines[(attempted - 1) as usize & (self.lines.len() - 1)];
+            drops.add_record(&copy(line, 0));
+        }
+        Account::new(attempted, stored, drops)
+    }
+
+    /// Empties the ring for the next thread.
+    pub(crate) fn clear(&self) {
+        for line in self.lines {
+            if line.0[SEQ].load(Ordering::Relaxed) == 0 {
+                break;
+            }
+            line.0[SEQ].store(0, Ordering::Relaxed);
+        }
+        self.control.drops.0.clear();
+        let read = &self.control.read.0;
+        for word in [&self.control.attempted.0, &read.tail, &read.seq] {
+            word.store(0, Ordering::Relaxed);
+        }
+    }
+}
+
+fn copy(line: &Line, seq: u64) -> Record {
+    let mut words = [0; 8];
+    for (copied, word) in words[..SEQ].iter_mut().zip(&line.0) {
+        *copied = word.load(Ordering::Relaxed);
+    }
+    words[SEQ] = seq & SEQ_MASK;
+    Record::from_words(words)
+}

@@ -1,0 +1,167 @@
+//! Sums by operation: in shared memory, where a full ring adds to them, and as a drain reads them.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use crate::{Op, Record};
+
+/// Rows of a table: the codes of operations are below this.
+const ROWS: usize = 128;
+
+/// One row of a shared table.
+#[repr(C)]
+struct Row {
+    count: AtomicU64,
+    bytes: AtomicU64,
+    ticks: AtomicU64,
+}
+
+/// A table of sums in shared memory, by the code of the operation.
+#[repr(C)]
+pub(crate) struct SharedTotals([Row; ROWS]);
+
+/// What one attempt adds to a table.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Share {
+    pub(crate) op: u8,
+    pub(crate) bytes: u64,
+    pub(crate) ticks: u64,
+}
+
+impl Share {
+    /// What a written record would have added.
+    pub(crate) fn of(record: &Record) -> Share {
+        let moves = Op::from_code(record.op).is_some_and(Op::moves_bytes);
+        let bytes = u64::try_from(record.outcome()).unwrap_or(0);
+        Share {
+            op: record.op,
+            bytes: if moves { bytes } else { 0 },
+            ticks: record.ticks(),
+        }
+    }
+}
+
+impl SharedTotals {
+    /// A table of zeroes.
+    pub(crate) const fn new() -> Self {
+        SharedTotals(
+            [const {
+                Row {
+                    count: AtomicU64::new(0),
+                    bytes: AtomicU64::new(0),
+                    ticks: AtomicU64::new(0),
+                }
+            }; ROWS],
+        )
+    }
+
+    /// Adds, where only this thread does.
+    pub(crate) fn add_alone(&self, share: Share) {
+        let row = &self.0[usize::from(share.op) % ROWS];
+        let add = |word: &AtomicU64, more: u64| {
+            let sum = word.load(Ordering::Relaxed).wrapping_add(more);
+            word.store(sum, Ordering::Relaxed);
+        };
+        add(&row.bytes, share.bytes);
+        add(&row.ticks, share.ticks);
+        add(&row.count, 1);
+    }
+
+    /// Adds, where others may at the same time.
+    pub(crate) fn add(&self, share: Share) {
+        let row = &self.0[usize::from(share.op) % ROWS];
+        row.bytes.fetch_add(share.bytes, Ordering::Relaxed);
+        row.ticks.fetch_add(share.ticks, Ordering::Relaxed);
+        row.count.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// What stands in it now.
+    pub(crate) fn read(&self) -> Totals {
+        let row = |(code, row): (usize, &Row)| OpTotal {
+            code: code as u8,
+            count: row.count.load(Ordering::Relaxed),
+            bytes: row.bytes.load(Ordering::Relaxed),
+            ticks: row.ticks.load(Ordering::Relaxed),
+        };
+        let rows = self.0.iter().enumerate().map(row);
+        Totals(rows.filter(|row| row.count != 0).collect())
+    }
+
+    /// Takes all rows out and adds them to `other`; answers how many operations that were.
+    pub(crate) fn move_to(&self, other: &SharedTotals) -> u64 {
+        let mut moved = 0;
+        for (from, to) in self.0.iter().zip(&other.0) {
+            for (from, to) in [(&from.bytes, &to.bytes), (&from.ticks, &to.ticks)] {
+                to.fetch_add(from.swap(0, Ordering::Relaxed), Ordering::Relaxed);
+            }
+            let count = from.count.swap(0, Ordering::Relaxed);
+            to.count.fetch_add(count, Ordering::Relaxed);
+            moved += count;
+        }
+        moved
+    }
+
+    /// Back to zeroes.
+    pub(crate) fn clear(&self) {
+        for row in &self.0 {
+            for word in [&row.count, &row.bytes, &row.ticks] {
+                word.store(0, Ordering::Relaxed);
+            }
+        }
+    }
+}
+
+/// A sum over operations of one kind, in ticks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OpTotal {
+    /// Code of an [`Op`]; whatever stood in shared memory.
+    pub code: u8,
+    /// How many.
+    pub count: u64,
+    /// Bytes moved by them.
+    pub bytes: u64,
+    /// Ticks spent in them.
+    pub ticks: u64,
+}
+
+/// Sums by operation, in the order of the codes; no row is empty.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Totals(pub Vec<OpTotal>);
+
+impl Totals {
+    /// How many operations, of all kinds.
+    pub fn count(&self) -> u64 {
+        self.0
+            .iter()
+            .fold(0, |sum, row| sum.saturating_add(row.count))
+    }
+
+    /// Adds one written record.
+    pub fn add_record(&mut self, record: &Record) {
+        let share = Share::of(record);
+        self.add_row(OpTotal {
+            code: share.op,
+            count: 1,
+            bytes: share.bytes,
+            ticks: share.ticks,
+        });
+    }
+
+    /// Adds every row of `other`.
+    pub fn add(&mut self, other: &Totals) {
+        for row in &other.0 {
+            self.add_row(*row);
+        }
+    }
+
+    fn add_row(&mut self, more: OpTotal) {
+        match self.0.binary_search_by_key(&more.code, |row| row.code) {
+            Ok(at) => {
+                let row = &mut self.0[at];
+                row.count = row.count.saturating_add(more.count);
+                row.bytes = row.bytes.saturating_add(more.bytes);
+                row.ticks = row.ticks.saturating_add(more.ticks);
+            }
+            Err(at) => self.0.insert(at, more),
+        }
+    }
+}
