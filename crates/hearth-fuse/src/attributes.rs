@@ -79,6 +79,9 @@ impl Core {
         if let Some(Some(size)) = known {
             stat.overlay(size);
         }
+        if let Some(bytes) = self.options.request_bytes {
+            stat.best_served_in(bytes);
+        }
         let ttl = match known {
             Some(None | Some(FileSize { keep: true, .. })) if exact => self.options.attr_ttl,
             Some(_) | None => Duration::ZERO,

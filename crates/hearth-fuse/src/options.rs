@@ -15,6 +15,9 @@ pub struct MountOptions {
     pub identity: Identity,
     /// Whose files they appear to be.
     pub ids: Ids,
+    /// What cached files say is a good size of one request (`st_blksize`), in bytes; as the store
+    /// says, if not told. The C library and many programs make their buffers that large.
+    pub request_bytes: Option<u32>,
     /// What `mount(8)` shows as the source.
     pub fs_name: String,
 }
@@ -27,6 +30,7 @@ impl Default for MountOptions {
             others: Others::Refused,
             identity: Identity::SingleUser,
             ids: Ids::AsStored,
+            request_bytes: None,
             fs_name: "hearth".to_owned(),
         }
     }

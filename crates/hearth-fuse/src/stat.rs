@@ -84,6 +84,11 @@ impl Stat {
         }
     }
 
+    /// Says what a good size of one request is.
+    pub(crate) fn best_served_in(&mut self, request_bytes: u32) {
+        self.0.stx_blksize = request_bytes;
+    }
+
     /// Shows the file as somebody else's.
     pub(crate) fn owned_by(&mut self, uid: u32, gid: u32) {
         self.0.stx_uid = uid;

@@ -59,6 +59,19 @@ fn the_store_is_served_inside_and_untouched_outside() {
 }
 
 #[test]
+fn a_cached_file_says_that_a_page_is_a_good_size_of_a_request() {
+    let name = "a_cached_file_says_that_a_page_is_a_good_size_of_a_request";
+    if skipped(name, &[]) {
+        return;
+    }
+    let scene = Scene::new();
+    fs::write(scene.store().join("in"), "word").expect("the store takes it");
+    let mut command = scene.run_in_store(&["stat", "-c", "%o", "in"]);
+    let output = finish(command.current_dir(scene.store()));
+    assert_eq!(text(&output.stdout), "262144\n");
+}
+
+#[test]
 fn exit_codes_and_signals_pass_through() {
     if skipped("exit_codes_and_signals_pass_through", &[]) {
         return;

@@ -147,8 +147,15 @@ impl Service {
                 Ids::AsStored => hearth_fuse::Ids::AsStored,
                 Ids::Mine => hearth_fuse::Ids::Mine,
             },
+            request_bytes: self.request_bytes(),
             fs_name: mountinfo::SOURCE.to_owned(),
         }
+    }
+
+    /// A page at a time, unless the mount stands for the store's own.
+    fn request_bytes(&self) -> Option<u32> {
+        let page_bytes = u32::try_from(self.spec.page_size.0).ok();
+        page_bytes.filter(|_| !self.spec.kernel_cache)
     }
 
     /// Names are true at once where other agents change them too.
