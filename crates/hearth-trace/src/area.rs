@@ -105,6 +105,14 @@ impl AreaName {
     }
 }
 
+impl AreaName {
+    /// Whether this is a later image of the same process.
+    pub(crate) fn follows(&self, other: &AreaName) -> bool {
+        let process = |name: &AreaName| (name.boot, name.pid, name.start_time);
+        process(self) == process(other) && self.image > other.image
+    }
+}
+
 impl fmt::Display for AreaName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:032x}-{}-{}", self.boot, self.pid, self.start_time)?;
@@ -166,6 +174,11 @@ pub fn start_time(pid: u32) -> io::Result<u64> {
         .ok_or_else(|| io::ErrorKind::InvalidData.into())
 }
 
+/// The space of process numbers that this process is in: a number means nothing outside.
+pub(crate) fn pid_space() -> io::Result<u64> {
+    Ok(rustix::fs::stat("/proc/self/ns/pid")?.st_ino)
+}
+
 /// Most bytes that [`read_small`] takes.
 const SMALL_MAX: usize = 64 << 10;
 
@@ -193,7 +206,7 @@ pub(crate) fn read_small(path: &str) -> io::Result<Vec<u8>> {
     Ok(text)
 }
 
-/// The areas in a directory, and how many other files are there.
+/// The areas in a directory.
 pub fn list(directory: &OwnedFd) -> io::Result<Vec<AreaName>> {
     let mut names = Vec::new();
     for entry in rustix::fs::Dir::read_from(directory)? {

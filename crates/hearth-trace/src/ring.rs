@@ -5,7 +5,7 @@
 //! the file, whatever becomes of the process.
 //!
 //! - [`tracer`] is what a traced process calls: `enter`, `leave`, `file`.
-//! - [`Drain`] finds areas and hands out what is in them.
+//! - [`Drain`] finds areas and hands out what is in them; [`look`] leaves everything where it is.
 //!
 //! Reading order: `layout` (what stands where), `seat` (how a record is written), `stream` (how it is
 //! read), then the two above.
@@ -18,8 +18,10 @@
 //! - R4: attempted = stored + dropped + torn, and torn is at most 1, and only if the thread was killed.
 //! - R5: an attempt that is not stored is in the table of drops with its operation, bytes and ticks.
 
+mod attach;
 mod drain;
 mod layout;
+mod look;
 #[expect(unsafe_code, reason = "maps memory")]
 mod map;
 mod names;
@@ -35,7 +37,9 @@ mod totals;
 #[expect(unsafe_code, reason = "finds this process's area from any thread")]
 pub mod tracer;
 
-pub use drain::{AreaId, AreaState, Drain, Ended, Facts, Pass, Sink, StreamKey};
+pub use attach::{AreaState, Facts};
+pub use drain::{AreaId, Drain, Ended, Pass, Sink, StreamKey};
+pub use look::{Counts, Look, look};
 pub use names::Name;
 pub use producer::{Options, Policy, StartError};
 pub use seat::Done;

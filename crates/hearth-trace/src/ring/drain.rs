@@ -9,16 +9,14 @@
 //!   sink has heard its end.
 
 use std::io;
-use std::mem::offset_of;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::fs::{FlockOperation, SeekFrom};
-use rustix::process::{Pid, PidfdFlags, pidfd_open};
+use rustix::fs::FlockOperation;
 
-use super::layout::{Geometry, Header, MAGIC, PAGE, VERSION, slot as state};
+use super::attach::{AreaState, Facts, Here, Process, is_whole, map};
+use super::layout::slot as state;
 use super::map::Mapping;
 use super::names::{self, Name};
 use super::producer::Policy;
@@ -26,7 +24,6 @@ use super::stream::{Account, Reader};
 use super::totals::Totals;
 use crate::Record;
 use crate::area::{self, AreaName, DirectoryError};
-use crate::clock::{ClockKind, SyncPoint};
 
 /// One area, as long as this drain lives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -43,23 +40,6 @@ pub struct StreamKey {
     pub generation: u32,
     /// Its number in the operating system.
     pub tid: u32,
-}
-
-/// What the head of an area says.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Facts {
-    /// Which process.
-    pub name: AreaName,
-    /// Its parent when the area was made.
-    pub parent: u32,
-    /// What its ticks are.
-    pub clock: ClockKind,
-    /// All clocks when the area was made.
-    pub sync: SyncPoint,
-    /// What a full ring means.
-    pub policy: Policy,
-    /// Records of one ring.
-    pub capacity: u32,
 }
 
 /// What is known at the end of an area, beside the accounts of its streams.
@@ -100,15 +80,6 @@ pub trait Sink {
     fn ended(&mut self, area: AreaId, ended: &Ended) -> Result<(), Self::Error>;
 }
 
-/// How an area stands.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum AreaState {
-    /// Its process runs.
-    Live,
-    /// Its process is gone, or has become another program; its records are still there.
-    Over,
-}
-
 /// What one pass did.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Pass {
@@ -123,7 +94,7 @@ pub struct Pass {
 /// All areas of one directory.
 pub struct Drain {
     directory: OwnedFd,
-    boot: u128,
+    here: Here,
     areas: Vec<Attached>,
     last_id: u32,
     batch: Vec<Record>,
@@ -135,7 +106,7 @@ struct Attached {
     facts: Facts,
     /// Holds the lock.
     file: OwnedFd,
-    process: Option<OwnedFd>,
+    process: Process,
     map: Mapping,
     began: bool,
     names_bad: u64,
@@ -155,7 +126,7 @@ impl Drain {
         };
         Ok(Drain {
             directory: area::open_directory(directory)?,
-            boot: area::boot().map_err(failed)?,
+            here: Here::now().map_err(failed)?,
             areas: Vec::new(),
             last_id: 0,
             batch: Vec::new(),
@@ -180,14 +151,9 @@ impl Drain {
     fn attach(&mut self, name: AreaName) -> Option<Attached> {
         let file = area::open(&self.directory, &name).ok()?;
         rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive).ok()?;
-        let process = if name.boot == self.boot {
-            process_of(&name)
-        } else {
-            None
-        };
         let Some((facts, map)) = map(&file, name) else {
-            if process.is_none() {
-                // Nobody will ever finish it; if it cannot be removed it is found again.
+            if self.here.is_abandoned(&file, &name) {
+                // If it cannot be removed it is found again.
                 let _ = area::remove(&self.directory, &name);
             }
             return None;
@@ -196,9 +162,9 @@ impl Drain {
         let slots = map.slots().len();
         Some(Attached {
             id: AreaId(self.last_id),
+            process: self.here.process(&facts),
             facts,
             file,
-            process,
             map,
             began: false,
             names_bad: 0,
@@ -214,9 +180,10 @@ impl Drain {
 
     /// Descriptors that become readable when a process ends.
     pub fn processes(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
-        self.areas
-            .iter()
-            .filter_map(|area| area.process.as_ref().map(AsFd::as_fd))
+        self.areas.iter().filter_map(|area| match &area.process {
+            Process::Running(pidfd) => Some(pidfd.as_fd()),
+            Process::Gone | Process::Elsewhere => None,
+        })
     }
 
     /// Switches recording in all areas on or off.
@@ -240,7 +207,7 @@ impl Drain {
                 index += 1;
                 continue;
             }
-            sink.ended(area.id, &area.ending())?;
+            sink.ended(area.id, &ending(&area.map, area.names_bad))?;
             pass.ended += 1;
             // If it cannot be removed now, a later drain hands it out again; the sink knows it.
             let _ = area::remove(&self.directory, &area.facts.name);
@@ -251,38 +218,17 @@ impl Drain {
 
     fn state(&self, index: usize) -> AreaState {
         let area = &self.areas[index];
-        let Some(process) = &area.process else {
-            return AreaState::Over;
-        };
         let name = area.facts.name;
-        let replaced = self.areas.iter().any(|other| {
-            let other = other.facts.name;
-            let same = (other.pid, other.start_time) == (name.pid, name.start_time);
-            same && other.image > name.image
-        });
-        if replaced || is_over(process) {
+        let replaced = self
+            .areas
+            .iter()
+            .any(|other| other.facts.name.follows(&name));
+        if replaced {
             AreaState::Over
         } else {
-            AreaState::Live
+            area.process.state()
         }
     }
-}
-
-/// The process that a name means, if it runs.
-fn process_of(name: &AreaName) -> Option<OwnedFd> {
-    let pid = Pid::from_raw(name.pid.cast_signed())?;
-    let process = pidfd_open(pid, PidfdFlags::empty()).ok()?;
-    // Looked at after the descriptor is there: from here on the number means this process.
-    (area::start_time(name.pid).ok()? == name.start_time).then_some(process)
-}
-
-fn is_over(process: &OwnedFd) -> bool {
-    let mut fds = [PollFd::new(process, PollFlags::IN)];
-    let now = Timespec {
-        tv_sec: 0,
-        tv_nsec: 0,
-    };
-    matches!(poll(&mut fds, Some(&now)), Ok(1..))
 }
 
 impl Attached {
@@ -372,22 +318,23 @@ impl Attached {
         }
         *known
     }
+}
 
-    fn ending(&self) -> Ended {
-        let header = self.map.header();
-        let word = |word: &AtomicU64| word.load(Ordering::Relaxed);
-        Ended {
-            unringed: header.unringed.read(),
-            nested: word(&header.nested.0),
-            beyond: word(&header.beyond),
-            unbacked: word(&header.unbacked),
-            names_lost: word(&header.names.lost),
-            names_bad: self.names_bad,
-        }
+/// What the head of an area has counted.
+pub(crate) fn ending(map: &Mapping, names_bad: u64) -> Ended {
+    let header = map.header();
+    let word = |word: &AtomicU64| word.load(Ordering::Relaxed);
+    Ended {
+        unringed: header.unringed.read(),
+        nested: word(&header.nested.0),
+        beyond: word(&header.beyond),
+        unbacked: word(&header.unbacked),
+        names_lost: word(&header.names.lost),
+        names_bad,
     }
 }
 
-fn reader(map: &Mapping, slot: u32, generation: u32) -> Reader<'_> {
+pub(crate) fn reader(map: &Mapping, slot: u32, generation: u32) -> Reader<'_> {
     Reader {
         control: map.control(slot),
         lines: map.lines(slot),
@@ -419,54 +366,4 @@ fn hand_out<S: Sink>(
     let share = (pass.records - before).saturating_mul(256) / reader.lines.len() as u64;
     pass.fullest = pass.fullest.max(share.min(256) as u32);
     Ok(())
-}
-
-/// Checks a file and maps it (D2).
-pub(crate) fn map(file: &OwnedFd, name: AreaName) -> Option<(Facts, Mapping)> {
-    let mut head = [0; PAGE];
-    if rustix::io::pread(file, &mut head, 0).ok()? < PAGE {
-        return None;
-    }
-    let at32 = |at: usize| u32::from_le_bytes(std::array::from_fn(|byte| head[at + byte]));
-    let at64 = |at: usize| u64::from_le_bytes(std::array::from_fn(|byte| head[at + byte]));
-    let identity = (
-        at64(offset_of!(Header, magic)),
-        at32(offset_of!(Header, version)),
-    );
-    if identity != (MAGIC, VERSION) {
-        return None;
-    }
-    let geometry = Geometry::checked(
-        at32(offset_of!(Header, slots)),
-        at32(offset_of!(Header, capacity)),
-        at32(offset_of!(Header, names_bytes)),
-    )?;
-    let size = rustix::fs::fstat(file).ok()?.st_size;
-    if size != geometry.total() as i64 || !is_whole(file, 0, geometry.ring(0) as u64) {
-        return None;
-    }
-    let sync = offset_of!(Header, sync);
-    let facts = Facts {
-        name,
-        parent: at32(offset_of!(Header, parent)),
-        clock: ClockKind::from_code(at32(offset_of!(Header, clock)))?,
-        sync: SyncPoint {
-            ticks: at64(sync),
-            raw: at64(sync + 8),
-            real: at64(sync + 16),
-            window: at64(sync + 24),
-        },
-        policy: Policy::from_words(
-            at32(offset_of!(Header, policy)),
-            at32(offset_of!(Header, wait_us)),
-        )?,
-        capacity: geometry.capacity,
-    };
-    let map = Mapping::new(file, geometry).ok()?;
-    Some((facts, map))
-}
-
-/// Whether every page of a range of a file is there.
-fn is_whole(file: &OwnedFd, start: u64, end: u64) -> bool {
-    matches!(rustix::fs::seek(file, SeekFrom::Hole(start)), Ok(hole) if hole >= end)
 }

@@ -45,6 +45,8 @@ pub(crate) struct Header {
     pub(crate) parent: AtomicU32,
     /// A [`SyncPoint`](crate::clock::SyncPoint) of when the area was made.
     pub(crate) sync: [AtomicU64; 4],
+    /// In which space of process numbers the process is: the inode of its namespace.
+    pub(crate) pid_space: AtomicU64,
     /// Not 0: record. On a line of its own, since every call of the process reads it.
     pub(crate) switch: Lonely<AtomicU32>,
     /// Attempts that found no ring, by reason; each is in `unringed` too.

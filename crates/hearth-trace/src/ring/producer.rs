@@ -185,12 +185,12 @@ impl Producer {
             short: AtomicU32::new(0),
         };
         private.alive.store(1, Ordering::Relaxed);
-        producer.write_header();
+        producer.write_header(area::pid_space()?);
         producer.say_facts();
         Ok(producer)
     }
 
-    fn write_header(&self) {
+    fn write_header(&self, pid_space: u64) {
         let header = self.map.header();
         let geometry = self.map.geometry();
         let (policy, wait_us) = self.options.policy.to_words();
@@ -218,6 +218,7 @@ impl Producer {
         header
             .start_time
             .store(self.name.start_time, Ordering::Relaxed);
+        header.pid_space.store(pid_space, Ordering::Relaxed);
         // Paired with the acquire of whoever attaches: behind the magic, all of the above is there.
         header.magic.store(MAGIC, Ordering::Release);
     }

@@ -83,8 +83,9 @@ impl Reader<'_> {
     }
 
     /// What a flight recorder holds, oldest first: after the end of its thread, or as a picture of a
-    /// moment, in which records that are overwritten meanwhile are left out.
-    pub(crate) fn last_lap(&self, batch: &mut Vec<Record>) {
+    /// moment, in which records that are overwritten meanwhile are left out. Answers which attempt was
+    /// the last at that moment.
+    pub(crate) fn last_lap(&self, batch: &mut Vec<Record>) -> u64 {
         let attempted = self.control.attempted.0.load(Ordering::Acquire);
         let lap = self.lines.len() as u64;
         // The one before these may be half overwritten by the last attempt.
@@ -103,6 +104,7 @@ impl Reader<'_> {
                 batch.push(record);
             }
         }
+        attempted
     }
 
     /// The account of a thread that is over, and whose records were handed out.

@@ -1,0 +1,148 @@
+//! Areas seen by somebody who is not their drain: what is traced now, switches, and pictures of
+//! flight recorders.
+
+use std::os::fd::OwnedFd;
+use std::path::Path;
+use std::sync::atomic::Ordering;
+
+use super::attach::{AreaState, Facts, Here, is_whole, map};
+use super::drain::{AreaId, Ended, Sink, StreamKey, ending, reader};
+use super::layout::slot as state;
+use super::map::Mapping;
+use super::names;
+use super::stream::Reader;
+use crate::area::{self, AreaName, DirectoryError};
+
+/// One area, seen without taking anything out of it.
+pub struct Look {
+    facts: Facts,
+    state: AreaState,
+    file: OwnedFd,
+    map: Mapping,
+}
+
+/// What was counted in an area so far; another moment, other numbers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Threads that have a ring now.
+    pub threads: u32,
+    /// Attempts in the rings of these threads, and those that found no ring.
+    pub attempted: u64,
+    /// Records that a drain has taken, or that were overwritten.
+    pub taken: u64,
+    /// Attempts that were counted only.
+    pub dropped: u64,
+}
+
+/// Looks at all areas of a directory. None are there if the directory is not.
+pub fn look(directory: &Path) -> Result<Vec<Look>, DirectoryError> {
+    let failed = |source| DirectoryError::Failed {
+        action: "look for areas in",
+        path: directory.to_owned(),
+        source,
+    };
+    let directory = area::open_directory(directory)?;
+    let here = Here::now().map_err(failed)?;
+    let names = area::list(&directory).map_err(failed)?;
+    let is_replaced = |name: &AreaName| names.iter().any(|other| other.follows(name));
+    let looks = names.iter().filter_map(|name| {
+        let file = area::open(&directory, name).ok()?;
+        let (facts, map) = map(&file, *name)?;
+        let state = match is_replaced(name) {
+            true => AreaState::Over,
+            false => here.process(&facts).state(),
+        };
+        Some(Look {
+            facts,
+            state,
+            file,
+            map,
+        })
+    });
+    Ok(looks.collect())
+}
+
+impl Look {
+    /// What the head of the area says.
+    pub fn facts(&self) -> &Facts {
+        &self.facts
+    }
+
+    /// Whether its process ran when it was looked at.
+    pub fn state(&self) -> AreaState {
+        self.state
+    }
+
+    /// Whether its process records.
+    pub fn is_on(&self) -> bool {
+        self.map.header().switch.0.load(Ordering::Relaxed) != 0
+    }
+
+    /// Has its process record, or stop doing so.
+    pub fn switch(&self, on: bool) {
+        let word = &self.map.header().switch.0;
+        word.store(u32::from(on), Ordering::Relaxed);
+    }
+
+    /// What was counted so far.
+    pub fn counts(&self) -> Counts {
+        let unringed = self.map.header().unringed.read().count();
+        let mut counts = Counts {
+            attempted: unringed,
+            dropped: unringed,
+            ..Counts::default()
+        };
+        for (_, ring) in self.rings() {
+            let account = ring.account();
+            counts.threads += 1;
+            counts.attempted = counts.attempted.saturating_add(account.attempted);
+            counts.taken = counts.taken.saturating_add(account.stored);
+            counts.dropped = counts.dropped.saturating_add(account.dropped);
+        }
+        counts
+    }
+
+    /// Hands out what the flight recorders of this area hold, as a trace of its own that ends now.
+    /// Their threads go on meanwhile; what they overwrite under the reader counts as dropped.
+    ///
+    /// Sums by operation of what was overwritten may be of a moment later than the records.
+    pub fn picture<S: Sink>(&self, id: AreaId, sink: &mut S) -> Result<(), S::Error> {
+        sink.began(id, &self.facts)?;
+        names::read(&self.map, &mut |name| sink.named(id, name))?;
+        for (key, ring) in self.rings() {
+            let key = StreamKey { area: id, ..key };
+            let mut batch = Vec::new();
+            let attempted = ring.last_lap(&mut batch);
+            sink.records(key, &batch)?;
+            let mut account = ring.account();
+            account.attempted = attempted;
+            account.stored = batch.len() as u64;
+            account.dropped = attempted.saturating_sub(account.stored);
+            account.torn = 0;
+            sink.stream_ended(key, &account)?;
+        }
+        let ended: Ended = ending(&self.map, 0);
+        sink.ended(id, &ended)
+    }
+
+    fn rings(&self) -> impl Iterator<Item = (StreamKey, Reader<'_>)> {
+        let geometry = self.map.geometry();
+        let slots = (0..geometry.slots).zip(self.map.slots());
+        slots.filter_map(move |(slot, entry)| {
+            let now = entry.state.load(Ordering::Acquire);
+            let start = geometry.ring(slot) as u64;
+            let end = start + geometry.ring_bytes() as u64;
+            if !matches!(now, state::LIVE | state::EXITED) || !is_whole(&self.file, start, end) {
+                return None;
+            }
+            let generation = entry.generation.load(Ordering::Relaxed);
+            let key = StreamKey {
+                area: AreaId(0),
+                slot,
+                generation,
+                tid: entry.tid.load(Ordering::Relaxed),
+            };
+            Some((key, reader(&self.map, slot, generation)))
+        })
+    }
+}
