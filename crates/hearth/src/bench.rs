@@ -36,7 +36,7 @@ pub(crate) struct Args {
     /// The store: posix, model[:SETTINGS], or gluster for a real volume on test hosts
     #[arg(long, default_value = "model", value_name = "KIND")]
     store: String,
-    /// Fewer turns
+    /// Fewer turns, less data
     #[arg(long)]
     quick: bool,
     /// One JSON object per line
@@ -46,9 +46,9 @@ pub(crate) struct Args {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 enum Name {
-    /// Matrix multiplication by four processes under native, none and home
+    /// Matrix multiplication by four processes, natively and under each policy
     Matmul,
-    /// Small interleaved writes into one shared file
+    /// Small interleaved writes into one shared file, under each policy
     SmallIo,
     /// A read that a peer's memory serves, over a bare TCP round trip
     RemoteHit,
@@ -68,7 +68,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
     let turns = |many, few| if args.quick { few } else { many };
     let report = match args.name {
         Name::Matmul => matmul_on(&args.store, turns(5, 1), &signals)?,
-        Name::SmallIo => small_io::run(&args.store, RECORDS, &signals)?,
+        Name::SmallIo => small_io::run(&args.store, turns(RECORDS, RECORDS / 4), &signals)?,
         Name::RemoteHit => remote_hit::run(turns(64, 16))?,
         Name::LocalHit => local_hit::run(turns(10, 3))?,
     };
@@ -90,21 +90,23 @@ fn matmul_on(store: &str, turns: usize, signals: &Signals) -> Result<Report, Fai
     if store == "gluster" {
         return matmul_on_gluster(turns);
     }
-    let samples = matmul::sample(store, MATRIX, turns, signals, progress)?;
+    let systems = matmul::System::ALL;
+    let samples = matmul::sample(systems, (store, MATRIX), turns, signals, progress)?;
     progress_over();
-    Ok(matmul::report(store, MATRIX, &samples))
+    Ok(matmul::report(systems, store, MATRIX, &samples))
 }
 
 fn matmul_on_gluster(turns: usize) -> Result<Report, Failure> {
     let taken = gluster::sample(MATRIX, turns, progress)?;
     progress_over();
     let samples: Vec<matmul::Sample> = taken.iter().map(|wire| wire.sample).collect();
-    let mut report = matmul::report("gluster", MATRIX, &samples);
-    for system in matmul::System::ALL {
+    let systems = matmul::System::MAIN;
+    let mut report = matmul::report(systems, "gluster", MATRIX, &samples);
+    for &system in systems {
         let sent = taken.iter().filter(|wire| wire.sample.system == system);
         let sent: Vec<f64> = sent.map(|wire| wire.storage_sent as f64).collect();
         report.row(
-            system.name(),
+            &system.name(),
             "median",
             "storage host sent",
             report::median(&sent),

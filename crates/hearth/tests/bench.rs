@@ -61,6 +61,17 @@ fn the_store_is_read_once_under_home() {
         .as_f64()
         .expect("a number");
     assert!(home <= 64.0, "the rows of C are gathered: {home}");
+    assert_eq!(found["store_write_requests_hint"], 1024.0);
+    let hint = found["store_read_requests_hint"]
+        .as_f64()
+        .expect("a number");
+    assert!(hint <= 128.0, "whole pages are read: {hint}");
+    for key in ["home_over_hint_read", "home_over_hint_write"] {
+        assert!(
+            found[key].as_f64().is_some_and(|ratio| ratio > 0.0),
+            "{key}"
+        );
+    }
 }
 
 #[test]
@@ -68,9 +79,10 @@ fn interleaved_records_become_one_store_write() {
     if skipped("interleaved_records_become_one_store_write") {
         return;
     }
-    let found = summary(&["bench", "small-io", "--json"]);
+    let found = summary(&["bench", "small-io", "--quick", "--json"]);
     assert_eq!(found["verified"], true);
-    assert_eq!(found["store_write_requests_none"], 3456);
+    assert_eq!(found["store_write_requests_none"], found["records"]);
+    assert_eq!(found["store_write_requests_hint"], found["records"]);
     assert_eq!(found["store_write_requests_home"], found["chunks"]);
 }
 
@@ -97,7 +109,7 @@ fn the_demonstration_shows_a_right_product_and_leaves_nothing() {
         "{}",
         String::from_utf8_lossy(&output.stderr)
     );
-    for word in ["native", "none", "home", "right", "where the bytes"] {
+    for word in ["native", "none", "hint", "home", "right", "where the bytes"] {
         assert!(text.contains(word), "`{word}` is missing:\n{text}");
     }
     assert!(!text.contains("WRONG"), "{text}");

@@ -4,6 +4,7 @@ use super::cluster::Counts;
 use super::matmul::{Sample, System};
 use super::rig::{Rig, run};
 use crate::failure::{Failure, OrFail};
+use crate::options::Policy;
 use crate::workload::IoTimes;
 use serde::Deserialize;
 use std::os::unix::fs::DirBuilderExt;
@@ -48,7 +49,7 @@ pub(crate) fn sample(
         .or_fail(|| "cannot write the secret".to_owned())?;
     let mut samples = Vec::new();
     for turn in 0..turns {
-        for system in System::ALL {
+        for &system in System::MAIN {
             tell(&format!("turn {} of {turns}: {}", turn + 1, system.name()));
             samples.push(one(&rig, system, n)?);
         }
@@ -67,7 +68,7 @@ fn one(rig: &Rig, system: System, n: usize) -> Result<WireSample, Failure> {
     forget_caches()?;
     let agents = match system {
         System::Native => None,
-        System::None | System::Home => Some(Agents::start(rig, system)?),
+        System::Under(policy) => Some(Agents::start(rig, policy)?),
     };
     let dirs = if agents.is_some() {
         template(rig, "at")
@@ -149,7 +150,7 @@ struct Agents<'a> {
 }
 
 impl<'a> Agents<'a> {
-    fn start(rig: &'a Rig, system: System) -> Result<Agents<'a>, Failure> {
+    fn start(rig: &'a Rig, policy: Policy) -> Result<Agents<'a>, Failure> {
         let this = std::env::current_exe().or_fail(|| "cannot find this program".to_owned())?;
         let agents = Agents { rig, this };
         let members: Vec<String> = rig
@@ -159,7 +160,7 @@ impl<'a> Agents<'a> {
             .collect();
         let members = members.join(",");
         let starts: Result<Vec<Child>, Failure> = (0..rig.hosts().len())
-            .map(|node| agents.start_one(node, &members, system))
+            .map(|node| agents.start_one(node, &members, policy))
             .collect();
         for child in starts? {
             let done = child
@@ -173,7 +174,7 @@ impl<'a> Agents<'a> {
         Ok(agents)
     }
 
-    fn start_one(&self, node: usize, members: &str, system: System) -> Result<Child, Failure> {
+    fn start_one(&self, node: usize, members: &str, policy: Policy) -> Result<Child, Failure> {
         let what = || "cannot start an agent".to_owned();
         let host = &self.rig.hosts()[node];
         let at = host.mount.with_file_name("at");
@@ -189,14 +190,7 @@ impl<'a> Agents<'a> {
         command.arg("--store").arg(&host.mount).arg("--at").arg(&at);
         command.args(["--hosts", members, "--node", &node.to_string()]);
         command.arg("--secret-file").arg(self.rig.path("secret"));
-        command.args([
-            "--policy",
-            if system == System::Home {
-                "home"
-            } else {
-                "none"
-            },
-        ]);
+        command.args(["--policy", &policy.to_string()]);
         command
             .stdin(Stdio::null())
             .stdout(Stdio::null())

@@ -1,4 +1,4 @@
-//! The matrix program of Coopc-PVFS (section 5.1) under `native`, `none` and `home`, in turns.
+//! The matrix program of Coopc-PVFS (section 5.1) natively and under each policy, in turns.
 
 use super::cluster::{Cluster, Counts};
 use super::crew::Crew;
@@ -17,20 +17,30 @@ pub(crate) const PROCESSES: u32 = 4;
 pub(crate) enum System {
     /// The store's own mount as users have it: each node's kernel caches for itself.
     Native,
-    /// No client cache, as PVFS had none.
-    None,
-    /// The cooperative cache.
-    Home,
+    /// The agents' own.
+    Under(Policy),
 }
 
 impl System {
-    pub(crate) const ALL: [System; 3] = [System::Native, System::None, System::Home];
+    pub(crate) const NONE: System = System::Under(Policy::None);
+    pub(crate) const HINT: System = System::Under(Policy::Hint);
+    pub(crate) const HOME: System = System::Under(Policy::Home);
 
-    pub(crate) fn name(self) -> &'static str {
+    /// Those that the demonstration and test hosts compare.
+    pub(crate) const MAIN: &[System] = &[System::Native, System::NONE, System::HINT, System::HOME];
+    pub(crate) const ALL: &[System] = &[System::Native, System::NONE, System::HINT, System::HOME];
+
+    pub(crate) fn name(self) -> String {
         match self {
-            System::Native => "native",
-            System::None => "none",
-            System::Home => "home",
+            System::Native => "native".to_owned(),
+            System::Under(policy) => policy.to_string(),
+        }
+    }
+
+    pub(crate) fn policy(self) -> Policy {
+        match self {
+            System::Native => Policy::None,
+            System::Under(policy) => policy,
         }
     }
 
@@ -38,11 +48,7 @@ impl System {
         SetSpec {
             agents: PROCESSES,
             backing: backing.to_owned(),
-            policy: if self == System::Home {
-                Policy::Home
-            } else {
-                Policy::None
-            },
+            policy: self.policy(),
             kernel_cache: self == System::Native,
             ..SetSpec::default()
         }
@@ -58,10 +64,10 @@ pub(crate) struct Sample {
     pub(crate) verified: bool,
 }
 
-/// Runs every system `turns` times, one after another within each turn.
+/// Runs each system `turns` times, one after another within each turn.
 pub(crate) fn sample(
-    backing: &str,
-    n: usize,
+    systems: &[System],
+    (backing, n): (&str, usize),
     turns: usize,
     signals: &Signals,
     mut tell: impl FnMut(&str),
@@ -69,7 +75,7 @@ pub(crate) fn sample(
     let dir = tempfile::tempdir().or_fail(|| "cannot make a directory".to_owned())?;
     let mut samples = Vec::new();
     for turn in 0..turns {
-        for system in System::ALL {
+        for &system in systems {
             tell(&format!("turn {} of {turns}: {}", turn + 1, system.name()));
             let place = dir.path().join(format!("{}{turn}", system.name()));
             samples.push(one(system, backing, n, &place, signals)?);
@@ -102,9 +108,9 @@ fn one(
 }
 
 /// Puts samples into rows and a summary.
-pub(crate) fn report(backing: &str, n: usize, samples: &[Sample]) -> Report {
+pub(crate) fn report(systems: &[System], backing: &str, n: usize, samples: &[Sample]) -> Report {
     let mut report = Report::new("matmul", backing);
-    for system in System::ALL {
+    for &system in systems {
         rows(&mut report, system, samples);
     }
     let of = |system: System, figure: fn(&Sample) -> f64| {
@@ -119,21 +125,21 @@ pub(crate) fn report(backing: &str, n: usize, samples: &[Sample]) -> Report {
     let ratios = |figure: fn(&Sample) -> f64, over: System| {
         let ratio = |turn: &[Sample]| {
             let at = |system| turn.iter().find(|s| s.system == system).map_or(0.0, figure);
-            at(over) / at(System::Home).max(f64::MIN_POSITIVE)
+            at(over) / at(System::HOME).max(f64::MIN_POSITIVE)
         };
-        let all: Vec<f64> = samples.chunks(System::ALL.len()).map(ratio).collect();
+        let all: Vec<f64> = samples.chunks(systems.len()).map(ratio).collect();
         rounded(median(&all))
     };
     report.sum_up("verified", samples.iter().all(|sample| sample.verified));
-    let read = of(System::Home, |s| s.counts.store_read_bytes as f64);
+    let read = of(System::HOME, |s| s.counts.store_read_bytes as f64);
     report.sum_up(
         "store_read_bytes_ratio",
         rounded(read / matmul::input_bytes(n) as f64),
     );
-    report.sum_up("read_time_ratio", ratios(|s| s.times.read_s, System::None));
+    report.sum_up("read_time_ratio", ratios(|s| s.times.read_s, System::NONE));
     report.sum_up(
         "write_time_ratio",
-        ratios(|s| s.times.write_s, System::None),
+        ratios(|s| s.times.write_s, System::NONE),
     );
     report.sum_up(
         "native_read_time_ratio",
@@ -143,7 +149,16 @@ pub(crate) fn report(backing: &str, n: usize, samples: &[Sample]) -> Report {
         "native_write_time_ratio",
         ratios(|s| s.times.write_s, System::Native),
     );
-    for system in System::ALL {
+    // How many times less time reads and writes take under home.
+    report.sum_up(
+        "home_over_hint_read",
+        ratios(|s| s.times.read_s, System::HINT),
+    );
+    report.sum_up(
+        "home_over_hint_write",
+        ratios(|s| s.times.write_s, System::HINT),
+    );
+    for &system in systems {
         let (reads, writes) = (
             of(system, |s| s.counts.store_read_requests as f64),
             of(system, |s| s.counts.store_write_requests as f64),
@@ -186,8 +201,8 @@ pub(crate) fn own_bytes(sample: &Sample) -> u64 {
 
 pub(crate) fn from_store(sample: &Sample) -> u64 {
     match sample.system {
-        System::Home => sample.counts.store_bytes,
-        System::Native | System::None => sample.counts.store_read_bytes,
+        System::Native | System::NONE => sample.counts.store_read_bytes,
+        System::Under(_) => sample.counts.store_bytes,
     }
 }
 
@@ -198,11 +213,11 @@ fn rows(report: &mut Report, system: System, samples: &[Sample]) {
             .filter(|s| s.system == system)
             .map(figure)
             .collect();
-        report.row(system.name(), "median", metric, median(&taken), unit);
+        report.row(&system.name(), "median", metric, median(&taken), unit);
         let spread = |f: fn(f64, f64) -> f64| taken.iter().copied().reduce(f).unwrap_or(0.0);
         if unit == "s" {
-            report.row(system.name(), "least", metric, spread(f64::min), unit);
-            report.row(system.name(), "most", metric, spread(f64::max), unit);
+            report.row(&system.name(), "least", metric, spread(f64::min), unit);
+            report.row(&system.name(), "most", metric, spread(f64::max), unit);
         }
     }
 }
