@@ -9,8 +9,10 @@
 pub mod area;
 #[expect(unsafe_code, reason = "reads the processor's counter")]
 pub mod clock;
+pub mod codec;
 mod event;
 pub mod file;
+pub mod generate;
 mod op;
 mod record;
 pub mod ring;
