@@ -4,9 +4,13 @@
 //! random reads of 4 KiB and one asks for names and attributes. Durations are skewed, as real ones are;
 //! times between operations vary; every operation has a request number, reads hit or miss.
 
+use std::io;
+
+use crate::codec::BLOCK_RECORDS_MAX;
+use crate::file::{Fact, NewProcess, ProcessKey, Sink, StreamKey, Writer};
 use crate::{Flags, Layer, Op, Record};
 
-/// Nanoseconds between two ticks of the generated clock, as a fraction: that of a clock of 2.5 GHz.
+/// Ticks of the generated clock in a second.
 pub const TICKS_PER_SECOND: u64 = 2_500_000_000;
 /// Bytes of the file that is read at random, and of the one that is read in strides.
 const SHARED_LEN: u64 = 4 << 30;
@@ -119,6 +123,93 @@ impl Mix {
             _ => record,
         }
     }
+}
+
+/// Code of the generated clock.
+const CLOCK: u8 = 1;
+/// Ticks and wall time when the generated job begins.
+const START: u64 = 1 << 40;
+const START_REAL: u64 = 1_700_000_000_000_000_000;
+
+/// Writes the trace of a generated job: `events` operations by `ranks` processes of one thread each.
+pub fn write<S: Sink>(writer: &mut Writer<S>, events: u64, ranks: u32) -> io::Result<()> {
+    let mut threads = Vec::new();
+    for rank in 0..ranks {
+        threads.push((begin(writer, rank)?, Mix::new(rank, START)));
+    }
+    clock(writer, START)?;
+    let mut left = events;
+    let mut block = Vec::with_capacity(BLOCK_RECORDS_MAX);
+    while left > 0 {
+        for ((_, stream), mix) in &mut threads {
+            let count = left.min(BLOCK_RECORDS_MAX as u64);
+            block.clear();
+            block.extend((0..count).map(|_| mix.record()));
+            writer.records(*stream, &block)?;
+            left -= count;
+        }
+    }
+    let end = threads.iter().map(|(_, mix)| mix.now()).max();
+    clock(writer, end.unwrap_or(START) + TICKS_PER_SECOND)?;
+    for ((process, stream), mix) in &threads {
+        writer.fact(&Fact::Counts {
+            stream: stream.0,
+            attempted: mix.seq,
+            dropped: 0,
+            torn: 0,
+        })?;
+        writer.fact(&Fact::Ended {
+            process: process.0,
+            ticks: mix.now(),
+        })?;
+    }
+    Ok(())
+}
+
+/// Says who a rank is, and what its files are called.
+fn begin<S: Sink>(writer: &mut Writer<S>, rank: u32) -> io::Result<(ProcessKey, StreamKey)> {
+    let pid = 1000 + rank;
+    let process = writer.process(&NewProcess {
+        pid,
+        start_time: 1,
+        image: 0,
+        clock: CLOCK,
+        start: START,
+    })?;
+    writer.fact(&Fact::Exe {
+        process: process.0,
+        path: b"/usr/bin/generated",
+    })?;
+    writer.fact(&Fact::Rank {
+        process: process.0,
+        rank,
+    })?;
+    let own = format!("/scratch/out.{rank:05}");
+    let mut names = vec![
+        (files::OWN, own),
+        (files::STRIDED, "/scratch/grid".to_owned()),
+        (files::RANDOM, "/scratch/index".to_owned()),
+    ];
+    names.extend((0..files::SMALL_COUNT).map(|at| {
+        let path = format!("/scratch/parameters/{at:04}");
+        (files::SMALL + at, path)
+    }));
+    for (file, path) in names {
+        writer.file(process, file, (path.as_bytes(), "lustre"))?;
+    }
+    Ok((process, writer.stream(process, 0, pid)?))
+}
+
+fn clock<S: Sink>(writer: &mut Writer<S>, ticks: u64) -> io::Result<()> {
+    let since = u128::from(ticks - START) * 1_000_000_000 / u128::from(TICKS_PER_SECOND);
+    let raw = since as u64;
+    writer.fact(&Fact::Clock {
+        clock: CLOCK,
+        ticks,
+        raw,
+        real: START_REAL + raw,
+        window: 50,
+    })
 }
 
 /// A record of an operation that did all it was asked to.

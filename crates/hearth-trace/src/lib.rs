@@ -13,6 +13,7 @@ pub mod codec;
 mod event;
 pub mod file;
 pub mod generate;
+mod merge;
 mod op;
 mod record;
 pub mod ring;

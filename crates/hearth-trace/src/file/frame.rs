@@ -209,9 +209,9 @@ impl<R: Read> Frames<R> {
         let found = rest.windows(MAGIC.len()).skip(1).position(|w| w == MAGIC);
         self.next += match found {
             Some(at) => at + 1,
+            None if self.ended => rest.len(),
             // The last bytes may be the beginning of a magic.
-            None if self.ended || rest.len() < MAGIC.len() => rest.len().min(1),
-            None => rest.len() - (MAGIC.len() - 1),
+            None => (rest.len() - (MAGIC.len() - 1)).max(1),
         };
     }
 

@@ -1,6 +1,7 @@
 //! `hearth trace`: see every operation on files. Each subcommand has its file in `trace`.
 
 mod check;
+mod generate;
 
 use std::process::ExitCode;
 
@@ -17,11 +18,14 @@ pub(crate) struct Args {
 enum Command {
     /// Say whether a trace file is whole
     Check(check::Args),
+    /// Write the trace of a job that never ran, for measuring
+    Generate(generate::Args),
 }
 
 /// Does what was asked.
 pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
     match &args.command {
         Command::Check(args) => check::run(args),
+        Command::Generate(args) => generate::run(args),
     }
 }
