@@ -291,9 +291,9 @@ impl Attached {
             reader.last_lap(batch);
             sink.records(key, batch)?;
             pass.records += batch.len() as u64;
-            reader.account_of_last_lap(batch.len() as u64)
+            reader.last_account_of_flight(batch.len() as u64)
         } else {
-            reader.account()
+            reader.last_account()
         };
         sink.stream_ended(key, &account)?;
         if over {

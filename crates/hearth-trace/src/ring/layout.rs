@@ -10,7 +10,7 @@
 use std::mem::{offset_of, size_of};
 use std::sync::atomic::{AtomicU32, AtomicU64};
 
-use super::totals::SharedTotals;
+use super::totals::{Drops, SharedTotals};
 
 /// First word of an area; stored last when one is made.
 pub(crate) const MAGIC: u64 = u64::from_le_bytes(*b"HearthRg");
@@ -109,7 +109,7 @@ pub(crate) struct Control {
     /// How far the drain is; owned by the drain.
     pub(crate) read: Lonely<Read>,
     /// Attempts that found no room, by operation; owned by the thread.
-    pub(crate) drops: Lonely<SharedTotals>,
+    pub(crate) drops: Lonely<Drops>,
 }
 
 const _: () = assert!(size_of::<Control>() == PAGE);

@@ -255,7 +255,7 @@ impl Seat {
             Some(Policy::Drop) | None => self.look_if_due(control, attempt, head, ended),
         };
         if !room {
-            control.drops.0.add_alone(done.share(started, ended));
+            control.drops.0.add(done.share(started, ended));
         }
         room
     }
@@ -310,7 +310,7 @@ impl Seat {
     fn overwrite(&self, control: &Control, head: u64) -> bool {
         let line = self.line(head);
         let old = Record::from_words(line.0.each_ref().map(|word| word.load(Ordering::Relaxed)));
-        control.drops.0.add_alone(Share::of(&old));
+        control.drops.0.add(Share::of(&old));
         compiler_fence(Ordering::SeqCst);
         line.0[SEQ].store(0, Ordering::Relaxed);
         std::sync::atomic::fence(Ordering::Release);

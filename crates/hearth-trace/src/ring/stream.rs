@@ -108,6 +108,12 @@ impl Reader<'_> {
     }
 
     /// The account of a thread that is over, and whose records were handed out.
+    pub(crate) fn last_account(&self) -> Account {
+        self.control.drops.0.settle();
+        self.account()
+    }
+
+    /// The account so far; its parts may be of different moments.
     pub(crate) fn account(&self) -> Account {
         let attempted = self.control.attempted.0.load(Ordering::Acquire);
         let stored = self.control.read.0.tail.load(Ordering::Relaxed);
@@ -115,11 +121,12 @@ impl Reader<'_> {
     }
 
     /// The same for a flight recorder, of which `stored` records were handed out.
-    pub(crate) fn account_of_last_lap(&self, stored: u64) -> Account {
+    pub(crate) fn last_account_of_flight(&self, stored: u64) -> Account {
+        self.control.drops.0.settle();
         let attempted = self.control.attempted.0.load(Ordering::Acquire);
         let mut drops = self.control.drops.0.read();
         let overwritten = attempted.saturating_sub(self.lines.len() as u64);
-        if drops.count().wrapping_add(1) == overwritten {
+        if overwritten > 0 && drops.count() == overwritten - 1 {
             // Killed after its attempt was numbered, before the record in its place was counted.
             let line = &self.lines[(attempted - 1) as usize & (self.lines.len() - 1)];
             drops.add_record(&copy(line, 0));

@@ -1,6 +1,6 @@
 //! Sums by operation: in shared memory, where a full ring adds to them, and as a drain reads them.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering, compiler_fence};
 
 use crate::{Op, Record};
 
@@ -13,6 +13,32 @@ struct Row {
     count: AtomicU64,
     bytes: AtomicU64,
     ticks: AtomicU64,
+}
+
+impl Row {
+    const fn new() -> Row {
+        Row {
+            count: AtomicU64::new(0),
+            bytes: AtomicU64::new(0),
+            ticks: AtomicU64::new(0),
+        }
+    }
+
+    fn words(&self) -> [&AtomicU64; 3] {
+        [&self.count, &self.bytes, &self.ticks]
+    }
+
+    fn copy_to(&self, other: &Row) {
+        for (from, to) in self.words().into_iter().zip(other.words()) {
+            to.store(from.load(Ordering::Relaxed), Ordering::Relaxed);
+        }
+    }
+
+    fn clear(&self) {
+        for word in self.words() {
+            word.store(0, Ordering::Relaxed);
+        }
+    }
 }
 
 /// A table of sums in shared memory, by the code of the operation.
@@ -43,27 +69,7 @@ impl Share {
 impl SharedTotals {
     /// A table of zeroes.
     pub(crate) const fn new() -> Self {
-        SharedTotals(
-            [const {
-                Row {
-                    count: AtomicU64::new(0),
-                    bytes: AtomicU64::new(0),
-                    ticks: AtomicU64::new(0),
-                }
-            }; ROWS],
-        )
-    }
-
-    /// Adds, where only this thread does.
-    pub(crate) fn add_alone(&self, share: Share) {
-        let row = &self.0[usize::from(share.op) % ROWS];
-        let add = |word: &AtomicU64, more: u64| {
-            let sum = word.load(Ordering::Relaxed).wrapping_add(more);
-            word.store(sum, Ordering::Relaxed);
-        };
-        add(&row.bytes, share.bytes);
-        add(&row.ticks, share.ticks);
-        add(&row.count, 1);
+        SharedTotals([const { Row::new() }; ROWS])
     }
 
     /// Adds, where others may at the same time.
@@ -99,14 +105,63 @@ impl SharedTotals {
         }
         moved
     }
+}
+
+/// A table of sums that one thread adds to, and that a kill in the middle of it leaves exact.
+///
+/// The row's new values are written down first, whole; then `pending` says so; then the row gets them.
+/// Whoever finds `pending` set after the thread's end gives them to the row again.
+#[repr(C)]
+pub(crate) struct Drops {
+    rows: SharedTotals,
+    /// Not 0: code of the operation plus 1.
+    pending: AtomicU64,
+    next: Row,
+}
+
+impl Drops {
+    /// Adds; only the thread of the ring does.
+    pub(crate) fn add(&self, share: Share) {
+        let row = &self.rows.0[usize::from(share.op) % ROWS];
+        for (next, (word, more)) in self.next.words().into_iter().zip([
+            (&row.count, 1),
+            (&row.bytes, share.bytes),
+            (&row.ticks, share.ticks),
+        ]) {
+            let sum = word.load(Ordering::Relaxed).wrapping_add(more);
+            next.store(sum, Ordering::Relaxed);
+        }
+        // A kill ends the program between two of its stores: their order in it is all that counts.
+        compiler_fence(Ordering::SeqCst);
+        let code = u64::from(share.op) % ROWS as u64;
+        self.pending.store(code + 1, Ordering::Relaxed);
+        compiler_fence(Ordering::SeqCst);
+        self.next.copy_to(row);
+        compiler_fence(Ordering::SeqCst);
+        self.pending.store(0, Ordering::Relaxed);
+    }
+
+    /// Completes what a kill interrupted; only after the end of the thread.
+    pub(crate) fn settle(&self) {
+        let pending = self.pending.load(Ordering::Relaxed);
+        if let Some(row) = pending
+            .checked_sub(1)
+            .and_then(|code| self.rows.0.get(usize::try_from(code).ok()?))
+        {
+            self.next.copy_to(row);
+            self.pending.store(0, Ordering::Relaxed);
+        }
+    }
+
+    /// What stands in it now.
+    pub(crate) fn read(&self) -> Totals {
+        self.rows.read()
+    }
 
     /// Back to zeroes.
     pub(crate) fn clear(&self) {
-        for row in &self.0 {
-            for word in [&row.count, &row.bytes, &row.ticks] {
-                word.store(0, Ordering::Relaxed);
-            }
-        }
+        self.rows.0.iter().for_each(Row::clear);
+        self.pending.store(0, Ordering::Relaxed);
     }
 }
 

@@ -1,11 +1,35 @@
 //! What the tests of rings share: a private directory, and a sink that keeps everything.
 
+pub(crate) mod script;
+
+use std::collections::HashMap;
 use std::convert::Infallible;
 use std::os::unix::fs::PermissionsExt;
+use std::process::Command;
 
 use hearth_trace::Record;
 use hearth_trace::ring::{Account, AreaId, Ended, Facts, Name, Sink, StreamKey};
 use tempfile::TempDir;
+
+/// Set in a process that runs one test alone.
+const ALONE_VARIABLE: &str = "HEARTH_TEST_ALONE";
+
+/// Whether this process may run the test `name` itself, as the only traced thing in it. If not, has
+/// it run in a process of its own, which must pass.
+pub(crate) fn is_alone(name: &str) -> bool {
+    if std::env::var_os(ALONE_VARIABLE).is_some() {
+        return true;
+    }
+    let test = std::env::current_exe().expect("the system knows this program");
+    let run = Command::new(test)
+        .args([name, "--exact", "--nocapture"])
+        .env(ALONE_VARIABLE, "1")
+        .output();
+    let run = run.expect("this program can be started");
+    let said = String::from_utf8_lossy(&run.stderr);
+    assert!(run.status.success(), "{name}, alone: {said}");
+    false
+}
 
 /// A directory in memory that only this user can reach.
 pub(crate) fn private_directory() -> TempDir {
@@ -23,6 +47,7 @@ pub(crate) struct Collected {
     pub(crate) names: Vec<String>,
     pub(crate) streams: Vec<CollectedStream>,
     pub(crate) ended: Vec<(AreaId, Ended)>,
+    pub(crate) ranks: HashMap<AreaId, u32>,
 }
 
 /// All of one thread.
@@ -55,10 +80,13 @@ impl Sink for Collected {
         Ok(())
     }
 
-    fn named(&mut self, _: AreaId, name: Name<'_>) -> Result<(), Infallible> {
+    fn named(&mut self, area: AreaId, name: Name<'_>) -> Result<(), Infallible> {
         self.names.push(match name {
             Name::File(id, path) => format!("file {id} {}", String::from_utf8_lossy(path)),
-            Name::Rank(rank) => format!("rank {rank}"),
+            Name::Rank(rank) => {
+                self.ranks.insert(area, rank);
+                format!("rank {rank}")
+            }
             other => format!("{other:?}"),
         });
         Ok(())

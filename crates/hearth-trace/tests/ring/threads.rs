@@ -1,13 +1,15 @@
 //! A process traces itself and a drain reads it, both within one process.
 
-mod support;
-
+use crate::support::{Collected, is_alone, private_directory};
 use hearth_trace::Op;
 use hearth_trace::ring::{Done, Drain, Options, tracer};
-use support::{Collected, private_directory};
 
 #[test]
 fn what_threads_record_is_handed_out_with_its_names_and_totals() {
+    let name = "threads::what_threads_record_is_handed_out_with_its_names_and_totals";
+    if !is_alone(name) {
+        return;
+    }
     let directory = private_directory();
     let options = Options {
         directory: directory.path().to_owned(),
