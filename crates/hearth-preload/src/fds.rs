@@ -1,0 +1,347 @@
+//! What the program's descriptors are: by number, without a lock and without memory of its own.
+//!
+//! 1. An entry says what its descriptor was when it was last learned. Whatever makes, copies or ends
+//!    a descriptor passes here; one that came another way (inherited, received, made by a raw system
+//!    call) is unknown and learned at its first use.
+//! 2. A descriptor is forgotten before the real close: the number may be another thread's right after.
+//! 3. An offset that somebody else can move is never kept: it is asked for. That is so for inherited
+//!    and duplicated descriptors, for those that a fork shared, for appending ones, and under stdio.
+//! 4. A child of `vfork` has descriptors of its own and memory of its parent's: it changes nothing.
+
+use std::ffi::c_int;
+use std::sync::atomic::{
+    AtomicI32, AtomicI64, AtomicU32, AtomicU64, AtomicUsize, Ordering::Relaxed,
+};
+
+use hearth_trace::Flags;
+use hearth_trace::ring::tracer;
+
+use crate::errno::keeping_errno;
+use crate::{life, names, sys};
+
+/// Descriptors with higher numbers are not recorded.
+pub(crate) const FDS_MAX: usize = 1 << 18;
+
+/// All of them; untouched pages cost nothing.
+static ENTRIES: [Entry; FDS_MAX] = [const { Entry::unknown() }; FDS_MAX];
+
+/// The highest descriptor that was ever learned.
+static HIGHEST: AtomicI32 = AtomicI32::new(-1);
+
+/// How often this process has forked, as far as the entries can hold it.
+static FORKS: AtomicU32 = AtomicU32::new(0);
+
+/// Forks beyond this are not told apart, and every offset is asked for.
+const FORKS_MAX: u32 = u16::MAX as u32;
+
+/// One descriptor. Its words are read and written one by one: a program that closes a descriptor
+/// while another thread uses it gets a record of the one or of the other.
+struct Entry {
+    /// A [`Seen`].
+    seen: AtomicU64,
+    /// Where the next read or write begins, if nobody else can move it.
+    cursor: AtomicI64,
+    /// The stdio stream on top, if there is one.
+    stream: AtomicUsize,
+}
+
+impl Entry {
+    const fn unknown() -> Entry {
+        Entry {
+            seen: AtomicU64::new(0),
+            cursor: AtomicI64::new(0),
+            stream: AtomicUsize::new(0),
+        }
+    }
+}
+
+/// What is known of a descriptor, in one word: the file's number in the lower half, then bits, then
+/// the forks that there had been.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Seen(u64);
+
+const FILE: u64 = 1 << 32;
+const OTHER: u64 = 1 << 33;
+const SHARED: u64 = 1 << 34;
+const APPEND: u64 = 1 << 35;
+const STREAM: u64 = 1 << 36;
+const DIRECT: u64 = 1 << 37;
+const SYNC: u64 = 1 << 38;
+const WRITES: u64 = 1 << 39;
+const READS: u64 = 1 << 40;
+const FORKS_SHIFT: u32 = 48;
+
+/// Who may move the offset of a new descriptor.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Offset {
+    /// Only this process, through this descriptor.
+    Own,
+    /// Others too.
+    Shared,
+}
+
+impl Seen {
+    /// Something that is not recorded.
+    const OTHER: Seen = Seen(OTHER);
+
+    fn file(file: u32, flags: c_int, offset: Offset) -> Seen {
+        let forks = FORKS.load(Relaxed);
+        let mut word = u64::from(file) | FILE | u64::from(forks) << FORKS_SHIFT;
+        if offset == Offset::Shared || forks >= FORKS_MAX {
+            word |= SHARED;
+        }
+        Seen(word | bits_of(flags))
+    }
+
+    /// The file's number among the names.
+    #[inline(always)]
+    pub(crate) fn number(self) -> u32 {
+        (self.0 & u64::from(u32::MAX)) as u32
+    }
+
+    /// What a record says of the descriptor.
+    #[inline(always)]
+    pub(crate) fn flags(self) -> Flags {
+        // One shift for both bits, since they lie in the same distance there as here.
+        const { assert!(DIRECT << 1 == SYNC && Flags::SYNC.0 << 2 == Flags::DIRECT.0) };
+        let mut flags = 0;
+        if self.0 & (DIRECT | SYNC) != 0 {
+            flags |= if self.0 & DIRECT != 0 {
+                Flags::DIRECT.0
+            } else {
+                0
+            };
+            flags |= if self.0 & SYNC != 0 { Flags::SYNC.0 } else { 0 };
+        }
+        Flags(flags)
+    }
+
+    /// Every write goes to the end.
+    pub(crate) fn appends(self) -> bool {
+        self.0 & APPEND != 0
+    }
+
+    /// Open for writing and not for reading.
+    pub(crate) fn only_writes(self) -> bool {
+        self.0 & (WRITES | READS) == WRITES
+    }
+
+    /// Open for reading and not for writing.
+    pub(crate) fn only_reads(self) -> bool {
+        self.0 & (WRITES | READS) == READS
+    }
+
+    #[inline(always)]
+    fn is_recorded(self) -> bool {
+        self.0 & FILE != 0
+    }
+
+    #[inline(always)]
+    fn offset_is_own(self) -> bool {
+        let forks = FORKS.load(Relaxed);
+        self.0 & (SHARED | APPEND | STREAM) == 0 && self.0 >> FORKS_SHIFT == u64::from(forks)
+    }
+}
+
+fn bits_of(flags: c_int) -> u64 {
+    let access = match flags & libc::O_ACCMODE {
+        libc::O_RDONLY => READS,
+        libc::O_WRONLY => WRITES,
+        _ => READS | WRITES,
+    };
+    let rows = [
+        (libc::O_APPEND, APPEND),
+        (libc::O_DIRECT, DIRECT),
+        (libc::O_DSYNC, SYNC),
+    ];
+    let set = rows.iter().filter(|(flag, _)| flags & flag != 0);
+    set.fold(access, |word, (_, bit)| word | bit)
+}
+
+#[inline(always)]
+fn entry(fd: c_int) -> Option<&'static Entry> {
+    ENTRIES.get(usize::try_from(fd).ok()?)
+}
+
+/// What `fd` is, if calls on it are recorded.
+#[inline(always)]
+pub(crate) fn look(fd: c_int) -> Option<Seen> {
+    let seen = Seen(entry(fd)?.seen.load(Relaxed));
+    if seen.0 == 0 {
+        return learn(fd);
+    }
+    seen.is_recorded().then_some(seen)
+}
+
+/// Asks the operating system what `fd` is, and keeps the answer.
+#[cold]
+#[inline(never)]
+fn learn(fd: c_int) -> Option<Seen> {
+    keeping_errno(|| {
+        let seen = match sys::kind(fd)? {
+            sys::Kind::Recorded => names::of_descriptor(fd).map_or(Seen::OTHER, |file| {
+                Seen::file(file, sys::open_flags(fd), Offset::Shared)
+            }),
+            sys::Kind::Other => Seen::OTHER,
+        };
+        put(fd, seen, 0);
+        seen.is_recorded().then_some(seen)
+    })
+}
+
+/// `fd` was just opened as `file`, or as something that is not recorded.
+pub(crate) fn opened(fd: c_int, file: Option<u32>, flags: c_int) -> Option<Seen> {
+    let recorded = file.filter(|_| sys::kind(fd) == Some(sys::Kind::Recorded));
+    let seen = recorded.map_or(Seen::OTHER, |file| Seen::file(file, flags, Offset::Own));
+    put(fd, seen, 0);
+    recorded.map(|_| seen)
+}
+
+/// `fd` is whatever it is: forgotten, and learned when it is used.
+pub(crate) fn forget(fd: c_int) {
+    if entry(fd).is_some_and(|entry| entry.seen.load(Relaxed) != 0) {
+        put(fd, Seen(0), 0);
+    }
+}
+
+/// Forgets `fd`, and says what it was if calls on it are recorded.
+pub(crate) fn take(fd: c_int) -> Option<Seen> {
+    let seen = Seen(entry(fd)?.seen.load(Relaxed));
+    if seen.0 != 0 {
+        forget(fd);
+    } else if tracer::is_on() {
+        // Learned for the one record of its end.
+        let seen = learn(fd);
+        forget(fd);
+        return seen;
+    }
+    seen.is_recorded().then_some(seen)
+}
+
+/// `fd` and all above up to `last` are gone.
+pub(crate) fn forget_range(first: u32, last: u32) {
+    let highest = u32::try_from(HIGHEST.load(Relaxed)).unwrap_or(0);
+    for fd in first..=last.min(highest) {
+        forget(fd.cast_signed());
+    }
+}
+
+/// Nothing is known of any descriptor.
+pub(crate) fn forget_all() {
+    forget_range(0, u32::MAX);
+}
+
+/// `to` is now another name of `from`, and both have one offset.
+pub(crate) fn duplicated(from: c_int, to: c_int) {
+    if from == to {
+        return;
+    }
+    let Some(source) = entry(from) else {
+        return forget(to);
+    };
+    let seen = source.seen.load(Relaxed);
+    if seen & FILE == 0 {
+        return put(to, Seen(seen), 0);
+    }
+    if life::is_own_memory() {
+        source.seen.fetch_or(SHARED, Relaxed);
+        put(to, Seen((seen | SHARED) & !STREAM), 0);
+    }
+}
+
+/// The flags of `fd` were changed.
+pub(crate) fn flags_changed(fd: c_int) {
+    let Some(seen) = look(fd) else { return };
+    let kept = seen.0 & !(APPEND | DIRECT | SYNC | READS | WRITES);
+    put_word(fd, Seen(kept | bits_of(sys::open_flags(fd))));
+}
+
+/// From now on another process has the same descriptors.
+pub(crate) fn forked() {
+    if FORKS.load(Relaxed) < FORKS_MAX {
+        FORKS.fetch_add(1, Relaxed);
+    }
+}
+
+fn put(fd: c_int, seen: Seen, cursor: i64) {
+    let Some(entry) = entry(fd) else { return };
+    if !life::is_own_memory() {
+        return;
+    }
+    HIGHEST.fetch_max(fd, Relaxed);
+    entry.cursor.store(cursor, Relaxed);
+    entry.stream.store(0, Relaxed);
+    entry.seen.store(seen.0, Relaxed);
+}
+
+fn put_word(fd: c_int, seen: Seen) {
+    if let Some(entry) = entry(fd).filter(|_| life::is_own_memory()) {
+        entry.seen.store(seen.0, Relaxed);
+    }
+}
+
+/// `count` bytes were just moved at the descriptor's own offset: where they began.
+#[inline(always)]
+pub(crate) fn advance(fd: c_int, seen: Seen, count: i64) -> i64 {
+    let Some(entry) = entry(fd) else { return 0 };
+    if seen.offset_is_own() {
+        // Relaxed: two threads that read at one offset race in the program already.
+        return entry.cursor.fetch_add(count, Relaxed);
+    }
+    let end = sys::tell(fd).unwrap_or(count);
+    entry.cursor.store(end, Relaxed);
+    end - count
+}
+
+/// The descriptor's own offset is now `offset`.
+pub(crate) fn moved(fd: c_int, offset: i64) {
+    if let Some(entry) = entry(fd) {
+        entry.cursor.store(offset, Relaxed);
+    }
+}
+
+/// Where the stream on `fd` stood when it was last looked at.
+pub(crate) fn cursor(fd: c_int) -> i64 {
+    entry(fd).map_or(0, |entry| entry.cursor.load(Relaxed))
+}
+
+/// A stdio stream is now on top of `fd`, and stands at `offset`.
+pub(crate) fn has_stream(fd: c_int, stream: usize, offset: i64) {
+    let Some(entry) = entry(fd).filter(|_| life::is_own_memory()) else {
+        return;
+    };
+    entry.cursor.store(offset, Relaxed);
+    entry.stream.store(stream, Relaxed);
+    entry.seen.fetch_or(STREAM, Relaxed);
+}
+
+/// The stdio stream on top of `fd`; 0 if there is none.
+pub(crate) fn stream(fd: c_int) -> usize {
+    entry(fd).map_or(0, |entry| entry.stream.load(Relaxed))
+}
+
+/// Whether no child can have moved the offset of `fd` since it was last settled.
+pub(crate) fn moved_by_us_alone(fd: c_int) -> bool {
+    let forks = u64::from(FORKS.load(Relaxed));
+    entry(fd).is_some_and(|entry| entry.seen.load(Relaxed) >> FORKS_SHIFT == forks)
+}
+
+/// The stream on `fd` was looked at and stands at `offset`.
+pub(crate) fn settled(fd: c_int, offset: i64) {
+    let Some(entry) = entry(fd) else { return };
+    let forks = u64::from(FORKS.load(Relaxed)) << FORKS_SHIFT;
+    let seen = entry.seen.load(Relaxed) & !(u64::MAX << FORKS_SHIFT);
+    entry.cursor.store(offset, Relaxed);
+    entry.seen.store(seen | forks, Relaxed);
+}
+
+/// Every stdio stream that is on top of a recorded descriptor.
+pub(crate) fn each_stream(mut take: impl FnMut(usize)) {
+    for fd in 0..=HIGHEST.load(Relaxed) {
+        let Some(entry) = entry(fd) else { return };
+        let stream = entry.stream.load(Relaxed);
+        if stream != 0 && entry.seen.load(Relaxed) & FILE != 0 {
+            take(stream);
+        }
+    }
+}

@@ -1,0 +1,11 @@
+//! The tables: which functions are hooked, and what each is about.
+
+mod attributes;
+mod data;
+mod descriptors;
+mod directories;
+mod mapped;
+mod opening;
+mod paths;
+mod processes;
+mod streams;

@@ -1,0 +1,95 @@
+//! Calls that move bytes, and those that make them safe.
+
+use std::ffi::{c_int, c_uint, c_void};
+
+use hearth_trace::Op;
+use libc::{iovec, off_t, size_t, ssize_t};
+
+use crate::call::{copying, on};
+use crate::table::hooks;
+
+hooks! {
+    fn read(fd: c_int, buf: *mut c_void, count: size_t) -> ssize_t =
+        |real| on(Op::Read, fd).at_own().asks(count).call(real);
+    fn __read_chk(fd: c_int, buf: *mut c_void, count: size_t, size: size_t) -> ssize_t =
+        |real| on(Op::Read, fd).at_own().asks(count).call(real);
+    fn write(fd: c_int, buf: *const c_void, count: size_t) -> ssize_t =
+        |real| on(Op::Write, fd).at_own().asks(count).call(real);
+
+    fn pread(fd: c_int, buf: *mut c_void, count: size_t, offset: off_t) -> ssize_t =
+        |real| on(Op::Pread, fd).at(offset).asks(count).call(real);
+    fn pread64(fd: c_int, buf: *mut c_void, count: size_t, offset: off_t) -> ssize_t =
+        |real| on(Op::Pread, fd).at(offset).asks(count).call(real);
+    fn __pread_chk(fd: c_int, buf: *mut c_void, count: size_t, offset: off_t, size: size_t) -> ssize_t =
+        |real| on(Op::Pread, fd).at(offset).asks(count).call(real);
+    fn __pread64_chk(fd: c_int, buf: *mut c_void, count: size_t, offset: off_t, size: size_t) -> ssize_t =
+        |real| on(Op::Pread, fd).at(offset).asks(count).call(real);
+    fn pwrite(fd: c_int, buf: *const c_void, count: size_t, offset: off_t) -> ssize_t =
+        |real| on(Op::Pwrite, fd).at(offset).asks(count).call(real);
+    fn pwrite64(fd: c_int, buf: *const c_void, count: size_t, offset: off_t) -> ssize_t =
+        |real| on(Op::Pwrite, fd).at(offset).asks(count).call(real);
+
+    fn readv(fd: c_int, vector: *const iovec, count: c_int) -> ssize_t =
+        |real| on(Op::Readv, fd).at_own().call_vector(vector, count, real);
+    fn preadv(fd: c_int, vector: *const iovec, count: c_int, offset: off_t) -> ssize_t =
+        |real| on(Op::Readv, fd).at(offset).call_vector(vector, count, real);
+    fn preadv64(fd: c_int, vector: *const iovec, count: c_int, offset: off_t) -> ssize_t =
+        |real| on(Op::Readv, fd).at(offset).call_vector(vector, count, real);
+    fn preadv2(fd: c_int, vector: *const iovec, count: c_int, offset: off_t, flags: c_int) -> ssize_t =
+        |real| on(Op::Readv, fd).at(offset).call_vector(vector, count, real);
+    fn preadv64v2(fd: c_int, vector: *const iovec, count: c_int, offset: off_t, flags: c_int) -> ssize_t =
+        |real| on(Op::Readv, fd).at(offset).call_vector(vector, count, real);
+    fn writev(fd: c_int, vector: *const iovec, count: c_int) -> ssize_t =
+        |real| on(Op::Writev, fd).at_own().call_vector(vector, count, real);
+    fn pwritev(fd: c_int, vector: *const iovec, count: c_int, offset: off_t) -> ssize_t =
+        |real| on(Op::Writev, fd).at(offset).call_vector(vector, count, real);
+    fn pwritev64(fd: c_int, vector: *const iovec, count: c_int, offset: off_t) -> ssize_t =
+        |real| on(Op::Writev, fd).at(offset).call_vector(vector, count, real);
+    fn pwritev2(fd: c_int, vector: *const iovec, count: c_int, offset: off_t, flags: c_int) -> ssize_t =
+        |real| on(Op::Writev, fd).at(offset).call_vector(vector, count, real);
+    fn pwritev64v2(fd: c_int, vector: *const iovec, count: c_int, offset: off_t, flags: c_int) -> ssize_t =
+        |real| on(Op::Writev, fd).at(offset).call_vector(vector, count, real);
+
+    fn sendfile(to: c_int, from: c_int, offset: *mut off_t, count: size_t) -> ssize_t =
+        |real| copying((from, offset), (to, std::ptr::null_mut()), count, real);
+    fn sendfile64(to: c_int, from: c_int, offset: *mut off_t, count: size_t) -> ssize_t =
+        |real| copying((from, offset), (to, std::ptr::null_mut()), count, real);
+    fn copy_file_range(from: c_int, from_at: *mut off_t, to: c_int, to_at: *mut off_t, count: size_t, flags: c_uint) -> ssize_t =
+        |real| copying((from, from_at), (to, to_at), count, real);
+    fn splice(from: c_int, from_at: *mut off_t, to: c_int, to_at: *mut off_t, count: size_t, flags: c_uint) -> ssize_t =
+        |real| copying((from, from_at), (to, to_at), count, real);
+
+    fn lseek(fd: c_int, offset: off_t, whence: c_int) -> off_t =
+        |real| on(Op::Lseek, fd).call_seek(real);
+    fn lseek64(fd: c_int, offset: off_t, whence: c_int) -> off_t =
+        |real| on(Op::Lseek, fd).call_seek(real);
+
+    fn fsync(fd: c_int) -> c_int = |real| on(Op::Fsync, fd).call(real);
+    fn fdatasync(fd: c_int) -> c_int = |real| on(Op::Fdatasync, fd).call(real);
+    fn syncfs(fd: c_int) -> c_int = |real| on(Op::Fdatasync, fd).call(real);
+    fn sync_file_range(fd: c_int, offset: off_t, count: off_t, flags: c_uint) -> c_int =
+        |real| on(Op::Fdatasync, fd).at(offset).asks(count).call(real);
+
+    fn ftruncate(fd: c_int, size: off_t) -> c_int = |real| on(Op::Truncate, fd).at(size).call(real);
+    fn ftruncate64(fd: c_int, size: off_t) -> c_int = |real| on(Op::Truncate, fd).at(size).call(real);
+    fn fallocate(fd: c_int, mode: c_int, offset: off_t, size: off_t) -> c_int =
+        |real| on(Op::Fallocate, fd).at(offset).asks(size).call(real);
+    fn fallocate64(fd: c_int, mode: c_int, offset: off_t, size: off_t) -> c_int =
+        |real| on(Op::Fallocate, fd).at(offset).asks(size).call(real);
+    fn posix_fallocate(fd: c_int, offset: off_t, size: off_t) -> c_int =
+        |real| on(Op::Fallocate, fd).at(offset).asks(size).call_returning_error(real);
+    fn posix_fallocate64(fd: c_int, offset: off_t, size: off_t) -> c_int =
+        |real| on(Op::Fallocate, fd).at(offset).asks(size).call_returning_error(real);
+    fn posix_fadvise(fd: c_int, offset: off_t, size: off_t, advice: c_int) -> c_int =
+        |real| on(Op::Advise, fd).at(offset).asks(size).call_returning_error(real);
+    fn posix_fadvise64(fd: c_int, offset: off_t, size: off_t, advice: c_int) -> c_int =
+        |real| on(Op::Advise, fd).at(offset).asks(size).call_returning_error(real);
+    fn readahead(fd: c_int, offset: off_t, count: size_t) -> ssize_t =
+        |real| on(Op::Advise, fd).at(offset).asks(count).call(real);
+
+    fn flock(fd: c_int, operation: c_int) -> c_int = |real| on(Op::Lock, fd).call(real);
+    fn lockf(fd: c_int, command: c_int, size: off_t) -> c_int =
+        |real| on(Op::Lock, fd).asks(size).call(real);
+    fn lockf64(fd: c_int, command: c_int, size: off_t) -> c_int =
+        |real| on(Op::Lock, fd).asks(size).call(real);
+}

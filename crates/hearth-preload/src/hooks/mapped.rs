@@ -1,0 +1,24 @@
+//! Calls that map files into memory.
+
+use std::ffi::{c_int, c_ulong, c_void};
+
+use hearth_trace::Op;
+use libc::{off_t, size_t};
+
+use crate::maps;
+use crate::table::hooks;
+
+hooks! {
+    fn mmap(start: *mut c_void, size: size_t, access: c_int, flags: c_int, fd: c_int, offset: off_t) -> *mut c_void =
+        |real| maps::mapping(fd, flags, size, offset, real);
+    fn mmap64(start: *mut c_void, size: size_t, access: c_int, flags: c_int, fd: c_int, offset: off_t) -> *mut c_void =
+        |real| maps::mapping(fd, flags, size, offset, real);
+    fn munmap(start: *mut c_void, size: size_t) -> c_int =
+        |real| maps::unmapping(start, size, real);
+    fn mremap(start: *mut c_void, size: size_t, new_size: size_t, flags: c_int, new_start: c_ulong) -> *mut c_void =
+        |real| maps::remapping(start, real);
+    fn msync(start: *mut c_void, size: size_t, flags: c_int) -> c_int =
+        |real| maps::on_mapping(Op::Msync, start, size, real);
+    fn madvise(start: *mut c_void, size: size_t, advice: c_int) -> c_int =
+        |real| maps::on_mapping(Op::Advise, start, size, real);
+}

@@ -1,0 +1,94 @@
+//! Calls after which another process shares what this one has, or another program takes its place.
+
+use std::ffi::{c_char, c_int, c_void};
+
+use libc::pid_t;
+
+use crate::environment::{Environment, completed};
+use crate::table::hooks;
+use crate::{fds, life};
+
+/// An array of C strings that ends with null.
+type Strings = *const *const c_char;
+
+hooks! {
+    fn _Fork() -> pid_t = |real| {
+        fds::forked();
+        let child = real();
+        if child == 0 {
+            life::is_own_memory();
+        }
+        child
+    };
+    fn system(command: *const c_char) -> c_int = |real| {
+        fds::forked();
+        real()
+    };
+    fn posix_spawn(
+        child: *mut pid_t, path: *const c_char, actions: *const c_void, attributes: *const c_void,
+        arguments: Strings, environment: Strings,
+    ) -> c_int = |real| handing_on(environment, real, |wanted| {
+        // SAFETY: as the caller says, with another array of the same kind.
+        unsafe { posix_spawn(child, path, actions, attributes, arguments, wanted) }
+    });
+    fn posix_spawnp(
+        child: *mut pid_t, file: *const c_char, actions: *const c_void, attributes: *const c_void,
+        arguments: Strings, environment: Strings,
+    ) -> c_int = |real| handing_on(environment, real, |wanted| {
+        // SAFETY: as the caller says, with another array of the same kind.
+        unsafe { posix_spawnp(child, file, actions, attributes, arguments, wanted) }
+    });
+    fn execve(path: *const c_char, arguments: Strings, environment: Strings) -> c_int =
+        |real| handing_on(environment, real, |wanted| {
+            // SAFETY: as the caller says, with another array of the same kind.
+            unsafe { execve(path, arguments, wanted) }
+        });
+    fn execvpe(file: *const c_char, arguments: Strings, environment: Strings) -> c_int =
+        |real| handing_on(environment, real, |wanted| {
+            // SAFETY: as the caller says, with another array of the same kind.
+            unsafe { execvpe(file, arguments, wanted) }
+        });
+    fn fexecve(fd: c_int, arguments: Strings, environment: Strings) -> c_int =
+        |real| handing_on(environment, real, |wanted| {
+            // SAFETY: as the caller says, with another array of the same kind.
+            unsafe { fexecve(fd, arguments, wanted) }
+        });
+    fn execveat(dir: c_int, path: *const c_char, arguments: Strings, environment: Strings, flags: c_int) -> c_int =
+        |real| handing_on(environment, real, |wanted| {
+            // SAFETY: as the caller says, with another array of the same kind.
+            unsafe { execveat(dir, path, arguments, wanted, flags) }
+        });
+    fn execv(path: *const c_char, arguments: Strings) -> c_int =
+        |real| handing_on(own_environment(), real, |wanted| {
+            // SAFETY: as the caller says, with this process's environment completed.
+            unsafe { execve(path, arguments, wanted) }
+        });
+    fn execvp(file: *const c_char, arguments: Strings) -> c_int =
+        |real| handing_on(own_environment(), real, |wanted| {
+            // SAFETY: as the caller says, with this process's environment completed.
+            unsafe { execvpe(file, arguments, wanted) }
+        });
+}
+
+/// Starts another program with what it needs to be traced: by the real call if the environment that
+/// the program gives has it, else with a completed one. That passes the hook again and finds all there.
+fn handing_on(
+    given: Strings,
+    real: impl FnOnce() -> c_int,
+    again: impl FnOnce(Strings) -> c_int,
+) -> c_int {
+    fds::forked();
+    // SAFETY: the caller of the hook gives an environment, or it is this process's own.
+    match unsafe { completed(given) } {
+        Environment::AsGiven => real(),
+        Environment::Completed(pages) => again(pages.start().cast()),
+    }
+}
+
+fn own_environment() -> Strings {
+    unsafe extern "C" {
+        static environ: Strings;
+    }
+    // SAFETY: programs that change it do so before they start threads, or lock it themselves.
+    unsafe { environ }
+}

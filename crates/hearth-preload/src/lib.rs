@@ -1,0 +1,42 @@
+//! Records what programs do with files; the dynamic linker loads it into them.
+//!
+//! Nothing of what a program sees is changed.
+//!
+//! The functions of the C library that have to do with files stand in the tables under `hooks`, one
+//! row each. A row says what the call is about, and hands the real call to [`call`] (or to `streams`
+//! for stdio), the one place where it is timed, made and recorded. What a descriptor is, `fds` knows;
+//! what a file is called, `names`; where records go, `hearth_trace::ring`.
+//!
+//! Rules for all that runs inside of a program:
+//! 1. Nothing fails the program or changes what it sees: `errno`, results and order of calls are
+//!    those of the real calls.
+//! 2. No lock is waited for, nothing is allocated on a hot path, nothing panics.
+//! 3. A program's pointer is read only where the real call has just read it.
+//! 4. The real call is the next of the same name, so other preloaded libraries stay in line.
+
+#![allow(
+    unsafe_code,
+    reason = "hooks of C functions are unsafe by nature; each block says why it is sound"
+)]
+#![allow(
+    missing_docs,
+    reason = "what is exported has the name and the documentation of the C library"
+)]
+
+mod call;
+mod cwd;
+mod environment;
+mod errno;
+mod fds;
+mod filter;
+mod hooks;
+mod life;
+mod maps;
+mod names;
+mod outcome;
+mod real;
+mod stdio;
+mod streams;
+mod sys;
+mod table;
+mod thread;

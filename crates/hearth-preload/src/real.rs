@@ -1,0 +1,57 @@
+//! The next definition of a symbol: what a program would have called without us.
+//!
+//! Always the next of the *same* name, so that other preloaded libraries stay in the chain.
+
+use std::ffi::{CStr, c_void};
+use std::ptr;
+use std::sync::atomic::{AtomicPtr, Ordering::Relaxed};
+
+/// Versions under which the C library keeps symbols that it no longer links programs against.
+const OLD_VERSIONS: [&CStr; 3] = [c"GLIBC_2.2.5", c"GLIBC_2.4", c"GLIBC_2.17"];
+
+/// One symbol, looked up when it is first called: hooks run before this library's own start.
+pub(crate) struct Real {
+    name: &'static CStr,
+    address: AtomicPtr<c_void>,
+}
+
+impl Real {
+    /// The symbol of this name, which ends with a zero byte.
+    pub(crate) const fn new(name: &'static str) -> Real {
+        let Ok(name) = CStr::from_bytes_with_nul(name.as_bytes()) else {
+            panic!("a symbol's name ends with its only zero byte");
+        };
+        Real {
+            name,
+            address: AtomicPtr::new(ptr::null_mut()),
+        }
+    }
+
+    /// Where it is; null if no library after this one has it.
+    #[inline(always)]
+    pub(crate) fn address(&self) -> *mut c_void {
+        // Relaxed: the address is all there is, and every thread finds the same.
+        let address = self.address.load(Relaxed);
+        if address.is_null() {
+            return self.find();
+        }
+        address
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn find(&self) -> *mut c_void {
+        // SAFETY: the name is a C string. The call is made from this library, which is what "next"
+        // counts from.
+        let mut address = unsafe { libc::dlsym(libc::RTLD_NEXT, self.name.as_ptr()) };
+        for version in OLD_VERSIONS {
+            if address.is_null() {
+                // SAFETY: as above, with one more C string.
+                address =
+                    unsafe { libc::dlvsym(libc::RTLD_NEXT, self.name.as_ptr(), version.as_ptr()) };
+            }
+        }
+        self.address.store(address, Relaxed);
+        address
+    }
+}

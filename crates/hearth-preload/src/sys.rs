@@ -1,0 +1,212 @@
+//! Questions to the operating system that leave `errno` alone and pass no hook: rustix makes the
+//! system calls itself.
+
+use std::ffi::{CStr, c_char, c_int, c_void};
+use std::os::fd::BorrowedFd;
+use std::ptr;
+use std::sync::atomic::AtomicI32;
+
+use rustix::fs::{FileType, OFlags};
+use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
+
+/// What a descriptor is to a trace.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// A file, a directory or a block device.
+    Recorded,
+    /// A socket, a pipe, a terminal.
+    Other,
+}
+
+fn borrow<'a>(fd: c_int) -> Option<BorrowedFd<'a>> {
+    // SAFETY: it is asked for one system call at a time, which answers for a closed descriptor too;
+    // only -1 is no value of the type.
+    (fd >= 0).then(|| unsafe { BorrowedFd::borrow_raw(fd) })
+}
+
+/// What `fd` is; `None` if it is not open.
+pub(crate) fn kind(fd: c_int) -> Option<Kind> {
+    let stat = rustix::fs::fstat(borrow(fd)?).ok()?;
+    Some(match FileType::from_raw_mode(stat.st_mode) {
+        FileType::RegularFile | FileType::Directory | FileType::BlockDevice => Kind::Recorded,
+        _ => Kind::Other,
+    })
+}
+
+/// The flags that `fd` was opened with, as far as they last.
+pub(crate) fn open_flags(fd: c_int) -> c_int {
+    let flags = borrow(fd).and_then(|fd| rustix::fs::fcntl_getfl(fd).ok());
+    flags.unwrap_or(OFlags::empty()).bits().cast_signed()
+}
+
+/// The offset of `fd`, if it has one.
+pub(crate) fn tell(fd: c_int) -> Option<i64> {
+    rustix::fs::tell(borrow(fd)?).ok()?.try_into().ok()
+}
+
+/// The size of what is open as `fd`.
+pub(crate) fn size(fd: c_int) -> Option<i64> {
+    Some(rustix::fs::fstat(borrow(fd)?).ok()?.st_size)
+}
+
+/// This process's number, asked anew: a child of `vfork` has its parent's memory.
+pub(crate) fn process() -> c_int {
+    rustix::process::getpid().as_raw_nonzero().get()
+}
+
+/// The path of what is open as `fd`, as far as it fits.
+pub(crate) fn descriptor_path(fd: c_int, into: &mut [u8]) -> Option<usize> {
+    let mut link = *b"/proc/self/fd/0000000000\0";
+    let mut rest = u32::try_from(fd).ok()?;
+    let digits = rest.checked_ilog10().unwrap_or(0) as usize + 1;
+    let start = b"/proc/self/fd/".len();
+    for place in link[start..start + digits].iter_mut().rev() {
+        *place = b'0' + (rest % 10) as u8;
+        rest /= 10;
+    }
+    link[start + digits] = 0;
+    read_link(CStr::from_bytes_until_nul(&link).ok()?, into)
+}
+
+/// The path of the working directory, as far as it fits.
+pub(crate) fn working_directory(into: &mut [u8]) -> Option<usize> {
+    read_link(c"/proc/self/cwd", into)
+}
+
+fn read_link(link: &CStr, into: &mut [u8]) -> Option<usize> {
+    rustix::fs::readlinkat_raw(rustix::fs::CWD, link, into).ok()
+}
+
+/// Copies the C string at `from`, as far as it fits.
+///
+/// # Safety
+/// There is a C string at `from`.
+pub(crate) unsafe fn copy_string(from: *const c_char, into: &mut [u8]) -> usize {
+    // SAFETY: the caller says that there is a C string; it is read up to its end at most.
+    let bytes = unsafe {
+        let len = libc::strnlen(from, into.len());
+        std::slice::from_raw_parts(from.cast::<u8>(), len)
+    };
+    into[..bytes.len()].copy_from_slice(bytes);
+    bytes.len()
+}
+
+/// Length of a string that a call has just read or written; 0 for null.
+pub(crate) fn string_length(text: *const c_char) -> usize {
+    if text.is_null() {
+        return 0;
+    }
+    // SAFETY: the hooks that ask pass what the real call has just gone through to its end.
+    unsafe { libc::strlen(text) }
+}
+
+/// Copies what may or may not be a C string, through the operating system; `None` if it is none.
+pub(crate) fn copy_foreign_string(from: *const c_char, into: &mut [u8]) -> Option<usize> {
+    const PAGE: usize = 4096;
+    let here = libc::iovec {
+        iov_base: into.as_mut_ptr().cast(),
+        iov_len: into.len(),
+    };
+    // Cut at the page's end: what follows may not be there.
+    let first = (PAGE - from.addr() % PAGE).min(into.len());
+    let there = [
+        libc::iovec {
+            iov_base: from.cast_mut().cast(),
+            iov_len: first,
+        },
+        libc::iovec {
+            iov_base: from.cast_mut().wrapping_byte_add(first).cast(),
+            iov_len: into.len() - first,
+        },
+    ];
+    // SAFETY: the operating system writes to `into` alone, no more than its length, and answers
+    // with an error where nothing can be read.
+    let copied =
+        unsafe { libc::process_vm_readv(process(), &raw const here, 1, there.as_ptr(), 2, 0) };
+    let copied = into.get(..usize::try_from(copied).ok()?)?;
+    copied
+        .iter()
+        .position(|byte| *byte == 0)
+        .or((copied.len() == into.len()).then_some(into.len()))
+}
+
+/// Sum of the lengths of a vector's elements.
+///
+/// # Safety
+/// There are `count` elements at `vector`.
+pub(crate) unsafe fn vector_bytes(vector: *const libc::iovec, count: c_int) -> u64 {
+    let count = usize::try_from(count).unwrap_or(0);
+    if count == 0 {
+        return 0;
+    }
+    // SAFETY: the caller says that there are so many.
+    let elements = unsafe { std::slice::from_raw_parts(vector, count) };
+    elements.iter().map(|element| element.iov_len as u64).sum()
+}
+
+/// A word that is zero in a child made by fork; `None` if the operating system cannot do that.
+pub(crate) fn word_wiped_on_fork() -> Option<&'static AtomicI32> {
+    // What is mapped is whole pages, so one byte is as good as their size.
+    let size = 1;
+    let flags = MapFlags::PRIVATE;
+    // SAFETY: a new mapping, at a place of the operating system's choice, that is never unmapped.
+    let page = unsafe {
+        mmap_anonymous(
+            ptr::null_mut(),
+            size,
+            ProtFlags::READ | ProtFlags::WRITE,
+            flags,
+        )
+    }
+    .ok()?;
+    // SAFETY: the mapping was just made, and is anonymous and private, as wiping wants it.
+    unsafe { madvise(page, size, Advice::LinuxWipeOnFork) }.ok()?;
+    // SAFETY: a page is large enough and aligned for the word, whose zeroes are a value of it.
+    Some(unsafe { &*page.cast::<AtomicI32>() })
+}
+
+/// Zeroed memory from the operating system itself; given back when dropped.
+pub(crate) struct Pages {
+    start: *mut c_void,
+    size: usize,
+}
+
+impl Pages {
+    pub(crate) fn new(size: usize) -> Option<Pages> {
+        let (flags, access) = (MapFlags::PRIVATE, ProtFlags::READ | ProtFlags::WRITE);
+        // SAFETY: a new mapping, at a place of the operating system's choice.
+        let start = unsafe { mmap_anonymous(ptr::null_mut(), size, access, flags) }.ok()?;
+        Some(Pages { start, size })
+    }
+
+    pub(crate) fn start(&self) -> *mut c_void {
+        self.start
+    }
+
+    /// An array of `places` pointers at the start, and the bytes after it.
+    pub(crate) fn split(&mut self, places: usize) -> (&mut [*const c_char], &mut [u8]) {
+        let array = places * size_of::<*const c_char>();
+        assert!(
+            array <= self.size,
+            "an array fits into the pages that were made for it"
+        );
+        // SAFETY: the two parts lie in the mapping, which begins on a page, do not overlap, and are
+        // lent for as long as `self` is; zeroes are values of both types.
+        unsafe {
+            (
+                std::slice::from_raw_parts_mut(self.start.cast(), places),
+                std::slice::from_raw_parts_mut(
+                    self.start.cast::<u8>().add(array),
+                    self.size - array,
+                ),
+            )
+        }
+    }
+}
+
+impl Drop for Pages {
+    fn drop(&mut self) {
+        // SAFETY: made by `new`, and nothing borrows it any more. A failure leaves it mapped.
+        let _ = unsafe { munmap(self.start, self.size) };
+    }
+}

@@ -1,0 +1,48 @@
+//! What a thread knows of itself. Constant cells without destructors: the first use allocates
+//! nothing, and hooks run while a thread is being made or unmade.
+
+use std::cell::Cell;
+
+use hearth_trace::Flags;
+
+/// Files whose last access a thread remembers, by the lower bits of their numbers.
+const RECENT: usize = 16;
+
+struct Here {
+    /// The thread is at work for the trace; a signal handler that comes now goes by quickly.
+    is_inside: Cell<bool>,
+    /// Files and where the last access to them ended.
+    recent: [Cell<(u32, i64)>; RECENT],
+}
+
+thread_local! {
+    static HERE: Here = const {
+        Here {
+            is_inside: Cell::new(false),
+            recent: [const { Cell::new((0, 0)) }; RECENT],
+        }
+    };
+}
+
+/// Does `work` unless this thread is at such work already.
+pub(crate) fn inside<T>(work: impl FnOnce() -> T) -> Option<T> {
+    HERE.with(|here| {
+        if here.is_inside.replace(true) {
+            return None;
+        }
+        let done = work();
+        here.is_inside.set(false);
+        Some(done)
+    })
+}
+
+/// Notes an access of `count` bytes at `offset`, and tells whether it begins where this thread's
+/// last access to the file ended.
+#[inline(always)]
+pub(crate) fn follow(file: u32, offset: i64, count: i64) -> Flags {
+    HERE.with(|here| {
+        let cell = &here.recent[file as usize % RECENT];
+        let follows = cell.replace((file, offset.wrapping_add(count))) == (file, offset);
+        Flags(if follows { Flags::SEQUENTIAL.0 } else { 0 })
+    })
+}
