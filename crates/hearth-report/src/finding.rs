@@ -1,0 +1,102 @@
+//! A finding: one thing to change, what it costs now, and what changing it is worth.
+
+use serde::{Serialize, Serializer};
+
+/// Defines [`Kind`] with the word that people and scripts read for each.
+macro_rules! kinds {
+    ($($(#[$doc:meta])* $name:ident = $word:literal,)+) => {
+        /// What is wrong.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+        pub enum Kind { $($(#[$doc])* $name,)+ }
+
+        impl Kind {
+            /// Every kind.
+            pub const ALL: &'static [Kind] = &[$(Kind::$name,)+];
+
+            /// The word that people and scripts read.
+            pub fn name(self) -> &'static str {
+                match self { $(Kind::$name => $word,)+ }
+            }
+
+            /// The kind with this name, if there is one.
+            pub fn from_name(name: &str) -> Option<Kind> {
+                match name { $($word => Some(Kind::$name),)+ _ => None }
+            }
+        }
+    };
+}
+
+kinds! {
+    /// Small writes, one after another, that could be one.
+    TinyWrites = "tiny-writes",
+    /// Accesses that begin or end inside of a block.
+    Unaligned = "unaligned",
+    /// Writers of one file that keep each other waiting.
+    LockStorm = "lock-storm",
+    /// A process that takes longer than others for the same work.
+    Straggler = "straggler",
+    /// Bytes read again after they were dropped.
+    Rereads = "re-reads",
+    /// Time spent on names and attributes.
+    MetadataStorm = "metadata-storm",
+    /// A whole file read or written in no order.
+    Random = "random",
+    /// The same files opened by every rank.
+    SerialOpen = "serial-open",
+    /// A sync after each record.
+    SyncPerRecord = "sync-per-record",
+    /// Blocks read only to change a part of them.
+    ReadModifyWrite = "read-modify-write",
+    /// A process that has more to do than others.
+    Imbalance = "imbalance",
+    /// Pages of the cache that do not fit the accesses.
+    PageSize = "page-size",
+}
+
+impl Serialize for Kind {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.name())
+    }
+}
+
+/// A predicted gain of wall time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct Seconds {
+    /// At least, if the least favourable assumption holds.
+    pub low: f64,
+    /// Most likely.
+    pub mid: f64,
+    /// At most.
+    pub high: f64,
+}
+
+/// One thing to change.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Finding {
+    /// What is wrong.
+    pub kind: Kind,
+    /// The same in a sentence, with the file or rank that it is about.
+    pub title: String,
+    /// The numbers that say so.
+    pub evidence: Vec<String>,
+    /// What to do about it.
+    pub change: String,
+    /// What that saves of the job's wall time.
+    pub seconds: Seconds,
+    /// How the prediction was made.
+    pub basis: String,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_kind_is_found_by_its_name() {
+        assert_eq!(Kind::ALL.len(), 12);
+        for &kind in Kind::ALL {
+            assert_eq!(Kind::from_name(kind.name()), Some(kind));
+        }
+        assert_eq!(Kind::from_name("nothing"), None);
+    }
+}

@@ -1,0 +1,41 @@
+//! What a trace says: where the time went, and what to change.
+
+#![forbid(unsafe_code)]
+
+mod access;
+mod analysis;
+mod assemble;
+mod critical;
+mod facts;
+mod finding;
+mod findings;
+mod latency;
+mod mix;
+mod period;
+mod profile;
+mod report;
+mod requests;
+mod reuse;
+mod strip;
+mod words;
+mod work;
+
+use std::fmt::Display;
+
+use hearth_trace::Source;
+
+pub use finding::{Finding, Kind, Seconds};
+pub use report::*;
+
+/// Reads a trace once and says what is in it.
+///
+/// Where reading stops before the end, the report is about what came before, and says so.
+pub fn analyse<S: Source>(mut source: S) -> Report
+where
+    S::Error: Display,
+{
+    let tables = source.tables().clone();
+    let (analysis, result) = analysis::Analysis::of(&mut source, &tables);
+    let stopped = result.err().map(|error| error.to_string());
+    assemble::report(&facts::Facts::new(&tables, &analysis), stopped)
+}

@@ -1,0 +1,335 @@
+//! Miss-ratio curves: what a pool of any size would have served, from a sample of the pages.
+//!
+//! A page is looked at if its hash is below a threshold. The threshold falls whenever the sample
+//! outgrows its bound, so memory is fixed and the error stays below a few percent (the method is
+//! known as SHARDS). The distance of a use is the number of other pages used since the page's last
+//! one: a pool that holds more pages than that, and drops the least recently used one, has it.
+
+use crate::latency::{CELLS, Latency, bounds, cell};
+use crate::mix::{MixMap, mix};
+
+/// Bytes in a page of the curves.
+pub(crate) const PAGE: u64 = 256 << 10;
+/// Parts of a page whose reads are told apart.
+const PART: u64 = PAGE / 64;
+/// Pages in the sample of one class.
+const SAMPLE_MAX: usize = 8192;
+/// Times in the tree before they are numbered anew.
+const TIMES: usize = 4 * SAMPLE_MAX;
+const HASH_BITS: u32 = 32;
+/// Powers of two of distances, in pages.
+const OCTAVES: usize = 40;
+/// Pages of one access that are looked at.
+const PAGES_MAX: u64 = 4096;
+
+/// Which files are one class.
+pub(crate) const CLASSES_MAX: usize = 64;
+
+#[derive(Debug)]
+struct Seen {
+    time: usize,
+    /// The parts that were read or written.
+    parts: u64,
+}
+
+/// The pages of one class of files.
+#[derive(Debug)]
+pub(crate) struct Reuse {
+    threshold: u64,
+    pages: MixMap<u64, Seen>,
+    tree: Tree,
+    now: usize,
+    /// Uses by distance, each counted for all that its sample stands for.
+    distances: Vec<f64>,
+    /// Uses of pages for the first time.
+    pub(crate) first: f64,
+    /// Times of reads of the same bytes again, by octave of distance.
+    again: Vec<Option<Box<Latency>>>,
+    pub(crate) bytes_again: f64,
+}
+
+/// One access, as the curves see it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Use {
+    pub(crate) file: u32,
+    pub(crate) offset: u64,
+    pub(crate) bytes: u64,
+    pub(crate) took: u64,
+    pub(crate) is_read: bool,
+}
+
+impl Default for Reuse {
+    fn default() -> Reuse {
+        let mut again = Vec::new();
+        again.resize_with(OCTAVES, || None);
+        Reuse {
+            threshold: 1 << HASH_BITS,
+            pages: MixMap::default(),
+            tree: Tree(vec![0; TIMES + 1]),
+            now: 0,
+            distances: vec![0.0; CELLS],
+            first: 0.0,
+            again,
+            bytes_again: 0.0,
+        }
+    }
+}
+
+impl Reuse {
+    /// Takes one access; `last_page` is the thread's last page in the file, and becomes the new one.
+    pub(crate) fn add(&mut self, used: Use, last_page: &mut u64) {
+        if used.bytes == 0 {
+            return;
+        }
+        let end = used.offset.saturating_add(used.bytes - 1);
+        let (first, last) = (used.offset / PAGE, end / PAGE);
+        for page in first..=last.min(first + PAGES_MAX - 1) {
+            let key = mix(u64::from(used.file) << 40 ^ page);
+            let is_same_visit = page == *last_page;
+            *last_page = page;
+            if key & ((1 << HASH_BITS) - 1) < self.threshold {
+                self.add_page(key, page, used, is_same_visit);
+            }
+        }
+    }
+
+    fn weight(&self) -> f64 {
+        (1u64 << HASH_BITS) as f64 / self.threshold as f64
+    }
+
+    fn add_page(&mut self, key: u64, page: u64, used: Use, is_same_visit: bool) {
+        let from = used.offset.max(page * PAGE);
+        let to = used
+            .offset
+            .saturating_add(used.bytes)
+            .min((page + 1) * PAGE);
+        let parts = mask((from - page * PAGE) / PART, (to - 1 - page * PAGE) / PART);
+        let weight = self.weight();
+        let Some(seen) = self.pages.get_mut(&key) else {
+            self.first += weight;
+            self.remember(key, parts);
+            return;
+        };
+        let is_again = seen.parts & parts == parts;
+        seen.parts |= parts;
+        let time = seen.time;
+        if is_same_visit {
+            return;
+        }
+        let others = self.pages.len() - self.tree.up_to(time);
+        let distance = others as f64 * weight;
+        self.distances[cell(distance as u64)] += weight;
+        if is_again && used.is_read {
+            self.bytes_again += (to - from) as f64 * weight;
+            let share = (to - from) as f64 / used.bytes as f64;
+            let took = (used.took as f64 * share) as u64;
+            let octave = (distance.max(1.0).log2() as usize).min(OCTAVES - 1);
+            let again = self.again[octave].get_or_insert_default();
+            again.add_many(took, weight as u32);
+        }
+        self.refresh(key, time);
+    }
+
+    fn remember(&mut self, key: u64, parts: u64) {
+        let time = self.tick();
+        self.pages.insert(key, Seen { time, parts });
+        self.tree.add(time, 1);
+        if self.pages.len() > SAMPLE_MAX {
+            self.thin();
+        }
+    }
+
+    fn refresh(&mut self, key: u64, time: usize) {
+        // The page leaves its place before time may be numbered anew.
+        self.tree.add(time, -1);
+        let seen = self.pages.remove(&key).expect("the page was just found");
+        let time = self.tick();
+        self.tree.add(time, 1);
+        self.pages.insert(
+            key,
+            Seen {
+                time,
+                parts: seen.parts,
+            },
+        );
+    }
+
+    fn tick(&mut self) -> usize {
+        if self.now == TIMES {
+            self.renumber();
+        }
+        self.now += 1;
+        self.now
+    }
+
+    /// Halves the sample.
+    fn thin(&mut self) {
+        self.threshold /= 2;
+        let threshold = self.threshold;
+        self.pages
+            .retain(|key, _| key & ((1 << HASH_BITS) - 1) < threshold);
+        self.renumber();
+    }
+
+    fn renumber(&mut self) {
+        let mut order: Vec<&mut Seen> = self.pages.values_mut().collect();
+        order.sort_unstable_by_key(|seen| seen.time);
+        self.tree.0.fill(0);
+        self.now = order.len();
+        for (index, seen) in order.into_iter().enumerate() {
+            seen.time = index + 1;
+            self.tree.add(seen.time, 1);
+        }
+    }
+
+    /// Uses of pages, first ones counted.
+    pub(crate) fn uses(&self) -> f64 {
+        self.first + self.distances.iter().sum::<f64>()
+    }
+
+    /// Share of the uses that miss in a pool of so many pages.
+    pub(crate) fn miss_ratio(&self, pages: f64) -> f64 {
+        let hits: f64 = (0..CELLS)
+            .map(|cell| self.distances[cell] * below(cell, pages))
+            .sum();
+        1.0 - hits / self.uses().max(1.0)
+    }
+
+    /// Pages that were used at all.
+    pub(crate) fn footprint(&self) -> f64 {
+        self.pages.len() as f64 * self.weight()
+    }
+
+    /// Reads of the same bytes again: pages needed to hold them, and their times.
+    pub(crate) fn again(&self) -> impl Iterator<Item = (f64, &Latency)> {
+        let octaves = self.again.iter().enumerate();
+        octaves.filter_map(|(octave, cell)| {
+            Some((f64::powi(2.0, octave as i32 + 1), cell.as_deref()?))
+        })
+    }
+}
+
+/// The share of a cell's distances that is below `pages`.
+fn below(cell: usize, pages: f64) -> f64 {
+    let (from, to) = bounds(cell);
+    ((pages - from) / (to - from)).clamp(0.0, 1.0)
+}
+
+fn mask(first: u64, last: u64) -> u64 {
+    let count = last - first + 1;
+    let ones = if count >= 64 {
+        u64::MAX
+    } else {
+        (1 << count) - 1
+    };
+    ones << first
+}
+
+/// Counts by time, and their sums (a Fenwick tree).
+#[derive(Debug)]
+struct Tree(Vec<i32>);
+
+impl Tree {
+    fn add(&mut self, mut at: usize, count: i32) {
+        while at < self.0.len() {
+            self.0[at] += count;
+            at += at & at.wrapping_neg();
+        }
+    }
+
+    fn up_to(&self, mut at: usize) -> usize {
+        let mut sum = 0;
+        while at > 0 {
+            sum += self.0[at];
+            at &= at - 1;
+        }
+        sum as usize
+    }
+}
+
+/// The class of a file: its path with every number replaced.
+pub(crate) fn class_name(path: &str) -> String {
+    let mut name = String::with_capacity(path.len());
+    for char in path.chars() {
+        match char {
+            '0'..='9' if name.ends_with('#') => {}
+            '0'..='9' => name.push('#'),
+            _ => name.push(char),
+        }
+    }
+    name
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Reads `pages` pages in a circle, `rounds` times, each page with one call.
+    fn circle(pages: u64, rounds: u64) -> Reuse {
+        let mut reuse = Reuse::default();
+        let mut last_page = u64::MAX;
+        for page in (0..rounds).flat_map(|_| 0..pages) {
+            let used = Use {
+                file: 1,
+                offset: page * PAGE,
+                bytes: PAGE,
+                took: 1000,
+                is_read: true,
+            };
+            reuse.add(used, &mut last_page);
+        }
+        reuse
+    }
+
+    #[test]
+    fn a_circle_hits_only_in_a_pool_that_holds_all_of_it() {
+        for pages in [100, 50_000] {
+            let reuse = circle(pages, 4);
+            let pages = pages as f64;
+            assert!(
+                (reuse.footprint() / pages - 1.0).abs() < 0.05,
+                "{}",
+                reuse.footprint()
+            );
+            assert!(reuse.miss_ratio(pages * 0.8) > 0.97);
+            let large = reuse.miss_ratio(pages * 1.2);
+            assert!((large - 0.25).abs() < 0.03, "{pages}: {large}");
+        }
+    }
+
+    #[test]
+    fn a_second_visit_is_a_read_again_and_small_steps_are_one_visit() {
+        let mut reuse = Reuse::default();
+        let mut last_page = u64::MAX;
+        for offset in (0..4 * PAGE).step_by(4096) {
+            let used = Use {
+                file: 7,
+                offset,
+                bytes: 4096,
+                took: 10,
+                is_read: true,
+            };
+            reuse.add(used, &mut last_page);
+        }
+        assert_eq!((reuse.uses(), reuse.again().count()), (4.0, 0));
+        let used = Use {
+            file: 7,
+            offset: 0,
+            bytes: 4096,
+            took: 500,
+            is_read: true,
+        };
+        reuse.add(used, &mut last_page);
+        let (pages, latency) = reuse.again().next().expect("page 0 was read again");
+        assert_eq!((pages, latency.count, latency.total), (4.0, 1, 500));
+        assert_eq!(reuse.bytes_again, 4096.0);
+    }
+
+    #[test]
+    fn numbers_do_not_tell_classes_apart() {
+        assert_eq!(
+            class_name("/data/run12/part-0003.h5"),
+            "/data/run#/part-#.h#"
+        );
+    }
+}

@@ -1,0 +1,224 @@
+//! Traces made in memory: programs that do I/O with a cost that the test says.
+
+#![allow(dead_code, reason = "each test file uses a part of it")]
+
+use std::convert::Infallible;
+
+use hearth_trace::{
+    Event, File, FileId, Flags, Gap, Host, HostId, Layer, Op, Process, ProcessId, Source, Stream,
+    StreamId, Tables, Tally,
+};
+
+pub(crate) const US: u64 = 1_000;
+pub(crate) const MS: u64 = 1_000_000;
+pub(crate) const KIB: u64 = 1 << 10;
+pub(crate) const MIB: u64 = 1 << 20;
+/// When every trace begins: 2026-01-01.
+pub(crate) const START: i64 = 1_767_225_600_000_000_000;
+
+/// Records of one thread in a run.
+const RUN: usize = 64;
+
+/// A trace in the making.
+#[derive(Default)]
+pub(crate) struct Trace {
+    pub(crate) tables: Tables,
+    events: Vec<Vec<Event>>,
+    now: Vec<i64>,
+}
+
+impl Trace {
+    /// Ranks of one program on one host, all of one thread.
+    pub(crate) fn of_ranks(ranks: u32) -> Trace {
+        let mut trace = Trace::default();
+        trace.host("node01", None);
+        (0..ranks).for_each(|rank| {
+            trace.rank(HostId(0), rank);
+        });
+        trace
+    }
+
+    pub(crate) fn host(&mut self, name: &str, clock_bound: Option<u64>) -> HostId {
+        self.tables.hosts.push(Host {
+            name: name.to_owned(),
+            clock_bound,
+        });
+        HostId(self.tables.hosts.len() as u32 - 1)
+    }
+
+    pub(crate) fn rank(&mut self, host: HostId, rank: u32) -> StreamId {
+        let process = ProcessId(self.tables.processes.len() as u32);
+        self.tables.processes.push(Process {
+            host,
+            pid: 4000 + rank,
+            rank: Some(rank),
+            exe: "/opt/bin/solver".to_owned(),
+            start: START,
+            end: START,
+            totals: Vec::new(),
+        });
+        self.tables.streams.push(Stream {
+            process,
+            tid: 4000 + rank,
+            attempted: 0,
+            stored: 0,
+            dropped: 0,
+            torn: 0,
+        });
+        self.events.push(Vec::new());
+        self.now.push(START);
+        StreamId(self.tables.streams.len() as u32 - 1)
+    }
+
+    pub(crate) fn file(&mut self, path: &str, fs: &str) -> FileId {
+        self.tables.files.push(File {
+            path: path.to_owned(),
+            fs: fs.to_owned(),
+            stripe: None,
+        });
+        FileId(self.tables.files.len() as u32 - 1)
+    }
+
+    /// The thread does something else for a while.
+    pub(crate) fn think(&mut self, stream: u32, took: u64) {
+        self.now[stream as usize] += took as i64;
+    }
+
+    /// Everybody waits for the last.
+    pub(crate) fn barrier(&mut self) {
+        let last = self.now.iter().copied().max().unwrap_or(START);
+        self.now.fill(last);
+    }
+
+    /// One operation, after which the thread goes on.
+    pub(crate) fn op(&mut self, stream: u32, op: Op, file: FileId, took: u64) -> &mut Event {
+        self.event(stream, op, Some(file), 0, 0, took)
+    }
+
+    pub(crate) fn read(
+        &mut self,
+        stream: u32,
+        file: FileId,
+        offset: u64,
+        bytes: u64,
+        took: u64,
+    ) -> &mut Event {
+        self.event(stream, Op::Pread, Some(file), offset, bytes, took)
+    }
+
+    pub(crate) fn write(
+        &mut self,
+        stream: u32,
+        file: FileId,
+        offset: u64,
+        bytes: u64,
+        took: u64,
+    ) -> &mut Event {
+        self.event(stream, Op::Pwrite, Some(file), offset, bytes, took)
+    }
+
+    fn event(
+        &mut self,
+        stream: u32,
+        op: Op,
+        file: Option<FileId>,
+        offset: u64,
+        bytes: u64,
+        took: u64,
+    ) -> &mut Event {
+        let at = stream as usize;
+        // No two calls take quite the same time.
+        let jitter = (self.events[at].len() as u64 * 7919) % 21;
+        let took = took * (90 + jitter) / 100;
+        let event = Event {
+            start: self.now[at],
+            took,
+            op,
+            layer: Layer::App,
+            flags: Flags::default(),
+            offset,
+            asked: bytes,
+            result: bytes as i64,
+            file,
+            request: 0,
+            near: 0,
+            peer: 0,
+            depth: 0,
+            seq: self.events[at].len() as u64 + 1,
+        };
+        self.now[at] = event.end();
+        self.events[at].push(event);
+        self.events[at].last_mut().expect("an event was just added")
+    }
+
+    /// A record of an agent's layer, within what the thread does.
+    pub(crate) fn inner(
+        &mut self,
+        stream: u32,
+        op: Op,
+        layer: Layer,
+        request: u64,
+        bytes: u64,
+        took: u64,
+    ) {
+        let now = self.now[stream as usize];
+        let event = self.event(stream, op, None, 0, bytes, 0);
+        (event.layer, event.request, event.took, event.start) = (layer, request, took, now);
+        self.now[stream as usize] = now;
+    }
+
+    /// Some records of a thread were counted and not kept.
+    pub(crate) fn lose(&mut self, stream: u32, count: u64, from: u64, to: u64) {
+        self.tables.streams[stream as usize].dropped += count;
+        self.tables.gaps.push(Gap {
+            stream: StreamId(stream),
+            first: 1,
+            count,
+            from: START + from as i64,
+            to: START + to as i64,
+        });
+        self.tables.lost.push(Tally {
+            op: Op::Pwrite,
+            count,
+            bytes: count * 100,
+            took: count * US,
+        });
+    }
+
+    /// Ends every process after the last of them.
+    pub(crate) fn end(mut self) -> Trace {
+        self.barrier();
+        for (stream, &now) in self.now.iter().enumerate() {
+            self.tables.processes[self.tables.streams[stream].process.0 as usize].end = now;
+            let stored = self.events[stream].len() as u64;
+            let stream = &mut self.tables.streams[stream];
+            stream.stored = stored;
+            stream.attempted = stored + stream.dropped;
+        }
+        self
+    }
+}
+
+impl Source for Trace {
+    type Error = Infallible;
+
+    fn tables(&self) -> &Tables {
+        &self.tables
+    }
+
+    fn events_expected(&self) -> u64 {
+        self.events.iter().map(|events| events.len() as u64).sum()
+    }
+
+    fn each_run(&mut self, take: &mut dyn FnMut(StreamId, &[Event])) -> Result<(), Infallible> {
+        let mut runs: Vec<(i64, StreamId, &[Event])> = Vec::new();
+        for (stream, events) in self.events.iter().enumerate() {
+            let cut = events.chunks(RUN);
+            runs.extend(cut.map(|run| (run[0].start, StreamId(stream as u32), run)));
+        }
+        runs.sort_by_key(|(start, ..)| *start);
+        runs.into_iter()
+            .for_each(|(_, stream, run)| take(stream, run));
+        Ok(())
+    }
+}
