@@ -308,10 +308,8 @@ impl Desk<'_, '_> {
         let Some(Pending { file, what, .. }) = self.client.pending.remove(&envelope.req.seq) else {
             return;
         };
-        if let Body::OldGeneration = envelope.body
-            && let Some(f) = self.client.files.get_mut(&file)
-        {
-            f.generation = f.generation.max(envelope.generation);
+        if let Body::OldGeneration = envelope.body {
+            self.learn(file, envelope.generation);
         }
         match what {
             What::Whois => self.manager_known(file, &envelope.body),

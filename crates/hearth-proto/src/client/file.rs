@@ -37,6 +37,8 @@ pub(super) struct File {
     /// Requests for the manager while it is not known who that is.
     pub(super) parked: Vec<(Body, What)>,
     pub(super) generation: Gen,
+    /// Ways in may keep bytes of an earlier file of this number.
+    pub(super) renewed: bool,
     /// Open handles.
     pub(super) handles: u32,
     /// Those of them that write.
@@ -79,6 +81,7 @@ impl Default for File {
             manager: None,
             parked: Vec::new(),
             generation: Gen::default(),
+            renewed: false,
             handles: 0,
             writers: 0,
             size: 0,

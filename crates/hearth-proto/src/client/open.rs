@@ -3,7 +3,7 @@
 use super::{Desk, Job, Opened, What};
 use crate::effect::Reply;
 use crate::errno;
-use crate::ids::{FileId, Handle, NodeId, Ticket};
+use crate::ids::{FileId, Gen, Handle, NodeId, Ticket};
 use crate::input::OpenRequest;
 use crate::msg::{Body, Envelope, HomeMap};
 
@@ -50,12 +50,12 @@ impl Desk<'_, '_> {
         if self.is_bypassed(open.file) {
             return self.open_after_detach(ticket, open, answer);
         }
-        let renewed = self.renew(open.file, answer);
+        self.learn(open.file, answer.generation);
         if homes == HomeMap::Own {
             self.authority.meet(self.ctx, open.file, holders);
         }
         let file = self.client.files.entry(open.file).or_default();
-        file.generation = file.generation.max(answer.generation);
+        let renewed = core::mem::take(&mut file.renewed);
         file.size = size;
         file.exact = !shared;
         file.homes = homes;
@@ -69,9 +69,7 @@ impl Desk<'_, '_> {
     /// The file was detached while it was being opened: the manager takes the open for one of the next
     /// file of that number, which it is not.
     fn open_after_detach(&mut self, ticket: Ticket, open: OpenRequest, answer: &Envelope) {
-        if let Some(file) = self.client.files.get_mut(&open.file) {
-            file.generation = file.generation.max(answer.generation);
-        }
+        self.learn(open.file, answer.generation);
         let body = Body::Close {
             write: open.write,
             wrote: false,
@@ -81,22 +79,24 @@ impl Desk<'_, '_> {
         self.opened(ticket, open, open.stamp.size, true);
     }
 
-    /// A file with the number of one that is gone: drops what is left of that. True if it was so.
-    fn renew(&mut self, id: FileId, answer: &Envelope) -> bool {
+    /// Learns a generation. A new life is one of a file with the number of one that is gone: what is
+    /// left of that goes, here at once, in the ways in at the next open.
+    pub(super) fn learn(&mut self, id: FileId, generation: Gen) {
         let Some(file) = self.client.files.get_mut(&id) else {
-            return false;
+            return;
         };
-        if file.generation.life == answer.generation.life {
-            return false;
+        let known = file.generation;
+        file.generation = known.max(generation);
+        if generation.life <= known.life {
+            return;
         }
         for copy in core::mem::take(&mut file.copies).values() {
             self.ctx.frames.give_back(copy.slot);
         }
-        let known = file.generation.life != 0;
+        file.renewed |= known.life != 0;
         file.chunk_homes.clear();
         file.stamp = None;
         file.unreported = false;
-        known
     }
 
     /// The manager is gone: a reader is served from the store, a writer is refused.

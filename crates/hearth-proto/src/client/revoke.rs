@@ -83,6 +83,7 @@ impl Desk<'_, '_> {
     pub(super) fn forget(&mut self, from: NodeId, order: &Envelope, size: u64, service: Service) {
         let id = order.file;
         let tell = (from, order.generation, order.req, Body::ForgetOk);
+        self.learn(id, order.generation);
         let Some(file) = self.client.files.get_mut(&id) else {
             return self.revoke(id, None, Some(tell));
         };
@@ -93,7 +94,6 @@ impl Desk<'_, '_> {
             }
         }
         file.exact = false;
-        file.generation = file.generation.max(order.generation);
         let bypass = service != Service::Homes;
         file.losses += u32::from(service == Service::StoreAfterLoss);
         // Without handles nothing is left of the file; one of the same number is another.

@@ -103,8 +103,8 @@ impl Desk<'_, '_> {
         match answer.body {
             Body::TruncateGo => self.truncate_store(ticket, size),
             Body::TruncateOk => {
+                self.learn(id, answer.generation);
                 if let Some(file) = self.client.files.get_mut(&id) {
-                    file.generation = file.generation.max(answer.generation);
                     file.size = size;
                 }
                 self.finish(ticket, Reply::Done);
