@@ -271,6 +271,13 @@ impl Home<'_, '_> {
             .answer(from, self.id, self.file.generation, req, body);
     }
 
+    /// True if some dirty bytes could go to the store now.
+    fn can_send(&self) -> bool {
+        let answered = self.file.bar.as_ref().is_some_and(|bar| bar.answered);
+        let idle = |page: &super::Page| page.writes == 0 && !page.dirty.is_empty();
+        !answered && self.file.pages.values().any(idle)
+    }
+
     /// Keeps the list of dirty files by age true.
     pub(super) fn refresh_age(&mut self) {
         let idle_dirty = self.file.pages.values().any(|page| !page.dirty.is_empty());
@@ -278,10 +285,14 @@ impl Home<'_, '_> {
             (true, since) => {
                 let since = since.unwrap_or(self.ctx.now);
                 self.file.dirty_since = Some(since);
-                // While the store fails the file waits for its own time to try again.
+                // While the store fails the file waits for its own time to try again; what cannot be
+                // sent now is looked at again when the write in flight, or the cut, is over.
                 match self.file.failed {
-                    None => {
+                    None if self.can_send() => {
                         self.common.dirty.insert((since, self.id));
+                    }
+                    None => {
+                        self.common.dirty.remove(&(since, self.id));
                     }
                     Some(failure) => self.wake_at(failure.retry),
                 }
