@@ -653,6 +653,7 @@ impl Home<'_, '_> {
 
     /// Tries every waiting request, in order, until none can be answered.
     fn pump(&mut self) {
+        self.keep_gathered();
         self.finish_writes();
         let mut waiting = core::mem::take(&mut self.file.waiting);
         let mut blocked: Vec<(u64, u32)> = Vec::new();

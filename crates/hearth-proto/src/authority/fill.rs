@@ -12,15 +12,12 @@ use alloc::vec::Vec;
 impl Home<'_, '_> {
     /// True if every page of the read is filled; else starts what is missing.
     pub(super) fn fill(&mut self, ask: &mut ReadAsk) -> bool {
-        let ready = self.has_all(ask);
-        if !ready {
-            ask.filled = true;
-            self.gather(ask);
-        }
-        self.keep_gathered(ask);
-        if ready {
+        if self.has_all(ask) {
             return true;
         }
+        ask.filled = true;
+        self.gather(ask);
+        self.keep_gathered();
         let mut run: Option<(u64, u32)> = None;
         for number in ask.first..ask.first + u64::from(ask.count) {
             let page = self.file.pages.entry(number).or_default();
@@ -231,27 +228,18 @@ impl Home<'_, '_> {
     pub(super) fn take_frames(
         &mut self,
         req: ReqId,
-        pages: impl Iterator<Item = u64>,
+        pages: impl Iterator<Item = u64> + Clone,
     ) -> Option<Vec<Slot>> {
-        if self.must_stand_back(req) {
+        let enough = pages.clone().count() <= self.ctx.frames.spare() as usize;
+        if !enough {
+            self.go_hungry(req);
+        }
+        if !enough || self.must_stand_back(req) {
             self.starve();
             return None;
         }
-        let mut slots = Vec::new();
-        for number in pages {
-            match self.ctx.frames.take(Owner::Authority(self.id, number)) {
-                Some(slot) => slots.push(slot),
-                None => {
-                    slots
-                        .into_iter()
-                        .for_each(|slot| self.ctx.frames.give_back(slot));
-                    self.go_hungry(req);
-                    self.starve();
-                    return None;
-                }
-            }
-        }
-        Some(slots)
+        let take = |number| self.ctx.frames.take(Owner::Authority(self.id, number));
+        pages.map(take).collect()
     }
 
     /// Waits for memory, and makes dirty bytes go so that some comes.

@@ -41,10 +41,9 @@ impl Home<'_, '_> {
         });
     }
 
-    /// Pins what the read has, if it gathers before all others.
-    pub(super) fn keep_gathered(&mut self, ask: &ReadAsk) {
-        let mine = |g: &Gathering| (g.file, g.req) == (self.id, ask.req);
-        let Some(gathering) = self.common.gathering.filter(mine) else {
+    /// Pins what the read that gathers has of this file.
+    pub(super) fn keep_gathered(&mut self) {
+        let Some(gathering) = self.common.gathering.filter(|g| g.file == self.id) else {
             return;
         };
         for (_, page) in self.file.pages.range_mut(gathering.pages()) {
