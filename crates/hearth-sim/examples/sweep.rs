@@ -1,7 +1,8 @@
 //! Runs many seeds and says what fails: `sweep FIRST COUNT [STEPS]`; one seed prints its story.
 //! `HEARTH_SIM_POLICY` names a policy that all of them run.
+//! With `HEARTH_SIM_FAULTS` set, faults are of every kind.
 
-use hearth_sim::{Plan, run, shrink, tell};
+use hearth_sim::{Plan, Trouble, run, shrink, tell};
 use std::collections::BTreeMap;
 
 fn main() {
@@ -13,13 +14,17 @@ fn main() {
     let (first, count) = (number(1).unwrap_or(0), number(2).unwrap_or(1000));
     let named = std::env::var("HEARTH_SIM_POLICY").ok();
     let policy = named.map(|name| {
-        let known = hearth_sim::script::policy(&name);
+        let known = hearth_sim::policy::by_name(&name);
         known.unwrap_or_else(|| panic!("HEARTH_SIM_POLICY={name} is no policy"))
     });
     std::panic::set_hook(Box::new(|_| {}));
+    let trouble = match std::env::var_os("HEARTH_SIM_FAULTS") {
+        Some(_) => Trouble::All,
+        None => Trouble::Some,
+    };
     let mut failed: BTreeMap<&str, Vec<u64>> = BTreeMap::new();
     for seed in first..first + count {
-        let mut plan = Plan::from_seed(seed);
+        let mut plan = Plan::new(seed, trouble);
         if let Some(policy) = policy {
             plan.policy = policy;
         }

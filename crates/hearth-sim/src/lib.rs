@@ -12,6 +12,7 @@
 pub mod check;
 pub mod model;
 pub mod plan;
+pub mod policy;
 pub mod rng;
 pub mod run;
 pub mod script;
@@ -20,7 +21,7 @@ mod workload;
 pub mod world;
 
 pub use check::Violation;
-pub use plan::Plan;
+pub use plan::{Plan, Trouble};
 pub use run::{Outcome, run, shrink, tell};
 pub use tamper::Tamper;
 pub use world::World;

@@ -45,13 +45,67 @@ pub struct Plan {
     pub store_faults: bool,
     /// Connections break and stall now and then.
     pub link_faults: bool,
+    /// Packets are lost, doubled and overtaken below the transport, which makes up for it.
+    pub packet_faults: bool,
+    /// Nodes are cut off from others, one or several at a time.
+    pub partitions: bool,
+    /// Agents stand still for a while.
+    pub pauses: bool,
+    /// Agents die and start anew, with nothing; store writes of theirs may come late.
+    pub crashes: bool,
     /// Somebody writes to the store behind the cache.
     pub outside: bool,
+    /// How the faults were chosen.
+    pub trouble: Trouble,
     /// A guard that is broken on purpose.
     pub tamper: Tamper,
 }
 
+/// Which faults a plan may have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Trouble {
+    /// None.
+    Never,
+    /// Of the store and of connections, in some runs.
+    Some,
+    /// Of every kind; each run has some of them.
+    All,
+}
+
 impl Plan {
+    /// The plan of a seed, with these faults.
+    pub fn new(seed: u64, trouble: Trouble) -> Plan {
+        let mut plan = Plan::from_seed(seed);
+        plan.trouble = trouble;
+        let mut rng = Rng::new(seed, 4);
+        match trouble {
+            Trouble::Never => {
+                plan.store_faults = false;
+                plan.link_faults = false;
+            }
+            Trouble::Some => {}
+            Trouble::All => {
+                let kinds = [
+                    &mut plan.store_faults,
+                    &mut plan.link_faults,
+                    &mut plan.packet_faults,
+                    &mut plan.partitions,
+                    &mut plan.pauses,
+                    &mut plan.crashes,
+                ];
+                for kind in kinds {
+                    *kind |= rng.chance(40);
+                }
+            }
+        }
+        plan
+    }
+
+    /// True if a connection may be given up though both its sides are well.
+    pub fn parts_nodes(&self) -> bool {
+        self.link_faults || self.partitions || self.pauses || self.crashes
+    }
+
     /// The plan of a seed.
     pub fn from_seed(seed: u64) -> Plan {
         let mut rng = Rng::new(seed, 1);
@@ -85,7 +139,12 @@ impl Plan {
             local_delay: *rng.pick(&[Span(0), Span(5_000), Span::millis(5)]),
             store_faults: rng.chance(25),
             link_faults: rng.chance(25),
+            packet_faults: false,
+            partitions: false,
+            pauses: false,
+            crashes: false,
             outside: rng.chance(30),
+            trouble: Trouble::Some,
             tamper: Tamper::Nothing,
         }
     }
@@ -107,7 +166,17 @@ impl Plan {
 
     /// The line that repeats the run.
     pub fn replay(&self) -> String {
-        format!("replay: hearth-sim seed={} steps={}", self.seed, self.steps)
+        let (seed, steps) = (self.seed, self.steps);
+        let policy = crate::policy::name_of(self.policy);
+        match self.trouble {
+            Trouble::Some => format!("sweep {seed} 1 {steps}"),
+            Trouble::Never => {
+                format!("hearth sim step --policy {policy} --seed {seed} --ops {steps}")
+            }
+            Trouble::All => {
+                format!("hearth sim step --policy {policy} --faults --seed {seed} --ops {steps}")
+            }
+        }
     }
 }
 

@@ -3,7 +3,8 @@
 use crate::check::{Violation, order, size, value};
 use crate::model::{History, Read, Sized};
 use crate::plan::Plan;
-use crate::world::World;
+use crate::world::{Faults, World};
+use hearth_proto::Span;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// What a run came to.
@@ -17,6 +18,10 @@ pub struct Outcome {
     pub events: u64,
     /// Messages that nodes sent.
     pub messages: u64,
+    /// Faults that happened.
+    pub faults: Faults,
+    /// Longest that an operation took.
+    pub slowest: Span,
     /// What did not hold; the run ends with the first.
     pub violations: Vec<Violation>,
 }
@@ -52,6 +57,8 @@ fn go(plan: &Plan, mut world: World) -> (Outcome, Vec<String>) {
         steps: plan.steps,
         events: world.events(),
         messages: world.messages,
+        faults: world.faults,
+        slowest: world.slowest,
         violations: world.violations,
     };
     (outcome, world.log.unwrap_or_default())

@@ -62,6 +62,7 @@ fn quiet_plan() -> Plan {
         local_delay: none,
         store_faults: false,
         link_faults: true,
+        outside: false,
         tamper: Tamper::Nothing,
         ..Plan::from_seed(0)
     }
@@ -81,7 +82,7 @@ fn set_up(plan: &mut Plan, words: &[&str]) -> Option<()> {
     match words {
         ["nodes", count] => plan.nodes = count.parse().ok()?,
         ["chunk", pages] => plan.chunk_pages = pages.parse().ok()?,
-        ["policy", name] => plan.policy = policy(name)?,
+        ["policy", name] => plan.policy = crate::policy::by_name(name)?,
         ["homes", "slot"] => plan.allocation = Allocation::Slot,
         ["homes", "first-touch"] => plan.allocation = Allocation::FirstTouch,
         ["homes", "round-robin"] => plan.allocation = Allocation::RoundRobin,
@@ -90,17 +91,6 @@ fn set_up(plan: &mut Plan, words: &[&str]) -> Option<()> {
         _ => return None,
     }
     Some(())
-}
-
-/// A policy by the name that it has on the command line.
-pub fn policy(name: &str) -> Option<Policy> {
-    Some(match name {
-        "none" => Policy::None,
-        "home" => Policy::Home,
-        "hint" => Policy::Hint,
-        "hint:paper" => Policy::HintPaper,
-        _ => return None,
-    })
 }
 
 fn order(world: &mut World, words: &[&str]) -> Option<()> {

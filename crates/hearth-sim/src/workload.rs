@@ -62,6 +62,9 @@ impl World {
         if self.sessions[session].doing.is_some() {
             return;
         }
+        if !self.hosts[self.sessions[session].node].is_alive() {
+            return self.after(Span::millis(100), Event::Think { session });
+        }
         if self.choices.left == 0 {
             return self.wind_up(session);
         }
@@ -114,6 +117,18 @@ impl World {
             } else {
                 self.break_link(a, b);
             }
+        }
+        if self.plan.partitions && nodes > 1 && self.choices.rng.chance(1) {
+            let first = 1 + self.choices.rng.below(nodes - 1) as u32;
+            self.part(first);
+        }
+        if self.plan.pauses && self.choices.rng.chance(2) {
+            let node = self.choices.rng.below(nodes) as usize;
+            self.pause(node);
+        }
+        if self.plan.crashes && self.choices.rng.chance(2) {
+            let node = self.choices.rng.below(nodes) as usize;
+            self.crash(node);
         }
     }
 

@@ -4,6 +4,7 @@
 //! comes from the plan's seed, so that a run can be repeated.
 
 pub(crate) mod answers;
+mod crash;
 mod effects;
 mod faults;
 mod host;
@@ -21,10 +22,11 @@ use crate::rng::Rng;
 use crate::tamper::Tamper;
 use crate::workload::Choices;
 use answers::Answer;
+pub use faults::Faults;
 use hearth_proto::msg::Body;
 use hearth_proto::{FileId, Input, Node, NodeId, Op, RevokeId, Span, StoreOk, Ticket, Time};
 use host::Host;
-use links::Links;
+use links::{Links, Parcel};
 use session::{Call, Session};
 use std::collections::BTreeMap;
 use std::hash::{Hash, Hasher};
@@ -40,7 +42,11 @@ pub(crate) enum Event {
     /// An answer reaches its session.
     Answered { call: Box<Call>, answer: Answer },
     /// A message arrives.
-    Arrives { from: u32, to: u32, life: u32 },
+    Arrives {
+        from: u32,
+        to: u32,
+        packet: (u32, u64),
+    },
     /// The store does an operation.
     StoreRuns { node: usize, job: Box<Job> },
     /// The store says what became of it.
@@ -61,6 +67,8 @@ pub(crate) enum Event {
     Reset { a: u32, b: u32, life: u32 },
     /// A message that nobody sent.
     Forged { to: usize, input: Box<Input> },
+    /// An agent that died starts anew.
+    Restarts { node: usize },
 }
 
 /// A hash that is the same on every machine (FNV-1a).
@@ -105,6 +113,10 @@ pub struct World {
     pub(crate) apart: bool,
     /// No more faults.
     pub(crate) healed: bool,
+    /// Faults that happened.
+    pub(crate) faults: Faults,
+    /// Longest that an operation took.
+    pub(crate) slowest: Span,
     /// Time of the last operation that a session began.
     pub(crate) last_begun: Time,
     ticks_in_a_row: u32,
@@ -146,6 +158,8 @@ impl World {
             tampered: 0,
             apart: false,
             healed: false,
+            faults: Faults::default(),
+            slowest: Span(0),
             last_begun: Time(0),
             ticks_in_a_row: 0,
             choices: Choices::new(plan.seed, plan.steps),
@@ -180,7 +194,7 @@ impl World {
         let event = self.queue.first_key_value().map(|(&(at, _), _)| at);
         let deadlines = self.hosts.iter().enumerate();
         let tick = deadlines
-            .filter_map(|(node, host)| Some((host.node.deadline()?, node)))
+            .filter_map(|(node, host)| Some((host.deadline()?, node)))
             .min();
         match (event, tick) {
             (None, None) => false,
@@ -200,11 +214,7 @@ impl World {
         let until = self.now + span;
         loop {
             let event = self.queue.first_key_value().map(|(&(at, _), _)| at);
-            let tick = self
-                .hosts
-                .iter()
-                .filter_map(|host| host.node.deadline())
-                .min();
+            let tick = self.hosts.iter().filter_map(|host| host.deadline()).min();
             match event.into_iter().chain(tick).min() {
                 Some(at) if at <= until && self.advance() => {}
                 Some(_) | None => break,
@@ -233,7 +243,9 @@ impl World {
             return false;
         };
         self.now = self.now.max(at);
-        self.happen(event);
+        if let Some(event) = self.put_off(event) {
+            self.happen(event);
+        }
         self.keep_pace()
     }
 
@@ -256,7 +268,11 @@ impl World {
                 }
             }
             Event::Answered { call, answer } => self.answered(&call, answer),
-            Event::Arrives { from, to, life } => self.arrives(from, to, life),
+            Event::Arrives { from, to, packet } => {
+                for parcel in self.links.arrive(from, to, packet) {
+                    self.arrives(from, to, parcel);
+                }
+            }
             Event::StoreRuns { node, job } => self.run_job(node, *job),
             Event::StoreTells { node, op, result } => {
                 self.store_busy -= 1;
@@ -266,8 +282,10 @@ impl World {
             Event::Revoked { node, id } => self.step(node, Input::Revoked(id)),
             Event::Down { node, peer } => {
                 self.links.told(node, peer);
-                self.note_link(node, peer, "down");
-                self.step(node as usize, Input::PeerDown(NodeId(peer)));
+                if self.hosts[node as usize].is_alive() {
+                    self.note_link(node, peer, "down");
+                    self.step(node as usize, Input::PeerDown(NodeId(peer)));
+                }
             }
             Event::Mend { a, b } => self.mend(a, b),
             Event::Reset { a, b, life } => {
@@ -276,6 +294,7 @@ impl World {
                 }
             }
             Event::Forged { to, input } => self.step(to, *input),
+            Event::Restarts { node } => self.restart(node),
         }
     }
 
@@ -300,10 +319,7 @@ impl World {
         }
     }
 
-    fn arrives(&mut self, from: u32, to: u32, life: u32) {
-        let Some(parcel) = self.links.arrive(from, to, life) else {
-            return;
-        };
+    fn arrives(&mut self, from: u32, to: u32, parcel: Parcel) {
         let host = &mut self.hosts[to as usize];
         let data = match parcel.payload.len() {
             0 => None,

@@ -1,7 +1,7 @@
 //! Many seeds, no violations; `HEARTH_SIM_SEEDS` says how many.
 
 use hearth_proto::Policy;
-use hearth_sim::{Plan, run, shrink};
+use hearth_sim::{Plan, Trouble, run, shrink};
 
 /// Seeds when nobody says how many.
 const SEEDS: u64 = 6000;
@@ -35,19 +35,28 @@ fn random_runs_keep_every_promise() {
     hold((0..seeds()).map(Plan::from_seed));
 }
 
+#[test]
+fn faults_of_every_kind_leave_every_promise_kept() {
+    hold((0..seeds() / 2).map(|seed| Plan::new(seed, Trouble::All)));
+}
+
 /// Each of these was once a way to break a promise.
 #[test]
 fn runs_that_once_failed_keep_every_promise() {
-    let reads_that_rob_each_other = [2_012_448, 8_050_791, 2_016_570, 2_153_166, 8_010_519];
+    let reads_that_rob_each_other = [
+        2_012_448, 8_050_791, 2_016_570, 2_153_166, 8_010_519, 8_636_385,
+    ];
     let loss_that_only_openers_heard_of = [7_029_524, 7_092_906];
     let write_around_a_refused_truncation = [2_033_111];
     let truncation_that_hides_an_outsider = [2_280_216];
+    let home_of_an_earlier_file_of_the_number = [8_566_069];
     let number_given_away_under_dirty_bytes = [2_304_927];
     let seeds = reads_that_rob_each_other
         .into_iter()
         .chain(loss_that_only_openers_heard_of)
         .chain(write_around_a_refused_truncation)
         .chain(truncation_that_hides_an_outsider)
+        .chain(home_of_an_earlier_file_of_the_number)
         .chain(number_given_away_under_dirty_bytes);
     hold(seeds.map(Plan::from_seed));
 }

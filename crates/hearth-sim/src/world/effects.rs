@@ -137,18 +137,11 @@ impl World {
         if hearth_proto::wire::decode(&written).as_ref() != Ok(&envelope) {
             return Err(format!("{envelope:?} is not read as it was written"));
         }
-        let at = self.now + delay(&mut self.rng, self.plan.net_delay);
-        let way = (node as u32, to.0);
-        if let Some(at) = self.links.send(way, at, Parcel { envelope, payload }) {
-            let life = self.links.life(way.0, way.1);
-            self.at(
-                at,
-                Event::Arrives {
-                    from: way.0,
-                    to: way.1,
-                    life,
-                },
-            );
+        let wait = delay(&mut self.rng, self.plan.net_delay);
+        let (from, to) = (node as u32, to.0);
+        if let Some(number) = self.links.send((from, to), Parcel { envelope, payload }) {
+            let packet = (self.links.life(from, to), number);
+            self.send_packet(from, to, packet, wait);
         }
         Ok(())
     }

@@ -5,15 +5,129 @@ use super::links::State;
 use super::session::{Action, Doing, Session};
 use super::{Event, World};
 use crate::check::liveness;
-use hearth_proto::{Effect, Input, NodeId, Span};
+use hearth_proto::{Effect, Input, NodeId, Span, Time};
+
+/// How often each fault happened.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Faults {
+    /// Packets that were lost and sent again.
+    pub lost: u64,
+    /// Packets that came twice.
+    pub doubled: u64,
+    /// Connections that broke, each with what was on its way.
+    pub broken: u64,
+    /// Connections that went silent.
+    pub stalled: u64,
+    /// Times when some nodes were cut off from the others.
+    pub partitions: u64,
+    /// Agents that stood still.
+    pub paused: u64,
+    /// Agents that died and started anew.
+    pub crashed: u64,
+    /// Store operations that failed.
+    pub refused: u64,
+    /// Store operations that took seconds.
+    pub slow: u64,
+    /// Store writes that were done after their agent had died.
+    pub late: u64,
+}
+
+impl Faults {
+    /// Names and counts, for people and programs.
+    pub fn named(&self) -> [(&'static str, u64); 10] {
+        [
+            ("packets lost", self.lost),
+            ("packets doubled", self.doubled),
+            ("connections broken", self.broken),
+            ("connections stalled", self.stalled),
+            ("partitions", self.partitions),
+            ("agents paused", self.paused),
+            ("agents crashed", self.crashed),
+            ("store errors", self.refused),
+            ("store stalls", self.slow),
+            ("late store writes", self.late),
+        ]
+    }
+
+    /// Adds those of another run.
+    pub fn add(&mut self, other: &Faults) {
+        self.lost += other.lost;
+        self.doubled += other.doubled;
+        self.broken += other.broken;
+        self.stalled += other.stalled;
+        self.partitions += other.partitions;
+        self.paused += other.paused;
+        self.crashed += other.crashed;
+        self.refused += other.refused;
+        self.slow += other.slow;
+        self.late += other.late;
+    }
+}
+
+/// A packet that is lost is sent again after this long.
+const RESEND: Span = Span::millis(200);
 
 impl World {
+    /// Puts a packet of a connection on its way.
+    pub(crate) fn send_packet(&mut self, from: u32, to: u32, packet: (u32, u64), wait: Span) {
+        let mut wait = wait;
+        if self.plan.packet_faults && !self.healed {
+            while self.rng.chance(2) {
+                self.faults.lost += 1;
+                wait = Span(wait.0 + RESEND.0);
+            }
+            if self.rng.chance(2) {
+                self.faults.doubled += 1;
+                let again = Span(wait.0 + self.rng.below(RESEND.0));
+                self.after(again, Event::Arrives { from, to, packet });
+            }
+        }
+        self.after(wait, Event::Arrives { from, to, packet });
+    }
+
+    /// Nodes below `first` are cut off from the others.
+    pub(crate) fn part(&mut self, first: u32) {
+        self.faults.partitions += 1;
+        for a in 0..first {
+            for b in first..self.plan.nodes {
+                if self.rng.chance(50) {
+                    self.stall_link(a, b);
+                } else {
+                    self.break_link(a, b);
+                }
+            }
+        }
+    }
+
+    /// An agent stands still for a while.
+    pub(crate) fn pause(&mut self, node: usize) {
+        if self.hosts[node].is_alive() {
+            self.faults.paused += 1;
+            let span = Span::millis(self.rng.below(10_000));
+            self.hosts[node].paused = self.now + span;
+        }
+    }
+
+    /// What an agent that stands still would take in waits, in order.
+    pub(crate) fn put_off(&mut self, event: Event) -> Option<Event> {
+        let until = match event.taken_in_by() {
+            Some(node) => self.hosts[node].paused,
+            None => Time(0),
+        };
+        if until <= self.now || until == super::host::DEAD {
+            return Some(event);
+        }
+        self.at(until, event);
+        None
+    }
+
     /// Breaks a connection: what is on its way is gone, both sides learn of it.
     pub(crate) fn break_link(&mut self, a: u32, b: u32) {
         if self.links.state(a, b) == State::Broken {
             return;
         }
         self.links.cut(a, b);
+        self.faults.broken += 1;
         self.apart = true;
         for object in &mut self.store.objects {
             object.history.lossy = true;
@@ -34,7 +148,7 @@ impl World {
 
     /// A kernel wants a connection cut.
     pub(crate) fn disconnect(&mut self, node: u32, peer: u32) {
-        if self.links.state(node, peer) == State::Up && !self.plan.link_faults {
+        if self.links.state(node, peer) == State::Up && !self.plan.parts_nodes() {
             let what = format!("node {node} gives up {peer}, which is well");
             self.violate(crate::check::Violation::liveness(what));
         }
@@ -47,13 +161,15 @@ impl World {
             return;
         }
         self.links.stall(a, b);
+        self.faults.stalled += 1;
         let life = self.links.life(a, b);
         let span = Span::millis(self.rng.below(12_000));
         self.after(span, Event::Reset { a, b, life });
     }
 
     pub(crate) fn mend(&mut self, a: u32, b: u32) {
-        if self.links.mend(a, b) {
+        let alive = |node: u32| self.hosts[node as usize].is_alive();
+        if alive(a) && alive(b) && self.links.mend(a, b) {
             self.note_link(a, b, "up");
             self.step(a as usize, Input::PeerUp(NodeId(b)));
             self.step(b as usize, Input::PeerUp(NodeId(a)));
@@ -66,6 +182,9 @@ impl World {
     pub(crate) fn heal(&mut self) {
         self.healed = true;
         self.store.fault = None;
+        for host in self.hosts.iter_mut().filter(|host| host.is_alive()) {
+            host.paused = Time(0);
+        }
         for (a, b) in self.links.troubled() {
             self.break_link(a, b);
         }
@@ -73,6 +192,7 @@ impl World {
 
     pub(crate) fn check_pace(&mut self, session: usize, doing: &Doing) {
         let took = self.now - doing.since;
+        self.slowest = self.slowest.max(took);
         if let Some(violation) = liveness::slow(took) {
             let what = vec![format!("session {session}: {:?}", doing.action)];
             self.violate(violation.with(&what));
@@ -121,7 +241,7 @@ impl World {
         self.write_down(|| format!("{a}  connection to {b} {what}"));
     }
 
-    fn write_down(&mut self, line: impl FnOnce() -> String) {
+    pub(crate) fn write_down(&mut self, line: impl FnOnce() -> String) {
         let now = self.now;
         if let Some(log) = &mut self.log {
             log.push(format!("{:>12} {}", now.0 / 1000, line()));

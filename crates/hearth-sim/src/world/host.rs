@@ -4,11 +4,14 @@
 
 use super::kernel::Kernel;
 use super::session::Call;
-use hearth_proto::{Buf, FileId, Handle, Node, NodeId, Piece, Src, Ticket};
+use hearth_proto::{Buf, FileId, Handle, Node, NodeId, Piece, Src, Ticket, Time};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// A breach of the contract between kernel and driver.
 pub(crate) type Breach = String;
+
+/// The end of a pause that does not end by itself.
+pub(crate) const DEAD: Time = Time(u64::MAX);
 
 /// One node and its agent's hands.
 pub(crate) struct Host {
@@ -26,6 +29,8 @@ pub(crate) struct Host {
     /// [`hearth_proto::Effect::Forgotten`]: their numbers are not given to other files.
     pub(crate) held: BTreeSet<FileId>,
     pub(crate) kernel: Kernel,
+    /// The agent stands still until then; one that died, for ever.
+    pub(crate) paused: Time,
 }
 
 impl Host {
@@ -42,8 +47,19 @@ impl Host {
             handles: BTreeMap::new(),
             held: BTreeSet::new(),
             kernel: Kernel::default(),
+            paused: Time(0),
             node,
         }
+    }
+
+    pub(crate) fn is_alive(&self) -> bool {
+        self.paused != DEAD
+    }
+
+    /// When the agent wants to be woken.
+    pub(crate) fn deadline(&self) -> Option<Time> {
+        let due = self.node.deadline().filter(|_| self.is_alive())?;
+        Some(due.max(self.paused))
     }
 
     /// A name that was never used on this node, for a ticket or a buffer.

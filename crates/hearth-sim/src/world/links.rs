@@ -1,8 +1,8 @@
-//! The network: one connection per pair, in order, with delays; it may stall, break and mend.
+//! The network: one connection per pair, which may stall, break and mend. Below it packets come in any
+//! order, and twice; the receiving side of the connection puts them in order, as TCP does.
 
-use hearth_proto::Time;
 use hearth_proto::msg::Envelope;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet};
 
 /// A message on its way.
 pub(crate) struct Parcel {
@@ -29,11 +29,22 @@ struct Pair {
     untold: u32,
 }
 
+/// One direction of a connection.
+#[derive(Default)]
+struct Way {
+    sent: u64,
+    /// Messages that the receiver has not been given.
+    parcels: BTreeMap<u64, Parcel>,
+    /// Those of them that are at its side.
+    come: BTreeSet<u64>,
+    given: u64,
+}
+
 /// Every connection.
 #[derive(Default)]
 pub(crate) struct Links {
     pairs: BTreeMap<(u32, u32), Pair>,
-    ways: BTreeMap<(u32, u32), (Time, VecDeque<Parcel>)>,
+    ways: BTreeMap<(u32, u32), Way>,
 }
 
 fn pair(a: u32, b: u32) -> (u32, u32) {
@@ -57,28 +68,34 @@ impl Links {
         self.of(a, b).life
     }
 
-    /// Takes a message in; returns when it arrives, unless it is lost.
-    pub(crate) fn send(
-        &mut self,
-        (from, to): (u32, u32),
-        at: Time,
-        parcel: Parcel,
-    ) -> Option<Time> {
+    /// Takes a message in; returns its number, unless it is lost for good.
+    pub(crate) fn send(&mut self, (from, to): (u32, u32), parcel: Parcel) -> Option<u64> {
         if self.state(from, to) != State::Up {
             return None;
         }
-        let (last, queue) = self.ways.entry((from, to)).or_default();
-        *last = at.max(*last);
-        queue.push_back(parcel);
-        Some(*last)
+        let way = self.ways.entry((from, to)).or_default();
+        way.sent += 1;
+        way.parcels.insert(way.sent, parcel);
+        Some(way.sent)
     }
 
-    /// The oldest message of a connection that still stands.
-    pub(crate) fn arrive(&mut self, from: u32, to: u32, life: u32) -> Option<Parcel> {
+    /// A packet has come over a connection that still stands; returns the messages that are next.
+    pub(crate) fn arrive(&mut self, from: u32, to: u32, (life, number): (u32, u64)) -> Vec<Parcel> {
         if self.life(from, to) != life {
-            return None;
+            return Vec::new();
         }
-        self.ways.get_mut(&(from, to))?.1.pop_front()
+        let Some(way) = self.ways.get_mut(&(from, to)) else {
+            return Vec::new();
+        };
+        if way.parcels.contains_key(&number) {
+            way.come.insert(number);
+        }
+        let mut next = Vec::new();
+        while way.come.remove(&(way.given + 1)) {
+            way.given += 1;
+            next.extend(way.parcels.remove(&way.given));
+        }
+        next
     }
 
     pub(crate) fn stall(&mut self, a: u32, b: u32) {

@@ -34,6 +34,8 @@ pub(crate) enum What {
 enum Who {
     Kernel(Op),
     Session(Ticket),
+    /// An agent that has died since.
+    Nobody,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -90,12 +92,27 @@ impl World {
         let mut wait = delay(&mut self.rng, self.plan.store_delay);
         if self.plan.store_faults && !self.healed && self.rng.chance(1) {
             wait = Span::secs(3);
+            self.faults.slow += 1;
         }
         if self.tampers(Tamper::LateStoreWrite, 3) && matches!(job.what, What::Write { .. }) {
             self.repeat(node, &job, Span(wait.0 + Span::secs(4).0));
         }
         let job = Box::new(job);
         self.after(wait, Event::StoreRuns { node, job });
+    }
+
+    /// What is left of an operation whose agent dies: a write may still be done, with the bytes of now.
+    pub(crate) fn outlive(&mut self, node: usize, mut job: Job) -> Option<Job> {
+        match &mut job.what {
+            What::Write { data, .. } => {
+                let bytes = self.bytes_of(node, data).ok()?;
+                *data = vec![Bytes::Held(bytes)];
+            }
+            What::Truncate { .. } | What::DirectWrite { .. } => {}
+            What::Read { .. } | What::Sync | What::DirectRead { .. } => return None,
+        }
+        job.who = Who::Nobody;
+        Some(job)
     }
 
     /// The same write once more, with the bytes of now.
@@ -126,6 +143,7 @@ impl World {
         let answer = match (object, failing) {
             (None, _) => Err(ENOENT),
             (Some(_), Some(errno)) => {
+                self.faults.refused += 1;
                 self.hold_unread(node, &job.what);
                 Err(errno)
             }
@@ -136,6 +154,10 @@ impl World {
                 let result = answer.map(|done| done.ok);
                 let wait = delay(&mut self.rng, Span(self.plan.store_delay.0 / 4));
                 self.after(wait, Event::StoreTells { node, op, result });
+            }
+            (Who::Nobody, _) => {
+                self.store_busy -= 1;
+                self.faults.late += 1;
             }
             (Who::Session(ticket), answer) => {
                 self.store_busy -= 1;

@@ -1,0 +1,104 @@
+//! Agents that die and start anew, with nothing.
+
+use super::host::{DEAD, Host};
+use super::{Event, World};
+use hearth_proto::{Config, Input, Node, NodeId, Span, Time};
+
+impl Event {
+    /// The node whose agent takes this in.
+    pub(crate) fn taken_in_by(&self) -> Option<usize> {
+        match self {
+            Event::Asked { node, .. }
+            | Event::StoreTells { node, .. }
+            | Event::Revokes { node }
+            | Event::Revoked { node, .. } => Some(*node),
+            Event::Arrives { to, .. } => Some(*to as usize),
+            Event::Down { node, .. } => Some(*node as usize),
+            Event::Forged { to, .. } => Some(*to),
+            Event::Think { .. }
+            | Event::Answered { .. }
+            | Event::StoreRuns { .. }
+            | Event::Mend { .. }
+            | Event::Reset { .. }
+            | Event::Restarts { .. } => None,
+        }
+    }
+}
+
+impl World {
+    /// An agent dies: what it held is gone, its sessions lose their handles and what they waited for.
+    pub(crate) fn crash(&mut self, node: usize) {
+        if !self.hosts[node].is_alive() {
+            return;
+        }
+        self.faults.crashed += 1;
+        self.apart = true;
+        for object in &mut self.store.objects {
+            object.history.lossy = true;
+        }
+        self.write_down(|| format!("{node}  dies"));
+        self.forget_events(node);
+        for object in std::mem::take(&mut self.hosts[node].handles).into_values() {
+            self.store.objects[object].users -= 1;
+        }
+        for session in 0..self.sessions.len() {
+            if self.sessions[session].node != node {
+                continue;
+            }
+            self.sessions[session].handles.clear();
+            self.sessions[session].finished = false;
+            if let Some(doing) = self.sessions[session].doing.take() {
+                self.store.objects[doing.object].users -= 1;
+                self.rest(session);
+            }
+        }
+        let config = Config {
+            incarnation: self.hosts[node].node.config().incarnation + 1,
+            ..self.plan.config(NodeId(node as u32))
+        };
+        self.hosts[node] = Host::new(Node::new(config));
+        self.hosts[node].paused = DEAD;
+        for peer in (0..self.plan.nodes).filter(|&peer| peer as usize != node) {
+            self.break_link(node as u32, peer);
+        }
+        let out = Span::millis(self.rng.below(4_000));
+        self.after(out, Event::Restarts { node });
+    }
+
+    pub(crate) fn restart(&mut self, node: usize) {
+        self.hosts[node].paused = Time(0);
+        self.write_down(|| format!("{node}  starts anew"));
+        for peer in (0..self.plan.nodes).filter(|&peer| peer as usize != node) {
+            self.step(node, Input::PeerDown(NodeId(peer)));
+        }
+    }
+
+    /// Nothing reaches the agent any more; store writes of its may still be done.
+    fn forget_events(&mut self, node: usize) {
+        let queue = std::mem::take(&mut self.queue);
+        for (key, event) in queue {
+            let event = match event {
+                Event::StoreRuns { node: of, job } if of == node => {
+                    let Some(job) = self.outlive(node, *job) else {
+                        self.store_busy -= 1;
+                        continue;
+                    };
+                    let job = Box::new(job);
+                    Event::StoreRuns { node, job }
+                }
+                Event::StoreTells { node: of, .. } if of == node => {
+                    self.store_busy -= 1;
+                    continue;
+                }
+                Event::Answered { call, .. } if self.sessions[call.session].node == node => {
+                    continue;
+                }
+                // Both sides of a broken connection are told, so that it can be mended.
+                Event::Down { .. } | Event::Arrives { .. } => event,
+                event if event.taken_in_by() == Some(node) => continue,
+                event => event,
+            };
+            self.queue.insert(key, event);
+        }
+    }
+}
