@@ -197,7 +197,7 @@ fn begin<S: Sink>(writer: &mut Writer<S>, rank: u32) -> io::Result<(ProcessKey, 
     for (file, path) in names {
         writer.file(process, file, (path.as_bytes(), "lustre"))?;
     }
-    Ok((process, writer.stream(process, 0, pid)?))
+    Ok((process, writer.stream(process, (0, 0), pid)?))
 }
 
 fn clock<S: Sink>(writer: &mut Writer<S>, ticks: u64) -> io::Result<()> {

@@ -10,6 +10,7 @@ pub mod area;
 #[expect(unsafe_code, reason = "reads the processor's counter")]
 pub mod clock;
 pub mod codec;
+pub mod collect;
 mod event;
 pub mod file;
 pub mod generate;

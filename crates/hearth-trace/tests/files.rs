@@ -194,7 +194,7 @@ fn records_that_are_not_there_are_gaps_with_times() {
         start: 0,
     };
     let process = writer.process(&process).unwrap();
-    let stream = writer.stream(process, 0, 1).unwrap();
+    let stream = writer.stream(process, (0, 0), 1).unwrap();
     let mut mix = Mix::new(0, 1000);
     let records: Vec<Record> = (0..5000).map(|_| mix.record()).collect();
     // Numbers 11 to 15 within a block, 2001 to 3000 between two, 4001 to 5000 at the end.

@@ -98,7 +98,7 @@ struct Assembly {
     /// By boot, then by code of the clock.
     timelines: HashMap<u128, BTreeMap<u8, Arc<Timeline>>>,
     processes: HashMap<ProcessName, ProcessId>,
-    streams: HashMap<(ProcessId, u32), StreamId>,
+    streams: HashMap<(ProcessId, u32, u32), StreamId>,
     files: HashMap<String, FileId>,
     meanings: Vec<Meaning>,
     blocks: Vec<Placed>,
@@ -252,7 +252,7 @@ impl Assembly {
         let gaps = &mut self.gaps;
         let id = *self
             .streams
-            .entry((process, stream.slot))
+            .entry((process, stream.slot, stream.generation))
             .or_insert_with(|| {
                 known.push(Stream {
                     process,

@@ -108,8 +108,10 @@ facts! {
         stream: u32,
         /// Whose thread.
         process: u32,
-        /// Its place among the threads of its process.
+        /// Its place among the threads of its process,
         slot: u32,
+        /// and how many had that place before.
+        generation: u32,
         /// Its number in the operating system.
         tid: u32,
     }

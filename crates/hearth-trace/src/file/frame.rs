@@ -30,6 +30,16 @@ const CHUNK_LEN: usize = 1 << 20;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct SessionId(pub u64);
 
+impl SessionId {
+    /// A number that no other session has.
+    pub fn fresh() -> io::Result<SessionId> {
+        let mut bytes = [0; 8];
+        let flags = rustix::rand::GetRandomFlags::empty();
+        rustix::rand::getrandom(&mut bytes, flags)?;
+        Ok(SessionId(u64::from_le_bytes(bytes)))
+    }
+}
+
 /// What a frame holds. The codes are part of the format and never change their meaning.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]

@@ -56,6 +56,7 @@ pub(super) struct File {
 pub(super) struct Stream {
     pub(super) process: u32,
     pub(super) slot: u32,
+    pub(super) generation: u32,
     pub(super) tid: u32,
     pub(super) attempted: u64,
     pub(super) torn: u64,
@@ -312,9 +313,14 @@ impl Stream {
     fn learn(&mut self, fact: Fact<'_>) {
         match fact {
             Fact::Stream {
-                process, slot, tid, ..
+                process,
+                slot,
+                generation,
+                tid,
+                ..
             } => {
-                (self.process, self.slot, self.tid) = (process, slot, tid);
+                (self.process, self.slot) = (process, slot);
+                (self.generation, self.tid) = (generation, tid);
             }
             Fact::Counts {
                 attempted, torn, ..

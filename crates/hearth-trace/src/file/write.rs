@@ -113,6 +113,13 @@ impl<S: Sink> Writer<S> {
         Ok(writer)
     }
 
+    /// Begins a session of this machine.
+    pub fn here(sink: S) -> io::Result<Writer<S>> {
+        let host = crate::area::read_small("/proc/sys/kernel/hostname")?;
+        let host = String::from_utf8_lossy(host.trim_ascii());
+        Writer::new(sink, SessionId::fresh()?, (&host, crate::area::boot()?))
+    }
+
     /// Says that a process is traced.
     pub fn process(&mut self, new: &NewProcess) -> io::Result<ProcessKey> {
         let process = self.processes;
@@ -128,9 +135,14 @@ impl<S: Sink> Writer<S> {
         Ok(ProcessKey(process))
     }
 
-    /// Says that a process has a thread: its place among the threads, and its number in the
-    /// operating system.
-    pub fn stream(&mut self, process: ProcessKey, slot: u32, tid: u32) -> io::Result<StreamKey> {
+    /// Says that a process has a thread: its place among the threads, how many had that place
+    /// before, and its number in the operating system.
+    pub fn stream(
+        &mut self,
+        process: ProcessKey,
+        (slot, generation): (u32, u32),
+        tid: u32,
+    ) -> io::Result<StreamKey> {
         let stream = u32::try_from(self.streams.len()).map_err(io::Error::other)?;
         self.streams.push(Waiting {
             process: process.0,
@@ -142,9 +154,17 @@ impl<S: Sink> Writer<S> {
             stream,
             process: process.0,
             slot,
+            generation,
             tid,
         })?;
         Ok(StreamKey(stream))
+    }
+
+    /// Nothing more comes of a thread: what waits is written, and its memory given back.
+    pub fn end_stream(&mut self, stream: StreamKey) -> io::Result<()> {
+        self.put_waiting(stream.0 as usize)?;
+        self.streams[stream.0 as usize].records = Vec::new();
+        Ok(())
     }
 
     /// Names a file that the records of a process know by a number.
