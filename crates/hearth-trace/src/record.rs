@@ -91,6 +91,31 @@ impl Flags {
     /// Gathered by the program: several operations stand in one record.
     pub const MANY: Flags = Flags(1 << 12);
 
+    /// Every flag, with the word that people read.
+    pub const NAMES: [(Flags, &str); 13] = [
+        (Flags::HIT, "hit"),
+        (Flags::MISS, "miss"),
+        (Flags::PEER, "peer"),
+        (Flags::READAHEAD, "readahead"),
+        (Flags::SEQUENTIAL, "sequential"),
+        (Flags::SYNC, "sync"),
+        (Flags::ERROR, "error"),
+        (Flags::DIRECT, "direct"),
+        (Flags::NAME_CUT, "name-cut"),
+        (Flags::LONG, "long"),
+        (Flags::BIG, "big"),
+        (Flags::BUFFERED, "buffered"),
+        (Flags::MANY, "many"),
+    ];
+
+    /// The words for the flags that are set.
+    pub fn names(self) -> impl Iterator<Item = &'static str> {
+        let set = Flags::NAMES
+            .into_iter()
+            .filter(move |(flag, _)| self.has(*flag));
+        set.map(|(_, name)| name)
+    }
+
     /// Whether all bits of `other` are set.
     pub fn has(self, other: Flags) -> bool {
         self.0 & other.0 == other.0
