@@ -20,6 +20,8 @@ mod strip;
 mod words;
 mod work;
 
+pub mod export;
+
 use std::fmt::Display;
 
 use hearth_trace::Source;
