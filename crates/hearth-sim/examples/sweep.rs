@@ -2,7 +2,7 @@
 //! `HEARTH_SIM_POLICY` names a policy that all of them run.
 //! With `HEARTH_SIM_FAULTS` set, faults are of every kind.
 
-use hearth_sim::{Plan, Trouble, run, shrink, tell};
+use hearth_sim::{Detail, Plan, Trouble, run, shrink, tell};
 use std::collections::BTreeMap;
 
 fn main() {
@@ -39,7 +39,7 @@ fn main() {
         same.push(seed);
         if same.len() <= 1 {
             let small = shrink(&plan);
-            let (outcome, story) = tell(&small);
+            let (outcome, story) = tell(&small, Detail::Everything);
             if count == 1 {
                 story.iter().for_each(|line| eprintln!("{line}"));
             }

@@ -21,7 +21,9 @@ mod workload;
 pub mod world;
 
 pub use check::Violation;
+pub use check::liveness::SLOWEST as LONGEST;
+pub use hearth_proto::{Policy, Span};
 pub use plan::{Plan, Trouble};
 pub use run::{Outcome, run, shrink, tell};
 pub use tamper::Tamper;
-pub use world::World;
+pub use world::{Detail, Faults, World};

@@ -3,7 +3,7 @@
 use crate::check::{Violation, order, size, value};
 use crate::model::{History, Read, Sized};
 use crate::plan::Plan;
-use crate::world::{Faults, World};
+use crate::world::{Detail, Faults, World};
 use hearth_proto::Span;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -31,10 +31,11 @@ pub fn run(plan: &Plan) -> Outcome {
     go(plan, World::new(plan.clone())).0
 }
 
-/// Carries out a plan and tells everything that happened, a line each.
-pub fn tell(plan: &Plan) -> (Outcome, Vec<String>) {
+/// Carries out a plan and tells what happened, a line each.
+pub fn tell(plan: &Plan, detail: Detail) -> (Outcome, Vec<String>) {
     let mut world = World::new(plan.clone());
     world.log = Some(Vec::new());
+    world.detail = detail;
     go(plan, world)
 }
 

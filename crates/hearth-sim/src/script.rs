@@ -12,7 +12,7 @@ use crate::world::answers::Answer;
 use crate::world::session::Action;
 use hearth_proto::msg::{Body, Envelope};
 use hearth_proto::{
-    Allocation, CloseRule, Effect, FileId, Policy, ReadInto, Reply, Span, WriteAt, errno,
+    Allocation, CloseRule, Effect, FileId, Input, Policy, ReadInto, Reply, Span, WriteAt, errno,
 };
 
 /// What a line asks for that nobody understands.
@@ -282,6 +282,20 @@ fn lower(text: &str) -> String {
     let mut letters = text.chars();
     let first = letters.next().map(|letter| letter.to_ascii_lowercase());
     first.into_iter().chain(letters).collect()
+}
+
+/// An input in a line, if it is part of the story.
+pub(crate) fn tell_input(node: usize, input: &Input) -> Option<String> {
+    match input {
+        Input::Message { from, envelope, .. } => {
+            Some(format!("{node} <- {}  {}", from.0, say(envelope)))
+        }
+        Input::StoreDone(_, Ok(ok)) => Some(format!("{node} store done, {} bytes read", ok.bytes)),
+        Input::StoreDone(_, Err(errno)) => Some(format!("{node} store error {errno}")),
+        Input::Revoked(_) => Some(format!("{node} has revoked")),
+        Input::Tick => Some(format!("{node} wakes")),
+        Input::Request(..) | Input::PeerUp(_) | Input::PeerDown(_) => None,
+    }
 }
 
 /// An answer in a line.

@@ -22,7 +22,7 @@ use crate::rng::Rng;
 use crate::tamper::Tamper;
 use crate::workload::Choices;
 use answers::Answer;
-pub use faults::Faults;
+pub use faults::{Detail, Faults};
 use hearth_proto::msg::Body;
 use hearth_proto::{FileId, Input, Node, NodeId, Op, RevokeId, Span, StoreOk, Ticket, Time};
 use host::Host;
@@ -125,6 +125,7 @@ pub struct World {
     pub(crate) scripted: bool,
     /// What happened, for people; kept only if asked for.
     pub(crate) log: Option<Vec<String>>,
+    pub(crate) detail: Detail,
     /// What happened, in the words of a script.
     pub(crate) story: Vec<String>,
 }
@@ -165,6 +166,7 @@ impl World {
             choices: Choices::new(plan.seed, plan.steps),
             scripted: false,
             log: None,
+            detail: Detail::Everything,
             story: Vec::new(),
             plan,
         }

@@ -6,7 +6,7 @@ use clap::{Parser, Subcommand};
 
 use crate::commands::{agent, doctor, down, enter, flush, mount, run, status, trace, umount, up};
 use crate::failure::Failure;
-use crate::{bench, demo, workload};
+use crate::{bench, demo, sim, workload};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -52,6 +52,8 @@ enum Command {
     Trace(trace::Args),
     /// Measure
     Bench(bench::Args),
+    /// Run the protocol without machines
+    Sim(sim::Args),
     #[command(hide = true)]
     Agent(agent::Args),
     #[command(hide = true)]
@@ -75,6 +77,7 @@ impl Cli {
             Command::Demo(args) => demo::run(&args),
             Command::Trace(args) => trace::run(&args),
             Command::Bench(args) => bench::run(&args),
+            Command::Sim(args) => sim::run(&args),
             Command::Agent(args) => agent::run(&args),
             Command::Enter(args) => enter::run(&args),
             Command::Workload(args) => workload::main(&args),

@@ -28,6 +28,7 @@ mod requirements;
 mod secret;
 mod set;
 mod signals;
+mod sim;
 mod size;
 mod takedown;
 mod unmount;

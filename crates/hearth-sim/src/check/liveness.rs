@@ -5,7 +5,7 @@ use hearth_proto::{Span, Time};
 
 /// Longest that an operation may take. Store errors last 2.5 s, a store operation 3 s, a silent peer
 /// is given up after 7 s; an operation may wait for several of these.
-const SLOWEST: Span = Span::secs(45);
+pub const SLOWEST: Span = Span::secs(45);
 
 /// The world must be at rest this long after the last operation began. Failed flushes are tried
 /// again after 30 s.

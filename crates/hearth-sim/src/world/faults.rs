@@ -7,6 +7,15 @@ use super::{Event, World};
 use crate::check::liveness;
 use hearth_proto::{Effect, Input, NodeId, Span, Time};
 
+/// How much of a run is written down.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Detail {
+    /// Messages, store operations, and what sessions do and are told.
+    Story,
+    /// Every input and effect of every kernel.
+    Everything,
+}
+
 /// How often each fault happened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Faults {
@@ -213,14 +222,28 @@ impl World {
     }
 
     pub(crate) fn note_input(&mut self, node: usize, input: &Input) {
-        self.write_down(|| format!("{node}  > {input:?}"));
+        match self.detail {
+            Detail::Everything => self.write_down(|| format!("{node}  > {input:?}")),
+            Detail::Story => {
+                if let Some(line) = crate::script::tell_input(node, input) {
+                    self.write_down(|| line);
+                }
+            }
+        }
     }
 
     pub(crate) fn note_effect(&mut self, node: usize, effect: &Effect) {
         if self.scripted {
             self.story.extend(crate::script::tell(node, effect));
         }
-        self.write_down(|| format!("{node}    {effect:?}"));
+        match self.detail {
+            Detail::Everything => self.write_down(|| format!("{node}    {effect:?}")),
+            Detail::Story => {
+                if let Some(line) = crate::script::tell(node, effect) {
+                    self.write_down(|| line);
+                }
+            }
+        }
     }
 
     /// What the session of a script was given, if not by a direct answer.

@@ -1,0 +1,62 @@
+//! `hearth sim`: the protocol without machines, many times over.
+
+mod run;
+mod step;
+
+use std::process::ExitCode;
+
+use hearth_sim::policy;
+
+use crate::bench::report::{Format, Report};
+use crate::failure::{Failure, OrFail};
+
+const EXAMPLES: &str = "\
+Examples:
+  hearth sim run --faults --seeds 1000            random worlds with faults of every kind
+  hearth sim step --faults --seed 17              one of them, message by message
+
+Exit codes: 0 every promise was kept, 1 one was not, 2 could not do it.";
+
+/// Options of `hearth sim`.
+#[derive(clap::Args, Debug)]
+#[command(after_long_help = EXAMPLES)]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(clap::Subcommand, Debug)]
+enum Command {
+    /// Run random worlds and hold what sessions saw against a model
+    Run(run::Args),
+    /// Tell one such run, message by message
+    Step(step::Args),
+}
+
+/// Does what was asked.
+pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
+    match &args.command {
+        Command::Run(args) => run::run(args),
+        Command::Step(args) => step::run(args),
+    }
+}
+
+/// A policy, as clap reads it.
+fn parse_policy(name: &str) -> Result<hearth_sim::Policy, String> {
+    policy::by_name(name).ok_or_else(|| {
+        let names: Vec<&str> = policy::ALL.iter().map(|&(name, _)| name).collect();
+        format!("policies are {}", names.join(", "))
+    })
+}
+
+fn print(report: &Report, json: bool) -> Result<(), Failure> {
+    let format = if json { Format::Json } else { Format::Table };
+    report
+        .print(format)
+        .or_fail(|| "cannot print the report".to_owned())
+}
+
+/// Panics of a kernel are caught and told as violations.
+fn hush_panics() {
+    std::panic::set_hook(Box::new(|_| {}));
+}
