@@ -17,7 +17,9 @@
 extern crate alloc;
 
 pub mod flow;
+pub mod online;
 pub mod place;
+pub mod retain;
 pub mod units;
 
 pub use units::{Bytes, FileId, NodeId};

@@ -1,0 +1,98 @@
+//! A plan: at each read, whether the file stays until it is read again.
+
+use alloc::vec;
+use alloc::vec::Vec;
+
+use super::{Follower, Queue, Source};
+use crate::units::Bytes;
+
+/// Which files stay after which reads.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Plan {
+    stays: Vec<bool>,
+}
+
+/// Bytes by where they came from.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Tally {
+    /// From the disk, or whatever lies behind.
+    pub disk: Bytes,
+    /// From the node's memory.
+    pub memory: Bytes,
+}
+
+impl Plan {
+    /// Nothing stays.
+    pub fn nothing(queue: &Queue) -> Plan {
+        Plan {
+            stays: vec![false; queue.len()],
+        }
+    }
+
+    /// What a follower did, without what it kept in vain.
+    pub fn of(follower: Follower<'_>, queue: &Queue) -> Plan {
+        let mut plan = Plan::nothing(queue);
+        for step in follower {
+            match (step.source, queue.previous(step.at)) {
+                (Source::Memory, Some(since)) => plan.stays[since] = true,
+                (Source::Memory | Source::Disk, _) => {}
+            }
+        }
+        plan
+    }
+
+    /// Whether the file that is read at a place stays until it is read again.
+    pub fn stays(&self, at: usize) -> bool {
+        self.stays[at]
+    }
+
+    /// Lets the file that is read at a place stay, or not.
+    pub(super) fn set(&mut self, at: usize, stays: bool) {
+        self.stays[at] = stays;
+    }
+
+    /// Whether what stays fits into `capacity` at every moment.
+    pub fn fits(&self, queue: &Queue, capacity: Bytes) -> bool {
+        self.used(queue).into_iter().all(|used| used <= capacity)
+    }
+
+    /// Bytes that stay after each read.
+    pub(super) fn used(&self, queue: &Queue) -> Vec<Bytes> {
+        let mut used = Bytes::ZERO;
+        let after = (0..queue.len()).map(|at| {
+            if queue.previous(at).is_some_and(|since| self.stays[since]) {
+                used -= queue.size_at(at);
+            }
+            if self.stays[at] && queue.next(at).is_some() {
+                used += queue.size_at(at);
+            }
+            used
+        });
+        after.collect()
+    }
+
+    /// Where the bytes come from under this plan.
+    pub fn tally(&self, queue: &Queue) -> Tally {
+        let stayed = (0..queue.len()).filter(|at| self.stays[*at] && queue.next(*at).is_some());
+        let memory = stayed.map(|at| queue.size_at(at)).sum();
+        Tally {
+            disk: queue.total() - memory,
+            memory,
+        }
+    }
+}
+
+impl Tally {
+    /// The part of all bytes that came from memory.
+    pub fn hit_ratio(self) -> f64 {
+        match (self.disk + self.memory).0 {
+            0 => 0.0,
+            all => self.memory.0 as f64 / all as f64,
+        }
+    }
+
+    /// Time in units of what the disk takes for a byte; memory is `ratio` times as fast.
+    pub fn time(self, ratio: f64) -> f64 {
+        self.disk.0 as f64 + self.memory.0 as f64 / ratio
+    }
+}
