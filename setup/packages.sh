@@ -43,6 +43,8 @@ make             make            builds on a mounted cache
 tar              tar             tar on a mounted cache
 procps           ps              tests that look at processes
 util-linux       nsenter         tests over several hosts
+lttng-tools      lttng           LTTng beside the tracer
+liblttng-ust-dev lttng-gen-tp    LTTng beside the tracer
 '
 
 say() { printf 'setup: %s\n' "$*" >&2; }

@@ -5,6 +5,7 @@ mod crew;
 mod gluster;
 mod inside;
 mod local_hit;
+mod logging;
 pub(crate) mod matmul;
 mod remote_hit;
 pub(crate) mod report;
@@ -54,6 +55,9 @@ enum Name {
     RemoteHit,
     /// A warm read through FUSE, over the same on tmpfs
     LocalHit,
+    /// A record of a call, beside a line of text and an LTTng event; with --store posix, programs
+    /// with and without
+    Logging,
 }
 
 /// Rows and columns of the matrices.
@@ -71,6 +75,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
         Name::SmallIo => small_io::run(&args.store, turns(RECORDS, RECORDS / 4), &signals)?,
         Name::RemoteHit => remote_hit::run(turns(64, 16))?,
         Name::LocalHit => local_hit::run(turns(10, 3))?,
+        Name::Logging => logging::run(&args.store, effort(args.quick), &signals)?,
     };
     let format = if args.json {
         Format::Json
@@ -83,6 +88,13 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
     match report.is_verified() {
         true => Ok(ExitCode::SUCCESS),
         false => Err(Failure::new("the data that came out is wrong")),
+    }
+}
+
+fn effort(quick: bool) -> logging::Effort {
+    match quick {
+        true => logging::Effort::QUICK,
+        false => logging::Effort::FULL,
     }
 }
 
