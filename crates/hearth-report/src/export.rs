@@ -8,6 +8,7 @@
 mod csv;
 mod darshan;
 mod fio;
+mod parquet;
 mod perfetto;
 mod sorter;
 mod window;
@@ -20,6 +21,7 @@ use hearth_trace::{Event, Source, StreamId, Tables};
 pub use csv::csv;
 pub use darshan::darshan;
 pub use fio::fio;
+pub use parquet::{Side, parquet};
 pub use perfetto::{SLICES_MAX, perfetto};
 pub use window::{Span, Window};
 

@@ -9,6 +9,8 @@ mod support;
 mod darshan;
 #[path = "exports/fio.rs"]
 mod fio;
+#[path = "exports/parquet.rs"]
+mod parquet;
 #[path = "exports/perfetto.rs"]
 mod perfetto;
 #[path = "exports/plain.rs"]
