@@ -188,7 +188,7 @@ impl OnFd {
         };
         let (value, timed) = Timed::call(real);
         if value >= 0 {
-            fds::moved(self.fd, value);
+            fds::moved(self.fd, seen, value);
             self.place = Place::Given(value);
         }
         self.record(seen, &timed);
@@ -217,6 +217,10 @@ impl OnFd {
         let mut done = Done::new(self.op);
         done.file = seen.number();
         done.asked = self.asked;
+        if timed.result > 0 {
+            // "As much as there is" must not cost the exact count of what there was.
+            done.asked = done.asked.min(u64::from(u32::MAX));
+        }
         done.result = timed.result;
         done.flags = seen.flags();
         let count = timed.result.max(0);
@@ -413,8 +417,9 @@ pub(crate) fn opening_directory(at: At, real: impl FnOnce() -> *mut DIR) -> *mut
 /// One side of a copy: a descriptor, and where the offset stands that is used instead of its own.
 pub(crate) type Side = (c_int, *mut off_t);
 
-/// Makes a real call that copies bytes between descriptors. The record is that of the file that is
-/// read; what comes from a socket or a pipe is a write.
+/// Makes a real call that copies bytes between descriptors. The time is in the record of the file
+/// that is read; that of the other file is a write of no duration. What comes from a socket or a pipe
+/// is a write alone.
 pub(crate) fn copying(
     from: Side,
     to: Side,
@@ -435,12 +440,12 @@ pub(crate) fn copying(
         // SAFETY: the real call has just moved the offset there by what it returned.
         false => call.at((unsafe { *side.1 } - value as i64).max(0)),
     };
+    let mut timed = timed;
     if let Some(seen) = source {
-        if let Some(target) = target.filter(|_| to.1.is_null()) {
-            fds::advance(to.0, target, timed.result.max(0));
-        }
         place(from, on(Op::Copy, from.0).asks(asked)).record(seen, &timed);
-    } else if let Some(seen) = target {
+        timed.started = timed.ended;
+    }
+    if let Some(seen) = target.filter(|_| source.is_none() || timed.result > 0) {
         place(to, on(Op::Write, to.0).asks(asked)).record(seen, &timed);
     }
     value

@@ -14,10 +14,9 @@ use std::sync::atomic::{
 };
 
 use hearth_trace::Flags;
-use hearth_trace::ring::tracer;
 
 use crate::errno::keeping_errno;
-use crate::{life, names, sys};
+use crate::{life, names, streams, sys};
 
 /// Descriptors with higher numbers are not recorded.
 pub(crate) const FDS_MAX: usize = 1 << 18;
@@ -116,11 +115,6 @@ impl Seen {
         Flags(flags)
     }
 
-    /// Every write goes to the end.
-    pub(crate) fn appends(self) -> bool {
-        self.0 & APPEND != 0
-    }
-
     /// Open for writing and not for reading.
     pub(crate) fn only_writes(self) -> bool {
         self.0 & (WRITES | READS) == WRITES
@@ -184,7 +178,19 @@ fn learn(fd: c_int) -> Option<Seen> {
             }),
             sys::Kind::Other => Seen::OTHER,
         };
-        put(fd, seen, 0);
+        let above = match stream(fd) {
+            0 => streams::standard_above(fd),
+            known => known,
+        };
+        let cursor = if stream(fd) == 0 {
+            beginning(fd, seen)
+        } else {
+            cursor(fd)
+        };
+        put(fd, seen, cursor);
+        if above != 0 && seen.is_recorded() {
+            has_stream(fd, above, cursor);
+        }
         seen.is_recorded().then_some(seen)
     })
 }
@@ -204,17 +210,11 @@ pub(crate) fn forget(fd: c_int) {
     }
 }
 
-/// Forgets `fd`, and says what it was if calls on it are recorded.
+/// Forgets `fd`, and says what it was if calls on it are recorded. One that was never used is not
+/// learned for this: programs close whole ranges, and the tracer closes files of its own.
 pub(crate) fn take(fd: c_int) -> Option<Seen> {
     let seen = Seen(entry(fd)?.seen.load(Relaxed));
-    if seen.0 != 0 {
-        forget(fd);
-    } else if tracer::is_on() {
-        // Learned for the one record of its end.
-        let seen = learn(fd);
-        forget(fd);
-        return seen;
-    }
+    forget(fd);
     seen.is_recorded().then_some(seen)
 }
 
@@ -226,9 +226,16 @@ pub(crate) fn forget_range(first: u32, last: u32) {
     }
 }
 
-/// Nothing is known of any descriptor.
-pub(crate) fn forget_all() {
-    forget_range(0, u32::MAX);
+/// This is a child: nothing is known of any descriptor, but what the streams on top of them have
+/// moved up to now was their parent's doing.
+pub(crate) fn inherited() {
+    for fd in 0..=HIGHEST.load(Relaxed) {
+        let Some(entry) = entry(fd) else { return };
+        entry.seen.store(0, Relaxed);
+        if entry.stream.load(Relaxed) != 0 {
+            entry.cursor.store(sys::tell(fd).unwrap_or(0), Relaxed);
+        }
+    }
 }
 
 /// `to` is now another name of `from`, and both have one offset.
@@ -243,9 +250,19 @@ pub(crate) fn duplicated(from: c_int, to: c_int) {
     if seen & FILE == 0 {
         return put(to, Seen(seen), 0);
     }
-    if life::is_own_memory() {
-        source.seen.fetch_or(SHARED, Relaxed);
-        put(to, Seen((seen | SHARED) & !STREAM), 0);
+    if !life::is_own_memory() {
+        return;
+    }
+    source.seen.fetch_or(SHARED, Relaxed);
+    let above = match stream(to) {
+        0 => streams::standard_above(to),
+        known => known,
+    };
+    put(to, Seen((seen | SHARED) & !STREAM), 0);
+    if above != 0 {
+        // Shells send their standard output elsewhere under the stream that they go on using.
+        has_stream(to, above, beginning(to, Seen(seen)));
+        settled(to, cursor(to));
     }
 }
 
@@ -261,6 +278,16 @@ pub(crate) fn forked() {
     if FORKS.load(Relaxed) < FORKS_MAX {
         FORKS.fetch_add(1, Relaxed);
     }
+}
+
+/// Where a stream that nobody has used yet stands on `fd`.
+pub(crate) fn beginning(fd: c_int, seen: Seen) -> i64 {
+    let known = if seen.0 & APPEND != 0 {
+        sys::size(fd)
+    } else {
+        sys::tell(fd)
+    };
+    known.unwrap_or(0)
 }
 
 fn put(fd: c_int, seen: Seen, cursor: i64) {
@@ -288,14 +315,14 @@ pub(crate) fn advance(fd: c_int, seen: Seen, count: i64) -> i64 {
         // Relaxed: two threads that read at one offset race in the program already.
         return entry.cursor.fetch_add(count, Relaxed);
     }
-    let end = sys::tell(fd).unwrap_or(count);
-    entry.cursor.store(end, Relaxed);
-    end - count
+    // Under a stream the cursor is the stream's, which moves along.
+    entry.cursor.fetch_add(count, Relaxed);
+    sys::tell(fd).unwrap_or(count) - count
 }
 
 /// The descriptor's own offset is now `offset`.
-pub(crate) fn moved(fd: c_int, offset: i64) {
-    if let Some(entry) = entry(fd) {
+pub(crate) fn moved(fd: c_int, seen: Seen, offset: i64) {
+    if let Some(entry) = entry(fd).filter(|_| seen.0 & STREAM == 0) {
         entry.cursor.store(offset, Relaxed);
     }
 }
@@ -335,13 +362,13 @@ pub(crate) fn settled(fd: c_int, offset: i64) {
     entry.seen.store(seen | forks, Relaxed);
 }
 
-/// Every stdio stream that is on top of a recorded descriptor.
-pub(crate) fn each_stream(mut take: impl FnMut(usize)) {
+/// Every stdio stream that may be on top of a recorded descriptor, and where it was last seen.
+pub(crate) fn each_stream(mut take: impl FnMut(usize, i64)) {
     for fd in 0..=HIGHEST.load(Relaxed) {
         let Some(entry) = entry(fd) else { return };
         let stream = entry.stream.load(Relaxed);
-        if stream != 0 && entry.seen.load(Relaxed) & FILE != 0 {
-            take(stream);
+        if stream != 0 {
+            take(stream, entry.cursor.load(Relaxed));
         }
     }
 }

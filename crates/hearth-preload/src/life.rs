@@ -64,7 +64,7 @@ pub(crate) fn is_own_memory() -> bool {
         owner.store(process, Relaxed);
         // The files' numbers were those of the parent's names.
         fds::forked();
-        fds::forget_all();
+        fds::inherited();
         cwd::forget();
         maps::forget_all();
     }

@@ -42,7 +42,11 @@ pub(crate) enum Locking {
 pub(crate) fn start() {
     for file in stdio::standard() {
         if let Some(stream) = Stream::of(file) {
-            fds::has_stream(stream.fd, file.addr(), stream.beginning());
+            fds::has_stream(
+                stream.fd,
+                file.expose_provenance(),
+                fds::beginning(stream.fd, stream.seen),
+            );
         }
     }
 }
@@ -50,21 +54,34 @@ pub(crate) fn start() {
 /// Records what went by, for every stream.
 pub(crate) fn catch_up_all() {
     keeping_errno(|| {
-        fds::each_stream(|address| {
+        fds::each_stream(|address, last| {
             let file = std::ptr::with_exposed_provenance_mut(address);
             // A stream that another thread holds to the end keeps its secret.
-            if let Some(_lock) = stdio::Lock::if_free(file)
+            let Some(_lock) = stdio::Lock::if_free(file) else {
+                return;
+            };
+            // A child that did nothing with it is not traced for its sake.
+            if stdio::position(file) != Some(last)
                 && let Some(stream) = Stream::of(file)
             {
                 stream.catch_up();
             }
         });
-        for file in stdio::standard() {
-            if let Some(stream) = Stream::of(file).filter(|it| !it.is_known()) {
-                stream.note(stdio::pending(file), stream.position());
-            }
-        }
     });
+}
+
+/// The standard stream on top of `fd`; 0 if there is none.
+pub(crate) fn standard_above(fd: c_int) -> usize {
+    let Some(file) = usize::try_from(fd)
+        .ok()
+        .and_then(|fd| stdio::standard().get(fd).copied())
+    else {
+        return 0;
+    };
+    if file.is_null() || keeping_errno(|| stdio::descriptor(file)) != fd {
+        return 0;
+    }
+    file.expose_provenance()
 }
 
 impl Stream {
@@ -85,24 +102,16 @@ impl Stream {
         keeping_errno(|| stdio::position(self.file)).unwrap_or(0)
     }
 
-    /// Where a stream that nobody has used stands.
-    fn beginning(self) -> i64 {
-        let end = || crate::sys::size(self.fd);
-        let here = || crate::sys::tell(self.fd);
-        let known = if self.seen.appends() { end() } else { here() };
-        known.unwrap_or(0)
-    }
-
     /// Records what went by since the last look; where the stream stands now.
     fn catch_up(self) -> i64 {
         let position = self.position();
-        if !self.is_known() {
-            fds::has_stream(self.fd, self.file.addr(), position);
-            return position;
+        let is_known = self.is_known();
+        if !is_known {
+            fds::has_stream(self.fd, self.file.expose_provenance(), position);
         }
         let passed = if !stdio::has_buffer(self.file) {
             0
-        } else if fds::moved_by_us_alone(self.fd) {
+        } else if is_known && fds::moved_by_us_alone(self.fd) {
             position - fds::cursor(self.fd)
         } else {
             stdio::pending(self.file)

@@ -99,7 +99,8 @@ ops! {
     Advise = 33 "advise",
     /// `flock`, `lockf` and the locks of `fcntl`; `result` is negative when refused.
     Lock = 34 "lock",
-    /// `sendfile`, `copy_file_range` and `splice`; the file is the one that is read.
+    /// `sendfile`, `copy_file_range` and `splice`; the file is the one that is read. For the other,
+    /// a `Write` of no duration follows.
     Copy = 35 "copy",
     /// `statfs`.
     Statfs = 36 "statfs",

@@ -209,7 +209,11 @@ impl Sink for Recorded {
     }
 
     fn ended(&mut self, _: AreaId, ended: &Ended) -> Result<(), Infallible> {
-        self.missing += ended.nested + ended.beyond + ended.unbacked + ended.names_lost;
+        let missing = ended.nested + ended.beyond + ended.unbacked + ended.names_lost;
+        if missing > 0 {
+            eprintln!("{ended:?}");
+        }
+        self.missing += missing;
         Ok(())
     }
 }
@@ -292,4 +296,39 @@ pub(crate) fn has(test: &str, program: &str) -> bool {
         println!("skipped: {test}: no {program}");
     }
     is_there
+}
+
+/// Builds one of the C sources beside these tests; `None` if there is no compiler.
+pub(crate) fn build(
+    place: &Place,
+    compiler: &str,
+    source: &str,
+    options: &[&str],
+) -> Option<String> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&path).find(|dir| dir.join(compiler).exists())?;
+    let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/c");
+    let stem = Path::new(source).file_stem().unwrap().to_str().unwrap();
+    let out = place.dir.path().join(stem);
+    let mut command = Command::new(compiler);
+    command
+        .arg("-O1")
+        .arg("-o")
+        .arg(&out)
+        .arg(sources.join(source))
+        .args(options);
+    let output = command.output().unwrap();
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{stderr}");
+    Some(out.to_str().unwrap().to_owned())
+}
+
+/// Builds one of them as a library to be preloaded.
+pub(crate) fn shared_library(place: &Place, name: &str) -> Option<String> {
+    build(
+        place,
+        "cc",
+        &format!("{name}.c"),
+        &["-shared", "-fPIC", "-ldl"],
+    )
 }
