@@ -11,7 +11,7 @@
  * Each line on stdin is a number of events, or a seed; each is answered by one line of figures.
  * `text` and `lttng` answer ticks and nanoseconds of the burst; `calls` the nanoseconds of
  * processor time of the pwrites and of the preads; `access` the seconds of write, read, random read
- * and random write. Ends with its input. Exit codes: 0 done, 2 could not.
+ * and random write, then the seconds of processor time of each. Ends with its input. Exit codes: 0 done, 2 could not.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -197,10 +197,14 @@ static ssize_t get(int fd, char *buffer, size_t size, off_t offset)
 	return pread(fd, buffer, size, offset);
 }
 
-static double run_pass(const struct pass *pass, transfer *move, int at_random)
+struct seconds {
+	double passed, busy;
+};
+
+static struct seconds run_pass(const struct pass *pass, transfer *move, int at_random)
 {
 	uint64_t state = pass->seed * 0x9e3779b97f4a7c15 | 1;
-	uint64_t from = nanoseconds(CLOCK_MONOTONIC);
+	uint64_t from = nanoseconds(CLOCK_MONOTONIC), idle = nanoseconds(CLOCK_THREAD_CPUTIME_ID);
 	int fd = open(pass->path, O_RDWR | O_CREAT, 0600);
 	if (fd < 0)
 		fail(pass->path);
@@ -219,7 +223,8 @@ static double run_pass(const struct pass *pass, transfer *move, int at_random)
 	}
 	if (close(fd))
 		fail("close");
-	return (double)(nanoseconds(CLOCK_MONOTONIC) - from) / 1e9;
+	uint64_t to = nanoseconds(CLOCK_MONOTONIC), busy = nanoseconds(CLOCK_THREAD_CPUTIME_ID);
+	return (struct seconds){(double)(to - from) / 1e9, (double)(busy - idle) / 1e9};
 }
 
 static void access_file(int argc, char **argv)
@@ -234,9 +239,13 @@ static void access_file(int argc, char **argv)
 	printf("ready\n");
 	fflush(stdout);
 	while ((pass.seed = next_order())) {
-		double write = run_pass(&pass, put, 0), read = run_pass(&pass, get, 0);
-		double random_read = run_pass(&pass, get, 1), random_write = run_pass(&pass, put, 1);
-		printf("%.9f %.9f %.9f %.9f\n", write, read, random_read, random_write);
+		struct seconds write = run_pass(&pass, put, 0), read = run_pass(&pass, get, 0);
+		struct seconds random_read = run_pass(&pass, get, 1);
+		struct seconds random_write = run_pass(&pass, put, 1);
+		printf("%.9f %.9f %.9f %.9f ", write.passed, read.passed, random_read.passed,
+			random_write.passed);
+		printf("%.9f %.9f %.9f %.9f\n", write.busy, read.busy, random_read.busy,
+			random_write.busy);
 		fflush(stdout);
 		if (pass.log)
 			rewind(pass.log);

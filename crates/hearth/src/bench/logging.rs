@@ -17,8 +17,8 @@ use driver::{Driver, Workload};
 use lttng::Session;
 use std::path::{Path, PathBuf};
 
-/// Records of one burst.
-const BURST: u64 = 1000;
+/// Records of one burst. A ring holds more, so that none is dropped.
+const BURST: u64 = 10_000;
 
 /// How much is measured.
 #[derive(Clone, Copy, Debug)]
@@ -35,12 +35,12 @@ impl Effort {
     pub(crate) const FULL: Effort = Effort {
         rounds: 200,
         calls: 4000,
-        file_bytes: 256 << 20,
+        file_bytes: 128 << 20,
     };
     pub(crate) const QUICK: Effort = Effort {
         rounds: 30,
         calls: 2000,
-        file_bytes: 32 << 20,
+        file_bytes: 64 << 20,
     };
 }
 

@@ -14,7 +14,7 @@ const RECORDS: [u64; 4] = [4 << 10, 64 << 10, 1 << 20, 16 << 20];
 const PASSES: [&str; 4] = ["write", "read", "random read", "random write"];
 const SYSTEMS: [&str; 3] = ["off", "ring", "text"];
 /// Rounds for each size of record; fewer than of bursts, since each moves whole files.
-const ROUNDS_PART: usize = 10;
+const ROUNDS_PART: usize = 2;
 
 pub(crate) fn run(place: &Place, effort: Effort, signals: &Signals) -> Result<Report, Failure> {
     let mut report = Report::new("logging", "posix");
@@ -22,12 +22,12 @@ pub(crate) fn run(place: &Place, effort: Effort, signals: &Signals) -> Result<Re
     let workload = Workload::build(&place.work)?;
     let areas = place.in_memory().join("access");
     let drain = LiveDrain::start(&areas)?;
-    let mut overheads = [const { Vec::new() }; 2];
+    let mut overheads = Overheads::default();
     for record in RECORDS {
         let mut drivers = Vec::new();
         for system in SYSTEMS {
             let mut command = workload.command("access");
-            command.arg(place.work.join(system));
+            command.arg(place.work.join("file"));
             command.args([effort.file_bytes.to_string(), record.to_string()]);
             match system {
                 "ring" => {
@@ -51,19 +51,15 @@ pub(crate) fn run(place: &Place, effort: Effort, signals: &Signals) -> Result<Re
     report.sum_up("verified", sums.adds_up());
     report.sum_up("records", sums.attempted);
     report.sum_up("dropped", sums.dropped);
-    for (key, overheads) in ["ring", "text"].iter().zip(&overheads) {
-        let worst = percentile(overheads, 100.0);
-        report.sum_up(
-            &format!("{key}_overhead_percent_median"),
-            rounded(median(overheads)),
-        );
-        report.sum_up(&format!("{key}_overhead_percent_worst"), rounded(worst));
-    }
+    sum_up(&mut report, &overheads);
     Ok(report)
 }
 
-/// Seconds by system, pass and round.
-type Seconds = Vec<[Vec<f64>; PASSES.len()]>;
+/// What is measured of each pass.
+const MEASURES: [&str; 2] = ["time", "processor time"];
+
+/// Seconds by system, measure, pass and round.
+type Seconds = Vec<[[Vec<f64>; PASSES.len()]; MEASURES.len()]>;
 
 fn sample(
     drivers: &mut [Driver],
@@ -83,32 +79,56 @@ fn sample(
             let system = (turn + round) % drivers.len();
             let spent = drivers[system].ask(round as u64 + 1)?;
             if round > 0 {
-                for (figures, spent) in seconds[system].iter_mut().zip(spent) {
-                    figures.push(spent);
-                }
+                let places = seconds[system].iter_mut().flatten();
+                places.zip(spent).for_each(|(to, spent)| to.push(spent));
             }
         }
     }
     Ok(seconds)
 }
 
-/// Adds what each kind of logging costs over none, in percent, round by round.
-fn rows(report: &mut Report, record: u64, seconds: &Seconds, overheads: &mut [Vec<f64>; 2]) {
-    let off = &seconds[0];
+/// Adds what each kind of logging costs over none, in percent.
+fn rows(report: &mut Report, record: u64, seconds: &Seconds, overheads: &mut Overheads) {
     for (at, pass) in PASSES.iter().enumerate() {
         let case = format!("{pass} by {} KiB", record >> 10);
-        report.row("off", &case, "median", median(&off[at]) * 1e3, "ms");
-        for (system, overheads) in [1, 2].into_iter().zip(overheads.iter_mut()) {
-            let pairs = seconds[system][at].iter().zip(&off[at]);
-            let percents: Vec<f64> = pairs
-                .map(|(with, off)| (with / off - 1.0) * 100.0)
-                .collect();
-            for (metric, percent) in [("p5", 5.0), ("median", 50.0), ("p95", 95.0)] {
-                let metric = format!("overhead {metric}");
-                let value = percentile(&percents, percent);
-                report.row(SYSTEMS[system], &case, &metric, value, "%");
+        for (measure, name) in MEASURES.iter().enumerate() {
+            let of = |system: usize| &seconds[system][measure][at];
+            let metric = format!("{name}, median");
+            report.row("off", &case, &metric, median(of(0)) * 1e3, "ms");
+            for (system, overheads) in (1..).zip(overheads.iter_mut()) {
+                let over = |with: f64, off: f64| (with / off - 1.0) * 100.0;
+                let pairs = of(system).iter().zip(of(0));
+                let percents: Vec<f64> = pairs.map(|(with, off)| over(*with, *off)).collect();
+                let whole = over(median(of(system)), median(of(0)));
+                let name = format!("{name} added");
+                for (part, value) in [
+                    ("p5", percentile(&percents, 5.0)),
+                    ("of medians", whole),
+                    ("p95", percentile(&percents, 95.0)),
+                ] {
+                    report.row(
+                        SYSTEMS[system],
+                        &case,
+                        &format!("{name}, {part}"),
+                        value,
+                        "%",
+                    );
+                }
+                overheads[measure].push(whole);
             }
-            overheads.push(median(&percents));
+        }
+    }
+}
+
+/// Percents over none, by kind of logging and measure.
+type Overheads = [[Vec<f64>; MEASURES.len()]; 2];
+
+fn sum_up(report: &mut Report, overheads: &Overheads) {
+    for (system, overheads) in SYSTEMS[1..].iter().zip(overheads) {
+        for (measure, overheads) in ["time", "cpu"].iter().zip(overheads) {
+            let key = |what: &str| format!("{system}_{measure}_overhead_percent_{what}");
+            report.sum_up(&key("median"), rounded(median(overheads)));
+            report.sum_up(&key("worst"), rounded(percentile(overheads, 100.0)));
         }
     }
 }

@@ -31,6 +31,7 @@ impl Ring {
     pub(crate) fn start(areas: &Path) -> Result<Ring, Failure> {
         let options = Options {
             directory: areas.to_owned(),
+            capacity: 1 << 14,
             ..Options::default()
         };
         tracer::start(options).or_fail(|| "cannot trace this process".to_owned())?;
