@@ -13,6 +13,7 @@ mod latency;
 mod mix;
 mod period;
 mod profile;
+mod render;
 mod report;
 mod requests;
 mod reuse;

@@ -285,3 +285,18 @@ pub struct Curve {
     /// Pool sizes in bytes and the share of uses that miss in it.
     pub points: Vec<(f64, f64)>,
 }
+
+impl Curve {
+    /// Share of the uses that miss in a pool of so much of the footprint.
+    pub fn miss_at(&self, share: f64) -> f64 {
+        let wanted = self.footprint * share;
+        let at = self.points.partition_point(|(bytes, _)| *bytes < wanted);
+        match (self.points.get(at.wrapping_sub(1)), self.points.get(at)) {
+            (Some(&(from, high)), Some(&(to, low))) => {
+                high + (low - high) * (wanted - from) / (to - from).max(1.0)
+            }
+            (_, Some(&(_, miss))) | (Some(&(_, miss)), None) => miss,
+            (None, None) => 1.0,
+        }
+    }
+}

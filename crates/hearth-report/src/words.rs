@@ -65,6 +65,32 @@ pub(crate) fn percent(share: f64) -> String {
     format!("{value:.0} %")
 }
 
+/// A moment, in UTC.
+pub(crate) fn date(nanos: i64) -> String {
+    let seconds = nanos.div_euclid(1_000_000_000);
+    let (days, second) = (seconds.div_euclid(86_400), seconds.rem_euclid(86_400));
+    let (year, month, day) = civil(days);
+    let (hour, minute, second) = (second / 3600, second / 60 % 60, second % 60);
+    format!("{year:04}-{month:02}-{day:02} {hour:02}:{minute:02}:{second:02} UTC")
+}
+
+/// Year, month and day of a day since 1970-01-01, in years that begin in March.
+fn civil(days: i64) -> (i64, i64, i64) {
+    const CYCLE: i64 = 146_097;
+    let days = days + 719_468;
+    let (cycle, day) = (days.div_euclid(CYCLE), days.rem_euclid(CYCLE));
+    let year = (day - day / 1460 + day / 36_524 - day / (CYCLE - 1)) / 365;
+    let day = day - (365 * year + year / 4 - year / 100);
+    let month = (5 * day + 2) / 153;
+    let day = day - (153 * month + 2) / 5 + 1;
+    let (month, later) = if month < 10 {
+        (month + 3, 0)
+    } else {
+        (month - 9, 1)
+    };
+    (cycle * 400 + year + later, month, day)
+}
+
 /// Three digits that count.
 fn three(value: f64) -> String {
     let size = value.abs();
@@ -92,6 +118,9 @@ mod tests {
         assert_eq!(count(1_234_567), "1,234,567");
         assert_eq!(count(999), "999");
         assert_eq!(percent(0.004), "0.4 %");
+        assert_eq!(date(1_767_225_600_000_000_000), "2026-01-01 00:00:00 UTC");
+        assert_eq!(date(951_827_696_000_000_000), "2000-02-29 12:34:56 UTC");
+        assert_eq!(date(-1), "1969-12-31 23:59:59 UTC");
         assert_eq!(option_size(300.0 * 1048576.0), "300MiB");
     }
 }

@@ -71,3 +71,19 @@ pub trait Source {
     /// runs of different streams roughly by time.
     fn each_run(&mut self, take: &mut dyn FnMut(StreamId, &[Event])) -> Result<(), Self::Error>;
 }
+
+impl<S: Source + ?Sized> Source for &mut S {
+    type Error = S::Error;
+
+    fn tables(&self) -> &Tables {
+        (**self).tables()
+    }
+
+    fn events_expected(&self) -> u64 {
+        (**self).events_expected()
+    }
+
+    fn each_run(&mut self, take: &mut dyn FnMut(StreamId, &[Event])) -> Result<(), S::Error> {
+        (**self).each_run(take)
+    }
+}

@@ -2,6 +2,7 @@
 
 mod check;
 mod generate;
+mod report;
 
 use std::process::ExitCode;
 
@@ -18,6 +19,8 @@ pub(crate) struct Args {
 enum Command {
     /// Say whether a trace file is whole
     Check(check::Args),
+    /// Say where the time went, and what to change
+    Report(report::Args),
     /// Write the trace of a job that never ran, for measuring
     Generate(generate::Args),
 }
@@ -26,6 +29,7 @@ enum Command {
 pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
     match &args.command {
         Command::Check(args) => check::run(args),
+        Command::Report(args) => report::run(args),
         Command::Generate(args) => generate::run(args),
     }
 }
