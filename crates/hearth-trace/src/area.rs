@@ -232,11 +232,18 @@ pub(crate) fn open(directory: &OwnedFd, name: &AreaName) -> io::Result<OwnedFd> 
     Ok(file)
 }
 
-/// Makes the file of an area under the first free image number of the process.
+/// Makes the file of an area under the image number after the last of the process: a lower one that
+/// is free again would pass for an image that is over.
 pub(crate) fn create(directory: &OwnedFd, first: AreaName) -> io::Result<(AreaName, OwnedFd)> {
     const IMAGES_MAX: u32 = 4096;
     let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
-    for image in 0..IMAGES_MAX {
+    let known = list(directory)?;
+    let earlier = known
+        .iter()
+        .filter(|name| AreaName { image: 0, ..**name } == first);
+    let last = earlier.map(|name| name.image).max();
+    let next = last.map_or(0, |image| image.saturating_add(1));
+    for image in next..next.saturating_add(IMAGES_MAX) {
         let name = AreaName { image, ..first };
         match rustix::fs::openat(directory, name.to_string(), flags, Mode::RUSR | Mode::WUSR) {
             Ok(file) => return Ok((name, file)),
@@ -275,6 +282,26 @@ mod tests {
         }
         let other = format!("{name}-0");
         assert_eq!(other.parse::<AreaName>(), Err(NotAnArea));
+    }
+
+    #[test]
+    fn a_later_image_comes_after_those_that_are_still_there() {
+        let dir = tempfile::tempdir().expect("a directory can be made");
+        std::fs::set_permissions(
+            dir.path(),
+            std::os::unix::fs::PermissionsExt::from_mode(0o700),
+        )
+        .expect("it is ours");
+        let directory = open_directory(dir.path()).expect("it is private");
+        let first = AreaName::of_this_process().expect("/proc is there");
+        let make = || create(&directory, first).expect("a file can be made").0;
+        assert_eq!((make().image, make().image), (0, 1));
+        remove(&directory, &first).expect("it is there");
+        assert_eq!(
+            make().image,
+            2,
+            "0 is free again, and would be taken for over"
+        );
     }
 
     #[test]
