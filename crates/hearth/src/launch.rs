@@ -242,6 +242,8 @@ impl Launch {
             .arg("agent")
             .arg("--config")
             .arg(self.dir.config(node))
+            // A program that is traced may start agents; they are not part of it.
+            .env("HEARTH_TRACE_FOLLOW", "no")
             .current_dir("/")
             .stdin(OwnedFd::from(listener))
             .stdout(Stdio::piped())

@@ -3,7 +3,7 @@
 //! Uses the agents that are up for the store, or starts some and ends them afterwards. The command
 //! sees the store at its own path ([`crate::namespace`]), or with `--at` at another one.
 
-mod child;
+pub(crate) mod child;
 mod membership;
 mod report;
 

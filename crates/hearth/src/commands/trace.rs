@@ -1,8 +1,14 @@
 //! `hearth trace`: see every operation on files. Each subcommand has its file in `trace`.
 
+mod binary;
 mod check;
 mod generate;
+mod ls;
+pub(crate) mod recording;
 mod report;
+mod run;
+mod snapshot;
+mod switch;
 
 use std::process::ExitCode;
 
@@ -17,6 +23,16 @@ pub(crate) struct Args {
 
 #[derive(clap::Subcommand, Debug)]
 enum Command {
+    /// Run a command and record what it does with files
+    Run(run::Args),
+    /// List the processes that can be traced now
+    Ls(ls::Args),
+    /// Have processes record
+    On(switch::Args),
+    /// Have processes stop recording
+    Off(switch::Args),
+    /// Save the last records of processes that go on
+    Snapshot(snapshot::Args),
     /// Say whether a trace file is whole
     Check(check::Args),
     /// Say where the time went, and what to change
@@ -28,6 +44,11 @@ enum Command {
 /// Does what was asked.
 pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
     match &args.command {
+        Command::Run(args) => run::run(args),
+        Command::Ls(args) => ls::run(args),
+        Command::On(args) => switch::on(args),
+        Command::Off(args) => switch::off(args),
+        Command::Snapshot(args) => snapshot::run(args),
         Command::Check(args) => check::run(args),
         Command::Report(args) => report::run(args),
         Command::Generate(args) => generate::run(args),

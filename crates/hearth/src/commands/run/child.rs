@@ -15,7 +15,7 @@ use crate::signals::Signals;
 
 /// How a command ended.
 #[derive(Debug)]
-pub(super) enum Exit {
+pub(crate) enum Exit {
     /// It ran.
     Ran(ExitStatus),
     /// It was not run, and people know.
@@ -24,7 +24,7 @@ pub(super) enum Exit {
 
 impl Exit {
     /// As a shell would tell it.
-    pub(super) fn code(self) -> ExitCode {
+    pub(crate) fn code(self) -> ExitCode {
         match self {
             Exit::NotRun(code) => code,
             Exit::Ran(status) => {
@@ -36,7 +36,7 @@ impl Exit {
 }
 
 /// Waits for the command, and hands signals on to it.
-pub(super) fn wait(mut child: Child, signals: &Signals) -> Result<Exit, Failure> {
+pub(crate) fn wait(mut child: Child, signals: &Signals) -> Result<Exit, Failure> {
     pass_signals(&child, signals)
         .and_then(|()| child.wait())
         .map(Exit::Ran)

@@ -1,0 +1,67 @@
+//! `hearth trace ls`.
+
+use std::process::ExitCode;
+
+use hearth_trace::ring::{AreaState, Look, Policy, look};
+
+use super::recording;
+use crate::failure::{Failure, OrFail};
+use crate::output::{print, table};
+
+/// Options of `hearth trace ls`.
+#[derive(clap::Args, Debug)]
+pub(crate) struct Args {}
+
+/// Lists the processes that can be traced now. Exit 1: none.
+pub(crate) fn run(_: &Args) -> Result<ExitCode, Failure> {
+    let head = [
+        "pid",
+        "program",
+        "recording",
+        "full ring",
+        "threads",
+        "operations",
+        "lost",
+    ];
+    let mut rows = vec![head.map(str::to_owned).to_vec()];
+    rows.extend(live()?.iter().map(row));
+    if rows.len() == 1 {
+        eprintln!("no process of this user can be traced; start one with `hearth trace run`");
+        return Ok(ExitCode::from(1));
+    }
+    print(&table(&rows))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The areas of this user's processes that run.
+pub(super) fn live() -> Result<Vec<Look>, Failure> {
+    let mut all = Vec::new();
+    for directory in recording::directories() {
+        all.extend(look(&directory).or_fail(|| "cannot look for traced processes".to_owned())?);
+    }
+    all.retain(|area| area.state() == AreaState::Live);
+    Ok(all)
+}
+
+fn row(area: &Look) -> Vec<String> {
+    let pid = area.facts().name.pid;
+    let exe = std::fs::read_link(format!("/proc/{pid}/exe"));
+    let program = exe
+        .ok()
+        .and_then(|exe| Some(exe.file_name()?.display().to_string()));
+    let counts = area.counts();
+    let policy = match area.facts().policy {
+        Policy::Drop => "drops",
+        Policy::Wait { .. } => "waits",
+        Policy::Overwrite => "overwrites",
+    };
+    vec![
+        pid.to_string(),
+        program.unwrap_or_else(|| "?".to_owned()),
+        if area.is_on() { "on" } else { "off" }.to_owned(),
+        policy.to_owned(),
+        counts.threads.to_string(),
+        counts.attempted.to_string(),
+        counts.dropped.to_string(),
+    ]
+}

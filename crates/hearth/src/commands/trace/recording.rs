@@ -1,0 +1,201 @@
+//! Programs are recorded: their areas are collected into a file while they run.
+//!
+//! A recording has a directory of areas of its own, below that of the user, so that what else is
+//! traced on this machine does not end in its file.
+
+use std::convert::Infallible;
+use std::ffi::{OsStr, OsString};
+use std::fs::{self, File};
+use std::io::{self, PipeReader, PipeWriter};
+use std::os::fd::AsFd;
+use std::path::{Path, PathBuf};
+use std::thread::{self, JoinHandle};
+
+use hearth_trace::collect::Collection;
+use hearth_trace::file::Writer;
+use hearth_trace::ring::{Account, AreaId, Drain, Ended, Facts, Name, Sink, StreamKey};
+use hearth_trace::{Record, area};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+use crate::failure::{Failure, OrFail};
+
+/// Begins the names of recordings' directories; the recorder's process number follows.
+const RUN: &str = "run-";
+
+/// The library that is loaded into programs.
+const LIBRARY: &str = "libhearth_preload.so";
+
+/// A recording that is under way.
+pub(crate) struct Recording {
+    directory: PathBuf,
+    output: PathBuf,
+    library: PathBuf,
+    collector: JoinHandle<io::Result<Left>>,
+    /// Closed to tell the collector that the programs have ended.
+    stop: PipeWriter,
+}
+
+/// What a recording ended with.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Left {
+    /// Processes that go on and are recorded no longer.
+    pub(crate) processes: usize,
+}
+
+impl Recording {
+    /// Begins to collect into `output`.
+    pub(crate) fn start(output: &Path) -> Result<Recording, Failure> {
+        let library = library()?;
+        let base = area::directory();
+        reclaim(&base);
+        area::open_directory(&base).or_fail(|| "cannot trace".to_owned())?;
+        let directory = base.join(format!("{RUN}{}", std::process::id()));
+        let what = || format!("cannot write `{}`", output.display());
+        let writer = Writer::here(File::create(output).or_fail(what)?).or_fail(what)?;
+        let collection = Collection::open(&directory, writer)
+            .or_fail(|| format!("cannot collect from `{}`", directory.display()))?;
+        let (stopped, stop) = io::pipe().or_fail(what)?;
+        let collector = thread::Builder::new()
+            .name("collector".to_owned())
+            .spawn(move || collect(collection, &stopped))
+            .or_fail(what)?;
+        Ok(Recording {
+            directory,
+            output: output.to_owned(),
+            library,
+            collector,
+            stop,
+        })
+    }
+
+    /// What must be in the environment of a program that is to be recorded.
+    pub(crate) fn environment(&self) -> Vec<(&'static str, OsString)> {
+        let mut preload = self.library.clone().into_os_string();
+        if let Some(others) = std::env::var_os("LD_PRELOAD").filter(|list| !list.is_empty()) {
+            preload.push(":");
+            preload.push(others);
+        }
+        vec![
+            ("LD_PRELOAD", preload),
+            ("HEARTH_TRACE", OsString::from("on")),
+            (area::DIRECTORY_VARIABLE, self.directory.clone().into()),
+        ]
+    }
+
+    /// The programs have ended: takes what is left and ends the file.
+    pub(crate) fn finish(self) -> Result<Left, Failure> {
+        drop(self.stop);
+        let collected = self.collector.join();
+        let left = collected
+            .unwrap_or_else(|_| Err(io::Error::other("the collector panicked")))
+            .or_fail(|| format!("cannot write `{}`", self.output.display()))?;
+        // Stays for the processes that go on; whoever records next takes it away.
+        let _ = fs::remove_dir(&self.directory);
+        Ok(left)
+    }
+}
+
+/// Takes what the rings hold until the programs have ended.
+fn collect(mut collection: Collection<File>, stopped: &PipeReader) -> io::Result<Left> {
+    while !has_stopped(stopped)? {
+        collection.round()?;
+        collection.wait(Some(stopped.as_fd()))?;
+    }
+    collection.round()?;
+    let processes = collection.areas();
+    collection.finish()?;
+    Ok(Left { processes })
+}
+
+fn has_stopped(stopped: &PipeReader) -> io::Result<bool> {
+    let mut polled = [PollFd::new(stopped, PollFlags::IN)];
+    let at_once = Timespec::default();
+    poll(&mut polled, Some(&at_once))?;
+    Ok(!polled[0].revents().is_empty())
+}
+
+/// The library, beside this command or where `HEARTH_PRELOAD` says.
+fn library() -> Result<PathBuf, Failure> {
+    let beside = || {
+        let command = std::env::current_exe().ok()?;
+        Some(command.parent()?.join(LIBRARY))
+    };
+    let named = std::env::var_os("HEARTH_PRELOAD").map(PathBuf::from);
+    let Some(path) = named.or_else(beside) else {
+        return Err(Failure::new("cannot find this command's own path"));
+    };
+    // The dynamic linker cuts its list at blanks and colons.
+    let splits = |path: &Path| {
+        path.as_os_str()
+            .as_encoded_bytes()
+            .iter()
+            .any(|it| b" :".contains(it))
+    };
+    if splits(&path) {
+        let what = format!("cannot load `{}` into programs", path.display());
+        return Err(Failure::new(what).cause("its path has a blank or a colon"));
+    }
+    if !path.exists() {
+        let what = format!("cannot find the library `{}`", path.display());
+        return Err(Failure::new(what).hint("cargo build --release -p hearth -p hearth-preload"));
+    }
+    Ok(path)
+}
+
+/// Directories that may hold areas: the user's, and those of recordings.
+pub(super) fn directories() -> Vec<PathBuf> {
+    let base = area::directory();
+    let runs = runs(&base);
+    [base].into_iter().chain(runs).collect()
+}
+
+fn runs(base: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(base).into_iter().flatten().flatten();
+    let is_run = |name: &OsStr| name.as_encoded_bytes().starts_with(RUN.as_bytes());
+    let runs = entries.filter(|entry| is_run(&entry.file_name()));
+    runs.map(|entry| entry.path()).collect()
+}
+
+/// Takes away the directories of recordings that have ended, as far as no process uses them. What
+/// cannot be taken away now can be later.
+fn reclaim(base: &Path) {
+    for directory in runs(base) {
+        let name = directory.file_name().and_then(OsStr::to_str);
+        let owner = name.and_then(|name| name.strip_prefix(RUN));
+        if owner.is_some_and(|owner| Path::new("/proc").join(owner).exists()) {
+            continue;
+        }
+        if let Ok(mut drain) = Drain::open(&directory) {
+            let _ = drain.scan();
+            let Ok(_) = drain.pass(&mut Nobody);
+        }
+        let _ = fs::remove_dir(&directory);
+    }
+}
+
+/// Takes everything and keeps nothing.
+struct Nobody;
+
+impl Sink for Nobody {
+    type Error = Infallible;
+
+    fn began(&mut self, _: AreaId, _: &Facts) -> Result<(), Infallible> {
+        Ok(())
+    }
+
+    fn named(&mut self, _: AreaId, _: Name<'_>) -> Result<(), Infallible> {
+        Ok(())
+    }
+
+    fn records(&mut self, _: StreamKey, _: &[Record]) -> Result<(), Infallible> {
+        Ok(())
+    }
+
+    fn stream_ended(&mut self, _: StreamKey, _: &Account) -> Result<(), Infallible> {
+        Ok(())
+    }
+
+    fn ended(&mut self, _: AreaId, _: &Ended) -> Result<(), Infallible> {
+        Ok(())
+    }
+}
