@@ -4,7 +4,8 @@
 //! of members, keeps at most one connection to each, and tells a [`Handler`] what arrives. It knows
 //! nothing of pages, sessions or the meaning of a head.
 //!
-//! [`MemNet`] joins transports inside one process, for tests. [`TcpTransport`] joins processes. One
+//! [`MemNet`] joins transports inside one process, for tests. [`TcpTransport`] joins processes; a
+//! [`Channel`] is for two ends that need no more than each other. One
 //! conformance suite (`tests/conformance.rs`) holds both to the same promises:
 //!
 //! - N1: frames to one peer arrive whole, once and in order, or the connection breaks.
@@ -17,6 +18,7 @@
 #![forbid(unsafe_code)]
 
 mod auth;
+mod channel;
 mod frame;
 mod handshake;
 mod mem;
@@ -25,6 +27,7 @@ mod tcp;
 mod transport;
 
 pub use auth::Secret;
+pub use channel::{Channel, ChannelError, Party};
 pub use frame::{HEAD_LEN_MAX, PAYLOAD_LEN_MAX, PROTOCOL_VERSION};
 pub use mem::{MemNet, MemTransport};
 pub use tcp::{Limits, Refusal, StartError, TcpConfig, TcpTransport};
