@@ -11,7 +11,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("hearth-plan", &[]),
     ("hearth-shm", &[]),
     ("hearth-net", &[]),
-    ("hearth-trace", &["hearth-shm"]),
+    ("hearth-trace", &["hearth-net", "hearth-shm"]),
     ("hearth-client", &["hearth-shm"]),
     (
         "hearth-agent",

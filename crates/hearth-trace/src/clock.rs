@@ -104,6 +104,11 @@ pub fn sync_point() -> SyncPoint {
         .expect("there is at least one reading")
 }
 
+/// Nanoseconds of `CLOCK_MONOTONIC_RAW`, which nobody sets or steers.
+pub(crate) fn raw_ns() -> u64 {
+    system(ClockId::MonotonicRaw)
+}
+
 /// Nanoseconds of `CLOCK_MONOTONIC`.
 pub(crate) fn monotonic_ns() -> u64 {
     system(ClockId::Monotonic)

@@ -9,16 +9,19 @@
 mod assemble;
 mod block;
 mod fact;
-mod fields;
+pub(crate) mod fields;
 mod frame;
 mod read;
 mod scan;
+mod tighten;
 mod write;
 
 pub use fact::Fact;
 pub use fields::Malformed;
-pub use frame::{FRAME_LEN_MAX, Found, Frame, Frames, HEADER_LEN, Kind, SessionId, seal};
+pub use frame::{
+    FRAME_LEN_MAX, Found, Frame, Frames, HEADER_LEN, Kind, SessionId, first_frame, seal,
+};
 pub use read::{EXTENSION, ReadError, Reader};
-pub(crate) use scan::ClockPoint;
 pub use scan::Costs;
+pub(crate) use scan::{ClockPoint, Ping};
 pub use write::{NewProcess, ProcessKey, Sink, StreamKey, WAITING_MAX, Writer};

@@ -18,6 +18,7 @@ mod merge;
 mod op;
 mod record;
 pub mod ring;
+pub mod ship;
 mod tables;
 
 pub use event::{Event, Source};

@@ -1,7 +1,10 @@
 //! One clock for a whole trace: what the ticks of every machine mean on it.
 
+mod compare;
 mod host;
+mod pairs;
 mod timeline;
 
 pub(crate) use host::HostClock;
+pub(crate) use pairs::Pairs;
 pub(crate) use timeline::{Line, Timeline};

@@ -25,11 +25,14 @@ pub(super) struct Placed {
     /// Index of what its numbers mean.
     pub(super) meaning: usize,
     /// Time of its first record.
-    start: i64,
+    pub(super) start: i64,
+    /// Holds what machines asked of each other.
+    pub(super) between: bool,
 }
 
 /// What the numbers in a process's records mean.
 pub(super) struct Meaning {
+    pub(super) host: HostId,
     pub(super) timeline: Arc<Timeline>,
     pub(super) files: HashMap<u32, FileId>,
 }
@@ -112,17 +115,22 @@ struct Assembly {
 impl Assembly {
     /// Learns what the ticks of every machine mean.
     fn clocks(&mut self, scan: &Scan) {
-        let mut points: BTreeMap<u128, Vec<scan::ClockPoint>> = BTreeMap::new();
+        let mut points: BTreeMap<u128, (Vec<scan::ClockPoint>, Vec<scan::Ping>)> = BTreeMap::new();
         for session in scan.sessions.values() {
             let known = points.entry(session.boot).or_default();
-            known.extend_from_slice(&session.clocks);
+            known.0.extend_from_slice(&session.clocks);
+            known.1.extend_from_slice(&session.pings);
             self.host(session);
         }
         let alone = points.len() == 1;
-        for (boot, points) in points {
-            let clock = HostClock::alone(&points);
+        for (boot, (points, pings)) in points {
+            // A trace of one machine is on that machine's own clock.
+            let clock = if alone {
+                HostClock::alone(&points)
+            } else {
+                HostClock::compared(&points, &pings)
+            };
             let host = &mut self.tables.hosts[self.hosts[&boot].0 as usize];
-            // A trace of one machine is on that machine's clock.
             host.clock_bound = if alone { Some(0) } else { clock.bound };
             let remarks = clock.remarks.iter();
             let name = &host.name;
@@ -193,7 +201,12 @@ impl Assembly {
         let files =
             files.map(|(number, file)| (*number, file_id(&mut self.tables, &mut self.files, file)));
         let files = files.collect();
-        self.meanings.push(Meaning { timeline, files });
+        let host = self.hosts[&session.boot];
+        self.meanings.push(Meaning {
+            host,
+            timeline,
+            files,
+        });
         self.meanings.len() - 1
     }
 
@@ -290,6 +303,7 @@ impl Assembly {
             stream,
             meaning,
             start,
+            between: block.between,
         });
     }
 

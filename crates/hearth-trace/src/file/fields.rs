@@ -6,7 +6,7 @@
 pub struct Malformed;
 
 /// What can stand in a payload.
-pub(super) trait Field<'a>: Sized {
+pub(crate) trait Field<'a>: Sized {
     fn put(&self, out: &mut Vec<u8>);
     fn take(input: &mut &'a [u8]) -> Result<Self, Malformed>;
 }

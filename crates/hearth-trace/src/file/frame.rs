@@ -119,6 +119,16 @@ fn open_header(header: &[u8]) -> Option<(Frame, usize)> {
     (len <= FRAME_LEN_MAX - HEADER_LEN).then_some((frame, len))
 }
 
+/// The frame that `bytes` begin with, and its length, if it is whole and its checksums are right.
+pub fn first_frame(bytes: &[u8]) -> Option<(Frame, usize)> {
+    let header = bytes.first_chunk::<HEADER_LEN>()?;
+    let (frame, len) = open_header(header)?;
+    let payload = bytes.get(HEADER_LEN..HEADER_LEN + len)?;
+    let crc = crc32c::crc32c_append(crc32c::crc32c(&header[..28]), payload);
+    let stated = u32::from_le_bytes([header[28], header[29], header[30], header[31]]);
+    (crc == stated).then_some((frame, HEADER_LEN + len))
+}
+
 /// What stands at one place of a file.
 #[derive(Debug)]
 pub enum Found<'a> {
@@ -199,18 +209,12 @@ impl<R: Read> Frames<R> {
         let Some(header) = self.buffer[self.next..].first_chunk::<HEADER_LEN>() else {
             return Ok(None);
         };
-        let header = *header;
-        let Some((frame, len)) = open_header(&header) else {
+        let Some((_, len)) = open_header(header) else {
             return Ok(None);
         };
         self.want(HEADER_LEN + len)?;
-        let start = self.next + HEADER_LEN;
-        let Some(payload) = self.buffer.get(start..start + len) else {
-            return Ok(None);
-        };
-        let crc = crc32c::crc32c_append(crc32c::crc32c(&header[..28]), payload);
-        let stated = u32::from_le_bytes([header[28], header[29], header[30], header[31]]);
-        Ok((crc == stated).then_some((frame, len)))
+        let found = first_frame(&self.buffer[self.next..]);
+        Ok(found.map(|(frame, len)| (frame, len - HEADER_LEN)))
     }
 
     /// Passes at least one byte, and then all up to the next place where a frame may begin.

@@ -13,6 +13,7 @@ use std::thread;
 
 use super::assemble::{Meaning, Placed, Trace, assemble};
 use super::scan::{Costs, Scan};
+use super::tighten::tighten;
 use crate::codec::{self, BLOCK_RECORDS_MAX};
 use crate::merge::Line;
 use crate::{Event, FileId, Layer, Op, Record, Source, StreamId, Tables};
@@ -74,9 +75,16 @@ impl Reader {
             .map(|(path, _)| path.display().to_string())
             .collect();
         let (bytes, costs) = (scan.bytes, scan.costs());
+        let mut trace = assemble(scan, &names);
+        tighten(&mut trace, &mut |block| {
+            let mut bytes = vec![0; block.len];
+            let file = &files[block.file].1;
+            file.read_exact_at(&mut bytes, block.at).ok()?;
+            Some(bytes)
+        });
         Ok(Reader {
             files,
-            trace: assemble(scan, &names),
+            trace,
             bytes,
             costs,
         })

@@ -20,6 +20,7 @@ pub(super) struct Session {
     pub(super) streams: BTreeMap<u32, Stream>,
     pub(super) gaps: Vec<Gap>,
     pub(super) clocks: Vec<ClockPoint>,
+    pub(super) pings: Vec<Ping>,
     pub(super) remarks: Vec<String>,
     pub(super) blocks: Vec<Block>,
     pub(super) costs: Option<Costs>,
@@ -81,6 +82,16 @@ pub(crate) struct ClockPoint {
     pub(crate) window: u64,
 }
 
+/// One question to the log server's clock.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Ping {
+    pub(crate) server: u64,
+    pub(crate) sent: u64,
+    pub(crate) received: u64,
+    pub(crate) answered: u64,
+    pub(crate) returned: u64,
+}
+
 /// What a log client itself cost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Costs {
@@ -102,6 +113,8 @@ pub(super) struct Block {
     pub(super) at: u64,
     pub(super) len: usize,
     pub(super) head: Head,
+    /// Holds what machines asked of each other.
+    pub(super) between: bool,
 }
 
 /// Everything that was found in some files.
@@ -163,6 +176,7 @@ impl Session {
         let Ok(mut head) = Head::take(&mut rest) else {
             return false;
         };
+        let between = head.sums.iter().any(|sum| is_between(sum.op));
         let process = self.processes.entry(head.process).or_default();
         for sum in head.sums.drain(..) {
             add(process.kept.entry(sum.op).or_default(), sum);
@@ -173,6 +187,7 @@ impl Session {
             at: at + (payload.len() - rest.len()) as u64,
             len: rest.len(),
             head,
+            between,
         });
         true
     }
@@ -220,22 +235,7 @@ impl Session {
                     to,
                 });
             }
-            Fact::Clock {
-                clock,
-                ticks,
-                raw,
-                real,
-                window,
-            } => {
-                self.clocks.push(ClockPoint {
-                    clock,
-                    ticks,
-                    raw,
-                    real,
-                    window,
-                });
-            }
-            Fact::Ping { .. } => {}
+            Fact::Clock { .. } | Fact::Ping { .. } => self.learn_clock(fact),
             Fact::Remark { text } => self
                 .remarks
                 .push(String::from_utf8_lossy(text).into_owned()),
@@ -252,6 +252,42 @@ impl Session {
                     unsent_max,
                 });
             }
+        }
+    }
+
+    fn learn_clock(&mut self, fact: Fact<'_>) {
+        match fact {
+            Fact::Clock {
+                clock,
+                ticks,
+                raw,
+                real,
+                window,
+            } => {
+                self.clocks.push(ClockPoint {
+                    clock,
+                    ticks,
+                    raw,
+                    real,
+                    window,
+                });
+            }
+            Fact::Ping {
+                server,
+                sent,
+                received,
+                answered,
+                returned,
+            } => {
+                self.pings.push(Ping {
+                    server,
+                    sent,
+                    received,
+                    answered,
+                    returned,
+                });
+            }
+            _ => {}
         }
     }
 
@@ -330,6 +366,15 @@ impl Stream {
             _ => {}
         }
     }
+}
+
+/// Whether an operation is a request of one machine to another, on either side.
+fn is_between(op: u8) -> bool {
+    use crate::Op;
+    matches!(
+        Op::from_code(op),
+        Some(Op::PeerGet | Op::PeerPut | Op::ServeGet | Op::ServePut | Op::Recall)
+    )
 }
 
 /// Adds a sum to another of the same operation.

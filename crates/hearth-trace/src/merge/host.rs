@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 
 use super::Timeline;
-use crate::file::ClockPoint;
+use super::compare::compare;
+use crate::file::{ClockPoint, Ping};
 
 /// A clock of nanoseconds; ticks of others are not known to be any.
 const CLOCK_MONOTONIC: u8 = 2;
@@ -33,6 +34,30 @@ impl HostClock {
             steady: Timeline::through(anchor.as_slice(), 1.0),
             bound: None,
             remarks: steps(points),
+        }
+    }
+
+    /// The clock of a machine whose steady clock was compared with the log server's; as
+    /// [`alone`](Self::alone) if that did not succeed.
+    pub(crate) fn compared(points: &[ClockPoint], pings: &[Ping]) -> HostClock {
+        let Some((steady, bound)) = compare(pings) else {
+            return HostClock::alone(points);
+        };
+        let mut remarks = steps(points);
+        if pings
+            .windows(2)
+            .any(|pair| pair[0].server != pair[1].server)
+        {
+            remarks.push(
+                "the log server began anew, and its clock with it; times before and after may be \
+                 apart by as much as its wall clock was steered between"
+                    .to_owned(),
+            );
+        }
+        HostClock {
+            steady,
+            bound: Some(bound),
+            remarks,
         }
     }
 

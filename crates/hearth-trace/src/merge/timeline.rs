@@ -80,6 +80,15 @@ impl Timeline {
         Timeline { lines }
     }
 
+    /// The same, so many nanoseconds later.
+    pub(crate) fn moved(&self, by: i64) -> Timeline {
+        let mut moved = self.clone();
+        for line in &mut moved.lines {
+            line.ns = line.ns.saturating_add(by);
+        }
+        moved
+    }
+
     /// The piece that holds these ticks.
     pub(crate) fn line(&self, ticks: u64) -> Line {
         let at = self.lines.partition_point(|line| line.to <= ticks);

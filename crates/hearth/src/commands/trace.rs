@@ -2,11 +2,13 @@
 
 mod binary;
 mod check;
+mod client;
 mod generate;
 mod ls;
 pub(crate) mod recording;
 mod report;
 mod run;
+mod serve;
 mod snapshot;
 mod switch;
 
@@ -37,6 +39,10 @@ enum Command {
     Check(check::Args),
     /// Say where the time went, and what to change
     Report(report::Args),
+    /// Store what log clients of many machines send
+    Serve(serve::Args),
+    /// Send what is traced on this machine to a log server
+    Client(client::Args),
     /// Write the trace of a job that never ran, for measuring
     Generate(generate::Args),
 }
@@ -51,6 +57,8 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
         Command::Snapshot(args) => snapshot::run(args),
         Command::Check(args) => check::run(args),
         Command::Report(args) => report::run(args),
+        Command::Serve(args) => serve::run(args),
+        Command::Client(args) => client::run(args),
         Command::Generate(args) => generate::run(args),
     }
 }

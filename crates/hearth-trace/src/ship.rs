@@ -1,0 +1,31 @@
+//! Brings the sessions of many machines to one place.
+//!
+//! A [`Client`] on each machine collects what is traced there and sends it, in acknowledged chunks
+//! over an authenticated connection, to one [`Server`], which appends each session to a file of its
+//! own. While the server is away chunks wait in memory and then in a bounded spill file; beyond the
+//! bound the rings are left alone, fill up, and count what they drop.
+//!
+//! 1. A chunk is acknowledged after the operating system of the server has it.
+//! 2. A session's frames are stored once and in order, whatever was sent twice.
+//! 3. The server trusts nothing: a chunk that is not the session's next frames ends the connection.
+
+mod client;
+mod message;
+mod sender;
+mod server;
+mod spool;
+
+pub use client::{Client, ClientConfig, Finished, Limits, ShipError};
+pub use sender::{RawClock, Shipper};
+pub use server::{ServeError, Server};
+
+/// What the two ends are about; tells log connections from those of agents.
+const JOB: &str = "trace";
+
+/// Both ends of log connections.
+pub fn party(secret: [u8; 32]) -> hearth_net::Party {
+    hearth_net::Party {
+        job: JOB.to_owned(),
+        secret: hearth_net::Secret::new(secret),
+    }
+}
