@@ -94,10 +94,10 @@ fn on_small_file_system(test: &str, size: &str) -> Option<String> {
     match run {
         Ok(run) if run.status.success() => {}
         Ok(run) if !String::from_utf8_lossy(&run.stdout).contains("running 1 test") => {
-            println!("skipped: {test}: a mount namespace of its own");
+            eprintln!("skipped: {test}: a mount namespace of its own");
         }
         Ok(run) => panic!("{}: {}", run.status, String::from_utf8_lossy(&run.stderr)),
-        Err(error) => println!("skipped: {test}: unshare: {error}"),
+        Err(error) => eprintln!("skipped: {test}: unshare: {error}"),
     }
     None
 }
