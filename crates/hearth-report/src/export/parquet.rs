@@ -152,12 +152,6 @@ const COLUMNS: &[(Column, Make)] = &[
         let path = |event: &Event| event.file.map(|file| words.paths[file.0 as usize].clone());
         Values::TextsOrNone(rows.iter().map(|(_, event)| path(event)).collect())
     }),
-    (("file", Kind::SmallOrNone), |_, rows| {
-        let files = rows
-            .iter()
-            .map(|(_, event)| event.file.map(|file| file.0 as i32));
-        Values::SmallOrNone(files.collect())
-    }),
     (("offset", Kind::Varied), |_, rows| {
         numbers(rows, |event| event.offset as i64)
     }),

@@ -25,7 +25,7 @@ print(json.dumps({
     "failed": rows(f"select count(*) from '{events}' where failed")[0][0],
     "buffered": rows(f"select count(*) from '{events}' where buffered")[0][0],
     "join": rows(f"""select count(*) from '{events}' e join '{files}' f
-                     on e.file = f.file and e.path = f.path and f.stripe_bytes = 1048576""")[0][0],
+                     on e.path = f.path and f.stripe_bytes = 1048576""")[0][0],
     "lost": rows(f"select sum(attempted) - sum(stored) from '{streams}'")[0][0],
     "gaps": rows(f"select stream, first, count, epoch_ns(after) from '{gaps}'"),
     "totals": rows(f"select op, lost, count, bytes from '{totals}'"),

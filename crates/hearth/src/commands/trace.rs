@@ -3,6 +3,7 @@
 mod binary;
 mod check;
 mod client;
+mod export;
 mod generate;
 mod ls;
 pub(crate) mod recording;
@@ -43,6 +44,8 @@ enum Command {
     Serve(serve::Args),
     /// Send what is traced on this machine to a log server
     Client(client::Args),
+    /// Write a trace in the format of another tool
+    Export(export::Args),
     /// Write the trace of a job that never ran, for measuring
     Generate(generate::Args),
 }
@@ -59,6 +62,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
         Command::Report(args) => report::run(args),
         Command::Serve(args) => serve::run(args),
         Command::Client(args) => client::run(args),
+        Command::Export(args) => export::run(args),
         Command::Generate(args) => generate::run(args),
     }
 }

@@ -132,7 +132,6 @@ fn files(tables: &Tables) -> Vec<(Column, Values)> {
         Values::NumbersOrNone(parts.collect())
     };
     vec![
-        (("file", Kind::Varied), index(files)),
         (("path", Kind::Text), texts(files, |file| &file.path)),
         (("fs", Kind::Text), texts(files, |file| &file.fs)),
         (
