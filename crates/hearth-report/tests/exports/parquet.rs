@@ -8,7 +8,7 @@ use hearth_report::export::{self, Side};
 use hearth_trace::{Op, Tally};
 use serde_json::{Value, json};
 
-use crate::support::{BEGIN, Job, answers, job, lossy_job, python};
+use crate::support::{BEGIN, Job, answers, answers_in, job, lossy_job, python};
 
 fn ask(python: &Path, job: Job) -> Vec<Value> {
     let dir = tempfile::tempdir().unwrap();
@@ -107,4 +107,36 @@ fn tables_beside_the_events_say_what_is_missing() {
     assert_eq!(found["gaps"], json!([[1, 40, 7, BEGIN + 300_000_000]]));
     assert_eq!(found["totals"], json!([["pwrite", true, 7, 7 << 16]]));
     assert_eq!(found["facts"][1], json!(["hearth.dropped", "7"]));
+}
+
+#[test]
+fn the_questions_of_the_page_have_answers() {
+    let name = "the_questions_of_the_page_have_answers";
+    let python = match python() {
+        Ok(python) => python,
+        Err(why) => return println!("skipped: {name}: {why}"),
+    };
+    let dir = tempfile::tempdir().unwrap();
+    let create = |name: &str| File::create(dir.path().join(name)).unwrap();
+    let job = lossy_job();
+    for side in Side::ALL {
+        let name = format!("job.{}.parquet", side.name());
+        side.write(&job.tables, create(&name)).unwrap();
+    }
+    export::parquet(job.clone(), create("job.parquet")).unwrap();
+    let page = "../../docs/formats/trace-exports.md";
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join(page);
+    let page = page.canonicalize().unwrap();
+    let found = answers_in(
+        dir.path(),
+        &python,
+        "page_queries.py",
+        &[page.to_str().unwrap()],
+    );
+    assert_eq!(found.len(), 7);
+    assert_eq!(found[0].as_array().unwrap().len(), 7, "as many operations");
+    assert_eq!(found[1][0][0], "/scratch/run/shared.dat");
+    let in_order = found[4].as_array().unwrap();
+    assert!(in_order.contains(&json!(["/scratch/run/shared.dat", 0.0])));
+    assert_eq!(found[6][0][5], 7, "records of rank 1 are missing");
 }

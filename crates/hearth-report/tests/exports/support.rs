@@ -224,12 +224,23 @@ pub(crate) fn python() -> Result<PathBuf, String> {
 
 /// Runs a script of `tests/tools` and returns what it prints, one JSON value per line.
 pub(crate) fn answers(program: &Path, script: &str, arguments: &[&str]) -> Vec<serde_json::Value> {
+    answers_in(&std::env::temp_dir(), program, script, arguments)
+}
+
+/// The same, in a directory.
+pub(crate) fn answers_in(
+    dir: &Path,
+    program: &Path,
+    script: &str,
+    arguments: &[&str],
+) -> Vec<serde_json::Value> {
     let tools = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/tools");
     let output = Command::new("timeout")
         .arg("60")
         .arg(program)
         .arg(tools.join(script))
         .args(arguments)
+        .current_dir(dir)
         .output()
         .expect("timeout is there");
     let said = String::from_utf8_lossy(&output.stderr);

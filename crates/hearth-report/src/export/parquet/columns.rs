@@ -39,7 +39,7 @@ impl Kind {
     /// Its line in Parquet's language of schemas.
     fn line(self, name: &str) -> String {
         match self {
-            Kind::Time => format!("required int64 {name} (timestamp(nanos,true));"),
+            Kind::Time => format!("required int64 {name} (timestamp(nanos,false));"),
             Kind::Varied | Kind::Repeated => format!("required int64 {name};"),
             Kind::SmallOrNone => format!("optional int32 {name};"),
             Kind::VariedOrNone => format!("optional int64 {name};"),
