@@ -43,6 +43,7 @@ make             make            builds on a mounted cache
 tar              tar             tar on a mounted cache
 procps           ps              tests that look at processes
 util-linux       nsenter         tests over several hosts
+chromium         chromium        the page of a report in a browser
 lttng-tools      lttng           LTTng beside the tracer
 liblttng-ust-dev lttng-gen-tp    LTTng beside the tracer
 '

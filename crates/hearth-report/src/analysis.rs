@@ -12,7 +12,7 @@ use crate::strip::{Group, Strip};
 use crate::work::Work;
 
 /// Places whose writers are remembered, and how large they are.
-const PLACES: usize = 1 << 18;
+const PLACES: usize = 1 << 16;
 const PLACE_BYTES: u64 = 64 << 10;
 const UNKNOWN: u16 = u16::MAX;
 /// Sizes by power of two.
@@ -55,12 +55,14 @@ pub(crate) struct OpStats {
     pub(crate) sizes: [(u64, u64); SIZES],
 }
 
+/// Who wrote to a place: a tag of it, a bit if there are several, and the process.
 #[derive(Clone, Copy, Debug, Default)]
 struct Place {
     tag: u32,
     writer: u32,
-    is_shared: bool,
 }
+
+const SHARED: u32 = 1 << 31;
 
 impl Default for OpStats {
     fn default() -> OpStats {
@@ -218,11 +220,11 @@ impl Analysis {
             *place = Place {
                 tag,
                 writer: process,
-                is_shared: false,
             };
+        } else if place.writer != process {
+            place.writer |= SHARED;
         }
-        place.is_shared |= place.writer != process;
-        place.is_shared
+        place.writer & SHARED != 0
     }
 }
 

@@ -127,7 +127,7 @@ impl Reuse {
             let again = self.again[octave].get_or_insert_default();
             again.add_many(took, weight as u32);
         }
-        self.refresh(key, time);
+        self.refresh(key);
     }
 
     fn remember(&mut self, key: u64, parts: u64) {
@@ -139,19 +139,14 @@ impl Reuse {
         }
     }
 
-    fn refresh(&mut self, key: u64, time: usize) {
-        // The page leaves its place before time may be numbered anew.
-        self.tree.add(time, -1);
-        let seen = self.pages.remove(&key).expect("the page was just found");
-        let time = self.tick();
-        self.tree.add(time, 1);
-        self.pages.insert(
-            key,
-            Seen {
-                time,
-                parts: seen.parts,
-            },
-        );
+    fn refresh(&mut self, key: u64) {
+        // Time may be numbered anew, so the page's old time is looked up after that.
+        let now = self.tick();
+        if let Some(seen) = self.pages.get_mut(&key) {
+            self.tree.add(seen.time, -1);
+            self.tree.add(now, 1);
+            seen.time = now;
+        }
     }
 
     fn tick(&mut self) -> usize {

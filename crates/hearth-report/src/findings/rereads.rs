@@ -72,10 +72,7 @@ pub(super) fn find(facts: &Facts<'_>) -> Option<Finding> {
             nanos(most.took / most.calls.max(1) as f64),
             nanos(most.hit)
         ),
-        format!(
-            "{} of pages lie between a read and the next of the same",
-            bytes(pool)
-        ),
+        format!("what is used between two such reads fills {}", bytes(pool)),
     ];
     finding.evidence.extend(curve_point(facts, &classes));
     finding.change = format!(

@@ -25,7 +25,8 @@ pub(super) fn render(report: &Report) -> String {
     waterfall(report, &mut out);
     rhythm(report, &mut out);
     curves(report, &mut out);
-    out
+    // Names come from the trace; a terminal is not to take them for orders.
+    out.replace(|char: char| char.is_control() && char != '\n', "\u{fffd}")
 }
 
 /// Adds one line; writing to a string cannot fail.
@@ -151,15 +152,14 @@ fn findings(report: &Report, out: &mut String) {
 
 fn finding_lines(number: usize, finding: &Finding, out: &mut String) {
     let gain = finding.seconds;
-    line!(
-        out,
-        "{number:>3}. {} saved ({} to {}): {} [{}]",
+    let worth = format!(
+        "{} saved ({} to {})",
         time(gain.mid),
         time(gain.low),
-        time(gain.high),
-        finding.title,
-        finding.kind.name()
+        time(gain.high)
     );
+    line!(out, "{number:>3}. {worth} [{}]", finding.kind.name());
+    wrap("     ", &finding.title, out);
     finding
         .evidence
         .iter()
@@ -171,6 +171,11 @@ fn finding_lines(number: usize, finding: &Finding, out: &mut String) {
 /// A paragraph of at most 100 columns, indented by its label's place.
 fn wrap(label: &str, text: &str, out: &mut String) {
     let indent = label.len() - label.trim_start().len() + if label.ends_with("- ") { 2 } else { 0 };
+    let indent = if label.trim().is_empty() {
+        label.len()
+    } else {
+        indent
+    };
     let mut line = label.to_owned();
     let mut is_first = true;
     for word in text.split_whitespace() {
@@ -268,7 +273,11 @@ fn accesses(report: &Report, out: &mut String) {
         );
     }
     let mut rows = vec![row(["size from", "reads", "time", "writes", "time"])];
-    rows.extend(report.sizes.iter().map(|size| {
+    let used = report
+        .sizes
+        .iter()
+        .filter(|size| size.reads + size.writes > 0);
+    rows.extend(used.map(|size| {
         vec![
             bytes(size.bytes as f64),
             count(size.reads),

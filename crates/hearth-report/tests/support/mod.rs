@@ -222,3 +222,103 @@ impl Source for Trace {
         Ok(())
     }
 }
+
+/// A job with something of everything: two hosts, four ranks, checkpoints, layers of agents, and
+/// records that were lost.
+pub(crate) fn showcase() -> Trace {
+    let mut trace = Trace::default();
+    let first = trace.host("node01", Some(40_000));
+    let second = trace.host("node02", None);
+    for rank in 0..4 {
+        trace.rank(if rank < 2 { first } else { second }, rank);
+    }
+    let input = trace.file("/scratch/run12/input-0001.h5", "fuse.hearth");
+    let log = trace.file("/scratch/run12/log.txt", "ext4");
+    let config = trace.file("/home/user/etc/settings.toml", "nfs4");
+    let mut request = 1;
+    for step in 0..8u64 {
+        for rank in 0..4u32 {
+            read_input(&mut trace, rank, input, step, &mut request);
+        }
+        trace.barrier();
+        (0..4).for_each(|rank| trace.think(rank, 120 * MS));
+        write_out(&mut trace, step, log, config);
+        trace.barrier();
+    }
+    trace.lose(3, 1234, 900 * MS, 980 * MS);
+    trace
+        .tables
+        .remarks
+        .push("the host node02 left 0.3 s before the end".to_owned());
+    trace
+}
+
+/// Each rank reads the whole input, most of it from the store.
+fn read_input(trace: &mut Trace, rank: u32, input: FileId, step: u64, request: &mut u64) {
+    for block in 0..100u64 {
+        *request += 1;
+        let took = match (block + step) % 5 {
+            0 => {
+                trace.inner(rank, Op::Read, Layer::Cache, *request, 256 * KIB, 40 * US);
+                60 * US
+            }
+            1 => {
+                trace.inner(rank, Op::Read, Layer::Cache, *request, 256 * KIB, 180 * US);
+                trace.inner(
+                    rank,
+                    Op::PeerGet,
+                    Layer::PeerClient,
+                    *request,
+                    256 * KIB,
+                    150 * US,
+                );
+                trace.inner(
+                    rank,
+                    Op::ServeGet,
+                    Layer::PeerServer,
+                    *request,
+                    256 * KIB,
+                    50 * US,
+                );
+                200 * US
+            }
+            _ => {
+                trace.inner(rank, Op::Read, Layer::Cache, *request, 256 * KIB, 880 * US);
+                trace.inner(
+                    rank,
+                    Op::StoreRead,
+                    Layer::Store,
+                    *request,
+                    256 * KIB,
+                    800 * US,
+                );
+                900 * US
+            }
+        };
+        let event = trace.read(rank, input, block * 256 * KIB, 256 * KIB, took);
+        event.request = *request;
+    }
+}
+
+/// Rank 0 keeps a log, everybody asks for the settings, rank 2 is slow.
+fn write_out(trace: &mut Trace, step: u64, log: FileId, config: FileId) {
+    for record in 0..2000 {
+        trace.write(0, log, (step * 2000 + record) * 90, 90, 12 * US);
+    }
+    for rank in 0..4 {
+        for _ in 0..60 {
+            trace.op(rank, Op::Stat, config, 150 * US);
+        }
+    }
+    for rank in 0..4u32 {
+        let path = format!("/scratch/run12/checkpoint-{step:04}.{rank}");
+        let file = trace.file(&path, "lustre");
+        trace.op(rank, Op::Open, file, 300 * US);
+        for block in 0..16 {
+            let took = if rank == 2 { 5 * MS } else { 2 * MS };
+            trace.write(rank, file, block * MIB, MIB, took);
+        }
+        trace.op(rank, Op::Fsync, file, 8 * MS);
+        trace.op(rank, Op::Close, file, 100 * US);
+    }
+}
