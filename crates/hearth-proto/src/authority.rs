@@ -82,6 +82,8 @@ struct Common {
     /// requests of earlier ones that come late must not count for what the file is now. Bounded by
     /// `idle_files_max`; the lowest numbers go.
     floors: BTreeMap<FileId, Gen>,
+    /// Lives of files that ended here and the manager has not heard of.
+    ended: Vec<(FileId, u64)>,
     /// Questions to peers that are not answered yet, by request number.
     searches: BTreeMap<u64, (FileId, Search)>,
     /// Bounded by `idle_files_max`; the lowest numbers go.
@@ -457,6 +459,11 @@ impl Authority {
             home.pump();
             self.tidy(ctx, id);
         }
+    }
+
+    /// Lives of files that have ended since this was last asked.
+    pub(crate) fn take_ended(&mut self) -> Vec<(FileId, u64)> {
+        core::mem::take(&mut self.common.ended)
     }
 
     /// Starts flushing everything that is dirty here.

@@ -523,6 +523,7 @@ fn home_of(config: &Config, id: FileId, file: &File, page: u64) -> Option<NodeId
         )),
         crate::msg::HomeMap::Fixed(node) => Some(node),
         crate::msg::HomeMap::Own => Some(config.me),
+        crate::msg::HomeMap::Keepers => file.chunk_homes.get(&page).copied(),
         crate::msg::HomeMap::Ask => file.chunk_homes.get(&chunk).copied(),
     }
 }

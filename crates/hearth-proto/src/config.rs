@@ -17,6 +17,9 @@ pub enum Policy {
     /// As [`Policy::Hint`], with nothing between the invalidation and the write, as it was published:
     /// nodes can keep old bytes for ever.
     HintPaper,
+    /// Each page is held by the node that touched it first, and in memory nowhere else; page `p` is
+    /// kept track of by node `p mod n` (Liao et al., section 3).
+    Single,
 }
 
 /// What a policy decides; the machines look at nothing else.
@@ -26,6 +29,10 @@ pub struct Rules {
     pub served: Served,
     /// Who is the home of a page.
     pub authorities: Authorities,
+    /// What has one home.
+    pub grain: Grain,
+    /// Where else than at its home a page may be in memory.
+    pub copies: Copies,
     /// What a write is acknowledged for.
     pub writes: Writes,
 }
@@ -48,6 +55,24 @@ pub enum Authorities {
     Each,
 }
 
+/// What has one home.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Grain {
+    /// A run of pages; [`Allocation`] says who that is.
+    Chunk,
+    /// A page: the node that touches it first, for the life of the file.
+    Page,
+}
+
+/// Where else than at its home a page may be in memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Copies {
+    /// Wherever it was read.
+    Many,
+    /// Nowhere: others get bytes for one use.
+    One,
+}
+
 /// What a write is acknowledged for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Writes {
@@ -65,6 +90,8 @@ impl Policy {
         let home = Rules {
             served: Served::Cache,
             authorities: Authorities::Placed,
+            grain: Grain::Chunk,
+            copies: Copies::Many,
             writes: Writes::Behind,
         };
         let hint = Rules {
@@ -82,6 +109,11 @@ impl Policy {
             Policy::HintPaper => Rules {
                 writes: Writes::ThroughUnguarded,
                 ..hint
+            },
+            Policy::Single => Rules {
+                grain: Grain::Page,
+                copies: Copies::One,
+                ..home
             },
         }
     }

@@ -40,7 +40,9 @@ pub mod status;
 pub mod time;
 pub mod wire;
 
-pub use config::{Allocation, Authorities, CloseRule, Config, Policy, Rules, Served, Writes};
+pub use config::{
+    Allocation, Authorities, CloseRule, Config, Copies, Grain, Policy, Rules, Served, Writes,
+};
 pub use effect::{Effect, Outbox, Piece, ReadInto, Reply, Src};
 pub use ids::{
     Buf, FileId, FrameId, Gen, Handle, NodeId, Op, ReqId, RevokeId, Stamp, Ticket, Ver, View,

@@ -14,11 +14,13 @@
 //! - M3: appends end in the order in which they began, so that no reader sees a hole between them.
 
 mod control;
+mod keeper;
 mod open;
 mod size;
 mod window;
 
 use crate::Errno;
+use crate::config::Grain;
 use crate::ctx::Ctx;
 use crate::ids::{FileId, Gen, NodeId, ReqId, Stamp};
 use crate::msg::{Body, Envelope};
@@ -26,6 +28,7 @@ use crate::nodeset::NodeSet;
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec::Vec;
 use control::Control;
+use keeper::Keeper;
 use size::Append;
 
 /// Entries that the registrar keeps; a file beyond is managed by its registrar itself.
@@ -36,6 +39,7 @@ const REGISTRY_MAX: usize = 1 << 20;
 pub(crate) struct Manager {
     files: BTreeMap<FileId, File>,
     registry: BTreeMap<FileId, NodeId>,
+    keeper: Keeper,
     acks: BTreeMap<u64, FileId>,
 }
 
@@ -107,6 +111,11 @@ impl Manager {
             let manager = self.registered(ctx.me(), id, from);
             return ctx.answer(from, id, generation, req, Body::WhoisOk(manager));
         }
+        if let (Body::HomeOf(page), Grain::Page) = (&body, ctx.config.rules().grain) {
+            let (chunk, life) = (*page, generation.life);
+            let home = self.keeper.home_of(id, life, chunk, from);
+            return ctx.answer(from, id, generation, req, Body::HomeIs { chunk, home });
+        }
         let answer = self.owns(req) && req.node == ctx.me();
         if !answer && matches!(body, Body::ForgetOk | Body::CutOk(_) | Body::WindowOver(_)) {
             return;
@@ -164,6 +173,11 @@ impl Manager {
         for id in gone {
             self.files.remove(&id);
         }
+    }
+
+    /// A life of a file is over: who held its pages is of no interest any more.
+    pub(crate) fn ended(&mut self, id: FileId, life: u64) {
+        self.keeper.forget(id, life);
     }
 
     pub(crate) fn files(&self) -> usize {

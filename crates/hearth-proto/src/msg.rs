@@ -83,6 +83,8 @@ pub enum HomeMap {
     Fixed(NodeId),
     /// Every node is the home of what it reads.
     Own,
+    /// By asking the keeper of each page once: node `page mod n`.
+    Keepers,
 }
 
 /// Pages that one [`Held`] tells of.
@@ -172,11 +174,11 @@ pub enum Body {
     Append(u64),
     /// The place starts here.
     AppendAt(u64),
-    /// Who is the home of this chunk?
+    /// Who is the home of this chunk, or page where that is the grain?
     HomeOf(u64),
     /// This node is.
     HomeIs {
-        /// The chunk.
+        /// The chunk or page.
         chunk: u64,
         /// Its home.
         home: NodeId,

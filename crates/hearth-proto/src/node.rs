@@ -276,6 +276,9 @@ impl Machines<'_> {
 
     fn upkeep(&mut self, ctx: &mut Ctx<'_>) {
         self.authority.upkeep(ctx);
+        for (file, life) in self.authority.take_ended() {
+            self.manager.ended(file, life);
+        }
         self.client.upkeep(ctx, self.authority);
         self.manager.upkeep(ctx);
         for (owner, slot) in core::mem::take(&mut ctx.frames.evicted) {

@@ -8,6 +8,7 @@ pub const ALL: &[(&str, Policy)] = &[
     ("home", Policy::Home),
     ("hint", Policy::Hint),
     ("hint:paper", Policy::HintPaper),
+    ("single", Policy::Single),
 ];
 
 /// The policy of a name.

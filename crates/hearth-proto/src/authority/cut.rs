@@ -251,6 +251,9 @@ impl Home<'_, '_> {
     }
 
     fn raise_floor(&mut self, floor: Gen) {
+        if floor == end_of(floor.life) {
+            self.common.ended.push((self.id, floor.life));
+        }
         let known = self.common.floors.entry(self.id).or_default();
         *known = floor.max(*known);
         if self.common.floors.len() > self.ctx.config.idle_files_max {

@@ -1,6 +1,7 @@
 //! Reads at the home.
 
 use super::{Bar, Home, PATIENCE, ReadAsk, Verdict, cut};
+use crate::config::Copies;
 use crate::effect::{Effect, Piece, Src};
 use crate::ids::NodeId;
 use crate::msg::{Body, Cut, Envelope, Origin, Use};
@@ -33,7 +34,7 @@ impl Home<'_, '_> {
             return Verdict::Wait;
         }
         match obstacle {
-            Obstacle::Clear => self.grant(ask, Use::Copy),
+            Obstacle::Clear => self.grant(ask, self.good_for(ask.from)),
             Obstacle::Once => {
                 self.grant(ask, Use::Once);
                 self.forget_detached(ask);
@@ -46,6 +47,14 @@ impl Home<'_, '_> {
             Obstacle::Wait | Obstacle::Closed => {}
         }
         Verdict::Done
+    }
+
+    /// How long bytes that nothing is about to change are good for a reader.
+    fn good_for(&self, reader: NodeId) -> Use {
+        match self.ctx.config.rules().copies {
+            Copies::One if reader != self.ctx.me() => Use::Once,
+            Copies::One | Copies::Many => Use::Copy,
+        }
     }
 
     fn obstacle(&self, ask: &ReadAsk) -> Obstacle {

@@ -50,6 +50,7 @@ pub(super) struct File {
     /// Time of the last buffered write here.
     pub(super) mtime_ns: Option<i64>,
     pub(super) homes: HomeMap,
+    /// By chunk, or by page where that has a home of its own.
     pub(super) chunk_homes: BTreeMap<u64, NodeId>,
     pub(super) chunks_asked: Vec<u64>,
     pub(super) copies: BTreeMap<u64, Copy>,
@@ -144,7 +145,7 @@ impl File {
                 let homes: NodeSet = (0..chunks).map(home).chain(self.wrote.iter()).collect();
                 homes.iter().collect()
             }
-            HomeMap::Slot | HomeMap::Ask | HomeMap::Own => (0..config.nodes).map(NodeId).collect(),
+            HomeMap::Slot | HomeMap::Ask | HomeMap::Own | HomeMap::Keepers => (0..config.nodes).map(NodeId).collect(),
         }
     }
 }

@@ -1,6 +1,7 @@
 //! Opening.
 
 use super::{Desk, Job, Opened, What};
+use crate::config::Copies;
 use crate::effect::Reply;
 use crate::errno;
 use crate::ids::{FileId, Gen, Handle, NodeId, Ticket};
@@ -59,10 +60,11 @@ impl Desk<'_, '_> {
         file.size = size;
         file.exact = !shared;
         file.homes = homes;
-        if homes != HomeMap::Ask {
+        if !matches!(homes, HomeMap::Ask | HomeMap::Keepers) {
             file.chunk_homes.clear();
         }
-        let direct = shared;
+        // The operating system would be one more place that keeps the page.
+        let direct = shared || self.ctx.config.rules().copies == Copies::One;
         self.opened_as(ticket, open, size, direct, !renewed);
     }
 
@@ -149,12 +151,32 @@ impl Desk<'_, '_> {
         if let Some(home) = super::home_of(self.ctx.config, id, file, page) {
             return Some(home);
         }
-        let chunk = self.ctx.config.chunk_of(page);
-        if !file.chunks_asked.contains(&chunk) {
-            file.chunks_asked.push(chunk);
-            self.ask_manager(id, Body::HomeOf(chunk), What::HomeOf(chunk));
+        let by_page = file.homes == HomeMap::Keepers;
+        let chunk = match by_page {
+            true => page,
+            false => self.ctx.config.chunk_of(page),
+        };
+        if file.chunks_asked.contains(&chunk) {
+            return None;
+        }
+        file.chunks_asked.push(chunk);
+        let (body, what) = (Body::HomeOf(chunk), What::HomeOf(chunk));
+        if by_page {
+            let keeper = NodeId((page % u64::from(self.ctx.config.nodes)) as u32);
+            self.ask(keeper, id, body, what, alloc::vec![]);
+        } else {
+            self.ask_manager(id, body, what);
         }
         None
+    }
+
+    /// The keeper of a page is gone, and with it the knowledge of who holds the page: what only reads
+    /// is done on the store, all else fails.
+    fn without_keeper(&mut self, id: FileId, page: u64) {
+        for ticket in self.readers_of(id, page, 1) {
+            self.direct(ticket);
+        }
+        self.fail_locating(id, page);
     }
 
     pub(super) fn home_known(&mut self, id: FileId, chunk: u64, body: &Body) {
@@ -164,6 +186,8 @@ impl Desk<'_, '_> {
         file.chunks_asked.retain(|&asked| asked != chunk);
         if let Body::HomeIs { home, .. } = body {
             file.chunk_homes.insert(chunk, *home);
+        } else if file.homes == HomeMap::Keepers {
+            return self.without_keeper(id, chunk);
         } else {
             file.orphan = true;
         }

@@ -282,7 +282,7 @@ impl Desk<'_, '_> {
     }
 
     /// Waiting reads that touch any of the pages.
-    fn readers_of(&self, id: FileId, first: u64, count: u32) -> Vec<Ticket> {
+    pub(super) fn readers_of(&self, id: FileId, first: u64, count: u32) -> Vec<Ticket> {
         let Some(file) = self.client.files.get(&id) else {
             return Vec::new();
         };

@@ -236,6 +236,28 @@ impl Desk<'_, '_> {
         }
     }
 
+    /// The home of a page cannot be found out: fails the writes that wait for it.
+    pub(super) fn fail_locating(&mut self, id: FileId, page: u64) {
+        let Some(file) = self.client.files.get(&id) else {
+            return;
+        };
+        let waits = |ticket: &Ticket| match self.client.jobs.get(ticket) {
+            Some(Job::Write(job)) if job.phase == Phase::Locating => {
+                let (first, count) = self.ctx.config.pages_of(job.offset, u64::from(job.len));
+                (first..first + u64::from(count)).contains(&page)
+            }
+            Some(_) | None => false,
+        };
+        let waiting: Vec<Ticket> = file.writes.iter().copied().filter(waits).collect();
+        for ticket in waiting {
+            if let Some(Job::Write(job)) = self.client.jobs.get_mut(&ticket) {
+                job.failed = Some(errno::EHOSTDOWN);
+            }
+            // The place of an append has to be given back.
+            self.all_sent(ticket);
+        }
+    }
+
     /// Cuts the write by homes and sends the parts, once all homes are known.
     pub(super) fn go_on_writing(&mut self, ticket: Ticket) {
         let Some(Job::Write(job)) = self.client.jobs.get(&ticket) else {

@@ -2,7 +2,7 @@
 
 use super::{Ask, Seat};
 use crate::Errno;
-use crate::config::{Allocation, Writes};
+use crate::config::{Allocation, Grain, Writes};
 use crate::effect::{Alarm, Effect};
 use crate::ids::{NodeId, ReqId, Stamp};
 use crate::msg::{Body, Cut, Service};
@@ -444,7 +444,8 @@ impl Seat<'_, '_> {
         let chunk = |offset| config.chunk_of(config.page_of(offset));
         let (first, last) = (chunk(from), chunk(to));
         // A chunk without a home may be given one at any time, even while the cut is under way.
-        let appointed = config.allocation != Allocation::Slot;
+        let appointed =
+            config.allocation != Allocation::Slot || config.rules().grain != Grain::Chunk;
         if appointed || last - first >= u64::from(config.nodes) {
             return self.all_homes();
         }

@@ -2,7 +2,7 @@
 
 use super::control::{After, Control};
 use super::{Ask, Seat};
-use crate::config::{Allocation, Authorities};
+use crate::config::{Allocation, Authorities, Grain};
 use crate::ids::{NodeId, Stamp};
 use crate::msg::{Body, Cut, HomeMap, Service};
 use alloc::vec::Vec;
@@ -84,12 +84,7 @@ impl Seat<'_, '_> {
             |(&node, opens): (&NodeId, &super::Opens)| node != ask.from && opens.writers > 0;
         let shared = self.file.openers.iter().any(elsewhere);
         let each = self.ctx.config.rules().authorities == Authorities::Each;
-        let homes = match (self.file.private, self.ctx.config.allocation) {
-            (Some(node), _) => HomeMap::Fixed(node),
-            (None, _) if each => HomeMap::Own,
-            (None, Allocation::Slot) => HomeMap::Slot,
-            (None, Allocation::FirstTouch | Allocation::RoundRobin) => HomeMap::Ask,
-        };
+        let homes = self.home_map();
         let size = self.file.size;
         let holders = self.holders_for(ask.from);
         if each {
@@ -104,6 +99,23 @@ impl Seat<'_, '_> {
                 holders,
             },
         );
+    }
+
+    fn home_map(&self) -> HomeMap {
+        if let Some(node) = self.file.private {
+            return HomeMap::Fixed(node);
+        }
+        let rules = self.ctx.config.rules();
+        match (rules.authorities, rules.grain, self.ctx.config.allocation) {
+            (Authorities::Each, _, _) => HomeMap::Own,
+            (Authorities::Placed, Grain::Page, _) => HomeMap::Keepers,
+            (Authorities::Placed, Grain::Chunk, Allocation::Slot) => HomeMap::Slot,
+            (
+                Authorities::Placed,
+                Grain::Chunk,
+                Allocation::FirstTouch | Allocation::RoundRobin,
+            ) => HomeMap::Ask,
+        }
     }
 
     pub(super) fn close(&mut self, ask: &Ask, write: bool, wrote: bool, stamp: Option<Stamp>) {

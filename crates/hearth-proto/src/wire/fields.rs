@@ -237,6 +237,7 @@ impl Fields for HomeMap {
                 node.put(to);
             }
             HomeMap::Own => 3u8.put(to),
+            HomeMap::Keepers => 4u8.put(to),
         }
     }
     fn get(from: &mut Reader<'_>) -> Result<Self, Violation> {
@@ -245,6 +246,7 @@ impl Fields for HomeMap {
             1 => Ok(HomeMap::Ask),
             2 => Ok(HomeMap::Fixed(NodeId::get(from)?)),
             3 => Ok(HomeMap::Own),
+            4 => Ok(HomeMap::Keepers),
             _ => Err(Violation::Value),
         }
     }
