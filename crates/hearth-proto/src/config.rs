@@ -20,6 +20,9 @@ pub enum Policy {
     /// Each page is held by the node that touched it first, and in memory nowhere else; page `p` is
     /// kept track of by node `p mod n` (Liao et al., section 3).
     Single,
+    /// All of a file is held by its writer, and close waits for nothing; a file that nobody has open
+    /// moves to its next writer (HyCache+, section 3).
+    Local,
 }
 
 /// What a policy decides; the machines look at nothing else.
@@ -35,6 +38,8 @@ pub struct Rules {
     pub copies: Copies,
     /// What a write is acknowledged for.
     pub writes: Writes,
+    /// What close waits for, if that is no choice.
+    pub close: Option<CloseRule>,
 }
 
 /// Where requests of sessions go.
@@ -62,6 +67,8 @@ pub enum Grain {
     Chunk,
     /// A page: the node that touches it first, for the life of the file.
     Page,
+    /// A file: the node that opens it first, or that opens it for writing while nobody has it open.
+    File,
 }
 
 /// Where else than at its home a page may be in memory.
@@ -93,6 +100,7 @@ impl Policy {
             grain: Grain::Chunk,
             copies: Copies::Many,
             writes: Writes::Behind,
+            close: None,
         };
         let hint = Rules {
             authorities: Authorities::Each,
@@ -113,6 +121,11 @@ impl Policy {
             Policy::Single => Rules {
                 grain: Grain::Page,
                 copies: Copies::One,
+                ..home
+            },
+            Policy::Local => Rules {
+                grain: Grain::File,
+                close: Some(CloseRule::Buffered),
                 ..home
             },
         }
@@ -203,6 +216,11 @@ impl Config {
     /// What the policy decides.
     pub fn rules(&self) -> Rules {
         self.policy.rules()
+    }
+
+    /// What close waits for.
+    pub fn close_rule(&self) -> CloseRule {
+        self.rules().close.unwrap_or(self.close)
     }
 
     /// True if the policy keeps nothing.

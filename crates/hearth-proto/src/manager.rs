@@ -71,6 +71,8 @@ struct File {
     holders: NodeSet,
     /// Nodes that may hold pages, where every node is a home to itself.
     cachers: NodeSet,
+    /// The home of all pages, where a file is what has one home.
+    home: Option<NodeId>,
     /// The only node that can open the file as it was created.
     private: Option<NodeId>,
     chunk_homes: BTreeMap<u64, NodeId>,

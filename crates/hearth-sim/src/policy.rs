@@ -9,6 +9,7 @@ pub const ALL: &[(&str, Policy)] = &[
     ("hint", Policy::Hint),
     ("hint:paper", Policy::HintPaper),
     ("single", Policy::Single),
+    ("local", Policy::Local),
 ];
 
 /// The policy of a name.

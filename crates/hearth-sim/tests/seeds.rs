@@ -86,6 +86,18 @@ fn hints_keep_every_promise() {
     hold_under(Policy::Hint);
 }
 
+/// S19
+#[test]
+fn single_copies_keep_every_promise() {
+    hold_under(Policy::Single);
+}
+
+/// S20
+#[test]
+fn local_files_keep_every_promise() {
+    hold_under(Policy::Local);
+}
+
 #[test]
 fn the_same_seed_gives_the_same_run() {
     for seed in 0..50 {

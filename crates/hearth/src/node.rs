@@ -167,6 +167,8 @@ fn translate(config: &NodeConfig, secret: Secret) -> Result<Config, Failure> {
             Policy::Home => hearth_agent::Policy::Home,
             Policy::Hint => hearth_agent::Policy::Hint,
             Policy::HintPaper => hearth_agent::Policy::HintPaper,
+            Policy::Single => hearth_agent::Policy::Single,
+            Policy::Local => hearth_agent::Policy::Local,
             Policy::None => hearth_agent::Policy::None,
         },
         allocation: match spec.allocation {

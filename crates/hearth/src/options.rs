@@ -22,8 +22,7 @@ pub(crate) struct SetArgs {
     /// Agents on this machine [default: 1]
     #[arg(long, value_name = "N")]
     pub(crate) agents: Option<u32>,
-    /// Who may keep what: `home` keeps each page at one home, `hint` at every node that reads it and
-    /// writes through to the store, `none` nothing [default: home]
+    /// Who may keep what: home, hint, single, local or none; see docs/semantics.md [default: home]
     #[arg(long, value_name = "P", hide_possible_values = true)]
     pub(crate) policy: Option<Policy>,
     /// Memory of each agent [default: 256MiB]
@@ -60,10 +59,14 @@ pub(crate) enum Policy {
     Home,
     /// Each node keeps what it reads, and asks others for it by hint; writes go through to the store.
     Hint,
-    /// As it was published: nodes can keep old bytes for ever.
+    /// As `hint` was published: nodes can keep old bytes for ever.
     #[value(name = "hint:paper")]
     #[serde(rename = "hint:paper")]
     HintPaper,
+    /// Each page is in memory at the node that touched it first, and nowhere else.
+    Single,
+    /// A file is in memory at its writer, which others read from; close waits for nothing.
+    Local,
     /// Every request goes to the store.
     None,
 }
@@ -76,7 +79,7 @@ impl Policy {
                 "policy hint:paper is for comparison only: a read under way when another node writes, or \
                  soon after, can leave old bytes in a node's memory for ever (`hint` does not)",
             ),
-            Policy::Home | Policy::Hint | Policy::None => None,
+            Policy::Home | Policy::Hint | Policy::Single | Policy::Local | Policy::None => None,
         }
     }
 }

@@ -355,9 +355,13 @@ impl World {
         told
     }
 
-    /// With everything closed the store is what the model is.
-    fn end(mut self) {
+    /// With everything closed, and synced where close does not wait, the store is what the model is.
+    fn end(mut self, policy: Policy) {
         self.handles.clear();
+        for name in self.names.keys().filter(|_| policy == Policy::Local) {
+            let file = File::open(self.set.mount(0).join(name)).expect("opens");
+            file.sync_all().expect("syncs");
+        }
         for (name, &content) in &self.names {
             let stored = std::fs::read(self.set.store().join(name)).expect("the store has it");
             same(
@@ -409,7 +413,7 @@ fn run(policy: Policy, seed: u64, operations: u64) {
             }
         }
     }
-    world.end();
+    world.end(policy);
 }
 
 /// The process that maps files; see `support/mapped.rs`.
@@ -451,4 +455,16 @@ fn agree_under(test: &str, policy: Policy) {
 #[test]
 fn three_mounts_agree_under_hints() {
     agree_under("three_mounts_agree_under_hints", Policy::Hint);
+}
+
+/// S19
+#[test]
+fn three_mounts_agree_under_single_copies() {
+    agree_under("three_mounts_agree_under_single_copies", Policy::Single);
+}
+
+/// S20
+#[test]
+fn three_mounts_agree_under_local_files() {
+    agree_under("three_mounts_agree_under_local_files", Policy::Local);
 }

@@ -32,7 +32,9 @@ impl Desk<'_, '_> {
         let file = self.client.files.entry(id).or_default();
         let homes: Vec<NodeId> = match (file.bypass, until) {
             (true, _) => Vec::new(),
-            (false, Until::Flushed) if self.ctx.config.close == CloseRule::Buffered => Vec::new(),
+            (false, Until::Flushed) if self.ctx.config.close_rule() == CloseRule::Buffered => {
+                Vec::new()
+            }
             (false, Until::Flushed) => file.unflushed(),
             (false, Until::Synced) => file.all_homes(self.ctx.config, id),
         };

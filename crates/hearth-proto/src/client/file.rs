@@ -145,7 +145,9 @@ impl File {
                 let homes: NodeSet = (0..chunks).map(home).chain(self.wrote.iter()).collect();
                 homes.iter().collect()
             }
-            HomeMap::Slot | HomeMap::Ask | HomeMap::Own | HomeMap::Keepers => (0..config.nodes).map(NodeId).collect(),
+            HomeMap::Slot | HomeMap::Ask | HomeMap::Own | HomeMap::Keepers => {
+                (0..config.nodes).map(NodeId).collect()
+            }
         }
     }
 }

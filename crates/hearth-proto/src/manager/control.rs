@@ -17,6 +17,8 @@ pub(super) enum After {
     Open(Ask),
     /// This request is answered.
     Answer(Ask),
+    /// This open goes on at the file's new home.
+    Move(Ask),
 }
 
 /// The operation that has the file to itself.
@@ -86,15 +88,15 @@ impl Control {
             | Control::Truncating { ask, .. }
             | Control::Writing { ask, .. }
             | Control::Cutting {
-                after: After::Open(ask) | After::Answer(ask),
+                after: After::Open(ask) | After::Answer(ask) | After::Move(ask),
                 ..
             }
             | Control::Leaving {
-                after: After::Open(ask) | After::Answer(ask),
+                after: After::Open(ask) | After::Answer(ask) | After::Move(ask),
                 ..
             }
             | Control::Settling {
-                after: After::Open(ask) | After::Answer(ask),
+                after: After::Open(ask) | After::Answer(ask) | After::Move(ask),
                 ..
             } => ask.from,
         }
@@ -262,6 +264,10 @@ impl Seat<'_, '_> {
                 self.file.control = Some(Control::Truncating { size, homes, ask });
             }
             (Cut::Window { .. }, After::Answer(ask)) => self.let_write(ask, homes),
+            (_, After::Move(ask)) => {
+                self.tell(&homes, &Body::Resume { done: true });
+                self.moved(ask);
+            }
             (
                 Cut::Outside | Cut::Shrink(_) | Cut::Detach | Cut::Window { .. },
                 After::Open(ask) | After::Answer(ask),
@@ -310,7 +316,7 @@ impl Seat<'_, '_> {
         };
     }
 
-    fn go_on_opening(&mut self, ask: Ask) {
+    pub(super) fn go_on_opening(&mut self, ask: Ask) {
         let write = matches!(ask.body, Body::Open { write: true, .. });
         self.admit(ask, write);
     }
@@ -331,7 +337,7 @@ impl Seat<'_, '_> {
                 }
                 self.go_on_opening(ask);
             }
-            After::Answer(ask) => match errno {
+            After::Answer(ask) | After::Move(ask) => match errno {
                 Some(errno) => self.fail(&ask, errno),
                 None => self.answer(&ask, Body::SettleOk),
             },

@@ -22,6 +22,8 @@ impl Seat<'_, '_> {
                 Some(_) if self.predates_change(&stamp) => {}
                 Some(known) if known.changed_by(&stamp) => return self.outside(ask, stamp),
                 Some(_) => {}
+                // Who writes next takes the file along, and for that all of it must be in the store.
+                None if self.is_whole() && !self.would_move(&ask, write) => {}
                 None => return self.settle(After::Open(ask)),
             }
         }
@@ -45,6 +47,10 @@ impl Seat<'_, '_> {
 
     /// Lets an open through, after the others have learnt that there is a writer (M1).
     pub(super) fn admit(&mut self, ask: Ask, write: bool) {
+        // Without a stamp something is not in the store, and its home has it.
+        if self.would_move(&ask, write) && self.file.stamp.is_some() {
+            return self.move_home(ask);
+        }
         let from = ask.from;
         let wrote_before = self
             .file
@@ -84,6 +90,10 @@ impl Seat<'_, '_> {
             |(&node, opens): (&NodeId, &super::Opens)| node != ask.from && opens.writers > 0;
         let shared = self.file.openers.iter().any(elsewhere);
         let each = self.ctx.config.rules().authorities == Authorities::Each;
+        if self.is_whole() {
+            let first = self.file.private.unwrap_or(ask.from);
+            self.file.home.get_or_insert(first);
+        }
         let homes = self.home_map();
         let size = self.file.size;
         let holders = self.holders_for(ask.from);
@@ -101,18 +111,45 @@ impl Seat<'_, '_> {
         );
     }
 
+    /// True if the file has one home for all of its pages.
+    fn is_whole(&self) -> bool {
+        self.ctx.config.rules().grain == Grain::File
+    }
+
+    /// True if an open would take the file to the opener.
+    fn would_move(&self, ask: &Ask, write: bool) -> bool {
+        write
+            && self.is_whole()
+            && self.file.private.is_none()
+            && self.file.openers.is_empty()
+            && self.file.home.is_some_and(|home| home != ask.from)
+    }
+
+    /// Nobody has the file open, and all of it is in the store: its home lets go of it, then the
+    /// opener is the home.
+    fn move_home(&mut self, ask: Ask) {
+        let homes = self.all_homes();
+        self.cut(Cut::Outside, homes, After::Move(ask));
+    }
+
+    /// The last home has let go.
+    pub(super) fn moved(&mut self, ask: Ask) {
+        self.file.home = Some(ask.from);
+        self.go_on_opening(ask);
+    }
+
     fn home_map(&self) -> HomeMap {
-        if let Some(node) = self.file.private {
+        if let Some(node) = self.file.private.or(self.file.home) {
             return HomeMap::Fixed(node);
         }
         let rules = self.ctx.config.rules();
         match (rules.authorities, rules.grain, self.ctx.config.allocation) {
             (Authorities::Each, _, _) => HomeMap::Own,
             (Authorities::Placed, Grain::Page, _) => HomeMap::Keepers,
-            (Authorities::Placed, Grain::Chunk, Allocation::Slot) => HomeMap::Slot,
+            (Authorities::Placed, Grain::Chunk | Grain::File, Allocation::Slot) => HomeMap::Slot,
             (
                 Authorities::Placed,
-                Grain::Chunk,
+                Grain::Chunk | Grain::File,
                 Allocation::FirstTouch | Allocation::RoundRobin,
             ) => HomeMap::Ask,
         }

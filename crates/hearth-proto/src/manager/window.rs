@@ -93,9 +93,11 @@ impl Seat<'_, '_> {
 
     /// Every node that may be home of a page of the file.
     pub(super) fn all_homes(&self) -> Vec<NodeId> {
-        match self.ctx.config.rules().authorities {
-            Authorities::Placed => (0..self.ctx.config.nodes).map(NodeId).collect(),
-            Authorities::Each => self.file.cachers.iter().collect(),
+        let rules = self.ctx.config.rules();
+        match (rules.authorities, self.file.home) {
+            (Authorities::Each, _) => self.file.cachers.iter().collect(),
+            (Authorities::Placed, Some(home)) => alloc::vec![home],
+            (Authorities::Placed, None) => (0..self.ctx.config.nodes).map(NodeId).collect(),
         }
     }
 }

@@ -137,7 +137,8 @@ impl World {
     fn flushed(&mut self, session: usize, handle: usize, sync: bool) {
         let object = self.sessions[session].handles[handle].object;
         let node = self.sessions[session].node as u32;
-        let buffered = self.plan.close == hearth_proto::CloseRule::Buffered;
+        let buffered =
+            self.hosts[0].node.config().close_rule() == hearth_proto::CloseRule::Buffered;
         match (sync, buffered) {
             (true, _) => self.check_durable(session, object, durable::Whose::Node(node)),
             (false, false) => self.check_durable(session, object, durable::Whose::Node(node)),

@@ -28,7 +28,14 @@ impl System {
 
     /// Those that the demonstration and test hosts compare.
     pub(crate) const MAIN: &[System] = &[System::Native, System::NONE, System::HINT, System::HOME];
-    pub(crate) const ALL: &[System] = &[System::Native, System::NONE, System::HINT, System::HOME];
+    pub(crate) const ALL: &[System] = &[
+        System::Native,
+        System::NONE,
+        System::HINT,
+        System::HOME,
+        System::Under(Policy::Single),
+        System::Under(Policy::Local),
+    ];
 
     pub(crate) fn name(self) -> String {
         match self {

@@ -10,7 +10,13 @@ use crate::signals::Signals;
 use crate::workload::small_io::RECORD_BYTES;
 use std::path::Path;
 
-const POLICIES: [Policy; 3] = [Policy::None, Policy::Hint, Policy::Home];
+const POLICIES: [Policy; 5] = [
+    Policy::None,
+    Policy::Hint,
+    Policy::Home,
+    Policy::Single,
+    Policy::Local,
+];
 
 /// Runs each policy once; counts do not vary.
 pub(crate) fn run(backing: &str, records: usize, signals: &Signals) -> Result<Report, Failure> {
@@ -33,7 +39,7 @@ pub(crate) fn run(backing: &str, records: usize, signals: &Signals) -> Result<Re
         match policy {
             Policy::None => none = requests,
             Policy::Home => home = requests,
-            _ => {}
+            Policy::Hint | Policy::HintPaper | Policy::Single | Policy::Local => {}
         }
         report.sum_up(&format!("store_write_requests_{system}"), requests);
         let bytes = (records * RECORD_BYTES) as u64;
