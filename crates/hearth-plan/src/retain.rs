@@ -22,7 +22,7 @@ mod queue;
 mod search;
 pub mod victims;
 
-pub use bound::{bound, bound_fractional};
+pub use bound::{bound, bound_fractional, bound_hits};
 pub use follow::{Follower, Rule, Source, Step};
 pub use packing::packing;
 pub use plan::{Plan, Tally};

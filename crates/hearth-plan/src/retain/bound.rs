@@ -48,6 +48,25 @@ pub fn bound_fractional(queue: &Queue, capacity: Bytes) -> Bytes {
     memory
 }
 
+/// No cache has more hits, each counting one, however large: stays are bought with room times time,
+/// cheap ones first.
+pub fn bound_hits(queue: &Queue, capacity: Bytes) -> usize {
+    let mut volume = u128::from(capacity.0) * queue.len() as u128;
+    let stays = (0..queue.len()).filter_map(|at| {
+        let length = queue.next(at)? - at;
+        let size = queue.size_at(at);
+        (size <= capacity).then_some(u128::from(size.0) * length as u128)
+    });
+    let mut stays: Vec<u128> = stays.collect();
+    stays.sort_unstable();
+    let bought = stays.into_iter().take_while(|price| {
+        let is_affordable = *price <= volume;
+        volume = volume.saturating_sub(*price);
+        is_affordable
+    });
+    bought.count()
+}
+
 /// Stays are bought with room times time, short ones first.
 fn by_volume(queue: &Queue, capacity: Bytes) -> Bytes {
     let mut volume = room(queue, capacity);

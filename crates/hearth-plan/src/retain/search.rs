@@ -15,7 +15,7 @@ use super::{Follower, Plan, Queue, Rule};
 use crate::units::Bytes;
 
 /// Sets that [`best`] follows at once.
-const WIDTH: usize = 256;
+const WIDTH: usize = 1024;
 /// Sets that [`optimum`] follows at once before it gives up.
 const OPTIMUM_WIDTH: usize = 1 << 16;
 /// Files that are read more than once, at most: one bit of a set for each.
