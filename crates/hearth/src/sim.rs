@@ -1,6 +1,8 @@
 //! `hearth sim`: the protocol without machines, many times over.
 
+mod cache;
 mod run;
+mod schedule;
 mod step;
 
 use std::process::ExitCode;
@@ -14,6 +16,7 @@ const EXAMPLES: &str = "\
 Examples:
   hearth sim run --faults --seeds 1000            random worlds with faults of every kind
   hearth sim step --faults --seed 17              one of them, message by message
+  hearth sim schedule --example                   which files stay, step by step
 
 Exit codes: 0 every promise was kept, 1 one was not, 2 could not do it.";
 
@@ -31,6 +34,10 @@ enum Command {
     Run(run::Args),
     /// Tell one such run, message by message
     Step(step::Args),
+    /// Run a trace of reads through caches of several policies
+    Cache(cache::Args),
+    /// Place jobs and keep files on many nodes, each next to its bound
+    Schedule(schedule::Args),
 }
 
 /// Does what was asked.
@@ -38,6 +45,8 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
     match &args.command {
         Command::Run(args) => run::run(args),
         Command::Step(args) => step::run(args),
+        Command::Cache(args) => cache::run(args),
+        Command::Schedule(args) => schedule::run(args),
     }
 }
 
