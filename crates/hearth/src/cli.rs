@@ -4,7 +4,9 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-use crate::commands::{agent, doctor, down, enter, flush, mount, run, status, trace, umount, up};
+use crate::commands::{
+    agent, doctor, down, enter, flush, mount, place, run, status, trace, umount, up,
+};
 use crate::failure::Failure;
 use crate::{bench, demo, sim, workload};
 
@@ -52,6 +54,8 @@ enum Command {
     Trace(trace::Args),
     /// Measure
     Bench(bench::Args),
+    /// Say where jobs should run
+    Place(place::Args),
     /// Run the protocol without machines
     Sim(sim::Args),
     #[command(hide = true)]
@@ -77,6 +81,7 @@ impl Cli {
             Command::Demo(args) => demo::run(&args),
             Command::Trace(args) => trace::run(&args),
             Command::Bench(args) => bench::run(&args),
+            Command::Place(args) => place::run(&args),
             Command::Sim(args) => sim::run(&args),
             Command::Agent(args) => agent::run(&args),
             Command::Enter(args) => enter::run(&args),

@@ -1,0 +1,287 @@
+//! Jobs onto nodes, wave by wave.
+//!
+//! Jobs that run after others form a later *wave*. What a job reads or writes is on its node from then
+//! on, so the next wave finds it there.
+
+mod order;
+
+use std::collections::BTreeMap;
+
+use hearth_plan::place::{Placement, Situation, bound_shared, cheapest_shared, literal, paper};
+use hearth_plan::{Bytes, FileId, NodeId};
+
+use super::Method;
+use super::jobs::{Asked, Job};
+use super::residency::Residency;
+use crate::failure::Failure;
+use crate::size::Size;
+
+/// All that jobs read together, at most: sums stay far from what 64 bits hold.
+const TOTAL_MAX: u64 = 1 << 60;
+/// Ranks of all jobs, at most: more would take minutes.
+const UNITS_MAX: usize = 1 << 14;
+
+/// A node for each rank of each job.
+#[derive(Debug)]
+pub(super) struct Arranged {
+    /// Names of the nodes.
+    pub(super) nodes: Vec<String>,
+    /// In the order of the jobs and their ranks.
+    pub(super) units: Vec<Unit>,
+    /// Bytes that have to be moved.
+    pub(super) moved: Bytes,
+    /// The same for the published method.
+    pub(super) moved_paper: Bytes,
+    /// No placement moves less; known for a single wave.
+    pub(super) bound: Option<Bytes>,
+}
+
+/// A rank of a job.
+#[derive(Debug)]
+pub(super) struct Unit {
+    pub(super) job: String,
+    pub(super) rank: u32,
+    pub(super) ranks: u32,
+    pub(super) wave: usize,
+    pub(super) node: Option<NodeId>,
+    pub(super) reads: Bytes,
+    /// Bytes of these that are on the node before anything moves.
+    pub(super) held: Bytes,
+}
+
+impl Arranged {
+    pub(super) fn new(
+        asked: &Asked,
+        residency: &Residency,
+        method: Method,
+    ) -> Result<Arranged, Failure> {
+        let cannot = |why: String| Failure::new("cannot place these jobs").cause(why);
+        let waves = order::waves(&asked.jobs).map_err(cannot)?;
+        let table = Table::new(asked, residency, &waves).map_err(cannot)?;
+        table.check_total(residency)?;
+        let count = waves.iter().max().map_or(0, |last| last + 1);
+        let (units, moved, bound) = table.place(method, count);
+        let (_, moved_paper, _) = table.place(Method::Paper, count);
+        Ok(Arranged {
+            nodes: residency
+                .nodes
+                .iter()
+                .map(|node| node.name.clone())
+                .collect(),
+            units,
+            moved,
+            moved_paper,
+            bound,
+        })
+    }
+
+    /// The ranks of a job, or of all.
+    pub(super) fn units_of(&self, job: Option<&str>) -> Vec<&Unit> {
+        let units = self.units.iter();
+        units
+            .filter(|unit| job.is_none_or(|job| job == unit.job))
+            .collect()
+    }
+}
+
+/// Files and ranks by number.
+struct Table {
+    situation: Situation,
+    ranks: Vec<Rank>,
+}
+
+struct Rank {
+    job: String,
+    rank: u32,
+    ranks: u32,
+    wave: usize,
+    reads: Vec<FileId>,
+    writes: Vec<FileId>,
+}
+
+impl Table {
+    fn new(asked: &Asked, residency: &Residency, waves: &[usize]) -> Result<Table, String> {
+        let mut files: BTreeMap<&str, FileId> = BTreeMap::new();
+        let mut situation = Situation {
+            seats: residency.nodes.iter().map(|node| node.seats).collect(),
+            ..Situation::default()
+        };
+        let nodes: BTreeMap<&str, NodeId> = residency
+            .nodes
+            .iter()
+            .map(|node| node.name.as_str())
+            .zip((0..).map(NodeId))
+            .collect();
+        for file in &residency.files {
+            files.insert(&file.path, FileId(situation.sizes.len() as u32));
+            situation.sizes.push(Bytes(file.size.0));
+            let held = file.held.iter();
+            let held = held.map(|(node, bytes)| (nodes[node.as_str()], Bytes(bytes.0)));
+            situation.held.push(held.collect());
+        }
+        for (name, size) in &asked.sizes {
+            files.entry(name).or_insert_with(|| {
+                situation.sizes.push(Bytes(size.0));
+                situation.held.push(Vec::new());
+                FileId(situation.sizes.len() as u32 - 1)
+            });
+        }
+        let count: usize = asked.jobs.iter().map(|job| job.ranks as usize).sum();
+        if count > UNITS_MAX {
+            return Err(format!(
+                "they have {count} ranks together; at most {UNITS_MAX} can be placed"
+            ));
+        }
+        let mut ranks = Vec::new();
+        for (job, wave) in asked.jobs.iter().zip(waves) {
+            for rank in 0..job.ranks {
+                ranks.push(Rank::new(job, rank, *wave, &files)?);
+            }
+        }
+        Ok(Table { situation, ranks })
+    }
+
+    /// Everything fits into the nodes together, if they say how much they hold.
+    fn check_total(&self, residency: &Residency) -> Result<(), Failure> {
+        let sizes = |files: &[FileId]| -> Bytes {
+            files
+                .iter()
+                .map(|file| self.situation.sizes[file.index()])
+                .sum()
+        };
+        if self
+            .ranks
+            .iter()
+            .map(|rank| sizes(&rank.reads))
+            .sum::<Bytes>()
+            > Bytes(TOTAL_MAX)
+        {
+            let why = format!("jobs read more than {} together", Size(TOTAL_MAX));
+            return Err(Failure::new("cannot place these jobs").cause(why));
+        }
+        let mut read: Vec<FileId> = self
+            .ranks
+            .iter()
+            .flat_map(|rank| rank.reads.clone())
+            .collect();
+        read.sort_unstable();
+        read.dedup();
+        let memory = residency.nodes.iter().map(|node| node.memory);
+        let memory = memory.map(|memory| memory.map(|memory| Bytes(memory.0)));
+        let Some(memory) = memory.sum::<Option<Bytes>>() else {
+            return Ok(());
+        };
+        if sizes(&read) <= memory {
+            return Ok(());
+        }
+        let (read, memory) = (Size(sizes(&read).0), Size(memory.0));
+        Err(Failure::new("cannot place these jobs")
+            .cause(format!(
+                "they read {read}, and all nodes together hold {memory}"
+            ))
+            .hint("place fewer jobs at a time, or leave out `memory` in the residency"))
+    }
+
+    /// Ranks with their nodes, the bytes moved, and what cannot be undercut.
+    fn place(&self, method: Method, waves: usize) -> (Vec<Unit>, Bytes, Option<Bytes>) {
+        let mut situation = self.situation.clone();
+        let mut placed: BTreeMap<usize, (Option<NodeId>, Bytes)> = BTreeMap::new();
+        let (mut moved, mut bound) = (Bytes::ZERO, None);
+        for wave in 0..waves {
+            let ranks: Vec<usize> = (0..self.ranks.len())
+                .filter(|rank| self.ranks[*rank].wave == wave)
+                .collect();
+            situation.jobs = ranks
+                .iter()
+                .map(|rank| self.ranks[*rank].reads.clone())
+                .collect();
+            let placement = place_by(method, &situation);
+            moved += situation.moved_once(&placement);
+            if waves == 1 {
+                bound = Some(bound_shared(&situation));
+            }
+            for (job, (rank, node)) in ranks.iter().zip(&placement.0).enumerate() {
+                let held = node.map_or(Bytes::ZERO, |node| {
+                    situation.reads(job) - situation.moved_by(job, node)
+                });
+                placed.insert(*rank, (*node, held));
+            }
+            self.note(&mut situation, &ranks, &placement);
+        }
+        let units = self.ranks.iter().zip(placed.into_values());
+        let units = units.map(|(rank, (node, held))| Unit {
+            job: rank.job.clone(),
+            rank: rank.rank,
+            ranks: rank.ranks,
+            wave: rank.wave,
+            node,
+            reads: rank
+                .reads
+                .iter()
+                .map(|file| situation.sizes[file.index()])
+                .sum(),
+            held,
+        });
+        (units.collect(), moved, bound)
+    }
+
+    /// What ranks read and wrote is on their nodes now.
+    fn note(&self, situation: &mut Situation, ranks: &[usize], placement: &Placement) {
+        for (rank, node) in ranks.iter().zip(&placement.0) {
+            let Some(node) = node else { continue };
+            let Rank { reads, writes, .. } = &self.ranks[*rank];
+            for file in writes {
+                situation.held[file.index()].clear();
+            }
+            for file in reads.iter().chain(writes) {
+                let held = &mut situation.held[file.index()];
+                held.retain(|(holder, _)| holder != node);
+                held.push((*node, situation.sizes[file.index()]));
+            }
+        }
+    }
+}
+
+fn place_by(method: Method, situation: &Situation) -> Placement {
+    match method {
+        Method::Improved => cheapest_shared(situation),
+        Method::Paper => paper(situation),
+        Method::PaperLiteral => literal(situation),
+    }
+}
+
+impl Rank {
+    fn new(
+        job: &Job,
+        rank: u32,
+        wave: usize,
+        files: &BTreeMap<&str, FileId>,
+    ) -> Result<Rank, String> {
+        let find = |name: &String| {
+            let name = name.replace("{rank}", &rank.to_string());
+            files.get(name.as_str()).copied().ok_or(name)
+        };
+        let reads = job.reads.iter().map(find);
+        let mut reads: Vec<FileId> = reads.collect::<Result<_, _>>().map_err(|name| {
+            format!(
+                "job `{}` reads `{name}`, of which no size is known: say `file {name} SIZE`",
+                job.name
+            )
+        })?;
+        reads.sort_unstable();
+        reads.dedup();
+        Ok(Rank {
+            job: job.name.clone(),
+            rank,
+            ranks: job.ranks,
+            wave,
+            reads,
+            // What nobody reads later needs no size.
+            writes: job
+                .writes
+                .iter()
+                .filter_map(|name| find(name).ok())
+                .collect(),
+        })
+    }
+}

@@ -1,0 +1,212 @@
+//! `hearth place`, `hearth sim schedule` and `hearth sim cache`, as people meet them.
+
+#![allow(clippy::unwrap_used, reason = "what fails here fails the test")]
+
+use std::fs;
+use std::path::PathBuf;
+use std::process::{Command, Output};
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+/// A directory with some files in it.
+struct Dir(TempDir);
+
+impl Dir {
+    fn new(files: &[(&str, &str)]) -> Dir {
+        let dir = Dir(tempfile::tempdir().unwrap());
+        for (name, text) in files {
+            let path = dir.0.path().join(name);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        }
+        dir
+    }
+
+    fn hearth(&self, args: &[&str]) -> Output {
+        let named = std::env::var_os("HEARTH_BIN").map(PathBuf::from);
+        let program = named.unwrap_or_else(|| PathBuf::from(env!("CARGO_BIN_EXE_hearth")));
+        let mut command = Command::new(program);
+        command.args(args).current_dir(self.0.path());
+        command.output().unwrap()
+    }
+
+    /// What a command that succeeds prints.
+    fn out(&self, args: &[&str]) -> String {
+        let output = self.hearth(args);
+        let err = String::from_utf8(output.stderr).unwrap();
+        assert!(output.status.success(), "{args:?}: {err}");
+        String::from_utf8(output.stdout).unwrap()
+    }
+
+    /// What a command says that cannot do what it was asked.
+    fn refused(&self, args: &[&str]) -> String {
+        let output = self.hearth(args);
+        assert_eq!(output.status.code(), Some(2), "{args:?}");
+        assert!(output.stdout.is_empty(), "{args:?}");
+        String::from_utf8(output.stderr).unwrap()
+    }
+
+    /// The summary at the end of JSON lines.
+    fn summary(&self, args: &[&str]) -> Value {
+        let out = self.out(args);
+        let last: Value = serde_json::from_str(out.lines().last().unwrap()).unwrap();
+        last["summary"].clone()
+    }
+}
+
+const RESIDENCY: &str = r#"{
+    "nodes": [{"name": "n1"}, {"name": "n2"}, {"name": "n3"}],
+    "files": [
+        {"path": "p", "size": 50, "held": {"n1": 50}},
+        {"path": "q", "size": 40, "held": {"n2": 40}},
+        {"path": "r", "size": 45, "held": {"n1": 45}}]}"#;
+
+const JOBS: &str = "job a reads p q writes out\njob b reads r\njob c reads out\nfile out 1KiB\n";
+
+fn placed(jobs: &str) -> Dir {
+    Dir::new(&[("now.json", RESIDENCY), ("jobs", jobs)])
+}
+
+#[test]
+fn a_job_gets_the_node_that_has_its_bytes() {
+    let dir = placed(JOBS);
+    let table = dir.out(&["place", "--residency", "now.json", "jobs"]);
+    let words: Vec<Vec<&str>> = table
+        .lines()
+        .map(|line| line.split_whitespace().collect())
+        .collect();
+    assert_eq!(words[1][..3], ["a", "0", "n2"]);
+    assert_eq!(words[2][..3], ["b", "0", "n1"]);
+    assert_eq!(words[3][..3], ["c", "1", "n2"], "its file is written there");
+    let summary = dir.summary(&["place", "--residency", "now.json", "jobs", "--as", "json"]);
+    assert_eq!(
+        (&summary["moved"], &summary["moved_paper"]),
+        (&50.into(), &85.into())
+    );
+}
+
+#[test]
+fn ranks_come_in_order_and_options_are_ready_to_use() {
+    let dir = placed("job s ranks 2 reads part{rank}\nfile part0 5\njob t reads r\nfile part1 5\n");
+    let place = ["place", "--residency", "now.json", "jobs", "--as"];
+    let with = |more: &[&str]| dir.out(&[&place[..], more].concat());
+    let hosts = with(&["hostfile", "--job", "s"]);
+    let mut hosts: Vec<&str> = hosts.lines().collect();
+    hosts.sort_unstable();
+    assert_eq!(hosts, ["n2", "n3"], "n1 has the bytes of `t`");
+    assert_eq!(with(&["nodelist"]), "s\nt --nodelist=n1\n");
+    assert_eq!(with(&["nodelist", "--job", "t"]), "--nodelist=n1\n");
+    assert_eq!(
+        with(&["nodelist", "--job", "s"]),
+        "\n",
+        "it has nothing anywhere"
+    );
+}
+
+#[test]
+fn slurm_scripts_are_jobs() {
+    let script = "#!/bin/sh\n#SBATCH --job-name=align\ntool --in=r > q\n";
+    let dir = Dir::new(&[("now.json", RESIDENCY), ("scripts/x.sh", script)]);
+    let out = dir.out(&[
+        "place",
+        "--residency",
+        "now.json",
+        "scripts",
+        "--as",
+        "nodelist",
+    ]);
+    assert_eq!(out, "align --nodelist=n1\n");
+}
+
+#[test]
+fn jobs_that_make_no_sense_are_refused_in_words() {
+    for (jobs, why) in [
+        ("job a\n", "no job names a file that it reads"),
+        (
+            "job a reads x\n",
+            "job `a` reads `x`, of which no size is known",
+        ),
+        (
+            "job a reads p after b\njob b after a\n",
+            "jobs wait for each other: `a` after `b` after `a`",
+        ),
+        ("file x -1\n", "line 1: file `x`: `-1` is not a size"),
+        ("job a reads p ranks 1000000\n", "1000000 ranks together"),
+    ] {
+        let said = placed(jobs).refused(&["place", "--residency", "now.json", "jobs"]);
+        assert!(
+            said.starts_with("error: ") && said.contains(why),
+            "{jobs}: {said}"
+        );
+    }
+    let few =
+        r#"{"nodes": [{"name": "n", "memory": "1K"}], "files": [{"path": "p", "size": "2K"}]}"#;
+    let dir = Dir::new(&[("now.json", few), ("jobs", "job a reads p\n")]);
+    let said = dir.refused(&["place", "--residency", "now.json", "jobs"]);
+    assert!(
+        said.contains("they read 2 KiB, and all nodes together hold 1 KiB"),
+        "{said}"
+    );
+    let said = dir.refused(&["place", "--residency", "none.json", "jobs"]);
+    assert!(
+        said.contains("cannot read the residency `none.json`"),
+        "{said}"
+    );
+}
+
+#[test]
+fn a_schedule_comes_with_its_bounds() {
+    let dir = Dir::new(&[]);
+    let small = [
+        "sim", "schedule", "--json", "--nodes", "4", "--volume", "100",
+    ];
+    let summary = dir.summary(&[&small[..], &["--files-per-node", "2,5"]].concat());
+    let number = |value: &Value| value.as_f64().unwrap();
+    for files in ["2", "5"] {
+        let of = |key: &str| number(&summary[key][files]);
+        let (paper, improved) = (of("random_speedup_paper"), of("random_speedup"));
+        assert!(1.0 <= paper && paper <= improved, "{summary}");
+        assert!(improved <= of("random_speedup_bound"), "{summary}");
+    }
+    assert!(number(&summary["pair_speedup"]) >= 29.0, "{summary}");
+    assert!(
+        number(&summary["improved_over_optimum_worst"]) <= 1.02,
+        "{summary}"
+    );
+    let paper = number(&summary["paper_over_optimum"]);
+    assert!(
+        number(&summary["improved_over_optimum"]) <= paper,
+        "{summary}"
+    );
+    assert_eq!(
+        dir.summary(&[&small[..], &["--files-per-node", "2,5"]].concat()),
+        summary
+    );
+}
+
+#[test]
+fn a_trace_is_run_through_every_policy() {
+    let mut csv = String::from("id,size\n");
+    for read in 0..200 {
+        csv.push_str(&format!("{},10\n", read % 10));
+    }
+    let dir = Dir::new(&[("trace.csv", &csv), ("bad.csv", "a,b\n1,2\n")]);
+    let table = dir.out(&["sim", "cache", "trace.csv", "--size", "50,100%"]);
+    let miss = |system: &str| {
+        let line = table
+            .lines()
+            .find(|line| line.starts_with("50 B") && line.contains(system));
+        let ratio = line.unwrap().split_whitespace().last().unwrap();
+        ratio.parse::<f64>().unwrap()
+    };
+    assert_eq!(miss("lru"), 1.0, "a loop longer than the cache");
+    assert!(miss("no policy below") <= 0.56, "{table}");
+    let all = table.lines().filter(|line| line.starts_with("100 B"));
+    assert!(
+        all.clone().count() == 8 && all.clone().all(|line| line.ends_with("0.0500")),
+        "{table}"
+    );
+    let said = dir.refused(&["sim", "cache", "bad.csv"]);
+    assert!(said.contains("its first line names no column"), "{said}");
+}
