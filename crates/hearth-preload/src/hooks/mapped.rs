@@ -21,4 +21,6 @@ hooks! {
         |real| maps::on_mapping(Op::Msync, start, size, real);
     fn madvise(start: *mut c_void, size: size_t, advice: c_int) -> c_int =
         |real| maps::on_mapping(Op::Advise, start, size, real);
+    fn posix_madvise(start: *mut c_void, size: size_t, advice: c_int) -> c_int =
+        |real| maps::on_mapping(Op::Advise, start, size, real);
 }

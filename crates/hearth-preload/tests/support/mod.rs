@@ -56,6 +56,7 @@ pub(crate) struct Recorded {
     programs: Vec<String>,
     pub(crate) attempted: u64,
     pub(crate) missing: u64,
+    pub(crate) nested: u64,
 }
 
 /// How a program ended, and what was recorded of it.
@@ -64,6 +65,8 @@ pub(crate) struct Traced {
     pub(crate) calls: Vec<Call>,
     /// Names of the programs that were traced.
     pub(crate) programs: Vec<String>,
+    /// Attempts of signal handlers inside of records: counted, not kept.
+    pub(crate) nested: u64,
 }
 
 impl Place {
@@ -141,6 +144,7 @@ impl Place {
         Traced {
             output,
             programs: recorded.programs.clone(),
+            nested: recorded.nested,
             calls: recorded.calls(),
         }
     }
@@ -209,11 +213,8 @@ impl Sink for Recorded {
     }
 
     fn ended(&mut self, _: AreaId, ended: &Ended) -> Result<(), Infallible> {
-        let missing = ended.nested + ended.beyond + ended.unbacked + ended.names_lost;
-        if missing > 0 {
-            eprintln!("{ended:?}");
-        }
-        self.missing += missing;
+        self.nested += ended.nested;
+        self.missing += ended.beyond + ended.unbacked + ended.names_lost;
         Ok(())
     }
 }
