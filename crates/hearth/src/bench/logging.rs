@@ -4,6 +4,7 @@
 
 mod access;
 mod calls;
+mod chain;
 mod drain;
 mod driver;
 mod lttng;
@@ -16,6 +17,8 @@ use crate::signals::Signals;
 use driver::{Driver, Workload};
 use lttng::Session;
 use std::path::{Path, PathBuf};
+use std::sync::mpsc;
+use std::time::Duration;
 
 /// Records of one burst. A ring holds more, so that none is dropped.
 const BURST: u64 = 10_000;
@@ -27,6 +30,8 @@ pub(crate) struct Effort {
     pub(crate) rounds: usize,
     /// Calls of one burst of calls.
     pub(crate) calls: u64,
+    /// How long operations are made at each rate.
+    pub(crate) span: Duration,
     /// Bytes of the file that is read and written by records.
     pub(crate) file_bytes: u64,
 }
@@ -35,11 +40,13 @@ impl Effort {
     pub(crate) const FULL: Effort = Effort {
         rounds: 200,
         calls: 4000,
+        span: Duration::from_secs(10),
         file_bytes: 128 << 20,
     };
     pub(crate) const QUICK: Effort = Effort {
         rounds: 30,
         calls: 2000,
+        span: Duration::from_secs(2),
         file_bytes: 64 << 20,
     };
 }
@@ -58,6 +65,7 @@ fn costs(place: &Place, effort: Effort, signals: &Signals) -> Result<Report, Fai
     let mut report = Report::new("logging", "none");
     record_costs(place, effort, signals, &mut report)?;
     calls::measure(place, effort, signals, &mut report)?;
+    chain::measure(place, effort.span, signals, &mut report)?;
     super::progress_over();
     Ok(report)
 }
@@ -142,6 +150,13 @@ fn sum_up_records(
             report.sum_up("lttng_skipped", reason);
         }
     }
+}
+
+/// Lets time pass: others are to work meanwhile.
+fn pause(span: Duration) {
+    let (_nobody, nothing) = mpsc::channel::<()>();
+    // Nothing ever comes, so this is the end of the time.
+    let _ = nothing.recv_timeout(span);
 }
 
 fn stop_if_told(signals: &Signals) -> Result<(), Failure> {
