@@ -5,7 +5,7 @@
 
 mod order;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use hearth_plan::place::{Placement, Situation, bound_shared, cheapest_shared, literal, paper};
 use hearth_plan::{Bytes, FileId, NodeId};
@@ -143,43 +143,35 @@ impl Table {
 
     /// Everything fits into the nodes together, if they say how much they hold.
     fn check_total(&self, residency: &Residency) -> Result<(), Failure> {
-        let sizes = |files: &[FileId]| -> Bytes {
-            files
-                .iter()
-                .map(|file| self.situation.sizes[file.index()])
-                .sum()
-        };
-        if self
-            .ranks
-            .iter()
-            .map(|rank| sizes(&rank.reads))
-            .sum::<Bytes>()
-            > Bytes(TOTAL_MAX)
-        {
-            let why = format!("jobs read more than {} together", Size(TOTAL_MAX));
-            return Err(Failure::new("cannot place these jobs").cause(why));
+        let cannot = |why: String| Failure::new("cannot place these jobs").cause(why);
+        let all = self.ranks.iter().map(|rank| self.size(&rank.reads));
+        if all.sum::<Bytes>() > Bytes(TOTAL_MAX) {
+            let most = Size(TOTAL_MAX);
+            return Err(cannot(format!("jobs read more than {most} together")));
         }
-        let mut read: Vec<FileId> = self
-            .ranks
-            .iter()
-            .flat_map(|rank| rank.reads.clone())
-            .collect();
-        read.sort_unstable();
-        read.dedup();
         let memory = residency.nodes.iter().map(|node| node.memory);
         let memory = memory.map(|memory| memory.map(|memory| Bytes(memory.0)));
         let Some(memory) = memory.sum::<Option<Bytes>>() else {
             return Ok(());
         };
-        if sizes(&read) <= memory {
+        let files: BTreeSet<FileId> = self
+            .ranks
+            .iter()
+            .flat_map(|rank| &rank.reads)
+            .copied()
+            .collect();
+        let read = self.size(&files);
+        if read <= memory {
             return Ok(());
         }
-        let (read, memory) = (Size(sizes(&read).0), Size(memory.0));
-        Err(Failure::new("cannot place these jobs")
-            .cause(format!(
-                "they read {read}, and all nodes together hold {memory}"
-            ))
-            .hint("place fewer jobs at a time, or leave out `memory` in the residency"))
+        let (read, memory) = (Size(read.0), Size(memory.0));
+        let why = format!("they read {read}, and all nodes together hold {memory}");
+        Err(cannot(why).hint("place fewer jobs at a time, or leave out `memory` in the residency"))
+    }
+
+    fn size<'a>(&self, files: impl IntoIterator<Item = &'a FileId>) -> Bytes {
+        let files = files.into_iter();
+        files.map(|file| self.situation.sizes[file.index()]).sum()
     }
 
     /// Ranks with their nodes, the bytes moved, and what cannot be undercut.
@@ -191,10 +183,8 @@ impl Table {
             let ranks: Vec<usize> = (0..self.ranks.len())
                 .filter(|rank| self.ranks[*rank].wave == wave)
                 .collect();
-            situation.jobs = ranks
-                .iter()
-                .map(|rank| self.ranks[*rank].reads.clone())
-                .collect();
+            let reads = ranks.iter().map(|rank| self.ranks[*rank].reads.clone());
+            situation.jobs = reads.collect();
             let placement = place_by(method, &situation);
             moved += situation.moved_once(&placement);
             if waves == 1 {
@@ -209,19 +199,7 @@ impl Table {
             self.note(&mut situation, &ranks, &placement);
         }
         let units = self.ranks.iter().zip(placed.into_values());
-        let units = units.map(|(rank, (node, held))| Unit {
-            job: rank.job.clone(),
-            rank: rank.rank,
-            ranks: rank.ranks,
-            wave: rank.wave,
-            node,
-            reads: rank
-                .reads
-                .iter()
-                .map(|file| situation.sizes[file.index()])
-                .sum(),
-            held,
-        });
+        let units = units.map(|(rank, (node, held))| rank.unit(node, held, self.size(&rank.reads)));
         (units.collect(), moved, bound)
     }
 
@@ -251,6 +229,18 @@ fn place_by(method: Method, situation: &Situation) -> Placement {
 }
 
 impl Rank {
+    fn unit(&self, node: Option<NodeId>, held: Bytes, reads: Bytes) -> Unit {
+        Unit {
+            job: self.job.clone(),
+            rank: self.rank,
+            ranks: self.ranks,
+            wave: self.wave,
+            node,
+            reads,
+            held,
+        }
+    }
+
     fn new(
         job: &Job,
         rank: u32,
