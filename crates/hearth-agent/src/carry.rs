@@ -60,6 +60,13 @@ impl Core {
 
     /// Queues what blocks on the store.
     fn hand_to_worker(&self, state: &mut State, effect: Effect) {
+        if let Effect::StoreRead { op, .. }
+        | Effect::StoreWrite { op, .. }
+        | Effect::StoreSync { op, .. }
+        | Effect::StoreTruncate { op, .. } = effect
+        {
+            state.trace_ordered(op);
+        }
         match effect {
             Effect::StoreRead {
                 op,
@@ -130,6 +137,8 @@ impl Core {
         if at_home && let Some(path) = state.files.introduction(to, envelope.file) {
             self.send_head(to, &Introduction::encode(envelope.file, &path));
         }
+        let bytes = data.iter().map(|piece| u64::from(piece.len)).sum();
+        state.trace_sent(to, envelope, (self.pool.frame_bytes() as u64, bytes));
         let mut head = Vec::with_capacity(96);
         head.push(MESSAGE);
         wire::encode(envelope, &mut head);
@@ -220,6 +229,7 @@ impl Core {
     }
 
     fn reply(&self, state: &mut State, ticket: Ticket, reply: Reply) {
+        state.trace_reply(ticket, &reply);
         let Some(waiting) = state.tickets.take(ticket) else {
             return;
         };

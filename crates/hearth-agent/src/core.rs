@@ -4,6 +4,7 @@ use crate::buffers::Buffers;
 use crate::files::Files;
 use crate::store::Store;
 use crate::tickets::Tickets;
+use crate::trace::{StoreSpan, Trace};
 use crate::workers::{self, Queue, raw};
 use hearth_client::{Errno, Revoker};
 use hearth_net::Transport;
@@ -46,6 +47,7 @@ pub(crate) struct State {
     pub(crate) revoker: Option<Arc<dyn Revoker>>,
     pub(crate) alarms: VecDeque<String>,
     pub(crate) up: Vec<bool>,
+    pub(crate) trace: Trace,
     outbox: Vec<Effect>,
 }
 
@@ -73,6 +75,7 @@ impl Core {
             revoker: None,
             alarms: VecDeque::new(),
             up: vec![false; nodes],
+            trace: Trace::default(),
             outbox: Vec::new(),
         };
         Arc::new_cyclic(|this| Core {
@@ -105,6 +108,7 @@ impl Core {
         let mut state = self.lock();
         let input = input(&mut state);
         self.step(&mut state, input, &mut after);
+        state.trace_step_over();
         let due = state.node.deadline().map_or(NEVER, |time| time.0);
         drop(state);
         self.arm(due);
@@ -163,8 +167,16 @@ impl Core {
     }
 
     /// A store read into a buffer ended; what the file does not have is zero.
-    pub(crate) fn store_filled(&self, op: Op, buf: Buf, len: u32, read: Result<Vec<u8>, Errno>) {
+    pub(crate) fn store_filled(
+        &self,
+        (op, span): (Op, StoreSpan),
+        buf: Buf,
+        len: u32,
+        read: Result<Vec<u8>, Errno>,
+    ) {
         self.drive_with(|state| {
+            let bytes = read.as_ref().map(|bytes| bytes.len() as u64);
+            span.end(state, op, bytes.map_err(|errno| raw(*errno)));
             let result = read.map(|mut bytes| {
                 let count = bytes.len() as u32;
                 bytes.resize(len as usize, 0);

@@ -117,6 +117,18 @@ impl Files {
         self.handles.get(&handle).map(|held| Arc::clone(&held.fd))
     }
 
+    /// The file that a handle is of.
+    pub(crate) fn file_of(&self, handle: Handle) -> Option<FileId> {
+        self.handles.get(&handle).map(|held| held.file)
+    }
+
+    /// Where a file is, from the root of all; what a peer said will do.
+    pub(crate) fn whole_path(&mut self, file: FileId) -> Option<PathBuf> {
+        let heard = |files: &mut Files| files.file(file).lock().path.clone();
+        let place = self.place(file).or_else(|| heard(self))?;
+        Some(self.root_path.join(place))
+    }
+
     /// A file by its number.
     pub(crate) fn file(&mut self, file: FileId) -> Arc<StoreFile> {
         self.uses += 1;

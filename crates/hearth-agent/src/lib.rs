@@ -27,6 +27,7 @@ mod session;
 mod status;
 pub mod store;
 mod tickets;
+mod trace;
 mod workers;
 
 pub use agent::{Agent, StartError};

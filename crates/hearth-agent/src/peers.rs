@@ -65,6 +65,7 @@ impl Peers {
         }
         self.0.drive_with(|state| {
             let len = payload.len() as u32;
+            state.trace_came(from, &envelope, (page_bytes, u64::from(len)));
             let data = (!payload.is_empty()).then(|| (state.buffers.add(payload), len));
             Input::Message {
                 from,

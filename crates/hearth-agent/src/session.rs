@@ -21,6 +21,7 @@ impl Core {
         self.drive_with(|state| {
             let (waiting, request) = make(state);
             let ticket = state.tickets.add(waiting);
+            state.trace_request(ticket, &request);
             Input::Request(ticket, request)
         });
     }

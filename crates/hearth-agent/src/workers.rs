@@ -3,9 +3,11 @@
 use crate::core::Core;
 use crate::files::{Purpose, StoreFile};
 use crate::store::{Store, SyncKind};
+use crate::trace::StoreSpan;
 use hearth_client::{Done, Errno, Outcome, ReadDone, Written};
 use hearth_proto::{FileId, Input, Op, StoreOk, WriteAt};
 use hearth_shm::FramePart;
+use hearth_trace::Op as Traced;
 use std::collections::VecDeque;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
@@ -126,6 +128,7 @@ pub(crate) fn work(core: &Core) {
 }
 
 fn run(core: &Core, job: Job) {
+    let span = span_of(&job);
     match job {
         Job::Read {
             op,
@@ -136,7 +139,7 @@ fn run(core: &Core, job: Job) {
         } => {
             let read = reach(core, file, &at, Purpose::Read)
                 .and_then(|fd| core.store.read(fd.as_fd(), offset, &parts, &core.pool));
-            done(core, op, read.map(bytes));
+            done(core, (op, span), read.map(bytes));
         }
         Job::ReadBuf {
             op,
@@ -148,7 +151,7 @@ fn run(core: &Core, job: Job) {
         } => {
             let read = reach(core, file, &at, Purpose::Read)
                 .and_then(|fd| core.store.read_vec(fd.as_fd(), offset, len as usize));
-            core.store_filled(op, buf, len, read);
+            core.store_filled((op, span), buf, len, read);
         }
         Job::Write {
             op,
@@ -159,7 +162,7 @@ fn run(core: &Core, job: Job) {
         } => {
             let written = reach(core, file, &at, Purpose::Write)
                 .and_then(|fd| core.store.write(fd.as_fd(), offset, &parts, &core.pool));
-            done(core, op, written.map(|()| StoreOk::default()));
+            done(core, (op, span), written.map(|()| StoreOk::default()));
         }
         Job::WriteThrough {
             op,
@@ -168,10 +171,14 @@ fn run(core: &Core, job: Job) {
             bytes,
         } => {
             let stamp = write_through(core, fd, offset, &bytes);
-            done(core, op, stamp);
+            done(core, (op, span), stamp);
         }
-        Job::Sync { op, file, at, sync } => done(core, op, stamp_after(core, file, &at, sync)),
-        Job::Truncate { op, fd, size } => done(core, op, truncate(core, &fd, size)),
+        Job::Sync { op, file, at, sync } => {
+            done(core, (op, span), stamp_after(core, file, &at, sync));
+        }
+        Job::Truncate { op, fd, size } => {
+            done(core, (op, span), truncate(core, &fd, size));
+        }
         Job::DirectRead {
             fd,
             offset,
@@ -191,8 +198,51 @@ fn run(core: &Core, job: Job) {
     }
 }
 
-fn done(core: &Core, op: Op, result: Result<StoreOk, Errno>) {
-    core.drive(Input::StoreDone(op, result.map_err(raw)));
+/// The record that a job begins.
+fn span_of(job: &Job) -> StoreSpan {
+    let (op, file, offset, len) = match job {
+        Job::Read {
+            file,
+            offset,
+            parts,
+            ..
+        } => (Traced::StoreRead, *file, *offset, len_of(parts)),
+        Job::ReadBuf {
+            file, offset, len, ..
+        } => (Traced::StoreRead, *file, *offset, *len as usize),
+        Job::Write {
+            file,
+            offset,
+            parts,
+            ..
+        } => (Traced::StoreWrite, *file, *offset, len_of(parts)),
+        Job::WriteThrough { offset, bytes, .. } => {
+            (Traced::StoreWrite, NO_FILE, *offset, bytes.len())
+        }
+        Job::Sync {
+            file, sync: true, ..
+        } => (Traced::StoreSync, *file, 0, 0),
+        Job::Sync { file, .. } => (Traced::StoreOther, *file, 0, 0),
+        Job::Truncate { size, .. } => (Traced::StoreOther, NO_FILE, *size, 0),
+        Job::DirectRead { .. } | Job::DirectWrite { .. } => return StoreSpan::none(),
+    };
+    StoreSpan::begin(op, file, offset, len)
+}
+
+/// A file that is known by a descriptor only.
+const NO_FILE: FileId = FileId(0);
+
+fn len_of(parts: &[FramePart]) -> usize {
+    parts.iter().map(|part| part.len).sum()
+}
+
+fn done(core: &Core, (op, span): (Op, StoreSpan), result: Result<StoreOk, Errno>) {
+    let result = result.map_err(raw);
+    core.drive_with(|state| {
+        let bytes = result.as_ref().map(|ok| u64::from(ok.bytes));
+        span.end(state, op, bytes.map_err(|errno| *errno));
+        Input::StoreDone(op, result)
+    });
 }
 
 fn reach(

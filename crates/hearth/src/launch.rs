@@ -1,5 +1,6 @@
 //! Starts the agents of a set on this machine: all of them, or none.
 
+use std::ffi::OsStr;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read};
 use std::net::{SocketAddr, TcpListener};
@@ -42,6 +43,8 @@ pub(crate) struct Plan {
     pub(crate) owner: Owner,
     /// Who belongs to it.
     pub(crate) members: Members,
+    /// Directory of rings that its agents record in, if they are to.
+    pub(crate) trace: Option<PathBuf>,
 }
 
 /// Who belongs to a set.
@@ -63,6 +66,7 @@ pub(crate) enum Members {
 /// Agents of which some may not be ready yet. Dropping it ends them and removes their directory.
 struct Launch {
     dir: JobDir,
+    trace: Option<PathBuf>,
     agents: Vec<Starting>,
 }
 
@@ -97,6 +101,7 @@ pub(crate) fn start(base: &Path, plan: &Plan, signals: &Signals) -> Result<Launc
     let (job, dir) = name(plan, &seats)?;
     let mut launch = Launch {
         dir: JobDir::create(base, &dir)?,
+        trace: plan.trace.clone(),
         agents: Vec::new(),
     };
     launch.dir.write_secret(&seats.secret)?;
@@ -238,7 +243,17 @@ impl Launch {
         self.dir.write(&format!("agent-{node}.json"), config)?;
         let what = || format!("cannot start agent {node}");
         let log = open_log(&self.dir.log(node)).or_fail(what)?;
+        let tracing = self.trace.iter().flat_map(|directory| {
+            [
+                ("HEARTH_TRACE", OsStr::new("on")),
+                (
+                    hearth_trace::area::DIRECTORY_VARIABLE,
+                    directory.as_os_str(),
+                ),
+            ]
+        });
         let mut child = Command::new(std::env::current_exe().or_fail(what)?)
+            .envs(tracing)
             .arg("agent")
             .arg("--config")
             .arg(self.dir.config(node))

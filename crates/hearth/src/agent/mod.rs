@@ -20,6 +20,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 
+use hearth_trace::ring::{Options, tracer};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fs::inotify;
 use rustix::io::Errno;
@@ -49,6 +50,17 @@ pub(crate) fn run(config: &Path) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
+/// Begins to record what this agent does, if the environment says so.
+fn trace() {
+    let wanted = std::env::var_os("HEARTH_TRACE");
+    if wanted.is_none_or(|word| ["", "0", "no", "off"].iter().any(|no| word == *no)) {
+        return;
+    }
+    if let Err(error) = tracer::start(Options::default()) {
+        log::warn!("this agent is not traced: {error}");
+    }
+}
+
 fn tell(report: &mut File, started: &Started) {
     let mut line = serde_json::to_vec(started).expect("words are plain data");
     line.push(b'\n');
@@ -75,6 +87,7 @@ impl Running {
         start::die_with_owner(config.owner)?;
         let socket = config.job_dir()?.socket(config.node.node);
         let (stopped, stop) = UnixStream::pair().or_fail(|| "cannot make a socket".to_owned())?;
+        trace();
         let service = Service::start(&config, peers, stop)?;
         // From here on there may be something to flush.
         let signals = Signals::catch(&[Signal::TERM, Signal::INT])?;

@@ -60,6 +60,7 @@ impl Cluster {
             spec,
             owner: Owner::Command(std::process::id()),
             members: Members::Here,
+            trace: None,
         };
         let launched = launch::start(&job::base()?, &plan, signals)?;
         let mut cluster = Cluster {

@@ -63,6 +63,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
         spec: args.set.resolve()?,
         owner: Owner::Nobody,
         members: Members::Here,
+        trace: None,
     };
     let launched = launch::start(&base, &plan, &signals)?;
     let mounted = agent(&launched.set, args.agent.unwrap_or(0))

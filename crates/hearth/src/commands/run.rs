@@ -13,6 +13,7 @@ use std::process::{Command, ExitCode};
 
 use rustix::process::Signal;
 
+use super::trace::recording::Recording;
 use crate::control::{Busy, Peer, Request, call};
 use crate::failure::{Failure, OrFail};
 use crate::options::{Others, SetArgs};
@@ -47,6 +48,9 @@ pub(crate) struct Args {
     /// Mount it here for everybody, instead of at its own path for the command alone
     #[arg(long, value_name = "DIR")]
     at: Option<PathBuf>,
+    /// Record what the command and its agents do with files
+    #[arg(long, value_name = "FILE")]
+    trace: Option<PathBuf>,
     /// Say at the end where the bytes came from
     #[arg(long)]
     report: bool,
@@ -69,26 +73,36 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
         None => drop(requirements::open_device()?),
     }
     let signals = Signals::catch(&[Signal::INT, Signal::TERM])?;
-    let membership = Membership::join(&store, &args.set, &signals)?;
-    let ran = use_set(args, membership.set(), at, &signals);
+    let recording = args.trace.as_deref().map(Recording::start).transpose()?;
+    let directory = recording.as_ref().map(Recording::directory);
+    let membership = Membership::join(&store, &args.set, directory, &signals)?;
+    let ran = use_set(args, membership.set(), at, (recording.as_ref(), &signals));
     // Ended in every case; the first failure is the one to tell.
     let left = membership.leave();
+    let recorded = recording.map(Recording::finish).transpose();
     let exit = ran?;
     left?;
+    recorded?;
+    if let Some(trace) = &args.trace {
+        eprintln!("trace: hearth trace report {}", trace.display());
+    }
     Ok(exit.code())
 }
 
-fn use_set(
-    args: &Args,
-    set: &Set,
-    at: Option<PathBuf>,
-    signals: &Signals,
-) -> Result<Exit, Failure> {
+/// What goes along with a command: its recording, and the signals that end it.
+type Watch<'a> = (Option<&'a Recording>, &'a Signals);
+
+/// What the environment of a command is to have for its recording.
+fn recorded(recording: Option<&Recording>) -> Vec<(&'static str, OsString)> {
+    recording.map(Recording::environment).unwrap_or_default()
+}
+
+fn use_set(args: &Args, set: &Set, at: Option<PathBuf>, watch: Watch<'_>) -> Result<Exit, Failure> {
     let peer = set.peer_of_rank(rank());
     let before = args.report.then(|| Counts::ask(set));
     let exit = match at {
-        Some(at) => run_at(args, set, &peer, at, signals),
-        None => run_apart(args, set, &peer, signals),
+        Some(at) => run_at(args, set, &peer, at, watch),
+        None => run_apart(args, set, &peer, watch),
     }?;
     if let Some(before) = before {
         eprint!("{}", Counts::ask(set).since(&before));
@@ -112,7 +126,8 @@ fn rank() -> usize {
 }
 
 /// The command sees the store at its own path, in namespaces of its own.
-fn run_apart(args: &Args, set: &Set, peer: &Peer, signals: &Signals) -> Result<Exit, Failure> {
+fn run_apart(args: &Args, set: &Set, peer: &Peer, watch: Watch<'_>) -> Result<Exit, Failure> {
+    let (recording, signals) = watch;
     let what = || "cannot start the command".to_owned();
     let mut command = Command::new(std::env::current_exe().or_fail(what)?);
     command.arg("enter").arg("--store").arg(&set.file.store);
@@ -123,6 +138,7 @@ fn run_apart(args: &Args, set: &Set, peer: &Peer, signals: &Signals) -> Result<E
         command.arg("--allow-other");
     }
     command.arg("--").args(&args.command);
+    command.envs(recorded(recording));
     let child = command.spawn().or_fail(what)?;
     wait(child, signals)
 }
@@ -133,7 +149,7 @@ fn run_at(
     set: &Set,
     peer: &Peer,
     at: PathBuf,
-    signals: &Signals,
+    (recording, signals): Watch<'_>,
 ) -> Result<Exit, Failure> {
     super::mount::mount(set, peer, &at)?;
     let [program, words @ ..] = args.command.as_slice() else {
@@ -142,6 +158,7 @@ fn run_at(
     let child = Command::new(program)
         .args(words)
         .env("HEARTH_AT", &at)
+        .envs(recorded(recording))
         .spawn();
     let exit = match child {
         Ok(child) => wait(child, signals),

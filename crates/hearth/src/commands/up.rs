@@ -71,6 +71,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
         spec: args.set.resolve()?,
         owner: Owner::Nobody,
         members: args.hosts.members()?,
+        trace: None,
         store,
     };
     let points = mount_points(args, &plan)?;

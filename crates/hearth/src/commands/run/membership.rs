@@ -28,19 +28,23 @@ pub(super) struct Membership {
 }
 
 impl Membership {
-    /// Joins the set that is up for a store, or starts one.
+    /// Joins the set that is up for a store, or starts one whose agents record in `trace`.
     pub(super) fn join(
         store: &Path,
         args: &SetArgs,
+        trace: Option<&Path>,
         signals: &Signals,
     ) -> Result<Membership, Failure> {
         let base = job::base()?;
         loop {
             let one_at_a_time = job::lock_store(&base, store)?;
             let Some(set) = set::for_store(&base, store)? else {
-                return start(base, store, args, signals);
+                return start(base, store, args, (trace, signals));
             };
             check(&set, args)?;
+            if trace.is_some() {
+                eprintln!("agents are up already; the trace is of the command alone");
+            }
             if let Some(using) = set.dir.try_lock_users()? {
                 return Ok(Membership {
                     set,
@@ -78,7 +82,7 @@ fn start(
     base: PathBuf,
     store: &Path,
     args: &SetArgs,
-    signals: &Signals,
+    (trace, signals): (Option<&Path>, &Signals),
 ) -> Result<Membership, Failure> {
     leftovers::clear_dead(&base, store)?;
     let plan = Plan {
@@ -86,6 +90,7 @@ fn start(
         spec: args.resolve()?,
         owner: Owner::Command(std::process::id()),
         members: Members::Here,
+        trace: trace.map(Path::to_owned),
     };
     let launched = launch::start(&base, &plan, signals)?;
     let set = launched.set.clone();

@@ -68,6 +68,11 @@ impl Recording {
         })
     }
 
+    /// The directory of its areas.
+    pub(crate) fn directory(&self) -> &Path {
+        &self.directory
+    }
+
     /// What must be in the environment of a program that is to be recorded.
     pub(crate) fn environment(&self) -> Vec<(&'static str, OsString)> {
         let mut preload = self.library.clone().into_os_string();
