@@ -119,13 +119,19 @@ impl Access {
         table.at(cause as usize, self.system, sort).add(took);
     }
 
+    fn charge_bytes(&mut self, table: &mut Table, cause: Cause, bytes: u64, took: u64) {
+        let sort = size_sort(bytes);
+        self.charge(table, cause, sort, took);
+        table.at(cause as usize, self.system, sort).bytes += bytes;
+    }
+
     /// Settles the last read, now that it is known what came after it.
     fn settle(&mut self, table: &mut Table) {
         let Some(read) = self.pending.take() else {
             return;
         };
         if let Some(cause) = read.cause {
-            self.charge(table, cause, size_sort(read.bytes), read.took);
+            self.charge_bytes(table, cause, read.bytes, read.took);
         }
     }
 
@@ -151,7 +157,7 @@ impl Access {
             return;
         };
         if writes <= RECORD_WRITES && bytes <= RECORD_BYTES {
-            self.charge(table, Cause::Sync, size_sort(bytes), event.took);
+            self.charge_bytes(table, Cause::Sync, bytes, event.took);
         }
     }
 
@@ -172,7 +178,7 @@ impl Access {
     }
 
     fn write(&mut self, table: &mut Table, event: &Event, order: Order, alignment: Alignment) {
-        let (bytes, sort) = (event.bytes(), size_sort(event.bytes()));
+        let bytes = event.bytes();
         let (writes, total) = self.unsynced.unwrap_or_default();
         self.unsynced = Some((writes.saturating_add(1), total + bytes));
         if let Some(read) = self.pending.take_if(|read| read.covers(event)) {
@@ -183,8 +189,8 @@ impl Access {
             } else {
                 Cause::ModifyWrite
             };
-            self.charge(table, Cause::ModifyRead, size_sort(read.bytes), read.took);
-            self.charge(table, cause, sort, event.took);
+            self.charge_bytes(table, Cause::ModifyRead, read.bytes, read.took);
+            self.charge_bytes(table, cause, bytes, event.took);
             return;
         }
         self.settle(table);
@@ -195,7 +201,7 @@ impl Access {
             (_, Alignment::Unaligned) => Cause::Unaligned,
             (_, Alignment::Aligned) => return,
         };
-        self.charge(table, cause, sort, event.took);
+        self.charge_bytes(table, cause, bytes, event.took);
     }
 }
 
@@ -317,7 +323,9 @@ impl Accesses {
         let (order, mut alignment) = flow.add(event);
         let row = data_row(is_write, order, alignment);
         let sort = size_sort(event.bytes());
-        self.data.at(row, access.system, sort).add(event.took);
+        let known = self.data.at(row, access.system, sort);
+        known.add(event.took);
+        known.bytes += event.bytes();
         // A page cache hides the edges of blocks from whoever goes through it in order.
         let is_direct = event.flags.has(Flags::DIRECT) || event.flags.has(Flags::SYNC);
         if !access.is_remote && !is_direct {
@@ -333,10 +341,10 @@ impl Accesses {
     /// Counts a write as contested, on top of its cause.
     pub(crate) fn contest(&mut self, place: usize, event: &Event) {
         let access = &mut self.all[place];
-        access.charge(
+        access.charge_bytes(
             &mut self.causes,
             Cause::Contested,
-            size_sort(event.bytes()),
+            event.bytes(),
             event.took,
         );
     }

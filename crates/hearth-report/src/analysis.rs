@@ -7,7 +7,7 @@ use crate::latency::Latency;
 use crate::mix::{MixMap, mix};
 use crate::profile::{Systems, size_sort};
 use crate::requests::Requests;
-use crate::reuse::{CLASSES_MAX, Reuse, Use, class_name};
+use crate::reuse::{CLASSES_MAX, Curves, Use, class_name};
 use crate::strip::{Group, Strip};
 use crate::work::Work;
 
@@ -24,7 +24,7 @@ pub(crate) struct Analysis {
     pub(crate) strip: Strip,
     /// By thread, the time of the agents' own work.
     pub(crate) accesses: Accesses,
-    pub(crate) reuse: Vec<Reuse>,
+    pub(crate) curves: Curves,
     pub(crate) classes: Vec<String>,
     pub(crate) systems: Systems,
     pub(crate) requests: Requests,
@@ -113,7 +113,7 @@ impl Analysis {
         Analysis {
             strip: Strip::new(tables),
             accesses: Accesses::new(tables.streams.len()),
-            reuse: vec![Reuse::default()],
+            curves: Curves::default(),
             classes: vec![rest],
             systems: Systems::default(),
             requests: Requests::default(),
@@ -146,6 +146,7 @@ impl Analysis {
             }
         });
         analysis.accesses.finish();
+        analysis.curves.finish();
         (analysis, result)
     }
 
@@ -196,18 +197,16 @@ impl Analysis {
             self.hits[size_sort(event.bytes()).min(SIZES - 1)].add(event.took);
         }
         let access = &mut self.accesses.all[place];
-        let class = usize::from(access.class);
-        while self.reuse.len() <= class {
-            self.reuse.push(Reuse::default());
-        }
         let used = Use {
+            start: event.start,
+            class: access.class,
             file: file.0,
             offset: event.offset,
             bytes: event.bytes(),
             took: event.took,
             is_read: event.op.is_read(),
         };
-        self.reuse[class].add(used, &mut access.page);
+        self.curves.add(used, &mut access.page);
     }
 
     /// Whether several processes write to where this write begins.

@@ -540,18 +540,18 @@ fn bursts(facts: &Facts<'_>) -> Vec<Burst> {
 }
 
 fn curves(analysis: &Analysis) -> Vec<Curve> {
-    let mut order: Vec<usize> = (0..analysis.reuse.len()).collect();
+    let mut order: Vec<usize> = (0..analysis.curves.classes.len()).collect();
     order.sort_by(|&a, &b| {
-        analysis.reuse[b]
+        analysis.curves.classes[b]
             .uses()
-            .total_cmp(&analysis.reuse[a].uses())
+            .total_cmp(&analysis.curves.classes[a].uses())
     });
     let used = order
         .into_iter()
-        .filter(|&class| analysis.reuse[class].uses() > 0.0);
+        .filter(|&class| analysis.curves.classes[class].uses() > 0.0);
     used.take(CURVES_MAX)
         .map(|class| {
-            let reuse = &analysis.reuse[class];
+            let reuse = &analysis.curves.classes[class];
             let footprint = reuse.footprint();
             let steps = (0..=48).map(|step| footprint * 1.1 * f64::from(step) / 48.0);
             Curve {

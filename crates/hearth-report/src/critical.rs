@@ -4,8 +4,8 @@
 //! - Threads whose lives do not overlap share a *lane*: they ran one after the other.
 //! - Time without any I/O cuts the job into *phases*, each long enough that half of the lanes take
 //!   part in it. Ranks that work in step meet at the end of a phase.
-//! - A phase costs what its slowest lane spends in it. Where lanes take turns, exactly one of
-//!   them in I/O all the time, it costs what they all spend.
+//! - A phase costs what its slowest lane spends in it. Where lanes take turns, one of them in I/O
+//!   nearly all the time and hardly ever two, it costs what they all spend.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -16,9 +16,10 @@ use crate::strip::Strip;
 
 /// A lane this near to the slowest counts as one that holds the job up.
 const NEAR: f64 = 0.9;
-/// Turns: so many lanes, and so much of the time exactly one of them.
-const TURNS_LANES_MIN: usize = 3;
-const TURNS_SHARE: f64 = 0.9;
+/// Turns: nearly always somebody is in I/O, hardly ever two are, and no lane has most of it.
+const TURNS_FILLED_MIN: f64 = 0.8;
+const TURNS_OVERLAP_MAX: f64 = 0.15;
+const TURNS_LONGEST_MAX: f64 = 0.8;
 
 /// Time of one thread in one phase.
 #[derive(Clone, Copy, Debug)]
@@ -53,7 +54,10 @@ impl Critical {
             .flatten()
             .max()
             .map_or(0, |&lane| lane as usize + 1);
-        let mut phases = phases(strip, &lane_of, lanes);
+        let active = active(strip, &lane_of);
+        let mut phases = phases(strip, &active, lanes);
+        let mut lanes_in = vec![0; strip.bins.len()];
+        active.iter().for_each(|(bin, _)| lanes_in[*bin] += 1);
         let mut cells = Vec::new();
         for (stream, row) in strip.rows.iter().enumerate() {
             let Some(lane) = lane_of[stream] else {
@@ -63,9 +67,10 @@ impl Critical {
             debug_assert!(row.total > 0);
         }
         cells.sort_by_key(|cell| (cell.phase, cell.lane));
-        for index in 0..phases.len() {
-            let from = if index == 0 { 0 } else { phases[index - 1].to };
-            phases[index].takes_turns = take_turns(strip, from..phases[index].to, &cells, index);
+        let mut from = 0;
+        for (index, phase) in phases.iter_mut().enumerate() {
+            phase.takes_turns = take_turns(&lanes_in[from..phase.to], &cells, index);
+            from = phase.to;
         }
         Critical {
             cells,
@@ -171,8 +176,8 @@ fn lanes(strip: &Strip, tables: &Tables) -> Vec<Option<u32>> {
     lane_of
 }
 
-/// Cuts time where nobody does I/O, once half of the lanes took part since the last cut.
-fn phases(strip: &Strip, lane_of: &[Option<u32>], lanes: usize) -> Vec<Phase> {
+/// Bins and the lanes that are in I/O in them, in order.
+fn active(strip: &Strip, lane_of: &[Option<u32>]) -> Vec<(usize, u32)> {
     let mut active: Vec<(usize, u32)> = Vec::new();
     for (row, lane) in strip.rows.iter().zip(lane_of) {
         let Some(lane) = lane else { continue };
@@ -181,11 +186,16 @@ fn phases(strip: &Strip, lane_of: &[Option<u32>], lanes: usize) -> Vec<Phase> {
     }
     active.sort_unstable();
     active.dedup();
+    active
+}
+
+/// Cuts time where nobody does I/O, once half of the lanes took part since the last cut.
+fn phases(strip: &Strip, active: &[(usize, u32)], lanes: usize) -> Vec<Phase> {
     let wanted = lanes.div_ceil(2);
     let mut last_cut = vec![0usize; lanes];
     let (mut phases, mut taking_part, mut cuts) = (Vec::new(), 0, 1);
     let mut previous = None;
-    for (bin, lane) in active {
+    for &(bin, lane) in active {
         let is_gap = previous.is_some_and(|previous| bin > previous + 1);
         if is_gap && taking_part >= wanted {
             phases.push(Phase {
@@ -233,28 +243,25 @@ fn stream_cells(strip: &Strip, phases: &[Phase], stream: usize, lane: u32) -> Ve
     cells
 }
 
-fn take_turns(strip: &Strip, bins: std::ops::Range<usize>, cells: &[Cell], phase: usize) -> bool {
+/// `lanes_in` says how many lanes are in I/O, by bin.
+fn take_turns(lanes_in: &[u32], cells: &[Cell], phase: usize) -> bool {
     let from = cells.partition_point(|cell| (cell.phase as usize) < phase);
     let to = cells.partition_point(|cell| cell.phase as usize <= phase);
-    let lanes: Vec<f64> = cells[from..to]
-        .chunk_by(|a, b| a.lane == b.lane)
-        .map(|lane| lane.iter().map(|cell| cell.took).sum())
-        .collect();
-    let total: f64 = lanes.iter().sum();
-    let longest = lanes.iter().copied().fold(0.0, f64::max);
-    if lanes.len() < TURNS_LANES_MIN || longest > total / 2.0 {
+    let lanes = cells[from..to].chunk_by(|a, b| a.lane == b.lane);
+    let lanes = lanes.map(|lane| lane.iter().map(|cell| cell.took).sum::<f64>());
+    let (total, longest) = lanes.fold((0.0, 0.0), |(total, longest), took| {
+        (total + took, f64::max(longest, took))
+    });
+    let is_busy = |lanes: &u32| *lanes > 0;
+    let Some(first) = lanes_in.iter().position(is_busy) else {
         return false;
-    }
-    let width = strip.width() as f64;
-    let is_one = |bin: &crate::strip::Bin| {
-        let busy = bin.took.iter().sum::<u64>() as f64 / width;
-        (0.9..1.02).contains(&busy)
     };
-    let ones = strip.bins[bins.clone()]
-        .iter()
-        .filter(|bin| is_one(bin))
-        .count();
-    ones as f64 >= TURNS_SHARE * bins.len() as f64
+    let last = lanes_in.iter().rposition(is_busy).unwrap_or(first);
+    let busy = lanes_in.iter().copied().filter(|lanes| *lanes > 0).count() as f64;
+    let crowded = lanes_in.iter().filter(|lanes| **lanes > 1).count() as f64;
+    longest <= TURNS_LONGEST_MAX * total
+        && busy >= TURNS_FILLED_MIN * (last - first + 1) as f64
+        && crowded <= TURNS_OVERLAP_MAX * busy
 }
 
 #[cfg(test)]

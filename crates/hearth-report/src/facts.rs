@@ -224,7 +224,7 @@ impl<'a> Facts<'a> {
                 .iter()
                 .for_each(|&order| sum.merge(&self.data(is_write, order, system, sort)));
             if sum.count >= 4 {
-                return (sum.median() / sort_size(sort), true);
+                return (sum.median() / sum.size(), true);
             }
         }
         let is_remote = self.analysis.systems.is_remote(system);
@@ -346,6 +346,12 @@ impl FileFacts {
                 self.span = Some((span.0.min(low), span.1.max(high)));
             }
         }
+    }
+
+    /// Nearly all that is read of it is read by each thread that opens it.
+    pub(crate) fn is_read_by_all(&self) -> bool {
+        let all = self.span_bytes() as f64 * f64::from(self.openers);
+        self.readers >= self.openers && self.bytes_read as f64 >= 0.9 * all
     }
 
     /// Bytes from the first to the last that was used.

@@ -14,6 +14,8 @@ pub(crate) struct Latency {
     pub(crate) count: u64,
     pub(crate) total: u64,
     pub(crate) longest: u64,
+    /// Bytes that they moved, where the caller counts them.
+    pub(crate) bytes: u64,
     cells: [u32; CELLS],
 }
 
@@ -23,6 +25,7 @@ impl Default for Latency {
             count: 0,
             total: 0,
             longest: 0,
+            bytes: 0,
             cells: [0; CELLS],
         }
     }
@@ -48,6 +51,7 @@ impl Latency {
         self.count += other.count;
         self.total = self.total.saturating_add(other.total);
         self.longest = self.longest.max(other.longest);
+        self.bytes += other.bytes;
         for (mine, theirs) in self.cells.iter_mut().zip(&other.cells) {
             *mine = mine.saturating_add(*theirs);
         }
@@ -72,6 +76,11 @@ impl Latency {
             below += count;
         }
         self.longest as f64
+    }
+
+    /// Bytes of one.
+    pub(crate) fn size(&self) -> f64 {
+        self.bytes as f64 / self.count.max(1) as f64
     }
 
     pub(crate) fn median(&self) -> f64 {

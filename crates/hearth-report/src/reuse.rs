@@ -17,6 +17,9 @@ const SAMPLE_MAX: usize = 8192;
 /// Times in the tree before they are numbered anew.
 const TIMES: usize = 4 * SAMPLE_MAX;
 const HASH_BITS: u32 = 32;
+const HASH_MASK: u64 = (1 << HASH_BITS) - 1;
+/// Uses that wait for their turn.
+const WAITING_MAX: usize = 1 << 18;
 /// Powers of two of distances, in pages.
 const OCTAVES: usize = 40;
 /// Pages of one access that are looked at.
@@ -51,11 +54,94 @@ pub(crate) struct Reuse {
 /// One access, as the curves see it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Use {
+    pub(crate) start: i64,
+    pub(crate) class: u16,
     pub(crate) file: u32,
     pub(crate) offset: u64,
     pub(crate) bytes: u64,
     pub(crate) took: u64,
     pub(crate) is_read: bool,
+}
+
+/// A use of one page.
+#[derive(Clone, Copy, Debug)]
+struct Visit {
+    start: i64,
+    key: u64,
+    parts: u64,
+    took: u64,
+    bytes: u32,
+    class: u16,
+    is_read: bool,
+    /// The thread's last use of the file was of this page as well.
+    is_same: bool,
+}
+
+/// The curves of all classes. Uses come by thread and are taken by time.
+#[derive(Debug, Default)]
+pub(crate) struct Curves {
+    pub(crate) classes: Vec<Reuse>,
+    waiting: Vec<Visit>,
+}
+
+impl Curves {
+    /// Takes one access; `last_page` is the thread's last page in the file, and becomes the new one.
+    pub(crate) fn add(&mut self, used: Use, last_page: &mut u64) {
+        if used.bytes == 0 {
+            return;
+        }
+        let class = usize::from(used.class);
+        while self.classes.len() <= class {
+            self.classes.push(Reuse::default());
+        }
+        let threshold = self.classes[class].threshold;
+        let end = used.offset.saturating_add(used.bytes - 1);
+        let (first, last) = (used.offset / PAGE, end / PAGE);
+        for page in first..=last.min(first + PAGES_MAX - 1) {
+            let key = mix(u64::from(used.file) << 40 ^ page);
+            let is_same = page == *last_page;
+            *last_page = page;
+            if key & HASH_MASK < threshold {
+                self.waiting.push(used.visit(page, key, is_same));
+            }
+        }
+        if self.waiting.len() >= WAITING_MAX {
+            self.take(WAITING_MAX / 2);
+        }
+    }
+
+    /// Takes all that waits.
+    pub(crate) fn finish(&mut self) {
+        self.take(self.waiting.len());
+    }
+
+    /// Takes the earliest of what waits.
+    fn take(&mut self, count: usize) {
+        // Each thread's uses are in order, and this sort makes use of runs.
+        self.waiting.sort_by_key(|visit| visit.start);
+        for visit in self.waiting.drain(..count) {
+            self.classes[usize::from(visit.class)].add(visit);
+        }
+    }
+}
+
+impl Use {
+    fn visit(&self, page: u64, key: u64, is_same: bool) -> Visit {
+        let from = self.offset.max(page * PAGE);
+        let page_end = (page + 1).saturating_mul(PAGE);
+        let to = self.offset.saturating_add(self.bytes).min(page_end);
+        let share = (to - from) as f64 / self.bytes as f64;
+        Visit {
+            start: self.start,
+            key,
+            parts: mask((from - page * PAGE) / PART, (to - 1 - page * PAGE) / PART),
+            took: (self.took as f64 * share) as u64,
+            bytes: (to - from) as u32,
+            class: self.class,
+            is_read: self.is_read,
+            is_same,
+        }
+    }
 }
 
 impl Default for Reuse {
@@ -76,58 +162,37 @@ impl Default for Reuse {
 }
 
 impl Reuse {
-    /// Takes one access; `last_page` is the thread's last page in the file, and becomes the new one.
-    pub(crate) fn add(&mut self, used: Use, last_page: &mut u64) {
-        if used.bytes == 0 {
-            return;
-        }
-        let end = used.offset.saturating_add(used.bytes - 1);
-        let (first, last) = (used.offset / PAGE, end / PAGE);
-        for page in first..=last.min(first + PAGES_MAX - 1) {
-            let key = mix(u64::from(used.file) << 40 ^ page);
-            let is_same_visit = page == *last_page;
-            *last_page = page;
-            if key & ((1 << HASH_BITS) - 1) < self.threshold {
-                self.add_page(key, page, used, is_same_visit);
-            }
-        }
-    }
-
     fn weight(&self) -> f64 {
         (1u64 << HASH_BITS) as f64 / self.threshold as f64
     }
 
-    fn add_page(&mut self, key: u64, page: u64, used: Use, is_same_visit: bool) {
-        let from = used.offset.max(page * PAGE);
-        let to = used
-            .offset
-            .saturating_add(used.bytes)
-            .min((page + 1) * PAGE);
-        let parts = mask((from - page * PAGE) / PART, (to - 1 - page * PAGE) / PART);
+    fn add(&mut self, visit: Visit) {
+        // The threshold may have fallen while it waited.
+        if visit.key & HASH_MASK >= self.threshold {
+            return;
+        }
         let weight = self.weight();
-        let Some(seen) = self.pages.get_mut(&key) else {
+        let Some(seen) = self.pages.get_mut(&visit.key) else {
             self.first += weight;
-            self.remember(key, parts);
+            self.remember(visit.key, visit.parts);
             return;
         };
-        let is_again = seen.parts & parts == parts;
-        seen.parts |= parts;
+        let is_again = seen.parts & visit.parts == visit.parts;
+        seen.parts |= visit.parts;
         let time = seen.time;
-        if is_same_visit {
+        if visit.is_same {
             return;
         }
         let others = self.pages.len() - self.tree.up_to(time);
         let distance = others as f64 * weight;
         self.distances[cell(distance as u64)] += weight;
-        if is_again && used.is_read {
-            self.bytes_again += (to - from) as f64 * weight;
-            let share = (to - from) as f64 / used.bytes as f64;
-            let took = (used.took as f64 * share) as u64;
+        if is_again && visit.is_read {
+            self.bytes_again += f64::from(visit.bytes) * weight;
             let octave = (distance.max(1.0).log2() as usize).min(OCTAVES - 1);
             let again = self.again[octave].get_or_insert_default();
-            again.add_many(took, weight as u32);
+            again.add_many(visit.took, weight as u32);
         }
-        self.refresh(key);
+        self.refresh(visit.key);
     }
 
     fn remember(&mut self, key: u64, parts: u64) {
@@ -161,8 +226,7 @@ impl Reuse {
     fn thin(&mut self) {
         self.threshold /= 2;
         let threshold = self.threshold;
-        self.pages
-            .retain(|key, _| key & ((1 << HASH_BITS) - 1) < threshold);
+        self.pages.retain(|key, _| key & HASH_MASK < threshold);
         self.renumber();
     }
 
@@ -261,19 +325,22 @@ mod tests {
 
     /// Reads `pages` pages in a circle, `rounds` times, each page with one call.
     fn circle(pages: u64, rounds: u64) -> Reuse {
-        let mut reuse = Reuse::default();
+        let mut curves = Curves::default();
         let mut last_page = u64::MAX;
-        for page in (0..rounds).flat_map(|_| 0..pages) {
+        for (time, page) in (0..rounds).flat_map(|_| 0..pages).enumerate() {
             let used = Use {
+                start: time as i64,
+                class: 0,
                 file: 1,
                 offset: page * PAGE,
                 bytes: PAGE,
                 took: 1000,
                 is_read: true,
             };
-            reuse.add(used, &mut last_page);
+            curves.add(used, &mut last_page);
         }
-        reuse
+        curves.finish();
+        curves.classes.remove(0)
     }
 
     #[test]
@@ -292,32 +359,52 @@ mod tests {
         }
     }
 
+    fn read(start: i64, offset: u64, took: u64) -> Use {
+        Use {
+            start,
+            class: 0,
+            file: 7,
+            offset,
+            bytes: 4096,
+            took,
+            is_read: true,
+        }
+    }
+
     #[test]
     fn a_second_visit_is_a_read_again_and_small_steps_are_one_visit() {
-        let mut reuse = Reuse::default();
+        let mut curves = Curves::default();
         let mut last_page = u64::MAX;
         for offset in (0..4 * PAGE).step_by(4096) {
-            let used = Use {
-                file: 7,
-                offset,
-                bytes: 4096,
-                took: 10,
-                is_read: true,
-            };
-            reuse.add(used, &mut last_page);
+            curves.add(read(offset as i64, offset, 10), &mut last_page);
         }
-        assert_eq!((reuse.uses(), reuse.again().count()), (4.0, 0));
-        let used = Use {
-            file: 7,
-            offset: 0,
-            bytes: 4096,
-            took: 500,
-            is_read: true,
-        };
-        reuse.add(used, &mut last_page);
+        curves.add(read(i64::MAX, 0, 500), &mut last_page);
+        curves.finish();
+        let reuse = &curves.classes[0];
+        assert_eq!(reuse.uses(), 5.0);
         let (pages, latency) = reuse.again().next().expect("page 0 was read again");
         assert_eq!((pages, latency.count, latency.total), (4.0, 1, 500));
         assert_eq!(reuse.bytes_again, 4096.0);
+    }
+
+    #[test]
+    fn uses_of_several_threads_are_taken_by_time() {
+        let mut curves = Curves::default();
+        // Two threads go in step through pages of their own, twice; they come one after the other.
+        for thread in 0..2 {
+            let mut last_page = u64::MAX;
+            for turn in 0..20 {
+                let page = thread * 100 + turn % 10;
+                let used = read((turn * 2 + thread) as i64, page * PAGE, 10);
+                curves.add(used, &mut last_page);
+            }
+        }
+        curves.finish();
+        assert!(
+            curves.classes[0].miss_ratio(15.0) > 0.99,
+            "20 pages are between two uses"
+        );
+        assert!(curves.classes[0].miss_ratio(20.0) < 0.51);
     }
 
     #[test]

@@ -3,12 +3,12 @@
 use super::{CALLS_MIN, Case};
 use crate::facts::{Facts, Share};
 use crate::finding::{Finding, Kind};
-use crate::profile::{Cause, sort_size};
+use crate::profile::Cause;
 use crate::words::{count, nanos};
 
 pub(super) fn find(facts: &Facts<'_>) -> Option<Finding> {
-    let shares = facts.shares(Cause::Sync, |system, sort, latency| {
-        let bytes = sort_size(sort) * facts.byte_cost(true, system).0;
+    let shares = facts.shares(Cause::Sync, |system, _, latency| {
+        let bytes = latency.size() * facts.byte_cost(true, system).0;
         [
             latency.median() - 4.0 * bytes,
             latency.mean() - bytes,

@@ -3,15 +3,15 @@
 use super::{CALLS_MIN, Case};
 use crate::facts::{Facts, Share};
 use crate::finding::{Finding, Kind};
-use crate::profile::{Cause, sort_size};
+use crate::profile::Cause;
 use crate::words::{count, nanos, percent};
 
 pub(super) fn find(facts: &Facts<'_>) -> Option<Finding> {
-    let writes = facts.shares(Cause::ModifyWrite, |system, sort, latency| {
+    let writes = facts.shares(Cause::ModifyWrite, |system, _, latency| {
         [
             0.0,
             0.0,
-            latency.median() - sort_size(sort) * facts.byte_cost(true, system).0,
+            latency.median() - latency.size() * facts.byte_cost(true, system).0,
         ]
     });
     let mut case = Case::new(facts);

@@ -12,8 +12,17 @@ use crate::words::{bytes, count, nanos, option_size};
 
 /// Nanoseconds for a byte of a page on its way, where the trace does not say: 1 GB/s.
 const BYTE: f64 = 1.0;
+/// Of the time to fetch a page, what goes to its bytes and not to the request, where agents were not
+/// traced: at least, most likely, at most.
+const FETCH_SHARE: Share = Share {
+    low: 0.2,
+    mid: 0.6,
+    high: 0.95,
+};
 /// Pages so many times larger than what is read of them are too large, and so on.
 const MISFIT: f64 = 4.0;
+/// Nanoseconds of a read that the agent serves at once.
+const HIT: f64 = 20_000.0;
 const SMALLEST: f64 = 4096.0;
 const LARGEST: f64 = (4 << 20) as f64;
 
@@ -84,10 +93,8 @@ pub(super) fn find(facts: &Facts<'_>) -> Option<Finding> {
     );
     finding.basis = match fit.requests {
         Some(_) => "requests for pages x what the bytes or calls between the sizes cost".to_owned(),
-        None => {
-            "reads x the bytes of a page that they leave alone, at 1 GB/s; agents were not traced"
-                .to_owned()
-        }
+        None => "reads x 60 % of a fetch, which is for bytes left alone; agents were not traced"
+            .to_owned(),
     };
     Some(finding)
 }
@@ -163,12 +170,18 @@ fn assumed(facts: &Facts<'_>, size: f64, concerned: &dyn Fn(&FileFacts) -> bool)
     }
     let better = fitting(size);
     let mean = took as f64 / calls as f64;
-    let saved = ((page - better) * BYTE / mean).min(0.9);
+    let fetched = (mean - HIT).max(0.0) / mean;
+    let share = |share: f64| share * fetched * (1.0 - better / page);
+    let share = Share {
+        low: share(FETCH_SHARE.low),
+        mid: share(FETCH_SHARE.mid),
+        high: share(FETCH_SHARE.high),
+    };
     Some(Fit {
         page,
         better,
         requests: None,
-        share: around(saved),
+        share,
     })
 }
 

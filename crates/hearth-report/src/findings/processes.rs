@@ -12,7 +12,7 @@ use crate::words::{bytes, count, nanos};
 use crate::work::{Work, expected};
 
 /// A straggler takes so much longer than its work would at the usual pace.
-const SLOW: f64 = 1.3;
+const SLOW: f64 = 1.5;
 /// At most this share of the processes are stragglers; else nobody is.
 const STRAGGLERS_MAX: f64 = 0.25;
 /// The most work is so many times the mean.
@@ -78,7 +78,12 @@ fn work<'a>(facts: &'a Facts<'_>, process: ProcessId) -> &'a Work {
 }
 
 /// Those that live at least half as long as the longest.
-fn together(facts: &Facts<'_>, group: Vec<ProcessId>) -> Vec<ProcessId> {
+fn together(facts: &Facts<'_>, mut group: Vec<ProcessId>) -> Vec<ProcessId> {
+    // Whoever started the ranks is none of them.
+    let is_rank = |id: &ProcessId| facts.tables.processes[id.0 as usize].rank.is_some();
+    if group.iter().any(is_rank) {
+        group.retain(is_rank);
+    }
     let life = |id: ProcessId| {
         let process = &facts.tables.processes[id.0 as usize];
         process.end.saturating_sub(process.start)

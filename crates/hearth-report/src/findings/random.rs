@@ -6,7 +6,7 @@ use super::{CALLS_MIN, Case};
 use crate::facts::{Facts, FileFacts};
 use crate::finding::{Finding, Kind};
 use crate::latency::Latency;
-use crate::profile::{Cause, Order, sort_size};
+use crate::profile::{Cause, Order};
 use crate::words::{bytes, count, nanos, percent};
 
 /// Calls in order before they are a measure.
@@ -106,5 +106,5 @@ fn in_order(
     }
     let (byte, is_measured) = facts.byte_cost(is_write, system);
     let hit = facts.hit_cost(system, sort, random.mean());
-    (hit + sort_size(sort) * byte, is_measured)
+    (hit + random.size() * byte, is_measured)
 }

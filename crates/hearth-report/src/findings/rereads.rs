@@ -23,7 +23,7 @@ struct Class {
 }
 
 pub(super) fn find(facts: &Facts<'_>) -> Option<Finding> {
-    let classes: Vec<Class> = (0..facts.analysis.reuse.len())
+    let classes: Vec<Class> = (0..facts.analysis.curves.classes.len())
         .map(|class| weigh(facts, class))
         .collect();
     let mut case = Case::new(facts);
@@ -55,7 +55,8 @@ pub(super) fn find(facts: &Facts<'_>) -> Option<Finding> {
     let hosts = facts.tables.hosts.len().max(1);
     let again: f64 = facts
         .analysis
-        .reuse
+        .curves
+        .classes
         .iter()
         .map(|reuse| reuse.bytes_again)
         .sum();
@@ -91,7 +92,7 @@ pub(super) fn find(facts: &Facts<'_>) -> Option<Finding> {
 fn curve_point(facts: &Facts<'_>, classes: &[Class]) -> Option<String> {
     let by_gain = |a: &(usize, &Class), b: &(usize, &Class)| a.1.saved.total_cmp(&b.1.saved);
     let (index, class) = classes.iter().enumerate().max_by(by_gain)?;
-    let reuse = &facts.analysis.reuse[index];
+    let reuse = &facts.analysis.curves.classes[index];
     Some(format!(
         "a pool of {} would serve {} of the uses of pages of `{}`, one of half of that {}",
         bytes(class.pages * PAGE as f64),
@@ -102,14 +103,23 @@ fn curve_point(facts: &Facts<'_>, classes: &[Class]) -> Option<String> {
 }
 
 fn weigh(facts: &Facts<'_>, class: usize) -> Class {
-    let reuse = &facts.analysis.reuse[class];
-    let system = facts
-        .files
-        .values()
-        .find(|about| usize::from(about.class) == class);
-    let Some(system) = system.map(|about| about.system) else {
+    let reuse = &facts.analysis.curves.classes[class];
+    let files = || {
+        facts
+            .files
+            .values()
+            .filter(|about| usize::from(about.class) == class)
+    };
+    // Where every rank reads the same, that is the fault, not the pool.
+    let shared = files().filter(|about| super::serial_open::is_shared(facts, about));
+    let Some(system) = files().next().map(|about| about.system) else {
         return Class::default();
     };
+    if shared.map(|about| about.bytes_read).sum::<u64>() * 2
+        > files().map(|about| about.bytes_read).sum()
+    {
+        return Class::default();
+    }
     let calls: u64 = reuse.again().map(|(_, latency)| latency.count).sum();
     let size = reuse.bytes_again / calls.max(1) as f64;
     let mut weighed = Class::default();
@@ -122,7 +132,7 @@ fn weigh(facts: &Facts<'_>, class: usize) -> Class {
         weighed.calls += latency.count;
         weighed.took += latency.total as f64;
         weighed.hit = hit;
-        // The files are not larger than they are, whatever an octave says.
+        // No more than all that was used, whatever an octave says.
         weighed.pages = pages.min(held(reuse));
     }
     weighed

@@ -3,8 +3,10 @@
 use super::{CALLS_MIN, Case, metadata};
 use crate::facts::{Facts, FileFacts, Share};
 use crate::finding::{Finding, Kind};
+use crate::latency::Latency;
+use crate::mix::MixMap;
 use crate::profile::{Cause, SYSTEMS_MAX, op_sort};
-use crate::words::{count, nanos};
+use crate::words::{bytes, count, nanos};
 use hearth_trace::Op;
 
 const OPENERS_MIN: u32 = 3;
@@ -12,57 +14,86 @@ const OPENERS_MIN: u32 = 3;
 const OPENERS_SHARE: f64 = 0.75;
 
 pub(super) fn find(facts: &Facts<'_>) -> Option<Finding> {
-    let shared: Vec<&FileFacts> = facts
-        .files
-        .values()
-        .filter(|about| is_shared(facts, about))
-        .collect();
-    let openers = shared.iter().map(|about| about.openers).max()?;
-    let shares: Vec<Share> = (0..SYSTEMS_MAX as u8)
-        .map(|system| share(facts, system, openers, shared.len()))
+    let shared = || facts.files.values().filter(|about| is_shared(facts, about));
+    let openers = shared().map(|about| about.openers).max()?;
+    let files = shared().count();
+    let costs = costs(facts);
+    // The one that has it easiest stays; it is alone then.
+    let reader = costs
+        .iter()
+        .min_by_key(|(stream, took)| (**took, **stream))?;
+    let alone: Vec<f64> = (0..SYSTEMS_MAX as u8)
+        .map(|system| alone(facts, system))
         .collect();
     let mut case = Case::new(facts);
     for (access, file, about) in facts.accesses() {
-        if is_shared(facts, about) {
-            let (took, calls) = metadata::cost(access);
-            case.add_cost(
-                access,
-                file,
-                took,
-                calls,
-                shares[usize::from(access.system)],
-            );
+        if !is_shared(facts, about) {
+            continue;
+        }
+        let (took, calls) = metadata::cost(access);
+        let share = if access.stream == *reader.0 as u32 {
+            let share = 1.0 - alone[usize::from(access.system)];
+            Share {
+                low: 0.0,
+                mid: share,
+                high: share,
+            }
+        } else {
+            Share {
+                low: 0.9,
+                mid: 1.0,
+                high: 1.0,
+            }
+        };
+        case.add_cost(access, file, took, calls, share);
+        if about.is_read_by_all() {
+            let share = if access.stream == *reader.0 as u32 {
+                Share::default()
+            } else {
+                share
+            };
+            case.add_cost(access, file, access.reads.took, access.reads.calls, share);
         }
     }
     let mut finding = facts.finding(Kind::SerialOpen, &case.savings)?;
     if case.calls < CALLS_MIN {
         return None;
     }
-    let opens = facts.latency(Cause::Metadata);
     finding.title = format!("Every rank opens {}", case.files());
-    finding.evidence = vec![
-        format!(
-            "{} files are opened and only read by {} threads each: {} metadata calls in {}",
-            count(shared.len() as u64),
-            openers,
-            count(case.calls),
-            nanos(case.took as f64)
-        ),
-        format!(
-            "such a call takes {} (median), the fastest tenth at most {}",
-            nanos(opens.median()),
-            nanos(opens.quantile(0.1))
-        ),
-    ];
+    finding.evidence = vec![format!(
+        "{} of them, opened and only read by {} threads each: {} calls in {}",
+        count(files as u64),
+        openers,
+        count(case.calls),
+        nanos(case.took as f64)
+    )];
+    finding.evidence.push(more_evidence(facts));
     finding.change = "Let one rank open and read each file and hand the bytes on (`MPI_Bcast`), or \
                       open it collectively (`MPI_File_open`); share the files among the ranks where \
                       there are many."
         .to_owned();
-    finding.basis =
-        "what every rank spends, less what one spends alone at the pace of the fastest \
-                     tenth; at best shared among the ranks"
-            .to_owned();
+    finding.basis = "what every rank spends, less what the quickest of them spends".to_owned();
     Some(finding)
+}
+
+fn more_evidence(facts: &Facts<'_>) -> String {
+    let shared = facts.files.values().filter(|about| is_shared(facts, about));
+    let read: Vec<&FileFacts> = shared.filter(|about| about.is_read_by_all()).collect();
+    if !read.is_empty() {
+        let span: u64 = read.iter().map(|about| about.span_bytes()).sum();
+        let moved: u64 = read.iter().map(|about| about.bytes_read).sum();
+        return format!(
+            "each of them reads nearly all: {} in all, for {} of content",
+            bytes(moved as f64),
+            bytes(span as f64)
+        );
+    }
+    let calls = facts.latency(Cause::Metadata);
+    format!(
+        "a metadata call takes {} (median), the fastest tenth at most {}",
+        nanos(calls.median()),
+        nanos(calls.quantile(0.1))
+    )
 }
 
 /// Opened by nearly every rank, written by none.
@@ -71,8 +102,26 @@ pub(super) fn is_shared(facts: &Facts<'_>, about: &FileFacts) -> bool {
     about.writers == 0 && f64::from(about.openers) >= wanted
 }
 
-fn share(facts: &Facts<'_>, system: u8, openers: u32, files: usize) -> Share {
-    let mut opens = crate::latency::Latency::default();
+/// By thread, the nanoseconds that it spends on such files.
+fn costs(facts: &Facts<'_>) -> MixMap<u64, u64> {
+    let mut costs: MixMap<u64, u64> = MixMap::default();
+    let shared = facts
+        .accesses()
+        .filter(|(_, _, about)| is_shared(facts, about));
+    for (access, _, about) in shared {
+        let reads = if about.is_read_by_all() {
+            access.reads.took
+        } else {
+            0
+        };
+        *costs.entry(access.stream.into()).or_default() += metadata::cost(access).0 + reads;
+    }
+    costs
+}
+
+/// The share of its time that opening takes for one rank alone.
+fn alone(facts: &Facts<'_>, system: u8) -> f64 {
+    let mut opens = Latency::default();
     for cause in [Cause::Metadata, Cause::MetadataAgain] {
         let cell = facts
             .analysis
@@ -81,11 +130,5 @@ fn share(facts: &Facts<'_>, system: u8, openers: u32, files: usize) -> Share {
             .get(cause as usize, system, op_sort(Op::Open));
         cell.into_iter().for_each(|cell| opens.merge(cell));
     }
-    let alone = (opens.quantile(0.1) / opens.mean().max(1.0)).min(1.0);
-    let hands = f64::from(openers.min(files as u32).max(1));
-    Share {
-        low: 1.0 - alone,
-        mid: 1.0 - alone / hands.sqrt(),
-        high: 1.0 - alone / hands,
-    }
+    (opens.quantile(0.1) / opens.mean().max(1.0)).min(1.0)
 }

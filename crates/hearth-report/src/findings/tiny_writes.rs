@@ -3,15 +3,15 @@
 use super::{CALLS_MIN, Case};
 use crate::facts::Facts;
 use crate::finding::{Finding, Kind};
-use crate::profile::{Cause, sort_size};
+use crate::profile::Cause;
 use crate::words::{bytes, count, nanos};
 
 /// What they are gathered to.
 const GATHERED: f64 = (1 << 20) as f64;
 
 pub(super) fn find(facts: &Facts<'_>) -> Option<Finding> {
-    let shares = facts.shares(Cause::TinyWrite, |system, sort, latency| {
-        let size = sort_size(sort);
+    let shares = facts.shares(Cause::TinyWrite, |system, _, latency| {
+        let size = latency.size();
         let byte = facts.byte_cost(true, system).0;
         let fewer = 1.0 - size / GATHERED;
         // The middle is the median: a stall that a few calls meet is not the price of a call.

@@ -4,7 +4,7 @@ use super::{CALLS_MIN, Case};
 use crate::facts::Facts;
 use crate::finding::{Finding, Kind};
 use crate::latency::Latency;
-use crate::profile::{Alignment, Cause, Order, data_row, sort_size};
+use crate::profile::{Alignment, Cause, Order, data_row};
 use crate::reuse::PAGE;
 use crate::words::{bytes, count, nanos, percent};
 
@@ -19,7 +19,7 @@ pub(super) fn find(facts: &Facts<'_>) -> Option<Finding> {
             return [more * 0.7, more, latency.mean() - aligned.median()];
         }
         // Without aligned calls to compare: one of the blocks that a call touches is for nothing.
-        let whole = (sort_size(sort) / unit(facts, system)).max(1.0);
+        let whole = (latency.size() / unit(facts, system)).max(1.0);
         let share = 1.0 / (whole + 1.0);
         [0.4, 1.0, 1.6].map(|factor| latency.median() * share * factor)
     });
