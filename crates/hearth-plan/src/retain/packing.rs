@@ -10,6 +10,8 @@ use crate::units::Bytes;
 
 /// Rounds of exchanges; each one is taken only for more bytes from memory.
 const ROUNDS_MAX: usize = 8;
+/// How many reads back a stay may have begun that is exchanged for another.
+const REACH: usize = 1024;
 
 /// A plan from packing alone.
 pub fn packing(queue: &Queue, capacity: Bytes) -> Plan {
@@ -139,6 +141,3 @@ impl<'a> Pack<'a> {
         }
     }
 }
-
-/// How far back stays are looked for that cover a moment.
-const REACH: usize = 1024;
