@@ -13,6 +13,7 @@ mod rig;
 mod small_io;
 
 use crate::failure::{Failure, OrFail};
+use crate::options::Policy;
 use crate::signals::Signals;
 use report::{Format, Report};
 use rustix::process::Signal;
@@ -37,6 +38,14 @@ pub(crate) struct Args {
     /// The store: posix, model[:SETTINGS], or gluster for a real volume on test hosts
     #[arg(long, default_value = "model", value_name = "KIND")]
     store: String,
+    /// Policies for matmul and small-io to measure beside none and home [default: all]
+    #[arg(
+        long,
+        value_name = "P",
+        value_delimiter = ',',
+        hide_possible_values = true
+    )]
+    policy: Vec<Policy>,
     /// Fewer turns, less data
     #[arg(long)]
     quick: bool,
@@ -69,10 +78,15 @@ const RECORDS: usize = 3456;
 /// Measures and prints.
 pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
     let signals = Signals::catch(&[Signal::INT, Signal::TERM])?;
+    args.policy.iter().for_each(|policy| policy.warn());
     let turns = |many, few| if args.quick { few } else { many };
     let report = match args.name {
-        Name::Matmul => matmul_on(&args.store, turns(5, 1), &signals)?,
-        Name::SmallIo => small_io::run(&args.store, turns(RECORDS, RECORDS / 4), &signals)?,
+        Name::Matmul => matmul_on(args, turns(5, 1), &signals)?,
+        Name::SmallIo => small_io::run(
+            (&args.store, &args.policy),
+            turns(RECORDS, RECORDS / 4),
+            &signals,
+        )?,
         Name::RemoteHit => remote_hit::run(turns(64, 16))?,
         Name::LocalHit => local_hit::run(turns(10, 3))?,
         Name::Logging => logging::run(&args.store, effort(args.quick), &signals)?,
@@ -98,11 +112,12 @@ fn effort(quick: bool) -> logging::Effort {
     }
 }
 
-fn matmul_on(store: &str, turns: usize, signals: &Signals) -> Result<Report, Failure> {
+fn matmul_on(args: &Args, turns: usize, signals: &Signals) -> Result<Report, Failure> {
+    let store = args.store.as_str();
     if store == "gluster" {
         return matmul_on_gluster(turns);
     }
-    let systems = matmul::System::ALL;
+    let systems = &matmul::System::chosen(&args.policy, matmul::System::ALL);
     let samples = matmul::sample(systems, (store, MATRIX), turns, signals, progress)?;
     progress_over();
     Ok(matmul::report(systems, store, MATRIX, &samples))

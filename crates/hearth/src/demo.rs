@@ -3,6 +3,7 @@
 use crate::bench::matmul::{self, Sample, System, from_store, own_bytes};
 use crate::bench::{MATRIX, progress, progress_over};
 use crate::failure::{Failure, OrFail};
+use crate::options::Policy;
 use crate::signals::Signals;
 use rustix::process::Signal;
 use std::io::{self, Write};
@@ -14,6 +15,14 @@ const BAR: usize = 46;
 /// Options of `hearth demo`.
 #[derive(clap::Args, Debug)]
 pub(crate) struct Args {
+    /// Policies to show beside none and home [default: hint]
+    #[arg(
+        long,
+        value_name = "P",
+        value_delimiter = ',',
+        hide_possible_values = true
+    )]
+    policy: Vec<Policy>,
     /// One JSON object per line instead of words
     #[arg(long)]
     json: bool,
@@ -22,7 +31,8 @@ pub(crate) struct Args {
 /// Runs the matrix program under each system and shows what happened.
 pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
     let signals = Signals::catch(&[Signal::INT, Signal::TERM])?;
-    let systems = System::MAIN;
+    args.policy.iter().for_each(|policy| policy.warn());
+    let systems = &System::chosen(&args.policy, System::MAIN);
     let samples = matmul::sample(systems, (STORE, MATRIX), 1, &signals, progress)?;
     progress_over();
     let what = || "cannot print the result".to_owned();
@@ -76,13 +86,13 @@ fn matmul_mib() -> usize {
 fn table(out: &mut impl Write, samples: &[Sample]) -> io::Result<()> {
     writeln!(
         out,
-        "system   read s  write s  store reads  store writes  read MiB  product"
+        "system       read s  write s  store reads  store writes  read MiB  product"
     )?;
     for sample in samples {
         let Sample { times, counts, .. } = sample;
         writeln!(
             out,
-            "{:6} {:8.3} {:8.3} {:12} {:13} {:9.1}  {}",
+            "{:10} {:8.3} {:8.3} {:12} {:13} {:9.1}  {}",
             sample.system.name(),
             times.read_s,
             times.write_s,
@@ -106,21 +116,21 @@ fn chart(
     for sample in samples {
         let value = figure(sample);
         let bar = "#".repeat(((value / most * BAR as f64).round() as usize).max(1));
-        writeln!(out, "  {:6} {bar} {value:.3} s", sample.system.name())?;
+        writeln!(out, "  {:10} {bar} {value:.3} s", sample.system.name())?;
     }
     writeln!(out)
 }
 
 fn origins(out: &mut impl Write, samples: &[Sample]) -> io::Result<()> {
     writeln!(out, "where the bytes that were read came from (MiB)")?;
-    writeln!(out, "  system  own memory     peers     store")?;
+    writeln!(out, "  system      own memory     peers     store")?;
     for sample in samples {
         let mib = |bytes: u64| bytes as f64 / f64::from(1 << 20);
         let (own, peers) = (mib(own_bytes(sample)), mib(sample.counts.peer_bytes));
         let store = mib(from_store(sample));
         writeln!(
             out,
-            "  {:6} {own:11.1} {peers:9.1} {store:9.1}",
+            "  {:10} {own:11.1} {peers:9.1} {store:9.1}",
             sample.system.name()
         )?;
     }
@@ -129,12 +139,9 @@ fn origins(out: &mut impl Write, samples: &[Sample]) -> io::Result<()> {
 
 fn words(out: &mut impl Write, samples: &[Sample]) -> io::Result<()> {
     let of = |system| samples.iter().find(|sample| sample.system == system);
-    let (Some(native), Some(none), Some(hint), Some(home)) = (
-        of(System::Native),
-        of(System::NONE),
-        of(System::HINT),
-        of(System::HOME),
-    ) else {
+    let (Some(native), Some(none), Some(home)) =
+        (of(System::Native), of(System::NONE), of(System::HOME))
+    else {
         return Ok(());
     };
     let times = |a: f64, b: f64| a / b.max(f64::MIN_POSITIVE);
@@ -144,9 +151,7 @@ fn words(out: &mut impl Write, samples: &[Sample]) -> io::Result<()> {
          cache on every node for itself (native) each node fetched B again: {:.1} MiB. With homes\n\
          the store was read once, {:.1} MiB, and the nodes served each other: reads took {:.0} times\n\
          less than none and {:.1} times less than native. The {} row writes of C were gathered into {}\n\
-         store writes: writes took {:.0} times less than none. With hints the nodes find most of B at\n\
-         each other too, but each write goes through to the store within a window: writes took {:.0}\n\
-         times as long as with homes.",
+         store writes: writes took {:.0} times less than none.",
         none.counts.store_read_requests,
         native.counts.store_read_bytes as f64 / f64::from(1 << 20),
         home.counts.store_read_bytes as f64 / f64::from(1 << 20),
@@ -155,6 +160,14 @@ fn words(out: &mut impl Write, samples: &[Sample]) -> io::Result<()> {
         none.counts.store_write_requests,
         home.counts.store_write_requests,
         times(none.times.write_s, home.times.write_s),
+    )?;
+    let Some(hint) = of(System::HINT) else {
+        return Ok(());
+    };
+    writeln!(
+        out,
+        "With hints the nodes find most of B at each other too, but each write goes through to the\n\
+         store within a window: writes took {:.0} times as long as with homes.",
         times(hint.times.write_s, home.times.write_s),
     )
 }

@@ -72,6 +72,13 @@ pub(crate) enum Policy {
 }
 
 impl Policy {
+    /// Says on standard error what a policy gives up.
+    pub(crate) fn warn(self) {
+        if let Some(warning) = self.warning() {
+            eprintln!("hearth: {warning}");
+        }
+    }
+
     /// What a policy gives up that is known to be wrong.
     fn warning(self) -> Option<&'static str> {
         match self {
@@ -157,9 +164,7 @@ impl SetArgs {
     pub(crate) fn resolve(&self) -> Result<SetSpec, Failure> {
         let spec = self.over(SetSpec::default());
         spec.check()?;
-        if let Some(warning) = spec.policy.warning() {
-            eprintln!("hearth: {warning}");
-        }
+        spec.policy.warn();
         Ok(spec)
     }
 

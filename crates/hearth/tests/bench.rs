@@ -66,6 +66,12 @@ fn the_store_is_read_once_under_home() {
         .as_f64()
         .expect("a number");
     assert!(hint <= 128.0, "whole pages are read: {hint}");
+    for system in ["single", "local"] {
+        let writes = found[format!("store_write_requests_{system}")]
+            .as_f64()
+            .expect("a number");
+        assert!((1.0..=64.0).contains(&writes), "{system}: {writes}");
+    }
     for key in ["home_over_hint_read", "home_over_hint_write"] {
         assert!(
             found[key].as_f64().is_some_and(|ratio| ratio > 0.0),

@@ -82,8 +82,12 @@ impl Cluster {
         &self.points
     }
 
-    /// Counts of all agents together.
+    /// Counts of all agents together, once they have brought to the store what is dirty: where close
+    /// does not wait, it would be counted too late.
     pub(crate) fn counts(&self) -> Result<Counts, Failure> {
+        for answer in ask_all(&self.launched().set.peers(), &Request::Flush) {
+            answer.map_err(CallError::into_failure)?;
+        }
         let mut sum = Counts::default();
         for answer in ask_all(&self.launched().set.peers(), &Request::Status) {
             let value = answer.map_err(CallError::into_failure)?;

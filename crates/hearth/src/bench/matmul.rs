@@ -37,6 +37,20 @@ impl System {
         System::Under(Policy::Local),
     ];
 
+    /// Those to compare when these policies are asked for; `usual` if none is.
+    pub(crate) fn chosen(policies: &[Policy], usual: &[System]) -> Vec<System> {
+        if policies.is_empty() {
+            return usual.to_vec();
+        }
+        let mut systems = vec![System::Native, System::NONE, System::HOME];
+        for &policy in policies {
+            if !systems.contains(&System::Under(policy)) {
+                systems.push(System::Under(policy));
+            }
+        }
+        systems
+    }
+
     pub(crate) fn name(self) -> String {
         match self {
             System::Native => "native".to_owned(),
@@ -156,15 +170,17 @@ pub(crate) fn report(systems: &[System], backing: &str, n: usize, samples: &[Sam
         "native_write_time_ratio",
         ratios(|s| s.times.write_s, System::Native),
     );
-    // How many times less time reads and writes take under home.
-    report.sum_up(
-        "home_over_hint_read",
-        ratios(|s| s.times.read_s, System::HINT),
-    );
-    report.sum_up(
-        "home_over_hint_write",
-        ratios(|s| s.times.write_s, System::HINT),
-    );
+    if systems.contains(&System::HINT) {
+        // How many times less time reads and writes take under home.
+        report.sum_up(
+            "home_over_hint_read",
+            ratios(|s| s.times.read_s, System::HINT),
+        );
+        report.sum_up(
+            "home_over_hint_write",
+            ratios(|s| s.times.write_s, System::HINT),
+        );
+    }
     for &system in systems {
         let (reads, writes) = (
             of(system, |s| s.counts.store_read_requests as f64),

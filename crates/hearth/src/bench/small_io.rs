@@ -10,21 +10,30 @@ use crate::signals::Signals;
 use crate::workload::small_io::RECORD_BYTES;
 use std::path::Path;
 
-const POLICIES: [Policy; 5] = [
+const POLICIES: [Policy; 6] = [
     Policy::None,
     Policy::Hint,
+    Policy::HintPaper,
     Policy::Home,
     Policy::Single,
     Policy::Local,
 ];
 
 /// Runs each policy once; counts do not vary.
-pub(crate) fn run(backing: &str, records: usize, signals: &Signals) -> Result<Report, Failure> {
+pub(crate) fn run(
+    (backing, chosen): (&str, &[Policy]),
+    records: usize,
+    signals: &Signals,
+) -> Result<Report, Failure> {
     let dir = tempfile::tempdir().or_fail(|| "cannot make a directory".to_owned())?;
     let mut report = Report::new("small-io", backing);
     let mut verified = true;
     let (mut none, mut home) = (0, 0);
-    for policy in POLICIES {
+    let wanted = |policy: &Policy| {
+        let base = matches!(policy, Policy::None | Policy::Home);
+        base || chosen.contains(policy) || (chosen.is_empty() && *policy != Policy::HintPaper)
+    };
+    for policy in POLICIES.into_iter().filter(wanted) {
         let system = &policy.to_string();
         let place = dir.path().join(system);
         let spec = SetSpec {
