@@ -8,6 +8,7 @@ use crate::repo::{DepKind, Repo};
 /// Which workspace crates a crate may ship with. A new edge is a change of this table.
 const ALLOWED: &[(&str, &[&str])] = &[
     ("hearth-proto", &[]),
+    ("hearth-proto-canary", &[]),
     ("hearth-plan", &[]),
     ("hearth-shm", &[]),
     ("hearth-net", &[]),
@@ -28,6 +29,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
         "hearth-sim",
         &["hearth-plan", "hearth-proto", "hearth-trace"],
     ),
+    ("hearth-sim-canary", &["hearth-proto-canary"]),
     ("hearth-fuse", &["hearth-client"]),
     ("hearth-preload", &["hearth-client", "hearth-trace"]),
     ("hearth-report", &["hearth-trace"]),
@@ -41,6 +43,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "hearth-plan",
             "hearth-report",
             "hearth-sim",
+            "hearth-sim-canary",
             "hearth-trace",
         ],
     ),

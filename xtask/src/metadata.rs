@@ -78,8 +78,16 @@ fn parse_dep(dep: &Value) -> Option<Dep> {
     })
 }
 
+/// A path as seen from the root, without `..`: sources may be compiled by two crates.
 fn inside(path: &str, root: &str) -> Option<String> {
-    Some(path.strip_prefix(root)?.strip_prefix('/')?.to_owned())
+    let mut parts: Vec<&str> = Vec::new();
+    for part in path.strip_prefix(root)?.strip_prefix('/')?.split('/') {
+        match part {
+            ".." => drop(parts.pop()?),
+            part => parts.push(part),
+        }
+    }
+    Some(parts.join("/"))
 }
 
 #[cfg(test)]

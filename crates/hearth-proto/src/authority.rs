@@ -36,6 +36,7 @@ use crate::config::Config;
 use crate::ctx::Ctx;
 use crate::effect::{Effect, Piece, Src};
 use crate::frames::Slot;
+use crate::guard::Guard;
 use crate::ids::{Buf, FileId, Gen, NodeId, Op, ReqId, Ver, View};
 use crate::input::StoreOk;
 use crate::msg::{Body, Cut, Envelope, Held};
@@ -278,7 +279,9 @@ impl Authority {
             });
             return self.tidy(ctx, file);
         }
-        if generation < current && matches!(body, Body::Read { .. } | Body::Write { .. }) {
+        let refuses = home.ctx.config.keeps(Guard::OldGenerationRefused);
+        let old = generation < current && refuses;
+        if old && matches!(body, Body::Read { .. } | Body::Write { .. }) {
             home.free(from, data);
             home.ctx
                 .answer(from, file, current, req, Body::OldGeneration);

@@ -517,10 +517,10 @@ fn file_idle(client: &Client, id: FileId) -> bool {
 fn home_of(config: &Config, id: FileId, file: &File, page: u64) -> Option<NodeId> {
     let chunk = config.chunk_of(page);
     match file.homes {
-        crate::msg::HomeMap::Slot => Some(placement::home_of_slot(
-            placement::slot_of(id, chunk),
-            config.nodes,
-        )),
+        crate::msg::HomeMap::Slot => Some(match file.chunk_homes.get(&chunk) {
+            Some(&home) => home,
+            None => placement::home_of_slot(placement::slot_of(id, chunk), config.nodes),
+        }),
         crate::msg::HomeMap::Fixed(node) => Some(node),
         crate::msg::HomeMap::Own => Some(config.me),
         crate::msg::HomeMap::Keepers => file.chunk_homes.get(&page).copied(),

@@ -188,6 +188,9 @@ pub struct Config {
     pub give_up_after: Span,
     /// Idle files that the client and manager sides remember, each.
     pub idle_files_max: usize,
+    /// The guard that is off.
+    #[cfg(feature = "canary")]
+    pub without: Option<crate::guard::Guard>,
 }
 
 impl Config {
@@ -210,6 +213,8 @@ impl Config {
             probe_after: Span::secs(2),
             give_up_after: Span::secs(7),
             idle_files_max: 1 << 16,
+            #[cfg(feature = "canary")]
+            without: None,
         }
     }
 

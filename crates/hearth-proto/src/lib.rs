@@ -27,6 +27,7 @@ pub mod config;
 mod ctx;
 pub mod effect;
 mod frames;
+pub mod guard;
 pub mod ids;
 pub mod input;
 mod manager;
@@ -44,6 +45,7 @@ pub use config::{
     Allocation, Authorities, CloseRule, Config, Copies, Grain, Policy, Rules, Served, Writes,
 };
 pub use effect::{Effect, Outbox, Piece, ReadInto, Reply, Src};
+pub use guard::Guard;
 pub use ids::{
     Buf, FileId, FrameId, Gen, Handle, NodeId, Op, ReqId, RevokeId, Stamp, Ticket, Ver, View,
 };

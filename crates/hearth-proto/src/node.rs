@@ -7,6 +7,7 @@ use crate::config::Config;
 use crate::ctx::{Counts, Ctx, Loopback};
 use crate::effect::{Effect, Outbox, Piece, Src};
 use crate::frames::{Frames, Owner};
+use crate::guard::{Guard, Turns};
 use crate::ids::{Buf, FileId, Gen, NodeId};
 use crate::input::{Input, Request};
 use crate::manager::Manager;
@@ -55,11 +56,13 @@ impl Node {
     /// Applies one input; orders go to `out` in the order in which they must happen.
     pub fn step(&mut self, now: Time, input: Input, out: &mut Outbox) {
         let mut loopback = VecDeque::new();
+        let mut turns = Turns::default();
         self.with(now, out, &mut loopback, |machines, ctx| {
             machines.input(ctx, input)
         });
         loop {
             while let Some((from, envelope, data)) = loopback.pop_front() {
+                turns.take();
                 let data = data.first().copied();
                 self.with(now, out, &mut loopback, |machines, ctx| {
                     machines.message(ctx, from, envelope, data);
@@ -269,7 +272,8 @@ impl Machines<'_> {
         self.authority.peer_down(ctx, peer);
         self.manager.peer_down(ctx, peer);
         self.client.peer_down(ctx, self.authority, peer);
-        for envelope in instead {
+        let given = ctx.config.keeps(Guard::GoneAnswersGiven);
+        for envelope in instead.into_iter().filter(|_| given) {
             ctx.loopback.push_back((peer, envelope, alloc::vec![]));
         }
     }

@@ -11,12 +11,13 @@ use crate::ids::{FileId, Gen, NodeId, ReqId, View};
 use crate::msg::{Body, Envelope, Held};
 use crate::nodeset::NodeSet;
 use crate::time::{Span, Time};
-use alloc::collections::BTreeMap;
+use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec::Vec;
 
 /// An answer that a peer owes.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Owed {
+    seq: u64,
     sent: Time,
     file: FileId,
     generation: Gen,
@@ -25,7 +26,8 @@ struct Owed {
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 struct Peer {
-    owed: BTreeMap<u64, Owed>,
+    /// By request number, which only grows.
+    owed: VecDeque<Owed>,
     heard: Time,
     probed: Option<Time>,
 }
@@ -108,15 +110,13 @@ impl Peers {
                 ..
             } = *envelope;
             let peer = self.peers.entry(to).or_default();
-            peer.owed.insert(
-                req.seq,
-                Owed {
-                    sent: now,
-                    file,
-                    generation,
-                    instead,
-                },
-            );
+            peer.owed.push_back(Owed {
+                seq: req.seq,
+                sent: now,
+                file,
+                generation,
+                instead,
+            });
         }
         Sending::Go
     }
@@ -127,7 +127,10 @@ impl Peers {
         peer.heard = now;
         peer.probed = None;
         if envelope.req.node == me && in_its_place(&envelope.body).is_none() {
-            peer.owed.remove(&envelope.req.seq);
+            let seq = envelope.req.seq;
+            if let Ok(at) = peer.owed.binary_search_by_key(&seq, |owed| owed.seq) {
+                peer.owed.remove(at);
+            }
         }
     }
 
@@ -141,14 +144,14 @@ impl Peers {
         self.down.insert(peer);
         let owed = self.peers.remove(&peer).map(|p| p.owed).unwrap_or_default();
         owed.into_iter()
-            .map(|(seq, owed)| Envelope {
+            .map(|owed| Envelope {
                 view: View(1),
                 file: owed.file,
                 generation: owed.generation,
                 req: ReqId {
                     node: me,
                     inc: incarnation,
-                    seq,
+                    seq: owed.seq,
                 },
                 body: owed.instead,
             })
@@ -206,7 +209,7 @@ pub(crate) enum Sending {
 impl Peer {
     /// Since when the peer owes something and has said nothing.
     fn silent_since(&self) -> Option<Time> {
-        let oldest = self.owed.values().next()?.sent;
+        let oldest = self.owed.front()?.sent;
         Some(oldest.max(self.heard))
     }
 }

@@ -9,12 +9,15 @@
 //! (told stories with their transcripts), [`tamper`] (guards broken on purpose).
 #![forbid(unsafe_code)]
 
+#[cfg(feature = "canary")]
+pub mod canary;
 pub mod check;
 pub mod model;
 pub mod plan;
 pub mod policy;
 pub mod rng;
 pub mod run;
+pub mod scale;
 pub mod script;
 pub mod tamper;
 mod workload;

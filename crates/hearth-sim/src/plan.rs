@@ -57,8 +57,11 @@ pub struct Plan {
     pub outside: bool,
     /// How the faults were chosen.
     pub trouble: Trouble,
-    /// A guard that is broken on purpose.
+    /// A guard that is broken on purpose, around the kernels.
     pub tamper: Tamper,
+    /// A guard that kernels are without. Only canary kernels can be.
+    #[cfg(feature = "canary")]
+    pub without: Option<hearth_proto::Guard>,
 }
 
 /// Which faults a plan may have.
@@ -146,6 +149,8 @@ impl Plan {
             outside: rng.chance(30),
             trouble: Trouble::Some,
             tamper: Tamper::Nothing,
+            #[cfg(feature = "canary")]
+            without: None,
         }
     }
 
@@ -160,6 +165,8 @@ impl Plan {
             frames: self.frames,
             store_io_bytes: self.store_io_bytes,
             write_window_bytes: self.window_bytes,
+            #[cfg(feature = "canary")]
+            without: self.without,
             ..Config::new(me, self.nodes)
         }
     }

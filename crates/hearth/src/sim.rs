@@ -1,6 +1,7 @@
 //! `hearth sim`: the protocol without machines, many times over.
 
 mod cache;
+mod canaries;
 mod run;
 mod schedule;
 mod step;
@@ -17,6 +18,7 @@ Examples:
   hearth sim run --faults --seeds 1000            random worlds with faults of every kind
   hearth sim step --faults --seed 17              one of them, message by message
   hearth sim schedule --example                   which files stay, step by step
+  hearth sim canaries                             every guard off, each must be noticed
 
 Exit codes: 0 every promise was kept, 1 one was not, 2 could not do it.";
 
@@ -32,6 +34,8 @@ pub(crate) struct Args {
 enum Command {
     /// Run random worlds and hold what sessions saw against a model
     Run(run::Args),
+    /// Turn every guard of the kernel off, one at a time, and see it noticed
+    Canaries(canaries::Args),
     /// Tell one such run, message by message
     Step(step::Args),
     /// Run a trace of reads through caches of several policies
@@ -44,6 +48,7 @@ enum Command {
 pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
     match &args.command {
         Command::Run(args) => run::run(args),
+        Command::Canaries(args) => canaries::run(args),
         Command::Step(args) => step::run(args),
         Command::Cache(args) => cache::run(args),
         Command::Schedule(args) => schedule::run(args),

@@ -12,6 +12,7 @@
 use super::{Bar, File, Home, StoreOp, Waiting};
 use crate::config::{Config, Writes};
 use crate::effect::{Alarm, Effect};
+use crate::guard::Guard;
 use crate::ids::{Gen, NodeId, ReqId};
 use crate::msg::{Body, Cut};
 use crate::nodeset::NodeSet;
@@ -60,7 +61,8 @@ impl Home<'_, '_> {
         let Some(bar) = &self.file.bar else {
             return false;
         };
-        if !self.file.writes.is_empty() || self.store_busy(bar) {
+        let busy = self.store_busy(bar) && self.ctx.config.keeps(Guard::CutQuietsStore);
+        if !self.file.writes.is_empty() || busy {
             return false;
         }
         match (bar.cut, bar.answered, bar.resumed) {
@@ -99,7 +101,7 @@ impl Home<'_, '_> {
             self.start_flush();
             return;
         }
-        if !told {
+        if !told && self.ctx.config.keeps(Guard::CutCallsBack) {
             self.call_back(cut);
         }
         let Some(bar) = &self.file.bar else { return };

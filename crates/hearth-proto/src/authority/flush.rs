@@ -3,6 +3,7 @@
 use super::{FlushAsk, Home, RETRY_FIRST, RETRY_LONGEST, StoreOp, Verdict, Waiting};
 use crate::Errno;
 use crate::effect::{Alarm, Effect, Piece, Src};
+use crate::guard::Guard;
 use crate::ids::{NodeId, ReqId, Stamp, Ver};
 use crate::input::StoreOk;
 use crate::msg::Body;
@@ -209,6 +210,8 @@ impl Home<'_, '_> {
         });
         if !ask.need.is_empty() {
             self.start_flush();
+        }
+        if !ask.need.is_empty() && self.ctx.config.keeps(Guard::FlushWaits) {
             return Verdict::Wait;
         }
         // A sync reaches the store even when no page is left here: those that were may have been

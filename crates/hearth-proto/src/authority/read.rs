@@ -3,6 +3,7 @@
 use super::{Bar, Home, PATIENCE, ReadAsk, Verdict, cut};
 use crate::config::Copies;
 use crate::effect::{Effect, Piece, Src};
+use crate::guard::Guard;
 use crate::ids::NodeId;
 use crate::msg::{Body, Cut, Envelope, Origin, Use};
 use alloc::vec::Vec;
@@ -65,7 +66,8 @@ impl Home<'_, '_> {
                 .filter(|w| w.touches(ask.first, ask.count))
         };
         let barred = self.is_barred(ask.first, ask.count);
-        if writes().next().is_none() && !barred {
+        let kept = self.ctx.config.keeps(Guard::BusyPagesWait);
+        if (writes().next().is_none() || !kept) && !barred {
             return Obstacle::Clear;
         }
         let awaited = |list: &[(NodeId, u64)]| list.iter().any(|&(node, _)| node == ask.from);
@@ -164,7 +166,9 @@ impl Home<'_, '_> {
             if kept {
                 self.common.grants += 1;
                 page.granted = self.common.grants;
-                page.readers.insert(ask.from);
+                if self.ctx.config.keeps(Guard::ReaderRecorded) {
+                    page.readers.insert(ask.from);
+                }
             }
             self.ctx.frames.touch(slot);
         }

@@ -3,6 +3,7 @@
 use super::{Home, PendingWrite, Verdict, WriteAsk};
 use crate::config::Config;
 use crate::effect::{Effect, Piece, Src};
+use crate::guard::Guard;
 use crate::ids::{ReqId, Ver};
 use crate::msg::Body;
 use crate::nodeset::NodeSet;
@@ -36,6 +37,7 @@ fn parts(config: &Config, offset: u64, len: u32) -> impl Iterator<Item = Part> +
 impl Home<'_, '_> {
     pub(super) fn try_write(&mut self, ask: &mut WriteAsk, blocked: &[(u64, u32)]) -> Verdict {
         let (first, count) = self.ctx.config.pages_of(ask.offset, u64::from(ask.len));
+        let careful = self.ctx.config.keeps(Guard::FillsFirst);
         let overlaps = |f: u64, c: u32| f < first + u64::from(count) && first < f + u64::from(c);
         if self.file.bar.is_some()
             || blocked.iter().any(|&(f, c)| overlaps(f, c))
@@ -44,7 +46,7 @@ impl Home<'_, '_> {
                 .file
                 .pages
                 .range(first..first + u64::from(count))
-                .any(|(_, p)| p.filling)
+                .any(|(_, p)| p.filling && careful)
         {
             return Verdict::Wait;
         }
@@ -151,11 +153,19 @@ impl Home<'_, '_> {
 
     /// Applies the writes whose readers have all answered (A1).
     pub(super) fn finish_writes(&mut self) {
+        let careful = self.ctx.config.keeps(Guard::FillsFirst);
         let mut at = 0;
         while at < self.file.writes.len() {
             let write = &self.file.writes[at];
             let pages = write.first..write.first + u64::from(write.count);
-            if write.awaiting.is_empty() && !self.file.pages.range(pages).any(|(_, p)| p.filling) {
+            let told = write.awaiting.is_empty() || !self.ctx.config.keeps(Guard::AcksBeforeApply);
+            if told
+                && !self
+                    .file
+                    .pages
+                    .range(pages)
+                    .any(|(_, p)| p.filling && careful)
+            {
                 let write = self.file.writes.remove(at);
                 self.apply(&write);
             } else {

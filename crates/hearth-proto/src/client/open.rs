@@ -8,6 +8,10 @@ use crate::ids::{FileId, Gen, Handle, NodeId, Ticket};
 use crate::input::OpenRequest;
 use crate::msg::{Body, Envelope, HomeMap};
 
+/// Homes of chunks that a client remembers of a file, though it could work them out: among thousands of
+/// nodes that takes microseconds.
+const CHUNK_HOMES_MAX: usize = 4096;
+
 impl Desk<'_, '_> {
     pub(super) fn open(&mut self, ticket: Ticket, open: OpenRequest) {
         let OpenRequest {
@@ -149,6 +153,10 @@ impl Desk<'_, '_> {
     pub(super) fn home_or_ask(&mut self, id: FileId, page: u64) -> Option<NodeId> {
         let file = self.client.files.get_mut(&id)?;
         if let Some(home) = super::home_of(self.ctx.config, id, file, page) {
+            if file.homes == HomeMap::Slot && file.chunk_homes.len() < CHUNK_HOMES_MAX {
+                file.chunk_homes
+                    .insert(self.ctx.config.chunk_of(page), home);
+            }
             return Some(home);
         }
         let by_page = file.homes == HomeMap::Keepers;

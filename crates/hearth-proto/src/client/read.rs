@@ -319,11 +319,8 @@ impl Desk<'_, '_> {
                     let Some((_, want)) = wanted.iter().find(|(number, _)| *number == page) else {
                         continue;
                     };
-                    let good = if want.floor > ver.seq {
-                        Use::Once
-                    } else {
-                        *good
-                    };
+                    let overtaken = want.floor > ver.seq;
+                    let good = if overtaken { Use::Once } else { *good };
                     let bytes = Granted {
                         page,
                         extent,

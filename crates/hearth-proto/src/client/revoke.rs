@@ -2,6 +2,7 @@
 
 use super::{Desk, Job};
 use crate::effect::Effect;
+use crate::guard::Guard;
 use crate::ids::{FileId, Gen, NodeId, ReqId, RevokeId, Ticket, Ver};
 use crate::msg::{Body, Envelope, Service};
 use alloc::vec::Vec;
@@ -72,7 +73,7 @@ impl Desk<'_, '_> {
             kept = file.kept;
         }
         let tell = (from, order.generation, order.req, Body::InvalOk);
-        if kept {
+        if kept && self.ctx.config.keeps(Guard::RevokedBeforeAck) {
             self.revoke(id, Some((first, count)), Some(tell));
         } else {
             self.tell(id, tell);

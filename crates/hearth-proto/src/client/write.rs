@@ -3,6 +3,7 @@
 use super::{Desk, Job, What};
 use crate::config::Writes;
 use crate::effect::{Effect, Piece, Reply, Src};
+use crate::guard::Guard;
 use crate::ids::{Buf, FileId, Gen, Handle, NodeId, Ticket};
 use crate::input::WriteAt;
 use crate::msg::{Body, Envelope};
@@ -16,6 +17,10 @@ pub(super) struct Window {
     used: u64,
     waiting: VecDeque<(Ticket, u32)>,
 }
+
+/// Places that an append asks for. Each truncation costs one; a manager that homes have left behind,
+/// because another was taken for it, gives no place that they take.
+const PLACES_MAX: u32 = 64;
 
 /// How far a write has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -62,6 +67,8 @@ pub(super) struct WriteJob {
     reaches: Vec<(Gen, u64)>,
     /// A truncation came between the place at the end and the homes.
     refused: bool,
+    /// Places at the end that it was given.
+    places: u32,
     /// The buffer went to the store with the bytes.
     spent: bool,
     failed: Option<Errno>,
@@ -105,6 +112,7 @@ impl WriteJob {
             generation: Gen::default(),
             reaches: Vec::new(),
             refused: false,
+            places: 0,
             spent: false,
             failed: None,
         }
@@ -191,6 +199,10 @@ impl Desk<'_, '_> {
             }
             WriteAt::End => {
                 job.phase = Phase::Placing;
+                job.places += 1;
+                if job.places > PLACES_MAX {
+                    return self.fail_write(ticket, errno::EIO);
+                }
                 let (file, len) = (job.file, u64::from(job.len));
                 self.ask_manager(file, Body::Append(len), What::Job(ticket));
             }
@@ -356,7 +368,9 @@ impl Desk<'_, '_> {
         };
         let pages = first..first + u64::from(count);
         for page in pages.clone() {
-            if let Some(copy) = file.copies.remove(&page) {
+            if self.ctx.config.keeps(Guard::OwnCopyDropped)
+                && let Some(copy) = file.copies.remove(&page)
+            {
                 self.ctx.frames.give_back(copy.slot);
             }
         }
@@ -464,7 +478,8 @@ impl Desk<'_, '_> {
             job.failed = Some(errno::EIO);
         }
         file.mtime_ns = Some(job.mtime_ns);
-        if !append && (job.taken == 0 || job.reach() <= file.size) {
+        let told = !self.ctx.config.keeps(Guard::EndTold) || job.reach() <= file.size;
+        if !append && (job.taken == 0 || told) {
             return self.end_write(ticket);
         }
         job.phase = Phase::Extending;

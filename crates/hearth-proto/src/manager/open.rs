@@ -3,6 +3,7 @@
 use super::control::{After, Control};
 use super::{Ask, Seat};
 use crate::config::{Allocation, Authorities, Grain};
+use crate::guard::Guard;
 use crate::ids::{NodeId, Stamp};
 use crate::msg::{Body, Cut, HomeMap, Service};
 use alloc::vec::Vec;
@@ -20,7 +21,9 @@ impl Seat<'_, '_> {
         if self.file.writers() == 0 {
             match self.file.stamp {
                 Some(_) if self.predates_change(&stamp) => {}
-                Some(known) if known.changed_by(&stamp) => return self.outside(ask, stamp),
+                Some(known) if known.changed_by(&stamp) && self.notices() => {
+                    return self.outside(ask, stamp);
+                }
                 Some(_) => {}
                 // Who writes next takes the file along, and for that all of it must be in the store.
                 None if self.is_whole() && !self.would_move(&ask, write) => {}
@@ -28,6 +31,10 @@ impl Seat<'_, '_> {
             }
         }
         self.admit(ask, write);
+    }
+
+    fn notices(&self) -> bool {
+        self.ctx.config.keeps(Guard::OutsidersNoticed)
     }
 
     /// True for a stamp that was taken before the last truncation or window took place.
@@ -73,7 +80,7 @@ impl Seat<'_, '_> {
             service: Service::Homes,
         };
         let awaiting = self.order(others, &body);
-        if awaiting.is_empty() {
+        if awaiting.is_empty() || !self.ctx.config.keeps(Guard::WriterAnnounced) {
             return self.opened(&ask, write);
         }
         self.file.control = Some(Control::Admitting { ask, awaiting });

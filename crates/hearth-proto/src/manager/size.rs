@@ -2,6 +2,7 @@
 
 use super::control::Control;
 use super::{Ask, Seat};
+use crate::guard::Guard;
 use crate::msg::{Body, Cut};
 
 /// An append between its place and its end.
@@ -73,7 +74,7 @@ impl Seat<'_, '_> {
     /// Ends the appends from the front, as long as they are done (M3).
     fn end_appends(&mut self) {
         while let Some(first) = self.file.appends.first_entry() {
-            if first.get().done.is_none() {
+            if first.get().done.is_none() && self.ctx.config.keeps(Guard::AppendsInOrder) {
                 return;
             }
             let append = first.remove();
@@ -95,6 +96,11 @@ impl Seat<'_, '_> {
             .map(|append| append.end)
             .max()
             .unwrap_or(0);
+        let tail = if self.ctx.config.keeps(Guard::AppendsApart) {
+            tail
+        } else {
+            0
+        };
         let start = self.file.size.max(tail);
         let append = Append {
             from: ask.from,

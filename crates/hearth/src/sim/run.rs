@@ -1,4 +1,6 @@
-//! `hearth sim run`: random worlds.
+//! `hearth sim run`: random worlds, or one large one.
+
+mod scale;
 
 use std::process::ExitCode;
 use std::time::Instant;
@@ -22,8 +24,24 @@ pub(crate) struct Args {
     #[arg(long)]
     faults: bool,
     /// How many worlds
-    #[arg(long, default_value_t = 1000, value_name = "N")]
+    #[arg(
+        long,
+        default_value_t = 1000,
+        value_name = "N",
+        conflicts_with = "nodes"
+    )]
     seeds: u64,
+    /// One large world without faults, of so many nodes
+    #[arg(long, value_name = "N", conflicts_with = "faults")]
+    nodes: Option<u32>,
+    /// Operations of the large world
+    #[arg(
+        long,
+        value_name = "N",
+        default_value_t = 1_000_000,
+        requires = "nodes"
+    )]
+    ops: u64,
     /// Seed of the first
     #[arg(long, default_value_t = 1, value_name = "S")]
     seed: u64,
@@ -57,6 +75,9 @@ impl Sum {
 }
 
 pub(super) fn run(args: &Args) -> Result<ExitCode, Failure> {
+    if let Some(nodes) = args.nodes {
+        return scale::run(args, nodes);
+    }
     super::hush_panics();
     let trouble = if args.faults {
         Trouble::All

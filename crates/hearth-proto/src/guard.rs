@@ -1,0 +1,92 @@
+//! Guards: rules without which a promise breaks, each with a name.
+//!
+//! Shipped kernels keep all of them, and the compiler sees it: [`Config::keeps`] is a constant there.
+//! The same sources are compiled once more, as `hearth-proto-canary`, where a configuration can be
+//! without one of them, so that the checkers of the simulator can be seen to notice.
+
+use crate::config::Config;
+
+/// Declares the guards with their names and rules.
+macro_rules! guards {
+    ($($guard:ident, $name:literal, $rule:literal;)*) => {
+        /// A rule without which a promise breaks.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub enum Guard {
+            $(#[doc = $rule] $guard,)*
+        }
+
+        impl Guard {
+            /// All of them.
+            pub const ALL: &[Guard] = &[$(Guard::$guard),*];
+
+            /// Its name.
+            pub fn name(self) -> &'static str {
+                match self { $(Guard::$guard => $name,)* }
+            }
+
+            /// What it says.
+            pub fn rule(self) -> &'static str {
+                match self { $(Guard::$guard => $rule,)* }
+            }
+        }
+    };
+}
+
+guards! {
+    AcksBeforeApply, "acks-before-apply", "a write is applied after every reader has acknowledged";
+    BusyPagesWait, "busy-pages-wait", "no copy is given of a page that an unfinished write changes";
+    ReaderRecorded, "reader-recorded", "who is given a copy is remembered before it is sent";
+    RevokedBeforeAck, "revoked-before-ack", "an invalidation is acknowledged after the ways in have dropped their pages";
+    OwnCopyDropped, "own-copy-dropped", "a writer drops its own copies before it sends the bytes";
+    FlushWaits, "flush-waits", "a flush is answered when what was dirty has reached the store";
+    OldGenerationRefused, "old-generation-refused", "requests from before a cut are sent back";
+    CutCallsBack, "cut-calls-back", "a cut calls copies back before the store changes";
+    CutQuietsStore, "cut-quiets-store", "a cut waits for the store operations in flight";
+    WriterAnnounced, "writer-announced", "others learn of a writer before its open is answered";
+    AppendsInOrder, "appends-in-order", "appends end in the order in which they began";
+    AppendsApart, "appends-apart", "an append is given a place behind those of others";
+    EndTold, "end-told", "a write that lengthens the file is answered after its manager knows";
+    OutsidersNoticed, "outsiders-noticed", "an open that finds another stamp voids what was cached";
+    FillsFirst, "fills-first", "a write waits for the store read that fills its page";
+    GoneAnswersGiven, "gone-answers-given", "a peer that is gone is taken to have answered";
+}
+
+impl Config {
+    /// True: shipped kernels keep every guard.
+    #[cfg(not(feature = "canary"))]
+    pub(crate) const fn keeps(&self, _: Guard) -> bool {
+        true
+    }
+
+    /// True unless the configuration is without this guard.
+    #[cfg(feature = "canary")]
+    pub(crate) fn keeps(&self, guard: Guard) -> bool {
+        self.without != Some(guard)
+    }
+}
+
+/// Messages that a kernel without a guard may give itself within one step.
+#[cfg(feature = "canary")]
+const TURNS_MAX: u32 = 1 << 14;
+
+/// Counts the messages that a node gives itself within a step, where a guard may be off.
+#[derive(Default)]
+pub(crate) struct Turns {
+    #[cfg(feature = "canary")]
+    taken: u32,
+}
+
+impl Turns {
+    /// One more; a kernel without a guard may go round in circles.
+    #[cfg_attr(
+        not(feature = "canary"),
+        expect(clippy::unused_self, reason = "shipped kernels do not count")
+    )]
+    pub(crate) fn take(&mut self) {
+        #[cfg(feature = "canary")]
+        {
+            self.taken += 1;
+            assert!(self.taken < TURNS_MAX, "a step does not end");
+        }
+    }
+}

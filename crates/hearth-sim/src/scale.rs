@@ -1,0 +1,96 @@
+//! Thousands of kernels under millions of operations, without faults: do they say what they must, and
+//! no more?
+//!
+//! Groups of nodes share a file each; a node does one whole-page read or write after another, at random
+//! pages of its group's file. Bytes are not kept: a frame holds the version of its page. So each check
+//! costs the same however large the world is: a read returns no version below one that was complete
+//! when it began (I3), a write gets one above (I4), and at the end the store has the last of all (I17).
+//!
+//! Delays are of two kinds, one hop and one store access, so that two queues in order of arrival stand
+//! for all that is to happen.
+
+mod cluster;
+mod forms;
+mod host;
+mod traffic;
+
+pub use forms::Forecast;
+pub use traffic::{Counts, Kind};
+
+use cluster::Cluster;
+use hearth_proto::{Policy, Span};
+
+/// What is simulated.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Shape {
+    /// Which policy.
+    pub policy: Policy,
+    /// Nodes.
+    pub nodes: u32,
+    /// Reads and writes of all nodes together.
+    pub ops: u64,
+    /// Chance.
+    pub seed: u64,
+    /// Nodes that share a file.
+    pub group: u32,
+    /// Pages of a file.
+    pub file_pages: u32,
+    /// Writes in a hundred operations.
+    pub write_percent: u32,
+    /// One way from node to node.
+    pub hop: Span,
+    /// One store access.
+    pub store: Span,
+}
+
+impl Shape {
+    /// The usual mixture.
+    pub fn new(policy: Policy, nodes: u32, ops: u64, seed: u64) -> Shape {
+        Shape {
+            policy,
+            nodes,
+            ops,
+            seed,
+            group: 8.min(nodes),
+            file_pages: 128,
+            write_percent: 10,
+            hop: Span(20_000),
+            store: Span(580_000),
+        }
+    }
+
+    pub(crate) fn files(&self) -> u32 {
+        self.nodes.div_ceil(self.group)
+    }
+}
+
+/// What came of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Outcome {
+    /// The same for the same shape.
+    pub digest: u64,
+    /// Messages of operations, by kind.
+    pub messages: traffic::Counts,
+    /// Messages while files were opened.
+    pub opening: u64,
+    /// Bytes of payload that messages carried, for pages of 256 KiB.
+    pub payload_bytes: u64,
+    /// Inputs that kernels took.
+    pub events: u64,
+    /// Store reads and writes.
+    pub store_reads: u64,
+    /// Store writes.
+    pub store_writes: u64,
+    /// Simulated time of the operations.
+    pub took: Span,
+    /// What did not hold.
+    pub violations: Vec<String>,
+}
+
+/// Runs a shape; `watch` is told now and then how many operations have ended.
+pub fn run(shape: &Shape, mut watch: impl FnMut(u64)) -> Outcome {
+    let mut cluster = Cluster::new(*shape);
+    cluster.open_all();
+    cluster.work(&mut watch);
+    cluster.finish()
+}

@@ -1,0 +1,508 @@
+//! The large world at work.
+
+use super::host::{Content, Doing, Host};
+use super::traffic::{Counts, Kind};
+use super::{Outcome, Shape};
+use crate::rng::Rng;
+use hearth_proto::msg::Envelope;
+use hearth_proto::{
+    Config, Effect, FileId, Input, Node, NodeId, Op, OpenRequest, Outbox, Piece, ReadInto, Reply,
+    Request, Src, Stamp, StoreOk, Ticket, Time, WriteAt,
+};
+use std::collections::VecDeque;
+
+/// Bytes of a page; only counts depend on it.
+const PAGE: u32 = 256 << 10;
+/// Pages of a chunk. Small, so that homes spread over many nodes.
+const CHUNK_PAGES: u32 = 8;
+/// Frames of a node: all pages of its file, and those it is home of.
+const FRAMES: u32 = 256;
+/// Violations that are kept; more say nothing new.
+const VIOLATIONS_MAX: usize = 16;
+
+/// Something that will happen.
+enum Event {
+    Arrives {
+        from: u32,
+        envelope: Envelope,
+        data: Option<(Content, u32)>,
+    },
+    StoreReads(Op, usize, ReadInto),
+    StoreWrites(Op, usize, Vec<Piece>),
+    StoreSyncs(Op),
+    Direct(Ticket),
+    Revoked(hearth_proto::RevokeId),
+    Begins,
+}
+
+type Queue = VecDeque<(Time, u32, Event)>;
+
+pub(super) struct Cluster {
+    shape: Shape,
+    now: Time,
+    hosts: Vec<Host>,
+    /// What happens at once, after a hop, and after a store access; each in order of time.
+    soon: Queue,
+    hops: Queue,
+    stores: Queue,
+    /// Versions of pages: given by homes, complete, in the store.
+    given: Vec<u32>,
+    complete: Vec<u32>,
+    stored: Vec<u32>,
+    out: Outbox,
+    counts: Counts,
+    opening: u64,
+    payload_bytes: u64,
+    events: u64,
+    store_reads: u64,
+    store_writes: u64,
+    ended: u64,
+    began: Time,
+    last: Time,
+    digest: u64,
+    violations: Vec<String>,
+}
+
+impl Cluster {
+    pub(super) fn new(shape: Shape) -> Cluster {
+        let host = |me: u32| {
+            let config = Config {
+                policy: shape.policy,
+                page_bytes: PAGE,
+                chunk_pages: CHUNK_PAGES,
+                frames: FRAMES,
+                ..Config::new(NodeId(me), shape.nodes)
+            };
+            let nodes = u64::from(shape.nodes);
+            let left = shape.ops / nodes + u64::from(u64::from(me) < shape.ops % nodes);
+            let rng = Rng::new(shape.seed, u64::from(me) + 16);
+            Host::new(Node::new(config), rng, left)
+        };
+        let pages = shape.files() as usize * shape.file_pages as usize;
+        Cluster {
+            now: Time(1_000_000_000),
+            hosts: (0..shape.nodes).map(host).collect(),
+            soon: Queue::new(),
+            hops: Queue::new(),
+            stores: Queue::new(),
+            given: vec![0; pages],
+            complete: vec![0; pages],
+            stored: vec![0; pages],
+            out: Outbox::new(),
+            counts: Counts::default(),
+            opening: 0,
+            payload_bytes: 0,
+            events: 0,
+            store_reads: 0,
+            store_writes: 0,
+            ended: 0,
+            began: Time(0),
+            last: Time(0),
+            digest: 0xCBF2_9CE4_8422_2325,
+            violations: Vec::new(),
+            shape,
+        }
+    }
+
+    /// Every node opens its group's file for writing.
+    pub(super) fn open_all(&mut self) {
+        let size = u64::from(self.shape.file_pages) * u64::from(PAGE);
+        let stamp = Stamp {
+            ctime_ns: 1,
+            mtime_ns: 1,
+            size,
+        };
+        for node in 0..self.shape.nodes {
+            let open = OpenRequest {
+                file: self.file_of(node),
+                write: true,
+                stamp,
+                private: false,
+            };
+            let ticket = Ticket(self.hosts[node as usize].new_name());
+            self.step(node, Input::Request(ticket, Request::Open(open)));
+            // One after another: each is told to those before it, as at the start of a job.
+            while self.next() {}
+        }
+        self.opening = self.counts.total();
+        self.counts = Counts::default();
+        self.payload_bytes = 0;
+        self.began = self.now;
+    }
+
+    /// All operations, in a closed loop of every node.
+    pub(super) fn work(&mut self, watch: &mut impl FnMut(u64)) {
+        for node in 0..self.shape.nodes {
+            self.soon.push_back((self.now, node, Event::Begins));
+        }
+        let mut turns = 0u64;
+        while self.next() {
+            turns += 1;
+            if turns.is_multiple_of(1 << 20) {
+                watch(self.ended);
+                self.wake();
+            }
+        }
+        self.last = self.now;
+    }
+
+    /// Everything to the store, and the last checks.
+    pub(super) fn finish(mut self) -> Outcome {
+        let took = self.last - self.began;
+        let counted = self.counts;
+        for node in 0..self.shape.nodes {
+            let ticket = Ticket(self.hosts[node as usize].new_name());
+            self.step(node, Input::Request(ticket, Request::FlushAll));
+        }
+        while self.next() {}
+        self.check_rest();
+        Outcome {
+            digest: self.digest,
+            messages: counted,
+            opening: self.opening,
+            payload_bytes: self.payload_bytes,
+            events: self.events,
+            store_reads: self.store_reads,
+            store_writes: self.store_writes,
+            took,
+            violations: self.violations,
+        }
+    }
+
+    fn check_rest(&mut self) {
+        if self.ended != self.shape.ops {
+            let what = format!("{} of {} operations ended", self.ended, self.shape.ops);
+            self.violate(what);
+        }
+        for node in 0..self.hosts.len() {
+            let host = &self.hosts[node];
+            let (status, bufs) = (host.node.status(), host.buffers());
+            host.node.assert_valid();
+            if status.dirty_bytes > 0 || status.requests_open > 0 || bufs > 0 {
+                self.violate(format!(
+                    "node {node} is not at rest: {status:?}, {bufs} buffers"
+                ));
+            }
+        }
+        let late = (0..self.given.len()).find(|&page| self.stored[page] != self.given[page]);
+        if let Some(page) = late {
+            let (stored, given) = (self.stored[page], self.given[page]);
+            self.violate(format!(
+                "page {page}: the store has version {stored} of {given}"
+            ));
+        }
+    }
+
+    fn violate(&mut self, what: String) {
+        if self.violations.len() < VIOLATIONS_MAX {
+            self.violations.push(what);
+        }
+    }
+
+    fn file_of(&self, node: u32) -> FileId {
+        FileId(u64::from(node / self.shape.group) + 1)
+    }
+
+    /// First page of a file, counted through all files.
+    fn base_of(&self, file: FileId) -> usize {
+        (file.0 as usize - 1) * self.shape.file_pages as usize
+    }
+
+    /// Wakes nodes whose deadline has come.
+    fn wake(&mut self) {
+        for node in 0..self.shape.nodes {
+            let due = self.hosts[node as usize].node.deadline();
+            if due.is_some_and(|due| due <= self.now) {
+                self.step(node, Input::Tick);
+            }
+        }
+    }
+
+    /// The next event; false if there is none.
+    fn next(&mut self) -> bool {
+        let at = |queue: &Queue| queue.front().map_or(Time(u64::MAX), |&(at, ..)| at);
+        let (soon, hop, store) = (at(&self.soon), at(&self.hops), at(&self.stores));
+        let queue = if soon <= hop && soon <= store {
+            &mut self.soon
+        } else if hop <= store {
+            &mut self.hops
+        } else {
+            &mut self.stores
+        };
+        let Some((at, node, event)) = queue.pop_front() else {
+            return false;
+        };
+        self.now = at;
+        self.happen(node, event);
+        true
+    }
+
+    fn happen(&mut self, node: u32, event: Event) {
+        match event {
+            Event::Arrives {
+                from,
+                envelope,
+                data,
+            } => {
+                let host = &mut self.hosts[node as usize];
+                let data = data.map(|(content, len)| (host.hold(content), len));
+                let from = NodeId(from);
+                self.step(
+                    node,
+                    Input::Message {
+                        from,
+                        envelope,
+                        data,
+                    },
+                );
+            }
+            Event::StoreReads(op, first, into) => self.store_reads(node, op, first, &into),
+            Event::StoreWrites(op, first, pieces) => self.store_writes(node, op, first, &pieces),
+            Event::StoreSyncs(op) => self.step(node, Input::StoreDone(op, Ok(StoreOk::default()))),
+            Event::Direct(ticket) => self.direct(node, ticket),
+            Event::Revoked(id) => self.step(node, Input::Revoked(id)),
+            Event::Begins => self.begin(node),
+        }
+    }
+
+    /// The node's session begins its next operation.
+    fn begin(&mut self, node: u32) {
+        let (pages, percent) = (self.shape.file_pages, u64::from(self.shape.write_percent));
+        let base = self.base_of(self.file_of(node));
+        let host = &mut self.hosts[node as usize];
+        if host.left == 0 {
+            return;
+        }
+        host.left -= 1;
+        let number = host.rng.below(u64::from(pages));
+        let write = host.rng.chance(percent);
+        let page = base + number as usize;
+        host.doing = Some(Doing {
+            page,
+            write,
+            floor: self.complete[page],
+        });
+        let ticket = Ticket(host.new_name());
+        let (handle, offset, len) = (host.handle, number * u64::from(PAGE), PAGE);
+        let request = if write {
+            host.given = 0;
+            Request::Write {
+                handle,
+                at: WriteAt::Offset(offset),
+                buf: host.hold(Content::Written { by: node }),
+                len,
+                mtime_ns: 0,
+            }
+        } else {
+            Request::Read {
+                handle,
+                offset,
+                len,
+                keep: false,
+            }
+        };
+        self.step(node, Input::Request(ticket, request));
+    }
+
+    fn step(&mut self, node: u32, input: Input) {
+        self.events += 1;
+        let mut out = std::mem::take(&mut self.out);
+        self.hosts[node as usize]
+            .node
+            .step(self.now, input, &mut out);
+        self.mix(self.now.0 ^ (u64::from(node) << 40));
+        for effect in out.drain(..) {
+            self.carry_out(node, effect);
+        }
+        self.out = out;
+    }
+
+    fn mix(&mut self, value: u64) {
+        self.digest = (self.digest ^ value)
+            .wrapping_mul(0x0000_0100_0000_01B3)
+            .rotate_left(29);
+    }
+
+    fn carry_out(&mut self, node: u32, effect: Effect) {
+        match effect {
+            Effect::Send { to, envelope, data } => self.send(node, to, envelope, &data),
+            Effect::Fill { frame, from, .. } => self.fill(node, frame.0, &from),
+            Effect::Stash { buf, data } => {
+                let host = &mut self.hosts[node as usize];
+                let content = data.first().and_then(|piece| host.content(piece));
+                host.stash(buf, content.unwrap_or(Content::Version(0)));
+            }
+            Effect::Free(buf) => {
+                if !self.hosts[node as usize].free(buf) {
+                    self.violate(format!("node {node} frees {buf:?}, which is not there"));
+                }
+            }
+            Effect::StoreRead {
+                op,
+                file,
+                offset,
+                into,
+            } => {
+                self.store_reads += 1;
+                let first = self.page_at(file, offset);
+                self.order(node, Event::StoreReads(op, first, into));
+            }
+            Effect::StoreWrite {
+                op,
+                file,
+                offset,
+                data,
+            } => {
+                self.store_writes += 1;
+                let first = self.page_at(file, offset);
+                self.order(node, Event::StoreWrites(op, first, data));
+            }
+            Effect::StoreSync { op, .. } => self.order(node, Event::StoreSyncs(op)),
+            Effect::Direct { ticket } => self.order(node, Event::Direct(ticket)),
+            Effect::Reply { reply, .. } => self.replied(node, &reply),
+            Effect::Revoke { id, .. } => self.soon.push_back((self.now, node, Event::Revoked(id))),
+            Effect::Release { .. } | Effect::Forgotten { .. } => {}
+            other => self.violate(format!("node {node}: {other:?} in a world without faults")),
+        }
+    }
+
+    fn page_at(&self, file: FileId, offset: u64) -> usize {
+        self.base_of(file) + (offset / u64::from(PAGE)) as usize
+    }
+
+    fn order(&mut self, node: u32, event: Event) {
+        let at = self.now + self.shape.store;
+        self.stores.push_back((at, node, event));
+    }
+
+    fn send(&mut self, node: u32, to: NodeId, envelope: Envelope, data: &[Piece]) {
+        let kind = Kind::of(&envelope.body);
+        self.counts.add(kind);
+        self.mix(kind as u64);
+        let len: u32 = data.iter().map(|piece| piece.len).sum();
+        self.payload_bytes += u64::from(len);
+        let host = &self.hosts[node as usize];
+        let content = data.first().and_then(|piece| host.content(piece));
+        let event = Event::Arrives {
+            from: node,
+            envelope,
+            data: content.map(|content| (content, len)),
+        };
+        self.hops
+            .push_back((self.now + self.shape.hop, to.0, event));
+    }
+
+    /// A copy of a grant, or a write that its home applies: the home gives it its version.
+    fn fill(&mut self, node: u32, frame: u32, from: &Piece) {
+        let version = match self.hosts[node as usize].content(from) {
+            Some(Content::Version(version)) => version,
+            Some(Content::Written { by }) => {
+                let Some(doing) = self.hosts[by as usize].doing else {
+                    return self.violate(format!("node {node} applies a write that {by} ended"));
+                };
+                self.given[doing.page] += 1;
+                let version = self.given[doing.page];
+                self.hosts[by as usize].given = version;
+                version
+            }
+            None => return self.violate(format!("node {node} fills from {from:?}: not there")),
+        };
+        self.hosts[node as usize].frames[frame as usize] = version;
+    }
+
+    fn store_reads(&mut self, node: u32, op: Op, first: usize, into: &ReadInto) {
+        let mut bytes = 0;
+        match into {
+            ReadInto::Frames(pieces) => {
+                for (page, piece) in (first..).zip(pieces) {
+                    if let Src::Frame(frame) = piece.src {
+                        self.hosts[node as usize].frames[frame.0 as usize] = self.stored[page];
+                    }
+                    bytes += piece.len;
+                }
+            }
+            ReadInto::Buf(buf, len) => {
+                let content = Content::Version(self.stored[first]);
+                self.hosts[node as usize].stash(*buf, content);
+                bytes = *len;
+            }
+        }
+        let ok = StoreOk {
+            bytes,
+            ..StoreOk::default()
+        };
+        self.step(node, Input::StoreDone(op, Ok(ok)));
+    }
+
+    fn store_writes(&mut self, node: u32, op: Op, first: usize, pieces: &[Piece]) {
+        for (page, piece) in (first..).zip(pieces) {
+            match self.hosts[node as usize].content(piece) {
+                Some(Content::Version(version)) => self.stored[page] = version,
+                Some(Content::Written { by }) => {
+                    self.given[page] += 1;
+                    self.stored[page] = self.given[page];
+                    self.hosts[by as usize].given = self.given[page];
+                }
+                None => self.violate(format!("node {node} writes {piece:?}: not there")),
+            }
+        }
+        self.step(node, Input::StoreDone(op, Ok(StoreOk::default())));
+    }
+
+    /// The session's own operation on the store.
+    fn direct(&mut self, node: u32, _: Ticket) {
+        let Some(doing) = self.hosts[node as usize].doing else {
+            return;
+        };
+        let version = if doing.write {
+            self.store_writes += 1;
+            self.given[doing.page] += 1;
+            self.stored[doing.page] = self.given[doing.page];
+            // The driver held the bytes of the session, and lets go of them.
+            self.hosts[node as usize].let_go_of_writes();
+            self.stored[doing.page]
+        } else {
+            self.store_reads += 1;
+            self.stored[doing.page]
+        };
+        self.end(node, doing, version);
+    }
+
+    fn replied(&mut self, node: u32, reply: &Reply) {
+        let host = &mut self.hosts[node as usize];
+        match (reply, host.doing) {
+            (Reply::Opened { handle, .. }, _) => host.handle = *handle,
+            (Reply::Data(pieces), Some(doing)) => {
+                let content = pieces.first().and_then(|piece| host.content(piece));
+                match content {
+                    Some(Content::Version(version)) => self.end(node, doing, version),
+                    other => self.violate(format!("node {node} is given {other:?}")),
+                }
+            }
+            (Reply::Written { .. }, Some(doing)) => {
+                let given = host.given;
+                self.end(node, doing, given);
+            }
+            (reply, _) => self.violate(format!("node {node} is told {reply:?}")),
+        }
+    }
+
+    /// An operation has ended with a version of its page.
+    fn end(&mut self, node: u32, doing: Doing, version: u32) {
+        let stale = if doing.write {
+            version <= doing.floor
+        } else {
+            version < doing.floor
+        };
+        if stale {
+            self.violate(format!(
+                "node {node} ends with version {version}: {doing:?}"
+            ));
+        }
+        let complete = &mut self.complete[doing.page];
+        *complete = version.max(*complete);
+        self.ended += 1;
+        self.hosts[node as usize].doing = None;
+        self.soon.push_back((self.now, node, Event::Begins));
+    }
+}

@@ -1,0 +1,103 @@
+//! One node of a large world: a kernel, versions in place of bytes, and one session.
+
+use crate::rng::Rng;
+use hearth_proto::{Buf, Handle, Node, Piece, Src};
+
+/// What a buffer holds, in place of bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Content {
+    /// A version of a page.
+    Version(u32),
+    /// What a node writes, until its home has given it a version.
+    Written { by: u32 },
+}
+
+/// The operation that a session waits for.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Doing {
+    /// Page, counted through all files.
+    pub(super) page: usize,
+    pub(super) write: bool,
+    /// Latest version that was complete when it began.
+    pub(super) floor: u32,
+}
+
+pub(super) struct Host {
+    pub(super) node: Node,
+    pub(super) frames: Vec<u32>,
+    bufs: Vec<(Buf, Content)>,
+    pub(super) rng: Rng,
+    pub(super) handle: Handle,
+    pub(super) left: u64,
+    pub(super) doing: Option<Doing>,
+    /// Version that the node's last write was given.
+    pub(super) given: u32,
+    names: u64,
+}
+
+impl Host {
+    pub(super) fn new(node: Node, rng: Rng, left: u64) -> Host {
+        Host {
+            frames: vec![0; node.config().frames as usize],
+            node,
+            bufs: Vec::new(),
+            rng,
+            handle: Handle(0),
+            left,
+            doing: None,
+            given: 0,
+            names: 0,
+        }
+    }
+
+    pub(super) fn new_name(&mut self) -> u64 {
+        self.names += 1;
+        self.names
+    }
+
+    pub(super) fn hold(&mut self, content: Content) -> Buf {
+        let buf = Buf(self.new_name());
+        self.bufs.push((buf, content));
+        buf
+    }
+
+    pub(super) fn stash(&mut self, buf: Buf, content: Content) {
+        self.bufs.push((buf, content));
+    }
+
+    /// False if there is no such buffer.
+    pub(super) fn free(&mut self, buf: Buf) -> bool {
+        match self.bufs.iter().position(|&(held, _)| held == buf) {
+            Some(at) => {
+                self.bufs.swap_remove(at);
+                true
+            }
+            None => false,
+        }
+    }
+
+    /// The node's own writes have been done some other way.
+    pub(super) fn let_go_of_writes(&mut self) {
+        let written = |content: &Content| matches!(content, Content::Written { .. });
+        self.bufs.retain(|(_, content)| !written(content));
+    }
+
+    pub(super) fn buffers(&self) -> usize {
+        self.bufs.len()
+    }
+
+    pub(super) fn content(&self, piece: &Piece) -> Option<Content> {
+        match piece.src {
+            Src::Frame(frame) => self
+                .frames
+                .get(frame.0 as usize)
+                .copied()
+                .map(Content::Version),
+            Src::Buf(buf) => {
+                let found = self.bufs.iter().find(|&&(held, _)| held == buf);
+                found.map(|&(_, content)| content)
+            }
+            Src::Zero => Some(Content::Version(0)),
+        }
+    }
+}

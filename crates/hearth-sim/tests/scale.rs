@@ -1,0 +1,37 @@
+//! A large world, made small: messages are as many as the closed form says.
+
+use hearth_sim::Policy;
+use hearth_sim::scale::{Forecast, Kind, Shape, run};
+
+#[test]
+fn messages_are_those_of_the_closed_form() {
+    let shape = Shape::new(Policy::Home, 64, 200_000, 1);
+    let (outcome, forecast) = (run(&shape, |_| {}), Forecast::of(&shape));
+    assert_eq!(outcome.violations, Vec::<String>::new());
+    for kind in Kind::ALL {
+        let (counted, due) = (outcome.messages.of(kind) as f64, forecast.kind(kind));
+        let tolerance = 0.03 * due;
+        assert!(
+            (counted - due).abs() <= tolerance,
+            "{}: {counted} of {due}",
+            kind.name()
+        );
+    }
+}
+
+#[test]
+fn one_seed_is_one_run() {
+    let shape = |seed| Shape::new(Policy::Home, 16, 5_000, seed);
+    let digest = |seed| run(&shape(seed), |_| {}).digest;
+    assert_eq!(digest(1), digest(1));
+    assert_ne!(digest(1), digest(2));
+}
+
+#[test]
+fn without_a_cache_every_operation_goes_to_the_store() {
+    let shape = Shape::new(Policy::None, 16, 5_000, 1);
+    let outcome = run(&shape, |_| {});
+    assert_eq!(outcome.violations, Vec::<String>::new());
+    assert_eq!(outcome.store_reads + outcome.store_writes, 5_000);
+    assert_eq!(outcome.messages.total(), 0);
+}
