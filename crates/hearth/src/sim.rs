@@ -2,6 +2,7 @@
 
 mod cache;
 mod canaries;
+mod compare;
 mod run;
 mod schedule;
 mod step;
@@ -18,6 +19,7 @@ Examples:
   hearth sim run --faults --seeds 1000            random worlds with faults of every kind
   hearth sim step --faults --seed 17              one of them, message by message
   hearth sim schedule --example                   which files stay, step by step
+  hearth sim run --nodes 4096 --ops 10000000      one large world, its messages counted
   hearth sim canaries                             every guard off, each must be noticed
 
 Exit codes: 0 every promise was kept, 1 one was not, 2 could not do it.";
@@ -36,6 +38,8 @@ enum Command {
     Run(run::Args),
     /// Turn every guard of the kernel off, one at a time, and see it noticed
     Canaries(canaries::Args),
+    /// See what policies cost for one workload
+    Compare(compare::Args),
     /// Tell one such run, message by message
     Step(step::Args),
     /// Run a trace of reads through caches of several policies
@@ -49,6 +53,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
     match &args.command {
         Command::Run(args) => run::run(args),
         Command::Canaries(args) => canaries::run(args),
+        Command::Compare(args) => compare::run(args),
         Command::Step(args) => step::run(args),
         Command::Cache(args) => cache::run(args),
         Command::Schedule(args) => schedule::run(args),

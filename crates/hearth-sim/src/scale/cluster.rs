@@ -30,6 +30,8 @@ enum Event {
     StoreReads(Op, usize, ReadInto),
     StoreWrites(Op, usize, Vec<Piece>),
     StoreSyncs(Op),
+    /// The node's own write goes through to the store.
+    StoreTakes(Op, hearth_proto::Buf),
     Direct(Ticket),
     Revoked(hearth_proto::RevokeId),
     Begins,
@@ -259,6 +261,7 @@ impl Cluster {
             Event::StoreReads(op, first, into) => self.store_reads(node, op, first, &into),
             Event::StoreWrites(op, first, pieces) => self.store_writes(node, op, first, &pieces),
             Event::StoreSyncs(op) => self.step(node, Input::StoreDone(op, Ok(StoreOk::default()))),
+            Event::StoreTakes(op, buf) => self.store_takes(node, op, buf),
             Event::Direct(ticket) => self.direct(node, ticket),
             Event::Revoked(id) => self.step(node, Input::Revoked(id)),
             Event::Begins => self.begin(node),
@@ -357,6 +360,7 @@ impl Cluster {
                 let first = self.page_at(file, offset);
                 self.order(node, Event::StoreWrites(op, first, data));
             }
+            Effect::StoreThrough { op, buf, .. } => self.order(node, Event::StoreTakes(op, buf)),
             Effect::StoreSync { op, .. } => self.order(node, Event::StoreSyncs(op)),
             Effect::Direct { ticket } => self.order(node, Event::Direct(ticket)),
             Effect::Reply { reply, .. } => self.replied(node, &reply),
@@ -445,6 +449,21 @@ impl Cluster {
                 }
                 None => self.violate(format!("node {node} writes {piece:?}: not there")),
             }
+        }
+        self.step(node, Input::StoreDone(op, Ok(StoreOk::default())));
+    }
+
+    fn store_takes(&mut self, node: u32, op: Op, buf: hearth_proto::Buf) {
+        self.store_writes += 1;
+        let host = &mut self.hosts[node as usize];
+        let there = host.free(buf);
+        match host.doing {
+            Some(doing) if there => {
+                self.given[doing.page] += 1;
+                self.stored[doing.page] = self.given[doing.page];
+                host.given = self.given[doing.page];
+            }
+            _ => self.violate(format!("node {node} writes {buf:?} through: not there")),
         }
         self.step(node, Input::StoreDone(op, Ok(StoreOk::default())));
     }

@@ -1,0 +1,72 @@
+//! `hearth sim compare`: what policies cost for one workload.
+
+use std::process::ExitCode;
+
+use hearth_sim::scale::{self, Shape};
+use hearth_sim::{Policy, policy};
+
+use crate::bench::report::Report;
+use crate::bench::{progress, progress_over};
+use crate::failure::Failure;
+
+/// Policies whose messages carry one page at most, which is what the large world follows.
+const COMPARED: &[&str] = &["none", "home"];
+
+/// Options of `hearth sim compare`.
+#[derive(clap::Args, Debug)]
+pub(crate) struct Args {
+    /// Nodes; eight share a file
+    #[arg(long, default_value_t = 64, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=4096))]
+    nodes: u32,
+    /// Reads and writes of all nodes together
+    #[arg(long, default_value_t = 200_000, value_name = "N")]
+    ops: u64,
+    /// Writes in a hundred operations
+    #[arg(long, default_value_t = 10, value_name = "N", value_parser = clap::value_parser!(u32).range(0..=100))]
+    writes: u32,
+    /// Chance
+    #[arg(long, default_value_t = 1, value_name = "S")]
+    seed: u64,
+    /// One JSON object per line
+    #[arg(long)]
+    json: bool,
+}
+
+pub(super) fn run(args: &Args) -> Result<ExitCode, Failure> {
+    let mut report = Report::new("sim compare", "simulated");
+    let mut broken = Vec::new();
+    for name in COMPARED {
+        let policy = policy::by_name(name).unwrap_or(Policy::Home);
+        let shape = Shape {
+            write_percent: args.writes,
+            ..Shape::new(policy, args.nodes, args.ops, args.seed)
+        };
+        let outcome = scale::run(&shape, |done| {
+            progress(&format!("{name}: {done} operations"))
+        });
+        progress_over();
+        let rows = [
+            ("messages", outcome.messages.total() as f64, ""),
+            ("payload", outcome.payload_bytes as f64, "B"),
+            ("store reads", outcome.store_reads as f64, ""),
+            ("store writes", outcome.store_writes as f64, ""),
+            ("modelled time", outcome.took.0 as f64 / 1e9, "s"),
+        ];
+        for (metric, value, unit) in rows {
+            report.row(name, "all", metric, value, unit);
+            report.sum_up(&format!("{}_{name}", metric.replace(' ', "_")), value);
+        }
+        broken.extend(
+            outcome
+                .violations
+                .first()
+                .map(|what| format!("{name}: {what}")),
+        );
+    }
+    report.sum_up("violations", broken.len());
+    super::print(&report, args.json)?;
+    match broken.first() {
+        None => Ok(ExitCode::SUCCESS),
+        Some(what) => Err(Failure::no(what.clone())),
+    }
+}
