@@ -8,6 +8,7 @@ mod chain;
 mod drain;
 mod driver;
 mod lttng;
+mod pair;
 mod record;
 
 use super::progress;
@@ -46,7 +47,7 @@ impl Effort {
     pub(crate) const QUICK: Effort = Effort {
         rounds: 30,
         calls: 2000,
-        span: Duration::from_secs(2),
+        span: Duration::from_secs(4),
         file_bytes: 64 << 20,
     };
 }

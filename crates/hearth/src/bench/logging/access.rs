@@ -1,18 +1,22 @@
 //! Files read and written by records of several sizes, in order and at random, without logging, with
 //! the preloaded library, and with a line of text for each call.
 
-use super::drain::LiveDrain;
 use super::driver::{Driver, Workload};
+use super::pair::Pair;
 use super::{Effort, Place, stop_if_told};
 use crate::bench::progress;
 use crate::bench::report::{Report, median, percentile, rounded};
 use crate::failure::Failure;
 use crate::preload;
 use crate::signals::Signals;
+use std::time::Instant;
 
 const RECORDS: [u64; 4] = [4 << 10, 64 << 10, 1 << 20, 16 << 20];
 const PASSES: [&str; 4] = ["write", "read", "random read", "random write"];
 const SYSTEMS: [&str; 3] = ["off", "ring", "text"];
+/// Records of a ring: calls on cached files come at millions a second, and the client sleeps for up to
+/// 10 ms.
+const RING: &str = "32768";
 /// Rounds for each size of record; fewer than of bursts, since each moves whole files.
 const ROUNDS_PART: usize = 2;
 
@@ -21,7 +25,8 @@ pub(crate) fn run(place: &Place, effort: Effort, signals: &Signals) -> Result<Re
     let library = preload::library()?;
     let workload = Workload::build(&place.work)?;
     let areas = place.in_memory().join("access");
-    let drain = LiveDrain::start(&areas)?;
+    let pair = Pair::start(&areas, &place.work.join("served"), &place.work)?;
+    let begun = Instant::now();
     let mut overheads = Overheads::default();
     for record in RECORDS {
         let mut drivers = Vec::new();
@@ -33,8 +38,11 @@ pub(crate) fn run(place: &Place, effort: Effort, signals: &Signals) -> Result<Re
                 "ring" => {
                     command.env("LD_PRELOAD", &library).env("HEARTH_TRACE", "1");
                     command.env("HEARTH_TRACE_DIR", &areas);
+                    command.env("HEARTH_TRACE_RING", RING);
                 }
-                "text" => drop(command.arg(place.work.join("log"))),
+                "text" => {
+                    command.arg(place.work.join("log"));
+                }
                 _ => {}
             }
             drivers.push(Driver::start(&mut command)?);
@@ -47,10 +55,24 @@ pub(crate) fn run(place: &Place, effort: Effort, signals: &Signals) -> Result<Re
         rows(&mut report, record, &seconds, &mut overheads);
     }
     super::super::progress_over();
-    let sums = drain.end()?;
-    report.sum_up("verified", sums.adds_up());
-    report.sum_up("records", sums.attempted);
-    report.sum_up("dropped", sums.dropped);
+    let took = begun.elapsed().as_nanos() as f64;
+    let busy = pair.settle()?;
+    let stored = pair.end()?;
+    for (name, ns) in [("client", busy.client_ns), ("server", busy.server_ns)] {
+        let percent = ns / took * 100.0;
+        report.row(
+            &format!("log {name}"),
+            "the whole run",
+            "processor",
+            percent,
+            "%",
+        );
+        report.sum_up(&format!("log_{name}_cpu_percent"), rounded(percent));
+    }
+    let sum = stored.records + stored.dropped + stored.torn;
+    report.sum_up("verified", stored.attempted == sum && stored.records > 0);
+    report.sum_up("records", stored.attempted);
+    report.sum_up("dropped", stored.dropped);
     sum_up(&mut report, &overheads);
     Ok(report)
 }

@@ -5,30 +5,22 @@
 //! clock is read twice for each, as for a real call, but the times recorded are the generated ones,
 //! which are as irregular as real ones.
 
+use super::pair::Pair;
 use super::{Place, pause, stop_if_told};
 use crate::bench::progress;
 use crate::bench::report::{Report, median, rounded};
-use crate::failure::{Failure, OrFail};
-use crate::process::Process;
+use crate::failure::Failure;
 use crate::signals::Signals;
 use hearth_trace::clock::{self, Calibration};
-use hearth_trace::file::Reader;
 use hearth_trace::generate::{Mix, files};
 use hearth_trace::ring::{Done, tracer};
-use hearth_trace::{Layer, Op, Record, Source};
-use rustix::process::Signal;
+use hearth_trace::{Layer, Op, Record};
 use std::hint::black_box;
-use std::io::{BufRead, BufReader};
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 const THREADS: u64 = 4;
 /// Between bursts of one thread.
 const PERIOD: Duration = Duration::from_millis(2);
-/// A client brings what it has to its server at least this often; after twice this it has all.
-const QUIET: Duration = Duration::from_millis(2200);
-const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Operations a second, and the key of what is measured at that rate.
 const RATES: [u64; 2] = [200_000, 50_000];
@@ -90,28 +82,18 @@ struct Cost {
 
 fn at_rate(place: &Place, rate: u64, span: Duration) -> Result<Cost, Failure> {
     let output = place.work.join(format!("served-{rate}"));
-    let mut server = Helper::start(&["serve", "-o"], &output, place)?;
-    let addr = server.hear()?;
-    let secret = output.join("secret");
-    let args = ["client", "--server", &addr, "--secret"];
-    let client = Helper::start(&args, &secret, place)?;
-    // Let both come to rest, so that their start is not measured.
-    pause(Duration::from_millis(300));
-    let before = (client.busy_ns()?, server.busy_ns()?);
+    let pair = Pair::start(&place.areas, &output, &place.work)?;
     let made = produce(rate, span)?;
-    pause(QUIET);
-    let after = (client.busy_ns()?, server.busy_ns()?);
-    client.end()?;
-    server.end()?;
-    let (stored, bytes) = stored_in(&output)?;
+    let busy = pair.settle()?;
+    let stored = pair.end()?;
     Ok(Cost {
         events: made.events,
-        dropped: made.events.saturating_sub(stored),
+        dropped: made.events.saturating_sub(stored.records),
         producer_ns: made.ns_of_one,
-        client_ns: (after.0 - before.0) as f64,
-        server_ns: (after.1 - before.1) as f64,
-        bytes,
-        is_whole: stored == made.events,
+        client_ns: busy.client_ns,
+        server_ns: busy.server_ns,
+        bytes: stored.bytes,
+        is_whole: stored.records == made.events,
     })
 }
 
@@ -195,93 +177,4 @@ fn call(record: &Record, ids: &[u32]) -> (u64, u64, Done) {
         ..Done::new(Op::from_code(record.op).unwrap_or(Op::Stat))
     };
     (record.start, record.start + record.ticks(), done)
-}
-
-/// `hearth trace serve` or `client`; ended when dropped.
-struct Helper {
-    child: Child,
-}
-
-impl Helper {
-    fn start(args: &[&str], last: &Path, place: &Place) -> Result<Helper, Failure> {
-        let what = || format!("cannot start hearth trace {}", args[0]);
-        let this = std::env::current_exe().or_fail(what)?;
-        let mut command = Command::new(this);
-        command.arg("trace").args(args).arg(last);
-        if args[0] == "client" {
-            command.arg("--spill").arg(&place.work);
-        }
-        command.env("HEARTH_TRACE_DIR", &place.areas);
-        command.stdin(Stdio::null()).stderr(Stdio::null());
-        let child = command.stdout(Stdio::piped()).spawn().or_fail(what)?;
-        Ok(Helper { child })
-    }
-
-    /// The first line that it prints.
-    fn hear(&mut self) -> Result<String, Failure> {
-        let what = || "cannot hear the log server".to_owned();
-        let out = self.child.stdout.take();
-        let out = out.expect("its output is a pipe, and heard once");
-        let mut line = String::new();
-        BufReader::new(out).read_line(&mut line).or_fail(what)?;
-        Ok(line.trim().to_owned())
-    }
-
-    /// Nanoseconds that its threads have run.
-    fn busy_ns(&self) -> Result<u64, Failure> {
-        let what = || "cannot learn how long a process has run".to_owned();
-        let mut sum = 0;
-        let tasks = PathBuf::from(format!("/proc/{}/task", self.child.id()));
-        for task in std::fs::read_dir(tasks).or_fail(what)? {
-            let text = task.and_then(|task| std::fs::read_to_string(task.path().join("schedstat")));
-            let text = text.or_fail(what)?;
-            let ns = text
-                .split(' ')
-                .next()
-                .and_then(|word| word.parse::<u64>().ok());
-            sum += ns.ok_or_else(|| Failure::new(what()))?;
-        }
-        Ok(sum)
-    }
-
-    /// Has it finish, and waits for that.
-    fn end(mut self) -> Result<(), Failure> {
-        let what = || "cannot end the log client or server".to_owned();
-        if let Some(process) = Process::of(self.child.id()) {
-            process.signal(Signal::TERM).or_fail(what)?;
-            process.wait_gone(PATIENCE).or_fail(what)?;
-        }
-        match self.child.try_wait().or_fail(what)? {
-            Some(status) if status.success() => Ok(()),
-            Some(status) => Err(Failure::new(format!("{}: {status}", what()))),
-            None => Err(Failure::new("the log client or server does not end")),
-        }
-    }
-}
-
-impl Drop for Helper {
-    fn drop(&mut self) {
-        // Gone already is as good.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
-/// Records and bytes of the traces in a directory.
-fn stored_in(directory: &Path) -> Result<(u64, u64), Failure> {
-    let what = || "cannot read what the log server stored".to_owned();
-    let mut traces = Vec::new();
-    for entry in std::fs::read_dir(directory).or_fail(what)? {
-        let path = entry.or_fail(what)?.path();
-        if path.extension().is_some_and(|ending| ending == "htrace") {
-            traces.push(path);
-        }
-    }
-    let mut reader = Reader::open(&traces).or_fail(what)?;
-    let mut records = 0;
-    let mut count = |_, run: &[hearth_trace::Event]| records += run.len() as u64;
-    reader.each_run(&mut count).or_fail(what)?;
-    let bytes = traces.iter().map(|path| Ok(std::fs::metadata(path)?.len()));
-    let bytes: std::io::Result<u64> = bytes.sum();
-    Ok((records, bytes.or_fail(what)?))
 }
