@@ -19,7 +19,7 @@ const NEAR: f64 = 0.9;
 /// Turns: nearly always somebody is in I/O, hardly ever two are, and no lane has most of it.
 const TURNS_FILLED_MIN: f64 = 0.8;
 const TURNS_OVERLAP_MAX: f64 = 0.15;
-const TURNS_LONGEST_MAX: f64 = 0.8;
+const TURNS_LONGEST_MAX: f64 = 0.6;
 
 /// Time of one thread in one phase.
 #[derive(Clone, Copy, Debug)]

@@ -99,8 +99,9 @@ pub(super) fn find(facts: &Facts<'_>) -> Option<Finding> {
     Some(finding)
 }
 
+/// A tracer may not know whose mount it is, only that a process answers for it.
 fn is_cached(facts: &Facts<'_>, about: &FileFacts) -> bool {
-    facts.name_system(about.system).ends_with("hearth")
+    facts.name_system(about.system).starts_with("fuse")
 }
 
 /// From what agents asked of peers and store.

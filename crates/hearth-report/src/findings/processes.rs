@@ -61,6 +61,13 @@ fn peers(facts: &Facts<'_>) -> Option<Peers> {
     let mut stragglers: Vec<usize> = (0..works.len())
         .filter(|&index| took[index] > SLOW * expected[index])
         .collect();
+    // It must stand out from how unlike each other the rest are.
+    let ratio = |index: usize| took[index] / expected[index].max(1.0);
+    let rest = (0..works.len()).filter(|index| !stragglers.contains(index));
+    let unlike = rest
+        .map(|index| (ratio(index) - 1.0).abs())
+        .fold(0.0, f64::max);
+    stragglers.retain(|&index| ratio(index) - 1.0 > 2.0 * unlike);
     let allowed = ((works.len() as f64 * STRAGGLERS_MAX) as usize).max(1);
     if stragglers.len() > allowed {
         stragglers.clear();
@@ -77,12 +84,13 @@ fn work<'a>(facts: &'a Facts<'_>, process: ProcessId) -> &'a Work {
     &facts.analysis.works[process.0 as usize]
 }
 
-/// Those that live at least half as long as the longest.
+/// The ranks; where there are none, those that live at least half as long as the longest.
 fn together(facts: &Facts<'_>, mut group: Vec<ProcessId>) -> Vec<ProcessId> {
     // Whoever started the ranks is none of them.
     let is_rank = |id: &ProcessId| facts.tables.processes[id.0 as usize].rank.is_some();
     if group.iter().any(is_rank) {
         group.retain(is_rank);
+        return group;
     }
     let life = |id: ProcessId| {
         let process = &facts.tables.processes[id.0 as usize];

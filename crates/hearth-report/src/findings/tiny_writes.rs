@@ -14,10 +14,10 @@ pub(super) fn find(facts: &Facts<'_>) -> Option<Finding> {
         let size = latency.size();
         let byte = facts.byte_cost(true, system).0;
         let fewer = 1.0 - size / GATHERED;
-        // The middle is the median: a stall that a few calls meet is not the price of a call.
+        // Between median and mean: of the stalls that some calls meet, some go with the calls.
         [
             fewer * (latency.quantile(0.25) - 2.0 * size * byte),
-            fewer * (latency.median() - size * byte),
+            fewer * ((latency.median() + latency.mean()) / 2.0 - size * byte),
             fewer * (latency.mean() - size * byte / 2.0),
         ]
     });
@@ -61,7 +61,7 @@ pub(super) fn find(facts: &Facts<'_>) -> Option<Finding> {
                       _IOFBF, 1 << 20)` with stdio, or a buffer of 1 MiB of its own."
         .to_owned();
     finding.basis =
-        "calls x (median of their size - cost of their bytes), one call for each 1 MiB \
+        "calls x (middle of median and mean - cost of their bytes), one call for each 1 MiB \
                      left"
             .to_owned();
     Some(finding)

@@ -101,7 +101,7 @@ fn unit(facts: &Facts<'_>, system: u8) -> f64 {
         .max();
     match stripe {
         Some(stripe) if stripe > 0 => stripe as f64,
-        _ if facts.name_system(system).ends_with("hearth") => PAGE as f64,
+        _ if facts.name_system(system).starts_with("fuse") => PAGE as f64,
         _ => 4096.0,
     }
 }
