@@ -6,5 +6,5 @@ mod pairs;
 mod timeline;
 
 pub(crate) use host::HostClock;
-pub(crate) use pairs::Pairs;
+pub(crate) use pairs::{Bends, Pairs};
 pub(crate) use timeline::{Line, Timeline};

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::assemble::{Placed, Trace};
 use crate::codec;
-use crate::merge::Pairs;
+use crate::merge::{Bends, Pairs};
 use crate::{HostId, Layer};
 
 /// Requests that are remembered while their other half is looked for.
@@ -24,22 +24,27 @@ pub(super) fn tighten(trace: &mut Trace, read: &mut dyn FnMut(&Placed) -> Option
         return;
     }
     let pairs = pairs(trace, read);
-    let (moves, wrong) = pairs.solve(machines);
-    for (host, by) in trace.tables.hosts.iter_mut().zip(&moves) {
-        if *by != 0 {
-            host.clock_bound = host.clock_bound.map(|bound| bound + by.unsigned_abs());
+    let (bends, wrong) = pairs.solve(machines);
+    let mut moved = false;
+    for (machine, host) in (0..).zip(&mut trace.tables.hosts) {
+        let by = bends.most(machine);
+        moved |= by > 0;
+        if by > 0 {
+            host.clock_bound = host.clock_bound.map(|bound| bound + by);
             trace.tables.remarks.push(format!(
-                "{}: its clock is moved by {by} ns, so that nothing is served before it is asked",
+                "{}: its clock is moved by up to {by} ns, so that nothing is served before it is asked",
                 host.name
             ));
         }
     }
     if wrong > 0 {
         trace.tables.remarks.push(format!(
-            "{wrong} pairs of hosts contradict each other about time; order between them is a guess"
+            "{wrong} requests between hosts contradict others about time; order is a guess there"
         ));
     }
-    shift(trace, &moves);
+    if moved {
+        shift(trace, &bends);
+    }
 }
 
 fn pairs(trace: &Trace, read: &mut dyn FnMut(&Placed) -> Option<Vec<u8>>) -> Pairs {
@@ -86,26 +91,27 @@ fn pairs(trace: &Trace, read: &mut dyn FnMut(&Placed) -> Option<Vec<u8>>) -> Pai
 }
 
 /// Moves everything that happened on each machine.
-fn shift(trace: &mut Trace, moves: &[i64]) {
-    let by = |host: HostId| moves[host.0 as usize];
-    if moves.iter().all(|by| *by == 0) {
-        return;
-    }
+fn shift(trace: &mut Trace, bends: &Bends) {
+    let by = |host: HostId, time: i64| bends.at(host.0, time);
     for meaning in &mut trace.meanings {
-        meaning.timeline = Arc::new(meaning.timeline.moved(by(meaning.host)));
+        let bent = meaning
+            .timeline
+            .bent(bends.times(), |time| by(meaning.host, time));
+        meaning.timeline = Arc::new(bent);
     }
     for process in &mut trace.tables.processes {
-        process.start += by(process.host);
-        process.end += by(process.host);
+        process.start += by(process.host, process.start);
+        process.end += by(process.host, process.end);
     }
     let tables = &mut trace.tables;
     for gap in &mut tables.gaps {
         let process = tables.streams[gap.stream.0 as usize].process;
-        let by = by(tables.processes[process.0 as usize].host);
-        (gap.from, gap.to) = (gap.from + by, gap.to + by);
+        let host = tables.processes[process.0 as usize].host;
+        gap.from += by(host, gap.from);
+        gap.to += by(host, gap.to);
     }
     for block in &mut trace.blocks {
-        block.start += by(trace.meanings[block.meaning].host);
+        block.start += by(trace.meanings[block.meaning].host, block.start);
     }
     trace.blocks.sort_by_key(|block| block.start);
 }

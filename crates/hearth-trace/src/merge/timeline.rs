@@ -80,13 +80,34 @@ impl Timeline {
         Timeline { lines }
     }
 
-    /// The same, so many nanoseconds later.
-    pub(crate) fn moved(&self, by: i64) -> Timeline {
-        let mut moved = self.clone();
-        for line in &mut moved.lines {
-            line.ns = line.ns.saturating_add(by);
-        }
-        moved
+    /// The same, moved by `by` at every time; straight between the points and `times`.
+    pub(crate) fn bent(
+        &self,
+        times: impl Iterator<Item = i64>,
+        by: impl Fn(i64) -> i64,
+    ) -> Timeline {
+        let last = self.lines.len() - 1;
+        let ends = self.lines.iter().enumerate().flat_map(|(at, line)| {
+            let end = (at < last).then_some(line.to);
+            [Some(line.ticks), end].into_iter().flatten()
+        });
+        let mut ticks: Vec<u64> = ends.collect();
+        ticks.extend(times.filter_map(|time| self.ticks_at(time)));
+        let points: Vec<(u64, i64)> = ticks
+            .into_iter()
+            .map(|ticks| (ticks, self.at(ticks)))
+            .map(|(ticks, time)| (ticks, time.saturating_add(by(time))))
+            .collect();
+        Timeline::through(&points, self.lines[last].ns_per_tick)
+    }
+
+    /// Ticks at a time.
+    fn ticks_at(&self, time: i64) -> Option<u64> {
+        let after = self.lines.partition_point(|line| line.ns <= time);
+        let line = &self.lines[after.saturating_sub(1)];
+        let since = time.saturating_sub(line.ns) as f64 / line.ns_per_tick;
+        let ticks = line.ticks.checked_add_signed(since as i64)?;
+        since.is_finite().then_some(ticks)
     }
 
     /// The piece that holds these ticks.
