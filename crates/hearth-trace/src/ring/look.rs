@@ -108,7 +108,8 @@ impl Look {
     /// Sums by operation of what was overwritten may be of a moment later than the records.
     pub fn picture<S: Sink>(&self, id: AreaId, sink: &mut S) -> Result<(), S::Error> {
         sink.began(id, &self.facts)?;
-        names::read(&self.map, &mut |name| sink.named(id, name))?;
+        // The drain of a flight recorder takes names as they come, and records at the end.
+        names::read_again(&self.map, &mut |name| sink.named(id, name))?;
         for (key, ring) in self.rings() {
             let key = StreamKey { area: id, ..key };
             let mut batch = Vec::new();

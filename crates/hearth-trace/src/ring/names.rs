@@ -211,13 +211,33 @@ pub(crate) fn read<E>(
     map: &Mapping,
     take: &mut dyn FnMut(Name<'_>) -> Result<(), E>,
 ) -> Result<NamesRead, E> {
+    let tail = map.header().names.tail.0.load(Ordering::Relaxed) / 8;
+    read_from(map, tail, take)
+}
+
+/// The same, with what the drain has taken already, as long as nothing was written over it: that is
+/// until the ring has been filled once.
+pub(crate) fn read_again<E>(
+    map: &Mapping,
+    take: &mut dyn FnMut(Name<'_>) -> Result<(), E>,
+) -> Result<NamesRead, E> {
+    let names = &map.header().names;
+    let head = names.head.0.load(Ordering::Acquire) / 8;
+    if head <= map.names().len() as u64 {
+        return read_from(map, 0, take);
+    }
+    read(map, take)
+}
+
+fn read_from<E>(
+    map: &Mapping,
+    tail: u64,
+    take: &mut dyn FnMut(Name<'_>) -> Result<(), E>,
+) -> Result<NamesRead, E> {
     let (ring, names) = (map.names(), &map.header().names);
     let size = ring.len() as u64;
     let head = names.head.0.load(Ordering::Acquire) / 8;
-    let mut read = NamesRead {
-        tail: names.tail.0.load(Ordering::Relaxed) / 8,
-        bad: 0,
-    };
+    let mut read = NamesRead { tail, bad: 0 };
     let mut bytes = Vec::new();
     while read.tail != head {
         let start = (read.tail % size) as usize;
