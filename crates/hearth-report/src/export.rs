@@ -10,7 +10,7 @@ mod darshan;
 mod fio;
 mod parquet;
 mod perfetto;
-mod sorter;
+pub mod sorter;
 mod window;
 
 use std::fmt;

@@ -25,6 +25,7 @@ mod output;
 mod place;
 mod preload;
 mod process;
+mod replay;
 mod requirements;
 mod secret;
 mod set;

@@ -17,7 +17,7 @@ const MEMORY_BYTES: usize = 64 << 20;
 const READ_BYTES: usize = 256 << 10;
 
 /// Something of a fixed size in a file.
-pub(super) trait Item: Ord + Copy {
+pub trait Item: Ord + Copy {
     /// Its size in a file.
     const SIZE: usize;
 
@@ -29,7 +29,7 @@ pub(super) trait Item: Ord + Copy {
 }
 
 /// Gathers items, and gives them back in order.
-pub(super) struct Sorter<T> {
+pub struct Sorter<T> {
     held: Vec<T>,
     held_max: usize,
     file: File,
@@ -39,7 +39,7 @@ pub(super) struct Sorter<T> {
 
 impl<T: Item> Sorter<T> {
     /// A sorter whose temporary file is in `dir`.
-    pub(super) fn new(dir: &Path) -> io::Result<Sorter<T>> {
+    pub fn new(dir: &Path) -> io::Result<Sorter<T>> {
         Sorter::with_memory(dir, MEMORY_BYTES)
     }
 
@@ -53,7 +53,7 @@ impl<T: Item> Sorter<T> {
     }
 
     /// Takes one more item.
-    pub(super) fn push(&mut self, item: T) -> io::Result<()> {
+    pub fn push(&mut self, item: T) -> io::Result<()> {
         self.held.push(item);
         if self.held.len() >= self.held_max {
             self.spill()?;
@@ -62,7 +62,7 @@ impl<T: Item> Sorter<T> {
     }
 
     /// Hands out all items in order.
-    pub(super) fn sorted(mut self, mut take: impl FnMut(T) -> io::Result<()>) -> io::Result<()> {
+    pub fn sorted(mut self, mut take: impl FnMut(T) -> io::Result<()>) -> io::Result<()> {
         if self.runs.is_empty() {
             self.held.sort_unstable();
             return self.held.into_iter().try_for_each(take);

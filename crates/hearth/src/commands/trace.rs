@@ -7,6 +7,7 @@ mod export;
 mod generate;
 mod ls;
 pub(crate) mod recording;
+mod replay;
 mod report;
 mod run;
 mod serve;
@@ -40,6 +41,8 @@ enum Command {
     Check(check::Args),
     /// Say where the time went, and what to change
     Report(report::Args),
+    /// Do again, on copies of the files, what programs did
+    Replay(replay::Args),
     /// Store what log clients of many machines send
     Serve(serve::Args),
     /// Send what is traced on this machine to a log server
@@ -60,6 +63,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
         Command::Snapshot(args) => snapshot::run(args),
         Command::Check(args) => check::run(args),
         Command::Report(args) => report::run(args),
+        Command::Replay(args) => replay::run(args),
         Command::Serve(args) => serve::run(args),
         Command::Client(args) => client::run(args),
         Command::Export(args) => export::run(args),
