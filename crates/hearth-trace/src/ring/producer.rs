@@ -284,9 +284,17 @@ impl Producer {
             .fetch_add(count, Ordering::Relaxed);
     }
 
+    /// What a thread without a ring is in want of.
+    pub(crate) fn want(&self) -> Unringed {
+        match self.short.load(Ordering::Relaxed) {
+            0 => Unringed::NoSlot,
+            _ => Unringed::NoMemory,
+        }
+    }
+
     /// Seats the calling thread at a ring of its own.
     pub(crate) fn seat(&'static self) -> Result<&'static Seat, Unringed> {
-        if self.short.load(Ordering::Relaxed) != 0 {
+        if self.want() == Unringed::NoMemory {
             return Err(Unringed::NoMemory);
         }
         let (number, slot) = self.take_slot().ok_or(Unringed::NoSlot)?;

@@ -159,7 +159,7 @@ fn without_seat(started: u64, ended: u64, done: &Done) {
         if patience != u32::MAX {
             PATIENCE.set(patience - 1);
         }
-        return producer.count(Unringed::NoSlot, started, ended, done);
+        return producer.count(producer.want(), started, ended, done);
     }
     match producer.seat() {
         Ok(seat) => {

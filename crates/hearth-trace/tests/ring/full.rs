@@ -37,13 +37,15 @@ fn count_what_has_no_ring(directory: &Path) {
     let record = || (1..=ATTEMPTS).for_each(|number| Script { seed: 3 }.act(number));
     let started = std::sync::Barrier::new(2);
     std::thread::scope(|scope| {
-        for _ in 0..2 {
-            scope.spawn(|| {
-                Script { seed: 3 }.act(1);
-                // Both have looked for a ring before one ends.
-                started.wait();
-                record();
-            });
+        let one = || {
+            Script { seed: 3 }.act(1);
+            // Both have looked for a ring before one ends.
+            started.wait();
+            record();
+        };
+        // Joined, not only left to the scope: a thread gives its ring back after its closure.
+        for thread in [scope.spawn(one), scope.spawn(one)] {
+            thread.join().expect("no panic");
         }
     });
     let mut got = Collected::default();
