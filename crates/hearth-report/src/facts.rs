@@ -13,7 +13,7 @@ use crate::words;
 
 /// A finding is worth at least this share of the job's critical seconds, and of its wall time.
 pub(crate) const CRITICAL_SHARE_MIN: f64 = 0.05;
-const WALL_SHARE_MIN: f64 = 0.01;
+const WALL_SHARE_MIN: f64 = 0.05;
 /// Calls before their cost says something.
 const CALLS_MIN: u64 = 20;
 /// Nanoseconds for a byte where the trace has no large calls: 2 GB/s from memory, 1 GB/s else.
@@ -223,7 +223,9 @@ impl<'a> Facts<'a> {
             orders
                 .iter()
                 .for_each(|&order| sum.merge(&self.data(is_write, order, system, sort)));
-            if sum.count >= 4 {
+            // The few of a random stream that happen to be in order cost what the others do.
+            let random = self.data(is_write, Order::Random, system, sort).count;
+            if sum.count >= 4 && sum.count * 10 >= random {
                 return (sum.median() / sum.size(), true);
             }
         }
@@ -278,6 +280,12 @@ impl<'a> Facts<'a> {
             "{} files, above all `{path}`",
             words::count(costs.len() as u64)
         )
+    }
+
+    /// Bytes that a file's system handles as one, where it is known.
+    pub(crate) fn unit(&self, file: FileId) -> Option<u64> {
+        let (_, bytes) = self.tables.files[file.0 as usize].stripe?;
+        (bytes > 0).then_some(bytes)
     }
 
     /// What people call a process.

@@ -94,6 +94,22 @@ impl<S: Sink> Collector<S> {
         Ok(stream)
     }
 
+    fn file(&mut self, process: ProcessKey, file: u32, path: &[u8]) -> io::Result<()> {
+        let Some(mount) = self.mounts.of(path) else {
+            return self.writer.file(process, file, (path, ""));
+        };
+        self.writer.file(process, file, (path, &mount.kind))?;
+        let Some(bytes) = mount.unit(path) else {
+            return Ok(());
+        };
+        self.writer.fact(&Fact::Stripe {
+            process: process.0,
+            file,
+            count: 1,
+            bytes,
+        })
+    }
+
     fn area(&mut self, area: AreaId) -> &mut Area {
         let area = self.areas.get_mut(&area);
         area.expect("a drain says that an area began before all else of it")
@@ -164,10 +180,7 @@ impl<S: Sink> ring::Sink for Collector<S> {
     fn named(&mut self, area: AreaId, name: Name<'_>) -> io::Result<()> {
         let process = self.area(area).process;
         match name {
-            Name::File(file, path) => {
-                let fs = self.mounts.kind_of(path);
-                self.writer.file(process, file, (path, fs))
-            }
+            Name::File(file, path) => self.file(process, file, path),
             Name::Exe(path) => self.writer.fact(&Fact::Exe {
                 process: process.0,
                 path,

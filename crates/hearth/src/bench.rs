@@ -2,6 +2,7 @@
 
 mod cluster;
 mod crew;
+mod findings;
 mod gluster;
 mod inside;
 mod local_hit;
@@ -64,6 +65,8 @@ enum Name {
     RemoteHit,
     /// A warm read through FUSE, over the same on tmpfs
     LocalHit,
+    /// Programs with a planted fault each: is it named, and is its cost predicted?
+    Findings,
     /// A record of a call, beside a line of text and an LTTng event; with --store posix, programs
     /// with and without
     Logging,
@@ -89,6 +92,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
         )?,
         Name::RemoteHit => remote_hit::run(turns(64, 16))?,
         Name::LocalHit => local_hit::run(turns(10, 3))?,
+        Name::Findings => findings::run(turns(3, 1), &signals, progress)?,
         Name::Logging => logging::run(&args.store, effort(args.quick), &signals)?,
     };
     let format = if args.json {

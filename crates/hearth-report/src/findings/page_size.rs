@@ -1,6 +1,6 @@
 //! Pages of the cache that do not fit: too large for scattered reads, or too small for long ones.
 
-use hearth_trace::{Layer, Op};
+use hearth_trace::{FileId, Layer, Op};
 
 use super::{CALLS_MIN, Case};
 use crate::analysis::OpStats;
@@ -154,11 +154,12 @@ fn traced(facts: &Facts<'_>, size: f64, moved: u64) -> Option<Fit> {
 
 /// From the programs' side alone: scattered reads, each to a page of its own.
 fn assumed(facts: &Facts<'_>, size: f64, concerned: &dyn Fn(&FileFacts) -> bool) -> Option<Fit> {
-    let page = PAGE as f64;
+    let mut page = 0.0_f64;
     let mut scattered = 0;
     let mut spans = 0.0;
     let (mut calls, mut took, mut moved) = (0, 0, 0);
-    for about in facts.files.values().filter(|about| concerned(about)) {
+    for (file, about) in facts.files.iter().filter(|(_, about)| concerned(about)) {
+        page = page.max(facts.unit(FileId(*file)).unwrap_or(PAGE) as f64);
         scattered += about.orders[Order::Random as usize] + about.orders[Order::Strided as usize];
         spans += about.span_bytes() as f64;
         calls += about.reads;

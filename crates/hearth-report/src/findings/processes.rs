@@ -12,11 +12,11 @@ use crate::words::{bytes, count, nanos};
 use crate::work::{Work, expected};
 
 /// A straggler takes so much longer than its work would at the usual pace.
-const SLOW: f64 = 1.5;
+const SLOW: f64 = 1.6;
 /// At most this share of the processes are stragglers; else nobody is.
 const STRAGGLERS_MAX: f64 = 0.25;
 /// The most work is so many times the mean.
-const UNEVEN: f64 = 1.25;
+const UNEVEN: f64 = 1.4;
 
 /// Processes of one program that run at the same time.
 struct Peers {
@@ -38,11 +38,16 @@ pub(super) fn find(facts: &Facts<'_>) -> Vec<Finding> {
         .collect()
 }
 
-/// The largest set of processes that run the same program side by side.
+/// The largest set of processes that run the same program side by side. Where ranks are known, what
+/// starts them is none of them.
 fn peers(facts: &Facts<'_>) -> Option<Peers> {
     let mut groups: MixMap<u64, Vec<ProcessId>> = MixMap::default();
     let mut names: std::collections::HashMap<&str, u64> = std::collections::HashMap::new();
+    let any_rank = facts.tables.processes.iter().any(|it| it.rank.is_some());
     for (index, process) in facts.tables.processes.iter().enumerate() {
+        if any_rank && process.rank.is_none() {
+            continue;
+        }
         let next = names.len() as u64;
         let name = *names.entry(process.exe.as_str()).or_insert(next);
         groups
@@ -50,7 +55,11 @@ fn peers(facts: &Facts<'_>) -> Option<Peers> {
             .or_default()
             .push(ProcessId(index as u32));
     }
-    let side_by_side = groups.into_values().map(|group| together(facts, group));
+    let side_by_side = groups.into_values().map(|group| match any_rank {
+        // Ranks begin together, and one that ends early is one that waits for the others.
+        true => group,
+        false => together(facts, group),
+    });
     let total = |group: &Vec<ProcessId>| group.iter().map(|&id| work(facts, id).total).sum::<u64>();
     let processes = side_by_side
         .filter(|group| group.len() >= 2)

@@ -1,11 +1,13 @@
 //! Accesses across the edges of blocks: one block more for each, and partial blocks at both ends.
 
+use hearth_trace::FileId;
+
 use super::{CALLS_MIN, Case};
+use crate::access::BLOCK;
 use crate::facts::Facts;
 use crate::finding::{Finding, Kind};
 use crate::latency::Latency;
 use crate::profile::{Alignment, Cause, Order, data_row};
-use crate::reuse::PAGE;
 use crate::words::{bytes, count, nanos, percent};
 
 /// Aligned calls of a size before they are a measure.
@@ -18,10 +20,12 @@ pub(super) fn find(facts: &Facts<'_>) -> Option<Finding> {
             let more = latency.median() - aligned.median();
             return [more * 0.7, more, latency.mean() - aligned.median()];
         }
-        // Without aligned calls to compare: one of the blocks that a call touches is for nothing.
+        // Without aligned calls to compare: one of the blocks that a call touches is for nothing. It
+        // costs nothing where targets serve blocks side by side and are idle, and its whole share
+        // where they are busy.
         let whole = (latency.size() / unit(facts, system)).max(1.0);
         let share = 1.0 / (whole + 1.0);
-        [0.4, 1.0, 1.6].map(|factor| latency.median() * share * factor)
+        [0.1, 0.5, 1.0].map(|factor| latency.mean() * share * factor)
     });
     let mut case = Case::new(facts);
     for (access, file, about) in facts.accesses() {
@@ -72,7 +76,8 @@ fn basis(facts: &Facts<'_>) -> String {
     if measured {
         "calls x (their median - that of aligned calls of the same size)".to_owned()
     } else {
-        "calls x median / blocks touched: the trace has no aligned calls to compare with".to_owned()
+        "half of what one block takes, for each call: the trace has no aligned calls to compare with"
+            .to_owned()
     }
 }
 
@@ -95,13 +100,6 @@ fn unit(facts: &Facts<'_>, system: u8) -> f64 {
         .files
         .iter()
         .filter(|(_, about)| about.system == system);
-    let stripe = of_system
-        .filter_map(|(file, _)| facts.tables.files[*file as usize].stripe)
-        .map(|(_, bytes)| bytes)
-        .max();
-    match stripe {
-        Some(stripe) if stripe > 0 => stripe as f64,
-        _ if facts.name_system(system).starts_with("fuse") => PAGE as f64,
-        _ => 4096.0,
-    }
+    let units = of_system.filter_map(|(file, _)| facts.unit(FileId(*file)));
+    units.max().unwrap_or(BLOCK) as f64
 }

@@ -129,7 +129,7 @@ fn findings(report: &Report, out: &mut String) {
     out.push_str("<h2>What to change</h2>");
     if report.findings.is_empty() {
         out.push_str(
-            "<p class=\"soft\">Nothing that would save 5 % of the time in I/O and 1 % of the job.</p>",
+            "<p class=\"soft\">Nothing that would save 5 % of the time in I/O and of the job.</p>",
         );
         return;
     }

@@ -142,7 +142,7 @@ fn findings(report: &Report, out: &mut String) {
     if report.findings.is_empty() {
         line!(
             out,
-            "  nothing that would save 5 % of the time in I/O and 1 % of the job"
+            "  nothing that would save 5 % of the time in I/O and of the job"
         );
     }
     for (index, finding) in report.findings.iter().enumerate() {
