@@ -4,6 +4,8 @@ export PATH := $(PATH):$(HOME)/.cargo/bin
 
 TARGET := $(abspath $(or $(CARGO_TARGET_DIR),target))
 HEARTH := $(TARGET)/release/hearth
+# The command, and the library that it loads into traced programs.
+PROGRAMS := -p hearth -p hearth-preload
 BOUNDED := --config "target.'cfg(unix)'.runner='setup/bounded.sh'"
 BENCHES := matmul small-io remote-hit local-hit
 
@@ -18,7 +20,7 @@ demo: build ## Install what is missing, build, and run a job over the cache on t
 
 test: ## Install what is missing, build, and run every test; ends with a count
 	@setup/packages.sh test
-	cargo build --release -p hearth
+	cargo build --release $(PROGRAMS)
 	@HEARTH_BIN=$(HEARTH) setup/summary.sh $(TARGET)/test.log \
 		cargo test --release --workspace --no-fail-fast $(BOUNDED) -- --show-output
 
@@ -44,4 +46,4 @@ clean: ## Remove what was built
 
 build:
 	@setup/packages.sh demo
-	cargo build --release -p hearth
+	cargo build --release $(PROGRAMS)

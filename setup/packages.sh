@@ -39,6 +39,8 @@ git              git             git on a mounted cache
 attr             setfattr        extended attributes
 acl              setfacl         access control lists
 gcc              gcc             programs in C
+g++              g++             programs in C++
+binutils         nm              the tables of hooks against what programs import
 make             make            builds on a mounted cache
 tar              tar             tar on a mounted cache
 procps           ps              tests that look at processes

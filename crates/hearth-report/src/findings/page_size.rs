@@ -101,7 +101,7 @@ pub(super) fn find(facts: &Facts<'_>) -> Option<Finding> {
 
 /// A tracer may not know whose mount it is, only that a process answers for it.
 fn is_cached(facts: &Facts<'_>, about: &FileFacts) -> bool {
-    facts.name_system(about.system).starts_with("fuse")
+    facts.name_system(about.system) == "fuse.hearth"
 }
 
 /// From what agents asked of peers and store.

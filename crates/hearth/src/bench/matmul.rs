@@ -143,10 +143,10 @@ pub(crate) fn report(systems: &[System], backing: &str, n: usize, samples: &[Sam
         median(&taken)
     };
     // Runs of one turn are compared with each other, so that a slow moment meets all of them.
-    let ratios = |figure: fn(&Sample) -> f64, over: System| {
+    let ratios = |figure: fn(&Sample) -> f64, above: System, below: System| {
         let ratio = |turn: &[Sample]| {
             let at = |system| turn.iter().find(|s| s.system == system).map_or(0.0, figure);
-            at(over) / at(System::HOME).max(f64::MIN_POSITIVE)
+            at(above) / at(below).max(f64::MIN_POSITIVE)
         };
         let all: Vec<f64> = samples.chunks(systems.len()).map(ratio).collect();
         rounded(median(&all))
@@ -157,28 +157,31 @@ pub(crate) fn report(systems: &[System], backing: &str, n: usize, samples: &[Sam
         "store_read_bytes_ratio",
         rounded(read / matmul::input_bytes(n) as f64),
     );
-    report.sum_up("read_time_ratio", ratios(|s| s.times.read_s, System::NONE));
+    report.sum_up(
+        "read_time_ratio",
+        ratios(|s| s.times.read_s, System::NONE, System::HOME),
+    );
     report.sum_up(
         "write_time_ratio",
-        ratios(|s| s.times.write_s, System::NONE),
+        ratios(|s| s.times.write_s, System::NONE, System::HOME),
     );
     report.sum_up(
         "native_read_time_ratio",
-        ratios(|s| s.times.read_s, System::Native),
+        ratios(|s| s.times.read_s, System::Native, System::HOME),
     );
     report.sum_up(
         "native_write_time_ratio",
-        ratios(|s| s.times.write_s, System::Native),
+        ratios(|s| s.times.write_s, System::Native, System::HOME),
     );
     if systems.contains(&System::HINT) {
-        // How many times less time reads and writes take under home.
+        // Which part of the time under hint reads and writes take under home.
         report.sum_up(
             "home_over_hint_read",
-            ratios(|s| s.times.read_s, System::HINT),
+            ratios(|s| s.times.read_s, System::HOME, System::HINT),
         );
         report.sum_up(
             "home_over_hint_write",
-            ratios(|s| s.times.write_s, System::HINT),
+            ratios(|s| s.times.write_s, System::HOME, System::HINT),
         );
     }
     for &system in systems {
