@@ -66,6 +66,9 @@ impl Home<'_, '_> {
             return false;
         }
         match (bar.cut, bar.answered, bar.resumed) {
+            // Impatient reads were given bytes that their nodes have yet to drop (A2), and once the
+            // cut is over nothing here would know of them.
+            (_, true, true) if !bar.awaiting.is_empty() => false,
             (cut, true, true) => {
                 let window = matches!(cut, Cut::Window { .. });
                 if bar.done && !window {
