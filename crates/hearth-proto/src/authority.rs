@@ -73,6 +73,8 @@ struct Common {
     grants: u64,
     /// Files by the time of their oldest dirty byte.
     dirty: BTreeSet<(Time, FileId)>,
+    /// Pages of writes whose readers have not all answered.
+    reserved: u32,
     /// Files with a request that waits for a frame or for dirty bytes to go.
     starved: BTreeSet<FileId>,
     /// The read that gathers its pages before all others.

@@ -52,6 +52,7 @@ fn runs_that_once_failed_keep_every_promise() {
     let home_of_an_earlier_file_of_the_number = [8_566_069];
     let number_given_away_under_dirty_bytes = [2_304_927];
     let read_that_joined_a_cut_and_was_forgotten = [20_064_469];
+    let writes_that_left_no_frame_to_a_read = [20_284_674];
     let seeds = reads_that_rob_each_other
         .into_iter()
         .chain(loss_that_only_openers_heard_of)
@@ -59,7 +60,8 @@ fn runs_that_once_failed_keep_every_promise() {
         .chain(truncation_that_hides_an_outsider)
         .chain(home_of_an_earlier_file_of_the_number)
         .chain(number_given_away_under_dirty_bytes)
-        .chain(read_that_joined_a_cut_and_was_forgotten);
+        .chain(read_that_joined_a_cut_and_was_forgotten)
+        .chain(writes_that_left_no_frame_to_a_read);
     hold(seeds.map(Plan::from_seed));
 }
 

@@ -53,7 +53,7 @@ impl Home<'_, '_> {
         if let Some(verdict) = self.refuse_or_delay(ask) {
             return verdict;
         }
-        if !self.reserve(ask.req, first, count) {
+        if !self.leaves_room(count) || !self.reserve(ask.req, first, count) {
             return Verdict::Wait;
         }
         self.begin(ask, first, count);
@@ -108,6 +108,17 @@ impl Home<'_, '_> {
         Verdict::Done
     }
 
+    /// True if enough frames stay for reads. A write keeps its frames until its readers have dropped
+    /// their copies, and they may have to finish a read before, which needs frames as well.
+    fn leaves_room(&mut self, count: u32) -> bool {
+        let reserved = self.common.reserved;
+        let room = reserved == 0 || reserved + count <= self.ctx.config.frames / 2;
+        if !room {
+            self.common.starved.insert(self.id);
+        }
+        room
+    }
+
     /// Gives every touched page a frame that stays.
     fn reserve(&mut self, req: ReqId, first: u64, count: u32) -> bool {
         let pages = first..first + u64::from(count);
@@ -139,6 +150,7 @@ impl Home<'_, '_> {
         if ask.dropped && pages().all(|(_, page)| page.granted <= ask.grants) {
             readers.remove(ask.from);
         }
+        self.common.reserved += count;
         let ver = self.common.next_ver();
         let awaiting = self.invalidate(readers.iter(), first, count, ver);
         self.file.writes.push(PendingWrite {
@@ -176,6 +188,7 @@ impl Home<'_, '_> {
 
     fn apply(&mut self, write: &PendingWrite) {
         let ask = &write.ask;
+        self.common.reserved -= write.count;
         for part in parts(self.ctx.config, ask.offset, ask.len) {
             self.apply_part(&part, ask.data, write.ver);
         }
