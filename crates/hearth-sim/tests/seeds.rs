@@ -65,6 +65,20 @@ fn runs_that_once_failed_keep_every_promise() {
     hold(seeds.map(Plan::from_seed));
 }
 
+/// The store's write comes after the agent that sent it has died.
+#[test]
+fn late_writes_of_the_dead_stay_with_their_file() {
+    let plans = [
+        (40_034_723, Policy::Home),
+        (40_052_029, Policy::Single),
+        (40_032_869, Policy::Local),
+    ];
+    hold(plans.into_iter().map(|(seed, policy)| Plan {
+        policy,
+        ..Plan::new(seed, Trouble::All)
+    }));
+}
+
 /// S16
 #[test]
 fn the_store_alone_keeps_every_promise() {

@@ -102,6 +102,7 @@ impl World {
     }
 
     /// What is left of an operation whose agent dies: a write may still be done, with the bytes of now.
+    /// It goes to the object that the agent had open, whatever becomes of the name and the number.
     pub(crate) fn outlive(&mut self, node: usize, mut job: Job) -> Option<Job> {
         match &mut job.what {
             What::Write { data, .. } => {
@@ -110,6 +111,9 @@ impl World {
             }
             What::Truncate { .. } | What::DirectWrite { .. } => {}
             What::Read { .. } | What::Sync | What::DirectRead { .. } => return None,
+        }
+        if let Target::File(file) = job.target {
+            job.target = Target::Object(*self.store.current.get(&file)?);
         }
         job.who = Who::Nobody;
         Some(job)
