@@ -1,6 +1,7 @@
 //! Areas seen by somebody who is not their drain: what is traced now, switches, and pictures of
 //! flight recorders.
 
+use std::convert::Infallible;
 use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::sync::atomic::Ordering;
@@ -9,8 +10,10 @@ use super::attach::{AreaState, Facts, Here, is_whole, map};
 use super::drain::{AreaId, Ended, Sink, StreamKey, ending, reader};
 use super::layout::slot as state;
 use super::map::Mapping;
-use super::names;
-use super::stream::Reader;
+use super::names::{self, Name};
+use super::stream::{Account, Reader};
+use super::totals::Totals;
+use crate::Record;
 use crate::area::{self, AreaName, DirectoryError};
 
 /// One area, seen without taking anything out of it.
@@ -32,6 +35,17 @@ pub struct Counts {
     pub taken: u64,
     /// Attempts that were counted only.
     pub dropped: u64,
+}
+
+/// What a thread did lately.
+#[derive(Clone, Debug)]
+pub struct Recent {
+    /// Which thread.
+    pub stream: StreamKey,
+    /// Its account so far; what is in the ring counts as torn.
+    pub account: Account,
+    /// The records that its ring still has, of those that were asked for.
+    pub records: Vec<Record>,
 }
 
 /// Looks at all areas of a directory. None are there if the directory is not.
@@ -124,6 +138,34 @@ impl Look {
         }
         let ended: Ended = ending(&self.map, 0);
         sink.ended(id, &ended)
+    }
+
+    /// What the threads did lately, whatever the policy: of each the records after the attempt that
+    /// `after` names. Where a thread made more than a ring of them, the last are there.
+    pub fn recent(&self, after: impl Fn(StreamKey) -> u64) -> Vec<Recent> {
+        let recent = |(stream, ring): (StreamKey, Reader<'_>)| {
+            let account = ring.account();
+            Recent {
+                stream,
+                records: ring.recent(after(stream), account.attempted),
+                account,
+            }
+        };
+        self.rings().map(recent).collect()
+    }
+
+    /// Attempts that found no ring, by operation.
+    pub fn unringed(&self) -> Totals {
+        self.map.header().unringed.read()
+    }
+
+    /// Hands out the names that are still there.
+    pub fn names(&self, mut take: impl FnMut(Name<'_>)) {
+        let mut take = |name: Name<'_>| {
+            take(name);
+            Ok::<(), Infallible>(())
+        };
+        let Ok(_) = names::read_again(&self.map, &mut take);
     }
 
     fn rings(&self) -> impl Iterator<Item = (StreamKey, Reader<'_>)> {

@@ -107,6 +107,30 @@ impl Reader<'_> {
         attempted
     }
 
+    /// What the ring still has of the attempts after `after` and up to `upto`, in their order, whether
+    /// or not a drain has taken it. The thread goes on, and what it writes over meanwhile is left out.
+    pub(crate) fn recent(&self, after: u64, upto: u64) -> Vec<Record> {
+        let generation = u64::from(self.generation) << SEQ_BITS;
+        let mut records = Vec::new();
+        for (at, line) in self.lines.iter().enumerate() {
+            let whole = line.0[SEQ].load(Ordering::Acquire);
+            let seq = whole & SEQ_MASK;
+            if whole != seq | generation || !(after.saturating_add(1)..=upto).contains(&seq) {
+                continue;
+            }
+            let record = copy(line, whole);
+            fence(Ordering::Acquire);
+            // Behind a younger record the thread writes next: half of these words may be of that.
+            let before = &self.lines[at.wrapping_sub(1) & (self.lines.len() - 1)];
+            let is_next = before.0[SEQ].load(Ordering::Relaxed) & SEQ_MASK > seq;
+            if line.0[SEQ].load(Ordering::Relaxed) == whole && !is_next {
+                records.push(record);
+            }
+        }
+        records.sort_unstable_by_key(|record| record.seq);
+        records
+    }
+
     /// The account of a thread that is over, and whose records were handed out.
     pub(crate) fn last_account(&self) -> Account {
         self.control.drops.0.settle();

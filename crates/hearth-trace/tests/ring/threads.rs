@@ -2,7 +2,7 @@
 
 use crate::support::{Collected, is_alone, private_directory};
 use hearth_trace::Op;
-use hearth_trace::ring::{Done, Drain, Options, tracer};
+use hearth_trace::ring::{Done, Drain, Name, Options, look, tracer};
 
 #[test]
 fn what_threads_record_is_handed_out_with_its_names_and_totals() {
@@ -58,6 +58,55 @@ fn what_threads_record_is_handed_out_with_its_names_and_totals() {
 
     drain.switch(false);
     assert_eq!(tracer::enter(), None);
+}
+
+#[test]
+fn somebody_who_looks_sees_what_is_new_and_takes_nothing() {
+    let name = "threads::somebody_who_looks_sees_what_is_new_and_takes_nothing";
+    if !is_alone(name) {
+        return;
+    }
+    let directory = private_directory();
+    let options = Options {
+        directory: directory.path().to_owned(),
+        capacity: 16,
+        ..Options::default()
+    };
+    tracer::start(options).expect("a private directory in memory takes an area");
+    let mesh = tracer::file(b"/scratch/mesh");
+    let mut drain = Drain::open(directory.path()).expect("it is ours");
+    drain.scan().expect("it can be listed");
+    let mut got = Collected::default();
+    let seen = |after| {
+        let looks = look(directory.path()).expect("it is ours");
+        let mut recent = looks[0].recent(|_| after);
+        let one = recent.pop().expect("this thread has recorded");
+        let seqs: Vec<u64> = one.records.iter().map(|record| record.seq).collect();
+        (one.account.attempted, one.account.dropped, seqs)
+    };
+    record(mesh, 10);
+    assert_eq!(seen(0), (10, 0, (1..=10).collect()));
+    assert_eq!(seen(8), (10, 0, vec![9, 10]));
+    drain.pass(&mut got).expect("a collection takes everything");
+    assert_eq!(seen(8), (10, 0, vec![9, 10]), "also what a drain has taken");
+
+    // Attempts 11 to 26 are written around the ring, and 27 to 30 find it full. The oldest record is
+    // the one that may be half written over.
+    record(mesh, 20);
+    assert_eq!(seen(10), (30, 4, (12..=26).collect()));
+    // A place in the ring is no attempt's any more: 31 stands where 27 would.
+    drain.pass(&mut got).expect("a collection takes everything");
+    record(mesh, 64);
+    let (attempted, dropped, seqs) = seen(30);
+    assert_eq!(attempted, 94);
+    assert!(dropped > 4, "the ring is full again");
+    assert!(seqs.len() >= 15, "what is in it is seen: {seqs:?}");
+    let mut names = Vec::new();
+    let looks = look(directory.path()).expect("it is ours");
+    looks[0].names(|name| names.push(format!("{name:?}")));
+    let path = format!("{:?}", Name::File(mesh, b"/scratch/mesh"));
+    assert!(names.contains(&path), "{names:?}");
+    assert_eq!(looks[0].unringed().count(), 0);
 }
 
 fn record(file: u32, count: u64) {

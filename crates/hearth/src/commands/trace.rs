@@ -13,6 +13,7 @@ mod run;
 mod serve;
 mod snapshot;
 mod switch;
+mod top;
 
 use std::process::ExitCode;
 
@@ -31,6 +32,8 @@ enum Command {
     Run(run::Args),
     /// List the processes that can be traced now
     Ls(ls::Args),
+    /// Show what is traced now, as it goes on
+    Top(top::Args),
     /// Have processes record
     On(switch::Args),
     /// Have processes stop recording
@@ -58,6 +61,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
     match &args.command {
         Command::Run(args) => run::run(args),
         Command::Ls(args) => ls::run(args),
+        Command::Top(args) => top::run(args),
         Command::On(args) => switch::on(args),
         Command::Off(args) => switch::off(args),
         Command::Snapshot(args) => snapshot::run(args),

@@ -43,12 +43,17 @@ pub(super) fn live() -> Result<Vec<Look>, Failure> {
     Ok(all)
 }
 
-fn row(area: &Look) -> Vec<String> {
-    let pid = area.facts().name.pid;
+/// Name of the program of a process.
+pub(super) fn program(pid: u32) -> String {
     let exe = std::fs::read_link(format!("/proc/{pid}/exe"));
-    let program = exe
+    let name = exe
         .ok()
         .and_then(|exe| Some(exe.file_name()?.display().to_string()));
+    name.unwrap_or_else(|| "?".to_owned())
+}
+
+fn row(area: &Look) -> Vec<String> {
+    let pid = area.facts().name.pid;
     let counts = area.counts();
     let policy = match area.facts().policy {
         Policy::Drop => "drops",
@@ -57,7 +62,7 @@ fn row(area: &Look) -> Vec<String> {
     };
     vec![
         pid.to_string(),
-        program.unwrap_or_else(|| "?".to_owned()),
+        program(pid),
         if area.is_on() { "on" } else { "off" }.to_owned(),
         policy.to_owned(),
         counts.threads.to_string(),
