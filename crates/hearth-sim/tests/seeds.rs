@@ -79,6 +79,16 @@ fn late_writes_of_the_dead_stay_with_their_file() {
     }));
 }
 
+/// A write through asks a manager that has not heard of the file's life.
+#[test]
+fn a_manager_that_is_behind_is_not_asked_for_ever() {
+    let plan = Plan {
+        policy: Policy::Hint,
+        ..Plan::new(40_046_987, Trouble::All)
+    };
+    hold(core::iter::once(plan));
+}
+
 /// S16
 #[test]
 fn the_store_alone_keeps_every_promise() {

@@ -217,6 +217,8 @@ impl Desk<'_, '_> {
         let id = job.file;
         let placing = matches!(job.phase, Phase::Placing | Phase::Passing);
         let again = placing || (job.refused && job.taken == 0);
+        let known = self.client.files.get(&id).map(|file| file.generation);
+        let behind = known.is_some_and(|known| answer.generation.life < known.life);
         match answer.body {
             Body::AppendAt(offset) => {
                 job.offset = offset;
@@ -229,6 +231,11 @@ impl Desk<'_, '_> {
                     file.size = file.size.max(size);
                 }
                 self.end_write(ticket);
+            }
+            // This manager knows less than this node and would say so for ever: the one of the life
+            // that the file was opened in is gone.
+            Body::OldGeneration if again && behind => {
+                self.fail_write(ticket, errno::EHOSTDOWN);
             }
             // The place was asked for, or given, before the end was another.
             Body::ExtendOk(_) | Body::OldGeneration if again => self.place(ticket),
