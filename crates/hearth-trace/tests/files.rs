@@ -252,3 +252,17 @@ fn bytes_that_nobody_wrote_never_panic() {
         }
     }
 }
+
+/// A file of version 1, as `hearth trace generate --events 300 --ranks 2` wrote it once. A later version
+/// of this program reads it, and finds in it what was there.
+#[test]
+fn a_file_of_version_1_is_read() {
+    const VERSION_1: &[u8] = include_bytes!("samples/trace-1.htrace");
+    let mut reader = open(VERSION_1).expect("it is a trace");
+    assert_eq!(reader.missing(), &[] as &[String]);
+    balanced(&mut reader);
+    let all: Vec<Event> = events(&mut open(VERSION_1).expect("it is a trace")).concat();
+    let bytes: u64 = all.iter().map(Event::bytes).sum();
+    assert_eq!((all.len(), reader.tables().streams.len()), (300, 2));
+    assert_eq!(bytes, 9_928_704);
+}
