@@ -274,7 +274,10 @@ impl<'a> Facts<'a> {
             .count();
         if alike * 2 >= costs.len() && class != 0 {
             let name = &self.analysis.classes[usize::from(class)];
-            return format!("{} files like `{name}`", words::count(alike as u64));
+            return match alike {
+                1 => format!("a file like `{name}`"),
+                _ => format!("{} files like `{name}`", words::count(alike as u64)),
+            };
         }
         format!(
             "{} files, above all `{path}`",

@@ -56,6 +56,16 @@ pub(crate) fn count(count: u64) -> String {
     text
 }
 
+/// So many of something.
+pub(crate) fn plural(number: u64, word: &str) -> String {
+    let ending = match (number, word.ends_with('s')) {
+        (1, _) => "",
+        (_, true) => "es",
+        (_, false) => "s",
+    };
+    format!("{} {word}{ending}", count(number))
+}
+
 /// A share of one.
 pub(crate) fn percent(share: f64) -> String {
     let value = share * 100.0;

@@ -5,7 +5,7 @@ use std::fmt::Write;
 use super::svg::{self, escape};
 use crate::finding::Finding;
 use crate::report::Report;
-use crate::words::{bytes, count, date, percent, time};
+use crate::words::{bytes, count, date, percent, plural, time};
 
 const STYLE: &str = include_str!("page.css");
 const SCRIPT: &str = include_str!("page.js");
@@ -76,13 +76,13 @@ fn head(report: &Report, out: &mut String) {
     let job = &report.job;
     put!(
         out,
-        "<header><h1>{}</h1><p class=\"soft\">{} · {} processes on {} hosts · {} files · {} records</p></header>",
+        "<header><h1>{}</h1><p class=\"soft\">{} · {} on {} · {} · {}</p></header>",
         escape(&job.programs.join(", ")),
         date(job.start),
-        count(job.processes),
-        count(job.hosts),
-        count(job.files),
-        count(job.events)
+        plural(job.processes, "process"),
+        plural(job.hosts, "host"),
+        plural(job.files, "file"),
+        plural(job.events, "record")
     );
     let saved: f64 = report
         .findings

@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use crate::finding::Finding;
 use crate::report::{Operation, Report};
-use crate::words::{bytes, count, date, percent, time};
+use crate::words::{bytes, count, date, percent, plural, time};
 
 /// Columns of the strip.
 const WIDTH: usize = 80;
@@ -421,13 +421,4 @@ fn table(rows: &[Vec<String>], words: usize, out: &mut String) {
         }
         line!(out, "{}", text.trim_end());
     }
-}
-
-fn plural(number: u64, word: &str) -> String {
-    let ending = match (number, word.ends_with('s')) {
-        (1, _) => "",
-        (_, true) => "es",
-        (_, false) => "s",
-    };
-    format!("{} {word}{ending}", count(number))
 }
