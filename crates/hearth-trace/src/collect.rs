@@ -350,7 +350,9 @@ impl<S: Sink> Collection<S> {
     /// Waits until the next round is due, something begins or ends, or `also` can be read.
     pub fn wait(&self, also: Option<BorrowedFd<'_>>) -> io::Result<()> {
         let processes: Vec<BorrowedFd<'_>> = self.drain.processes().collect();
-        let span = if self.areas() == 0 {
+        // An area that was not complete when the system told of its file is looked at again soon.
+        let is_expecting = Instant::now() <= self.look_until;
+        let span = if self.areas() == 0 && !is_expecting {
             LOOK_PERIOD
         } else {
             self.period
