@@ -1,8 +1,8 @@
 //! Takes what the rings of a machine hold and writes it as a session.
 //!
 //! [`Collector`] turns what a [`Drain`] finds into records and facts. [`Collection`] is the two
-//! together, and the pace: rounds are a millisecond apart when rings fill fast, a hundredth of a
-//! second as long as anything happens, and none where nothing is traced.
+//! together, and the pace: a round when a thread knocks because much of its ring waits, a twentieth
+//! of a second after the last as long as anything happens, and none where nothing is traced.
 //!
 //! 1. What leaves a ring is in the writer's hands first. Records of a round are in its sink after the
 //!    round that follows a second later, or at [`Collection::finish`].
@@ -11,6 +11,7 @@ mod mounts;
 
 use std::collections::HashMap;
 use std::io;
+use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -251,21 +252,19 @@ pub enum CollectError {
     Io(#[from] io::Error),
 }
 
-/// Rounds are never closer than this,
-const PERIOD_MIN: Duration = Duration::from_millis(1);
-/// or further apart than this while something is traced.
-const PERIOD_MAX: Duration = Duration::from_millis(10);
+/// Rounds are not further apart than this while something is traced: threads whose rings fill faster
+/// knock. Each round costs some 0.1 ms, for whatever it brings.
+const PERIOD: Duration = Duration::from_millis(50);
 /// Rounds that bring nothing for so long are [`PERIOD_IDLE`] apart.
 const IDLE_AFTER: Duration = Duration::from_secs(1);
-const PERIOD_IDLE: Duration = Duration::from_millis(20);
-/// A ring this full, in 256ths, halves the period; one below a quarter of it doubles it.
-const FULL: u32 = 64;
+const PERIOD_IDLE: Duration = Duration::from_millis(200);
 /// How often clocks are written, and everything is brought to the sink.
 const FLUSH_PERIOD: Duration = Duration::from_secs(1);
 /// Where nothing is traced the directory is looked at so often, whatever the system says of it.
 const LOOK_PERIOD: Duration = Duration::from_secs(5);
-/// An area is complete so long after its file came to be.
+/// An area is complete so long after its file came to be; until then it is looked at often.
 const MAKING_SPAN: Duration = Duration::from_millis(100);
+const PERIOD_MAKING: Duration = Duration::from_millis(10);
 
 /// Collects the rings of a directory.
 pub struct Collection<S> {
@@ -277,7 +276,6 @@ pub struct Collection<S> {
     look_until: Instant,
     look_at: Instant,
     flush_at: Instant,
-    period: Duration,
     busy_at: Instant,
     waiting_max: u64,
 }
@@ -288,7 +286,8 @@ impl<S: Sink> Collection<S> {
         let drain = Drain::open(directory)?;
         let flags = inotify::CreateFlags::CLOEXEC | inotify::CreateFlags::NONBLOCK;
         let news = inotify::init(flags).map_err(io::Error::from)?;
-        let events = inotify::WatchFlags::CREATE | inotify::WatchFlags::MOVED_TO;
+        let knocks = inotify::WatchFlags::ATTRIB;
+        let events = inotify::WatchFlags::CREATE | inotify::WatchFlags::MOVED_TO | knocks;
         inotify::add_watch(&news, directory, events).map_err(io::Error::from)?;
         let now = Instant::now();
         let mut collector = Collector::new(writer);
@@ -300,7 +299,6 @@ impl<S: Sink> Collection<S> {
             look_until: now,
             look_at: now,
             flush_at: now + FLUSH_PERIOD,
-            period: PERIOD_MIN,
             busy_at: now,
             waiting_max: 0,
         })
@@ -318,7 +316,9 @@ impl<S: Sink> Collection<S> {
         }
         let pass = self.drain.pass(&mut self.collector)?;
         self.waiting_max = self.waiting_max.max(u64::from(pass.fullest));
-        self.pace(pass, now);
+        if pass.records > 0 {
+            self.busy_at = now;
+        }
         if now >= self.flush_at {
             self.flush()?;
         }
@@ -332,30 +332,19 @@ impl<S: Sink> Collection<S> {
         self.collector.writer.flush()
     }
 
-    fn pace(&mut self, pass: Pass, now: Instant) {
-        if pass.records > 0 {
-            self.busy_at = now;
-        }
-        self.period = if pass.fullest >= FULL {
-            (self.period / 2).max(PERIOD_MIN)
-        } else if now - self.busy_at > IDLE_AFTER {
-            PERIOD_IDLE
-        } else if pass.fullest < FULL / 4 {
-            (self.period * 2).min(PERIOD_MAX)
-        } else {
-            self.period
-        };
-    }
-
     /// Waits until the next round is due, something begins or ends, or `also` can be read.
     pub fn wait(&self, also: Option<BorrowedFd<'_>>) -> io::Result<()> {
         let processes: Vec<BorrowedFd<'_>> = self.drain.processes().collect();
         // An area that was not complete when the system told of its file is looked at again soon.
-        let is_expecting = Instant::now() <= self.look_until;
-        let span = if self.areas() == 0 && !is_expecting {
+        let now = Instant::now();
+        let span = if now <= self.look_until {
+            PERIOD_MAKING
+        } else if self.areas() == 0 {
             LOOK_PERIOD
+        } else if now - self.busy_at > IDLE_AFTER {
+            PERIOD_IDLE
         } else {
-            self.period
+            PERIOD
         };
         let ready = PollFlags::IN;
         let mut fds = vec![PollFd::from_borrowed_fd(self.news.as_fd(), ready)];
@@ -372,12 +361,13 @@ impl<S: Sink> Collection<S> {
         }
     }
 
-    /// Reads away what the system says of the directory.
+    /// Reads away what the system says of the directory; whether there may be a new area.
     fn has_news(&self) -> bool {
-        let mut buffer = [0; 4096];
+        let mut buffer = [MaybeUninit::uninit(); 4096];
+        let mut events = inotify::Reader::new(&self.news, &mut buffer);
         let mut any = false;
-        while rustix::io::read(&self.news, &mut buffer).is_ok_and(|len| len > 0) {
-            any = true;
+        while let Ok(event) = events.next() {
+            any |= event.events() != inotify::ReadFlags::ATTRIB;
         }
         any
     }

@@ -350,10 +350,10 @@ fn hand_out<S: Sink>(
     batch: &mut Vec<Record>,
     pass: &mut Pass,
 ) -> Result<(), S::Error> {
-    /// Of half a lap each. What a finished thread has left is at most one lap.
-    const BATCHES_MAX: usize = 4;
+    const LAPS_MAX: u64 = 2;
     let before = pass.records;
-    for _ in 0..BATCHES_MAX {
+    let most = LAPS_MAX * reader.lines.len() as u64;
+    while pass.records - before < most {
         batch.clear();
         reader.take(batch);
         if batch.is_empty() {

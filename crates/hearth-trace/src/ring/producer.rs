@@ -1,11 +1,13 @@
 //! A process's own area: how it is made, and how threads get their rings.
 
+use std::ffi::CString;
 use std::io;
 use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStringExt;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use rustix::fs::FallocateFlags;
+use rustix::fs::{AtFlags, CWD, FallocateFlags};
 use rustix::io::Errno;
 
 use super::layout::{Geometry, MAGIC, SLOTS_MAX, Slot, VERSION, slot as state};
@@ -125,6 +127,8 @@ type Seats = [Seat; SLOTS_MAX as usize];
 pub(crate) struct Producer {
     options: Options,
     name: AreaName,
+    /// Path of the area, for the system.
+    path: CString,
     map: Mapping,
     private: &'static Private,
     seats: &'static Seats,
@@ -176,8 +180,10 @@ impl Producer {
         let private = unsafe { wiped_on_fork::<Private>() }?;
         // SAFETY: as above.
         let seats = unsafe { wiped_on_fork::<Seats>() }?;
+        let path = options.directory.join(name.to_string());
         let producer = Producer {
             seats,
+            path: CString::new(path.into_os_string().into_vec())?,
             options,
             name,
             map,
@@ -255,6 +261,20 @@ impl Producer {
     /// The word that says whether to record.
     pub(crate) fn switch(&self) -> &AtomicU32 {
         &self.map.header().switch.0
+    }
+
+    /// Wakes the drain, which watches the directory: a new time of the file is news to it. A program
+    /// that no longer sees the path goes without; the drain comes anyway, later.
+    pub(crate) fn knock(&self) {
+        let now = rustix::fs::Timespec {
+            tv_sec: 0,
+            tv_nsec: rustix::fs::UTIME_NOW,
+        };
+        let times = rustix::fs::Timestamps {
+            last_access: now,
+            last_modification: now,
+        };
+        let _ = rustix::fs::utimensat(CWD, self.path.as_c_str(), &times, AtFlags::empty());
     }
 
     /// The id of a path.

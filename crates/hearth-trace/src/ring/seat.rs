@@ -19,6 +19,8 @@ use crate::{Flags, Layer, Op, Record, clock};
 /// When full, the tail is looked at again on the 64th attempt, or when so many ticks have passed.
 const LOOK_ATTEMPTS: u64 = 64;
 const LOOK_TICKS: u64 = 1 << 13;
+/// The reader is woken when this part of the ring waits for it, and at each more.
+const KNOCK_PARTS: u64 = 4;
 
 /// What is recorded of an operation beside its times.
 #[derive(Clone, Copy, Debug)]
@@ -121,9 +123,11 @@ pub(crate) struct Seat {
     control: AtomicPtr<Control>,
     lines: AtomicPtr<Line>,
     mask: AtomicU64,
-    /// Records written, and how many may be before the reader must be looked at.
+    /// Records written, how many may be before the reader is looked at, and how many may be by what
+    /// was seen of it then.
     head: AtomicU64,
     limit: AtomicU64,
+    bound: AtomicU64,
     /// The ring's generation, where a `seq` has it.
     generation: AtomicU64,
     /// When full: attempts and ticks of the last look at the reader.
@@ -143,6 +147,7 @@ pub(crate) static NOBODY: Seat = Seat {
     mask: AtomicU64::new(0),
     head: AtomicU64::new(0),
     limit: AtomicU64::new(0),
+    bound: AtomicU64::new(0),
     generation: AtomicU64::new(0),
     looked_attempt: AtomicU64::new(0),
     looked_at: AtomicU64::new(0),
@@ -167,7 +172,13 @@ impl Seat {
             .store(lines.as_ptr().cast_mut(), Ordering::Relaxed);
         self.mask.store(lines.len() as u64 - 1, Ordering::Relaxed);
         self.head.store(0, Ordering::Relaxed);
-        self.limit.store(lines.len() as u64, Ordering::Relaxed);
+        let capacity = lines.len() as u64;
+        let first_look = match policy {
+            Policy::Overwrite => capacity,
+            Policy::Drop | Policy::Wait { .. } => self.step(),
+        };
+        self.limit.store(first_look, Ordering::Relaxed);
+        self.bound.store(capacity, Ordering::Relaxed);
         let generation = u64::from(generation) << SEQ_BITS;
         self.generation.store(generation, Ordering::Relaxed);
         let (code, wait_us) = policy.to_words();
@@ -237,7 +248,8 @@ impl Seat {
         line.0[SEQ].store(seq, Ordering::Release);
     }
 
-    /// The ring seems full: looks at the reader, and does as the policy says. `false`: dropped.
+    /// It is time to look at the reader, or the ring seems full; then does as the policy says.
+    /// `false`: dropped.
     #[cold]
     #[inline(never)]
     fn make_room(
@@ -249,8 +261,10 @@ impl Seat {
         ended: u64,
         done: &Done,
     ) -> bool {
+        let is_full = head == self.bound.load(Ordering::Relaxed);
         let room = match Policy::from_words(self.policy.load(Ordering::Relaxed), 0) {
             Some(Policy::Overwrite) => return self.overwrite(control, head),
+            _ if !is_full => self.look(control, head),
             Some(Policy::Wait { .. }) => self.wait(control, head),
             Some(Policy::Drop) | None => self.look_if_due(control, attempt, head, ended),
         };
@@ -260,18 +274,28 @@ impl Seat {
         room
     }
 
+    /// Records between two looks at the reader.
+    fn step(&self) -> u64 {
+        ((self.mask.load(Ordering::Relaxed) + 1) / KNOCK_PARTS).max(1)
+    }
+
     /// R3: the reader's tail is its promise that it is done with what lies before; the acquire is
-    /// paired with its release.
+    /// paired with its release. A reader that has let much come together is woken.
     fn look(&self, control: &Control, head: u64) -> bool {
         let capacity = self.mask.load(Ordering::Relaxed) + 1;
         let tail = control.read.0.tail.load(Ordering::Acquire);
-        // A tail that is ahead of the head, or too far behind, is nonsense from outside: no room.
         let unread = head.wrapping_sub(tail);
-        if unread >= capacity {
-            return false;
+        if unread < capacity {
+            self.bound.store(tail + capacity, Ordering::Relaxed);
+            if unread >= self.step() {
+                super::tracer::knock();
+            }
         }
-        self.limit.store(tail + capacity, Ordering::Relaxed);
-        true
+        // Otherwise it is full, or the tail is nonsense from outside: what was known before holds.
+        let bound = self.bound.load(Ordering::Relaxed);
+        let limit = bound.min(head + self.step());
+        self.limit.store(limit, Ordering::Relaxed);
+        head != bound
     }
 
     fn look_if_due(&self, control: &Control, attempt: u64, head: u64, now: u64) -> bool {
@@ -290,6 +314,7 @@ impl Seat {
         const NAP_NS: i64 = 20_000;
         let bound = u64::from(self.wait_us.load(Ordering::Relaxed)) * 1_000;
         let begun = clock::monotonic_ns();
+        super::tracer::knock();
         loop {
             if self.look(control, head) {
                 return true;

@@ -9,6 +9,9 @@ use super::layout::{Control, Line, SEQ, SEQ_BITS, SEQ_MASK};
 use super::totals::Totals;
 use crate::Record;
 
+/// Records that are taken at once: what the nearest caches of a processor hold.
+const BATCH_MAX: u64 = 1024;
+
 /// What became of the attempts of one thread: `attempted = stored + dropped + torn`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Account {
@@ -45,14 +48,14 @@ pub(crate) struct Reader<'a> {
 }
 
 impl Reader<'_> {
-    /// Appends the next committed records to `batch`, at most half a ring, and without their
-    /// generation. Half, because a tail that is stored just before its `seq` must never leave a whole
-    /// lap between the two.
+    /// Appends the next committed records to `batch`, at most half a ring and [`BATCH_MAX`], and
+    /// without their generation. Half, because a tail that is stored just before its `seq` must never
+    /// leave a whole lap between the two.
     pub(crate) fn take(&self, batch: &mut Vec<Record>) {
         let read = &self.control.read.0;
         let tail = read.tail.load(Ordering::Relaxed);
         let mut last = read.seq.load(Ordering::Relaxed);
-        let most = (self.lines.len() as u64 / 2).max(1);
+        let most = (self.lines.len() as u64 / 2).clamp(1, BATCH_MAX);
         for position in (0..most).map(|step| tail.wrapping_add(step)) {
             let Some(record) = self.committed(position, last) else {
                 break;

@@ -3,6 +3,7 @@
 mod full;
 mod garbage;
 mod killed;
+mod knock;
 mod old;
 mod support;
 mod threads;
