@@ -1,6 +1,6 @@
 //! Records become bytes.
 
-use super::model::{Model, fold, key};
+use super::model::{Line, Model, fold, key};
 use super::{
     BLOCK_RECORDS_MAX, PAD, RECORD_LEN_MAX, REQUEST, SEQ, SHAPE, START_BACKWARD, START_LEN, change,
     place,
@@ -46,41 +46,55 @@ impl Encoder {
     }
 }
 
+/// The usual record goes as its line expects, and is written with two stores.
 #[inline]
 fn one(model: &mut Model, record: &Record, out: &mut Out<'_>) {
     let key = key(record);
-    let (line, known) = match model.find(key) {
+    let Some(line) = model.find(key) else {
+        return unusual(model, record, (key, None), out);
+    };
+    let place = place_of(model, line, record);
+    let is_next = (record.request == model.next_request())
+        & (record.seq == model.seq.wrapping_add(1))
+        & model.lines[line].is_like(record);
+    if !is_next {
+        return unusual(model, record, (key, Some(line)), out);
+    }
+    out.start(model, record, (line, place), 0);
+    if place == place::ELSEWHERE {
+        out.place(&model.lines[line], record);
+    }
+    model.lines[line].follow(record);
+    model.pass(record);
+}
+
+/// A record with any shape, request and number.
+#[inline(never)]
+fn unusual(
+    model: &mut Model,
+    record: &Record,
+    (key, found): (u64, Option<usize>),
+    out: &mut Out<'_>,
+) {
+    let file_before = model.file;
+    let (line, known) = match found {
         Some(line) => (line, 0),
         None => {
             let line = model.choose(key);
+            model.assign(line, key);
             (line, change::IDENTITY)
         }
     };
-    let file_before = model.file;
-    if known == change::IDENTITY {
-        model.assign(line, key);
-    }
     let changed = known | changes(model, line, record);
     let place = place_of(model, line, record);
-    let (start_code, start) = start_of(model, record);
-    let took_len = (32 - (record.took | 1).leading_zeros()).div_ceil(8);
-    let mut control = start_code as u8 | ((took_len - 1) as u8) << 3;
-    control |= if changed == 0 { 0 } else { SHAPE };
     let request = record.request != model.next_request();
     let seq = record.seq != model.seq.wrapping_add(1);
-    control |= if request { REQUEST } else { 0 } | if seq { SEQ } else { 0 };
-
-    out.word(
-        line as u64 | u64::from(place) << 6 | u64::from(control) << 8,
-        2,
-    );
-    out.word(start, START_LEN[start_code]);
-    out.word(u64::from(record.took), took_len as usize);
+    let marks = if changed == 0 { 0 } else { SHAPE }
+        | if request { REQUEST } else { 0 }
+        | if seq { SEQ } else { 0 };
+    out.start(model, record, (line, place), marks);
     if place == place::ELSEWHERE {
-        let away = record.offset.wrapping_sub(model.lines[line].end) as i64;
-        let within = away as u64 & 0xfff;
-        out.varint(fold(away >> 12) << 1 | u64::from(within != 0));
-        out.word(within, if within != 0 { 2 } else { 0 });
+        out.place(&model.lines[line], record);
     }
     if changed != 0 {
         shape(model, line, record, (changed, file_before), out);
@@ -108,18 +122,15 @@ fn changes(model: &Model, line: usize, record: &Record) -> u8 {
         | mark(record.thread != line.thread, change::THREAD)
 }
 
+/// Chosen without a branch: which it is cannot be foretold.
 #[inline]
 fn place_of(model: &Model, line: usize, record: &Record) -> u8 {
     let line = &model.lines[line];
-    if record.offset == line.end {
-        place::END
-    } else if record.offset == line.offset.wrapping_add(line.stride) {
-        place::STRIDE
-    } else if record.offset == line.offset {
-        place::SAME
-    } else {
-        place::ELSEWHERE
-    }
+    let is_end = u32::from(record.offset == line.end);
+    let is_stride = u32::from(record.offset == line.offset.wrapping_add(line.stride));
+    let is_same = u32::from(record.offset == line.offset);
+    let marks = is_end << place::END | is_stride << place::STRIDE | is_same << place::SAME;
+    (marks | 1 << place::ELSEWHERE).trailing_zeros() as u8
 }
 
 /// The code of the time since the end of the record before, and the time.
@@ -180,6 +191,33 @@ struct Out<'a> {
 }
 
 impl Out<'_> {
+    /// What every record has: control bytes, time and duration.
+    #[inline]
+    fn start(&mut self, model: &Model, record: &Record, (line, place): (usize, u8), marks: u8) {
+        let (start_code, start) = start_of(model, record);
+        let took_len = (32 - (record.took | 1).leading_zeros()).div_ceil(8);
+        let control = start_code as u8 | ((took_len - 1) as u8) << 3 | marks;
+        let control = line as u64 | u64::from(place) << 6 | u64::from(control) << 8;
+        // The time's top bytes do not fit if it is eight bytes long; those are rare.
+        self.word(control | start << 16, 2);
+        let start_len = START_LEN[start_code];
+        if start_len > 6 {
+            self.word(start, start_len);
+        } else {
+            self.len += start_len;
+        }
+        self.word(u64::from(record.took), took_len as usize);
+    }
+
+    /// How far from the end of the line's last a record is.
+    #[inline]
+    fn place(&mut self, line: &Line, record: &Record) {
+        let away = record.offset.wrapping_sub(line.end) as i64;
+        let within = away as u64 & 0xfff;
+        self.varint(fold(away >> 12) << 1 | u64::from(within != 0));
+        self.word(within, if within != 0 { 2 } else { 0 });
+    }
+
     /// The low `len` bytes of a word.
     #[inline]
     fn word(&mut self, word: u64, len: usize) {

@@ -11,13 +11,11 @@ const WAYS: usize = 4;
 #[derive(Clone, Copy, Default)]
 pub(super) struct Line {
     pub(super) flags: Flags,
-    pub(super) asked: u32,
-    /// Asked less done.
-    pub(super) short: i64,
-    /// Done less served near.
-    pub(super) far: i64,
     pub(super) peer: u16,
     pub(super) depth: u16,
+    pub(super) asked: u32,
+    pub(super) done: i32,
+    pub(super) near: u32,
     pub(super) thread: u32,
     pub(super) offset: u64,
     pub(super) end: u64,
@@ -25,31 +23,52 @@ pub(super) struct Line {
 }
 
 impl Line {
-    /// Bytes done that the line expects of a request for `asked`.
+    /// Bytes done that the line expects of a request for `asked`: as many are missing as were.
     pub(super) fn result(&self, asked: u32) -> i32 {
-        (i64::from(asked).wrapping_sub(self.short)) as i32
+        let missing = i64::from(self.asked) - i64::from(self.done);
+        (i64::from(asked).wrapping_sub(missing)) as i32
     }
 
     /// Bytes served near that the line expects.
     pub(super) fn near(&self, result: i32) -> u32 {
-        (i64::from(result).wrapping_sub(self.far)) as u32
+        let far = i64::from(self.done) - i64::from(self.near);
+        (i64::from(result).wrapping_sub(far)) as u32
     }
 
-    /// Takes what happened.
+    /// Whether a record is the line's last but for its place and times; one branch for all fields.
     #[inline]
-    pub(super) fn learn(&mut self, record: &Record) {
-        self.flags = record.flags;
-        self.asked = record.asked;
-        self.short = i64::from(record.asked) - i64::from(record.result);
-        self.far = i64::from(record.result) - i64::from(record.near);
-        self.peer = record.peer;
-        self.depth = record.depth;
-        self.thread = record.thread;
+    pub(super) fn is_like(&self, record: &Record) -> bool {
+        let half = (record.flags.0 ^ self.flags.0)
+            | (record.peer ^ self.peer)
+            | (record.depth ^ self.depth);
+        let whole = (record.asked ^ self.asked)
+            | (record.result ^ self.done).cast_unsigned()
+            | (record.near ^ self.near)
+            | (record.thread ^ self.thread);
+        whole | u32::from(half) == 0
+    }
+
+    /// Takes where it happened.
+    #[inline]
+    pub(super) fn follow(&mut self, record: &Record) {
         self.stride = record.offset.wrapping_sub(self.offset);
         self.offset = record.offset;
         let unit = if record.flags.has(Flags::BIG) { 12 } else { 0 };
         let done = u64::from(record.result.max(0) as u32) << unit;
         self.end = record.offset.wrapping_add(done);
+    }
+
+    /// Takes what happened.
+    #[inline]
+    fn learn(&mut self, record: &Record) {
+        self.flags = record.flags;
+        self.asked = record.asked;
+        self.done = record.result;
+        self.near = record.near;
+        self.peer = record.peer;
+        self.depth = record.depth;
+        self.thread = record.thread;
+        self.follow(record);
     }
 }
 
@@ -89,14 +108,13 @@ impl Model {
         }
     }
 
-    /// The line that `key` has, if it has one.
+    /// The line that `key` has, if it has one. All ways are compared, without a branch for each.
     #[inline]
     pub(super) fn find(&self, key: u64) -> Option<usize> {
         let set = set_of(key);
         let ways = &self.keys[set..set + WAYS];
-        ways.iter()
-            .position(|other| *other == key)
-            .map(|at| set + at)
+        let marks = (0..WAYS).fold(0, |marks, way| marks | u32::from(ways[way] == key) << way);
+        (marks != 0).then(|| set + marks.trailing_zeros() as usize)
     }
 
     /// The line that a new key takes.
@@ -130,6 +148,12 @@ impl Model {
     #[inline]
     pub(super) fn learn(&mut self, line: usize, record: &Record) {
         self.lines[line].learn(record);
+        self.pass(record);
+    }
+
+    /// Takes of a record what its line has nothing to do with.
+    #[inline]
+    pub(super) fn pass(&mut self, record: &Record) {
         self.end = record.start.wrapping_add(record.ticks());
         self.request = record.request;
         self.seq = record.seq;

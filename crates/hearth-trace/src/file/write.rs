@@ -198,7 +198,8 @@ impl<S: Sink> Writer<S> {
         let at = stream.0 as usize;
         self.gaps(stream, records)?;
         let waiting = &mut self.streams[at];
-        if waiting.records.len() + records.len() <= WAITING_MAX {
+        let is_enough = waiting.records.is_empty() && records.len() >= WAITING_MAX / 2;
+        if !is_enough && waiting.records.len() + records.len() <= WAITING_MAX {
             waiting.records.extend_from_slice(records);
             return Ok(());
         }

@@ -41,6 +41,8 @@ pub(super) struct Spool {
     file: Option<File>,
     file_len: u64,
     in_file: usize,
+    /// Memory of a chunk that is gone, for the next one: fresh pages cost more than what is in them.
+    spare: Vec<u8>,
     waiting: u64,
     waiting_max: u64,
 }
@@ -57,6 +59,7 @@ impl Spool {
             file: None,
             file_len: 0,
             in_file: 0,
+            spare: Vec::new(),
             waiting: 0,
             waiting_max: 0,
         }
@@ -73,7 +76,10 @@ impl Spool {
         };
         let place = spilled.unwrap_or_else(|| {
             self.memory += frames.len();
-            Place::Memory(Arc::new(frames.to_vec()))
+            let mut bytes = std::mem::take(&mut self.spare);
+            bytes.clear();
+            bytes.extend_from_slice(frames);
+            Place::Memory(Arc::new(bytes))
         });
         self.chunks.push_back(Chunk { first, end, place });
     }
@@ -155,6 +161,7 @@ impl Spool {
                 Place::Memory(bytes) => {
                     self.memory -= bytes.len();
                     self.waiting -= bytes.len() as u64;
+                    self.spare = Arc::into_inner(bytes).unwrap_or_default();
                 }
                 Place::File { len, .. } => {
                     self.in_file -= 1;
