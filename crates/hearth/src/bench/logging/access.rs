@@ -14,8 +14,8 @@ use std::time::Instant;
 const RECORDS: [u64; 4] = [4 << 10, 64 << 10, 1 << 20, 16 << 20];
 const PASSES: [&str; 4] = ["write", "read", "random read", "random write"];
 const SYSTEMS: [&str; 3] = ["off", "ring", "text"];
-/// Records of a ring: calls on cached files come at millions a second, and the client sleeps for up to
-/// 10 ms.
+/// Records of a ring: calls on cached files come at millions a second, and a client that is woken
+/// needs a moment to come.
 const RING: &str = "32768";
 /// Rounds for each size of record; fewer than of bursts, since each moves whole files.
 const ROUNDS_PART: usize = 2;

@@ -36,13 +36,14 @@ pub(crate) fn measure(
     let workload = Workload::build(&place.work)?;
     let areas = place.in_memory().join("calls");
     let drain = LiveDrain::start(&areas)?;
-    let command = |name: &str| {
+    // One file for both: the pages of two would differ by more than a record costs.
+    let command = || {
         let mut command = workload.command("calls");
-        command.arg(place.in_memory().join(name));
+        command.arg(place.in_memory().join("file"));
         command
     };
-    let mut plain = Driver::start(&mut command("plain"))?;
-    let traced: &mut Command = &mut command("traced");
+    let mut plain = Driver::start(&mut command())?;
+    let traced: &mut Command = &mut command();
     traced.env("LD_PRELOAD", library).env("HEARTH_TRACE", "1");
     traced.env("HEARTH_TRACE_DIR", &areas);
     traced.env("HEARTH_TRACE_RING", "16384");
