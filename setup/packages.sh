@@ -32,6 +32,7 @@ mpich            mpirun.mpich    programs under MPICH
 libmpich-dev     mpicc.mpich     programs under MPICH
 gfortran         gfortran        programs in Fortran
 fio              fio             fio jobs
+memcached        memcached       tests over a bank of memcached
 python3-venv     python3         exports in PyDarshan, Drishti, DuckDB and pandas
 nodejs           node            exports in the engine of Perfetto
 sqlite3          sqlite3         SQLite on a mounted cache

@@ -12,11 +12,13 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("hearth-plan", &[]),
     ("hearth-shm", &[]),
     ("hearth-net", &[]),
+    ("hearth-bank", &[]),
     ("hearth-trace", &["hearth-net", "hearth-shm"]),
     ("hearth-client", &["hearth-shm"]),
     (
         "hearth-agent",
         &[
+            "hearth-bank",
             "hearth-client",
             "hearth-net",
             "hearth-plan",
@@ -38,6 +40,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
         "hearth",
         &[
             "hearth-agent",
+            "hearth-bank",
             "hearth-client",
             "hearth-fuse",
             "hearth-plan",
