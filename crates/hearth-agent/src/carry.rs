@@ -48,6 +48,8 @@ impl Core {
                     bytes,
                 });
             }
+            // This agent has connected to no daemon, so none answers.
+            Effect::Bank { op, .. } => after.push(After::BankLost(op)),
             Effect::Reply { ticket, reply } => self.reply(state, ticket, reply),
             Effect::Direct { ticket } => self.direct(state, ticket),
             Effect::Revoke { id, file, pages } => after.push(After::Revoke(id, file, pages)),

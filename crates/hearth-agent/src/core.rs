@@ -8,6 +8,7 @@ use crate::trace::{StoreSpan, Trace};
 use crate::workers::{self, Queue, raw};
 use hearth_client::{Errno, Revoker};
 use hearth_net::Transport;
+use hearth_proto::bank::{BankLost, BankOp};
 use hearth_proto::effect::Alarm;
 use hearth_proto::{Buf, Effect, FileId, Input, Node, NodeId, Op, RevokeId, StoreOk, Time};
 use hearth_shm::Pool;
@@ -55,6 +56,7 @@ pub(crate) struct State {
 pub(crate) enum After {
     Disconnect(NodeId),
     Revoke(RevokeId, FileId, Option<(u64, u32)>),
+    BankLost(BankOp),
 }
 
 impl Core {
@@ -131,6 +133,7 @@ impl Core {
                     self.disconnect(peer, "it owes an answer and has been silent too long");
                 }
                 After::Revoke(id, file, pages) => self.revoke(id, file, pages),
+                After::BankLost(op) => self.drive(Input::BankDone(op, Err(BankLost))),
             }
         }
     }

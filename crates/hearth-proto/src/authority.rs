@@ -22,6 +22,7 @@
 //! - A4: bytes that nobody wrote are never written to the store.
 //! - A5 (I14): dirty bytes never exceed the limit by more than one write.
 
+mod bank;
 mod cut;
 mod fill;
 mod flush;
@@ -29,9 +30,11 @@ mod gather;
 mod page;
 mod peek;
 mod read;
+mod through;
 mod write;
 
 use crate::Errno;
+use crate::bank::BankOp;
 use crate::config::Config;
 use crate::ctx::Ctx;
 use crate::effect::{Effect, Piece, Src};
@@ -43,9 +46,11 @@ use crate::msg::{Body, Cut, Envelope, Held};
 use crate::time::{Span, Time};
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::vec::Vec;
+use bank::{BankJob, Blocks, Going};
 use gather::Gathering;
 pub(crate) use page::Page;
 use peek::{Hints, PeekAsk, Search};
+use through::Stage;
 
 /// A read may wait this long behind an unfinished write before it gets the old bytes after all and
 /// the write waits for one acknowledgement more. Breaks circles of locked kernel pages across homes.
@@ -91,6 +96,9 @@ struct Common {
     searches: BTreeMap<u64, (FileId, Search)>,
     /// Bounded by `idle_files_max`; the lowest numbers go.
     hints: BTreeMap<FileId, Hints>,
+    /// Orders to daemons that are not answered, and how many of them are populates.
+    bank: BTreeMap<BankOp, BankJob>,
+    populating: u32,
     /// Files with a read that waits behind an unfinished write, or a failed flush.
     timed: BTreeMap<FileId, Time>,
 }
@@ -125,6 +133,8 @@ enum StoreOp {
         file: FileId,
         ranges: Vec<(u64, u32, u32, Ver)>,
     },
+    /// Bytes of a write that is answered when the store has them.
+    Through { file: FileId, ver: Ver },
     /// The end of a flush.
     Sync {
         file: FileId,
@@ -138,6 +148,8 @@ enum StoreOp {
 struct File {
     generation: Gen,
     pages: BTreeMap<u64, Page>,
+    /// Blocks of which a daemon may have an entry.
+    entries: Blocks,
     waiting: VecDeque<Waiting>,
     writes: Vec<PendingWrite>,
     bar: Option<Bar>,
@@ -203,6 +215,11 @@ struct PendingWrite {
     count: u32,
     ver: Ver,
     awaiting: Vec<(NodeId, u64)>,
+    stage: Stage,
+    /// Entries in daemons that must be gone before the answer.
+    going: Vec<Going>,
+    /// Daemons that are given the new bytes before the answer.
+    updating: Vec<BankOp>,
 }
 
 /// A cut in progress: requests wait until the manager resumes.
@@ -219,6 +236,8 @@ struct Bar {
     done: bool,
     result: Result<(), Errno>,
     awaiting: Vec<(NodeId, u64)>,
+    /// Entries in daemons that must be gone; `None` while they have not been called.
+    going: Option<Vec<Going>>,
 }
 
 /// The last try to flush failed.
@@ -362,6 +381,7 @@ impl Authority {
             StoreOp::FillPages { file, .. }
             | StoreOp::FillGaps { file, .. }
             | StoreOp::Write { file, .. }
+            | StoreOp::Through { file, .. }
             | StoreOp::Sync { file, .. } => *file,
         };
         let mut home = self.home(ctx, id);
@@ -369,6 +389,7 @@ impl Authority {
             StoreOp::FillPages { first, count, .. } => home.pages_filled(first, count, result),
             StoreOp::FillGaps { page, buf, .. } => home.gaps_filled(page, buf, result),
             StoreOp::Write { ranges, .. } => home.written(ranges, result),
+            StoreOp::Through { ver, .. } => home.stored(ver, result),
             StoreOp::Sync { from, req, .. } => home.synced(from, req, result),
         }
         home.pump();
@@ -547,6 +568,7 @@ impl Authority {
 impl File {
     fn idle(&self) -> bool {
         self.pages.is_empty()
+            && self.entries.is_empty()
             && self.waiting.is_empty()
             && self.writes.is_empty()
             && self.bar.is_none()
@@ -698,7 +720,8 @@ impl Home<'_, '_> {
     fn adopt(&mut self, generation: Gen) {
         let known = self.file.generation;
         self.file.generation = known.max(generation);
-        if generation.life > known.life && !self.file.pages.is_empty() {
+        let empty = self.file.pages.is_empty() && self.file.entries.is_empty();
+        if generation.life > known.life && !empty {
             self.clear_out(Cut::Detach, cut::end_of(known.life));
         }
     }

@@ -18,6 +18,7 @@
 //!   pages, and no read that they may keep is on its way to them.
 //! - C4 (I7): bytes that a dead home took with it are reported once per handle, at flush or sync.
 
+mod bank;
 mod close;
 mod file;
 mod open;
@@ -28,7 +29,9 @@ mod through;
 mod write;
 
 use crate::authority::Authority;
-use crate::config::Config;
+use crate::bank::BankOp;
+use crate::bank::lease::Leases;
+use crate::config::{Config, Writes};
 use crate::ctx::Ctx;
 use crate::effect::{Alarm, Effect, Piece, Reply, Src};
 use crate::errno;
@@ -58,6 +61,9 @@ pub(crate) struct Client {
     /// Writes that are on their way to the store within a window.
     passages: BTreeMap<Op, Passage>,
     windows: BTreeMap<NodeId, Window>,
+    /// What gateways allow to ask daemons for, and what has been asked.
+    leases: Leases,
+    gets: BTreeMap<BankOp, bank::Get>,
     /// Payloads that waiting reads or the message at hand still need, and by how many pages.
     lent: BTreeMap<Buf, u32>,
 }
@@ -101,6 +107,8 @@ enum What {
     Whois,
     HomeOf(u64),
     Pages,
+    /// A gateway's leave to ask daemons.
+    Lease,
     /// One job's own request.
     Job(Ticket),
     /// The part of a write for one home.
@@ -166,6 +174,7 @@ impl Client {
             }
             Body::Forget { size, service } => desk.forget(from, &envelope, size, service),
             Body::WindowGo { asked, offset } => desk.window_open(from, &envelope, asked, offset),
+            Body::BankOver { daemon, epoch } => desk.epoch_over(from, &envelope, daemon, epoch),
             _ => desk.answered(from, envelope, data),
         }
         payload.into_iter().for_each(|buf| desk.unborrow(buf));
@@ -224,6 +233,7 @@ impl Client {
             desk.lose(id, peer);
         }
         desk.drop_window(peer);
+        desk.client.leases.forget(peer);
     }
 
     /// Forgets files that nobody uses, above the bound.
@@ -314,6 +324,7 @@ impl Desk<'_, '_> {
         match what {
             What::Whois => self.manager_known(file, &envelope.body),
             What::HomeOf(chunk) => self.home_known(file, chunk, &envelope.body),
+            What::Lease => self.lease_answered(from, &envelope.body),
             What::Pages => self.pages_answered(file, from, envelope, data),
             What::Part(ticket, part) => self.part_answered(ticket, part, from, &envelope),
             What::Home(ticket) => self.flush_answered(ticket, file, from, &envelope.body),
@@ -457,7 +468,8 @@ impl Desk<'_, '_> {
         let Some(file) = self.client.files.get_mut(&id) else {
             return;
         };
-        if file.wrote.remove(peer) {
+        let behind = self.ctx.config.rules().writes == Writes::Behind;
+        if file.wrote.remove(peer) && behind {
             file.losses += 1;
             self.ctx.out.push(Effect::Alarm(Alarm::BytesLost(id, peer)));
         }
@@ -519,7 +531,7 @@ fn home_of(config: &Config, id: FileId, file: &File, page: u64) -> Option<NodeId
     match file.homes {
         crate::msg::HomeMap::Slot => Some(match file.chunk_homes.get(&chunk) {
             Some(&home) => home,
-            None => placement::home_of_slot(placement::slot_of(id, chunk), config.nodes),
+            None => placement::home_of_chunk(config, id, chunk),
         }),
         crate::msg::HomeMap::Fixed(node) => Some(node),
         crate::msg::HomeMap::Own => Some(config.me),

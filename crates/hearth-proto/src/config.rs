@@ -1,7 +1,9 @@
 //! What is fixed for the life of a node.
 
-use crate::ids::NodeId;
+use crate::bank::{Daemon, Placement};
+use crate::ids::{FileId, NodeId};
 use crate::time::Span;
+use alloc::vec::Vec;
 
 /// Which policy a node runs: a name for [`Rules`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -23,6 +25,12 @@ pub enum Policy {
     /// All of a file is held by its writer, and close waits for nothing; a file that nobody has open
     /// moves to its next writer (HyCache+, section 3).
     Local,
+    /// Blocks are in memcached daemons beside the job, which readers ask first; a gateway for each
+    /// block takes the writes and alone touches the store (IMCa).
+    Bank,
+    /// As [`Policy::Bank`], as it was published: a write is answered before the bank is brought up to
+    /// date, and a daemon that cannot be reached is given up on. Reads can return old bytes.
+    BankPaper,
 }
 
 /// What a policy decides; the machines look at nothing else.
@@ -40,6 +48,35 @@ pub struct Rules {
     pub writes: Writes,
     /// What close waits for, if that is no choice.
     pub close: Option<CloseRule>,
+    /// How daemons beside the job are kept in step, if there are any.
+    pub bank: Option<BankRules>,
+}
+
+/// How daemons are kept in step with the store.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct BankRules {
+    /// What the answer to a write waits for.
+    pub answer: BankAnswer,
+    /// What becomes of an entry that cannot be deleted.
+    pub unreachable: Unreachable,
+}
+
+/// What the answer to a write waits for beside the store.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum BankAnswer {
+    /// The daemons' entries are gone.
+    Gone,
+    /// Nothing; entries are replaced afterwards.
+    Store,
+}
+
+/// What becomes of entries in a daemon that does not answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Unreachable {
+    /// They count until every client has confirmed that it asks for them no more, or cannot.
+    Lease,
+    /// They are taken for gone.
+    GiveUp,
 }
 
 /// Where requests of sessions go.
@@ -89,6 +126,8 @@ pub enum Writes {
     Through,
     /// The store has it; old copies were dropped before it was written, and that is all.
     ThroughUnguarded,
+    /// Its home has written it to the store, and no older entry is left in a daemon.
+    AtGateway,
 }
 
 impl Policy {
@@ -101,6 +140,16 @@ impl Policy {
             copies: Copies::Many,
             writes: Writes::Behind,
             close: None,
+            bank: None,
+        };
+        let bank = |answer, unreachable| Rules {
+            copies: Copies::One,
+            writes: Writes::AtGateway,
+            bank: Some(BankRules {
+                answer,
+                unreachable,
+            }),
+            ..home
         };
         let hint = Rules {
             authorities: Authorities::Each,
@@ -128,6 +177,8 @@ impl Policy {
                 close: Some(CloseRule::Buffered),
                 ..home
             },
+            Policy::Bank => bank(BankAnswer::Gone, Unreachable::Lease),
+            Policy::BankPaper => bank(BankAnswer::Store, Unreachable::GiveUp),
         }
     }
 }
@@ -152,8 +203,49 @@ pub enum CloseRule {
     Buffered,
 }
 
+/// When a daemon is given the new bytes of a block that was written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum BankUpdate {
+    /// After the write was answered: the update thread of IMCa.
+    #[default]
+    Thread,
+    /// Before.
+    Inline,
+}
+
+/// The daemons of a job and its gateways. Read under policy `bank` alone.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct BankConfig {
+    /// How many daemons there are; each is named by its place in the list that all nodes are given.
+    pub daemons: u32,
+    /// How blocks are spread over them.
+    pub placement: Placement,
+    /// When a daemon is given the new bytes of a block that was written.
+    pub update: BankUpdate,
+    /// Nodes that are gateways, ascending; none named: every node.
+    pub gateways: Vec<NodeId>,
+    /// How long a client may ask daemons without a word from the block's gateway. A write whose
+    /// daemon and a client are both cut off waits for so long.
+    pub lease: Span,
+    /// An earlier life of this node may have given leases that last.
+    pub rejoins: bool,
+}
+
+impl Default for BankConfig {
+    fn default() -> BankConfig {
+        BankConfig {
+            daemons: 0,
+            placement: Placement::Rendezvous,
+            update: BankUpdate::Thread,
+            gateways: Vec::new(),
+            lease: Span::secs(5),
+            rejoins: false,
+        }
+    }
+}
+
 /// Sizes, bounds and choices of one node. All nodes of a job must agree on every field but `me`,
-/// `incarnation` and `frames`.
+/// `incarnation`, `frames` and the bank's `rejoins`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Config {
     /// This node.
@@ -168,7 +260,8 @@ pub struct Config {
     pub allocation: Allocation,
     /// What close waits for.
     pub close: CloseRule,
-    /// Bytes of a page; a power of two, 4 KiB to 4 MiB.
+    /// Bytes of a page; a power of two, 4 KiB to 4 MiB. Under policy `bank` a page is a block of
+    /// 256 B to 1 MiB.
     pub page_bytes: u32,
     /// Pages of a chunk.
     pub chunk_pages: u32,
@@ -186,6 +279,8 @@ pub struct Config {
     pub probe_after: Span,
     /// A peer that owes an answer and has been silent this long is gone.
     pub give_up_after: Span,
+    /// The daemons beside the job.
+    pub bank: BankConfig,
     /// Idle files that the client and manager sides remember, each.
     pub idle_files_max: usize,
     /// The guard that is off.
@@ -212,6 +307,7 @@ impl Config {
             write_window_bytes: 8 << 20,
             probe_after: Span::secs(2),
             give_up_after: Span::secs(7),
+            bank: BankConfig::default(),
             idle_files_max: 1 << 16,
             #[cfg(feature = "canary")]
             without: None,
@@ -236,6 +332,31 @@ impl Config {
     /// True if every node is the home of what it reads.
     pub fn is_home_to_itself(&self) -> bool {
         self.rules().authorities == Authorities::Each
+    }
+
+    /// The daemon that holds a block, if there are daemons.
+    pub fn daemon_of(&self, file: FileId, block: u64) -> Option<Daemon> {
+        self.rules().bank?;
+        let BankConfig {
+            placement, daemons, ..
+        } = self.bank;
+        placement.daemon_of(file, block, daemons)
+    }
+
+    /// Who becomes a home, where that is a choice: gateways are the owners of slots.
+    pub fn allocation_rule(&self) -> Allocation {
+        match self.rules().bank {
+            Some(_) => Allocation::Slot,
+            None => self.allocation,
+        }
+    }
+
+    /// Nodes that alone are homes; none named: every node is.
+    pub fn gateways(&self) -> &[NodeId] {
+        match self.rules().bank {
+            Some(_) => &self.bank.gateways,
+            None => &[],
+        }
     }
 
     /// Dirty bytes above which flushing starts in the background: 10 % of the pool.

@@ -1,5 +1,7 @@
 //! What every machine of a node may use while it handles one input.
 
+use crate::bank::BankOp;
+use crate::bank::list::List;
 use crate::config::Config;
 use crate::effect::{Effect, Outbox, Piece};
 use crate::frames::Frames;
@@ -18,6 +20,7 @@ pub(crate) struct Counts {
     op: u64,
     buf: u64,
     revoke: u64,
+    bank: u64,
     life: u64,
 }
 
@@ -30,6 +33,7 @@ pub(crate) struct Ctx<'a> {
     pub(crate) now: Time,
     pub(crate) frames: &'a mut Frames,
     pub(crate) peers: &'a mut Peers,
+    pub(crate) bank: &'a mut List,
     pub(crate) counts: &'a mut Counts,
     pub(crate) stats: &'a mut Counters,
     pub(crate) out: &'a mut Outbox,
@@ -137,6 +141,11 @@ impl Ctx<'_> {
     pub(crate) fn new_buf(&mut self) -> Buf {
         self.counts.buf += 1;
         Buf(Buf::KERNEL | self.counts.buf)
+    }
+
+    pub(crate) fn new_bank_op(&mut self) -> BankOp {
+        self.counts.bank += 1;
+        BankOp(self.counts.bank)
     }
 
     pub(crate) fn new_revoke(&mut self) -> RevokeId {

@@ -1,6 +1,7 @@
 //! What the kernel wants done, in the order in which it must happen.
 
 use crate::Errno;
+use crate::bank::{BankOp, BankOrder, Daemon};
 use crate::ids::{Buf, FileId, FrameId, Handle, NodeId, Op, RevokeId, Ticket};
 use crate::msg::Envelope;
 use alloc::vec::Vec;
@@ -120,6 +121,16 @@ pub enum Effect {
         ticket: Ticket,
         /// To this size.
         size: u64,
+    },
+    /// Have a daemon of the bank do something; answer with [`crate::Input::BankDone`], always, and
+    /// within a second or so: what takes longer is lost. Orders of one node may overtake each other.
+    Bank {
+        /// Names the answer.
+        op: BankOp,
+        /// Which daemon.
+        daemon: Daemon,
+        /// What.
+        order: BankOrder,
     },
     /// Answer a local request.
     Reply {

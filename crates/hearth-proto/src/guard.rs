@@ -48,6 +48,13 @@ guards! {
     EndTold, "end-told", "a write that lengthens the file is answered after its manager knows";
     OutsidersNoticed, "outsiders-noticed", "an open that finds another stamp voids what was cached";
     FillsFirst, "fills-first", "a write waits for the store read that fills its page";
+    EntryGone, "entry-gone", "a write is answered after the daemons' entries of its blocks are gone";
+    EntryNoted, "entry-noted", "an entry is noted at the gateway before a daemon is given it";
+    PopulatesAlone, "populates-alone", "a write or cut waits for the populates of its blocks that are under way";
+    CutEmptiesBank, "cut-empties-bank", "a cut waits until the daemons' entries of its blocks are gone";
+    EpochGrows, "epoch-grows", "a daemon that comes back gets a new epoch";
+    LeaseWaited, "lease-waited", "an epoch is over when each client has confirmed it, or its lease has run out";
+    LeaseHonoured, "lease-honoured", "a client asks daemons only while its lease lasts";
     GoneAnswersGiven, "gone-answers-given", "a peer that is gone is taken to have answered";
 }
 

@@ -1,6 +1,7 @@
 //! What the kernel is told: facts, in the order in which they happened.
 
 use crate::Errno;
+use crate::bank::{BankLost, BankOk, BankOp, Daemon};
 use crate::ids::{Buf, FileId, Handle, NodeId, Op, RevokeId, Stamp, Ticket};
 use crate::msg::Envelope;
 
@@ -20,6 +21,13 @@ pub enum Input {
     },
     /// A store operation ended.
     StoreDone(Op, Result<StoreOk, Errno>),
+    /// A daemon of the bank answered an order, or will not.
+    BankDone(BankOp, Result<BankOk, BankLost>),
+    /// The daemon can be reached. Told after a start, and again after each [`Input::BankDone`] that
+    /// says [`BankLost`] and each [`Input::BankDown`].
+    BankUp(Daemon),
+    /// The connection to the daemon broke while no order was under way.
+    BankDown(Daemon),
     /// The ways in have dropped what a [`crate::Effect::Revoke`] named.
     Revoked(RevokeId),
     /// A connection to a peer stands.

@@ -15,13 +15,15 @@
 //! 6. `manager`: per file: who has it open, its size, truncation, detachment.
 //! 7. `frames`: which page sits in which frame; eviction and the dirty bounds.
 //! 8. `peers`: who is gone.
-//! 9. [`node`]: composition only; routes inputs to the machines above.
+//! 9. [`bank`]: daemons beside the job, which entries of theirs count, and who may ask for them.
+//! 10. [`node`]: composition only; routes inputs to the machines above.
 #![no_std]
 #![forbid(unsafe_code)]
 
 extern crate alloc;
 
 mod authority;
+pub mod bank;
 mod client;
 pub mod config;
 mod ctx;
@@ -42,7 +44,8 @@ pub mod time;
 pub mod wire;
 
 pub use config::{
-    Allocation, Authorities, CloseRule, Config, Copies, Grain, Policy, Rules, Served, Writes,
+    Allocation, Authorities, BankConfig, BankUpdate, CloseRule, Config, Copies, Grain, Policy,
+    Rules, Served, Writes,
 };
 pub use effect::{Effect, Outbox, Piece, ReadInto, Reply, Src};
 pub use guard::Guard;

@@ -5,6 +5,7 @@
 //! of waiting.
 
 use crate::Errno;
+use crate::bank::{Daemon, Epoch};
 use crate::ids::{FileId, Gen, NodeId, ReqId, Stamp, Ver, View};
 use alloc::vec::Vec;
 
@@ -319,6 +320,21 @@ pub enum Body {
     },
     /// Dropped.
     InvalOk,
+
+    // --- from clients of the bank to a gateway, and its answers ------------------------------
+    /// Under which epoch may each daemon be asked for your blocks?
+    BankAsk,
+    /// So, for as long as a lease lasts; [`Epoch::NONE`]: not at all.
+    BankIs(Vec<Epoch>),
+    /// The epoch ends: ask under it no more.
+    BankOver {
+        /// Whose.
+        daemon: Daemon,
+        /// Which.
+        epoch: Epoch,
+    },
+    /// It is not asked under any more.
+    BankOverOk,
 
     // --- any --------------------------------------------------------------------------------
     /// The request failed.

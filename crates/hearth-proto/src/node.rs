@@ -2,13 +2,14 @@
 //! themselves, until nothing is left.
 
 use crate::authority::Authority;
+use crate::bank::list::List;
 use crate::client::Client;
 use crate::config::Config;
 use crate::ctx::{Counts, Ctx, Loopback};
 use crate::effect::{Effect, Outbox, Piece, Src};
 use crate::frames::{Frames, Owner};
 use crate::guard::{Guard, Turns};
-use crate::ids::{Buf, FileId, Gen, NodeId};
+use crate::ids::{Buf, FileId, Gen, NodeId, ReqId};
 use crate::input::{Input, Request};
 use crate::manager::Manager;
 use crate::msg::{Body, Envelope};
@@ -26,6 +27,7 @@ pub struct Node {
     manager: Manager,
     frames: Frames,
     peers: Peers,
+    bank: List,
     counts: Counts,
     stats: Counters,
 }
@@ -48,6 +50,7 @@ impl Node {
             manager: Manager::default(),
             frames,
             peers: Peers::default(),
+            bank: List::default(),
             counts: Counts::default(),
             stats: Counters::default(),
         }
@@ -57,6 +60,7 @@ impl Node {
     pub fn step(&mut self, now: Time, input: Input, out: &mut Outbox) {
         let mut loopback = VecDeque::new();
         let mut turns = Turns::default();
+        self.bank.begin(&self.config, now);
         self.with(now, out, &mut loopback, |machines, ctx| {
             machines.input(ctx, input)
         });
@@ -83,7 +87,11 @@ impl Node {
         let peers = self
             .peers
             .deadline(self.config.probe_after, self.config.give_up_after);
-        authority.into_iter().chain(peers).min()
+        authority
+            .into_iter()
+            .chain(peers)
+            .chain(self.bank.deadline())
+            .min()
     }
 
     /// A plain value for people.
@@ -132,6 +140,7 @@ impl Node {
             now,
             frames: &mut self.frames,
             peers: &mut self.peers,
+            bank: &mut self.bank,
             counts: &mut self.counts,
             stats: &mut self.stats,
             out,
@@ -163,11 +172,19 @@ impl Machines<'_> {
                     self.client.store_done(ctx, self.authority, op, result);
                 }
             }
+            Input::BankDone(op, result) => {
+                if let Some(result) = self.authority.bank_done(ctx, op, result) {
+                    self.client.bank_done(ctx, self.authority, op, result);
+                }
+            }
+            Input::BankUp(daemon) => ctx.bank.up(ctx.config, daemon),
+            Input::BankDown(daemon) => List::down(ctx, daemon),
             Input::Revoked(id) => self.client.revoked(ctx, self.authority, id),
             Input::PeerUp(peer) => ctx.peers.up(ctx.now, peer),
             Input::PeerDown(peer) => self.peer_down(ctx, peer),
             Input::Tick => {
                 Peers::tick(ctx);
+                List::tick(ctx);
                 self.authority.tick(ctx);
             }
         }
@@ -232,6 +249,8 @@ impl Machines<'_> {
             Body::FlushOk(_) | Body::Failed(_) if self.manager.owns(envelope.req) => {
                 self.manager.message(ctx, from, envelope);
             }
+            Body::BankAsk => List::lease(ctx, from, envelope.req),
+            Body::BankOverOk => List::confirmed(ctx, from, envelope.req),
             Body::WhoisOk(_)
             | Body::OpenOk { .. }
             | Body::SizeIs { .. }
@@ -249,20 +268,14 @@ impl Machines<'_> {
             | Body::WriteOk
             | Body::FlushOk(_)
             | Body::Inval { .. }
+            | Body::BankIs(_)
+            | Body::BankOver { .. }
             | Body::Failed(_)
             | Body::OldGeneration => {
                 self.client
                     .message(ctx, self.authority, from, envelope, data);
             }
-            Body::Ping => {
-                ctx.answer(
-                    from,
-                    FileId::default(),
-                    Gen::default(),
-                    envelope.req,
-                    Body::Pong,
-                );
-            }
+            Body::Ping => pong(ctx, from, envelope.req),
             Body::Pong => {}
         }
     }
@@ -279,6 +292,9 @@ impl Machines<'_> {
     }
 
     fn upkeep(&mut self, ctx: &mut Ctx<'_>) {
+        for daemon in ctx.bank.take_over() {
+            self.authority.bank_over(ctx, daemon);
+        }
         self.authority.upkeep(ctx);
         for (file, life) in self.authority.take_ended() {
             self.manager.ended(file, life);
@@ -292,4 +308,10 @@ impl Machines<'_> {
             }
         }
     }
+}
+
+/// This node lives.
+fn pong(ctx: &mut Ctx<'_>, to: NodeId, req: ReqId) {
+    let (file, generation) = (FileId::default(), Gen::default());
+    ctx.answer(to, file, generation, req, Body::Pong);
 }

@@ -58,7 +58,8 @@ fn in_its_place(body: &Body) -> Option<Body> {
         | Body::Settle
         | Body::Read { .. }
         | Body::Write { .. }
-        | Body::Flush { .. } => Some(Body::Failed(EHOSTDOWN)),
+        | Body::Flush { .. }
+        | Body::BankAsk => Some(Body::Failed(EHOSTDOWN)),
         Body::WindowGo { .. } => Some(Body::WindowOver(Err(EHOSTDOWN))),
         Body::Peek { first, .. } => Some(Body::Peeked {
             first: *first,
@@ -88,6 +89,10 @@ fn in_its_place(body: &Body) -> Option<Body> {
         | Body::WriteOk
         | Body::FlushOk(_)
         | Body::InvalOk
+        // A client that cannot be reached may ask daemons until its lease has run out.
+        | Body::BankOver { .. }
+        | Body::BankIs(_)
+        | Body::BankOverOk
         | Body::Failed(_)
         | Body::OldGeneration
         | Body::Pong => None,

@@ -4,6 +4,7 @@
 //! the highest-random-weight node of the members (rendezvous hashing), so that a member more or less
 //! moves only its share.
 
+use crate::config::Config;
 use crate::ids::{FileId, NodeId};
 
 /// Number of slots.
@@ -16,8 +17,21 @@ pub fn slot_of(file: FileId, chunk: u64) -> u32 {
 
 /// Owner of a slot among nodes `0..nodes`.
 pub fn home_of_slot(slot: u32, nodes: u32) -> NodeId {
-    let weight = |node: u32| mix((u64::from(slot) << 32) | u64::from(node));
-    NodeId((0..nodes).max_by_key(|&node| weight(node)).unwrap_or(0))
+    NodeId(heaviest(slot, 0..nodes))
+}
+
+/// Home of a chunk: the owner of its slot, among the gateways where only some nodes are any.
+pub(crate) fn home_of_chunk(config: &Config, file: FileId, chunk: u64) -> NodeId {
+    let slot = slot_of(file, chunk);
+    match config.gateways() {
+        [] => home_of_slot(slot, config.nodes),
+        gateways => NodeId(heaviest(slot, gateways.iter().map(|node| node.0))),
+    }
+}
+
+fn heaviest(slot: u32, nodes: impl Iterator<Item = u32>) -> u32 {
+    let weight = |node: &u32| mix((u64::from(slot) << 32) | u64::from(*node));
+    nodes.max_by_key(weight).unwrap_or(0)
 }
 
 /// The node that knows which node manages a file.
@@ -26,7 +40,7 @@ pub(crate) fn registrar_of(file: FileId, nodes: u32) -> NodeId {
 }
 
 /// A bijective scramble of 64 bits (the finaliser of SplitMix64).
-fn mix(value: u64) -> u64 {
+pub(crate) fn mix(value: u64) -> u64 {
     let mut z = value.wrapping_add(0x9E37_79B9_7F4A_7C15);
     z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
     z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);

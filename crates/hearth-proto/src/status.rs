@@ -17,6 +17,16 @@ pub struct Counters {
     pub peer_bytes: u64,
     /// Read bytes that had to come from the store.
     pub store_bytes: u64,
+    /// Read bytes that were in a daemon of the bank.
+    pub bank_bytes: u64,
+    /// Blocks that daemons were asked for and had.
+    pub bank_hits: u64,
+    /// Blocks that daemons were asked for and had not.
+    pub bank_misses: u64,
+    /// Entries that this node gave to daemons as a gateway.
+    pub bank_sets: u64,
+    /// Entries that it had daemons delete.
+    pub bank_deletes: u64,
     /// Messages sent to other nodes.
     pub messages_sent: u64,
     /// Revocations of what ways in keep.

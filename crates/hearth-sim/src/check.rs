@@ -1,5 +1,6 @@
 //! What must hold, one property per file.
 
+pub mod bank;
 pub mod durable;
 pub mod liveness;
 pub mod memory;

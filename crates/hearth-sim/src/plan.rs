@@ -2,7 +2,8 @@
 
 use crate::rng::Rng;
 use crate::tamper::Tamper;
-use hearth_proto::{Allocation, CloseRule, Config, NodeId, Policy, Span};
+use hearth_proto::bank::Placement;
+use hearth_proto::{Allocation, BankConfig, BankUpdate, CloseRule, Config, NodeId, Policy, Span};
 
 /// Everything that decides a run.
 #[derive(Clone, Debug)]
@@ -53,6 +54,10 @@ pub struct Plan {
     pub pauses: bool,
     /// Agents die and start anew, with nothing; store writes of theirs may come late.
     pub crashes: bool,
+    /// Daemons of the bank die, stand still, forget, or cannot be reached by some.
+    pub bank_faults: bool,
+    /// Daemons and gateways.
+    pub bank: BankConfig,
     /// Somebody writes to the store behind the cache.
     pub outside: bool,
     /// How the faults were chosen.
@@ -95,6 +100,7 @@ impl Plan {
                     &mut plan.partitions,
                     &mut plan.pauses,
                     &mut plan.crashes,
+                    &mut plan.bank_faults,
                 ];
                 for kind in kinds {
                     *kind |= rng.chance(40);
@@ -146,6 +152,8 @@ impl Plan {
             partitions: false,
             pauses: false,
             crashes: false,
+            bank_faults: false,
+            bank: bank_of(seed, nodes),
             outside: rng.chance(30),
             trouble: Trouble::Some,
             tamper: Tamper::Nothing,
@@ -165,6 +173,7 @@ impl Plan {
             frames: self.frames,
             store_io_bytes: self.store_io_bytes,
             write_window_bytes: self.window_bytes,
+            bank: self.bank.clone(),
             #[cfg(feature = "canary")]
             without: self.without,
             ..Config::new(me, self.nodes)
@@ -184,6 +193,23 @@ impl Plan {
                 format!("hearth sim step --policy {policy} --faults --seed {seed} --ops {steps}")
             }
         }
+    }
+}
+
+/// Daemons of a seed, from a stream of their own.
+fn bank_of(seed: u64, nodes: u32) -> BankConfig {
+    let mut rng = Rng::new(seed, 5);
+    let gateways = match rng.below(3) {
+        0 => vec![NodeId(0)],
+        1 => (0..nodes.div_ceil(2)).map(NodeId).collect(),
+        _ => Vec::new(),
+    };
+    BankConfig {
+        daemons: rng.within(1, 3) as u32,
+        placement: *rng.pick(&[Placement::Rendezvous, Placement::Crc32]),
+        update: *rng.pick(&[BankUpdate::Thread, BankUpdate::Inline]),
+        gateways,
+        ..BankConfig::default()
     }
 }
 

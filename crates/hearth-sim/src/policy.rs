@@ -10,6 +10,8 @@ pub const ALL: &[(&str, Policy)] = &[
     ("hint:paper", Policy::HintPaper),
     ("single", Policy::Single),
     ("local", Policy::Local),
+    ("bank", Policy::Bank),
+    ("bank:paper", Policy::BankPaper),
 ];
 
 /// The policy of a name.

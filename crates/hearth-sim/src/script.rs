@@ -10,6 +10,7 @@ use crate::tamper::Tamper;
 use crate::world::World;
 use crate::world::answers::Answer;
 use crate::world::session::Action;
+use hearth_proto::bank::{BankLost, BankOk, BankOrder, Item, Key};
 use hearth_proto::msg::{Body, Envelope};
 use hearth_proto::{
     Allocation, CloseRule, Effect, FileId, Input, Policy, ReadInto, Reply, Span, WriteAt, errno,
@@ -193,6 +194,9 @@ pub(crate) fn tell(node: usize, effect: &Effect) -> Option<String> {
             None => format!("{node} revokes attributes"),
         },
         Effect::Direct { .. } => format!("{node} goes to the store"),
+        Effect::Bank { daemon, order, .. } => {
+            format!("{node} => daemon {}  {}", daemon.0, ask(order))
+        }
         Effect::Disconnect { peer } => format!("{node} gives up {}", peer.0),
         Effect::Alarm(alarm) => format!("{node} alarm {alarm:?}"),
         Effect::Reply { reply, .. } => match reply {
@@ -206,6 +210,29 @@ pub(crate) fn tell(node: usize, effect: &Effect) -> Option<String> {
         | Effect::Forgotten { .. } => return None,
     };
     Some(line)
+}
+
+/// An order to a daemon in words.
+fn ask(order: &BankOrder) -> String {
+    let blocks = |keys: &[Key]| keys.iter().map(|key| key.block).collect::<Vec<u64>>();
+    match order {
+        BankOrder::Get(keys) => format!("get {:?}", blocks(keys)),
+        BankOrder::Set { key, .. } => format!("set [{}]", key.block),
+        BankOrder::Delete(keys) => format!("delete {:?}", blocks(keys)),
+    }
+}
+
+/// What became of an order to a daemon, in words.
+fn told(result: &Result<BankOk, BankLost>) -> String {
+    match result {
+        Ok(BankOk::Done) => "done".to_owned(),
+        Ok(BankOk::Found { items, .. }) => {
+            let found = |item: &Option<Item>| if item.is_some() { "hit" } else { "miss" };
+            let found: Vec<&str> = items.iter().map(found).collect();
+            found.join(", ")
+        }
+        Err(BankLost) => "no answer".to_owned(),
+    }
 }
 
 fn say(envelope: &Envelope) -> String {
@@ -294,6 +321,9 @@ pub(crate) fn tell_input(node: usize, input: &Input) -> Option<String> {
         Input::StoreDone(_, Err(errno)) => Some(format!("{node} store error {errno}")),
         Input::Revoked(_) => Some(format!("{node} has revoked")),
         Input::Tick => Some(format!("{node} wakes")),
+        Input::BankDone(_, result) => Some(format!("{node} bank: {}", told(result))),
+        Input::BankUp(daemon) => Some(format!("{node} has daemon {}", daemon.0)),
+        Input::BankDown(daemon) => Some(format!("{node} has lost daemon {}", daemon.0)),
         Input::Request(..) | Input::PeerUp(_) | Input::PeerDown(_) => None,
     }
 }

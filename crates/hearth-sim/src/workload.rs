@@ -118,6 +118,9 @@ impl World {
                 self.break_link(a, b);
             }
         }
+        if self.plan.bank_faults && self.has_bank() && self.choices.rng.chance(6) {
+            self.trouble_bank();
+        }
         if self.plan.partitions && nodes > 1 && self.choices.rng.chance(1) {
             let first = 1 + self.choices.rng.below(nodes - 1) as u32;
             self.part(first);

@@ -4,6 +4,7 @@
 //! comes from the plan's seed, so that a run can be repeated.
 
 pub(crate) mod answers;
+mod bank;
 mod crash;
 mod effects;
 mod faults;
@@ -22,7 +23,9 @@ use crate::rng::Rng;
 use crate::tamper::Tamper;
 use crate::workload::Choices;
 use answers::Answer;
+use bank::Bank;
 pub use faults::{Detail, Faults};
+use hearth_proto::bank::Daemon;
 use hearth_proto::msg::Body;
 use hearth_proto::{FileId, Input, Node, NodeId, Op, RevokeId, Span, StoreOk, Ticket, Time};
 use host::Host;
@@ -69,6 +72,22 @@ pub(crate) enum Event {
     Forged { to: usize, input: Box<Input> },
     /// An agent that died starts anew.
     Restarts { node: usize },
+    /// An order arrives at a daemon.
+    BankRuns { errand: u64 },
+    /// A daemon's answer arrives.
+    BankTells {
+        node: usize,
+        errand: u64,
+        said: Box<bank::Said>,
+    },
+    /// An order has waited for too long.
+    BankFails { node: usize, errand: u64 },
+    /// A node learns that its connection to a daemon is gone.
+    BankBreaks { node: usize, daemon: Daemon },
+    /// A node tries to connect to a daemon.
+    BankConnects { node: usize, daemon: Daemon },
+    /// A daemon is well again.
+    BankReturns { daemon: Daemon },
 }
 
 /// A hash that is the same on every machine (FNV-1a).
@@ -96,6 +115,7 @@ pub struct World {
     pub(crate) sessions: Vec<Session>,
     pub(crate) links: Links,
     pub(crate) store: Store,
+    pub(crate) bank: Bank,
     /// A store that fails does so every time.
     pub(crate) store_always_fails: bool,
     /// Store operations that are not over.
@@ -140,7 +160,7 @@ impl World {
             }
             Host::new(Node::new(config))
         };
-        World {
+        let mut world = World {
             now: Time(1_000_000_000),
             queue: BTreeMap::new(),
             events: 0,
@@ -149,6 +169,7 @@ impl World {
             sessions: Vec::new(),
             links: Links::default(),
             store: Store::default(),
+            bank: Bank::default(),
             store_always_fails: false,
             store_busy: 0,
             private: BTreeMap::new(),
@@ -169,7 +190,9 @@ impl World {
             detail: Detail::Everything,
             story: Vec::new(),
             plan,
-        }
+        };
+        world.start_bank();
+        world
     }
 
     /// A session on a node; returns its number.
@@ -297,6 +320,12 @@ impl World {
             }
             Event::Forged { to, input } => self.step(to, *input),
             Event::Restarts { node } => self.restart(node),
+            Event::BankRuns { errand } => self.run_errand(errand),
+            Event::BankTells { node, errand, said } => self.errand_done(node, errand, *said),
+            Event::BankFails { node, errand } => self.errand_fails(node, errand),
+            Event::BankBreaks { node, daemon } => self.step(node, Input::BankDown(daemon)),
+            Event::BankConnects { node, daemon } => self.try_bank(node, daemon),
+            Event::BankReturns { daemon } => self.bank_returns(daemon),
         }
     }
 

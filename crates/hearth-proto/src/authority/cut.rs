@@ -34,6 +34,7 @@ impl Home<'_, '_> {
             done: false,
             result: Ok(()),
             awaiting: alloc::vec![],
+            going: None,
         };
         self.answer_cut();
         match &self.file.bar {
@@ -65,6 +66,12 @@ impl Home<'_, '_> {
         if !self.file.writes.is_empty() || busy {
             return false;
         }
+        if self.empties_bank() {
+            return false;
+        }
+        let Some(bar) = &self.file.bar else {
+            return false;
+        };
         match (bar.cut, bar.answered, bar.resumed) {
             // Impatient reads were given bytes that their nodes have yet to drop (A2), and once the
             // cut is over nothing here would know of them.
@@ -93,6 +100,31 @@ impl Home<'_, '_> {
                 !told && matches!(cut, Cut::Window { .. })
             }
         }
+    }
+
+    /// Has daemons delete their entries of what the cut takes away; true while that is not done. It
+    /// comes before all else, so that an entry is never looked for by a generation.
+    fn empties_bank(&mut self) -> bool {
+        let Some(bar) = &self.file.bar else {
+            return false;
+        };
+        let (first, count) = pages_of(self.ctx.config, bar.cut);
+        let end = end_of_pages(first, count);
+        let empties = self.ctx.config.keeps(Guard::CutEmptiesBank);
+        if self.ctx.config.rules().bank.is_none() || !empties {
+            return false;
+        }
+        if bar.going.is_none() {
+            if self.is_populating(first, end) {
+                return true;
+            }
+            let going = self.empty_bank(first, end);
+            if let Some(bar) = &mut self.file.bar {
+                bar.going = Some(going);
+            }
+        }
+        let going = self.file.bar.as_ref().and_then(|bar| bar.going.as_ref());
+        going.is_some_and(|going| !going.is_empty())
     }
 
     /// Calls copies back and tells the manager when all are.
@@ -176,6 +208,7 @@ impl Home<'_, '_> {
             done: true,
             result: Ok(()),
             awaiting: alloc::vec![],
+            going: None,
         });
     }
 
@@ -214,7 +247,7 @@ impl Home<'_, '_> {
         let mine = |op: &StoreOp| match *op {
             StoreOp::FillPages { file, first, count } => file == self.id && concerned(first, count),
             StoreOp::FillGaps { file, page, .. } => file == self.id && concerned(page, 1),
-            StoreOp::Write { file, .. } => file == self.id,
+            StoreOp::Write { file, .. } | StoreOp::Through { file, .. } => file == self.id,
             StoreOp::Sync { .. } => false,
         };
         let sought = |(file, search): &(_, super::Search)| {

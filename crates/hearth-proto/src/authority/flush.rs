@@ -216,7 +216,7 @@ impl Home<'_, '_> {
         }
         // A sync reaches the store even when no page is left here: those that were may have been
         // written and evicted since the last one.
-        if self.file.pages.is_empty() && !ask.sync {
+        if self.file.pages.is_empty() && !ask.sync && !self.passes_through() {
             let body = Body::FlushOk(Stamp::default());
             self.ctx
                 .answer(ask.from, self.id, self.file.generation, ask.req, body);

@@ -34,6 +34,8 @@ pub(crate) struct Page {
     pub(crate) lent: bool,
     /// An unfinished write will change it.
     pub(crate) reserved: bool,
+    /// A daemon of the bank is being given its bytes.
+    pub(crate) populating: bool,
     /// The read that gathers before all others has it.
     pub(crate) pinned: bool,
     /// Nodes that hold copies.
@@ -70,7 +72,12 @@ impl Page {
 
     /// Must not be evicted.
     pub(crate) fn busy(&self) -> bool {
-        self.filling || self.reserved || self.pinned || self.writes > 0 || !self.dirty.is_empty()
+        self.filling
+            || self.reserved
+            || self.populating
+            || self.pinned
+            || self.writes > 0
+            || !self.dirty.is_empty()
     }
 
     /// Puts the frame where it belongs: held while busy, else in the list.

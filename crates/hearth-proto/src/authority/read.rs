@@ -1,5 +1,6 @@
 //! Reads at the home.
 
+use super::through::Stage;
 use super::{Bar, Home, PATIENCE, ReadAsk, Verdict, cut};
 use crate::config::Copies;
 use crate::effect::{Effect, Piece, Src};
@@ -16,7 +17,7 @@ enum Obstacle {
     /// It has waited long enough: as `Once`, and its acknowledgement is awaited from now on.
     Join,
     Wait,
-    /// A window: it waits for its end, because the store may have the new bytes at any moment.
+    /// A window, or a write on its way to the store: it waits for its end, because the store may have the new bytes at any moment.
     Closed,
 }
 
@@ -35,7 +36,13 @@ impl Home<'_, '_> {
             return Verdict::Wait;
         }
         match obstacle {
-            Obstacle::Clear => self.grant(ask, self.good_for(ask.from)),
+            Obstacle::Clear => {
+                self.grant(ask, self.good_for(ask.from));
+                let blocks = ask.first..ask.first + u64::from(ask.count);
+                for block in blocks {
+                    self.populate(block);
+                }
+            }
             Obstacle::Once => {
                 self.grant(ask, Use::Once);
                 self.forget_detached(ask);
@@ -77,7 +84,9 @@ impl Home<'_, '_> {
             return Obstacle::Once;
         }
         let window = |bar: &Bar| matches!(bar.cut, Cut::Window { .. });
-        if barred && self.file.bar.as_ref().is_some_and(window) {
+        let storing = writes().any(|write| write.stage != Stage::Calling);
+        let emptying = self.file.bar.as_ref().is_some_and(|bar| bar.empties());
+        if barred && self.file.bar.as_ref().is_some_and(window) || storing || barred && emptying {
             return Obstacle::Closed;
         }
         if ask.since + PATIENCE > self.ctx.now {

@@ -1,5 +1,6 @@
 //! Writes at the home: told to the readers, then applied, then acknowledged.
 
+use super::through::Stage;
 use super::{Home, PendingWrite, Verdict, WriteAsk};
 use crate::config::Config;
 use crate::effect::{Effect, Piece, Src};
@@ -10,15 +11,15 @@ use crate::nodeset::NodeSet;
 use alloc::vec::Vec;
 
 /// The part of a write that falls into one page.
-struct Part {
-    page: u64,
-    start: u32,
-    end: u32,
+pub(super) struct Part {
+    pub(super) page: u64,
+    pub(super) start: u32,
+    pub(super) end: u32,
     /// First byte within the write.
-    at: u32,
+    pub(super) at: u32,
 }
 
-fn parts(config: &Config, offset: u64, len: u32) -> impl Iterator<Item = Part> + '_ {
+pub(super) fn parts(config: &Config, offset: u64, len: u32) -> impl Iterator<Item = Part> + '_ {
     let end = offset + u64::from(len);
     let (first, count) = config.pages_of(offset, u64::from(len));
     (first..first + u64::from(count)).map(move |page| {
@@ -47,6 +48,7 @@ impl Home<'_, '_> {
                 .pages
                 .range(first..first + u64::from(count))
                 .any(|(_, p)| p.filling && careful)
+            || self.is_populating(first, first + u64::from(count))
         {
             return Verdict::Wait;
         }
@@ -62,6 +64,9 @@ impl Home<'_, '_> {
 
     /// A store that fails or lags behind: the write fails loudly or waits for dirty bytes to go.
     fn refuse_or_delay(&mut self, ask: &mut WriteAsk) -> Option<Verdict> {
+        if self.passes_through() {
+            return None;
+        }
         if self.file.dirty_bytes == 0 {
             self.file.failed = None;
         }
@@ -153,12 +158,16 @@ impl Home<'_, '_> {
         self.common.reserved += count;
         let ver = self.common.next_ver();
         let awaiting = self.invalidate(readers.iter(), first, count, ver);
+        let going = self.call_entries(first, count);
         self.file.writes.push(PendingWrite {
             ask: ask.clone(),
             first,
             count,
             ver,
             awaiting,
+            stage: Stage::Calling,
+            going,
+            updating: Vec::new(),
         });
         self.finish_writes();
     }
@@ -171,17 +180,22 @@ impl Home<'_, '_> {
             let write = &self.file.writes[at];
             let pages = write.first..write.first + u64::from(write.count);
             let told = write.awaiting.is_empty() || !self.ctx.config.keeps(Guard::AcksBeforeApply);
-            if told
-                && !self
-                    .file
-                    .pages
-                    .range(pages)
-                    .any(|(_, p)| p.filling && careful)
-            {
-                let write = self.file.writes.remove(at);
-                self.apply(&write);
-            } else {
-                at += 1;
+            let mut pages = self.file.pages.range(pages);
+            let ready = told && !pages.any(|(_, p)| p.filling && careful);
+            match (write.stage, self.passes_through()) {
+                (Stage::Calling, false) if ready => {
+                    let write = self.file.writes.remove(at);
+                    self.apply(&write);
+                }
+                (Stage::Calling, true) if ready => {
+                    self.store_through(at);
+                    at += 1;
+                }
+                (Stage::Storing { .. } | Stage::Updating, _) if self.is_stored(write) => {
+                    let write = self.file.writes.remove(at);
+                    self.conclude(write);
+                }
+                (Stage::Calling | Stage::Storing { .. } | Stage::Updating, _) => at += 1,
             }
         }
     }

@@ -140,8 +140,7 @@ impl File {
         match self.homes {
             HomeMap::Fixed(node) => alloc::vec![node],
             HomeMap::Slot if self.exact && chunks < u64::from(config.nodes) => {
-                let slot = |chunk| crate::placement::slot_of(id, chunk);
-                let home = |chunk| crate::placement::home_of_slot(slot(chunk), config.nodes);
+                let home = |chunk| crate::placement::home_of_chunk(config, id, chunk);
                 let homes: NodeSet = (0..chunks).map(home).chain(self.wrote.iter()).collect();
                 homes.iter().collect()
             }

@@ -1,5 +1,6 @@
 //! Reading: from copies, from pages whose home is here, else from the home.
 
+use super::bank::Gets;
 use super::file::{Copy, Want};
 use super::{Desk, Job, What};
 use crate::config::Config;
@@ -8,7 +9,7 @@ use crate::frames::Owner;
 use crate::ids::{Buf, FileId, Handle, NodeId, Ticket};
 use crate::msg::{Body, Envelope, Origin, Use};
 use crate::{Errno, errno};
-use alloc::collections::BTreeMap;
+use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 
 /// Pages that one request asks for at most, in bytes; bounds the payload of the answer.
@@ -22,6 +23,7 @@ const VAIN_MAX: u32 = 16;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Found {
     Peer,
+    Bank,
     Store,
 }
 
@@ -38,7 +40,7 @@ pub(super) struct ReadJob {
     pub(super) file: FileId,
     offset: u64,
     len: u32,
-    keep: bool,
+    pub(super) keep: bool,
     /// Size of the file as the manager told this read.
     size: Option<u64>,
     asked_size: bool,
@@ -46,12 +48,24 @@ pub(super) struct ReadJob {
     vain: u32,
     once: BTreeMap<u64, OncePage>,
     found: BTreeMap<u64, Found>,
+    /// Blocks that the bank has not.
+    missed: BTreeSet<u64>,
 }
 
 impl ReadJob {
     /// The file is at most so long, whatever the read was told before.
     pub(super) fn clip(&mut self, size: u64) {
         self.size = self.size.map(|told| told.min(size));
+    }
+
+    /// True if the read may look for a block in the bank.
+    pub(super) fn may_ask_bank(&self, block: u64) -> bool {
+        !self.keep && !self.missed.contains(&block)
+    }
+
+    /// The bank has no such block.
+    pub(super) fn missed(&mut self, block: u64) {
+        self.missed.insert(block);
     }
 
     /// True if a way in will keep bytes that were lent for one use, of pages within `first..end`.
@@ -96,6 +110,7 @@ impl Desk<'_, '_> {
             vain: 0,
             once: BTreeMap::new(),
             found: BTreeMap::new(),
+            missed: BTreeSet::new(),
         };
         self.client.jobs.insert(ticket, Job::Read(job));
         self.go_on_reading(ticket);
@@ -208,6 +223,7 @@ impl Desk<'_, '_> {
         let (id, keep) = (job.file, job.keep);
         let (first, count) = self.ctx.config.pages_of(job.offset, end - job.offset);
         let mut runs: Vec<Run> = Vec::new();
+        let mut gets = Gets::default();
         for page in first..first + u64::from(count) {
             if !self.lacks(ticket, page) {
                 continue;
@@ -218,6 +234,10 @@ impl Desk<'_, '_> {
             if self.ctx.peers.is_down(home) {
                 // Nobody can write through a home that is gone: the store has the latest bytes.
                 return self.direct(ticket);
+            }
+            if let Some(entry) = self.entry_of(ticket, page, home) {
+                gets.add(entry, page);
+                continue;
             }
             let full = REQUEST_BYTES / self.ctx.config.page_bytes;
             match runs.last_mut() {
@@ -235,6 +255,7 @@ impl Desk<'_, '_> {
                 }),
             }
         }
+        self.ask_daemons(ticket, id, gets);
         for run in runs {
             self.ask_run(ticket, id, &run, keep);
         }
@@ -335,6 +356,11 @@ impl Desk<'_, '_> {
             Body::Failed(errno) => self.fail_reads(id, &wanted, *errno),
             _ => {}
         }
+        self.go_on_with_reads(id);
+    }
+
+    /// Pages have come, or will not: reads of the file go on.
+    pub(super) fn go_on_with_reads(&mut self, id: FileId) {
         let readers = self
             .client
             .files
@@ -347,7 +373,23 @@ impl Desk<'_, '_> {
         self.go_on_revoking(id);
     }
 
-    fn take_wants(&mut self, id: FileId, seq: u64) -> Vec<(u64, Want)> {
+    /// A page has been asked for, by a request that nobody else may keep the answer of.
+    pub(super) fn want(&mut self, id: FileId, page: u64, seq: u64, asked_by: Vec<Ticket>) {
+        if let Some(file) = self.client.files.get_mut(&id) {
+            let (keep, floor) = (false, 0);
+            file.wants.insert(
+                page,
+                Want {
+                    seq,
+                    asked_by,
+                    keep,
+                    floor,
+                },
+            );
+        }
+    }
+
+    pub(super) fn take_wants(&mut self, id: FileId, seq: u64) -> Vec<(u64, Want)> {
         let Some(file) = self.client.files.get_mut(&id) else {
             return Vec::new();
         };
@@ -370,10 +412,9 @@ impl Desk<'_, '_> {
             Origin::Memory if in_place => None,
             Origin::Memory | Origin::Peer => Some(Found::Peer),
         };
-        for &ticket in &want.asked_by {
-            if let (Some(Job::Read(job)), Some(found)) = (self.client.jobs.get_mut(&ticket), found)
-            {
-                job.found.insert(granted.page, found);
+        if let Some(found) = found {
+            for &ticket in &want.asked_by {
+                self.found(ticket, granted.page, found);
             }
         }
         if in_place && good == Use::Copy {
@@ -384,6 +425,13 @@ impl Desk<'_, '_> {
             if !installed || self.holds_on(ticket) {
                 self.lend(ticket, granted);
             }
+        }
+    }
+
+    /// Where a page of a read was, for the counts.
+    pub(super) fn found(&mut self, ticket: Ticket, page: u64, found: Found) {
+        if let Some(Job::Read(job)) = self.client.jobs.get_mut(&ticket) {
+            job.found.insert(page, found);
         }
     }
 
@@ -458,7 +506,7 @@ impl Desk<'_, '_> {
         true
     }
 
-    fn lend(&mut self, ticket: Ticket, granted: &Granted) {
+    pub(super) fn lend(&mut self, ticket: Ticket, granted: &Granted) {
         let Some(Job::Read(job)) = self.client.jobs.get_mut(&ticket) else {
             return;
         };
@@ -546,6 +594,7 @@ impl Desk<'_, '_> {
             own -= bytes.min(own);
             match found {
                 Found::Peer => stats.peer_bytes += bytes,
+                Found::Bank => stats.bank_bytes += bytes,
                 Found::Store => stats.store_bytes += bytes,
             }
         }
@@ -570,12 +619,12 @@ impl Desk<'_, '_> {
 }
 
 /// One page of a grant.
-struct Granted {
-    page: u64,
-    extent: u32,
-    at: u32,
-    data: Option<Piece>,
-    origin: Origin,
+pub(super) struct Granted {
+    pub(super) page: u64,
+    pub(super) extent: u32,
+    pub(super) at: u32,
+    pub(super) data: Option<Piece>,
+    pub(super) origin: Origin,
 }
 
 /// Appends the part of a page that lies within the read: known bytes, then zeros.

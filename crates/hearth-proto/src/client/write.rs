@@ -189,8 +189,9 @@ impl Desk<'_, '_> {
         job.reaches.clear();
         job.refused = false;
         job.generation = Gen::default();
-        if self.ctx.config.rules().writes != Writes::Behind {
-            return self.ask_window(ticket);
+        match self.ctx.config.rules().writes {
+            Writes::Through | Writes::ThroughUnguarded => return self.ask_window(ticket),
+            Writes::Behind | Writes::AtGateway => {}
         }
         match job.at {
             WriteAt::Offset(_) => {

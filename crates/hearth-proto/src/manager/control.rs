@@ -7,7 +7,7 @@ use crate::effect::{Alarm, Effect};
 use crate::ids::{NodeId, ReqId, Stamp};
 use crate::msg::{Body, Cut, Service};
 use crate::nodeset::NodeSet;
-use crate::placement::{home_of_slot, slot_of};
+use crate::placement::home_of_chunk;
 use alloc::vec::Vec;
 
 /// What a control operation is for.
@@ -451,11 +451,11 @@ impl Seat<'_, '_> {
         let (first, last) = (chunk(from), chunk(to));
         // A chunk without a home may be given one at any time, even while the cut is under way.
         let appointed =
-            config.allocation != Allocation::Slot || config.rules().grain != Grain::Chunk;
+            config.allocation_rule() != Allocation::Slot || config.rules().grain != Grain::Chunk;
         if appointed || last - first >= u64::from(config.nodes) {
             return self.all_homes();
         }
-        let home = |chunk| home_of_slot(slot_of(self.id, chunk), config.nodes);
+        let home = |chunk| home_of_chunk(config, self.id, chunk);
         let homes: NodeSet = (first..=last).map(home).collect();
         homes.iter().collect()
     }

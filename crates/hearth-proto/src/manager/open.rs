@@ -15,6 +15,8 @@ impl Seat<'_, '_> {
             self.file.size = stamp.size;
             self.file.stamp = Some(stamp);
         }
+        // A private file of a node that is no gateway would have no home.
+        let private = private && self.ctx.config.rules().bank.is_none();
         if private && self.file.private.is_none() {
             self.file.private = Some(ask.from);
         }
@@ -150,7 +152,11 @@ impl Seat<'_, '_> {
             return HomeMap::Fixed(node);
         }
         let rules = self.ctx.config.rules();
-        match (rules.authorities, rules.grain, self.ctx.config.allocation) {
+        match (
+            rules.authorities,
+            rules.grain,
+            self.ctx.config.allocation_rule(),
+        ) {
             (Authorities::Each, _, _) => HomeMap::Own,
             (Authorities::Placed, Grain::Page, _) => HomeMap::Keepers,
             (Authorities::Placed, Grain::Chunk | Grain::File, Allocation::Slot) => HomeMap::Slot,
@@ -206,7 +212,7 @@ impl Seat<'_, '_> {
         let nodes = self.ctx.config.nodes;
         let home = match (
             self.file.chunk_homes.get(&chunk),
-            self.ctx.config.allocation,
+            self.ctx.config.allocation_rule(),
         ) {
             (Some(&home), _) => home,
             (None, Allocation::RoundRobin) => {

@@ -82,4 +82,8 @@ bodies! {
     43 => WindowOver(result);
     44 => Peek { first, count, held };
     45 => Peeked { first, lens, held };
+    46 => BankAsk;
+    47 => BankIs(epochs);
+    48 => BankOver { daemon, epoch };
+    49 => BankOverOk;
 }

@@ -1,6 +1,7 @@
 //! The parts that messages are made of.
 
 use super::{PAGES_MAX, Violation};
+use crate::bank::{Daemon, Epoch};
 use crate::ids::{FileId, Gen, NodeId, ReqId, Stamp, Ver, View};
 use crate::msg::{Cut, Held, HomeMap, Origin, Service, Use};
 use alloc::vec::Vec;
@@ -56,6 +57,8 @@ macro_rules! in_order {
 
 in_order!(NodeId { 0 });
 in_order!(View { 0 });
+in_order!(Daemon { 0 });
+in_order!(Epoch { 0 });
 in_order!(FileId { 0 });
 in_order!(Gen { life, cut });
 in_order!(Ver { view, seq });
@@ -119,19 +122,25 @@ impl Fields for () {
     }
 }
 
-impl Fields for Vec<u32> {
-    fn put(&self, to: &mut Writer<'_>) {
-        (self.len() as u32).put(to);
-        self.iter().for_each(|value| value.put(to));
-    }
-    fn get(from: &mut Reader<'_>) -> Result<Self, Violation> {
-        let count = u32::get(from)? as usize;
-        if count > PAGES_MAX {
-            return Err(Violation::Value);
+macro_rules! lists {
+    ($($member:ty),*) => {$(
+        impl Fields for Vec<$member> {
+            fn put(&self, to: &mut Writer<'_>) {
+                (self.len() as u32).put(to);
+                self.iter().for_each(|value| value.put(to));
+            }
+            fn get(from: &mut Reader<'_>) -> Result<Self, Violation> {
+                let count = u32::get(from)? as usize;
+                if count > PAGES_MAX {
+                    return Err(Violation::Value);
+                }
+                (0..count).map(|_| <$member>::get(from)).collect()
+            }
         }
-        (0..count).map(|_| u32::get(from)).collect()
-    }
+    )*};
 }
+
+lists!(u32, Epoch);
 
 impl Fields for Held {
     fn put(&self, to: &mut Writer<'_>) {

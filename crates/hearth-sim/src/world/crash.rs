@@ -15,12 +15,18 @@ impl Event {
             Event::Arrives { to, .. } => Some(*to as usize),
             Event::Down { node, .. } => Some(*node as usize),
             Event::Forged { to, .. } => Some(*to),
+            Event::BankTells { node, .. }
+            | Event::BankFails { node, .. }
+            | Event::BankBreaks { node, .. }
+            | Event::BankConnects { node, .. } => Some(*node),
             Event::Think { .. }
             | Event::Answered { .. }
             | Event::StoreRuns { .. }
             | Event::Mend { .. }
             | Event::Reset { .. }
-            | Event::Restarts { .. } => None,
+            | Event::Restarts { .. }
+            | Event::BankRuns { .. }
+            | Event::BankReturns { .. } => None,
         }
     }
 }
@@ -38,6 +44,7 @@ impl World {
         }
         self.write_down(|| format!("{node}  dies"));
         self.forget_events(node);
+        self.leave_bank(node);
         for object in std::mem::take(&mut self.hosts[node].handles).into_values() {
             self.store.objects[object].users -= 1;
         }
@@ -52,10 +59,11 @@ impl World {
                 self.rest(session);
             }
         }
-        let config = Config {
+        let mut config = Config {
             incarnation: self.hosts[node].node.config().incarnation + 1,
             ..self.plan.config(NodeId(node as u32))
         };
+        config.bank.rejoins = true;
         self.hosts[node] = Host::new(Node::new(config));
         self.hosts[node].paused = DEAD;
         for peer in (0..self.plan.nodes).filter(|&peer| peer as usize != node) {
@@ -71,6 +79,7 @@ impl World {
         for peer in (0..self.plan.nodes).filter(|&peer| peer as usize != node) {
             self.step(node, Input::PeerDown(NodeId(peer)));
         }
+        self.connect_bank(node);
     }
 
     /// Nothing reaches the agent any more; store writes of its may still be done.

@@ -62,6 +62,7 @@ impl World {
                 offset,
                 buf,
             } => self.store_through(node, (op, ticket), offset, buf)?,
+            Effect::Bank { op, daemon, order } => self.order_bank(node, op, daemon, order)?,
             Effect::Reply { ticket, reply } => self.reply(node, ticket, reply)?,
             Effect::Direct { ticket } => self.direct(node, ticket)?,
             Effect::Revoke { id, file, pages } => {

@@ -39,11 +39,19 @@ pub struct Faults {
     pub slow: u64,
     /// Store writes that were done after their agent had died.
     pub late: u64,
+    /// Daemons that died, stood still, were cut off or forgot.
+    pub daemons: u64,
+    /// Orders to daemons that were not answered.
+    pub lost_orders: u64,
+    /// Orders that a daemon carried out after that.
+    pub late_orders: u64,
+    /// Entries that daemons gave to readers. Not a fault, but what makes the others matter.
+    pub bank_hits: u64,
 }
 
 impl Faults {
     /// Names and counts, for people and programs.
-    pub fn named(&self) -> [(&'static str, u64); 10] {
+    pub fn named(&self) -> [(&'static str, u64); 14] {
         [
             ("packets lost", self.lost),
             ("packets doubled", self.doubled),
@@ -55,6 +63,10 @@ impl Faults {
             ("store errors", self.refused),
             ("store stalls", self.slow),
             ("late store writes", self.late),
+            ("daemons troubled", self.daemons),
+            ("bank orders lost", self.lost_orders),
+            ("late bank orders", self.late_orders),
+            ("bank hits", self.bank_hits),
         ]
     }
 
@@ -70,6 +82,10 @@ impl Faults {
         self.refused += other.refused;
         self.slow += other.slow;
         self.late += other.late;
+        self.daemons += other.daemons;
+        self.lost_orders += other.lost_orders;
+        self.late_orders += other.late_orders;
+        self.bank_hits += other.bank_hits;
     }
 }
 
@@ -190,6 +206,7 @@ impl World {
     /// Faults end: the store answers, connections come back.
     pub(crate) fn heal(&mut self) {
         self.healed = true;
+        self.heal_bank();
         self.store.fault = None;
         for host in self.hosts.iter_mut().filter(|host| host.is_alive()) {
             host.paused = Time(0);
