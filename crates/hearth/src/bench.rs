@@ -1,16 +1,20 @@
 //! `hearth bench`: the seeds' experiments and our own limits, side by side in one run.
 
+mod btio;
 mod cluster;
 mod crew;
 mod findings;
 mod gluster;
+mod hosts;
 mod inside;
 mod local_hit;
 mod logging;
 pub(crate) mod matmul;
+mod mpi;
 mod remote_hit;
 pub(crate) mod report;
 mod rig;
+mod sliding_window;
 mod small_io;
 
 use crate::failure::{Failure, OrFail};
@@ -47,6 +51,19 @@ pub(crate) struct Args {
         hide_possible_values = true
     )]
     policy: Vec<Policy>,
+    /// Size of btio: S, W or A [default: W; S with --quick]
+    #[arg(long, value_enum, value_name = "C")]
+    class: Option<btio::Class>,
+    /// Dumps of btio [default: the class's 12 or 40; a quarter with --quick]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
+    dumps: Option<u32>,
+    /// Ranks of sliding-window, btio and flash-io [default: 4,8,16 for sliding-window, else 4]
+    #[arg(long, value_name = "N", value_delimiter = ',',
+          value_parser = clap::value_parser!(u32).range(1..=64))]
+    ranks: Vec<u32>,
+    /// MPI library of sliding-window, btio and flash-io: openmpi or mpich [default: openmpi]
+    #[arg(long, value_enum, value_name = "MPI", hide_possible_values = true)]
+    mpi: Option<mpi::Mpi>,
     /// Fewer turns, less data
     #[arg(long)]
     quick: bool,
@@ -65,6 +82,10 @@ enum Name {
     RemoteHit,
     /// A warm read through FUSE, over the same on tmpfs
     LocalHit,
+    /// A window that ranks slide over a shared file, with byte-range locks or over a cache
+    SlidingWindow,
+    /// The I/O of BTIO: full, simple, fortran and epio
+    Btio,
     /// Programs with a planted fault each: is it named, and is its cost predicted?
     Findings,
     /// A record of a call, beside a line of text and an LTTng event; with --store posix, programs
@@ -78,10 +99,32 @@ pub(crate) const MATRIX: usize = 1024;
 /// Records of the small-writes benchmark: 12 dumps of BTIO class S.
 const RECORDS: usize = 3456;
 
+impl Args {
+    /// Refuses options that would say nothing to the benchmark.
+    fn check(&self) -> Result<(), Failure> {
+        let is_btio = self.name == Name::Btio;
+        let has_ranks = matches!(self.name, Name::SlidingWindow | Name::Btio);
+        let deaf = [
+            ("--class", self.class.is_some() && !is_btio),
+            ("--dumps", self.dumps.is_some() && !is_btio),
+            ("--ranks", !self.ranks.is_empty() && !has_ranks),
+            ("--mpi", self.mpi.is_some() && !has_ranks),
+        ];
+        match deaf.iter().find(|(_, is_deaf)| *is_deaf) {
+            None => Ok(()),
+            Some((option, _)) => Err(Failure::new(format!(
+                "cannot use {option}: this benchmark has no such choice"
+            ))
+            .hint("hearth bench --help")),
+        }
+    }
+}
+
 /// Measures and prints.
 pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
     let signals = Signals::catch(&[Signal::INT, Signal::TERM])?;
     args.policy.iter().for_each(|policy| policy.warn());
+    args.check()?;
     let turns = |many, few| if args.quick { few } else { many };
     let report = match args.name {
         Name::Matmul => matmul_on(args, turns(5, 1), &signals)?,
@@ -92,9 +135,12 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
         )?,
         Name::RemoteHit => remote_hit::run(turns(64, 16))?,
         Name::LocalHit => local_hit::run(turns(10, 3))?,
+        Name::SlidingWindow => sliding_window::run(&sliding_load(args), &signals, progress)?,
+        Name::Btio => btio::run(&btio_load(args), &signals, progress)?,
         Name::Findings => findings::run(turns(3, 1), &signals, progress)?,
         Name::Logging => logging::run(&args.store, effort(args.quick), &signals)?,
     };
+    progress_over();
     let format = if args.json {
         Format::Json
     } else {
@@ -106,6 +152,48 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
     match report.is_verified() {
         true => Ok(ExitCode::SUCCESS),
         false => Err(Failure::new("the data that came out is wrong")),
+    }
+}
+
+fn sliding_load(args: &Args) -> sliding_window::Load<'_> {
+    let (ranks, segments, turns): (&[u32], _, _) = match args.quick {
+        true => (&[4], 1, 1),
+        false => (&[4, 8, 16], 2, 3),
+    };
+    sliding_window::Load {
+        store: &args.store,
+        mpi: args.mpi.unwrap_or_default(),
+        ranks: ranks_or(args, ranks),
+        segments,
+        turns,
+    }
+}
+
+fn btio_load(args: &Args) -> btio::Load<'_> {
+    let usual = match args.quick {
+        true => btio::Class::S,
+        false => btio::Class::W,
+    };
+    let (points, dumps) = args.class.unwrap_or(usual).size();
+    btio::Load {
+        store: &args.store,
+        mpi: args.mpi.unwrap_or_default(),
+        ranks: ranks_or(args, &[4]),
+        points,
+        // As many lines a dump as ever, fewer dumps.
+        dumps: match args.dumps {
+            Some(dumps) => dumps,
+            None if args.quick => dumps / 4,
+            None => dumps,
+        },
+        turns: 1,
+    }
+}
+
+fn ranks_or(args: &Args, usual: &[u32]) -> Vec<u32> {
+    match args.ranks.as_slice() {
+        [] => usual.to_vec(),
+        asked => asked.to_vec(),
     }
 }
 

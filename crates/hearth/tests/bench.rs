@@ -92,6 +92,90 @@ fn interleaved_records_become_one_store_write() {
     assert_eq!(found["store_write_requests_home"], found["chunks"]);
 }
 
+/// Whether a program is missing that a benchmark needs.
+fn lacks(test: &str, programs: &[&str]) -> bool {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let found = |name: &str| std::env::split_paths(&path).any(|dir| dir.join(name).is_file());
+    let missing: Vec<&&str> = programs.iter().filter(|name| !found(name)).collect();
+    if !missing.is_empty() {
+        eprintln!("skipped: {test}: {missing:?} cannot be found");
+    }
+    !missing.is_empty()
+}
+
+/// A modelled server that is fast enough for a test.
+const SWIFT: &str = "model:service_us=100";
+
+fn quick(name: &'static str, mpi: &'static str) -> [&'static str; 8] {
+    [
+        "bench", name, "--store", SWIFT, "--mpi", mpi, "--quick", "--json",
+    ]
+}
+
+fn count(found: &Value, key: &str) -> f64 {
+    found[key].as_f64().unwrap_or_else(|| panic!("no `{key}`"))
+}
+
+#[test]
+fn a_window_slides_over_right_pages_under_every_system() {
+    let test = "a_window_slides_over_right_pages_under_every_system";
+    if skipped(test) || lacks(test, &["mpicc.mpich", "mpirun.mpich"]) {
+        return;
+    }
+    let found = summary(&quick("sliding-window", "mpich"));
+    assert_eq!(found["verified"], true);
+    for key in ["single_over_locks", "single_over_none", "bound_fraction"] {
+        assert!(count(&found, key) > 0.0, "{key}");
+    }
+    // 4 steps of 4 ranks, one request each way; a cache brings 5 pages once, and takes them once.
+    assert_eq!(found["store_requests_locks"], 32.0);
+    assert_eq!(found["store_requests_none"], 32.0);
+    for system in ["home", "single"] {
+        let requests = count(&found, &format!("store_requests_{system}"));
+        assert!((2.0..=15.0).contains(&requests), "{system}: {requests}");
+    }
+}
+
+#[test]
+fn all_ways_of_btio_come_back_right() {
+    let test = "all_ways_of_btio_come_back_right";
+    let needed = ["mpicc.openmpi", "mpirun.openmpi", "gfortran"];
+    if skipped(test) || lacks(test, &needed) {
+        return;
+    }
+    let words = quick("btio", "openmpi");
+    let found = summary(&[&words[..], &["--dumps", "1"]].concat());
+    assert_eq!(found["verified"], true);
+    for key in ["min_home_over_none", "min_single_over_none"] {
+        assert!(count(&found, key) > 0.0, "{key}");
+    }
+    // 144 lines of each of two halves of the grid; what is gathered is a run.
+    assert_eq!(found["store_write_requests_none_simple_4"], 288.0);
+    for system in ["home", "single"] {
+        for mode in ["simple", "fortran"] {
+            let key = format!("store_write_requests_{system}_{mode}_4");
+            let requests = count(&found, &key);
+            assert!((1.0..=16.0).contains(&requests), "{key}: {requests}");
+        }
+    }
+}
+
+#[test]
+fn options_that_say_nothing_are_refused() {
+    for words in [
+        ["bench", "matmul", "--class", "S"],
+        ["bench", "sliding-window", "--dumps", "3"],
+        ["bench", "small-io", "--ranks", "4"],
+        ["bench", "btio", "--ranks", "8"],
+    ] {
+        let output = hearth(&words);
+        assert_eq!(output.status.code(), Some(2), "{words:?}");
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(said.contains("error: cannot"), "{words:?}: {said}");
+        assert!(said.contains("hint: "), "{words:?}: {said}");
+    }
+}
+
 #[test]
 fn hits_are_measured_on_right_bytes() {
     if skipped("hits_are_measured_on_right_bytes") {

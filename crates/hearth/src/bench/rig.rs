@@ -15,8 +15,6 @@ const SCRIPTS: [(&str, &str); 6] = [
     ("rsh.sh", include_str!("../../../../rig/rsh.sh")),
 ];
 
-const MATMUL: &str = include_str!("../../../../workloads/matmul.c");
-
 /// Hosts that stand; dropping it takes them down.
 pub(crate) struct Rig {
     dir: tempfile::TempDir,
@@ -37,7 +35,7 @@ struct Told {
 }
 
 impl Rig {
-    /// Builds storage and compute hosts with a GlusterFS volume, and the MPI program.
+    /// Builds storage and compute hosts with a GlusterFS volume.
     pub(crate) fn start(compute: u32) -> Result<Rig, Failure> {
         let what = || "cannot prepare the test hosts".to_owned();
         let dir = tempfile::Builder::new()
@@ -55,7 +53,6 @@ impl Rig {
             std::fs::set_permissions(&path, mode).or_fail(what)?;
         }
         run(Command::new(rig.path("rig.sh")).arg("check"))?;
-        rig.compile()?;
         let hosts = rig.path("hosts");
         let mut up = Command::new(rig.path("rig.sh"));
         up.arg("up")
@@ -90,16 +87,14 @@ impl Rig {
         command
     }
 
-    /// Runs the matrix program, one rank on every compute host; `%r` in `dirs` is the rank.
-    pub(crate) fn matmul(&self, dirs: &str, words: &[&str]) -> Result<String, Failure> {
+    /// Starts the first ranks of an MPI program, one on each compute host; the program's path and
+    /// its words are to follow.
+    pub(crate) fn launch(&self, mpi: &str, ranks: u32) -> Command {
         let mut command = Command::new(self.path("mpirun.sh"));
         command
             .arg(self.path("hosts"))
-            .arg("--")
-            .arg(self.path("matmul"))
-            .arg(dirs)
-            .args(words);
-        run(&mut command)
+            .args(["--mpi", mpi, "--ranks", &ranks.to_string(), "--"]);
+        command
     }
 
     /// Bytes that the storage host has sent so far.
@@ -112,20 +107,6 @@ impl Rig {
             .find_map(|line| line.trim().strip_prefix("eth0:"));
         let sent = line.and_then(|line| line.split_whitespace().nth(8)?.parse().ok());
         sent.ok_or_else(|| Failure::new("cannot read the counters of the storage host"))
-    }
-
-    fn compile(&self) -> Result<(), Failure> {
-        let source = self.path("matmul.c");
-        std::fs::write(&source, MATMUL).or_fail(|| "cannot write the program".to_owned())?;
-        let mut compiler = Command::new("mpicc.openmpi");
-        compiler
-            .args(["-O2", "-o"])
-            .arg(self.path("matmul"))
-            .arg(&source)
-            .arg("-lm");
-        run(&mut compiler)
-            .map(drop)
-            .map_err(|failure| failure.hint("apt install libopenmpi-dev"))
     }
 }
 

@@ -1,0 +1,224 @@
+//! A window of two pages slides over a shared file (Liao et al., section 4.1): byte-range locks
+//! over the bare store against caches that are coherent by themselves.
+
+use super::matmul::System;
+use super::mpi::{Mpi, Place, Program, Run, Runs, Site, Source};
+use super::report::{Report, rounded};
+use crate::failure::Failure;
+use crate::options::Policy;
+use crate::signals::Signals;
+
+const SOURCE: Source = Source {
+    name: "sliding_window",
+    files: &[
+        (
+            "sliding_window.c",
+            include_str!("../../../../workloads/sliding_window.c"),
+        ),
+        ("ranks.h", include_str!("../../../../workloads/ranks.h")),
+    ],
+};
+
+/// What is measured.
+#[derive(Clone, Debug)]
+pub(crate) struct Load<'a> {
+    pub(crate) store: &'a str,
+    pub(crate) mpi: Mpi,
+    pub(crate) ranks: Vec<u32>,
+    pub(crate) segments: u32,
+    pub(crate) turns: usize,
+}
+
+/// A system, and whether the program has to lock for itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Rival {
+    system: System,
+    locking: Locking,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Locking {
+    /// A lock around every call.
+    Ranges,
+    Nothing,
+}
+
+const SINGLE: System = System::Under(Policy::Single);
+
+const RIVALS: [Rival; 5] = [
+    Rival::locked(System::NONE),
+    Rival::free(System::NONE),
+    Rival::free(System::HINT),
+    Rival::free(System::HOME),
+    Rival::free(SINGLE),
+];
+
+impl Rival {
+    const fn locked(system: System) -> Rival {
+        Rival {
+            system,
+            locking: Locking::Ranges,
+        }
+    }
+
+    const fn free(system: System) -> Rival {
+        Rival {
+            system,
+            locking: Locking::Nothing,
+        }
+    }
+
+    fn name(self) -> String {
+        match self.locking {
+            Locking::Ranges => "locks".to_owned(),
+            Locking::Nothing => self.system.name(),
+        }
+    }
+
+    /// Whether every read must see whole pages, and the last write to each. The store promises
+    /// neither to programs that do not lock.
+    fn is_coherent(self) -> bool {
+        self.locking == Locking::Ranges || self.system != System::NONE
+    }
+}
+
+/// Runs all systems in turns, for each number of ranks.
+pub(crate) fn run(
+    load: &Load<'_>,
+    signals: &Signals,
+    mut tell: impl FnMut(&str),
+) -> Result<Report, Failure> {
+    tell("preparing");
+    let most = load.ranks.iter().copied().max().unwrap_or(1);
+    let site = Site::build(load.store, most, signals)?;
+    let program = Program::build(&SOURCE, load.mpi, &site.workshop(), &[])?;
+    let mut runs = Runs::default();
+    for turn in 0..load.turns {
+        for &ranks in &load.ranks {
+            for rival in RIVALS {
+                let name = rival.name();
+                tell(&format!(
+                    "turn {} of {}: {ranks} ranks, {name}",
+                    turn + 1,
+                    load.turns
+                ));
+                let place = site.place(&format!("{name}-{ranks}-{turn}"))?;
+                let mut run = one(load, &site, &program, rival, ranks, &place)?;
+                run.turn = turn;
+                runs.push(run);
+            }
+        }
+    }
+    Ok(report(load, &runs))
+}
+
+fn case(ranks: u32) -> String {
+    format!("{ranks} ranks")
+}
+
+fn one(
+    load: &Load<'_>,
+    site: &Site<'_>,
+    program: &Program,
+    rival: Rival,
+    ranks: u32,
+    place: &Place,
+) -> Result<Run, Failure> {
+    let (of, segments) = (ranks.to_string(), load.segments.to_string());
+    let store = place.store().display().to_string();
+    let whole = ["--of", &of, "--segments", &segments];
+    program.alone(&[&["init", &store], &whole[..]].concat())?;
+    let stand = site.stand(rival.system, ranks, place)?;
+    // A lock costs no more than it must: it is taken in the store itself.
+    let locks = site.bare_dirs(place);
+    let mut words = vec!["run", stand.dirs(), "--segments", &segments];
+    if rival.locking == Locking::Ranges {
+        words.extend(["--locks", &locks]);
+    }
+    let told = stand.run(program, &words)?;
+    let counts = stand.counts()?;
+    stand.end()?;
+    let is_final = program.agrees(&[&["check", &store], &whole[..]].concat())?;
+    Ok(Run {
+        turn: 0,
+        case: case(ranks),
+        system: rival.name(),
+        told,
+        counts,
+        verified: is_final && (!rival.is_coherent() || told.stale + told.torn == 0),
+    })
+}
+
+/// Bytes moved in a second, all ranks together.
+fn bandwidth(run: &Run) -> f64 {
+    (run.told.bytes_read + run.told.bytes_written) as f64 / run.told.seconds
+}
+
+fn store_requests(run: &Run) -> f64 {
+    (run.counts.store_read_requests + run.counts.store_write_requests) as f64
+}
+
+/// A figure of one run.
+type Figure = (&'static str, &'static str, fn(&Run) -> f64);
+
+const FIGURES: [Figure; 8] = [
+    ("bandwidth", "MB/s", |run| bandwidth(run) / 1e6),
+    ("time", "s", |run| run.told.seconds),
+    ("store read requests", "", |run| {
+        run.counts.store_read_requests as f64
+    }),
+    ("store write requests", "", |run| {
+        run.counts.store_write_requests as f64
+    }),
+    ("store bytes", "B", |run| {
+        (run.counts.store_read_bytes + run.counts.store_write_bytes) as f64
+    }),
+    ("messages a call", "", Run::messages_per_call),
+    ("stale pages", "", |run| run.told.stale as f64),
+    ("torn pages", "", |run| run.told.torn as f64),
+];
+
+fn report(load: &Load<'_>, runs: &Runs) -> Report {
+    let mut report = Report::new("sliding-window", load.store);
+    for &ranks in &load.ranks {
+        let case = case(ranks);
+        for rival in RIVALS {
+            let name = rival.name();
+            for (metric, unit, figure) in FIGURES {
+                let value = runs.of(&case, &name, figure);
+                report.row(&name, &case, metric, value, unit);
+            }
+        }
+        let formula = messages_of_paper(ranks);
+        report.row("formula", &case, "messages a call of single", formula, "");
+        let over = |other: &str| runs.ratio(&case, bandwidth, "single", other);
+        report.sum_up(&format!("single_over_locks_{ranks}"), over("locks"));
+        report.sum_up(&format!("single_over_none_{ranks}"), over("none"));
+        let home = runs.ratio(&case, bandwidth, "home", "locks");
+        report.sum_up(&format!("home_over_locks_{ranks}"), home);
+    }
+    let most = load.ranks.iter().copied().max().unwrap_or(1);
+    let over = |other: &str| runs.ratio(&case(most), bandwidth, "single", other);
+    for rival in RIVALS {
+        let requests = runs.of(&case(most), &rival.name(), store_requests);
+        report.sum_up(&format!("store_requests_{}", rival.name()), requests);
+    }
+    report.sum_up("verified", runs.are_verified());
+    report.sum_up("single_over_locks", over("locks"));
+    report.sum_up("single_over_none", over("none"));
+    let bound = over("locks") / gain_bound(most);
+    report.sum_up("bound_fraction", rounded(bound));
+    report
+}
+
+/// Each page is read and written twice by every rank; a cache brings it once, and takes it once.
+/// So where the store is what takes the time, no cache gains more than this.
+fn gain_bound(ranks: u32) -> f64 {
+    2.0 * f64::from(ranks)
+}
+
+/// As the paper has it, a call locks two pages, one after the other, and moves two: four round
+/// trips, each to another rank but for one time in `ranks`.
+fn messages_of_paper(ranks: u32) -> f64 {
+    8.0 * (1.0 - 1.0 / f64::from(ranks))
+}
