@@ -31,6 +31,10 @@ libopenmpi-dev   mpicc.openmpi   programs under Open MPI
 mpich            mpirun.mpich    programs under MPICH
 libmpich-dev     mpicc.mpich     programs under MPICH
 gfortran         gfortran        programs in Fortran
+pkg-config       pkg-config      programs with parallel HDF5
+libhdf5-openmpi-dev h5pcc.openmpi programs with parallel HDF5
+libhdf5-mpich-dev h5pcc.mpich    programs with parallel HDF5
+hdf5-tools       h5diff          programs with parallel HDF5
 fio              fio             fio jobs
 memcached        memcached       tests over a bank of memcached
 python3-venv     python3         exports in PyDarshan, Drishti, DuckDB and pandas

@@ -4,6 +4,7 @@ mod btio;
 mod cluster;
 mod crew;
 mod findings;
+mod flash_io;
 mod gluster;
 mod hosts;
 mod inside;
@@ -86,6 +87,8 @@ enum Name {
     SlidingWindow,
     /// The I/O of BTIO: full, simple, fortran and epio
     Btio,
+    /// The checkpoint and plot files of FLASH I/O through parallel HDF5
+    FlashIo,
     /// Programs with a planted fault each: is it named, and is its cost predicted?
     Findings,
     /// A record of a call, beside a line of text and an LTTng event; with --store posix, programs
@@ -103,7 +106,7 @@ impl Args {
     /// Refuses options that would say nothing to the benchmark.
     fn check(&self) -> Result<(), Failure> {
         let is_btio = self.name == Name::Btio;
-        let has_ranks = matches!(self.name, Name::SlidingWindow | Name::Btio);
+        let has_ranks = matches!(self.name, Name::SlidingWindow | Name::Btio | Name::FlashIo);
         let deaf = [
             ("--class", self.class.is_some() && !is_btio),
             ("--dumps", self.dumps.is_some() && !is_btio),
@@ -137,6 +140,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
         Name::LocalHit => local_hit::run(turns(10, 3))?,
         Name::SlidingWindow => sliding_window::run(&sliding_load(args), &signals, progress)?,
         Name::Btio => btio::run(&btio_load(args), &signals, progress)?,
+        Name::FlashIo => flash_io::run(&flash_load(args), &signals, progress)?,
         Name::Findings => findings::run(turns(3, 1), &signals, progress)?,
         Name::Logging => logging::run(&args.store, effort(args.quick), &signals)?,
     };
@@ -187,6 +191,21 @@ fn btio_load(args: &Args) -> btio::Load<'_> {
             None => dumps,
         },
         turns: 1,
+    }
+}
+
+fn flash_load(args: &Args) -> flash_io::Load<'_> {
+    let (sides, blocks, turns): (&[u32], _, _) = match args.quick {
+        true => (&[8], 8, 1),
+        false => (&[8, 16], 80, 3),
+    };
+    flash_io::Load {
+        store: &args.store,
+        mpi: args.mpi.unwrap_or_default(),
+        ranks: ranks_or(args, &[4]),
+        sides: sides.to_vec(),
+        blocks,
+        turns,
     }
 }
 

@@ -161,6 +161,20 @@ fn all_ways_of_btio_come_back_right() {
 }
 
 #[test]
+fn hdf5_files_are_those_of_a_run_without_a_cache() {
+    let test = "hdf5_files_are_those_of_a_run_without_a_cache";
+    let needed = ["mpirun.openmpi", "h5pcc.openmpi", "pkg-config", "h5diff"];
+    if skipped(test) || lacks(test, &needed) {
+        return;
+    }
+    let found = summary(&quick("flash-io", "openmpi"));
+    assert_eq!(found["verified"], true);
+    assert_eq!(found["identical"], true);
+    let of = |system: &str| count(&found, &format!("store_write_requests_{system}"));
+    assert!(of("home") < of("none"), "{} {}", of("home"), of("none"));
+}
+
+#[test]
 fn options_that_say_nothing_are_refused() {
     for words in [
         ["bench", "matmul", "--class", "S"],
