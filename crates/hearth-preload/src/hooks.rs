@@ -5,6 +5,7 @@ mod data;
 mod descriptors;
 mod directories;
 mod mapped;
+mod mpi;
 mod opening;
 mod paths;
 mod processes;

@@ -32,6 +32,7 @@ mod filter;
 mod hooks;
 mod life;
 mod maps;
+mod mpi;
 mod names;
 mod outcome;
 mod real;

@@ -12,9 +12,9 @@ const HASH_BITS: u32 = 32;
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Joined {
     /// Nanoseconds by [`Layer`].
-    pub(crate) took: [u64; 5],
+    pub(crate) took: [u64; Layer::ALL.len()],
     /// Records by [`Layer`].
-    pub(crate) records: [u32; 5],
+    pub(crate) records: [u32; Layer::ALL.len()],
     pub(crate) is_write: bool,
 }
 

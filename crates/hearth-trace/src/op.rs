@@ -126,6 +126,28 @@ ops! {
     StoreSync = 72 "store-sync",
     /// Any other request to the store by an agent.
     StoreOther = 73 "store-other",
+    /// `MPI_File_open`; `asked` holds the mode.
+    MpiOpen = 96 "mpi-open",
+    /// `MPI_File_close`.
+    MpiClose = 97 "mpi-close",
+    /// `MPI_File_read` and its kin that a process calls alone.
+    MpiRead = 98 "mpi-read",
+    /// `MPI_File_write` and its kin that a process calls alone.
+    MpiWrite = 99 "mpi-write",
+    /// `MPI_File_read_all` and its kin that all processes call together.
+    MpiReadAll = 100 "mpi-read-all",
+    /// `MPI_File_write_all` and its kin that all processes call together.
+    MpiWriteAll = 101 "mpi-write-all",
+    /// `MPI_File_sync`.
+    MpiSync = 102 "mpi-sync",
+    /// `MPI_File_set_view`; `offset` is where the view begins.
+    MpiView = 103 "mpi-set-view",
+    /// `MPI_File_set_size`, `preallocate` and `get_size`; `asked` is the new size.
+    MpiSize = 104 "mpi-size",
+    /// `MPI_File_seek` and `seek_shared`.
+    MpiSeek = 105 "mpi-seek",
+    /// `MPI_File_delete`.
+    MpiDelete = 106 "mpi-delete",
 }
 
 impl Op {
@@ -192,16 +214,19 @@ pub enum Layer {
     PeerServer = 3,
     /// A request to the store.
     Store = 4,
+    /// A call of MPI-IO. What it does with descriptors is in the calls of the program within it.
+    Mpi = 5,
 }
 
 impl Layer {
     /// Every layer, from the program to the store.
-    pub const ALL: [Layer; 5] = [
+    pub const ALL: [Layer; 6] = [
         Layer::App,
         Layer::Cache,
         Layer::PeerClient,
         Layer::PeerServer,
         Layer::Store,
+        Layer::Mpi,
     ];
 
     /// The layer with this code, if there is one.
@@ -217,6 +242,7 @@ impl Layer {
             Layer::PeerClient => "peer",
             Layer::PeerServer => "peer-served",
             Layer::Store => "store",
+            Layer::Mpi => "mpi",
         }
     }
 }
