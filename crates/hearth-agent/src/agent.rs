@@ -13,7 +13,7 @@ use hearth_shm::{Pool, PoolConfig};
 use rustix::fs::{Mode, OFlags};
 use std::io;
 use std::net::TcpListener;
-use std::os::fd::OwnedFd;
+use std::os::fd::{BorrowedFd, OwnedFd};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -98,6 +98,16 @@ impl Agent {
     /// The session that ways in of this process use.
     pub fn session(&self) -> Arc<dyn Session> {
         Arc::clone(&self.core) as Arc<dyn Session>
+    }
+
+    /// From now on programs of this user may read the pool themselves.
+    pub fn share(&self) -> io::Result<()> {
+        self.core.pool.share()
+    }
+
+    /// Lends the pool to the program at the other end of a connection.
+    pub fn lend(&self, program: BorrowedFd<'_>) -> io::Result<()> {
+        self.core.pool.lend(program)
     }
 
     /// A descriptor of the store's root, opened before any mount hid it.

@@ -52,7 +52,10 @@ impl Core {
             Effect::Bank { op, .. } => after.push(After::BankLost(op)),
             Effect::Reply { ticket, reply } => self.reply(state, ticket, reply),
             Effect::Direct { ticket } => self.direct(state, ticket),
-            Effect::Revoke { id, file, pages } => after.push(After::Revoke(id, file, pages)),
+            Effect::Revoke { id, file, pages } => {
+                self.hide(file, pages);
+                after.push(After::Revoke(id, file, pages));
+            }
             Effect::Release { handle } => state.files.closed(handle),
             Effect::Forgotten { file } => state.files.forget(file),
             Effect::Disconnect { peer } => after.push(After::Disconnect(peer)),
@@ -245,23 +248,28 @@ impl Core {
                     size,
                 },
             ) => {
-                let Opening {
-                    file,
-                    fd,
-                    write,
-                    same_stamp,
-                    done,
-                } = open;
-                state.files.opened(handle, file, fd, write);
-                let cached = self.kernel_cache;
-                done(Outcome::Serve(OpenedFile {
-                    handle: hearth_client::Handle(handle.0),
-                    direct: direct && !cached,
-                    kept_valid: if cached { same_stamp } else { kept_valid },
+                let handle = hearth_client::Handle(handle.0);
+                let answer = OpenedFile {
+                    handle,
+                    direct,
+                    kept_valid,
                     size,
-                }));
+                };
+                self.opened(state, open, answer);
             }
-            (Waiting::Read { done, .. }, Reply::Data(pieces)) => {
+            (
+                Waiting::Read {
+                    handle,
+                    offset,
+                    keep,
+                    done,
+                    ..
+                },
+                Reply::Data(pieces),
+            ) => {
+                if keep {
+                    self.show(state, handle, offset, &pieces);
+                }
                 self.with_pieces(state, &pieces, |slices| done(Outcome::Serve(slices)));
             }
             (Waiting::Write { done, .. }, Reply::Written { offset, size }) => {
@@ -290,6 +298,31 @@ impl Core {
         }
     }
 
+    fn opened(&self, state: &mut State, open: Opening, answer: OpenedFile) {
+        let Opening {
+            file,
+            fd,
+            write,
+            same_stamp,
+            done,
+        } = open;
+        let handle = hearth_proto::Handle(answer.handle.0);
+        state.files.opened(handle, file, fd, write);
+        if !answer.kept_valid {
+            self.pool.hide(file.0, 0..u64::MAX);
+        }
+        let cached = self.kernel_cache;
+        done(Outcome::Serve(OpenedFile {
+            direct: answer.direct && !cached,
+            kept_valid: if cached {
+                same_stamp
+            } else {
+                answer.kept_valid
+            },
+            ..answer
+        }));
+    }
+
     fn direct(&self, state: &mut State, ticket: Ticket) {
         let Some(waiting) = state.tickets.take(ticket) else {
             return;
@@ -300,6 +333,7 @@ impl Core {
                 offset,
                 len,
                 done,
+                ..
             } => match state.files.handle(handle) {
                 Some(fd) => self.queue.push(Job::DirectRead {
                     fd,

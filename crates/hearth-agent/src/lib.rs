@@ -24,6 +24,7 @@ mod files;
 mod intro;
 mod peers;
 mod session;
+mod share;
 mod status;
 pub mod store;
 mod tickets;

@@ -81,11 +81,14 @@ impl Session for Core {
         if len as usize > CALL_BYTES_MAX || offset > i64::MAX as u64 {
             return done(Outcome::Fail(Errno(hearth_proto::errno::EFBIG)));
         }
+        // What programs read in the pool is called back like what a way in keeps.
+        let keep = keep || self.pool.is_shared();
         self.submit(|_| {
             let waiting = Waiting::Read {
                 handle,
                 offset,
                 len,
+                keep,
                 done,
             };
             (

@@ -4,12 +4,16 @@
 //! implements it. Neither side sees the other's internals: a way in knows nothing of peers, homes or
 //! the store's data path; an agent knows nothing of kernel requests, names or directories.
 //!
+//! Programs that can be helped from inside have a second, shorter way: [`local::Local`], which copies
+//! out of the agent's memory what is there, and leaves all else to the mount.
+//!
 //! Calls never block. Each takes a completion that is called exactly once, perhaps before the call
 //! returns, perhaps from a thread of the agent. A completion must be short and must not call back
 //! into the session: the agent may hold its lock.
 
 #![forbid(unsafe_code)]
 
+pub mod local;
 mod types;
 
 pub use types::{

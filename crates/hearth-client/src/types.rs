@@ -108,6 +108,12 @@ pub enum Bypass {
     Policy,
     /// No agent can serve the call, and it reads only.
     NoAgent,
+    /// Not all of the bytes are in this node's memory, or the file ends before.
+    NotHere,
+    /// Somebody wrote to a page while it was being copied.
+    CalledBack,
+    /// It touches more pages than are copied at once.
+    TooLong,
 }
 
 /// How every call ends.

@@ -4,8 +4,9 @@
 //! come near the limit of open files, the least recently used are closed; such a node is found again
 //! by its last known name, and is `ESTALE` if something else stands there.
 //!
-//! The node number is the store's inode number where that is possible, because fuser shows programs
-//! the one as the other.
+//! The node number of a file that is cached is the store's inode number where that is possible, because
+//! fuser shows programs the one as the other. All others have numbers from [`SPARE_FIRST`] on, so that a
+//! program which knows a cached page by its file's number never takes another file for it.
 
 use std::collections::HashMap;
 use std::ffi::{OsStr, OsString};
@@ -70,6 +71,8 @@ pub(crate) struct Nodes {
 }
 
 struct Table {
+    /// The device of the store's root.
+    dev: u64,
     entries: HashMap<u64, Entry>,
     ids: HashMap<StoreKey, u64>,
     spare_next: u64,
@@ -101,6 +104,7 @@ impl Nodes {
         let stat = Stat::of(&root)?;
         let open_max = usize::try_from(raise_descriptor_limit() / 2).unwrap_or(usize::MAX);
         let mut table = Table {
+            dev: stat.key().dev,
             entries: HashMap::new(),
             ids: HashMap::new(),
             spare_next: SPARE_FIRST,
@@ -279,7 +283,7 @@ impl Table {
                 self.open -= usize::from(entry.fd.is_some());
                 (entry.node.id, entry.lookups, entry.node.generation + 1)
             }
-            None => (self.free_id(stat.key().ino), 0, 0),
+            None => (self.free_id(stat.key()), 0, 0),
         };
         let node = new_node(id, stat, generation);
         let mut entry = Entry::new(Arc::clone(&node), fd, Some(place), lookups + 1);
@@ -289,8 +293,9 @@ impl Table {
         node
     }
 
-    fn free_id(&mut self, ino: u64) -> u64 {
-        if ino > ROOT && !self.entries.contains_key(&ino) {
+    fn free_id(&mut self, StoreKey { dev, ino }: StoreKey) -> u64 {
+        let fits = (ROOT + 1..SPARE_FIRST).contains(&ino) && dev == self.dev;
+        if fits && !self.entries.contains_key(&ino) {
             return ino;
         }
         loop {

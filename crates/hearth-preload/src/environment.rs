@@ -14,7 +14,7 @@ use crate::sys::Pages;
 /// A program that has it set to `no` is not traced, and its environment is left alone.
 const FOLLOW: &[u8] = b"HEARTH_TRACE_FOLLOW=";
 const PRELOAD: &[u8] = b"LD_PRELOAD=";
-const OURS: &[u8] = b"HEARTH_TRACE";
+const OURS: [&[u8]; 2] = [b"HEARTH_TRACE", b"HEARTH_POOL="];
 
 /// What this process found, whole as `NAME=value`.
 static FOUND: OnceLock<Found> = OnceLock::new();
@@ -24,7 +24,7 @@ struct Found {
     library: CString,
     /// `LD_PRELOAD` as it was.
     preload: CString,
-    /// Every variable whose name begins with `HEARTH_TRACE`.
+    /// Every variable whose name begins with `HEARTH_TRACE`, and `HEARTH_POOL`.
     variables: Vec<CString>,
 }
 
@@ -53,7 +53,7 @@ pub(crate) fn start() {
         preload,
         variables: lines
             .iter()
-            .filter(|line| is(line, OURS))
+            .filter(|line| is_variable(line.as_bytes()))
             .cloned()
             .collect(),
     };
@@ -62,6 +62,11 @@ pub(crate) fn start() {
 
 fn is_separator(byte: &u8) -> bool {
     matches!(byte, b':' | b' ')
+}
+
+/// Whether a line of an environment is one of ours.
+fn is_variable(line: &[u8]) -> bool {
+    OURS.iter().any(|start| line.starts_with(start))
 }
 
 fn is_ours(entry: &[u8]) -> bool {
@@ -104,7 +109,7 @@ impl Found {
             if let Some(list) = line.strip_prefix(PRELOAD) {
                 has_library |= list.split(is_separator).any(is_ours);
             }
-            variables += usize::from(line.starts_with(OURS));
+            variables += usize::from(is_variable(line));
         }
         has_library && (variables > 0 || self.variables.is_empty())
     }
@@ -129,7 +134,7 @@ impl Found {
         if !has(PRELOAD) {
             add(self.preload.as_ptr());
         }
-        if !has(OURS) {
+        if !OURS.iter().any(|start| has(start)) {
             self.variables.iter().for_each(|line| add(line.as_ptr()));
         }
         for line in lines.clone() {

@@ -42,6 +42,10 @@ struct Entry {
     cursor: AtomicI64,
     /// The stdio stream on top, if there is one.
     stream: AtomicUsize,
+    /// What the cache knows of it; 0 is nothing.
+    cached: AtomicU64,
+    /// Where the cache expects the operating system's offset.
+    expected: AtomicI64,
 }
 
 impl Entry {
@@ -50,6 +54,8 @@ impl Entry {
             seen: AtomicU64::new(0),
             cursor: AtomicI64::new(0),
             stream: AtomicUsize::new(0),
+            cached: AtomicU64::new(0),
+            expected: AtomicI64::new(0),
         }
     }
 }
@@ -203,9 +209,38 @@ pub(crate) fn opened(fd: c_int, file: Option<u32>, flags: c_int) -> Option<Seen>
     recorded.map(|_| seen)
 }
 
+/// What the cache knows of `fd`; 0 if nothing.
+#[inline(always)]
+pub(crate) fn cached(fd: c_int) -> u64 {
+    entry(fd).map_or(0, |entry| entry.cached.load(Relaxed))
+}
+
+/// Notes what the cache knows of `fd`; whatever makes, copies or ends the descriptor forgets it.
+pub(crate) fn keep_cached(fd: c_int, known: u64) {
+    if let Some(entry) = entry(fd) {
+        HIGHEST.fetch_max(fd, Relaxed);
+        entry.cached.store(known, Relaxed);
+    }
+}
+
+/// Where the cache expects the operating system's offset of `fd`.
+#[inline(always)]
+pub(crate) fn expected(fd: c_int) -> i64 {
+    entry(fd).map_or(0, |entry| entry.expected.load(Relaxed))
+}
+
+/// Notes where it will expect it.
+#[inline(always)]
+pub(crate) fn expect(fd: c_int, offset: i64) {
+    if let Some(entry) = entry(fd) {
+        entry.expected.store(offset, Relaxed);
+    }
+}
+
 /// `fd` is whatever it is: forgotten, and learned when it is used.
 pub(crate) fn forget(fd: c_int) {
-    if entry(fd).is_some_and(|entry| entry.seen.load(Relaxed) != 0) {
+    let is_known = |entry: &Entry| entry.seen.load(Relaxed) != 0 || entry.cached.load(Relaxed) != 0;
+    if entry(fd).is_some_and(is_known) {
         put(fd, Seen(0), 0);
     }
 }
@@ -268,6 +303,9 @@ pub(crate) fn duplicated(from: c_int, to: c_int) {
 
 /// The flags of `fd` were changed.
 pub(crate) fn flags_changed(fd: c_int) {
+    if life::is_own_memory() {
+        keep_cached(fd, 0);
+    }
     let Some(seen) = look(fd) else { return };
     let kept = seen.0 & !(APPEND | DIRECT | SYNC | READS | WRITES);
     put_word(fd, Seen(kept | bits_of(sys::open_flags(fd))));
@@ -296,6 +334,7 @@ fn put(fd: c_int, seen: Seen, cursor: i64) {
         return;
     }
     HIGHEST.fetch_max(fd, Relaxed);
+    entry.cached.store(0, Relaxed);
     entry.cursor.store(cursor, Relaxed);
     entry.stream.store(0, Relaxed);
     entry.seen.store(seen.0, Relaxed);

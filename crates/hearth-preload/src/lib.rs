@@ -23,6 +23,7 @@
     reason = "what is exported has the name and the documentation of the C library"
 )]
 
+mod cache;
 mod call;
 mod cwd;
 mod environment;

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicI32, AtomicPtr, Ordering::Relaxed};
 
 use hearth_trace::ring::{Options, Policy, tracer};
 
-use crate::{cwd, environment, errno::keeping_errno, fds, filter, maps, streams, sys};
+use crate::{cache, cwd, environment, errno::keeping_errno, fds, filter, maps, streams, sys};
 
 /// A word that a fork wipes: the process that has this memory, or 0 in a child that has yet to say
 /// so. Null before the start.
@@ -29,6 +29,7 @@ extern "C" fn start() {
         }
         filter::start();
         environment::start();
+        cache::start();
         // SAFETY: the handlers are functions of this library, which is never unloaded.
         unsafe { libc::pthread_atfork(Some(before_fork), None, Some(in_child)) };
         let Some(options) = options() else { return };

@@ -2,6 +2,7 @@
 //! system calls itself.
 
 use std::ffi::{CStr, c_char, c_int, c_void};
+use std::mem::MaybeUninit;
 use std::os::fd::BorrowedFd;
 use std::ptr;
 use std::sync::atomic::AtomicI32;
@@ -42,6 +43,31 @@ pub(crate) fn open_flags(fd: c_int) -> c_int {
 /// The offset of `fd`, if it has one.
 pub(crate) fn tell(fd: c_int) -> Option<i64> {
     rustix::fs::tell(borrow(fd)?).ok()?.try_into().ok()
+}
+
+/// The number of the regular file that is open as `fd`, if it is one of this device.
+pub(crate) fn file_on(fd: c_int, device: u64) -> Option<u64> {
+    let stat = rustix::fs::fstat(borrow(fd)?).ok()?;
+    let is_file = FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile;
+    (is_file && stat.st_dev == device).then_some(stat.st_ino)
+}
+
+/// Moves the offset of `fd` by so much; where it is then.
+pub(crate) fn move_on(fd: c_int, by: i64) -> Option<i64> {
+    let moved = rustix::fs::seek(borrow(fd)?, rustix::fs::SeekFrom::Current(by));
+    moved.ok()?.try_into().ok()
+}
+
+/// Reads at `offset` of `fd`; how much, or the error's number.
+pub(crate) fn read_at(
+    fd: c_int,
+    into: &mut [MaybeUninit<u8>],
+    offset: i64,
+) -> Result<usize, c_int> {
+    let fd = borrow(fd).ok_or(libc::EBADF)?;
+    let read = rustix::io::pread(fd, into, offset.cast_unsigned());
+    let (filled, _) = read.map_err(|errno| errno.raw_os_error())?;
+    Ok(filled.len())
 }
 
 /// The size of what is open as `fd`.

@@ -35,7 +35,7 @@ use crate::config::{Config, Writes};
 use crate::ctx::Ctx;
 use crate::effect::{Alarm, Effect, Piece, Reply, Src};
 use crate::errno;
-use crate::frames::Slot;
+use crate::frames::{Frames, Slot};
 use crate::ids::{Buf, FileId, Gen, Handle, NodeId, Op, RevokeId, Ticket};
 use crate::input::{OpenRequest, Request, StoreOk};
 use crate::msg::{Body, Envelope};
@@ -219,6 +219,19 @@ impl Client {
         {
             file.copies.remove(&page);
         }
+    }
+
+    /// This node's copy of a page.
+    pub(crate) fn copy_of(&self, frames: &Frames, id: FileId, page: u64) -> Option<(Slot, u32)> {
+        let copy = self.files.get(&id)?.copies.get(&page)?;
+        frames.valid(copy.slot).then_some((copy.slot, copy.extent))
+    }
+
+    /// True if this node is the page's home, as far as it knows, and the file is served by homes.
+    pub(crate) fn is_home(&self, config: &Config, id: FileId, page: u64) -> bool {
+        self.files.get(&id).is_some_and(|file| {
+            !file.bypass && !file.orphan && home_of(config, id, file, page) == Some(config.me)
+        })
     }
 
     /// A peer is gone: what it granted is void, what it managed is served from the store.

@@ -9,7 +9,7 @@ use crate::ctx::{Counts, Ctx, Loopback};
 use crate::effect::{Effect, Outbox, Piece, Src};
 use crate::frames::{Frames, Owner};
 use crate::guard::{Guard, Turns};
-use crate::ids::{Buf, FileId, Gen, NodeId, ReqId};
+use crate::ids::{Buf, FileId, FrameId, Gen, NodeId, ReqId};
 use crate::input::{Input, Request};
 use crate::manager::Manager;
 use crate::msg::{Body, Envelope};
@@ -115,6 +115,20 @@ impl Node {
     /// True while this node is home of something of the file.
     pub fn is_home_of(&self, file: FileId) -> bool {
         self.authority.has(file)
+    }
+
+    /// Where a page is that this node may read now without asking anybody: its frame, and how many
+    /// bytes of the page that holds. Good until the next step.
+    pub fn readable(&self, file: FileId, page: u64) -> Option<(FrameId, u32)> {
+        let copy = self.client.copy_of(&self.frames, file, page);
+        let (slot, extent) = copy.or_else(|| {
+            self.client
+                .is_home(&self.config, file, page)
+                .then_some(())?;
+            self.authority
+                .readable_in(&self.config, &self.frames, file, page)
+        })?;
+        Some((slot.frame, extent))
     }
 
     /// What is fixed for this node.

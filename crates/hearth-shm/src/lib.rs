@@ -1,14 +1,24 @@
-//! Memory shared between processes: page pool segments; home of unsafe.
+//! Memory shared between processes: page pool, shared index, signs of life; home of unsafe.
 //!
 //! - [`Pool`]: the frames that hold cached pages, in sealed memfd segments.
+//! - [`View`]: the same pool, as programs map and read it ([`index`] says how that is safe).
+//! - [`Counts`]: what programs count.
 //! - [`ServerQueue`]: when each modelled I/O server is free again, agreed on by all agents of a
 //!   machine through one small file.
 //!
-//! All `unsafe` code lives in `segment.rs`; its interface, and so the rest of this crate, is safe
-//! whatever callers do with it.
+//! All `unsafe` code lives in `segment.rs`, `view.rs` and `life.rs`; the interface of the first and
+//! the last, and so the rest of this crate, is safe whatever callers do with it.
 
 #![deny(unsafe_code)]
 
+mod counts;
+mod index;
+mod lend;
+#[expect(
+    unsafe_code,
+    reason = "tells the operating system of a list on a thread's stack"
+)]
+mod life;
 mod pool;
 mod queue;
 #[expect(
@@ -16,6 +26,15 @@ mod queue;
     reason = "the one file that maps memory and hands it to the kernel"
 )]
 mod segment;
+#[expect(
+    unsafe_code,
+    reason = "maps what another process writes, and copies it"
+)]
+mod view;
 
+pub use counts::{COUNTS, Counts};
+pub use index::protocol::PageName;
+pub use lend::attach;
 pub use pool::{FrameId, FramePart, Pool, PoolConfig};
 pub use queue::{SERVERS_MAX, ServerQueue, Turn, monotonic_ns};
+pub use view::{Copied, View};

@@ -8,16 +8,25 @@
 //! - [`Pool::write`], [`Pool::zero`], [`Pool::preadv`] and [`Pool::copy`]'s destination hold it alone,
 //! - [`Pool::pwritev`] takes no lock: a store that hangs in a flush must not stop the owner.
 //!
+//! What the owner publishes ([`Pool::publish`]) other processes read, too; a frame that is taken for
+//! writing is hidden from them first.
+//!
 //! Ranges that leave a frame, and frames that leave the pool, are bugs of the caller and panic.
 
 use std::io;
 use std::ops::Range;
-use std::os::fd::BorrowedFd;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::{Arc, OnceLock};
 
+use crate::Counts;
+use crate::index::Index;
+use crate::index::protocol::PageName;
+use crate::lend;
+use crate::life::Life;
 use crate::segment::{self, Exclusive, PIECES_MAX, Segment, Target};
 
 /// Size of every segment but the last.
-const SEGMENT_BYTES: usize = 64 << 20;
+pub(crate) const SEGMENT_BYTES: usize = 64 << 20;
 
 const FRAME_BYTES_MIN: usize = 4 << 10;
 const FRAME_BYTES_MAX: usize = 4 << 20;
@@ -101,6 +110,18 @@ pub struct Pool {
     frames_per_segment: usize,
     frame_bytes: usize,
     frames: u32,
+    name: String,
+    /// There from the first program on.
+    lent: OnceLock<Lent>,
+}
+
+/// What there is once programs read the pool themselves.
+#[derive(Debug)]
+struct Lent {
+    index: Arc<Index>,
+    counts: (OwnedFd, Counts),
+    /// Ends before the frames do.
+    _life: Life,
 }
 
 impl Pool {
@@ -118,13 +139,15 @@ impl Pool {
         let PoolConfig {
             frame_bytes,
             frames,
-            ..
+            name,
         } = config;
         Ok(Self {
             segments,
             frames_per_segment,
             frame_bytes,
             frames,
+            name,
+            lent: OnceLock::new(),
         })
     }
 
@@ -142,6 +165,64 @@ impl Pool {
     /// mapped for reading, and never changes size.
     pub fn segments(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
         self.segments.iter().map(Segment::fd)
+    }
+
+    /// From now on other processes may read what is published.
+    pub fn share(&self) -> io::Result<()> {
+        if self.is_shared() {
+            return Ok(());
+        }
+        let index = Arc::new(Index::new(&self.name, self.frames, self.frame_bytes)?);
+        let lent = Lent {
+            counts: Counts::new(&self.name)?,
+            _life: Life::begin(Arc::clone(&index))?,
+            index,
+        };
+        // Had another thread been first, its index is the one.
+        let _ = self.lent.set(lent);
+        Ok(())
+    }
+
+    /// Whether other processes may read what is published.
+    pub fn is_shared(&self) -> bool {
+        self.lent.get().is_some()
+    }
+
+    /// Lends the pool to the program at the other end of a connection, if it is of the same user.
+    pub fn lend(&self, program: BorrowedFd<'_>) -> io::Result<()> {
+        let lent = self.lent.get().ok_or(io::ErrorKind::NotConnected)?;
+        let fixed = [lent.counts.0.as_fd(), lent.index.fd()];
+        let fds: Vec<BorrowedFd<'_>> = fixed.into_iter().chain(self.segments()).collect();
+        lend::send(program, &fds)
+    }
+
+    /// Lets other processes read `page` from a frame, whose first `extent` bytes are the page's,
+    /// until it is hidden or the frame is written.
+    ///
+    /// The caller publishes and hides under one lock.
+    pub fn publish(&self, page: PageName, frame: FrameId, extent: usize) {
+        let Some(lent) = self.lent.get() else { return };
+        assert!(
+            extent <= self.frame_bytes,
+            "{extent} bytes are more than a frame"
+        );
+        let (segment, index) = self.place(frame);
+        // Nobody is writing it.
+        let _shared = segment.shared(index);
+        lent.index.publish(page, frame.0, extent as u32);
+    }
+
+    /// No page of `file` within `pages` is read by other processes from now on.
+    pub fn hide(&self, file: u64, pages: Range<u64>) {
+        if let Some(lent) = self.lent.get() {
+            lent.index.hide_pages(file, pages);
+        }
+    }
+
+    /// Pages that are published, and what programs have counted.
+    pub fn shown(&self) -> Option<(usize, [u64; crate::COUNTS])> {
+        let lent = self.lent.get()?;
+        Some((lent.index.pages(), lent.counts.1.sums()))
     }
 
     /// Copies `data` into a frame.
@@ -237,7 +318,11 @@ impl Pool {
 
     fn exclusive(&self, frame: FrameId) -> Exclusive<'_> {
         let (segment, index) = self.place(frame);
-        segment.exclusive(index)
+        let locked = segment.exclusive(index);
+        if let Some(lent) = self.lent.get() {
+            lent.index.hide_frame(frame.0);
+        }
+        locked
     }
 
     fn place(&self, frame: FrameId) -> (&Segment, usize) {
@@ -254,5 +339,8 @@ impl Pool {
     }
 }
 
+#[cfg(test)]
+#[expect(unsafe_code, reason = "takes what was copied for initialised")]
+mod shared_tests;
 #[cfg(test)]
 mod tests;

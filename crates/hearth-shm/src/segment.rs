@@ -16,11 +16,13 @@ use std::io;
 use std::ops::{Deref, DerefMut, Range};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::ptr::NonNull;
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{self, AtomicU32, AtomicU64, Ordering};
 use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use rustix::fs::{MemfdFlags, SealFlags};
 use rustix::mm::{MapFlags, ProtFlags};
+
+use crate::index::protocol::{Board, Look};
 
 /// Most pieces that one vectored call may name (`IOV_MAX` of Linux).
 pub(crate) const PIECES_MAX: usize = 1024;
@@ -84,11 +86,7 @@ pub(crate) struct Segment {
 impl Segment {
     /// Makes, maps and seals a segment. Its memory is taken from the system on first use.
     pub(crate) fn new(name: &str, frame_bytes: usize, frames: usize) -> io::Result<Self> {
-        let len = frame_bytes * frames;
-        let fd = rustix::fs::memfd_create(name, MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?;
-        rustix::fs::ftruncate(&fd, len as u64)?;
-        let map = Mapping::new(fd.as_fd(), len)?;
-        seal(fd.as_fd())?;
+        let (fd, map) = sealed(name, frame_bytes * frames)?;
         let locks = (0..frames).map(|_| RwLock::new(())).collect();
         Ok(Self {
             fd,
@@ -141,6 +139,20 @@ impl Segment {
         let start = index * self.frame_bytes;
         self.map.at(start..start + self.frame_bytes)
     }
+}
+
+/// Makes memory of so many zeros, maps it, and seals it: others can only read it.
+fn sealed(name: &str, len: usize) -> io::Result<(OwnedFd, Mapping)> {
+    let fd = unsealed(name, len)?;
+    let map = Mapping::new(fd.as_fd(), len)?;
+    seal(fd.as_fd())?;
+    Ok((fd, map))
+}
+
+fn unsealed(name: &str, len: usize) -> io::Result<OwnedFd> {
+    let fd = rustix::fs::memfd_create(name, MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?;
+    rustix::fs::ftruncate(&fd, len as u64)?;
+    Ok(fd)
 }
 
 /// Forbids resizing for ever and, where the kernel knows how (5.1), any writer but our mapping.
@@ -275,6 +287,22 @@ impl Words {
         })
     }
 
+    /// New memory of `count` words that other processes can only read.
+    pub(crate) fn sealed(name: &str, count: usize) -> io::Result<(OwnedFd, Self)> {
+        let (fd, map) = sealed(name, count * size_of::<u64>())?;
+        Ok((fd, Self { map }))
+    }
+
+    /// New memory of `count` words that other processes can write, too, but not shorten.
+    pub(crate) fn open_to_all(name: &str, count: usize) -> io::Result<(OwnedFd, Self)> {
+        let len = count * size_of::<u64>();
+        let fd = unsealed(name, len)?;
+        rustix::fs::fcntl_add_seals(&fd, SealFlags::SHRINK | SealFlags::GROW)?;
+        let map = Mapping::new(fd.as_fd(), len)?;
+        Ok((fd, Self { map }))
+    }
+
+    #[inline]
     pub(crate) fn word(&self, index: usize) -> &AtomicU64 {
         let start = index * size_of::<u64>();
         let word = self
@@ -284,5 +312,33 @@ impl Words {
         // SAFETY: inside the mapping (checked by `at`, M1), aligned because mappings start on a
         // page, and only ever accessed atomically, here and in the other processes.
         unsafe { word.as_ref() }
+    }
+
+    /// The first half of a word, for what the operating system writes in halves. Such a word is
+    /// never accessed as a whole.
+    pub(crate) fn half(&self, index: usize) -> &AtomicU32 {
+        let start = index * size_of::<u64>();
+        let half = self
+            .map
+            .at(start..start + size_of::<u32>())
+            .cast::<AtomicU32>();
+        // SAFETY: as in `word`.
+        unsafe { half.as_ref() }
+    }
+}
+
+impl Look for Words {
+    fn load(&self, word: usize, order: Ordering) -> u64 {
+        self.word(word).load(order)
+    }
+
+    fn fence(&self, order: Ordering) {
+        atomic::fence(order);
+    }
+}
+
+impl Board for Words {
+    fn store(&self, word: usize, value: u64, order: Ordering) {
+        self.word(word).store(value, order);
     }
 }

@@ -23,6 +23,7 @@ mod options;
 mod os;
 mod output;
 mod place;
+mod pool;
 mod preload;
 mod process;
 mod replay;

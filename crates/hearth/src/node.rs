@@ -1,7 +1,7 @@
 //! The agent library, in the words of the command. Nothing else here knows its types.
 
 use std::net::{SocketAddr, TcpListener};
-use std::os::fd::OwnedFd;
+use std::os::fd::{BorrowedFd, OwnedFd};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -61,6 +61,16 @@ impl Node {
     /// What a way in talks to.
     pub(crate) fn session(&self) -> Arc<dyn Session> {
         self.0.session()
+    }
+
+    /// From now on programs of this user may read the pool themselves.
+    pub(crate) fn share(&self) -> std::io::Result<()> {
+        self.0.share()
+    }
+
+    /// Lends the pool to the program at the other end of a connection.
+    pub(crate) fn lend(&self, program: BorrowedFd<'_>) -> std::io::Result<()> {
+        self.0.lend(program)
     }
 
     /// The store's root, which a mount may hide by now.

@@ -5,25 +5,26 @@ use std::ffi::{c_int, c_uint, c_void};
 use hearth_trace::Op;
 use libc::{iovec, off_t, size_t, ssize_t};
 
+use crate::cache;
 use crate::call::{copying, on};
 use crate::table::hooks;
 
 hooks! {
     fn read(fd: c_int, buf: *mut c_void, count: size_t) -> ssize_t =
-        |real| on(Op::Read, fd).at_own().asks(count).call(real);
+        |real| on(Op::Read, fd).at_own().asks(count).call(|| cache::read(fd, buf, count, real));
     fn __read_chk(fd: c_int, buf: *mut c_void, count: size_t, size: size_t) -> ssize_t =
-        |real| on(Op::Read, fd).at_own().asks(count).call(real);
+        |real| on(Op::Read, fd).at_own().asks(count).call(|| checked(count, size, real, |real| cache::read(fd, buf, count, real)));
     fn write(fd: c_int, buf: *const c_void, count: size_t) -> ssize_t =
         |real| on(Op::Write, fd).at_own().asks(count).call(real);
 
     fn pread(fd: c_int, buf: *mut c_void, count: size_t, offset: off_t) -> ssize_t =
-        |real| on(Op::Pread, fd).at(offset).asks(count).call(real);
+        |real| on(Op::Pread, fd).at(offset).asks(count).call(|| cache::pread(fd, buf, count, offset, real));
     fn pread64(fd: c_int, buf: *mut c_void, count: size_t, offset: off_t) -> ssize_t =
-        |real| on(Op::Pread, fd).at(offset).asks(count).call(real);
+        |real| on(Op::Pread, fd).at(offset).asks(count).call(|| cache::pread(fd, buf, count, offset, real));
     fn __pread_chk(fd: c_int, buf: *mut c_void, count: size_t, offset: off_t, size: size_t) -> ssize_t =
-        |real| on(Op::Pread, fd).at(offset).asks(count).call(real);
+        |real| on(Op::Pread, fd).at(offset).asks(count).call(|| checked(count, size, real, |real| cache::pread(fd, buf, count, offset, real)));
     fn __pread64_chk(fd: c_int, buf: *mut c_void, count: size_t, offset: off_t, size: size_t) -> ssize_t =
-        |real| on(Op::Pread, fd).at(offset).asks(count).call(real);
+        |real| on(Op::Pread, fd).at(offset).asks(count).call(|| checked(count, size, real, |real| cache::pread(fd, buf, count, offset, real)));
     fn pwrite(fd: c_int, buf: *const c_void, count: size_t, offset: off_t) -> ssize_t =
         |real| on(Op::Pwrite, fd).at(offset).asks(count).call(real);
     fn pwrite64(fd: c_int, buf: *const c_void, count: size_t, offset: off_t) -> ssize_t =
@@ -60,9 +61,9 @@ hooks! {
         |real| copying((from, from_at), (to, to_at), count, real);
 
     fn lseek(fd: c_int, offset: off_t, whence: c_int) -> off_t =
-        |real| on(Op::Lseek, fd).call_seek(real);
+        |real| on(Op::Lseek, fd).call_seek(|| cache::seek(fd, real));
     fn lseek64(fd: c_int, offset: off_t, whence: c_int) -> off_t =
-        |real| on(Op::Lseek, fd).call_seek(real);
+        |real| on(Op::Lseek, fd).call_seek(|| cache::seek(fd, real));
 
     fn fsync(fd: c_int) -> c_int = |real| on(Op::Fsync, fd).call(real);
     fn fdatasync(fd: c_int) -> c_int = |real| on(Op::Fdatasync, fd).call(real);
@@ -92,4 +93,16 @@ hooks! {
         |real| on(Op::Lock, fd).asks(size).call(real);
     fn lockf64(fd: c_int, command: c_int, size: off_t) -> c_int =
         |real| on(Op::Lock, fd).asks(size).call(real);
+}
+
+/// A call that is told the size of the buffer: one that asks for more ends the program, which is for
+/// the real call to do.
+#[inline(always)]
+fn checked<F: FnOnce() -> ssize_t>(
+    count: size_t,
+    size: size_t,
+    real: F,
+    serve: impl FnOnce(F) -> ssize_t,
+) -> ssize_t {
+    if count > size { real() } else { serve(real) }
 }

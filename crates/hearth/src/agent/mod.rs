@@ -5,6 +5,7 @@
 //! SIGTERM or SIGINT, when its job's directory vanishes, and with the command that owns it; every
 //! time what is dirty goes to the store first.
 
+mod lender;
 mod service;
 mod start;
 mod way_in;
@@ -28,7 +29,9 @@ use rustix::process::Signal;
 
 use crate::control::Listener;
 use crate::failure::{Failure, OrFail};
+use crate::pool;
 use crate::signals::Signals;
+use lender::Lender;
 use service::Service;
 
 /// Runs an agent to its end.
@@ -73,6 +76,7 @@ fn tell(report: &mut File, started: &Started) {
 struct Running {
     service: Arc<Service>,
     listener: Listener,
+    lender: Lender,
     signals: Signals,
     /// Readable once a command has said stop.
     stopped: UnixStream,
@@ -93,9 +97,13 @@ impl Running {
         let signals = Signals::catch(&[Signal::TERM, Signal::INT])?;
         let listener = Listener::bind(&socket)
             .or_fail(|| format!("cannot listen at `{}`", socket.display()))?;
+        let pool = pool::socket_of(&socket);
+        let lender =
+            Lender::bind(&pool).or_fail(|| format!("cannot listen at `{}`", pool.display()))?;
         Ok(Running {
             service: Arc::new(service),
             listener,
+            lender,
             signals,
             stopped,
             sentinel,
@@ -120,6 +128,9 @@ impl Running {
             if ready.command {
                 self.listener.accept(&self.service);
             }
+            if ready.program {
+                self.lender.accept(&self.service);
+            }
         }
     }
 
@@ -128,6 +139,7 @@ impl Running {
             self.listener.as_fd(),
             self.stopped.as_fd(),
             self.sentinel.events.as_fd(),
+            self.lender.as_fd(),
         ];
         let all: Vec<BorrowedFd<'_>> = fixed.into_iter().chain(self.signals.fds()).collect();
         let mut polled: Vec<PollFd<'_>> = all
@@ -143,6 +155,7 @@ impl Running {
             command: is_ready(0),
             stopped: is_ready(1),
             files_gone: is_ready(2),
+            program: is_ready(3),
         })
     }
 
@@ -156,6 +169,7 @@ struct Ready {
     command: bool,
     stopped: bool,
     files_gone: bool,
+    program: bool,
 }
 
 /// Tells when the directory of the job has vanished, by its own configuration file: the directory

@@ -1,7 +1,7 @@
 //! What an agent does for commands.
 
 use std::net::TcpListener;
-use std::os::fd::OwnedFd;
+use std::os::fd::{BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -53,6 +53,14 @@ impl Service {
             spec: config.node.spec.clone(),
             stop: Mutex::new(Some(stop)),
         })
+    }
+
+    /// Lends the pool to a program that asks for it.
+    pub(super) fn lend(&self, program: BorrowedFd<'_>) {
+        let lent = self.node.share().and_then(|()| self.node.lend(program));
+        if let Err(error) = lent {
+            log::warn!("cannot lend the pool to a program: {error}");
+        }
     }
 
     /// Flushes, unmounts, stops.

@@ -14,6 +14,7 @@ use crate::control::Peer;
 use crate::failure::{Failure, OrFail};
 use crate::namespace::Entrance;
 use crate::options::Others;
+use crate::pool;
 
 /// Options of `hearth enter`.
 #[derive(clap::Args, Debug)]
@@ -33,6 +34,9 @@ pub(crate) struct Args {
     /// The process to end with
     #[arg(long, value_name = "PID")]
     owner: i32,
+    /// Tell the command where the agent's pool is
+    #[arg(long)]
+    pool: bool,
     /// What to run
     #[arg(last = true, required = true, num_args = 1..)]
     command: Vec<OsString>,
@@ -57,7 +61,9 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
     entrance.enter()?;
     // Last: to change users takes the wish back.
     die_with(args.owner)?;
-    become_command(&args.command)
+    // Without it programs use the mount.
+    let pool = pool::value(&args.store, &args.socket).ok();
+    become_command(&args.command, pool.filter(|_| args.pool))
 }
 
 /// Ends the command, as by SIGTERM, when `hearth run` is killed: its files end with its agents.
@@ -72,11 +78,16 @@ fn die_with(owner: i32) -> Result<(), Failure> {
     }
 }
 
-fn become_command(command: &[OsString]) -> Result<ExitCode, Failure> {
+fn become_command(command: &[OsString], pool: Option<OsString>) -> Result<ExitCode, Failure> {
     let [program, args @ ..] = command else {
         unreachable!("the command line requires a command");
     };
-    let error = Command::new(program).args(args).exec();
+    let mut command = Command::new(program);
+    command.args(args);
+    if let Some(pool) = pool {
+        command.env(pool::VARIABLE, pool);
+    }
+    let error = command.exec();
     Ok(cannot_run(program, &error))
 }
 

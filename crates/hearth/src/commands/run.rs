@@ -8,16 +8,17 @@ mod membership;
 mod report;
 
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
 use rustix::process::Signal;
 
-use super::trace::recording::Recording;
+use super::trace::recording::{Recording, library, loading};
 use crate::control::{Busy, Peer, Request, call};
 use crate::failure::{Failure, OrFail};
 use crate::options::{Others, SetArgs};
 use crate::place;
+use crate::pool;
 use crate::requirements;
 use crate::set::Set;
 use crate::signals::Signals;
@@ -54,12 +55,24 @@ pub(crate) struct Args {
     /// Say at the end where the bytes came from
     #[arg(long)]
     report: bool,
+    /// How programs reach the cache: by its mount, or with a library in each that copies what is in
+    /// this node's memory and leaves all else to the mount
+    /// [default: preload, if the library is there]
+    #[arg(long, value_name = "WAY", value_enum)]
+    way_in: Option<WayIn>,
     #[command(flatten)]
     set: SetArgs,
     /// What to run
     #[arg(last = true, required = true, num_args = 1.., value_name = "CMD")]
     #[arg(help_heading = "Arguments")]
     command: Vec<OsString>,
+}
+
+/// How programs reach the cache.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum WayIn {
+    Fuse,
+    Preload,
 }
 
 /// Runs the command to its end.
@@ -73,10 +86,16 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
         None => drop(requirements::open_device()?),
     }
     let signals = Signals::catch(&[Signal::INT, Signal::TERM])?;
+    let library = args.library()?;
     let recording = args.trace.as_deref().map(Recording::start).transpose()?;
     let directory = recording.as_ref().map(Recording::directory);
     let membership = Membership::join(&store, &args.set, directory, &signals)?;
-    let ran = use_set(args, membership.set(), at, (recording.as_ref(), &signals));
+    let help = Help {
+        environment: environment(library.as_deref(), recording.as_ref()),
+        pool: library.is_some(),
+        signals: &signals,
+    };
+    let ran = use_set(args, membership.set(), at, &help);
     // Ended in every case; the first failure is the one to tell.
     let left = membership.leave();
     let recorded = recording.map(Recording::finish).transpose();
@@ -89,20 +108,42 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
     Ok(exit.code())
 }
 
-/// What goes along with a command: its recording, and the signals that end it.
-type Watch<'a> = (Option<&'a Recording>, &'a Signals);
-
-/// What the environment of a command is to have for its recording.
-fn recorded(recording: Option<&Recording>) -> Vec<(&'static str, OsString)> {
-    recording.map(Recording::environment).unwrap_or_default()
+impl Args {
+    /// The library that programs are helped by; `None` if they use the mount alone.
+    fn library(&self) -> Result<Option<PathBuf>, Failure> {
+        match self.way_in {
+            Some(WayIn::Fuse) => Ok(None),
+            Some(WayIn::Preload) => library().map(Some),
+            None => Ok(library().ok()),
+        }
+    }
 }
 
-fn use_set(args: &Args, set: &Set, at: Option<PathBuf>, watch: Watch<'_>) -> Result<Exit, Failure> {
+/// What goes along with a command.
+struct Help<'a> {
+    /// What its environment is to have.
+    environment: Vec<(&'static str, OsString)>,
+    /// Whether it is told where its agent's pool is.
+    pool: bool,
+    /// What ends it.
+    signals: &'a Signals,
+}
+
+/// What a command's environment is to have for its way in and its recording.
+fn environment(
+    library: Option<&Path>,
+    recording: Option<&Recording>,
+) -> Vec<(&'static str, OsString)> {
+    let recorded = recording.map(Recording::environment);
+    recorded.unwrap_or_else(|| library.map(loading).into_iter().collect())
+}
+
+fn use_set(args: &Args, set: &Set, at: Option<PathBuf>, help: &Help<'_>) -> Result<Exit, Failure> {
     let peer = set.peer_of_rank(rank());
     let before = args.report.then(|| Counts::ask(set));
     let exit = match at {
-        Some(at) => run_at(args, set, &peer, at, watch),
-        None => run_apart(args, set, &peer, watch),
+        Some(at) => run_at(args, set, &peer, at, help),
+        None => run_apart(args, set, &peer, help),
     }?;
     if let Some(before) = before {
         eprint!("{}", Counts::ask(set).since(&before));
@@ -126,8 +167,7 @@ fn rank() -> usize {
 }
 
 /// The command sees the store at its own path, in namespaces of its own.
-fn run_apart(args: &Args, set: &Set, peer: &Peer, watch: Watch<'_>) -> Result<Exit, Failure> {
-    let (recording, signals) = watch;
+fn run_apart(args: &Args, set: &Set, peer: &Peer, help: &Help<'_>) -> Result<Exit, Failure> {
     let what = || "cannot start the command".to_owned();
     let mut command = Command::new(std::env::current_exe().or_fail(what)?);
     command.arg("enter").arg("--store").arg(&set.file.store);
@@ -137,10 +177,13 @@ fn run_apart(args: &Args, set: &Set, peer: &Peer, watch: Watch<'_>) -> Result<Ex
     if set.file.spec.others == Others::Allowed {
         command.arg("--allow-other");
     }
+    if help.pool {
+        command.arg("--pool");
+    }
     command.arg("--").args(&args.command);
-    command.envs(recorded(recording));
+    command.envs(help.environment.iter().cloned());
     let child = command.spawn().or_fail(what)?;
-    wait(child, signals)
+    wait(child, help.signals)
 }
 
 /// The command sees the store at another path, and so does everybody.
@@ -149,19 +192,21 @@ fn run_at(
     set: &Set,
     peer: &Peer,
     at: PathBuf,
-    (recording, signals): Watch<'_>,
+    help: &Help<'_>,
 ) -> Result<Exit, Failure> {
     super::mount::mount(set, peer, &at)?;
     let [program, words @ ..] = args.command.as_slice() else {
         unreachable!("the command line requires a command");
     };
-    let child = Command::new(program)
-        .args(words)
-        .env("HEARTH_AT", &at)
-        .envs(recorded(recording))
-        .spawn();
-    let exit = match child {
-        Ok(child) => wait(child, signals),
+    let mut command = Command::new(program);
+    command.args(words).env("HEARTH_AT", &at);
+    command.envs(help.environment.iter().cloned());
+    // Without it programs use the mount.
+    if let Some(pool) = pool::value(&at, &peer.socket).ok().filter(|_| help.pool) {
+        command.env(pool::VARIABLE, pool);
+    }
+    let exit = match command.spawn() {
+        Ok(child) => wait(child, help.signals),
         Err(error) => Ok(Exit::NotRun(super::enter::cannot_run(program, &error))),
     };
     let request = Request::Unmount {

@@ -75,13 +75,8 @@ impl Recording {
 
     /// What must be in the environment of a program that is to be recorded.
     pub(crate) fn environment(&self) -> Vec<(&'static str, OsString)> {
-        let mut preload = self.library.clone().into_os_string();
-        if let Some(others) = std::env::var_os("LD_PRELOAD").filter(|list| !list.is_empty()) {
-            preload.push(":");
-            preload.push(others);
-        }
         vec![
-            ("LD_PRELOAD", preload),
+            loading(&self.library),
             ("HEARTH_TRACE", OsString::from("on")),
             (area::DIRECTORY_VARIABLE, self.directory.clone().into()),
         ]
@@ -119,8 +114,18 @@ fn has_stopped(stopped: &PipeReader) -> io::Result<bool> {
     Ok(!polled[0].revents().is_empty())
 }
 
+/// The variable that has a library loaded into programs, before those that are loaded already.
+pub(in crate::commands) fn loading(library: &Path) -> (&'static str, OsString) {
+    let mut list = library.as_os_str().to_owned();
+    if let Some(others) = std::env::var_os("LD_PRELOAD").filter(|list| !list.is_empty()) {
+        list.push(":");
+        list.push(others);
+    }
+    ("LD_PRELOAD", list)
+}
+
 /// The library, beside this command or where `HEARTH_PRELOAD` says.
-fn library() -> Result<PathBuf, Failure> {
+pub(in crate::commands) fn library() -> Result<PathBuf, Failure> {
     let beside = || {
         let command = std::env::current_exe().ok()?;
         Some(command.parent()?.join(LIBRARY))

@@ -1,0 +1,102 @@
+//! Local hits: what a program copies out of its agent's memory by itself.
+//!
+//! A call ends as any call of a way in does: served, or passed by with a reason. Nothing of a program
+//! fails here, since all that is not served goes on to the mount, which is always right.
+
+use std::fmt;
+use std::io;
+use std::mem::MaybeUninit;
+
+use hearth_shm::{COUNTS, Copied, Counts, View};
+
+use crate::{Bypass, Outcome};
+
+/// The memory of this node's agent.
+pub struct Local {
+    view: View,
+    counts: Counts,
+    /// Where this process counts.
+    lane: u32,
+}
+
+/// Numbers that programs count, in the order in which they are told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(usize)]
+pub enum Count {
+    /// Reads that were served.
+    Reads,
+    /// Bytes that they copied.
+    Bytes,
+    /// Reads passed by: [`Bypass::NotHere`].
+    NotHere,
+    /// Reads passed by: [`Bypass::CalledBack`].
+    CalledBack,
+    /// Reads passed by: [`Bypass::TooLong`].
+    TooLong,
+    /// Reads passed by: [`Bypass::NoAgent`].
+    NoAgent,
+    /// Reads passed by, because the descriptor was opened with a flag that asks for more than bytes.
+    Flags,
+    /// Programs that mapped the memory.
+    Programs,
+}
+
+impl Local {
+    /// Maps what the agent lends that listens at `path`. Allocates nothing.
+    pub fn attach(path: &[u8], lane: u32) -> io::Result<Local> {
+        let (view, counts) = hearth_shm::attach(path)?;
+        let local = Local { view, counts, lane };
+        local.count(Count::Programs, 1);
+        Ok(local)
+    }
+
+    /// Reads bytes of a file, all of them or none. What is in `into` is undefined if it is not served.
+    #[inline]
+    pub fn read(&self, file: u64, offset: u64, into: &mut [MaybeUninit<u8>]) -> Outcome<usize> {
+        let (count, why) = match self.view.copy(file, offset, into) {
+            Copied::All => {
+                self.count(Count::Reads, 1);
+                self.count(Count::Bytes, into.len() as u64);
+                return Outcome::Serve(into.len());
+            }
+            Copied::Missing => (Count::NotHere, Bypass::NotHere),
+            Copied::Changed => (Count::CalledBack, Bypass::CalledBack),
+            Copied::Long => (Count::TooLong, Bypass::TooLong),
+            Copied::Dead => (Count::NoAgent, Bypass::NoAgent),
+        };
+        self.count(count, 1);
+        Outcome::Bypass(why)
+    }
+
+    /// Adds to a number.
+    #[inline(always)]
+    pub fn count(&self, what: Count, amount: u64) {
+        self.counts.add(self.lane, what as usize, amount);
+    }
+}
+
+/// What programs have counted in all.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Sums(pub [u64; COUNTS]);
+
+impl Sums {
+    /// One number.
+    pub fn of(&self, what: Count) -> u64 {
+        self.0[what as usize]
+    }
+}
+
+impl fmt::Display for Count {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str(match self {
+            Count::Reads => "reads served",
+            Count::Bytes => "bytes copied",
+            Count::NotHere => "not in memory, or past the end",
+            Count::CalledBack => "written meanwhile",
+            Count::TooLong => "over too many pages",
+            Count::NoAgent => "agent gone",
+            Count::Flags => "opened for direct I/O",
+            Count::Programs => "programs",
+        })
+    }
+}

@@ -1,0 +1,226 @@
+//! Reads that are served out of the agent's memory, before the real call is made.
+//!
+//! A descriptor of a cached file is one of the mount: the real call is right whatever happens here. A
+//! read is served if all of its bytes are in the agent's memory, and else passed by. What this needs to
+//! know of a descriptor, the file's number in the store, is learned at its first use and forgotten by
+//! whatever makes, copies or ends it.
+//!
+//! The descriptor's offset stays with the operating system, so that `dup`, `fork`, stdio and whoever
+//! else moves it agree on it. A `read` copies from where it expects the offset, then moves it by that
+//! much, which tells where it was. If it was elsewhere, the bytes there are what the call has claimed:
+//! nobody else gets them, and it reads them in place of the others.
+//!
+//! Nothing here allocates, locks or waits, and `errno` is what the real call would leave.
+
+use std::ffi::{c_int, c_void};
+use std::mem::MaybeUninit;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU8, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
+
+use hearth_client::Outcome;
+use hearth_client::local::{Count, Local};
+use libc::{off_t, size_t, ssize_t};
+
+use crate::errno::set_errno;
+use crate::{fds, sys};
+
+/// Where the agent's memory is to be had, and of which device its files are.
+const VARIABLE: &str = "HEARTH_POOL";
+
+/// There is none for this process.
+const NONE: u8 = 0;
+/// It is mapped once a file of the mount is used.
+const IDLE: u8 = 1;
+/// A thread is at it.
+const BUSY: u8 = 2;
+/// It is mapped.
+const READY: u8 = 3;
+
+static STATE: AtomicU8 = AtomicU8::new(NONE);
+static WISH: OnceLock<Wish> = OnceLock::new();
+static LOCAL: OnceLock<Local> = OnceLock::new();
+
+struct Wish {
+    device: u64,
+    path: Vec<u8>,
+}
+
+/// What is known of a descriptor: nothing, that its reads are passed by, or the file's number and
+/// [`FILE`].
+const PASSED: u64 = 1;
+const FILE: u64 = 1 << 63;
+
+/// Takes the wish from the environment, before the program begins.
+pub(crate) fn start() {
+    let Some(value) = std::env::var_os(VARIABLE) else {
+        return;
+    };
+    let text = std::os::unix::ffi::OsStringExt::into_vec(value);
+    let mut parts = text.splitn(2, |byte| *byte == b':');
+    let device = parts.next().and_then(|part| std::str::from_utf8(part).ok());
+    let device = device.and_then(|part| part.parse().ok());
+    if let (Some(device), Some(path)) = (device, parts.next()) {
+        let path = path.to_vec();
+        if WISH.set(Wish { device, path }).is_ok() {
+            STATE.store(IDLE, Relaxed);
+        }
+    }
+}
+
+/// The agent's memory and the number of the file that is open as `fd`, if its reads can be served.
+#[inline(always)]
+fn file_of(fd: c_int) -> Option<(&'static Local, u64)> {
+    if STATE.load(Relaxed) == NONE {
+        return None;
+    }
+    let known = match fds::cached(fd) {
+        0 => learn(fd)?,
+        known => known,
+    };
+    if known & FILE == 0 {
+        return None;
+    }
+    Some((LOCAL.get()?, known & !FILE))
+}
+
+#[cold]
+#[inline(never)]
+fn learn(fd: c_int) -> Option<u64> {
+    let wish = WISH.get()?;
+    let file = match sys::file_on(fd, wish.device) {
+        Some(file) if file & FILE == 0 => file,
+        Some(_) | None => {
+            fds::keep_cached(fd, PASSED);
+            return None;
+        }
+    };
+    let local = ready(wish)?;
+    let flags = sys::open_flags(fd);
+    let known = if flags & (libc::O_DIRECT | libc::O_PATH) != 0 {
+        local.count(Count::Flags, 1);
+        PASSED
+    } else if flags & libc::O_ACCMODE == libc::O_WRONLY {
+        PASSED
+    } else {
+        file | FILE
+    };
+    fds::expect(fd, sys::tell(fd).unwrap_or(0));
+    fds::keep_cached(fd, known);
+    Some(known)
+}
+
+/// The agent's memory; maps it at the first use. A thread that comes while another is at it passes by.
+fn ready(wish: &Wish) -> Option<&'static Local> {
+    if STATE.load(Acquire) == READY {
+        return LOCAL.get();
+    }
+    STATE.compare_exchange(IDLE, BUSY, Acquire, Relaxed).ok()?;
+    let lane = sys::process().cast_unsigned();
+    let attached = Local::attach(&wish.path, lane).ok();
+    let done = match attached.is_some_and(|local| LOCAL.set(local).is_ok()) {
+        true => READY,
+        false => NONE,
+    };
+    STATE.store(done, Release);
+    LOCAL.get()
+}
+
+/// The bytes that a program wants to be filled.
+///
+/// # Safety
+/// The program has given `count` bytes at `buf` to be written to.
+unsafe fn buffer<'a>(buf: *mut c_void, count: size_t) -> Option<&'a mut [MaybeUninit<u8>]> {
+    let sound = !buf.is_null() && count > 0 && isize::try_from(count).is_ok();
+    // SAFETY: as the caller says; any bytes are fine.
+    sound.then(|| unsafe { std::slice::from_raw_parts_mut(buf.cast(), count) })
+}
+
+/// A read at a place of the program's choice.
+#[inline(always)]
+pub(crate) fn pread(
+    fd: c_int,
+    buf: *mut c_void,
+    count: size_t,
+    offset: off_t,
+    real: impl FnOnce() -> ssize_t,
+) -> ssize_t {
+    match file_of(fd) {
+        Some((local, file)) if offset >= 0 => {
+            // SAFETY: that is what the program says by the call.
+            let into = unsafe { buffer(buf, count) };
+            match into.map(|into| local.read(file, offset.cast_unsigned(), into)) {
+                Some(Outcome::Serve(done)) => done.cast_signed(),
+                Some(Outcome::Bypass(_) | Outcome::Fail(_)) | None => real(),
+            }
+        }
+        _ => real(),
+    }
+}
+
+/// A read at the descriptor's own offset.
+#[inline(always)]
+pub(crate) fn read(
+    fd: c_int,
+    buf: *mut c_void,
+    count: size_t,
+    real: impl FnOnce() -> ssize_t,
+) -> ssize_t {
+    let Some((local, file)) = file_of(fd) else {
+        return real();
+    };
+    // SAFETY: that is what the program says by the call.
+    let Some(into) = (unsafe { buffer(buf, count) }) else {
+        return real();
+    };
+    let expected = fds::expected(fd);
+    let Outcome::Serve(done) = local.read(file, expected.cast_unsigned(), into) else {
+        let done = real();
+        fds::expect(fd, expected.saturating_add(done.max(0) as i64));
+        return done;
+    };
+    let moved = sys::move_on(fd, done as i64);
+    let Some(reached) = moved else { return real() };
+    fds::expect(fd, reached);
+    let began = reached - done as i64;
+    if began == expected {
+        return done.cast_signed();
+    }
+    elsewhere(fd, began, (local, file), into)
+}
+
+/// The offset was at `began`, and the call has claimed as many bytes there as it asks for.
+#[cold]
+fn elsewhere(
+    fd: c_int,
+    began: i64,
+    (local, file): (&Local, u64),
+    into: &mut [MaybeUninit<u8>],
+) -> ssize_t {
+    if let Outcome::Serve(done) = local.read(file, began.cast_unsigned(), into) {
+        return done.cast_signed();
+    }
+    let asked = into.len() as i64;
+    let (done, result) = match sys::read_at(fd, into, began) {
+        Ok(done) => (done as i64, done.cast_signed()),
+        Err(errno) => {
+            set_errno(errno);
+            (0, -1)
+        }
+    };
+    if done < asked
+        && let Some(reached) = sys::move_on(fd, done - asked)
+    {
+        fds::expect(fd, reached);
+    }
+    result
+}
+
+/// A call that answers where it has moved the descriptor's own offset to.
+#[inline(always)]
+pub(crate) fn seek(fd: c_int, real: impl FnOnce() -> i64) -> i64 {
+    let reached = real();
+    if reached >= 0 && fds::cached(fd) & FILE != 0 {
+        fds::expect(fd, reached);
+    }
+    reached
+}

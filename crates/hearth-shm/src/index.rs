@@ -1,0 +1,141 @@
+//! The shared index: which frame holds a page, for programs that read the pool's memory themselves.
+//!
+//! The agent writes it, programs can only read it. Each frame has a *header*: a sequence, the file,
+//! the page, and how many bytes of the page are in the frame. A table of hints leads from a page to
+//! its frame; a hint may be wrong, a header never is.
+//!
+//! ```text
+//! agent                                   program
+//!   hide:    sequence := even                1  sequence odd?            (acquire)
+//!            fence (release)                 2  the file and page? copy the bytes
+//!   change the frame                            fence (acquire)
+//!   publish: file, page, bytes               3  the same sequence? the copy is good
+//!            sequence := odd (release)
+//! ```
+//!
+//! Invariants:
+//! - X1: the bytes of a frame change only while its sequence is even. [`crate::Pool`] sees to it:
+//!   whoever takes a frame for writing hides it first.
+//! - X2: a copy that passes step 3 is the page as it was from step 1 to step 3. Had any byte of it
+//!   been of a later change, the fence before that change and the fence before step 3 would have made
+//!   step 3 see the even sequence or a later one.
+//! - X3: once `hide` has returned and the agent tells anybody, no copy that begins after the news
+//!   passes: the news carries the even sequence along. So a page that is hidden before an
+//!   invalidation is acknowledged is not read stale after that.
+//! - X4: sequences only grow, so no two contents of a frame share one.
+//!
+//! A program holds nothing here, so one that dies at any instruction leaves nothing behind. An agent
+//! that dies leaves pages that nobody calls back any more: see [`crate::life`].
+
+pub(crate) mod layout;
+pub(crate) mod protocol;
+
+use std::collections::BTreeMap;
+use std::io;
+use std::ops::Range;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::atomic::AtomicU32;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use crate::life::HasLife;
+use crate::segment::Words;
+use layout::{LIFE, Layout};
+use protocol::{PageName, hide, publish};
+
+/// The agent's side of the index.
+#[derive(Debug)]
+pub(crate) struct Index {
+    fd: OwnedFd,
+    words: Words,
+    layout: Layout,
+    shown: Mutex<Shown>,
+}
+
+/// What was published and not hidden by name since. A frame that was hidden because it changes
+/// stays here until it is published again, or its page is hidden.
+#[derive(Debug)]
+struct Shown {
+    frames: BTreeMap<PageName, u32>,
+    pages: Vec<Option<PageName>>,
+}
+
+impl Index {
+    /// An index without pages, for a pool of so many frames.
+    pub(crate) fn new(name: &str, frames: u32, frame_bytes: usize) -> io::Result<Index> {
+        let layout = Layout::of(frames, frame_bytes as u64);
+        let (fd, words) = Words::sealed(&format!("{name}-index"), layout.words())?;
+        layout.write(&words);
+        let shown = Shown {
+            frames: BTreeMap::new(),
+            pages: vec![None; frames as usize],
+        };
+        Ok(Index {
+            fd,
+            words,
+            layout,
+            shown: Mutex::new(shown),
+        })
+    }
+
+    /// The memory, for programs to map.
+    pub(crate) fn fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+
+    /// Lets programs read `page` from `frame`, whose first `extent` bytes are the page's.
+    pub(crate) fn publish(&self, page: PageName, frame: u32, extent: u32) {
+        let mut shown = self.lock();
+        if let Some(old) = shown.pages[frame as usize].replace(page)
+            && old != page
+        {
+            shown.frames.remove(&old);
+        }
+        if let Some(other) = shown.frames.insert(page, frame)
+            && other != frame
+        {
+            shown.pages[other as usize] = None;
+            hide(&self.words, &self.layout, other);
+        }
+        publish(&self.words, &self.layout, frame, page, extent);
+    }
+
+    /// The frame is about to change, or its page is no longer to be read.
+    pub(crate) fn hide_frame(&self, frame: u32) {
+        hide(&self.words, &self.layout, frame);
+    }
+
+    /// No page of `file` within `pages` is read from now on.
+    pub(crate) fn hide_pages(&self, file: u64, pages: Range<u64>) {
+        let mut shown = self.lock();
+        let name = |page| PageName { file, page };
+        let range = name(pages.start)..name(pages.end);
+        if range.is_empty() {
+            return;
+        }
+        let gone: Vec<(PageName, u32)> = shown
+            .frames
+            .range(range)
+            .map(|(&page, &frame)| (page, frame))
+            .collect();
+        for (page, frame) in gone {
+            shown.frames.remove(&page);
+            shown.pages[frame as usize] = None;
+            hide(&self.words, &self.layout, frame);
+        }
+    }
+
+    /// Pages that programs can find.
+    pub(crate) fn pages(&self) -> usize {
+        self.lock().frames.len()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Shown> {
+        self.shown.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl HasLife for Index {
+    fn life(&self) -> &AtomicU32 {
+        self.words.half(LIFE)
+    }
+}

@@ -1,0 +1,91 @@
+//! Where what lies in the index. All of it is words of eight bytes.
+//!
+//! ```text
+//! 0                control: magic, life, frames, bytes of a frame, buckets
+//! HEADERS          one header of eight words for each frame, a line of the processor's cache
+//! behind them      buckets of eight hints
+//! ```
+
+use std::sync::atomic::Ordering::{Relaxed, Release};
+
+use super::protocol::Board;
+
+/// First word: tells this layout from any other.
+pub(crate) const MAGIC: u64 = 0x6865_6172_7468_0001;
+/// The agent's sign of life; its first half only, see [`crate::life`].
+pub(crate) const LIFE: usize = 1;
+const FRAMES: usize = 2;
+const FRAME_BYTES: usize = 3;
+const BUCKETS: usize = 4;
+/// Words of the control page.
+pub(crate) const CONTROL: usize = 512;
+
+/// Words of a header.
+const HEADER: usize = 8;
+/// Hints in a bucket.
+pub(crate) const WAYS: usize = 8;
+/// Room for hints, for each frame.
+const HINTS_PER_FRAME: u64 = 4;
+
+/// Words of a header.
+pub(crate) const SEQUENCE: usize = 0;
+pub(crate) const FILE: usize = 1;
+pub(crate) const PAGE: usize = 2;
+pub(crate) const EXTENT: usize = 3;
+
+/// Shape of an index.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Layout {
+    pub(crate) frames: u32,
+    pub(crate) frame_bytes: u64,
+    /// A power of two.
+    buckets: u64,
+}
+
+impl Layout {
+    pub(crate) fn of(frames: u32, frame_bytes: u64) -> Layout {
+        let hints = u64::from(frames) * HINTS_PER_FRAME;
+        Layout {
+            frames,
+            frame_bytes,
+            buckets: hints.div_ceil(WAYS as u64).next_power_of_two(),
+        }
+    }
+
+    /// Says what it is, to those who map it.
+    pub(crate) fn write(&self, board: &impl Board) {
+        board.store(FRAMES, u64::from(self.frames), Relaxed);
+        board.store(FRAME_BYTES, self.frame_bytes, Relaxed);
+        board.store(BUCKETS, self.buckets, Relaxed);
+        board.store(0, MAGIC, Release);
+    }
+
+    /// What somebody else wrote, if it makes sense.
+    pub(crate) fn read(word: impl Fn(usize) -> u64) -> Option<Layout> {
+        let frames = u32::try_from(word(FRAMES)).ok()?;
+        let layout = Layout::of(frames, word(FRAME_BYTES));
+        let sound = frames > 0
+            && layout.frame_bytes.is_power_of_two()
+            && layout.frame_bytes <= 1 << 32
+            && layout.buckets == word(BUCKETS);
+        (word(0) == MAGIC && sound).then_some(layout)
+    }
+
+    /// Words in all.
+    pub(crate) fn words(&self) -> usize {
+        CONTROL + self.frames as usize * HEADER + self.buckets as usize * WAYS
+    }
+
+    /// The first word of a frame's header.
+    #[inline(always)]
+    pub(crate) fn header(&self, frame: u32) -> usize {
+        CONTROL + frame as usize * HEADER
+    }
+
+    /// The first word of the bucket that a hash leads to.
+    #[inline(always)]
+    pub(crate) fn bucket(&self, hash: u64) -> usize {
+        let number = (hash & (self.buckets - 1)) as usize;
+        CONTROL + self.frames as usize * HEADER + number * WAYS
+    }
+}

@@ -1,0 +1,142 @@
+//! How the agent shows pages, and how a program knows that what it copied was one. Written over
+//! [`Look`] and [`Board`], so that the model of the memory in `model.rs` runs these very lines.
+
+use std::sync::atomic::Ordering::{self, Acquire, Relaxed, Release};
+
+use super::layout::{EXTENT, FILE, Layout, PAGE, SEQUENCE, WAYS};
+
+/// Words that the agent and programs share, as a program sees them.
+pub(crate) trait Look {
+    fn load(&self, word: usize, order: Ordering) -> u64;
+    fn fence(&self, order: Ordering);
+}
+
+/// The same words, as the agent sees them.
+pub(crate) trait Board: Look {
+    fn store(&self, word: usize, value: u64, order: Ordering);
+}
+
+/// A page of a file of the store.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct PageName {
+    /// The file's inode number.
+    pub file: u64,
+    /// The page's number in the file.
+    pub page: u64,
+}
+
+impl PageName {
+    #[inline(always)]
+    fn hash(self) -> u64 {
+        let mixed = (self.file ^ self.page.rotate_left(40)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        (mixed ^ (mixed >> 32)).wrapping_mul(0xd6e8_feb8_6659_fd93) >> 16
+    }
+}
+
+/// A page that was found; good as long as [`still`] says so.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Found {
+    pub(crate) frame: u32,
+    /// Bytes of the page that are in the frame, from its start.
+    pub(crate) extent: u32,
+    sequence: u64,
+}
+
+impl Found {
+    /// Of no page: a place in an array.
+    pub(crate) const NONE: Found = Found {
+        frame: 0,
+        extent: 0,
+        sequence: 0,
+    };
+}
+
+fn is_shown(sequence: u64) -> bool {
+    sequence % 2 == 1
+}
+
+/// No copy of the frame is good from now on. Before anything of the frame changes (X1).
+pub(crate) fn hide(board: &impl Board, layout: &Layout, frame: u32) {
+    let sequence = layout.header(frame) + SEQUENCE;
+    // Only the agent writes it, one thread at a time.
+    let now = board.load(sequence, Relaxed);
+    if is_shown(now) {
+        board.store(sequence, now + 1, Relaxed);
+    }
+    // Pairs with the fence in `still`: who saw a change that follows sees this too (X2).
+    board.fence(Release);
+}
+
+/// The frame holds the first `extent` bytes of `page`.
+pub(crate) fn publish(
+    board: &impl Board,
+    layout: &Layout,
+    frame: u32,
+    page: PageName,
+    extent: u32,
+) {
+    hide(board, layout, frame);
+    let header = layout.header(frame);
+    board.store(header + FILE, page.file, Relaxed);
+    board.store(header + PAGE, page.page, Relaxed);
+    board.store(header + EXTENT, u64::from(extent), Relaxed);
+    let now = board.load(header + SEQUENCE, Relaxed);
+    // Pairs with the acquiring load in `look`: who finds the page finds its bytes.
+    board.store(header + SEQUENCE, now + 1, Release);
+    hint(board, layout, frame, page);
+}
+
+/// Leads from the page to the frame, perhaps in place of a hint to another.
+fn hint(board: &impl Board, layout: &Layout, frame: u32, page: PageName) {
+    let bucket = layout.bucket(page.hash());
+    let wanted = u64::from(frame) + 1;
+    let hints = || (0..WAYS).map(|way| (way, board.load(bucket + way, Relaxed)));
+    if hints().any(|(_, hint)| hint == wanted) {
+        return;
+    }
+    let is_dead = |hint: u64| match u32::try_from(hint.wrapping_sub(1)) {
+        Ok(other) => !is_shown(board.load(layout.header(other) + SEQUENCE, Relaxed)),
+        Err(_) => true,
+    };
+    let dead = hints().find(|&(_, hint)| is_dead(hint));
+    let way = dead.map_or(frame as usize % WAYS, |(way, _)| way);
+    board.store(bucket + way, wanted, Relaxed);
+}
+
+/// Where the page is, if it can be read here.
+#[inline(always)]
+pub(crate) fn look(board: &impl Look, layout: &Layout, page: PageName) -> Option<Found> {
+    let bucket = layout.bucket(page.hash());
+    for way in 0..WAYS {
+        let hint = board.load(bucket + way, Relaxed);
+        let Some(frame) = hint.checked_sub(1).and_then(|it| u32::try_from(it).ok()) else {
+            continue;
+        };
+        if frame >= layout.frames {
+            continue;
+        }
+        let header = layout.header(frame);
+        // Pairs with the last store of `publish`.
+        let sequence = board.load(header + SEQUENCE, Acquire);
+        if is_shown(sequence)
+            && board.load(header + FILE, Relaxed) == page.file
+            && board.load(header + PAGE, Relaxed) == page.page
+        {
+            let extent = board.load(header + EXTENT, Relaxed);
+            return Some(Found {
+                frame,
+                extent: extent.min(layout.frame_bytes) as u32,
+                sequence,
+            });
+        }
+    }
+    None
+}
+
+/// Whether the frame is as it was found, so that what was copied of it meanwhile is the page.
+#[inline(always)]
+pub(crate) fn still(board: &impl Look, layout: &Layout, found: &Found) -> bool {
+    // Pairs with the fence in `hide`.
+    board.fence(Acquire);
+    board.load(layout.header(found.frame) + SEQUENCE, Relaxed) == found.sequence
+}
