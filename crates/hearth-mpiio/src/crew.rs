@@ -1,0 +1,196 @@
+//! This rank's agent: asleep until a file is opened, by this rank or by another.
+//!
+//! Asleep it is one thread that waits for a caller on the agent's own port. Agents wait for each
+//! other at their start, and connect to each other; so when one starts, all do.
+
+use std::io;
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::os::fd::OwnedFd;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use hearth_agent::{Agent, AgentStatus, Config};
+use hearth_client::{FileKey, PageRange, Revoker, Session};
+use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
+
+use crate::sys;
+
+/// How long knocking at one rank may take.
+const KNOCK_SPAN: Duration = Duration::from_secs(5);
+
+/// The agents of a job, as one rank has them.
+pub(crate) struct Crew {
+    shared: Arc<Shared>,
+    members: Vec<SocketAddr>,
+    rank: usize,
+    thread: Mutex<Option<JoinHandle<()>>>,
+}
+
+struct Shared {
+    state: Mutex<State>,
+    changed: Condvar,
+    /// Rung to start or end the agent.
+    bell: OwnedFd,
+}
+
+enum State {
+    Asleep,
+    Starting,
+    Up(Arc<Agent>),
+    Failed(String),
+    Over,
+}
+
+impl Crew {
+    /// Puts an agent to sleep on its port.
+    pub(crate) fn asleep(config: Config, listener: TcpListener) -> io::Result<Crew> {
+        let shared = Arc::new(Shared {
+            state: Mutex::new(State::Asleep),
+            changed: Condvar::new(),
+            bell: eventfd(0, EventfdFlags::CLOEXEC)?,
+        });
+        let members = config.members.clone();
+        let rank = config.node as usize;
+        let own = Arc::clone(&shared);
+        // The agent's threads are this one's children, and get no signals of the program either.
+        let thread = sys::without_signals(|| {
+            std::thread::Builder::new()
+                .name("hearth".to_owned())
+                .spawn(move || own.wait_and_start(config, listener))
+        })?;
+        Ok(Crew {
+            shared,
+            members,
+            rank,
+            thread: Mutex::new(Some(thread)),
+        })
+    }
+
+    /// Starts all agents if they sleep. Ranks that do not call this as well must be knocked at.
+    pub(crate) fn wake(&self, others_sleep: bool) -> Result<(), String> {
+        let asleep = matches!(*self.shared.lock(), State::Asleep);
+        if asleep {
+            self.shared.ring();
+            if others_sleep {
+                self.knock();
+            }
+        }
+        let waiting = |state: &mut State| matches!(state, State::Asleep | State::Starting);
+        let waited = self.shared.changed.wait_while(self.shared.lock(), waiting);
+        match &*waited.unwrap_or_else(PoisonError::into_inner) {
+            State::Up(_) => Ok(()),
+            State::Failed(why) => Err(why.clone()),
+            State::Asleep | State::Starting | State::Over => Err("the job is over".to_owned()),
+        }
+    }
+
+    fn knock(&self) {
+        for (rank, address) in self.members.iter().enumerate() {
+            // One that cannot be reached is missed by all, who say so.
+            if rank != self.rank {
+                drop(TcpStream::connect_timeout(address, KNOCK_SPAN));
+            }
+        }
+    }
+
+    /// The agent's session, while it runs.
+    pub(crate) fn session(&self) -> Option<Arc<dyn Session>> {
+        self.agent().map(|agent| agent.session())
+    }
+
+    /// What the agent counted, if one ran.
+    pub(crate) fn status(&self) -> Option<AgentStatus> {
+        self.agent().map(|agent| agent.status())
+    }
+
+    /// Brings every byte that this rank is home of to the store.
+    pub(crate) fn flush(&self, span: Duration) -> Result<(), String> {
+        self.agent().map_or(Ok(()), |agent| agent.flush(span))
+    }
+
+    /// Ends the agent, or its sleep.
+    pub(crate) fn stop(&self) {
+        self.shared.ring();
+        let thread = self
+            .thread
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .take();
+        // One that is still starting finds that it is over.
+        let before = std::mem::replace(&mut *self.shared.lock(), State::Over);
+        self.shared.changed.notify_all();
+        if let (Some(thread), State::Asleep | State::Up(_) | State::Failed(_)) = (thread, &before) {
+            let _ = thread.join();
+        }
+        drop(before);
+    }
+
+    fn agent(&self) -> Option<Arc<Agent>> {
+        match &*self.shared.lock() {
+            State::Up(agent) => Some(Arc::clone(agent)),
+            State::Asleep | State::Starting | State::Failed(_) | State::Over => None,
+        }
+    }
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn ring(&self) {
+        let _ = rustix::io::write(&self.bell, &1_u64.to_ne_bytes());
+    }
+
+    /// The life of the sleeping thread.
+    fn wait_and_start(&self, config: Config, listener: TcpListener) {
+        {
+            let mut called = [
+                PollFd::new(&self.bell, PollFlags::IN),
+                PollFd::new(&listener, PollFlags::IN),
+            ];
+            while poll(&mut called, None) == Err(rustix::io::Errno::INTR) {}
+        }
+        {
+            let mut state = self.lock();
+            if !matches!(*state, State::Asleep) {
+                return;
+            }
+            *state = State::Starting;
+        }
+        let started = Agent::start(config, listener);
+        let next = match started {
+            Ok(agent) => {
+                agent.session().attach(Arc::new(KeepsNothing));
+                State::Up(Arc::new(agent))
+            }
+            Err(error) => State::Failed(with_causes(&error)),
+        };
+        let mut state = self.lock();
+        if matches!(*state, State::Starting) {
+            *state = next;
+        }
+        drop(state);
+        self.changed.notify_all();
+    }
+}
+
+/// Every read asks the agent, so there is never anything to drop.
+struct KeepsNothing;
+
+impl Revoker for KeepsNothing {
+    fn revoke(&self, _: FileKey, _: Option<PageRange>, done: Box<dyn FnOnce() + Send>) {
+        done();
+    }
+}
+
+fn with_causes(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(next) = cause {
+        text = format!("{text}: {next}");
+        cause = next.source();
+    }
+    text
+}

@@ -1,0 +1,185 @@
+//! The job of this process, from `MPI_Init` to `MPI_Finalize`.
+
+use std::ffi::c_int;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Once, PoisonError, RwLock};
+use std::time::Duration;
+
+use hearth_client::Session;
+use rustix::fs::Stat;
+
+use crate::crew::Crew;
+use crate::meeting;
+use crate::mpi::{SUCCESS, mpi};
+use crate::settings::{self, Settings};
+use crate::words::{self, say};
+use crate::{fds, sys};
+
+/// How long the end of a job waits for the store.
+const FLUSH_SPAN: Duration = Duration::from_secs(120);
+
+/// The same where the process ends without the end of MPI.
+const EXIT_FLUSH_SPAN: Duration = Duration::from_secs(10);
+
+static JOB: RwLock<Option<Arc<Job>>> = RwLock::new(None);
+
+/// What the ranks of a job have in common, and this one's part of it.
+pub(crate) struct Job {
+    id: u64,
+    rank: u32,
+    ranks: u32,
+    settings: Settings,
+    crew: Crew,
+    /// What agents of one host share; ours to remove if the path is here.
+    directory: Option<PathBuf>,
+}
+
+/// What a job is made of.
+pub(crate) struct Parts {
+    pub(crate) id: u64,
+    pub(crate) rank: u32,
+    pub(crate) ranks: u32,
+    pub(crate) settings: Settings,
+    pub(crate) crew: Crew,
+    pub(crate) directory: Option<PathBuf>,
+}
+
+/// Begins a job when MPI has begun, if a store is named.
+pub(crate) fn begin(real: impl FnOnce() -> c_int) -> c_int {
+    let done = real();
+    if done != SUCCESS {
+        return done;
+    }
+    let settings = settings::from_environment();
+    if matches!(settings, Ok(None)) {
+        return done;
+    }
+    let Some(mpi) = mpi() else {
+        say(&"no file is cached: this MPI library is neither Open MPI nor of MPICH's kind");
+        return done;
+    };
+    if let Some(parts) = meeting::hold(mpi, settings) {
+        start(parts);
+    }
+    done
+}
+
+fn start(parts: Parts) {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| sys::on_fork_and_exit(in_child, at_exit));
+    let Parts {
+        id,
+        rank,
+        ranks,
+        settings,
+        crew,
+        directory,
+    } = parts;
+    let job = Job {
+        id,
+        rank,
+        ranks,
+        settings,
+        crew,
+        directory,
+    };
+    *JOB.write().unwrap_or_else(PoisonError::into_inner) = Some(Arc::new(job));
+}
+
+/// Ends the job: every byte goes to the store, then every agent ends.
+pub(crate) fn end() {
+    let (Some(mpi), Some(job)) = (mpi(), current()) else {
+        return;
+    };
+    job.flush();
+    // What this rank is home of, others have written until here.
+    mpi.barrier();
+    job.flush();
+    words::end();
+    // From here on nobody needs this rank's agent.
+    mpi.barrier();
+    job.report();
+    *JOB.write().unwrap_or_else(PoisonError::into_inner) = None;
+    job.crew.stop();
+    if let Some(directory) = &job.directory {
+        // Another rank of this host may still be at it; then what is left is two small files.
+        let _ = std::fs::remove_dir_all(directory);
+    }
+}
+
+/// The job, while there is one.
+pub(crate) fn current() -> Option<Arc<Job>> {
+    if fds::is_child() {
+        return None;
+    }
+    JOB.read().unwrap_or_else(PoisonError::into_inner).clone()
+}
+
+/// The agent's session, once there is one.
+pub(crate) fn session() -> Option<Arc<dyn Session>> {
+    current()?.crew.session()
+}
+
+/// Whether a device is that of the store.
+pub(crate) fn is_device(device: u64) -> bool {
+    current().is_some_and(|job| job.settings.device == device)
+}
+
+/// Whether something is on the store's own device.
+pub(crate) fn is_of_store(stat: &Stat) -> bool {
+    is_device(stat.st_dev)
+}
+
+impl Job {
+    pub(crate) fn id(&self) -> u64 {
+        self.id
+    }
+
+    pub(crate) fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
+    /// Whether a true path is inside of the store.
+    pub(crate) fn has(&self, path: &Path) -> bool {
+        path.starts_with(&self.settings.root)
+    }
+
+    /// Makes sure that agents run, for an open by so many ranks.
+    pub(crate) fn wake(&self, ranks: u32) -> Result<(), String> {
+        // Ranks that are not part of the open sleep until somebody knocks.
+        self.crew.wake(ranks < self.ranks)
+    }
+
+    fn flush(&self) {
+        if let Err(why) = self.crew.flush(FLUSH_SPAN) {
+            say(&format_args!("bytes are lost: {why}"));
+        }
+    }
+
+    fn report(&self) {
+        let (Some(directory), Some(status)) = (&self.settings.report, self.crew.status()) else {
+            return;
+        };
+        let path = directory.join(format!("rank-{}.json", self.rank));
+        let written = serde_json::to_vec_pretty(&status)
+            .map_err(std::io::Error::from)
+            .and_then(|text| std::fs::write(&path, text));
+        if let Err(error) = written {
+            say(&format_args!("cannot write `{}`: {error}", path.display()));
+        }
+    }
+}
+
+unsafe extern "C" fn in_child() {
+    fds::forget_in_child();
+}
+
+/// The process ends without `MPI_Finalize`: what others cannot do for it is done now.
+extern "C" fn at_exit() {
+    if let Some(job) = current() {
+        words::end();
+        if let Err(why) = job.crew.flush(EXIT_FLUSH_SPAN) {
+            say(&format_args!("bytes are lost: {why}"));
+        }
+    }
+}

@@ -1,0 +1,259 @@
+//! How the ranks of a job get to know each other, over MPI itself.
+//!
+//! 1. Every rank says whether it can take part, with which settings, and on which host it is.
+//! 2. Every rank says where its agent will listen: to this host alone if all are on it.
+//!
+//! All decide by what all have said, so all decide alike.
+
+use std::fs::DirBuilder;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use hearth_agent::store::StoreSpec;
+use hearth_agent::{Allocation, Config};
+
+use crate::crew::Crew;
+use crate::job::Parts;
+use crate::mpi::Mpi;
+use crate::settings::Settings;
+use crate::sys;
+use crate::words::{self, say};
+
+const FLUSH_AGE: Duration = Duration::from_secs(5);
+
+/// Ranks share cores while they start; one that has died ends the job by itself.
+const JOIN_SPAN: Duration = Duration::from_secs(60);
+
+const SECRET_BYTES: usize = 32;
+const HOST_BYTES: usize = 64;
+const ABOUT_BYTES: usize = 1 + 8 + SECRET_BYTES + HOST_BYTES;
+const PLACE_BYTES: usize = 1 + 2 + 4;
+
+/// What a rank says about itself.
+struct About {
+    able: bool,
+    digest: u64,
+    secret: [u8; SECRET_BYTES],
+    host: [u8; HOST_BYTES],
+}
+
+impl About {
+    fn encode(&self) -> [u8; ABOUT_BYTES] {
+        let mut bytes = [0; ABOUT_BYTES];
+        bytes[0] = u8::from(self.able);
+        bytes[1..9].copy_from_slice(&self.digest.to_le_bytes());
+        bytes[9..9 + SECRET_BYTES].copy_from_slice(&self.secret);
+        bytes[9 + SECRET_BYTES..].copy_from_slice(&self.host);
+        bytes
+    }
+
+    fn decode(bytes: &[u8; ABOUT_BYTES]) -> About {
+        let mut about = About {
+            able: bytes[0] == 1,
+            digest: 0,
+            secret: [0; SECRET_BYTES],
+            host: [0; HOST_BYTES],
+        };
+        let (digest, rest) = bytes[1..].split_at(8);
+        let (secret, host) = rest.split_at(SECRET_BYTES);
+        let digest = <[u8; 8]>::try_from(digest).expect("it was split off with that length");
+        about.digest = u64::from_le_bytes(digest);
+        about.secret.copy_from_slice(secret);
+        about.host.copy_from_slice(host);
+        about
+    }
+}
+
+/// Holds the meeting. `None` if the job runs without a cache; somebody has said why.
+pub(crate) fn hold(mpi: &Mpi, settings: Result<Option<Settings>, String>) -> Option<Parts> {
+    let (rank, ranks) = mpi.place(mpi.world())?;
+    words::begin(rank);
+    let settings = match settings {
+        Ok(settings) => settings,
+        Err(why) => {
+            say(&format_args!("no file is cached: {why}"));
+            None
+        }
+    };
+    let about = About {
+        able: settings.is_some(),
+        digest: settings.as_ref().map_or(0, Settings::digest),
+        secret: secret(),
+        host: host(),
+    };
+    let all: Vec<About> = mpi
+        .exchange(mpi.world(), &about.encode())?
+        .iter()
+        .map(About::decode)
+        .collect();
+    let settings = settings.filter(|_| all.iter().all(|about| about.able))?;
+    if all.iter().any(|about| about.digest != all[0].digest) {
+        if rank == 0 {
+            say(
+                &"no file is cached: the ranks' HEARTH_ variables, or their stores, are not the same",
+            );
+        }
+        return None;
+    }
+    let together = all.iter().all(|about| about.host == all[0].host);
+    let own = listen(&settings, together);
+    let members = members(mpi, own.as_ref())?;
+    let (listener, _) = own?;
+    let host_leader = all.iter().position(|other| other.host == about.host) == Some(rank as usize);
+    build(
+        settings,
+        (rank, ranks),
+        (members, listener),
+        (all[0].secret, host_leader),
+    )
+}
+
+fn build(
+    settings: Settings,
+    (rank, ranks): (u32, u32),
+    (members, listener): (Vec<SocketAddr>, TcpListener),
+    (secret, host_leader): ([u8; SECRET_BYTES], bool),
+) -> Option<Parts> {
+    let id = u64::from_le_bytes(secret[..8].try_into().expect("a secret is longer"));
+    let directory = directory(&settings, id);
+    let config = Config {
+        node: rank,
+        incarnation: 1,
+        members,
+        secret,
+        job: format!("mpi-{id:016x}"),
+        store_root: settings.root.clone(),
+        store: settings.backing.clone(),
+        policy: settings.policy,
+        allocation: Allocation::Slot,
+        close: settings.close,
+        page_bytes: settings.page_bytes,
+        chunk_bytes: settings.chunk_bytes,
+        pool_bytes: settings.pool_bytes,
+        flush_age: FLUSH_AGE,
+        kernel_cache: false,
+        job_dir: directory.clone().unwrap_or_else(std::env::temp_dir),
+        join_span: JOIN_SPAN,
+    };
+    let crew = Crew::asleep(config, listener)
+        .inspect_err(|error| say(&format_args!("cannot start a thread: {error}")))
+        .ok()?;
+    Some(Parts {
+        id,
+        rank,
+        ranks,
+        settings,
+        crew,
+        directory: directory.filter(|_| host_leader),
+    })
+}
+
+/// Where this rank's agent listens.
+fn listen(settings: &Settings, together: bool) -> Option<(TcpListener, SocketAddr)> {
+    let address = if together {
+        Some(IpAddr::V4(Ipv4Addr::LOCALHOST))
+    } else {
+        reachable(settings.interface.as_deref())
+    };
+    let Some(address) = address else {
+        say(
+            &"no file is cached: this host has no network interface that others could reach; name one in HEARTH_INTERFACE",
+        );
+        return None;
+    };
+    let bound = TcpListener::bind((address, 0)).and_then(|listener| {
+        let address = listener.local_addr()?;
+        Ok((listener, address))
+    });
+    bound
+        .inspect_err(|error| {
+            say(&format_args!(
+                "no file is cached: cannot listen on {address}: {error}"
+            ))
+        })
+        .ok()
+}
+
+fn reachable(interface: Option<&str>) -> Option<IpAddr> {
+    let all = sys::addresses();
+    let mut wanted = all
+        .into_iter()
+        .filter(|(name, _)| interface.is_none_or(|interface| interface == name));
+    wanted.next().map(|(_, address)| address)
+}
+
+fn members(mpi: &Mpi, own: Option<&(TcpListener, SocketAddr)>) -> Option<Vec<SocketAddr>> {
+    let mut place = [0_u8; PLACE_BYTES];
+    if let Some((_, SocketAddr::V4(address))) = own {
+        place[0] = 1;
+        place[1..3].copy_from_slice(&address.port().to_le_bytes());
+        place[3..].copy_from_slice(&address.ip().octets());
+    }
+    let all = mpi.exchange(mpi.world(), &place)?;
+    let address = |[able, low, high, ip @ ..]: &[u8; PLACE_BYTES]| {
+        let port = u16::from_le_bytes([*low, *high]);
+        (*able == 1).then(|| SocketAddr::from((*ip, port)))
+    };
+    all.iter().map(address).collect()
+}
+
+/// What rank 0 says here proves to others that they are of its job.
+fn secret() -> [u8; SECRET_BYTES] {
+    let mut secret = [0; SECRET_BYTES];
+    if getrandom::fill(&mut secret).is_err() {
+        // Without randomness agents would trust anybody: better none.
+        say(&"cannot get random bytes");
+        std::process::abort();
+    }
+    secret
+}
+
+/// Names a place in the network: this boot of this kernel, and the namespace that we are in.
+fn host() -> [u8; HOST_BYTES] {
+    let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
+    let network = Path::new("/proc/self/ns/net");
+    let network = network.metadata().map_or(0, |meta| meta.ino());
+    let text = format!("{network} {}", boot.trim());
+    let mut host = [0; HOST_BYTES];
+    let len = text.len().min(HOST_BYTES);
+    host[..len].copy_from_slice(&text.as_bytes()[..len]);
+    host
+}
+
+/// Where agents of one host keep what they share about a modelled store.
+fn directory(settings: &Settings, id: u64) -> Option<PathBuf> {
+    let StoreSpec::Model(_) = settings.backing else {
+        return None;
+    };
+    let user = rustix::process::geteuid().as_raw();
+    let path = std::env::temp_dir().join(format!("hearth-mpi-{user}-{id:016x}"));
+    match DirBuilder::new().mode(0o700).create(&path) {
+        Err(error) if error.kind() != std::io::ErrorKind::AlreadyExists => {
+            say(&format_args!("cannot make `{}`: {error}", path.display()));
+        }
+        _ => {}
+    }
+    Some(path)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_rank_says_arrives_as_it_was_said() {
+        let about = About {
+            able: true,
+            digest: 0x1234_5678_9abc_def0,
+            secret: [7; SECRET_BYTES],
+            host: host(),
+        };
+        let read = About::decode(&about.encode());
+        assert!(read.able);
+        assert_eq!((read.digest, read.secret), (about.digest, about.secret));
+        assert_eq!(read.host, about.host);
+        assert!(!About::decode(&[0; ABOUT_BYTES]).able);
+    }
+}

@@ -1,0 +1,218 @@
+//! Files that MPI has open through the cache.
+
+use std::collections::BTreeMap;
+use std::ffi::{c_char, c_int, c_void};
+use std::io;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use super::{Class, Mpi, Raw, SUCCESS, mpi};
+use crate::claim::{Claim, ClaimError};
+use crate::job::{self, Job};
+use crate::paths::{self, Registered};
+use crate::words::say;
+use crate::{fds, sys};
+
+const MODE_RDONLY: c_int = 2;
+
+/// Files by the library's handle.
+static FILES: Mutex<BTreeMap<Raw, Arc<Shared>>> = Mutex::new(BTreeMap::new());
+
+/// How many there are: calls on all others look no further.
+static COUNT: AtomicUsize = AtomicUsize::new(0);
+
+/// A file that ranks share.
+pub(super) struct Shared {
+    registered: Registered,
+    pub(super) claim: Option<Claim>,
+    pub(super) atomic: AtomicBool,
+}
+
+/// What a program asked `MPI_File_open` for.
+#[derive(Clone, Copy)]
+pub(super) struct Asked {
+    pub(super) comm: Raw,
+    pub(super) name: *const c_char,
+    pub(super) mode: c_int,
+    pub(super) info: Raw,
+    pub(super) file: *mut Raw,
+}
+
+fn files() -> MutexGuard<'static, BTreeMap<Raw, Arc<Shared>>> {
+    FILES.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A file that is cached, by the library's handle.
+#[inline]
+pub(super) fn find(file: Raw) -> Option<Arc<Shared>> {
+    if COUNT.load(Relaxed) == 0 {
+        return None;
+    }
+    files().get(&file).cloned()
+}
+
+/// Opens a file: cached if all ranks that open it want and can.
+pub(super) fn open(asked: Asked, real: impl Fn() -> c_int) -> c_int {
+    let (Some(mpi), Some(job)) = (mpi(), job::current()) else {
+        return real();
+    };
+    let path = wish(mpi, &job, asked);
+    if !agreed(mpi, asked.comm, path.is_some()) {
+        return real();
+    }
+    let Some(path) = path else {
+        return real();
+    };
+    let registered = Registered::new(path);
+    let done = real();
+    if done != SUCCESS {
+        return done;
+    }
+    let claim = claim(&job, &registered, asked.mode);
+    if !agreed(mpi, asked.comm, claim.is_ok()) {
+        return refuse(mpi, asked);
+    }
+    let (Ok(claim), Some(&handle)) = (claim, sys::at(asked.file)) else {
+        return refuse(mpi, asked);
+    };
+    let shared = Shared {
+        registered,
+        claim,
+        atomic: AtomicBool::new(false),
+    };
+    let mut files = files();
+    files.insert(handle, Arc::new(shared));
+    COUNT.store(files.len(), Relaxed);
+    SUCCESS
+}
+
+/// The file's true path, if this rank wants it cached and can.
+fn wish(mpi: &Mpi, job: &Job, asked: Asked) -> Option<PathBuf> {
+    let name = sys::text(asked.name)?;
+    let path = paths::true_path(paths::without_kind(name.to_bytes()))?;
+    if !job.has(&path) || mpi.hint(asked.info, c"hearth").as_deref() == Some("off") {
+        return None;
+    }
+    if mpi.hint(asked.info, c"hearth_policy").as_deref() == Some("none") {
+        return None;
+    }
+    let (_, ranks) = mpi.place(asked.comm)?;
+    match job.wake(ranks) {
+        Ok(()) => Some(path),
+        Err(why) => {
+            say(&format_args!("`{}` is not cached: {why}", path.display()));
+            None
+        }
+    }
+}
+
+/// Whether every rank of a communicator says yes.
+fn agreed(mpi: &Mpi, comm: Raw, mine: bool) -> bool {
+    let said = mpi.exchange(comm, &[u8::from(mine)]);
+    said.is_some_and(|said| said.iter().all(|[yes]| *yes == 1))
+}
+
+fn claim(job: &Job, file: &Registered, mode: c_int) -> Result<Option<Claim>, ()> {
+    let writes = mode & MODE_RDONLY == 0;
+    Claim::take(file.path(), job.id(), writes).map_err(|error| match error {
+        ClaimError::Taken => say(&format_args!(
+            "cannot open `{}`: another job has it open through its own cache, and one of the two \
+             writes; open it after that job, or with the hint hearth=off in both",
+            file.path().display()
+        )),
+        ClaimError::Unusable(why) => say(&format_args!(
+            "cannot open `{}`: {why}",
+            file.path().display()
+        )),
+    })
+}
+
+/// Closes again what must not be open.
+fn refuse(mpi: &Mpi, asked: Asked) -> c_int {
+    // Inside of our own call, so this is the library's own close.
+    let _ = mpi.close(asked.file);
+    mpi.fail(mpi.file_null(), Class::FileInUse)
+}
+
+/// Brings what this rank wrote to the store, then closes.
+pub(super) fn close(file: *mut Raw, real: impl Fn() -> c_int) -> c_int {
+    let shared = sys::at(file).and_then(|file| find(*file).map(|shared| (*file, shared)));
+    let (Some(mpi), Some((handle, shared))) = (mpi(), shared) else {
+        return real();
+    };
+    let flushed = each(&shared, |_, cached| cached.flush());
+    let mut code = SUCCESS;
+    if let Err(error) = flushed {
+        say(&format_args!(
+            "cannot bring `{}` to the store: {error}",
+            shared.registered.path().display()
+        ));
+        code = mpi.fail(handle, Class::of(&error));
+    }
+    {
+        let mut files = files();
+        files.remove(&handle);
+        COUNT.store(files.len(), Relaxed);
+    }
+    match real() {
+        SUCCESS => code,
+        failed => failed,
+    }
+}
+
+/// Brings the file to the store, safely, then lets the library do what it does.
+pub(super) fn sync(file: Raw, real: impl Fn() -> c_int) -> c_int {
+    let (Some(mpi), Some(shared)) = (mpi(), find(file)) else {
+        return real();
+    };
+    match each(&shared, |fd, cached| cached.sync(fd)) {
+        Ok(()) => real(),
+        Err(error) => {
+            // The other ranks are on their way into the library's call.
+            let _ = real();
+            mpi.fail(file, Class::of(&error))
+        }
+    }
+}
+
+/// Does something with every descriptor of a file; the first error counts.
+fn each(
+    shared: &Shared,
+    run: impl Fn(c_int, &crate::file::Cached) -> io::Result<()>,
+) -> io::Result<()> {
+    let open = fds::at_path(shared.registered.path());
+    let results = open.into_iter().map(|(fd, cached)| run(fd, &cached));
+    results.fold(Ok(()), Result::and)
+}
+
+/// Says in the hints of a file how it is cached.
+pub(super) fn info(file: Raw, place: *mut c_void, real: impl Fn() -> c_int) -> c_int {
+    let done = real();
+    let (Some(mpi), Some(job)) = (mpi(), job::current()) else {
+        return done;
+    };
+    if done != SUCCESS || place.is_null() {
+        return done;
+    }
+    if find(file).is_none() {
+        mpi.set_hint(place, c"hearth", "off");
+        return done;
+    }
+    let settings = job.settings();
+    mpi.set_hint(place, c"hearth", "on");
+    mpi.set_hint(place, c"hearth_policy", settings.policy_name);
+    mpi.set_hint(place, c"hearth_page_size", &settings.page_bytes.to_string());
+    mpi.set_hint(place, c"hearth_pool", &settings.pool_bytes.to_string());
+    done
+}
+
+/// Before the end of MPI: files that the program left open are as good as closed.
+pub(super) fn end() {
+    for (_, cached) in fds::all() {
+        if let Err(error) = cached.flush() {
+            let path = cached.path().display();
+            say(&format_args!("cannot bring `{path}` to the store: {error}"));
+        }
+    }
+}

@@ -1,0 +1,69 @@
+//! Real MPI programs under the library: C and both ways of Fortran, under both MPI libraries.
+
+#![allow(clippy::unwrap_used, reason = "what fails here fails the test")]
+
+mod support;
+
+use std::fs;
+
+use support::{BOTH, Mpi, Run, Scene, has};
+
+const RANKS: u32 = 3;
+
+/// Small pages, so that ranks share many and each has several.
+const SMALL_PAGES: &[(&str, &str)] = &[("HEARTH_PAGE_SIZE", "16KiB")];
+
+/// Without and with the cache, a program finds its bytes, and leaves the same file.
+fn leaves_the_same_file(test: &str, (mpi, compiler): (Mpi, &str), source: &str) {
+    if !has(test, mpi, compiler) {
+        return;
+    }
+    let scene = Scene::new(mpi, compiler, source);
+    let run = |words: &[&str], cache| {
+        let ranks = RANKS;
+        scene.runs_well(&Run {
+            ranks,
+            words,
+            cache,
+        })
+    };
+    run(&["plain"], None);
+    let said = run(&["cached", "on"], Some(SMALL_PAGES));
+    assert_eq!(said, "", "{mpi:?}: nothing is worth a word");
+    let (plain, cached) = (
+        fs::read(scene.file("plain")),
+        fs::read(scene.file("cached")),
+    );
+    assert!(
+        plain.unwrap() == cached.unwrap(),
+        "{mpi:?}: the files differ"
+    );
+    assert!(scene.report(0).contains("\"policy\": \"single\""));
+}
+
+#[test]
+fn c_programs_run_over_the_cache() {
+    for mpi in BOTH {
+        leaves_the_same_file(
+            "c_programs_run_over_the_cache",
+            (mpi, "mpicc"),
+            "features.c",
+        );
+    }
+}
+
+#[test]
+fn fortran_programs_that_use_mpi_run_over_the_cache() {
+    let test = "fortran_programs_that_use_mpi_run_over_the_cache";
+    for mpi in BOTH {
+        leaves_the_same_file(test, (mpi, "mpif90"), "features_mpi.f90");
+    }
+}
+
+#[test]
+fn fortran_programs_that_use_mpi_f08_run_over_the_cache() {
+    let test = "fortran_programs_that_use_mpi_f08_run_over_the_cache";
+    for mpi in BOTH {
+        leaves_the_same_file(test, (mpi, "mpif90"), "features_f08.f90");
+    }
+}
