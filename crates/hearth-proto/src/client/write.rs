@@ -217,7 +217,8 @@ impl Desk<'_, '_> {
         };
         let id = job.file;
         let placing = matches!(job.phase, Phase::Placing | Phase::Passing);
-        let again = placing || (job.refused && job.taken == 0);
+        // A part that failed may be in the store for all that: it is not written a second time.
+        let again = placing || (job.refused && job.taken == 0 && job.failed.is_none());
         let known = self.client.files.get(&id).map(|file| file.generation);
         let behind = known.is_some_and(|known| answer.generation.life < known.life);
         match answer.body {
