@@ -58,6 +58,22 @@ guards! {
     GoneAnswersGiven, "gone-answers-given", "a peer that is gone is taken to have answered";
 }
 
+impl Guard {
+    /// True for a rule about the daemons of policy `bank`, which no other policy has.
+    pub fn is_of_bank(self) -> bool {
+        matches!(
+            self,
+            Guard::EntryGone
+                | Guard::EntryNoted
+                | Guard::PopulatesAlone
+                | Guard::CutEmptiesBank
+                | Guard::EpochGrows
+                | Guard::LeaseWaited
+                | Guard::LeaseHonoured
+        )
+    }
+}
+
 impl Config {
     /// True: shipped kernels keep every guard.
     #[cfg(not(feature = "canary"))]

@@ -191,22 +191,26 @@ impl Home<'_, '_> {
         Some(op)
     }
 
-    /// Replaces entries after a write that did not wait for them, as the published protocol does.
-    pub(super) fn replace_entries(&mut self, first: u64, end: u64) {
+    /// Gives daemons the blocks of a write. An entry that is still there, because the published protocol
+    /// answers without a word to the daemon, is replaced or deleted now.
+    pub(super) fn update_bank(&mut self, first: u64, end: u64) -> Vec<BankOp> {
         let rules = self.ctx.config.rules().bank;
-        if rules.is_some_and(|bank| bank.answer == BankAnswer::Store) {
-            let known = |block: &u64| self.file.pages.get(block).is_some_and(|page| page.filled);
-            let mut stale = self.file.entries.within(first, end);
-            stale.retain(|block| !known(block));
-            for block in stale {
-                let daemon = self.ctx.config.daemon_of(self.id, block);
-                if let Some(daemon) = daemon
-                    && let Standing::Trusted(epoch) = self.ctx.bank.standing(daemon)
-                {
-                    self.delete(daemon, epoch, &[block]);
-                }
+        let left = match rules.map(|bank| bank.answer) {
+            Some(BankAnswer::Store) => self.file.entries.within(first, end),
+            Some(BankAnswer::Gone) | None => Vec::new(),
+        };
+        let mut ops = Vec::new();
+        for block in first..end {
+            let populated = self.populate(block);
+            ops.extend(populated);
+            let daemon = self.ctx.config.daemon_of(self.id, block);
+            if let (None, Some(daemon), true) = (populated, daemon, left.contains(&block))
+                && let Standing::Trusted(epoch) = self.ctx.bank.standing(daemon)
+            {
+                ops.push(self.delete(daemon, epoch, &[block]));
             }
         }
+        ops
     }
 
     /// An order of this file is answered: frees what waited for it.
@@ -221,9 +225,6 @@ impl Home<'_, '_> {
                         self.file.pages.remove(block);
                     }
                 }
-                for write in &mut self.file.writes {
-                    write.updating.retain(|&set| set != op);
-                }
             }
             What::Delete(blocks) if answered => {
                 for &block in blocks {
@@ -233,6 +234,9 @@ impl Home<'_, '_> {
             }
             // Its daemon leaves, and what waits does so until that is over.
             What::Delete(_) => {}
+        }
+        for write in &mut self.file.writes {
+            write.updating.retain(|&order| order != op);
         }
     }
 }

@@ -130,33 +130,22 @@ impl Home<'_, '_> {
             }
             self.file.pages.retain(|_, page| !page.idle());
         }
-        let inline = self.ctx.config.bank.update == BankUpdate::Inline;
-        let first_time = !matches!(write.stage, Stage::Updating);
-        if first_time && failed.is_none() && inline && !self.is_loose() {
-            write.updating = (first..end)
-                .filter_map(|block| self.populate(block))
-                .collect();
-            if !write.updating.is_empty() {
+        if write.stage == Stage::Updating {
+            return self.answer_write(&write, None);
+        }
+        let inline = self.ctx.config.bank.update == BankUpdate::Inline && failed.is_none();
+        if !inline {
+            self.answer_write(&write, failed);
+        }
+        write.updating = self.update_bank(first, end);
+        match (inline, write.updating.is_empty()) {
+            (false, _) => {}
+            (true, true) => self.answer_write(&write, failed),
+            (true, false) => {
                 write.stage = Stage::Updating;
                 self.file.writes.push(write);
-                return;
             }
         }
-        self.answer_write(&write, failed);
-        if first_time {
-            self.replace_entries(first, end);
-            if failed.is_none() {
-                for block in first..end {
-                    self.populate(block);
-                }
-            }
-        }
-    }
-
-    /// True where the answer waits for nothing but the store.
-    fn is_loose(&self) -> bool {
-        let rules = self.ctx.config.rules().bank;
-        rules.is_none_or(|bank| bank.answer == BankAnswer::Store)
     }
 
     fn answer_write(&mut self, write: &PendingWrite, failed: Option<Errno>) {
