@@ -3,6 +3,7 @@
 use crate::plan::{Plan, Trouble};
 use crate::run::{Outcome, run, shrink};
 pub use hearth_proto::Guard;
+use hearth_proto::Policy;
 
 /// What became of a guard that was off.
 #[derive(Clone, Debug)]
@@ -29,10 +30,14 @@ pub struct Caught {
 /// Turns a guard off and runs worlds until a checker notices, at most so many.
 pub fn try_without(guard: Guard, worlds_max: u64) -> Canary {
     let plan = |number: u64| {
+        let without = Some(guard);
+        if guard.is_of_bank() {
+            return bank_plan(without, number);
+        }
         let trouble = [Trouble::Never, Trouble::Some, Trouble::All][(number % 3) as usize];
         Plan {
-            without: Some(guard),
-            policy: hearth_proto::Policy::Home,
+            without,
+            policy: Policy::Home,
             ..Plan::new(number / 3, trouble)
         }
     };
@@ -48,6 +53,19 @@ pub fn try_without(guard: Guard, worlds_max: u64) -> Canary {
         noticed.then(|| confirm(&plan, number + 1))
     });
     Canary { guard, caught }
+}
+
+/// A world with daemons in trouble, and sometimes agents that stand still or every other fault.
+fn bank_plan(without: Option<Guard>, number: u64) -> Plan {
+    let trouble = [Trouble::Never, Trouble::Never, Trouble::All][(number % 3) as usize];
+    let plan = Plan::new(number / 3, trouble);
+    Plan {
+        without,
+        policy: Policy::Bank,
+        bank_faults: true,
+        pauses: plan.pauses || number % 3 == 1,
+        ..plan
+    }
 }
 
 fn confirm(plan: &Plan, worlds: u64) -> Caught {

@@ -81,6 +81,8 @@ pub struct Outcome {
     pub store_reads: u64,
     /// Store writes.
     pub store_writes: u64,
+    /// Orders to daemons of the bank.
+    pub bank_orders: u64,
     /// Simulated time of the operations.
     pub took: Span,
     /// What did not hold.

@@ -10,10 +10,11 @@ use crate::tamper::Tamper;
 use crate::world::World;
 use crate::world::answers::Answer;
 use crate::world::session::Action;
-use hearth_proto::bank::{BankLost, BankOk, BankOrder, Item, Key};
+use hearth_proto::bank::{BankLost, BankOk, BankOrder, Daemon, Item, Key};
 use hearth_proto::msg::{Body, Envelope};
 use hearth_proto::{
-    Allocation, CloseRule, Effect, FileId, Input, Policy, ReadInto, Reply, Span, WriteAt, errno,
+    Allocation, BankConfig, CloseRule, Effect, FileId, Input, NodeId, Policy, ReadInto, Reply,
+    Span, WriteAt, errno,
 };
 
 /// What a line asks for that nobody understands.
@@ -63,6 +64,10 @@ fn quiet_plan() -> Plan {
         local_delay: none,
         store_faults: false,
         link_faults: true,
+        bank: BankConfig {
+            daemons: 2,
+            ..BankConfig::default()
+        },
         outside: false,
         tamper: Tamper::Nothing,
         ..Plan::from_seed(0)
@@ -89,6 +94,11 @@ fn set_up(plan: &mut Plan, words: &[&str]) -> Option<()> {
         ["homes", "round-robin"] => plan.allocation = Allocation::RoundRobin,
         ["close", "flushed"] => plan.close = CloseRule::Flushed,
         ["close", "buffered"] => plan.close = CloseRule::Buffered,
+        ["gateways", nodes @ ..] => {
+            let nodes = nodes.iter().map(|node| node.parse().map(NodeId));
+            plan.bank.gateways = nodes.collect::<Result<_, _>>().ok()?;
+        }
+        ["daemons", count] => plan.bank.daemons = count.parse().ok()?,
         _ => return None,
     }
     Some(())
@@ -112,6 +122,10 @@ fn order(world: &mut World, words: &[&str]) -> Option<()> {
         ["store", "heals"] => world.store.fault = None,
         ["break", a, b] => world.break_link(a.parse().ok()?, b.parse().ok()?),
         ["mend", a, b] => world.mend(a.parse().ok()?, b.parse().ok()?),
+        ["cut", node, "from", "daemon", daemon] => {
+            world.cut_bank(node.parse().ok()?, Daemon(daemon.parse().ok()?));
+        }
+        ["join", "daemon", daemon] => world.bank_returns(Daemon(daemon.parse().ok()?)),
         ["wait", seconds] => world.wait(Span::secs(seconds.parse().ok()?)),
         [node, rest @ ..] => {
             let action = action(rest)?;

@@ -1,7 +1,7 @@
 //! Every checker has been seen to fire: a guard is broken from outside, and the named checker says so.
 
-use hearth_proto::Policy;
-use hearth_sim::{Plan, Tamper, run};
+use hearth_proto::{BankConfig, BankUpdate, Policy};
+use hearth_sim::{Plan, Tamper, Trouble, run};
 use std::collections::BTreeSet;
 
 /// Checks that fire on runs without planned faults.
@@ -77,6 +77,39 @@ fn hints_without_a_window_leave_old_bytes() {
     let violations = plans.flat_map(|plan| run(&plan).violations);
     let fired: BTreeSet<&str> = violations.map(|violation| violation.check).collect();
     assert!(fired.contains("value"), "{fired:?}");
+}
+
+/// What fires under the published bank, with its update thread or inline, with daemons in trouble or well.
+fn fired_by_bank(update: BankUpdate, bank_faults: bool) -> BTreeSet<&'static str> {
+    let plans = (0..400).map(|seed| {
+        let plan = Plan::new(seed, Trouble::Never);
+        let bank = BankConfig {
+            update,
+            ..plan.bank.clone()
+        };
+        Plan {
+            policy: Policy::BankPaper,
+            bank,
+            bank_faults,
+            ..plan
+        }
+    });
+    let violations = plans.flat_map(|plan| run(&plan).violations);
+    violations.map(|violation| violation.check).collect()
+}
+
+#[test]
+fn a_write_that_is_answered_before_the_bank_is_updated_leaves_old_bytes() {
+    let fired = fired_by_bank(BankUpdate::Thread, false);
+    assert!(fired.contains("bank"), "{fired:?}");
+}
+
+#[test]
+fn giving_up_on_a_daemon_that_others_reach_leaves_old_bytes() {
+    let fired = fired_by_bank(BankUpdate::Inline, true);
+    assert!(fired.contains("bank"), "{fired:?}");
+    let well = fired_by_bank(BankUpdate::Inline, false);
+    assert!(well.is_empty(), "{well:?}");
 }
 
 #[test]

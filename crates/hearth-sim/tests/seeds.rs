@@ -126,6 +126,17 @@ fn local_files_keep_every_promise() {
     hold_under(Policy::Local);
 }
 
+/// S21
+#[test]
+fn banks_keep_every_promise() {
+    hold_under(Policy::Bank);
+    let plan = |seed| Plan {
+        policy: Policy::Bank,
+        ..Plan::new(seed, Trouble::All)
+    };
+    hold((0..seeds() / 4).map(plan));
+}
+
 #[test]
 fn the_same_seed_gives_the_same_run() {
     for seed in 0..50 {

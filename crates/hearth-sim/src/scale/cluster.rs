@@ -4,12 +4,13 @@ use super::host::{Content, Doing, Host};
 use super::traffic::{Counts, Kind};
 use super::{Outcome, Shape};
 use crate::rng::Rng;
+use hearth_proto::bank::{BankOk, BankOp, BankOrder, Daemon, Item, Key};
 use hearth_proto::msg::Envelope;
 use hearth_proto::{
-    Config, Effect, FileId, Input, Node, NodeId, Op, OpenRequest, Outbox, Piece, ReadInto, Reply,
-    Request, Src, Stamp, StoreOk, Ticket, Time, WriteAt,
+    BankConfig, Config, Effect, FileId, Input, Node, NodeId, Op, OpenRequest, Outbox, Piece,
+    ReadInto, Reply, Request, Src, Stamp, StoreOk, Ticket, Time, Ver, WriteAt,
 };
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 
 /// Bytes of a page; only counts depend on it.
 const PAGE: u32 = 256 << 10;
@@ -17,6 +18,8 @@ const PAGE: u32 = 256 << 10;
 const CHUNK_PAGES: u32 = 8;
 /// Frames of a node: all pages of its file, and those it is home of.
 const FRAMES: u32 = 256;
+/// Daemons of the bank.
+const DAEMONS: u32 = 4;
 /// Violations that are kept; more say nothing new.
 const VIOLATIONS_MAX: usize = 16;
 
@@ -33,8 +36,18 @@ enum Event {
     /// The node's own write goes through to the store.
     StoreTakes(Op, hearth_proto::Buf),
     Direct(Ticket),
+    /// An order arrives at a daemon, and its answer at the node.
+    BankRuns(BankOp, Asked),
+    BankTells(BankOp, Option<Option<u32>>),
     Revoked(hearth_proto::RevokeId),
     Begins,
+}
+
+/// What a daemon is asked.
+enum Asked {
+    Get(Key),
+    Set(Key, u32),
+    Delete(Vec<Key>),
 }
 
 type Queue = VecDeque<(Time, u32, Event)>;
@@ -58,6 +71,9 @@ pub(super) struct Cluster {
     events: u64,
     store_reads: u64,
     store_writes: u64,
+    /// Entries of all daemons; keys of two never meet.
+    entries: BTreeMap<Key, u32>,
+    bank_orders: u64,
     ended: u64,
     began: Time,
     last: Time,
@@ -68,7 +84,12 @@ pub(super) struct Cluster {
 impl Cluster {
     pub(super) fn new(shape: Shape) -> Cluster {
         let host = |me: u32| {
+            let bank = BankConfig {
+                daemons: DAEMONS,
+                ..BankConfig::default()
+            };
             let config = Config {
+                bank,
                 policy: shape.policy,
                 page_bytes: PAGE,
                 chunk_pages: CHUNK_PAGES,
@@ -97,6 +118,8 @@ impl Cluster {
             events: 0,
             store_reads: 0,
             store_writes: 0,
+            entries: BTreeMap::new(),
+            bank_orders: 0,
             ended: 0,
             began: Time(0),
             last: Time(0),
@@ -114,6 +137,11 @@ impl Cluster {
             mtime_ns: 1,
             size,
         };
+        for node in 0..self.shape.nodes {
+            for daemon in (0..DAEMONS).map(Daemon) {
+                self.step(node, Input::BankUp(daemon));
+            }
+        }
         for node in 0..self.shape.nodes {
             let open = OpenRequest {
                 file: self.file_of(node),
@@ -166,6 +194,7 @@ impl Cluster {
             events: self.events,
             store_reads: self.store_reads,
             store_writes: self.store_writes,
+            bank_orders: self.bank_orders,
             took,
             violations: self.violations,
         }
@@ -262,6 +291,8 @@ impl Cluster {
             Event::StoreWrites(op, first, pieces) => self.store_writes(node, op, first, &pieces),
             Event::StoreSyncs(op) => self.step(node, Input::StoreDone(op, Ok(StoreOk::default()))),
             Event::StoreTakes(op, buf) => self.store_takes(node, op, buf),
+            Event::BankRuns(op, asked) => self.bank_runs(node, op, asked),
+            Event::BankTells(op, found) => self.bank_tells(node, op, found),
             Event::Direct(ticket) => self.direct(node, ticket),
             Event::Revoked(id) => self.step(node, Input::Revoked(id)),
             Event::Begins => self.begin(node),
@@ -362,6 +393,7 @@ impl Cluster {
             }
             Effect::StoreThrough { op, buf, .. } => self.order(node, Event::StoreTakes(op, buf)),
             Effect::StoreSync { op, .. } => self.order(node, Event::StoreSyncs(op)),
+            Effect::Bank { op, order, .. } => self.ask_bank(node, op, order),
             Effect::Direct { ticket } => self.order(node, Event::Direct(ticket)),
             Effect::Reply { reply, .. } => self.replied(node, &reply),
             Effect::Revoke { id, .. } => self.soon.push_back((self.now, node, Event::Revoked(id))),
@@ -466,6 +498,60 @@ impl Cluster {
             _ => self.violate(format!("node {node} writes {buf:?} through: not there")),
         }
         self.step(node, Input::StoreDone(op, Ok(StoreOk::default())));
+    }
+
+    fn ask_bank(&mut self, node: u32, op: BankOp, order: BankOrder) {
+        self.bank_orders += 1;
+        let asked = match order {
+            // Operations are of one page each.
+            BankOrder::Get(keys) => Asked::Get(keys[0]),
+            BankOrder::Delete(keys) => Asked::Delete(keys),
+            BankOrder::Set { key, data, .. } => {
+                let host = &self.hosts[node as usize];
+                let content = data.first().and_then(|piece| host.content(piece));
+                match content {
+                    Some(Content::Version(version)) => Asked::Set(key, version),
+                    other => return self.violate(format!("a daemon is given {other:?}")),
+                }
+            }
+        };
+        let at = self.now + self.shape.hop;
+        self.hops.push_back((at, node, Event::BankRuns(op, asked)));
+    }
+
+    fn bank_runs(&mut self, node: u32, op: BankOp, asked: Asked) {
+        let found = match asked {
+            Asked::Get(key) => Some(self.entries.get(&key).copied()),
+            Asked::Set(key, version) => {
+                self.entries.insert(key, version);
+                None
+            }
+            Asked::Delete(keys) => {
+                for key in keys {
+                    self.entries.remove(&key);
+                }
+                None
+            }
+        };
+        let at = self.now + self.shape.hop;
+        self.hops.push_back((at, node, Event::BankTells(op, found)));
+    }
+
+    fn bank_tells(&mut self, node: u32, op: BankOp, found: Option<Option<u32>>) {
+        let ok = match found {
+            None => BankOk::Done,
+            Some(found) => {
+                let host = &mut self.hosts[node as usize];
+                let data = found.map(|version| (host.hold(Content::Version(version)), PAGE));
+                let item = |_| Item {
+                    ver: Ver::default(),
+                    len: PAGE,
+                };
+                let items = vec![found.map(item)];
+                BankOk::Found { items, data }
+            }
+        };
+        self.step(node, Input::BankDone(op, Ok(ok)));
     }
 
     /// The session's own operation on the store.

@@ -214,6 +214,11 @@ impl World {
         let Todo::Set(key, _, bytes) = &order.todo else {
             return;
         };
+        // Without this guard frames do change; what matters is what readers are given for it.
+        #[cfg(feature = "canary")]
+        if self.plan.without == Some(hearth_proto::Guard::PopulatesAlone) {
+            return;
+        }
         if order.lost || self.hosts[order.node].gather(&order.held).as_ref() == Ok(bytes) {
             return;
         }
@@ -307,7 +312,7 @@ impl World {
         if self.bank.reaches(node, daemon) && stopped <= self.now {
             self.bank.connected.insert((node, daemon));
             self.step(node, Input::BankUp(daemon));
-        } else {
+        } else if !self.scripted {
             self.after(RETRY, Event::BankConnects { node, daemon });
         }
     }
@@ -349,9 +354,19 @@ impl World {
         }
     }
 
+    /// A node cannot reach a daemon.
+    pub(crate) fn cut_bank(&mut self, node: usize, daemon: Daemon) {
+        self.bank.apart.insert((node, daemon));
+    }
+
     /// A daemon is there again, for everybody. Connections to one that was dead are gone.
     pub(crate) fn bank_returns(&mut self, daemon: Daemon) {
         self.bank.apart.retain(|&(_, other)| other != daemon);
+        // A script says itself when a connection is tried again.
+        let nodes = if self.scripted { self.hosts.len() } else { 0 };
+        for node in 0..nodes {
+            self.after(Span(0), Event::BankConnects { node, daemon });
+        }
         let server = &mut self.bank.servers[daemon.0 as usize];
         if std::mem::take(&mut server.dead) {
             let nodes: Vec<usize> = (0..self.hosts.len())

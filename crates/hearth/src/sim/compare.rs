@@ -10,7 +10,7 @@ use crate::bench::{progress, progress_over};
 use crate::failure::Failure;
 
 /// Policies whose messages carry one page at most, which is what the large world follows.
-const COMPARED: &[&str] = &["none", "home"];
+const COMPARED: &[&str] = &["none", "home", "bank"];
 
 /// Options of `hearth sim compare`.
 #[derive(clap::Args, Debug)]
@@ -48,6 +48,7 @@ pub(super) fn run(args: &Args) -> Result<ExitCode, Failure> {
         let rows = [
             ("messages", outcome.messages.total() as f64, ""),
             ("payload", outcome.payload_bytes as f64, "B"),
+            ("bank orders", outcome.bank_orders as f64, ""),
             ("store reads", outcome.store_reads as f64, ""),
             ("store writes", outcome.store_writes as f64, ""),
             ("modelled time", outcome.took.0 as f64 / 1e9, "s"),
