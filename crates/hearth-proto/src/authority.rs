@@ -604,24 +604,6 @@ impl File {
     }
 }
 
-impl Bar {
-    /// True if the cut takes one of these pages away.
-    fn touches(&self, config: &Config, first: u64, count: u32) -> bool {
-        let (from, pages) = cut::pages_of(config, self.cut);
-        from < first + u64::from(count) && first < cut::end_of_pages(from, pages)
-    }
-}
-
-impl PendingWrite {
-    fn awaits(&self, node: NodeId) -> bool {
-        self.awaiting.iter().any(|&(awaited, _)| awaited == node)
-    }
-
-    fn touches(&self, first: u64, count: u32) -> bool {
-        self.first < first + u64::from(count) && first < self.first + u64::from(self.count)
-    }
-}
-
 impl Home<'_, '_> {
     /// Takes in a request; [`Home::pump`] answers it when it can.
     fn request(

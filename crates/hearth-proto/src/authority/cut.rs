@@ -17,6 +17,14 @@ use crate::ids::{Gen, NodeId, ReqId};
 use crate::msg::{Body, Cut};
 use crate::nodeset::NodeSet;
 
+impl Bar {
+    /// True if the cut takes one of these pages away.
+    pub(super) fn touches(&self, config: &Config, first: u64, count: u32) -> bool {
+        let (from, pages) = pages_of(config, self.cut);
+        from < first + u64::from(count) && first < end_of_pages(from, pages)
+    }
+}
+
 impl Home<'_, '_> {
     pub(super) fn begin_cut(&mut self, manager: NodeId, req: ReqId, cut: Cut) {
         let generation = self.file.generation;

@@ -5,7 +5,7 @@ use super::{Home, PendingWrite, Verdict, WriteAsk};
 use crate::config::Config;
 use crate::effect::{Effect, Piece, Src};
 use crate::guard::Guard;
-use crate::ids::{ReqId, Ver};
+use crate::ids::{NodeId, ReqId, Ver};
 use crate::msg::Body;
 use crate::nodeset::NodeSet;
 use alloc::vec::Vec;
@@ -33,6 +33,16 @@ pub(super) fn parts(config: &Config, offset: u64, len: u32) -> impl Iterator<Ite
             at: (from - offset) as u32,
         }
     })
+}
+
+impl PendingWrite {
+    pub(super) fn awaits(&self, node: NodeId) -> bool {
+        self.awaiting.iter().any(|&(awaited, _)| awaited == node)
+    }
+
+    pub(super) fn touches(&self, first: u64, count: u32) -> bool {
+        self.first < first + u64::from(count) && first < self.first + u64::from(self.count)
+    }
 }
 
 impl Home<'_, '_> {
