@@ -123,7 +123,7 @@ start_client() {
     mkdir -- "$home/store"
     compute_run "$1" glusterfs --volfile-server="$(addr_of storage0)" --volfile-id="/$VOLUME" \
         --log-file="$home/client.log" --pid-file="$home/client.pid" --process-name=fuse \
-        "$home/store" </dev/null >&2
+        ${client_options[@]+"${client_options[@]}"} "$home/store" </dev/null >&2
 }
 
 mount_works() { mountpoint -q -- "$dir/$1/store" && stat -f -- "$dir/$1/store" >/dev/null 2>&1; }

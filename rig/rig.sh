@@ -19,6 +19,7 @@ source "$here/check.sh"
 
 readonly USAGE='usage: rig.sh check
        rig.sh up DIR [--storage 1] [--compute 4] [--rate 1gbit] [--volume-option KEY=VALUE]...
+               [--client-option WORD]...
        rig.sh exec DIR HOST COMMAND [ARGUMENT]...
        rig.sh down DIR'
 
@@ -41,7 +42,7 @@ wait_until() {
 storage_count=1
 compute_count=4
 rate=1gbit
-volume_options=()
+volume_options=() client_options=()
 
 parse_up_options() {
     while (($#)); do
@@ -55,6 +56,7 @@ parse_up_options() {
             --compute) compute_count=$2 ;;
             --rate) rate=$2 ;;
             --volume-option) volume_options+=("$2") ;;
+            --client-option) client_options+=("$2") ;;
             *) misuse "unknown option \`$1\`" ;;
         esac
         shift 2

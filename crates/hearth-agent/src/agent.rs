@@ -1,5 +1,6 @@
 //! One agent, from start to stop.
 
+use crate::bank::{self, BankConfig};
 use crate::config::{Config, ConfigError};
 use crate::core::Core;
 use crate::files::Files;
@@ -64,6 +65,7 @@ pub enum StartError {
 pub struct Agent {
     core: Arc<Core>,
     workers: Vec<JoinHandle<()>>,
+    bank: Option<BankConfig>,
 }
 
 impl Agent {
@@ -84,12 +86,24 @@ impl Agent {
         })?;
         let core = Core::new(Node::new(kernel), pool, store, files, config.kernel_cache);
         let workers = core.start_workers().map_err(StartError::Thread)?;
-        let agent = Agent { core, workers };
+        let agent = Agent {
+            core,
+            workers,
+            bank: config.bank.clone(),
+        };
         let handler: Arc<dyn Handler> = Arc::new(Peers(Arc::clone(&agent.core)));
         let transport: Arc<dyn Transport> =
             TcpTransport::start(tcp_config(&config), listener, handler)?;
         if agent.core.transport.set(transport).is_err() {
             unreachable!("the transport is set once, here");
+        }
+        if let Some(bank) = &config.bank {
+            let entry_bytes = config.page_bytes as usize;
+            let started = bank::start(&agent.core, bank, &config.secret, entry_bytes);
+            let started = started.map_err(StartError::Thread)?;
+            if agent.core.bank.set(started).is_err() {
+                unreachable!("the bank is set once, here");
+            }
         }
         agent.join(&config)?;
         Ok(agent)
@@ -117,7 +131,7 @@ impl Agent {
 
     /// What people should know.
     pub fn status(&self) -> AgentStatus {
-        self.core.status()
+        self.core.status(self.bank.as_ref())
     }
 
     /// Brings every dirty byte that this agent is home of to the store.

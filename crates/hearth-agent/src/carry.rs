@@ -48,8 +48,7 @@ impl Core {
                     bytes,
                 });
             }
-            // This agent has connected to no daemon, so none answers.
-            Effect::Bank { op, .. } => after.push(After::BankLost(op)),
+            Effect::Bank { op, daemon, order } => self.order(state, (op, daemon, order), after),
             Effect::Reply { ticket, reply } => self.reply(state, ticket, reply),
             Effect::Direct { ticket } => self.direct(state, ticket),
             Effect::Revoke { id, file, pages } => {
@@ -202,7 +201,12 @@ impl Core {
     }
 
     /// Lends the bytes of pieces, in order.
-    fn with_pieces<T>(&self, state: &State, pieces: &[Piece], f: impl FnOnce(&[&[u8]]) -> T) -> T {
+    pub(crate) fn with_pieces<T>(
+        &self,
+        state: &State,
+        pieces: &[Piece],
+        f: impl FnOnce(&[&[u8]]) -> T,
+    ) -> T {
         self.lend(state, pieces, Vec::with_capacity(pieces.len()), f)
     }
 

@@ -1,5 +1,6 @@
 //! What an agent is told when it starts.
 
+use crate::bank::BankConfig;
 use crate::store::StoreSpec;
 use hearth_proto::{Allocation, CloseRule, NodeId, Policy, Span};
 use std::net::SocketAddr;
@@ -35,7 +36,7 @@ pub struct Config {
     pub allocation: Allocation,
     /// What close waits for.
     pub close: CloseRule,
-    /// Bytes of a page: a power of two, 4 KiB to 4 MiB.
+    /// Bytes of a page: a power of two, 4 KiB to 4 MiB; in a bank 256 B to 1 MiB.
     pub page_bytes: u32,
     /// Bytes of a chunk: a multiple of the page size.
     pub chunk_bytes: u64,
@@ -50,13 +51,15 @@ pub struct Config {
     pub job_dir: PathBuf,
     /// How long to wait for the other agents at the start.
     pub join_span: Duration,
+    /// The daemons, under a policy that has any.
+    pub bank: Option<BankConfig>,
 }
 
 /// Why settings make no sense.
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigError {
     /// Not a power of two within the bounds.
-    #[error("page size {0} is not a power of two from 4 KiB to 4 MiB")]
+    #[error("page size {0} is no power of two from 4 KiB to 4 MiB, or 256 B to 1 MiB in a bank")]
     Page(u32),
     /// Not a multiple of the page size.
     #[error("chunk size {0} is not a multiple of the page size")]
@@ -80,10 +83,19 @@ pub enum ConfigError {
 }
 
 impl Config {
+    /// A job on one machine has a secret of its own, so nobody knows an earlier life of its agents.
+    fn may_rejoin(&self) -> bool {
+        self.members.iter().any(|member| !member.ip().is_loopback())
+    }
+
     /// The kernel's view of the settings.
     pub(crate) fn kernel(&self) -> Result<hearth_proto::Config, ConfigError> {
         let page = self.page_bytes;
-        if !page.is_power_of_two() || !(4 << 10..=4 << 20).contains(&page) {
+        let pages = match self.bank {
+            None => 4 << 10..=4 << 20,
+            Some(_) => 256..=1 << 20,
+        };
+        if !page.is_power_of_two() || !pages.contains(&page) {
             return Err(ConfigError::Page(page));
         }
         let chunk_pages = self.chunk_bytes / u64::from(page);
@@ -112,6 +124,10 @@ impl Config {
             chunk_pages: u32::try_from(chunk_pages).unwrap_or(u32::MAX),
             frames: (self.pool_bytes / u64::from(page)) as u32,
             flush_age: Span(self.flush_age.as_nanos() as u64),
+            bank: match &self.bank {
+                Some(bank) => bank.kernel(self.may_rejoin()),
+                None => hearth_proto::BankConfig::default(),
+            },
             ..hearth_proto::Config::new(NodeId(self.node), self.members.len() as u32)
         })
     }

@@ -6,6 +6,7 @@ use crate::store::Store;
 use crate::tickets::Tickets;
 use crate::trace::{StoreSpan, Trace};
 use crate::workers::{self, Queue, raw};
+use hearth_bank::Bank;
 use hearth_client::{Errno, Revoker};
 use hearth_net::Transport;
 use hearth_proto::bank::{BankLost, BankOp};
@@ -32,6 +33,7 @@ pub(crate) struct Core {
     pub(crate) root: Arc<OwnedFd>,
     pub(crate) queue: Queue,
     pub(crate) transport: OnceLock<Arc<dyn Transport>>,
+    pub(crate) bank: OnceLock<Bank>,
     pub(crate) kernel_cache: bool,
     started: Instant,
     /// When the transport's thread will call the timer at the latest, in kernel time.
@@ -87,6 +89,7 @@ impl Core {
             root,
             queue: Queue::default(),
             transport: OnceLock::new(),
+            bank: OnceLock::new(),
             kernel_cache,
             started: Instant::now(),
             armed: AtomicU64::new(NEVER),

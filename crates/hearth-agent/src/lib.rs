@@ -16,6 +16,7 @@
 #![forbid(unsafe_code)]
 
 mod agent;
+mod bank;
 mod buffers;
 mod carry;
 mod config;
@@ -32,6 +33,7 @@ mod trace;
 mod workers;
 
 pub use agent::{Agent, StartError};
+pub use bank::{BankConfig, DaemonStatus, Placement};
 pub use config::{Config, ConfigError};
-pub use hearth_proto::{Allocation, CloseRule, Policy};
+pub use hearth_proto::{Allocation, BankUpdate, CloseRule, Policy};
 pub use status::{AgentStatus, PeerStatus};

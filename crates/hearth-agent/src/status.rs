@@ -1,5 +1,6 @@
 //! What an agent says of itself.
 
+use crate::bank::{self, BankConfig, DaemonStatus};
 use crate::core::Core;
 use hearth_net::{Link, Transport};
 use serde::Serialize;
@@ -33,6 +34,8 @@ pub struct AgentStatus {
     pub counters: Counters,
     /// The other agents.
     pub peers: Vec<PeerStatus>,
+    /// The daemons of the bank.
+    pub bank: Vec<DaemonStatus>,
     /// What a person should know, oldest first.
     pub alarms: Vec<String>,
 }
@@ -51,6 +54,11 @@ pub struct Counters {
     pub own_bytes: u64,
     pub peer_bytes: u64,
     pub store_bytes: u64,
+    pub bank_bytes: u64,
+    pub bank_hits: u64,
+    pub bank_misses: u64,
+    pub bank_sets: u64,
+    pub bank_deletes: u64,
     pub messages_sent: u64,
     pub revocations: u64,
     pub store_read_requests: u64,
@@ -75,8 +83,14 @@ pub struct PeerStatus {
 }
 
 impl Core {
-    pub(crate) fn status(&self) -> AgentStatus {
+    pub(crate) fn status(&self, bank: Option<&BankConfig>) -> AgentStatus {
+        let daemons = self.bank.get().zip(bank);
+        let daemons = daemons.map(|(bank, config)| bank::status(bank, config));
+        let mut daemons = daemons.unwrap_or_default();
         let state = self.lock();
+        for (daemon, epoch) in daemons.iter_mut().zip(state.node.bank_epochs()) {
+            daemon.epoch = epoch.0;
+        }
         let config = state.node.config();
         let kernel = state.node.status();
         AgentStatus {
@@ -97,6 +111,7 @@ impl Core {
                 .get()
                 .map(|t| peers(t.as_ref()))
                 .unwrap_or_default(),
+            bank: daemons,
             alarms: state.alarms.iter().cloned().collect(),
         }
     }
@@ -111,6 +126,11 @@ impl Core {
             own_bytes: kernel.own_bytes,
             peer_bytes: kernel.peer_bytes,
             store_bytes: kernel.store_bytes,
+            bank_bytes: kernel.bank_bytes,
+            bank_hits: kernel.bank_hits,
+            bank_misses: kernel.bank_misses,
+            bank_sets: kernel.bank_sets,
+            bank_deletes: kernel.bank_deletes,
             messages_sent: kernel.messages_sent,
             revocations: kernel.revocations,
             store_read_requests: store.read_requests,

@@ -48,6 +48,7 @@ fn set(nodes: u32, change: impl Fn(&mut Config)) -> Set {
                 kernel_cache: false,
                 job_dir: job.path().to_owned(),
                 join_span: Duration::from_secs(20),
+                bank: None,
             };
             change(&mut config);
             thread::spawn(move || Agent::start(config, listener).expect("an agent"))

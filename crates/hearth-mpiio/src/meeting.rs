@@ -136,6 +136,7 @@ fn build(
         kernel_cache: false,
         job_dir: directory.clone().unwrap_or_else(std::env::temp_dir),
         join_span: JOIN_SPAN,
+        bank: None,
     };
     let crew = Crew::asleep(config, listener)
         .inspect_err(|error| say(&format_args!("cannot start a thread: {error}")))

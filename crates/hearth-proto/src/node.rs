@@ -2,6 +2,7 @@
 //! themselves, until nothing is left.
 
 use crate::authority::Authority;
+use crate::bank::Epoch;
 use crate::bank::list::List;
 use crate::client::Client;
 use crate::config::Config;
@@ -17,6 +18,7 @@ use crate::peers::Peers;
 use crate::status::{Counters, Status};
 use crate::time::Time;
 use alloc::collections::VecDeque;
+use alloc::vec::Vec;
 
 /// The whole protocol of one agent.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -92,6 +94,11 @@ impl Node {
             .chain(peers)
             .chain(self.bank.deadline())
             .min()
+    }
+
+    /// The epoch in which this node trusts each daemon of the bank.
+    pub fn bank_epochs(&self) -> Vec<Epoch> {
+        self.bank.epochs()
     }
 
     /// A plain value for people.

@@ -28,7 +28,7 @@ use crate::segment::{self, Exclusive, PIECES_MAX, Segment, Target};
 /// Size of every segment but the last.
 pub(crate) const SEGMENT_BYTES: usize = 64 << 20;
 
-const FRAME_BYTES_MIN: usize = 4 << 10;
+const FRAME_BYTES_MIN: usize = 256;
 const FRAME_BYTES_MAX: usize = 4 << 20;
 const _: () = assert!(
     SEGMENT_BYTES.is_multiple_of(FRAME_BYTES_MAX),
@@ -38,7 +38,7 @@ const _: () = assert!(
 /// Shape of a pool.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PoolConfig {
-    /// Size of a frame: a power of two from 4 KiB to 4 MiB.
+    /// Size of a frame: a power of two from 256 B to 4 MiB.
     pub frame_bytes: usize,
     /// Number of frames, at least one.
     pub frames: u32,
@@ -60,7 +60,7 @@ impl PoolConfig {
         let sizes = FRAME_BYTES_MIN..=FRAME_BYTES_MAX;
         if !self.frame_bytes.is_power_of_two() || !sizes.contains(&self.frame_bytes) {
             let why = format!(
-                "frame of {} bytes: not a power of two from 4 KiB to 4 MiB",
+                "frame of {} bytes: not a power of two from 256 B to 4 MiB",
                 self.frame_bytes
             );
             return Err(io::Error::new(io::ErrorKind::InvalidInput, why));

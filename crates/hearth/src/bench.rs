@@ -6,6 +6,7 @@ mod crew;
 mod findings;
 mod flash_io;
 mod gluster;
+mod ground;
 mod hosts;
 mod inside;
 mod local_hit;
@@ -17,6 +18,7 @@ pub(crate) mod report;
 mod rig;
 mod sliding_window;
 mod small_io;
+mod stat;
 
 use crate::failure::{Failure, OrFail};
 use crate::options::Policy;
@@ -65,6 +67,15 @@ pub(crate) struct Args {
     /// MPI library of sliding-window, btio and flash-io: openmpi or mpich [default: openmpi]
     #[arg(long, value_enum, value_name = "MPI", hide_possible_values = true)]
     mpi: Option<mpi::Mpi>,
+    /// Clients of stat, one run for each count
+    #[arg(
+        long,
+        value_name = "N,M",
+        value_delimiter = ',',
+        default_value = "1,2,4",
+        value_parser = clap::value_parser!(u32).range(1..=16)
+    )]
+    clients: Vec<u32>,
     /// Fewer turns, less data
     #[arg(long)]
     quick: bool,
@@ -79,6 +90,8 @@ enum Name {
     Matmul,
     /// Small interleaved writes into one shared file, under each policy
     SmallIo,
+    /// Attributes of many small files, asked for by each of several clients
+    Stat,
     /// A read that a peer's memory serves, over a bare TCP round trip
     RemoteHit,
     /// A warm read through FUSE, over the same on tmpfs
@@ -134,6 +147,12 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
         Name::SmallIo => small_io::run(
             (&args.store, &args.policy),
             turns(RECORDS, RECORDS / 4),
+            &signals,
+        )?,
+        Name::Stat => stat::run(
+            &args.store,
+            &args.clients,
+            stat_effort(args.quick),
             &signals,
         )?,
         Name::RemoteHit => remote_hit::run(turns(64, 16))?,
@@ -220,6 +239,13 @@ fn effort(quick: bool) -> logging::Effort {
     match quick {
         true => logging::Effort::QUICK,
         false => logging::Effort::FULL,
+    }
+}
+
+fn stat_effort(quick: bool) -> &'static stat::Effort {
+    match quick {
+        true => &stat::Effort::QUICK,
+        false => &stat::Effort::FULL,
     }
 }
 

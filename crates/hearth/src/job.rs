@@ -24,6 +24,7 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{FlockOperation, flock};
 use serde::{Deserialize, Serialize};
 
+use crate::bank::DaemonEntry;
 use crate::failure::{Failure, OrFail};
 use crate::options::SetSpec;
 use crate::process::Process;
@@ -46,6 +47,9 @@ pub(crate) struct SetFile {
     pub(crate) members: Vec<SocketAddr>,
     /// The agents on this machine.
     pub(crate) agents: Vec<AgentEntry>,
+    /// The daemons of its bank.
+    #[serde(default)]
+    pub(crate) bank: Vec<DaemonEntry>,
     /// What is mounted where.
     pub(crate) mounts: Vec<MountEntry>,
 }

@@ -14,6 +14,7 @@ use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 
 use crate::agent::{AgentConfig, Started};
+use crate::bank::{Daemonry, Wanted};
 use crate::failure::{Failure, OrFail};
 use crate::job::{self, AgentEntry, JobDir, Owner, SetFile};
 use crate::node::NodeConfig;
@@ -67,6 +68,7 @@ pub(crate) enum Members {
 struct Launch {
     dir: JobDir,
     trace: Option<PathBuf>,
+    bank: Daemonry,
     agents: Vec<Starting>,
 }
 
@@ -102,12 +104,14 @@ pub(crate) fn start(base: &Path, plan: &Plan, signals: &Signals) -> Result<Launc
     let mut launch = Launch {
         dir: JobDir::create(base, &dir)?,
         trace: plan.trace.clone(),
+        bank: Daemonry::default(),
         agents: Vec::new(),
     };
     launch.dir.write_secret(&seats.secret)?;
     let members = seats.members;
+    launch.start_bank(plan)?;
     for (node, listener) in seats.listeners {
-        let config = config(plan, &job, &members, node, launch.dir.path());
+        let config = config(plan, &job, &members, node, &launch);
         launch.spawn(node, listener, &config)?;
     }
     let file = launch.describe(plan, job, members)?;
@@ -213,7 +217,13 @@ fn join_span(plan: &Plan) -> Duration {
     }
 }
 
-fn config(plan: &Plan, job: &str, members: &[SocketAddr], node: u32, dir: &Path) -> AgentConfig {
+fn config(
+    plan: &Plan,
+    job: &str,
+    members: &[SocketAddr],
+    node: u32,
+    launch: &Launch,
+) -> AgentConfig {
     let now = SystemTime::now()
         .duration_since(UNIX_EPOCH)
         .unwrap_or_default();
@@ -226,7 +236,13 @@ fn config(plan: &Plan, job: &str, members: &[SocketAddr], node: u32, dir: &Path)
             job: job.to_owned(),
             store: plan.store.clone(),
             spec: plan.spec.clone(),
-            job_dir: dir.to_owned(),
+            job_dir: launch.dir.path().to_owned(),
+            bank: launch
+                .bank
+                .entries
+                .iter()
+                .map(|entry| entry.at.clone())
+                .collect(),
             join_span: join_span(plan),
         },
         owner: plan.owner,
@@ -234,6 +250,23 @@ fn config(plan: &Plan, job: &str, members: &[SocketAddr], node: u32, dir: &Path)
 }
 
 impl Launch {
+    fn start_bank(&mut self, plan: &Plan) -> Result<(), Failure> {
+        let Some(spec) = &plan.spec.bank else {
+            return Ok(());
+        };
+        self.bank = Daemonry::start(&Wanted {
+            spec,
+            page_bytes: plan.spec.page_size.0,
+            owner: plan.owner,
+            dir: self.dir.path(),
+            hosts: match &plan.members {
+                Members::Here => None,
+                Members::Hosts { members, node, .. } => Some((members, *node)),
+            },
+        })?;
+        Ok(())
+    }
+
     fn spawn(
         &mut self,
         node: u32,
@@ -294,6 +327,7 @@ impl Launch {
             owner: plan.owner,
             members,
             agents,
+            bank: self.bank.entries.clone(),
             mounts: Vec::new(),
         })
     }
@@ -375,12 +409,17 @@ impl Launch {
 
     fn finish(mut self, file: SetFile) -> Launched {
         let agents = std::mem::take(&mut self.agents);
+        let daemons = self.bank.hand_over();
         Launched {
             set: Set {
                 dir: self.dir.clone(),
                 file,
             },
-            children: agents.into_iter().map(|agent| agent.child).collect(),
+            children: agents
+                .into_iter()
+                .map(|agent| agent.child)
+                .chain(daemons)
+                .collect(),
         }
     }
 }

@@ -6,6 +6,7 @@
 #![deny(unsafe_code)]
 
 mod agent;
+mod bank;
 mod bench;
 mod cli;
 mod commands;

@@ -7,11 +7,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use hearth_agent::store::StoreSpec;
-use hearth_agent::{Agent, Config};
+use hearth_agent::{Agent, BankConfig, Config};
 use hearth_client::Session;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::bank::{Placement, Update};
 use crate::failure::{Failure, OrFail};
 use crate::options::{Allocation, Close, Policy, SetSpec};
 use crate::secret::Secret;
@@ -39,6 +40,9 @@ pub(crate) struct NodeConfig {
     pub(crate) spec: SetSpec,
     /// The job's directory.
     pub(crate) job_dir: PathBuf,
+    /// Where the daemons of its bank are.
+    #[serde(default)]
+    pub(crate) bank: Vec<String>,
     /// How long the others may take to come.
     pub(crate) join_span: Duration,
 }
@@ -114,6 +118,8 @@ pub(crate) struct NodeStatus {
     pub(crate) counters: Counters,
     /// The other members.
     pub(crate) peers: Vec<PeerStatus>,
+    /// The daemons of its bank.
+    pub(crate) bank: Vec<DaemonStatus>,
     /// What needs a person's care.
     pub(crate) alarms: Vec<String>,
 }
@@ -152,6 +158,30 @@ pub(crate) struct PeerStatus {
     pub(crate) why: Option<String>,
 }
 
+/// One daemon of the bank.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct DaemonStatus {
+    /// Where it listens.
+    pub(crate) at: String,
+    /// Whether this agent reaches it.
+    pub(crate) up: bool,
+    /// Blocks that it had for this agent.
+    pub(crate) hits: u64,
+    /// Blocks that it had not.
+    pub(crate) misses: u64,
+    /// Orders that it did not answer.
+    pub(crate) lost: u64,
+    /// The number under which this agent's own blocks are in it; 0: they are not.
+    pub(crate) epoch: u64,
+    /// Bytes of its entries.
+    pub(crate) bytes: u64,
+    /// Bytes that it may have.
+    pub(crate) bytes_max: u64,
+    /// Entries that it forgot.
+    pub(crate) evictions: u64,
+}
+
 /// Refuses a store that nobody knows.
 pub(crate) fn check_backing(text: &str) -> Result<(), Failure> {
     backing(text).map(drop)
@@ -179,6 +209,8 @@ fn translate(config: &NodeConfig, secret: Secret) -> Result<Config, Failure> {
             Policy::HintPaper => hearth_agent::Policy::HintPaper,
             Policy::Single => hearth_agent::Policy::Single,
             Policy::Local => hearth_agent::Policy::Local,
+            Policy::Bank => hearth_agent::Policy::Bank,
+            Policy::BankPaper => hearth_agent::Policy::BankPaper,
             Policy::None => hearth_agent::Policy::None,
         },
         allocation: match spec.allocation {
@@ -197,5 +229,25 @@ fn translate(config: &NodeConfig, secret: Secret) -> Result<Config, Failure> {
         kernel_cache: spec.kernel_cache,
         job_dir: config.job_dir.clone(),
         join_span: config.join_span,
+        bank: bank(config)?,
     })
+}
+
+fn bank(config: &NodeConfig) -> Result<Option<BankConfig>, Failure> {
+    let Some(spec) = &config.spec.bank else {
+        return Ok(None);
+    };
+    let daemons: Result<_, _> = config.bank.iter().map(|at| at.parse()).collect();
+    Ok(Some(BankConfig {
+        daemons: daemons.or_fail(|| "cannot understand where the bank is".to_owned())?,
+        placement: match spec.placement {
+            Placement::Rendezvous => hearth_agent::Placement::Rendezvous,
+            Placement::Crc32 => hearth_agent::Placement::Crc32,
+        },
+        update: match spec.update {
+            Update::Thread => hearth_agent::BankUpdate::Thread,
+            Update::Inline => hearth_agent::BankUpdate::Inline,
+        },
+        gateways: spec.gateways.clone(),
+    }))
 }

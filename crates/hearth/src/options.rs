@@ -5,12 +5,16 @@ use std::fmt;
 use clap::{Args, ValueEnum};
 use serde::{Deserialize, Serialize};
 
+use crate::bank::{BankArgs, BankSpec};
 use crate::failure::Failure;
 use crate::node;
 use crate::size::{Size, Span};
 
 /// Fewer pages than this leave no room for reading ahead beside what is dirty.
 const POOL_PAGES_MIN: u64 = 64;
+
+/// Block of a bank, unless told otherwise.
+const BLOCK_SIZE: Size = Size(16 << 10);
 
 /// More agents than this on one machine are a mistake.
 const AGENTS_MAX: u32 = 256;
@@ -22,13 +26,13 @@ pub(crate) struct SetArgs {
     /// Agents on this machine [default: 1]
     #[arg(long, value_name = "N")]
     pub(crate) agents: Option<u32>,
-    /// Who may keep what: home, hint, single, local or none; see docs/semantics.md [default: home]
+    /// Who may keep what: home, hint, single, local, bank or none; see docs/semantics.md [default: home]
     #[arg(long, value_name = "P", hide_possible_values = true)]
     pub(crate) policy: Option<Policy>,
     /// Memory of each agent [default: 256MiB]
     #[arg(long, value_name = "SIZE")]
     pub(crate) pool: Option<Size>,
-    /// Unit of coherence, a power of two from 4KiB to 4MiB [default: 256KiB]
+    /// Unit of coherence, a power of two from 4KiB to 4MiB [default: 256KiB; in a bank 256B to 1MiB, 16KiB]
     #[arg(long, value_name = "SIZE")]
     pub(crate) page_size: Option<Size>,
     /// Unit of placement, whole pages [default: 8MiB]
@@ -49,6 +53,8 @@ pub(crate) struct SetArgs {
     /// Let other users in; only root can
     #[arg(long, hide_short_help = true)]
     pub(crate) allow_other: bool,
+    #[command(flatten)]
+    pub(crate) bank: BankArgs,
 }
 
 /// Who may keep what.
@@ -67,11 +73,30 @@ pub(crate) enum Policy {
     Single,
     /// A file is in memory at its writer, which others read from; close waits for nothing.
     Local,
+    /// Blocks are in memcached daemons beside the job; writes go through to the store.
+    Bank,
+    /// As `bank` was published: reads can return old bytes.
+    #[value(name = "bank:paper")]
+    #[serde(rename = "bank:paper")]
+    BankPaper,
     /// Every request goes to the store.
     None,
 }
 
 impl Policy {
+    /// True if blocks are in daemons beside the job.
+    pub(crate) fn has_bank(self) -> bool {
+        match self {
+            Policy::Bank | Policy::BankPaper => true,
+            Policy::Home
+            | Policy::Hint
+            | Policy::HintPaper
+            | Policy::Single
+            | Policy::Local
+            | Policy::None => false,
+        }
+    }
+
     /// Says on standard error what a policy gives up.
     pub(crate) fn warn(self) {
         if let Some(warning) = self.warning() {
@@ -86,7 +111,16 @@ impl Policy {
                 "policy hint:paper is for comparison only: a read under way when another node writes, or \
                  soon after, can leave old bytes in a node's memory for ever (`hint` does not)",
             ),
-            Policy::Home | Policy::Hint | Policy::Single | Policy::Local | Policy::None => None,
+            Policy::BankPaper => Some(
+                "policy bank:paper is for comparison only: a read after a write, or while a daemon is cut \
+                 off, can return old bytes (`bank` does not)",
+            ),
+            Policy::Home
+            | Policy::Hint
+            | Policy::Single
+            | Policy::Local
+            | Policy::Bank
+            | Policy::None => None,
         }
     }
 }
@@ -139,6 +173,9 @@ pub(crate) struct SetSpec {
     /// Benchmarks alone: behave as the store's own mount would, kernel cache and all.
     #[serde(default)]
     pub(crate) kernel_cache: bool,
+    /// The daemons, under a policy that has any.
+    #[serde(default)]
+    pub(crate) bank: Option<BankSpec>,
 }
 
 impl Default for SetSpec {
@@ -155,6 +192,7 @@ impl Default for SetSpec {
             attr_ttl: Span(std::time::Duration::from_secs(1)),
             others: Others::Refused,
             kernel_cache: false,
+            bank: None,
         }
     }
 }
@@ -162,7 +200,11 @@ impl Default for SetSpec {
 impl SetArgs {
     /// Fills in the defaults and refuses what cannot work.
     pub(crate) fn resolve(&self) -> Result<SetSpec, Failure> {
-        let spec = self.over(SetSpec::default());
+        let mut spec = self.over(SetSpec::default());
+        if spec.policy.has_bank() {
+            spec.bank = Some(self.bank.over(BankSpec::default()));
+            spec.page_size = self.page_size.unwrap_or(BLOCK_SIZE);
+        }
         spec.check()?;
         spec.policy.warn();
         Ok(spec)
@@ -186,6 +228,14 @@ impl SetArgs {
                 base.others
             },
             kernel_cache: base.kernel_cache,
+            bank: self.bank_over(base.bank),
+        }
+    }
+
+    fn bank_over(&self, base: Option<BankSpec>) -> Option<BankSpec> {
+        match base {
+            None if self.bank.is_silent() => None,
+            base => Some(self.bank.over(base.unwrap_or_default())),
         }
     }
 
@@ -202,7 +252,8 @@ impl SetArgs {
 
 impl SetSpec {
     fn facts(&self) -> Vec<(&'static str, String)> {
-        vec![
+        let bank = self.bank.iter().flat_map(BankSpec::facts);
+        let mut facts = vec![
             ("agents", self.agents.to_string()),
             ("policy", self.policy.to_string()),
             ("pool", self.pool.to_string()),
@@ -213,12 +264,15 @@ impl SetSpec {
             ("backing", self.backing.clone()),
             ("attr-ttl", self.attr_ttl.to_string()),
             ("others", format!("{:?}", self.others).to_lowercase()),
-        ]
+        ];
+        facts.extend(bank);
+        facts
     }
 
     fn check(&self) -> Result<(), Failure> {
         self.check_agents()?;
         self.check_sizes()?;
+        self.check_bank()?;
         if self.others == Others::Allowed && !rustix::process::geteuid().is_root() {
             return Err(Failure::new("cannot let other users in: only root can"));
         }
@@ -235,11 +289,33 @@ impl SetSpec {
         }
     }
 
+    fn check_bank(&self) -> Result<(), Failure> {
+        let Some(bank) = &self.bank else {
+            return Ok(());
+        };
+        if !self.policy.has_bank() {
+            let what = format!("policy {} has no bank", self.policy);
+            return Err(Failure::new(what).hint("--policy bank"));
+        }
+        match bank.gateways.iter().find(|node| **node >= self.agents) {
+            // Agents of several hosts are counted by their list.
+            Some(node) if self.agents > 1 => Err(Failure::new(format!(
+                "gateway {node} is not among {} agents, which are numbered from 0",
+                self.agents
+            ))),
+            Some(_) | None => Ok(()),
+        }
+    }
+
     fn check_sizes(&self) -> Result<(), Failure> {
         let (page, chunk, pool) = (self.page_size.0, self.chunk.0, self.pool.0);
-        if !page.is_power_of_two() || !(4 << 10..=4 << 20).contains(&page) {
+        let (pages, bounds) = match self.bank {
+            None => (4 << 10..=4 << 20, "4 KiB to 4 MiB"),
+            Some(_) => (256..=1 << 20, "256 B to 1 MiB, as a bank takes it"),
+        };
+        if !page.is_power_of_two() || !pages.contains(&page) {
             let what = format!("page size {} is no power of two", self.page_size);
-            return Err(Failure::new(format!("{what} from 4 KiB to 4 MiB")));
+            return Err(Failure::new(format!("{what} from {bounds}")));
         }
         if chunk == 0 || !chunk.is_multiple_of(page) {
             let what = format!("chunk {} is not a number of whole pages", self.chunk);

@@ -6,6 +6,7 @@ use std::time::Duration;
 use rustix::process::Signal;
 
 use crate::agent::Health;
+use crate::bank;
 use crate::control::{Busy, CallError, Peer, Request, call};
 use crate::failure::{Failure, OrFail};
 use crate::mountinfo::{self, Service};
@@ -88,6 +89,7 @@ pub(crate) fn clear(set: &Set) -> Result<(), Failure> {
     for mount in &set.file.mounts {
         detach_stale(&mount.at)?;
     }
+    bank::end(&set.file.bank)?;
     set.dir.remove()
 }
 

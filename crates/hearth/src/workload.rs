@@ -3,10 +3,11 @@
 
 pub(crate) mod matmul;
 pub(crate) mod small_io;
+pub(crate) mod stat;
 
 use crate::failure::{Failure, OrFail};
 use serde::{Deserialize, Serialize};
-use std::io::Write;
+use std::io::{self, BufRead, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -38,6 +39,8 @@ pub(crate) enum Program {
     Matmul,
     /// Interleaved records in one file.
     SmallIo,
+    /// Every file's attributes, by every process.
+    Stat,
 }
 
 /// What a process says at its end, as one line of JSON.
@@ -60,12 +63,28 @@ pub(crate) fn main(args: &Args) -> Result<ExitCode, Failure> {
     let ran = match program {
         Program::Matmul => matmul::run(dir, *size, *rank, *of).map(|times| (times, true)),
         Program::SmallIo => small_io::run(&dir.join("shared"), *size as u64, *rank, *of),
+        Program::Stat => stat::run(dir, *size as u64, *rank),
     };
     let what = || format!("cannot run process {rank} of {of} in `{}`", dir.display());
     let (times, right) = ran.or_fail(what)?;
     let line = serde_json::to_string(&Report { times, right }).or_fail(what)?;
     writeln!(std::io::stdout().lock(), "{line}").or_fail(what)?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// Tells the benchmark that a phase is over and waits until all are.
+fn phase_over() -> io::Result<()> {
+    let mut out = io::stdout().lock();
+    writeln!(out, "ready")?;
+    out.flush()?;
+    let mut line = String::new();
+    if io::stdin().lock().read_line(&mut line)? == 0 {
+        return Err(io::Error::new(
+            io::ErrorKind::UnexpectedEof,
+            "the benchmark is gone",
+        ));
+    }
+    Ok(())
 }
 
 /// Time that a program spent in reads and in writes.

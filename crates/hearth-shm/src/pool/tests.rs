@@ -83,7 +83,7 @@ fn a_pool_larger_than_a_segment_has_a_smaller_last_segment() {
 
 #[test]
 fn frames_that_fit_no_segment_are_refused() {
-    for (frame_bytes, frames) in [(0, 1), (1000, 1), (2048, 1), (8 << 20, 1), (FRAME, 0)] {
+    for (frame_bytes, frames) in [(0, 1), (1000, 1), (128, 1), (8 << 20, 1), (FRAME, 0)] {
         let refused = Pool::new(PoolConfig::new(frame_bytes, frames)).unwrap_err();
         assert_eq!(refused.kind(), io::ErrorKind::InvalidInput);
     }

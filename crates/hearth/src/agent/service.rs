@@ -19,6 +19,9 @@ use crate::mountinfo;
 use crate::node::Node;
 use crate::options::{Others, SetSpec};
 
+/// Programs whose buffers are smaller make many requests, however small blocks are.
+const REQUEST_BYTES_MIN: u64 = 4 << 10;
+
 /// One agent and its mount.
 pub(super) struct Service {
     node: Node,
@@ -162,7 +165,7 @@ impl Service {
 
     /// A page at a time, unless the mount stands for the store's own.
     fn request_bytes(&self) -> Option<u32> {
-        let page_bytes = u32::try_from(self.spec.page_size.0).ok();
+        let page_bytes = u32::try_from(self.spec.page_size.0.max(REQUEST_BYTES_MIN)).ok();
         page_bytes.filter(|_| !self.spec.kernel_cache)
     }
 

@@ -46,9 +46,19 @@ impl Crew {
 
     /// Waits until every process has ended its phase, then lets all go on.
     pub(crate) fn phase(&mut self) -> Result<(), Failure> {
-        for hand in &mut self.hands {
-            hand.hear()?;
-        }
+        self.wait()?;
+        self.go()
+    }
+
+    /// Waits until every process has ended its phase.
+    pub(crate) fn wait(&mut self) -> Result<(), Failure> {
+        self.hands
+            .iter_mut()
+            .try_for_each(|hand| hand.hear().map(drop))
+    }
+
+    /// Lets all go on.
+    pub(crate) fn go(&mut self) -> Result<(), Failure> {
         for hand in &mut self.hands {
             let told = writeln!(hand.orders, "go").and_then(|()| hand.orders.flush());
             told.or_fail(|| "cannot tell a process to go on".to_owned())?;

@@ -32,6 +32,16 @@ impl<'a> HostAgents<'a> {
         count: u32,
         policy: Policy,
     ) -> Result<HostAgents<'a>, Failure> {
+        HostAgents::start_with(rig, count, policy, &[])
+    }
+
+    /// As [`HostAgents::start`], with more options of `hearth up`.
+    pub(super) fn start_with(
+        rig: &'a Rig,
+        count: u32,
+        policy: Policy,
+        options: &[&str],
+    ) -> Result<HostAgents<'a>, Failure> {
         let this = std::env::current_exe().or_fail(|| "cannot find this program".to_owned())?;
         let hosts = &rig.hosts()[..count as usize];
         let agents = HostAgents { rig, this, hosts };
@@ -42,7 +52,7 @@ impl<'a> HostAgents<'a> {
             .collect();
         let members = members.join(",");
         let starts: Result<Vec<Child>, Failure> = (0..hosts.len())
-            .map(|node| agents.start_one(node, &members, policy))
+            .map(|node| agents.start_one(node, &members, (policy, options)))
             .collect();
         for child in starts? {
             let done = child
@@ -63,7 +73,12 @@ impl<'a> HostAgents<'a> {
             .or_fail(|| "cannot write the secret".to_owned())
     }
 
-    fn start_one(&self, node: usize, members: &str, policy: Policy) -> Result<Child, Failure> {
+    fn start_one(
+        &self,
+        node: usize,
+        members: &str,
+        (policy, options): (Policy, &[&str]),
+    ) -> Result<Child, Failure> {
         let what = || "cannot start an agent".to_owned();
         let host = &self.hosts[node];
         let at = host.mount.with_file_name("at");
@@ -79,7 +94,9 @@ impl<'a> HostAgents<'a> {
         command.arg("--store").arg(&host.mount).arg("--at").arg(&at);
         command.args(["--hosts", members, "--node", &node.to_string()]);
         command.arg("--secret-file").arg(self.rig.path("secret"));
-        command.args(["--policy", &policy.to_string()]);
+        command
+            .args(["--policy", &policy.to_string()])
+            .args(options);
         command
             .stdin(Stdio::null())
             .stdout(Stdio::null())

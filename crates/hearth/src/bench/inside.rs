@@ -48,6 +48,7 @@ pub(crate) fn agents(
                 kernel_cache: false,
                 job_dir: job_dir.to_owned(),
                 join_span: Duration::from_secs(20),
+                bank: None,
             };
             thread::spawn(move || {
                 // The agent's threads inherit the place.

@@ -37,6 +37,11 @@ struct Told {
 impl Rig {
     /// Builds storage and compute hosts with a GlusterFS volume.
     pub(crate) fn start(compute: u32) -> Result<Rig, Failure> {
+        Rig::start_with(compute, &[])
+    }
+
+    /// As [`Rig::start`], with more options of `rig.sh up`.
+    pub(crate) fn start_with(compute: u32, options: &[&str]) -> Result<Rig, Failure> {
         let what = || "cannot prepare the test hosts".to_owned();
         let dir = tempfile::Builder::new()
             .prefix("hearth-rig-")
@@ -57,7 +62,8 @@ impl Rig {
         let mut up = Command::new(rig.path("rig.sh"));
         up.arg("up")
             .arg(&hosts)
-            .args(["--compute", &compute.to_string()]);
+            .args(["--compute", &compute.to_string()])
+            .args(options);
         let told: Told = serde_json::from_str(&run(&mut up)?).or_fail(what)?;
         rig.hosts = told.compute;
         Ok(rig)

@@ -48,7 +48,12 @@ pub(crate) fn run(
         match policy {
             Policy::None => none = requests,
             Policy::Home => home = requests,
-            Policy::Hint | Policy::HintPaper | Policy::Single | Policy::Local => {}
+            Policy::Hint
+            | Policy::HintPaper
+            | Policy::Single
+            | Policy::Local
+            | Policy::Bank
+            | Policy::BankPaper => {}
         }
         report.sum_up(&format!("store_write_requests_{system}"), requests);
         let bytes = (records * RECORD_BYTES) as u64;

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use crate::agent::Health;
 use crate::control::{CallError, Peer, Request};
 use crate::failure::{Failure, OrFail};
-use crate::node::NodeStatus;
+use crate::node::{DaemonStatus, NodeStatus};
 use crate::output::{print, table};
 use crate::set::{Choice, Named, Set, ask_all, choose};
 use crate::size::Size;
@@ -112,7 +112,71 @@ fn describe(set: &Set, answers: Vec<(Peer, Answer)>) -> (String, Vec<String>) {
         "policy {}, pages of {}",
         file.spec.policy, file.spec.page_size
     );
-    (format!("{store}, {spec}\n{}", table(&rows)), complaints)
+    let bank = describe_bank(&answers);
+    (
+        format!("{store}, {spec}\n{}{bank}", table(&rows)),
+        complaints,
+    )
+}
+
+/// The daemons, each with what all agents of this machine saw of it; nothing without a bank.
+fn describe_bank(answers: &[(Peer, Answer)]) -> String {
+    let agents: Vec<NodeStatus> = answers
+        .iter()
+        .filter_map(|(_, answer)| answer.as_ref().ok())
+        .map(|value| read(value).1)
+        .collect();
+    let Some(daemons) = agents
+        .first()
+        .map(|agent| agent.bank.len())
+        .filter(|&n| n > 0)
+    else {
+        return String::new();
+    };
+    let head = [
+        "daemon",
+        "reached by",
+        "found",
+        "lost",
+        "epoch",
+        "memory",
+        "evicted",
+    ];
+    let mut rows = vec![head.map(str::to_owned).to_vec()];
+    rows.extend((0..daemons).map(|number| {
+        let seen: Vec<&DaemonStatus> = agents
+            .iter()
+            .filter_map(|agent| agent.bank.get(number))
+            .collect();
+        daemon_row(&seen)
+    }));
+    table(&rows)
+}
+
+fn daemon_row(seen: &[&DaemonStatus]) -> Vec<String> {
+    let sum = |part: fn(&DaemonStatus) -> u64| seen.iter().map(|one| part(one)).sum::<u64>();
+    let most = |part: fn(&DaemonStatus) -> u64| seen.iter().map(|one| part(one)).max().unwrap_or(0);
+    let (hits, asked) = (sum(|one| one.hits), sum(|one| one.hits + one.misses));
+    let found = match asked {
+        0 => "-".to_owned(),
+        _ => format!("{} % of {asked}", hits * 100 / asked),
+    };
+    let reached = seen.iter().filter(|one| one.up).count();
+    // The upper half tells the life of the gateway.
+    let epochs: Vec<String> = seen
+        .iter()
+        .map(|one| (one.epoch & u64::from(u32::MAX)).to_string())
+        .collect();
+    let (bytes, bytes_max) = (most(|one| one.bytes), most(|one| one.bytes_max));
+    vec![
+        seen.first().map_or_else(String::new, |one| one.at.clone()),
+        format!("{reached} of {}", seen.len()),
+        found,
+        sum(|one| one.lost).to_string(),
+        epochs.join(","),
+        format!("{} of {}", Size(bytes), Size(bytes_max)),
+        most(|one| one.evictions).to_string(),
+    ]
 }
 
 fn read(value: &Value) -> (Health, NodeStatus) {

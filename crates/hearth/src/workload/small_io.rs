@@ -4,9 +4,9 @@
 //! All processes write before any closes, and all have closed before any reads: the benchmark lets
 //! them go from one phase to the next by a line on standard input.
 
-use super::IoTimes;
+use super::{IoTimes, phase_over};
 use std::fs::File;
-use std::io::{self, BufRead, Write};
+use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::time::Instant;
@@ -19,21 +19,6 @@ fn byte_at(offset: u64, of: usize) -> u8 {
     let record = offset / RECORD_BYTES as u64;
     let rank = record % of as u64;
     (record.wrapping_mul(31) + rank * 7 + offset % 13) as u8
-}
-
-/// Tells the benchmark that a phase is over and waits until all are.
-fn phase_over() -> io::Result<()> {
-    let mut out = io::stdout().lock();
-    writeln!(out, "ready")?;
-    out.flush()?;
-    let mut line = String::new();
-    if io::stdin().lock().read_line(&mut line)? == 0 {
-        return Err(io::Error::new(
-            io::ErrorKind::UnexpectedEof,
-            "the benchmark is gone",
-        ));
-    }
-    Ok(())
 }
 
 /// One process: writes every `of`-th record of `records`, then reads all and checks.

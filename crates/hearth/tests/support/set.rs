@@ -61,6 +61,7 @@ impl Set {
                     kernel_cache: false,
                     job_dir: dir.path().to_owned(),
                     join_span: Duration::from_secs(20),
+                    bank: None,
                 };
                 change(&mut config);
                 std::thread::spawn(move || Agent::start(config, listener).expect("an agent"))

@@ -1,0 +1,215 @@
+//! Carrying out the kernel's orders to the daemons of the bank.
+//!
+//! The daemons' thread takes the kernel's lock to tell an answer, as a store worker does. It never
+//! waits for anything but that lock, so an order is answered in time whatever the store does.
+
+use crate::core::{After, Core, State};
+use hearth_bank::{Address, Answer, Bank, Handler, Lost, Order, Seal, stats};
+use hearth_proto::bank::{BankLost, BankOk, BankOp, BankOrder, Daemon, Item};
+use hearth_proto::{BankUpdate, Input, NodeId, Ver, View};
+use serde::Serialize;
+use std::io;
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+pub use hearth_proto::bank::Placement;
+
+/// How long a daemon may take for an order, and for its greeting.
+const PATIENCE: Duration = Duration::from_millis(500);
+
+/// How long a daemon may take to say how it is.
+const STATUS_SPAN: Duration = Duration::from_millis(300);
+
+/// The daemons of a job; all agents must agree.
+#[derive(Clone, Debug)]
+pub struct BankConfig {
+    /// Where they are.
+    pub daemons: Vec<Address>,
+    /// How blocks are spread over them.
+    pub placement: Placement,
+    /// When a daemon is given the new bytes of a block that was written.
+    pub update: BankUpdate,
+    /// Agents that are gateways; none named: all.
+    pub gateways: Vec<u32>,
+}
+
+/// How one daemon is, seen from one agent.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct DaemonStatus {
+    /// Where it listens.
+    pub at: String,
+    /// This agent reaches it.
+    pub up: bool,
+    /// Why not.
+    pub why: Option<String>,
+    /// Entries that this agent found.
+    pub hits: u64,
+    /// Entries that it did not.
+    pub misses: u64,
+    /// Orders of this agent that were not answered.
+    pub lost: u64,
+    /// The epoch under which this agent, as a gateway, has entries there; 0: it has none.
+    pub epoch: u64,
+    /// Version of the daemon, if it says.
+    pub version: Option<String>,
+    /// Entries that it has, of anybody.
+    pub items: u64,
+    /// Bytes of them.
+    pub bytes: u64,
+    /// Bytes that it may have.
+    pub bytes_max: u64,
+    /// Entries that it forgot for want of room.
+    pub evictions: u64,
+}
+
+impl BankConfig {
+    /// The kernel's view of the settings.
+    pub(crate) fn kernel(&self, rejoins: bool) -> hearth_proto::BankConfig {
+        hearth_proto::BankConfig {
+            daemons: self.daemons.len() as u32,
+            placement: self.placement,
+            update: self.update,
+            gateways: self.gateways.iter().map(|&node| NodeId(node)).collect(),
+            rejoins,
+            ..hearth_proto::BankConfig::default()
+        }
+    }
+}
+
+/// Connects to the daemons.
+pub(crate) fn start(
+    core: &Arc<Core>,
+    config: &BankConfig,
+    secret: &[u8; 32],
+    entry_bytes: usize,
+) -> io::Result<Bank> {
+    let handler = Arc::new(Told(Arc::downgrade(core)));
+    let config = hearth_bank::Config {
+        daemons: config.daemons.clone(),
+        seal: Seal::new(secret),
+        entry_bytes,
+        patience: PATIENCE,
+    };
+    Bank::start(config, handler)
+}
+
+/// How the daemons are. Asks them, so no lock is held.
+pub(crate) fn status(bank: &Bank, config: &BankConfig) -> Vec<DaemonStatus> {
+    let links = bank.status().into_iter().zip(&config.daemons);
+    links
+        .map(|(link, at)| {
+            let told = link.up.then(|| stats::ask(at, STATUS_SPAN).ok()).flatten();
+            let says = told.clone().unwrap_or_default();
+            DaemonStatus {
+                at: at.to_string(),
+                up: link.up,
+                why: link.why,
+                hits: link.hits,
+                misses: link.misses,
+                lost: link.lost,
+                epoch: 0,
+                version: told.map(|told| told.version),
+                items: says.items,
+                bytes: says.bytes,
+                bytes_max: says.bytes_max,
+                evictions: says.evictions,
+            }
+        })
+        .collect()
+}
+
+impl Core {
+    /// Hands an order to the daemons' thread.
+    pub(crate) fn order(
+        &self,
+        state: &State,
+        (op, daemon, order): (BankOp, Daemon, BankOrder),
+        after: &mut Vec<After>,
+    ) {
+        let Some(bank) = self.bank.get() else {
+            return after.push(After::BankLost(op));
+        };
+        let order = match order {
+            BankOrder::Get(keys) => Order::Get(keys.iter().map(ToString::to_string).collect()),
+            BankOrder::Delete(keys) => {
+                Order::Delete(keys.iter().map(ToString::to_string).collect())
+            }
+            BankOrder::Set { key, ver, data } => Order::Set {
+                name: key.to_string(),
+                version: [u64::from(ver.view.0), ver.seq],
+                bytes: self.with_pieces(state, &data, |slices| slices.concat()),
+            },
+        };
+        bank.order(op.0, daemon.0 as usize, order);
+    }
+}
+
+/// The daemons' thread, talking to the kernel.
+struct Told(Weak<Core>);
+
+impl Handler for Told {
+    fn answered(&self, order: u64, answer: Result<Answer, Lost>) {
+        let Some(core) = self.0.upgrade() else {
+            return;
+        };
+        core.drive_with(|state| {
+            let result = match answer {
+                Ok(Answer::Found(items)) => Ok(found(state, items)),
+                Ok(Answer::Stored | Answer::NoRoom | Answer::Deleted) => Ok(BankOk::Done),
+                Err(Lost) => Err(BankLost),
+            };
+            Input::BankDone(BankOp(order), result)
+        });
+    }
+
+    fn up(&self, daemon: usize) {
+        let Some(core) = self.0.upgrade() else {
+            return;
+        };
+        core.drive_with(|state| {
+            let over = away(daemon);
+            state.alarms.retain(|alarm| !alarm.starts_with(&over));
+            Input::BankUp(Daemon(daemon as u32))
+        });
+    }
+
+    fn down(&self, daemon: usize, why: &str) {
+        let Some(core) = self.0.upgrade() else {
+            return;
+        };
+        core.drive_with(|state| {
+            let over = away(daemon);
+            state.alarms.retain(|alarm| !alarm.starts_with(&over));
+            state.alarm(format!("{over}{why}"));
+            Input::BankDown(Daemon(daemon as u32))
+        });
+    }
+}
+
+/// How the alarm begins that a daemon is away; it ends when the daemon is back.
+fn away(daemon: usize) -> String {
+    format!("daemon {daemon} of the bank is away: ")
+}
+
+/// Keeps the bytes of entries for the kernel.
+fn found(state: &mut State, items: Vec<Option<hearth_bank::Item>>) -> BankOk {
+    let mut bytes = Vec::new();
+    let items = items
+        .into_iter()
+        .map(|item| {
+            let item = item?;
+            bytes.extend_from_slice(&item.bytes);
+            let [view, seq] = item.version;
+            Some(Item {
+                ver: Ver {
+                    view: View(view as u32),
+                    seq,
+                },
+                len: item.bytes.len() as u32,
+            })
+        })
+        .collect();
+    let len = bytes.len() as u32;
+    let data = (len > 0).then(|| (state.buffers.add(bytes), len));
+    BankOk::Found { items, data }
+}

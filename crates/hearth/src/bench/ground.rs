@@ -1,0 +1,227 @@
+//! Where the clients of a benchmark work: on the store itself, or on agents over it; on one machine or
+//! on test hosts with a GlusterFS volume. The operating system keeps no attributes in either case.
+
+use super::cluster::{Cluster, Counts};
+use super::hosts::HostAgents;
+use super::rig::Rig;
+use crate::bank::BankSpec;
+use crate::failure::{Failure, OrFail};
+use crate::options::{Policy, SetSpec};
+use crate::signals::Signals;
+use crate::size::{Size, Span};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// Where each host's daemon listens; each host has an address of its own.
+const BANK_PORT: &str = ":11311";
+
+/// The block of the publication.
+const BLOCK_BYTES: u64 = 2 << 10;
+
+/// What is measured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum System {
+    /// The store alone.
+    Store,
+    /// Agents with this policy.
+    Under(Policy),
+}
+
+impl System {
+    /// What is compared.
+    pub(super) const ALL: [System; 5] = [
+        System::Store,
+        System::Under(Policy::None),
+        System::Under(Policy::BankPaper),
+        System::Under(Policy::Bank),
+        System::Under(Policy::Home),
+    ];
+
+    pub(super) fn name(self) -> String {
+        match self {
+            System::Store => "store".to_owned(),
+            System::Under(policy) => policy.to_string(),
+        }
+    }
+}
+
+/// What GlusterFS's own client keeps.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Translators {
+    /// What it keeps unless told otherwise.
+    AsShipped,
+    /// Nothing.
+    Off,
+}
+
+/// A place for several measurements, one after another.
+pub(super) struct Ground {
+    dir: tempfile::TempDir,
+    store: String,
+    rig: Option<Rig>,
+    clients: u32,
+    fields: std::cell::Cell<u32>,
+}
+
+impl Ground {
+    /// Prepares for this many clients at most.
+    pub(super) fn prepare(
+        store: &str,
+        clients: u32,
+        translators: Translators,
+    ) -> Result<Ground, Failure> {
+        let rig = match store {
+            "gluster" => Some(hosts(clients, translators)?),
+            _ => None,
+        };
+        Ok(Ground {
+            dir: tempfile::tempdir().or_fail(|| "cannot make a directory".to_owned())?,
+            store: store.to_owned(),
+            rig,
+            clients,
+            fields: std::cell::Cell::new(0),
+        })
+    }
+
+    /// Sets a system up in a new directory, for so many clients.
+    pub(super) fn field(
+        &self,
+        system: System,
+        clients: u32,
+        signals: &Signals,
+    ) -> Result<Field<'_>, Failure> {
+        let number = self.fields.replace(self.fields.get() + 1);
+        let name = format!("field-{number}");
+        let mut field = match &self.rig {
+            Some(rig) => on_hosts(rig, system, (clients, &name))?,
+            None => self.on_this_machine(system, (clients, &name), signals)?,
+        };
+        assert!(clients <= self.clients, "a ground has room for its clients");
+        field.points.truncate(clients as usize);
+        Ok(field)
+    }
+
+    fn on_this_machine(
+        &self,
+        system: System,
+        (clients, name): (u32, &str),
+        signals: &Signals,
+    ) -> Result<Field<'_>, Failure> {
+        let dir = self.dir.path().join(name);
+        let store = dir.join("store");
+        std::fs::create_dir_all(&store).or_fail(|| "cannot make the store".to_owned())?;
+        let System::Under(policy) = system else {
+            return Ok(Field {
+                points: vec![store; clients as usize],
+                agents: Serving::Nobody,
+            });
+        };
+        let bank = policy.has_bank();
+        let usual = SetSpec::default();
+        let spec = SetSpec {
+            agents: clients,
+            policy,
+            backing: self.store.clone(),
+            attr_ttl: Span(Duration::ZERO),
+            page_size: if bank {
+                Size(BLOCK_BYTES)
+            } else {
+                usual.page_size
+            },
+            bank: bank.then(BankSpec::default),
+            ..usual
+        };
+        let cluster = Cluster::start(&store, &dir, spec, signals)?;
+        Ok(Field {
+            points: cluster.points().to_vec(),
+            agents: Serving::Here(Box::new(cluster)),
+        })
+    }
+}
+
+/// Hosts whose operating systems keep nothing that programs could be served from.
+fn hosts(clients: u32, translators: Translators) -> Result<Rig, Failure> {
+    let mut words: Vec<&str> = [
+        "--attribute-timeout=0",
+        "--entry-timeout=0",
+        "--negative-timeout=0",
+    ]
+    .into_iter()
+    .flat_map(|word| ["--client-option", word])
+    .collect();
+    if translators == Translators::Off {
+        let off = [
+            "performance.stat-prefetch=off",
+            "performance.quick-read=off",
+            "performance.io-cache=off",
+            "performance.read-ahead=off",
+            "performance.readdir-ahead=off",
+            "performance.write-behind=off",
+        ];
+        words.extend(off.into_iter().flat_map(|word| ["--volume-option", word]));
+    }
+    Rig::start_with(clients, &words)
+}
+
+fn on_hosts<'a>(
+    rig: &'a Rig,
+    system: System,
+    (clients, name): (u32, &str),
+) -> Result<Field<'a>, Failure> {
+    let what = || "cannot make a directory of the volume".to_owned();
+    let shared = rig.hosts()[0].mount.join(name);
+    std::fs::create_dir(&shared).or_fail(what)?;
+    let below = |at: &dyn Fn(&Path) -> PathBuf| -> Vec<PathBuf> {
+        let hosts = rig.hosts().iter();
+        hosts.map(|host| at(&host.mount).join(name)).collect()
+    };
+    let System::Under(policy) = system else {
+        return Ok(Field {
+            points: below(&Path::to_owned),
+            agents: Serving::Nobody,
+        });
+    };
+    let block = format!("{BLOCK_BYTES}B");
+    let mut options = vec!["--attr-ttl", "0s"];
+    if policy.has_bank() {
+        options.extend(["--bank", BANK_PORT, "--page-size", &block]);
+    }
+    let agents = HostAgents::start_with(rig, clients, policy, &options)?;
+    Ok(Field {
+        points: below(&|mount| mount.with_file_name("at")),
+        agents: Serving::Hosts(agents),
+    })
+}
+
+/// A system that stands.
+pub(super) struct Field<'a> {
+    /// Where each client works.
+    pub(super) points: Vec<PathBuf>,
+    agents: Serving<'a>,
+}
+
+enum Serving<'a> {
+    Nobody,
+    Here(Box<Cluster>),
+    Hosts(HostAgents<'a>),
+}
+
+impl Field<'_> {
+    /// Counts of all agents together.
+    pub(super) fn counts(&self) -> Result<Counts, Failure> {
+        match &self.agents {
+            Serving::Nobody => Ok(Counts::default()),
+            Serving::Here(cluster) => cluster.counts(),
+            Serving::Hosts(agents) => agents.counts(),
+        }
+    }
+
+    /// Takes it down.
+    pub(super) fn end(self) -> Result<(), Failure> {
+        match self.agents {
+            Serving::Nobody => Ok(()),
+            Serving::Here(cluster) => cluster.end(),
+            Serving::Hosts(agents) => agents.end(),
+        }
+    }
+}

@@ -1,0 +1,190 @@
+//! The stat experiment of IMCa: files are made, untimed; then every client asks for the attributes of
+//! each in turn, and once more.
+
+use super::crew::Crew;
+use super::ground::{Field, Ground, System, Translators};
+use super::report::{Report, median, rounded};
+use super::{progress, progress_over};
+use crate::failure::Failure;
+use crate::options::Policy;
+use crate::signals::Signals;
+use std::time::Instant;
+
+/// Files and turns of one run.
+pub(super) struct Effort {
+    pub(super) files: usize,
+    pub(super) turns: usize,
+}
+
+impl Effort {
+    pub(super) const FULL: Effort = Effort {
+        files: 4096,
+        turns: 3,
+    };
+    pub(super) const QUICK: Effort = Effort {
+        files: 128,
+        turns: 1,
+    };
+}
+
+/// A figure's name, how it is read off a sample, and its unit.
+type Figure = (&'static str, fn(&Sample) -> f64, &'static str);
+
+const FIGURES: [Figure; 4] = [
+    ("first pass", |sample| sample.seconds[0], "s"),
+    ("second pass", |sample| sample.seconds[1], "s"),
+    (
+        "messages of the first pass",
+        |sample| sample.messages[0] as f64,
+        "",
+    ),
+    (
+        "messages of the second pass",
+        |sample| sample.messages[1] as f64,
+        "",
+    ),
+];
+
+/// One run of one system.
+#[derive(Clone, Copy, Default)]
+struct Sample {
+    seconds: [f64; 2],
+    messages: [u64; 2],
+    right: bool,
+}
+
+/// Measures the systems one after another within each turn.
+pub(super) fn run(
+    store: &str,
+    clients: &[u32],
+    effort: &Effort,
+    signals: &Signals,
+) -> Result<Report, Failure> {
+    let mut report = Report::new("stat", store);
+    let most = clients.iter().copied().max().unwrap_or(1);
+    let mut samples: Vec<(System, u32, Sample)> = Vec::new();
+    let ground = Ground::prepare(store, most, Translators::AsShipped)?;
+    for turn in 0..effort.turns {
+        for &count in clients {
+            for system in System::ALL {
+                let of = effort.turns;
+                progress(&format!(
+                    "turn {} of {of}: {}, {count} clients",
+                    turn + 1,
+                    system.name()
+                ));
+                let sample = one(ground.field(system, count, signals)?, effort.files)?;
+                samples.push((system, count, sample));
+            }
+        }
+    }
+    drop(ground);
+    let off = alone(store, most, effort, signals)?;
+    progress_over();
+    tell(&mut report, &samples, clients, effort.files);
+    if let Some(off) = off {
+        report.row(
+            "store, translators off",
+            &case(most),
+            "first pass",
+            off.seconds[0],
+            "s",
+        );
+    }
+    sum_up(&mut report, &samples, most, effort.files);
+    Ok(report)
+}
+
+/// GlusterFS without the caches of its own client.
+fn alone(
+    store: &str,
+    most: u32,
+    effort: &Effort,
+    signals: &Signals,
+) -> Result<Option<Sample>, Failure> {
+    if store != "gluster" {
+        return Ok(None);
+    }
+    progress("GlusterFS without its caching translators");
+    let ground = Ground::prepare(store, most, Translators::Off)?;
+    one(ground.field(System::Store, most, signals)?, effort.files).map(Some)
+}
+
+fn one(field: Field<'_>, files: usize) -> Result<Sample, Failure> {
+    let mut crew = Crew::start("stat", &field.points, files)?;
+    crew.wait()?;
+    let mut sample = Sample::default();
+    for pass in 0..2 {
+        let before = field.counts()?.messages_sent;
+        let begun = Instant::now();
+        crew.go()?;
+        crew.wait()?;
+        sample.seconds[pass] = begun.elapsed().as_secs_f64();
+        sample.messages[pass] = field.counts()?.messages_sent - before;
+    }
+    crew.go()?;
+    sample.right = crew.end()?.right;
+    field.end()?;
+    Ok(sample)
+}
+
+fn case(clients: u32) -> String {
+    format!("{clients} clients")
+}
+
+/// The middle of a figure over the turns.
+fn middle(
+    samples: &[(System, u32, Sample)],
+    (system, clients): (System, u32),
+    figure: impl Fn(&Sample) -> f64,
+) -> f64 {
+    let chosen = samples
+        .iter()
+        .filter(|(of, count, _)| *of == system && *count == clients);
+    let figures: Vec<f64> = chosen.map(|(_, _, sample)| figure(sample)).collect();
+    median(&figures)
+}
+
+fn tell(report: &mut Report, samples: &[(System, u32, Sample)], clients: &[u32], files: usize) {
+    for &count in clients {
+        for system in System::ALL {
+            for (metric, figure, unit) in FIGURES {
+                let value = middle(samples, (system, count), figure);
+                report.row(&system.name(), &case(count), metric, value, unit);
+            }
+            let asked = (files * count as usize) as f64;
+            let each = middle(samples, (system, count), |sample| sample.seconds[0]);
+            let rate = asked / each.max(f64::MIN_POSITIVE);
+            report.row(
+                &system.name(),
+                &case(count),
+                "attributes a second",
+                rate,
+                "",
+            );
+        }
+    }
+}
+
+fn sum_up(report: &mut Report, samples: &[(System, u32, Sample)], most: u32, files: usize) {
+    let first = |system| middle(samples, (system, most), |sample| sample.seconds[0]);
+    let store = first(System::Store);
+    let bank = System::Under(Policy::Bank);
+    let home = System::Under(Policy::Home);
+    report.sum_up(
+        "verified",
+        samples.iter().all(|(_, _, sample)| sample.right),
+    );
+    report.sum_up("files", files);
+    report.sum_up("clients", most);
+    report.sum_up("improvement", rounded(1.0 - first(bank) / store));
+    let none = first(System::Under(Policy::None));
+    report.sum_up("improvement_over_none", rounded(1.0 - first(bank) / none));
+    let messages = middle(samples, (home, most), |sample| sample.messages[1] as f64);
+    report.sum_up("home_second_pass_messages", messages);
+    report.sum_up(
+        "reason",
+        "attributes are asked of the store under every policy: a daemon holds blocks of files, and no \
+         names or attributes yet",
+    );
+}
