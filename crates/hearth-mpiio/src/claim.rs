@@ -19,6 +19,10 @@ use crate::sys;
 /// The byte whose lock makes a call of atomic mode atomic.
 const TURN: i64 = BEYOND;
 
+/// The byte that all who want a turn pass through one by one, so that a writer waits for the readers
+/// before it and not for those after.
+const GATE: i64 = BEYOND + 1;
+
 /// Jobs that read have a byte each from here on, and jobs that write from the other.
 const READERS: i64 = BEYOND + (1 << 33);
 const WRITERS: i64 = BEYOND + (1 << 34);
@@ -88,7 +92,10 @@ impl Claim {
             Use::Read => libc::F_RDLCK,
             Use::Write => libc::F_WRLCK,
         };
-        self.set(kind, TURN)?;
+        self.set(libc::F_WRLCK, GATE)?;
+        let taken = self.set(kind, TURN);
+        self.set(libc::F_UNLCK, GATE)?;
+        taken?;
         Ok(Turn {
             claim: self,
             _threads: threads,

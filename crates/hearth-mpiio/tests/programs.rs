@@ -27,12 +27,12 @@ fn leaves_the_same_file(test: &str, (mpi, compiler): (Mpi, &str), source: &str) 
             cache,
         })
     };
-    run(&["plain"], None);
-    let said = run(&["cached", "on"], Some(SMALL_PAGES));
+    run(&[&scene.name("plain")], None);
+    let said = run(&[&scene.name("cached"), "on"], Some(SMALL_PAGES));
     assert_eq!(said, "", "{mpi:?}: nothing is worth a word");
     let (plain, cached) = (
-        fs::read(scene.file("plain")),
-        fs::read(scene.file("cached")),
+        fs::read(scene.file(&scene.name("plain"))),
+        fs::read(scene.file(&scene.name("cached"))),
     );
     assert!(
         plain.unwrap() == cached.unwrap(),

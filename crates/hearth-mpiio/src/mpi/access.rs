@@ -99,7 +99,7 @@ fn within_turn(
     done
 }
 
-/// Exports the two names of each row. A row says whether it reads or writes, when its turn ends, and
+/// Exports the two names of each row; those with `_c` take larger counts. A row says whether it reads or writes, when its turn ends, and
 /// which function is called in atomic mode.
 macro_rules! data_calls {
     ($($name:ident $second:ident = $use:ident, $ends:expr, $instead:ident;)+) => {$(
@@ -157,4 +157,25 @@ data_calls! {
     MPI_File_iwrite_at PMPI_File_iwrite_at = Write, Ends::WithRequest(5), MPI_File_iwrite_at;
     MPI_File_iwrite_at_all PMPI_File_iwrite_at_all = Write, Ends::WithRequest(5), MPI_File_iwrite_at;
     MPI_File_iwrite_shared PMPI_File_iwrite_shared = Write, Ends::WithRequest(4), MPI_File_iwrite_shared;
+
+    MPI_File_read_c PMPI_File_read_c = Read, Ends::AtReturn, MPI_File_read_c;
+    MPI_File_read_all_c PMPI_File_read_all_c = Read, Ends::AtReturn, MPI_File_read_c;
+    MPI_File_read_at_c PMPI_File_read_at_c = Read, Ends::AtReturn, MPI_File_read_at_c;
+    MPI_File_read_at_all_c PMPI_File_read_at_all_c = Read, Ends::AtReturn, MPI_File_read_at_c;
+    MPI_File_read_shared_c PMPI_File_read_shared_c = Read, Ends::AtReturn, MPI_File_read_shared_c;
+    MPI_File_write_c PMPI_File_write_c = Write, Ends::AtReturn, MPI_File_write_c;
+    MPI_File_write_all_c PMPI_File_write_all_c = Write, Ends::AtReturn, MPI_File_write_c;
+    MPI_File_write_at_c PMPI_File_write_at_c = Write, Ends::AtReturn, MPI_File_write_at_c;
+    MPI_File_write_at_all_c PMPI_File_write_at_all_c = Write, Ends::AtReturn, MPI_File_write_at_c;
+    MPI_File_write_shared_c PMPI_File_write_shared_c = Write, Ends::AtReturn, MPI_File_write_shared_c;
+    MPI_File_iread_c PMPI_File_iread_c = Read, Ends::WithRequest(4), MPI_File_iread_c;
+    MPI_File_iread_all_c PMPI_File_iread_all_c = Read, Ends::WithRequest(4), MPI_File_iread_c;
+    MPI_File_iread_at_c PMPI_File_iread_at_c = Read, Ends::WithRequest(5), MPI_File_iread_at_c;
+    MPI_File_iread_at_all_c PMPI_File_iread_at_all_c = Read, Ends::WithRequest(5), MPI_File_iread_at_c;
+    MPI_File_iread_shared_c PMPI_File_iread_shared_c = Read, Ends::WithRequest(4), MPI_File_iread_shared_c;
+    MPI_File_iwrite_c PMPI_File_iwrite_c = Write, Ends::WithRequest(4), MPI_File_iwrite_c;
+    MPI_File_iwrite_all_c PMPI_File_iwrite_all_c = Write, Ends::WithRequest(4), MPI_File_iwrite_c;
+    MPI_File_iwrite_at_c PMPI_File_iwrite_at_c = Write, Ends::WithRequest(5), MPI_File_iwrite_at_c;
+    MPI_File_iwrite_at_all_c PMPI_File_iwrite_at_all_c = Write, Ends::WithRequest(5), MPI_File_iwrite_at_c;
+    MPI_File_iwrite_shared_c PMPI_File_iwrite_shared_c = Write, Ends::WithRequest(4), MPI_File_iwrite_shared_c;
 }

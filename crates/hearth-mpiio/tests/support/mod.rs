@@ -125,9 +125,28 @@ impl Scene {
         Scene { dir, mpi, program }
     }
 
+    /// A file name that no other test has: Open MPI shares semaphores by name among all jobs of a host.
+    pub(crate) fn name(&self, kind: &str) -> String {
+        let dir = self.dir.path().file_name().unwrap().to_str().unwrap();
+        format!("{kind}-{}", dir.trim_start_matches('.'))
+    }
+
     /// Path of a file in the store.
     pub(crate) fn file(&self, name: &str) -> PathBuf {
         self.dir.path().join("store").join(name)
+    }
+
+    /// Path of a file outside of the store.
+    pub(crate) fn elsewhere(&self, name: &str) -> PathBuf {
+        self.dir.path().join(name)
+    }
+
+    /// Whether a rank had an agent in the last run.
+    pub(crate) fn has_report(&self, rank: u32) -> bool {
+        self.dir
+            .path()
+            .join(format!("report/rank-{rank}.json"))
+            .exists()
     }
 
     pub(crate) fn store(&self) -> PathBuf {

@@ -1,0 +1,194 @@
+//! Odd things that programs do, and that happen to them.
+
+#![allow(clippy::unwrap_used, reason = "what fails here fails the test")]
+
+mod support;
+
+use std::fs;
+
+use support::{BOTH, Mpi, Run, Scene, both, has};
+
+const RANKS: u32 = 3;
+
+/// Runs a case under both MPI libraries; each must end well.
+fn both_run(test: &str, case: &str, settings: &[(&str, &str)], then: impl Fn(&Scene)) {
+    for mpi in BOTH {
+        if !has(test, mpi, "mpicc") {
+            continue;
+        }
+        let scene = Scene::new(mpi, "mpicc", "odd.c");
+        scene.runs_well(&Run {
+            ranks: RANKS,
+            words: &[case, &scene.name("f")],
+            cache: Some(settings),
+        });
+        then(&scene);
+    }
+}
+
+fn byte(writer: u64, at: u64) -> u8 {
+    (writer * 37 + at * 11 + (at >> 9) + 1) as u8
+}
+
+/// Each rank's block, as the program writes it.
+fn blocks(offset: u64) -> Vec<u8> {
+    const BLOCK: u64 = 30000;
+    let block = |rank| (0..BLOCK).map(move |at| byte(rank + offset, at));
+    (0..u64::from(RANKS)).flat_map(block).collect()
+}
+
+#[test]
+fn one_file_through_several_communicators_is_one_file() {
+    let test = "one_file_through_several_communicators_is_one_file";
+    let pages = [("HEARTH_PAGE_SIZE", "4KiB")];
+    both_run(test, "communicators", &pages, |_| ());
+    both_run(test, "communicators", &[("HEARTH_POLICY", "home")], |_| ());
+}
+
+#[test]
+fn calls_of_the_program_itself_see_what_mpi_has_written() {
+    let test = "calls_of_the_program_itself_see_what_mpi_has_written";
+    both_run(test, "beside", &[], |_| ());
+}
+
+#[test]
+fn modes_of_opening_do_what_they_say() {
+    let test = "modes_of_opening_do_what_they_say";
+    both_run(test, "modes", &[], |scene| {
+        assert!(fs::read(scene.file(&scene.name("f"))).unwrap() == blocks(2));
+    });
+}
+
+#[test]
+fn a_store_without_room_is_an_error_of_its_class() {
+    let test = "a_store_without_room_is_an_error_of_its_class";
+    let full = [("HEARTH_BACKING", "fault:write:enospc@1-")];
+    for mpi in BOTH.into_iter().filter(|mpi| has(test, *mpi, "mpicc")) {
+        let scene = Scene::new(mpi, "mpicc", "odd.c");
+        // The bytes never leave, so the end waits for them as long as it does anywhere.
+        let output = scene.run(&Run {
+            ranks: 1,
+            words: &["full", &scene.name("f")],
+            cache: Some(&full),
+        });
+        let said = both(&output);
+        assert!(!said.contains("not so"), "{mpi:?}: {said}");
+        assert!(said.contains("No space left on device"), "{mpi:?}: {said}");
+    }
+}
+
+#[test]
+fn an_agent_that_nobody_asks_sleeps() {
+    both_run("an_agent_that_nobody_asks_sleeps", "idle", &[], |_| ());
+}
+
+#[test]
+fn a_job_with_a_dead_rank_ends() {
+    let test = "a_job_with_a_dead_rank_ends";
+    for mpi in BOTH.into_iter().filter(|mpi| has(test, *mpi, "mpicc")) {
+        let scene = Scene::new(mpi, "mpicc", "odd.c");
+        let output = scene.run(&Run {
+            ranks: RANKS,
+            words: &["death", &scene.name("f")],
+            cache: Some(&[]),
+        });
+        let code = output.status.code();
+        // 124 and 137 are what ends a job that hangs.
+        assert!(
+            !matches!(code, Some(0 | 124 | 137)),
+            "{mpi:?}: {}",
+            both(&output)
+        );
+    }
+}
+
+#[test]
+fn a_file_that_is_open_at_the_end_is_whole() {
+    let test = "a_file_that_is_open_at_the_end_is_whole";
+    both_run(test, "open-at-the-end", &[], |scene| {
+        assert!(fs::read(scene.file(&scene.name("f"))).unwrap() == blocks(0));
+    });
+}
+
+#[test]
+fn a_program_that_does_not_finish_mpi_leaves_its_bytes_and_ends() {
+    let test = "a_program_that_does_not_finish_mpi_leaves_its_bytes_and_ends";
+    for mpi in BOTH.into_iter().filter(|mpi| has(test, *mpi, "mpicc")) {
+        let scene = Scene::new(mpi, "mpicc", "odd.c");
+        let output = scene.run(&Run {
+            ranks: 1,
+            words: &["unfinished", &scene.name("f")],
+            cache: Some(&[]),
+        });
+        let said = both(&output);
+        assert!(
+            !matches!(output.status.code(), Some(124 | 137)),
+            "{mpi:?}: {said}"
+        );
+        let left = fs::read(scene.file(&scene.name("f"))).unwrap();
+        assert!(left == blocks(0)[..30000], "{mpi:?}: {said}");
+    }
+}
+
+#[test]
+fn atomic_mode_never_mixes_two_writes() {
+    let test = "atomic_mode_never_mixes_two_writes";
+    for mpi in BOTH.into_iter().filter(|mpi| has(test, *mpi, "mpicc")) {
+        let scene = Scene::new(mpi, "mpicc", "atomic.c");
+        scene.runs_well(&Run {
+            ranks: RANKS,
+            words: &[&scene.name("f"), "500"],
+            cache: Some(&[("HEARTH_PAGE_SIZE", "4KiB")]),
+        });
+    }
+}
+
+/// A program whose file is not managed, by whatever way: nothing is different, and nothing is said.
+fn is_left_alone(test: &str, mpi: Mpi, settings: &[(&str, &str)]) {
+    if !has(test, mpi, "mpicc") {
+        return;
+    }
+    let scene = Scene::new(mpi, "mpicc", "features.c");
+    let run = |words: &[&str], cache| {
+        scene.runs_well(&Run {
+            ranks: RANKS,
+            words,
+            cache,
+        })
+    };
+    let elsewhere = scene.elsewhere(&scene.name("cached"));
+    let file = elsewhere.to_str().unwrap();
+    assert_eq!(run(&[&scene.name("plain")], None), "");
+    assert_eq!(run(&[file, "off"], Some(settings)), "");
+    let (plain, alone) = (
+        fs::read(scene.file(&scene.name("plain"))),
+        fs::read(elsewhere),
+    );
+    assert!(plain.unwrap() == alone.unwrap(), "{mpi:?}");
+    assert!(!scene.has_report(0), "{mpi:?}: no agent has started");
+}
+
+#[test]
+fn a_file_outside_of_the_store_is_left_alone() {
+    for mpi in BOTH {
+        is_left_alone("a_file_outside_of_the_store_is_left_alone", mpi, &[]);
+    }
+}
+
+#[test]
+fn settings_that_cannot_be_are_named_and_the_job_runs_without_a_cache() {
+    let test = "settings_that_cannot_be_are_named_and_the_job_runs_without_a_cache";
+    for mpi in BOTH.into_iter().filter(|mpi| has(test, *mpi, "mpicc")) {
+        let scene = Scene::new(mpi, "mpicc", "odd.c");
+        let said = scene.runs_well(&Run {
+            ranks: 1,
+            words: &["open-at-the-end", &scene.name("f")],
+            cache: Some(&[("HEARTH_POLICY", "best")]),
+        });
+        assert!(
+            said.contains("rank 0: no file is cached: HEARTH_POLICY=best"),
+            "{said}"
+        );
+        assert!(!scene.has_report(0));
+    }
+}

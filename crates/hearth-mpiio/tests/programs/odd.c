@@ -1,0 +1,261 @@
+/* One odd thing at a time.
+ *
+ *     odd CASE FILE
+ */
+#include "check.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { BLOCK = 30000 };
+
+static unsigned char bytes[BLOCK];
+
+static MPI_File open_on(MPI_Comm comm, const char *name, int mode)
+{
+    MPI_File file;
+    MPI(MPI_File_open(comm, name, mode, MPI_INFO_NULL, &file));
+    return file;
+}
+
+static void write_block(MPI_File file, int place, int writer)
+{
+    fill(bytes, writer, 0, BLOCK);
+    MPI(MPI_File_write_at(file, (MPI_Offset)place * BLOCK, bytes, BLOCK, MPI_BYTE,
+                          MPI_STATUS_IGNORE));
+}
+
+static void expect_block(MPI_File file, int place, int writer)
+{
+    memset(bytes, 0, BLOCK);
+    MPI(MPI_File_read_at(file, (MPI_Offset)place * BLOCK, bytes, BLOCK, MPI_BYTE,
+                         MPI_STATUS_IGNORE));
+    expect(bytes, writer, 0, BLOCK);
+}
+
+/* One file through several communicators, and two files at once. */
+static void communicators(const char *name)
+{
+    char other[4096];
+    MPI_Comm half;
+    snprintf(other, sizeof other, "%s.%d", name, rank % 2);
+    MPI(MPI_Comm_split(MPI_COMM_WORLD, rank % 2, rank, &half));
+    /* Only the even ranks open a file: agents of the others wake up for it. */
+    if (rank % 2 == 0) {
+        MPI_File file = open_on(half, other, MPI_MODE_CREATE | MPI_MODE_RDWR);
+        write_block(file, rank, rank);
+        MPI(MPI_Barrier(half));
+        expect_block(file, 0, 0);
+        MPI(MPI_File_close(&file));
+    }
+    MPI(MPI_Barrier(MPI_COMM_WORLD));
+    MPI_File world = open_on(MPI_COMM_WORLD, name, MPI_MODE_CREATE | MPI_MODE_RDWR);
+    MPI_File alone = open_on(MPI_COMM_SELF, name, MPI_MODE_RDWR);
+    MPI_File halves = open_on(half, other, MPI_MODE_CREATE | MPI_MODE_RDWR);
+    for (int round = 0; round < 20; round++) {
+        int writer = round % ranks;
+        if (rank == writer)
+            write_block(round % 2 ? alone : world, writer, round);
+        MPI(MPI_Barrier(MPI_COMM_WORLD));
+        expect_block(round % 2 ? world : alone, writer, round);
+        MPI(MPI_Barrier(MPI_COMM_WORLD));
+    }
+    write_block(halves, rank, rank);
+    MPI(MPI_Barrier(half));
+    expect_block(halves, rank % 2, rank % 2);
+    MPI(MPI_File_close(&halves));
+    MPI(MPI_File_close(&alone));
+    MPI(MPI_File_close(&world));
+    MPI(MPI_Comm_free(&half));
+}
+
+/* Calls of the program itself on a file that MPI has open see the same bytes. */
+static void beside(const char *name)
+{
+    struct stat stat_now;
+    MPI_File file = open_on(MPI_COMM_WORLD, name, MPI_MODE_CREATE | MPI_MODE_RDWR);
+    if (rank == 0)
+        write_block(file, 1, 7);
+    MPI(MPI_Barrier(MPI_COMM_WORLD));
+    int fd = open(name, O_RDWR | O_APPEND);
+    CHECK(fd >= 0 && fstat(fd, &stat_now) == 0 && stat_now.st_size == 2 * BLOCK);
+    CHECK(stat(name, &stat_now) == 0 && stat_now.st_size == 2 * BLOCK);
+    CHECK(pread(fd, bytes, BLOCK, BLOCK) == BLOCK);
+    expect(bytes, 7, 0, BLOCK);
+    CHECK(lseek(fd, -BLOCK, SEEK_END) == BLOCK && read(fd, bytes, BLOCK) == BLOCK);
+    CHECK(read(fd, bytes, 1) == 0);
+    MPI(MPI_Barrier(MPI_COMM_WORLD));
+    int copy = dup(fd);
+    CHECK(close(fd) == 0 && write(copy, "x", 1) == 1);
+    MPI(MPI_Barrier(MPI_COMM_WORLD));
+    MPI_Offset size;
+    MPI(MPI_File_get_size(file, &size));
+    CHECK(size == 2 * BLOCK + ranks);
+    /* A child has the store's file, and harms nobody. */
+    pid_t child = fork();
+    if (child == 0)
+        _exit(pread(copy, bytes, 1, 0) < 0);
+    int status;
+    CHECK(waitpid(child, &status, 0) == child && status == 0);
+    struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = rank, .l_len = 1};
+    CHECK(fcntl(copy, F_SETLK, &lock) == 0);
+    MPI(MPI_Barrier(MPI_COMM_WORLD));
+    lock.l_start = (rank + 1) % ranks;
+    CHECK(ranks == 1 || fcntl(copy, F_SETLK, &lock) == -1);
+    MPI(MPI_Barrier(MPI_COMM_WORLD));
+    CHECK(close(copy) == 0);
+    MPI(MPI_File_close(&file));
+}
+
+/* Modes of opening that change what close and the file's pointer do. */
+static void modes(const char *name)
+{
+    int create = MPI_MODE_CREATE | MPI_MODE_RDWR, count;
+    MPI_Status status;
+    MPI_Offset at;
+    MPI_File file = open_on(MPI_COMM_WORLD, name, create | MPI_MODE_EXCL);
+    MPI(MPI_File_write_at(file, 5, bytes, 0, MPI_BYTE, &status));
+    MPI(MPI_File_read_at(file, 0, bytes, 10, MPI_BYTE, &status));
+    MPI(MPI_Get_count(&status, MPI_BYTE, &count));
+    CHECK(count == 0);
+    MPI(MPI_Barrier(MPI_COMM_WORLD));
+    write_block(file, rank, rank);
+    MPI(MPI_File_close(&file));
+    CHECK(MPI_File_open(MPI_COMM_WORLD, name, create | MPI_MODE_EXCL, MPI_INFO_NULL, &file) !=
+          MPI_SUCCESS);
+    file = open_on(MPI_COMM_WORLD, name, MPI_MODE_WRONLY | MPI_MODE_APPEND);
+    MPI(MPI_File_get_position(file, &at));
+    CHECK(at == (MPI_Offset)ranks * BLOCK);
+    MPI(MPI_File_close(&file));
+    file = open_on(MPI_COMM_WORLD, name, MPI_MODE_RDWR | MPI_MODE_DELETE_ON_CLOSE);
+    expect_block(file, (rank + 1) % ranks, (rank + 1) % ranks);
+    MPI(MPI_Barrier(MPI_COMM_WORLD));
+    write_block(file, rank, rank + 1);
+    MPI(MPI_File_close(&file));
+    MPI(MPI_Barrier(MPI_COMM_WORLD));
+    CHECK(access(name, F_OK) == -1);
+    /* A new file under the name has nothing of the old one. */
+    file = open_on(MPI_COMM_WORLD, name, create);
+    MPI(MPI_File_get_size(file, &at));
+    CHECK(at == 0);
+    MPI(MPI_Barrier(MPI_COMM_WORLD));
+    write_block(file, rank, rank + 2);
+    MPI(MPI_File_close(&file));
+}
+
+/* The store has no room: close says so. */
+static void full(const char *name)
+{
+    int class;
+    MPI_File file = open_on(MPI_COMM_WORLD, name, MPI_MODE_CREATE | MPI_MODE_RDWR);
+    fill(bytes, rank, 0, BLOCK);
+    int wrote = MPI_File_write_at(file, (MPI_Offset)rank * BLOCK, bytes, BLOCK, MPI_BYTE,
+                                  MPI_STATUS_IGNORE);
+    int closed = MPI_File_close(&file);
+    int code = wrote != MPI_SUCCESS ? wrote : closed;
+    CHECK(code != MPI_SUCCESS);
+    MPI(MPI_Error_class(code, &class));
+    CHECK(class == MPI_ERR_NO_SPACE);
+}
+
+/* How often the threads of the agent have gone to sleep, and how long they have run. */
+static void agent_used(long *sleeps, long *nanoseconds)
+{
+    DIR *tasks = opendir("/proc/self/task");
+    struct dirent *task;
+    *sleeps = *nanoseconds = 0;
+    while ((task = readdir(tasks))) {
+        char path[512], line[256];
+        FILE *file;
+        if (atoi(task->d_name) == getpid())
+            continue;
+        snprintf(path, sizeof path, "/proc/self/task/%s/comm", task->d_name);
+        if (!(file = fopen(path, "r")) || !fgets(line, sizeof line, file))
+            continue;
+        fclose(file);
+        if (strncmp(line, "hearth", 6) && strncmp(line, "store-", 6))
+            continue;
+        snprintf(path, sizeof path, "/proc/self/task/%s/schedstat", task->d_name);
+        long ran, waited, slices;
+        if ((file = fopen(path, "r")) && fscanf(file, "%ld %ld %ld", &ran, &waited, &slices) == 3)
+            *nanoseconds += ran, *sleeps += slices;
+        if (file)
+            fclose(file);
+    }
+    closedir(tasks);
+}
+
+/* An agent that nobody asks anything sleeps while its rank computes. */
+static void idle(const char *name)
+{
+    long sleeps[2], used[2];
+    struct timespec now, end;
+    MPI_File file = open_on(MPI_COMM_WORLD, name, MPI_MODE_CREATE | MPI_MODE_RDWR);
+    write_block(file, rank, rank);
+    MPI(MPI_File_sync(file));
+    MPI(MPI_Barrier(MPI_COMM_WORLD));
+    agent_used(&sleeps[0], &used[0]);
+    CHECK(used[0] > 0);
+    clock_gettime(CLOCK_MONOTONIC, &end);
+    end.tv_sec += 2;
+    do
+        clock_gettime(CLOCK_MONOTONIC, &now);
+    while (now.tv_sec < end.tv_sec || now.tv_nsec < end.tv_nsec);
+    agent_used(&sleeps[1], &used[1]);
+    fprintf(stderr, "rank %d: %ld turns, %ld us\n", rank, sleeps[1] - sleeps[0],
+            (used[1] - used[0]) / 1000);
+    CHECK(sleeps[1] - sleeps[0] < 20);
+    MPI(MPI_Barrier(MPI_COMM_WORLD));
+    MPI(MPI_File_close(&file));
+}
+
+/* A rank dies in the middle. */
+static void death(const char *name)
+{
+    MPI_File file = open_on(MPI_COMM_WORLD, name, MPI_MODE_CREATE | MPI_MODE_RDWR);
+    write_block(file, rank, rank);
+    MPI(MPI_Barrier(MPI_COMM_WORLD));
+    if (rank == ranks - 1)
+        _exit(7);
+    for (int round = 0; round < 1000000; round++)
+        if (MPI_File_read_at(file, (MPI_Offset)(ranks - 1) * BLOCK, bytes, BLOCK, MPI_BYTE,
+                             MPI_STATUS_IGNORE) != MPI_SUCCESS)
+            break;
+    MPI_File_close(&file);
+    MPI_Abort(MPI_COMM_WORLD, 4);
+}
+
+/* The file, and MPI itself, are left as they are at the end. */
+static void unfinished(const char *name)
+{
+    MPI_File file = open_on(MPI_COMM_WORLD, name, MPI_MODE_CREATE | MPI_MODE_RDWR);
+    write_block(file, rank, rank);
+    MPI(MPI_Barrier(MPI_COMM_WORLD));
+}
+
+int main(int count, char **words)
+{
+    static const struct {
+        const char *name;
+        void (*run)(const char *);
+    } cases[] = {{"communicators", communicators},
+                 {"beside", beside},
+                 {"modes", modes},
+                 {"full", full},
+                 {"idle", idle},
+                 {"death", death},
+                 {"unfinished", unfinished},
+                 {"open-at-the-end", unfinished}};
+    begin(&count, &words);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        if (strcmp(words[1], cases[i].name) == 0)
+            cases[i].run(words[2]);
+    if (strcmp(words[1], "unfinished") == 0)
+        exit(0);
+    MPI(MPI_Finalize());
+    return 0;
+}
