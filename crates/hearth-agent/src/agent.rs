@@ -8,12 +8,11 @@ use crate::peers::Peers;
 use crate::status::AgentStatus;
 use crate::store;
 use hearth_client::Session;
-use hearth_net::{Handler, PeerId, Secret, TcpConfig, TcpTransport, Transport};
+use hearth_net::{Endpoint, Handler, NetConfig, PeerId, Secret};
 use hearth_proto::{Input, Node, Request};
 use hearth_shm::{Pool, PoolConfig};
 use rustix::fs::{Mode, OFlags};
 use std::io;
-use std::net::TcpListener;
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -69,8 +68,8 @@ pub struct Agent {
 }
 
 impl Agent {
-    /// Starts an agent that listens on `listener`, and waits until every other agent is connected.
-    pub fn start(config: Config, listener: TcpListener) -> Result<Agent, StartError> {
+    /// Starts an agent that listens at `endpoint`, and waits until every other agent is connected.
+    pub fn start(config: Config, endpoint: impl Into<Endpoint>) -> Result<Agent, StartError> {
         let kernel = config.kernel()?;
         let store_error = |source| StartError::Store {
             path: config.store_root.clone(),
@@ -92,8 +91,7 @@ impl Agent {
             bank: config.bank.clone(),
         };
         let handler: Arc<dyn Handler> = Arc::new(Peers(Arc::clone(&agent.core)));
-        let transport: Arc<dyn Transport> =
-            TcpTransport::start(tcp_config(&config), listener, handler)?;
+        let transport = endpoint.into().start(net_config(&config), handler)?;
         if agent.core.transport.set(transport).is_err() {
             unreachable!("the transport is set once, here");
         }
@@ -229,8 +227,8 @@ fn open_root(path: &std::path::Path) -> io::Result<OwnedFd> {
     Ok(rustix::fs::open(path, flags, Mode::empty())?)
 }
 
-fn tcp_config(config: &Config) -> TcpConfig {
-    TcpConfig {
+fn net_config(config: &Config) -> NetConfig {
+    NetConfig {
         me: PeerId(config.node),
         incarnation: config.incarnation,
         members: config.members.clone(),

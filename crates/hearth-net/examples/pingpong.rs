@@ -14,7 +14,7 @@ use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, Instant};
 
-use hearth_net::{Handler, Limits, PeerId, Secret, TcpConfig, TcpTransport, Transport};
+use hearth_net::{Handler, Limits, NetConfig, PeerId, Secret, TcpTransport, Transport};
 
 const ROUNDS: usize = 15;
 const EXCHANGES: usize = 4000;
@@ -101,7 +101,7 @@ fn listen() -> TcpListener {
 
 fn start(me: PeerId, listeners: &[TcpListener; 2], handler: Arc<dyn Handler>) -> Arc<TcpTransport> {
     let addr = |listener: &TcpListener| listener.local_addr().expect("it is bound");
-    let config = TcpConfig {
+    let config = NetConfig {
         me,
         incarnation: 1,
         members: listeners.iter().map(addr).collect(),

@@ -4,31 +4,43 @@
 //! of members, keeps at most one connection to each, and tells a [`Handler`] what arrives. It knows
 //! nothing of pages, sessions or the meaning of a head.
 //!
-//! [`MemNet`] joins transports inside one process, for tests. [`TcpTransport`] joins processes; a
-//! [`Channel`] is for two ends that need no more than each other. One
-//! conformance suite (`tests/conformance.rs`) holds both to the same promises:
+//! [`MemNet`] joins transports inside one process, for tests. [`TcpTransport`] and
+//! [`DatagramTransport`], the latter under two services, join processes, and an [`Endpoint`] is any
+//! of them by name; a [`Channel`] is for two ends that need no more than each other. One conformance
+//! suite (`tests/conformance.rs`) holds all to the same promises:
 //!
 //! - N1: frames to one peer arrive whole, once and in order, or the connection breaks.
 //! - N2: `on_up` and `on_down` of a peer alternate, and frames arrive only between the two.
 //! - N3: `send` never blocks; to a peer that is down it fails at once.
 //! - N4: what is queued for a peer is bounded; past the bound the peer is dropped with a reason.
-//! - N5: an idle transport does not wake its thread.
+//! - N5: an idle transport does not wake its thread; over datagrams it does once a second.
 //! - N6: bytes from outside end at most their own connection, never the process, never another.
 
 #![forbid(unsafe_code)]
 
 mod auth;
 mod channel;
+mod config;
+mod dgram;
+mod endpoint;
 mod frame;
 mod handshake;
+mod hub;
+mod link;
 mod mem;
+mod retry;
 mod sync;
 mod tcp;
+mod timers;
 mod transport;
+mod why;
 
 pub use auth::Secret;
 pub use channel::{Channel, ChannelError, Party};
+pub use config::{Limits, ListenHint, NetConfig, Refusal, StartError};
+pub use dgram::{DatagramTransport, Service};
+pub use endpoint::{Carrier, Endpoint, NoCarrier};
 pub use frame::{HEAD_LEN_MAX, PAYLOAD_LEN_MAX, PROTOCOL_VERSION};
 pub use mem::{MemNet, MemTransport};
-pub use tcp::{Limits, Refusal, StartError, TcpConfig, TcpTransport};
+pub use tcp::TcpTransport;
 pub use transport::{Handler, Link, PeerId, PeerState, SendError, Transport};

@@ -1,13 +1,15 @@
 //! One suite of promises (N1 to N5), held against every transport; then what TCP promises alone.
 
 mod conformance {
+    mod datagram_faults;
+    pub(crate) mod lossy;
     pub(crate) mod rig;
     pub(crate) mod suite;
     mod tcp_faults;
     mod tcp_life;
 }
 
-use conformance::rig::{MemRig, TcpRig};
+use conformance::rig::{MemRig, TcpRig, UdpRig, UdtRig};
 use conformance::suite;
 
 /// Instantiates every function of the suite for one rig.
@@ -44,4 +46,21 @@ macro_rules! transports {
     };
 }
 
-transports! { mem = MemRig, tcp = TcpRig }
+/// What holds though datagrams are lost, doubled and overtaken.
+macro_rules! lossy {
+    ($($name:ident = $udt:literal),*) => {
+        $(mod $name {
+            hold! { crate::conformance::lossy::LossyRig<$udt>:
+                order_is_kept_under_many_frames_from_many_threads
+                a_payload_in_many_pieces_arrives_as_one
+                both_directions_carry_frames_at_once
+                a_handler_may_send_from_inside_its_calls
+                up_and_down_alternate_and_frames_fall_between
+                a_disconnected_peer_comes_back
+            }
+        })*
+    };
+}
+
+lossy! { udp_with_loss = false, udt_with_loss = true }
+transports! { mem = MemRig, tcp = TcpRig, udp = UdpRig, udt = UdtRig }

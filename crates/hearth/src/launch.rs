@@ -3,13 +3,14 @@
 use std::ffi::OsStr;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read};
-use std::net::{SocketAddr, TcpListener};
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::net::SocketAddr;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
+use hearth_agent::{Endpoint, ListenError};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 
@@ -123,14 +124,14 @@ pub(crate) fn start(base: &Path, plan: &Plan, signals: &Signals) -> Result<Launc
 /// Places that the agents of this machine listen at.
 struct Seats {
     members: Vec<SocketAddr>,
-    listeners: Vec<(u32, TcpListener)>,
+    listeners: Vec<(u32, Endpoint)>,
     secret: Secret,
 }
 
 impl Seats {
     fn take(plan: &Plan) -> Result<Seats, Failure> {
         match &plan.members {
-            Members::Here => Seats::take_here(plan.spec.agents),
+            Members::Here => Seats::take_here(&plan.spec),
             Members::Hosts {
                 members,
                 node,
@@ -139,18 +140,18 @@ impl Seats {
                 let addr = members[*node as usize];
                 Ok(Seats {
                     members: members.clone(),
-                    listeners: vec![(*node, listen(addr)?)],
+                    listeners: vec![(*node, listen(&plan.spec, addr)?)],
                     secret: *secret,
                 })
             }
         }
     }
 
-    fn take_here(agents: u32) -> Result<Seats, Failure> {
+    fn take_here(spec: &SetSpec) -> Result<Seats, Failure> {
         let mut listeners = Vec::new();
         let mut members = Vec::new();
-        for node in 0..agents {
-            let listener = listen(SocketAddr::from(([127, 0, 0, 1], 0)))?;
+        for node in 0..spec.agents {
+            let listener = listen(spec, SocketAddr::from(([127, 0, 0, 1], 0)))?;
             let addr = listener.local_addr();
             members.push(addr.or_fail(|| "cannot learn a port's number".to_owned())?);
             listeners.push((node, listener));
@@ -163,21 +164,14 @@ impl Seats {
     }
 }
 
-fn listen(addr: SocketAddr) -> Result<TcpListener, Failure> {
-    TcpListener::bind(addr).map_err(|error| {
-        let hint = match error.kind() {
-            io::ErrorKind::AddrInUse => {
-                "another program listens there: stop it or choose another port"
-            }
-            io::ErrorKind::AddrNotAvailable => {
-                "no interface here has that address: check --hosts and --node"
-            }
-            io::ErrorKind::PermissionDenied => "the port needs privileges: choose one above 1023",
-            _ => "hearth doctor",
-        };
-        Failure::new(format!("cannot listen on {addr}"))
-            .because(error)
-            .hint(hint)
+fn listen(spec: &SetSpec, addr: SocketAddr) -> Result<Endpoint, Failure> {
+    Endpoint::bind(spec.transport.0, addr).map_err(|error| match error {
+        ListenError::Listen { addr, hint, source } => {
+            Failure::new(format!("cannot listen on {addr}"))
+                .because(source)
+                .hint(hint.to_string())
+        }
+        other => Failure::new(format!("cannot listen on {addr}")).because(other),
     })
 }
 
@@ -270,7 +264,7 @@ impl Launch {
     fn spawn(
         &mut self,
         node: u32,
-        listener: TcpListener,
+        listener: Endpoint,
         config: &AgentConfig,
     ) -> Result<(), Failure> {
         self.dir.write(&format!("agent-{node}.json"), config)?;
@@ -293,7 +287,7 @@ impl Launch {
             // A program that is traced may start agents; they are not part of it.
             .env("HEARTH_TRACE_FOLLOW", "no")
             .current_dir("/")
-            .stdin(OwnedFd::from(listener))
+            .stdin(listener.into_fd())
             .stdout(Stdio::piped())
             .stderr(log)
             .spawn()

@@ -1,13 +1,13 @@
 //! The agent library, in the words of the command. Nothing else here knows its types.
 
-use std::net::{SocketAddr, TcpListener};
+use std::net::SocketAddr;
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use hearth_agent::store::StoreSpec;
-use hearth_agent::{Agent, BankConfig, Config};
+use hearth_agent::{Agent, BankConfig, Config, Endpoint};
 use hearth_client::Session;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -55,11 +55,11 @@ impl Node {
     pub(crate) fn start(
         config: &NodeConfig,
         secret: Secret,
-        listener: TcpListener,
+        endpoint: Endpoint,
     ) -> Result<Node, Failure> {
         let config = translate(config, secret)?;
         let what = format!("cannot start agent {}", config.node);
-        Agent::start(config, listener).map(Node).or_fail(|| what)
+        Agent::start(config, endpoint).map(Node).or_fail(|| what)
     }
 
     /// What a way in talks to.

@@ -1,8 +1,10 @@
 //! How a set of agents is to be: what people may say, and what stands where they say nothing.
 
 use std::fmt;
+use std::str::FromStr;
 
 use clap::{Args, ValueEnum};
+use hearth_agent::{Carrier, NoCarrier};
 use serde::{Deserialize, Serialize};
 
 use crate::bank::{BankArgs, BankSpec};
@@ -41,6 +43,9 @@ pub(crate) struct SetArgs {
     /// Who becomes the home of a chunk [default: slot]
     #[arg(long, value_name = "HOW", hide_short_help = true)]
     pub(crate) allocation: Option<Allocation>,
+    /// What agents talk over: tcp, udp or udt [default: tcp]
+    #[arg(long, value_name = "NAME", hide_short_help = true)]
+    pub(crate) transport: Option<Transport>,
     /// What close waits for: bytes `flushed` to the store, or `buffered` [default: flushed]
     #[arg(long, value_name = "RULE", hide_possible_values = true)]
     pub(crate) close: Option<Close>,
@@ -157,6 +162,39 @@ pub(crate) enum Others {
     Allowed,
 }
 
+/// What agents talk over, by its name.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(into = "String", try_from = "String")]
+pub(crate) struct Transport(pub(crate) Carrier);
+
+impl FromStr for Transport {
+    type Err = NoCarrier;
+
+    fn from_str(name: &str) -> Result<Transport, NoCarrier> {
+        name.parse().map(Transport)
+    }
+}
+
+impl fmt::Display for Transport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl From<Transport> for String {
+    fn from(transport: Transport) -> String {
+        transport.to_string()
+    }
+}
+
+impl TryFrom<String> for Transport {
+    type Error = NoCarrier;
+
+    fn try_from(name: String) -> Result<Transport, NoCarrier> {
+        name.parse()
+    }
+}
+
 /// A set, with nothing left open.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct SetSpec {
@@ -166,6 +204,8 @@ pub(crate) struct SetSpec {
     pub(crate) page_size: Size,
     pub(crate) chunk: Size,
     pub(crate) allocation: Allocation,
+    #[serde(default)]
+    pub(crate) transport: Transport,
     pub(crate) close: Close,
     pub(crate) backing: String,
     pub(crate) attr_ttl: Span,
@@ -187,6 +227,7 @@ impl Default for SetSpec {
             page_size: Size(256 << 10),
             chunk: Size(8 << 20),
             allocation: Allocation::Slot,
+            transport: Transport::default(),
             close: Close::Flushed,
             backing: "posix".to_owned(),
             attr_ttl: Span(std::time::Duration::from_secs(1)),
@@ -219,6 +260,7 @@ impl SetArgs {
             page_size: self.page_size.unwrap_or(base.page_size),
             chunk: self.chunk.unwrap_or(base.chunk),
             allocation: self.allocation.unwrap_or(base.allocation),
+            transport: self.transport.unwrap_or(base.transport),
             close: self.close.unwrap_or(base.close),
             backing: self.backing.clone().unwrap_or(base.backing),
             attr_ttl: self.attr_ttl.unwrap_or(base.attr_ttl),
@@ -260,6 +302,7 @@ impl SetSpec {
             ("page size", self.page_size.to_string()),
             ("chunk", self.chunk.to_string()),
             ("allocation", self.allocation.to_string()),
+            ("transport", self.transport.to_string()),
             ("close", self.close.to_string()),
             ("backing", self.backing.clone()),
             ("attr-ttl", self.attr_ttl.to_string()),

@@ -8,9 +8,9 @@ use mio::net::TcpStream;
 use rustix::net::sockopt::set_tcp_user_timeout;
 
 use super::reader::Reader;
-use super::why::Why;
 use crate::handshake::Handshake;
 use crate::transport::PeerId;
+use crate::why::Why;
 
 /// Who opened a connection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

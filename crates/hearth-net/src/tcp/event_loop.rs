@@ -16,19 +16,20 @@ use mio::event::Event;
 use mio::{Events, Interest, Poll, Token};
 
 use super::conn::{Conn, Phase};
-use super::link::Shared;
 use super::reader::{SCRATCH_LEN, Socket};
-use super::retry::Retry;
-use super::timers::{Timer, Timers};
-use super::why::Why;
+use super::wire::Wire;
 use crate::frame::HEADER_LEN;
 use crate::handshake::Identity;
+use crate::link::{Shared, WAKER};
+use crate::retry::Retry;
+use crate::timers::{Timer, Timers};
 use crate::transport::Handler;
+use crate::why::Why;
 
 const LISTENER: Token = Token(0);
 /// Tokens from here on name places in the table of connections; 1 is the waker.
 const FIRST_CONN: usize = 2;
-const _: () = assert!(super::link::WAKER.0 < FIRST_CONN && LISTENER.0 != super::link::WAKER.0);
+const _: () = assert!(WAKER.0 < FIRST_CONN && LISTENER.0 != WAKER.0);
 /// Events taken per wait.
 const EVENTS_MAX: usize = 256;
 /// Reads of one connection per turn; then the others have theirs.
@@ -39,7 +40,7 @@ pub(crate) struct EventLoop {
     who: Identity,
     poll: Poll,
     listener: mio::net::TcpListener,
-    shared: Arc<Shared>,
+    shared: Arc<Shared<Wire>>,
     handler: Arc<dyn Handler>,
     conns: Vec<Option<Box<Conn>>>,
     free: Vec<usize>,
@@ -66,7 +67,7 @@ impl EventLoop {
         who: Identity,
         poll: Poll,
         listener: TcpListener,
-        shared: Arc<Shared>,
+        shared: Arc<Shared<Wire>>,
         handler: Arc<dyn Handler>,
     ) -> io::Result<EventLoop> {
         listener.set_nonblocking(true)?;
@@ -127,7 +128,7 @@ impl EventLoop {
         for event in events {
             match event.token() {
                 LISTENER => self.accept_pending = true,
-                super::link::WAKER => {}
+                WAKER => {}
                 Token(token) => self.serve(token - FIRST_CONN, Ready::of(event)),
             }
         }

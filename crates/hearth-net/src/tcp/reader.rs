@@ -11,9 +11,9 @@ use mio::net::TcpStream;
 use rustix::buffer::spare_capacity;
 use rustix::io::{Errno, read, retry_on_intr};
 
-use super::why::Why;
 use crate::auth::FrameKey;
 use crate::frame::{FIELDS_LEN, FrameError, HEAD_LEN_MAX, HEADER_LEN, Header, Kind, check_magic};
+use crate::why::Why;
 
 /// Bytes asked of the socket when no payload is being received: many small frames, or one with a
 /// page of the smallest size; more would only be copied out again.

@@ -1,13 +1,14 @@
 //! Networks to test on, and handlers that tell the test what they saw.
 
 use std::io::IoSlice;
-use std::net::TcpListener;
+use std::net::{SocketAddr, TcpListener, UdpSocket};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, Instant};
 
 use hearth_net::{
-    Handler, Limits, MemNet, PeerId, Secret, SendError, TcpConfig, TcpTransport, Transport,
+    DatagramTransport, Handler, Limits, MemNet, NetConfig, PeerId, Secret, SendError, Service,
+    TcpTransport, Transport,
 };
 
 /// What each test lets pile up for one peer.
@@ -47,31 +48,73 @@ impl Rig for TcpRig {
 }
 
 impl TcpRig {
-    pub(crate) fn config(&self, me: u32, incarnation: u64) -> TcpConfig {
+    pub(crate) fn config(&self, me: u32, incarnation: u64) -> NetConfig {
         let addr = |listener: &TcpListener| listener.local_addr().expect("it is bound");
-        TcpConfig {
-            me: PeerId(me),
-            incarnation,
-            members: self.0.iter().map(addr).collect(),
-            secret: Secret::new([7; 32]),
-            job: "conformance".into(),
-            limits: Limits {
-                queued_bytes_max: QUEUED_BYTES_MAX,
-                ..Limits::default()
-            },
-        }
+        net_config(me, incarnation, self.0.iter().map(addr).collect())
     }
 
     /// Starts a member on a copy of its listener, so that a later run finds the port still bound.
     pub(crate) fn start_tcp(
         &self,
-        config: TcpConfig,
+        config: NetConfig,
         handler: Arc<dyn Handler>,
     ) -> Arc<TcpTransport> {
         let listener = self.0[config.me.index()]
             .try_clone()
             .expect("descriptors are left");
         TcpTransport::start(config, listener, handler).expect("the configuration is right")
+    }
+}
+
+/// Members over UDP, under one of the two services.
+pub(crate) struct DatagramRig<const UDT: bool>(Vec<UdpSocket>);
+
+pub(crate) type UdpRig = DatagramRig<false>;
+pub(crate) type UdtRig = DatagramRig<true>;
+
+impl<const UDT: bool> Rig for DatagramRig<UDT> {
+    fn new(members: u32) -> Self {
+        let bind = |_| UdpSocket::bind("127.0.0.1:0").expect("loopback has free ports");
+        DatagramRig((0..members).map(bind).collect())
+    }
+
+    fn start(&self, me: u32, incarnation: u64, handler: Arc<dyn Handler>) -> Arc<dyn Transport> {
+        self.start_datagram(self.config(me, incarnation), handler)
+    }
+}
+
+impl<const UDT: bool> DatagramRig<UDT> {
+    pub(crate) fn config(&self, me: u32, incarnation: u64) -> NetConfig {
+        let addr = |socket: &UdpSocket| socket.local_addr().expect("it is bound");
+        net_config(me, incarnation, self.0.iter().map(addr).collect())
+    }
+
+    /// Starts a member on a copy of its socket, so that a later run finds the port still bound.
+    pub(crate) fn start_datagram(
+        &self,
+        config: NetConfig,
+        handler: Arc<dyn Handler>,
+    ) -> Arc<DatagramTransport> {
+        let socket = self.0[config.me.index()]
+            .try_clone()
+            .expect("descriptors are left");
+        let service = if UDT { Service::Udt } else { Service::Udp };
+        DatagramTransport::start(config, service, socket, handler)
+            .expect("the configuration is right")
+    }
+}
+
+fn net_config(me: u32, incarnation: u64, members: Vec<SocketAddr>) -> NetConfig {
+    NetConfig {
+        me: PeerId(me),
+        incarnation,
+        members,
+        secret: Secret::new([7; 32]),
+        job: "conformance".into(),
+        limits: Limits {
+            queued_bytes_max: QUEUED_BYTES_MAX,
+            ..Limits::default()
+        },
     }
 }
 
@@ -164,7 +207,7 @@ pub(crate) fn answering_node<R: Rig>(
     }
 }
 
-pub(crate) fn tcp_node(rig: &TcpRig, config: TcpConfig) -> Node<TcpTransport> {
+pub(crate) fn tcp_node(rig: &TcpRig, config: NetConfig) -> Node<TcpTransport> {
     let (handler, seen) = recorder(None);
     let transport = rig.start_tcp(config, handler.clone());
     Node {
@@ -174,10 +217,27 @@ pub(crate) fn tcp_node(rig: &TcpRig, config: TcpConfig) -> Node<TcpTransport> {
     }
 }
 
+/// A member that `start` starts.
+pub(crate) fn over<T: Transport + ?Sized>(
+    start: impl FnOnce(Arc<dyn Handler>) -> Arc<T>,
+) -> Node<T> {
+    let (handler, seen) = recorder(None);
+    let transport = start(handler.clone());
+    Node {
+        handler,
+        seen,
+        transport,
+    }
+}
+
 /// Members 0 and 1, connected.
 pub(crate) fn pair<R: Rig>() -> (Node, Node) {
-    let rig = R::new(2);
-    let (a, b) = (node(&rig, 0, 1), node(&rig, 1, 1));
+    pair_on(&R::new(2))
+}
+
+/// Members 0 and 1 of `rig`, connected.
+pub(crate) fn pair_on<R: Rig>(rig: &R) -> (Node, Node) {
+    let (a, b) = (node(rig, 0, 1), node(rig, 1, 1));
     assert_eq!(a.next(), Seen::Up(1, 1));
     assert_eq!(b.next(), Seen::Up(0, 1));
     (a, b)

@@ -4,7 +4,7 @@ use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::time::{Duration, Instant};
 
-use hearth_net::{Link, PROTOCOL_VERSION, PeerId, Secret, TcpConfig, TcpTransport, Transport};
+use hearth_net::{Link, NetConfig, PROTOCOL_VERSION, PeerId, Secret, TcpTransport, Transport};
 
 use super::rig::{Node, Rig, Seen, TcpRig, tcp_node};
 
@@ -22,7 +22,7 @@ struct Bench {
 }
 
 impl Bench {
-    fn new(change: impl Fn(&mut TcpConfig)) -> Bench {
+    fn new(change: impl Fn(&mut NetConfig)) -> Bench {
         let rig = TcpRig::new(3);
         let start = |me| {
             let mut config = rig.config(me, 1);

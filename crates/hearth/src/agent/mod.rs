@@ -84,7 +84,7 @@ struct Running {
 }
 
 impl Running {
-    fn start(config: &Path, peers: std::net::TcpListener) -> Result<Running, Failure> {
+    fn start(config: &Path, peers: OwnedFd) -> Result<Running, Failure> {
         let sentinel =
             Sentinel::watch(config).or_fail(|| format!("cannot watch `{}`", config.display()))?;
         let config = AgentConfig::read(config)?;

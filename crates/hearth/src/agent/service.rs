@@ -1,12 +1,12 @@
 //! What an agent does for commands.
 
-use std::net::TcpListener;
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use hearth_agent::Endpoint;
 use hearth_fuse::{Identity, Mount, MountOptions};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -46,12 +46,16 @@ impl Service {
     /// Starts the agent; comes back once every member is connected.
     pub(super) fn start(
         config: &AgentConfig,
-        peers: TcpListener,
+        peers: OwnedFd,
         stop: UnixStream,
     ) -> Result<Service, Failure> {
         let secret = config.job_dir()?.secret()?;
         Ok(Service {
-            node: Node::start(&config.node, secret, peers)?,
+            node: Node::start(
+                &config.node,
+                secret,
+                Endpoint::from_fd(config.node.spec.transport.0, peers),
+            )?,
             door: Mutex::default(),
             spec: config.node.spec.clone(),
             stop: Mutex::new(Some(stop)),

@@ -2,7 +2,6 @@
 
 use std::fs::File;
 use std::io;
-use std::net::TcpListener;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 
@@ -49,7 +48,8 @@ pub(crate) enum Started {
 
 /// What the starting command left in the standard places.
 pub(super) struct Inherited {
-    pub(super) listener: TcpListener,
+    /// Where the other members reach this one.
+    pub(super) listener: OwnedFd,
     pub(super) report: File,
 }
 
@@ -61,8 +61,8 @@ pub(super) fn detach() -> Result<Inherited, Failure> {
 
 fn detach_all() -> io::Result<Inherited> {
     close_inherited()?;
-    let listener = TcpListener::from(io::stdin().as_fd().try_clone_to_owned()?);
-    listener.local_addr()?;
+    let listener = io::stdin().as_fd().try_clone_to_owned()?;
+    rustix::net::getsockname(&listener)?;
     let report = File::from(io::stdout().as_fd().try_clone_to_owned()?);
     let nothing = OwnedFd::from(File::options().read(true).write(true).open("/dev/null")?);
     rustix::stdio::dup2_stdin(&nothing)?;

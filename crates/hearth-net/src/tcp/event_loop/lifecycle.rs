@@ -11,15 +11,15 @@ use mio::{Interest, Token};
 
 use super::{EventLoop, FIRST_CONN};
 use crate::auth::{self, FrameKey};
+use crate::config::Refusal;
 use crate::frame::{FrameError, Kind};
 use crate::handshake::{Handshake, HandshakeError, Progress, Session, refusal, version_refusal};
-use crate::tcp::Refusal;
 use crate::tcp::conn::{Conn, Origin, Phase};
-use crate::tcp::link::{Wire, write};
 use crate::tcp::reader::Reader;
-use crate::tcp::timers::Timer;
-use crate::tcp::why::Why;
+use crate::tcp::wire::{Wire, write};
+use crate::timers::Timer;
 use crate::transport::PeerId;
+use crate::why::Why;
 
 /// The wait after the system refused to accept, when it lacks descriptors or memory.
 const ACCEPT_RETRY: Duration = Duration::from_secs(1);
@@ -267,6 +267,11 @@ impl EventLoop {
             | Why::HandshakeTime(_)
             | Why::Closed
             | Why::Truncated
+            | Why::Packets(_)
+            | Why::Ended(_)
+            | Why::Unknown
+            | Why::Unreachable
+            | Why::Silent(_)
             | Why::Connect(_)
             | Why::Read(_)
             | Why::Write(_)

@@ -1,11 +1,5 @@
 //! The sending side of one peer, shared by all threads.
 //!
-//! A frame is written at once from the thread that sends it. What the socket does not take is
-//! copied into the queue, and everything after it queues behind it; the event loop writes the queue
-//! out as the socket drains. Sockets are registered for writing once and edge-triggered, and each
-//! writer goes on until the kernel says "would block", so no edge is missed and nothing is
-//! registered again.
-//!
 //! ```text
 //!            set_up              break_up, failed write             set_down
 //!   Down  ------------>  Up  ----------------------------> Broken -----------> Down
@@ -22,49 +16,57 @@ use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use mio::net::TcpStream;
-use rustix::io::{Errno, retry_on_intr};
-use rustix::net::{SendAncillaryBuffer, SendFlags, sendmsg};
-
-use super::why::Why;
-use super::{Limits, Refusal};
-use crate::auth::FrameKey;
-use crate::frame::{FIELDS_LEN, HEADER_LEN, Header, Kind};
+use crate::config::{Limits, Refusal};
+use crate::frame::HEADER_LEN;
 use crate::sync::lock;
 use crate::transport::{self, PeerId, PeerState};
+use crate::why::Why;
 
 /// The token that interrupts the loop's wait.
 pub(crate) const WAKER: mio::Token = mio::Token(1);
-/// Pieces that one write may have; the kernel's own bound.
-const IOV_MAX: usize = 1024;
-/// Pieces of a frame that need no allocation.
-const IOV_SHORT: usize = 16;
-/// An empty queue above this capacity gives its memory back.
-const QUEUE_KEPT_BYTES: usize = 1 << 20;
 /// Refusals remembered for the status.
 const REFUSALS_MAX: usize = 32;
 
+/// What carries the frames to one connected peer.
+pub(crate) trait Wire: Send + 'static {
+    /// The connection's place in the loop's table.
+    fn index(&self) -> usize;
+    /// Which run of the peer is on the other side.
+    fn incarnation(&self) -> u64;
+    /// Bytes accepted and not yet taken by the network.
+    fn queued_bytes(&self) -> usize;
+    /// Sends a frame, or queues up to `queued_max` bytes of it; an error ends the connection.
+    fn send(
+        &mut self,
+        head: &[u8],
+        payload: (&[IoSlice<'_>], usize),
+        queued_max: usize,
+    ) -> Result<(), Why>;
+    /// Sends what is queued, as far as the network takes it.
+    fn flush(&mut self) -> Result<(), Why>;
+}
+
 /// What senders and the loop share.
-pub(crate) struct Shared {
+pub(crate) struct Shared<W> {
     pub(crate) me: PeerId,
     pub(crate) limits: Limits,
-    pub(crate) peers: Vec<Peer>,
+    pub(crate) peers: Vec<Peer<W>>,
     pub(crate) stop: AtomicBool,
     pub(crate) turns: AtomicU64,
     /// Set after `broken` has grown. Pairs with the swap in `take_broken`.
     attention: AtomicBool,
     broken: Mutex<Vec<PeerId>>,
     refusals: Mutex<VecDeque<Refusal>>,
-    waker: mio::Waker,
+    pub(crate) waker: Arc<mio::Waker>,
 }
 
-impl Shared {
+impl<W: Wire> Shared<W> {
     pub(crate) fn new(
         me: PeerId,
         members: &[SocketAddr],
         limits: Limits,
         poll: &mio::Poll,
-    ) -> io::Result<Shared> {
+    ) -> io::Result<Shared<W>> {
         Ok(Shared {
             me,
             limits,
@@ -74,7 +76,7 @@ impl Shared {
             attention: AtomicBool::new(false),
             broken: Mutex::default(),
             refusals: Mutex::default(),
-            waker: mio::Waker::new(poll.registry(), WAKER)?,
+            waker: Arc::new(mio::Waker::new(poll.registry(), WAKER)?),
         })
     }
 
@@ -115,14 +117,14 @@ impl Shared {
 }
 
 /// One member of the list.
-pub(crate) struct Peer {
+pub(crate) struct Peer<W> {
     pub(crate) addr: SocketAddr,
     pub(crate) bytes_in: AtomicU64,
-    link: Mutex<PeerLink>,
+    link: Mutex<PeerLink<W>>,
 }
 
-impl Peer {
-    fn new(addr: SocketAddr) -> Peer {
+impl<W: Wire> Peer<W> {
+    fn new(addr: SocketAddr) -> Peer<W> {
         let state = State::Down {
             why: "not connected yet".into(),
         };
@@ -136,7 +138,7 @@ impl Peer {
         }
     }
 
-    pub(crate) fn link(&self) -> MutexGuard<'_, PeerLink> {
+    pub(crate) fn link(&self) -> MutexGuard<'_, PeerLink<W>> {
         lock(&self.link)
     }
 
@@ -152,9 +154,9 @@ impl Peer {
             ),
             State::Up(wire) => (
                 transport::Link::Up {
-                    incarnation: wire.incarnation,
+                    incarnation: wire.incarnation(),
                 },
-                wire.queue.len(),
+                wire.queued_bytes(),
             ),
         };
         PeerState {
@@ -169,25 +171,15 @@ impl Peer {
 }
 
 /// The connection to one peer as senders see it.
-pub(crate) struct PeerLink {
-    state: State,
+pub(crate) struct PeerLink<W> {
+    state: State<W>,
     bytes_out: u64,
 }
 
-enum State {
+enum State<W> {
     Down { why: String },
-    Up(Wire),
+    Up(W),
     Broken { index: usize, why: Why },
-}
-
-/// A connection that stands.
-pub(crate) struct Wire {
-    /// The connection's place in the loop's table.
-    pub(crate) index: usize,
-    pub(crate) incarnation: u64,
-    pub(crate) stream: Arc<TcpStream>,
-    pub(crate) key: FrameKey,
-    pub(crate) queue: VecDeque<u8>,
 }
 
 /// What became of a frame.
@@ -198,7 +190,7 @@ pub(crate) enum Sent {
     Broke,
 }
 
-impl PeerLink {
+impl<W: Wire> PeerLink<W> {
     pub(crate) fn send(
         &mut self,
         head: &[u8],
@@ -220,7 +212,7 @@ impl PeerLink {
         }
     }
 
-    /// Writes what is queued, as far as the socket takes it.
+    /// Sends what is queued, as far as the network takes it.
     pub(crate) fn flush(&mut self) -> Result<(), Why> {
         match &mut self.state {
             State::Up(wire) => wire.flush(),
@@ -234,7 +226,7 @@ impl PeerLink {
             return false;
         };
         self.state = State::Broken {
-            index: wire.index,
+            index: wire.index(),
             why,
         };
         true
@@ -251,13 +243,13 @@ impl PeerLink {
     /// The place and incarnation of the connection that `on_up` has reported last, if any.
     pub(crate) fn current(&self) -> Option<(usize, Option<u64>)> {
         match &self.state {
-            State::Up(wire) => Some((wire.index, Some(wire.incarnation))),
+            State::Up(wire) => Some((wire.index(), Some(wire.incarnation()))),
             State::Broken { index, .. } => Some((*index, None)),
             State::Down { .. } => None,
         }
     }
 
-    pub(crate) fn set_up(&mut self, wire: Wire) {
+    pub(crate) fn set_up(&mut self, wire: W) {
         self.state = State::Up(wire);
     }
 
@@ -274,89 +266,5 @@ impl PeerLink {
             }
             State::Down { .. } | State::Up(_) | State::Broken { .. } => false,
         }
-    }
-}
-
-impl Wire {
-    fn send(
-        &mut self,
-        head: &[u8],
-        (payload, payload_len): (&[IoSlice<'_>], usize),
-        queued_max: usize,
-    ) -> Result<(), Why> {
-        let frame = Header {
-            kind: Kind::Data,
-            head_len: head.len(),
-            payload_len,
-        };
-        let fields = frame.fields();
-        let mut header = [0; HEADER_LEN];
-        header[..FIELDS_LEN].copy_from_slice(&fields);
-        header[FIELDS_LEN..].copy_from_slice(&self.key.seal(&fields, head));
-
-        let mut short = [IoSlice::new(&[]); IOV_SHORT];
-        let mut long = Vec::new();
-        let count = 2 + payload.len();
-        let parts = if count <= IOV_SHORT {
-            &mut short[..count]
-        } else {
-            long.resize(count, IoSlice::new(&[]));
-            &mut long[..]
-        };
-        parts[0] = IoSlice::new(&header);
-        parts[1] = IoSlice::new(head);
-        parts[2..].copy_from_slice(payload);
-        self.write_or_queue(parts, HEADER_LEN + head.len() + payload_len, queued_max)
-    }
-
-    fn write_or_queue(
-        &mut self,
-        parts: &[IoSlice<'_>],
-        len: usize,
-        queued_max: usize,
-    ) -> Result<(), Why> {
-        let idle = self.queue.is_empty();
-        let mut skip = if idle { write(&self.stream, parts)? } else { 0 };
-        if skip == len {
-            return Ok(());
-        }
-        if self.queue.len() + (len - skip) > queued_max {
-            return Err(Why::QueueFull { max: queued_max });
-        }
-        for part in parts {
-            let taken = skip.min(part.len());
-            skip -= taken;
-            self.queue.extend(&part[taken..]);
-        }
-        // A short write is not yet "would block", and only that one arms the next edge.
-        if idle { self.flush() } else { Ok(()) }
-    }
-
-    fn flush(&mut self) -> Result<(), Why> {
-        while !self.queue.is_empty() {
-            let (front, back) = self.queue.as_slices();
-            let taken = write(&self.stream, &[IoSlice::new(front), IoSlice::new(back)])?;
-            if taken == 0 {
-                return Ok(());
-            }
-            self.queue.drain(..taken);
-        }
-        if self.queue.capacity() > QUEUE_KEPT_BYTES {
-            self.queue = VecDeque::new();
-        }
-        Ok(())
-    }
-}
-
-/// Writes what the socket takes now; zero when that is nothing.
-pub(crate) fn write(stream: &TcpStream, parts: &[IoSlice<'_>]) -> Result<usize, Why> {
-    let parts = &parts[..parts.len().min(IOV_MAX)];
-    // No signal: the agent may run inside a program that keeps the default action of SIGPIPE.
-    let flags = SendFlags::NOSIGNAL;
-    let sent = retry_on_intr(|| sendmsg(stream, parts, &mut SendAncillaryBuffer::default(), flags));
-    match sent {
-        Ok(taken) => Ok(taken),
-        Err(Errno::AGAIN) => Ok(0),
-        Err(error) => Err(Why::Write(io::Error::from(error).to_string())),
     }
 }

@@ -26,6 +26,16 @@ pub(crate) enum Why {
     Write(String),
     #[error("cannot set up the connection: {0}")]
     Setup(String),
+    #[error("peer breaks the rules of packets: {0}")]
+    Packets(String),
+    #[error("peer ended the connection: {0}")]
+    Ended(String),
+    #[error("peer does not know the connection: it runs anew")]
+    Unknown,
+    #[error("the network does not reach the peer")]
+    Unreachable,
+    #[error("peer was silent for {0:?}")]
+    Silent(Duration),
     #[error("peer reads too slowly: more than {max} bytes queued")]
     QueueFull { max: usize },
     #[error("peer connected anew as incarnation {incarnation}")]

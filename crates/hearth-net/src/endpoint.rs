@@ -1,0 +1,127 @@
+//! The place where a member listens, and which transport it then speaks.
+
+use std::net::{SocketAddr, TcpListener, UdpSocket};
+use std::os::fd::OwnedFd;
+use std::str::FromStr;
+use std::sync::Arc;
+use std::{fmt, io};
+
+use crate::config::{NetConfig, StartError};
+use crate::dgram::{DatagramTransport, Service};
+use crate::tcp::TcpTransport;
+use crate::transport::{Handler, Transport};
+
+/// A transport by its name.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Carrier {
+    /// One TCP connection per pair of members.
+    #[default]
+    Tcp,
+    /// Datagrams, under one of their services.
+    Datagrams(Service),
+}
+
+impl Carrier {
+    /// Every transport that joins processes.
+    pub const ALL: [Carrier; 3] = [
+        Carrier::Tcp,
+        Carrier::Datagrams(Service::Udp),
+        Carrier::Datagrams(Service::Udt),
+    ];
+
+    /// The name that people use.
+    pub fn name(self) -> &'static str {
+        match self {
+            Carrier::Tcp => "tcp",
+            Carrier::Datagrams(Service::Udp) => "udp",
+            Carrier::Datagrams(Service::Udt) => "udt",
+        }
+    }
+}
+
+impl fmt::Display for Carrier {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// A name that no transport has.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("there is no transport `{0}`: take tcp, udp or udt")]
+pub struct NoCarrier(String);
+
+impl FromStr for Carrier {
+    type Err = NoCarrier;
+
+    fn from_str(name: &str) -> Result<Carrier, NoCarrier> {
+        let named = Carrier::ALL
+            .into_iter()
+            .find(|carrier| carrier.name() == name);
+        named.ok_or_else(|| NoCarrier(name.into()))
+    }
+}
+
+/// A socket that other members can reach.
+#[derive(Debug)]
+pub enum Endpoint {
+    /// Accepts connections.
+    Tcp(TcpListener),
+    /// Receives datagrams.
+    Datagrams(Service, UdpSocket),
+}
+
+impl From<TcpListener> for Endpoint {
+    fn from(listener: TcpListener) -> Endpoint {
+        Endpoint::Tcp(listener)
+    }
+}
+
+impl Endpoint {
+    /// Listens on `addr`; the error says what to do when that is not possible.
+    pub fn bind(carrier: Carrier, addr: SocketAddr) -> Result<Endpoint, StartError> {
+        match carrier {
+            Carrier::Tcp => TcpTransport::listen(addr).map(Endpoint::Tcp),
+            Carrier::Datagrams(service) => {
+                DatagramTransport::listen(addr).map(|udp| Endpoint::Datagrams(service, udp))
+            }
+        }
+    }
+
+    /// An endpoint that another process has bound for this one.
+    pub fn from_fd(carrier: Carrier, fd: OwnedFd) -> Endpoint {
+        match carrier {
+            Carrier::Tcp => Endpoint::Tcp(fd.into()),
+            Carrier::Datagrams(service) => Endpoint::Datagrams(service, fd.into()),
+        }
+    }
+
+    /// The socket, for another process.
+    pub fn into_fd(self) -> OwnedFd {
+        match self {
+            Endpoint::Tcp(listener) => listener.into(),
+            Endpoint::Datagrams(_, udp) => udp.into(),
+        }
+    }
+
+    /// Where it is reached.
+    pub fn local_addr(&self) -> io::Result<SocketAddr> {
+        match self {
+            Endpoint::Tcp(listener) => listener.local_addr(),
+            Endpoint::Datagrams(_, udp) => udp.local_addr(),
+        }
+    }
+
+    /// Starts the transport.
+    pub fn start(
+        self,
+        config: NetConfig,
+        handler: Arc<dyn Handler>,
+    ) -> Result<Arc<dyn Transport>, StartError> {
+        Ok(match self {
+            Endpoint::Tcp(listener) => TcpTransport::start(config, listener, handler)?,
+            Endpoint::Datagrams(service, udp) => {
+                DatagramTransport::start(config, service, udp, handler)?
+            }
+        })
+    }
+}

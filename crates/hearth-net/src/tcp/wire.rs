@@ -1,0 +1,139 @@
+//! The socket of one peer as senders see it.
+//!
+//! A frame is written at once from the thread that sends it. What the socket does not take is
+//! copied into the queue, and everything after it queues behind it; the event loop writes the queue
+//! out as the socket drains. Sockets are registered for writing once and edge-triggered, and each
+//! writer goes on until the kernel says "would block", so no edge is missed and nothing is
+//! registered again.
+
+use std::collections::VecDeque;
+use std::io::{self, IoSlice};
+use std::sync::Arc;
+
+use mio::net::TcpStream;
+use rustix::io::{Errno, retry_on_intr};
+use rustix::net::{SendAncillaryBuffer, SendFlags, sendmsg};
+
+use crate::auth::FrameKey;
+use crate::frame::{FIELDS_LEN, HEADER_LEN, Header, Kind};
+use crate::link;
+use crate::why::Why;
+
+/// Pieces that one write may have; the kernel's own bound.
+const IOV_MAX: usize = 1024;
+/// Pieces of a frame that need no allocation.
+const IOV_SHORT: usize = 16;
+/// An empty queue above this capacity gives its memory back.
+const QUEUE_KEPT_BYTES: usize = 1 << 20;
+
+/// A connection that stands.
+pub(crate) struct Wire {
+    /// The connection's place in the loop's table.
+    pub(crate) index: usize,
+    pub(crate) incarnation: u64,
+    pub(crate) stream: Arc<TcpStream>,
+    pub(crate) key: FrameKey,
+    pub(crate) queue: VecDeque<u8>,
+}
+
+impl link::Wire for Wire {
+    fn index(&self) -> usize {
+        self.index
+    }
+
+    fn incarnation(&self) -> u64 {
+        self.incarnation
+    }
+
+    fn queued_bytes(&self) -> usize {
+        self.queue.len()
+    }
+
+    fn send(
+        &mut self,
+        head: &[u8],
+        (payload, payload_len): (&[IoSlice<'_>], usize),
+        queued_max: usize,
+    ) -> Result<(), Why> {
+        let frame = Header {
+            kind: Kind::Data,
+            head_len: head.len(),
+            payload_len,
+        };
+        let fields = frame.fields();
+        let mut header = [0; HEADER_LEN];
+        header[..FIELDS_LEN].copy_from_slice(&fields);
+        header[FIELDS_LEN..].copy_from_slice(&self.key.seal(&fields, head));
+
+        let mut short = [IoSlice::new(&[]); IOV_SHORT];
+        let mut long = Vec::new();
+        let count = 2 + payload.len();
+        let parts = if count <= IOV_SHORT {
+            &mut short[..count]
+        } else {
+            long.resize(count, IoSlice::new(&[]));
+            &mut long[..]
+        };
+        parts[0] = IoSlice::new(&header);
+        parts[1] = IoSlice::new(head);
+        parts[2..].copy_from_slice(payload);
+        self.write_or_queue(parts, HEADER_LEN + head.len() + payload_len, queued_max)
+    }
+
+    fn flush(&mut self) -> Result<(), Why> {
+        while !self.queue.is_empty() {
+            let (front, back) = self.queue.as_slices();
+            let taken = write(&self.stream, &[IoSlice::new(front), IoSlice::new(back)])?;
+            if taken == 0 {
+                return Ok(());
+            }
+            self.queue.drain(..taken);
+        }
+        if self.queue.capacity() > QUEUE_KEPT_BYTES {
+            self.queue = VecDeque::new();
+        }
+        Ok(())
+    }
+}
+
+impl Wire {
+    fn write_or_queue(
+        &mut self,
+        parts: &[IoSlice<'_>],
+        len: usize,
+        queued_max: usize,
+    ) -> Result<(), Why> {
+        let idle = self.queue.is_empty();
+        let mut skip = if idle { write(&self.stream, parts)? } else { 0 };
+        if skip == len {
+            return Ok(());
+        }
+        if self.queue.len() + (len - skip) > queued_max {
+            return Err(Why::QueueFull { max: queued_max });
+        }
+        for part in parts {
+            let taken = skip.min(part.len());
+            skip -= taken;
+            self.queue.extend(&part[taken..]);
+        }
+        // A short write is not yet "would block", and only that one arms the next edge.
+        if idle {
+            link::Wire::flush(self)
+        } else {
+            Ok(())
+        }
+    }
+}
+
+/// Writes what the socket takes now; zero when that is nothing.
+pub(crate) fn write(stream: &TcpStream, parts: &[IoSlice<'_>]) -> Result<usize, Why> {
+    let parts = &parts[..parts.len().min(IOV_MAX)];
+    // No signal: the agent may run inside a program that keeps the default action of SIGPIPE.
+    let flags = SendFlags::NOSIGNAL;
+    let sent = retry_on_intr(|| sendmsg(stream, parts, &mut SendAncillaryBuffer::default(), flags));
+    match sent {
+        Ok(taken) => Ok(taken),
+        Err(Errno::AGAIN) => Ok(0),
+        Err(error) => Err(Why::Write(io::Error::from(error).to_string())),
+    }
+}

@@ -1,0 +1,123 @@
+//! Two members whose datagrams pass through somebody who loses, doubles and delays them.
+
+use std::net::{SocketAddr, UdpSocket};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use hearth_net::{Handler, Transport};
+
+use super::rig::{DatagramRig, Rig};
+
+/// A datagram that is held back leaves after this, if nothing overtakes it.
+const HOLD: Duration = Duration::from_millis(20);
+/// In a thousand datagrams.
+const FAULTS_PER_MILLE: u32 = 20;
+
+/// Members 0 and 1 of a [`DatagramRig`], apart by a relay in each direction.
+pub(crate) struct LossyRig<const UDT: bool> {
+    rig: DatagramRig<UDT>,
+    /// What member 1 takes for member 0.
+    near: SocketAddr,
+    faults: Arc<Faults>,
+}
+
+/// What the relays do.
+pub(crate) struct Faults {
+    cut: AtomicBool,
+    /// Datagrams in a thousand that are lost; as many are doubled, and as many overtaken.
+    per_mille: u32,
+}
+
+impl Faults {
+    /// From now on nothing passes, or everything again.
+    pub(crate) fn cut(&self, apart: bool) {
+        self.cut.store(apart, Ordering::Relaxed);
+    }
+}
+
+impl<const UDT: bool> LossyRig<UDT> {
+    pub(crate) fn faults(&self) -> &Faults {
+        &self.faults
+    }
+
+    pub(crate) fn datagrams(&self) -> &DatagramRig<UDT> {
+        &self.rig
+    }
+
+    /// What member 1 is told of the addresses.
+    pub(crate) fn members_of_1(&self) -> Vec<SocketAddr> {
+        let mut members = self.rig.config(1, 1).members;
+        members[0] = self.near;
+        members
+    }
+}
+
+impl<const UDT: bool> Rig for LossyRig<UDT> {
+    fn new(members: u32) -> Self {
+        assert_eq!(members, 2, "there is one relay");
+        let rig = DatagramRig::<UDT>::new(2);
+        let real = rig.config(0, 1).members;
+        let bind = || UdpSocket::bind("127.0.0.1:0").expect("loopback has free ports");
+        let (a, b) = (Arc::new(bind()), Arc::new(bind()));
+        let near = a.local_addr().expect("it is bound");
+        let faults = Arc::new(Faults {
+            cut: AtomicBool::new(false),
+            per_mille: FAULTS_PER_MILLE,
+        });
+        let relay = |from: &Arc<UdpSocket>, to: &Arc<UdpSocket>, addr, seed| {
+            let (from, to, faults) = (Arc::clone(from), Arc::clone(to), Arc::clone(&faults));
+            // It ends with the process: the members outlive the rig.
+            std::thread::spawn(move || pass_on(&from, &to, addr, &faults, seed));
+        };
+        relay(&a, &b, real[0], 1);
+        relay(&b, &a, real[1], 2);
+        LossyRig { rig, near, faults }
+    }
+
+    fn start(&self, me: u32, incarnation: u64, handler: Arc<dyn Handler>) -> Arc<dyn Transport> {
+        let mut config = self.rig.config(me, incarnation);
+        if me == 1 {
+            config.members = self.members_of_1();
+        }
+        self.rig.start_datagram(config, handler)
+    }
+}
+
+/// Relays datagrams, with faults that depend on nothing but their number and `seed`.
+fn pass_on(from: &UdpSocket, to: &UdpSocket, addr: SocketAddr, faults: &Faults, seed: u64) {
+    let mut state = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15);
+    let mut bytes = vec![0; 64 << 10];
+    let mut late: Option<Vec<u8>> = None;
+    from.set_read_timeout(Some(HOLD)).expect("it is not zero");
+    loop {
+        let got = from.recv(&mut bytes);
+        let Ok(len) = got else {
+            // Nothing comes after it that could overtake it.
+            if let Some(late) = late.take() {
+                let _ = to.send_to(&late, addr);
+            }
+            continue;
+        };
+        if faults.cut.load(Ordering::Relaxed) {
+            continue;
+        }
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        let rate = u64::from(faults.per_mille);
+        match state % 1000 / rate {
+            0 => continue,
+            1 => drop(to.send_to(&bytes[..len], addr)),
+            2 if late.is_none() => {
+                late = Some(bytes[..len].to_vec());
+                continue;
+            }
+            _ => {}
+        }
+        let _ = to.send_to(&bytes[..len], addr);
+        if let Some(late) = late.take() {
+            let _ = to.send_to(&late, addr);
+        }
+    }
+}
