@@ -664,3 +664,46 @@ fn an_ordinary_user_runs_a_command() {
         "two\n"
     );
 }
+
+/// Two agents, and a program that reads at one what another wrote at the other.
+#[test]
+fn every_transport_carries_a_job() {
+    let desk = Desk::new();
+    if !desk.can_mount("every_transport_carries_a_job") {
+        return;
+    }
+    let store = desk.path("carried");
+    fs::create_dir(&store).unwrap();
+    for name in ["tcp", "udp", "udt"] {
+        let script = "head -c 3000000 /dev/urandom > bytes && cksum < bytes && cksum < bytes";
+        let store = store.to_str().unwrap();
+        let output = desk.run_in(
+            store,
+            &[
+                "run",
+                "--store",
+                store,
+                "--agents",
+                "2",
+                "--transport",
+                name,
+                "--",
+                "sh",
+                "-c",
+                script,
+            ],
+        );
+        assert_eq!(code(&output), 0, "{name}: {}", err(&output));
+        let said = out(&output);
+        let sums: Vec<_> = said.lines().collect();
+        assert_eq!(sums.len(), 2, "{name}: {said}");
+        assert_eq!(sums[0], sums[1], "{name}");
+    }
+    let output = desk.run(&["up", "--transport", "pigeon", store.to_str().unwrap()]);
+    assert_eq!(code(&output), 2);
+    assert!(
+        err(&output).contains("take tcp, udp or udt"),
+        "{}",
+        err(&output)
+    );
+}
