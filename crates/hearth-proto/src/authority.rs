@@ -27,6 +27,7 @@ mod cut;
 mod fill;
 mod flush;
 mod gather;
+mod names;
 mod page;
 mod peek;
 mod read;

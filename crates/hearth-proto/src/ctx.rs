@@ -5,7 +5,7 @@ use crate::bank::list::List;
 use crate::config::Config;
 use crate::effect::{Effect, Outbox, Piece};
 use crate::frames::Frames;
-use crate::ids::{Buf, FileId, Gen, NodeId, Op, ReqId, RevokeId, View};
+use crate::ids::{Buf, FileId, Gen, Names, NodeId, Op, ReqId, RevokeId, View};
 use crate::msg::{Body, Envelope};
 use crate::peers::{Peers, Sending};
 use crate::status::Counters;
@@ -22,6 +22,19 @@ pub(crate) struct Counts {
     revoke: u64,
     bank: u64,
     life: u64,
+}
+
+impl Counts {
+    pub(crate) fn after(names: &Names) -> Counts {
+        Counts {
+            req: names.request,
+            op: names.op,
+            buf: names.buf,
+            revoke: names.revoke,
+            bank: names.bank,
+            life: 0,
+        }
+    }
 }
 
 /// A message that this node gives itself: its own, or one in place of a peer that is gone.

@@ -11,6 +11,7 @@
 
 use crate::ids::{FileId, FrameId};
 use alloc::vec::Vec;
+use core::hash::{Hash, Hasher};
 
 /// Whose page sits in a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -47,7 +48,7 @@ struct Entry {
 const NONE: u32 = u32::MAX;
 
 /// All frames of one node.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Frames {
     entries: Vec<Entry>,
     free: Vec<u32>,
@@ -60,6 +61,15 @@ pub(crate) struct Frames {
     pub(crate) dirty_bytes: u64,
     /// Evictions so far.
     pub(crate) evictions: u64,
+}
+
+/// Without what is only counted.
+impl Hash for Frames {
+    fn hash<H: Hasher>(&self, hasher: &mut H) {
+        self.entries.hash(hasher);
+        (&self.free, self.oldest, self.newest).hash(hasher);
+        (self.listed, &self.evicted, self.dirty_bytes).hash(hasher);
+    }
 }
 
 impl Frames {
@@ -134,6 +144,25 @@ impl Frames {
         self.unlink(slot.frame.0);
         self.vacate(slot.frame.0);
         self.free.push(slot.frame.0);
+    }
+
+    /// The least recently used clean page goes, if there is one.
+    pub(crate) fn shed(&mut self) {
+        if let Some(index) = self.evict() {
+            self.free.push(index);
+        }
+    }
+
+    /// Frames that are not free.
+    pub(crate) fn in_use(&self) -> impl Iterator<Item = FrameId> + '_ {
+        let used = |&(_, entry): &(usize, &Entry)| entry.place != Place::Free;
+        let entries = self.entries.iter().enumerate().filter(used);
+        entries.map(|(index, _)| FrameId(index as u32))
+    }
+
+    /// Pages that could be evicted.
+    pub(crate) fn listed(&self) -> u32 {
+        self.listed
     }
 
     /// Frames that could be taken now.

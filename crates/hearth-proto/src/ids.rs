@@ -72,6 +72,28 @@ pub struct Op(pub u64);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RevokeId(pub u64);
 
+/// The numbers after which a node counts its names.
+///
+/// An agent counts from nothing. Whoever compares states of many kernels gives every kind of name a
+/// range of its own, and so can tell in a stream of numbers which of them are names.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Names {
+    /// Of requests.
+    pub request: u64,
+    /// Of store operations.
+    pub op: u64,
+    /// Of buffers.
+    pub buf: u64,
+    /// Of revocations.
+    pub revoke: u64,
+    /// Of versions.
+    pub version: u64,
+    /// Of copies given.
+    pub copy: u64,
+    /// Of orders to daemons.
+    pub bank: u64,
+}
+
 /// What the store says of a file's content at one moment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Stamp {

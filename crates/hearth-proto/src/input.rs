@@ -34,6 +34,8 @@ pub enum Input {
     PeerUp(NodeId),
     /// It broke.
     PeerDown(NodeId),
+    /// Memory is wanted: the clean page that was used longest ago must go.
+    Shed,
     /// Nothing; the deadline came.
     Tick,
 }

@@ -50,7 +50,7 @@ pub use config::{
 pub use effect::{Effect, Outbox, Piece, ReadInto, Reply, Src};
 pub use guard::Guard;
 pub use ids::{
-    Buf, FileId, FrameId, Gen, Handle, NodeId, Op, ReqId, RevokeId, Stamp, Ticket, Ver, View,
+    Buf, FileId, FrameId, Gen, Handle, Names, NodeId, Op, ReqId, RevokeId, Stamp, Ticket, Ver, View,
 };
 pub use input::{Input, OpenRequest, Request, StoreOk, WriteAt};
 pub use node::Node;

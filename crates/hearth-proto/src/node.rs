@@ -10,7 +10,7 @@ use crate::ctx::{Counts, Ctx, Loopback};
 use crate::effect::{Effect, Outbox, Piece, Src};
 use crate::frames::{Frames, Owner};
 use crate::guard::{Guard, Turns};
-use crate::ids::{Buf, FileId, FrameId, Gen, NodeId, ReqId};
+use crate::ids::{Buf, FileId, FrameId, Gen, Names, NodeId, ReqId};
 use crate::input::{Input, Request};
 use crate::manager::Manager;
 use crate::msg::{Body, Envelope};
@@ -19,6 +19,7 @@ use crate::status::{Counters, Status};
 use crate::time::Time;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
+use core::hash::{Hash, Hasher};
 
 /// The whole protocol of one agent.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -44,16 +45,21 @@ struct Machines<'a> {
 impl Node {
     /// A node without files. Peers count as present until [`Input::PeerDown`].
     pub fn new(config: Config) -> Node {
+        Node::naming_after(config, &Names::default())
+    }
+
+    /// The same, with names counted from here on.
+    pub fn naming_after(config: Config, names: &Names) -> Node {
         let frames = Frames::new(config.frames);
         Node {
             config,
             client: Client::default(),
-            authority: Authority::default(),
+            authority: Authority::after(names),
             manager: Manager::default(),
             frames,
             peers: Peers::default(),
             bank: List::default(),
-            counts: Counts::default(),
+            counts: Counts::after(names),
             stats: Counters::default(),
         }
     }
@@ -143,6 +149,26 @@ impl Node {
         &self.config
     }
 
+    /// Hashes all that later steps depend on: not what is fixed, nor what is only counted.
+    pub fn hash_state(&self, hasher: &mut impl Hasher) {
+        self.client.hash(hasher);
+        self.authority.hash(hasher);
+        self.manager.hash(hasher);
+        self.frames.hash(hasher);
+        self.peers.hash(hasher);
+        self.bank.hash(hasher);
+    }
+
+    /// Frames that hold a page, or wait for one.
+    pub fn frames_in_use(&self) -> impl Iterator<Item = FrameId> + '_ {
+        self.frames.in_use()
+    }
+
+    /// Clean pages that could go.
+    pub fn pages_spare(&self) -> u32 {
+        self.frames.listed()
+    }
+
     /// Checks what must hold between steps; panics with the name of what does not.
     pub fn assert_valid(&self) {
         self.frames.assert_valid();
@@ -203,6 +229,7 @@ impl Machines<'_> {
             Input::Revoked(id) => self.client.revoked(ctx, self.authority, id),
             Input::PeerUp(peer) => ctx.peers.up(ctx.now, peer),
             Input::PeerDown(peer) => self.peer_down(ctx, peer),
+            Input::Shed => ctx.frames.shed(),
             Input::Tick => {
                 Peers::tick(ctx);
                 List::tick(ctx);

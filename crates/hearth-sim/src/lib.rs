@@ -6,12 +6,14 @@
 //!
 //! Reading order: [`plan`] (what a run is), [`world`] (everything around the kernels), `workload`
 //! (what sessions do), [`model`] (the history of a file), [`check`] (what must hold), [`script`]
-//! (told stories with their transcripts), [`tamper`] (guards broken on purpose).
+//! (told stories with their transcripts), [`tamper`] (guards broken on purpose), [`explore`] (small
+//! worlds, every state of them).
 #![forbid(unsafe_code)]
 
 #[cfg(feature = "canary")]
 pub mod canary;
 pub mod check;
+pub mod explore;
 pub mod model;
 pub mod plan;
 pub mod policy;

@@ -8,7 +8,7 @@
 use std::ops::Range;
 
 /// A point in the one order of everything that sessions see; each is given once.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Tick(pub u64);
 
 /// An operation that never ended, or failed: it may take effect at any later time.

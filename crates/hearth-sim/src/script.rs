@@ -338,6 +338,7 @@ pub(crate) fn tell_input(node: usize, input: &Input) -> Option<String> {
         Input::BankDone(_, result) => Some(format!("{node} bank: {}", told(result))),
         Input::BankUp(daemon) => Some(format!("{node} has daemon {}", daemon.0)),
         Input::BankDown(daemon) => Some(format!("{node} has lost daemon {}", daemon.0)),
+        Input::Shed => Some(format!("{node} drops its oldest clean page")),
         Input::Request(..) | Input::PeerUp(_) | Input::PeerDown(_) => None,
     }
 }

@@ -3,6 +3,7 @@
 mod cache;
 mod canaries;
 mod compare;
+mod explore;
 mod run;
 mod schedule;
 mod step;
@@ -20,6 +21,8 @@ Examples:
   hearth sim step --faults --seed 17              one of them, message by message
   hearth sim schedule --example                   which files stay, step by step
   hearth sim run --nodes 4096 --ops 10000000      one large world, its messages counted
+  hearth sim explore --policy home                every state of small worlds
+  hearth sim explore --policy hint:paper          what the published policy does wrong
   hearth sim canaries                             every guard off, each must be noticed
 
 Exit codes: 0 every promise was kept, 1 one was not, 2 could not do it.";
@@ -38,6 +41,8 @@ enum Command {
     Run(run::Args),
     /// Turn every guard of the kernel off, one at a time, and see it noticed
     Canaries(canaries::Args),
+    /// See every state of a small world, and what published policies do wrong
+    Explore(explore::Args),
     /// See what policies cost for one workload
     Compare(compare::Args),
     /// Tell one such run, message by message
@@ -53,6 +58,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
     match &args.command {
         Command::Run(args) => run::run(args),
         Command::Canaries(args) => canaries::run(args),
+        Command::Explore(args) => explore::run(args),
         Command::Compare(args) => compare::run(args),
         Command::Step(args) => step::run(args),
         Command::Cache(args) => cache::run(args),

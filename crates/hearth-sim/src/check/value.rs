@@ -21,7 +21,7 @@ fn fresh(history: &History, read: &Read) -> Option<Violation> {
         let explained = |writer| history.lossy || !history.overwritten(writer, at, &read.span);
         if !writers.any(explained) {
             let fault = if known {
-                "overwritten before"
+                "was overwritten before"
             } else {
                 "nobody wrote"
             };

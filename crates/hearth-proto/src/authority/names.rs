@@ -1,0 +1,19 @@
+//! Where versions and copies begin to be counted.
+
+use super::{Authority, Common};
+use crate::ids::Names;
+
+impl Authority {
+    /// One that counts versions and copies from here on.
+    pub(crate) fn after(names: &Names) -> Authority {
+        let common = Common {
+            clock: names.version,
+            grants: names.copy,
+            ..Common::default()
+        };
+        Authority {
+            common,
+            ..Authority::default()
+        }
+    }
+}

@@ -1,0 +1,74 @@
+//! The explorer notices that a guard is off.
+
+use hearth_proto::{Guard, Policy};
+use hearth_sim_canary::explore::{Scope, Small, explore};
+
+/// States after which a guard counts as missed.
+const STATES_MAX: u64 = 300_000;
+
+/// The check that notices, in a scope that is well with the guard.
+fn noticed(without: Guard, scope: Scope) -> Option<&'static str> {
+    let look = |without| {
+        let world = Small::new(Scope { without, ..scope }).expect("a world that begins well");
+        explore(&world, |at| at.states < STATES_MAX)
+    };
+    let whole = look(None);
+    assert!(whole.exhausted && whole.found.is_none(), "{scope:?}");
+    look(Some(without)).found.map(|found| found.violation.check)
+}
+
+fn scope() -> Scope {
+    Scope {
+        writes: 1,
+        flushes: 0,
+        evictions: 0,
+        crashes: 0,
+        ..Scope::of(Policy::Home)
+    }
+}
+
+#[test]
+fn a_write_that_is_applied_too_early_shows() {
+    let scope = Scope {
+        reads: 3,
+        ..scope()
+    };
+    let check = noticed(Guard::AcksBeforeApply, scope);
+    assert!(matches!(check, Some("value" | "order")), "{check:?}");
+}
+
+#[test]
+fn a_reader_that_is_not_recorded_keeps_old_bytes() {
+    let check = noticed(Guard::ReaderRecorded, scope());
+    assert!(matches!(check, Some("value" | "order")), "{check:?}");
+}
+
+#[test]
+fn pages_that_a_way_in_has_not_dropped_are_old() {
+    let scope = Scope {
+        keep: true,
+        ..scope()
+    };
+    let check = noticed(Guard::RevokedBeforeAck, scope);
+    assert!(matches!(check, Some("value" | "order")), "{check:?}");
+}
+
+#[test]
+fn a_flush_that_does_not_wait_is_not_durable() {
+    let scope = Scope {
+        reads: 0,
+        syncs: 1,
+        ..scope()
+    };
+    assert_eq!(noticed(Guard::FlushWaits, scope), Some("durable"));
+}
+
+#[test]
+fn an_answer_that_never_comes_leaves_somebody_waiting() {
+    let scope = Scope {
+        reads: 1,
+        crashes: 1,
+        ..scope()
+    };
+    assert_eq!(noticed(Guard::GoneAnswersGiven, scope), Some("liveness"));
+}

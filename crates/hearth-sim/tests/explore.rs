@@ -1,0 +1,130 @@
+//! Small worlds: every state of them, and what published policies do wrong.
+
+use hearth_proto::Policy;
+use hearth_sim::explore::{Outcome, Scope, Small, explore, findings};
+
+/// States after which a search of these tests is not a small one.
+const STATES_MAX: u64 = 400_000;
+
+fn outcome(scope: Scope) -> Outcome {
+    let world = Small::new(scope).expect("a world that begins well");
+    explore(&world, |at| at.states < STATES_MAX)
+}
+
+/// Every state of the scope is seen, and none is wrong.
+fn holds(scope: Scope) {
+    let outcome = outcome(scope);
+    if let Some(found) = outcome.found {
+        panic!("{scope:?}\n{}\n{}", found.story.join("\n"), found.violation);
+    }
+    assert!(outcome.exhausted, "{scope:?}: {:?}", outcome.progress);
+}
+
+/// What is small enough to be tried again with every change.
+fn small(policy: Policy) -> Scope {
+    Scope {
+        reads: 2,
+        writes: 1,
+        flushes: 1,
+        evictions: 1,
+        crashes: 0,
+        ..Scope::of(policy)
+    }
+}
+
+fn holds_in_the_small(policy: Policy) {
+    let base = small(policy);
+    holds(base);
+    holds(Scope {
+        reads: 1,
+        crashes: 1,
+        ..base
+    });
+    holds(Scope {
+        reads: 1,
+        breaks: 1,
+        ..base
+    });
+    holds(Scope { keep: true, ..base });
+    holds(Scope {
+        page_bytes: 2,
+        evictions: 0,
+        ..base
+    });
+    holds(Scope {
+        reads: 1,
+        syncs: 1,
+        evictions: 0,
+        ..base
+    });
+}
+
+#[test]
+fn home_keeps_every_promise_in_the_small() {
+    holds_in_the_small(Policy::Home);
+}
+
+#[test]
+fn hint_keeps_every_promise_in_the_small() {
+    holds_in_the_small(Policy::Hint);
+}
+
+#[test]
+fn single_keeps_every_promise_in_the_small() {
+    holds_in_the_small(Policy::Single);
+}
+
+#[test]
+fn local_keeps_every_promise_in_the_small() {
+    holds_in_the_small(Policy::Local);
+}
+
+#[test]
+fn bank_keeps_every_promise_in_the_small() {
+    holds_in_the_small(Policy::Bank);
+    holds(Scope {
+        reads: 1,
+        cuts: 1,
+        ..small(Policy::Bank)
+    });
+}
+
+#[test]
+fn the_store_alone_keeps_every_promise_in_the_small() {
+    holds_in_the_small(Policy::None);
+}
+
+#[test]
+fn two_searches_see_the_same_states() {
+    let (a, b) = (outcome(small(Policy::Home)), outcome(small(Policy::Home)));
+    assert_eq!(a.progress.states, b.progress.states);
+    assert_eq!(a.progress.steps, b.progress.steps);
+}
+
+#[test]
+fn a_search_that_is_stopped_says_so() {
+    let world = Small::new(Scope::of(Policy::Home)).expect("a world that begins well");
+    let outcome = explore(&world, |_| false);
+    assert!(!outcome.exhausted && outcome.found.is_none());
+}
+
+#[test]
+fn every_published_policy_is_seen_to_break_its_promises() {
+    for finding in findings::ALL {
+        let found = finding.look(&mut |at| at.states < STATES_MAX);
+        let found = found.unwrap_or_else(|| panic!("{} is not found", finding.id));
+        assert!(!found.story.is_empty(), "{}", finding.id);
+        let due: &[&str] = match finding.id {
+            "F5" | "F6-lock" => &["liveness"],
+            _ => &["value", "order"],
+        };
+        let check = found.violation.check;
+        assert!(due.contains(&check), "{}: {check}", finding.id);
+        assert!(
+            found.events <= 40,
+            "{} takes {} events",
+            finding.id,
+            found.events
+        );
+    }
+}
