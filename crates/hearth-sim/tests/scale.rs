@@ -19,6 +19,19 @@ fn messages_are_those_of_the_closed_form() {
     }
 }
 
+/// A read of the bank is one order to a daemon, a write two, and only writes and first reads are messages.
+#[test]
+fn orders_to_daemons_are_those_of_the_closed_form() {
+    let shape = Shape::new(Policy::Bank, 64, 200_000, 1);
+    let outcome = run(&shape, |_| {});
+    assert_eq!(outcome.violations, Vec::<String>::new());
+    let (counted, due) = (outcome.bank_orders as f64, Forecast::bank_orders(&shape));
+    assert!((counted - due).abs() <= 0.03 * due, "{counted} of {due}");
+    let writes = outcome.messages.of(Kind::Write) as f64;
+    let due = Forecast::of(&shape).kind(Kind::Write);
+    assert!((writes - due).abs() <= 0.03 * due, "{writes} of {due}");
+}
+
 #[test]
 fn one_seed_is_one_run() {
     let shape = |seed| Shape::new(Policy::Home, 16, 5_000, seed);

@@ -137,6 +137,18 @@ fn banks_keep_every_promise() {
     hold((0..seeds() / 4).map(plan));
 }
 
+/// S21, I12: daemons are in trouble and agents stand still, but every promise about bytes can be judged.
+#[test]
+fn daemons_in_trouble_give_nobody_old_bytes() {
+    let plan = |seed| Plan {
+        policy: Policy::Bank,
+        bank_faults: true,
+        pauses: seed % 2 == 0,
+        ..Plan::new(seed, Trouble::Never)
+    };
+    hold((0..seeds() / 3).map(plan));
+}
+
 #[test]
 fn the_same_seed_gives_the_same_run() {
     for seed in 0..50 {

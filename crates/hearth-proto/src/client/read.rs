@@ -15,6 +15,9 @@ use alloc::vec::Vec;
 /// Pages that one request asks for at most, in bytes; bounds the payload of the answer.
 const REQUEST_BYTES: u32 = 8 << 20;
 
+/// And in number; bounds the list of lengths that comes with it.
+const REQUEST_PAGES: u32 = 1 << 13;
+
 /// Answers that leave a read unfinished before it holds on to what it is granted: its pages may be
 /// taken for others, one while it waits for the next, and so for ever.
 const VAIN_MAX: u32 = 16;
@@ -239,7 +242,7 @@ impl Desk<'_, '_> {
                 gets.add(entry, page);
                 continue;
             }
-            let full = REQUEST_BYTES / self.ctx.config.page_bytes;
+            let full = (REQUEST_BYTES / self.ctx.config.page_bytes).min(REQUEST_PAGES);
             match runs.last_mut() {
                 Some(run)
                     if run.home == home

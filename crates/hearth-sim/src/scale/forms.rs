@@ -33,6 +33,14 @@ impl Forecast {
         }
     }
 
+    /// Orders to daemons under `bank`: one for each read of another gateway's block, which finds it
+    /// there but for the few first times, and two for each write, a delete and a set.
+    pub fn bank_orders(shape: &Shape) -> f64 {
+        let (ops, w) = (shape.ops as f64, f64::from(shape.write_percent) / 100.0);
+        let remote = 1.0 - 1.0 / f64::from(shape.nodes);
+        ops * ((1.0 - w) * remote + 2.0 * w)
+    }
+
     /// Messages of a kind.
     pub fn kind(&self, kind: Kind) -> f64 {
         match kind {

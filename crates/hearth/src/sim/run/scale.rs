@@ -51,6 +51,12 @@ fn report(shape: &Shape, outcome: &Outcome, wall: f64) -> Report {
         report.sum_up("message_ratio", ratio);
         report.sum_up("worst_kind_ratio", worst(counted, &forecast));
     }
+    if shape.policy == Policy::Bank {
+        let (seen, due) = (outcome.bank_orders as f64, Forecast::bank_orders(shape));
+        report.row(name, "daemons", "counted", seen, "orders");
+        report.row(name, "daemons", "closed form", due.round(), "orders");
+        report.sum_up("bank_order_ratio", seen / due);
+    }
     report.row(
         name,
         "opening",
