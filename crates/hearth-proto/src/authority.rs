@@ -159,6 +159,8 @@ struct File {
     failed: Option<Failure>,
     dirty_bytes: u64,
     dirty_since: Option<Time>,
+    /// A write went through to the store since its stamp was last taken.
+    unstamped: bool,
 }
 
 /// A request that waits.
@@ -580,6 +582,7 @@ impl File {
     fn idle(&self) -> bool {
         self.pages.is_empty()
             && self.entries.is_empty()
+            && !self.unstamped
             && self.waiting.is_empty()
             && self.writes.is_empty()
             && self.bar.is_none()

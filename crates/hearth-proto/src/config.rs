@@ -359,6 +359,13 @@ impl Config {
         }
     }
 
+    /// Every node that may be a home.
+    pub fn homes(&self) -> impl Iterator<Item = NodeId> + '_ {
+        let gateways = self.gateways();
+        let all = if gateways.is_empty() { self.nodes } else { 0 };
+        gateways.iter().copied().chain((0..all).map(NodeId))
+    }
+
     /// Dirty bytes above which flushing starts in the background: 10 % of the pool.
     pub fn dirty_background_bytes(&self) -> u64 {
         self.pool_bytes() / 10

@@ -291,6 +291,7 @@ impl Home<'_, '_> {
                     self.give_up_dirty();
                 }
                 self.drop_pages(0);
+                self.file.unstamped = false;
                 self.refuse_waiting();
             }
         }

@@ -216,7 +216,7 @@ impl Home<'_, '_> {
         }
         // A sync reaches the store even when no page is left here: those that were may have been
         // written and evicted since the last one.
-        if self.file.pages.is_empty() && !ask.sync && !self.passes_through() {
+        if self.file.pages.is_empty() && !ask.sync && !self.file.unstamped {
             let body = Body::FlushOk(Stamp::default());
             self.ctx
                 .answer(ask.from, self.id, self.file.generation, ask.req, body);
@@ -229,6 +229,7 @@ impl Home<'_, '_> {
                 }
             }
         }
+        self.file.unstamped = false;
         let op = self.ctx.new_op();
         let FlushAsk {
             from, req, sync, ..

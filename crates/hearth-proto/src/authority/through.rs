@@ -130,6 +130,7 @@ impl Home<'_, '_> {
             }
             self.file.pages.retain(|_, page| !page.idle());
         }
+        self.file.unstamped |= failed.is_none();
         if write.stage == Stage::Updating {
             return self.answer_write(&write, None);
         }

@@ -145,7 +145,7 @@ impl File {
                 homes.iter().collect()
             }
             HomeMap::Slot | HomeMap::Ask | HomeMap::Own | HomeMap::Keepers => {
-                (0..config.nodes).map(NodeId).collect()
+                config.homes().collect()
             }
         }
     }

@@ -97,7 +97,7 @@ impl Seat<'_, '_> {
         match (rules.authorities, self.file.home) {
             (Authorities::Each, _) => self.file.cachers.iter().collect(),
             (Authorities::Placed, Some(home)) => alloc::vec![home],
-            (Authorities::Placed, None) => (0..self.ctx.config.nodes).map(NodeId).collect(),
+            (Authorities::Placed, None) => self.ctx.config.homes().collect(),
         }
     }
 }
