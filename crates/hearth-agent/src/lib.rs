@@ -37,4 +37,4 @@ pub use bank::{BankConfig, DaemonStatus, Placement};
 pub use config::{Config, ConfigError};
 pub use hearth_net::{Carrier, Endpoint, NoCarrier, StartError as ListenError};
 pub use hearth_proto::{Allocation, BankUpdate, CloseRule, Policy};
-pub use status::{AgentStatus, PeerStatus};
+pub use status::{AgentStatus, PeerStatus, Programs};

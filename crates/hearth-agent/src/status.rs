@@ -2,6 +2,7 @@
 
 use crate::bank::{self, BankConfig, DaemonStatus};
 use crate::core::Core;
+use hearth_client::local::{Count, Sums};
 use hearth_net::{Link, Transport};
 use serde::Serialize;
 
@@ -32,6 +33,8 @@ pub struct AgentStatus {
     pub requests_open: usize,
     /// Counts since the start.
     pub counters: Counters,
+    /// What programs read in the pool themselves.
+    pub programs: Programs,
     /// The other agents.
     pub peers: Vec<PeerStatus>,
     /// The daemons of the bank.
@@ -67,6 +70,31 @@ pub struct Counters {
     pub store_write_bytes: u64,
     pub store_sync_requests: u64,
     pub store_errors: u64,
+}
+
+/// What programs have counted that read the pool themselves; see [`hearth_client::local::Count`].
+#[derive(Clone, Copy, Debug, Default, Serialize)]
+pub struct Programs {
+    /// Pages that they can find now.
+    pub pages: usize,
+    /// Programs so far.
+    pub programs: u64,
+    /// Reads that were served.
+    pub reads: u64,
+    /// Calls of `stat` and its kin that were served.
+    pub stats: u64,
+    /// Bytes that the reads copied.
+    pub bytes: u64,
+    /// Passed by: not in memory, or past the end.
+    pub not_here: u64,
+    /// Passed by: written meanwhile.
+    pub called_back: u64,
+    /// Passed by: over too many pages.
+    pub too_long: u64,
+    /// Passed by: the agent was gone.
+    pub no_agent: u64,
+    /// Descriptors passed by: opened for direct I/O.
+    pub flags: u64,
 }
 
 /// One other agent.
@@ -106,6 +134,7 @@ impl Core {
             files: kernel.files,
             requests_open: state.tickets.len(),
             counters: self.counters(&kernel.counters),
+            programs: self.programs(),
             peers: self
                 .transport
                 .get()
@@ -113,6 +142,25 @@ impl Core {
                 .unwrap_or_default(),
             bank: daemons,
             alarms: state.alarms.iter().cloned().collect(),
+        }
+    }
+
+    fn programs(&self) -> Programs {
+        let Some((pages, counts)) = self.pool.shown() else {
+            return Programs::default();
+        };
+        let of = |count| Sums(counts).of(count);
+        Programs {
+            pages,
+            programs: of(Count::Programs),
+            reads: of(Count::Reads),
+            stats: of(Count::Stats),
+            bytes: of(Count::Bytes),
+            not_here: of(Count::NotHere),
+            called_back: of(Count::CalledBack),
+            too_long: of(Count::TooLong),
+            no_agent: of(Count::NoAgent),
+            flags: of(Count::Flags),
         }
     }
 

@@ -3,7 +3,6 @@
 //! A call ends as any call of a way in does: served, or passed by with a reason. Nothing of a program
 //! fails here, since all that is not served goes on to the mount, which is always right.
 
-use std::fmt;
 use std::io;
 use std::mem::MaybeUninit;
 
@@ -39,6 +38,8 @@ pub enum Count {
     Flags,
     /// Programs that mapped the memory.
     Programs,
+    /// Calls of `stat` and its kin that were served.
+    Stats,
 }
 
 impl Local {
@@ -83,20 +84,5 @@ impl Sums {
     /// One number.
     pub fn of(&self, what: Count) -> u64 {
         self.0[what as usize]
-    }
-}
-
-impl fmt::Display for Count {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.write_str(match self {
-            Count::Reads => "reads served",
-            Count::Bytes => "bytes copied",
-            Count::NotHere => "not in memory, or past the end",
-            Count::CalledBack => "written meanwhile",
-            Count::TooLong => "over too many pages",
-            Count::NoAgent => "agent gone",
-            Count::Flags => "opened for direct I/O",
-            Count::Programs => "programs",
-        })
     }
 }

@@ -156,7 +156,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
             &signals,
         )?,
         Name::RemoteHit => remote_hit::run(turns(64, 16))?,
-        Name::LocalHit => local_hit::run(turns(10, 3))?,
+        Name::LocalHit => local_hit::run(turns(10, 3), turns(256, 32))?,
         Name::SlidingWindow => sliding_window::run(&sliding_load(args), &signals, progress)?,
         Name::Btio => btio::run(&btio_load(args), &signals, progress)?,
         Name::FlashIo => flash_io::run(&flash_load(args), &signals, progress)?,

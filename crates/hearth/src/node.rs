@@ -116,6 +116,8 @@ pub(crate) struct NodeStatus {
     pub(crate) store: String,
     /// Counts since the start.
     pub(crate) counters: Counters,
+    /// What programs read in the pool themselves.
+    pub(crate) programs: Programs,
     /// The other members.
     pub(crate) peers: Vec<PeerStatus>,
     /// The daemons of its bank.
@@ -144,6 +146,30 @@ pub(crate) struct Counters {
     pub(crate) store_write_requests: u64,
     /// Bytes that they took.
     pub(crate) store_write_bytes: u64,
+}
+
+/// What programs read in the pool themselves, and what they passed by and why.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct Programs {
+    /// Programs.
+    pub(crate) programs: u64,
+    /// Reads that were served.
+    pub(crate) reads: u64,
+    /// Bytes that they copied.
+    pub(crate) bytes: u64,
+    /// Calls of `stat` and its kin that were served.
+    pub(crate) stats: u64,
+    /// Passed by: not in memory, or past the end.
+    pub(crate) not_here: u64,
+    /// Passed by: written meanwhile.
+    pub(crate) called_back: u64,
+    /// Passed by: over too many pages.
+    pub(crate) too_long: u64,
+    /// Passed by: the agent was gone.
+    pub(crate) no_agent: u64,
+    /// Descriptors passed by: opened for direct I/O.
+    pub(crate) flags: u64,
 }
 
 /// One other member.

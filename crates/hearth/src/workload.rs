@@ -1,6 +1,7 @@
 //! Programs that the demonstration and the benchmarks run as processes of their own. They know
 //! nothing of Hearth: they open, read, write and close files.
 
+pub(crate) mod local_hit;
 pub(crate) mod matmul;
 pub(crate) mod small_io;
 pub(crate) mod stat;
@@ -41,6 +42,8 @@ pub(crate) enum Program {
     SmallIo,
     /// Every file's attributes, by every process.
     Stat,
+    /// Warm reads of one file, of copies of it, and of memory.
+    LocalHit,
 }
 
 /// What a process says at its end, as one line of JSON.
@@ -60,10 +63,14 @@ pub(crate) fn main(args: &Args) -> Result<ExitCode, Failure> {
         of,
         size,
     } = args;
+    if *program == Program::LocalHit {
+        return local_hit::run(dir, *size, *rank, *of);
+    }
     let ran = match program {
         Program::Matmul => matmul::run(dir, *size, *rank, *of).map(|times| (times, true)),
         Program::SmallIo => small_io::run(&dir.join("shared"), *size as u64, *rank, *of),
         Program::Stat => stat::run(dir, *size as u64, *rank),
+        Program::LocalHit => unreachable!("it has been run"),
     };
     let what = || format!("cannot run process {rank} of {of} in `{}`", dir.display());
     let (times, right) = ran.or_fail(what)?;

@@ -1,11 +1,13 @@
 //! Reads at the home.
 
 use super::through::Stage;
-use super::{Bar, Home, PATIENCE, ReadAsk, Verdict, cut};
-use crate::config::Copies;
+use super::{Authority, Bar, Home, PATIENCE, ReadAsk, Verdict, cut};
+use crate::config::{Config, Copies};
+use crate::ctx::Ctx;
 use crate::effect::{Effect, Piece, Src};
+use crate::frames::{Frames, Slot};
 use crate::guard::Guard;
-use crate::ids::NodeId;
+use crate::ids::{FileId, NodeId};
 use crate::msg::{Body, Cut, Envelope, Origin, Use};
 use alloc::vec::Vec;
 
@@ -237,5 +239,42 @@ impl Home<'_, '_> {
             at: 0,
             len
         }]
+    }
+}
+
+impl Authority {
+    /// The frame and known length of a page that can be read here and now without asking anybody.
+    pub(crate) fn readable(&self, ctx: &Ctx<'_>, id: FileId, number: u64) -> Option<(Slot, u32)> {
+        self.readable_in(ctx.config, ctx.frames, id, number)
+    }
+
+    /// The same between steps.
+    pub(crate) fn readable_in(
+        &self,
+        config: &Config,
+        frames: &Frames,
+        id: FileId,
+        number: u64,
+    ) -> Option<(Slot, u32)> {
+        let file = self.files.get(&id)?;
+        if file.is_barred(config, number, 1) || file.writes.iter().any(|w| w.touches(number, 1)) {
+            return None;
+        }
+        let page = file.pages.get(&number)?;
+        let slot = page.slot.filter(|&slot| frames.valid(slot))?;
+        page.filled.then_some((slot, page.extent))
+    }
+
+    /// Remembers that this node's own way in keeps bytes of a page it is home of.
+    pub(crate) fn keep_here(&mut self, me: NodeId, id: FileId, number: u64) {
+        if let Some(page) = self
+            .files
+            .get_mut(&id)
+            .and_then(|f| f.pages.get_mut(&number))
+        {
+            self.common.grants += 1;
+            page.granted = self.common.grants;
+            page.readers.insert(me);
+        }
     }
 }

@@ -1,6 +1,9 @@
-//! Warm reads through a FUSE mount, beside the same reads on tmpfs.
+//! Warm reads through a FUSE mount, and in programs that read their agent's memory themselves, beside
+//! the same reads in the page cache and in memory.
 //!
 //! Taken in turns in one run: 4 KiB at random places, and 1 MiB one after another.
+
+mod preload;
 
 use super::inside;
 use super::report::{Report, percentile, rounded};
@@ -25,7 +28,8 @@ struct Figures {
     large: Vec<f64>,
 }
 
-pub(crate) fn run(turns: usize) -> Result<Report, Failure> {
+/// Measures with a working set of so many MiB for programs.
+pub(crate) fn run(turns: usize, working_set: usize) -> Result<Report, Failure> {
     let shm = Path::new("/dev/shm");
     let root = if shm.is_dir() { shm } else { Path::new("/tmp") };
     let dir = tempfile::tempdir_in(root).or_fail(|| "cannot make a directory".to_owned())?;
@@ -48,6 +52,12 @@ pub(crate) fn run(turns: usize) -> Result<Report, Failure> {
     report.sum_up("verified", true);
     report.sum_up("fuse_4k_over_tmpfs", ratio(&fuse.small, &tmpfs.small));
     report.sum_up("fuse_1m_over_tmpfs", ratio(&fuse.large, &tmpfs.large));
+    let apart = tempfile::tempdir_in(root).or_fail(|| "cannot make a directory".to_owned())?;
+    let load = preload::Load {
+        bytes: working_set << 20,
+        turns,
+    };
+    preload::measure(&mut report, apart.path(), load)?;
     Ok(report)
 }
 

@@ -3,14 +3,14 @@
 use std::fmt;
 
 use crate::control::Request;
-use crate::node::{Counters, NodeStatus};
+use crate::node::{Counters, NodeStatus, Programs};
 use crate::set::{Set, ask_all};
 use crate::size::Size;
 use crate::takedown;
 
 /// Counts of all agents of a set together.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Counts(Counters);
+pub(super) struct Counts(Counters, Programs);
 
 impl Counts {
     /// As they are now; an agent that does not answer adds nothing.
@@ -18,15 +18,22 @@ impl Counts {
         let answers = ask_all(&set.peers(), &Request::Status);
         let all = answers.into_iter().flatten().map(takedown::health);
         let all = all.filter_map(|health| serde_json::from_value(health.node).ok());
-        let all = all.map(|status: NodeStatus| status.counters);
-        Counts(all.fold(Counters::default(), |sum, one| {
-            join(&sum, &one, u64::wrapping_add)
-        }))
+        all.fold(Counts::default(), |sum, one: NodeStatus| {
+            let with = u64::wrapping_add;
+            Counts(
+                join(&sum.0, &one.counters, with),
+                join_programs(&sum.1, &one.programs, with),
+            )
+        })
     }
 
     /// What was added since.
     pub(super) fn since(&self, before: &Counts) -> Counts {
-        Counts(join(&self.0, &before.0, u64::saturating_sub))
+        let with = u64::saturating_sub;
+        Counts(
+            join(&self.0, &before.0, with),
+            join_programs(&self.1, &before.1, with),
+        )
     }
 }
 
@@ -40,6 +47,51 @@ fn join(a: &Counters, b: &Counters, with: fn(u64, u64) -> u64) -> Counters {
         store_read_bytes: with(a.store_read_bytes, b.store_read_bytes),
         store_write_requests: with(a.store_write_requests, b.store_write_requests),
         store_write_bytes: with(a.store_write_bytes, b.store_write_bytes),
+    }
+}
+
+fn join_programs(a: &Programs, b: &Programs, with: fn(u64, u64) -> u64) -> Programs {
+    Programs {
+        programs: with(a.programs, b.programs),
+        reads: with(a.reads, b.reads),
+        bytes: with(a.bytes, b.bytes),
+        stats: with(a.stats, b.stats),
+        not_here: with(a.not_here, b.not_here),
+        called_back: with(a.called_back, b.called_back),
+        too_long: with(a.too_long, b.too_long),
+        no_agent: with(a.no_agent, b.no_agent),
+        flags: with(a.flags, b.flags),
+    }
+}
+
+impl fmt::Display for Programs {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.programs == 0 {
+            return writeln!(f, "hearth: no program read in this node's memory by itself");
+        }
+        writeln!(
+            f,
+            "hearth: {} programs read {} in {} calls in this node's memory by themselves",
+            self.programs,
+            Size(self.bytes),
+            self.reads
+        )?;
+        let rows = [
+            (self.not_here, "not in memory or past the end"),
+            (self.called_back, "written meanwhile"),
+            (self.too_long, "over too many pages"),
+            (self.no_agent, "agent gone"),
+            (self.flags, "opened for direct I/O"),
+        ];
+        let passed: Vec<String> = rows
+            .iter()
+            .filter(|(count, _)| *count > 0)
+            .map(|(count, why)| format!("{count} {why}"))
+            .collect();
+        match passed.is_empty() {
+            true => Ok(()),
+            false => writeln!(f, "hearth: passed by to the mount: {}", passed.join(", ")),
+        }
     }
 }
 
@@ -65,6 +117,7 @@ impl fmt::Display for Counts {
             counts.store_read_requests,
             Size(counts.store_write_bytes),
             counts.store_write_requests
-        )
+        )?;
+        self.1.fmt(f)
     }
 }
