@@ -96,7 +96,7 @@ fn a_dead_daemon_is_routed_around_and_one_in_its_place_is_used() {
     }
     let scene = Scene::new();
     let mut bank = Bank::start(&scene, 1);
-    bank.serve(&scene, "bank");
+    bank.serve(&scene, "bank", &[]);
     let (a, b) = (scene.mount(0), scene.mount(1));
     sh(&a, "head -c 100000 /dev/urandom > f");
     same(&a, &b);
@@ -138,7 +138,7 @@ fn no_read_returns_old_bytes_whatever_happens_to_daemons() {
 fn survive(seeds: RangeInclusive<u64>) {
     let scene = Scene::new();
     let mut bank = Bank::start(&scene, 2);
-    bank.serve(&scene, "bank");
+    bank.serve(&scene, "bank", &[]);
     let board = Board::default();
     board.lay_out(&scene.mount(0));
     for seed in seeds {
@@ -172,7 +172,8 @@ fn the_checker_catches_the_bank_as_it_was_published() {
     }
     let scene = Scene::new();
     let bank = Bank::start(&scene, 1);
-    bank.serve(&scene, "bank:paper");
+    // The reader is no gateway: those look at their own memory first.
+    bank.serve(&scene, "bank:paper", &["--gateways", "0"]);
     let board = Board::default();
     board.lay_out(&scene.mount(0));
     let writer = board.open(&scene.mount(0), 0);
@@ -247,17 +248,15 @@ impl Bank {
     }
 
     /// Starts two agents that use them.
-    fn serve(&self, scene: &Scene, policy: &str) {
+    fn serve(&self, scene: &Scene, policy: &str, more: &[&str]) {
         let at: Vec<String> = self
             .daemons
             .iter()
             .filter_map(|(_, started)| Some(started.as_ref()?.addr.to_string()))
             .collect();
         let at = at.join(",");
-        scene.up(
-            2,
-            &["--policy", policy, "--bank", &at, "--page-size", "2KiB"],
-        );
+        let words = ["--policy", policy, "--bank", &at, "--page-size", "2KiB"];
+        scene.up(2, &[&words, more].concat());
     }
 
     fn kill(&mut self, number: usize) {

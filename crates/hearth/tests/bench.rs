@@ -245,3 +245,32 @@ fn hosts_with_a_real_volume_fetch_the_inputs_once() {
     );
     assert!(native > 2.0 * home, "native {native}, home {home}");
 }
+
+#[test]
+fn every_client_finds_the_attributes_of_every_file() {
+    if skipped("every_client_finds_the_attributes_of_every_file") {
+        return;
+    }
+    if Command::new("memcached").arg("-V").output().is_err() {
+        eprintln!("skipped: every_client_finds_the_attributes_of_every_file: no memcached");
+        return;
+    }
+    let words = [
+        "bench",
+        "stat",
+        "--store",
+        "posix",
+        "--clients",
+        "1,2",
+        "--quick",
+        "--json",
+    ];
+    let found = summary(&words);
+    assert_eq!(found["verified"], true);
+    assert_eq!(
+        (&found["clients"], &found["files"]),
+        (&2.into(), &128.into())
+    );
+    assert!(found["improvement"].is_number());
+    assert!(found["home_second_pass_messages"].is_number());
+}
