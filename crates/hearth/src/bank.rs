@@ -277,10 +277,12 @@ impl Daemonry {
                 Owner::Command(_) => End::WithStarter,
             },
         };
-        let what = || "cannot start a daemon of the bank".to_owned();
-        let started = daemon::start(&plan)
-            .or_fail(what)
-            .map_err(|failure| failure.hint("sudo apt-get install memcached"))?;
+        let started = daemon::start(&plan).map_err(|error| {
+            let hint = hint(&error);
+            Failure::new("cannot start a daemon of the bank")
+                .because(error)
+                .hint(hint)
+        })?;
         self.entries.push(DaemonEntry {
             at: started.addr.to_string(),
             process: Process::of(started.child.id()),
@@ -302,6 +304,17 @@ impl Drop for Daemonry {
                 eprintln!("note: cannot end a daemon of the bank: {error}");
             }
         }
+    }
+}
+
+/// What to do about a daemon that did not start.
+fn hint(error: &daemon::StartError) -> &'static str {
+    match error {
+        daemon::StartError::Run { .. } => "sudo apt-get install memcached",
+        daemon::StartError::Ended(_) => {
+            "--bank-memory holds two blocks at least; is the place taken?"
+        }
+        daemon::StartError::Silent => "the machine may be too busy: try again",
     }
 }
 
