@@ -48,3 +48,20 @@ fn without_a_cache_every_operation_goes_to_the_store() {
     assert_eq!(outcome.store_reads + outcome.store_writes, 5_000);
     assert_eq!(outcome.messages.total(), 0);
 }
+
+#[test]
+fn every_policy_does_the_same_work() {
+    let shape = |policy| Shape::new(policy, 16, 5_000, 1);
+    let policies = [Policy::Hint, Policy::Single, Policy::Local, Policy::Bank];
+    for policy in policies {
+        let outcome = run(&shape(policy), |_| {});
+        assert_eq!(outcome.violations, Vec::<String>::new(), "{policy:?}");
+    }
+    // Every write goes through, and is ordered by messages that no page is part of.
+    let (hint, none) = (
+        run(&shape(Policy::Hint), |_| {}),
+        run(&shape(Policy::None), |_| {}),
+    );
+    assert_eq!(hint.store_writes, none.store_writes);
+    assert!(hint.store_reads < none.store_reads);
+}

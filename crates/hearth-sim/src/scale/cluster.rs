@@ -7,8 +7,8 @@ use crate::rng::Rng;
 use hearth_proto::bank::{BankOk, BankOp, BankOrder, Daemon, Item, Key};
 use hearth_proto::msg::Envelope;
 use hearth_proto::{
-    BankConfig, Config, Effect, FileId, Input, Node, NodeId, Op, OpenRequest, Outbox, Piece,
-    ReadInto, Reply, Request, Src, Stamp, StoreOk, Ticket, Time, Ver, WriteAt,
+    Authorities, BankConfig, Config, Effect, FileId, Input, Node, NodeId, Op, OpenRequest, Outbox,
+    Piece, ReadInto, Reply, Request, Src, Stamp, StoreOk, Ticket, Time, Ver, WriteAt,
 };
 use std::collections::{BTreeMap, VecDeque};
 
@@ -88,13 +88,19 @@ impl Cluster {
                 daemons: DAEMONS,
                 ..BankConfig::default()
             };
+            let usual = Config::new(NodeId(me), shape.nodes);
             let config = Config {
                 bank,
                 policy: shape.policy,
+                // What one home gives another is followed for one page at a time.
+                readahead_bytes: match shape.policy.rules().authorities {
+                    Authorities::Each => PAGE,
+                    Authorities::Placed => usual.readahead_bytes,
+                },
                 page_bytes: PAGE,
                 chunk_pages: CHUNK_PAGES,
                 frames: FRAMES,
-                ..Config::new(NodeId(me), shape.nodes)
+                ..usual
             };
             let nodes = u64::from(shape.nodes);
             let left = shape.ops / nodes + u64::from(u64::from(me) < shape.ops % nodes);

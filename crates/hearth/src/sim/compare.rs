@@ -9,8 +9,8 @@ use crate::bench::report::Report;
 use crate::bench::{progress, progress_over};
 use crate::failure::Failure;
 
-/// Policies whose messages carry one page at most, which is what the large world follows.
-const COMPARED: &[&str] = &["none", "home", "bank"];
+/// Policies that keep their promises, on one workload each.
+const COMPARED: &[&str] = &["none", "home", "hint", "single", "local", "bank"];
 
 /// Options of `hearth sim compare`.
 #[derive(clap::Args, Debug)]
