@@ -109,11 +109,26 @@ impl Book {
         if self.history.lossy {
             return;
         }
-        open.hash(words);
+        let zones = self.zones();
+        let spans = self.history.changes.iter().map(|change| change.span);
+        let of_changes = spans.flat_map(|span| [span.began, span.ended]);
+        let of_reads = zones.values().flat_map(|&(ended, began)| [ended, began]);
+        let all = open.iter().copied().chain(of_changes).chain(of_reads);
+        let turns = Turns::of(all.collect());
+        for &began in open {
+            words.write_usize(turns.place(began));
+        }
         for change in &self.history.changes {
             (change.node, change.place.start, change.value).hash(words);
-            (change.span.began.0, change.span.ended.0).hash(words);
+            words.write_usize(turns.place(change.span.began));
+            words.write_usize(turns.place(change.span.ended));
         }
+        for (&(at, value), &(ended, began)) in &zones {
+            (at, value, turns.place(ended), turns.place(began)).hash(words);
+        }
+    }
+
+    fn zones(&self) -> BTreeMap<(u64, u8), (Tick, Tick)> {
         let mut zones: BTreeMap<(u64, u8), (Tick, Tick)> = BTreeMap::new();
         for read in &self.history.reads {
             for (at, &value) in (read.offset..).zip(&read.bytes) {
@@ -122,8 +137,31 @@ impl Book {
                 *zone = (zone.0.min(ended), zone.1.max(began));
             }
         }
-        for ((at, value), (ended, began)) in zones {
-            (at, value, ended.0, began.0).hash(words);
-        }
+        zones
+    }
+}
+
+/// Moments that still matter, in order. Where the end that stood between two beginnings is forgotten,
+/// they count as one, and so do two ends.
+struct Turns(Vec<(Tick, usize)>);
+
+impl Turns {
+    fn of(mut moments: Vec<Tick>) -> Turns {
+        moments.sort_unstable();
+        moments.dedup();
+        let mut place = 0;
+        let mut last = None;
+        let placed = moments.into_iter().map(|moment| {
+            let ends = moment.0 % 2;
+            place += usize::from(last.is_some_and(|last| last != ends || moment == model::OPEN));
+            last = Some(ends);
+            (moment, place)
+        });
+        Turns(placed.collect())
+    }
+
+    fn place(&self, moment: Tick) -> usize {
+        let at = self.0.binary_search_by_key(&moment, |&(known, _)| known);
+        at.map_or(0, |at| self.0[at].1)
     }
 }

@@ -229,6 +229,7 @@ impl Small {
             }
             self.carry_out(node, effect, story)?;
         }
+        self.host(node).clear_free_frames();
         Ok(())
     }
 

@@ -17,6 +17,9 @@ use std::rc::Rc;
 /// Frames of a node: enough that none must go but by choice.
 const FRAMES: u32 = 4;
 
+/// A byte that nobody writes.
+const JUNK: u8 = 0xEE;
+
 /// What a way in answers out of its own memory has no ticket.
 pub(super) const NO_TICKET: Ticket = Ticket(0);
 
@@ -177,7 +180,7 @@ impl Host {
         };
         Host {
             page_bytes: config.page_bytes,
-            frames: vec![0; (config.frames * config.page_bytes) as usize],
+            frames: vec![JUNK; (config.frames * config.page_bytes) as usize],
             node: Node::naming_after(config, &names),
             now: Time(Kind::Time.base()),
             alive: true,
@@ -286,6 +289,18 @@ impl Host {
         let place = place.ok_or_else(|| format!("frame {frame} has no place at {at}"))?;
         place.copy_from_slice(bytes);
         Ok(())
+    }
+
+    /// What is left in a frame that nobody has must not matter: it is nothing that anybody wrote.
+    pub(super) fn clear_free_frames(&mut self) {
+        let mut used = [false; FRAMES as usize];
+        for frame in self.node.frames_in_use() {
+            used[frame.0 as usize] = true;
+        }
+        let frames = self.frames.chunks_mut(self.page_bytes as usize);
+        for (frame, _) in frames.zip(used).filter(|&(_, used)| !used) {
+            frame.fill(JUNK);
+        }
     }
 
     /// The page that a read which the way in will keep has locked.
