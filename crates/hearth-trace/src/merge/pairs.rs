@@ -3,7 +3,8 @@
 //!
 //! Each machine's clock is bent by a line with a knot every ten seconds. Of the requests between two
 //! machines the tightest of each short slice of time count; knots move, a little for each that is
-//! contradicted, until none is.
+//! contradicted, until none is. A clock is not bent beyond what an oscillator can be off its pace:
+//! records that want more are wrong themselves, and are counted.
 
 use std::collections::BTreeMap;
 
@@ -13,6 +14,8 @@ const KNOT_NS: i64 = 10_000_000_000;
 const SLICE_NS: i64 = 10_000_000;
 /// Slices that are remembered; later requests do not count.
 const ORDERS_MAX: usize = 1 << 18;
+/// A clock is not made to gain or lose more than this part, between two knots.
+const PACE_MAX: f64 = 1e-3;
 /// Rounds of moving, and what all of them together may look at.
 const ROUNDS_MAX: usize = 2000;
 const LOOKS_MAX: usize = 20_000_000;
@@ -64,6 +67,26 @@ impl Bends {
         let knots = &mut self.knots[machine as usize];
         knots[knot] += by * (1.0 - share) / scale;
         knots[knot + 1] += by * share / scale;
+        self.straighten(machine, knot);
+    }
+
+    /// Keeps the pace on both sides of two knots that were moved within what can be: they are brought
+    /// together, and their neighbours after them.
+    fn straighten(&mut self, machine: u32, knot: usize) {
+        let most = self.every as f64 * PACE_MAX;
+        let knots = &mut self.knots[machine as usize];
+        let apart = knots[knot + 1] - knots[knot];
+        let over = (apart.abs() - most).max(0.0) * apart.signum() / 2.0;
+        knots[knot] += over;
+        knots[knot + 1] -= over;
+        for at in knot + 2..knots.len() {
+            let before = knots[at - 1];
+            knots[at] = knots[at].clamp(before - most, before + most);
+        }
+        for at in (0..knot).rev() {
+            let after = knots[at + 1];
+            knots[at] = knots[at].clamp(after - most, after + most);
+        }
     }
 }
 
@@ -155,6 +178,30 @@ mod tests {
         pairs.add((0, 1), (100, 200), (120, 180));
         let (bends, wrong) = pairs.solve(2);
         assert_eq!((bends.at(0, 150), bends.at(1, 150), wrong), (0, 0, 0));
+    }
+
+    #[test]
+    fn requests_that_no_clock_can_explain_are_counted_and_bend_little() {
+        let mut pairs = Pairs::default();
+        // Machine 1 would be a second behind, and 20 ms later a second ahead.
+        let second = 1_000_000_000;
+        for (asked, off) in [(0, -second), (20_000_000, second)] {
+            let served = asked + 1_000 + off;
+            pairs.add((0, 1), (asked, asked + 2_000), (served, served + 10));
+        }
+        let (bends, wrong) = pairs.solve(2);
+        assert!(wrong > 0, "what contradicts itself is counted");
+        let times: Vec<i64> = bends.times().collect();
+        for machine in 0..2 {
+            for pair in times.windows(2) {
+                let apart = bends.at(machine, pair[1]) - bends.at(machine, pair[0]);
+                let most = (pair[1] - pair[0]) as f64 * PACE_MAX;
+                assert!(
+                    apart.unsigned_abs() as f64 <= most + 1.0,
+                    "{apart} ns in {pair:?}"
+                );
+            }
+        }
     }
 
     #[test]
