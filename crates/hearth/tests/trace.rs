@@ -150,6 +150,23 @@ fn a_small_ring_loses_nothing_without_a_count() {
     assert_eq!(written, 20_000, "sums are whole whatever was lost");
 }
 
+/// A new area is drained while its process runs, and a thread that waits wakes the drain.
+#[test]
+fn a_small_ring_that_waits_loses_nothing() {
+    let Some(place) = Place::new("a_small_ring_that_waits_loses_nothing") else {
+        return;
+    };
+    let words = ["run", "-o", "a.htrace", "--ring", "64", "--policy", "wait"];
+    let dd = ["--", "dd", "if=/dev/zero", "of=out", "bs=64", "count=50000"];
+    let mut command = place.command(&[&words[..], &dd].concat());
+    // Longer than any machine is busy with something else.
+    command.env("HEARTH_TRACE_POLICY", "wait:30000000");
+    let output = command.output().unwrap();
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let written = count(&place.path("a.htrace"), Op::Write, "/out");
+    assert_eq!(written, (50_000, 64 * 50_000), "{}", text(&output.stderr));
+}
+
 #[test]
 fn a_command_that_cannot_be_traced_runs_and_is_told_of() {
     let name = "a_command_that_cannot_be_traced_runs_and_is_told_of";
