@@ -3,7 +3,8 @@
 //! A request of a session is one record of the cache; what it made the agent ask of peers and of the
 //! store are others. Requests between agents have numbers on the wire, so both sides of one leave
 //! records that carry the same number; the session's request takes the number of the first that it
-//! caused, and so does the store operation of a home.
+//! caused, and so does the store operation of a home. It also says for which thread of a program it
+//! was made: so the call of the program that waited for it is found, by that thread and the time.
 //!
 //! While nothing is traced every function here is one load and a branch.
 
@@ -166,6 +167,7 @@ impl State {
             offset,
             asked,
             file: file.map_or(0, |file| self.trace_name(file)),
+            caller: hearth_client::caller::current(),
             ..Done::new(op)
         };
         self.trace.cause = Cause::Session(ticket);
@@ -183,8 +185,16 @@ impl State {
             Reply::Failed(errno) => -i64::from(*errno),
             Reply::Opened { .. } | Reply::Size { .. } | Reply::Done => 0,
         };
+        let is_at_once = matches!(self.trace.cause, Cause::Session(own) if own == ticket);
+        if done.flags.has(Flags::HIT) && !is_at_once && matches!(done.op, Op::Pread) {
+            // It waited for what another request had fetched.
+            done.flags = Flags(done.flags.0 & !Flags::HIT.0) | Flags::MISS;
+        }
         if done.flags.has(Flags::HIT) {
             done.near = u32::try_from(done.result).unwrap_or(0);
+        }
+        if done.request == 0 {
+            done.request = self.own_request();
         }
         tracer::leave(started, &done);
     }
@@ -258,17 +268,22 @@ impl State {
         if !tracer::is_on() {
             return;
         }
-        let me = u64::from(self.node.config().me.0);
         let request = match self.trace.cause {
             Cause::Nothing => return,
             Cause::Peer(request) => request,
             Cause::Session(_) => {
-                self.trace.count += 1;
-                let own = me << 48 | OWN | self.trace.count & 0xf_ffff_ffff;
+                let own = self.own_request();
                 self.trace.attribute(own, Flags::MISS, NodeId(0))
             }
         };
         remember(&mut self.trace.store, op, request);
+    }
+
+    /// The number of a request that no peer hears of.
+    fn own_request(&mut self) -> u64 {
+        let me = u64::from(self.node.config().me.0);
+        self.trace.count += 1;
+        me << 48 | OWN | self.trace.count & 0xf_ffff_ffff
     }
 
     /// The step is over; the next is about something else.

@@ -13,6 +13,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod caller;
 pub mod local;
 mod types;
 

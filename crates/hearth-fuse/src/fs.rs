@@ -26,6 +26,7 @@ use crate::open::{Created, NewFile, Opened, Origin, StoreOpen, truncates};
 use crate::space::Extent;
 use crate::sys::RangeLock;
 use crate::xattrs::{NewValue, Sized};
+use hearth_client::caller::work_for;
 
 /// What fuser drives.
 pub(crate) struct HearthFs {
@@ -157,6 +158,7 @@ impl fuser::Filesystem for HearthFs {
         _flags: Option<BsdFileFlags>,
         reply: ReplyAttr,
     ) {
+        work_for(request.pid());
         let caller = Caller::from(request);
         let change = Change {
             mode,
@@ -288,6 +290,7 @@ impl fuser::Filesystem for HearthFs {
     }
 
     fn open(&self, request: &Request, ino: INodeNo, flags: OpenFlags, reply: ReplyOpen) {
+        work_for(request.pid());
         let caller = Caller::from(request);
         let open = match self.core.open_store(caller, ino.0, flags) {
             Ok(open) => open,
@@ -310,6 +313,7 @@ impl fuser::Filesystem for HearthFs {
         flags: i32,
         reply: ReplyCreate,
     ) {
+        work_for(request.pid());
         let caller = Caller::from(request);
         let new = NewFile {
             at: Name {
@@ -342,7 +346,7 @@ impl fuser::Filesystem for HearthFs {
 
     fn read(
         &self,
-        _request: &Request,
+        request: &Request,
         _ino: INodeNo,
         fh: FileHandle,
         offset: u64,
@@ -351,6 +355,7 @@ impl fuser::Filesystem for HearthFs {
         lock_owner: Option<LockOwner>,
         reply: ReplyData,
     ) {
+        work_for(request.pid());
         // The kernel names the owner only when it reads on behalf of a program. It fills its page
         // cache without, even through a direct handle when that is mapped.
         let keeper = if lock_owner.is_some() {
@@ -381,6 +386,7 @@ impl fuser::Filesystem for HearthFs {
         _lock_owner: Option<LockOwner>,
         reply: ReplyWrite,
     ) {
+        work_for(request.pid());
         let write = WriteAt {
             offset,
             data: data.to_vec(),
@@ -392,12 +398,13 @@ impl fuser::Filesystem for HearthFs {
 
     fn flush(
         &self,
-        _request: &Request,
+        request: &Request,
         _ino: INodeNo,
         fh: FileHandle,
         lock_owner: LockOwner,
         reply: ReplyEmpty,
     ) {
+        work_for(request.pid());
         self.core.flush(fh, lock_owner, reply);
     }
 
@@ -417,12 +424,13 @@ impl fuser::Filesystem for HearthFs {
 
     fn fsync(
         &self,
-        _request: &Request,
+        request: &Request,
         _ino: INodeNo,
         fh: FileHandle,
         _datasync: bool,
         reply: ReplyEmpty,
     ) {
+        work_for(request.pid());
         self.core.fsync(fh, reply);
     }
 

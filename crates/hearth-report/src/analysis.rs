@@ -3,6 +3,7 @@
 use hearth_trace::{Event, Flags, Layer, Op, Source, StreamId, Tables};
 
 use crate::access::{Accesses, Kin};
+use crate::callers::Callers;
 use crate::latency::Latency;
 use crate::mix::{MixMap, mix};
 use crate::profile::{Systems, size_sort};
@@ -28,6 +29,7 @@ pub(crate) struct Analysis {
     pub(crate) classes: Vec<String>,
     pub(crate) systems: Systems,
     pub(crate) requests: Requests,
+    callers: Callers,
     pub(crate) works: Vec<Work>,
     pub(crate) ops: Ops,
     /// Reads that the cache of the node served, by size.
@@ -117,6 +119,7 @@ impl Analysis {
             classes: vec![rest],
             systems: Systems::default(),
             requests: Requests::default(),
+            callers: Callers::new(tables),
             works: vec![Work::default(); tables.processes.len()],
             ops: Ops::new(),
             hits: vec![Latency::default(); SIZES],
@@ -147,6 +150,10 @@ impl Analysis {
         });
         analysis.accesses.finish();
         analysis.curves.finish();
+        let Analysis {
+            callers, requests, ..
+        } = &mut analysis;
+        std::mem::take(callers).join(|share| requests.called(share));
         (analysis, result)
     }
 
@@ -154,6 +161,7 @@ impl Analysis {
         self.events += 1;
         self.ops.add(event);
         self.requests.add(event);
+        self.callers.add(stream, event);
         if event.layer != Layer::App {
             return;
         }

@@ -432,7 +432,7 @@ fn waterfall(analysis: &Analysis) -> Vec<Outcome> {
     let weight = analysis.requests.weight();
     let mut rows = Vec::new();
     for (what, is_write) in [("read", false), ("write", true)] {
-        for outcome in ["hit", "peer", "store"] {
+        for outcome in ["hit", "shared", "peer", "store"] {
             let alike = analysis.requests.joined().filter(|joined| {
                 // Requests that only the program or only an agent recorded say nothing of the way.
                 joined.records[Layer::Cache as usize] > 0
@@ -482,6 +482,9 @@ fn served_by(joined: &Joined) -> &'static str {
         "store"
     } else if joined.records[Layer::PeerClient as usize] > 0 {
         "peer"
+    } else if joined.is_miss {
+        // What another request had asked for, perhaps to read ahead.
+        "shared"
     } else {
         "hit"
     }

@@ -5,6 +5,7 @@
 mod access;
 mod analysis;
 mod assemble;
+mod callers;
 mod critical;
 mod facts;
 mod finding;

@@ -1,7 +1,8 @@
 //! What became of a program's requests: a sample of them, joined over the layers.
 
-use hearth_trace::{Event, Layer};
+use hearth_trace::{Event, Flags, Layer};
 
+use crate::callers::Share;
 use crate::mix::{MixMap, mix};
 
 /// Requests in the sample.
@@ -16,6 +17,8 @@ pub(crate) struct Joined {
     /// Records by [`Layer`].
     pub(crate) records: [u32; Layer::ALL.len()],
     pub(crate) is_write: bool,
+    /// Its agent had to wait for bytes, its own or another request's.
+    pub(crate) is_miss: bool,
 }
 
 /// The sample.
@@ -44,12 +47,21 @@ impl Requests {
         joined.took[event.layer as usize] += event.took;
         joined.records[event.layer as usize] += 1;
         let is_top = matches!(event.layer, Layer::App | Layer::Cache);
+        joined.is_miss |= event.layer == Layer::Cache && event.flags.has(Flags::MISS);
         joined.is_write |= is_top && event.op.is_write();
         if self.sample.len() > SAMPLE_MAX {
             self.threshold /= 2;
             let threshold = self.threshold;
             self.sample
                 .retain(|key, _| key & ((1 << HASH_BITS) - 1) < threshold);
+        }
+    }
+
+    /// The call of a program that a request was made for took so long for it.
+    pub(crate) fn called(&mut self, share: Share) {
+        if let Some(joined) = self.sample.get_mut(&mix(share.request)) {
+            joined.took[Layer::App as usize] += share.took;
+            joined.records[Layer::App as usize] += 1;
         }
     }
 

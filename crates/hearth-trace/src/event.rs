@@ -31,6 +31,8 @@ pub struct Event {
     pub peer: u16,
     /// Requests before this one, at entry.
     pub depth: u16,
+    /// Of a request to an agent: the thread on its host that made it; 0 is unknown.
+    pub caller: u32,
     /// The attempt's number in its stream, from 1. A step of more than one is a gap.
     pub seq: u64,
 }

@@ -28,7 +28,8 @@ pub struct Record {
     pub result: i32,
     /// The file, as the names that travel beside the ring call it; 0 is no file.
     pub file: u32,
-    /// The thread's slot in its process.
+    /// The thread's slot in its process; of a request to an agent, the thread of the program that
+    /// made it, as the operating system numbers it, or 0.
     pub thread: u32,
     /// Joins the records that one request left in several layers; 0 is none.
     /// From the top: 16 bits node, 12 bits thread, 36 bits count.

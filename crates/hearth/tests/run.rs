@@ -10,8 +10,10 @@ use std::os::unix::fs::{PermissionsExt, chown};
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
+use hearth_trace::file::Reader;
+use hearth_trace::{Event, Flags, Layer, Source, StreamId};
 use rustix::process::Signal;
-use scene::{LIMIT, Scene, finish, signal, skip, skipped, text, until, wait_within, well};
+use scene::{LIMIT, Scene, finish, program, signal, skip, skipped, text, until, wait_within, well};
 
 /// The file system type that a directory is of, as the process sees it.
 const TYPE_HERE: &str = "stat -f -c %T . ; findmnt -n -o FSTYPE -T .";
@@ -69,6 +71,107 @@ fn a_cached_file_says_that_a_page_is_a_good_size_of_a_request() {
     let mut command = scene.run_in_store(&["stat", "-c", "%o", "in"]);
     let output = finish(command.current_dir(scene.store()));
     assert_eq!(text(&output.stdout), "262144\n");
+}
+
+/// Microseconds that the modelled store takes for a request.
+const SERVICE_US: u64 = 40_000;
+
+#[test]
+fn a_slow_read_says_where_its_time_went() {
+    let name = "a_slow_read_says_where_its_time_went";
+    if skipped(name, &["dd"]) {
+        return;
+    }
+    if !program().with_file_name("libhearth_preload.so").exists() {
+        return skip(name, "no libhearth_preload.so beside the command");
+    }
+    let scene = Scene::new();
+    let store = scene.store();
+    fs::write(store.join("in"), vec![7; 32 << 20]).expect("the store takes it");
+    let trace = scene.path("job.htrace");
+    // Far enough apart that none is read ahead of another.
+    let script = "for at in 0 40 80 120; do dd if=in of=/dev/null bs=256k skip=$at count=1; done";
+    let mut command = scene.hearth(&["run", "--backing"]);
+    command
+        .arg(format!("model:service_us={SERVICE_US},bandwidth_mb=100000"))
+        .arg("--trace")
+        .arg(&trace)
+        .arg("--store")
+        .arg(&store)
+        .args(["--", "sh", "-c", script])
+        .current_dir(&store);
+    well(&finish(&mut command));
+    let slow = Joined::read(&trace);
+    assert_eq!(slow.calls, 4, "each is a call of the program");
+    assert!(slow.requests >= 4, "each has asked the agent");
+    let report = scene.run(&["trace", "report", "--json", trace.to_str().expect("UTF-8")]);
+    well(&report);
+    let report: serde_json::Value = serde_json::from_slice(&report.stdout).expect("it is JSON");
+    let rows = report["waterfall"].as_array().expect("agents were traced");
+    let is_it = |row: &&serde_json::Value| row["outcome"] == "store" && row["what"] == "read";
+    let row = rows.iter().find(is_it).expect("the store has served reads");
+    let part = |name: &str| {
+        let parts = row["parts"].as_array().expect("a request has parts");
+        let part = parts.iter().find(|part| part["name"] == name);
+        part.expect(name)["seconds"].as_f64().expect("a number")
+    };
+    assert!(part("store") >= SERVICE_US as f64 / 1e6, "{row}");
+    assert!(
+        part("way in") > 0.0,
+        "the program's call is part of it: {row}"
+    );
+    assert_eq!((part("network"), part("peer")), (0.0, 0.0), "{row}");
+    scene.assert_clean();
+}
+
+/// Reads of a program that its agent had to ask the store for.
+struct Joined {
+    /// Calls of the program, each with requests to the agent inside.
+    calls: usize,
+    /// These requests, each with an operation of the store under its number.
+    requests: usize,
+}
+
+impl Joined {
+    fn read(trace: &Path) -> Joined {
+        let mut reader = Reader::open(&[trace]).expect("the trace is there");
+        let tables = reader.tables().clone();
+        let mut events = Vec::new();
+        let take = &mut |stream: StreamId, run: &[Event]| {
+            let tid = tables.streams[stream.0 as usize].tid;
+            events.extend(run.iter().map(|event| (tid, *event)));
+        };
+        reader.each_run(take).expect("the trace is whole");
+        let is_in = |event: &Event| {
+            event
+                .file
+                .is_some_and(|it| tables.path(it).ends_with("/in"))
+        };
+        let of = |layer: Layer| {
+            let events = events.iter().filter(move |(_, event)| event.layer == layer);
+            events.filter(|(_, event)| event.op.is_read() && is_in(event))
+        };
+        let mut joined = Joined {
+            calls: 0,
+            requests: 0,
+        };
+        for (tid, call) in of(Layer::App) {
+            let made = of(Layer::Cache).filter(|(_, request)| {
+                request.caller == *tid
+                    && request.flags.has(Flags::MISS)
+                    && request.start >= call.start
+                    && request.end() <= call.end()
+            });
+            let served = made.filter(|(_, request)| {
+                let mut stored = of(Layer::Store).filter(|(_, it)| it.request == request.request);
+                stored.any(|(_, it)| it.took >= SERVICE_US * 1000 && it.took <= call.took)
+            });
+            let served = served.count();
+            joined.requests += served;
+            joined.calls += usize::from(served > 0);
+        }
+        joined
+    }
 }
 
 #[test]

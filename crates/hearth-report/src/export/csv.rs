@@ -66,6 +66,7 @@ fn put_line(line: &mut Vec<u8>, event: &Event, place: &str, path: &str) -> std::
         near,
         peer,
         depth,
+        caller: _,
         seq,
     } = event;
     let (op, layer) = (op.name(), layer.name());

@@ -194,6 +194,7 @@ impl Pen {
             near: 0,
             peer: 0,
             depth: 0,
+            caller: 0,
             seq,
         });
     }

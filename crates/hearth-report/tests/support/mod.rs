@@ -144,6 +144,7 @@ impl Trace {
             near: 0,
             peer: 0,
             depth: 0,
+            caller: 0,
             seq: self.events[at].len() as u64 + 1,
         };
         self.now[at] = event.end();

@@ -239,11 +239,12 @@ impl<'a> Translate<'a> {
         if record.file != self.file.0 {
             self.file = (record.file, self.meaning.files.get(&record.file).copied());
         }
+        let layer = Layer::from_code(record.layer)?;
         Some(Event {
             start: self.line.at(record.start),
             took: self.line.span(record.ticks()),
             op: Op::from_code(record.op)?,
-            layer: Layer::from_code(record.layer)?,
+            layer,
             flags: record.flags,
             offset: record.offset,
             asked: record.asked_bytes(),
@@ -253,6 +254,10 @@ impl<'a> Translate<'a> {
             near: u64::from(record.near),
             peer: record.peer,
             depth: record.depth,
+            caller: match layer {
+                Layer::Cache => record.thread,
+                _ => 0,
+            },
             seq: super::block::attempt(record),
         })
     }

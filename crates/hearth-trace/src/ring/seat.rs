@@ -47,6 +47,8 @@ pub struct Done {
     pub peer: u16,
     /// Requests before this one, at entry.
     pub depth: u16,
+    /// Of a request to an agent: the thread of the program that made it; 0 is unknown.
+    pub caller: u32,
 }
 
 impl Done {
@@ -64,6 +66,7 @@ impl Done {
             near: 0,
             peer: 0,
             depth: 0,
+            caller: 0,
         }
     }
 
@@ -95,7 +98,10 @@ impl Done {
             asked: u32::try_from(asked).unwrap_or(u32::MAX),
             result: result.clamp(i64::from(i32::MIN), i64::from(i32::MAX)) as i32,
             file: self.file,
-            thread,
+            thread: match self.layer {
+                Layer::Cache => self.caller,
+                _ => thread,
+            },
             request: self.request,
             near: self.near,
             peer: self.peer,

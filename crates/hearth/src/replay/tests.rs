@@ -92,6 +92,7 @@ fn event(op: Op, start: i64, file: u32, asked: u64, result: i64) -> Event {
         near: 0,
         peer: 0,
         depth: 0,
+        caller: 0,
         seq: 1,
     }
 }
