@@ -262,3 +262,47 @@ fn a_running_process_is_listed_switched_and_pictured() {
         .unwrap();
     assert_eq!(opens, 2, "what happened while it was off is not there");
 }
+
+/// What the processes of a recording that was killed did, and nobody had taken.
+#[test]
+fn the_next_recording_keeps_what_one_that_was_killed_left() {
+    let name = "the_next_recording_keeps_what_one_that_was_killed_left";
+    let Some(place) = Place::new(name) else {
+        return;
+    };
+    fs::write(place.path("in"), "some bytes\n").unwrap();
+    let script = "echo ready; read line; cat in > /dev/null";
+    let words = ["run", "-o", "a.htrace", "--", "sh", "-c", script];
+    let mut child = place
+        .command(&words)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let mut answers = BufReader::new(child.stdout.take().unwrap());
+    let mut line = String::new();
+    answers.read_line(&mut line).unwrap();
+    assert_eq!(line, "ready\n");
+    let mut input = child.stdin.take().unwrap();
+    child.kill().unwrap();
+    child.wait().unwrap();
+    writeln!(input, "go on").unwrap();
+    // The shell is gone when nobody has its output any more.
+    std::io::copy(&mut answers, &mut std::io::sink()).unwrap();
+    let next = place.trace(&["run", "-o", "b.htrace", "--", "true"]);
+    assert!(next.status.success(), "{}", text(&next.stderr));
+    let left = place.path(&format!("left-by-{}.htrace", child.id()));
+    assert!(
+        text(&next.stderr).contains("was killed"),
+        "{}",
+        text(&next.stderr)
+    );
+    assert_eq!(
+        count(&left, Op::Read, "/in").1,
+        11,
+        "the shell's child read it"
+    );
+    let areas = fs::read_dir(place.path("areas")).unwrap().count();
+    assert_eq!(areas, 0, "nothing of it is left in memory");
+}

@@ -3,7 +3,6 @@
 //! A recording has a directory of areas of its own, below that of the user, so that what else is
 //! traced on this machine does not end in its file.
 
-use std::convert::Infallible;
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
 use std::io::{self, PipeReader, PipeWriter};
@@ -11,10 +10,9 @@ use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 use std::thread::{self, JoinHandle};
 
-use hearth_trace::collect::Collection;
+use hearth_trace::area;
+use hearth_trace::collect::{CollectError, Collection};
 use hearth_trace::file::Writer;
-use hearth_trace::ring::{Account, AreaId, Drain, Ended, Facts, Name, Sink, StreamKey};
-use hearth_trace::{Record, area};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::failure::{Failure, OrFail};
@@ -47,7 +45,7 @@ impl Recording {
     pub(crate) fn start(output: &Path) -> Result<Recording, Failure> {
         let library = library()?;
         let base = area::directory();
-        reclaim(&base);
+        reclaim(&base, output);
         area::open_directory(&base).or_fail(|| "cannot trace".to_owned())?;
         let directory = base.join(format!("{RUN}{}", std::process::id()));
         let what = || format!("cannot write `{}`", output.display());
@@ -166,46 +164,39 @@ fn runs(base: &Path) -> Vec<PathBuf> {
     runs.map(|entry| entry.path()).collect()
 }
 
-/// Takes away the directories of recordings that have ended, as far as no process uses them. What
-/// cannot be taken away now can be later.
-fn reclaim(base: &Path) {
+/// Takes away the directories of recordings that were killed, as far as no process uses them; what was
+/// recorded goes to files beside `output`. What cannot be taken away now can be later.
+fn reclaim(base: &Path, output: &Path) {
     for directory in runs(base) {
         let name = directory.file_name().and_then(OsStr::to_str);
         let owner = name.and_then(|name| name.strip_prefix(RUN));
-        if owner.is_some_and(|owner| Path::new("/proc").join(owner).exists()) {
+        if owner.is_none_or(|owner| Path::new("/proc").join(owner).exists()) {
             continue;
         }
-        if let Ok(mut drain) = Drain::open(&directory) {
-            let _ = drain.scan();
-            let Ok(_) = drain.pass(&mut Nobody);
+        let path = output.with_file_name(format!("left-by-{}.htrace", owner.unwrap_or_default()));
+        match keep(&directory, &path) {
+            Ok(0) => {}
+            Ok(records) => eprintln!(
+                "an earlier recording was killed: what it had not kept, {records} records, is in {}",
+                path.display()
+            ),
+            Err(error) => log::warn!("`{}` stays: {error}", directory.display()),
         }
         let _ = fs::remove_dir(&directory);
     }
 }
 
-/// Takes everything and keeps nothing.
-struct Nobody;
-
-impl Sink for Nobody {
-    type Error = Infallible;
-
-    fn began(&mut self, _: AreaId, _: &Facts) -> Result<(), Infallible> {
-        Ok(())
+/// Writes what is in a directory's areas to a file; how many records that is. No file for none.
+fn keep(directory: &Path, path: &Path) -> Result<u64, CollectError> {
+    if area::list(&area::open_directory(directory)?)?.is_empty() {
+        return Ok(0);
     }
-
-    fn named(&mut self, _: AreaId, _: Name<'_>) -> Result<(), Infallible> {
-        Ok(())
+    let writer = Writer::here(File::create(path)?)?;
+    let mut collection = Collection::open(directory, writer)?;
+    let records = collection.round()?.records;
+    collection.finish()?;
+    if records == 0 {
+        fs::remove_file(path)?;
     }
-
-    fn records(&mut self, _: StreamKey, _: &[Record]) -> Result<(), Infallible> {
-        Ok(())
-    }
-
-    fn stream_ended(&mut self, _: StreamKey, _: &Account) -> Result<(), Infallible> {
-        Ok(())
-    }
-
-    fn ended(&mut self, _: AreaId, _: &Ended) -> Result<(), Infallible> {
-        Ok(())
-    }
+    Ok(records)
 }
