@@ -7,7 +7,7 @@ use hearth_client::{
     Done, Errno, FileKey, FileSize, Handle, OpenFile, OpenedFile, Outcome, Place, ReadDone,
     Revoker, Session, Stamp, Written,
 };
-use hearth_proto::{FileId, Input, OpenRequest, Request, Ticket, WriteAt};
+use hearth_proto::{Copies, FileId, Input, OpenRequest, Request, Ticket, WriteAt};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -81,9 +81,11 @@ impl Session for Core {
         if len as usize > CALL_BYTES_MAX || offset > i64::MAX as u64 {
             return done(Outcome::Fail(Errno(hearth_proto::errno::EFBIG)));
         }
-        // What programs read in the pool is called back like what a way in keeps.
-        let keep = keep || self.pool.is_shared();
-        self.submit(|_| {
+        let shared = self.pool.is_shared();
+        self.submit(|state| {
+            // What programs read in the pool is called back like what a way in keeps.
+            let copies = state.node.config().rules().copies;
+            let keep = keep || (shared && copies == Copies::Many);
             let waiting = Waiting::Read {
                 handle,
                 offset,

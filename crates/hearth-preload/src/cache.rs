@@ -15,7 +15,9 @@
 use std::ffi::{c_int, c_void};
 use std::mem::MaybeUninit;
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicU8, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
+use std::sync::atomic::{
+    AtomicBool, AtomicU8, Ordering::Acquire, Ordering::Relaxed, Ordering::Release,
+};
 
 use hearth_client::Outcome;
 use hearth_client::local::{Count, Local};
@@ -45,6 +47,10 @@ struct Wish {
     path: Vec<u8>,
 }
 
+/// The process may soon make few system calls: a read at the descriptor's own offset takes one that
+/// the program does not make itself.
+static JAILED: AtomicBool = AtomicBool::new(false);
+
 /// What is known of a descriptor: nothing, that its reads are passed by, or the file's number and
 /// [`FILE`].
 const PASSED: u64 = 1;
@@ -67,6 +73,17 @@ pub(crate) fn start() {
     }
 }
 
+/// From now on no system call is made here that the program did not ask for.
+pub(crate) fn jailed() {
+    JAILED.store(true, Relaxed);
+    let _ = STATE.compare_exchange(IDLE, NONE, Relaxed, Relaxed);
+}
+
+/// A number may mean one descriptor to one thread and another to the next: nothing is served any more.
+pub(crate) fn give_up() {
+    STATE.store(NONE, Relaxed);
+}
+
 /// The agent's memory and the number of the file that is open as `fd`, if its reads can be served.
 #[inline(always)]
 fn file_of(fd: c_int) -> Option<(&'static Local, u64)> {
@@ -86,6 +103,9 @@ fn file_of(fd: c_int) -> Option<(&'static Local, u64)> {
 #[cold]
 #[inline(never)]
 fn learn(fd: c_int) -> Option<u64> {
+    if JAILED.load(Relaxed) {
+        return None;
+    }
     let wish = WISH.get()?;
     let file = match sys::file_on(fd, wish.device) {
         Some(file) if file & FILE == 0 => file,
@@ -165,7 +185,7 @@ pub(crate) fn read(
     count: size_t,
     real: impl FnOnce() -> ssize_t,
 ) -> ssize_t {
-    let Some((local, file)) = file_of(fd) else {
+    let Some((local, file)) = file_of(fd).filter(|_| !JAILED.load(Relaxed)) else {
         return real();
     };
     // SAFETY: that is what the program says by the call.

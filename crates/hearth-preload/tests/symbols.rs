@@ -187,7 +187,6 @@ const EXCEPTIONS: &[(&str, &str)] = &[
     ("openpty", "terminals"),
     ("execl*", "hands this process's environment on"),
     ("sync", "names no file"),
-    ("syscall", "past the C library"),
     ("vmsplice", "pipes"),
     ("mkfifo*", "makes a pipe"),
     ("mknod*", "makes a pipe or a device"),

@@ -1,17 +1,35 @@
 //! Calls after which another process shares what this one has, or another program takes its place.
 
-use std::ffi::{c_char, c_int, c_void};
+use std::ffi::{c_char, c_int, c_long, c_ulong, c_void};
 
 use libc::pid_t;
 
 use crate::environment::{Environment, completed};
 use crate::table::hooks;
-use crate::{fds, life};
+use crate::{cache, fds, life};
 
 /// An array of C strings that ends with null.
 type Strings = *const *const c_char;
 
 hooks! {
+    fn prctl(option: c_int, a: c_ulong, b: c_ulong, c: c_ulong, d: c_ulong) -> c_int = |real| {
+        if option == libc::PR_SET_SECCOMP {
+            cache::jailed();
+        }
+        real()
+    };
+    fn unshare(flags: c_int) -> c_int = |real| {
+        if flags & libc::CLONE_FILES != 0 {
+            cache::give_up();
+        }
+        real()
+    };
+    fn syscall(
+        number: c_long, a: c_long, b: c_long, c: c_long, d: c_long, e: c_long, f: c_long,
+    ) -> c_long = |real| {
+        past_the_library(number, a as c_int, b as c_int);
+        real()
+    };
     fn _Fork() -> pid_t = |real| {
         fds::forked();
         let child = real();
@@ -68,6 +86,18 @@ hooks! {
             // SAFETY: as the caller says, with this process's environment completed.
             unsafe { execvpe(file, arguments, wanted) }
         });
+}
+
+/// What system calls that a program makes by their numbers mean for what is known of descriptors.
+fn past_the_library(number: c_long, a: c_int, b: c_int) {
+    match number {
+        libc::SYS_close => fds::forget(a),
+        libc::SYS_dup3 => fds::forget(b),
+        libc::SYS_close_range => fds::forget_range(a.cast_unsigned(), b.cast_unsigned()),
+        libc::SYS_unshare => cache::give_up(),
+        libc::SYS_seccomp => cache::jailed(),
+        _ => {}
+    }
 }
 
 /// Starts another program with what it needs to be traced: by the real call if the environment that
