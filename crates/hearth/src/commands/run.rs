@@ -5,6 +5,7 @@
 
 pub(crate) mod child;
 mod membership;
+mod ranks;
 mod report;
 
 use std::ffi::OsString;
@@ -32,6 +33,7 @@ Examples:
   hearth run --store /scratch --report -- ./solver
   hearth run --store /scratch --at /mnt/c -- ./solver /mnt/c/input
   hearth up --store /scratch --agents 4 && mpirun -n 4 hearth run --store /scratch -- ./solver
+  hearth run --way-in mpiio --store /scratch -- mpirun -n 4 ./solver
 
 The command sees the cached files at their own paths, nobody else does. It gets HEARTH_AT with
 --at. What it leaves running in the background loses its files when the last command ends.
@@ -56,7 +58,8 @@ pub(crate) struct Args {
     #[arg(long)]
     report: bool,
     /// How programs reach the cache: by its mount, or with a library in each that copies what is in
-    /// this node's memory and leaves all else to the mount
+    /// this node's memory and leaves all else to the mount; or in the ranks of an MPI job, which are
+    /// then the cache of what they open through MPI, without agents or a mount
     /// [default: preload, if the library is there]
     #[arg(long, value_name = "WAY", value_enum)]
     way_in: Option<WayIn>,
@@ -73,10 +76,14 @@ pub(crate) struct Args {
 enum WayIn {
     Fuse,
     Preload,
+    Mpiio,
 }
 
 /// Runs the command to its end.
 pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
+    if args.way_in == Some(WayIn::Mpiio) {
+        return ranks::run(args);
+    }
     let store = args.store.clone().unwrap_or_else(|| PathBuf::from("."));
     let store = place::store(&store)?;
     let at = args.at.as_ref().map(|at| place::mount_point(at, &store));
@@ -112,7 +119,7 @@ impl Args {
     /// The library that programs are helped by; `None` if they use the mount alone.
     fn library(&self) -> Result<Option<PathBuf>, Failure> {
         match self.way_in {
-            Some(WayIn::Fuse) => Ok(None),
+            Some(WayIn::Fuse | WayIn::Mpiio) => Ok(None),
             Some(WayIn::Preload) => library().map(Some),
             None => Ok(library().ok()),
         }

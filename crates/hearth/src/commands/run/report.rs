@@ -1,6 +1,7 @@
 //! Where the bytes of a command came from.
 
 use std::fmt;
+use std::path::Path;
 
 use crate::control::Request;
 use crate::node::{Counters, NodeStatus, Programs};
@@ -17,8 +18,18 @@ impl Counts {
     pub(super) fn ask(set: &Set) -> Counts {
         let answers = ask_all(&set.peers(), &Request::Status);
         let all = answers.into_iter().flatten().map(takedown::health);
-        let all = all.filter_map(|health| serde_json::from_value(health.node).ok());
-        all.fold(Counts::default(), |sum, one: NodeStatus| {
+        Counts::sum(all.filter_map(|health| serde_json::from_value(health.node).ok()))
+    }
+
+    /// What the ranks of a job have left in a directory at their end.
+    pub(super) fn of_ranks(reports: &Path) -> Counts {
+        let entries = std::fs::read_dir(reports).into_iter().flatten().flatten();
+        let texts = entries.filter_map(|entry| std::fs::read(entry.path()).ok());
+        Counts::sum(texts.filter_map(|text| serde_json::from_slice(&text).ok()))
+    }
+
+    fn sum(all: impl Iterator<Item = NodeStatus>) -> Counts {
+        all.fold(Counts::default(), |sum, one| {
             let with = u64::wrapping_add;
             Counts(
                 join(&sum.0, &one.counters, with),

@@ -1,0 +1,100 @@
+//! `hearth run --way-in mpiio`: an MPI job whose own ranks are the cache.
+//!
+//! No agent is started here: each rank carries one, in a library that is loaded into it. This side
+//! only says so in the command's environment, and adds up what the ranks counted.
+
+use std::ffi::OsString;
+use std::path::Path;
+use std::process::{Command, ExitCode};
+
+use rustix::process::Signal;
+
+use super::Args;
+use super::child::wait;
+use super::report::Counts;
+use crate::commands::enter;
+use crate::failure::{Failure, OrFail};
+use crate::options::{Policy, SetArgs};
+use crate::place;
+use crate::preload;
+use crate::signals::Signals;
+
+/// Names the variables that Open MPI hands on to ranks of other hosts.
+const HANDED_ON: &str = "OMPI_MCA_mca_base_env_list";
+
+/// Runs the command to its end.
+pub(super) fn run(args: &Args) -> Result<ExitCode, Failure> {
+    refuse_what_needs_agents(args)?;
+    let store = args.store.clone().unwrap_or_else(|| ".".into());
+    let store = place::store(&store)?;
+    let reports = tempfile::tempdir().or_fail(|| "cannot make a directory".to_owned())?;
+    let signals = Signals::catch(&[Signal::INT, Signal::TERM])?;
+    let [program, words @ ..] = args.command.as_slice() else {
+        unreachable!("the command line requires a command");
+    };
+    let mut environment = environment(&store, &args.set)?;
+    if args.report {
+        environment.push(("HEARTH_REPORT", reports.path().into()));
+    }
+    let mut command = Command::new(program);
+    command.args(words).envs(environment.iter().cloned());
+    // Open MPI takes its own list or those of its command line, not both.
+    if !words.iter().any(|word| word == "-x") && std::env::var_os(HANDED_ON).is_none() {
+        let names: Vec<&str> = environment.iter().map(|(name, _)| *name).collect();
+        command.env(HANDED_ON, names.join(";"));
+    }
+    let exit = match command.spawn() {
+        Ok(child) => wait(child, &signals)?,
+        Err(error) => return Ok(enter::cannot_run(program, &error)),
+    };
+    if args.report {
+        eprint!("{}", Counts::of_ranks(reports.path()));
+    }
+    Ok(exit.code())
+}
+
+fn refuse_what_needs_agents(args: &Args) -> Result<(), Failure> {
+    let asked = [
+        ("--at", args.at.is_some()),
+        ("--trace", args.trace.is_some()),
+        ("--agents", args.set.agents.is_some()),
+        ("--allow-other", args.set.allow_other),
+    ];
+    match asked.iter().find(|(_, asked)| *asked) {
+        None => Ok(()),
+        Some((option, _)) => Err(Failure::new(format!(
+            "cannot heed {option}: with --way-in mpiio there is no mount, and ranks are the agents"
+        ))),
+    }
+}
+
+/// What the library is told; what was not said has its default there.
+fn environment(store: &Path, set: &SetArgs) -> Result<Vec<(&'static str, OsString)>, Failure> {
+    let mut environment = vec![
+        super::loading(&preload::mpi_library()?),
+        ("HEARTH_STORE", store.into()),
+    ];
+    let mut say = |name, value: Option<String>| {
+        environment.extend(value.map(|value| (name, OsString::from(value))));
+    };
+    say("HEARTH_POLICY", set.policy.map(policy).transpose()?);
+    say(
+        "HEARTH_PAGE_SIZE",
+        set.page_size.map(|size| size.0.to_string()),
+    );
+    say("HEARTH_POOL", set.pool.map(|size| size.0.to_string()));
+    say("HEARTH_CLOSE", set.close.map(|close| close.to_string()));
+    say("HEARTH_BACKING", set.backing.clone());
+    Ok(environment)
+}
+
+fn policy(policy: Policy) -> Result<String, Failure> {
+    match policy {
+        Policy::Home | Policy::Hint | Policy::Single | Policy::Local | Policy::None => {
+            Ok(policy.to_string())
+        }
+        other => Err(Failure::new(format!(
+            "cannot run policy {other} in ranks: home, hint, single, local or none"
+        ))),
+    }
+}
