@@ -52,6 +52,21 @@ fn calls_of_the_program_itself_see_what_mpi_has_written() {
 }
 
 #[test]
+fn hints_that_are_not_heeded_are_named() {
+    let test = "hints_that_are_not_heeded_are_named";
+    for mpi in BOTH.into_iter().filter(|mpi| has(test, *mpi, "mpicc")) {
+        let scene = Scene::new(mpi, "mpicc", "odd.c");
+        let said = scene.runs_well(&Run {
+            ranks: RANKS,
+            words: &["hints", &scene.name("f")],
+            cache: Some(&[("HEARTH_PAGE_SIZE", "64KiB")]),
+        });
+        assert!(said.contains("set HEARTH_POLICY"), "{mpi:?}: {said}");
+        assert!(!said.contains("HEARTH_POOL"), "{mpi:?}: {said}");
+    }
+}
+
+#[test]
 fn modes_of_opening_do_what_they_say() {
     let test = "modes_of_opening_do_what_they_say";
     both_run(test, "modes", &[], |scene| {

@@ -58,22 +58,24 @@ pub(super) fn open(asked: Asked, real: impl Fn() -> c_int) -> c_int {
         return real();
     };
     let path = wish(mpi, &job, asked);
-    if !agreed(mpi, asked.comm, path.is_some()) {
-        return real();
-    }
-    let Some(path) = path else {
+    let wishes = mpi.exchange(asked.comm, &[u8::from(path.is_some())]);
+    let all = wishes.is_some_and(|said| said.iter().all(|[wish]| *wish == 1));
+    let Some(path) = path.filter(|_| all) else {
         return real();
     };
     let registered = Registered::new(path);
     let done = real();
+    // Libraries may open a file on some ranks and fail on others: each tells the program its own.
+    let claim = match done {
+        SUCCESS => claim(&job, &registered, asked.mode),
+        _ => Ok(None),
+    };
+    let claims = mpi.exchange(asked.comm, &[u8::from(claim.is_ok())]);
     if done != SUCCESS {
         return done;
     }
-    let claim = claim(&job, &registered, asked.mode);
-    if !agreed(mpi, asked.comm, claim.is_ok()) {
-        return refuse(mpi, asked);
-    }
-    let (Ok(claim), Some(&handle)) = (claim, sys::at(asked.file)) else {
+    let free = claims.is_some_and(|said| said.iter().all(|[free]| *free == 1));
+    let (Ok(claim), Some(&handle), true) = (claim, sys::at(asked.file), free) else {
         return refuse(mpi, asked);
     };
     let shared = Shared {
@@ -97,7 +99,10 @@ fn wish(mpi: &Mpi, job: &Job, asked: Asked) -> Option<PathBuf> {
     if mpi.hint(asked.info, c"hearth_policy").as_deref() == Some("none") {
         return None;
     }
-    let (_, ranks) = mpi.place(asked.comm)?;
+    let (rank, ranks) = mpi.place(asked.comm)?;
+    if rank == 0 {
+        heed(mpi, job, asked.info);
+    }
     match job.wake(ranks) {
         Ok(()) => Some(path),
         Err(why) => {
@@ -107,10 +112,38 @@ fn wish(mpi: &Mpi, job: &Job, asked: Asked) -> Option<PathBuf> {
     }
 }
 
-/// Whether every rank of a communicator says yes.
-fn agreed(mpi: &Mpi, comm: Raw, mine: bool) -> bool {
-    let said = mpi.exchange(comm, &[u8::from(mine)]);
-    said.is_some_and(|said| said.iter().all(|[yes]| *yes == 1))
+/// Says which hints ask for what the whole job has otherwise.
+fn heed(mpi: &Mpi, job: &Job, info: Raw) {
+    let settings = job.settings();
+    let number = |text: &str| crate::settings::size(text).map(|bytes| bytes.to_string());
+    let hints = [
+        (
+            c"hearth_policy",
+            "HEARTH_POLICY",
+            settings.policy_name.to_owned(),
+        ),
+        (
+            c"hearth_page_size",
+            "HEARTH_PAGE_SIZE",
+            settings.page_bytes.to_string(),
+        ),
+        (
+            c"hearth_pool",
+            "HEARTH_POOL",
+            settings.pool_bytes.to_string(),
+        ),
+    ];
+    for (hint, variable, is) in hints {
+        if let Some(asked) = mpi.hint(info, hint)
+            && asked != is
+            && number(&asked).as_ref() != Some(&is)
+        {
+            let hint = hint.to_string_lossy();
+            say(&format_args!(
+                "the hint {hint}={asked} is not heeded: all files of the job have {is}; set {variable}"
+            ));
+        }
+    }
 }
 
 fn claim(job: &Job, file: &Registered, mode: c_int) -> Result<Option<Claim>, ()> {

@@ -229,6 +229,38 @@ static void death(const char *name)
     MPI_Abort(MPI_COMM_WORLD, 4);
 }
 
+static void expect_hint(MPI_File file, const char *name, const char *wanted)
+{
+    char value[64];
+    int found;
+    MPI_Info info;
+    MPI(MPI_File_get_info(file, &info));
+    MPI(MPI_Info_get(info, (char *)name, 63, value, &found));
+    CHECK(found && strcmp(value, wanted) == 0);
+    MPI(MPI_Info_free(&info));
+}
+
+/* Hints say how a file is cached, and are told as they are. */
+static void hints(const char *name)
+{
+    MPI_File file;
+    MPI_Info info;
+    MPI(MPI_Info_create(&info));
+    MPI(MPI_Info_set(info, "hearth_policy", "home"));
+    MPI(MPI_Info_set(info, "hearth_pool", "16MiB"));
+    MPI(MPI_File_open(MPI_COMM_WORLD, name, MPI_MODE_CREATE | MPI_MODE_RDWR, info, &file));
+    expect_hint(file, "hearth", "on");
+    expect_hint(file, "hearth_policy", "single");
+    expect_hint(file, "hearth_page_size", "65536");
+    expect_hint(file, "hearth_pool", "16777216");
+    MPI(MPI_File_close(&file));
+    MPI(MPI_Info_set(info, "hearth", "off"));
+    MPI(MPI_File_open(MPI_COMM_WORLD, name, MPI_MODE_RDWR, info, &file));
+    expect_hint(file, "hearth", "off");
+    MPI(MPI_File_close(&file));
+    MPI(MPI_Info_free(&info));
+}
+
 /* The file, and MPI itself, are left as they are at the end. */
 static void unfinished(const char *name)
 {
@@ -246,6 +278,7 @@ int main(int count, char **words)
                  {"beside", beside},
                  {"modes", modes},
                  {"full", full},
+                 {"hints", hints},
                  {"idle", idle},
                  {"death", death},
                  {"unfinished", unfinished},
