@@ -46,7 +46,7 @@ pub(crate) struct Args {
     /// The store: posix, model[:SETTINGS], or gluster for a real volume on test hosts
     #[arg(long, default_value = "model", value_name = "KIND")]
     store: String,
-    /// Policies for matmul and small-io to measure beside none and home [default: all]
+    /// Policies to measure beside none and home, for matmul, small-io, btio and flash-io [default: all]
     #[arg(
         long,
         value_name = "P",
@@ -57,6 +57,14 @@ pub(crate) struct Args {
     /// Size of btio: S, W or A [default: W; S with --quick]
     #[arg(long, value_enum, value_name = "C")]
     class: Option<btio::Class>,
+    /// Ways of btio to measure: full, simple, fortran or epio [default: all]
+    #[arg(
+        long,
+        value_name = "M",
+        value_delimiter = ',',
+        hide_possible_values = true
+    )]
+    mode: Vec<btio::Mode>,
     /// Dumps of btio [default: the class's 12 or 40; a quarter with --quick]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
     dumps: Option<u32>,
@@ -122,6 +130,7 @@ impl Args {
         let has_ranks = matches!(self.name, Name::SlidingWindow | Name::Btio | Name::FlashIo);
         let deaf = [
             ("--class", self.class.is_some() && !is_btio),
+            ("--mode", !self.mode.is_empty() && !is_btio),
             ("--dumps", self.dumps.is_some() && !is_btio),
             ("--ranks", !self.ranks.is_empty() && !has_ranks),
             ("--mpi", self.mpi.is_some() && !has_ranks),
@@ -201,6 +210,8 @@ fn btio_load(args: &Args) -> btio::Load<'_> {
     btio::Load {
         store: &args.store,
         mpi: args.mpi.unwrap_or_default(),
+        policies: &args.policy,
+        modes: &args.mode,
         ranks: ranks_or(args, &[4]),
         points,
         // As many lines a dump as ever, fewer dumps.
@@ -209,7 +220,7 @@ fn btio_load(args: &Args) -> btio::Load<'_> {
             None if args.quick => dumps / 4,
             None => dumps,
         },
-        turns: 1,
+        turns: if args.quick { 1 } else { 5 },
     }
 }
 
@@ -221,6 +232,7 @@ fn flash_load(args: &Args) -> flash_io::Load<'_> {
     flash_io::Load {
         store: &args.store,
         mpi: args.mpi.unwrap_or_default(),
+        policies: &args.policy,
         ranks: ranks_or(args, &[4]),
         sides: sides.to_vec(),
         blocks,

@@ -144,7 +144,7 @@ fn all_ways_of_btio_come_back_right() {
         return;
     }
     let words = quick("btio", "openmpi");
-    let found = summary(&[&words[..], &["--dumps", "1"]].concat());
+    let found = summary(&[&words[..], &["--dumps", "1", "--policy", "single"]].concat());
     assert_eq!(found["verified"], true);
     for key in ["min_home_over_none", "min_single_over_none"] {
         assert!(count(&found, key) > 0.0, "{key}");
@@ -167,7 +167,7 @@ fn hdf5_files_are_those_of_a_run_without_a_cache() {
     if skipped(test) || lacks(test, &needed) {
         return;
     }
-    let found = summary(&quick("flash-io", "openmpi"));
+    let found = summary(&[&quick("flash-io", "openmpi")[..], &["--policy", "home"]].concat());
     assert_eq!(found["verified"], true);
     assert_eq!(found["identical"], true);
     let of = |system: &str| count(&found, &format!("store_write_requests_{system}"));

@@ -1,7 +1,6 @@
 //! The I/O of BTIO in its four ways (Coopc-PVFS, section 5.2; Liao et al., section 4.2).
 
-use super::matmul::System;
-use super::mpi::{Mpi, Place, Program, Run, Runs, Site, Source};
+use super::mpi::{Mpi, Program, Run, Runs, Site, Source, Way};
 use super::report::Report;
 use crate::failure::Failure;
 use crate::options::Policy;
@@ -49,21 +48,56 @@ impl Class {
 pub(crate) struct Load<'a> {
     pub(crate) store: &'a str,
     pub(crate) mpi: Mpi,
+    pub(crate) policies: &'a [Policy],
+    pub(crate) modes: &'a [Mode],
     pub(crate) ranks: Vec<u32>,
     pub(crate) points: u32,
     pub(crate) dumps: u32,
     pub(crate) turns: usize,
 }
 
-const MODES: [&str; 4] = ["full", "simple", "fortran", "epio"];
+/// A way to write and read the dumps.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum Mode {
+    Full,
+    Simple,
+    Fortran,
+    Epio,
+}
 
-const SYSTEMS: [System; 5] = [
-    System::Native,
-    System::NONE,
-    System::HINT,
-    System::HOME,
-    System::Under(Policy::Single),
-];
+const MODES: [Mode; 4] = [Mode::Full, Mode::Simple, Mode::Fortran, Mode::Epio];
+
+impl Mode {
+    fn name(self) -> &'static str {
+        match self {
+            Mode::Full => "full",
+            Mode::Simple => "simple",
+            Mode::Fortran => "fortran",
+            Mode::Epio => "epio",
+        }
+    }
+
+    /// Few large calls are soon done, and a slow moment shows in them.
+    fn turns(self, turns: usize) -> usize {
+        match self {
+            Mode::Full | Mode::Epio => turns,
+            Mode::Simple | Mode::Fortran => 1,
+        }
+    }
+
+    /// Whether a way in sees its files: Fortran opens them without MPI.
+    fn is_seen_by(self, way: Way) -> bool {
+        self != Mode::Fortran || matches!(way, Way::Mounts(_))
+    }
+}
+
+/// What all runs share.
+struct Bench<'a> {
+    load: &'a Load<'a>,
+    site: Site<'a>,
+    program: Program,
+    ways: Vec<Way>,
+}
 
 /// Runs all systems in turns, for each way and each number of ranks.
 pub(crate) fn run(
@@ -78,26 +112,61 @@ pub(crate) fn run(
     let most = load.ranks.iter().copied().max().unwrap_or(1);
     let site = Site::build(load.store, most, signals)?;
     let program = Program::build(&SOURCE, load.mpi, &site.workshop(), &[])?;
+    let bench = Bench {
+        load,
+        site,
+        program,
+        ways: Way::chosen(load.policies, load.store),
+    };
     let mut runs = Runs::default();
-    for turn in 0..load.turns {
-        for &ranks in &load.ranks {
-            for mode in MODES {
-                for system in SYSTEMS {
-                    let name = system.name();
-                    tell(&format!(
-                        "turn {} of {}: {mode}, {ranks} ranks, {name}",
-                        turn + 1,
-                        load.turns
-                    ));
-                    let place = site.place(&format!("{mode}-{name}-{ranks}-{turn}"))?;
-                    let mut run = one(load, &site, &program, (mode, system, ranks), &place)?;
-                    run.turn = turn;
-                    runs.push(run);
-                }
+    for case in load.cases() {
+        for turn in 0..case.mode.turns(load.turns) {
+            for &way in bench.ways.iter().filter(|&&way| case.mode.is_seen_by(way)) {
+                tell(&format!(
+                    "{}: {}, turn {}",
+                    case.name(),
+                    way.name(),
+                    turn + 1
+                ));
+                let mut run = bench.one(case, way)?;
+                run.turn = turn;
+                runs.push(run);
             }
         }
     }
-    Ok(report(load, &runs))
+    Ok(report(load, &bench.ways, &runs))
+}
+
+/// A mode under a number of ranks.
+#[derive(Clone, Copy, Debug)]
+struct Case {
+    mode: Mode,
+    ranks: u32,
+}
+
+impl Case {
+    fn name(self) -> String {
+        format!("{}, {} ranks", self.mode.name(), self.ranks)
+    }
+
+    /// As keys of the summary end.
+    fn key(self) -> String {
+        format!("{}_{}", self.mode.name(), self.ranks)
+    }
+}
+
+impl Load<'_> {
+    fn modes(&self) -> &[Mode] {
+        match self.modes {
+            [] => &MODES,
+            asked => asked,
+        }
+    }
+
+    fn cases(&self) -> Vec<Case> {
+        let of = |&ranks: &u32| self.modes().iter().map(move |&mode| Case { mode, ranks });
+        self.ranks.iter().flat_map(of).collect()
+    }
 }
 
 fn check_ranks(ranks: u32, points: u32) -> Result<(), Failure> {
@@ -111,34 +180,30 @@ fn check_ranks(ranks: u32, points: u32) -> Result<(), Failure> {
     Ok(())
 }
 
-fn case(mode: &str, ranks: u32) -> String {
-    format!("{mode}, {ranks} ranks")
-}
-
-fn one(
-    load: &Load<'_>,
-    site: &Site<'_>,
-    program: &Program,
-    (mode, system, ranks): (&str, System, u32),
-    place: &Place,
-) -> Result<Run, Failure> {
-    let (points, dumps) = (load.points.to_string(), load.dumps.to_string());
-    let size = ["--n", &points, "--dumps", &dumps];
-    let stand = site.stand(system, ranks, place)?;
-    let told = stand.run(program, &[&["run", mode, stand.dirs()], &size[..]].concat())?;
-    let counts = stand.counts()?;
-    stand.end()?;
-    let store = place.store().display().to_string();
-    let of = ["--of", &ranks.to_string()];
-    let right = program.agrees(&[&["check", mode, &store], &size[..], &of[..]].concat())?;
-    Ok(Run {
-        turn: 0,
-        case: case(mode, ranks),
-        system: system.name(),
-        told,
-        counts,
-        verified: right && told.wrong == 0,
-    })
+impl Bench<'_> {
+    fn one(&self, case: Case, way: Way) -> Result<Run, Failure> {
+        let (points, dumps) = (self.load.points.to_string(), self.load.dumps.to_string());
+        let size = ["--n", &points, "--dumps", &dumps];
+        let mode = case.mode.name();
+        let place = self.site.place(&way.name())?;
+        let stand = self.site.stand(way, case.ranks, &place)?;
+        let words = [&["run", mode, stand.dirs()], &size[..]].concat();
+        let told = stand.run(&self.program, &words)?;
+        let counts = stand.counts()?;
+        stand.end()?;
+        let store = place.store().display().to_string();
+        let of = ["--of", &case.ranks.to_string()];
+        let words = [&["check", mode, &store], &size[..], &of[..]].concat();
+        let right = self.program.agrees(&words)?;
+        Ok(Run {
+            turn: 0,
+            case: case.name(),
+            system: way.name(),
+            told,
+            counts,
+            verified: right && told.wrong == 0,
+        })
+    }
 }
 
 /// A figure of one run.
@@ -156,49 +221,50 @@ const FIGURES: [Figure; 7] = [
     ("messages a call", "", Run::messages_per_call),
 ];
 
-fn report(load: &Load<'_>, runs: &Runs) -> Report {
+fn report(load: &Load<'_>, ways: &[Way], runs: &Runs) -> Report {
     let mut report = Report::new("btio", load.store);
-    for &ranks in &load.ranks {
-        for mode in MODES {
-            add_case(&mut report, runs, mode, ranks);
-        }
+    for case in load.cases() {
+        add_case(&mut report, ways, runs, case);
     }
-    let cases = |mode: &'static str| load.ranks.iter().map(move |&ranks| case(mode, ranks));
-    let least = |modes: &[&'static str], figure: fn(&Run) -> f64, below: &str| {
-        let cases = modes.iter().flat_map(|&mode| cases(mode));
-        let ratios = cases.map(|case| runs.ratio(&case, figure, "none", below));
+    let least = |modes: &[Mode], figure: fn(&Run) -> f64, below: &str| {
+        let cases = load.cases().into_iter();
+        let cases = cases.filter(|case| modes.contains(&case.mode));
+        let ratios = cases.map(|case| runs.ratio(&case.name(), figure, "none", below));
         ratios.fold(f64::INFINITY, f64::min)
     };
     report.sum_up("verified", runs.are_verified());
-    report.sum_up("min_home_over_none", least(&MODES, Run::io_s, "home"));
-    report.sum_up("min_single_over_none", least(&MODES, Run::io_s, "single"));
-    for mode in ["simple", "fortran"] {
-        let speedup = least(&[mode], write_s, "home");
-        report.sum_up(&format!("{mode}_write_speedup"), speedup);
+    for name in ["home", "single"] {
+        if ways.iter().any(|way| way.name() == name) {
+            let worst = least(&MODES, Run::io_s, name);
+            report.sum_up(&format!("min_{name}_over_none"), worst);
+        }
+    }
+    for mode in [Mode::Simple, Mode::Fortran] {
+        if load.modes().contains(&mode) {
+            let speedup = least(&[mode], write_s, "home");
+            report.sum_up(&format!("{}_write_speedup", mode.name()), speedup);
+        }
     }
     report
 }
 
-fn add_case(report: &mut Report, runs: &Runs, mode: &str, ranks: u32) {
-    let case = &case(mode, ranks);
-    for system in SYSTEMS {
-        let name = &system.name();
+fn add_case(report: &mut Report, ways: &[Way], runs: &Runs, case: Case) {
+    let (title, key) = (&case.name(), case.key());
+    for &way in ways.iter().filter(|&&way| case.mode.is_seen_by(way)) {
+        let name = &way.name();
         for (metric, unit, figure) in FIGURES {
-            report.row(name, case, metric, runs.of(case, name, figure), unit);
+            report.row(name, title, metric, runs.of(title, name, figure), unit);
         }
-        let writes = runs.of(case, name, store_writes);
-        let key = format!("store_write_requests_{name}_{mode}_{ranks}");
-        report.sum_up(&key, writes);
+        let writes = runs.of(title, name, store_writes);
+        report.sum_up(&format!("store_write_requests_{name}_{key}"), writes);
+        if way.is_gathering() {
+            let speedup = |figure| runs.ratio(title, figure, "none", name);
+            report.sum_up(&format!("{name}_over_none_{key}"), speedup(Run::io_s));
+            report.sum_up(&format!("{name}_write_speedup_{key}"), speedup(write_s));
+        }
     }
-    for (name, formula) in messages_a_call(mode, ranks) {
-        report.row("formula", case, name, formula, "");
-    }
-    for name in ["home", "single"] {
-        let speedup = |figure| runs.ratio(case, figure, "none", name);
-        let key = format!("{name}_over_none_{mode}_{ranks}");
-        report.sum_up(&key, speedup(Run::io_s));
-        let key = format!("{name}_write_speedup_{mode}_{ranks}");
-        report.sum_up(&key, speedup(write_s));
+    for (name, formula) in messages_a_call(case) {
+        report.row("formula", title, name, formula, "");
     }
 }
 
@@ -213,14 +279,14 @@ fn store_writes(run: &Run) -> f64 {
 /// Where a call moves one line: a request to its home and an answer, for all lines but those that are
 /// at home here. Under `home` only writes cost that, half of the calls; of what is read, a page comes
 /// with its first line. Ways with other calls have no such form.
-fn messages_a_call(mode: &str, ranks: u32) -> Vec<(&'static str, f64)> {
-    let round_trip = 2.0 * (1.0 - 1.0 / f64::from(ranks));
-    match mode {
-        "simple" => vec![
+fn messages_a_call(case: Case) -> Vec<(&'static str, f64)> {
+    let round_trip = 2.0 * (1.0 - 1.0 / f64::from(case.ranks));
+    match case.mode {
+        Mode::Simple => vec![
             ("messages a call of home", round_trip / 2.0),
             ("messages a call of single", round_trip),
         ],
-        _ => Vec::new(),
+        Mode::Full | Mode::Fortran | Mode::Epio => Vec::new(),
     }
 }
 

@@ -1,8 +1,7 @@
 //! FLASH I/O through parallel HDF5 (Liao et al., section 4.3): its files are compared with those
 //! that the same program writes without Hearth.
 
-use super::matmul::System;
-use super::mpi::{Mpi, Place, Program, Run, Runs, Site, Source, Told};
+use super::mpi::{Mpi, Place, Program, Run, Runs, Site, Source, Told, Way};
 use super::report::Report;
 use super::rig::run as run_command;
 use crate::failure::{Failure, OrFail};
@@ -29,6 +28,7 @@ const FILES: [&str; 3] = ["flash_chk", "flash_plt_cnt", "flash_plt_crn"];
 pub(crate) struct Load<'a> {
     pub(crate) store: &'a str,
     pub(crate) mpi: Mpi,
+    pub(crate) policies: &'a [Policy],
     pub(crate) ranks: Vec<u32>,
     /// Cells of a block in each direction.
     pub(crate) sides: Vec<u32>,
@@ -36,14 +36,6 @@ pub(crate) struct Load<'a> {
     pub(crate) blocks: u32,
     pub(crate) turns: usize,
 }
-
-const SYSTEMS: [System; 5] = [
-    System::Native,
-    System::NONE,
-    System::HINT,
-    System::HOME,
-    System::Under(Policy::Single),
-];
 
 /// Ranks, and the side of a block.
 #[derive(Clone, Copy, Debug)]
@@ -81,24 +73,25 @@ pub(crate) fn run(
         site,
         program,
     };
+    let ways = Way::chosen(load.policies, load.store);
     let mut runs = Runs::default();
     for size in load.sizes() {
         let reference = bench.reference(size)?;
         for turn in 0..load.turns {
-            for system in SYSTEMS {
-                let (of, name) = (load.turns, system.name());
+            for &way in &ways {
+                let (of, name) = (load.turns, way.name());
                 tell(&format!(
                     "turn {} of {of}: {}, {name}",
                     turn + 1,
                     size.case()
                 ));
-                let mut run = bench.one(system, size, &reference)?;
+                let mut run = bench.one(way, size, &reference)?;
                 run.turn = turn;
                 runs.push(run);
             }
         }
     }
-    Ok(report(load, &runs))
+    Ok(report(load, &ways, &runs))
 }
 
 impl Load<'_> {
@@ -149,10 +142,10 @@ impl Bench<'_> {
         run(&["run", dirs, "--side", &side, "--blocks", &blocks])
     }
 
-    fn one(&self, system: System, size: Size, reference: &Place) -> Result<Run, Failure> {
-        let name = system.name();
+    fn one(&self, way: Way, size: Size, reference: &Place) -> Result<Run, Failure> {
+        let name = way.name();
         let place = self.site.place(&name)?;
-        let stand = self.site.stand(system, size.ranks, &place)?;
+        let stand = self.site.stand(way, size.ranks, &place)?;
         let told = self.write(size, stand.dirs(), |words| stand.run(&self.program, words))?;
         let counts = stand.counts()?;
         stand.end()?;
@@ -215,29 +208,29 @@ const FIGURES: [Figure; 6] = [
     ("messages a call", "", Run::messages_per_call),
 ];
 
-fn report(load: &Load<'_>, runs: &Runs) -> Report {
+fn report(load: &Load<'_>, ways: &[Way], runs: &Runs) -> Report {
     let mut report = Report::new("flash-io", load.store);
     let mut least = f64::INFINITY;
     for size in load.sizes() {
         let case = size.case();
-        for system in SYSTEMS {
-            let name = system.name();
+        for way in ways {
+            let name = way.name();
             for (metric, unit, figure) in FIGURES {
                 let value = runs.of(&case, &name, figure);
                 report.row(&name, &case, metric, value, unit);
             }
-        }
-        for name in ["home", "single"] {
-            let speedup = runs.ratio(&case, bandwidth, name, "none");
-            let key = format!("{name}_over_none_{}_{}", size.side, size.ranks);
-            report.sum_up(&key, speedup);
+            if way.is_gathering() {
+                let speedup = runs.ratio(&case, bandwidth, &name, "none");
+                let key = format!("{name}_over_none_{}_{}", size.side, size.ranks);
+                report.sum_up(&key, speedup);
+            }
         }
         least = least.min(runs.ratio(&case, bandwidth, "home", "none"));
     }
     if let Some(size) = load.sizes().last() {
-        for system in SYSTEMS {
-            let writes = runs.of(&size.case(), &system.name(), store_writes);
-            report.sum_up(&format!("store_write_requests_{}", system.name()), writes);
+        for way in ways {
+            let writes = runs.of(&size.case(), &way.name(), store_writes);
+            report.sum_up(&format!("store_write_requests_{}", way.name()), writes);
         }
     }
     report.sum_up("verified", runs.are_verified());

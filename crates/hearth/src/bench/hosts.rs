@@ -147,8 +147,8 @@ impl<'a> HostAgents<'a> {
     }
 }
 
-/// The counters in one line of `hearth status --json`, wherever they stand in it.
-fn counts_in(line: &str) -> Result<Counts, Failure> {
+/// The counters in one line of `hearth status --json`, or in an agent's status, wherever they stand.
+pub(super) fn counts_in(line: &str) -> Result<Counts, Failure> {
     let what = || "cannot read an agent's status".to_owned();
     let value: serde_json::Value = serde_json::from_str(line).or_fail(what)?;
     let mut sum = Counts::default();

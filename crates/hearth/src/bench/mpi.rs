@@ -3,10 +3,12 @@
 mod program;
 mod runs;
 mod site;
+mod way;
 
 pub(super) use program::{Program, Source};
 pub(super) use runs::{Run, Runs};
 pub(super) use site::{Place, Site};
+pub(super) use way::Way;
 
 use serde::Deserialize;
 use std::process::Command;

@@ -2,7 +2,7 @@
 //! over the bare store against caches that are coherent by themselves.
 
 use super::matmul::System;
-use super::mpi::{Mpi, Place, Program, Run, Runs, Site, Source};
+use super::mpi::{Mpi, Place, Program, Run, Runs, Site, Source, Way};
 use super::report::{Report, rounded};
 use crate::failure::Failure;
 use crate::options::Policy;
@@ -19,6 +19,9 @@ const SOURCE: Source = Source {
     ],
 };
 
+/// How many times as long the file is over which messages are counted.
+const LONGER: u32 = 4;
+
 /// What is measured.
 #[derive(Clone, Debug)]
 pub(crate) struct Load<'a> {
@@ -29,10 +32,10 @@ pub(crate) struct Load<'a> {
     pub(crate) turns: usize,
 }
 
-/// A system, and whether the program has to lock for itself.
+/// A way in, and whether the program has to lock for itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Rival {
-    system: System,
+    way: Way,
     locking: Locking,
 }
 
@@ -43,42 +46,34 @@ enum Locking {
     Nothing,
 }
 
-const SINGLE: System = System::Under(Policy::Single);
-
-const RIVALS: [Rival; 5] = [
-    Rival::locked(System::NONE),
-    Rival::free(System::NONE),
-    Rival::free(System::HINT),
-    Rival::free(System::HOME),
-    Rival::free(SINGLE),
-];
-
 impl Rival {
-    const fn locked(system: System) -> Rival {
-        Rival {
-            system,
+    /// All of them, in the order of a turn.
+    fn all(store: &str) -> Vec<Rival> {
+        let locked = Rival {
+            way: Way::Mounts(System::NONE),
             locking: Locking::Ranges,
-        }
-    }
-
-    const fn free(system: System) -> Rival {
-        Rival {
-            system,
+        };
+        let single = System::Under(Policy::Single);
+        let mounts = [System::NONE, System::HINT, System::HOME, single];
+        let free = |way| Rival {
+            way,
             locking: Locking::Nothing,
-        }
+        };
+        let ways = Way::all(&mounts, store).into_iter().map(free);
+        std::iter::once(locked).chain(ways).collect()
     }
 
     fn name(self) -> String {
         match self.locking {
             Locking::Ranges => "locks".to_owned(),
-            Locking::Nothing => self.system.name(),
+            Locking::Nothing => self.way.name(),
         }
     }
 
     /// Whether every read must see whole pages, and the last write to each. The store promises
     /// neither to programs that do not lock.
     fn is_coherent(self) -> bool {
-        self.locking == Locking::Ranges || self.system != System::NONE
+        self.locking == Locking::Ranges || self.way != Way::Mounts(System::NONE)
     }
 }
 
@@ -92,10 +87,11 @@ pub(crate) fn run(
     let most = load.ranks.iter().copied().max().unwrap_or(1);
     let site = Site::build(load.store, most, signals)?;
     let program = Program::build(&SOURCE, load.mpi, &site.workshop(), &[])?;
+    let rivals = Rival::all(load.store);
     let mut runs = Runs::default();
     for turn in 0..load.turns {
         for &ranks in &load.ranks {
-            for rival in RIVALS {
+            for &rival in &rivals {
                 let name = rival.name();
                 tell(&format!(
                     "turn {} of {}: {ranks} ranks, {name}",
@@ -103,32 +99,58 @@ pub(crate) fn run(
                     load.turns
                 ));
                 let place = site.place(&format!("{name}-{ranks}-{turn}"))?;
-                let mut run = one(load, &site, &program, rival, ranks, &place)?;
+                let mut run = one(load.segments, &site, &program, (rival, ranks), &place)?;
                 run.turn = turn;
                 runs.push(run);
             }
         }
     }
-    Ok(report(load, &runs))
+    tell("counting messages");
+    for &ranks in &load.ranks {
+        runs.push(count(load, &site, &program, ranks)?);
+    }
+    Ok(report(load, &rivals, &runs))
 }
 
 fn case(ranks: u32) -> String {
     format!("{ranks} ranks")
 }
 
+/// A case of a file that is several times as long.
+fn long(ranks: u32) -> String {
+    format!("{ranks} ranks, long file")
+}
+
+/// Runs `single` over a longer file: what it has in messages beyond a shorter one is calls alone.
+fn count(load: &Load<'_>, site: &Site<'_>, program: &Program, ranks: u32) -> Result<Run, Failure> {
+    let single = Rival {
+        way: Way::Mounts(System::Under(Policy::Single)),
+        locking: Locking::Nothing,
+    };
+    let place = site.place(&format!("long-{ranks}"))?;
+    let mut run = one(
+        load.segments * LONGER,
+        site,
+        program,
+        (single, ranks),
+        &place,
+    )?;
+    run.case = long(ranks);
+    Ok(run)
+}
+
 fn one(
-    load: &Load<'_>,
+    segments: u32,
     site: &Site<'_>,
     program: &Program,
-    rival: Rival,
-    ranks: u32,
+    (rival, ranks): (Rival, u32),
     place: &Place,
 ) -> Result<Run, Failure> {
-    let (of, segments) = (ranks.to_string(), load.segments.to_string());
+    let (of, segments) = (ranks.to_string(), segments.to_string());
     let store = place.store().display().to_string();
     let whole = ["--of", &of, "--segments", &segments];
     program.alone(&[&["init", &store], &whole[..]].concat())?;
-    let stand = site.stand(rival.system, ranks, place)?;
+    let stand = site.stand(rival.way, ranks, place)?;
     // A lock costs no more than it must: it is taken in the store itself.
     let locks = site.bare_dirs(place);
     let mut words = vec!["run", stand.dirs(), "--segments", &segments];
@@ -178,28 +200,54 @@ const FIGURES: [Figure; 8] = [
     ("torn pages", "", |run| run.told.torn as f64),
 ];
 
-fn report(load: &Load<'_>, runs: &Runs) -> Report {
+fn report(load: &Load<'_>, rivals: &[Rival], runs: &Runs) -> Report {
     let mut report = Report::new("sliding-window", load.store);
     for &ranks in &load.ranks {
         let case = case(ranks);
-        for rival in RIVALS {
+        for rival in rivals {
             let name = rival.name();
             for (metric, unit, figure) in FIGURES {
                 let value = runs.of(&case, &name, figure);
                 report.row(&name, &case, metric, value, unit);
             }
         }
-        let formula = messages_of_paper(ranks);
-        report.row("formula", &case, "messages a call of single", formula, "");
+        let (more, few) = (
+            runs.traffic(&long(ranks), "single"),
+            runs.traffic(&case, "single"),
+        );
+        let steady = (more.messages - few.messages) / (more.calls - few.calls);
+        let formula = messages_of_kept_homes(ranks);
+        report.row(
+            "single",
+            &case,
+            "messages a call, openings aside",
+            steady,
+            "",
+        );
+        report.row(
+            "formula",
+            &case,
+            "messages a call, openings aside",
+            formula,
+            "",
+        );
+        let paper = messages_of_paper(ranks);
+        report.row("formula", &case, "messages a call, as published", paper, "");
+        report.sum_up(
+            &format!("messages_over_formula_{ranks}"),
+            rounded(steady / formula),
+        );
         let over = |other: &str| runs.ratio(&case, bandwidth, "single", other);
-        report.sum_up(&format!("single_over_locks_{ranks}"), over("locks"));
         report.sum_up(&format!("single_over_none_{ranks}"), over("none"));
-        let home = runs.ratio(&case, bandwidth, "home", "locks");
-        report.sum_up(&format!("home_over_locks_{ranks}"), home);
+        for rival in rivals.iter().filter(|rival| rival.way.is_gathering()) {
+            let name = rival.name();
+            let gain = runs.ratio(&case, bandwidth, &name, "locks");
+            report.sum_up(&format!("{name}_over_locks_{ranks}"), gain);
+        }
     }
     let most = load.ranks.iter().copied().max().unwrap_or(1);
     let over = |other: &str| runs.ratio(&case(most), bandwidth, "single", other);
-    for rival in RIVALS {
+    for rival in rivals {
         let requests = runs.of(&case(most), &rival.name(), store_requests);
         report.sum_up(&format!("store_requests_{}", rival.name()), requests);
     }
@@ -215,6 +263,12 @@ fn report(load: &Load<'_>, runs: &Runs) -> Report {
 /// So where the store is what takes the time, no cache gains more than this.
 fn gain_bound(ranks: u32) -> f64 {
     2.0 * f64::from(ranks)
+}
+
+/// A rank goes over each page in two steps, with four requests, and asks once who holds it: ten
+/// messages for two calls, of which one in `ranks` goes nowhere. Locks that are kept cost no more.
+fn messages_of_kept_homes(ranks: u32) -> f64 {
+    5.0 * (1.0 - 1.0 / f64::from(ranks))
 }
 
 /// As the paper has it, a call locks two pages, one after the other, and moves two: four round

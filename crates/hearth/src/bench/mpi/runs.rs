@@ -29,6 +29,13 @@ impl Run {
     }
 }
 
+/// Messages of all agents, and calls of all ranks.
+#[derive(Clone, Copy, Debug, Default)]
+pub(in crate::bench) struct Traffic {
+    pub(in crate::bench) messages: f64,
+    pub(in crate::bench) calls: f64,
+}
+
 /// All of them.
 #[derive(Default)]
 pub(in crate::bench) struct Runs(Vec<Run>);
@@ -47,6 +54,18 @@ impl Runs {
         let here = |run: &&Run| run.case == case && run.system == system;
         let taken: Vec<f64> = self.0.iter().filter(here).map(figure).collect();
         median(&taken)
+    }
+
+    /// Messages and calls of the first run of a case.
+    pub(in crate::bench) fn traffic(&self, case: &str, system: &str) -> Traffic {
+        let run = self
+            .0
+            .iter()
+            .find(|run| run.case == case && run.system == system);
+        run.map_or(Traffic::default(), |run| Traffic {
+            messages: run.counts.messages_sent as f64,
+            calls: (run.told.reads + run.told.writes) as f64,
+        })
     }
 
     /// The median over the turns of a figure of one system over that of another in the same turn,

@@ -1,10 +1,11 @@
 //! Where ranks run and what they find there: this machine with a plain or modelled store, or test
 //! hosts with a GlusterFS volume.
 //!
-//! Each run has a directory of its own in the store ([`Place`]), and file systems over it for its
-//! time ([`Stand`]): a mount for every rank, so that every rank is a node.
+//! Each run has a directory of its own in the store ([`Place`]), and agents over it for its time
+//! ([`Stand`]): one for every rank, so that every rank is a node.
 
-use super::{Mpi, Program, Told};
+use super::way::Inside;
+use super::{Mpi, Program, Told, Way};
 use crate::bench::cluster::{Cluster, Counts};
 use crate::bench::hosts::{HostAgents, forget_caches};
 use crate::bench::matmul::System;
@@ -46,6 +47,8 @@ pub(in crate::bench) struct Stand<'a> {
 enum Agents<'a> {
     Here(Box<Cluster>),
     Hosts(HostAgents<'a>),
+    /// Those that the ranks bring.
+    Inside(Inside),
     /// The volume's own mounts.
     Bare,
 }
@@ -112,44 +115,53 @@ impl<'a> Site<'a> {
         ranks: u32,
         words: &[&str],
     ) -> Result<Told, Failure> {
-        let mut command = match &self.kind {
-            Kind::Here { .. } => program.mpi().launch(ranks),
-            Kind::Hosts(rig) => rig.launch(program.mpi().name(), ranks),
-        };
+        let mut command = self.launch(program, ranks);
         command.arg(program.path()).args(words);
         told(&mut command, program.mpi())
     }
 
-    /// Starts what `system` is made of over a place.
+    fn launch(&self, program: &Program, ranks: u32) -> Command {
+        match &self.kind {
+            Kind::Here { .. } => program.mpi().launch(ranks),
+            Kind::Hosts(rig) => rig.launch(program.mpi().name(), ranks),
+        }
+    }
+
+    /// Starts what `way` is made of over a place.
     pub(in crate::bench) fn stand(
         &'a self,
-        system: System,
+        way: Way,
         ranks: u32,
         place: &Place,
     ) -> Result<Stand<'a>, Failure> {
-        let (agents, dirs) = match &self.kind {
-            Kind::Here { backing, .. } => {
-                let spec = SetSpec {
-                    agents: ranks,
-                    backing: backing.clone(),
-                    policy: system.policy(),
-                    kernel_cache: system == System::Native,
-                    ..SetSpec::default()
-                };
-                let cluster = Cluster::start(&place.store, &place.dir, spec, self.signals)?;
+        let (agents, dirs) = match (&self.kind, way) {
+            (Kind::Here { backing, .. }, Way::Mounts(system)) => {
+                let cluster = self.mount(system, backing, ranks, place)?;
                 (Agents::Here(Box::new(cluster)), place.dir.join("mount%r"))
             }
-            Kind::Hosts(rig) => {
+            (Kind::Here { backing, .. }, Way::Ranks(policy)) => {
+                let report = place.dir.join("report");
+                std::fs::create_dir(&report).or_fail(|| "cannot make a directory".to_owned())?;
+                let inside = Inside {
+                    policy,
+                    store: place.store.clone(),
+                    backing: backing.clone(),
+                    report,
+                };
+                (Agents::Inside(inside), place.store.clone())
+            }
+            (Kind::Hosts(rig), Way::Mounts(System::Native)) => {
                 forget_caches()?;
-                let agents = match system {
-                    System::Native => Agents::Bare,
-                    System::Under(policy) => Agents::Hosts(HostAgents::start(rig, ranks, policy)?),
-                };
-                let mount = match agents {
-                    Agents::Bare => "store",
-                    Agents::Here(_) | Agents::Hosts(_) => "at",
-                };
-                (agents, volume(rig, mount, place))
+                (Agents::Bare, volume(rig, "store", place))
+            }
+            (Kind::Hosts(rig), Way::Mounts(System::Under(policy))) => {
+                forget_caches()?;
+                let agents = HostAgents::start(rig, ranks, policy)?;
+                (Agents::Hosts(agents), volume(rig, "at", place))
+            }
+            (Kind::Hosts(_), Way::Ranks(_)) => {
+                let why = "each has the volume at a path of its own";
+                return Err(Failure::new("cannot run agents inside ranks on test hosts").cause(why));
             }
         };
         Ok(Stand {
@@ -158,6 +170,23 @@ impl<'a> Site<'a> {
             agents,
             dirs: dirs.display().to_string(),
         })
+    }
+
+    fn mount(
+        &self,
+        system: System,
+        backing: &str,
+        ranks: u32,
+        place: &Place,
+    ) -> Result<Cluster, Failure> {
+        let spec = SetSpec {
+            agents: ranks,
+            backing: backing.to_owned(),
+            policy: system.policy(),
+            kernel_cache: system == System::Native,
+            ..SetSpec::default()
+        };
+        Cluster::start(&place.store, &place.dir, spec, self.signals)
     }
 }
 
@@ -181,9 +210,14 @@ impl Stand<'_> {
         &self.dirs
     }
 
-    /// Runs a program, one rank over each mount.
+    /// Runs a program, one rank over each agent.
     pub(in crate::bench) fn run(&self, program: &Program, words: &[&str]) -> Result<Told, Failure> {
-        self.site.run(program, self.ranks, words)
+        let mut command = self.site.launch(program, self.ranks);
+        if let Agents::Inside(inside) = &self.agents {
+            inside.tell(&mut command);
+        }
+        command.arg(program.path()).args(words);
+        told(&mut command, program.mpi())
     }
 
     /// Counts of all agents, once what is dirty is in the store.
@@ -191,6 +225,7 @@ impl Stand<'_> {
         match &self.agents {
             Agents::Here(cluster) => cluster.counts(),
             Agents::Hosts(agents) => agents.counts(),
+            Agents::Inside(inside) => inside.counts(self.ranks),
             Agents::Bare => Ok(Counts::default()),
         }
     }
@@ -200,6 +235,7 @@ impl Stand<'_> {
         match self.agents {
             Agents::Here(cluster) => cluster.end(),
             Agents::Hosts(agents) => agents.end().and_then(|()| forget_caches()),
+            Agents::Inside(_) => Ok(()),
             Agents::Bare => forget_caches(),
         }
     }
