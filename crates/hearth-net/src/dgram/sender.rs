@@ -85,7 +85,7 @@ impl Sender {
         Sender {
             route,
             part_len,
-            pace: Pace::new(service, part_len, now),
+            pace: Pace::new(service, now),
             waiting: VecDeque::new(),
             cut: 0,
             next_message: 0,
