@@ -19,6 +19,7 @@ mod rig;
 mod sliding_window;
 mod small_io;
 mod stat;
+mod transports;
 
 use crate::failure::{Failure, OrFail};
 use crate::options::Policy;
@@ -110,6 +111,8 @@ enum Name {
     Btio,
     /// The checkpoint and plot files of FLASH I/O through parallel HDF5
     FlashIo,
+    /// tcp, udp and udt, over loopback and over modelled links, without loss and with
+    Transports,
     /// Programs with a planted fault each: is it named, and is its cost predicted?
     Findings,
     /// A record of a call, beside a line of text and an LTTng event; with --store posix, programs
@@ -165,6 +168,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
             &signals,
         )?,
         Name::RemoteHit => remote_hit::run(turns(64, 16))?,
+        Name::Transports => transports::run(turns(5, 1))?,
         Name::LocalHit => local_hit::run(turns(10, 3), turns(256, 32))?,
         Name::SlidingWindow => sliding_window::run(&sliding_load(args), &signals, progress)?,
         Name::Btio => btio::run(&btio_load(args), &signals, progress)?,

@@ -1,0 +1,266 @@
+//! The transports against each other: latency and bandwidth over loopback, over a link of limited
+//! rate, and over one that loses one datagram in a hundred.
+//!
+//! The links are modelled: a relay in this process passes on bytes or datagrams at the link's rate.
+//! TCP has no row with loss, since a relay of streams cannot lose one of its packets.
+
+mod link;
+
+use super::report::{Report, median, rounded};
+use crate::failure::{Failure, OrFail};
+use hearth_agent::Carrier;
+use hearth_agent::net::{Endpoint, Handler, Limits, NetConfig, PeerId, Secret, Transport};
+use link::Link;
+use std::io::{self, IoSlice};
+use std::net::SocketAddr;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex, OnceLock};
+use std::time::{Duration, Instant};
+
+const REQUEST_LEN: usize = 64;
+const ANSWER_LEN: usize = 4 << 10;
+const FRAME_LEN: usize = 256 << 10;
+/// Frames of one measurement of bandwidth.
+const FRAMES: usize = 96;
+const ROUND_TRIPS: usize = 300;
+/// Only a broken transport takes so long.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// Bytes a second of the links of limited rate.
+const RATE: f64 = 40e6;
+
+const LINKS: [(&str, Link); 3] = [
+    ("loopback", Link::OPEN),
+    ("40 MB/s", Link::of(RATE, 0)),
+    ("40 MB/s, 1 % lost", Link::of(RATE, 100)),
+];
+
+/// What one turn found of one transport on one link.
+struct Found {
+    latency_us: f64,
+    bytes_per_s: f64,
+}
+
+pub(crate) fn run(turns: usize) -> Result<Report, Failure> {
+    let mut report = Report::new("transports", "none");
+    for (name, link) in LINKS {
+        let carriers = Carrier::ALL
+            .into_iter()
+            .filter(|carrier| *carrier != Carrier::Tcp || !link.loses());
+        let mut found: Vec<(Carrier, Vec<Found>)> =
+            carriers.map(|carrier| (carrier, Vec::new())).collect();
+        for _ in 0..turns {
+            for (carrier, figures) in &mut found {
+                let one = measure(*carrier, link);
+                figures.push(one.or_fail(|| format!("cannot measure {carrier} over {name}"))?);
+            }
+        }
+        tell(&mut report, name, link, &found);
+    }
+    report.sum_up("verified", true);
+    Ok(report)
+}
+
+fn tell(report: &mut Report, name: &str, link: Link, found: &[(Carrier, Vec<Found>)]) {
+    let middle = |figures: &[Found], of: fn(&Found) -> f64| {
+        median(&figures.iter().map(of).collect::<Vec<_>>())
+    };
+    let latency = |figures: &[Found]| middle(figures, |found| found.latency_us);
+    let tcp = found.iter().find(|(carrier, _)| *carrier == Carrier::Tcp);
+    for (carrier, figures) in found {
+        let system = carrier.to_string();
+        let bandwidth = middle(figures, |found| found.bytes_per_s);
+        report.row(&system, name, "round trip p50", latency(figures), "us");
+        report.row(&system, name, "bandwidth", bandwidth / 1e6, "MB/s");
+        if let Some(rate) = link.rate() {
+            let loss = if link.loses() { "_with_loss" } else { "" };
+            report.sum_up(
+                &format!("{carrier}_of_link{loss}"),
+                rounded(bandwidth / rate),
+            );
+        } else if let Some((_, base)) = tcp {
+            let ratio = latency(figures) / latency(base);
+            report.sum_up(&format!("{carrier}_latency_over_tcp"), rounded(ratio));
+        }
+    }
+}
+
+fn measure(carrier: Carrier, link: Link) -> io::Result<Found> {
+    let pair = Pair::start(carrier, link)?;
+    let mut trips = Vec::with_capacity(ROUND_TRIPS);
+    for number in 0..ROUND_TRIPS as u64 {
+        let start = Instant::now();
+        pair.ask(number, Kind::Answer, REQUEST_LEN)?;
+        pair.heard(number, ANSWER_LEN)?;
+        trips.push(start.elapsed().as_secs_f64() * 1e6);
+    }
+    let start = Instant::now();
+    for number in 0..FRAMES as u64 {
+        pair.ask(number, Kind::Keep, FRAME_LEN)?;
+    }
+    let last = FRAMES as u64;
+    pair.ask(last, Kind::Answer, REQUEST_LEN)?;
+    pair.heard(last, ANSWER_LEN)?;
+    Ok(Found {
+        latency_us: median(&trips),
+        bytes_per_s: (FRAMES * FRAME_LEN) as f64 / start.elapsed().as_secs_f64(),
+    })
+}
+
+/// What the server does with a frame.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Keep,
+    Answer,
+}
+
+/// A server, member 0, and a client, member 1, with a link between them.
+struct Pair {
+    client: Arc<dyn Transport>,
+    server: Arc<dyn Transport>,
+    heard: Receiver<Heard>,
+}
+
+enum Heard {
+    Up,
+    Answer(u64, usize, bool),
+}
+
+impl Pair {
+    fn start(carrier: Carrier, link: Link) -> io::Result<Pair> {
+        let loopback = SocketAddr::from(([127, 0, 0, 1], 0));
+        let bind = || Endpoint::bind(carrier, loopback).map_err(io::Error::other);
+        let (near, far) = (bind()?, bind()?);
+        let (there, here) = (far.local_addr()?, near.local_addr()?);
+        let relayed = link.lay(carrier, there)?;
+        let server = Arc::new(Server::default());
+        let (said, heard) = channel();
+        let client = Arc::new(Client(Mutex::new(said)));
+        let start = |me, endpoint: Endpoint, members, handler| {
+            let config = config(me, members);
+            endpoint.start(config, handler).map_err(io::Error::other)
+        };
+        let far = start(
+            0,
+            far,
+            vec![there, here],
+            Arc::clone(&server) as Arc<dyn Handler>,
+        )?;
+        server.transport.get_or_init(|| Arc::clone(&far));
+        let near = start(1, near, vec![relayed, here], client as Arc<dyn Handler>)?;
+        let pair = Pair {
+            client: near,
+            server: far,
+            heard,
+        };
+        match pair.next()? {
+            Heard::Up => Ok(pair),
+            Heard::Answer(..) => Err(io::Error::other("an answer before a question")),
+        }
+    }
+
+    /// Sends frame `number` to the server.
+    fn ask(&self, number: u64, kind: Kind, len: usize) -> io::Result<()> {
+        let mut head = number.to_le_bytes().to_vec();
+        head.push(u8::from(kind == Kind::Answer));
+        let payload = vec![number as u8; len];
+        self.client
+            .send(PeerId(0), &head, &[IoSlice::new(&payload)])
+            .map_err(io::Error::other)
+    }
+
+    /// Waits for answer `number`, which says that all frames before it were right.
+    fn heard(&self, number: u64, len: usize) -> io::Result<()> {
+        match self.next()? {
+            Heard::Answer(n, got, true) if (n, got) == (number, len) => Ok(()),
+            Heard::Answer(..) => Err(io::Error::other("wrong bytes arrived")),
+            Heard::Up => Err(io::Error::other("the connection broke")),
+        }
+    }
+
+    fn next(&self) -> io::Result<Heard> {
+        let heard = self.heard.recv_timeout(PATIENCE);
+        heard.map_err(|_| io::Error::other("nothing came for a minute"))
+    }
+}
+
+impl Drop for Pair {
+    fn drop(&mut self) {
+        self.client.shutdown();
+        self.server.shutdown();
+    }
+}
+
+fn config(me: u32, members: Vec<SocketAddr>) -> NetConfig {
+    NetConfig {
+        me: PeerId(me),
+        incarnation: 1,
+        members,
+        secret: Secret::new([1; 32]),
+        job: "bench".into(),
+        limits: Limits::default(),
+    }
+}
+
+/// Checks every frame, and answers those that ask for it from inside of the call.
+#[derive(Default)]
+struct Server {
+    transport: OnceLock<Arc<dyn Transport>>,
+    wrong: Mutex<bool>,
+}
+
+impl Handler for Server {
+    fn on_up(&self, _: PeerId, _: u64) {}
+    fn on_down(&self, _: PeerId, _: &str) {}
+
+    fn on_frame(&self, from: PeerId, head: &[u8], payload: Vec<u8>) {
+        let mut wrong = self.wrong.lock().expect("nobody panics with it");
+        *wrong |= payload.iter().any(|byte| *byte != head[0]);
+        if head[8] == 0 {
+            return;
+        }
+        let answer = vec![u8::from(!*wrong); ANSWER_LEN];
+        let sent = self
+            .transport
+            .wait()
+            .send(from, &head[..8], &[IoSlice::new(&answer)]);
+        if let Err(error) = sent {
+            log::warn!("an answer of the benchmark was not sent: {error}");
+        }
+    }
+
+    fn deadline(&self) -> Option<Instant> {
+        None
+    }
+
+    fn on_timer(&self) {}
+}
+
+/// Hands answers to who waits for them.
+struct Client(Mutex<Sender<Heard>>);
+
+impl Client {
+    fn tell(&self, heard: Heard) {
+        // After an error nobody listens.
+        let _ = self.0.lock().expect("nobody panics with it").send(heard);
+    }
+}
+
+impl Handler for Client {
+    fn on_up(&self, _: PeerId, _: u64) {
+        self.tell(Heard::Up);
+    }
+
+    fn on_down(&self, _: PeerId, _: &str) {}
+
+    fn on_frame(&self, _: PeerId, head: &[u8], payload: Vec<u8>) {
+        let number = u64::from_le_bytes(head[..8].try_into().expect("the server's head"));
+        let right = payload.iter().all(|byte| *byte == 1);
+        self.tell(Heard::Answer(number, payload.len(), right));
+    }
+
+    fn deadline(&self) -> Option<Instant> {
+        None
+    }
+
+    fn on_timer(&self) {}
+}
