@@ -4,8 +4,8 @@ export PATH := $(PATH):$(HOME)/.cargo/bin
 
 TARGET := $(abspath $(or $(CARGO_TARGET_DIR),target))
 HEARTH := $(TARGET)/release/hearth
-# The command, and the library that it loads into traced programs.
-PROGRAMS := -p hearth -p hearth-preload
+# The command, and the libraries that it loads into programs.
+PROGRAMS := -p hearth -p hearth-preload -p hearth-mpiio
 BOUNDED := --config "target.'cfg(unix)'.runner='setup/bounded.sh'"
 BENCHES := matmul small-io remote-hit local-hit
 
