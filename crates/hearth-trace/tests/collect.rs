@@ -32,8 +32,10 @@ fn what_threads_record_stands_in_the_trace_and_what_is_lost_is_counted() {
     assert_eq!(collection.areas(), 1);
     let file = tracer::file(b"/scratch/mesh");
     std::thread::scope(|scope| {
-        for _ in 0..THREADS {
-            scope.spawn(|| record(file));
+        let threads: Vec<_> = (0..THREADS).map(|_| scope.spawn(|| record(file))).collect();
+        // A scope waits for what its threads do; a ring is given back when they have ended.
+        for thread in threads {
+            thread.join().expect("nothing in it panics");
         }
     });
     let bytes = collection.finish().expect("memory takes all");

@@ -28,12 +28,14 @@ const PATIENCE: Duration = Duration::from_secs(2);
 #[derive(Args, Clone, Debug, Default)]
 #[command(next_help_heading = "Bank (policy bank)")]
 pub(crate) struct BankArgs {
-    /// memcached daemons: N on this machine, `:PORT` for one on each of --hosts, or where they
-    /// listen already, as ADDRESS:PORT or /SOCKET [default: 1]
+    /// memcached daemons: how many, or where they are [default: 1]
+    ///
+    /// N on this machine, `:PORT` for one on each of --hosts, or where they listen already, as
+    /// ADDRESS:PORT or /SOCKET.
     #[arg(long, value_name = "N|:PORT|A,B")]
     bank: Option<Daemons>,
     /// Memory of each daemon that is started [default: 64MiB]
-    #[arg(long, value_name = "SIZE")]
+    #[arg(long, value_name = "SIZE", hide_short_help = true)]
     bank_memory: Option<Size>,
     /// How blocks are spread over the daemons [default: rendezvous]
     #[arg(long, value_name = "HOW", hide_short_help = true)]

@@ -28,13 +28,17 @@ pub(crate) struct SetArgs {
     /// Agents on this machine [default: 1]
     #[arg(long, value_name = "N")]
     pub(crate) agents: Option<u32>,
-    /// Who may keep what: home, hint, single, local, bank or none; see docs/semantics.md [default: home]
+    /// Who may keep what: home, hint, single, local, bank or none [default: home]
+    ///
+    /// docs/semantics.md says what each promises.
     #[arg(long, value_name = "P", hide_possible_values = true)]
     pub(crate) policy: Option<Policy>,
     /// Memory of each agent [default: 256MiB]
     #[arg(long, value_name = "SIZE")]
     pub(crate) pool: Option<Size>,
-    /// Unit of coherence, a power of two from 4KiB to 4MiB [default: 256KiB; in a bank 256B to 1MiB, 16KiB]
+    /// Unit of coherence, a power of two from 4KiB to 4MiB [default: 256KiB]
+    ///
+    /// In a bank, from 256B to 1MiB [default: 16KiB].
     #[arg(long, value_name = "SIZE")]
     pub(crate) page_size: Option<Size>,
     /// Unit of placement, whole pages [default: 8MiB]
@@ -46,7 +50,7 @@ pub(crate) struct SetArgs {
     /// What agents talk over: tcp, udp or udt [default: tcp]
     #[arg(long, value_name = "NAME", hide_short_help = true)]
     pub(crate) transport: Option<Transport>,
-    /// What close waits for: bytes `flushed` to the store, or `buffered` [default: flushed]
+    /// What close waits for: bytes `flushed`, or `buffered` for nothing [default: flushed]
     #[arg(long, value_name = "RULE", hide_possible_values = true)]
     pub(crate) close: Option<Close>,
     /// Kind of store: posix, model[:OPTION=N,...] or fault:PLAN [default: posix]

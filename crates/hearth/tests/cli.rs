@@ -699,7 +699,13 @@ fn every_transport_carries_a_job() {
         assert_eq!(sums.len(), 2, "{name}: {said}");
         assert_eq!(sums[0], sums[1], "{name}");
     }
-    let output = desk.run(&["up", "--transport", "pigeon", store.to_str().unwrap()]);
+    let output = desk.run(&[
+        "up",
+        "--store",
+        store.to_str().unwrap(),
+        "--transport",
+        "pigeon",
+    ]);
     assert_eq!(code(&output), 2);
     assert!(
         err(&output).contains("take tcp, udp or udt"),

@@ -135,6 +135,7 @@ fn a_member_that_lost_its_memory_is_connected_anew() {
     let (old, b) = pair_on(&rig);
     rig.faults().cut(true);
     old.transport.shutdown();
+    rig.settle();
     rig.faults().cut(false);
     let new = node(&rig, 0, 2);
     let (_, why) = b.next_down();

@@ -2,15 +2,17 @@
 
 use std::net::{SocketAddr, UdpSocket};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
 
 use hearth_net::{Handler, Transport};
 
-use super::rig::{DatagramRig, Rig};
+use super::rig::{DatagramRig, PATIENCE, Rig};
 
 /// A datagram that is held back leaves after this, if nothing overtakes it.
 const HOLD: Duration = Duration::from_millis(20);
+/// Not a packet: tells a relay's queue apart from what comes after.
+const MARK: &[u8] = b"mark";
 /// In a thousand datagrams.
 const FAULTS_PER_MILLE: u32 = 20;
 
@@ -19,12 +21,16 @@ pub(crate) struct LossyRig<const UDT: bool> {
     rig: DatagramRig<UDT>,
     /// What member 1 takes for member 0.
     near: SocketAddr,
+    /// What member 0 takes for member 1.
+    far: SocketAddr,
     faults: Arc<Faults>,
 }
 
 /// What the relays do.
 pub(crate) struct Faults {
     cut: AtomicBool,
+    /// Marks that have come to a relay.
+    marks: AtomicUsize,
     /// Datagrams in a thousand that are lost; as many are doubled, and as many overtaken.
     per_mille: u32,
 }
@@ -39,6 +45,18 @@ impl Faults {
 impl<const UDT: bool> LossyRig<UDT> {
     pub(crate) fn faults(&self) -> &Faults {
         &self.faults
+    }
+
+    /// Comes back when all that member 0 has sent so far has met its fate.
+    pub(crate) fn settle(&self) {
+        let before = self.faults.marks.load(Ordering::Relaxed);
+        let marker = UdpSocket::bind("127.0.0.1:0").expect("loopback has free ports");
+        marker.send_to(MARK, self.far).expect("loopback takes it");
+        let start = Instant::now();
+        while self.faults.marks.load(Ordering::Relaxed) == before {
+            assert!(start.elapsed() < PATIENCE, "the relay has ended");
+            std::thread::yield_now();
+        }
     }
 
     pub(crate) fn datagrams(&self) -> &DatagramRig<UDT> {
@@ -60,9 +78,11 @@ impl<const UDT: bool> Rig for LossyRig<UDT> {
         let real = rig.config(0, 1).members;
         let bind = || UdpSocket::bind("127.0.0.1:0").expect("loopback has free ports");
         let (a, b) = (Arc::new(bind()), Arc::new(bind()));
-        let near = a.local_addr().expect("it is bound");
+        let addr = |socket: &UdpSocket| socket.local_addr().expect("it is bound");
+        let (near, far) = (addr(&a), addr(&b));
         let faults = Arc::new(Faults {
             cut: AtomicBool::new(false),
+            marks: AtomicUsize::new(0),
             per_mille: FAULTS_PER_MILLE,
         });
         let relay = |from: &Arc<UdpSocket>, to: &Arc<UdpSocket>, addr, seed| {
@@ -72,7 +92,12 @@ impl<const UDT: bool> Rig for LossyRig<UDT> {
         };
         relay(&a, &b, real[0], 1);
         relay(&b, &a, real[1], 2);
-        LossyRig { rig, near, faults }
+        LossyRig {
+            rig,
+            near,
+            far,
+            faults,
+        }
     }
 
     fn start(&self, me: u32, incarnation: u64, handler: Arc<dyn Handler>) -> Arc<dyn Transport> {
@@ -99,6 +124,10 @@ fn pass_on(from: &UdpSocket, to: &UdpSocket, addr: SocketAddr, faults: &Faults, 
             }
             continue;
         };
+        if &bytes[..len] == MARK {
+            faults.marks.fetch_add(1, Ordering::Relaxed);
+            continue;
+        }
         if faults.cut.load(Ordering::Relaxed) {
             continue;
         }

@@ -57,11 +57,13 @@ pub(crate) struct Args {
     /// Say at the end where the bytes came from
     #[arg(long)]
     report: bool,
-    /// How programs reach the cache: by its mount, or with a library in each that copies what is in
-    /// this node's memory and leaves all else to the mount; or in the ranks of an MPI job, which are
-    /// then the cache of what they open through MPI, without agents or a mount
-    /// [default: preload, if the library is there]
-    #[arg(long, value_name = "WAY", value_enum)]
+    /// How programs reach the cache: fuse, preload or mpiio [default: preload]
+    ///
+    /// By its mount; or with a library in each that copies what is in this node's memory and leaves
+    /// all else to the mount (not where the library is not installed); or in the ranks of an MPI
+    /// job, which are then the cache of what they
+    /// open through MPI, without agents or a mount.
+    #[arg(long, value_name = "WAY", value_enum, hide_possible_values = true)]
     way_in: Option<WayIn>,
     #[command(flatten)]
     set: SetArgs,
