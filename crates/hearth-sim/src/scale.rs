@@ -20,6 +20,9 @@ pub use traffic::{Counts, Kind};
 use cluster::Cluster;
 use hearth_proto::{Policy, Span};
 
+/// Pages of a chunk. Small, so that homes spread over many nodes.
+const CHUNK_PAGES: u32 = 8;
+
 /// What is simulated.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Shape {
@@ -41,6 +44,17 @@ pub struct Shape {
     pub hop: Span,
     /// One store access.
     pub store: Span,
+    /// Pages that a node's pool holds.
+    pub frames: u32,
+}
+
+/// A whole page that a node reads or writes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Access {
+    /// Page of the file.
+    pub page: u32,
+    /// It is written.
+    pub write: bool,
 }
 
 impl Shape {
@@ -56,6 +70,7 @@ impl Shape {
             write_percent: 10,
             hop: Span(20_000),
             store: Span(580_000),
+            frames: 256,
         }
     }
 
@@ -77,6 +92,10 @@ pub struct Outcome {
     pub payload_bytes: u64,
     /// Inputs that kernels took.
     pub events: u64,
+    /// Reads that the node's own memory served.
+    pub own_reads: u64,
+    /// Reads.
+    pub reads: u64,
     /// Store reads and writes.
     pub store_reads: u64,
     /// Store writes.
@@ -92,6 +111,28 @@ pub struct Outcome {
 /// Runs a shape; `watch` is told now and then how many operations have ended.
 pub fn run(shape: &Shape, mut watch: impl FnMut(u64)) -> Outcome {
     let mut cluster = Cluster::new(*shape);
+    cluster.draw();
+    cluster.open_all();
+    cluster.work(&mut watch);
+    cluster.finish()
+}
+
+/// Runs what somebody has seen nodes do, each its own list in its order: one file that all share, as
+/// long as its highest page says. Of the shape the policy, the times and the pool count.
+pub fn replay(shape: &Shape, lists: Vec<Vec<Access>>, mut watch: impl FnMut(u64)) -> Outcome {
+    let highest = lists.iter().flatten().map(|access| access.page).max();
+    let nodes = lists.len().max(1) as u32;
+    let mut cluster = Cluster::new(Shape {
+        nodes,
+        group: nodes,
+        ops: lists.iter().map(|list| list.len() as u64).sum(),
+        // Whole chunks: a home may fill more of one than was asked for.
+        file_pages: highest
+            .map_or(1, |page| page + 1)
+            .next_multiple_of(CHUNK_PAGES),
+        ..*shape
+    });
+    cluster.follow(lists);
     cluster.open_all();
     cluster.work(&mut watch);
     cluster.finish()

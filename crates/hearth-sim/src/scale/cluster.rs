@@ -1,8 +1,8 @@
 //! The large world at work.
 
-use super::host::{Content, Doing, Host};
+use super::host::{Content, Doing, Host, List};
 use super::traffic::{Counts, Kind};
-use super::{Outcome, Shape};
+use super::{Access, CHUNK_PAGES, Outcome, Shape};
 use crate::rng::Rng;
 use hearth_proto::bank::{BankOk, BankOp, BankOrder, Daemon, Item, Key};
 use hearth_proto::msg::Envelope;
@@ -14,10 +14,6 @@ use std::collections::{BTreeMap, VecDeque};
 
 /// Bytes of a page; only counts depend on it.
 const PAGE: u32 = 256 << 10;
-/// Pages of a chunk. Small, so that homes spread over many nodes.
-const CHUNK_PAGES: u32 = 8;
-/// Frames of a node: all pages of its file, and those it is home of.
-const FRAMES: u32 = 256;
 /// Daemons of the bank.
 const DAEMONS: u32 = 4;
 /// Violations that are kept; more say nothing new.
@@ -69,6 +65,8 @@ pub(super) struct Cluster {
     opening: u64,
     payload_bytes: u64,
     events: u64,
+    own_reads: u64,
+    reads: u64,
     store_reads: u64,
     store_writes: u64,
     /// Entries of all daemons; keys of two never meet.
@@ -99,13 +97,10 @@ impl Cluster {
                 },
                 page_bytes: PAGE,
                 chunk_pages: CHUNK_PAGES,
-                frames: FRAMES,
+                frames: shape.frames,
                 ..usual
             };
-            let nodes = u64::from(shape.nodes);
-            let left = shape.ops / nodes + u64::from(u64::from(me) < shape.ops % nodes);
-            let rng = Rng::new(shape.seed, u64::from(me) + 16);
-            Host::new(Node::new(config), rng, left)
+            Host::new(Node::new(config))
         };
         let pages = shape.files() as usize * shape.file_pages as usize;
         Cluster {
@@ -122,6 +117,8 @@ impl Cluster {
             opening: 0,
             payload_bytes: 0,
             events: 0,
+            own_reads: 0,
+            reads: 0,
             store_reads: 0,
             store_writes: 0,
             entries: BTreeMap::new(),
@@ -132,6 +129,26 @@ impl Cluster {
             digest: 0xCBF2_9CE4_8422_2325,
             violations: Vec::new(),
             shape,
+        }
+    }
+
+    /// Every node has its share of the operations, at random.
+    pub(super) fn draw(&mut self) {
+        let (shape, nodes) = (self.shape, u64::from(self.shape.nodes));
+        for (me, host) in (0..nodes).zip(&mut self.hosts) {
+            host.list = List::Drawn {
+                rng: Rng::new(shape.seed, me + 16),
+                left: shape.ops / nodes + u64::from(me < shape.ops % nodes),
+                pages: shape.file_pages,
+                write_percent: shape.write_percent,
+            };
+        }
+    }
+
+    /// Every node does what its list says.
+    pub(super) fn follow(&mut self, lists: Vec<Vec<Access>>) {
+        for (host, list) in self.hosts.iter_mut().zip(lists) {
+            host.list = List::Given(list.into_iter());
         }
     }
 
@@ -172,7 +189,7 @@ impl Cluster {
             self.soon.push_back((self.now, node, Event::Begins));
         }
         let mut turns = 0u64;
-        while self.next() {
+        while self.next() || self.wait() {
             turns += 1;
             if turns.is_multiple_of(1 << 20) {
                 watch(self.ended);
@@ -198,6 +215,8 @@ impl Cluster {
             opening: self.opening,
             payload_bytes: self.payload_bytes,
             events: self.events,
+            own_reads: self.own_reads,
+            reads: self.reads,
             store_reads: self.store_reads,
             store_writes: self.store_writes,
             bank_orders: self.bank_orders,
@@ -255,6 +274,19 @@ impl Cluster {
         }
     }
 
+    /// Lets time pass until a node has something to do; false if all has ended, or none ever will.
+    fn wait(&mut self) -> bool {
+        let due = self.hosts.iter().filter_map(|host| host.node.deadline());
+        let Some(due) = due.min().filter(|_| self.ended < self.shape.ops) else {
+            return false;
+        };
+        self.now = self.now.max(due);
+        self.wake();
+        let next = self.hosts.iter().filter_map(|host| host.node.deadline());
+        let is_quiet = self.soon.is_empty() && self.hops.is_empty() && self.stores.is_empty();
+        !is_quiet || next.min().is_some_and(|next| next > self.now)
+    }
+
     /// The next event; false if there is none.
     fn next(&mut self) -> bool {
         let at = |queue: &Queue| queue.front().map_or(Time(u64::MAX), |&(at, ..)| at);
@@ -307,15 +339,15 @@ impl Cluster {
 
     /// The node's session begins its next operation.
     fn begin(&mut self, node: u32) {
-        let (pages, percent) = (self.shape.file_pages, u64::from(self.shape.write_percent));
         let base = self.base_of(self.file_of(node));
         let host = &mut self.hosts[node as usize];
-        if host.left == 0 {
+        let Some(Access {
+            page: number,
+            write,
+        }) = host.list.next()
+        else {
             return;
-        }
-        host.left -= 1;
-        let number = host.rng.below(u64::from(pages));
-        let write = host.rng.chance(percent);
+        };
         let page = base + number as usize;
         host.doing = Some(Doing {
             page,
@@ -323,7 +355,8 @@ impl Cluster {
             floor: self.complete[page],
         });
         let ticket = Ticket(host.new_name());
-        let (handle, offset, len) = (host.handle, number * u64::from(PAGE), PAGE);
+        let (handle, offset, len) = (host.handle, u64::from(number) * u64::from(PAGE), PAGE);
+        let (ended, sent) = (self.ended, self.counts.total() + self.store_reads);
         let request = if write {
             host.given = 0;
             Request::Write {
@@ -342,6 +375,9 @@ impl Cluster {
             }
         };
         self.step(node, Input::Request(ticket, request));
+        let is_own = self.ended > ended && self.counts.total() + self.store_reads == sent;
+        self.reads += u64::from(!write);
+        self.own_reads += u64::from(!write && is_own);
     }
 
     fn step(&mut self, node: u32, input: Input) {

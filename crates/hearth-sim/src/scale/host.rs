@@ -1,5 +1,6 @@
 //! One node of a large world: a kernel, versions in place of bytes, and one session.
 
+use super::Access;
 use crate::rng::Rng;
 use hearth_proto::{Buf, Handle, Node, Piece, Src};
 
@@ -22,13 +23,44 @@ pub(super) struct Doing {
     pub(super) floor: u32,
 }
 
+/// What a node's session does, one after another.
+pub(super) enum List {
+    /// So many at random pages of so many, and writes in a hundred.
+    Drawn {
+        rng: Rng,
+        left: u64,
+        pages: u32,
+        write_percent: u32,
+    },
+    Given(std::vec::IntoIter<Access>),
+}
+
+impl List {
+    pub(super) fn next(&mut self) -> Option<Access> {
+        match self {
+            List::Given(rest) => rest.next(),
+            List::Drawn { left: 0, .. } => None,
+            List::Drawn {
+                rng,
+                left,
+                pages,
+                write_percent,
+            } => {
+                *left -= 1;
+                let page = rng.below(u64::from(*pages)) as u32;
+                let write = rng.chance(u64::from(*write_percent));
+                Some(Access { page, write })
+            }
+        }
+    }
+}
+
 pub(super) struct Host {
     pub(super) node: Node,
     pub(super) frames: Vec<u32>,
     bufs: Vec<(Buf, Content)>,
-    pub(super) rng: Rng,
+    pub(super) list: List,
     pub(super) handle: Handle,
-    pub(super) left: u64,
     pub(super) doing: Option<Doing>,
     /// Version that the node's last write was given.
     pub(super) given: u32,
@@ -36,14 +68,13 @@ pub(super) struct Host {
 }
 
 impl Host {
-    pub(super) fn new(node: Node, rng: Rng, left: u64) -> Host {
+    pub(super) fn new(node: Node) -> Host {
         Host {
             frames: vec![0; node.config().frames as usize],
             node,
             bufs: Vec::new(),
-            rng,
+            list: List::Given(Vec::new().into_iter()),
             handle: Handle(0),
-            left,
             doing: None,
             given: 0,
             names: 0,
