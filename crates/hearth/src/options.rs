@@ -50,7 +50,7 @@ pub(crate) struct SetArgs {
     /// What agents talk over: tcp, udp or udt [default: tcp]
     #[arg(long, value_name = "NAME", hide_short_help = true)]
     pub(crate) transport: Option<Transport>,
-    /// What close waits for: bytes `flushed`, or `buffered` for nothing [default: flushed]
+    /// What close waits for: flushed, or buffered for nothing [default: flushed]
     #[arg(long, value_name = "RULE", hide_possible_values = true)]
     pub(crate) close: Option<Close>,
     /// Kind of store: posix, model[:OPTION=N,...] or fault:PLAN [default: posix]

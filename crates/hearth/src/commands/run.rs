@@ -61,8 +61,7 @@ pub(crate) struct Args {
     ///
     /// By its mount; or with a library in each that copies what is in this node's memory and leaves
     /// all else to the mount (not where the library is not installed); or in the ranks of an MPI
-    /// job, which are then the cache of what they
-    /// open through MPI, without agents or a mount.
+    /// job, which are then the cache of what they open through MPI, without agents or a mount.
     #[arg(long, value_name = "WAY", value_enum, hide_possible_values = true)]
     way_in: Option<WayIn>,
     #[command(flatten)]
