@@ -264,7 +264,7 @@ fn a_trace_is_simulated_with_another_policy_or_pool() {
     let again = simulate(&["--policy", "home", "--pool", "64MiB"]);
     assert_eq!(
         again,
-        [home.clone()],
+        std::slice::from_ref(home),
         "the same is found every time, and the pool is large enough"
     );
     let neither = desk.run(&["trace", "replay", &traces[0]]);
