@@ -36,6 +36,5 @@ pub use agent::{Agent, StartError};
 pub use bank::{BankConfig, DaemonStatus, Placement};
 pub use config::{Config, ConfigError};
 pub use hearth_net as net;
-pub use hearth_net::{Carrier, Endpoint, NoCarrier, StartError as ListenError};
 pub use hearth_proto::{Allocation, BankUpdate, CloseRule, Policy};
 pub use status::{AgentStatus, PeerStatus, Programs};

@@ -6,7 +6,7 @@
 
 use std::fmt;
 
-use crate::frame::{FIELDS_LEN, FrameError, MAC_LEN, PROTOCOL_VERSION};
+use crate::frame::{FIELDS_LEN, FrameError, HEADER_LEN, Header, Kind, MAC_LEN, PROTOCOL_VERSION};
 use crate::transport::PeerId;
 
 /// Length of nonces, proofs and keys.
@@ -102,6 +102,20 @@ impl FrameKey {
             key: *key.as_bytes(),
             next: 0,
         }
+    }
+
+    /// The header of the next frame of this direction.
+    pub(crate) fn header(&mut self, head: &[u8], payload_len: usize) -> [u8; HEADER_LEN] {
+        let frame = Header {
+            kind: Kind::Data,
+            head_len: head.len(),
+            payload_len,
+        };
+        let fields = frame.fields();
+        let mut header = [0; HEADER_LEN];
+        header[..FIELDS_LEN].copy_from_slice(&fields);
+        header[FIELDS_LEN..].copy_from_slice(&self.seal(&fields, head));
+        header
     }
 
     /// The mac of the next frame of this direction.

@@ -4,10 +4,14 @@
 use std::fmt;
 use std::io;
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::Duration;
+
+use mio::Poll;
 
 use crate::auth::Secret;
 use crate::handshake::{Identity, JOB_LEN_MAX};
+use crate::link::{Shared, Wire};
 use crate::transport::PeerId;
 
 /// Who this member is and whom it talks to.
@@ -132,8 +136,15 @@ impl fmt::Display for ListenHint {
 }
 
 impl NetConfig {
-    /// What this member says of itself, if the configuration makes sense.
-    pub(crate) fn identity(&self) -> Result<Identity, StartError> {
+    /// What every transport begins with, if the configuration makes sense.
+    pub(crate) fn begin<W: Wire>(self) -> Result<(Identity, Poll, Arc<Shared<W>>), StartError> {
+        let identity = self.identity()?;
+        let poll = Poll::new()?;
+        let shared = Shared::new(self.me, &self.members, self.limits, &poll)?;
+        Ok((identity, poll, Arc::new(shared)))
+    }
+
+    fn identity(&self) -> Result<Identity, StartError> {
         Ok(Identity {
             me: self.me,
             incarnation: self.incarnation,

@@ -18,6 +18,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use crate::config::{Limits, Refusal};
 use crate::frame::HEADER_LEN;
+use crate::handshake::HandshakeError;
 use crate::sync::lock;
 use crate::transport::{self, PeerId, PeerState};
 use crate::why::Why;
@@ -103,7 +104,55 @@ impl<W: Wire> Shared<W> {
         std::mem::take(&mut lock(&self.broken))
     }
 
-    pub(crate) fn remember_refusal(&self, refusal: Refusal) {
+    /// Fails if a later run of the same member is connected.
+    pub(crate) fn check_fresh(&self, peer: PeerId, theirs: u64) -> Result<(), Why> {
+        let current = self.peers[peer.index()].link().current();
+        match current {
+            Some((_, Some(known))) if theirs < known => {
+                Err(HandshakeError::Stale { theirs, known }.into())
+            }
+            Some(_) | None => Ok(()),
+        }
+    }
+
+    /// Tells people of a connection that did not become a member's. `absent`: there was nobody to
+    /// refuse.
+    pub(crate) fn report_failure(
+        &self,
+        (addr, claimed): (SocketAddr, Option<PeerId>),
+        why: &Why,
+        absent: bool,
+    ) {
+        let text = why.to_string();
+        let Some(peer) = claimed else {
+            log::warn!("refused a connection from {addr}: {text}");
+            return self.remember_refusal(Refusal {
+                addr,
+                claimed,
+                why: text,
+            });
+        };
+        // The same news again, from an attempt that is repeated, would fill the log.
+        if self.peers[peer.index()].link().note_failure(&text) {
+            log::warn!("{peer} at {addr} cannot be connected: {text}");
+        }
+        if !absent {
+            self.remember_refusal(Refusal {
+                addr,
+                claimed,
+                why: text,
+            });
+        }
+    }
+
+    /// From now on sends fail rather than queue for nobody.
+    pub(crate) fn fail_all(&self) {
+        for peer in &self.peers {
+            peer.link().set_down("shut down");
+        }
+    }
+
+    fn remember_refusal(&self, refusal: Refusal) {
         let mut refusals = lock(&self.refusals);
         if refusals.len() == REFUSALS_MAX {
             refusals.pop_front();

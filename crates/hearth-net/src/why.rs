@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::frame::FrameError;
-use crate::handshake::{HandshakeError, HandshakeFailure};
+use crate::handshake::{HandshakeError, HandshakeFailure, refusal, version_refusal};
 
 /// The end of a connection.
 #[derive(Clone, Debug, thiserror::Error)]
@@ -44,6 +44,35 @@ pub(crate) enum Why {
     Disconnected(String),
     #[error("shut down")]
     Shutdown,
+}
+
+impl Why {
+    /// What a peer is told whose handshake fails, if it can understand.
+    pub(crate) fn refusal(&self) -> Option<Vec<u8>> {
+        match self {
+            Why::Frame(FrameError::Version { theirs }) => Some(version_refusal(*theirs)),
+            // Also the answer to a refusal: it has been heard.
+            Why::Handshake(HandshakeError::Refused(_)) => None,
+            Why::Handshake(error) => Some(refusal(&error.to_string())),
+            Why::Frame(_)
+            | Why::HandshakeTime(_)
+            | Why::Closed
+            | Why::Truncated
+            | Why::Packets(_)
+            | Why::Ended(_)
+            | Why::Unknown
+            | Why::Unreachable
+            | Why::Silent(_)
+            | Why::Connect(_)
+            | Why::Read(_)
+            | Why::Write(_)
+            | Why::Setup(_)
+            | Why::QueueFull { .. }
+            | Why::Replaced { .. }
+            | Why::Disconnected(_)
+            | Why::Shutdown => None,
+        }
+    }
 }
 
 impl From<HandshakeFailure> for Why {

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use hearth_agent::{Endpoint, ListenError};
+use hearth_agent::net::{Endpoint, StartError as ListenError};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 

@@ -6,8 +6,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use hearth_agent::net::Endpoint;
 use hearth_agent::store::StoreSpec;
-use hearth_agent::{Agent, BankConfig, Config, Endpoint};
+use hearth_agent::{Agent, BankConfig, Config};
 use hearth_client::Session;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;

@@ -4,7 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use clap::{Args, ValueEnum};
-use hearth_agent::{Carrier, NoCarrier};
+use hearth_agent::net::{Carrier, NoCarrier};
 use serde::{Deserialize, Serialize};
 
 use crate::bank::{BankArgs, BankSpec};

@@ -346,9 +346,7 @@ impl EventLoop {
 impl Drop for EventLoop {
     /// After a panic of the handler, sends must fail rather than queue for nobody.
     fn drop(&mut self) {
-        for peer in &self.shared.peers {
-            peer.link().set_down("shut down");
-        }
+        self.shared.fail_all();
     }
 }
 

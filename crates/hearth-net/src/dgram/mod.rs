@@ -25,7 +25,6 @@ use std::sync::Arc;
 
 use crate::config::{ListenHint, NetConfig, Refusal, StartError};
 use crate::hub::Hub;
-use crate::link::Shared;
 use crate::transport::{Handler, PeerId, PeerState, SendError, Transport};
 
 use event_loop::EventLoop;
@@ -54,14 +53,7 @@ impl DatagramTransport {
         udp: UdpSocket,
         handler: Arc<dyn Handler>,
     ) -> Result<Arc<DatagramTransport>, StartError> {
-        let identity = config.identity()?;
-        let poll = mio::Poll::new()?;
-        let shared = Arc::new(Shared::new(
-            config.me,
-            &config.members,
-            config.limits,
-            &poll,
-        )?);
+        let (identity, poll, shared) = config.begin()?;
         let socket = Arc::new(Socket::new(udp)?);
         let who = (identity, service);
         let event_loop = EventLoop::new(who, poll, socket, Arc::clone(&shared), handler)?;

@@ -15,7 +15,7 @@ use super::packet::{CONTROL_LEN_MAX, DATA_LEN, Packet, Route};
 use super::sender::Sender;
 use super::socket::{Batch, Socket};
 use crate::auth::FrameKey;
-use crate::frame::{HEADER_LEN, Header, Kind};
+use crate::frame::HEADER_LEN;
 use crate::link;
 use crate::sync::lock;
 use crate::why::Why;
@@ -219,20 +219,13 @@ impl link::Wire for Wire {
         (payload, payload_len): (&[IoSlice<'_>], usize),
         queued_max: usize,
     ) -> Result<(), Why> {
-        let frame = Header {
-            kind: Kind::Data,
-            head_len: head.len(),
-            payload_len,
-        };
-        let fields = frame.fields();
         let prefix_len = HEADER_LEN + head.len();
         let mut out = lock(&self.out);
         if out.sender.queued_bytes() + prefix_len + payload_len > queued_max {
             return Err(Why::QueueFull { max: queued_max });
         }
         let mut bytes = Vec::with_capacity(prefix_len + payload_len);
-        bytes.extend_from_slice(&fields);
-        bytes.extend_from_slice(&self.key.seal(&fields, head));
+        bytes.extend_from_slice(&self.key.header(head, payload_len));
         bytes.extend_from_slice(head);
         for part in payload {
             bytes.extend_from_slice(part);

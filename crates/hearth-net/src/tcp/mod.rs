@@ -17,7 +17,6 @@ use std::sync::atomic::Ordering;
 
 use crate::config::{ListenHint, NetConfig, Refusal, StartError};
 use crate::hub::Hub;
-use crate::link::Shared;
 use crate::transport::{Handler, PeerId, PeerState, SendError, Transport};
 
 use event_loop::EventLoop;
@@ -42,14 +41,7 @@ impl TcpTransport {
         listener: TcpListener,
         handler: Arc<dyn Handler>,
     ) -> Result<Arc<TcpTransport>, StartError> {
-        let identity = config.identity()?;
-        let poll = mio::Poll::new()?;
-        let shared = Arc::new(Shared::new(
-            config.me,
-            &config.members,
-            config.limits,
-            &poll,
-        )?);
+        let (identity, poll, shared) = config.begin()?;
         let event_loop = EventLoop::new(identity, poll, listener, Arc::clone(&shared), handler)?;
         let hub = Hub::start(shared, move || event_loop.run())?;
         Ok(Arc::new(TcpTransport(hub)))

@@ -15,7 +15,7 @@ use rustix::io::{Errno, retry_on_intr};
 use rustix::net::{SendAncillaryBuffer, SendFlags, sendmsg};
 
 use crate::auth::FrameKey;
-use crate::frame::{FIELDS_LEN, HEADER_LEN, Header, Kind};
+use crate::frame::HEADER_LEN;
 use crate::link;
 use crate::why::Why;
 
@@ -55,16 +55,7 @@ impl link::Wire for Wire {
         (payload, payload_len): (&[IoSlice<'_>], usize),
         queued_max: usize,
     ) -> Result<(), Why> {
-        let frame = Header {
-            kind: Kind::Data,
-            head_len: head.len(),
-            payload_len,
-        };
-        let fields = frame.fields();
-        let mut header = [0; HEADER_LEN];
-        header[..FIELDS_LEN].copy_from_slice(&fields);
-        header[FIELDS_LEN..].copy_from_slice(&self.key.seal(&fields, head));
-
+        let header = self.key.header(head, payload_len);
         let mut short = [IoSlice::new(&[]); IOV_SHORT];
         let mut long = Vec::new();
         let count = 2 + payload.len();

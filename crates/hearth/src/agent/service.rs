@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use hearth_agent::Endpoint;
+use hearth_agent::net::Endpoint;
 use hearth_fuse::{Identity, Mount, MountOptions};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;

@@ -8,7 +8,7 @@ mod link;
 
 use super::report::{Report, median, rounded};
 use crate::failure::{Failure, OrFail};
-use hearth_agent::Carrier;
+use hearth_agent::net::Carrier;
 use hearth_agent::net::{Endpoint, Handler, Limits, NetConfig, PeerId, Secret, Transport};
 use link::Link;
 use std::io::{self, IoSlice};

@@ -6,14 +6,13 @@ use std::time::Instant;
 
 use super::EventLoop;
 use crate::auth;
-use crate::config::Refusal;
 use crate::dgram::conn::{Conn, Origin, Phase};
 use crate::dgram::packet::{Packet, Route};
 use crate::dgram::receiver::Receiver;
 use crate::dgram::sender::Sender;
 use crate::dgram::wire::{Out, Wire, part_len};
 use crate::frame::{FrameError, HANDSHAKE_HEAD_LEN_MAX, HEADER_LEN, Kind};
-use crate::handshake::{Handshake, HandshakeError, Progress, Session, refusal, version_refusal};
+use crate::handshake::{Handshake, Progress, Session};
 use crate::sync::lock;
 use crate::timers::Timer;
 use crate::transport::PeerId;
@@ -34,7 +33,7 @@ impl EventLoop {
         self.retries[peer.index()].due = None;
         let addr = self.shared.peers[peer.index()].addr;
         if let Err(why) = self.greet(peer, addr) {
-            self.report_failure(addr, Some(peer), &why);
+            self.report_failure((addr, Some(peer)), &why);
             self.plan_dial(peer);
         }
     }
@@ -149,7 +148,7 @@ impl EventLoop {
             Progress::Reply(next, reply) => {
                 if let Handshake::Challenged { peer, .. } = &next {
                     // Here, because now it can still be told.
-                    self.check_fresh(peer.id, peer.incarnation)?;
+                    self.shared.check_fresh(peer.id, peer.incarnation)?;
                 }
                 lock(&conn.out).push(reply.len(), reply);
                 conn.phase = Phase::Greeting(next);
@@ -164,17 +163,6 @@ impl EventLoop {
         }
     }
 
-    /// Fails if a later run of the same member is connected.
-    fn check_fresh(&self, peer: PeerId, theirs: u64) -> Result<(), Why> {
-        let current = self.shared.peers[peer.index()].link().current();
-        match current {
-            Some((_, Some(known))) if theirs < known => {
-                Err(HandshakeError::Stale { theirs, known }.into())
-            }
-            Some(_) | None => Ok(()),
-        }
-    }
-
     /// Makes a proved connection the one of its peer.
     fn establish(&mut self, index: usize, conn: &mut Conn, session: Session) -> Result<(), Why> {
         let Session {
@@ -183,7 +171,7 @@ impl EventLoop {
             tx,
             rx,
         } = session;
-        self.check_fresh(peer, incarnation)?;
+        self.shared.check_fresh(peer, incarnation)?;
         let previous = self.shared.peers[peer.index()].link().current();
         if let Some((place, _)) = previous {
             self.close(place, &Why::Replaced { incarnation });
@@ -249,48 +237,27 @@ impl EventLoop {
         if conn.origin == Origin::Accepted {
             self.strangers -= 1;
         }
-        self.report_failure(conn.addr, conn.claimed(), why);
+        self.report_failure((conn.addr, conn.claimed()), why);
+    }
+
+    fn report_failure(&self, whom: (SocketAddr, Option<PeerId>), why: &Why) {
+        let absent = matches!(why, Why::HandshakeTime(_) | Why::Unreachable);
+        self.shared.report_failure(whom, why, absent);
     }
 
     /// Tells the other side that the connection has ended, and why its handshake fails.
     fn tell(&self, conn: &Conn, why: &Why, text: &str) {
+        if matches!(why, Why::Unknown | Why::Ended(_)) {
+            return;
+        }
         let mut out = lock(&conn.out);
-        let refused = match (&conn.phase, why) {
-            (_, Why::Unknown | Why::Ended(_)) => return,
-            (Phase::Greeting(_), Why::Frame(FrameError::Version { theirs })) => {
-                Some(version_refusal(*theirs))
-            }
-            // Also the answer to a refusal: it has been heard.
-            (Phase::Greeting(_), Why::Handshake(HandshakeError::Refused(_))) => None,
-            (Phase::Greeting(_), Why::Handshake(error)) => Some(refusal(&error.to_string())),
-            (Phase::Greeting(_) | Phase::Up(..), _) => None,
+        let refused = match conn.phase {
+            Phase::Greeting(_) => why.refusal(),
+            Phase::Up(..) => None,
         };
         match refused {
             Some(frame) => out.push(frame.len(), frame),
             None => out.say(Instant::now(), &Packet::Close(text.as_bytes())),
-        }
-    }
-
-    fn report_failure(&self, addr: SocketAddr, claimed: Option<PeerId>, why: &Why) {
-        let text = why.to_string();
-        let Some(peer) = claimed else {
-            log::warn!("refused a connection from {addr}: {text}");
-            return self.shared.remember_refusal(Refusal {
-                addr,
-                claimed,
-                why: text,
-            });
-        };
-        // The same news again, from an attempt that is repeated, would fill the log.
-        if self.shared.peers[peer.index()].link().note_failure(&text) {
-            log::warn!("{peer} at {addr} cannot be connected: {text}");
-        }
-        if !matches!(why, Why::HandshakeTime(_) | Why::Unreachable) {
-            self.shared.remember_refusal(Refusal {
-                addr,
-                claimed,
-                why: text,
-            });
         }
     }
 }

@@ -11,9 +11,8 @@ use mio::{Interest, Token};
 
 use super::{EventLoop, FIRST_CONN};
 use crate::auth::{self, FrameKey};
-use crate::config::Refusal;
-use crate::frame::{FrameError, Kind};
-use crate::handshake::{Handshake, HandshakeError, Progress, Session, refusal, version_refusal};
+use crate::frame::Kind;
+use crate::handshake::{Handshake, Progress, Session};
 use crate::tcp::conn::{Conn, Origin, Phase};
 use crate::tcp::reader::Reader;
 use crate::tcp::wire::{Wire, write};
@@ -46,7 +45,7 @@ impl EventLoop {
             .map_err(|error| Why::Connect(error.to_string()))
             .and_then(|stream| self.admit(stream, addr, Origin::Dialed(peer)));
         if let Err(why) = admitted {
-            self.report_failure(addr, Some(peer), &why);
+            self.report_failure((addr, Some(peer)), &why);
             self.plan_dial(peer);
         }
     }
@@ -66,7 +65,7 @@ impl EventLoop {
             match self.listener.accept() {
                 Ok((stream, addr)) => {
                     if let Err(why) = self.admit(stream, addr, Origin::Accepted) {
-                        self.report_failure(addr, None, &why);
+                        self.report_failure((addr, None), &why);
                     }
                 }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
@@ -147,7 +146,7 @@ impl EventLoop {
             Progress::Reply(next, reply) => {
                 if let Handshake::Challenged { peer, .. } = &next {
                     // Here, because now it can still be told.
-                    self.check_fresh(peer.id, peer.incarnation)?;
+                    self.shared.check_fresh(peer.id, peer.incarnation)?;
                 }
                 write_whole(greeting.stream, &reply)?;
                 Ok((Phase::Greeting(next), None))
@@ -163,17 +162,6 @@ impl EventLoop {
         }
     }
 
-    /// Fails if a later run of the same member is connected.
-    fn check_fresh(&self, peer: PeerId, theirs: u64) -> Result<(), Why> {
-        let current = self.shared.peers[peer.index()].link().current();
-        match current {
-            Some((_, Some(known))) if theirs < known => {
-                Err(HandshakeError::Stale { theirs, known }.into())
-            }
-            Some(_) | None => Ok(()),
-        }
-    }
-
     /// Makes a proved connection the one of its peer.
     fn establish(&mut self, greeting: Greeting<'_>, session: Session) -> Result<FrameKey, Why> {
         let Session {
@@ -182,7 +170,7 @@ impl EventLoop {
             tx,
             rx,
         } = session;
-        self.check_fresh(peer, incarnation)?;
+        self.shared.check_fresh(peer, incarnation)?;
         let previous = self.shared.peers[peer.index()].link().current();
         if let Some((index, _)) = previous {
             self.close(index, &Why::Replaced { incarnation });
@@ -250,7 +238,12 @@ impl EventLoop {
         if conn.origin == Origin::Accepted {
             self.strangers -= 1;
         }
-        self.report_failure(conn.addr, conn.claimed(), why);
+        self.report_failure((conn.addr, conn.claimed()), why);
+    }
+
+    fn report_failure(&self, whom: (SocketAddr, Option<PeerId>), why: &Why) {
+        let absent = matches!(why, Why::Connect(_));
+        self.shared.report_failure(whom, why, absent);
     }
 
     /// Tells the other side why its handshake fails, if it can understand.
@@ -258,54 +251,11 @@ impl EventLoop {
         if !matches!(conn.phase, Phase::Greeting(_)) {
             return;
         }
-        let frame = match why {
-            Why::Frame(FrameError::Version { theirs }) => version_refusal(*theirs),
-            // Also the answer to a refusal: it has been heard.
-            Why::Handshake(HandshakeError::Refused(_)) => return,
-            Why::Handshake(error) => refusal(&error.to_string()),
-            Why::Frame(_)
-            | Why::HandshakeTime(_)
-            | Why::Closed
-            | Why::Truncated
-            | Why::Packets(_)
-            | Why::Ended(_)
-            | Why::Unknown
-            | Why::Unreachable
-            | Why::Silent(_)
-            | Why::Connect(_)
-            | Why::Read(_)
-            | Why::Write(_)
-            | Why::Setup(_)
-            | Why::QueueFull { .. }
-            | Why::Replaced { .. }
-            | Why::Disconnected(_)
-            | Why::Shutdown => return,
+        let Some(frame) = why.refusal() else {
+            return;
         };
         if let Err(error) = write_whole(&conn.stream, &frame) {
             log::debug!("a refusal did not reach {}: {error}", conn.addr);
-        }
-    }
-
-    fn report_failure(&self, addr: SocketAddr, claimed: Option<PeerId>, why: &Why) {
-        let text = why.to_string();
-        let Some(peer) = claimed else {
-            log::warn!("refused a connection from {addr}: {text}");
-            return self.shared.remember_refusal(Refusal {
-                addr,
-                claimed,
-                why: text,
-            });
-        };
-        // The same news again, from an attempt that is repeated, would fill the log.
-        if self.shared.peers[peer.index()].link().note_failure(&text) {
-            log::warn!("{peer} at {addr} cannot be connected: {text}");
-        }
-        if !matches!(why, Why::Connect(_)) {
-            self.shared.remember_refusal(Refusal {
-                addr,
-                claimed,
-                why: text,
-            });
         }
     }
 }

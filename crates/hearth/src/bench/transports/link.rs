@@ -4,7 +4,7 @@
 //! meanwhile lies in the queue of the relay's socket; a datagram that finds it full is lost, as at a
 //! real bottleneck. Relays end with the process.
 
-use hearth_agent::Carrier;
+use hearth_agent::net::Carrier;
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::sync::{Arc, OnceLock};
