@@ -169,6 +169,11 @@ fn a_schedule_comes_with_its_bounds() {
         assert!(1.0 <= paper && paper <= improved, "{summary}");
         assert!(improved <= of("random_speedup_bound"), "{summary}");
     }
+    let pair = ["volume", "volume_cold", "volume_fast_memory", "long"];
+    for case in pair {
+        let of = |key: &str| number(&summary[&format!("pair_{key}_{case}")]);
+        assert!(of("speedup") <= of("bound"), "{summary}");
+    }
     assert!(number(&summary["pair_speedup"]) >= 29.0, "{summary}");
     assert!(
         number(&summary["improved_over_optimum_worst"]) <= 1.02,

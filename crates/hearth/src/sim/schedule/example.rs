@@ -1,7 +1,7 @@
 //! The worked example of the paper, step by step: four files, nine reads, memory for 100.
 
 use hearth_plan::online::{Kind, Met};
-use hearth_plan::retain::{Follower, Queue, Rule, Source, best, bound, optimum};
+use hearth_plan::retain::{Follower, Queue, Rule, Source, Step, best, bound, optimum};
 use hearth_plan::{Bytes, FileId};
 
 use super::{online, row};
@@ -15,10 +15,20 @@ const CAPACITY: Bytes = Bytes(100);
 pub(super) fn text() -> String {
     let reads = READS.iter().map(|file| FileId(file - 1)).collect();
     let queue = Queue::new(reads, SIZES.map(Bytes).to_vec());
-    let mut rows = vec![row(&["read", "paper", "then holds", "LRU", "then holds"])];
+    let mut rows = vec![row(&[
+        "read",
+        "paper",
+        "then holds",
+        "why",
+        "LRU",
+        "then holds",
+    ])];
     let mut follower = Follower::new(&queue, CAPACITY, Rule::Paper);
     let mut lru = Kind::Lru.cache(CAPACITY);
+    let mut before: Vec<FileId> = Vec::new();
     while let Some(step) = follower.next() {
+        let why = why(&queue, &step, &before, follower.held());
+        before = follower.held().to_vec();
         let files = || (0..SIZES.len() as u32).map(FileId);
         let met = lru.read(step.file, queue.size(step.file));
         let is_held = |file: &FileId| follower.held().contains(file);
@@ -30,6 +40,7 @@ pub(super) fn text() -> String {
                 Source::Disk => "passes by".to_owned(),
             },
             names(files().filter(is_held)),
+            why,
             match met {
                 Met::Hit => "hit".to_owned(),
                 Met::Miss => "fetched".to_owned(),
@@ -49,6 +60,39 @@ pub(super) fn text() -> String {
         table(&rows),
         table(&totals(&queue))
     )
+}
+
+/// The paper's reasoning about one read: what the file would gain, and what its victims would cost.
+fn why(queue: &Queue, step: &Step, before: &[FileId], after: &[FileId]) -> String {
+    let reads_from = |file: FileId, from: usize| {
+        let reads = from..queue.len();
+        reads.filter(|at| queue.file(*at) == file).count()
+    };
+    if step.source == Source::Memory {
+        return String::new();
+    }
+    let (size, later) = (queue.size(step.file), reads_from(step.file, step.at + 1));
+    if later == 0 {
+        return "is not read again".to_owned();
+    }
+    let used: Bytes = before.iter().map(|file| queue.size(*file)).sum();
+    if used + size <= CAPACITY {
+        return "there is room".to_owned();
+    }
+    let gain = size.times(later);
+    let cost = |file: FileId| queue.size(file).times(reads_from(file, step.at));
+    let mut costs: Vec<(Bytes, FileId)> = before.iter().map(|file| (cost(*file), *file)).collect();
+    costs.sort();
+    let listed = costs.iter();
+    let listed: Vec<String> = listed
+        .map(|(cost, file)| format!("{} {}", name(*file), cost.0))
+        .collect();
+    let gone = before.iter().filter(|file| !after.contains(file));
+    let end = match names(gone.copied()).as_str() {
+        "" => format!("{} is not below {}", listed[0], gain.0),
+        gone => format!("{gone} goes"),
+    };
+    format!("gain {}, costs {}: {end}", gain.0, listed.join(" "))
 }
 
 fn totals(queue: &Queue) -> Vec<Vec<String>> {
@@ -107,8 +151,12 @@ mod tests {
             assert!(text.contains(line), "{text}");
         }
         assert!(
-            text.contains("r4 F4  fetched    F1 F2 F4    fetched  F2 F3 F4"),
+            text.contains(
+                "r4 F4  fetched    F1 F2 F4    gain 40, costs F3 18 F1 20 F2 40: F3 goes"
+            ),
             "{text}"
         );
+        let refused = "gain 9, costs F1 20 F2 40 F4 40: F1 20 is not below 9";
+        assert!(text.contains(refused), "{text}");
     }
 }
