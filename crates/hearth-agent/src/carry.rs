@@ -136,7 +136,7 @@ impl Core {
         let peer = PeerId(to.0);
         let at_home = matches!(
             envelope.body,
-            Body::Read { .. } | Body::Write { .. } | Body::Flush { .. }
+            Body::Read { .. } | Body::Write { .. } | Body::Flush(_)
         );
         if at_home && let Some(path) = state.files.introduction(to, envelope.file) {
             self.send_head(to, &Introduction::encode(envelope.file, &path));

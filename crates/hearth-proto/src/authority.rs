@@ -43,7 +43,7 @@ use crate::frames::Slot;
 use crate::guard::Guard;
 use crate::ids::{Buf, FileId, Gen, NodeId, Op, ReqId, Ver, View};
 use crate::input::StoreOk;
-use crate::msg::{Body, Cut, Envelope, Held};
+use crate::msg::{Body, Cut, Envelope, Goal, Held};
 use crate::time::{Span, Time};
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::vec::Vec;
@@ -205,7 +205,7 @@ struct WriteAsk {
 struct FlushAsk {
     from: NodeId,
     req: ReqId,
-    sync: bool,
+    goal: Goal,
     /// Pages and the versions of them that must reach the store.
     need: Vec<(u64, Ver)>,
 }
@@ -618,16 +618,7 @@ impl Home<'_, '_> {
                 };
                 self.file.waiting.push_back(Waiting::Write(ask));
             }
-            (Body::Flush { sync }, _) => {
-                let need = self.dirty_versions();
-                self.file.waiting.push_back(Waiting::Flush(FlushAsk {
-                    from,
-                    req,
-                    sync,
-                    need,
-                }));
-                self.start_flush();
-            }
+            (Body::Flush(goal), _) => self.asked_to_flush(from, req, goal),
             (Body::Peek { first, count, held }, _) => {
                 self.hinted(from, first, held);
                 self.file.waiting.push_back(Waiting::Peek(PeekAsk {

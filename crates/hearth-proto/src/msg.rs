@@ -44,6 +44,17 @@ pub enum Use {
     Once,
 }
 
+/// Which dirty bytes a flush brings to the store.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Goal {
+    /// Those that the asker wrote.
+    Own,
+    /// All.
+    All,
+    /// All, and through the store's own fsync.
+    Synced,
+}
+
 /// Which pages a cut takes away, and what happens to dirty bytes in them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Cut {
@@ -280,11 +291,8 @@ pub enum Body {
     },
     /// They are in place and nobody holds an older copy.
     WriteOk,
-    /// Bring this node's dirty bytes of the file to the store.
-    Flush {
-        /// And through the store's own fsync.
-        sync: bool,
-    },
+    /// Bring the home's dirty bytes of the file to the store.
+    Flush(Goal),
     /// They are there.
     FlushOk(Stamp),
 

@@ -288,7 +288,7 @@ impl Machines<'_> {
             | Body::CutOk(_) => self.manager.message(ctx, from, envelope),
             Body::Read { .. }
             | Body::Write { .. }
-            | Body::Flush { .. }
+            | Body::Flush(_)
             | Body::Cut(_)
             | Body::Resume { .. }
             | Body::Peek { .. }

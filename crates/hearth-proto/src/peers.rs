@@ -58,7 +58,7 @@ fn in_its_place(body: &Body) -> Option<Body> {
         | Body::Settle
         | Body::Read { .. }
         | Body::Write { .. }
-        | Body::Flush { .. }
+        | Body::Flush(_)
         | Body::BankAsk => Some(Body::Failed(EHOSTDOWN)),
         Body::WindowGo { .. } => Some(Body::WindowOver(Err(EHOSTDOWN))),
         Body::Peek { first, .. } => Some(Body::Peeked {

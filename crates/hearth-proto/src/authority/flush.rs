@@ -1,12 +1,12 @@
 //! Bringing dirty bytes to the store: contiguous runs become one store write.
 
-use super::{FlushAsk, Home, RETRY_FIRST, RETRY_LONGEST, StoreOp, Verdict, Waiting};
+use super::{FlushAsk, Home, Page, RETRY_FIRST, RETRY_LONGEST, StoreOp, Verdict, Waiting};
 use crate::Errno;
 use crate::effect::{Alarm, Effect, Piece, Src};
 use crate::guard::Guard;
 use crate::ids::{NodeId, ReqId, Stamp, Ver};
 use crate::input::StoreOk;
-use crate::msg::Body;
+use crate::msg::{Body, Goal};
 use crate::time::Span;
 use alloc::vec::Vec;
 
@@ -21,11 +21,16 @@ struct Run {
 impl Home<'_, '_> {
     /// Orders store writes for all that is dirty and not on its way. True if anything is on its way.
     pub(super) fn start_flush(&mut self) -> bool {
+        self.start_flush_of(|_| true)
+    }
+
+    /// The same for the pages of which `wanted` says so.
+    fn start_flush_of(&mut self, wanted: impl Fn(u64) -> bool) -> bool {
         // Between the answer to a cut and its end the store must stay as the manager's node makes it.
         if self.file.bar.as_ref().is_some_and(|bar| bar.answered) {
             return false;
         }
-        for run in self.dirty_runs() {
+        for run in self.dirty_runs(wanted) {
             for &(number, start, end, _) in &run.ranges {
                 let page = self
                     .file
@@ -66,10 +71,10 @@ impl Home<'_, '_> {
         self.file.pages.values().any(|page| page.writes > 0)
     }
 
-    /// Dirty ranges of pages without a store write in flight (A3), joined where they touch.
-    fn dirty_runs(&self) -> Vec<Run> {
+    /// Dirty ranges of wanted pages without a store write in flight (A3), joined where they touch.
+    fn dirty_runs(&self, wanted: impl Fn(u64) -> bool) -> Vec<Run> {
         let mut runs: Vec<Run> = Vec::new();
-        for (&number, page) in &self.file.pages {
+        for (&number, page) in self.file.pages.iter().filter(|&(&n, _)| wanted(n)) {
             let Some(slot) = page.slot.filter(|_| page.writes == 0) else {
                 continue;
             };
@@ -132,6 +137,9 @@ impl Home<'_, '_> {
             }
             self.file.dirty_bytes -= len - kept;
             self.ctx.frames.dirty_bytes -= len - kept;
+            if page.dirty_bytes() == 0 {
+                page.writers.clear();
+            }
             page.settle(self.ctx.frames);
         }
         match result {
@@ -190,15 +198,33 @@ impl Home<'_, '_> {
         }
     }
 
-    /// Pages with bytes that the store lacks, and their versions.
-    pub(super) fn dirty_versions(&self) -> Vec<(u64, Ver)> {
-        let dirty = |page: &super::Page| page.dirty_bytes() > 0;
-        self.file
+    /// A node closes or syncs. A close brings to the store what its node wrote and no more: pages that
+    /// others still write would go in pieces, at each close again.
+    pub(super) fn asked_to_flush(&mut self, from: NodeId, req: ReqId, goal: Goal) {
+        let concerned = |page: &Page| match goal {
+            Goal::Own => page.writers.contains(from),
+            Goal::All | Goal::Synced => true,
+        };
+        let dirty = self
+            .file
             .pages
             .iter()
-            .filter(|(_, p)| dirty(p))
-            .map(|(&n, p)| (n, p.ver))
-            .collect()
+            .filter(|(_, page)| page.dirty_bytes() > 0);
+        let pages = dirty.filter(|(_, page)| concerned(page));
+        let need = pages.map(|(&number, page)| (number, page.ver)).collect();
+        let ask = FlushAsk {
+            from,
+            req,
+            goal,
+            need,
+        };
+        self.start_flush_for(&ask);
+        self.file.waiting.push_back(Waiting::Flush(ask));
+    }
+
+    fn start_flush_for(&mut self, ask: &FlushAsk) {
+        let needs = |number| ask.need.binary_search_by_key(&number, |&(n, _)| n).is_ok();
+        self.start_flush_of(needs);
     }
 
     pub(super) fn try_flush(&mut self, ask: &mut FlushAsk) -> Verdict {
@@ -209,20 +235,21 @@ impl Home<'_, '_> {
                 .is_some_and(|page| page.flushed < *ver && page.dirty_bytes() > 0)
         });
         if !ask.need.is_empty() {
-            self.start_flush();
+            self.start_flush_for(ask);
         }
         if !ask.need.is_empty() && self.ctx.config.keeps(Guard::FlushWaits) {
             return Verdict::Wait;
         }
+        let sync = ask.goal == Goal::Synced;
         // A sync reaches the store even when no page is left here: those that were may have been
         // written and evicted since the last one.
-        if self.file.pages.is_empty() && !ask.sync && !self.file.unstamped {
+        if self.file.pages.is_empty() && !sync && !self.file.unstamped {
             let body = Body::FlushOk(Stamp::default());
             self.ctx
                 .answer(ask.from, self.id, self.file.generation, ask.req, body);
             return Verdict::Done;
         }
-        if ask.sync {
+        if sync {
             for page in self.file.pages.values_mut() {
                 for (start, end) in page.unsynced.take().iter() {
                     page.syncing.insert(start, end);
@@ -231,9 +258,7 @@ impl Home<'_, '_> {
         }
         self.file.unstamped = false;
         let op = self.ctx.new_op();
-        let FlushAsk {
-            from, req, sync, ..
-        } = *ask;
+        let FlushAsk { from, req, .. } = *ask;
         self.common.ops.insert(
             op,
             StoreOp::Sync {
@@ -278,7 +303,7 @@ impl Home<'_, '_> {
     /// True if some dirty bytes could go to the store now.
     fn can_send(&self) -> bool {
         let answered = self.file.bar.as_ref().is_some_and(|bar| bar.answered);
-        let idle = |page: &super::Page| page.writes == 0 && !page.dirty.is_empty();
+        let idle = |page: &Page| page.writes == 0 && !page.dirty.is_empty();
         !answered && self.file.pages.values().any(idle)
     }
 

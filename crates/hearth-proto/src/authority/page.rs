@@ -38,6 +38,8 @@ pub(crate) struct Page {
     pub(crate) populating: bool,
     /// The read that gathers before all others has it.
     pub(crate) pinned: bool,
+    /// Nodes that wrote some of the bytes that the store lacks.
+    pub(crate) writers: NodeSet,
     /// Nodes that hold copies.
     pub(crate) readers: NodeSet,
     /// Number of the last copy given of it.

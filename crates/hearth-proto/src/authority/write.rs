@@ -214,7 +214,7 @@ impl Home<'_, '_> {
         let ask = &write.ask;
         self.common.reserved -= write.count;
         for part in parts(self.ctx.config, ask.offset, ask.len) {
-            self.apply_part(&part, ask.data, write.ver);
+            self.apply_part(&part, ask, write.ver);
         }
         if self.file.dirty_since.is_none() {
             self.file.dirty_since = Some(self.ctx.now);
@@ -225,7 +225,7 @@ impl Home<'_, '_> {
         self.free(ask.from, Some(ask.data));
     }
 
-    fn apply_part(&mut self, part: &Part, data: Piece, ver: Ver) {
+    fn apply_part(&mut self, part: &Part, ask: &WriteAsk, ver: Ver) {
         let page = self
             .file
             .pages
@@ -247,8 +247,8 @@ impl Home<'_, '_> {
             });
         }
         let from = Piece {
-            src: data.src,
-            at: data.at + part.at,
+            src: ask.data.src,
+            at: ask.data.at + part.at,
             len: part.end - part.start,
         };
         self.ctx.out.push(Effect::Fill {
@@ -266,6 +266,7 @@ impl Home<'_, '_> {
         let new = u64::from(page.dirty.insert(part.start, part.end));
         self.file.dirty_bytes += new;
         self.ctx.frames.dirty_bytes += new;
+        page.writers.insert(ask.from);
         page.ver = ver;
         page.readers.clear();
         page.reserved = false;

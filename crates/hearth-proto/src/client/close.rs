@@ -5,7 +5,7 @@ use crate::config::CloseRule;
 use crate::effect::{Effect, Reply};
 use crate::errno;
 use crate::ids::{FileId, Handle, NodeId, Stamp, Ticket};
-use crate::msg::Body;
+use crate::msg::{Body, Goal};
 use crate::{Errno, ids};
 use alloc::vec::Vec;
 
@@ -57,10 +57,11 @@ impl Desk<'_, '_> {
                 file.wrote.remove(home);
                 file.flushing.push(home);
             }
-            let body = Body::Flush {
-                sync: until == Until::Synced,
+            let goal = match until {
+                Until::Flushed => Goal::Own,
+                Until::Synced => Goal::Synced,
             };
-            self.ask(home, id, body, What::Home(ticket), Vec::new());
+            self.ask(home, id, Body::Flush(goal), What::Home(ticket), Vec::new());
         }
     }
 

@@ -5,7 +5,7 @@ use crate::Errno;
 use crate::config::{Allocation, Grain, Writes};
 use crate::effect::{Alarm, Effect};
 use crate::ids::{NodeId, ReqId, Stamp};
-use crate::msg::{Body, Cut, Service};
+use crate::msg::{Body, Cut, Goal, Service};
 use crate::nodeset::NodeSet;
 use crate::placement::home_of_chunk;
 use alloc::vec::Vec;
@@ -168,7 +168,7 @@ impl Seat<'_, '_> {
         } else {
             self.all_homes()
         };
-        let awaiting = self.order(homes, &Body::Flush { sync: false });
+        let awaiting = self.order(homes, &Body::Flush(Goal::All));
         self.file.control = Some(Control::Settling {
             awaiting,
             after,

@@ -68,7 +68,7 @@ bodies! {
     29 => Grant { first, lens, ver, good, origin };
     30 => Write { offset, len, dropped };
     31 => WriteOk;
-    32 => Flush { sync };
+    32 => Flush(goal);
     33 => FlushOk(stamp);
     34 => Inval { first, count, ver };
     35 => InvalOk;

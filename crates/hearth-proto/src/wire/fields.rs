@@ -3,7 +3,7 @@
 use super::{PAGES_MAX, Violation};
 use crate::bank::{Daemon, Epoch};
 use crate::ids::{FileId, Gen, NodeId, ReqId, Stamp, Ver, View};
-use crate::msg::{Cut, Held, HomeMap, Origin, Service, Use};
+use crate::msg::{Cut, Goal, Held, HomeMap, Origin, Service, Use};
 use alloc::vec::Vec;
 
 /// Bytes being written.
@@ -203,6 +203,25 @@ impl Fields for Use {
         } else {
             Use::Copy
         })
+    }
+}
+
+impl Fields for Goal {
+    fn put(&self, to: &mut Writer<'_>) {
+        let tag: u8 = match self {
+            Goal::Own => 0,
+            Goal::Synced => 1,
+            Goal::All => 2,
+        };
+        tag.put(to);
+    }
+    fn get(from: &mut Reader<'_>) -> Result<Self, Violation> {
+        match u8::get(from)? {
+            0 => Ok(Goal::Own),
+            1 => Ok(Goal::Synced),
+            2 => Ok(Goal::All),
+            _ => Err(Violation::Value),
+        }
     }
 }
 
