@@ -77,6 +77,8 @@ pub struct Counters {
 pub struct Programs {
     /// Pages that they can find now.
     pub pages: usize,
+    /// Bytes of the pool that lie in huge pages.
+    pub huge_bytes: u64,
     /// Programs so far.
     pub programs: u64,
     /// Reads that were served.
@@ -146,12 +148,13 @@ impl Core {
     }
 
     fn programs(&self) -> Programs {
-        let Some((pages, counts)) = self.pool.shown() else {
+        let Some(shown) = self.pool.shown() else {
             return Programs::default();
         };
-        let of = |count| Sums(counts).of(count);
+        let of = |count| Sums(shown.counts).of(count);
         Programs {
-            pages,
+            pages: shown.pages,
+            huge_bytes: shown.huge_bytes,
             programs: of(Count::Programs),
             reads: of(Count::Reads),
             stats: of(Count::Stats),

@@ -6,6 +6,7 @@
 use std::io;
 use std::mem::MaybeUninit;
 
+pub use hearth_shm::Lane;
 use hearth_shm::{COUNTS, Copied, Counts, View};
 
 use crate::{Bypass, Outcome};
@@ -14,8 +15,6 @@ use crate::{Bypass, Outcome};
 pub struct Local {
     view: View,
     counts: Counts,
-    /// Where this process counts.
-    lane: u32,
 }
 
 /// Numbers that programs count, in the order in which they are told.
@@ -44,35 +43,53 @@ pub enum Count {
 
 impl Local {
     /// Maps what the agent lends that listens at `path`. Allocates nothing.
-    pub fn attach(path: &[u8], lane: u32) -> io::Result<Local> {
+    pub fn attach(path: &[u8]) -> io::Result<Local> {
         let (view, counts) = hearth_shm::attach(path)?;
-        let local = Local { view, counts, lane };
-        local.count(Count::Programs, 1);
+        let local = Local { view, counts };
+        local.count(Lane::SHARED, Count::Programs, 1);
         Ok(local)
     }
 
+    /// A place to count in, for one thread.
+    pub fn lane(&self) -> Lane {
+        self.counts.lane()
+    }
+
     /// Reads bytes of a file, all of them or none. What is in `into` is undefined if it is not served.
-    #[inline]
-    pub fn read(&self, file: u64, offset: u64, into: &mut [MaybeUninit<u8>]) -> Outcome<usize> {
-        let (count, why) = match self.view.copy(file, offset, into) {
-            Copied::All => {
-                self.count(Count::Reads, 1);
-                self.count(Count::Bytes, into.len() as u64);
-                return Outcome::Serve(into.len());
-            }
+    #[inline(always)]
+    pub fn read(
+        &self,
+        lane: Lane,
+        (file, offset): (u64, u64),
+        into: &mut [MaybeUninit<u8>],
+    ) -> Outcome<usize> {
+        let copied = self.view.copy(file, offset, into);
+        if copied == Copied::All {
+            self.count(lane, Count::Reads, 1);
+            self.count(lane, Count::Bytes, into.len() as u64);
+            return Outcome::Serve(into.len());
+        }
+        Outcome::Bypass(self.passed_by(lane, copied))
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn passed_by(&self, lane: Lane, copied: Copied) -> Bypass {
+        let (count, why) = match copied {
+            Copied::All => unreachable!("what was copied is served"),
             Copied::Missing => (Count::NotHere, Bypass::NotHere),
             Copied::Changed => (Count::CalledBack, Bypass::CalledBack),
             Copied::Long => (Count::TooLong, Bypass::TooLong),
             Copied::Dead => (Count::NoAgent, Bypass::NoAgent),
         };
-        self.count(count, 1);
-        Outcome::Bypass(why)
+        self.count(lane, count, 1);
+        why
     }
 
     /// Adds to a number.
     #[inline(always)]
-    pub fn count(&self, what: Count, amount: u64) {
-        self.counts.add(self.lane, what as usize, amount);
+    pub fn count(&self, lane: Lane, what: Count, amount: u64) {
+        self.counts.add(lane, what as usize, amount);
     }
 }
 

@@ -24,7 +24,7 @@ use hearth_client::local::{Count, Local};
 use libc::{off_t, size_t, ssize_t};
 
 use crate::errno::set_errno;
-use crate::{fds, sys};
+use crate::{fds, sys, thread};
 
 /// Where the agent's memory is to be had, and of which device its files are.
 const VARIABLE: &str = "HEARTH_POOL";
@@ -90,18 +90,23 @@ fn file_of(fd: c_int) -> Option<(&'static Local, u64)> {
     if STATE.load(Relaxed) == NONE {
         return None;
     }
-    let known = match fds::cached(fd) {
-        0 => learn(fd)?,
-        known => known,
-    };
+    let known = fds::cached(fd);
     if known & FILE == 0 {
-        return None;
+        return file_of_new(fd, known);
     }
     Some((LOCAL.get()?, known & !FILE))
 }
 
 #[cold]
 #[inline(never)]
+fn file_of_new(fd: c_int, known: u64) -> Option<(&'static Local, u64)> {
+    if known == PASSED {
+        return None;
+    }
+    let learnt = learn(fd).filter(|known| known & FILE != 0)?;
+    Some((LOCAL.get()?, learnt & !FILE))
+}
+
 fn learn(fd: c_int) -> Option<u64> {
     if JAILED.load(Relaxed) {
         return None;
@@ -117,7 +122,7 @@ fn learn(fd: c_int) -> Option<u64> {
     let local = ready(wish)?;
     let flags = sys::open_flags(fd);
     let known = if flags & (libc::O_DIRECT | libc::O_PATH) != 0 {
-        local.count(Count::Flags, 1);
+        local.count(thread::lane(local), Count::Flags, 1);
         PASSED
     } else if flags & libc::O_ACCMODE == libc::O_WRONLY {
         PASSED
@@ -135,8 +140,7 @@ fn ready(wish: &Wish) -> Option<&'static Local> {
         return LOCAL.get();
     }
     STATE.compare_exchange(IDLE, BUSY, Acquire, Relaxed).ok()?;
-    let lane = sys::process().cast_unsigned();
-    let attached = Local::attach(&wish.path, lane).ok();
+    let attached = Local::attach(&wish.path).ok();
     let done = match attached.is_some_and(|local| LOCAL.set(local).is_ok()) {
         true => READY,
         false => NONE,
@@ -168,7 +172,8 @@ pub(crate) fn pread(
         Some((local, file)) if offset >= 0 => {
             // SAFETY: that is what the program says by the call.
             let into = unsafe { buffer(buf, count) };
-            match into.map(|into| local.read(file, offset.cast_unsigned(), into)) {
+            let place = (file, offset.cast_unsigned());
+            match into.map(|into| local.read(thread::lane(local), place, into)) {
                 Some(Outcome::Serve(done)) => done.cast_signed(),
                 Some(Outcome::Bypass(_) | Outcome::Fail(_)) | None => real(),
             }
@@ -193,7 +198,8 @@ pub(crate) fn read(
         return real();
     };
     let expected = fds::expected(fd);
-    let Outcome::Serve(done) = local.read(file, expected.cast_unsigned(), into) else {
+    let place = (file, expected.cast_unsigned());
+    let Outcome::Serve(done) = local.read(thread::lane(local), place, into) else {
         let done = real();
         fds::expect(fd, expected.saturating_add(done.max(0) as i64));
         return done;
@@ -216,7 +222,8 @@ fn elsewhere(
     (local, file): (&Local, u64),
     into: &mut [MaybeUninit<u8>],
 ) -> ssize_t {
-    if let Outcome::Serve(done) = local.read(file, began.cast_unsigned(), into) {
+    let place = (file, began.cast_unsigned());
+    if let Outcome::Serve(done) = local.read(thread::lane(local), place, into) {
         return done.cast_signed();
     }
     let asked = into.len() as i64;

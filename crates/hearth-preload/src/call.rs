@@ -99,6 +99,22 @@ pub(crate) fn on(op: Op, fd: c_int) -> OnFd {
     }
 }
 
+/// Does what may take no longer than a few loads; what is to be recorded of it is asked for only if
+/// calls are recorded. Both come by value, so that nothing of the recording is on the usual way.
+#[inline(always)]
+pub(crate) fn quickly<R: Outcome>(work: impl FnOnce() -> R, record: impl FnOnce() -> OnFd) -> R {
+    if tracer::is_on() {
+        return recorded(work, record);
+    }
+    work()
+}
+
+#[cold]
+#[inline(never)]
+fn recorded<R: Outcome>(work: impl FnOnce() -> R, record: impl FnOnce() -> OnFd) -> R {
+    record().call(work)
+}
+
 impl OnFd {
     /// It begins at `offset`; a negative one is the descriptor's own.
     #[inline(always)]

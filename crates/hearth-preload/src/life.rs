@@ -5,7 +5,9 @@ use std::sync::atomic::{AtomicI32, AtomicPtr, Ordering::Relaxed};
 
 use hearth_trace::ring::{Options, Policy, tracer};
 
-use crate::{cache, cwd, environment, errno::keeping_errno, fds, filter, maps, streams, sys};
+use crate::{
+    cache, cwd, environment, errno::keeping_errno, fds, filter, maps, streams, sys, thread,
+};
 
 /// A word that a fork wipes: the process that has this memory, or 0 in a child that has yet to say
 /// so. Null before the start.
@@ -66,6 +68,7 @@ pub(crate) fn is_own_memory() -> bool {
         // The files' numbers were those of the parent's names.
         fds::forked();
         fds::inherited();
+        thread::forget_lane();
         cwd::forget();
         maps::forget_all();
     }

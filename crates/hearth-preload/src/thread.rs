@@ -3,6 +3,7 @@
 
 use std::cell::Cell;
 
+use hearth_client::local::{Lane, Local};
 use hearth_trace::Flags;
 
 /// Files whose last access a thread remembers, by the lower bits of their numbers.
@@ -11,6 +12,8 @@ const RECENT: usize = 16;
 struct Here {
     /// The thread is at work for the trace; a signal handler that comes now goes by quickly.
     is_inside: Cell<bool>,
+    /// Number of the lane to count in, and one; 0 before the first count.
+    lane: Cell<u32>,
     /// Files and where the last access to them ended.
     recent: [Cell<(u32, i64)>; RECENT],
 }
@@ -19,6 +22,7 @@ thread_local! {
     static HERE: Here = const {
         Here {
             is_inside: Cell::new(false),
+            lane: Cell::new(0),
             recent: [const { Cell::new((0, 0)) }; RECENT],
         }
     };
@@ -34,6 +38,28 @@ pub(crate) fn inside<T>(work: impl FnOnce() -> T) -> Option<T> {
         here.is_inside.set(false);
         Some(done)
     })
+}
+
+/// Where this thread counts.
+#[inline(always)]
+pub(crate) fn lane(local: &Local) -> Lane {
+    HERE.with(|here| match here.lane.get() {
+        0 => first_lane(local, &here.lane),
+        known => Lane::numbered(known - 1),
+    })
+}
+
+#[cold]
+#[inline(never)]
+fn first_lane(local: &Local, known: &Cell<u32>) -> Lane {
+    let lane = local.lane();
+    known.set(lane.number() + 1);
+    lane
+}
+
+/// This thread is that of a new process: the lane is its parent's.
+pub(crate) fn forget_lane() {
+    HERE.with(|here| here.lane.set(0));
 }
 
 /// Notes an access of `count` bytes at `offset`, and tells whether it begins where this thread's

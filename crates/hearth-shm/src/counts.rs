@@ -1,7 +1,9 @@
 //! What programs count, in memory that they share with their agent.
 //!
-//! A few words for each of many *lanes*, so that processes seldom meet in one line of the
-//! processor's cache. Programs may write anything there: it is told to people and believed by nobody.
+//! A few words for each of many *lanes*. A thread counts in a lane of its own, with plain additions:
+//! one that locks the line would wait for all loads before it, which costs more than a small read. When
+//! all lanes are given out, later threads add to one that they share. Programs may write anything
+//! there: it is told to people and believed by nobody.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -11,18 +13,41 @@ use crate::segment::Words;
 
 /// Numbers that are counted.
 pub const COUNTS: usize = 16;
-const LANES: usize = 256;
+/// The first is shared; its last word says how many were given out.
+const LANES: u64 = 4096;
+const GIVEN: usize = COUNTS - 1;
+const WORDS: usize = LANES as usize * COUNTS;
 
-/// Counts of many processes.
+/// Counts of many threads of many processes.
 #[derive(Debug)]
 pub struct Counts {
     words: Words,
 }
 
+/// Where a thread counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Lane(u32);
+
+impl Lane {
+    /// The one of all that have none of their own.
+    pub const SHARED: Lane = Lane(0);
+
+    /// As a number, for a place that holds numbers.
+    pub fn number(self) -> u32 {
+        self.0
+    }
+
+    /// From its number.
+    #[inline(always)]
+    pub fn numbered(number: u32) -> Lane {
+        Lane(number)
+    }
+}
+
 impl Counts {
     /// New counts, all zero, and the memory for others.
     pub(crate) fn new(name: &str) -> io::Result<(OwnedFd, Counts)> {
-        let (fd, words) = Words::open_to_all(&format!("{name}-counts"), LANES * COUNTS)?;
+        let (fd, words) = Words::open_to_all(&format!("{name}-counts"), WORDS)?;
         Ok((fd, Counts { words }))
     }
 
@@ -30,28 +55,49 @@ impl Counts {
     pub(crate) fn of(fd: BorrowedFd<'_>) -> io::Result<Counts> {
         let seals = rustix::fs::fcntl_get_seals(fd)?;
         let len = rustix::fs::fstat(fd)?.st_size;
-        let wanted = (LANES * COUNTS * size_of::<u64>()) as i64;
+        let wanted = (WORDS * size_of::<u64>()) as i64;
         if len < wanted || !seals.contains(rustix::fs::SealFlags::SHRINK) {
             return Err(io::ErrorKind::InvalidData.into());
         }
         Ok(Counts {
-            words: Words::new(fd.as_fd(), LANES * COUNTS)?,
+            words: Words::new(fd.as_fd(), WORDS)?,
         })
     }
 
-    /// Adds to a number, in the lane of this process.
+    /// A lane that nobody else has, if there is one left.
+    pub fn lane(&self) -> Lane {
+        let given = self.words.word(GIVEN);
+        if given.load(Relaxed) >= LANES - 1 {
+            return Lane::SHARED;
+        }
+        match given.fetch_add(1, Relaxed) + 1 {
+            number if number < LANES => Lane(number as u32),
+            _ => Lane::SHARED,
+        }
+    }
+
+    /// Adds to a number, in the lane of this thread.
     #[inline(always)]
-    pub fn add(&self, lane: u32, number: usize, amount: u64) {
-        let word = (lane as usize % LANES) * COUNTS + number % COUNTS;
+    pub fn add(&self, lane: Lane, number: usize, amount: u64) {
+        let lane_number = lane.0 as usize % LANES as usize;
+        let word = self.words.word(lane_number * COUNTS + number % COUNTS);
         // Only counted.
-        self.words.word(word).fetch_add(amount, Relaxed);
+        if lane == Lane::SHARED {
+            word.fetch_add(amount, Relaxed);
+        } else {
+            word.store(word.load(Relaxed).wrapping_add(amount), Relaxed);
+        }
     }
 
     /// Sums over all lanes.
     pub fn sums(&self) -> [u64; COUNTS] {
+        let lanes = self.words.word(GIVEN).load(Relaxed).min(LANES - 1) as usize;
         std::array::from_fn(|number| {
+            if number == GIVEN {
+                return 0;
+            }
             let lane = |lane| self.words.word(lane * COUNTS + number).load(Relaxed);
-            (0..LANES).map(lane).fold(0, u64::wrapping_add)
+            (0..=lanes).map(lane).fold(0, u64::wrapping_add)
         })
     }
 }

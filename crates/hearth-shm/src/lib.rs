@@ -12,6 +12,7 @@
 #![deny(unsafe_code)]
 
 mod counts;
+mod huge;
 mod index;
 mod lend;
 #[expect(
@@ -32,9 +33,9 @@ mod segment;
 )]
 mod view;
 
-pub use counts::{COUNTS, Counts};
+pub use counts::{COUNTS, Counts, Lane};
 pub use index::protocol::PageName;
 pub use lend::attach;
-pub use pool::{FrameId, FramePart, Pool, PoolConfig};
+pub use pool::{FrameId, FramePart, Pool, PoolConfig, Shown};
 pub use queue::{SERVERS_MAX, ServerQueue, Turn, monotonic_ns};
 pub use view::{Copied, View};

@@ -19,11 +19,12 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::{Arc, OnceLock};
 
 use crate::Counts;
+use crate::huge::Gatherer;
 use crate::index::Index;
 use crate::index::protocol::PageName;
 use crate::lend;
 use crate::life::Life;
-use crate::segment::{self, Exclusive, PIECES_MAX, Segment, Target};
+use crate::segment::{self, Exclusive, HUGE_BYTES, PIECES_MAX, Segment, Target};
 
 /// Size of every segment but the last.
 pub(crate) const SEGMENT_BYTES: usize = 64 << 20;
@@ -106,7 +107,7 @@ impl FramePart {
 /// memory than it has ends the process with `SIGBUS` at that point, as it does for `/dev/shm`.
 #[derive(Debug)]
 pub struct Pool {
-    segments: Vec<Segment>,
+    segments: Arc<[Segment]>,
     frames_per_segment: usize,
     frame_bytes: usize,
     frames: u32,
@@ -115,11 +116,23 @@ pub struct Pool {
     lent: OnceLock<Lent>,
 }
 
+/// What programs see of a pool, and what they have done with it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Shown {
+    /// Pages that are published.
+    pub pages: usize,
+    /// What they have counted.
+    pub counts: [u64; crate::COUNTS],
+    /// Bytes of the pool that lie in huge pages.
+    pub huge_bytes: u64,
+}
+
 /// What there is once programs read the pool themselves.
 #[derive(Debug)]
 struct Lent {
     index: Arc<Index>,
     counts: (OwnedFd, Counts),
+    gatherer: Gatherer,
     /// Ends before the frames do.
     _life: Life,
 }
@@ -142,7 +155,7 @@ impl Pool {
             name,
         } = config;
         Ok(Self {
-            segments,
+            segments: segments.into(),
             frames_per_segment,
             frame_bytes,
             frames,
@@ -175,6 +188,7 @@ impl Pool {
         let index = Arc::new(Index::new(&self.name, self.frames, self.frame_bytes)?);
         let lent = Lent {
             counts: Counts::new(&self.name)?,
+            gatherer: Gatherer::start(Arc::clone(&self.segments), self.frame_bytes)?,
             _life: Life::begin(Arc::clone(&index))?,
             index,
         };
@@ -210,6 +224,9 @@ impl Pool {
         // Nobody is writing it.
         let _shared = segment.shared(index);
         lent.index.publish(page, frame.0, extent as u32);
+        if extent == self.frame_bytes {
+            lent.gatherer.shown_full(frame.0 as usize);
+        }
     }
 
     /// No page of `file` within `pages` is read by other processes from now on.
@@ -219,10 +236,15 @@ impl Pool {
         }
     }
 
-    /// Pages that are published, and what programs have counted.
-    pub fn shown(&self) -> Option<(usize, [u64; crate::COUNTS])> {
+    /// What programs see and have done; `None` if nothing was lent yet.
+    pub fn shown(&self) -> Option<Shown> {
         let lent = self.lent.get()?;
-        Some((lent.index.pages(), lent.counts.1.sums()))
+        let unit_bytes = HUGE_BYTES.max(self.frame_bytes) as u64;
+        Some(Shown {
+            pages: lent.index.pages(),
+            counts: lent.counts.1.sums(),
+            huge_bytes: lent.gatherer.gathered() as u64 * unit_bytes,
+        })
     }
 
     /// Copies `data` into a frame.
@@ -314,6 +336,11 @@ impl Pool {
             })
             .collect();
         segment::preadv(fd, &mut guards, &targets, offset)
+    }
+
+    #[cfg(test)]
+    pub(crate) fn shared_segments(&self) -> Arc<[Segment]> {
+        Arc::clone(&self.segments)
     }
 
     fn exclusive(&self, frame: FrameId) -> Exclusive<'_> {

@@ -27,6 +27,32 @@ use crate::index::protocol::{Board, Look};
 /// Most pieces that one vectored call may name (`IOV_MAX` of Linux).
 pub(crate) const PIECES_MAX: usize = 1024;
 
+/// What the processors of most machines take for a huge page.
+pub(crate) const HUGE_BYTES: usize = 2 << 20;
+
+/// Takes addresses without memory behind them, from a multiple of a huge page on.
+pub(crate) fn reserve(len: usize) -> io::Result<NonNull<u8>> {
+    let all = len.checked_add(HUGE_BYTES);
+    let all = all.ok_or(io::ErrorKind::OutOfMemory)?;
+    let flags = MapFlags::PRIVATE | MapFlags::NORESERVE;
+    // SAFETY: with a null hint and no MAP_FIXED the kernel picks unused addresses.
+    let start = unsafe {
+        rustix::mm::mmap_anonymous(std::ptr::null_mut(), all, ProtFlags::empty(), flags)?
+    };
+    /// Of the operating system; where it is more, what is behind stays taken.
+    const PAGE: usize = 4096;
+    let before = start.addr().wrapping_neg() % HUGE_BYTES;
+    let taken = start.wrapping_byte_add(before);
+    let end = (before + len).next_multiple_of(PAGE);
+    // SAFETY: what lies before and behind was just taken, and nobody knows of it. A failure, which a
+    // length of 0 is, leaves it taken.
+    unsafe {
+        let _ = rustix::mm::munmap(start, before);
+        let _ = rustix::mm::munmap(start.wrapping_byte_add(end), all.saturating_sub(end));
+    }
+    NonNull::new(taken.cast()).ok_or_else(|| io::ErrorKind::OutOfMemory.into())
+}
+
 /// A shared, writable mapping of the first `len` bytes of a file; unmapped on drop.
 #[derive(Debug)]
 struct Mapping {
@@ -49,6 +75,21 @@ impl Mapping {
             rustix::mm::mmap(std::ptr::null_mut(), len, prot, MapFlags::SHARED, fd, 0)?
         };
         let start = NonNull::new(start.cast()).expect("mmap without MAP_FIXED never returns null");
+        Ok(Self { start, len })
+    }
+
+    /// The same, from a multiple of a huge page on.
+    fn aligned(fd: BorrowedFd<'_>, len: usize) -> io::Result<Self> {
+        let start = reserve(len)?;
+        // SAFETY: the addresses were just reserved for this, and nobody knows of them.
+        unsafe {
+            let (prot, at) = (ProtFlags::READ | ProtFlags::WRITE, start.as_ptr().cast());
+            let flags = MapFlags::SHARED | MapFlags::FIXED;
+            if let Err(error) = rustix::mm::mmap(at, len, prot, flags, fd, 0) {
+                let _ = rustix::mm::munmap(at, len);
+                return Err(error.into());
+            }
+        }
         Ok(Self { start, len })
     }
 
@@ -86,7 +127,9 @@ pub(crate) struct Segment {
 impl Segment {
     /// Makes, maps and seals a segment. Its memory is taken from the system on first use.
     pub(crate) fn new(name: &str, frame_bytes: usize, frames: usize) -> io::Result<Self> {
-        let (fd, map) = sealed(name, frame_bytes * frames)?;
+        let fd = unsealed(name, frame_bytes * frames)?;
+        let map = Mapping::aligned(fd.as_fd(), frame_bytes * frames)?;
+        seal(fd.as_fd())?;
         let locks = (0..frames).map(|_| RwLock::new(())).collect();
         Ok(Self {
             fd,
@@ -98,6 +141,24 @@ impl Segment {
 
     pub(crate) fn fd(&self) -> BorrowedFd<'_> {
         self.fd.as_fd()
+    }
+
+    /// How many frames it has.
+    pub(crate) fn frames(&self) -> usize {
+        self.locks.len()
+    }
+
+    /// Has the operating system move so many frames into huge pages. Who touches them waits.
+    pub(crate) fn gather(&self, first: usize, frames: usize) -> io::Result<()> {
+        /// The request's number, on all machines.
+        const MADV_COLLAPSE: libc::c_int = 25;
+        let start = first * self.frame_bytes;
+        let bytes = self.map.at(start..start + frames * self.frame_bytes);
+        // SAFETY: the bytes are mapped (M1), and stay where they are and what they are.
+        match unsafe { libc::madvise(bytes.as_ptr().cast(), bytes.len(), MADV_COLLAPSE) } {
+            0 => Ok(()),
+            _ => Err(io::Error::last_os_error()),
+        }
     }
 
     /// Locks a frame for reading; waits for its writer.

@@ -10,11 +10,11 @@ use std::ptr::{self, NonNull};
 use std::sync::atomic::{self, AtomicU32, AtomicU64, Ordering};
 
 use rustix::fs::SealFlags;
-use rustix::mm::{MapFlags, ProtFlags, mmap, mmap_anonymous, munmap};
+use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 
 use crate::index::layout::{CONTROL, LIFE, Layout};
 use crate::index::protocol::{Found, Look, PageName, look, still};
-use crate::{life, pool};
+use crate::{life, pool, segment};
 
 /// Pages that one copy may touch.
 const PAGES_MAX: usize = 16;
@@ -46,15 +46,10 @@ impl Foreign {
         })
     }
 
-    /// Takes addresses for what is yet to be mapped.
+    /// Takes addresses for what is yet to be mapped, from where a huge page can begin.
     fn reserve(len: usize) -> io::Result<Foreign> {
-        let flags = MapFlags::PRIVATE | MapFlags::NORESERVE;
-        // SAFETY: as in `map`.
-        let start = unsafe { mmap_anonymous(ptr::null_mut(), len, ProtFlags::empty(), flags)? };
-        Ok(Foreign {
-            start: NonNull::new(start.cast()).ok_or(io::ErrorKind::OutOfMemory)?,
-            len,
-        })
+        let start = segment::reserve(len)?;
+        Ok(Foreign { start, len })
     }
 
     /// Maps all of a sealed memory over the reserved addresses from `at` on; says how long it is.
@@ -166,7 +161,7 @@ impl View {
 
     /// Copies bytes of a file from `offset` on, all or nothing. If it is not [`Copied::All`], what is
     /// in `into` is undefined.
-    #[inline]
+    #[inline(always)]
     pub fn copy(&self, file: u64, offset: u64, into: &mut [MaybeUninit<u8>]) -> Copied {
         let page_bytes = self.layout.frame_bytes;
         let within = (offset & (page_bytes - 1)) as usize;
@@ -187,6 +182,7 @@ impl View {
         self.verdict(&[here])
     }
 
+    #[inline(never)]
     fn copy_many(&self, first: PageName, within: usize, into: &mut [MaybeUninit<u8>]) -> Copied {
         let page_bytes = self.layout.frame_bytes as usize;
         let mut found = [Found::NONE; PAGES_MAX];

@@ -6,25 +6,25 @@ use hearth_trace::Op;
 use libc::{iovec, off_t, size_t, ssize_t};
 
 use crate::cache;
-use crate::call::{copying, on};
+use crate::call::{copying, on, quickly};
 use crate::table::hooks;
 
 hooks! {
     fn read(fd: c_int, buf: *mut c_void, count: size_t) -> ssize_t =
-        |real| on(Op::Read, fd).at_own().asks(count).call(|| cache::read(fd, buf, count, real));
+        |real| quickly(move || cache::read(fd, buf, count, real), move || on(Op::Read, fd).at_own().asks(count));
     fn __read_chk(fd: c_int, buf: *mut c_void, count: size_t, size: size_t) -> ssize_t =
-        |real| on(Op::Read, fd).at_own().asks(count).call(|| checked(count, size, real, |real| cache::read(fd, buf, count, real)));
+        |real| quickly(move || checked(count, size, real, |real| cache::read(fd, buf, count, real)), move || on(Op::Read, fd).at_own().asks(count));
     fn write(fd: c_int, buf: *const c_void, count: size_t) -> ssize_t =
         |real| on(Op::Write, fd).at_own().asks(count).call(real);
 
     fn pread(fd: c_int, buf: *mut c_void, count: size_t, offset: off_t) -> ssize_t =
-        |real| on(Op::Pread, fd).at(offset).asks(count).call(|| cache::pread(fd, buf, count, offset, real));
+        |real| quickly(move || cache::pread(fd, buf, count, offset, real), move || on(Op::Pread, fd).at(offset).asks(count));
     fn pread64(fd: c_int, buf: *mut c_void, count: size_t, offset: off_t) -> ssize_t =
-        |real| on(Op::Pread, fd).at(offset).asks(count).call(|| cache::pread(fd, buf, count, offset, real));
+        |real| quickly(move || cache::pread(fd, buf, count, offset, real), move || on(Op::Pread, fd).at(offset).asks(count));
     fn __pread_chk(fd: c_int, buf: *mut c_void, count: size_t, offset: off_t, size: size_t) -> ssize_t =
-        |real| on(Op::Pread, fd).at(offset).asks(count).call(|| checked(count, size, real, |real| cache::pread(fd, buf, count, offset, real)));
+        |real| quickly(move || checked(count, size, real, |real| cache::pread(fd, buf, count, offset, real)), move || on(Op::Pread, fd).at(offset).asks(count));
     fn __pread64_chk(fd: c_int, buf: *mut c_void, count: size_t, offset: off_t, size: size_t) -> ssize_t =
-        |real| on(Op::Pread, fd).at(offset).asks(count).call(|| checked(count, size, real, |real| cache::pread(fd, buf, count, offset, real)));
+        |real| quickly(move || checked(count, size, real, |real| cache::pread(fd, buf, count, offset, real)), move || on(Op::Pread, fd).at(offset).asks(count));
     fn pwrite(fd: c_int, buf: *const c_void, count: size_t, offset: off_t) -> ssize_t =
         |real| on(Op::Pwrite, fd).at(offset).asks(count).call(real);
     fn pwrite64(fd: c_int, buf: *const c_void, count: size_t, offset: off_t) -> ssize_t =

@@ -11,7 +11,7 @@ use std::sync::atomic::Ordering::{Relaxed, Release};
 use super::protocol::Board;
 
 /// First word: tells this layout from any other.
-pub(crate) const MAGIC: u64 = 0x6865_6172_7468_0001;
+pub(crate) const MAGIC: u64 = 0x6865_6172_7468_0002;
 /// The agent's sign of life; its first half only, see [`crate::life`].
 pub(crate) const LIFE: usize = 1;
 const FRAMES: usize = 2;

@@ -29,8 +29,25 @@ impl PageName {
     #[inline(always)]
     fn hash(self) -> u64 {
         let mixed = (self.file ^ self.page.rotate_left(40)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        (mixed ^ (mixed >> 32)).wrapping_mul(0xd6e8_feb8_6659_fd93) >> 16
+        let hash = (mixed ^ (mixed >> 32)).wrapping_mul(0xd6e8_feb8_6659_fd93);
+        hash ^ (hash >> 32)
     }
+}
+
+/// A hint: the frame, and half of the page's hash, so that the header of another page, which is seldom
+/// in the processor's cache, is not looked at for nothing. 0 is none.
+#[inline(always)]
+fn hint_to(frame: u32, hash: u64) -> u64 {
+    (hash & TAG) | (u64::from(frame) + 1)
+}
+
+/// The upper half of a hash, and of a hint.
+const TAG: u64 = !(u32::MAX as u64);
+
+/// The frame that a hint leads to.
+#[inline(always)]
+fn frame_of(hint: u64) -> Option<u32> {
+    ((hint & !TAG) as u32).checked_sub(1)
 }
 
 /// A page that was found; good as long as [`still`] says so.
@@ -88,15 +105,16 @@ pub(crate) fn publish(
 
 /// Leads from the page to the frame, perhaps in place of a hint to another.
 fn hint(board: &impl Board, layout: &Layout, frame: u32, page: PageName) {
-    let bucket = layout.bucket(page.hash());
-    let wanted = u64::from(frame) + 1;
+    let hash = page.hash();
+    let bucket = layout.bucket(hash);
+    let wanted = hint_to(frame, hash);
     let hints = || (0..WAYS).map(|way| (way, board.load(bucket + way, Relaxed)));
     if hints().any(|(_, hint)| hint == wanted) {
         return;
     }
-    let is_dead = |hint: u64| match u32::try_from(hint.wrapping_sub(1)) {
-        Ok(other) => !is_shown(board.load(layout.header(other) + SEQUENCE, Relaxed)),
-        Err(_) => true,
+    let is_dead = |hint: u64| match frame_of(hint) {
+        Some(other) => !is_shown(board.load(layout.header(other) + SEQUENCE, Relaxed)),
+        None => true,
     };
     let dead = hints().find(|&(_, hint)| is_dead(hint));
     let way = dead.map_or(frame as usize % WAYS, |(way, _)| way);
@@ -106,15 +124,16 @@ fn hint(board: &impl Board, layout: &Layout, frame: u32, page: PageName) {
 /// Where the page is, if it can be read here.
 #[inline(always)]
 pub(crate) fn look(board: &impl Look, layout: &Layout, page: PageName) -> Option<Found> {
-    let bucket = layout.bucket(page.hash());
+    let hash = page.hash();
+    let bucket = layout.bucket(hash);
     for way in 0..WAYS {
         let hint = board.load(bucket + way, Relaxed);
-        let Some(frame) = hint.checked_sub(1).and_then(|it| u32::try_from(it).ok()) else {
-            continue;
-        };
-        if frame >= layout.frames {
+        if (hint ^ hash) & TAG != 0 {
             continue;
         }
+        let Some(frame) = frame_of(hint).filter(|&frame| frame < layout.frames) else {
+            continue;
+        };
         let header = layout.header(frame);
         // Pairs with the last store of `publish`.
         let sequence = board.load(header + SEQUENCE, Acquire);

@@ -125,7 +125,7 @@ fn a_page_is_in_one_frame_and_a_frame_has_one_page() {
     pool.publish(page(9), FrameId(1), FRAME);
     assert_eq!(copy(&view, 0, 1), Err(Copied::Missing));
     assert_eq!(copy(&view, 9 * FRAME as u64, 1), Ok(vec![2]));
-    assert_eq!(pool.shown().unwrap().0, 1);
+    assert_eq!(pool.shown().unwrap().pages, 1);
 }
 
 #[test]
@@ -216,7 +216,7 @@ fn when_an_agent_is_killed_its_pages_are_good_no_longer() {
     }
     let (view, counts) = attach(path.as_os_str().as_bytes()).unwrap();
     assert_eq!(copy(&view, 0, 3), Ok(vec![5; 3]));
-    counts.add(1, 2, 3);
+    counts.add(counts.lane(), 2, 3);
     assert_eq!(counts.sums()[2], 3);
     agent.kill().unwrap();
     agent.wait().unwrap();
