@@ -1,8 +1,10 @@
 //! Warm reads through a FUSE mount, and in programs that read their agent's memory themselves, beside
 //! the same reads in the page cache and in memory.
 //!
-//! Taken in turns in one run: 4 KiB at random places, and 1 MiB one after another.
+//! Taken in turns in one run: 4 KiB at random places, and 1 MiB one after another; in programs also
+//! 64 bytes, what a file is, 4 KiB written, and what `fio` gets.
 
+mod fio;
 mod preload;
 
 use super::inside;
@@ -58,6 +60,7 @@ pub(crate) fn run(turns: usize, working_set: usize) -> Result<Report, Failure> {
         turns,
     };
     preload::measure(&mut report, apart.path(), load)?;
+    fio::measure(&mut report, apart.path(), load)?;
     Ok(report)
 }
 

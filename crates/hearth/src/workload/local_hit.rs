@@ -1,16 +1,17 @@
-//! Warm reads of one file in turns: through the C library, where a library in front of it may serve
-//! them, and by the system call itself of copies beside it; and the same bytes copied in memory.
+//! Warm calls on files in turns: through the C library, where a library in front of it may serve
+//! them, and by the system call itself on copies beside them; and the same bytes copied in memory.
 //!
 //! Small calls are timed many at a time, so that the clock does not count.
 
-use std::fs::File;
+use std::fs::{File, OpenOptions};
 use std::hint::black_box;
 use std::io::{self, Write};
 use std::os::unix::fs::FileExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Instant;
 
+use rustix::fs::{AtFlags, CWD, StatxFlags, statx};
 use serde::{Deserialize, Serialize};
 
 use crate::failure::{Failure, OrFail};
@@ -48,7 +49,27 @@ pub(crate) enum Case {
     Small,
     /// 1 MiB, one after another.
     Large,
+    /// What the file is, by its path.
+    Stat,
+    /// What it is, by its descriptor.
+    Fstat,
+    /// 4 KiB written at random places.
+    Write,
 }
+
+impl Case {
+    const ALL: [Case; 6] = [
+        Case::Block,
+        Case::Small,
+        Case::Large,
+        Case::Stat,
+        Case::Fstat,
+        Case::Write,
+    ];
+}
+
+/// Size of the file that is written, of the one that is read.
+pub(crate) const WRITTEN_SHARE: usize = 4;
 
 /// What a process found, as one line of JSON.
 #[derive(Debug, Serialize, Deserialize)]
@@ -64,7 +85,7 @@ pub(crate) fn byte_of(block: usize) -> u8 {
     (block % 251) as u8
 }
 
-/// Reads `dir/store/file`, `dir/tmpfs` and `dir/disk`, if that is there, in so many turns.
+/// Uses the files `store`, `tmpfs` and `disk`, if that is there, of `dir` in so many turns.
 pub(crate) fn run(
     dir: &Path,
     bytes: usize,
@@ -80,12 +101,12 @@ pub(crate) fn run(
 
 fn measure(dir: &Path, bytes: usize, seed: usize, turns: usize) -> io::Result<Found> {
     let mut sources = vec![
-        Source::Hooked(File::open(dir.join("store/file"))?),
-        Source::Bare(System::Tmpfs, File::open(dir.join("tmpfs"))?),
+        Source::Hooked(Files::open(&dir.join("store"))?),
+        Source::Bare(System::Tmpfs, Files::open(&dir.join("tmpfs"))?),
         Source::Memory((0..bytes).map(|at| byte_of(at / BLOCK)).collect()),
     ];
-    if let Ok(disk) = File::open(dir.join("disk")) {
-        sources.push(Source::Bare(System::Disk, disk));
+    if let Ok(disk) = dir.join("disk").canonicalize() {
+        sources.push(Source::Bare(System::Disk, Files::open(&disk)?));
     }
     let mut places = Places::new(seed as u64, bytes);
     let mut right = true;
@@ -93,28 +114,59 @@ fn measure(dir: &Path, bytes: usize, seed: usize, turns: usize) -> io::Result<Fo
     for source in &sources {
         // Brings all of it into memory.
         right &= large(source, bytes)?.1;
-        for case in [Case::Block, Case::Small, Case::Large] {
+        for case in Case::ALL {
             spans.push((source.system(), case, Vec::new()));
         }
     }
     for _ in 0..turns {
-        for (source, figures) in sources.iter().zip(spans.chunks_mut(3)) {
-            for (len, row) in [(BLOCK, 0), (SMALL, 1)] {
-                let (found, good) = bursts(source, len, &mut places)?;
-                figures[row].2.extend(found);
+        for (source, rows) in sources.iter().zip(spans.chunks_mut(Case::ALL.len())) {
+            for (_, case, spans) in rows {
+                let (found, good) = turn(source, *case, bytes, &mut places)?;
+                spans.extend(found);
                 right &= good;
             }
-            let (found, good) = large(source, bytes)?;
-            figures[2].2.extend(found);
-            right &= good;
         }
     }
     Ok(Found { right, spans })
 }
 
+fn turn(
+    source: &Source,
+    case: Case,
+    bytes: usize,
+    places: &mut Places,
+) -> io::Result<(Vec<f64>, bool)> {
+    match case {
+        Case::Block => bursts(source, BLOCK, places),
+        Case::Small => bursts(source, SMALL, places),
+        Case::Large => large(source, bytes),
+        Case::Stat | Case::Fstat => stats(source, case, bytes),
+        Case::Write => writes(source, places),
+    }
+}
+
+/// Files of one system.
+struct Files {
+    read: File,
+    written: File,
+    path: PathBuf,
+}
+
+impl Files {
+    fn open(dir: &Path) -> io::Result<Files> {
+        let path = dir.join("file");
+        let mut writing = OpenOptions::new();
+        Ok(Files {
+            read: File::open(&path)?,
+            written: writing.read(true).write(true).open(dir.join("written"))?,
+            path,
+        })
+    }
+}
+
 enum Source {
-    Hooked(File),
-    Bare(System, File),
+    Hooked(Files),
+    Bare(System, Files),
     Memory(Vec<u8>),
 }
 
@@ -130,12 +182,37 @@ impl Source {
     #[inline]
     fn read(&self, into: &mut [u8], offset: usize) -> io::Result<usize> {
         match self {
-            Source::Hooked(file) => file.read_at(into, offset as u64),
-            Source::Bare(_, file) => Ok(rustix::io::pread(file, into, offset as u64)?),
+            Source::Hooked(files) => files.read.read_at(into, offset as u64),
+            Source::Bare(_, files) => Ok(rustix::io::pread(&files.read, into, offset as u64)?),
             Source::Memory(bytes) => {
                 into.copy_from_slice(&bytes[offset..offset + into.len()]);
                 Ok(into.len())
             }
+        }
+    }
+
+    /// The size, by path or descriptor; both sides ask for the same.
+    #[inline]
+    fn size(&self, case: Case) -> io::Result<u64> {
+        let mask = StatxFlags::BASIC_STATS | StatxFlags::BTIME;
+        let bare = match (self, case) {
+            (Source::Memory(bytes), _) => return Ok(bytes.len() as u64),
+            (Source::Hooked(files), Case::Stat) => return Ok(files.path.metadata()?.len()),
+            (Source::Hooked(files), _) => return Ok(files.read.metadata()?.len()),
+            (Source::Bare(_, files), Case::Stat) => {
+                statx(CWD, &files.path, AtFlags::empty(), mask)?
+            }
+            (Source::Bare(_, files), _) => statx(&files.read, c"", AtFlags::EMPTY_PATH, mask)?,
+        };
+        Ok(bare.stx_size)
+    }
+
+    #[inline]
+    fn write(&self, from: &[u8], offset: usize) -> io::Result<usize> {
+        match self {
+            Source::Hooked(files) => files.written.write_at(from, offset as u64),
+            Source::Bare(_, files) => Ok(rustix::io::pwrite(&files.written, from, offset as u64)?),
+            Source::Memory(_) => Ok(from.len()),
         }
     }
 }
@@ -155,6 +232,49 @@ fn bursts(source: &Source, len: usize, places: &mut Places) -> io::Result<(Vec<f
         spans.push(started.elapsed().as_secs_f64() * 1e9 / BURST as f64);
         let last = byte_of(offsets[BURST - 1] / BLOCK);
         right &= buffer.iter().all(|byte| *byte == last);
+    }
+    Ok((spans, right))
+}
+
+/// The same for what the file is.
+fn stats(source: &Source, case: Case, bytes: usize) -> io::Result<(Vec<f64>, bool)> {
+    if source.system() == System::Memory {
+        return Ok((Vec::new(), true));
+    }
+    let mut right = true;
+    let mut spans = Vec::with_capacity(BURSTS);
+    for _ in 0..BURSTS {
+        let started = Instant::now();
+        for _ in 0..BURST {
+            right &= black_box(source).size(case)? == bytes as u64;
+        }
+        spans.push(started.elapsed().as_secs_f64() * 1e9 / BURST as f64);
+    }
+    Ok((spans, right))
+}
+
+/// The same for writes, each of which leaves a block as it was.
+fn writes(source: &Source, places: &mut Places) -> io::Result<(Vec<f64>, bool)> {
+    if source.system() == System::Memory {
+        return Ok((Vec::new(), true));
+    }
+    let mut right = true;
+    let mut spans = Vec::with_capacity(BURSTS);
+    for _ in 0..BURSTS {
+        let offsets: [usize; BURST] =
+            std::array::from_fn(|_| places.next(BLOCK) / WRITTEN_SHARE / BLOCK * BLOCK);
+        let started = Instant::now();
+        for &offset in &offsets {
+            let block = [byte_of(offset / BLOCK); BLOCK];
+            right &= source.write(black_box(&block), offset)? == BLOCK;
+        }
+        spans.push(started.elapsed().as_secs_f64() * 1e9 / BURST as f64);
+    }
+    if let Source::Hooked(files) = source {
+        let mut block = [0; BLOCK];
+        let offset = places.next(BLOCK) / WRITTEN_SHARE / BLOCK * BLOCK;
+        files.written.read_exact_at(&mut block, offset as u64)?;
+        right &= block.iter().all(|byte| *byte == byte_of(offset / BLOCK));
     }
     Ok((spans, right))
 }

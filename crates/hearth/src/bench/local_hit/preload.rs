@@ -2,14 +2,16 @@
 //! with a program inside that reads a cached file and copies of it in turns.
 
 use std::fs::{self, DirBuilder, File};
-use std::io::{self, Write};
+use std::io::{self, BufWriter, Write};
+use std::ops::Range;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
+use std::thread;
 
 use crate::bench::report::{Report, percentile, rounded};
 use crate::failure::{Failure, OrFail};
-use crate::workload::local_hit::{BLOCK, Case, Found, System, byte_of};
+use crate::workload::local_hit::{BLOCK, Case, Found, System, WRITTEN_SHARE, byte_of};
 
 /// Size of the working set.
 #[derive(Clone, Copy)]
@@ -22,39 +24,59 @@ pub(super) struct Load {
 pub(super) fn measure(report: &mut Report, dir: &Path, load: Load) -> Result<(), Failure> {
     let what = || format!("cannot write in `{}`", dir.display());
     let disk = lay(dir, load.bytes).or_fail(what)?;
+    report.sum_up("disk", file_system(disk.path()));
     for (processes, suffix) in [(1, ""), (2, "_two")] {
         let all = programs(dir, load, processes)?;
-        for found in &all {
-            if !found.right {
-                return Err(Failure::new("a local hit returned wrong bytes"));
-            }
+        if !all.iter().all(|found| found.right) {
+            return Err(Failure::new("a local hit returned wrong bytes"));
         }
-        for (system, name) in NAMES {
-            for (case, words) in CASES {
-                let span = worst(&all, system, case);
-                if let Some(span) = span {
-                    let system = format!("{name}{}", suffix.replace('_', ", "));
-                    report.row(&system, words, "p50", span / 1e3, "us");
-                }
-            }
-        }
-        for (key, over, case) in KEYS {
-            let ratios = all.iter().filter_map(|found| ratio(found, over, case));
-            if let Some(ratio) = ratios.reduce(f64::max) {
-                report.sum_up(&format!("{key}{suffix}"), rounded(ratio));
-            }
-        }
-        // Throughput: the other way around, and the slowest counts.
-        let large = |found| ratio(found, System::Memory, Case::Large);
-        if let Some(ratio) = all.iter().filter_map(large).reduce(f64::max) {
-            report.sum_up(
-                &format!("preload_1m_over_memcpy{suffix}"),
-                rounded(1.0 / ratio),
-            );
-        }
+        rows(report, &all, suffix);
+        keys(report, &all, load.turns, suffix);
     }
     drop(disk);
     Ok(())
+}
+
+fn rows(report: &mut Report, all: &[Found], suffix: &str) {
+    for (system, name) in NAMES {
+        for (case, words) in CASES {
+            // The slowest program counts.
+            for (metric, percent) in [("p25", 25.0), ("p50", 50.0), ("p75", 75.0)] {
+                let of = |found| Some(percentile(spans(found, system, case)?, percent));
+                if let Some(span) = all.iter().filter_map(of).reduce(f64::max) {
+                    let system = format!("{name}{}", suffix.replace('_', ", "));
+                    report.row(&system, words, metric, span / 1e3, "us");
+                }
+            }
+        }
+    }
+}
+
+fn keys(report: &mut Report, all: &[Found], turns: usize, suffix: &str) {
+    for (key, over, case) in KEYS {
+        let ratios = all
+            .iter()
+            .filter_map(|found| ratio(found, over, case, 0..1, 1));
+        let Some(ratio_of_all) = ratios.reduce(f64::max) else {
+            continue;
+        };
+        let each = (0..turns).flat_map(|turn| {
+            let of = move |found| ratio(found, over, case, turn..turn + 1, turns);
+            all.iter().filter_map(of)
+        });
+        let (low, high) = each.fold((f64::MAX, 0.0), |(low, high): (f64, f64), it| {
+            (low.min(it), high.max(it))
+        });
+        // Throughput is the other way around.
+        let told = |ratio: f64| match key {
+            THROUGHPUT => rounded(1.0 / ratio),
+            _ => rounded(ratio),
+        };
+        report.sum_up(&format!("{key}{suffix}"), told(ratio_of_all));
+        let mut spread = [told(low), told(high)];
+        spread.sort_by(f64::total_cmp);
+        report.sum_up(&format!("{key}{suffix}_spread"), spread.to_vec());
+    }
 }
 
 const NAMES: [(System, &str); 4] = [
@@ -64,54 +86,85 @@ const NAMES: [(System, &str); 4] = [
     (System::Memory, "memcpy"),
 ];
 
-const CASES: [(Case, &str); 3] = [
+const CASES: [(Case, &str); 6] = [
     (Case::Block, "4KiB random"),
     (Case::Small, "64B random"),
     (Case::Large, "1MiB sequential"),
+    (Case::Stat, "stat"),
+    (Case::Fstat, "fstat"),
+    (Case::Write, "4KiB write"),
 ];
 
-/// Keys of the summary: the time of a call in a program over the same elsewhere.
-const KEYS: [(&str, System, Case); 5] = [
+const THROUGHPUT: &str = "preload_1m_over_memcpy";
+
+/// Keys of the summary: the time of a call in a program over the same elsewhere. With `_spread`, the
+/// least and the most that it was in a turn.
+const KEYS: [(&str, System, Case); 12] = [
     ("preload_4k_over_pagecache", System::Tmpfs, Case::Block),
     ("preload_4k_over_disk_pagecache", System::Disk, Case::Block),
     ("preload_4k_over_memcpy", System::Memory, Case::Block),
     ("preload_64_over_pagecache", System::Tmpfs, Case::Small),
     ("preload_64_over_disk_pagecache", System::Disk, Case::Small),
+    (THROUGHPUT, System::Memory, Case::Large),
+    ("preload_stat_over_pagecache", System::Tmpfs, Case::Stat),
+    ("preload_stat_over_disk_pagecache", System::Disk, Case::Stat),
+    ("preload_fstat_over_pagecache", System::Tmpfs, Case::Fstat),
+    (
+        "preload_fstat_over_disk_pagecache",
+        System::Disk,
+        Case::Fstat,
+    ),
+    ("preload_pwrite_over_pagecache", System::Tmpfs, Case::Write),
+    (
+        "preload_pwrite_over_disk_pagecache",
+        System::Disk,
+        Case::Write,
+    ),
 ];
 
-fn median(found: &Found, system: System, case: Case) -> Option<f64> {
+fn spans(found: &Found, system: System, case: Case) -> Option<&[f64]> {
     let mut rows = found.spans.iter();
     let row = rows.find(|row| (row.0, row.1) == (system, case))?;
-    Some(percentile(&row.2, 50.0))
+    (!row.2.is_empty()).then_some(&row.2[..])
 }
 
-fn worst(all: &[Found], system: System, case: Case) -> Option<f64> {
-    let medians = all.iter().filter_map(|found| median(found, system, case));
-    medians.reduce(f64::max)
+/// Of medians, in some of so many equal parts.
+fn ratio(found: &Found, over: System, case: Case, part: Range<usize>, parts: usize) -> Option<f64> {
+    let median = |system| {
+        let all = spans(found, system, case)?;
+        let each = all.len() / parts;
+        Some(percentile(&all[part.start * each..part.end * each], 50.0))
+    };
+    Some(median(System::Cached)? / median(over)?)
 }
 
-fn ratio(found: &Found, over: System, case: Case) -> Option<f64> {
-    Some(median(found, System::Cached, case)? / median(found, over, case)?)
-}
-
-/// Lays out the store's file and its copies; the one on a disk lasts as long as what is returned.
-fn lay(dir: &Path, bytes: usize) -> io::Result<tempfile::NamedTempFile> {
-    fs::create_dir(dir.join("store"))?;
+/// Lays out the store's files and their copies; those on a disk last as long as what is returned.
+fn lay(dir: &Path, bytes: usize) -> io::Result<tempfile::TempDir> {
     DirBuilder::new().mode(0o700).create(dir.join("control"))?;
-    let mut disk = tempfile::NamedTempFile::new()?;
-    let mut files = [
-        File::create(dir.join("store/file"))?,
-        File::create(dir.join("tmpfs"))?,
-    ];
-    for block in 0..bytes / BLOCK {
-        let block = [byte_of(block); BLOCK];
-        for file in files.iter_mut() {
-            file.write_all(&block)?;
+    let disk = tempfile::tempdir()?;
+    let places = [dir.join("store"), dir.join("tmpfs"), disk.path().to_owned()];
+    for place in &places {
+        fs::create_dir_all(place)?;
+        for (name, bytes) in [("file", bytes), ("written", bytes / WRITTEN_SHARE)] {
+            let mut file = BufWriter::new(File::create(place.join(name))?);
+            for block in 0..bytes / BLOCK {
+                file.write_all(&[byte_of(block); BLOCK])?;
+            }
+            file.flush()?;
         }
-        disk.write_all(&block)?;
     }
     std::os::unix::fs::symlink(disk.path(), dir.join("disk"))?;
     Ok(disk)
+}
+
+/// The name of a file system, as far as it matters here.
+fn file_system(path: &Path) -> &'static str {
+    match rustix::fs::statfs(path).map(|found| found.f_type as u64) {
+        Ok(0xef53) => "ext4",
+        Ok(0x5846_5342) => "xfs",
+        Ok(0x0102_1994) => "tmpfs",
+        Ok(_) | Err(_) => "another",
+    }
 }
 
 /// What so many programs found that ran at once.
@@ -120,31 +173,37 @@ fn programs(dir: &Path, load: Load, count: usize) -> Result<Vec<Found>, Failure>
         .map(|number| program(dir, load, number).spawn())
         .collect();
     let what = || "cannot run a program over the cache".to_owned();
-    let ended: Vec<Result<Output, Failure>> = started
-        .into_iter()
-        .map(|child| {
-            child
-                .and_then(|child| child.wait_with_output())
-                .or_fail(what)
-        })
-        .collect();
+    // All at once: what one of them says must not fill its pipe while another is waited for.
+    let ended: Vec<io::Result<Output>> = thread::scope(|scope| {
+        let waiting: Vec<_> = started
+            .into_iter()
+            .map(|child| scope.spawn(|| child?.wait_with_output()))
+            .collect();
+        let joined = waiting.into_iter().map(|it| it.join());
+        joined
+            .map(|ended| ended.unwrap_or_else(|_| Err(io::Error::other("a thread ended"))))
+            .collect()
+    });
     ended
         .into_iter()
-        .map(|output| understand(&output?))
+        .map(|output| understand(&output.or_fail(what)?))
         .collect()
 }
 
-fn program(dir: &Path, load: Load, number: usize) -> Command {
+/// `hearth run` over the store of `dir`, up to the words of what is run.
+pub(super) fn run_over(dir: &Path, load: Load) -> Command {
     let this = std::env::current_exe().unwrap_or_else(|_| "hearth".into());
-    let mut command = Command::new(&this);
+    let mut command = Command::new(this);
     command.env("HEARTH_DIR", dir.join("control"));
     command.args(["run", "--way-in", "preload", "--pool"]);
     command.arg((2 * load.bytes).to_string());
+    command.arg("--store").arg(dir.join("store")).arg("--");
     command
-        .arg("--store")
-        .arg(dir.join("store"))
-        .arg("--")
-        .arg(this);
+}
+
+fn program(dir: &Path, load: Load, number: usize) -> Command {
+    let mut command = run_over(dir, load);
+    command.arg(std::env::current_exe().unwrap_or_else(|_| "hearth".into()));
     command.args(["workload", "local-hit", "--dir"]).arg(dir);
     command.args(["--size", &load.bytes.to_string()]);
     command.args(["--of", &load.turns.to_string()]);
