@@ -21,7 +21,9 @@
 //! - A3: at most one store write per byte range of a page is in flight.
 //! - A4: bytes that nobody wrote are never written to the store.
 //! - A5 (I14): dirty bytes never exceed the limit by more than one write.
+//! - A6: see `age`.
 
+mod age;
 mod bank;
 mod cut;
 mod fill;
@@ -77,8 +79,10 @@ struct Common {
     clock: u64,
     /// Copies given so far; tells whether one was given after a write had come in.
     grants: u64,
-    /// Files by the time of their oldest dirty byte.
+    /// Files with bytes that could be sent to the store, by the time of the oldest (A6).
     dirty: BTreeSet<(Time, FileId)>,
+    /// Bytes that store writes in flight carry.
+    sent_bytes: u64,
     /// Pages of writes whose readers have not all answered.
     reserved: u32,
     /// Files with a request that waits for a frame or for dirty bytes to go.
@@ -158,7 +162,10 @@ struct File {
     next_bar: Option<Bar>,
     failed: Option<Failure>,
     dirty_bytes: u64,
-    dirty_since: Option<Time>,
+    /// Pages with dirty bytes and no store write in flight, by age (A6).
+    ages: BTreeSet<(Time, u64)>,
+    /// Where `Common::dirty` has this file.
+    listed: Option<Time>,
     /// A write went through to the store since its stamp was last taken.
     unstamped: bool,
 }
@@ -443,21 +450,12 @@ impl Authority {
             home.pump();
             self.tidy(ctx, id);
         }
-        while let Some(&(since, id)) = self.common.dirty.first() {
-            if since + ctx.config.flush_age > ctx.now {
-                break;
-            }
-            self.common.dirty.remove(&(since, id));
-            self.home(ctx, id).start_flush();
-        }
+        self.flush_aged(ctx);
     }
 
-    /// Flushes the oldest dirty files while there is more than the background bound, and tries
-    /// again what waited for memory.
+    /// Flushes what is too much, and tries again what waited for memory.
     pub(crate) fn upkeep(&mut self, ctx: &mut Ctx<'_>) {
-        if ctx.frames.dirty_bytes > ctx.config.dirty_background_bytes() {
-            self.flush_some(ctx, usize::MAX);
-        }
+        self.flush_excess(ctx);
         for id in core::mem::take(&mut self.common.starved) {
             let mut home = self.home(ctx, id);
             home.pump();
@@ -510,15 +508,7 @@ impl Authority {
             let pages: u64 = file.pages.values().map(Page::dirty_bytes).sum();
             assert_eq!(pages, file.dirty_bytes, "F2: dirty bytes of a file add up");
         }
-    }
-
-    fn flush_some(&mut self, ctx: &mut Ctx<'_>, files_max: usize) {
-        let oldest: Vec<(Time, FileId)> =
-            self.common.dirty.iter().take(files_max).copied().collect();
-        for (since, id) in oldest {
-            self.common.dirty.remove(&(since, id));
-            self.home(ctx, id).start_flush();
-        }
+        self.assert_aged();
     }
 
     fn home<'a, 'c>(&'a mut self, ctx: &'a mut Ctx<'c>, id: FileId) -> Home<'a, 'c> {

@@ -88,6 +88,7 @@ fn set_up(plan: &mut Plan, words: &[&str]) -> Option<()> {
     match words {
         ["nodes", count] => plan.nodes = count.parse().ok()?,
         ["chunk", pages] => plan.chunk_pages = pages.parse().ok()?,
+        ["run", bytes] => plan.store_io_bytes = bytes.parse().ok()?,
         ["policy", name] => plan.policy = crate::policy::by_name(name)?,
         ["homes", "slot"] => plan.allocation = Allocation::Slot,
         ["homes", "first-touch"] => plan.allocation = Allocation::FirstTouch,

@@ -93,7 +93,7 @@ impl Home<'_, '_> {
                 }
                 self.file.bar = None;
                 // Dirty bytes that fell due meanwhile were passed over.
-                self.refresh_age();
+                self.relist();
                 if let Some(next) = self.file.next_bar.take() {
                     self.raise_bar(next);
                 }
@@ -323,14 +323,16 @@ impl Home<'_, '_> {
             self.file.dirty_bytes -= gone;
             self.ctx.frames.dirty_bytes -= gone;
             page.settle(self.ctx.frames);
+            self.note_age(boundary);
         }
-        self.refresh_age();
+        self.relist();
     }
 
     /// Drops every page from `first` on, dirty or not. No store operation names them any more.
     pub(super) fn drop_pages(&mut self, first: u64) {
         let gone = self.file.pages.split_off(&first);
-        for page in gone.values() {
+        for (&number, page) in &gone {
+            self.forget_age(number, page);
             let dirty = page.dirty_bytes();
             self.file.dirty_bytes -= dirty;
             self.ctx.frames.dirty_bytes -= dirty;
@@ -338,7 +340,7 @@ impl Home<'_, '_> {
                 self.ctx.frames.give_back(slot);
             }
         }
-        self.refresh_age();
+        self.relist();
     }
 
     /// Drops what the store could say better; dirty bytes stay and win over the outside writer.

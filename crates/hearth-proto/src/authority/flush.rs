@@ -8,6 +8,7 @@ use crate::ids::{NodeId, ReqId, Stamp, Ver};
 use crate::input::StoreOk;
 use crate::msg::{Body, Goal};
 use crate::time::Span;
+use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 
 /// Contiguous dirty bytes.
@@ -26,11 +27,24 @@ impl Home<'_, '_> {
 
     /// The same for the pages of which `wanted` says so.
     fn start_flush_of(&mut self, wanted: impl Fn(u64) -> bool) -> bool {
-        // Between the answer to a cut and its end the store must stay as the manager's node makes it.
-        if self.file.bar.as_ref().is_some_and(|bar| bar.answered) {
-            return false;
-        }
-        for run in self.dirty_runs(wanted) {
+        let idle = self.file.ages.iter().map(|&(_, number)| number);
+        let chosen = idle.filter(|&number| wanted(number)).collect();
+        self.send_dirty(&chosen);
+        !self.is_held_back() && self.flushing_here()
+    }
+
+    /// Between the answer to a cut and its end the store must stay as the manager's node makes it.
+    pub(super) fn is_held_back(&self) -> bool {
+        self.file.bar.as_ref().is_some_and(|bar| bar.answered)
+    }
+
+    /// Orders store writes for the dirty bytes of some pages, of which none is on its way.
+    pub(super) fn send_dirty(&mut self, pages: &BTreeSet<u64>) {
+        let runs = match self.is_held_back() {
+            true => Vec::new(),
+            false => self.dirty_runs(pages),
+        };
+        for run in runs {
             for &(number, start, end, _) in &run.ranges {
                 let page = self
                     .file
@@ -40,42 +54,52 @@ impl Home<'_, '_> {
                 page.dirty = without(&page.dirty, start, end);
                 page.writing += u64::from(end - start);
                 page.writes += 1;
+                self.note_age(number);
             }
-            let op = self.ctx.new_op();
-            self.ctx.stats.flush_writes += 1;
-            let Run {
-                offset,
-                data,
-                ranges,
-                ..
-            } = run;
-            self.common.ops.insert(
-                op,
-                StoreOp::Write {
-                    file: self.id,
-                    ranges,
-                },
-            );
-            self.ctx.out.push(Effect::StoreWrite {
-                op,
-                file: self.id,
-                offset,
-                data,
-            });
+            self.send_run(run);
         }
-        self.refresh_age();
-        self.flushing_here()
+        self.relist();
+    }
+
+    fn send_run(&mut self, run: Run) {
+        let op = self.ctx.new_op();
+        self.ctx.stats.flush_writes += 1;
+        let Run {
+            offset,
+            len,
+            data,
+            ranges,
+        } = run;
+        self.common.sent_bytes += u64::from(len);
+        self.common.ops.insert(
+            op,
+            StoreOp::Write {
+                file: self.id,
+                ranges,
+            },
+        );
+        self.ctx.out.push(Effect::StoreWrite {
+            op,
+            file: self.id,
+            offset,
+            data,
+        });
     }
 
     pub(super) fn flushing_here(&self) -> bool {
         self.file.pages.values().any(|page| page.writes > 0)
     }
 
-    /// Dirty ranges of wanted pages without a store write in flight (A3), joined where they touch.
-    fn dirty_runs(&self, wanted: impl Fn(u64) -> bool) -> Vec<Run> {
+    /// Dirty ranges of these pages, less those with a store write in flight (A3), joined where they
+    /// touch.
+    fn dirty_runs(&self, pages: &BTreeSet<u64>) -> Vec<Run> {
         let mut runs: Vec<Run> = Vec::new();
-        for (&number, page) in self.file.pages.iter().filter(|&(&n, _)| wanted(n)) {
-            let Some(slot) = page.slot.filter(|_| page.writes == 0) else {
+        for &number in pages {
+            let page = self.file.pages.get(&number);
+            let Some((page, slot)) = page
+                .filter(|page| page.writes == 0)
+                .and_then(|page| Some((page, page.slot?)))
+            else {
                 continue;
             };
             let base = self.ctx.config.page_start(number);
@@ -115,10 +139,11 @@ impl Home<'_, '_> {
         result: Result<StoreOk, Errno>,
     ) {
         for (number, start, end, ver) in ranges {
+            let len = u64::from(end - start);
+            self.common.sent_bytes -= len;
             let Some(page) = self.file.pages.get_mut(&number) else {
                 continue;
             };
-            let len = u64::from(end - start);
             page.writing -= len;
             page.writes -= 1;
             let kept = match result {
@@ -141,12 +166,13 @@ impl Home<'_, '_> {
                 page.writers.clear();
             }
             page.settle(self.ctx.frames);
+            self.note_age(number);
         }
         match result {
             Ok(_) => self.file.failed = None,
             Err(errno) => self.flush_failed(errno),
         }
-        self.refresh_age();
+        self.relist();
     }
 
     fn flush_failed(&mut self, errno: Errno) {
@@ -278,9 +304,10 @@ impl Home<'_, '_> {
     /// The store's fsync came back. After a failure the bytes that it covered are dirty again as far
     /// as they are still here: the store may have dropped them.
     pub(super) fn synced(&mut self, from: NodeId, req: ReqId, result: Result<StoreOk, Errno>) {
-        for page in self.file.pages.values_mut() {
+        let mut changed = Vec::new();
+        for (&number, page) in &mut self.file.pages {
             let covered = page.syncing.take();
-            if result.is_ok() {
+            if result.is_ok() || covered.is_empty() {
                 continue;
             }
             let mut again = 0;
@@ -290,48 +317,18 @@ impl Home<'_, '_> {
             self.file.dirty_bytes += again;
             self.ctx.frames.dirty_bytes += again;
             page.settle(self.ctx.frames);
+            changed.push(number);
         }
-        self.refresh_age();
+        for number in changed {
+            self.note_age(number);
+        }
+        self.relist();
         let body = match result {
             Ok(ok) => Body::FlushOk(ok.stamp),
             Err(errno) => Body::Failed(errno),
         };
         self.ctx
             .answer(from, self.id, self.file.generation, req, body);
-    }
-
-    /// True if some dirty bytes could go to the store now.
-    fn can_send(&self) -> bool {
-        let answered = self.file.bar.as_ref().is_some_and(|bar| bar.answered);
-        let idle = |page: &Page| page.writes == 0 && !page.dirty.is_empty();
-        !answered && self.file.pages.values().any(idle)
-    }
-
-    /// Keeps the list of dirty files by age true.
-    pub(super) fn refresh_age(&mut self) {
-        let idle_dirty = self.file.pages.values().any(|page| !page.dirty.is_empty());
-        match (idle_dirty, self.file.dirty_since) {
-            (true, since) => {
-                let since = since.unwrap_or(self.ctx.now);
-                self.file.dirty_since = Some(since);
-                // While the store fails the file waits for its own time to try again; what cannot be
-                // sent now is looked at again when the write in flight, or the cut, is over.
-                match self.file.failed {
-                    None if self.can_send() => {
-                        self.common.dirty.insert((since, self.id));
-                    }
-                    None => {
-                        self.common.dirty.remove(&(since, self.id));
-                    }
-                    Some(failure) => self.wake_at(failure.retry),
-                }
-            }
-            (false, Some(since)) => {
-                self.common.dirty.remove(&(since, self.id));
-                self.file.dirty_since = None;
-            }
-            (false, None) => {}
-        }
     }
 }
 

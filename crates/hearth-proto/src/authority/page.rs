@@ -4,6 +4,7 @@ use crate::frames::{Frames, Slot};
 use crate::ids::Ver;
 use crate::nodeset::NodeSet;
 use crate::ranges::Ranges;
+use crate::time::Time;
 
 /// One page: what of it is known, what of it the store lacks, and who has copies.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
@@ -18,6 +19,8 @@ pub(crate) struct Page {
     pub(crate) valid: Ranges,
     /// Bytes that the store lacks and no store write carries.
     pub(crate) dirty: Ranges,
+    /// Since when there are such bytes.
+    pub(crate) since: Option<Time>,
     /// Bytes that store writes in flight carry, and how many those are.
     pub(crate) writing: u64,
     pub(crate) writes: u32,

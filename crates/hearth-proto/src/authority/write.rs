@@ -216,13 +216,13 @@ impl Home<'_, '_> {
         for part in parts(self.ctx.config, ask.offset, ask.len) {
             self.apply_part(&part, ask, write.ver);
         }
-        if self.file.dirty_since.is_none() {
-            self.file.dirty_since = Some(self.ctx.now);
-            self.common.dirty.insert((self.ctx.now, self.id));
-        }
+        self.relist();
         self.ctx
             .answer(ask.from, self.id, ask.generation, ask.req, Body::WriteOk);
         self.free(ask.from, Some(ask.data));
+        for number in write.first..write.first + u64::from(write.count) {
+            self.send_fresh_run(number);
+        }
     }
 
     fn apply_part(&mut self, part: &Part, ask: &WriteAsk, ver: Ver) {
@@ -271,5 +271,8 @@ impl Home<'_, '_> {
         page.readers.clear();
         page.reserved = false;
         page.settle(self.ctx.frames);
+        if page.since.is_none() {
+            self.note_age(part.page);
+        }
     }
 }
