@@ -1,7 +1,9 @@
 //! Small worlds: every state of them, and what published policies do wrong.
 
 use hearth_proto::Policy;
-use hearth_sim::explore::{Outcome, Scope, Small, explore, findings};
+use hearth_sim::explore::{Order, Outcome, Scope, Small, Story, World, explore, findings, search};
+use std::collections::hash_map::Entry;
+use std::collections::{BTreeSet, HashMap};
 
 /// States after which a search of these tests is not a small one.
 const STATES_MAX: u64 = 400_000;
@@ -126,5 +128,98 @@ fn every_published_policy_is_seen_to_break_its_promises() {
             finding.id,
             found.events
         );
+    }
+}
+
+/// Scopes in which every state is looked at more than once, with faults of each kind.
+fn tiny(policy: Policy) -> Vec<Scope> {
+    let base = Scope {
+        reads: 1,
+        writes: 1,
+        flushes: 0,
+        evictions: 0,
+        crashes: 0,
+        ..Scope::of(policy)
+    };
+    vec![
+        Scope { crashes: 1, ..base },
+        Scope { breaks: 1, ..base },
+        Scope {
+            reads: 2,
+            flushes: 1,
+            evictions: 1,
+            ..base
+        },
+        Scope {
+            page_bytes: 2,
+            crashes: 1,
+            ..base
+        },
+        Scope { syncs: 1, ..base },
+    ]
+}
+
+const POLICIES: [Policy; 6] = [
+    Policy::Home,
+    Policy::Hint,
+    Policy::Single,
+    Policy::Local,
+    Policy::Bank,
+    Policy::None,
+];
+
+/// The states that a state leads to.
+fn next(world: &Small) -> BTreeSet<Option<u128>> {
+    let mut events = Vec::new();
+    world.enabled(&mut events);
+    let after = |&event: &_| {
+        let mut next = world.clone();
+        let happened = next.happen(event, &mut Story::untold());
+        happened.ok().map(|()| next.fingerprint())
+    };
+    events.iter().map(after).collect()
+}
+
+/// Takes every way to every state, and holds what each leads to against what the first one did.
+fn twins_lead_to_the_same(scope: Scope) {
+    let root = Small::new(scope).expect("a world that begins well");
+    let mut known = HashMap::from([(root.fingerprint(), next(&root))]);
+    let mut frontier = vec![root];
+    while let Some(world) = frontier.pop() {
+        let mut events = Vec::new();
+        world.enabled(&mut events);
+        for event in events {
+            let mut twin = world.clone();
+            if twin.happen(event, &mut Story::untold()).is_err() {
+                continue;
+            }
+            match known.entry(twin.fingerprint()) {
+                Entry::Occupied(first) => {
+                    assert_eq!(*first.get(), next(&twin), "{scope:?}: after {event:?}");
+                }
+                Entry::Vacant(place) => {
+                    place.insert(next(&twin));
+                    frontier.push(twin);
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn states_that_count_as_one_lead_to_the_same_states() {
+    for policy in POLICIES {
+        tiny(policy).into_iter().for_each(twins_lead_to_the_same);
+    }
+}
+
+#[test]
+fn both_orders_count_the_same_states() {
+    for scope in POLICIES.into_iter().flat_map(tiny) {
+        let root = Small::new(scope).expect("a world that begins well");
+        let seen = |order| search(&root, order, |_| true).progress;
+        let (nearest, latest) = (seen(Order::Nearest), seen(Order::Latest));
+        assert_eq!(nearest.states, latest.states, "{scope:?}");
+        assert_eq!(nearest.steps, latest.steps, "{scope:?}");
     }
 }

@@ -14,9 +14,11 @@ use std::collections::BTreeMap;
 
 /// A write with its reads, at one byte.
 #[derive(Clone, Copy, Debug)]
-struct Group {
-    first_end: Tick,
-    last_begin: Tick,
+pub(crate) struct Group {
+    /// When the first of them was over.
+    pub(crate) first_end: Tick,
+    /// When the last of them began.
+    pub(crate) last_begin: Tick,
 }
 
 impl Group {
@@ -50,7 +52,8 @@ pub fn check(history: &History) -> Option<Violation> {
     (0..most).find_map(|at| check_byte(history, at))
 }
 
-fn check_byte(history: &History, at: u64) -> Option<Violation> {
+/// The writes of a byte, each with the reads that returned it, by the number of the change.
+pub(crate) fn groups(history: &History, at: u64) -> BTreeMap<usize, Group> {
     let mut groups: BTreeMap<usize, Group> = BTreeMap::new();
     let mut by_value: BTreeMap<u8, usize> = BTreeMap::new();
     for (number, change) in history.changes.iter().enumerate() {
@@ -72,7 +75,11 @@ fn check_byte(history: &History, at: u64) -> Option<Violation> {
             group.last_begin = group.last_begin.max(read.span.began);
         }
     }
-    let (a, b) = clash(&groups)?;
+    groups
+}
+
+fn check_byte(history: &History, at: u64) -> Option<Violation> {
+    let (a, b) = clash(&groups(history, at))?;
     let told = |number: usize| {
         let value = history.changes[number].value;
         let reads = history.reads.iter().filter(|read| {

@@ -1,16 +1,24 @@
 //! What the sessions of a small world have seen, held against the reference model.
 //!
-//! The history and its checks are those of the simulator. Only the count of moments differs: it goes on
-//! when an operation begins after one has ended, or ends after one has begun. So two beginnings without
-//! an end between them share a moment, and so do two ends.
+//! The history and its checks are those of the simulator. Of a history a state keeps only what later
+//! verdicts depend on; two histories that agree in it are one:
 //!
-//! Why that is sound: every check compares an end with a beginning (one operation was over before
-//! another began), never two ends or two beginnings, and ends get odd moments and beginnings even ones.
+//! - [`order`] puts a write and the reads that returned it into a group, whose *first end* and *last
+//!   beginning* are all it looks at: two groups clash if each has its first end before the last beginning
+//!   of the other. So it is enough to know of each pair whether one's first end is before the other's last
+//!   beginning. A first end never moves; a last beginning becomes that of an operation which is open now,
+//!   or of one that will begin after every first end so far. So of open reads it is enough to know which
+//!   first ends are before their beginning, and of groups whether they have a first end.
+//! - A stale read, of which [`value`] speaks, is always a clash too: the write that was overwritten was over
+//!   before the newer one began, which was over before the read began. No write has two bytes, so none is
+//!   torn. What is left of it is who wrote which value where.
+//! - [`durable`] compares the end of a write with the beginnings of writes and syncs, while there are syncs.
+//! - Once bytes may have been lost nothing counts but which values there are.
 
 use super::words::{Kind, Words};
+use crate::check::order::Group;
 use crate::check::{Violation, durable, order, value};
 use crate::model::{self, History, Interval, Read, Tick};
-use std::collections::BTreeMap;
 use std::hash::{Hash, Hasher};
 
 /// The history of the file of a small world.
@@ -101,67 +109,62 @@ impl Book {
         found.map_or(Ok(()), Err)
     }
 
-    /// Writes all that later checks depend on. Of the reads of a value that is the first end and the
-    /// last beginning (see [`order`]); once bytes may have been lost, only which values there are.
-    pub fn write_down(&self, words: &mut Words, open: &[Tick]) {
+    /// Writes all that later checks depend on, and no more (see above).
+    pub fn write_down(&self, words: &mut Words, open: &Open) {
         words.write_usize(self.history.changes.len());
         words.write_u8(u8::from(self.history.lossy));
+        for change in &self.history.changes {
+            (change.place.start, change.value).hash(words);
+        }
         if self.history.lossy {
             return;
         }
-        let zones = self.zones();
-        let spans = self.history.changes.iter().map(|change| change.span);
-        let of_changes = spans.flat_map(|span| [span.began, span.ended]);
-        let of_reads = zones.values().flat_map(|&(ended, began)| [ended, began]);
-        let all = open.iter().copied().chain(of_changes).chain(of_reads);
-        let turns = Turns::of(all.collect());
-        for &began in open {
-            words.write_usize(turns.place(began));
+        let births = self.history.changes.iter();
+        let bytes = births.filter(|change| change.kind == model::Kind::Birth);
+        for at in bytes.flat_map(|birth| birth.place.clone()) {
+            self.write_byte(at, &open.reads, words);
         }
-        for change in &self.history.changes {
-            (change.node, change.place.start, change.value).hash(words);
-            words.write_usize(turns.place(change.span.began));
-            words.write_usize(turns.place(change.span.ended));
-        }
-        for (&(at, value), &(ended, began)) in &zones {
-            (at, value, turns.place(ended), turns.place(began)).hash(words);
+        if open.promises || !open.syncs.is_empty() {
+            self.write_promises(&open.syncs, words);
         }
     }
 
-    fn zones(&self) -> BTreeMap<(u64, u8), (Tick, Tick)> {
-        let mut zones: BTreeMap<(u64, u8), (Tick, Tick)> = BTreeMap::new();
-        for read in &self.history.reads {
-            for (at, &value) in (read.offset..).zip(&read.bytes) {
-                let Interval { began, ended } = read.span;
-                let zone = zones.entry((at, value)).or_insert((ended, began));
-                *zone = (zone.0.min(ended), zone.1.max(began));
-            }
+    /// What must stand before what in any order of the writes of a byte.
+    fn write_byte(&self, at: u64, reads: &[Tick], words: &mut Words) {
+        let groups: Vec<Group> = order::groups(&self.history, at).into_values().collect();
+        for one in &groups {
+            let before = |moment: Tick| one.first_end < moment;
+            words.write_u8(u8::from(one.first_end == model::OPEN));
+            words.write_u64(bits(groups.iter().map(|other| before(other.last_begin))));
+            words.write_u64(bits(reads.iter().map(|&began| before(began))));
         }
-        zones
+    }
+
+    /// Which writes a sync promises, and which of them are newer than which.
+    fn write_promises(&self, syncs: &[Tick], words: &mut Words) {
+        for change in &self.history.changes {
+            let before = |moment: Tick| change.span.ended < moment;
+            let later = self.history.changes.iter();
+            words.write_u32(change.node);
+            words.write_u8(u8::from(change.span.ended == model::OPEN));
+            words.write_u64(bits(later.map(|other| before(other.span.began))));
+            words.write_u64(bits(syncs.iter().map(|&began| before(began))));
+        }
     }
 }
 
-/// Moments that still matter, in order. Where the end that stood between two beginnings is forgotten,
-/// they count as one, and so do two ends.
-struct Turns(Vec<(Tick, usize)>);
+/// Operations that have begun and not ended.
+#[derive(Clone, Debug, Default)]
+pub struct Open {
+    /// When the reads among them began.
+    pub reads: Vec<Tick>,
+    /// When the syncs among them began.
+    pub syncs: Vec<Tick>,
+    /// More syncs may begin.
+    pub promises: bool,
+}
 
-impl Turns {
-    fn of(mut moments: Vec<Tick>) -> Turns {
-        moments.sort_unstable();
-        moments.dedup();
-        let mut place = 0;
-        let mut last = None;
-        let placed = moments.into_iter().map(|moment| {
-            let ends = moment.0 % 2;
-            place += usize::from(last.is_some_and(|last| last != ends || moment == model::OPEN));
-            last = Some(ends);
-            (moment, place)
-        });
-        Turns(placed.collect())
-    }
-
-    fn place(&self, moment: Tick) -> usize {
-        let at = self.0.binary_search_by_key(&moment, |&(known, _)| known);
-        at.map_or(0, |at| self.0[at].1)
-    }
+/// Answers as one word; a small world has fewer operations than a word has bits.
+fn bits(answers: impl Iterator<Item = bool>) -> u64 {
+    answers.fold(1, |word, answer| word << 1 | u64::from(answer))
 }

@@ -9,7 +9,7 @@ pub mod hint;
 pub mod local;
 pub mod single;
 
-use super::judge::Book;
+use super::judge::{Book, Open};
 use super::words::{Names, Words};
 use std::hash::Hash;
 
@@ -49,11 +49,11 @@ impl<M: Clone> Wires<M> {
     }
 }
 
-/// The fingerprint of a model with its history.
-fn fingerprint(model: &impl Hash, book: &Book, open: &[crate::model::Tick]) -> u128 {
+/// The fingerprint of a model with its history; reads of models begin and end at once.
+fn fingerprint(model: &impl Hash, book: &Book) -> u128 {
     let mut words = Words::default();
     model.hash(&mut words);
-    book.write_down(&mut words, open);
+    book.write_down(&mut words, &Open::default());
     words.settle(Names::Shared);
     words.fingerprint()
 }

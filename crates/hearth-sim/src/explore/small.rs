@@ -29,11 +29,10 @@ mod carry;
 mod host;
 mod rest;
 
-use super::judge::Book;
+use super::judge::{Book, Open};
 use super::words::{Kind, Names, Words};
 use super::{Scope, Story, World};
 use crate::check::Violation;
-use crate::model::Tick;
 use crate::script;
 use hearth_proto::msg::Envelope;
 use hearth_proto::{FileId, Input, NodeId, Request, Stamp, Time, WriteAt};
@@ -481,6 +480,22 @@ impl Small {
         host.node.deadline().filter(|due| due.0 < near)
     }
 
+    /// Operations of sessions that are not over.
+    fn open(&self) -> Open {
+        let mut open = Open {
+            promises: self.left.syncs > 0,
+            ..Open::default()
+        };
+        for doing in self.hosts.iter().filter_map(|host| host.doing.as_ref()) {
+            match doing.what {
+                What::Read { .. } => open.reads.push(doing.began),
+                What::Sync => open.syncs.push(doing.began),
+                What::Write { .. } | What::Open => {}
+            }
+        }
+        open
+    }
+
     fn words_of(&self, node: usize) -> Words {
         let mut words = Words::default();
         self.hosts[node].write_down(&mut words);
@@ -566,9 +581,7 @@ impl World for Small {
         }
         (&self.broken, &self.untold, self.left).hash(&mut words);
         (&self.store, self.stamp(), &self.bank).hash(&mut words);
-        let doing = self.hosts.iter().filter_map(|host| host.doing.as_ref());
-        let open: Vec<Tick> = doing.map(|doing| doing.began).collect();
-        self.book.write_down(&mut words, &open);
+        self.book.write_down(&mut words, &self.open());
         words.settle(Names::Shared);
         words.fingerprint()
     }

@@ -333,6 +333,6 @@ impl World for Local {
     }
 
     fn fingerprint(&self) -> u128 {
-        fingerprint(&self.state, &self.book, &[])
+        fingerprint(&self.state, &self.book)
     }
 }
