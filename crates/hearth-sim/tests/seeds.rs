@@ -79,6 +79,16 @@ fn late_writes_of_the_dead_stay_with_their_file() {
     }));
 }
 
+/// S11: a change outside comes while the word that a writer has closed is on its way to the manager.
+#[test]
+fn a_change_outside_is_promised_to_be_seen_once_the_last_close_is_known() {
+    let plans = [(40_088_737, Policy::Home), (40_088_737, Policy::Single)];
+    hold(plans.into_iter().map(|(seed, policy)| Plan {
+        policy,
+        ..Plan::new(seed, Trouble::All)
+    }));
+}
+
 /// A write through asks a manager that has not heard of the file's life.
 #[test]
 fn a_manager_that_is_behind_is_not_asked_for_ever() {

@@ -1,7 +1,8 @@
 //! The network: one connection per pair, which may stall, break and mend. Below it packets come in any
 //! order, and twice; the receiving side of the connection puts them in order, as TCP does.
 
-use hearth_proto::msg::Envelope;
+use hearth_proto::FileId;
+use hearth_proto::msg::{Body, Envelope};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// A message on its way.
@@ -131,6 +132,17 @@ impl Links {
             pair.state = State::Up;
         }
         ready
+    }
+
+    /// True if a node has closed the file, and the one that manages it may not have heard so.
+    pub(crate) fn carry_close(&self, file: FileId) -> bool {
+        let closes = |parcel: &Parcel| {
+            let Envelope { file: of, body, .. } = &parcel.envelope;
+            *of == file && matches!(body, Body::Close { .. })
+        };
+        let mut parcels = self.ways.values().flat_map(|way| way.parcels.values());
+        let silent = |pair: &Pair| pair.state == State::Stalled || pair.untold > 0;
+        parcels.any(closes) || self.pairs.values().any(silent)
     }
 
     /// Pairs that do not carry.

@@ -270,7 +270,7 @@ impl World {
         Some(self.store.create(file, vec![value; size as usize], history))
     }
 
-    /// Nobody uses the object and all of it is in the store.
+    /// Nobody uses the object, all of it is in the store, and its manager has heard of the last close (S11).
     fn is_at_rest(&self, object: usize) -> bool {
         // Bytes that reach the store after their last close change its stamp as an outsider does, so
         // only a file that the job itself has not written can tell the two apart.
@@ -278,6 +278,7 @@ impl World {
         changes.iter().all(|change| change.node == u32::MAX)
             && self.store.objects[object].users == 0
             && self.store_busy == 0
+            && !self.links.carry_close(self.store.objects[object].file)
             && self
                 .hosts
                 .iter()
