@@ -314,6 +314,7 @@ impl Core {
         state.files.opened(handle, file, fd, write);
         if !answer.kept_valid {
             self.pool.hide(file.0, 0..u64::MAX);
+            self.pool.file_changed(file.0);
         }
         let cached = self.kernel_cache;
         done(Outcome::Serve(OpenedFile {

@@ -10,7 +10,10 @@ use hearth_client::{
 use hearth_proto::{Copies, FileId, Input, OpenRequest, Request, Ticket, WriteAt};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+/// Programs look at a clock that is late by one of its ticks at most.
+const TICK: Duration = Duration::from_millis(10);
 
 /// Largest read or write of one call, in bytes.
 const CALL_BYTES_MAX: usize = 16 << 20;
@@ -70,6 +73,34 @@ impl Session for Core {
                 }),
             )
         });
+    }
+
+    fn looking(&self, file: FileKey) -> Option<hearth_client::local::Ticket> {
+        self.pool.ticket(file.ino)
+    }
+
+    fn told(
+        &self,
+        file: FileKey,
+        ticket: hearth_client::local::Ticket,
+        digest: u64,
+        ttl: Duration,
+    ) {
+        let ttl = u64::try_from(ttl.saturating_sub(TICK).as_nanos()).unwrap_or(u64::MAX);
+        let until = hearth_shm::monotonic_ns().saturating_add(ttl);
+        self.pool.tell(file.ino, ticket, digest, until);
+    }
+
+    fn file_changed(&self, file: FileKey) {
+        self.pool.file_changed(file.ino);
+    }
+
+    fn names_changed(&self) {
+        self.pool.names_changed();
+    }
+
+    fn names_are_kept(&self) {
+        self.pool.keep_names();
     }
 
     fn close(&self, handle: Handle) {

@@ -28,8 +28,9 @@ impl Core {
         }
     }
 
-    /// Hides pages, given as first and count; attributes are not shown.
+    /// Hides pages, given as first and count, and what was told of the file.
     pub(crate) fn hide(&self, file: FileId, pages: Option<(u64, u32)>) {
+        self.pool.file_changed(file.0);
         let Some((first, count)) = pages else { return };
         let end = match count {
             u32::MAX => u64::MAX,

@@ -9,7 +9,7 @@
 //!
 //! Calls never block. Each takes a completion that is called exactly once, perhaps before the call
 //! returns, perhaps from a thread of the agent. A completion must be short and must not call back
-//! into the session: the agent may hold its lock.
+//! into the session, but for [`Session::file_changed`]: the agent may hold its lock.
 
 #![forbid(unsafe_code)]
 
@@ -24,6 +24,9 @@ pub use types::{
 
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
+use std::time::Duration;
+
+use local::Ticket;
 
 /// One agent, as a way in sees it.
 ///
@@ -76,6 +79,29 @@ pub trait Session: Send + Sync + 'static {
     /// Brings every dirty byte of a file, of any node, to the store; used before an operation whose
     /// result depends on the store's own view (setting times, reflinks, preallocation).
     fn settle(&self, file: FileKey, done: Done<()>);
+
+    /// The way in is about to look at a file's attributes, to tell them to who keeps them for a time.
+    /// `None` if no program could make use of that.
+    fn looking(&self, file: FileKey) -> Option<Ticket> {
+        let _ = file;
+        None
+    }
+
+    /// It tells attributes of this digest, which are kept for so long.
+    fn told(&self, file: FileKey, ticket: Ticket, digest: u64, ttl: Duration) {
+        let _ = (file, ticket, digest, ttl);
+    }
+
+    /// It has changed a file's attributes, and told nobody yet.
+    fn file_changed(&self, file: FileKey) {
+        let _ = file;
+    }
+
+    /// It has changed a name or a directory, and told nobody yet.
+    fn names_changed(&self) {}
+
+    /// Those who keep what it tells them keep names, too.
+    fn names_are_kept(&self) {}
 
     /// Tells the cache that this node changed the file's attributes in the store on purpose, so that
     /// the change is not taken for an outside writer. `before` and `after` are the store's stamps.

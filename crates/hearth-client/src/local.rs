@@ -6,8 +6,8 @@
 use std::io;
 use std::mem::MaybeUninit;
 
-pub use hearth_shm::Lane;
 use hearth_shm::{COUNTS, Copied, Counts, View};
+pub use hearth_shm::{Lane, Ticket, Told};
 
 use crate::{Bypass, Outcome};
 
@@ -86,6 +86,28 @@ impl Local {
         why
     }
 
+    /// What the agent last told the operating system of a file.
+    pub fn told(&self, file: u64) -> Option<Told> {
+        self.view.told(file)
+    }
+
+    /// How often names have changed.
+    pub fn names(&self) -> u64 {
+        self.view.names()
+    }
+
+    /// Whether an answer that agrees with what was told may still be given, at `now_ns` of the clock
+    /// that nobody sets.
+    #[inline(always)]
+    pub fn is_good(&self, told: &Told, now_ns: u64) -> bool {
+        now_ns < told.until_ns && self.view.is_still_told(told)
+    }
+
+    /// Whether what a path leads to may be kept, too.
+    pub fn names_are_kept(&self) -> bool {
+        self.view.names_are_kept()
+    }
+
     /// Adds to a number.
     #[inline(always)]
     pub fn count(&self, lane: Lane, what: Count, amount: u64) {
@@ -101,5 +123,55 @@ impl Sums {
     /// One number.
     pub fn of(&self, what: Count) -> u64 {
         self.0[what as usize]
+    }
+}
+
+/// A time of a file, in seconds and nanoseconds.
+pub type Moment = (i64, u64);
+
+/// What `stat` says of a regular file and an agent may change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Attributes {
+    /// In bytes.
+    pub size: u64,
+    /// Of 512 bytes.
+    pub blocks: u64,
+    /// Permissions.
+    pub mode: u32,
+    /// Names that lead to it.
+    pub links: u64,
+    /// User and group.
+    pub owner: (u32, u32),
+    /// When it was last read.
+    pub accessed: Moment,
+    /// When its bytes last changed.
+    pub modified: Moment,
+    /// When anything of it last changed.
+    pub changed: Moment,
+}
+
+impl Attributes {
+    /// One number for all of them.
+    pub fn digest(&self) -> u64 {
+        let times = [self.accessed, self.modified, self.changed];
+        let times = times
+            .iter()
+            .flat_map(|time| [time.0.cast_unsigned(), time.1]);
+        let owner = u64::from(self.owner.0) << 32 | u64::from(self.owner.1);
+        let rest = [
+            self.size,
+            self.blocks,
+            u64::from(self.mode),
+            self.links,
+            owner,
+        ];
+        rest.into_iter()
+            .chain(times)
+            .fold(0x243f_6a88_85a3_08d3, |digest, word| {
+                let mixed = (digest ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+                (mixed ^ (mixed >> 29))
+                    .wrapping_mul(0xbf58_476d_1ce4_e5b9)
+                    .rotate_left(31)
+            })
     }
 }

@@ -6,6 +6,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use fuser::{AccessFlags, FileAttr, FileHandle, TimeOrNow};
 use hearth_client::FileSize;
+use hearth_client::local::Attributes;
 use rustix::fs::{Access, AtFlags, CWD, Gid, Mode, OFlags, StatVfs, Timespec, Timestamps, Uid};
 use rustix::fs::{UTIME_NOW, UTIME_OMIT};
 
@@ -53,11 +54,55 @@ impl Change {
     }
 }
 
+/// What programs see of attributes that the kernel was told.
+fn shown(attr: &FileAttr) -> Attributes {
+    let moment = |time: SystemTime| match time.duration_since(UNIX_EPOCH) {
+        Ok(since) => (
+            since.as_secs().cast_signed(),
+            u64::from(since.subsec_nanos()),
+        ),
+        Err(error) => {
+            let before = error.duration();
+            let nanos = before.subsec_nanos();
+            let seconds = -before.as_secs().cast_signed() - i64::from(nanos > 0);
+            (seconds, u64::from((1_000_000_000 - nanos) % 1_000_000_000))
+        }
+    };
+    Attributes {
+        size: attr.size,
+        blocks: attr.blocks,
+        mode: u32::from(attr.perm),
+        links: u64::from(attr.nlink),
+        owner: (attr.uid, attr.gid),
+        accessed: moment(attr.atime),
+        modified: moment(attr.mtime),
+        changed: moment(attr.ctime),
+    }
+}
+
 impl Core {
     /// `GETATTR`. May wait for the session.
     pub(crate) fn getattr(&self, caller: Caller, id: u64) -> io::Result<Told> {
         let node = self.nodes.node(id)?;
-        self.attributes(caller, &node, Consult::Everywhere)
+        // Before the look: what changes meanwhile must not be told to programs.
+        let ticket = match self.nodes.is_cached(&node) {
+            true => self.session.looking(node.file()),
+            false => None,
+        };
+        let told = self.attributes(caller, &node, Consult::Everywhere)?;
+        if let Some(ticket) = ticket.filter(|_| !told.ttl.is_zero()) {
+            let digest = shown(&told.attr).digest();
+            self.session.told(node.file(), ticket, digest, told.ttl);
+        }
+        Ok(told)
+    }
+
+    /// A node's attributes have changed, or those that decide who may pass a directory.
+    pub(crate) fn changed(&self, id: u64) {
+        match self.nodes.node(id) {
+            Ok(node) if self.nodes.is_cached(&node) => self.session.file_changed(node.file()),
+            Ok(_) | Err(_) => self.session.names_changed(),
+        }
     }
 
     /// The attributes of a node. With [`Consult::Here`] nothing waits.

@@ -40,6 +40,9 @@ impl Core {
         let nodes = Arc::new(Nodes::new(store_root)?);
         let revoker = KernelRevoker::new(Arc::clone(&nodes));
         session.attach(Arc::clone(&revoker) as Arc<dyn Revoker>);
+        if !options.name_ttl.is_zero() {
+            session.names_are_kept();
+        }
         Ok(Core {
             wardrobe: Wardrobe::new(options.identity)?,
             errands: Errands::start()?,

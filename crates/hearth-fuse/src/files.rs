@@ -93,7 +93,7 @@ impl Core {
             Err(error) => return reply.error(errno(&error)),
         };
         let Way::Session(handle) = open.way else {
-            return write_store(&open, &write, reply);
+            return self.write_store(&open, &write, reply);
         };
         if write.is_synchronous() && !write.is_write_back() {
             let core = Arc::clone(self);
@@ -108,6 +108,7 @@ impl Core {
         }
         let core = Arc::clone(self);
         let done = move |outcome| {
+            core.session.file_changed(open.node.file());
             match served(outcome) {
                 Ok(Some(_)) => reply.written(len),
                 // A write that the cache refuses after it was opened through it cannot be ordered.
@@ -144,15 +145,34 @@ impl Core {
     /// A write that is in the store when it ends. Waits for the session.
     fn write_through(&self, open: &OpenHandle, write: WriteAt, reply: ReplyWrite) {
         let Way::Session(handle) = open.way else {
-            return write_store(open, &write, reply);
+            return self.write_store(open, &write, reply);
         };
         let len = write.data.len() as u32;
         let written = ask(|done| self.session.write(handle, write.place(), write.data, done))
             .and_then(|written| written.ok_or(raw(libc::EIO)))
             .and_then(|_| ask(|done| self.session.sync(handle, done)));
+        self.session.file_changed(open.node.file());
         match written {
             Ok(_) => reply.written(len),
             Err(error) => reply.error(errno(&error)),
+        }
+    }
+
+    /// A write past the cache.
+    fn write_store(&self, open: &OpenHandle, write: &WriteAt, reply: ReplyWrite) {
+        let mut flags = ReadWriteFlags::empty();
+        flags.set(ReadWriteFlags::APPEND, write.place() == Place::End);
+        flags.set(ReadWriteFlags::DSYNC, write.is_synchronous());
+        let data = [IoSlice::new(&write.data)];
+        let written = if flags.is_empty() {
+            rustix::io::pwrite(&*open.fd, &write.data, write.offset)
+        } else {
+            rustix::io::pwritev2(&*open.fd, &data, write.offset, flags)
+        };
+        self.changed(open.node.id);
+        match written {
+            Ok(len) => reply.written(len as u32),
+            Err(error) => reply.error(errno(&error.into())),
         }
     }
 
@@ -234,20 +254,4 @@ fn read_full(fd: impl AsFd, buffer: &mut [u8], offset: u64) -> io::Result<usize>
         }
     }
     Ok(filled)
-}
-
-fn write_store(open: &OpenHandle, write: &WriteAt, reply: ReplyWrite) {
-    let mut flags = ReadWriteFlags::empty();
-    flags.set(ReadWriteFlags::APPEND, write.place() == Place::End);
-    flags.set(ReadWriteFlags::DSYNC, write.is_synchronous());
-    let data = [IoSlice::new(&write.data)];
-    let written = if flags.is_empty() {
-        rustix::io::pwrite(&*open.fd, &write.data, write.offset)
-    } else {
-        rustix::io::pwritev2(&*open.fd, &data, write.offset, flags)
-    };
-    match written {
-        Ok(len) => reply.written(len as u32),
-        Err(error) => reply.error(errno(&error.into())),
-    }
 }

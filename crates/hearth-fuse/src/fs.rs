@@ -46,6 +46,20 @@ impl HearthFs {
         }
     }
 
+    /// Does what changes names; programs hear of that before they are answered.
+    fn rename_by<T>(core: &Core, work: impl FnOnce(&Core) -> T) -> T {
+        let done = work(core);
+        core.session.names_changed();
+        done
+    }
+
+    /// The same for attributes of a node.
+    fn change_by<T>(core: &Core, id: INodeNo, work: impl FnOnce(&Core) -> T) -> T {
+        let done = work(core);
+        core.changed(id.0);
+        done
+    }
+
     /// Runs a request that may wait for the session.
     fn run(&self, job: impl FnOnce(&Arc<Core>) + Send + 'static) {
         let core = Arc::clone(&self.core);
@@ -170,7 +184,8 @@ impl fuser::Filesystem for HearthFs {
             handle: fh,
         };
         self.run_for(ino, move |core| {
-            reply_attr(core.setattr(caller, ino.0, &change), reply)
+            let done = Self::change_by(core, ino, |core| core.setattr(caller, ino.0, &change));
+            reply_attr(done, reply)
         });
     }
 
@@ -195,7 +210,12 @@ impl fuser::Filesystem for HearthFs {
             parent: parent.0,
             name,
         };
-        reply_entry(self.core.mknod(request.into(), at, mode, rdev), reply);
+        reply_entry(
+            Self::rename_by(&self.core, |core| {
+                core.mknod(request.into(), at, mode, rdev)
+            }),
+            reply,
+        );
     }
 
     fn mkdir(
@@ -211,7 +231,10 @@ impl fuser::Filesystem for HearthFs {
             parent: parent.0,
             name,
         };
-        reply_entry(self.core.mkdir(request.into(), at, mode), reply);
+        reply_entry(
+            Self::rename_by(&self.core, |core| core.mkdir(request.into(), at, mode)),
+            reply,
+        );
     }
 
     fn unlink(&self, request: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
@@ -221,7 +244,7 @@ impl fuser::Filesystem for HearthFs {
                 parent: parent.0,
                 name: &name,
             };
-            reply_empty(core.unlink(caller, at), reply);
+            reply_empty(Self::rename_by(core, |core| core.unlink(caller, at)), reply);
         });
     }
 
@@ -230,7 +253,10 @@ impl fuser::Filesystem for HearthFs {
             parent: parent.0,
             name,
         };
-        reply_empty(self.core.rmdir(request.into(), at), reply);
+        reply_empty(
+            Self::rename_by(&self.core, |core| core.rmdir(request.into(), at)),
+            reply,
+        );
     }
 
     fn symlink(
@@ -245,7 +271,10 @@ impl fuser::Filesystem for HearthFs {
             parent: parent.0,
             name,
         };
-        reply_entry(self.core.symlink(request.into(), at, target), reply);
+        reply_entry(
+            Self::rename_by(&self.core, |core| core.symlink(request.into(), at, target)),
+            reply,
+        );
     }
 
     fn rename(
@@ -270,7 +299,8 @@ impl fuser::Filesystem for HearthFs {
                 parent: newparent.0,
                 name: &newname,
             };
-            reply_empty(core.rename(caller, from, to, flags), reply);
+            let done = Self::rename_by(core, |core| core.rename(caller, from, to, flags));
+            reply_empty(done, reply);
         });
     }
 
@@ -286,7 +316,10 @@ impl fuser::Filesystem for HearthFs {
             parent: newparent.0,
             name: newname,
         };
-        reply_entry(self.core.link(request.into(), ino.0, at), reply);
+        reply_entry(
+            Self::rename_by(&self.core, |core| core.link(request.into(), ino.0, at)),
+            reply,
+        );
     }
 
     fn open(&self, request: &Request, ino: INodeNo, flags: OpenFlags, reply: ReplyOpen) {
@@ -297,7 +330,10 @@ impl fuser::Filesystem for HearthFs {
             Err(error) => return reply.error(errno(&error)),
         };
         if truncates(flags) {
-            self.run(move |core| reply_open(core.open_truncated(caller, open), reply));
+            self.run(move |core| {
+                let done = Self::change_by(core, ino, |_| core.open_truncated(caller, open));
+                reply_open(done, reply)
+            });
         } else {
             open_existing(&self.core, open, reply);
         }
@@ -327,13 +363,15 @@ impl fuser::Filesystem for HearthFs {
             entry,
             open,
             origin,
-        } = match self.core.create_store(caller, new) {
+        } = match Self::rename_by(&self.core, |core| core.create_store(caller, new)) {
             Ok(created) => created,
             Err(error) => return reply.error(errno(&error)),
         };
         if origin == Origin::Found && truncates(new.flags) {
+            let node = open.node.file();
             self.run(move |core| {
                 let opened = core.open_truncated(caller, open);
+                core.session.file_changed(node);
                 reply_create(core, &entry, opened, reply);
             });
         } else {
@@ -528,7 +566,10 @@ impl fuser::Filesystem for HearthFs {
         reply: ReplyEmpty,
     ) {
         let new = NewValue { name, value, flags };
-        reply_empty(self.core.setxattr(request.into(), ino.0, new), reply);
+        let done = Self::change_by(&self.core, ino, |core| {
+            core.setxattr(request.into(), ino.0, new)
+        });
+        reply_empty(done, reply);
     }
 
     fn getxattr(
@@ -547,7 +588,10 @@ impl fuser::Filesystem for HearthFs {
     }
 
     fn removexattr(&self, request: &Request, ino: INodeNo, name: &OsStr, reply: ReplyEmpty) {
-        reply_empty(self.core.removexattr(request.into(), ino.0, name), reply);
+        let done = Self::change_by(&self.core, ino, |core| {
+            core.removexattr(request.into(), ino.0, name)
+        });
+        reply_empty(done, reply);
     }
 
     fn access(&self, request: &Request, ino: INodeNo, mask: AccessFlags, reply: ReplyEmpty) {
@@ -657,7 +701,10 @@ impl fuser::Filesystem for HearthFs {
             mode,
         };
         self.run_for(ino, move |core| {
-            reply_empty(core.fallocate(fh, extent), reply)
+            reply_empty(
+                Self::change_by(core, ino, |core| core.fallocate(fh, extent)),
+                reply,
+            )
         });
     }
 

@@ -230,6 +230,7 @@ impl Core {
         }
         if !self.nodes.was_told(open.node.id, answer.size) {
             // Reads are cut at the size that the kernel believes in.
+            self.session.file_changed(open.node.file());
             self.revoker.drop_attributes(open.node.id);
         }
         Ok(self.opened(open, Way::Session(answer.handle), flags))

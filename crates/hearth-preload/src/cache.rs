@@ -16,14 +16,14 @@ use std::ffi::{c_int, c_void};
 use std::mem::MaybeUninit;
 use std::sync::OnceLock;
 use std::sync::atomic::{
-    AtomicBool, AtomicU8, Ordering::Acquire, Ordering::Relaxed, Ordering::Release,
+    AtomicBool, AtomicU8, AtomicU32, Ordering::Acquire, Ordering::Relaxed, Ordering::Release,
 };
 
 use hearth_client::Outcome;
 use hearth_client::local::{Count, Local};
 use libc::{off_t, size_t, ssize_t};
 
-use crate::errno::set_errno;
+use crate::errno::{keeping_errno, set_errno};
 use crate::{fds, sys, thread};
 
 /// Where the agent's memory is to be had, and of which device its files are.
@@ -132,6 +132,55 @@ fn learn(fd: c_int) -> Option<u64> {
     fds::expect(fd, sys::tell(fd).unwrap_or(0));
     fds::keep_cached(fd, known);
     Some(known)
+}
+
+/// Whether there may be files of a mount.
+#[inline(always)]
+pub(crate) fn is_wished() -> bool {
+    STATE.load(Relaxed) != NONE
+}
+
+/// The agent's memory, if it is mapped already.
+#[inline(always)]
+pub(crate) fn mapped() -> Option<&'static Local> {
+    (STATE.load(Acquire) == READY)
+        .then(|| LOCAL.get())
+        .flatten()
+}
+
+/// The number of the file that is open as `fd`, if it is one of the mount.
+#[inline(always)]
+pub(crate) fn known_file(fd: c_int) -> Option<u64> {
+    let known = fds::cached(fd);
+    (STATE.load(Relaxed) == READY && known & FILE != 0).then_some(known & !FILE)
+}
+
+/// Whether files of this device are the mount's.
+pub(crate) fn is_of_mount(device: u64) -> bool {
+    WISH.get().is_some_and(|wish| wish.device == device)
+}
+
+/// A call was made that could be answered if the memory were mapped. That is worth it for programs that
+/// make many.
+#[inline(always)]
+pub(crate) fn count_towards_mapping() {
+    if STATE.load(Relaxed) == IDLE {
+        map_for_many();
+    }
+}
+
+#[cold]
+#[inline(never)]
+fn map_for_many() {
+    const MANY: u32 = 64;
+    static CALLS: AtomicU32 = AtomicU32::new(0);
+    let calls = CALLS.fetch_add(1, Relaxed);
+    if calls % MANY == MANY - 1
+        && !JAILED.load(Relaxed)
+        && let Some(wish) = WISH.get()
+    {
+        keeping_errno(|| ready(wish));
+    }
 }
 
 /// The agent's memory; maps it at the first use. A thread that comes while another is at it passes by.

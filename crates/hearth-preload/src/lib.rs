@@ -11,7 +11,8 @@
 //! 1. Nothing fails the program or changes what it sees: `errno`, results and order of calls are
 //!    those of the real calls.
 //! 2. No lock is waited for, nothing is allocated on a hot path, nothing panics.
-//! 3. A program's pointer is read only where the real call has just read it.
+//! 3. A program's pointer is read only where the real call has just read it, but for what the cache
+//!    answers itself: the buffer of a read and the path of a `stat`.
 //! 4. The real call is the next of the same name, so other preloaded libraries stay in line.
 
 #![allow(
@@ -31,6 +32,7 @@ mod errno;
 mod fds;
 mod filter;
 mod hooks;
+mod kept;
 mod life;
 mod maps;
 mod mpi;

@@ -70,6 +70,45 @@ pub(crate) fn read_at(
     Ok(filled.len())
 }
 
+/// Nanoseconds of the clock that nobody sets, as of its last tick; without a system call.
+#[inline]
+pub(crate) fn coarse_now_ns() -> u64 {
+    let mut now = libc::timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
+    // SAFETY: the place is there for the call, which only writes it.
+    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC_COARSE, &raw mut now) };
+    now.tv_sec.cast_unsigned() * 1_000_000_000 + now.tv_nsec.cast_unsigned()
+}
+
+/// Whether a whole path names each directory that it passes, without a symbolic link or a dot.
+pub(crate) fn is_plain_path(path: &[u8]) -> bool {
+    let mut prefix = [0; PLAIN_MAX];
+    if path.len() >= PLAIN_MAX || path.first() != Some(&b'/') {
+        return false;
+    }
+    prefix[..path.len()].copy_from_slice(path);
+    let mut parts = path[1..].split(|byte| *byte == b'/');
+    if !parts.all(|part| !matches!(part, b"" | b"." | b"..")) {
+        return false;
+    }
+    let ends = (1..path.len()).filter(|&at| path[at] == b'/');
+    ends.chain([path.len()]).all(|end| {
+        let kept = std::mem::replace(&mut prefix[end], 0);
+        let name = CStr::from_bytes_until_nul(&prefix);
+        let kind = name.ok().and_then(|name| {
+            let flags = rustix::fs::AtFlags::SYMLINK_NOFOLLOW;
+            rustix::fs::statat(rustix::fs::CWD, name, flags).ok()
+        });
+        prefix[end] = kept;
+        kind.is_some_and(|stat| FileType::from_raw_mode(stat.st_mode) != FileType::Symlink)
+    })
+}
+
+/// Longer paths are not taken for plain.
+const PLAIN_MAX: usize = 256;
+
 /// The size of what is open as `fd`.
 pub(crate) fn size(fd: c_int) -> Option<i64> {
     Some(rustix::fs::fstat(borrow(fd)?).ok()?.st_size)

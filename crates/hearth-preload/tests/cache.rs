@@ -17,6 +17,7 @@ use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::thread;
 
+use hearth_client::local::{Attributes, Ticket};
 use hearth_shm::{FrameId, PageName, Pool, PoolConfig};
 use rustix::net::{
     AddressFamily, SocketAddrUnix, SocketFlags, SocketType, accept_with, bind, listen, socket_with,
@@ -169,6 +170,141 @@ fn what_was_called_back_is_not_served() {
     scene.pool.as_ref().unwrap().hide(number, 1..2);
     let printed = scene.run(&["dd", "if=file", "bs=4096", "count=3", "status=none"]);
     assert_eq!(pages(&printed), "1x0 1x- 1x2");
+}
+
+/// A program that says what a file is, each time it is asked; by path, by descriptor, and by `statx`.
+const STATS: &str = "import os, sys, ctypes\n\
+    f = os.open('file', os.O_RDONLY); os.read(f, 1); path = os.path.abspath('file').encode()\n\
+    c = ctypes.CDLL(None); b = ctypes.create_string_buffer(256)\n\
+    def x(): c.statx(-100, path, 0, 0x7ff, b); return int.from_bytes(b.raw[28:30], 'little')\n\
+    for line in sys.stdin:\n\
+    \x20 for again in range(2):\n\
+    \x20   modes = [os.stat(path).st_mode, os.lstat(path).st_mode, os.fstat(f).st_mode, x()]\n\
+    \x20 print(*['%o' % (mode & 0o777) for mode in modes], flush=True)\n";
+
+/// What is told of the file, and how the program is asked.
+struct Telling<'a> {
+    pool: &'a Pool,
+    file: PathBuf,
+    number: u64,
+    asked: std::process::ChildStdin,
+    said: std::io::Lines<std::io::BufReader<std::process::ChildStdout>>,
+}
+
+impl Telling<'_> {
+    fn set(&self, mode: u32) {
+        use std::os::unix::fs::PermissionsExt;
+        fs::set_permissions(&self.file, fs::Permissions::from_mode(mode)).unwrap();
+    }
+
+    /// Tells what the file is now, for so long.
+    fn tell(&self, ticket: Ticket, nanos: i64) {
+        let now = hearth_shm::monotonic_ns();
+        let digest = attributes(&fs::metadata(&self.file).unwrap()).digest();
+        let until = now.saturating_add_signed(nanos);
+        self.pool.tell(self.number, ticket, digest, until);
+    }
+
+    fn ticket(&self) -> Ticket {
+        self.pool.ticket(self.number).unwrap()
+    }
+
+    /// The mode by each of the calls; `None` if they differ.
+    fn mode(&mut self) -> Option<String> {
+        writeln!(self.asked).unwrap();
+        let line = self.said.next().unwrap().unwrap();
+        let mut words = line.split(' ');
+        let first = words.next()?;
+        words.all(|word| word == first).then(|| first.to_owned())
+    }
+}
+
+fn attributes(metadata: &fs::Metadata) -> Attributes {
+    let moment = |seconds: i64, nanos: i64| (seconds, nanos.cast_unsigned());
+    Attributes {
+        size: metadata.len(),
+        blocks: metadata.blocks(),
+        mode: metadata.mode() & 0o7777,
+        links: metadata.nlink(),
+        owner: (metadata.uid(), metadata.gid()),
+        accessed: moment(metadata.atime(), metadata.atime_nsec()),
+        modified: moment(metadata.mtime(), metadata.mtime_nsec()),
+        changed: moment(metadata.ctime(), metadata.ctime_nsec()),
+    }
+}
+
+/// S23: what is changed here without a word to anybody shows whether the answer is a kept one.
+#[test]
+fn what_a_file_is_is_answered_again_until_it_or_a_name_changes() {
+    let test = "what_a_file_is_is_answered_again_until_it_or_a_name_changes";
+    if !has(test, "python3") {
+        return;
+    }
+    let scene = Scene::new();
+    let pool = scene.pool.as_ref().unwrap();
+    pool.keep_names();
+    let socket = scene.listen();
+    let mut command = scene.command(&["python3", "-c", STATS]);
+    command.stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    let file = scene.place.path("file");
+    thread::scope(|scope| {
+        let id = rustix::process::Pid::from_child(&child);
+        let flags = rustix::process::PidfdFlags::empty();
+        let process = rustix::process::pidfd_open(id, flags).unwrap();
+        let (scene, socket) = (&scene, &socket);
+        scope.spawn(move || scene.lend(socket, process.as_fd()));
+        let said = std::io::BufReader::new(child.stdout.take().unwrap());
+        let asked = child.stdin.take().unwrap();
+        let mut telling = Telling {
+            pool,
+            number: fs::metadata(&file).unwrap().ino(),
+            file,
+            asked,
+            said: std::io::BufRead::lines(said),
+        };
+        changes_are_seen(&mut telling);
+    });
+    assert!(child.wait().unwrap().success());
+}
+
+fn changes_are_seen(it: &mut Telling<'_>) {
+    const SECOND: i64 = 1_000_000_000;
+    const HOUR: i64 = 3600 * SECOND;
+    let all = |mode: &str| Some(mode.to_owned());
+    it.set(0o644);
+    assert_eq!(it.mode(), all("644"));
+    it.set(0o600);
+    assert_eq!(
+        it.mode(),
+        all("600"),
+        "nothing was told, so nothing is kept"
+    );
+    it.tell(it.ticket(), HOUR);
+    assert_eq!(it.mode(), all("600"));
+    it.set(0o640);
+    assert_eq!(it.mode(), all("600"), "the kept answer");
+    it.pool.file_changed(it.number);
+    assert_eq!(it.mode(), all("640"), "the file has changed");
+    it.tell(it.ticket(), HOUR);
+    assert_eq!(it.mode(), all("640"));
+    it.set(0o604);
+    assert_eq!(it.mode(), all("640"), "the kept answer");
+    it.pool.names_changed();
+    assert_eq!(it.mode(), all("604"), "a name has changed");
+    let old = it.ticket();
+    it.pool.file_changed(it.number);
+    it.tell(old, HOUR);
+    assert_eq!(it.mode(), all("604"));
+    it.set(0o444);
+    assert_eq!(it.mode(), all("444"), "it was looked at before a change");
+    it.tell(it.ticket(), -SECOND);
+    assert_eq!(it.mode(), all("444"));
+    it.set(0o644);
+    assert_eq!(it.mode(), all("644"), "the time is over");
+    it.tell(it.ticket(), HOUR);
+    it.set(0o664);
+    assert_eq!(it.mode(), all("664"), "not what was told");
 }
 
 #[test]

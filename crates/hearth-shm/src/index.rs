@@ -24,6 +24,13 @@
 //!   invalidation is acknowledged is not read stale after that.
 //! - X4: sequences only grow, so no two contents of a frame share one.
 //!
+//! The index also says what the agent last told the operating system of a file, as a digest, and how long
+//! that is believed. A program that has the same from a `stat` of its own keeps the answer until then:
+//!
+//! - X5: whoever hears that an attribute or a name has changed finds the sequence of the file's place, or
+//!   the count of names, changed: both are changed before the agent tells anybody. Attributes that were
+//!   looked at before a change are not told after it, since a [`Ticket`] of theirs is then old.
+//!
 //! A program holds nothing here, so one that dies at any instruction leaves nothing behind. An agent
 //! that dies leaves pages that nobody calls back any more: see [`crate::life`].
 
@@ -34,13 +41,13 @@ use std::collections::BTreeMap;
 use std::io;
 use std::ops::Range;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::sync::atomic::AtomicU32;
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::life::HasLife;
 use crate::segment::Words;
-use layout::{LIFE, Layout};
-use protocol::{PageName, hide, publish};
+use layout::{LIFE, Layout, NAMES_ARE_KEPT, PLACES};
+use protocol::{Board, PageName, change_names, hide, publish, tell, untell};
 
 /// The agent's side of the index.
 #[derive(Debug)]
@@ -49,6 +56,21 @@ pub(crate) struct Index {
     words: Words,
     layout: Layout,
     shown: Mutex<Shown>,
+    changes: Mutex<Changes>,
+}
+
+/// How often something changed: of the files of each place, and of names.
+#[derive(Debug)]
+struct Changes {
+    files: Vec<u64>,
+    names: u64,
+}
+
+/// Taken before a file's attributes are looked at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ticket {
+    file: u64,
+    names: u64,
 }
 
 /// What was published and not hidden by name since. A frame that was hidden because it changes
@@ -74,7 +96,52 @@ impl Index {
             words,
             layout,
             shown: Mutex::new(shown),
+            changes: Mutex::new(Changes {
+                files: vec![0; PLACES],
+                names: 0,
+            }),
         })
+    }
+
+    /// What is about to be looked at may be told later, if nothing changes meanwhile.
+    pub(crate) fn ticket(&self, file: u64) -> Ticket {
+        let changes = self.changes();
+        Ticket {
+            file: changes.files[Layout::place_number(file)],
+            names: changes.names,
+        }
+    }
+
+    /// A file's attributes of this digest are told to the operating system until then.
+    pub(crate) fn tell(&self, file: u64, ticket: Ticket, digest: u64, until_ns: u64) {
+        let changes = self.changes();
+        let number = Layout::place_number(file);
+        if (changes.files[number], changes.names) == (ticket.file, ticket.names) {
+            tell(&self.words, &self.layout, file, digest, until_ns);
+        }
+    }
+
+    /// The attributes of a file have changed, and nobody was told yet.
+    pub(crate) fn file_changed(&self, file: u64) {
+        let mut changes = self.changes();
+        changes.files[Layout::place_number(file)] += 1;
+        untell(&self.words, &self.layout, file);
+    }
+
+    /// A name has changed, and nobody was told yet.
+    pub(crate) fn names_changed(&self) {
+        let mut changes = self.changes();
+        changes.names += 1;
+        change_names(&self.words);
+    }
+
+    /// Programs may keep what names mean, as long as none changes.
+    pub(crate) fn keep_names(&self) {
+        self.words.store(NAMES_ARE_KEPT, 1, Relaxed);
+    }
+
+    fn changes(&self) -> MutexGuard<'_, Changes> {
+        self.changes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The memory, for programs to map.

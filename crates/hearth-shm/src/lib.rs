@@ -34,7 +34,8 @@ mod segment;
 mod view;
 
 pub use counts::{COUNTS, Counts, Lane};
-pub use index::protocol::PageName;
+pub use index::Ticket;
+pub use index::protocol::{PageName, Told};
 pub use lend::attach;
 pub use pool::{FrameId, FramePart, Pool, PoolConfig, Shown};
 pub use queue::{SERVERS_MAX, ServerQueue, Turn, monotonic_ns};

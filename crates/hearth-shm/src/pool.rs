@@ -16,12 +16,13 @@
 use std::io;
 use std::ops::Range;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
 
 use crate::Counts;
 use crate::huge::Gatherer;
-use crate::index::Index;
 use crate::index::protocol::PageName;
+use crate::index::{Index, Ticket};
 use crate::lend;
 use crate::life::Life;
 use crate::segment::{self, Exclusive, HUGE_BYTES, PIECES_MAX, Segment, Target};
@@ -114,6 +115,8 @@ pub struct Pool {
     name: String,
     /// There from the first program on.
     lent: OnceLock<Lent>,
+    /// Whether programs may keep what names mean.
+    names_are_kept: AtomicBool,
 }
 
 /// What programs see of a pool, and what they have done with it.
@@ -161,6 +164,7 @@ impl Pool {
             frames,
             name,
             lent: OnceLock::new(),
+            names_are_kept: AtomicBool::new(false),
         })
     }
 
@@ -205,6 +209,10 @@ impl Pool {
     /// Lends the pool to the program at the other end of a connection, if it is of the same user.
     pub fn lend(&self, program: BorrowedFd<'_>) -> io::Result<()> {
         let lent = self.lent.get().ok_or(io::ErrorKind::NotConnected)?;
+        // A flag that is set before programs come.
+        if self.names_are_kept.load(Relaxed) {
+            lent.index.keep_names();
+        }
         let fixed = [lent.counts.0.as_fd(), lent.index.fd()];
         let fds: Vec<BorrowedFd<'_>> = fixed.into_iter().chain(self.segments()).collect();
         lend::send(program, &fds)
@@ -233,6 +241,37 @@ impl Pool {
     pub fn hide(&self, file: u64, pages: Range<u64>) {
         if let Some(lent) = self.lent.get() {
             lent.index.hide_pages(file, pages);
+        }
+    }
+
+    /// From the next program on they may keep what names mean, as long as none changes.
+    pub fn keep_names(&self) {
+        self.names_are_kept.store(true, Relaxed);
+    }
+
+    /// A file's attributes are about to be looked at; `None` if no program could be told.
+    pub fn ticket(&self, file: u64) -> Option<Ticket> {
+        Some(self.lent.get()?.index.ticket(file))
+    }
+
+    /// The operating system was told attributes of this digest, and believes them until then.
+    pub fn tell(&self, file: u64, ticket: Ticket, digest: u64, until_ns: u64) {
+        if let Some(lent) = self.lent.get() {
+            lent.index.tell(file, ticket, digest, until_ns);
+        }
+    }
+
+    /// The attributes of a file have changed; before anybody is told.
+    pub fn file_changed(&self, file: u64) {
+        if let Some(lent) = self.lent.get() {
+            lent.index.file_changed(file);
+        }
+    }
+
+    /// A name has changed, of any file; before anybody is told.
+    pub fn names_changed(&self) {
+        if let Some(lent) = self.lent.get() {
+            lent.index.names_changed();
         }
     }
 
@@ -366,6 +405,8 @@ impl Pool {
     }
 }
 
+#[cfg(test)]
+mod death_tests;
 #[cfg(test)]
 #[expect(unsafe_code, reason = "takes what was copied for initialised")]
 mod shared_tests;

@@ -13,7 +13,9 @@ use rustix::fs::SealFlags;
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 
 use crate::index::layout::{CONTROL, LIFE, Layout};
-use crate::index::protocol::{Found, Look, PageName, look, still};
+use crate::index::protocol::{
+    Found, Look, PageName, Told, look, names, names_are_kept, still, still_told, told,
+};
 use crate::{life, pool, segment};
 
 /// Pages that one copy may touch.
@@ -157,6 +159,27 @@ impl View {
     #[inline(always)]
     pub fn is_alive(&self) -> bool {
         life::is_alive(self.index.half(LIFE))
+    }
+
+    /// What the agent last told the operating system of a file.
+    pub fn told(&self, file: u64) -> Option<Told> {
+        told(self, &self.layout, file)
+    }
+
+    /// Whether no attribute of the file and no name has changed since, and the agent is there.
+    #[inline(always)]
+    pub fn is_still_told(&self, told: &Told) -> bool {
+        still_told(self, told) && self.is_alive()
+    }
+
+    /// How often names have changed.
+    pub fn names(&self) -> u64 {
+        names(self)
+    }
+
+    /// Whether programs may keep what a path leads to.
+    pub fn names_are_kept(&self) -> bool {
+        names_are_kept(self)
     }
 
     /// Copies bytes of a file from `offset` on, all or nothing. If it is not [`Copied::All`], what is

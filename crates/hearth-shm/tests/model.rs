@@ -21,7 +21,9 @@ use std::sync::atomic::Ordering::{self, Acquire, Relaxed, Release};
 
 use layout::Layout;
 use loom::sync::atomic::AtomicU64;
-use protocol::{Board, Look, PageName, hide, look, publish, still};
+use protocol::{
+    Board, Look, PageName, change_names, hide, look, publish, still, still_told, tell, told, untell,
+};
 
 /// What is taken away.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -52,7 +54,10 @@ impl Memory {
     fn new(without: Without) -> Arc<Memory> {
         let header = shape().header(FRAME);
         let bucket = shape().bucket(0);
+        let place = shape().place(PAGE.file);
+        let told = (place..place + 4).chain([layout::NAMES]);
         let used = (header..header + 4).chain(bucket..bucket + layout::WAYS);
+        let used = used.chain(told);
         Arc::new(Memory {
             words: used.map(|word| (word, AtomicU64::new(0))).collect(),
             frame: [AtomicU64::new(0), AtomicU64::new(0)],
@@ -150,6 +155,84 @@ fn read_after_the_news(first: First) {
 #[test]
 fn a_copy_that_passes_is_one_version_of_the_page() {
     change_under_a_copy(Without::Nothing, &[1]);
+}
+
+/// A program keeps what was told, and hears that the file, or a name, has changed.
+fn believed_after_the_news(change: fn(&Memory), first: First) {
+    loom::model(move || {
+        let memory = Memory::new(Without::Nothing);
+        tell(&*memory, &shape(), PAGE.file, 7, 1);
+        let kept = told(&*memory, &shape(), PAGE.file).expect("it was told");
+        let news = Arc::new(AtomicU64::new(0));
+        let agent = {
+            let (memory, news) = (Arc::clone(&memory), Arc::clone(&news));
+            loom::thread::spawn(move || {
+                if first == First::Tells {
+                    news.store(1, Release);
+                }
+                change(&memory);
+                news.store(1, Release);
+            })
+        };
+        if news.load(Acquire) == 1 {
+            assert!(
+                !still_told(&*memory, &kept),
+                "an answer of before the change"
+            );
+        }
+        agent.join().expect("the agent ends");
+    });
+}
+
+fn change_file(memory: &Memory) {
+    untell(memory, &shape(), PAGE.file);
+}
+
+/// What is told of a file changes while a program takes it.
+fn told_is_of_one_time(without: Without) {
+    let mut model = loom::model::Builder::new();
+    model.preemption_bound = Some(3);
+    model.check(move || {
+        let memory = Memory::new(without);
+        tell(&*memory, &shape(), PAGE.file, 1, 1);
+        let agent = {
+            let memory = Arc::clone(&memory);
+            loom::thread::spawn(move || tell(&*memory, &shape(), PAGE.file, 2, 2))
+        };
+        if let Some(told) = told(&*memory, &shape(), PAGE.file) {
+            assert_eq!(told.digest, told.until_ns, "of two times");
+        }
+        agent.join().expect("the agent ends");
+    });
+}
+
+#[test]
+fn what_was_told_is_of_one_time() {
+    told_is_of_one_time(Without::Nothing);
+}
+
+#[test]
+#[should_panic(expected = "of two times")]
+fn canary_without_the_fence_of_hide_what_was_told_is_mixed() {
+    told_is_of_one_time(Without::FenceOfHide);
+}
+
+#[test]
+fn what_was_told_is_not_believed_after_the_news_of_a_change() {
+    believed_after_the_news(change_file, First::Hides);
+    believed_after_the_news(change_names, First::Hides);
+}
+
+#[test]
+#[should_panic(expected = "an answer of before the change")]
+fn canary_an_agent_that_tells_of_a_changed_file_too_early_is_found_out() {
+    believed_after_the_news(change_file, First::Tells);
+}
+
+#[test]
+#[should_panic(expected = "an answer of before the change")]
+fn canary_an_agent_that_tells_of_a_changed_name_too_early_is_found_out() {
+    believed_after_the_news(change_names, First::Tells);
 }
 
 #[test]

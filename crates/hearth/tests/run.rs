@@ -5,7 +5,7 @@
 mod scene;
 
 use std::fs::{self, Permissions};
-use std::io::Write;
+use std::io::{BufRead, BufReader, Write};
 use std::os::unix::fs::{PermissionsExt, chown};
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
@@ -268,6 +268,88 @@ fn commands_with_agents_of_their_own_share_files() {
         assert_eq!(sum, text(&stored.stdout), "round {round}");
     }
     scene.down();
+}
+
+/// Asks what a file is until the answers are kept ones, and says its size and mode, by path and by
+/// descriptor, for each line that it gets.
+const ASKING: &str = "import os, sys\n\
+    path = os.path.abspath('f'); f = os.open(path, os.O_RDONLY); os.read(f, 1)\n\
+    def look(): return [os.stat(path), os.fstat(f)]\n\
+    for line in sys.stdin:\n\
+    \x20 try: seen = look()\n\
+    \x20 except FileNotFoundError: seen = [os.fstat(f)]\n\
+    \x20 print(*['%d:%o:%d' % (s.st_size, s.st_mode & 0o777, s.st_nlink) for s in seen], flush=True)\n\
+    \x20 for again in range(300):\n\
+    \x20   try: look()\n\
+    \x20   except FileNotFoundError: pass\n";
+
+/// A program that keeps what it was told of a file, and changes by others.
+fn asking(scene: &Scene, agents: &str, changes: &[(&str, &str)]) -> String {
+    fs::write(scene.store().join("f"), [b'x'; 1000]).expect("the store takes it");
+    let up = ["up", "--agents", agents, "--store"];
+    well(&finish(scene.hearth(&up).arg(scene.store())));
+    let mut command = scene.hearth(&["run", "--report", "--store"]);
+    command.arg(scene.store());
+    command.args(["--", "python3", "-c", ASKING]);
+    command.env("PMI_RANK", "0").current_dir(scene.store());
+    command.stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut child = command
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("hearth is there");
+    let mut asked = child.stdin.take().expect("a pipe");
+    let mut said = BufReader::new(child.stdout.take().expect("a pipe")).lines();
+    let other = if agents == "1" { "0" } else { "1" };
+    for (script, want) in changes {
+        let mut command = scene.run_in_store(&["sh", "-euc", script]);
+        command.env("PMI_RANK", other);
+        well(&finish(command.current_dir(scene.store())));
+        writeln!(asked).expect("it is read");
+        let line = said.next().expect("an answer").expect("words");
+        assert_eq!(&line, want, "after `{script}` with {agents} agents");
+    }
+    drop(asked);
+    let output = child.wait_with_output().expect("our own child");
+    well(&output);
+    scene.down();
+    text(&output.stderr)
+}
+
+/// S7, S8, S23.
+#[test]
+fn what_a_program_is_told_again_is_what_the_mount_says() {
+    if skipped(
+        "what_a_program_is_told_again_is_what_the_mount_says",
+        &["python3"],
+    ) {
+        return;
+    }
+    let changes = [
+        ("true", "1000:644:1 1000:644:1"),
+        ("printf yy >> f", "1002:644:1 1002:644:1"),
+        ("truncate -s 10 f", "10:644:1 10:644:1"),
+        ("chmod 640 f", "10:640:1 10:640:1"),
+        ("ln f g", "10:640:2 10:640:2"),
+        ("mv g h", "10:640:2 10:640:2"),
+        ("rm h", "10:640:1 10:640:1"),
+        (
+            "dd if=/dev/zero of=f bs=1 seek=99 count=1 conv=notrunc status=none",
+            "100:640:1 100:640:1",
+        ),
+        ("mv f elsewhere", "100:640:1"),
+        ("umask 022; printf new > f", "3:644:1 100:640:1"),
+        (
+            "rm f; mkdir d; mv elsewhere d/f; ln d/f f",
+            "100:640:2 100:640:2",
+        ),
+    ];
+    let report = asking(&Scene::new(), "1", &changes);
+    assert!(
+        report.contains("answers of `stat` were given again"),
+        "{report}"
+    );
+    // On another node names are not kept, and what is kept of a file is called back.
+    asking(&Scene::new(), "2", &changes[..3]);
 }
 
 #[test]

@@ -6,42 +6,50 @@ use hearth_trace::Op;
 use libc::{gid_t, mode_t, size_t, ssize_t, uid_t};
 
 use crate::call::{on, on_path};
+use crate::kept::{self, Form};
 use crate::names::At;
 use crate::table::hooks;
 
 hooks! {
     fn stat(path: *const c_char, buf: *mut c_void) -> c_int =
-        |real| on_path(Op::Stat, At::cwd(path)).call(real);
+        |real| on_path(Op::Stat, At::cwd(path)).call(move || at_path(path, buf, real));
     fn stat64(path: *const c_char, buf: *mut c_void) -> c_int =
-        |real| on_path(Op::Stat, At::cwd(path)).call(real);
+        |real| on_path(Op::Stat, At::cwd(path)).call(move || at_path(path, buf, real));
     fn lstat(path: *const c_char, buf: *mut c_void) -> c_int =
-        |real| on_path(Op::Stat, At::cwd(path)).call(real);
+        |real| on_path(Op::Stat, At::cwd(path)).call(move || at_path(path, buf, real));
     fn lstat64(path: *const c_char, buf: *mut c_void) -> c_int =
-        |real| on_path(Op::Stat, At::cwd(path)).call(real);
+        |real| on_path(Op::Stat, At::cwd(path)).call(move || at_path(path, buf, real));
     fn fstatat(dir: c_int, path: *const c_char, buf: *mut c_void, flags: c_int) -> c_int =
-        |real| on_path(Op::Stat, At { dir, path }).call(real);
+        |real| on_path(Op::Stat, At { dir, path })
+            .call(move || at_place(Form::Stat, At { dir, path }, flags, buf, real));
     fn fstatat64(dir: c_int, path: *const c_char, buf: *mut c_void, flags: c_int) -> c_int =
-        |real| on_path(Op::Stat, At { dir, path }).call(real);
+        |real| on_path(Op::Stat, At { dir, path })
+            .call(move || at_place(Form::Stat, At { dir, path }, flags, buf, real));
     fn statx(dir: c_int, path: *const c_char, flags: c_int, mask: c_uint, buf: *mut c_void) -> c_int =
-        |real| on_path(Op::Stat, At { dir, path }).call(real);
-    fn fstat(fd: c_int, buf: *mut c_void) -> c_int = |real| on(Op::Fstat, fd).call(real);
-    fn fstat64(fd: c_int, buf: *mut c_void) -> c_int = |real| on(Op::Fstat, fd).call(real);
+        |real| on_path(Op::Stat, At { dir, path })
+            .call(move || at_place(Form::Statx { flags, mask }, At { dir, path }, flags, buf, real));
+    fn fstat(fd: c_int, buf: *mut c_void) -> c_int =
+        |real| on(Op::Fstat, fd).call(move || open_file(fd, buf, real));
+    fn fstat64(fd: c_int, buf: *mut c_void) -> c_int =
+        |real| on(Op::Fstat, fd).call(move || open_file(fd, buf, real));
     fn __xstat(version: c_int, path: *const c_char, buf: *mut c_void) -> c_int =
-        |real| on_path(Op::Stat, At::cwd(path)).call(real);
+        |real| on_path(Op::Stat, At::cwd(path)).call(move || at_path(path, buf, real));
     fn __xstat64(version: c_int, path: *const c_char, buf: *mut c_void) -> c_int =
-        |real| on_path(Op::Stat, At::cwd(path)).call(real);
+        |real| on_path(Op::Stat, At::cwd(path)).call(move || at_path(path, buf, real));
     fn __lxstat(version: c_int, path: *const c_char, buf: *mut c_void) -> c_int =
-        |real| on_path(Op::Stat, At::cwd(path)).call(real);
+        |real| on_path(Op::Stat, At::cwd(path)).call(move || at_path(path, buf, real));
     fn __lxstat64(version: c_int, path: *const c_char, buf: *mut c_void) -> c_int =
-        |real| on_path(Op::Stat, At::cwd(path)).call(real);
+        |real| on_path(Op::Stat, At::cwd(path)).call(move || at_path(path, buf, real));
     fn __fxstat(version: c_int, fd: c_int, buf: *mut c_void) -> c_int =
-        |real| on(Op::Fstat, fd).call(real);
+        |real| on(Op::Fstat, fd).call(move || open_file(fd, buf, real));
     fn __fxstat64(version: c_int, fd: c_int, buf: *mut c_void) -> c_int =
-        |real| on(Op::Fstat, fd).call(real);
+        |real| on(Op::Fstat, fd).call(move || open_file(fd, buf, real));
     fn __fxstatat(version: c_int, dir: c_int, path: *const c_char, buf: *mut c_void, flags: c_int) -> c_int =
-        |real| on_path(Op::Stat, At { dir, path }).call(real);
+        |real| on_path(Op::Stat, At { dir, path })
+            .call(move || at_place(Form::Stat, At { dir, path }, flags, buf, real));
     fn __fxstatat64(version: c_int, dir: c_int, path: *const c_char, buf: *mut c_void, flags: c_int) -> c_int =
-        |real| on_path(Op::Stat, At { dir, path }).call(real);
+        |real| on_path(Op::Stat, At { dir, path })
+            .call(move || at_place(Form::Stat, At { dir, path }, flags, buf, real));
 
     fn statfs(path: *const c_char, buf: *mut c_void) -> c_int =
         |real| on_path(Op::Statfs, At::cwd(path)).call(real);
@@ -108,4 +116,25 @@ hooks! {
         |real| on_path(Op::Setxattr, At::cwd(path)).call(real);
     fn fremovexattr(fd: c_int, name: *const c_char) -> c_int =
         |real| on(Op::Setxattr, fd).call(real);
+}
+
+fn at_path(path: *const c_char, buf: *mut c_void, real: impl FnOnce() -> c_int) -> c_int {
+    // SAFETY: that is what the program says by the call.
+    unsafe { kept::by_path(Form::Stat, path, buf, real) }
+}
+
+fn at_place(
+    form: Form,
+    at: At,
+    flags: c_int,
+    buf: *mut c_void,
+    real: impl FnOnce() -> c_int,
+) -> c_int {
+    // SAFETY: that is what the program says by the call.
+    unsafe { kept::by_place(form, at, flags, buf, real) }
+}
+
+fn open_file(fd: c_int, buf: *mut c_void, real: impl FnOnce() -> c_int) -> c_int {
+    // SAFETY: that is what the program says by the call.
+    unsafe { kept::by_descriptor(Form::Stat, fd, buf, real) }
 }

@@ -6,9 +6,9 @@ use hearth_trace::Op;
 use libc::{mode_t, off_t, size_t, ssize_t};
 
 use crate::call::on_path;
-use crate::cwd;
 use crate::names::At;
 use crate::table::hooks;
+use crate::{cwd, kept};
 
 hooks! {
     fn access(path: *const c_char, mode: c_int) -> c_int =
@@ -67,7 +67,11 @@ hooks! {
 
     fn chdir(path: *const c_char) -> c_int = |real| moving(real);
     fn fchdir(fd: c_int) -> c_int = |real| moving(real);
-    fn chroot(path: *const c_char) -> c_int = |real| moving(real);
+    fn chroot(path: *const c_char) -> c_int = |real| {
+        let done = moving(real);
+        kept::forget_all();
+        done
+    };
 }
 
 /// Relative paths begin elsewhere after this.

@@ -6,7 +6,7 @@ use libc::pid_t;
 
 use crate::environment::{Environment, completed};
 use crate::table::hooks;
-use crate::{cache, fds, life};
+use crate::{cache, fds, kept, life};
 
 /// An array of C strings that ends with null.
 type Strings = *const *const c_char;
@@ -22,7 +22,7 @@ hooks! {
         if flags & libc::CLONE_FILES != 0 {
             cache::give_up();
         }
-        real()
+        becoming(real)
     };
     fn syscall(
         number: c_long, a: c_long, b: c_long, c: c_long, d: c_long, e: c_long, f: c_long,
@@ -30,6 +30,23 @@ hooks! {
         past_the_library(number, a as c_int, b as c_int);
         real()
     };
+    fn setuid(user: libc::uid_t) -> c_int = |real| becoming(real);
+    fn seteuid(user: libc::uid_t) -> c_int = |real| becoming(real);
+    fn setreuid(real_user: libc::uid_t, user: libc::uid_t) -> c_int = |real| becoming(real);
+    fn setresuid(real_user: libc::uid_t, user: libc::uid_t, saved: libc::uid_t) -> c_int = |real| becoming(real);
+    fn setfsuid(user: libc::uid_t) -> c_int = |real| becoming(real);
+    fn setgid(group: libc::gid_t) -> c_int = |real| becoming(real);
+    fn setegid(group: libc::gid_t) -> c_int = |real| becoming(real);
+    fn setregid(real_group: libc::gid_t, group: libc::gid_t) -> c_int = |real| becoming(real);
+    fn setresgid(real_group: libc::gid_t, group: libc::gid_t, saved: libc::gid_t) -> c_int = |real| becoming(real);
+    fn setfsgid(group: libc::gid_t) -> c_int = |real| becoming(real);
+    fn setgroups(count: libc::size_t, groups: *const libc::gid_t) -> c_int = |real| becoming(real);
+    fn initgroups(user: *const c_char, group: libc::gid_t) -> c_int = |real| becoming(real);
+    fn capset(header: *mut c_void, data: *const c_void) -> c_int = |real| becoming(real);
+    fn setns(fd: c_int, kind: c_int) -> c_int = |real| becoming(real);
+    fn mount(source: *const c_char, target: *const c_char, kind: *const c_char, flags: c_ulong, data: *const c_void) -> c_int = |real| becoming(real);
+    fn umount(target: *const c_char) -> c_int = |real| becoming(real);
+    fn umount2(target: *const c_char, flags: c_int) -> c_int = |real| becoming(real);
     fn _Fork() -> pid_t = |real| {
         fds::forked();
         let child = real();
@@ -91,6 +108,11 @@ hooks! {
 /// What system calls that a program makes by their numbers mean for what is known of descriptors.
 fn past_the_library(number: c_long, a: c_int, b: c_int) {
     match number {
+        // What programs call often, and what changes neither the process nor the way to a file.
+        libc::SYS_futex | libc::SYS_gettid | libc::SYS_getrandom | libc::SYS_membarrier => return,
+        _ => kept::forget_all(),
+    }
+    match number {
         libc::SYS_close => fds::forget(a),
         libc::SYS_dup3 => fds::forget(b),
         libc::SYS_close_range => fds::forget_range(a.cast_unsigned(), b.cast_unsigned()),
@@ -98,6 +120,15 @@ fn past_the_library(number: c_long, a: c_int, b: c_int) {
         libc::SYS_seccomp => cache::jailed(),
         _ => {}
     }
+}
+
+/// Makes a call after which the process may be somebody else, or its paths lead elsewhere.
+fn becoming(real: impl FnOnce() -> c_int) -> c_int {
+    kept::forget_all();
+    let done = real();
+    // Another thread may have kept something meanwhile.
+    kept::forget_all();
+    done
 }
 
 /// Starts another program with what it needs to be traced: by the real call if the environment that

@@ -4,6 +4,7 @@
 //! 0                control: magic, life, frames, bytes of a frame, buckets
 //! HEADERS          one header of eight words for each frame, a line of the processor's cache
 //! behind them      buckets of eight hints
+//! at the end       places of eight words for what files are
 //! ```
 
 use std::sync::atomic::Ordering::{Relaxed, Release};
@@ -11,12 +12,15 @@ use std::sync::atomic::Ordering::{Relaxed, Release};
 use super::protocol::Board;
 
 /// First word: tells this layout from any other.
-pub(crate) const MAGIC: u64 = 0x6865_6172_7468_0002;
+pub(crate) const MAGIC: u64 = 0x6865_6172_7468_0003;
 /// The agent's sign of life; its first half only, see [`crate::life`].
 pub(crate) const LIFE: usize = 1;
 const FRAMES: usize = 2;
 const FRAME_BYTES: usize = 3;
 const BUCKETS: usize = 4;
+/// Counts the changes of names, and whether programs may keep what they mean.
+pub(crate) const NAMES: usize = 5;
+pub(crate) const NAMES_ARE_KEPT: usize = 6;
 /// Words of the control page.
 pub(crate) const CONTROL: usize = 512;
 
@@ -32,6 +36,12 @@ pub(crate) const SEQUENCE: usize = 0;
 pub(crate) const FILE: usize = 1;
 pub(crate) const PAGE: usize = 2;
 pub(crate) const EXTENT: usize = 3;
+
+/// Words of a place for what a file is, beside the first two of a header.
+pub(crate) const DIGEST: usize = 2;
+pub(crate) const UNTIL: usize = 3;
+/// Such places. Files that share one are told in turns.
+pub(crate) const PLACES: usize = 1024;
 
 /// Shape of an index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -73,7 +83,24 @@ impl Layout {
 
     /// Words in all.
     pub(crate) fn words(&self) -> usize {
+        self.places() + PLACES * HEADER
+    }
+
+    fn places(&self) -> usize {
         CONTROL + self.frames as usize * HEADER + self.buckets as usize * WAYS
+    }
+
+    /// The first word of the place for what a file is.
+    #[inline(always)]
+    pub(crate) fn place(&self, file: u64) -> usize {
+        self.places() + Self::place_number(file) * HEADER
+    }
+
+    /// Which of the places that is.
+    #[inline(always)]
+    pub(crate) fn place_number(file: u64) -> usize {
+        let hash = file.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40;
+        hash as usize % PLACES
     }
 
     /// The first word of a frame's header.

@@ -3,7 +3,9 @@
 
 use std::sync::atomic::Ordering::{self, Acquire, Relaxed, Release};
 
-use super::layout::{EXTENT, FILE, Layout, PAGE, SEQUENCE, WAYS};
+use super::layout::{
+    DIGEST, EXTENT, FILE, Layout, NAMES, NAMES_ARE_KEPT, PAGE, SEQUENCE, UNTIL, WAYS,
+};
 
 /// Words that the agent and programs share, as a program sees them.
 pub(crate) trait Look {
@@ -74,7 +76,11 @@ fn is_shown(sequence: u64) -> bool {
 
 /// No copy of the frame is good from now on. Before anything of the frame changes (X1).
 pub(crate) fn hide(board: &impl Board, layout: &Layout, frame: u32) {
-    let sequence = layout.header(frame) + SEQUENCE;
+    hide_at(board, layout.header(frame));
+}
+
+fn hide_at(board: &impl Board, header: usize) {
+    let sequence = header + SEQUENCE;
     // Only the agent writes it, one thread at a time.
     let now = board.load(sequence, Relaxed);
     if is_shown(now) {
@@ -158,4 +164,90 @@ pub(crate) fn still(board: &impl Look, layout: &Layout, found: &Found) -> bool {
     // Pairs with the fence in `hide`.
     board.fence(Acquire);
     board.load(layout.header(found.frame) + SEQUENCE, Relaxed) == found.sequence
+}
+
+/// What the agent last told the operating system of a file; believed as long as [`still_told`] says so.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Told {
+    place: usize,
+    sequence: u64,
+    names: u64,
+    /// Of the attributes that were told.
+    pub digest: u64,
+    /// When they are no longer believed, in nanoseconds of the clock that nobody sets.
+    pub until_ns: u64,
+}
+
+impl Told {
+    /// Whether it was told when names had changed so often.
+    pub fn is_of(&self, names: u64) -> bool {
+        self.names == names
+    }
+}
+
+/// What a file is was told to the operating system, which believes it for a time.
+pub(crate) fn tell(board: &impl Board, layout: &Layout, file: u64, digest: u64, until_ns: u64) {
+    let place = layout.place(file);
+    hide_at(board, place);
+    board.store(place + FILE, file, Relaxed);
+    board.store(place + DIGEST, digest, Relaxed);
+    board.store(place + UNTIL, until_ns, Relaxed);
+    let now = board.load(place + SEQUENCE, Relaxed);
+    // Pairs with the acquiring load in `told`.
+    board.store(place + SEQUENCE, now + 1, Release);
+}
+
+/// What was told of a file is no longer so. Before anybody is told that it changed (X5).
+pub(crate) fn untell(board: &impl Board, layout: &Layout, file: u64) {
+    let place = layout.place(file);
+    if board.load(place + FILE, Relaxed) == file {
+        hide_at(board, place);
+    }
+}
+
+/// A name was made, moved or removed, or leads where it did not. As for `untell`.
+pub(crate) fn change_names(board: &impl Board) {
+    let names = board.load(NAMES, Relaxed);
+    board.store(NAMES, names + 1, Relaxed);
+    board.fence(Release);
+}
+
+/// What was told of a file, if that is there.
+#[inline(always)]
+pub(crate) fn told(board: &impl Look, layout: &Layout, file: u64) -> Option<Told> {
+    let place = layout.place(file);
+    let names = board.load(NAMES, Acquire);
+    // Pairs with the last store of `tell`.
+    let sequence = board.load(place + SEQUENCE, Acquire);
+    if !is_shown(sequence) || board.load(place + FILE, Relaxed) != file {
+        return None;
+    }
+    let told = Told {
+        place,
+        sequence,
+        names,
+        digest: board.load(place + DIGEST, Relaxed),
+        until_ns: board.load(place + UNTIL, Relaxed),
+    };
+    // Pairs with the fence of `hide_at`: the words are of this sequence.
+    board.fence(Acquire);
+    still_told(board, &told).then_some(told)
+}
+
+/// Whether nothing about the file or any name has changed since. Who has heard of a change sees it here.
+#[inline(always)]
+pub(crate) fn still_told(board: &impl Look, told: &Told) -> bool {
+    board.load(told.place + SEQUENCE, Acquire) == told.sequence
+        && board.load(NAMES, Acquire) == told.names
+}
+
+/// How often names have changed.
+pub(crate) fn names(board: &impl Look) -> u64 {
+    board.load(NAMES, Acquire)
+}
+
+/// Whether programs may keep what a path leads to.
+#[inline(always)]
+pub(crate) fn names_are_kept(board: &impl Look) -> bool {
+    board.load(NAMES_ARE_KEPT, Relaxed) == 1
 }

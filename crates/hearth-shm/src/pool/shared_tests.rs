@@ -15,24 +15,24 @@ use rustix::net::{
 use super::*;
 use crate::{Copied, View, attach};
 
-const FRAME: usize = 4096;
+pub(super) const FRAME: usize = 4096;
 
 /// Says to a copy of this test's program that it is the agent that is to be killed.
 const AGENT: &str = "HEARTH_SHM_TEST_AGENT";
 
-fn page(page: u64) -> PageName {
+pub(super) fn page(page: u64) -> PageName {
     PageName { file: 7, page }
 }
 
 /// A pool that is lent at a path.
-struct Lender {
-    pool: Pool,
+pub(super) struct Lender {
+    pub(super) pool: Pool,
     socket: OwnedFd,
-    path: PathBuf,
+    pub(super) path: PathBuf,
 }
 
 impl Lender {
-    fn at(path: PathBuf, frames: u32) -> Lender {
+    pub(super) fn at(path: PathBuf, frames: u32) -> Lender {
         let pool = Pool::new(PoolConfig::new(FRAME, frames)).unwrap();
         pool.share().unwrap();
         let kind = SocketType::SEQPACKET;
@@ -42,12 +42,12 @@ impl Lender {
         Lender { pool, socket, path }
     }
 
-    fn serve_one(&self) {
+    pub(super) fn serve_one(&self) {
         let program = accept_with(&self.socket, SocketFlags::CLOEXEC).unwrap();
         self.pool.lend(program.as_fd()).unwrap();
     }
 
-    fn view(&self) -> (View, Counts) {
+    pub(super) fn view(&self) -> (View, Counts) {
         thread::scope(|scope| {
             scope.spawn(|| self.serve_one());
             attach(self.path.as_os_str().as_bytes()).unwrap()
@@ -55,7 +55,7 @@ impl Lender {
     }
 }
 
-fn copy(view: &View, offset: u64, len: usize) -> Result<Vec<u8>, Copied> {
+pub(super) fn copy(view: &View, offset: u64, len: usize) -> Result<Vec<u8>, Copied> {
     let mut bytes = Vec::with_capacity(len);
     let room = &mut bytes.spare_capacity_mut()[..len];
     match view.copy(7, offset, room) {

@@ -87,6 +87,13 @@ impl fmt::Display for Programs {
             Size(self.bytes),
             self.reads
         )?;
+        if self.stats > 0 {
+            writeln!(
+                f,
+                "hearth: {} answers of `stat` were given again",
+                self.stats
+            )?;
+        }
         let rows = [
             (self.not_here, "not in memory or past the end"),
             (self.called_back, "written meanwhile"),
