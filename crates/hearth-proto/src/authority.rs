@@ -79,8 +79,10 @@ struct Common {
     clock: u64,
     /// Copies given so far; tells whether one was given after a write had come in.
     grants: u64,
-    /// Files with bytes that could be sent to the store, by the time of the oldest (A6).
+    /// Files with bytes that could be sent to the store, by the time when the first are due (A6).
     dirty: BTreeSet<(Time, FileId)>,
+    /// More idle bytes than this are looked at for some that can go.
+    idle_looked: u64,
     /// Bytes that store writes in flight carry.
     sent_bytes: u64,
     /// Pages of writes whose readers have not all answered.
@@ -162,7 +164,7 @@ struct File {
     next_bar: Option<Bar>,
     failed: Option<Failure>,
     dirty_bytes: u64,
-    /// Pages with dirty bytes and no store write in flight, by age (A6).
+    /// Pages with dirty bytes and no store write in flight, by the time when they are due (A6).
     ages: BTreeSet<(Time, u64)>,
     /// Where `Common::dirty` has this file.
     listed: Option<Time>,
@@ -483,12 +485,8 @@ impl Authority {
             .find_map(|f| f.failed.map(|failure| failure.errno))
     }
 
-    pub(crate) fn deadline(&self, flush_age: Span) -> Option<Time> {
-        let dirty = self
-            .common
-            .dirty
-            .first()
-            .map(|&(since, _)| since + flush_age);
+    pub(crate) fn deadline(&self) -> Option<Time> {
+        let dirty = self.common.dirty.first().map(|&(due, _)| due);
         let timed = self.common.timed.values().min().copied();
         dirty.into_iter().chain(timed).min()
     }

@@ -91,7 +91,7 @@ impl Node {
 
     /// When [`Input::Tick`] is due.
     pub fn deadline(&self) -> Option<Time> {
-        let authority = self.authority.deadline(self.config.flush_age);
+        let authority = self.authority.deadline();
         let peers = self
             .peers
             .deadline(self.config.probe_after, self.config.give_up_after);

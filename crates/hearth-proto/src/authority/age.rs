@@ -1,27 +1,37 @@
 //! When dirty bytes go to the store by themselves.
 //!
 //! - At the flush age, counted for each page from its oldest byte that the store lacks: a page that
-//!   is written for longer than that goes once in that time, not with every write.
-//! - When more lies idle than the background bound: the oldest pages, down to half of the bound, so
-//!   that what is being written can gather.
+//!   is written for longer than that goes once in that time, not with every write. A *scattered* page,
+//!   of small pieces with gaps, would be as many small store writes: it waits six times as long for
+//!   the bytes between, which writers that are behind may still bring.
+//! - When more lies idle than the background bound: the oldest pages that are not scattered, down to
+//!   half of the bound, so that what is being written can gather.
 //! - When a run as long as the longest store write has been written whole for the first time: a
 //!   program that writes much overlaps with the store. What is written again gathers.
 //!
 //! Invariant A6: a file's `ages` name exactly its pages with dirty bytes and no store write in flight,
-//! each at the time since when it has such bytes; `listed` is where `Common::dirty` has the file: at
-//! its oldest age, or nowhere while its store fails or a cut holds its bytes back.
+//! each at the time when it is due; `listed` is where `Common::dirty` has the file: at the first of
+//! these times, or nowhere while its store fails or a cut holds its bytes back.
 
 use super::{Authority, File, Home, Page};
 use crate::ctx::Ctx;
 use crate::ids::{FileId, Ver};
-use crate::time::Time;
+use crate::time::{Span, Time};
 use alloc::collections::BTreeSet;
+use alloc::vec::Vec;
+
+/// How many times as long scattered pages may wait.
+const SCATTERED_AGES: u64 = 6;
+
+/// A page is not scattered with so few pieces, nor if they have this share of it on average.
+const PIECES_FEW: usize = 3;
+const PIECE_SHARE: u32 = 8;
 
 impl Authority {
     /// Flushes pages that are old enough.
     pub(super) fn flush_aged(&mut self, ctx: &mut Ctx<'_>) {
-        while let Some(&(since, id)) = self.common.dirty.first() {
-            if since + ctx.config.flush_age > ctx.now {
+        while let Some(&(due, id)) = self.common.dirty.first() {
+            if due > ctx.now {
                 break;
             }
             self.home(ctx, id).flush_due();
@@ -32,18 +42,27 @@ impl Authority {
     /// waits for memory.
     pub(super) fn flush_excess(&mut self, ctx: &mut Ctx<'_>) {
         let bound = ctx.config.dirty_background_bytes();
-        let rest = match (self.common.starved.is_empty(), self.idle_bytes(ctx)) {
-            (true, idle) if idle <= bound => return,
-            (true, _) => bound / 2,
-            (false, _) => 0,
-        };
-        while let Some(&(_, id)) = self.common.dirty.first() {
-            let excess = self.idle_bytes(ctx).saturating_sub(rest);
-            if excess == 0 {
-                break;
-            }
-            self.home(ctx, id).flush_oldest(excess);
+        let is_starved = !self.common.starved.is_empty();
+        let idle = self.idle_bytes(ctx);
+        if idle <= bound {
+            self.common.idle_looked = 0;
         }
+        if !is_starved && idle <= bound.max(self.common.idle_looked) {
+            return;
+        }
+        let listed: Vec<FileId> = self.common.dirty.iter().map(|&(_, id)| id).collect();
+        for id in listed {
+            let excess = self.idle_bytes(ctx).saturating_sub(bound / 2);
+            match (is_starved, excess) {
+                (true, _) => {
+                    self.home(ctx, id).start_flush();
+                }
+                (false, 0) => break,
+                (false, excess) => self.home(ctx, id).flush_oldest(excess),
+            }
+        }
+        // What is left is scattered, if it is too much: it is looked at again when there is more.
+        self.common.idle_looked = self.idle_bytes(ctx) + bound / 8;
     }
 
     /// Dirty bytes that no store write carries.
@@ -59,7 +78,7 @@ impl Authority {
             let is_idle = |page: &Page| !page.dirty.is_empty() && page.writes == 0;
             let idle = file.pages.iter().filter(|(_, page)| is_idle(page));
             let ages: BTreeSet<(Option<Time>, u64)> =
-                idle.map(|(&number, page)| (page.since, number)).collect();
+                idle.map(|(&number, page)| (page.due, number)).collect();
             let known = file
                 .ages
                 .iter()
@@ -87,6 +106,16 @@ impl File {
     }
 }
 
+impl Page {
+    /// Whether its dirty bytes would be many small store writes.
+    fn is_scattered(&self, page_bytes: u32) -> bool {
+        let pieces = self.dirty.iter().count();
+        pieces > PIECES_FEW
+            && u64::from(self.dirty.bytes()) * u64::from(PIECE_SHARE)
+                < pieces as u64 * u64::from(page_bytes)
+    }
+}
+
 impl Home<'_, '_> {
     /// The dirty bytes of a page, or its store writes in flight, have changed.
     pub(super) fn note_age(&mut self, number: u64) {
@@ -94,69 +123,82 @@ impl Home<'_, '_> {
         let Some(page) = pages.get_mut(&number) else {
             return;
         };
-        if let Some(since) = page.since {
-            ages.remove(&(since, number));
-        }
         let since = page.since.unwrap_or(self.ctx.now);
         page.since = (!page.dirty.is_empty()).then_some(since);
-        if let Some(since) = page.since.filter(|_| page.writes == 0) {
-            ages.insert((since, number));
+        let age = self.ctx.config.flush_age;
+        let age = match page.is_scattered(self.ctx.config.page_bytes) {
+            true => Span(age.0 * SCATTERED_AGES),
+            false => age,
+        };
+        let due = page.since.filter(|_| page.writes == 0);
+        let due = due.map(|since| since + age);
+        if due == page.due {
+            return;
         }
+        if let Some(before) = page.due {
+            ages.remove(&(before, number));
+        }
+        if let Some(due) = due {
+            ages.insert((due, number));
+        }
+        page.due = due;
     }
 
     /// The page is no more.
     pub(super) fn forget_age(&mut self, number: u64, page: &Page) {
-        if let Some(since) = page.since {
-            self.file.ages.remove(&(since, number));
+        if let Some(due) = page.due {
+            self.file.ages.remove(&(due, number));
         }
     }
 
     /// Keeps the list of dirty files by age true.
     pub(super) fn relist(&mut self) {
-        let oldest = self.file.ages.first().map(|&(since, _)| since);
+        let first = self.file.ages.first().map(|&(due, _)| due);
         // While the store fails the file waits for its own time to try again; what cannot be sent now
         // is looked at again when the cut is over.
-        let since = match self.file.failed {
-            None => oldest.filter(|_| !self.is_held_back()),
+        let due = match self.file.failed {
+            None => first.filter(|_| !self.is_held_back()),
             Some(failure) => {
-                if oldest.is_some() {
+                if first.is_some() {
                     self.wake_at(failure.retry);
                 }
                 None
             }
         };
-        let place = |since: Time| -> (Time, FileId) { (since, self.id) };
-        if since == self.file.listed {
+        if due == self.file.listed {
             return;
         }
         if let Some(before) = self.file.listed {
-            self.common.dirty.remove(&place(before));
+            self.common.dirty.remove(&(before, self.id));
         }
-        if let Some(since) = since {
-            self.common.dirty.insert(place(since));
+        if let Some(due) = due {
+            self.common.dirty.insert((due, self.id));
         }
-        self.file.listed = since;
+        self.file.listed = due;
     }
 
-    /// Sends pages that have been dirty for the flush age.
+    /// Sends pages that are due.
     fn flush_due(&mut self) {
-        let (age, now) = (self.ctx.config.flush_age, self.ctx.now);
-        let ages = self.file.ages.iter();
-        let due = ages.take_while(|&&(since, _)| since + age <= now);
+        let now = self.ctx.now;
+        let due = self.file.ages.iter().take_while(|&&(due, _)| due <= now);
         let due = due.map(|&(_, number)| number).collect();
         self.send_with_neighbours(due);
     }
 
-    /// Sends the oldest pages, until so many bytes are on their way.
+    /// Sends the oldest pages that are not scattered, until so many bytes are on their way.
     fn flush_oldest(&mut self, bytes: u64) {
+        let page_bytes = self.ctx.config.page_bytes;
         let mut chosen = BTreeSet::new();
         let mut sum = 0;
         for &(_, number) in &self.file.ages {
+            let page = self.file.pages.get(&number);
+            let Some(page) = page.filter(|page| !page.is_scattered(page_bytes)) else {
+                continue;
+            };
             if sum >= bytes {
                 break;
             }
-            let page = self.file.pages.get(&number);
-            sum += page.map_or(0, |page| u64::from(page.dirty.bytes()));
+            sum += u64::from(page.dirty.bytes());
             chosen.insert(number);
         }
         self.send_with_neighbours(chosen);

@@ -19,8 +19,9 @@ pub(crate) struct Page {
     pub(crate) valid: Ranges,
     /// Bytes that the store lacks and no store write carries.
     pub(crate) dirty: Ranges,
-    /// Since when there are such bytes.
+    /// Since when there are such bytes, and when they are due at the store (A6).
     pub(crate) since: Option<Time>,
+    pub(crate) due: Option<Time>,
     /// Bytes that store writes in flight carry, and how many those are.
     pub(crate) writing: u64,
     pub(crate) writes: u32,

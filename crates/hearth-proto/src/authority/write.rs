@@ -271,8 +271,6 @@ impl Home<'_, '_> {
         page.readers.clear();
         page.reserved = false;
         page.settle(self.ctx.frames);
-        if page.since.is_none() {
-            self.note_age(part.page);
-        }
+        self.note_age(part.page);
     }
 }
