@@ -82,6 +82,11 @@ pub enum ConfigError {
     },
 }
 
+/// The smallest pool for pages of so many bytes.
+pub fn pool_bytes_least(page_bytes: u32) -> u64 {
+    (PAGES_MIN * u64::from(page_bytes)).max(8 * REQUEST_BYTES_MAX)
+}
+
 impl Config {
     /// A job on one machine has a secret of its own, so nobody knows an earlier life of its agents.
     fn may_rejoin(&self) -> bool {
@@ -102,7 +107,7 @@ impl Config {
         if chunk_pages == 0 || !self.chunk_bytes.is_multiple_of(u64::from(page)) {
             return Err(ConfigError::Chunk(self.chunk_bytes));
         }
-        let least = (PAGES_MIN * u64::from(page)).max(8 * REQUEST_BYTES_MAX);
+        let least = pool_bytes_least(page);
         if self.pool_bytes < least {
             return Err(ConfigError::Pool {
                 pool: self.pool_bytes,

@@ -34,7 +34,7 @@ mod workers;
 
 pub use agent::{Agent, StartError};
 pub use bank::{BankConfig, DaemonStatus, Placement};
-pub use config::{Config, ConfigError};
+pub use config::{Config, ConfigError, pool_bytes_least};
 pub use hearth_net as net;
 pub use hearth_proto::{Allocation, BankUpdate, CloseRule, Policy};
 pub use status::{AgentStatus, PeerStatus, Programs};

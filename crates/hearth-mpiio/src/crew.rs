@@ -29,6 +29,8 @@ pub(crate) struct Crew {
 
 struct Shared {
     state: Mutex<State>,
+    /// What the agent will be; changed only while it sleeps.
+    config: Mutex<Config>,
     changed: Condvar,
     /// Rung to start or end the agent.
     bell: OwnedFd,
@@ -45,19 +47,20 @@ enum State {
 impl Crew {
     /// Puts an agent to sleep on its port.
     pub(crate) fn asleep(config: Config, listener: TcpListener) -> io::Result<Crew> {
+        let members = config.members.clone();
+        let rank = config.node as usize;
         let shared = Arc::new(Shared {
             state: Mutex::new(State::Asleep),
+            config: Mutex::new(config),
             changed: Condvar::new(),
             bell: eventfd(0, EventfdFlags::CLOEXEC)?,
         });
-        let members = config.members.clone();
-        let rank = config.node as usize;
         let own = Arc::clone(&shared);
         // The agent's threads are this one's children, and get no signals of the program either.
         let thread = sys::without_signals(|| {
             std::thread::Builder::new()
                 .name("hearth".to_owned())
-                .spawn(move || own.wait_and_start(config, listener))
+                .spawn(move || own.wait_and_start(listener))
         })?;
         Ok(Crew {
             shared,
@@ -67,10 +70,22 @@ impl Crew {
         })
     }
 
+    /// Whether the agent sleeps.
+    pub(crate) fn is_asleep(&self) -> bool {
+        matches!(*self.shared.lock(), State::Asleep)
+    }
+
+    /// Makes the agent another than it was going to be. One that is awake stays as it is.
+    pub(crate) fn shape(&self, change: impl FnOnce(&mut Config)) {
+        if self.is_asleep() {
+            let config = self.shared.config.lock();
+            change(&mut config.unwrap_or_else(PoisonError::into_inner));
+        }
+    }
+
     /// Starts all agents if they sleep. Ranks that do not call this as well must be knocked at.
     pub(crate) fn wake(&self, others_sleep: bool) -> Result<(), String> {
-        let asleep = matches!(*self.shared.lock(), State::Asleep);
-        if asleep {
+        if self.is_asleep() {
             self.shared.ring();
             if others_sleep {
                 self.knock();
@@ -144,7 +159,7 @@ impl Shared {
     }
 
     /// The life of the sleeping thread.
-    fn wait_and_start(&self, config: Config, listener: TcpListener) {
+    fn wait_and_start(&self, listener: TcpListener) {
         {
             let mut called = [
                 PollFd::new(&self.bell, PollFlags::IN),
@@ -159,7 +174,9 @@ impl Shared {
             }
             *state = State::Starting;
         }
-        let started = Agent::start(config, listener);
+        let config = self.config.lock().unwrap_or_else(PoisonError::into_inner);
+        let started = Agent::start(config.clone(), listener);
+        drop(config);
         let next = match started {
             Ok(agent) => {
                 agent.session().attach(Arc::new(KeepsNothing));

@@ -2,7 +2,7 @@
 
 use std::ffi::c_int;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Once, PoisonError, RwLock};
+use std::sync::{Arc, Once, OnceLock, PoisonError, RwLock};
 use std::time::Duration;
 
 use hearth_client::Session;
@@ -11,7 +11,7 @@ use rustix::fs::Stat;
 use crate::crew::Crew;
 use crate::meeting;
 use crate::mpi::{SUCCESS, mpi};
-use crate::settings::{self, Settings};
+use crate::settings::{self, Settings, Wishes};
 use crate::words::{self, say};
 use crate::{fds, sys};
 
@@ -29,6 +29,8 @@ pub(crate) struct Job {
     rank: u32,
     ranks: u32,
     settings: Settings,
+    /// The same as hints have shaped them.
+    shaped: OnceLock<Settings>,
     crew: Crew,
     /// What agents of one host share; ours to remove if the path is here.
     directory: Option<PathBuf>,
@@ -80,6 +82,7 @@ fn start(parts: Parts) {
         rank,
         ranks,
         settings,
+        shaped: OnceLock::new(),
         crew,
         directory,
     };
@@ -136,7 +139,30 @@ impl Job {
     }
 
     pub(crate) fn settings(&self) -> &Settings {
-        &self.settings
+        self.shaped.get().unwrap_or(&self.settings)
+    }
+
+    /// Whether no rank's agent can have been started by an open that this rank is part of.
+    pub(crate) fn is_asleep(&self) -> bool {
+        self.crew.is_asleep()
+    }
+
+    /// Has the agents be what hints wish for. All ranks do this alike, before any agent starts.
+    pub(crate) fn shape(&self, wishes: Wishes) {
+        let settings = self.shaped.get_or_init(|| self.settings.with(wishes));
+        self.crew.shape(|config| {
+            // An agent of another shape is one of another job, and refused.
+            config.job = format!("mpi-{:016x}-{:016x}", self.id, settings.digest());
+            config.policy = settings.policy;
+            config.page_bytes = settings.page_bytes;
+            config.pool_bytes = settings.pool_bytes;
+            config.chunk_bytes = settings.chunk_bytes;
+        });
+    }
+
+    /// Whether an open by so many ranks is one by all.
+    pub(crate) fn is_all(&self, ranks: usize) -> bool {
+        self.ranks as usize == ranks
     }
 
     /// Whether a true path is inside of the store.

@@ -40,6 +40,7 @@ mod job;
 mod locks;
 mod meeting;
 mod memory;
+mod mounts;
 mod mpi;
 mod open;
 mod paths;

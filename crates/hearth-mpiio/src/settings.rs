@@ -15,8 +15,9 @@ use std::ffi::OsString;
 use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 
+use crate::mounts;
 use hearth_agent::store::StoreSpec;
-use hearth_agent::{CloseRule, Policy};
+use hearth_agent::{CloseRule, Policy, pool_bytes_least};
 
 const POOL_DEFAULT: u64 = 64 << 20;
 const PAGE_DEFAULT: u32 = 256 << 10;
@@ -68,6 +69,12 @@ fn read(variable: impl Fn(&str) -> Option<OsString>) -> Result<Option<Settings>,
     let unusable = |error| format!("cannot use the store `{}`: {error}", store.display());
     let root = store.canonicalize().map_err(unusable)?;
     let meta = root.metadata().map_err(unusable)?;
+    if mounts::is_agents(meta.dev()) {
+        return Err(format!(
+            "`{}` is a mount of this node's agent, which serves it to all programs",
+            root.display()
+        ));
+    }
     let word = |name: &str| -> Result<Option<String>, String> {
         let text = variable(name).map(OsString::into_string).transpose();
         text.map_err(|_| format!("{name} is no text"))
@@ -112,6 +119,22 @@ fn read(variable: impl Fn(&str) -> Option<OsString>) -> Result<Option<Settings>,
 }
 
 impl Settings {
+    /// These settings with what hints wish for.
+    pub(crate) fn with(&self, wishes: Wishes) -> Settings {
+        let mut settings = self.clone();
+        let chosen = usize::from(wishes.policy).checked_sub(1);
+        if let Some((name, policy)) = chosen.and_then(|place| POLICIES.get(place)) {
+            (settings.policy_name, settings.policy) = (name, *policy);
+        }
+        if wishes.page_bytes > 0 {
+            settings.page_bytes = wishes.page_bytes;
+        }
+        if wishes.pool_bytes >= pool_bytes_least(settings.page_bytes) {
+            settings.pool_bytes = wishes.pool_bytes;
+        }
+        settings
+    }
+
     /// What all ranks must have alike, as one number.
     pub(crate) fn digest(&self) -> u64 {
         let alike = format!(
@@ -129,6 +152,56 @@ impl Settings {
         })
     }
 }
+
+/// What hints ask of a job that has not begun to cache; 0 where they ask for nothing that can be.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Wishes {
+    /// The policy's place in the list, counted from 1.
+    policy: u8,
+    page_bytes: u32,
+    pool_bytes: u64,
+}
+
+/// Bytes by which ranks tell each other wishes.
+pub(crate) const WISHES_BYTES: usize = 1 + 4 + 8;
+
+impl Wishes {
+    /// Wishes in words, as the hints of these variables' settings have them; a value that cannot be
+    /// is none.
+    pub(crate) fn of(word: impl Fn(&str) -> Option<String>) -> Wishes {
+        let place = |name: String| POLICIES.iter().position(|(known, _)| *known == name);
+        let policy = word(POLICY_HINT).and_then(place);
+        let page = word(PAGE_HINT).and_then(|text| page_size(size(&text)?));
+        let pool = word(POOL_HINT).and_then(|text| size(&text));
+        Wishes {
+            policy: policy.map_or(0, |place| place as u8 + 1),
+            page_bytes: page.unwrap_or_default(),
+            pool_bytes: pool.unwrap_or_default(),
+        }
+    }
+
+    pub(crate) fn encode(self) -> [u8; WISHES_BYTES] {
+        let mut bytes = [0; WISHES_BYTES];
+        bytes[0] = self.policy;
+        bytes[1..5].copy_from_slice(&self.page_bytes.to_le_bytes());
+        bytes[5..].copy_from_slice(&self.pool_bytes.to_le_bytes());
+        bytes
+    }
+
+    pub(crate) fn decode(bytes: [u8; WISHES_BYTES]) -> Wishes {
+        let [policy, a, b, c, d, pool @ ..] = bytes;
+        Wishes {
+            policy,
+            page_bytes: u32::from_le_bytes([a, b, c, d]),
+            pool_bytes: u64::from_le_bytes(pool),
+        }
+    }
+}
+
+/// Hints that shape a job.
+pub(crate) const POLICY_HINT: &str = "hearth_policy";
+pub(crate) const PAGE_HINT: &str = "hearth_page_size";
+pub(crate) const POOL_HINT: &str = "hearth_pool";
 
 /// A page size that can be.
 pub(crate) fn page_size(bytes: u64) -> Option<u32> {
@@ -176,6 +249,29 @@ mod tests {
         ] {
             assert_eq!(size(bad), None, "{bad}");
         }
+    }
+
+    #[test]
+    fn wishes_that_can_be_travel_and_are_heeded() {
+        let dir = tempfile::tempdir().unwrap();
+        let store = ("HEARTH_STORE", dir.path().to_str().unwrap());
+        let plain = with(&[store]).unwrap().unwrap();
+        let hints = [
+            (POLICY_HINT, "home"),
+            (PAGE_HINT, "64k"),
+            (POOL_HINT, "8MiB"),
+        ];
+        let wishes = Wishes::of(|name| {
+            let found = hints.iter().find(|(known, _)| *known == name);
+            found.map(|(_, value)| (*value).to_owned())
+        });
+        let shaped = plain.with(Wishes::decode(wishes.encode()));
+        assert_eq!((shaped.policy_name, shaped.policy), ("home", Policy::Home));
+        assert_eq!((shaped.page_bytes, shaped.pool_bytes), (64 << 10, 8 << 20));
+        let wrong = Wishes::of(|_| Some("3000".to_owned()));
+        assert_eq!(plain.with(wrong).page_bytes, plain.page_bytes);
+        assert_eq!(plain.with(wrong).policy_name, "single");
+        assert_eq!(plain.with(Wishes::default()).digest(), plain.digest());
     }
 
     #[test]

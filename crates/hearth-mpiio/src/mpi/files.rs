@@ -1,9 +1,9 @@
 //! Files that MPI has open through the cache.
 
 use std::collections::BTreeMap;
-use std::ffi::{c_char, c_int, c_void};
+use std::ffi::{CString, c_char, c_int, c_void};
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -11,6 +11,7 @@ use super::{Class, Mpi, Raw, SUCCESS, mpi};
 use crate::claim::{Claim, ClaimError};
 use crate::job::{self, Job};
 use crate::paths::{self, Registered};
+use crate::settings::{WISHES_BYTES, Wishes};
 use crate::words::say;
 use crate::{fds, sys};
 
@@ -57,7 +58,9 @@ pub(super) fn open(asked: Asked, real: impl Fn() -> c_int) -> c_int {
     let (Some(mpi), Some(job)) = (mpi(), job::current()) else {
         return real();
     };
-    let path = wish(mpi, &job, asked);
+    let path = place(mpi, &job, asked);
+    shape(mpi, &job, asked, path.is_some());
+    let path = path.filter(|path| is_awake(mpi, &job, asked, path));
     let wishes = mpi.exchange(asked.comm, &[u8::from(path.is_some())]);
     let all = wishes.is_some_and(|said| said.iter().all(|[wish]| *wish == 1));
     let Some(path) = path.filter(|_| all) else {
@@ -89,27 +92,44 @@ pub(super) fn open(asked: Asked, real: impl Fn() -> c_int) -> c_int {
     SUCCESS
 }
 
-/// The file's true path, if this rank wants it cached and can.
-fn wish(mpi: &Mpi, job: &Job, asked: Asked) -> Option<PathBuf> {
+/// The file's true path, if it is one that this rank caches.
+fn place(mpi: &Mpi, job: &Job, asked: Asked) -> Option<PathBuf> {
     let name = sys::text(asked.name)?;
     let path = paths::true_path(paths::without_kind(name.to_bytes()))?;
-    if !job.has(&path) || mpi.hint(asked.info, c"hearth").as_deref() == Some("off") {
-        return None;
+    let is_off = mpi.hint(asked.info, c"hearth").as_deref() == Some("off");
+    let is_none = mpi.hint(asked.info, c"hearth_policy").as_deref() == Some("none");
+    (job.has(&path) && !is_off && !is_none).then_some(path)
+}
+
+/// Lets the hints of the first cached file that all ranks open together shape the cache. A file that
+/// some ranks opened before has started every rank's agent, and each rank of that open knows.
+fn shape(mpi: &Mpi, job: &Job, asked: Asked, is_cached: bool) {
+    let hint = |name: &str| mpi.hint(asked.info, &CString::new(name).ok()?);
+    let mut mine = [0; 1 + WISHES_BYTES];
+    mine[0] = u8::from(is_cached && job.is_asleep());
+    mine[1..].copy_from_slice(&Wishes::of(hint).encode());
+    let Some(all) = mpi.exchange(asked.comm, &mine) else {
+        return;
+    };
+    if job.is_all(all.len()) && all.iter().all(|[free, ..]| *free == 1) {
+        let [_, wishes @ ..] = all[0];
+        job.shape(Wishes::decode(wishes));
+        // An agent that starts wakes all others: none may before all are shaped.
+        let _ = mpi.exchange(asked.comm, &[1]);
     }
-    if mpi.hint(asked.info, c"hearth_policy").as_deref() == Some("none") {
-        return None;
-    }
-    let (rank, ranks) = mpi.place(asked.comm)?;
+}
+
+/// Whether this rank's agent runs by now.
+fn is_awake(mpi: &Mpi, job: &Job, asked: Asked, path: &Path) -> bool {
+    let Some((rank, ranks)) = mpi.place(asked.comm) else {
+        return false;
+    };
     if rank == 0 {
         heed(mpi, job, asked.info);
     }
-    match job.wake(ranks) {
-        Ok(()) => Some(path),
-        Err(why) => {
-            say(&format_args!("`{}` is not cached: {why}", path.display()));
-            None
-        }
-    }
+    job.wake(ranks)
+        .inspect_err(|why| say(&format_args!("`{}` is not cached: {why}", path.display())))
+        .is_ok()
 }
 
 /// Says which hints ask for what the whole job has otherwise.
@@ -140,7 +160,8 @@ fn heed(mpi: &Mpi, job: &Job, info: Raw) {
         {
             let hint = hint.to_string_lossy();
             say(&format_args!(
-                "the hint {hint}={asked} is not heeded: all files of the job have {is}; set {variable}"
+                "the hint {hint}={asked} is not heeded: this job caches with {is}; the first file that all \
+                 ranks open decides, or {variable}"
             ));
         }
     }

@@ -223,6 +223,10 @@ impl Mpi {
     /// Lets the file's error handler know, and returns the error for the program.
     pub(crate) fn fail(&self, file: Raw, class: Class) -> c_int {
         let code = self.code(class);
+        // Open MPI takes no null file there, though that has a handler; it returns errors by default.
+        if self.abi == Abi::OpenMpi && file == self.file_null {
+            return code;
+        }
         // SAFETY: the file is open, or is the null file, which has a handler as well.
         let _ = unsafe { (self.call_errhandler)(file, code) };
         code

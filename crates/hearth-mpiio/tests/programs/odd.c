@@ -6,6 +6,7 @@
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -147,18 +148,20 @@ static void modes(const char *name)
     MPI(MPI_File_close(&file));
 }
 
-/* The store has no room: close says so. */
+/* The store has no room: sync and close say so. */
 static void full(const char *name)
 {
     int class;
     MPI_File file = open_on(MPI_COMM_WORLD, name, MPI_MODE_CREATE | MPI_MODE_RDWR);
     fill(bytes, rank, 0, BLOCK);
-    int wrote = MPI_File_write_at(file, (MPI_Offset)rank * BLOCK, bytes, BLOCK, MPI_BYTE,
-                                  MPI_STATUS_IGNORE);
+    MPI_File_write_at(file, (MPI_Offset)rank * BLOCK, bytes, BLOCK, MPI_BYTE, MPI_STATUS_IGNORE);
+    int synced = MPI_File_sync(file);
+    CHECK(synced != MPI_SUCCESS);
+    MPI(MPI_Error_class(synced, &class));
+    CHECK(class == MPI_ERR_NO_SPACE);
     int closed = MPI_File_close(&file);
-    int code = wrote != MPI_SUCCESS ? wrote : closed;
-    CHECK(code != MPI_SUCCESS);
-    MPI(MPI_Error_class(code, &class));
+    CHECK(closed != MPI_SUCCESS);
+    MPI(MPI_Error_class(closed, &class));
     CHECK(class == MPI_ERR_NO_SPACE);
 }
 
@@ -213,12 +216,16 @@ static void idle(const char *name)
     MPI(MPI_File_close(&file));
 }
 
-/* A rank dies in the middle. */
-static void death(const char *name)
+/* A rank dies in the middle, with bytes that only it has, and pages that others have. */
+static void die(const char *name, int signal)
 {
     MPI_File file = open_on(MPI_COMM_WORLD, name, MPI_MODE_CREATE | MPI_MODE_RDWR);
     write_block(file, rank, rank);
     MPI(MPI_Barrier(MPI_COMM_WORLD));
+    expect_block(file, (rank + 1) % ranks, (rank + 1) % ranks);
+    MPI(MPI_Barrier(MPI_COMM_WORLD));
+    if (rank == ranks - 1 && signal)
+        raise(signal);
     if (rank == ranks - 1)
         _exit(7);
     for (int round = 0; round < 1000000; round++)
@@ -227,6 +234,108 @@ static void death(const char *name)
             break;
     MPI_File_close(&file);
     MPI_Abort(MPI_COMM_WORLD, 4);
+}
+
+static void death(const char *name) { die(name, 0); }
+
+static void killed(const char *name) { die(name, SIGKILL); }
+
+/* One rank gives up while all have bytes that the store lacks. */
+static void aborted(const char *name)
+{
+    MPI_File file = open_on(MPI_COMM_WORLD, name, MPI_MODE_CREATE | MPI_MODE_RDWR);
+    write_block(file, rank, rank);
+    MPI(MPI_Barrier(MPI_COMM_WORLD));
+    if (rank == 0)
+        MPI_Abort(MPI_COMM_WORLD, 4);
+    MPI(MPI_Barrier(MPI_COMM_WORLD));
+}
+
+/* Who has a file open goes on with it when its name goes: through a rank, or behind all backs. */
+static void removed(const char *name)
+{
+    for (int behind = 0; behind < 2; behind++) {
+        char command[4200];
+        MPI_File file = open_on(MPI_COMM_WORLD, name, MPI_MODE_CREATE | MPI_MODE_RDWR);
+        write_block(file, rank, rank);
+        MPI(MPI_Barrier(MPI_COMM_WORLD));
+        snprintf(command, sizeof command, "env -u LD_PRELOAD rm %s", name);
+        if (rank == 0)
+            CHECK(behind ? system(command) == 0 : unlink(name) == 0);
+        MPI(MPI_Barrier(MPI_COMM_WORLD));
+        expect_block(file, (rank + 1) % ranks, (rank + 1) % ranks);
+        MPI(MPI_Barrier(MPI_COMM_WORLD));
+        write_block(file, rank, rank + 5);
+        MPI(MPI_Barrier(MPI_COMM_WORLD));
+        expect_block(file, (rank + 1) % ranks, (rank + 1) % ranks + 5);
+        MPI(MPI_File_close(&file));
+        CHECK(access(name, F_OK) == -1);
+        MPI(MPI_Barrier(MPI_COMM_WORLD));
+    }
+}
+
+/* A file that is only gone through from its begin to its end, by all ranks in turn. */
+static void sequential(const char *name)
+{
+    MPI_File file = open_on(MPI_COMM_WORLD, name,
+                            MPI_MODE_CREATE | MPI_MODE_WRONLY | MPI_MODE_SEQUENTIAL);
+    fill(bytes, rank, 0, BLOCK);
+    MPI(MPI_File_write_ordered(file, bytes, BLOCK, MPI_BYTE, MPI_STATUS_IGNORE));
+    MPI(MPI_File_close(&file));
+    file = open_on(MPI_COMM_WORLD, name, MPI_MODE_RDONLY | MPI_MODE_SEQUENTIAL);
+    memset(bytes, 0, BLOCK);
+    MPI(MPI_File_read_ordered(file, bytes, BLOCK, MPI_BYTE, MPI_STATUS_IGNORE));
+    expect(bytes, rank, 0, BLOCK);
+    MPI(MPI_File_close(&file));
+}
+
+/* A program without MPI, and without the library, reads what was synced while the file is open. */
+static void reader(const char *name)
+{
+    char command[4200];
+    MPI_File file = open_on(MPI_COMM_WORLD, name, MPI_MODE_CREATE | MPI_MODE_RDWR);
+    write_block(file, rank, rank);
+    MPI(MPI_File_sync(file));
+    MPI(MPI_Barrier(MPI_COMM_WORLD));
+    if (rank == 0) {
+        snprintf(command, sizeof command, "env -u LD_PRELOAD cat %s", name);
+        FILE *other = popen(command, "r");
+        CHECK(other);
+        for (int writer = 0; writer < ranks; writer++) {
+            CHECK(fread(bytes, 1, BLOCK, other) == BLOCK);
+            expect(bytes, writer, 0, BLOCK);
+        }
+        CHECK(fgetc(other) == EOF && pclose(other) == 0);
+    }
+    MPI(MPI_Barrier(MPI_COMM_WORLD));
+    MPI(MPI_File_close(&file));
+}
+
+/* Keeps a file open until there is no more input, and says when it has it. */
+static void holder(const char *name)
+{
+    MPI_File file = open_on(MPI_COMM_WORLD, name, MPI_MODE_CREATE | MPI_MODE_RDWR);
+    write_block(file, rank, rank);
+    MPI(MPI_Barrier(MPI_COMM_WORLD));
+    if (rank == 0) {
+        puts("held");
+        fflush(stdout);
+        while (getchar() != EOF)
+            ;
+    }
+    MPI(MPI_Barrier(MPI_COMM_WORLD));
+    MPI(MPI_File_close(&file));
+}
+
+/* Another job has the file. */
+static void refused(const char *name)
+{
+    int class;
+    MPI_File file;
+    int opened = MPI_File_open(MPI_COMM_WORLD, name, MPI_MODE_RDWR, MPI_INFO_NULL, &file);
+    CHECK(opened != MPI_SUCCESS);
+    MPI(MPI_Error_class(opened, &class));
+    CHECK(class == MPI_ERR_FILE_IN_USE);
 }
 
 static void expect_hint(MPI_File file, const char *name, const char *wanted)
@@ -240,19 +349,34 @@ static void expect_hint(MPI_File file, const char *name, const char *wanted)
     MPI(MPI_Info_free(&info));
 }
 
-/* Hints say how a file is cached, and are told as they are. */
+static void expect_cached(MPI_File file, const char *policy, const char *page, const char *pool)
+{
+    expect_hint(file, "hearth", "on");
+    expect_hint(file, "hearth_policy", policy);
+    expect_hint(file, "hearth_page_size", page);
+    expect_hint(file, "hearth_pool", pool);
+}
+
+/* Hints of the first file say how the job caches; those of later files do not change it. */
 static void hints(const char *name)
 {
     MPI_File file;
     MPI_Info info;
     MPI(MPI_Info_create(&info));
     MPI(MPI_Info_set(info, "hearth_policy", "home"));
-    MPI(MPI_Info_set(info, "hearth_pool", "16MiB"));
+    MPI(MPI_Info_set(info, "hearth_page_size", "32KiB"));
+    MPI(MPI_Info_set(info, "hearth_pool", "many"));
     MPI(MPI_File_open(MPI_COMM_WORLD, name, MPI_MODE_CREATE | MPI_MODE_RDWR, info, &file));
-    expect_hint(file, "hearth", "on");
-    expect_hint(file, "hearth_policy", "single");
-    expect_hint(file, "hearth_page_size", "65536");
-    expect_hint(file, "hearth_pool", "16777216");
+    expect_cached(file, "home", "32768", "16777216");
+    write_block(file, rank, rank);
+    MPI(MPI_Barrier(MPI_COMM_WORLD));
+    expect_block(file, (rank + 1) % ranks, (rank + 1) % ranks);
+    MPI(MPI_File_close(&file));
+    MPI(MPI_Info_set(info, "hearth_policy", "hint"));
+    MPI(MPI_Info_delete(info, "hearth_page_size"));
+    MPI(MPI_Info_delete(info, "hearth_pool"));
+    MPI(MPI_File_open(MPI_COMM_WORLD, name, MPI_MODE_RDWR, info, &file));
+    expect_cached(file, "home", "32768", "16777216");
     MPI(MPI_File_close(&file));
     MPI(MPI_Info_set(info, "hearth", "off"));
     MPI(MPI_File_open(MPI_COMM_WORLD, name, MPI_MODE_RDWR, info, &file));
@@ -281,6 +405,13 @@ int main(int count, char **words)
                  {"hints", hints},
                  {"idle", idle},
                  {"death", death},
+                 {"killed", killed},
+                 {"aborted", aborted},
+                 {"removed", removed},
+                 {"sequential", sequential},
+                 {"reader", reader},
+                 {"holder", holder},
+                 {"refused", refused},
                  {"unfinished", unfinished},
                  {"open-at-the-end", unfinished}};
     begin(&count, &words);
