@@ -6,14 +6,14 @@ use crate::core::Core;
 use crate::files::Files;
 use crate::peers::Peers;
 use crate::status::AgentStatus;
-use crate::store;
+use crate::store::{self, Store, Tier};
 use hearth_client::Session;
 use hearth_net::{Endpoint, Handler, NetConfig, PeerId, Secret};
 use hearth_proto::{Input, Node, Request};
 use hearth_shm::{Pool, PoolConfig};
 use rustix::fs::{Mode, OFlags};
 use std::io;
-use std::os::fd::{BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -32,6 +32,14 @@ pub enum StartError {
     #[error("cannot open the store `{}`", path.display())]
     Store {
         /// The root.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// The tier cannot be used.
+    #[error("cannot use `{}` as a tier", path.display())]
+    Tier {
+        /// The directory.
         path: PathBuf,
         /// Why.
         source: io::Error,
@@ -77,13 +85,14 @@ impl Agent {
         };
         let root = open_root(&config.store_root).map_err(store_error)?;
         let files = Files::new(root).map_err(store_error)?;
-        let store = store::build(&config.store, &config.job_dir).map_err(store_error)?;
+        let bare = store::build(&config.store, &config.job_dir).map_err(store_error)?;
+        let stores = behind_tier(&config, bare, &files)?;
         let pool = PoolConfig::new(kernel.page_bytes as usize, kernel.frames);
         let pool = Pool::new(pool).map_err(|source| StartError::Pool {
             bytes: config.pool_bytes,
             source,
         })?;
-        let core = Core::new(Node::new(kernel), pool, store, files, config.kernel_cache);
+        let core = Core::new(Node::new(kernel), pool, stores, files, config.kernel_cache);
         let workers = core.start_workers().map_err(StartError::Thread)?;
         let agent = Agent {
             core,
@@ -144,7 +153,7 @@ impl Agent {
                 (state.node.status().dirty_bytes, state.node.failing())
             };
             if dirty == 0 {
-                return Ok(());
+                return self.settle_tier();
             }
             if let Some(errno) = failing.filter(|_| started.elapsed() > Duration::from_millis(500))
             {
@@ -159,6 +168,17 @@ impl Agent {
             self.pause();
             self.order_flush();
         }
+    }
+
+    fn settle_tier(&self) -> Result<(), String> {
+        let Some(tier) = &self.core.tier else {
+            return Ok(());
+        };
+        tier.settle_all().map_err(|errno| {
+            let why = io::Error::from_raw_os_error(errno.0);
+            let dirty = tier.status().dirty_bytes;
+            format!("the tier keeps {dirty} bytes: {why}")
+        })
     }
 
     /// Stops: no request is served any more. Flush first.
@@ -207,6 +227,9 @@ impl Agent {
             transport.shutdown();
         }
         self.core.queue.close();
+        if let Some(tier) = &self.core.tier {
+            tier.end();
+        }
         for worker in self.workers.drain(..) {
             // A worker that the store holds back for ever must not hold back the end.
             if worker.is_finished() {
@@ -220,6 +243,20 @@ impl Drop for Agent {
     fn drop(&mut self) {
         self.halt();
     }
+}
+
+/// What the agent writes to, and its tier if that is one.
+type Stores = (Arc<dyn Store>, Option<Arc<Tier>>);
+
+/// The store, with the agent's tier before it if it has one.
+fn behind_tier(config: &Config, bare: Arc<dyn Store>, files: &Files) -> Result<Stores, StartError> {
+    let Some(tier) = config.tier.clone() else {
+        return Ok((bare, None));
+    };
+    let path = tier.dir.clone();
+    let opened = Tier::open(tier, bare, files.root().as_fd());
+    let tier = opened.map_err(|source| StartError::Tier { path, source })?;
+    Ok((Arc::clone(&tier) as Arc<dyn Store>, Some(tier)))
 }
 
 fn open_root(path: &std::path::Path) -> io::Result<OwnedFd> {

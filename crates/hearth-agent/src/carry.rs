@@ -56,7 +56,11 @@ impl Core {
                 after.push(After::Revoke(id, file, pages));
             }
             Effect::Release { handle } => state.files.closed(handle),
-            Effect::Forgotten { file } => state.files.forget(file),
+            Effect::Forgotten { file } => {
+                state.files.forget(file);
+                self.store.forget_tier(file.0);
+            }
+            Effect::TierCut { file, from, gone } => self.store.cut_tier(file.0, from, gone),
             Effect::Disconnect { peer } => after.push(After::Disconnect(peer)),
             Effect::Alarm(alarm) => state.alarm_of(alarm),
         }

@@ -1,8 +1,8 @@
 //! What an agent is told when it starts.
 
 use crate::bank::BankConfig;
-use crate::store::StoreSpec;
-use hearth_proto::{Allocation, CloseRule, NodeId, Policy, Span};
+use crate::store::{StoreSpec, TierConfig};
+use hearth_proto::{Allocation, CloseRule, NodeId, Policy, Span, Spill, Synced};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -53,6 +53,10 @@ pub struct Config {
     pub join_span: Duration,
     /// The daemons, under a policy that has any.
     pub bank: Option<BankConfig>,
+    /// The tier, under policy `local`. Either all agents of a job have one or none.
+    pub tier: Option<TierConfig>,
+    /// What fsync promises if there is a tier.
+    pub synced: Synced,
 }
 
 /// Why settings make no sense.
@@ -72,6 +76,9 @@ pub enum ConfigError {
         /// What would do.
         least: u64,
     },
+    /// Only whole files can be in a tier.
+    #[error("only policy `local` has tiers")]
+    Tier,
     /// The place is not on the list.
     #[error("node {node} is not among the {members} members")]
     Node {
@@ -114,6 +121,9 @@ impl Config {
                 least,
             });
         }
+        if self.tier.is_some() && self.policy != Policy::Local {
+            return Err(ConfigError::Tier);
+        }
         if self.node as usize >= self.members.len() {
             return Err(ConfigError::Node {
                 node: self.node,
@@ -129,6 +139,10 @@ impl Config {
             chunk_pages: u32::try_from(chunk_pages).unwrap_or(u32::MAX),
             frames: (self.pool_bytes / u64::from(page)) as u32,
             flush_age: Span(self.flush_age.as_nanos() as u64),
+            spill: match &self.tier {
+                Some(_) => Spill::Tier(self.synced),
+                None => Spill::Store,
+            },
             bank: match &self.bank {
                 Some(bank) => bank.kernel(self.may_rejoin()),
                 None => hearth_proto::BankConfig::default(),

@@ -2,7 +2,7 @@
 
 use crate::buffers::Buffers;
 use crate::files::Files;
-use crate::store::Store;
+use crate::store::{Store, Tier};
 use crate::tickets::Tickets;
 use crate::trace::{StoreSpan, Trace};
 use crate::workers::{self, Queue, raw};
@@ -30,6 +30,7 @@ pub(crate) struct Core {
     pub(crate) state: Mutex<State>,
     pub(crate) pool: Pool,
     pub(crate) store: Arc<dyn Store>,
+    pub(crate) tier: Option<Arc<Tier>>,
     pub(crate) root: Arc<OwnedFd>,
     pub(crate) queue: Queue,
     pub(crate) transport: OnceLock<Arc<dyn Transport>>,
@@ -65,7 +66,7 @@ impl Core {
     pub(crate) fn new(
         node: Node,
         pool: Pool,
-        store: Arc<dyn Store>,
+        (store, tier): (Arc<dyn Store>, Option<Arc<Tier>>),
         files: Files,
         kernel_cache: bool,
     ) -> Arc<Core> {
@@ -86,6 +87,7 @@ impl Core {
             state: Mutex::new(state),
             pool,
             store,
+            tier,
             root,
             queue: Queue::default(),
             transport: OnceLock::new(),
@@ -200,16 +202,19 @@ impl Core {
         Time(self.started.elapsed().as_nanos() as u64)
     }
 
-    /// Starts the store workers.
+    /// Starts the store workers, and that of the tier.
     pub(crate) fn start_workers(&self) -> std::io::Result<Vec<std::thread::JoinHandle<()>>> {
-        (0..workers::WORKERS)
-            .map(|number| {
-                let core = self.arc();
-                std::thread::Builder::new()
-                    .name(format!("store-{number}"))
-                    .spawn(move || workers::work(&core))
-            })
-            .collect()
+        let tier = self.tier.clone().map(|tier| {
+            let named = std::thread::Builder::new().name("tier".to_owned());
+            named.spawn(move || tier.work())
+        });
+        let stores = (0..workers::WORKERS).map(|number| {
+            let core = self.arc();
+            std::thread::Builder::new()
+                .name(format!("store-{number}"))
+                .spawn(move || workers::work(&core))
+        });
+        tier.into_iter().chain(stores).collect()
     }
 
     /// This core, for a thread or completion that outlives the call.

@@ -36,5 +36,5 @@ pub use agent::{Agent, StartError};
 pub use bank::{BankConfig, DaemonStatus, Placement};
 pub use config::{Config, ConfigError, pool_bytes_least};
 pub use hearth_net as net;
-pub use hearth_proto::{Allocation, BankUpdate, CloseRule, Policy};
+pub use hearth_proto::{Allocation, BankUpdate, CloseRule, Policy, Synced};
 pub use status::{AgentStatus, PeerStatus, Programs};

@@ -2,6 +2,7 @@
 
 use crate::bank::{self, BankConfig, DaemonStatus};
 use crate::core::Core;
+use crate::store::TierStatus;
 use hearth_client::local::{Count, Sums};
 use hearth_net::{Link, Transport};
 use serde::Serialize;
@@ -39,6 +40,8 @@ pub struct AgentStatus {
     pub peers: Vec<PeerStatus>,
     /// The daemons of the bank.
     pub bank: Vec<DaemonStatus>,
+    /// The tier, if there is one.
+    pub tier: Option<TierStatus>,
     /// What a person should know, oldest first.
     pub alarms: Vec<String>,
 }
@@ -117,6 +120,8 @@ impl Core {
         let daemons = self.bank.get().zip(bank);
         let daemons = daemons.map(|(bank, config)| bank::status(bank, config));
         let mut daemons = daemons.unwrap_or_default();
+        let tier = self.tier.as_ref().map(|tier| tier.status());
+        let spilled = tier.as_ref().map_or(0, |tier| tier.dirty_bytes);
         let state = self.lock();
         for (daemon, epoch) in daemons.iter_mut().zip(state.node.bank_epochs()) {
             daemon.epoch = epoch.0;
@@ -131,7 +136,7 @@ impl Core {
             pool_bytes: config.pool_bytes(),
             pool_used_bytes: u64::from(kernel.frames_used) * u64::from(config.page_bytes),
             buffer_bytes: state.buffers.held(),
-            dirty_bytes: kernel.dirty_bytes,
+            dirty_bytes: kernel.dirty_bytes + spilled,
             evictions: kernel.evictions,
             files: kernel.files,
             requests_open: state.tickets.len(),
@@ -143,6 +148,7 @@ impl Core {
                 .map(|t| peers(t.as_ref()))
                 .unwrap_or_default(),
             bank: daemons,
+            tier,
             alarms: state.alarms.iter().cloned().collect(),
         }
     }

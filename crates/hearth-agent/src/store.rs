@@ -16,16 +16,19 @@ mod model;
 mod parts;
 mod posix;
 mod spec;
+mod tier;
 
 pub use counted::Counted;
 pub use fault::{Fault, FaultPlan, PlanError};
 pub use model::{Model, ModelConfig, ModelError};
 pub use posix::Posix;
 pub use spec::{SpecError, StoreSpec, build};
+pub use tier::{Tier, TierConfig, TierStatus};
 
 use std::os::fd::BorrowedFd;
 
 use hearth_client::{Errno, Stamp};
+use hearth_proto::effect::TierGone;
 use hearth_shm::{FramePart, Pool};
 
 /// Moves bytes between open files and the pool. Calls block; every one may run on many threads.
@@ -70,6 +73,23 @@ pub trait Store: Send + Sync {
 
     /// What the store says about the file's content now.
     fn stamp(&self, file: BorrowedFd<'_>) -> Result<Stamp, Errno>;
+
+    /// Brings to the store what a tier has of the file.
+    fn settle(&self, _file: BorrowedFd<'_>) -> Result<(), Errno> {
+        Ok(())
+    }
+
+    /// Makes durable what a tier has of the file, without bringing it to the store.
+    fn sync_tier(&self, _file: BorrowedFd<'_>) -> Result<(), Errno> {
+        Ok(())
+    }
+
+    /// Bytes of a file at and above `from` are gone from a tier; at once, and without waiting for the
+    /// store.
+    fn cut_tier(&self, _ino: u64, _from: u64, _gone: TierGone) {}
+
+    /// Nobody will say any more when copies that a tier has of a file are void.
+    fn forget_tier(&self, _ino: u64) {}
 
     /// What has passed so far; zeros where no [`Counted`] is in the stack.
     fn counts(&self) -> StoreCounts;

@@ -257,6 +257,12 @@ fn reach(
 fn stamp_after(core: &Core, file: FileId, at: &StoreFile, sync: bool) -> Result<StoreOk, Errno> {
     let fd =
         reach(core, file, at, Purpose::Read).or_else(|_| reach(core, file, at, Purpose::Write))?;
+    if sync && core.lock().node.config().syncs_at_tier() {
+        // Not in the store: no stamp of it may count.
+        core.store.sync_tier(fd.as_fd())?;
+        return Ok(StoreOk::default());
+    }
+    core.store.settle(fd.as_fd())?;
     if sync {
         core.store.sync(fd.as_fd(), SyncKind::All)?;
     }

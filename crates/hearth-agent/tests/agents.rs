@@ -49,6 +49,8 @@ fn set(nodes: u32, change: impl Fn(&mut Config)) -> Set {
                 job_dir: job.path().to_owned(),
                 join_span: Duration::from_secs(20),
                 bank: None,
+                tier: None,
+                synced: hearth_agent::Synced::Store,
             };
             change(&mut config);
             thread::spawn(move || Agent::start(config, listener).expect("an agent"))

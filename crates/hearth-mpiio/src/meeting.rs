@@ -137,6 +137,8 @@ fn build(
         job_dir: directory.clone().unwrap_or_else(std::env::temp_dir),
         join_span: JOIN_SPAN,
         bank: None,
+        tier: None,
+        synced: hearth_agent::Synced::Store,
     };
     let crew = Crew::asleep(config, listener)
         .inspect_err(|error| say(&format_args!("cannot start a thread: {error}")))

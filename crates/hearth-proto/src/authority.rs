@@ -20,6 +20,8 @@
 //!   hold the page locked until it is answered, and the acknowledgement waits for that lock.)
 //! - A3: at most one store write per byte range of a page is in flight.
 //! - A4: bytes that nobody wrote are never written to the store.
+//! - A6: a cut is answered only when the store has all that the tier had of the file, and what a cut
+//!   takes away is gone from the tier before the next request.
 //! - A5 (I14): dirty bytes never exceed the limit by more than one write.
 //! - A6: see `age`.
 
@@ -148,6 +150,8 @@ enum StoreOp {
         from: NodeId,
         req: ReqId,
     },
+    /// All that the tier has of a file to the store, before a cut.
+    Settle { file: FileId },
 }
 
 /// One file.
@@ -170,6 +174,8 @@ struct File {
     listed: Option<Time>,
     /// A write went through to the store since its stamp was last taken.
     unstamped: bool,
+    /// The tier may have bytes that the store lacks.
+    spilled: bool,
 }
 
 /// A request that waits.
@@ -394,7 +400,8 @@ impl Authority {
             | StoreOp::FillGaps { file, .. }
             | StoreOp::Write { file, .. }
             | StoreOp::Through { file, .. }
-            | StoreOp::Sync { file, .. } => *file,
+            | StoreOp::Sync { file, .. }
+            | StoreOp::Settle { file } => *file,
         };
         let mut home = self.home(ctx, id);
         match store_op {
@@ -403,6 +410,7 @@ impl Authority {
             StoreOp::Write { ranges, .. } => home.written(ranges, result),
             StoreOp::Through { ver, .. } => home.stored(ver, result),
             StoreOp::Sync { from, req, .. } => home.synced(from, req, result),
+            StoreOp::Settle { .. } => home.settled(result),
         }
         home.pump();
         self.tidy(ctx, id);
@@ -536,6 +544,7 @@ impl File {
         self.pages.is_empty()
             && self.entries.is_empty()
             && !self.unstamped
+            && !self.spilled
             && self.waiting.is_empty()
             && self.writes.is_empty()
             && self.bar.is_none()
@@ -661,6 +670,7 @@ impl Home<'_, '_> {
         let known = self.file.generation;
         self.file.generation = known.max(generation);
         let empty = self.file.pages.is_empty() && self.file.entries.is_empty();
+        let empty = empty && !self.file.spilled;
         if generation.life > known.life && !empty {
             self.clear_out(Cut::Detach, cut::end_of(known.life));
         }

@@ -203,6 +203,27 @@ pub enum CloseRule {
     Buffered,
 }
 
+/// Where a home's dirty bytes go when they are flushed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Spill {
+    /// To the store.
+    #[default]
+    Store,
+    /// To a tier of this node, which brings them to the store when a flush is asked for, before a cut,
+    /// and at leisure.
+    Tier(Synced),
+}
+
+/// What fsync promises where there is a tier.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Synced {
+    /// The store's fsync.
+    #[default]
+    Store,
+    /// The tier's: the bytes survive the node's restart, not the loss of its disk.
+    Tier,
+}
+
 /// When a daemon is given the new bytes of a block that was written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum BankUpdate {
@@ -281,6 +302,8 @@ pub struct Config {
     pub give_up_after: Span,
     /// The daemons beside the job.
     pub bank: BankConfig,
+    /// Where dirty bytes go.
+    pub spill: Spill,
     /// Idle files that the client and manager sides remember, each.
     pub idle_files_max: usize,
     /// The guard that is off.
@@ -308,6 +331,7 @@ impl Config {
             probe_after: Span::secs(2),
             give_up_after: Span::secs(7),
             bank: BankConfig::default(),
+            spill: Spill::Store,
             idle_files_max: 1 << 16,
             #[cfg(feature = "canary")]
             without: None,
@@ -322,6 +346,16 @@ impl Config {
     /// What close waits for.
     pub fn close_rule(&self) -> CloseRule {
         self.rules().close.unwrap_or(self.close)
+    }
+
+    /// True if dirty bytes go to a tier.
+    pub fn has_tier(&self) -> bool {
+        matches!(self.spill, Spill::Tier(_))
+    }
+
+    /// True if fsync ends at the tier.
+    pub fn syncs_at_tier(&self) -> bool {
+        self.spill == Spill::Tier(Synced::Tier)
     }
 
     /// True if the policy keeps nothing.

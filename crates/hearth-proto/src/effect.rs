@@ -113,6 +113,15 @@ pub enum Effect {
         /// With fsync.
         sync: bool,
     },
+    /// Bytes of the file at and above `from` are gone from this node's tier; at once.
+    TierCut {
+        /// Which file.
+        file: FileId,
+        /// First byte that is gone.
+        from: u64,
+        /// Which bytes.
+        gone: TierGone,
+    },
     /// Truncate through the descriptor that came with the ticket.
     StoreTruncate {
         /// Names the answer.
@@ -172,12 +181,22 @@ pub enum Effect {
     Alarm(Alarm),
 }
 
+/// What a cut takes out of a tier.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum TierGone {
+    /// Copies of what the store has; what it lacks wins over whoever wrote to it.
+    Copies,
+    /// All; what the store lacked is lost, and people are told.
+    All,
+}
+
 /// What a person should know.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Alarm {
     /// Background flushing fails; the bytes are kept and tried again.
     FlushFails(FileId, Errno),
-    /// Bytes that could not be written were given up after their last writer was told.
+    /// Bytes that could not be written were given up after their last writer was told; how many does
+    /// not include what a tier had of them.
     BytesDropped(FileId, u64),
     /// A home died with bytes that this node had written to it.
     BytesLost(FileId, NodeId),

@@ -48,6 +48,8 @@ guards! {
     EndTold, "end-told", "a write that lengthens the file is answered after its manager knows";
     OutsidersNoticed, "outsiders-noticed", "an open that finds another stamp voids what was cached";
     FillsFirst, "fills-first", "a write waits for the store read that fills its page";
+    CutSettlesTier, "cut-settles-tier", "a cut waits until the store has all that the tier had";
+    CutEmptiesTier, "cut-empties-tier", "what a cut takes away is gone from the tier";
     EntryGone, "entry-gone", "a write is answered after the daemons' entries of its blocks are gone";
     EntryNoted, "entry-noted", "an entry is noted at the gateway before a daemon is given it";
     PopulatesAlone, "populates-alone", "a write or cut waits for the populates of its blocks that are under way";
@@ -59,6 +61,11 @@ guards! {
 }
 
 impl Guard {
+    /// True for a rule about tiers, which policy `local` alone has.
+    pub fn is_of_tier(self) -> bool {
+        matches!(self, Guard::CutSettlesTier | Guard::CutEmptiesTier)
+    }
+
     /// True for a rule about the daemons of policy `bank`, which no other policy has.
     pub fn is_of_bank(self) -> bool {
         matches!(

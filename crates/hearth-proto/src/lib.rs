@@ -45,7 +45,7 @@ pub mod wire;
 
 pub use config::{
     Allocation, Authorities, BankConfig, BankUpdate, CloseRule, Config, Copies, Grain, Policy,
-    Rules, Served, Writes,
+    Rules, Served, Spill, Synced, Writes,
 };
 pub use effect::{Effect, Outbox, Piece, ReadInto, Reply, Src};
 pub use guard::Guard;

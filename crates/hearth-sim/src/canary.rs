@@ -34,6 +34,9 @@ pub fn try_without(guard: Guard, worlds_max: u64) -> Canary {
         if guard.is_of_bank() {
             return bank_plan(without, number);
         }
+        if guard.is_of_tier() {
+            return tier_plan(without, number);
+        }
         let trouble = [Trouble::Never, Trouble::Some, Trouble::All][(number % 3) as usize];
         Plan {
             without,
@@ -65,6 +68,17 @@ fn bank_plan(without: Option<Guard>, number: u64) -> Plan {
         bank_faults: true,
         pauses: plan.pauses || number % 3 == 1,
         ..plan
+    }
+}
+
+/// A world of writers with tiers, and sometimes a store that fails.
+fn tier_plan(without: Option<Guard>, number: u64) -> Plan {
+    let trouble = [Trouble::Never, Trouble::Some][(number % 2) as usize];
+    Plan {
+        without,
+        policy: Policy::Local,
+        tier: true,
+        ..Plan::new(number / 2, trouble)
     }
 }
 

@@ -3,7 +3,9 @@
 use crate::rng::Rng;
 use crate::tamper::Tamper;
 use hearth_proto::bank::Placement;
-use hearth_proto::{Allocation, BankConfig, BankUpdate, CloseRule, Config, NodeId, Policy, Span};
+use hearth_proto::{
+    Allocation, BankConfig, BankUpdate, CloseRule, Config, NodeId, Policy, Span, Spill, Synced,
+};
 
 /// Everything that decides a run.
 #[derive(Clone, Debug)]
@@ -58,6 +60,8 @@ pub struct Plan {
     pub bank_faults: bool,
     /// Daemons and gateways.
     pub bank: BankConfig,
+    /// Under policy `local`: each node has a tier.
+    pub tier: bool,
     /// Somebody writes to the store behind the cache.
     pub outside: bool,
     /// How the faults were chosen.
@@ -154,6 +158,7 @@ impl Plan {
             crashes: false,
             bank_faults: false,
             bank: bank_of(seed, nodes),
+            tier: Rng::new(seed, 6).chance(50),
             outside: rng.chance(30),
             trouble: Trouble::Some,
             tamper: Tamper::Nothing,
@@ -174,6 +179,11 @@ impl Plan {
             store_io_bytes: self.store_io_bytes,
             write_window_bytes: self.window_bytes,
             bank: self.bank.clone(),
+            spill: if self.tier && self.policy == Policy::Local {
+                Spill::Tier(Synced::Store)
+            } else {
+                Spill::Store
+            },
             #[cfg(feature = "canary")]
             without: self.without,
             ..Config::new(me, self.nodes)

@@ -93,6 +93,7 @@ pub fn shrink(plan: &Plan) -> Plan {
 impl World {
     /// Judges a world in which nothing will happen any more.
     pub(crate) fn finish(&mut self) {
+        self.settle_all();
         if self.violations.is_empty() {
             self.check_rest();
         }

@@ -203,6 +203,7 @@ pub(crate) fn tell(node: usize, effect: &Effect) -> Option<String> {
         Effect::StoreSync { sync: true, .. } => format!("{node} store fsync"),
         Effect::StoreSync { sync: false, .. } => format!("{node} store stamp"),
         Effect::StoreTruncate { size, .. } => format!("{node} store truncate {size}"),
+        Effect::TierCut { from, .. } => format!("{node} tier cut {from}.."),
         Effect::Revoke { pages, .. } => match pages {
             Some((first, u32::MAX)) => format!("{node} revokes pages {first}.."),
             Some((first, count)) => format!("{node} revokes pages {first}+{count}"),

@@ -15,6 +15,7 @@ mod reading;
 pub(crate) mod session;
 mod store;
 mod store_ops;
+mod tier;
 
 use crate::check::{Violation, liveness, memory};
 use crate::model::Tick;

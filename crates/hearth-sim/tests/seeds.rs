@@ -40,6 +40,19 @@ fn faults_of_every_kind_leave_every_promise_kept() {
     hold((0..seeds() / 2).map(|seed| Plan::new(seed, Trouble::All)));
 }
 
+#[test]
+fn tiers_keep_every_promise() {
+    let plan = |seed: u64| {
+        let trouble = [Trouble::Never, Trouble::Some, Trouble::All][(seed % 3) as usize];
+        Plan {
+            policy: Policy::Local,
+            tier: true,
+            ..Plan::new(seed, trouble)
+        }
+    };
+    hold((0..seeds() / 4).map(plan));
+}
+
 /// Each of these was once a way to break a promise.
 #[test]
 fn runs_that_once_failed_keep_every_promise() {

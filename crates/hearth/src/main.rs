@@ -35,6 +35,7 @@ mod signals;
 mod sim;
 mod size;
 mod takedown;
+mod tier;
 mod unmount;
 mod workload;
 

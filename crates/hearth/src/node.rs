@@ -17,6 +17,7 @@ use crate::bank::{Placement, Update};
 use crate::failure::{Failure, OrFail};
 use crate::options::{Allocation, Close, Policy, SetSpec};
 use crate::secret::Secret;
+use crate::tier::Fsync;
 
 /// Dirty bytes are flushed at this age.
 const FLUSH_AGE: Duration = Duration::from_secs(5);
@@ -123,8 +124,26 @@ pub(crate) struct NodeStatus {
     pub(crate) peers: Vec<PeerStatus>,
     /// The daemons of its bank.
     pub(crate) bank: Vec<DaemonStatus>,
+    /// Its tier.
+    pub(crate) tier: Option<TierStatus>,
     /// What needs a person's care.
     pub(crate) alarms: Vec<String>,
+}
+
+/// What commands read of a tier.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct TierStatus {
+    /// Where it is.
+    pub(crate) dir: String,
+    /// What it may hold.
+    pub(crate) limit_bytes: u64,
+    /// What it holds.
+    pub(crate) used_bytes: u64,
+    /// What of it the store does not have yet.
+    pub(crate) dirty_bytes: u64,
+    /// What was lost or put aside.
+    pub(crate) lost: Vec<String>,
 }
 
 /// Counts since the start.
@@ -257,6 +276,14 @@ fn translate(config: &NodeConfig, secret: Secret) -> Result<Config, Failure> {
         job_dir: config.job_dir.clone(),
         join_span: config.join_span,
         bank: bank(config)?,
+        tier: match &spec.tier {
+            Some(tier) => Some(tier.of_agent(&config.store, config.node)?),
+            None => None,
+        },
+        synced: match spec.tier.as_ref().map(|tier| tier.fsync) {
+            Some(Fsync::Tier) => hearth_agent::Synced::Tier,
+            Some(Fsync::Store) | None => hearth_agent::Synced::Store,
+        },
     })
 }
 

@@ -11,6 +11,7 @@ use crate::bank::{BankArgs, BankSpec};
 use crate::failure::Failure;
 use crate::node;
 use crate::size::{Size, Span};
+use crate::tier::{TierArgs, TierSpec};
 
 /// Fewer pages than this leave no room for reading ahead beside what is dirty.
 const POOL_PAGES_MIN: u64 = 64;
@@ -64,6 +65,8 @@ pub(crate) struct SetArgs {
     pub(crate) allow_other: bool,
     #[command(flatten)]
     pub(crate) bank: BankArgs,
+    #[command(flatten)]
+    pub(crate) tier: TierArgs,
 }
 
 /// Who may keep what.
@@ -220,6 +223,9 @@ pub(crate) struct SetSpec {
     /// The daemons, under a policy that has any.
     #[serde(default)]
     pub(crate) bank: Option<BankSpec>,
+    /// The tiers, under policy `local`.
+    #[serde(default)]
+    pub(crate) tier: Option<TierSpec>,
 }
 
 impl Default for SetSpec {
@@ -238,6 +244,7 @@ impl Default for SetSpec {
             others: Others::Refused,
             kernel_cache: false,
             bank: None,
+            tier: None,
         }
     }
 }
@@ -249,6 +256,10 @@ impl SetArgs {
         if spec.policy.has_bank() {
             spec.bank = Some(self.bank.over(BankSpec::default()));
             spec.page_size = self.page_size.unwrap_or(BLOCK_SIZE);
+        }
+        if let Some(option) = self.tier.astray() {
+            let what = format!("{option} says something of a tier, and there is none");
+            return Err(Failure::new(what).hint("--tier DIR"));
         }
         spec.check()?;
         spec.policy.warn();
@@ -275,6 +286,7 @@ impl SetArgs {
             },
             kernel_cache: base.kernel_cache,
             bank: self.bank_over(base.bank),
+            tier: self.tier.over(base.tier),
         }
     }
 
@@ -313,6 +325,7 @@ impl SetSpec {
             ("others", format!("{:?}", self.others).to_lowercase()),
         ];
         facts.extend(bank);
+        facts.extend(self.tier.iter().flat_map(TierSpec::facts));
         facts
     }
 
@@ -320,6 +333,10 @@ impl SetSpec {
         self.check_agents()?;
         self.check_sizes()?;
         self.check_bank()?;
+        if self.tier.is_some() && self.policy != Policy::Local {
+            let what = format!("policy {} has no tiers", self.policy);
+            return Err(Failure::new(what).hint("--policy local"));
+        }
         if self.others == Others::Allowed && !rustix::process::geteuid().is_root() {
             return Err(Failure::new("cannot let other users in: only root can"));
         }

@@ -11,7 +11,7 @@
 
 use super::{Bar, File, Home, StoreOp, Waiting};
 use crate::config::{Config, Writes};
-use crate::effect::{Alarm, Effect};
+use crate::effect::{Alarm, Effect, TierGone};
 use crate::guard::Guard;
 use crate::ids::{Gen, NodeId, ReqId};
 use crate::msg::{Body, Cut};
@@ -74,7 +74,7 @@ impl Home<'_, '_> {
         if !self.file.writes.is_empty() || busy {
             return false;
         }
-        if self.empties_bank() {
+        if self.empties_bank() || self.settles_tier() {
             return false;
         }
         let Some(bar) = &self.file.bar else {
@@ -167,7 +167,7 @@ impl Home<'_, '_> {
     /// Openers of a detached file will be told that bytes are lost: so is whoever watches the agent.
     fn give_up_dirty(&mut self) {
         let lost = self.file.dirty_bytes;
-        if lost > 0 {
+        if lost > 0 || self.file.spilled {
             let alarm = Alarm::BytesDropped(self.id, lost);
             self.ctx.out.push(Effect::Alarm(alarm));
         }
@@ -255,8 +255,11 @@ impl Home<'_, '_> {
         let mine = |op: &StoreOp| match *op {
             StoreOp::FillPages { file, first, count } => file == self.id && concerned(first, count),
             StoreOp::FillGaps { file, page, .. } => file == self.id && concerned(page, 1),
-            StoreOp::Write { file, .. } | StoreOp::Through { file, .. } => file == self.id,
-            StoreOp::Sync { .. } => false,
+            StoreOp::Write { file, .. }
+            | StoreOp::Through { file, .. }
+            | StoreOp::Settle { file } => file == self.id,
+            // Where there is a tier this is a settlement too.
+            StoreOp::Sync { file, .. } => file == self.id && self.ctx.config.has_tier(),
         };
         let sought = |(file, search): &(_, super::Search)| {
             *file == self.id && concerned(search.first, search.count)
@@ -281,6 +284,11 @@ impl Home<'_, '_> {
     }
 
     fn take_away(&mut self, cut: Cut) {
+        if self.ctx.config.has_tier() && self.ctx.config.keeps(Guard::CutEmptiesTier) {
+            let (file, (from, gone)) = (self.id, gone_from_tier(cut));
+            self.ctx.out.push(Effect::TierCut { file, from, gone });
+            self.file.spilled &= cut != Cut::Detach;
+        }
         match cut {
             Cut::Shrink(size) => self.shrink(size),
             Cut::Outside => self.drop_clean(0, u32::MAX),
@@ -373,6 +381,15 @@ pub(super) fn pages_of(config: &Config, cut: Cut) -> (u64, u32) {
         Cut::Shrink(size) => (config.page_of(size), u32::MAX),
         Cut::Outside | Cut::Detach => (0, u32::MAX),
         Cut::Window { first, count } => (first, count),
+    }
+}
+
+/// The first byte that a cut takes out of a tier, and what of it. A tier never stands beside windows.
+fn gone_from_tier(cut: Cut) -> (u64, TierGone) {
+    match cut {
+        Cut::Shrink(size) => (size, TierGone::All),
+        Cut::Detach => (0, TierGone::All),
+        Cut::Outside | Cut::Window { .. } => (0, TierGone::Copies),
     }
 }
 

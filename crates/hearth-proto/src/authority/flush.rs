@@ -169,7 +169,10 @@ impl Home<'_, '_> {
             self.note_age(number);
         }
         match result {
-            Ok(_) => self.file.failed = None,
+            Ok(_) => {
+                self.file.failed = None;
+                self.file.spilled |= self.ctx.config.has_tier();
+            }
             Err(errno) => self.flush_failed(errno),
         }
         self.relist();
@@ -269,7 +272,8 @@ impl Home<'_, '_> {
         let sync = ask.goal == Goal::Synced;
         // A sync reaches the store even when no page is left here: those that were may have been
         // written and evicted since the last one.
-        if self.file.pages.is_empty() && !sync && !self.file.unstamped {
+        let at_rest = !self.file.unstamped && !self.file.spilled;
+        if self.file.pages.is_empty() && !sync && at_rest {
             let body = Body::FlushOk(Stamp::default());
             self.ctx
                 .answer(ask.from, self.id, self.file.generation, ask.req, body);
@@ -283,6 +287,7 @@ impl Home<'_, '_> {
             }
         }
         self.file.unstamped = false;
+        self.file.spilled &= sync && self.ctx.config.syncs_at_tier();
         let op = self.ctx.new_op();
         let FlushAsk { from, req, .. } = *ask;
         self.common.ops.insert(
@@ -323,12 +328,39 @@ impl Home<'_, '_> {
             self.note_age(number);
         }
         self.relist();
+        self.file.spilled |= result.is_err() && self.ctx.config.has_tier();
         let body = match result {
             Ok(ok) => Body::FlushOk(ok.stamp),
             Err(errno) => Body::Failed(errno),
         };
         self.ctx
             .answer(from, self.id, self.file.generation, req, body);
+    }
+
+    /// Has the tier bring its bytes to the store before a cut is answered (A6); true while that is not
+    /// done, unless the store has refused.
+    pub(super) fn settles_tier(&mut self) -> bool {
+        let settles = self.file.spilled && self.ctx.config.keeps(Guard::CutSettlesTier);
+        let open = self.file.bar.as_ref();
+        if !settles || !open.is_some_and(|bar| !bar.answered && bar.result.is_ok()) {
+            return false;
+        }
+        self.file.spilled = false;
+        let (op, file) = (self.ctx.new_op(), self.id);
+        self.common.ops.insert(op, StoreOp::Settle { file });
+        let sync = false;
+        self.ctx.out.push(Effect::StoreSync { op, file, sync });
+        true
+    }
+
+    /// The tier has brought its bytes to the store, or could not.
+    pub(super) fn settled(&mut self, result: Result<StoreOk, Errno>) {
+        if let Err(errno) = result {
+            self.file.spilled = true;
+            if let Some(bar) = &mut self.file.bar {
+                bar.result = Err(errno);
+            }
+        }
     }
 }
 

@@ -70,7 +70,11 @@ impl Desk<'_, '_> {
             if let Some(at) = file.flushing.iter().position(|&node| node == home) {
                 file.flushing.swap_remove(at);
             }
+            let synced = matches!(self.client.jobs.get(&ticket), Some(Job::Flush(job)) if job.until == Until::Synced);
             match body {
+                Body::FlushOk(_) if synced && self.ctx.config.syncs_at_tier() => {
+                    file.wrote.insert(home);
+                }
                 Body::FlushOk(stamp) => file.stamp = file.stamp.max(known(*stamp)),
                 _ => {
                     file.wrote.insert(home);

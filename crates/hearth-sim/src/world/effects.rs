@@ -53,6 +53,7 @@ impl World {
             Effect::StoreSync { op, file, .. } => {
                 self.order(node, Job::by_file(op, file, What::Sync));
             }
+            Effect::TierCut { file, from, gone } => self.hosts[node].tier.cut(file, from, gone),
             Effect::StoreTruncate { op, ticket, size } => {
                 self.store_truncate(node, op, ticket, size)?
             }
@@ -76,9 +77,7 @@ impl World {
             }
             Effect::Disconnect { peer } => self.disconnect(node as u32, peer.0),
             Effect::Alarm(Alarm::BytesDropped(file, _)) => self.lose(file),
-            Effect::Forgotten { file } => {
-                self.hosts[node].held.remove(&file);
-            }
+            Effect::Forgotten { file } => self.hosts[node].forget(file),
             Effect::Alarm(_) => {}
         }
         Ok(())

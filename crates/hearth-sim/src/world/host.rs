@@ -4,6 +4,8 @@
 
 use super::kernel::Kernel;
 use super::session::Call;
+use super::tier::Tier;
+use hearth_proto::effect::TierGone;
 use hearth_proto::{Buf, FileId, Handle, Node, NodeId, Piece, Src, Ticket, Time};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -29,6 +31,7 @@ pub(crate) struct Host {
     /// [`hearth_proto::Effect::Forgotten`]: their numbers are not given to other files.
     pub(crate) held: BTreeSet<FileId>,
     pub(crate) kernel: Kernel,
+    pub(crate) tier: Tier,
     /// The agent stands still until then; one that died, for ever.
     pub(crate) paused: Time,
 }
@@ -47,6 +50,7 @@ impl Host {
             handles: BTreeMap::new(),
             held: BTreeSet::new(),
             kernel: Kernel::default(),
+            tier: Tier::default(),
             paused: Time(0),
             node,
         }
@@ -73,6 +77,13 @@ impl Host {
         let buf = Buf(self.new_name());
         self.bufs.insert(buf, bytes);
         buf
+    }
+
+    /// This home has nothing of a file any more.
+    pub(crate) fn forget(&mut self, file: FileId) {
+        self.held.remove(&file);
+        // What is left there is a copy that nobody will call back.
+        self.tier.cut(file, 0, TierGone::Copies);
     }
 
     /// Holds bytes under a name that the kernel gave.

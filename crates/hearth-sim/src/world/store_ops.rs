@@ -144,13 +144,20 @@ impl World {
         };
         let failing = self.store.failing(self.now, job.changes());
         let failing = failing.filter(|_| self.store_always_fails || self.rng.chance(70));
+        let to_tier = self.has_tier(node)
+            && matches!((job.who, &job.what), (Who::Kernel(_), What::Write { .. }));
+        let failing = failing.filter(|_| !to_tier);
         let answer = match (object, failing) {
             (None, _) => Err(ENOENT),
             (Some(_), Some(errno)) => {
                 self.faults.refused += 1;
                 self.hold_unread(node, &job.what);
+                if let (What::Sync, Target::File(file)) = (&job.what, job.target) {
+                    self.hosts[node].tier.hold(file);
+                }
                 Err(errno)
             }
+            (Some(object), None) if to_tier => self.put(node, object, &job.what),
             (Some(object), None) => self.perform(node, object, &job.what),
         };
         match (job.who, answer) {
@@ -185,6 +192,28 @@ impl World {
         }
     }
 
+    /// A flush that ends at the tier.
+    fn put(&mut self, node: usize, object: usize, what: &What) -> Result<Done, Errno> {
+        if let What::Write { offset, data } = what {
+            let bytes = self.bytes_of(node, data)?;
+            let file = self.store.objects[object].file;
+            self.hosts[node].tier.put(file, *offset, &bytes);
+        }
+        self.settle_at_leisure(node, object);
+        Ok(Done::default())
+    }
+
+    /// Bytes of the store as the node's agent sees them, its tier laid over them.
+    fn seen(&mut self, node: usize, object: usize, offset: u64, len: u64) -> Vec<u8> {
+        self.settle_at_leisure(node, object);
+        let mut bytes = self.store.read(object, offset, len);
+        let file = self.store.objects[object].file;
+        self.hosts[node]
+            .tier
+            .lay_over(file, offset, len, &mut bytes);
+        bytes
+    }
+
     fn perform(&mut self, node: usize, object: usize, what: &What) -> Result<Done, Errno> {
         let mut done = Done::default();
         match what {
@@ -197,11 +226,11 @@ impl World {
                     self.store.write(object, *offset, &bytes);
                 }
             }
-            What::Sync => {}
+            What::Sync => self.settle(node, object),
             What::Truncate { size } => self.store.truncate(object, *size),
             What::DirectRead { offset, len } => {
                 done.answer = Answer::Data {
-                    bytes: self.store.read(object, *offset, u64::from(*len)),
+                    bytes: self.seen(node, object, *offset, u64::from(*len)),
                     cached: false,
                 };
             }
@@ -210,6 +239,10 @@ impl World {
                     WriteAt::Offset(offset) => *offset,
                     WriteAt::End => self.store.objects[object].data.len() as u64,
                 };
+                self.settle(node, object);
+                let file = self.store.objects[object].file;
+                let len = bytes.len() as u64;
+                self.hosts[node].tier.pass_by(file, offset, len);
                 self.store.write(object, offset, bytes);
                 let size = self.store.objects[object].data.len() as u64;
                 done.answer = Answer::Written { offset, size };
@@ -233,7 +266,7 @@ impl World {
         match into {
             ReadInto::Frames(pieces) => {
                 let len = pieces.iter().map(|piece| u64::from(piece.len)).sum();
-                let bytes = self.store.read(object, offset, len);
+                let bytes = self.seen(node, object, offset, len);
                 let mut rest = bytes.as_slice();
                 for piece in pieces {
                     let Src::Frame(frame) = piece.src else {
@@ -248,7 +281,7 @@ impl World {
                 Ok(bytes.len() as u32)
             }
             ReadInto::Buf(buf, len) => {
-                let mut bytes = self.store.read(object, offset, u64::from(*len));
+                let mut bytes = self.seen(node, object, offset, u64::from(*len));
                 let got = bytes.len() as u32;
                 bytes.resize(*len as usize, 0);
                 match self.hosts[node].stash(*buf, bytes) {

@@ -49,6 +49,8 @@ pub(crate) fn agents(
                 job_dir: job_dir.to_owned(),
                 join_span: Duration::from_secs(20),
                 bank: None,
+                tier: None,
+                synced: hearth_agent::Synced::Store,
             };
             thread::spawn(move || {
                 // The agent's threads inherit the place.

@@ -113,8 +113,9 @@ fn describe(set: &Set, answers: Vec<(Peer, Answer)>) -> (String, Vec<String>) {
         file.spec.policy, file.spec.page_size
     );
     let bank = describe_bank(&answers);
+    let tiers = describe_tiers(&answers);
     (
-        format!("{store}, {spec}\n{}{bank}", table(&rows)),
+        format!("{store}, {spec}\n{}{bank}{tiers}", table(&rows)),
         complaints,
     )
 }
@@ -151,6 +152,27 @@ fn describe_bank(answers: &[(Peer, Answer)]) -> String {
         daemon_row(&seen)
     }));
     table(&rows)
+}
+
+/// The tiers of this machine's agents; nothing without any.
+fn describe_tiers(answers: &[(Peer, Answer)]) -> String {
+    let head = ["tier of", "holds", "not in the store", "at"];
+    let mut rows = vec![head.map(str::to_owned).to_vec()];
+    for (peer, answer) in answers {
+        let Some(tier) = answer.as_ref().ok().and_then(|value| read(value).1.tier) else {
+            continue;
+        };
+        rows.push(vec![
+            peer.node.to_string(),
+            format!("{} of {}", Size(tier.used_bytes), Size(tier.limit_bytes)),
+            Size(tier.dirty_bytes).to_string(),
+            tier.dir,
+        ]);
+    }
+    match rows.len() {
+        1 => String::new(),
+        _ => table(&rows),
+    }
 }
 
 fn daemon_row(seen: &[&DaemonStatus]) -> Vec<String> {
@@ -215,5 +237,7 @@ fn care(peer: &Peer, value: &Value) -> Vec<String> {
         format!("{peer} has lost agent {}: {why}", other.node)
     });
     let alarms = node.alarms.iter().map(|alarm| format!("{peer}: {alarm}"));
-    down.chain(alarms).collect()
+    let lost = node.tier.iter().flat_map(|tier| &tier.lost);
+    let lost = lost.map(|lost| format!("{peer}: {lost}"));
+    down.chain(alarms).chain(lost).collect()
 }

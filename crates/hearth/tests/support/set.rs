@@ -62,6 +62,8 @@ impl Set {
                     job_dir: dir.path().to_owned(),
                     join_span: Duration::from_secs(20),
                     bank: None,
+                    tier: None,
+                    synced: hearth_agent::Synced::Store,
                 };
                 change(&mut config);
                 std::thread::spawn(move || Agent::start(config, listener).expect("an agent"))

@@ -64,7 +64,7 @@ impl Small {
                 return Err(Violation::liveness(what));
             }
             Effect::Alarm(Alarm::BytesDropped(..)) => Rc::make_mut(&mut self.book).lose(),
-            Effect::Alarm(_) | Effect::Forgotten { .. } => {}
+            Effect::Alarm(_) | Effect::Forgotten { .. } | Effect::TierCut { .. } => {}
         }
         Ok(())
     }

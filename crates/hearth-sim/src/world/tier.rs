@@ -1,0 +1,131 @@
+//! A node's tier: written bytes that the store may lack, and copies of those that it has.
+
+use super::World;
+use hearth_proto::FileId;
+use hearth_proto::effect::TierGone;
+use std::collections::BTreeMap;
+
+/// All files of one tier.
+#[derive(Default)]
+pub(crate) struct Tier {
+    files: BTreeMap<FileId, Kept>,
+}
+
+/// One file: bytes by place.
+#[derive(Default)]
+struct Kept {
+    bytes: BTreeMap<u64, Byte>,
+    /// A settlement has failed: nothing is written back at leisure until the next one.
+    held: bool,
+}
+
+struct Byte {
+    value: u8,
+    dirty: bool,
+}
+
+impl Tier {
+    /// Takes in written bytes.
+    pub(crate) fn put(&mut self, file: FileId, offset: u64, bytes: &[u8]) {
+        let kept = self.files.entry(file).or_default();
+        for (at, &value) in (offset..).zip(bytes) {
+            kept.bytes.insert(at, Byte { value, dirty: true });
+        }
+    }
+
+    /// Lays what is here over what the store has.
+    pub(crate) fn lay_over(&self, file: FileId, offset: u64, len: u64, bytes: &mut Vec<u8>) {
+        let Some(kept) = self.files.get(&file) else {
+            return;
+        };
+        for (&at, byte) in kept.bytes.range(offset..offset + len) {
+            let at = (at - offset) as usize;
+            if bytes.len() <= at {
+                bytes.resize(at + 1, 0);
+            }
+            bytes[at] = byte.value;
+        }
+    }
+
+    /// Drops what is at and above `from`.
+    pub(crate) fn cut(&mut self, file: FileId, from: u64, gone: TierGone) {
+        let Some(kept) = self.files.get_mut(&file) else {
+            return;
+        };
+        kept.bytes
+            .retain(|at, byte| *at < from || (byte.dirty && gone == TierGone::Copies));
+        kept.held = false;
+        if kept.bytes.is_empty() {
+            self.files.remove(&file);
+        }
+    }
+
+    /// Drops copies of what is written past the tier.
+    pub(crate) fn pass_by(&mut self, file: FileId, offset: u64, len: u64) {
+        if let Some(kept) = self.files.get_mut(&file) {
+            kept.bytes
+                .retain(|at, _| *at < offset || *at >= offset + len);
+        }
+    }
+
+    /// Nothing of the file may be written back at leisure.
+    pub(crate) fn hold(&mut self, file: FileId) {
+        if let Some(kept) = self.files.get_mut(&file) {
+            kept.held = true;
+        }
+    }
+
+    pub(crate) fn is_held(&self, file: FileId) -> bool {
+        self.files.get(&file).is_some_and(|kept| kept.held)
+    }
+
+    /// What the store lacks, which it is about to have.
+    fn take_dirty(&mut self, file: FileId) -> Vec<(u64, u8)> {
+        let Some(kept) = self.files.get_mut(&file) else {
+            return Vec::new();
+        };
+        kept.held = false;
+        let dirty = kept.bytes.iter_mut().filter(|(_, byte)| byte.dirty);
+        dirty
+            .map(|(&at, byte)| {
+                byte.dirty = false;
+                (at, byte.value)
+            })
+            .collect()
+    }
+}
+
+impl World {
+    /// True if the node flushes to a tier.
+    pub(crate) fn has_tier(&self, node: usize) -> bool {
+        self.hosts[node].node.config().has_tier()
+    }
+
+    /// Brings all that the node's tier has of a file to the store.
+    pub(crate) fn settle(&mut self, node: usize, object: usize) {
+        let file = self.store.objects[object].file;
+        for (at, value) in self.hosts[node].tier.take_dirty(file) {
+            self.store.write(object, at, &[value]);
+        }
+    }
+
+    /// What agents do when they end.
+    pub(crate) fn settle_all(&mut self) {
+        for node in 0..self.hosts.len() {
+            let files: Vec<FileId> = self.hosts[node].tier.files.keys().copied().collect();
+            for file in files {
+                if let Some(&object) = self.store.current.get(&file) {
+                    self.settle(node, object);
+                }
+            }
+        }
+    }
+
+    /// As the agent does at leisure, at any time.
+    pub(crate) fn settle_at_leisure(&mut self, node: usize, object: usize) {
+        let file = self.store.objects[object].file;
+        if self.has_tier(node) && !self.hosts[node].tier.is_held(file) && self.rng.chance(20) {
+            self.settle(node, object);
+        }
+    }
+}
