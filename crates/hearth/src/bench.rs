@@ -19,6 +19,7 @@ mod rig;
 mod sliding_window;
 mod small_io;
 mod stat;
+mod tiers;
 mod transports;
 
 use crate::failure::{Failure, OrFail};
@@ -113,6 +114,12 @@ enum Name {
     FlashIo,
     /// tcp, udp and udt, over loopback and over modelled links, without loss and with
     Transports,
+    /// Writers over tiers that fill, each on an agent of its own, over the bare store
+    Throughput,
+    /// 1 to 12 writers through the mount to a tier, over the tier's file system alone
+    Fuse,
+    /// Many files created in one directory from four agents at once
+    Create,
     /// Programs with a planted fault each: is it named, and is its cost predicted?
     Findings,
     /// A record of a call, beside a line of text and an LTTng event; with --store posix, programs
@@ -173,6 +180,9 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
         Name::SlidingWindow => sliding_window::run(&sliding_load(args), &signals, progress)?,
         Name::Btio => btio::run(&btio_load(args), &signals, progress)?,
         Name::FlashIo => flash_io::run(&flash_load(args), &signals, progress)?,
+        Name::Throughput => tiers::throughput(&args.store, tier_effort(args.quick), &signals)?,
+        Name::Fuse => tiers::fuse(&args.store, tier_effort(args.quick), &signals)?,
+        Name::Create => tiers::create(&args.store, tier_effort(args.quick), &signals)?,
         Name::Findings => findings::run(turns(3, 1), &signals, progress)?,
         Name::Logging => logging::run(&args.store, effort(args.quick), &signals)?,
     };
@@ -255,6 +265,13 @@ fn effort(quick: bool) -> logging::Effort {
     match quick {
         true => logging::Effort::QUICK,
         false => logging::Effort::FULL,
+    }
+}
+
+fn tier_effort(quick: bool) -> &'static tiers::Effort {
+    match quick {
+        true => &tiers::Effort::QUICK,
+        false => &tiers::Effort::FULL,
     }
 }
 
