@@ -15,7 +15,7 @@ use crate::errno::{errno, set_errno};
 use crate::fds::Seen;
 use crate::names::{At, Failed, Named};
 use crate::outcome::Outcome;
-use crate::{fds, names, thread};
+use crate::{behind, fds, names, thread};
 
 /// When a call was made, and what it returned.
 #[derive(Clone, Copy)]
@@ -329,10 +329,12 @@ pub(crate) fn opening(at: At, flags: c_int, real: impl FnOnce() -> c_int) -> c_i
     if !tracer::is_on() {
         let fd = real();
         fds::forget(fd);
+        behind::opened(fd, flags);
         return fd;
     }
     let (fd, timed) = Timed::call(real);
     record_opening(at, flags, fd, &timed);
+    behind::opened(fd, flags);
     fd
 }
 

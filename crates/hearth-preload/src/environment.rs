@@ -14,7 +14,13 @@ use crate::sys::Pages;
 /// A program that has it set to `no` is not traced, and its environment is left alone.
 const FOLLOW: &[u8] = b"HEARTH_TRACE_FOLLOW=";
 const PRELOAD: &[u8] = b"LD_PRELOAD=";
-const OURS: [&[u8]; 2] = [b"HEARTH_TRACE", b"HEARTH_POOL="];
+const OURS: [&[u8]; 5] = [
+    b"HEARTH_TRACE",
+    b"HEARTH_POOL=",
+    b"HEARTH_MOUNT=",
+    b"HEARTH_BEHIND=",
+    b"HEARTH_FILTERS=",
+];
 
 /// What this process found, whole as `NAME=value`.
 static FOUND: OnceLock<Found> = OnceLock::new();
@@ -24,7 +30,7 @@ struct Found {
     library: CString,
     /// `LD_PRELOAD` as it was.
     preload: CString,
-    /// Every variable whose name begins with `HEARTH_TRACE`, and `HEARTH_POOL`.
+    /// Every variable whose name begins as one of ours.
     variables: Vec<CString>,
 }
 

@@ -46,6 +46,8 @@ struct Entry {
     cached: AtomicU64,
     /// Where the cache expects the operating system's offset.
     expected: AtomicI64,
+    /// What is known of it as a file of the mount; 0 is nothing.
+    mounted: AtomicU64,
 }
 
 impl Entry {
@@ -56,6 +58,7 @@ impl Entry {
             stream: AtomicUsize::new(0),
             cached: AtomicU64::new(0),
             expected: AtomicI64::new(0),
+            mounted: AtomicU64::new(0),
         }
     }
 }
@@ -237,10 +240,35 @@ pub(crate) fn expect(fd: c_int, offset: i64) {
     }
 }
 
+/// What is known of `fd` as a file of the mount; 0 if nothing.
+#[inline(always)]
+pub(crate) fn mounted(fd: c_int) -> u64 {
+    entry(fd).map_or(0, |entry| entry.mounted.load(Relaxed))
+}
+
+/// Notes that; whatever makes, copies or ends the descriptor forgets it.
+pub(crate) fn keep_mounted(fd: c_int, known: u64) {
+    if let Some(entry) = entry(fd).filter(|_| life::is_own_memory()) {
+        HIGHEST.fetch_max(fd, Relaxed);
+        entry.mounted.store(known, Relaxed);
+    }
+}
+
+/// Another file, of which the cache has nothing, has taken the place of `fd`.
+pub(crate) fn fallen(fd: c_int, known: u64) {
+    keep_mounted(fd, known);
+    if life::is_own_memory() {
+        keep_cached(fd, 0);
+    }
+}
+
 /// `fd` is whatever it is: forgotten, and learned when it is used.
 pub(crate) fn forget(fd: c_int) {
-    let is_known = |entry: &Entry| entry.seen.load(Relaxed) != 0 || entry.cached.load(Relaxed) != 0;
-    if entry(fd).is_some_and(is_known) {
+    let words = |entry: &Entry| {
+        let known = [&entry.seen, &entry.cached, &entry.mounted];
+        known.iter().any(|word| word.load(Relaxed) != 0)
+    };
+    if entry(fd).is_some_and(words) {
         put(fd, Seen(0), 0);
     }
 }
@@ -283,7 +311,8 @@ pub(crate) fn duplicated(from: c_int, to: c_int) {
     };
     let seen = source.seen.load(Relaxed);
     if seen & FILE == 0 {
-        return put(to, Seen(seen), 0);
+        put(to, Seen(seen), 0);
+        return keep_mounted(to, source.mounted.load(Relaxed));
     }
     if !life::is_own_memory() {
         return;
@@ -294,6 +323,7 @@ pub(crate) fn duplicated(from: c_int, to: c_int) {
         known => known,
     };
     put(to, Seen((seen | SHARED) & !STREAM), 0);
+    keep_mounted(to, source.mounted.load(Relaxed));
     if above != 0 {
         // Shells send their standard output elsewhere under the stream that they go on using.
         has_stream(to, above, beginning(to, Seen(seen)));
@@ -335,6 +365,7 @@ fn put(fd: c_int, seen: Seen, cursor: i64) {
     }
     HIGHEST.fetch_max(fd, Relaxed);
     entry.cached.store(0, Relaxed);
+    entry.mounted.store(0, Relaxed);
     entry.cursor.store(cursor, Relaxed);
     entry.stream.store(0, Relaxed);
     entry.seen.store(seen.0, Relaxed);

@@ -24,6 +24,8 @@
     reason = "what is exported has the name and the documentation of the C library"
 )]
 
+mod behind;
+mod bus;
 mod cache;
 mod call;
 mod cwd;
@@ -31,12 +33,15 @@ mod environment;
 mod errno;
 mod fds;
 mod filter;
+mod gone;
 mod hooks;
+mod jail;
 mod kept;
 mod life;
 mod maps;
 mod mpi;
 mod names;
+mod notice;
 mod outcome;
 mod real;
 mod stdio;
@@ -44,3 +49,4 @@ mod streams;
 mod sys;
 mod table;
 mod thread;
+mod unsaved;

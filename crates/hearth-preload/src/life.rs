@@ -5,8 +5,9 @@ use std::sync::atomic::{AtomicI32, AtomicPtr, Ordering::Relaxed};
 
 use hearth_trace::ring::{Options, Policy, tracer};
 
+use crate::errno::keeping_errno;
 use crate::{
-    cache, cwd, environment, errno::keeping_errno, fds, filter, maps, streams, sys, thread,
+    behind, bus, cache, cwd, environment, fds, filter, jail, maps, notice, streams, sys, thread,
 };
 
 /// A word that a fork wipes: the process that has this memory, or 0 in a child that has yet to say
@@ -32,6 +33,13 @@ extern "C" fn start() {
         filter::start();
         environment::start();
         cache::start();
+        behind::start();
+        if jail::is_closer() {
+            cache::jailed();
+            behind::stop();
+        }
+        notice::start();
+        bus::start();
         // SAFETY: the handlers are functions of this library, which is never unloaded.
         unsafe { libc::pthread_atfork(Some(before_fork), None, Some(in_child)) };
         let Some(options) = options() else { return };

@@ -38,6 +38,11 @@ impl Name {
         }
     }
 
+    /// The name, unless some of it is missing.
+    pub(crate) fn whole(&self) -> Option<&[u8]> {
+        (!self.is_cut).then(|| self.as_bytes())
+    }
+
     pub(crate) fn as_bytes(&self) -> &[u8] {
         self.bytes.get(..self.len).unwrap_or_default()
     }
@@ -88,6 +93,11 @@ impl At {
             dir: libc::AT_FDCWD,
             path,
         }
+    }
+
+    /// The path as it was given to a call that has failed; `None` if it cannot be read.
+    pub(crate) fn given(self) -> Option<Name> {
+        self.read(Failed::Yes)
     }
 
     /// The name, read after the call has `failed` or not; `None` if it cannot be known.

@@ -65,6 +65,40 @@ pub(crate) fn has_failed(file: *mut FILE) -> bool {
     unsafe { libc::ferror(file) != 0 }
 }
 
+/// Forgets a failure, and goes to where the program stood; whether that went well.
+pub(crate) fn begin_again(file: *mut FILE, at: i64) -> bool {
+    // SAFETY: as above.
+    unsafe {
+        libc::clearerr(file);
+        libc::fseeko(file, at, libc::SEEK_SET) == 0
+    }
+}
+
+/// The flags of a mode that a call has failed with; `None` if it cannot be read.
+pub(crate) fn flags_of(mode: *const c_char) -> Option<c_int> {
+    let mut bytes = [0; 16];
+    let len = crate::sys::copy_foreign_string(mode, &mut bytes)?;
+    let mode = bytes.get(..len)?;
+    let close = if mode.contains(&b'e') {
+        libc::O_CLOEXEC
+    } else {
+        0
+    };
+    Some(flags_in(mode) | close)
+}
+
+/// A stream on top of a descriptor that was opened for it; null if there is no memory.
+pub(crate) fn on_top_of(fd: c_int, mode: *const c_char) -> *mut FILE {
+    // SAFETY: the mode was read before, and the descriptor is nobody else's.
+    unsafe {
+        let file = libc::fdopen(fd, mode);
+        if file.is_null() {
+            libc::close(fd);
+        }
+        file
+    }
+}
+
 /// The flags of `open` that a mode stands for.
 ///
 /// # Safety
@@ -73,7 +107,10 @@ pub(crate) unsafe fn open_flags(mode: *const c_char) -> c_int {
     let mut bytes = [0; 16];
     // SAFETY: the caller says that there is a C string.
     let len = unsafe { crate::sys::copy_string(mode, &mut bytes) };
-    let mode = bytes.get(..len).unwrap_or_default();
+    flags_in(bytes.get(..len).unwrap_or_default())
+}
+
+fn flags_in(mode: &[u8]) -> c_int {
     let access = if mode.contains(&b'+') {
         libc::O_RDWR
     } else if mode.first() == Some(&b'r') {

@@ -19,7 +19,7 @@ use crate::errno::keeping_errno;
 use crate::fds::Seen;
 use crate::names::{At, Failed, Named};
 use crate::outcome::Outcome;
-use crate::{fds, names, stdio, thread};
+use crate::{fds, gone, names, stdio, thread};
 
 /// A stream on top of a descriptor whose calls are recorded.
 #[derive(Clone, Copy)]
@@ -246,6 +246,7 @@ pub(crate) fn opening(
     if !tracer::is_on() {
         let file = real();
         forget(file);
+        gone::streaming(file);
         return file;
     }
     let (file, timed) = Timed::call(real);
@@ -271,6 +272,7 @@ pub(crate) fn opening(
         named.mark(&mut done);
         tracer::record(timed.started, timed.ended, &done);
     }
+    gone::streaming(file);
     timed.forget();
     file
 }

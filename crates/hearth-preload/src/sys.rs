@@ -2,12 +2,14 @@
 //! system calls itself.
 
 use std::ffi::{CStr, c_char, c_int, c_void};
-use std::mem::MaybeUninit;
-use std::os::fd::BorrowedFd;
+use std::mem::{ManuallyDrop, MaybeUninit};
+use std::ops::Range;
+use std::os::fd::{AsFd, BorrowedFd, FromRawFd, IntoRawFd, OwnedFd};
 use std::ptr;
 use std::sync::atomic::AtomicI32;
 
-use rustix::fs::{FileType, OFlags};
+use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, ResolveFlags, SeekFrom, Statx, StatxFlags};
+use rustix::io::{DupFlags, Errno, FdFlags};
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
 
 /// What a descriptor is to a trace.
@@ -50,6 +52,170 @@ pub(crate) fn file_on(fd: c_int, device: u64) -> Option<u64> {
     let stat = rustix::fs::fstat(borrow(fd)?).ok()?;
     let is_file = FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile;
     (is_file && stat.st_dev == device).then_some(stat.st_ino)
+}
+
+/// Device and number of the regular file that is open as `fd`, as the operating system keeps them:
+/// nobody is asked.
+pub(crate) fn file_kept(fd: c_int) -> Option<(u64, u64)> {
+    let stat = stat_of(borrow(fd)?, AtFlags::STATX_DONT_SYNC).ok()?;
+    let kind = FileType::from_raw_mode(stat.stx_mode.into());
+    (kind == FileType::RegularFile).then_some((device_of(&stat), stat.stx_ino))
+}
+
+/// Device and number of an open file.
+pub(crate) fn identity(file: &OwnedFd) -> Option<(u64, u64)> {
+    let stat = stat_of(file.as_fd(), AtFlags::empty()).ok()?;
+    Some((device_of(&stat), stat.stx_ino))
+}
+
+/// Whether whoever serves the file that is open as `fd` still answers.
+pub(crate) fn answers(fd: c_int) -> bool {
+    let asked = borrow(fd).map(|fd| stat_of(fd, AtFlags::STATX_FORCE_SYNC));
+    !matches!(asked, Some(Err(Errno::NOTCONN | Errno::CONNABORTED)))
+}
+
+/// Whether nobody serves the file system of a path any more.
+pub(crate) fn is_cut_off(path: &CStr) -> bool {
+    let flags = AtFlags::STATX_FORCE_SYNC;
+    let asked = rustix::fs::statx(CWD, path, flags, StatxFlags::INO);
+    matches!(asked, Err(Errno::NOTCONN | Errno::CONNABORTED))
+}
+
+fn stat_of(fd: BorrowedFd<'_>, flags: AtFlags) -> rustix::io::Result<Statx> {
+    let wanted = StatxFlags::INO | StatxFlags::TYPE;
+    rustix::fs::statx(fd, c"", flags | AtFlags::EMPTY_PATH, wanted)
+}
+
+fn device_of(stat: &Statx) -> u64 {
+    rustix::fs::makedev(stat.stx_dev_major, stat.stx_dev_minor)
+}
+
+/// Opens a file for reading whose path begins at a directory and does not leave it; the directory's
+/// device, and the file. An error is its number.
+pub(crate) fn open_below(root: &CStr, below: &CStr, flags: c_int) -> Result<(u64, OwnedFd), c_int> {
+    let open = || {
+        let how = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let root = rustix::fs::openat(CWD, root, how, Mode::empty())?;
+        let device = device_of(&stat_of(root.as_fd(), AtFlags::empty())?);
+        let flags = OFlags::from_bits_retain(flags.cast_unsigned());
+        let how = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOCTTY | flags;
+        let within = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
+        let file = rustix::fs::openat2(&root, below, how, Mode::empty(), within)?;
+        Ok((device, file))
+    };
+    open().map_err(|error: Errno| error.raw_os_error())
+}
+
+/// Hands a file to the program as `open` with such flags would have.
+pub(crate) fn hand_out(file: OwnedFd, flags: c_int) -> c_int {
+    if flags & libc::O_CLOEXEC == 0 {
+        // A failure leaves it to an exec to close it.
+        let _ = rustix::io::fcntl_setfd(&file, FdFlags::empty());
+    }
+    file.into_raw_fd()
+}
+
+/// Gives a file the number `fd`, whose offset and whether an exec ends it stay as they are.
+pub(crate) fn take_place(file: OwnedFd, fd: c_int) -> Option<()> {
+    let offset = tell(fd)?;
+    let kept = rustix::io::fcntl_getfd(borrow(fd)?).ok()?;
+    rustix::fs::seek(&file, SeekFrom::Start(offset.cast_unsigned())).ok()?;
+    let mut flags = DupFlags::empty();
+    flags.set(DupFlags::CLOEXEC, kept.contains(FdFlags::CLOEXEC));
+    // SAFETY: the number is the program's, which goes on using it: it is never dropped here.
+    let mut place = ManuallyDrop::new(unsafe { OwnedFd::from_raw_fd(fd) });
+    rustix::io::dup3(&file, &mut place, flags).ok()
+}
+
+/// Reads at `offset` of a file into memory of the program, which the operating system checks; how
+/// much, or the error's number.
+pub(crate) fn read_for(
+    file: &OwnedFd,
+    (buf, count): (*mut c_void, usize),
+    offset: u64,
+) -> Result<usize, c_int> {
+    let most = usize::try_from(isize::MAX).unwrap_or(0);
+    // SAFETY: the slice is handed to the operating system alone, which answers with an error where the
+    // program has no such memory.
+    let into = unsafe {
+        let buf = if buf.is_null() {
+            ptr::dangling_mut()
+        } else {
+            buf.cast::<MaybeUninit<u8>>()
+        };
+        std::slice::from_raw_parts_mut(buf, count.min(most))
+    };
+    let read = rustix::io::pread(file, into, offset);
+    let (filled, _) = read.map_err(|errno| errno.raw_os_error())?;
+    Ok(filled.len())
+}
+
+/// The list of this process's mappings.
+pub(crate) fn list_of_mappings() -> Option<OwnedFd> {
+    rustix::fs::open(
+        c"/proc/self/maps",
+        OFlags::RDONLY | OFlags::CLOEXEC,
+        Mode::empty(),
+    )
+    .ok()
+}
+
+/// What the operating system says of this process.
+pub(crate) fn own_status() -> Option<OwnedFd> {
+    let how = OFlags::RDONLY | OFlags::CLOEXEC;
+    rustix::fs::open(c"/proc/self/status", how, Mode::empty()).ok()
+}
+
+/// Reads on; how much.
+pub(crate) fn read_more(file: &OwnedFd, into: &mut [u8]) -> Option<usize> {
+    rustix::io::retry_on_intr(|| rustix::io::read(file, &mut *into)).ok()
+}
+
+/// A device's number of its two halves.
+pub(crate) fn device(major: u32, minor: u32) -> u64 {
+    rustix::fs::makedev(major, minor)
+}
+
+/// What the operating system says of pages of this process from the page `first` on.
+pub(crate) fn page_entries(first: usize, into: &mut [u64]) -> Option<&[u64]> {
+    let how = OFlags::RDONLY | OFlags::CLOEXEC;
+    let list = rustix::fs::open(c"/proc/self/pagemap", how, Mode::empty()).ok()?;
+    // SAFETY: the same memory as bytes, any of which are a number's.
+    let bytes = unsafe {
+        std::slice::from_raw_parts_mut(into.as_mut_ptr().cast::<u8>(), size_of_val(into))
+    };
+    let read = rustix::io::pread(&list, bytes, first as u64 * size_of::<u64>() as u64).ok()?;
+    into.get(..read / size_of::<u64>())
+}
+
+/// Maps a file over addresses that this process has a mapping of another file at.
+pub(crate) fn map_over(
+    file: &OwnedFd,
+    range: &Range<usize>,
+    (access, how): (c_int, c_int),
+    offset: u64,
+) -> Option<()> {
+    let flags = MapFlags::from_bits_retain(how.cast_unsigned()) | MapFlags::FIXED;
+    let access = ProtFlags::from_bits_retain(access.cast_unsigned());
+    let at = ptr::with_exposed_provenance_mut(range.start);
+    // SAFETY: the program reads these addresses as bytes of a file, and they are such afterwards; the
+    // caller has seen that no page is among them that the program has changed.
+    let mapped = unsafe { rustix::mm::mmap(at, range.len(), access, flags, file, offset) };
+    mapped.ok().map(|_| ())
+}
+
+/// Who a number belongs to: device and number of what is open as `fd`.
+pub(crate) fn what_is(fd: c_int) -> Option<(u64, u64)> {
+    let stat = stat_of(borrow(fd)?, AtFlags::STATX_DONT_SYNC).ok()?;
+    Some((device_of(&stat), stat.stx_ino))
+}
+
+/// Writes words to `fd`, as far as that goes at once.
+pub(crate) fn say(fd: c_int, words: &[u8]) {
+    if let Some(fd) = borrow(fd) {
+        // Nobody hears where that fails.
+        let _ = rustix::io::write(fd, words);
+    }
 }
 
 /// Moves the offset of `fd` by so much; where it is then.

@@ -9,6 +9,7 @@
 //!     agent-N.json      what agent N was told
 //!     agent-N.sock      where it listens to commands
 //!     agent-N.log       its words
+//!     agent-N.store     in its namespaces: the store behind its mount, for reading alone
 //!     users.lock        held, shared, by every `hearth run` that uses the set
 //! ```
 //!
@@ -22,10 +23,12 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsE
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{FlockOperation, flock};
+use rustix::mount::{UnmountFlags, unmount};
 use serde::{Deserialize, Serialize};
 
 use crate::bank::DaemonEntry;
 use crate::failure::{Failure, OrFail};
+use crate::namespace::BEHIND;
 use crate::options::SetSpec;
 use crate::process::Process;
 
@@ -313,13 +316,26 @@ impl JobDir {
         crate::secret::read(&self.0.join("secret"))
     }
 
-    /// Removes the directory with everything in it.
+    /// Removes the directory with everything in it, but for stores that are seen in it.
     pub(crate) fn remove(&self) -> Result<(), Failure> {
+        self.hide_stores();
         match fs::remove_dir_all(&self.0) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => {
                 Err(Failure::new(format!("cannot remove `{}`", self.0.display())).because(error))
             }
             _ => Ok(()),
+        }
+    }
+}
+
+impl JobDir {
+    /// Inside of a namespace of `hearth run` the directory has a mount of the store.
+    fn hide_stores(&self) {
+        let entries = fs::read_dir(&self.0).into_iter().flatten().flatten();
+        let paths = entries.map(|entry| entry.path());
+        for store in paths.filter(|path| path.extension().is_some_and(|it| it == BEHIND)) {
+            // It is no mount elsewhere; where it is one and stays, it can only be read.
+            let _ = unmount(&store, UnmountFlags::DETACH);
         }
     }
 }

@@ -9,11 +9,15 @@ use std::ffi::CString;
 use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::unix::fs::MetadataExt;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{FlockOperation, flock};
-use rustix::mount::{MountFlags, MountPropagationFlags, mount, mount_bind_recursive, mount_change};
+use rustix::fs::{FlockOperation, StatVfsMountFlags, flock, statvfs};
+use rustix::mount::{
+    MountFlags, MountPropagationFlags, UnmountFlags, mount, mount_bind, mount_bind_recursive,
+    mount_change, mount_remount, unmount,
+};
 use rustix::process::{getegid, geteuid};
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
@@ -27,6 +31,9 @@ use crate::requirements;
 /// What to do where namespaces cannot be had.
 const AT_HINT: &str = "use --at DIR, which mounts the store there and needs no namespace";
 
+/// How the place is called, beside an agent's socket, where the store is seen behind its mount.
+pub(crate) const BEHIND: &str = "store";
+
 /// Where a process goes.
 #[derive(Clone, Debug)]
 pub(crate) struct Entrance {
@@ -38,11 +45,14 @@ pub(crate) struct Entrance {
     pub(crate) others: Others,
     /// Locked while one process looks for the mount or makes it.
     pub(crate) lock: PathBuf,
+    /// Where to see the store itself inside, for reading alone.
+    pub(crate) behind: PathBuf,
 }
 
 impl Entrance {
-    /// Goes in. The process must have one thread.
-    pub(crate) fn enter(&self) -> Result<(), Failure> {
+    /// Goes in. The process must have one thread. Says where the store itself can be seen, if it can.
+    pub(crate) fn enter(&self) -> Result<Option<PathBuf>, Failure> {
+        let store = identity(&self.store);
         // A path that was deleted needs not be found again.
         let here = std::env::current_dir().ok();
         // Connected before anything hides the socket's path.
@@ -58,12 +68,13 @@ impl Entrance {
             WayIn::Join => join(&answer.fds)?,
             WayIn::Bind(at) => self.bind(&at)?,
         }
-        match here {
+        if let Some(here) = here {
             // Through the path again: the old directory lies below the new mount.
-            Some(here) => std::env::set_current_dir(&here)
-                .or_fail(|| format!("cannot enter `{}` again", here.display())),
-            None => Ok(()),
+            std::env::set_current_dir(&here)
+                .or_fail(|| format!("cannot enter `{}` again", here.display()))?;
         }
+        let is_seen = store.is_some() && identity(&self.behind) == store;
+        Ok(is_seen.then(|| self.behind.clone()))
     }
 
     fn connect(&self) -> Result<UnixStream, Failure> {
@@ -81,6 +92,7 @@ impl Entrance {
 
     fn make(&self, attaching: &UnixStream) -> Result<(), Failure> {
         let namespaces = leave()?;
+        self.show_store();
         // Opened inside: a device opened in another user namespace cannot be mounted in this one.
         let device = requirements::open_device()?;
         self.mount(&device)?;
@@ -101,6 +113,26 @@ impl Entrance {
             .or_fail(|| format!("cannot see `{}` through the agent", self.store.display()))
     }
 
+    /// Keeps the store in sight before something is mounted over it. Never to be written to: whoever
+    /// removes the directory around it must not remove what is in the store.
+    fn show_store(&self) {
+        let shown = fs::create_dir(&self.behind)
+            .or_else(|error| match error.kind() {
+                io::ErrorKind::AlreadyExists => Ok(()),
+                _ => Err(error),
+            })
+            .and_then(|()| Ok(mount_bind(&self.store, &self.behind)?))
+            .and_then(|()| {
+                forbid_writing(&self.behind).inspect_err(|_| {
+                    // Seen by nobody yet.
+                    let _ = unmount(&self.behind, UnmountFlags::DETACH);
+                })
+            });
+        if let Err(error) = shown {
+            log::warn!("programs cannot read on when the agent is gone: {error}");
+        }
+    }
+
     fn mount(&self, device: &OwnedFd) -> Result<(), Failure> {
         let what = || format!("cannot mount over `{}`", self.store.display());
         let (uid, gid) = (geteuid().as_raw(), getegid().as_raw());
@@ -118,11 +150,33 @@ impl Entrance {
 
     fn bind(&self, at: &Path) -> Result<(), Failure> {
         leave()?;
+        self.show_store();
         mount_bind_recursive(at, &self.store).or_fail(|| {
             let (at, store) = (at.display(), self.store.display());
             format!("cannot mount `{at}` over `{store}`")
         })
     }
+}
+
+/// Makes a mount of this namespace one for reading alone.
+fn forbid_writing(at: &Path) -> io::Result<()> {
+    let now = statvfs(at)?.f_flag;
+    let mut flags = MountFlags::BIND | MountFlags::RDONLY;
+    // What came from another user's namespace must stay as it is.
+    for (kept, flag) in [
+        (StatVfsMountFlags::NOSUID, MountFlags::NOSUID),
+        (StatVfsMountFlags::NODEV, MountFlags::NODEV),
+        (StatVfsMountFlags::NOEXEC, MountFlags::NOEXEC),
+    ] {
+        flags.set(flag, now.contains(kept));
+    }
+    Ok(mount_remount(at, flags, c"")?)
+}
+
+/// Device and number of a directory.
+fn identity(path: &Path) -> Option<(u64, u64)> {
+    let meta = fs::metadata(path).ok()?;
+    Some((meta.dev(), meta.ino()))
 }
 
 fn lock(path: &Path) -> io::Result<File> {

@@ -1,4 +1,5 @@
-//! How programs find the pool of their agent: by what `hearth run` puts into their environment.
+//! How programs find the pool of their agent, and the store behind its mount: by what `hearth run` puts
+//! into their environment.
 
 use std::ffi::OsString;
 use std::io;
@@ -6,7 +7,17 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 /// The device number of the mount, a colon, and where the agent lends its pool.
-pub(crate) const VARIABLE: &str = "HEARTH_POOL";
+const VARIABLE: &str = "HEARTH_POOL";
+
+/// Where the mount is.
+const MOUNT: &str = "HEARTH_MOUNT";
+
+/// Where the store is seen without the mount: programs read on there when their agent is gone.
+const BEHIND: &str = "HEARTH_BEHIND";
+
+/// How many filters of system calls there are here: a program with more is in a jail of its own, in
+/// which its library is careful.
+const FILTERS: &str = "HEARTH_FILTERS";
 
 /// Where an agent lends its pool, beside its other socket.
 pub(crate) fn socket_of(socket: &Path) -> PathBuf {
@@ -14,9 +25,32 @@ pub(crate) fn socket_of(socket: &Path) -> PathBuf {
 }
 
 /// What a program is told that sees the agent's mount at `at`.
-pub(crate) fn value(at: &Path, socket: &Path) -> io::Result<OsString> {
+fn value(at: &Path, socket: &Path) -> io::Result<OsString> {
     let device = std::fs::metadata(at)?.dev();
     let mut value = OsString::from(format!("{device}:"));
     value.push(socket_of(socket));
     Ok(value)
+}
+
+/// What a program is told that sees the mount at `at`, and the store without it at `behind`.
+pub(crate) fn environment(
+    at: &Path,
+    socket: &Path,
+    behind: Option<&Path>,
+) -> io::Result<Vec<(&'static str, OsString)>> {
+    let mut told = vec![(VARIABLE, value(at, socket)?)];
+    told.extend(filters().map(|count| (FILTERS, count.into())));
+    if let Some(behind) = behind {
+        told.push((MOUNT, at.into()));
+        told.push((BEHIND, behind.into()));
+    }
+    Ok(told)
+}
+
+fn filters() -> Option<String> {
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    let line = status
+        .lines()
+        .find_map(|line| line.strip_prefix("Seccomp_filters:"));
+    line.map(|count| count.trim().to_owned())
 }

@@ -6,6 +6,7 @@ use hearth_trace::Op;
 use libc::{gid_t, mode_t, size_t, ssize_t, uid_t};
 
 use crate::call::{on, on_path};
+use crate::gone;
 use crate::kept::{self, Form};
 use crate::names::At;
 use crate::table::hooks;
@@ -29,9 +30,9 @@ hooks! {
         |real| on_path(Op::Stat, At { dir, path })
             .call(move || at_place(Form::Statx { flags, mask }, At { dir, path }, flags, buf, real));
     fn fstat(fd: c_int, buf: *mut c_void) -> c_int =
-        |real| on(Op::Fstat, fd).call(move || open_file(fd, buf, real));
+        |real| on(Op::Fstat, fd).call(move || open_file(fd, buf, || gone::reading(fd, real, real)));
     fn fstat64(fd: c_int, buf: *mut c_void) -> c_int =
-        |real| on(Op::Fstat, fd).call(move || open_file(fd, buf, real));
+        |real| on(Op::Fstat, fd).call(move || open_file(fd, buf, || gone::reading(fd, real, real)));
     fn __xstat(version: c_int, path: *const c_char, buf: *mut c_void) -> c_int =
         |real| on_path(Op::Stat, At::cwd(path)).call(move || at_path(path, buf, real));
     fn __xstat64(version: c_int, path: *const c_char, buf: *mut c_void) -> c_int =
@@ -41,9 +42,9 @@ hooks! {
     fn __lxstat64(version: c_int, path: *const c_char, buf: *mut c_void) -> c_int =
         |real| on_path(Op::Stat, At::cwd(path)).call(move || at_path(path, buf, real));
     fn __fxstat(version: c_int, fd: c_int, buf: *mut c_void) -> c_int =
-        |real| on(Op::Fstat, fd).call(move || open_file(fd, buf, real));
+        |real| on(Op::Fstat, fd).call(move || open_file(fd, buf, || gone::reading(fd, real, real)));
     fn __fxstat64(version: c_int, fd: c_int, buf: *mut c_void) -> c_int =
-        |real| on(Op::Fstat, fd).call(move || open_file(fd, buf, real));
+        |real| on(Op::Fstat, fd).call(move || open_file(fd, buf, || gone::reading(fd, real, real)));
     fn __fxstatat(version: c_int, dir: c_int, path: *const c_char, buf: *mut c_void, flags: c_int) -> c_int =
         |real| on_path(Op::Stat, At { dir, path })
             .call(move || at_place(Form::Stat, At { dir, path }, flags, buf, real));

@@ -7,76 +7,77 @@ use libc::{iovec, off_t, size_t, ssize_t};
 
 use crate::cache;
 use crate::call::{copying, on, quickly};
+use crate::gone::{self, Begin};
 use crate::table::hooks;
 
 hooks! {
     fn read(fd: c_int, buf: *mut c_void, count: size_t) -> ssize_t =
-        |real| quickly(move || cache::read(fd, buf, count, real), move || on(Op::Read, fd).at_own().asks(count));
+        |real| quickly(move || gone::reading_bytes(fd, (buf, count), Begin::Own, move || cache::read(fd, buf, count, real), real), move || on(Op::Read, fd).at_own().asks(count));
     fn __read_chk(fd: c_int, buf: *mut c_void, count: size_t, size: size_t) -> ssize_t =
-        |real| quickly(move || checked(count, size, real, |real| cache::read(fd, buf, count, real)), move || on(Op::Read, fd).at_own().asks(count));
+        |real| quickly(move || gone::reading_bytes(fd, (buf, count), Begin::Own, move || checked(count, size, real, |real| cache::read(fd, buf, count, real)), real), move || on(Op::Read, fd).at_own().asks(count));
     fn write(fd: c_int, buf: *const c_void, count: size_t) -> ssize_t =
-        |real| on(Op::Write, fd).at_own().asks(count).call(real);
+        |real| on(Op::Write, fd).at_own().asks(count).call(|| gone::writing(fd, Begin::Own, count, real));
 
     fn pread(fd: c_int, buf: *mut c_void, count: size_t, offset: off_t) -> ssize_t =
-        |real| quickly(move || cache::pread(fd, buf, count, offset, real), move || on(Op::Pread, fd).at(offset).asks(count));
+        |real| quickly(move || gone::reading_bytes(fd, (buf, count), Begin::At(offset), move || cache::pread(fd, buf, count, offset, real), real), move || on(Op::Pread, fd).at(offset).asks(count));
     fn pread64(fd: c_int, buf: *mut c_void, count: size_t, offset: off_t) -> ssize_t =
-        |real| quickly(move || cache::pread(fd, buf, count, offset, real), move || on(Op::Pread, fd).at(offset).asks(count));
+        |real| quickly(move || gone::reading_bytes(fd, (buf, count), Begin::At(offset), move || cache::pread(fd, buf, count, offset, real), real), move || on(Op::Pread, fd).at(offset).asks(count));
     fn __pread_chk(fd: c_int, buf: *mut c_void, count: size_t, offset: off_t, size: size_t) -> ssize_t =
-        |real| quickly(move || checked(count, size, real, |real| cache::pread(fd, buf, count, offset, real)), move || on(Op::Pread, fd).at(offset).asks(count));
+        |real| quickly(move || gone::reading_bytes(fd, (buf, count), Begin::At(offset), move || checked(count, size, real, |real| cache::pread(fd, buf, count, offset, real)), real), move || on(Op::Pread, fd).at(offset).asks(count));
     fn __pread64_chk(fd: c_int, buf: *mut c_void, count: size_t, offset: off_t, size: size_t) -> ssize_t =
-        |real| quickly(move || checked(count, size, real, |real| cache::pread(fd, buf, count, offset, real)), move || on(Op::Pread, fd).at(offset).asks(count));
+        |real| quickly(move || gone::reading_bytes(fd, (buf, count), Begin::At(offset), move || checked(count, size, real, |real| cache::pread(fd, buf, count, offset, real)), real), move || on(Op::Pread, fd).at(offset).asks(count));
     fn pwrite(fd: c_int, buf: *const c_void, count: size_t, offset: off_t) -> ssize_t =
-        |real| on(Op::Pwrite, fd).at(offset).asks(count).call(real);
+        |real| on(Op::Pwrite, fd).at(offset).asks(count).call(|| gone::writing(fd, Begin::At(offset), count, real));
     fn pwrite64(fd: c_int, buf: *const c_void, count: size_t, offset: off_t) -> ssize_t =
-        |real| on(Op::Pwrite, fd).at(offset).asks(count).call(real);
+        |real| on(Op::Pwrite, fd).at(offset).asks(count).call(|| gone::writing(fd, Begin::At(offset), count, real));
 
     fn readv(fd: c_int, vector: *const iovec, count: c_int) -> ssize_t =
-        |real| on(Op::Readv, fd).at_own().call_vector(vector, count, real);
+        |real| on(Op::Readv, fd).at_own().call_vector(vector, count, || gone::reading(fd, real, real));
     fn preadv(fd: c_int, vector: *const iovec, count: c_int, offset: off_t) -> ssize_t =
-        |real| on(Op::Readv, fd).at(offset).call_vector(vector, count, real);
+        |real| on(Op::Readv, fd).at(offset).call_vector(vector, count, || gone::reading(fd, real, real));
     fn preadv64(fd: c_int, vector: *const iovec, count: c_int, offset: off_t) -> ssize_t =
-        |real| on(Op::Readv, fd).at(offset).call_vector(vector, count, real);
+        |real| on(Op::Readv, fd).at(offset).call_vector(vector, count, || gone::reading(fd, real, real));
     fn preadv2(fd: c_int, vector: *const iovec, count: c_int, offset: off_t, flags: c_int) -> ssize_t =
-        |real| on(Op::Readv, fd).at(offset).call_vector(vector, count, real);
+        |real| on(Op::Readv, fd).at(offset).call_vector(vector, count, || gone::reading(fd, real, real));
     fn preadv64v2(fd: c_int, vector: *const iovec, count: c_int, offset: off_t, flags: c_int) -> ssize_t =
-        |real| on(Op::Readv, fd).at(offset).call_vector(vector, count, real);
+        |real| on(Op::Readv, fd).at(offset).call_vector(vector, count, || gone::reading(fd, real, real));
     fn writev(fd: c_int, vector: *const iovec, count: c_int) -> ssize_t =
-        |real| on(Op::Writev, fd).at_own().call_vector(vector, count, real);
+        |real| on(Op::Writev, fd).at_own().call_vector(vector, count, || gone::writing_vector(fd, Begin::Own, real));
     fn pwritev(fd: c_int, vector: *const iovec, count: c_int, offset: off_t) -> ssize_t =
-        |real| on(Op::Writev, fd).at(offset).call_vector(vector, count, real);
+        |real| on(Op::Writev, fd).at(offset).call_vector(vector, count, || gone::writing_vector(fd, Begin::At(offset), real));
     fn pwritev64(fd: c_int, vector: *const iovec, count: c_int, offset: off_t) -> ssize_t =
-        |real| on(Op::Writev, fd).at(offset).call_vector(vector, count, real);
+        |real| on(Op::Writev, fd).at(offset).call_vector(vector, count, || gone::writing_vector(fd, Begin::At(offset), real));
     fn pwritev2(fd: c_int, vector: *const iovec, count: c_int, offset: off_t, flags: c_int) -> ssize_t =
-        |real| on(Op::Writev, fd).at(offset).call_vector(vector, count, real);
+        |real| on(Op::Writev, fd).at(offset).call_vector(vector, count, || gone::writing_vector(fd, Begin::At(offset), real));
     fn pwritev64v2(fd: c_int, vector: *const iovec, count: c_int, offset: off_t, flags: c_int) -> ssize_t =
-        |real| on(Op::Writev, fd).at(offset).call_vector(vector, count, real);
+        |real| on(Op::Writev, fd).at(offset).call_vector(vector, count, || gone::writing_vector(fd, Begin::At(offset), real));
 
     fn sendfile(to: c_int, from: c_int, offset: *mut off_t, count: size_t) -> ssize_t =
-        |real| copying((from, offset), (to, std::ptr::null_mut()), count, real);
+        |real| copying((from, offset), (to, std::ptr::null_mut()), count, || gone::copying(from, to, real));
     fn sendfile64(to: c_int, from: c_int, offset: *mut off_t, count: size_t) -> ssize_t =
-        |real| copying((from, offset), (to, std::ptr::null_mut()), count, real);
+        |real| copying((from, offset), (to, std::ptr::null_mut()), count, || gone::copying(from, to, real));
     fn copy_file_range(from: c_int, from_at: *mut off_t, to: c_int, to_at: *mut off_t, count: size_t, flags: c_uint) -> ssize_t =
-        |real| copying((from, from_at), (to, to_at), count, real);
+        |real| copying((from, from_at), (to, to_at), count, || gone::copying(from, to, real));
     fn splice(from: c_int, from_at: *mut off_t, to: c_int, to_at: *mut off_t, count: size_t, flags: c_uint) -> ssize_t =
-        |real| copying((from, from_at), (to, to_at), count, real);
+        |real| copying((from, from_at), (to, to_at), count, || gone::copying(from, to, real));
 
     fn lseek(fd: c_int, offset: off_t, whence: c_int) -> off_t =
-        |real| on(Op::Lseek, fd).call_seek(|| cache::seek(fd, real));
+        |real| on(Op::Lseek, fd).call_seek(|| gone::reading(fd, || cache::seek(fd, real), || cache::seek(fd, real)));
     fn lseek64(fd: c_int, offset: off_t, whence: c_int) -> off_t =
-        |real| on(Op::Lseek, fd).call_seek(|| cache::seek(fd, real));
+        |real| on(Op::Lseek, fd).call_seek(|| gone::reading(fd, || cache::seek(fd, real), || cache::seek(fd, real)));
 
-    fn fsync(fd: c_int) -> c_int = |real| on(Op::Fsync, fd).call(real);
-    fn fdatasync(fd: c_int) -> c_int = |real| on(Op::Fdatasync, fd).call(real);
-    fn syncfs(fd: c_int) -> c_int = |real| on(Op::Fdatasync, fd).call(real);
+    fn fsync(fd: c_int) -> c_int = |real| on(Op::Fsync, fd).call(|| gone::syncing(fd, real, real));
+    fn fdatasync(fd: c_int) -> c_int = |real| on(Op::Fdatasync, fd).call(|| gone::syncing(fd, real, real));
+    fn syncfs(fd: c_int) -> c_int = |real| on(Op::Fdatasync, fd).call(|| gone::syncing(fd, real, real));
     fn sync_file_range(fd: c_int, offset: off_t, count: off_t, flags: c_uint) -> c_int =
-        |real| on(Op::Fdatasync, fd).at(offset).asks(count).call(real);
+        |real| on(Op::Fdatasync, fd).at(offset).asks(count).call(|| gone::changing(fd, real));
 
-    fn ftruncate(fd: c_int, size: off_t) -> c_int = |real| on(Op::Truncate, fd).at(size).call(real);
-    fn ftruncate64(fd: c_int, size: off_t) -> c_int = |real| on(Op::Truncate, fd).at(size).call(real);
+    fn ftruncate(fd: c_int, size: off_t) -> c_int = |real| on(Op::Truncate, fd).at(size).call(|| gone::changing(fd, real));
+    fn ftruncate64(fd: c_int, size: off_t) -> c_int = |real| on(Op::Truncate, fd).at(size).call(|| gone::changing(fd, real));
     fn fallocate(fd: c_int, mode: c_int, offset: off_t, size: off_t) -> c_int =
-        |real| on(Op::Fallocate, fd).at(offset).asks(size).call(real);
+        |real| on(Op::Fallocate, fd).at(offset).asks(size).call(|| gone::changing(fd, real));
     fn fallocate64(fd: c_int, mode: c_int, offset: off_t, size: off_t) -> c_int =
-        |real| on(Op::Fallocate, fd).at(offset).asks(size).call(real);
+        |real| on(Op::Fallocate, fd).at(offset).asks(size).call(|| gone::changing(fd, real));
     fn posix_fallocate(fd: c_int, offset: off_t, size: off_t) -> c_int =
         |real| on(Op::Fallocate, fd).at(offset).asks(size).call_returning_error(real);
     fn posix_fallocate64(fd: c_int, offset: off_t, size: off_t) -> c_int =

@@ -8,10 +8,10 @@ use libc::{FILE, sockaddr, socklen_t};
 
 use crate::call::{closing, duplicating, making, making_two, on};
 use crate::table::hooks;
-use crate::{fds, life, streams};
+use crate::{fds, gone, life, streams};
 
 hooks! {
-    fn close(fd: c_int) -> c_int = |real| closing(fd, real);
+    fn close(fd: c_int) -> c_int = |real| gone::closing(fd, || closing(fd, real));
     fn closefrom(first: c_int) -> () = |real| {
         fds::forget_range(first.max(0).cast_unsigned(), c_uint::MAX);
         real()

@@ -5,14 +5,14 @@ use std::ffi::{c_int, c_ulong, c_void};
 use hearth_trace::Op;
 use libc::{off_t, size_t};
 
-use crate::maps;
 use crate::table::hooks;
+use crate::{gone, maps};
 
 hooks! {
     fn mmap(start: *mut c_void, size: size_t, access: c_int, flags: c_int, fd: c_int, offset: off_t) -> *mut c_void =
-        |real| maps::mapping(fd, flags, size, offset, real);
+        |real| maps::mapping(fd, flags, size, offset, || gone::mapping(fd, flags, real));
     fn mmap64(start: *mut c_void, size: size_t, access: c_int, flags: c_int, fd: c_int, offset: off_t) -> *mut c_void =
-        |real| maps::mapping(fd, flags, size, offset, real);
+        |real| maps::mapping(fd, flags, size, offset, || gone::mapping(fd, flags, real));
     fn munmap(start: *mut c_void, size: size_t) -> c_int =
         |real| maps::unmapping(start, size, real);
     fn mremap(start: *mut c_void, size: size_t, new_size: size_t, flags: c_int, new_start: c_ulong) -> *mut c_void =

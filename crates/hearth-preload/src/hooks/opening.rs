@@ -6,6 +6,7 @@ use std::ffi::{c_char, c_int};
 use libc::mode_t;
 
 use crate::call::opening;
+use crate::gone;
 use crate::names::At;
 use crate::table::hooks;
 
@@ -16,21 +17,21 @@ const CREATE: c_int = libc::O_WRONLY | libc::O_CREAT | libc::O_TRUNC;
 
 hooks! {
     fn open(path: *const c_char, flags: c_int, mode: mode_t) -> c_int =
-        |real| opening(At::cwd(path), flags, real);
+        |real| opening(At::cwd(path), flags, || gone::opening(At::cwd(path), flags, real));
     fn open64(path: *const c_char, flags: c_int, mode: mode_t) -> c_int =
-        |real| opening(At::cwd(path), flags, real);
+        |real| opening(At::cwd(path), flags, || gone::opening(At::cwd(path), flags, real));
     fn __open_2(path: *const c_char, flags: c_int) -> c_int =
-        |real| opening(At::cwd(path), flags, real);
+        |real| opening(At::cwd(path), flags, || gone::opening(At::cwd(path), flags, real));
     fn __open64_2(path: *const c_char, flags: c_int) -> c_int =
-        |real| opening(At::cwd(path), flags, real);
+        |real| opening(At::cwd(path), flags, || gone::opening(At::cwd(path), flags, real));
     fn openat(dir: c_int, path: *const c_char, flags: c_int, mode: mode_t) -> c_int =
-        |real| opening(At { dir, path }, flags, real);
+        |real| opening(At { dir, path }, flags, || gone::opening(At { dir, path }, flags, real));
     fn openat64(dir: c_int, path: *const c_char, flags: c_int, mode: mode_t) -> c_int =
-        |real| opening(At { dir, path }, flags, real);
+        |real| opening(At { dir, path }, flags, || gone::opening(At { dir, path }, flags, real));
     fn __openat_2(dir: c_int, path: *const c_char, flags: c_int) -> c_int =
-        |real| opening(At { dir, path }, flags, real);
+        |real| opening(At { dir, path }, flags, || gone::opening(At { dir, path }, flags, real));
     fn __openat64_2(dir: c_int, path: *const c_char, flags: c_int) -> c_int =
-        |real| opening(At { dir, path }, flags, real);
+        |real| opening(At { dir, path }, flags, || gone::opening(At { dir, path }, flags, real));
     fn creat(path: *const c_char, mode: mode_t) -> c_int =
         |real| opening(At::cwd(path), CREATE, real);
     fn creat64(path: *const c_char, mode: mode_t) -> c_int =

@@ -6,7 +6,7 @@ use libc::pid_t;
 
 use crate::environment::{Environment, completed};
 use crate::table::hooks;
-use crate::{cache, fds, kept, life};
+use crate::{behind, cache, fds, kept, life};
 
 /// An array of C strings that ends with null.
 type Strings = *const *const c_char;
@@ -14,13 +14,13 @@ type Strings = *const *const c_char;
 hooks! {
     fn prctl(option: c_int, a: c_ulong, b: c_ulong, c: c_ulong, d: c_ulong) -> c_int = |real| {
         if option == libc::PR_SET_SECCOMP {
-            cache::jailed();
+            jailed();
         }
         real()
     };
     fn unshare(flags: c_int) -> c_int = |real| {
         if flags & libc::CLONE_FILES != 0 {
-            cache::give_up();
+            give_up();
         }
         becoming(real)
     };
@@ -105,6 +105,18 @@ hooks! {
         });
 }
 
+/// The process may soon make few system calls.
+fn jailed() {
+    cache::jailed();
+    behind::stop();
+}
+
+/// A number may mean one descriptor to one thread and another to the next.
+fn give_up() {
+    cache::give_up();
+    behind::stop();
+}
+
 /// What system calls that a program makes by their numbers mean for what is known of descriptors.
 fn past_the_library(number: c_long, a: c_int, b: c_int) {
     match number {
@@ -116,8 +128,8 @@ fn past_the_library(number: c_long, a: c_int, b: c_int) {
         libc::SYS_close => fds::forget(a),
         libc::SYS_dup3 => fds::forget(b),
         libc::SYS_close_range => fds::forget_range(a.cast_unsigned(), b.cast_unsigned()),
-        libc::SYS_unshare => cache::give_up(),
-        libc::SYS_seccomp => cache::jailed(),
+        libc::SYS_unshare => give_up(),
+        libc::SYS_seccomp => jailed(),
         _ => {}
     }
 }

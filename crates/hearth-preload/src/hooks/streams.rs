@@ -6,6 +6,7 @@ use std::ffi::{c_char, c_int, c_long, c_void};
 use hearth_trace::Op;
 use libc::{FILE, off_t, size_t, ssize_t};
 
+use crate::gone;
 use crate::streams::{
     Locking, closing, doing, flushing, forget, moving, opening, reopening, watch,
 };
@@ -14,9 +15,9 @@ use crate::table::hooks;
 
 hooks! {
     fn fopen(path: *const c_char, mode: *const c_char) -> *mut FILE =
-        |real| opening(path, mode, real);
+        |real| opening(path, mode, || gone::opening_stream(path, mode, real));
     fn fopen64(path: *const c_char, mode: *const c_char) -> *mut FILE =
-        |real| opening(path, mode, real);
+        |real| opening(path, mode, || gone::opening_stream(path, mode, real));
     fn freopen(path: *const c_char, mode: *const c_char, file: *mut FILE) -> *mut FILE =
         |real| reopening(path, mode, file, real);
     fn freopen64(path: *const c_char, mode: *const c_char, file: *mut FILE) -> *mut FILE =
@@ -24,6 +25,7 @@ hooks! {
     fn fdopen(fd: c_int, mode: *const c_char) -> *mut FILE = |real| {
         let file = real();
         watch(file);
+        gone::streaming(file);
         file
     };
     fn tmpfile() -> *mut FILE = |real| {
@@ -38,38 +40,39 @@ hooks! {
         watch(file);
         file
     };
-    fn fclose(file: *mut FILE) -> c_int = |real| closing(file, real);
+    fn fclose(file: *mut FILE) -> c_int =
+        |real| gone::closing_stream(file, || closing(file, real));
     fn fcloseall() -> c_int = |real| flushing(std::ptr::null_mut(), real);
     fn fflush(file: *mut FILE) -> c_int = |real| flushing(file, real);
     fn fflush_unlocked(file: *mut FILE) -> c_int = |real| flushing(file, real);
 
     fn fread(buf: *mut c_void, size: size_t, items: size_t, file: *mut FILE) -> size_t =
-        |real| moving(Op::Read, file, Locking::Yes, size.saturating_mul(items), real, |done| done * size);
+        |real| moving(Op::Read, file, Locking::Yes, size.saturating_mul(items), || gone::from_stream(file, real), |done| done * size);
     fn fread_unlocked(buf: *mut c_void, size: size_t, items: size_t, file: *mut FILE) -> size_t =
-        |real| moving(Op::Read, file, Locking::No, size.saturating_mul(items), real, |done| done * size);
+        |real| moving(Op::Read, file, Locking::No, size.saturating_mul(items), || gone::from_stream(file, real), |done| done * size);
     fn __fread_chk(buf: *mut c_void, room: size_t, size: size_t, items: size_t, file: *mut FILE) -> size_t =
-        |real| moving(Op::Read, file, Locking::Yes, size.saturating_mul(items), real, |done| done * size);
+        |real| moving(Op::Read, file, Locking::Yes, size.saturating_mul(items), || gone::from_stream(file, real), |done| done * size);
     fn __fread_unlocked_chk(buf: *mut c_void, room: size_t, size: size_t, items: size_t, file: *mut FILE) -> size_t =
-        |real| moving(Op::Read, file, Locking::No, size.saturating_mul(items), real, |done| done * size);
+        |real| moving(Op::Read, file, Locking::No, size.saturating_mul(items), || gone::from_stream(file, real), |done| done * size);
     fn fwrite(buf: *const c_void, size: size_t, items: size_t, file: *mut FILE) -> size_t =
         |real| moving(Op::Write, file, Locking::Yes, size.saturating_mul(items), real, |done| done * size);
     fn fwrite_unlocked(buf: *const c_void, size: size_t, items: size_t, file: *mut FILE) -> size_t =
         |real| moving(Op::Write, file, Locking::No, size.saturating_mul(items), real, |done| done * size);
 
     fn fgets(buf: *mut c_char, size: c_int, file: *mut FILE) -> *mut c_char =
-        |real| moving(Op::Read, file, Locking::Yes, wanted(size), real, |line| string_length(line));
+        |real| moving(Op::Read, file, Locking::Yes, wanted(size), || gone::from_stream(file, real), |line| string_length(line));
     fn fgets_unlocked(buf: *mut c_char, size: c_int, file: *mut FILE) -> *mut c_char =
-        |real| moving(Op::Read, file, Locking::No, wanted(size), real, |line| string_length(line));
+        |real| moving(Op::Read, file, Locking::No, wanted(size), || gone::from_stream(file, real), |line| string_length(line));
     fn __fgets_chk(buf: *mut c_char, room: size_t, size: c_int, file: *mut FILE) -> *mut c_char =
-        |real| moving(Op::Read, file, Locking::Yes, wanted(size), real, |line| string_length(line));
+        |real| moving(Op::Read, file, Locking::Yes, wanted(size), || gone::from_stream(file, real), |line| string_length(line));
     fn __fgets_unlocked_chk(buf: *mut c_char, room: size_t, size: c_int, file: *mut FILE) -> *mut c_char =
-        |real| moving(Op::Read, file, Locking::No, wanted(size), real, |line| string_length(line));
+        |real| moving(Op::Read, file, Locking::No, wanted(size), || gone::from_stream(file, real), |line| string_length(line));
     fn getline(line: *mut *mut c_char, size: *mut size_t, file: *mut FILE) -> ssize_t =
-        |real| moving(Op::Read, file, Locking::Yes, 0, real, line_length);
+        |real| moving(Op::Read, file, Locking::Yes, 0, || gone::from_stream(file, real), line_length);
     fn getdelim(line: *mut *mut c_char, size: *mut size_t, end: c_int, file: *mut FILE) -> ssize_t =
-        |real| moving(Op::Read, file, Locking::Yes, 0, real, line_length);
+        |real| moving(Op::Read, file, Locking::Yes, 0, || gone::from_stream(file, real), line_length);
     fn __getdelim(line: *mut *mut c_char, size: *mut size_t, end: c_int, file: *mut FILE) -> ssize_t =
-        |real| moving(Op::Read, file, Locking::Yes, 0, real, line_length);
+        |real| moving(Op::Read, file, Locking::Yes, 0, || gone::from_stream(file, real), line_length);
     fn fputs(text: *const c_char, file: *mut FILE) -> c_int =
         |real| moving(Op::Write, file, Locking::Yes, 0, real, |done| written(text, done));
     fn fputs_unlocked(text: *const c_char, file: *mut FILE) -> c_int =
@@ -85,6 +88,13 @@ hooks! {
         |real| doing(Op::Lseek, file, real);
     fn fsetpos64(file: *mut FILE, place: *const c_void) -> c_int =
         |real| doing(Op::Lseek, file, real);
+    fn fgetc(file: *mut FILE) -> c_int = |real| gone::from_stream(file, real);
+    fn getc(file: *mut FILE) -> c_int = |real| gone::from_stream(file, real);
+    fn _IO_getc(file: *mut FILE) -> c_int = |real| gone::from_stream(file, real);
+    fn fgetc_unlocked(file: *mut FILE) -> c_int = |real| gone::from_stream(file, real);
+    fn getc_unlocked(file: *mut FILE) -> c_int = |real| gone::from_stream(file, real);
+    fn __uflow(file: *mut FILE) -> c_int = |real| gone::from_stream(file, real);
+    fn __underflow(file: *mut FILE) -> c_int = |real| gone::from_stream(file, real);
     fn rewind(file: *mut FILE) -> () = |real| doing(Op::Lseek, file, real);
 }
 

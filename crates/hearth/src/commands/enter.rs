@@ -12,7 +12,7 @@ use rustix::process::{Signal, getppid, set_parent_process_death_signal};
 
 use crate::control::Peer;
 use crate::failure::{Failure, OrFail};
-use crate::namespace::Entrance;
+use crate::namespace::{BEHIND, Entrance};
 use crate::options::Others;
 use crate::pool;
 
@@ -57,13 +57,17 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
             Others::Refused
         },
         lock: args.socket.with_extension("lock"),
+        behind: args.socket.with_extension(BEHIND),
     };
-    entrance.enter()?;
+    let behind = entrance.enter()?;
     // Last: to change users takes the wish back.
     die_with(args.owner)?;
     // Without it programs use the mount.
-    let pool = pool::value(&args.store, &args.socket).ok();
-    become_command(&args.command, pool.filter(|_| args.pool))
+    let told = match args.pool {
+        true => pool::environment(&args.store, &args.socket, behind.as_deref()).ok(),
+        false => None,
+    };
+    become_command(&args.command, told.unwrap_or_default())
 }
 
 /// Ends the command, as by SIGTERM, when `hearth run` is killed: its files end with its agents.
@@ -78,15 +82,15 @@ fn die_with(owner: i32) -> Result<(), Failure> {
     }
 }
 
-fn become_command(command: &[OsString], pool: Option<OsString>) -> Result<ExitCode, Failure> {
+fn become_command(
+    command: &[OsString],
+    told: Vec<(&'static str, OsString)>,
+) -> Result<ExitCode, Failure> {
     let [program, args @ ..] = command else {
         unreachable!("the command line requires a command");
     };
     let mut command = Command::new(program);
-    command.args(args);
-    if let Some(pool) = pool {
-        command.env(pool::VARIABLE, pool);
-    }
+    command.args(args).envs(told);
     let error = command.exec();
     Ok(cannot_run(program, &error))
 }

@@ -210,8 +210,10 @@ fn run_at(
     command.args(words).env("HEARTH_AT", &at);
     command.envs(help.environment.iter().cloned());
     // Without it programs use the mount.
-    if let Some(pool) = pool::value(&at, &peer.socket).ok().filter(|_| help.pool) {
-        command.env(pool::VARIABLE, pool);
+    if let Ok(told) = pool::environment(&at, &peer.socket, Some(&set.file.store))
+        && help.pool
+    {
+        command.envs(told);
     }
     let exit = match command.spawn() {
         Ok(child) => wait(child, help.signals),
