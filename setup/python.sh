@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Makes the Python tools that read exported traces ready, and prints the path of their interpreter.
+# Makes the Python tools ready that read exported traces, and those that `hearth bench programs` runs;
+# prints the path of their interpreter.
 #
 #   setup/python.sh DIR       a virtual environment in DIR, made once
 #
@@ -10,6 +11,7 @@ packages=(
     darshan==3.5.0
     drishti-io==0.8
     duckdb==2.0.0
+    h5py==3.16.0
     pandas==3.1.1
     pyarrow==26.0.1
     viztracer==1.1.1

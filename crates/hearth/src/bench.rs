@@ -13,6 +13,7 @@ mod local_hit;
 mod logging;
 pub(crate) mod matmul;
 mod mpi;
+mod programs;
 mod remote_hit;
 pub(crate) mod report;
 mod rig;
@@ -106,6 +107,8 @@ enum Name {
     RemoteHit,
     /// A warm read through FUSE, over the same on tmpfs
     LocalHit,
+    /// Programs that people use, over the library and over the mount: is all as without a cache?
+    Programs,
     /// A window that ranks slide over a shared file, with byte-range locks or over a cache
     SlidingWindow,
     /// The I/O of BTIO: full, simple, fortran and epio
@@ -177,6 +180,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
         Name::RemoteHit => remote_hit::run(turns(64, 16))?,
         Name::Transports => transports::run(turns(5, 1))?,
         Name::LocalHit => local_hit::run(turns(10, 3), turns(256, 32))?,
+        Name::Programs => programs::run(programs_of(args.quick), &signals, progress)?,
         Name::SlidingWindow => sliding_window::run(&sliding_load(args), &signals, progress)?,
         Name::Btio => btio::run(&btio_load(args), &signals, progress)?,
         Name::FlashIo => flash_io::run(&flash_load(args), &signals, progress)?,
@@ -272,6 +276,13 @@ fn tier_effort(quick: bool) -> &'static tiers::Effort {
     match quick {
         true => &tiers::Effort::QUICK,
         false => &tiers::Effort::FULL,
+    }
+}
+
+fn programs_of(quick: bool) -> programs::Choice {
+    match quick {
+        true => programs::Choice::Light,
+        false => programs::Choice::All,
     }
 }
 

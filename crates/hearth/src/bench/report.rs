@@ -17,6 +17,7 @@ struct Row {
     metric: String,
     value: f64,
     unit: &'static str,
+    says: Option<String>,
 }
 
 /// How a report is printed.
@@ -52,7 +53,15 @@ impl Report {
             metric,
             value,
             unit,
+            says: None,
         });
+    }
+
+    /// Says in words why the last figure is what it is.
+    pub(crate) fn explain(&mut self, says: &str) {
+        if let Some(row) = self.rows.last_mut() {
+            row.says = Some(says.to_owned());
+        }
     }
 
     /// Adds a key of the summary.
@@ -76,11 +85,14 @@ impl Report {
 
     fn print_json(&self, out: &mut impl Write) -> io::Result<()> {
         for row in &self.rows {
-            let line = json!({
+            let mut line = json!({
                 "bench": self.bench, "store": self.store, "system": row.system,
                 "case": row.case, "metric": row.metric, "value": rounded(row.value),
                 "unit": row.unit,
             });
+            if let (Some(says), Some(line)) = (&row.says, line.as_object_mut()) {
+                line.insert("says".to_owned(), says.as_str().into());
+            }
             writeln!(out, "{line}")?;
         }
         writeln!(
@@ -113,12 +125,15 @@ impl Report {
                 case: c,
                 metric: m,
                 unit,
+                says,
                 ..
             } = row;
             let value = shown(row.value);
+            let says = says.as_ref().map(|says| format!("  {says}"));
+            let says = says.unwrap_or_default();
             writeln!(
                 out,
-                "{s:system$}  {c:case$}  {m:metric$}  {value:>12} {unit}"
+                "{s:system$}  {c:case$}  {m:metric$}  {value:>12} {unit}{says}"
             )?;
         }
         for (key, value) in &self.summary {

@@ -1,0 +1,47 @@
+//! Ordinary programs over the cache: what they print and leave is what it is without.
+
+#![allow(clippy::print_stdout, reason = "the summary counts what is skipped")]
+
+#[path = "support/scene.rs"]
+mod scene;
+
+use std::fs;
+use std::io::{BufRead, BufReader, Write};
+use std::path::Path;
+use std::process::{Child, Command, Output, Stdio};
+
+use scene::{Scene, finish, skip, skipped, text, well};
+use serde_json::Value;
+
+fn lacks_library(test: &str) -> bool {
+    let lacks = !scene::program()
+        .with_file_name("libhearth_preload.so")
+        .exists();
+    if lacks {
+        skip(test, "no libhearth_preload.so beside the command");
+    }
+    lacks
+}
+
+#[test]
+fn programs_print_and_leave_what_they_do_without_a_cache() {
+    let test = "programs_print_and_leave_what_they_do_without_a_cache";
+    if skipped(test, &["bash", "diff"]) || lacks_library(test) {
+        return;
+    }
+    let scene = Scene::new();
+    let output = finish(&mut scene.hearth(&["bench", "programs", "--quick", "--json"]));
+    let lines = text(&output.stdout);
+    let last = lines.lines().last().expect("a summary");
+    let summary = &serde_json::from_str::<Value>(last).expect("an object")["summary"];
+    assert_eq!(summary["wrong"], Value::Array(Vec::new()), "{summary}");
+    well(&output);
+    for missing in summary["skipped"].as_array().expect("a list") {
+        println!("skipped: {test} {}", missing.as_str().expect("words"));
+    }
+    let count = |key: &str| summary[key].as_u64().expect("a number");
+    assert!(
+        count("programs") >= 15 && count("served_in_memory") >= 10,
+        "{summary}"
+    );
+}
