@@ -330,6 +330,53 @@ fn a_descriptor_that_is_reused_or_moved_by_a_child_is_what_it_is() {
 }
 
 #[test]
+fn a_program_that_closes_all_descriptors_or_executes_itself_is_served_again() {
+    let test = "a_program_that_closes_all_descriptors_or_executes_itself_is_served_again";
+    if !has(test, "python3") {
+        return;
+    }
+    let scene = Scene::new();
+    let script = "import os, sys\n\
+        read = lambda page: os.pread(os.open('file', os.O_RDONLY), 4096, 4096 * page).decode()\n\
+        if len(sys.argv) > 1: print(end=sys.argv[1] + read(2)); sys.exit()\n\
+        a = read(0); os.closerange(3, 1024); b = read(1)\n\
+        os.execv(sys.executable, [sys.executable, '-c', os.environ['CODE'], a + b])\n";
+    let code = format!("CODE={script}");
+    let printed = scene.run(&["env", &code, "sh", "-c", "exec python3 -c \"$CODE\""]);
+    assert_eq!(pages(&printed), "1x0 1x1 1x2");
+}
+
+#[test]
+fn libraries_before_and_behind_stay_in_line() {
+    let test = "libraries_before_and_behind_stay_in_line";
+    let scene = Scene::new();
+    let Some(counter) = support::shared_library(&scene.place, "counter") else {
+        println!("skipped: {test}: no cc");
+        return;
+    };
+    for list in [
+        format!("{counter}:{}", library().display()),
+        format!("{}:{counter}", library().display()),
+    ] {
+        let count = scene.place.text("count");
+        let printed = scene.run(&[
+            "env",
+            &format!("LD_PRELOAD={list}"),
+            &format!("COUNT={count}"),
+            "dd",
+            "if=file",
+            "bs=4096",
+            "status=none",
+        ]);
+        assert_eq!(pages(&printed), "1x0 1x1 1x2 100 bytes of -");
+        let reads: u32 = fs::read_to_string(count).unwrap().trim().parse().unwrap();
+        // One in front sees every call, one behind those that are passed by: the end, twice.
+        let in_front = list.starts_with(&counter);
+        assert!(if in_front { reads >= 5 } else { reads >= 2 }, "{reads}");
+    }
+}
+
+#[test]
 fn a_program_that_jails_itself_lives() {
     let test = "a_program_that_jails_itself_lives";
     let scene = Scene::new();

@@ -1,0 +1,45 @@
+// Counts calls of read and has memory of its own, as libraries that are preloaded do.
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static int count;
+
+ssize_t read(int fd, void *buf, size_t size) {
+    static ssize_t (*next)(int, void *, size_t);
+    if (!next) next = (ssize_t (*)(int, void *, size_t))dlsym(RTLD_NEXT, "read");
+    count++;
+    return next(fd, buf, size);
+}
+
+// A heap that never gives anything back.
+static char heap[64 << 20] __attribute__((aligned(64)));
+static size_t used;
+
+void *malloc(size_t size) {
+    size_t at = __atomic_fetch_add(&used, (size + 79) / 64 * 64, __ATOMIC_RELAXED);
+    if (at + size + 64 > sizeof heap) return 0;
+    *(size_t *)(heap + at) = size;
+    return heap + at + 64;
+}
+void free(void *old) { (void)old; }
+void *calloc(size_t many, size_t size) { return malloc(many * size); }
+void *realloc(void *old, size_t size) {
+    void *new = malloc(size);
+    if (old && new) {
+        size_t had = *(size_t *)((char *)old - 64);
+        memcpy(new, old, had < size ? had : size);
+    }
+    return new;
+}
+
+__attribute__((destructor)) static void tell(void) {
+    const char *path = getenv("COUNT");
+    FILE *file = path ? fopen(path, "w") : 0;
+    if (!file) return;
+    fprintf(file, "%d\n", count);
+    fclose(file);
+}

@@ -1,0 +1,78 @@
+//! Processes that read in the node's memory and processes that use the mount, on two nodes, see one
+//! file (S1, S22).
+
+#![allow(clippy::print_stdout, reason = "the summary counts what is skipped")]
+
+#[path = "support/cc.rs"]
+mod cc;
+#[path = "support/scene.rs"]
+mod scene;
+
+use std::fs;
+use std::path::Path;
+use std::process::Child;
+
+use scene::{LIMIT, Scene, finish, skip, skipped, wait_within, well};
+
+/// Bytes of the file, and more than the board has.
+const FILE_BYTES: usize = 96 * 4096;
+
+/// Who takes part: the node, and the way in.
+const PROCESSES: [(u32, &str); 4] = [(0, "preload"), (0, "fuse"), (1, "preload"), (1, "fuse")];
+
+#[test]
+fn one_file_is_one_file_by_both_ways_in_on_two_nodes() {
+    let test = "one_file_is_one_file_by_both_ways_in_on_two_nodes";
+    if skipped(test, &[]) {
+        return;
+    }
+    if !scene::program()
+        .with_file_name("libhearth_preload.so")
+        .exists()
+    {
+        return skip(test, "no libhearth_preload.so beside the command");
+    }
+    let scene = Scene::new();
+    let Some(program) = cc::workload(test, "onefile", &scene.dir("bin")) else {
+        return;
+    };
+    fs::write(scene.store().join("file"), vec![0; FILE_BYTES]).expect("the store takes it");
+    fs::write(scene.path("board"), vec![0; FILE_BYTES]).expect("a file");
+    // Small pages: a page has records of several processes, and homes are on both nodes.
+    let up = [
+        "up",
+        "--agents",
+        "2",
+        "--page-size",
+        "16KiB",
+        "--chunk",
+        "32KiB",
+    ];
+    let mut command = scene.hearth(&up);
+    well(&finish(command.arg("--store").arg(scene.store())));
+    let children: Vec<Child> = (0..)
+        .zip(PROCESSES)
+        .map(|(number, who)| start(&scene, &program, number, who))
+        .collect();
+    for (mut child, who) in children.into_iter().zip(PROCESSES) {
+        let status = wait_within(&mut child, LIMIT).expect("it ends");
+        assert!(status.success(), "{who:?}: {status}");
+    }
+    let (status, _) = scene.status();
+    let served = |agent: usize| status[agent]["node"]["programs"]["reads"].as_u64();
+    for agent in 0..2 {
+        assert!(served(agent) > Some(0), "{}", status[agent]);
+    }
+    scene.down();
+}
+
+fn start(scene: &Scene, program: &Path, number: usize, (node, way_in): (u32, &str)) -> Child {
+    let mut command = scene.hearth(&["run", "--way-in", way_in, "--store"]);
+    command.arg(scene.store()).arg("--").arg(program);
+    command
+        .arg(scene.store().join("file"))
+        .arg(scene.path("board"));
+    command.args([number.to_string(), PROCESSES.len().to_string()]);
+    command.env("PMI_RANK", node.to_string());
+    command.spawn().expect("hearth is there")
+}

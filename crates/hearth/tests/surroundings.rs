@@ -1,0 +1,218 @@
+//! What a machine may lack or forbid: programs run as they would, served or not (S14).
+
+#![allow(clippy::print_stdout, reason = "the summary counts what is skipped")]
+
+#[path = "support/cc.rs"]
+mod cc;
+#[path = "support/scene.rs"]
+mod scene;
+
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use scene::{Scene, finish, skip, skipped, text, well};
+
+/// A file of five pages, read block by block, and what a report says of it.
+const READ: &str = "dd if=in bs=4k status=none";
+const SERVED: &str = "in this node's memory by themselves";
+const NOT_SERVED: &str = "no program read in this node's memory by itself";
+
+fn lacks(test: &str, programs: &[&str]) -> bool {
+    if skipped(test, programs) {
+        return true;
+    }
+    let lacks = !scene::program()
+        .with_file_name("libhearth_preload.so")
+        .exists();
+    if lacks {
+        skip(test, "no libhearth_preload.so beside the command");
+    }
+    lacks
+}
+
+fn scene_with_file() -> (Scene, Vec<u8>) {
+    let scene = Scene::new();
+    let bytes: Vec<u8> = (0..1_300_000_u32).map(|at| (at / 7 % 251) as u8).collect();
+    fs::write(scene.store().join("in"), &bytes).expect("the store takes it");
+    (scene, bytes)
+}
+
+/// Reads the file under `hearth run`, with words before the reader.
+fn read(scene: &Scene, before: &[&str]) -> Output {
+    let mut command = scene.hearth(&["run", "--report", "--store"]);
+    command.arg(scene.store()).arg("--").args(before);
+    command.args(READ.split(' ')).current_dir(scene.store());
+    finish(&mut command)
+}
+
+#[track_caller]
+fn read_well(output: &Output, bytes: &[u8], report: &str) {
+    well(output);
+    assert!(output.stdout == bytes, "other bytes came");
+    let words = text(&output.stderr);
+    assert!(words.contains(report), "{words}");
+}
+
+fn deny(test: &str, scene: &Scene) -> Option<PathBuf> {
+    let program = cc::workload(test, "deny", &scene.dir("bin"))?;
+    let mut tried = Command::new(&program);
+    let tried = finish(tried.args(["fail", "statx", "--", "true"]));
+    if !tried.status.success() {
+        skip(test, &text(&tried.stderr).replace('\n', "; "));
+        return None;
+    }
+    Some(program)
+}
+
+#[test]
+fn a_jail_before_the_program_costs_it_the_library_and_nothing_else() {
+    let test = "a_jail_before_the_program_costs_it_the_library_and_nothing_else";
+    if lacks(test, &[]) {
+        return;
+    }
+    let (scene, bytes) = scene_with_file();
+    let Some(deny) = deny(test, &scene) else {
+        return;
+    };
+    let deny = deny.to_str().expect("UTF-8");
+    read_well(&read(&scene, &[]), &bytes, SERVED);
+    // Each would end the program if the library made the call.
+    for call in ["socket", "statx", "openat2"] {
+        let output = read(&scene, &[deny, "kill", call, "--"]);
+        read_well(&output, &bytes, NOT_SERVED);
+    }
+    // One that was there before `hearth run`, as in a container, is no reason not to serve.
+    let mut command = Command::new(deny);
+    command.args(["fail", "openat2", "--"]);
+    command
+        .arg(scene::program())
+        .args(["run", "--report", "--store"]);
+    command.arg(scene.store()).arg("--").args(READ.split(' '));
+    command.current_dir(scene.store());
+    let output = finish(command.env("HEARTH_DIR", scene.path("control")));
+    read_well(&output, &bytes, SERVED);
+    scene.assert_clean();
+}
+
+#[test]
+fn without_memory_files_agents_say_why_they_do_not_start() {
+    let test = "without_memory_files_agents_say_why_they_do_not_start";
+    if lacks(test, &[]) {
+        return;
+    }
+    let (scene, _) = scene_with_file();
+    let Some(deny) = deny(test, &scene) else {
+        return;
+    };
+    let mut command = Command::new(deny);
+    command.args(["fail", "memfd_create", "--"]);
+    command.arg(scene::program()).args(["run", "--store"]);
+    command.arg(scene.store()).args(["--", "touch", "was-run"]);
+    let output = finish(command.env("HEARTH_DIR", scene.path("control")));
+    assert_eq!(output.status.code(), Some(2));
+    let words = text(&output.stderr);
+    assert!(words.contains("cannot make a pool"), "{words}");
+    assert!(!scene.store().join("was-run").exists());
+    scene.assert_clean();
+}
+
+#[test]
+fn a_full_dev_shm_is_no_obstacle() {
+    let test = "a_full_dev_shm_is_no_obstacle";
+    if lacks(test, &["unshare"]) {
+        return;
+    }
+    let (scene, bytes) = scene_with_file();
+    let script = "mount -t tmpfs -o size=4k tmpfs /dev/shm || exit 99; \
+        head -c 10000 /dev/zero > /dev/shm/full 2>/dev/null; cd \"$2\"; shift 2; exec \"$@\"";
+    let mut command = Command::new("unshare");
+    command
+        .args(["-m", "sh", "-c", script, "sh", "-"])
+        .arg(scene.store());
+    command
+        .arg(scene::program())
+        .args(["run", "--report", "--store", ".", "--"]);
+    command.args(READ.split(' '));
+    let output = finish(command.env("HEARTH_DIR", scene.path("control")));
+    if output.status.code() == Some(99) {
+        return skip(test, "nothing can be mounted over /dev/shm");
+    }
+    read_well(&output, &bytes, SERVED);
+    scene.assert_clean();
+}
+
+/// S14.
+#[test]
+fn another_user_gets_no_page_of_a_pool_and_its_own_maps_none_for_writing() {
+    let test = "another_user_gets_no_page_of_a_pool_and_its_own_maps_none_for_writing";
+    if lacks(test, &["runuser", "python3"]) {
+        return;
+    }
+    let (scene, bytes) = scene_with_file();
+    scene.let_others_in();
+    // The way to the socket is opened on purpose: the agent itself must refuse.
+    scene.up(1, &["--allow-other"]);
+    let pool = pool_socket(&scene);
+    for dir in pool
+        .ancestors()
+        .skip(1)
+        .take_while(|dir| *dir != Path::new("/tmp"))
+    {
+        let _ = fs::set_permissions(dir, Permissions::from_mode(0o755));
+    }
+    fs::set_permissions(&pool, Permissions::from_mode(0o777)).expect("our own socket");
+    assert!(fs::read(scene.mount(0).join("in")).expect("the mount is there") == bytes);
+    let script = scene.path("ask.py");
+    fs::write(&script, ASK).expect("our own file");
+    let ask = |command: &mut Command| finish(command.args([&script, &pool]));
+    let own = ask(&mut Command::new("python3"));
+    well(&own);
+    assert_eq!(text(&own.stdout), "frames can be read and not written\n");
+    let mut other = Command::new("runuser");
+    let other = ask(other
+        .args(["-u", "nobody", "--", "python3"])
+        .current_dir("/"));
+    assert_eq!(
+        text(&other.stdout),
+        "nothing came\n",
+        "{}",
+        text(&other.stderr)
+    );
+    scene.down();
+}
+
+/// Asks for a pool as a program does, and tries to write into what comes.
+const ASK: &str = "\
+import mmap, socket, sys
+s = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+s.connect(sys.argv[1])
+s.settimeout(5)
+fds = []
+try:
+    while True:
+        word, some, _, _ = socket.recv_fds(s, 64, 64)
+        if not word: break
+        fds += some
+except OSError: pass
+if len(fds) < 3:
+    sys.exit(print('nothing came'))
+for fd in fds[1:]:
+    mmap.mmap(fd, 4096, prot=mmap.PROT_READ)
+    for prot in [mmap.PROT_READ | mmap.PROT_WRITE]:
+        try: mmap.mmap(fd, 4096, flags=mmap.MAP_SHARED, prot=prot)
+        except OSError: continue
+        sys.exit(print('it can be written'))
+    try: open(f'/proc/self/fd/{fd}', 'r+b').write(b'x')
+    except OSError: continue
+    sys.exit(print('it can be written through /proc'))
+print('frames can be read and not written')
+";
+
+fn pool_socket(scene: &Scene) -> PathBuf {
+    let jobs = fs::read_dir(scene.path("control")).expect("our own directory");
+    let sockets = jobs.map(|job| job.expect("an entry").path().join("agent-0.pool"));
+    let mut sockets = sockets.filter(|path| path.exists());
+    sockets.next().expect("the agent lends its pool")
+}
