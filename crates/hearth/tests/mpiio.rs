@@ -53,49 +53,96 @@ fn has(test: &str, program: &str) -> bool {
     false
 }
 
+/// The program, its store, and how its ranks are started under one MPI library.
+struct Job {
+    dir: tempfile::TempDir,
+    mpi: &'static str,
+}
+
+impl Job {
+    fn new(mpi: &'static str) -> Job {
+        let dir = tempfile::tempdir().expect("a directory");
+        let (source, program) = (dir.path().join("p.c"), dir.path().join("p"));
+        fs::write(&source, PROGRAM).expect("a program");
+        let mut build = Command::new(format!("mpicc.{mpi}"));
+        let built = build.arg("-o").args([&program, &source]).status();
+        assert!(built.expect("a compiler").success());
+        fs::create_dir(dir.path().join("store")).expect("a store");
+        Job { dir, mpi }
+    }
+
+    fn store(&self) -> PathBuf {
+        self.dir.path().join("store")
+    }
+
+    /// A name that no other job has: Open MPI shares semaphores by name.
+    fn file(&self) -> PathBuf {
+        let name = format!("{}-{}", self.mpi, std::process::id());
+        self.store().join(name)
+    }
+
+    /// Runs three ranks by `hearth run`, under a command if there are words for one.
+    fn run(&self, options: &[&str], under: &[String]) -> Output {
+        let mut run = hearth();
+        run.arg("run").args(options).arg("--report");
+        run.arg("--store").arg(self.store()).arg("--").args(under);
+        run.args(["timeout", "60", &format!("mpirun.{}", self.mpi)]);
+        if self.mpi == "openmpi" {
+            run.args(["--allow-run-as-root", "--oversubscribe"]);
+            run.args(["--bind-to", "none"]);
+        }
+        run.args(["-n", "3"]);
+        run.args([&self.dir.path().join("p"), &self.file()]);
+        run.output().expect("it runs")
+    }
+
+    /// The run went well, the bytes are right, and a cache has counted them.
+    fn expect_well(&self, ran: &Output) {
+        let said = said(ran);
+        assert!(ran.status.success(), "{}: {said}", self.mpi);
+        assert!(said.contains("wrote 12 B"), "{}: {said}", self.mpi);
+        let wanted: Vec<u8> = (0..3_u32).flat_map(u32::to_le_bytes).collect();
+        assert_eq!(fs::read(self.file()).expect("the file"), wanted);
+    }
+}
+
 #[test]
 fn ranks_that_are_run_so_are_the_cache_and_are_counted() {
     let test = "ranks_that_are_run_so_are_the_cache_and_are_counted";
     for mpi in ["openmpi", "mpich"] {
-        let compiler = format!("mpicc.{mpi}");
-        if !has(test, &compiler) {
+        if !has(test, &format!("mpicc.{mpi}")) {
             continue;
         }
-        let dir = tempfile::tempdir().expect("a directory");
-        let (source, program) = (dir.path().join("p.c"), dir.path().join("p"));
-        fs::write(&source, PROGRAM).expect("a program");
-        let mut build = Command::new(compiler);
-        let built = build.arg("-o").args([&program, &source]).status();
-        assert!(built.expect("a compiler").success());
-        let store = dir.path().join("store");
-        fs::create_dir(&store).expect("a store");
-        let launcher = format!("mpirun.{mpi}");
-        let mut words = vec!["timeout", "60", &launcher];
-        if mpi == "openmpi" {
-            words.extend([
-                "--allow-run-as-root",
-                "--oversubscribe",
-                "--bind-to",
-                "none",
-            ]);
+        let job = Job::new(mpi);
+        let ran = job.run(&["--way-in", "mpiio", "--policy", "home"], &[]);
+        job.expect_well(&ran);
+    }
+}
+
+#[test]
+fn ranks_over_a_mount_use_the_agent_of_their_node() {
+    let test = "ranks_over_a_mount_use_the_agent_of_their_node";
+    if let Err(error) = fs::File::options().read(true).write(true).open("/dev/fuse") {
+        return println!("skipped: {test}: /dev/fuse cannot be opened: {error}");
+    }
+    for mpi in ["openmpi", "mpich"] {
+        if !has(test, &format!("mpicc.{mpi}")) {
+            continue;
         }
-        // A name that no other job has: Open MPI shares semaphores by name.
-        let file = store.join(format!("{mpi}-{}", std::process::id()));
-        let ran = hearth()
-            .args([
-                "run", "--way-in", "mpiio", "--report", "--policy", "home", "--store",
-            ])
-            .arg(&store)
-            .arg("--")
-            .args(words)
-            .args(["-n", "3"])
-            .args([&program, &file])
-            .output()
-            .expect("it runs");
-        assert!(ran.status.success(), "{mpi}: {}", said(&ran));
-        assert!(said(&ran).contains("wrote 12 B"), "{mpi}: {}", said(&ran));
-        let wanted: Vec<u8> = (0..3_u32).flat_map(u32::to_le_bytes).collect();
-        assert_eq!(fs::read(file).expect("the file"), wanted);
+        let job = Job::new(mpi);
+        let plain = job.run(&["--way-in", "fuse"], &[]);
+        job.expect_well(&plain);
+        // The library stands back, and says so.
+        let library = Path::new(hearth().get_program()).with_file_name("libhearth_mpiio.so");
+        let loaded = [
+            "env".to_owned(),
+            format!("LD_PRELOAD={}", library.display()),
+            format!("HEARTH_STORE={}", job.store().display()),
+        ];
+        let with_library = job.run(&["--way-in", "fuse"], &loaded);
+        job.expect_well(&with_library);
+        let said = said(&with_library);
+        assert!(said.contains("is a mount of this node's agent"), "{said}");
     }
 }
 
