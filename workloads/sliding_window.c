@@ -12,6 +12,8 @@
  * checked while ranks race:
  *   torn:  a page whose bytes are not those of one write;
  *   stale: a page with bytes that this rank itself has overwritten since it last read them.
+ * With --dealt each page is first touched by one rank, in turn, before the race: then neighbours are
+ * never held by one rank, and what a call costs in messages is known beforehand.
  * At the end each page must hold the last write that one of the ranks did to it.
  */
 #define _POSIX_C_SOURCE 200809L
@@ -25,7 +27,7 @@ enum { SECTOR = 4096, HEADER_WORDS = 4, NOBODY = -1 };
 
 static const char USAGE[] =
     "usage: sliding_window init|run|check DIR-TEMPLATE [--page BYTES] [--segments N]\n"
-    "                      [--locks DIR-TEMPLATE] [--of RANKS]\n"
+    "                      [--locks DIR-TEMPLATE] [--of RANKS] [--dealt 0|1]\n"
     "  %r in a template is the rank; --of says for `init` and `check` how many ranks run\n";
 
 /* Who wrote a sector, and in which of its steps. */
@@ -38,6 +40,7 @@ struct job {
     int rank, ranks;
     size_t page_bytes;
     long segments;
+    bool is_dealt;
 };
 
 struct tally {
@@ -204,6 +207,17 @@ static void open_window(struct window *w)
     }
 }
 
+/* Touches every page that has this rank's turn. */
+static void deal(struct window *w)
+{
+    const struct job *job = w->job;
+
+    for (long page = job->rank; page < pages_of(job); page += job->ranks)
+        must(MPI_File_read_at(w->file, (MPI_Offset)page * (MPI_Offset)job->page_bytes, w->bytes, 1,
+                              MPI_BYTE, MPI_STATUS_IGNORE), "read", w->path);
+    quiet_barrier();
+}
+
 /* ---- the three ways to be called ---------------------------------------------------------------- */
 
 /* The file as it is before the race: every page is by nobody. */
@@ -251,6 +265,8 @@ static int run(const struct job *job)
     quiet_barrier();
     double start = now();
     open_window(&w);
+    if (job->is_dealt)
+        deal(&w);
     for (long s = 0; s < job->segments; s++)
         for (long j = 0; j < job->ranks; j++)
             step(&w, s * job->ranks + (job->rank + j) % job->ranks,
@@ -314,6 +330,8 @@ static void parse(struct job *job, int argc, char **argv)
             job->segments = number(argv[i], argv[i + 1], 1, 1 << 20);
         else if (strcmp(argv[i], "--of") == 0)
             job->ranks = (int)number(argv[i], argv[i + 1], 1, 1 << 16);
+        else if (strcmp(argv[i], "--dealt") == 0)
+            job->is_dealt = number(argv[i], argv[i + 1], 0, 1) == 1;
         else if (strcmp(argv[i], "--locks") == 0 && argv[i + 1])
             job->locks = argv[i + 1];
         else

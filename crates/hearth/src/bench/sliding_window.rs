@@ -99,7 +99,13 @@ pub(crate) fn run(
                     load.turns
                 ));
                 let place = site.place(&format!("{name}-{ranks}-{turn}"))?;
-                let mut run = one(load.segments, &site, &program, (rival, ranks), &place)?;
+                let race = Race {
+                    segments: load.segments,
+                    ranks,
+                    rival,
+                    pages: Pages::Raced,
+                };
+                let mut run = one(race, &site, &program, &place)?;
                 run.turn = turn;
                 runs.push(run);
             }
@@ -107,7 +113,9 @@ pub(crate) fn run(
     }
     tell("counting messages");
     for &ranks in &load.ranks {
-        runs.push(count(load, &site, &program, ranks)?);
+        for run in count(load, &site, &program, ranks)? {
+            runs.push(run);
+        }
     }
     Ok(report(load, &rivals, &runs))
 }
@@ -116,36 +124,64 @@ fn case(ranks: u32) -> String {
     format!("{ranks} ranks")
 }
 
-/// A case of a file that is several times as long.
-fn long(ranks: u32) -> String {
-    format!("{ranks} ranks, long file")
+/// A case in which pages are dealt to ranks before the race: a short file and a long one.
+fn dealt(ranks: u32) -> [String; 2] {
+    ["", ", long file"].map(|length| format!("{ranks} ranks, dealt{length}"))
 }
 
-/// Runs `single` over a longer file: what it has in messages beyond a shorter one is calls alone.
-fn count(load: &Load<'_>, site: &Site<'_>, program: &Program, ranks: u32) -> Result<Run, Failure> {
+/// Runs `single` over dealt pages, and again over a longer file: what that has more in messages is
+/// calls alone. In the race neighbouring pages come to have one home, and go in one message.
+fn count(
+    load: &Load<'_>,
+    site: &Site<'_>,
+    program: &Program,
+    ranks: u32,
+) -> Result<Vec<Run>, Failure> {
     let single = Rival {
         way: Way::Mounts(System::Under(Policy::Single)),
         locking: Locking::Nothing,
     };
-    let place = site.place(&format!("long-{ranks}"))?;
-    let mut run = one(
-        load.segments * LONGER,
-        site,
-        program,
-        (single, ranks),
-        &place,
-    )?;
-    run.case = long(ranks);
-    Ok(run)
+    let lengths = [load.segments, load.segments * LONGER];
+    let cases = dealt(ranks).into_iter().zip(lengths);
+    let run = |(case, segments): (String, u32)| {
+        let place = site.place(&format!("dealt-{segments}-{ranks}"))?;
+        let race = Race {
+            segments,
+            ranks,
+            rival: single,
+            pages: Pages::Dealt,
+        };
+        let run = one(race, site, program, &place)?;
+        Ok(Run { case, ..run })
+    };
+    cases.map(run).collect()
 }
 
-fn one(
+/// Who touches a page first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Pages {
+    /// Whoever comes first.
+    Raced,
+    /// The rank whose turn it is.
+    Dealt,
+}
+
+/// One run of the program.
+#[derive(Clone, Copy)]
+struct Race {
     segments: u32,
-    site: &Site<'_>,
-    program: &Program,
-    (rival, ranks): (Rival, u32),
-    place: &Place,
-) -> Result<Run, Failure> {
+    ranks: u32,
+    rival: Rival,
+    pages: Pages,
+}
+
+fn one(race: Race, site: &Site<'_>, program: &Program, place: &Place) -> Result<Run, Failure> {
+    let Race {
+        segments,
+        ranks,
+        rival,
+        pages,
+    } = race;
     let (of, segments) = (ranks.to_string(), segments.to_string());
     let store = place.store().display().to_string();
     let whole = ["--of", &of, "--segments", &segments];
@@ -156,6 +192,9 @@ fn one(
     let mut words = vec!["run", stand.dirs(), "--segments", &segments];
     if rival.locking == Locking::Ranges {
         words.extend(["--locks", &locks]);
+    }
+    if pages == Pages::Dealt {
+        words.extend(["--dealt", "1"]);
     }
     let told = stand.run(program, &words)?;
     let counts = stand.counts()?;
@@ -211,23 +250,20 @@ fn report(load: &Load<'_>, rivals: &[Rival], runs: &Runs) -> Report {
                 report.row(&name, &case, metric, value, unit);
             }
         }
-        let (more, few) = (
-            runs.traffic(&long(ranks), "single"),
-            runs.traffic(&case, "single"),
-        );
+        let [few, more] = dealt(ranks).map(|case| runs.traffic(&case, "single"));
         let steady = (more.messages - few.messages) / (more.calls - few.calls);
         let formula = messages_of_kept_homes(ranks);
         report.row(
             "single",
             &case,
-            "messages a call, openings aside",
+            "messages a call, pages dealt, openings aside",
             steady,
             "",
         );
         report.row(
             "formula",
             &case,
-            "messages a call, openings aside",
+            "messages a call, pages dealt, openings aside",
             formula,
             "",
         );
