@@ -7,6 +7,7 @@ use crate::files::Files;
 use crate::peers::Peers;
 use crate::status::AgentStatus;
 use crate::store::{self, Store, Tier};
+use crate::wishes::{NoPattern, Wishes};
 use hearth_client::Session;
 use hearth_net::{Endpoint, Handler, NetConfig, PeerId, Secret};
 use hearth_proto::{Input, Node, Request};
@@ -52,6 +53,9 @@ pub enum StartError {
         /// Why.
         source: io::Error,
     },
+    /// A rule for files makes no sense.
+    #[error("cannot follow the rules for files")]
+    Rules(#[from] NoPattern),
     /// The transport did not start.
     #[error("cannot reach other agents")]
     Net(#[from] hearth_net::StartError),
@@ -92,7 +96,14 @@ impl Agent {
             bytes: config.pool_bytes,
             source,
         })?;
-        let core = Core::new(Node::new(kernel), pool, stores, files, config.kernel_cache);
+        let wishes = Wishes::new(config.semantics, &config.rules, files.root_path())?;
+        let core = Core::new(
+            Node::new(kernel),
+            pool,
+            stores,
+            (files, wishes),
+            config.kernel_cache,
+        );
         let workers = core.start_workers().map_err(StartError::Thread)?;
         let agent = Agent {
             core,

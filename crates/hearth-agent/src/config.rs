@@ -2,7 +2,8 @@
 
 use crate::bank::BankConfig;
 use crate::store::{StoreSpec, TierConfig};
-use hearth_proto::{Allocation, CloseRule, NodeId, Policy, Span, Spill, Synced};
+use crate::wishes::Rule;
+use hearth_proto::{Allocation, CloseRule, NodeId, Policy, Semantics, Span, Spill, Synced};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -32,6 +33,10 @@ pub struct Config {
     pub store: StoreSpec,
     /// Policy of every file.
     pub policy: Policy,
+    /// What is promised of files of which neither an attribute nor a rule says so.
+    pub semantics: Semantics,
+    /// What is different for some files; the first rule that fits counts.
+    pub rules: Vec<Rule>,
     /// Who becomes the home of a chunk.
     pub allocation: Allocation,
     /// What close waits for.

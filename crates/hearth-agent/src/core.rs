@@ -5,6 +5,7 @@ use crate::files::Files;
 use crate::store::{Store, Tier};
 use crate::tickets::Tickets;
 use crate::trace::{StoreSpan, Trace};
+use crate::wishes::Wishes;
 use crate::workers::{self, Queue, raw};
 use hearth_bank::Bank;
 use hearth_client::{Errno, Revoker};
@@ -36,6 +37,7 @@ pub(crate) struct Core {
     pub(crate) transport: OnceLock<Arc<dyn Transport>>,
     pub(crate) bank: OnceLock<Bank>,
     pub(crate) kernel_cache: bool,
+    pub(crate) wishes: Wishes,
     started: Instant,
     /// When the transport's thread will call the timer at the latest, in kernel time.
     armed: AtomicU64,
@@ -67,7 +69,7 @@ impl Core {
         node: Node,
         pool: Pool,
         (store, tier): (Arc<dyn Store>, Option<Arc<Tier>>),
-        files: Files,
+        (files, wishes): (Files, Wishes),
         kernel_cache: bool,
     ) -> Arc<Core> {
         let nodes = node.config().nodes as usize;
@@ -93,6 +95,7 @@ impl Core {
             transport: OnceLock::new(),
             bank: OnceLock::new(),
             kernel_cache,
+            wishes,
             started: Instant::now(),
             armed: AtomicU64::new(NEVER),
             this: this.clone(),

@@ -79,6 +79,11 @@ impl Files {
         })
     }
 
+    /// The root's true path.
+    pub(crate) fn root_path(&self) -> PathBuf {
+        self.root_path.clone()
+    }
+
     pub(crate) fn root(&self) -> &Arc<OwnedFd> {
         &self.root
     }
@@ -341,6 +346,6 @@ fn open_at(root: BorrowedFd<'_>, path: &Path, access: OFlags) -> rustix::io::Res
 }
 
 /// Where a descriptor's file is now.
-fn path_of(fd: BorrowedFd<'_>) -> io::Result<PathBuf> {
+pub(crate) fn path_of(fd: BorrowedFd<'_>) -> io::Result<PathBuf> {
     std::fs::read_link(format!("/proc/self/fd/{}", fd.as_raw_fd()))
 }

@@ -2,13 +2,14 @@
 
 use crate::core::{Core, State};
 use crate::tickets::{Opening, Waiting};
+use crate::wishes::Way;
 use crate::workers::kernel_stamp;
 use hearth_client::{
-    Done, Errno, FileKey, FileSize, Handle, OpenFile, OpenedFile, Outcome, Place, ReadDone,
+    Bypass, Done, Errno, FileKey, FileSize, Handle, OpenFile, OpenedFile, Outcome, Place, ReadDone,
     Revoker, Session, Stamp, Written,
 };
 use hearth_proto::{Copies, FileId, Input, OpenRequest, Request, Ticket, WriteAt};
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -50,6 +51,11 @@ impl Session for Core {
             stamp,
             private,
         } = open;
+        let wish = self.wishes.of(fd.as_fd());
+        if wish.way == Way::Store {
+            return done(Outcome::Bypass(Bypass::ByRule));
+        }
+        let semantics = wish.semantics;
         let file = FileId(file.ino);
         let write = access.write;
         let stamp = kernel_stamp(stamp);
@@ -70,6 +76,7 @@ impl Session for Core {
                     write,
                     stamp,
                     private,
+                    semantics,
                 }),
             )
         });
@@ -207,6 +214,11 @@ impl Session for Core {
 
     fn settle(&self, file: FileKey, done: Done<()>) {
         self.submit(|_| (Waiting::Plain(done), Request::Settle(FileId(file.ino))));
+    }
+
+    fn laminate(&self, file: FileKey, stamp: Stamp, done: Done<()>) {
+        let (file, stamp) = (FileId(file.ino), kernel_stamp(stamp));
+        self.submit(|_| (Waiting::Plain(done), Request::Laminate { file, stamp }));
     }
 
     fn restamp(&self, file: FileKey, before: Stamp, after: Stamp) {

@@ -1,10 +1,11 @@
 //! What an agent says of itself.
 
 use crate::bank::{self, BankConfig, DaemonStatus};
-use crate::core::Core;
+use crate::core::{Core, State};
 use crate::store::TierStatus;
 use hearth_client::local::{Count, Sums};
 use hearth_net::{Link, Transport};
+use hearth_proto::{FileId, Semantics};
 use serde::Serialize;
 
 /// A plain value for people and for `--json`.
@@ -42,9 +43,23 @@ pub struct AgentStatus {
     pub bank: Vec<DaemonStatus>,
     /// The tier, if there is one.
     pub tier: Option<TierStatus>,
+    /// Open files of which something else is promised than `posix`; the first of them if they are many.
+    pub promises: Vec<FilePromise>,
     /// What a person should know, oldest first.
     pub alarms: Vec<String>,
 }
+
+/// What is promised of an open file.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct FilePromise {
+    /// What people call it.
+    pub file: String,
+    /// The level.
+    pub semantics: String,
+}
+
+/// Files that a status lists.
+const PROMISES_MAX: usize = 64;
 
 /// Counts since the start.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
@@ -122,7 +137,8 @@ impl Core {
         let mut daemons = daemons.unwrap_or_default();
         let tier = self.tier.as_ref().map(|tier| tier.status());
         let spilled = tier.as_ref().map_or(0, |tier| tier.dirty_bytes);
-        let state = self.lock();
+        let mut state = self.lock();
+        let promises = promises(&mut state);
         for (daemon, epoch) in daemons.iter_mut().zip(state.node.bank_epochs()) {
             daemon.epoch = epoch.0;
         }
@@ -149,6 +165,7 @@ impl Core {
                 .unwrap_or_default(),
             bank: daemons,
             tier,
+            promises,
             alarms: state.alarms.iter().cloned().collect(),
         }
     }
@@ -198,6 +215,15 @@ impl Core {
             store_errors: store.errors,
         }
     }
+}
+
+fn promises(state: &mut State) -> Vec<FilePromise> {
+    let promises: Vec<_> = state.node.promises().take(PROMISES_MAX).collect();
+    let named = |(file, semantics): (FileId, Semantics)| FilePromise {
+        file: state.files.name(file),
+        semantics: semantics.name().to_owned(),
+    };
+    promises.into_iter().map(named).collect()
 }
 
 fn peers(transport: &dyn Transport) -> Vec<PeerStatus> {

@@ -122,6 +122,7 @@ fn asks(request: &Request) -> Option<(Op, u64, u64)> {
         | Request::Size { .. }
         | Request::Detach(_)
         | Request::Settle(_)
+        | Request::Laminate { .. }
         | Request::Restamp { .. }
         | Request::FlushAll => None,
     }

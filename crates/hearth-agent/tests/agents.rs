@@ -1,6 +1,6 @@
 //! Real agents of one process over loopback TCP, driven through their sessions.
 
-use hearth_agent::{Agent, Allocation, CloseRule, Config, Policy, store::StoreSpec};
+use hearth_agent::{Agent, Allocation, CloseRule, Config, Policy, Semantics, store::StoreSpec};
 use hearth_client::{
     Access, Errno, FileKey, Handle, OpenFile, OpenedFile, Outcome, Place, Session, Stamp, Written,
 };
@@ -39,6 +39,8 @@ fn set(nodes: u32, change: impl Fn(&mut Config)) -> Set {
                 store_root: dir.path().to_owned(),
                 store: StoreSpec::parse("posix").expect("a store"),
                 policy: Policy::Home,
+                semantics: Semantics::Posix,
+                rules: Vec::new(),
                 allocation: Allocation::Slot,
                 close: CloseRule::Flushed,
                 page_bytes: 4096,

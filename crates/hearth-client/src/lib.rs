@@ -80,6 +80,10 @@ pub trait Session: Send + Sync + 'static {
     /// result depends on the store's own view (setting times, reflinks, preallocation).
     fn settle(&self, file: FileKey, done: Done<()>);
 
+    /// Tells the cache that the store lets nobody write the file any more, since `stamp`. Where files are
+    /// published so (`commit`), every byte is in the store when this completes, and it changes no more.
+    fn laminate(&self, file: FileKey, stamp: Stamp, done: Done<()>);
+
     /// The way in is about to look at a file's attributes, to tell them to who keeps them for a time.
     /// `None` if no program could make use of that.
     fn looking(&self, file: FileKey) -> Option<Ticket> {

@@ -106,6 +106,8 @@ pub struct Errno(pub i32);
 pub enum Bypass {
     /// The file's policy keeps nothing.
     Policy,
+    /// A rule of the set keeps this file out of the cache.
+    ByRule,
     /// No agent can serve the call, and it reads only.
     NoAgent,
     /// Not all of the bytes are in this node's memory, or the file ends before.

@@ -18,6 +18,9 @@ use crate::nodes::{Node, proc_path};
 use crate::options::Ids;
 use crate::stat::Stat;
 
+/// Permission bits that let somebody write.
+const WRITE_BITS: u32 = 0o222;
+
 /// Attributes, and how long the kernel may believe them.
 pub(crate) struct Told {
     pub(crate) attr: FileAttr,
@@ -152,6 +155,9 @@ impl Core {
             .handle
             .and_then(|number| self.files.find(number).ok());
         self.set_rights(caller, &node, change)?;
+        if change.mode.is_some_and(|mode| mode & WRITE_BITS == 0) {
+            self.laminate(&node)?;
+        }
         if let Some(size) = change.size {
             self.resize(caller, &node, handle.as_deref(), size)?;
         }
@@ -182,6 +188,16 @@ impl Core {
             }
             Ok(())
         })
+    }
+
+    /// The store lets nobody write the file any more: where that publishes it, it is whole from now on.
+    fn laminate(&self, node: &Node) -> io::Result<()> {
+        if !self.nodes.is_cached(node) {
+            return Ok(());
+        }
+        let stamp = Stat::of(&*self.nodes.fd(node.id)?)?.stamp();
+        ask(|done| self.session.laminate(node.file(), stamp, done))?;
+        Ok(())
     }
 
     fn set_times(&self, caller: Caller, node: &Node, change: &Change) -> io::Result<()> {

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use hearth_agent::store::StoreSpec;
-use hearth_agent::{Allocation, Config};
+use hearth_agent::{Allocation, Config, Semantics};
 
 use crate::crew::Crew;
 use crate::job::Parts;
@@ -127,6 +127,8 @@ fn build(
         store_root: settings.root.clone(),
         store: settings.backing.clone(),
         policy: settings.policy,
+        semantics: Semantics::Posix,
+        rules: Vec::new(),
         allocation: Allocation::Slot,
         close: settings.close,
         page_bytes: settings.page_bytes,

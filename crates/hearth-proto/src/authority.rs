@@ -194,6 +194,7 @@ struct ReadAsk {
     first: u64,
     count: u32,
     keep: bool,
+    record: bool,
     since: Time,
     filled: bool,
 }
@@ -209,6 +210,8 @@ struct WriteAsk {
     len: u32,
     /// The writer had no copy when it sent this.
     dropped: bool,
+    /// Readers of the file are recorded.
+    record: bool,
     /// Copies that had been given when it came.
     grants: u64,
     data: Piece,
@@ -554,7 +557,7 @@ impl File {
     fn is_barred(&self, config: &Config, first: u64, count: u32) -> bool {
         self.bar.as_ref().is_some_and(|bar| match bar.cut {
             Cut::Window { .. } => bar.touches(config, first, count),
-            Cut::Shrink(_) | Cut::Outside | Cut::Detach => true,
+            Cut::Shrink(_) | Cut::Outside | Cut::Detach | Cut::Laminate => true,
         })
     }
 
@@ -582,13 +585,22 @@ impl Home<'_, '_> {
     ) {
         let since = self.ctx.now;
         match (body, data) {
-            (Body::Read { first, count, keep }, _) => {
+            (
+                Body::Read {
+                    first,
+                    count,
+                    keep,
+                    record,
+                },
+                _,
+            ) => {
                 let ask = ReadAsk {
                     from,
                     req,
                     first,
                     count,
                     keep,
+                    record,
                     since,
                     filled: false,
                 };
@@ -599,6 +611,7 @@ impl Home<'_, '_> {
                     offset,
                     len,
                     dropped,
+                    record,
                 },
                 Some(data),
             ) if data.len == len && len > 0 => {
@@ -609,6 +622,7 @@ impl Home<'_, '_> {
                     offset,
                     len,
                     dropped,
+                    record,
                     grants: self.common.grants,
                     data,
                     tried: false,

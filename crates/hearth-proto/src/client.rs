@@ -22,6 +22,7 @@ mod bank;
 mod close;
 mod file;
 mod open;
+mod promise;
 mod read;
 mod revoke;
 mod size;
@@ -93,6 +94,7 @@ enum Job {
     },
     Detach(FileId),
     Settle(FileId),
+    Laminate(FileId),
 }
 
 impl Job {
@@ -298,6 +300,9 @@ impl Desk<'_, '_> {
             Request::Truncate { file, size } => self.truncate(ticket, file, size),
             Request::Detach(file) => self.simple(ticket, file, Job::Detach(file), Body::Detach),
             Request::Settle(file) => self.simple(ticket, file, Job::Settle(file), Body::Settle),
+            Request::Laminate { file, stamp } => {
+                self.simple(ticket, file, Job::Laminate(file), Body::Laminate(stamp));
+            }
             Request::Restamp {
                 file,
                 before,
@@ -354,7 +359,7 @@ impl Desk<'_, '_> {
             Some(Job::Truncate { size, .. }) => {
                 self.truncate_answered(ticket, file, *size, &envelope)
             }
-            Some(Job::Detach(_) | Job::Settle(_)) => {
+            Some(Job::Detach(_) | Job::Settle(_) | Job::Laminate(_)) => {
                 let reply = match envelope.body {
                     Body::Failed(errno) => Reply::Failed(errno),
                     _ => Reply::Done,

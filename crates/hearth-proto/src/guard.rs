@@ -5,6 +5,7 @@
 //! without one of them, so that the checkers of the simulator can be seen to notice.
 
 use crate::config::Config;
+use crate::semantics::Semantics;
 
 /// Declares the guards with their names and rules.
 macro_rules! guards {
@@ -57,6 +58,10 @@ guards! {
     EpochGrows, "epoch-grows", "a daemon that comes back gets a new epoch";
     LeaseWaited, "lease-waited", "an epoch is over when each client has confirmed it, or its lease has run out";
     LeaseHonoured, "lease-honoured", "a client asks daemons only while its lease lasts";
+    VersionTold, "version-told", "an open is told another version while another node writes";
+    OldVersionDropped, "old-version-dropped", "an open that is told another version drops what no home recorded";
+    LateGrantOnce, "late-grant-once", "what was on its way when copies were dropped serves only the reads that wait";
+    LaminationTold, "lamination-told", "every writer knows of a lamination before homes take writes again";
     GoneAnswersGiven, "gone-answers-given", "a peer that is gone is taken to have answered";
 }
 
@@ -64,6 +69,20 @@ impl Guard {
     /// True for a rule about tiers, which policy `local` alone has.
     pub fn is_of_tier(self) -> bool {
         matches!(self, Guard::CutSettlesTier | Guard::CutEmptiesTier)
+    }
+
+    /// What is promised of the files in which the rule counts.
+    pub fn semantics(self) -> Semantics {
+        let versions = [
+            Guard::VersionTold,
+            Guard::OldVersionDropped,
+            Guard::LateGrantOnce,
+        ];
+        match self == Guard::LaminationTold {
+            true => Semantics::Commit,
+            false if versions.contains(&self) => Semantics::Cto,
+            false => Semantics::Posix,
+        }
     }
 
     /// True for a rule about the daemons of policy `bank`, which no other policy has.

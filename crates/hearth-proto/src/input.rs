@@ -4,6 +4,7 @@ use crate::Errno;
 use crate::bank::{BankLost, BankOk, BankOp, Daemon};
 use crate::ids::{Buf, FileId, Handle, NodeId, Op, RevokeId, Stamp, Ticket};
 use crate::msg::Envelope;
+use crate::semantics::Semantics;
 
 /// One fact.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -69,6 +70,8 @@ pub struct OpenRequest {
     pub stamp: Stamp,
     /// No other node could open it the same way.
     pub private: bool,
+    /// What its opener wants to be promised; `Laminated` for `Commit` if the store lets nobody write.
+    pub semantics: Semantics,
 }
 
 /// What a session asks.
@@ -124,6 +127,13 @@ pub enum Request {
     Detach(FileId),
     /// Every dirty byte of any node to the store.
     Settle(FileId),
+    /// The store lets nobody write any more: under `Commit`, that laminates the file.
+    Laminate {
+        /// Which file.
+        file: FileId,
+        /// Stamp after.
+        stamp: Stamp,
+    },
     /// Attributes were changed on purpose; not answered.
     Restamp {
         /// Which file.

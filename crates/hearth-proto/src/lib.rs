@@ -39,6 +39,7 @@ pub mod nodeset;
 mod peers;
 mod placement;
 pub mod ranges;
+pub mod semantics;
 pub mod status;
 pub mod time;
 pub mod wire;
@@ -55,6 +56,7 @@ pub use ids::{
 pub use input::{Input, OpenRequest, Request, StoreOk, WriteAt};
 pub use node::Node;
 pub use placement::{home_of_slot, slot_of};
+pub use semantics::Semantics;
 pub use status::Status;
 pub use time::{Span, Time};
 
@@ -69,6 +71,8 @@ pub mod errno {
     pub const ESTALE: i32 = 116;
     /// An agent that is needed for a write is gone.
     pub const EHOSTDOWN: i32 = 112;
+    /// The file is laminated: nobody writes it any more.
+    pub const EPERM: i32 = 1;
     /// The handle is not open.
     pub const EBADF: i32 = 9;
     /// Beyond the largest file offset.

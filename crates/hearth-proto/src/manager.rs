@@ -15,6 +15,7 @@
 
 mod control;
 mod keeper;
+mod laminate;
 mod open;
 mod size;
 mod window;
@@ -25,6 +26,7 @@ use crate::ctx::Ctx;
 use crate::ids::{FileId, Gen, NodeId, ReqId, Stamp};
 use crate::msg::{Body, Envelope};
 use crate::nodeset::NodeSet;
+use crate::semantics::Semantics;
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec::Vec;
 use control::Control;
@@ -59,6 +61,13 @@ struct File {
     size: u64,
     known: bool,
     mtime_ns: Option<i64>,
+    /// What is promised, as the first of the nodes chose that have it open.
+    semantics: Semantics,
+    /// Grows when what is promised changes, and whenever a node may have written that others are to see.
+    version: u64,
+    /// Since when the store lets nobody write, if it was told. An open that the store judged before may
+    /// still be on its way, even if nobody has opened the file yet.
+    laminated: Option<Stamp>,
     /// The store's stamp when all of the file was in the store; `None` while that is not known.
     stamp: Option<Stamp>,
     /// The store's stamp after the last truncation or window: an older one says nothing of the file
@@ -222,6 +231,7 @@ impl File {
     /// Nothing is known and nobody waits.
     fn blank(&self) -> bool {
         !self.known
+            && self.laminated.is_none()
             && self.openers.is_empty()
             && self.holders.is_empty()
             && self.control.is_none()
@@ -271,7 +281,11 @@ impl Seat<'_, '_> {
                     write,
                     stamp,
                     private,
-                } => self.open(ask, write, stamp, private),
+                    semantics,
+                } => {
+                    self.agree(semantics, &stamp);
+                    self.open(ask, write, stamp, private);
+                }
                 Body::Extend {
                     end,
                     append,
@@ -282,6 +296,7 @@ impl Seat<'_, '_> {
                 Body::Window { at, len } => self.window(ask, at, len),
                 Body::Detach => self.detach(ask),
                 Body::Settle => self.settle(control::After::Answer(ask)),
+                Body::Laminate(stamp) => self.laminate(ask, stamp),
                 _ => self.fail(&ask, crate::errno::EIO),
             }
         }

@@ -7,6 +7,7 @@
 use crate::Errno;
 use crate::bank::{Daemon, Epoch};
 use crate::ids::{FileId, Gen, NodeId, ReqId, Stamp, Ver, View};
+use crate::semantics::Semantics;
 use alloc::vec::Vec;
 
 /// A message with what every message carries.
@@ -64,6 +65,8 @@ pub enum Cut {
     Outside,
     /// The file's last name goes: dirty bytes are written, then every page goes.
     Detach,
+    /// Nobody writes the file any more: dirty bytes are written, and every page stays.
+    Laminate,
     /// A range is about to be written in the store: its pages go. The generation stays.
     Window {
         /// First page.
@@ -82,6 +85,8 @@ pub enum Service {
     Store,
     /// From the store, which lacks bytes that its homes could not write.
     StoreAfterLoss,
+    /// From its homes, and nobody writes it any more.
+    Laminated,
 }
 
 /// How a file's homes are found.
@@ -139,6 +144,8 @@ pub enum Body {
         stamp: Stamp,
         /// No other node could open it the same way.
         private: bool,
+        /// What the opener wants to be promised.
+        semantics: Semantics,
     },
     /// The open is registered.
     OpenOk {
@@ -150,6 +157,10 @@ pub enum Body {
         homes: HomeMap,
         /// Nodes that may hold pages, where every node is a home to itself.
         holders: Vec<u32>,
+        /// What is promised.
+        semantics: Semantics,
+        /// Another one if another node may have changed the file since the last was told.
+        version: u64,
     },
     /// A session closed the file.
     Close {
@@ -220,6 +231,11 @@ pub enum Body {
     Settle,
     /// They are there.
     SettleOk,
+    /// The store lets nobody write the file any more, since this stamp: so be it, if that is how it is
+    /// published.
+    Laminate(Stamp),
+    /// Nobody does, and all of it is in the store; or it is published otherwise.
+    LaminateOk,
     /// The sender changed the attributes on purpose.
     Restamp {
         /// Stamp before.
@@ -266,6 +282,8 @@ pub enum Body {
         count: u32,
         /// A way in will keep the bytes, even at the home's own node.
         keep: bool,
+        /// The home is to remember who has them, and to call them back.
+        record: bool,
     },
     /// Here they are, one after another in the payload.
     Grant {
@@ -288,6 +306,8 @@ pub enum Body {
         len: u32,
         /// The writer holds no copy of the touched pages any more, nor will get one.
         dropped: bool,
+        /// Homes remember who has copies of the file's pages.
+        record: bool,
     },
     /// They are in place and nobody holds an older copy.
     WriteOk,

@@ -15,6 +15,7 @@ use crate::input::{Input, Request};
 use crate::manager::Manager;
 use crate::msg::{Body, Envelope};
 use crate::peers::Peers;
+use crate::semantics::Semantics;
 use crate::status::{Counters, Status};
 use crate::time::Time;
 use alloc::collections::VecDeque;
@@ -142,6 +143,11 @@ impl Node {
                 .readable_in(&self.config, &self.frames, file, page)
         })?;
         Some((slot.frame, extent))
+    }
+
+    /// Files that sessions have open here and of which something else is promised than `Posix`.
+    pub fn promises(&self) -> impl Iterator<Item = (FileId, Semantics)> + '_ {
+        self.client.promises()
     }
 
     /// What is fixed for this node.
@@ -283,6 +289,7 @@ impl Machines<'_> {
             | Body::WindowOver(_)
             | Body::Detach
             | Body::Settle
+            | Body::Laminate(_)
             | Body::Restamp { .. }
             | Body::ForgetOk
             | Body::CutOk(_) => self.manager.message(ctx, from, envelope),
@@ -311,6 +318,7 @@ impl Machines<'_> {
             | Body::WindowGo { .. }
             | Body::DetachOk
             | Body::SettleOk
+            | Body::LaminateOk
             | Body::Forget { .. }
             | Body::Grant { .. }
             | Body::WriteOk

@@ -56,6 +56,7 @@ fn in_its_place(body: &Body) -> Option<Body> {
         | Body::Window { .. }
         | Body::Detach
         | Body::Settle
+        | Body::Laminate(_)
         | Body::Read { .. }
         | Body::Write { .. }
         | Body::Flush(_)
@@ -81,6 +82,7 @@ fn in_its_place(body: &Body) -> Option<Body> {
         | Body::Peeked { .. }
         | Body::DetachOk
         | Body::SettleOk
+        | Body::LaminateOk
         | Body::Restamp { .. }
         | Body::ForgetOk
         | Body::CutOk(_)

@@ -41,6 +41,7 @@ pub fn try_without(guard: Guard, worlds_max: u64) -> Canary {
         Plan {
             without,
             policy: Policy::Home,
+            semantics: guard.semantics(),
             ..Plan::new(number / 3, trouble)
         }
     };

@@ -5,6 +5,7 @@
 //! byte that is read names its writer. Zero stands for holes and for what truncations cut away. The
 //! checks in `check/` judge a history; this file only records it and answers who may be meant.
 
+use hearth_proto::Semantics;
 use std::ops::Range;
 
 /// A point in the one order of everything that sessions see; each is given once.
@@ -60,6 +61,8 @@ pub struct Change {
     pub redone: bool,
     /// When.
     pub span: Interval,
+    /// From when on other nodes must see it, if they look.
+    pub published: Tick,
 }
 
 impl Change {
@@ -85,6 +88,8 @@ pub struct Read {
     pub bytes: Vec<u8>,
     /// When.
     pub span: Interval,
+    /// When its session last looked what others had published.
+    pub since: Tick,
 }
 
 /// Something that was said of the size.
@@ -113,6 +118,10 @@ pub struct History {
     pub sizes: Vec<Sized>,
     /// Bytes may have been lost and the sessions were told: old values may show again.
     pub lossy: bool,
+    /// What the sessions are promised.
+    pub semantics: Semantics,
+    /// The file was laminated.
+    pub laminated: Option<Interval>,
     values: u8,
 }
 
@@ -132,6 +141,7 @@ impl History {
             append: false,
             redone: false,
             span: at_once(hole),
+            published: hole,
         });
         let value = history.next_value();
         history.changes.push(Change {
@@ -142,6 +152,7 @@ impl History {
             append: false,
             redone: false,
             span: at_once(bytes),
+            published: bytes,
         });
         history
     }
@@ -178,6 +189,7 @@ impl History {
             append: false,
             redone: false,
             span,
+            published: OPEN,
         });
         self.changes.len() - 1
     }
@@ -189,12 +201,54 @@ impl History {
             .filter(move |change| change.value == value && change.may_cover(at))
     }
 
-    /// True if `change` was overwritten at `at` by something that began after it had ended, and
-    /// ended before `now` began.
-    pub fn overwritten(&self, change: &Change, at: u64, now: &Interval) -> bool {
-        self.changes.iter().any(|later| {
-            later.covers(at) && change.span.before(&later.span) && later.span.before(now)
-        })
+    /// True if `change` was overwritten at `at` by something that came after it and that the read must
+    /// see.
+    pub fn overwritten(&self, change: &Change, at: u64, read: &Read) -> bool {
+        self.changes
+            .iter()
+            .any(|later| later.covers(at) && comes_before(change, later) && must_see(read, later))
+    }
+
+    /// A change is over.
+    pub fn end(&mut self, change: usize, at: Tick) {
+        let change = &mut self.changes[change];
+        change.span.ended = at;
+        let at_once = match self.semantics {
+            Semantics::Posix | Semantics::MpiAtomic | Semantics::Job => true,
+            // Of truncations and of others there is no close.
+            Semantics::Mpi | Semantics::Cto => change.kind == Kind::Cut || change.node == u32::MAX,
+            Semantics::Commit | Semantics::Laminated => false,
+        };
+        if at_once {
+            change.published = at;
+        }
+    }
+
+    /// A node has closed, or synced: what it wrote before is published.
+    pub fn publish(&mut self, node: u32, at: Tick) {
+        match self.semantics {
+            Semantics::Mpi | Semantics::Cto => {}
+            Semantics::Posix
+            | Semantics::MpiAtomic
+            | Semantics::Job
+            | Semantics::Commit
+            | Semantics::Laminated => return,
+        }
+        for change in self.changes.iter_mut().filter(|change| change.node == node) {
+            if change.span.ended != OPEN && change.published == OPEN {
+                change.published = at;
+            }
+        }
+    }
+
+    /// The file was laminated: all that came before is published.
+    pub fn laminate(&mut self, span: Interval) {
+        self.laminated = Some(span);
+        for change in &mut self.changes {
+            if change.span.ended != OPEN {
+                change.published = change.published.min(span.ended);
+            }
+        }
     }
 
     /// The sizes that an observation made within `now` may report: least and greatest.
@@ -236,5 +290,21 @@ impl History {
             cut.span.began < now.ended
                 && !cuts().any(|later| cut.span.before(&later.span) && later.span.before(now))
         })
+    }
+}
+
+/// True if the order of two changes is promised, this one first.
+fn comes_before(change: &Change, later: &Change) -> bool {
+    match change.node == later.node {
+        true => change.span.before(&later.span),
+        false => change.published < later.span.began,
+    }
+}
+
+/// True if a read may not miss a change: its own node's, or one that was published before it looked.
+fn must_see(read: &Read, change: &Change) -> bool {
+    match change.node == read.node {
+        true => change.span.before(&read.span),
+        false => change.published < read.since,
     }
 }

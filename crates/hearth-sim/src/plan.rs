@@ -4,7 +4,8 @@ use crate::rng::Rng;
 use crate::tamper::Tamper;
 use hearth_proto::bank::Placement;
 use hearth_proto::{
-    Allocation, BankConfig, BankUpdate, CloseRule, Config, NodeId, Policy, Span, Spill, Synced,
+    Allocation, BankConfig, BankUpdate, CloseRule, Config, NodeId, Policy, Semantics, Span, Spill,
+    Synced,
 };
 
 /// Everything that decides a run.
@@ -24,6 +25,8 @@ pub struct Plan {
     pub file_pages: u64,
     /// Which policy.
     pub policy: Policy,
+    /// What is promised of every file.
+    pub semantics: Semantics,
     /// Who becomes a home.
     pub allocation: Allocation,
     /// What close waits for.
@@ -136,6 +139,7 @@ impl Plan {
             } else {
                 Policy::Home
             },
+            semantics: Semantics::Posix,
             allocation: *rng.pick(&[
                 Allocation::Slot,
                 Allocation::FirstTouch,
@@ -194,13 +198,19 @@ impl Plan {
     pub fn replay(&self) -> String {
         let (seed, steps) = (self.seed, self.steps);
         let policy = crate::policy::name_of(self.policy);
+        let semantics = match self.semantics {
+            Semantics::Posix => String::new(),
+            other => format!(" --semantics {}", other.name()),
+        };
         match self.trouble {
             Trouble::Some => format!("sweep {seed} 1 {steps}"),
             Trouble::Never => {
-                format!("hearth sim step --policy {policy} --seed {seed} --ops {steps}")
+                format!("hearth sim step --policy {policy}{semantics} --seed {seed} --ops {steps}")
             }
             Trouble::All => {
-                format!("hearth sim step --policy {policy} --faults --seed {seed} --ops {steps}")
+                format!(
+                    "hearth sim step --policy {policy}{semantics} --faults --seed {seed} --ops {steps}"
+                )
             }
         }
     }

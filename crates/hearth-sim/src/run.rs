@@ -1,6 +1,6 @@
 //! One run from a plan to its outcome, and the smallest plan that still fails.
 
-use crate::check::{Violation, order, size, value};
+use crate::check::{Violation, laminated, order, size, value};
 use crate::model::{History, Read, Sized};
 use crate::plan::Plan;
 use crate::world::{Detail, Faults, World};
@@ -149,6 +149,7 @@ impl World {
                 offset: 0,
                 bytes: object.data.clone(),
                 span,
+                since: began,
             });
             object.history.sizes.push(Sized {
                 node,
@@ -166,6 +167,7 @@ impl World {
             value::check(history, page_bytes)
                 .or_else(|| size::check(history))
                 .or_else(|| order::check(history))
+                .or_else(|| laminated::check(history))
         };
         let objects = self.store.objects.iter().enumerate();
         let found = objects.filter_map(|(number, object)| {

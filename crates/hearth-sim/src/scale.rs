@@ -18,7 +18,7 @@ pub use forms::Forecast;
 pub use traffic::{Counts, Kind};
 
 use cluster::Cluster;
-use hearth_proto::{Policy, Span};
+use hearth_proto::{Policy, Semantics, Span};
 
 /// Pages of a chunk. Small, so that homes spread over many nodes.
 const CHUNK_PAGES: u32 = 8;
@@ -28,6 +28,10 @@ const CHUNK_PAGES: u32 = 8;
 pub struct Shape {
     /// Which policy.
     pub policy: Policy,
+    /// What is promised of each file.
+    pub semantics: Semantics,
+    /// Operations between an open and the next of a node; `None`: one open serves all.
+    pub reopens: Option<u32>,
     /// Nodes.
     pub nodes: u32,
     /// Reads and writes of all nodes together.
@@ -62,6 +66,8 @@ impl Shape {
     pub fn new(policy: Policy, nodes: u32, ops: u64, seed: u64) -> Shape {
         Shape {
             policy,
+            semantics: Semantics::Posix,
+            reopens: None,
             nodes,
             ops,
             seed,

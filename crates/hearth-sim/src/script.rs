@@ -14,7 +14,7 @@ use hearth_proto::bank::{BankLost, BankOk, BankOrder, Daemon, Item, Key};
 use hearth_proto::msg::{Body, Envelope};
 use hearth_proto::{
     Allocation, BankConfig, CloseRule, Effect, FileId, Input, NodeId, Policy, ReadInto, Reply,
-    Span, WriteAt, errno,
+    Semantics, Span, WriteAt, errno,
 };
 
 /// What a line asks for that nobody understands.
@@ -90,6 +90,7 @@ fn set_up(plan: &mut Plan, words: &[&str]) -> Option<()> {
         ["chunk", pages] => plan.chunk_pages = pages.parse().ok()?,
         ["run", bytes] => plan.store_io_bytes = bytes.parse().ok()?,
         ["policy", name] => plan.policy = crate::policy::by_name(name)?,
+        ["semantics", name] => plan.semantics = Semantics::by_name(name)?,
         ["homes", "slot"] => plan.allocation = Allocation::Slot,
         ["homes", "first-touch"] => plan.allocation = Allocation::FirstTouch,
         ["homes", "round-robin"] => plan.allocation = Allocation::RoundRobin,
@@ -174,6 +175,7 @@ fn action(words: &[&str]) -> Option<Action> {
             file: file(name)?,
             size: size.parse().ok()?,
         },
+        ["laminates", name] => Action::Laminate(file(name)?),
         ["settles", name] => Action::Settle(file(name)?),
         ["outside", name, offset, len] => Action::Outside {
             file: file(name)?,
@@ -256,19 +258,8 @@ fn say(envelope: &Envelope) -> String {
     match &envelope.body {
         Body::Open { write: true, .. } => "open to write".to_owned(),
         Body::Open { write: false, .. } => "open to read".to_owned(),
-        Body::OpenOk {
-            size,
-            shared,
-            homes,
-            holders,
-        } => {
-            let shared = if *shared { ", shared" } else { "" };
-            let known = match holders.is_empty() {
-                true => String::new(),
-                false => format!(", held by {holders:?}"),
-            };
-            format!("opened, {size} bytes{shared}, homes {homes:?}{known}")
-        }
+        Body::OpenOk { .. } => opened(&envelope.body),
+        Body::Read { .. } | Body::Write { .. } => asked(&envelope.body),
         Body::Close {
             write,
             wrote,
@@ -318,6 +309,64 @@ fn say(envelope: &Envelope) -> String {
         Body::SizeIs { size, keep, .. } => format!("size is {size:?}, keep {keep}"),
         Body::OldGeneration => format!("old generation, now cut {cut}"),
         other => lower(&format!("{other:?}")),
+    }
+}
+
+/// What an open is told.
+fn opened(body: &Body) -> String {
+    let Body::OpenOk {
+        size,
+        shared,
+        homes,
+        holders,
+        semantics,
+        ..
+    } = body
+    else {
+        return String::new();
+    };
+    let shared = if *shared { ", shared" } else { "" };
+    let known = match holders.is_empty() {
+        true => String::new(),
+        false => format!(", held by {holders:?}"),
+    };
+    let level = match semantics {
+        Semantics::Posix => String::new(),
+        other => format!(", {}", other.name()),
+    };
+    format!("opened, {size} bytes{shared}, homes {homes:?}{known}{level}")
+}
+
+/// What a home is asked about bytes.
+fn asked(body: &Body) -> String {
+    match *body {
+        Body::Read {
+            first,
+            count,
+            keep,
+            record,
+        } => {
+            let read = format!("read {{ first: {first}, count: {count}, keep: {keep} }}");
+            unless_recorded(read, record)
+        }
+        Body::Write {
+            offset,
+            len,
+            dropped,
+            record,
+        } => {
+            let write = format!("write {{ offset: {offset}, len: {len}, dropped: {dropped} }}");
+            unless_recorded(write, record)
+        }
+        _ => String::new(),
+    }
+}
+
+/// Homes record readers, unless it is said.
+fn unless_recorded(text: String, record: bool) -> String {
+    match record {
+        true => text,
+        false => format!("{text}, not recorded"),
     }
 }
 

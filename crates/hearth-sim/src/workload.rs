@@ -4,7 +4,7 @@ use crate::plan::delay;
 use crate::rng::Rng;
 use crate::world::session::{Action, Open};
 use crate::world::{Event, World};
-use hearth_proto::{FileId, Span, WriteAt, errno};
+use hearth_proto::{FileId, Semantics, Span, WriteAt, errno};
 
 /// The stream of choices of a run, and how many are left.
 pub(crate) struct Choices {
@@ -225,6 +225,7 @@ impl World {
                 let size = rng.below(most + 1);
                 Action::Create { file, size }
             }
+            14 if self.plan.semantics == Semantics::Commit => Action::Laminate(file),
             14..16 => Action::Settle(file),
             16 => Action::Restamp(file),
             17 => Action::FlushAll,

@@ -29,6 +29,7 @@ mod preload;
 mod process;
 mod replay;
 mod requirements;
+mod rules;
 mod secret;
 mod set;
 mod signals;

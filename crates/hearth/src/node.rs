@@ -16,6 +16,7 @@ use serde_json::Value;
 use crate::bank::{Placement, Update};
 use crate::failure::{Failure, OrFail};
 use crate::options::{Allocation, Close, Policy, SetSpec};
+use crate::rules::Rule;
 use crate::secret::Secret;
 use crate::tier::Fsync;
 
@@ -126,6 +127,8 @@ pub(crate) struct NodeStatus {
     pub(crate) bank: Vec<DaemonStatus>,
     /// Its tier.
     pub(crate) tier: Option<TierStatus>,
+    /// Open files of which something else is promised than `posix`.
+    pub(crate) promises: Vec<FilePromise>,
     /// What needs a person's care.
     pub(crate) alarms: Vec<String>,
 }
@@ -190,6 +193,16 @@ pub(crate) struct Programs {
     pub(crate) no_agent: u64,
     /// Descriptors passed by: opened for direct I/O.
     pub(crate) flags: u64,
+}
+
+/// What is promised of an open file.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct FilePromise {
+    /// Its path.
+    pub(crate) file: String,
+    /// The level.
+    pub(crate) semantics: String,
 }
 
 /// One other member.
@@ -259,6 +272,8 @@ fn translate(config: &NodeConfig, secret: Secret) -> Result<Config, Failure> {
             Policy::BankPaper => hearth_agent::Policy::BankPaper,
             Policy::None => hearth_agent::Policy::None,
         },
+        semantics: spec.semantics.kernel(),
+        rules: spec.rules.iter().map(Rule::kernel).collect(),
         allocation: match spec.allocation {
             Allocation::Slot => hearth_agent::Allocation::Slot,
             Allocation::FirstTouch => hearth_agent::Allocation::FirstTouch,

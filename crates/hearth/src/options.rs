@@ -1,6 +1,7 @@
 //! How a set of agents is to be: what people may say, and what stands where they say nothing.
 
 use std::fmt;
+use std::path::PathBuf;
 use std::str::FromStr;
 
 use clap::{Args, ValueEnum};
@@ -10,6 +11,7 @@ use serde::{Deserialize, Serialize};
 use crate::bank::{BankArgs, BankSpec};
 use crate::failure::Failure;
 use crate::node;
+use crate::rules::{self, Rule, Semantics};
 use crate::size::{Size, Span};
 use crate::tier::{TierArgs, TierSpec};
 
@@ -34,6 +36,19 @@ pub(crate) struct SetArgs {
     /// docs/semantics.md says what each promises.
     #[arg(long, value_name = "P", hide_possible_values = true)]
     pub(crate) policy: Option<Policy>,
+    /// What is promised of each file: posix, mpi-atomic, mpi, cto, commit or job [default: posix]
+    ///
+    /// A file's attribute `user.hearth.semantics` says otherwise of that file, and so does a rule.
+    #[arg(
+        long,
+        value_name = "LEVEL",
+        hide_possible_values = true,
+        hide_short_help = true
+    )]
+    pub(crate) semantics: Option<Semantics>,
+    /// What is different for some files: lines of a pattern, a policy and a level
+    #[arg(long, value_name = "FILE", hide_short_help = true)]
+    pub(crate) rules: Option<PathBuf>,
     /// Memory of each agent [default: 256MiB]
     #[arg(long, value_name = "SIZE")]
     pub(crate) pool: Option<Size>,
@@ -207,6 +222,11 @@ impl TryFrom<String> for Transport {
 pub(crate) struct SetSpec {
     pub(crate) agents: u32,
     pub(crate) policy: Policy,
+    #[serde(default)]
+    pub(crate) semantics: Semantics,
+    /// The first that fits a file counts.
+    #[serde(default)]
+    pub(crate) rules: Vec<Rule>,
     pub(crate) pool: Size,
     pub(crate) page_size: Size,
     pub(crate) chunk: Size,
@@ -233,6 +253,8 @@ impl Default for SetSpec {
         SetSpec {
             agents: 1,
             policy: Policy::Home,
+            semantics: Semantics::Posix,
+            rules: Vec::new(),
             pool: Size(256 << 20),
             page_size: Size(256 << 10),
             chunk: Size(8 << 20),
@@ -261,6 +283,9 @@ impl SetArgs {
             let what = format!("{option} says something of a tier, and there is none");
             return Err(Failure::new(what).hint("--tier DIR"));
         }
+        if let Some(path) = &self.rules {
+            spec.rules = rules::read(path, spec.policy)?;
+        }
         spec.check()?;
         spec.policy.warn();
         Ok(spec)
@@ -271,6 +296,8 @@ impl SetArgs {
         SetSpec {
             agents: self.agents.unwrap_or(base.agents),
             policy: self.policy.unwrap_or(base.policy),
+            semantics: self.semantics.unwrap_or(base.semantics),
+            rules: base.rules,
             pool: self.pool.unwrap_or(base.pool),
             page_size: self.page_size.unwrap_or(base.page_size),
             chunk: self.chunk.unwrap_or(base.chunk),
@@ -314,6 +341,7 @@ impl SetSpec {
         let mut facts = vec![
             ("agents", self.agents.to_string()),
             ("policy", self.policy.to_string()),
+            ("semantics", self.semantics.to_string()),
             ("pool", self.pool.to_string()),
             ("page size", self.page_size.to_string()),
             ("chunk", self.chunk.to_string()),
@@ -409,7 +437,7 @@ macro_rules! printed_as_typed {
     )*};
 }
 
-printed_as_typed!(Policy, Allocation, Close);
+printed_as_typed!(Policy, Semantics, Allocation, Close);
 
 #[cfg(test)]
 mod tests {

@@ -74,6 +74,15 @@ fn parse_policy(name: &str) -> Result<hearth_sim::Policy, String> {
     })
 }
 
+/// A level of promises, as clap reads it.
+fn parse_semantics(name: &str) -> Result<hearth_sim::Semantics, String> {
+    hearth_sim::Semantics::by_name(name).ok_or_else(|| {
+        let names = hearth_sim::Semantics::NAMES.iter();
+        let names: Vec<&str> = names.map(|&(name, _)| name).collect();
+        format!("levels are {}", names.join(", "))
+    })
+}
+
 fn print(report: &Report, json: bool) -> Result<(), Failure> {
     let format = if json { Format::Json } else { Format::Table };
     report

@@ -237,6 +237,10 @@ impl Session for Passthrough {
         self.run(move || done(Outcome::Serve(())));
     }
 
+    fn laminate(&self, _file: FileKey, _stamp: Stamp, done: Done<()>) {
+        self.run(move || done(Outcome::Serve(())));
+    }
+
     fn restamp(&self, _file: FileKey, before: Stamp, after: Stamp) {
         assert_ne!(before, after);
     }

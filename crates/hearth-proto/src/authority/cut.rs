@@ -33,6 +33,11 @@ impl Home<'_, '_> {
             floor: match cut {
                 Cut::Shrink(_) | Cut::Outside | Cut::Window { .. } => generation,
                 Cut::Detach => end_of(generation.life),
+                // Its writers learn of the next generation with the news that it is laminated.
+                Cut::Laminate => Gen {
+                    cut: generation.cut + 1,
+                    ..generation
+                },
             },
             manager,
             req,
@@ -58,7 +63,7 @@ impl Home<'_, '_> {
             // The generation stays: what waits may wait on.
             Cut::Window { .. } => {}
             Cut::Shrink(_) | Cut::Outside => self.refuse_waiting(),
-            Cut::Detach => {
+            Cut::Detach | Cut::Laminate => {
                 self.refuse_waiting();
                 self.start_flush();
             }
@@ -140,7 +145,7 @@ impl Home<'_, '_> {
         let Some(bar) = &self.file.bar else { return };
         let told = bar.told;
         let flushed = self.file.dirty_bytes == 0 || bar.result.is_err();
-        if cut == Cut::Detach && !flushed {
+        if matches!(cut, Cut::Detach | Cut::Laminate) && !flushed {
             self.start_flush();
             return;
         }
@@ -156,7 +161,7 @@ impl Home<'_, '_> {
             // more, and openers of a detached file go to the store one after the other.
             Cut::Outside | Cut::Detach => self.drop_clean(0, u32::MAX),
             Cut::Window { first, count } => self.drop_clean(first, count),
-            Cut::Shrink(_) => {}
+            Cut::Shrink(_) | Cut::Laminate => {}
         }
         if cut == Cut::Detach {
             self.give_up_dirty();
@@ -250,7 +255,7 @@ impl Home<'_, '_> {
         let unguarded = self.ctx.config.rules().writes == Writes::ThroughUnguarded;
         let concerned = |first, count| match bar.cut {
             Cut::Window { .. } => !unguarded && bar.touches(self.ctx.config, first, count),
-            Cut::Shrink(_) | Cut::Outside | Cut::Detach => true,
+            Cut::Shrink(_) | Cut::Outside | Cut::Detach | Cut::Laminate => true,
         };
         let mine = |op: &StoreOp| match *op {
             StoreOp::FillPages { file, first, count } => file == self.id && concerned(first, count),
@@ -293,6 +298,7 @@ impl Home<'_, '_> {
             Cut::Shrink(size) => self.shrink(size),
             Cut::Outside => self.drop_clean(0, u32::MAX),
             Cut::Window { first, count } => self.drop_clean(first, count),
+            Cut::Laminate => self.refuse_waiting(),
             Cut::Detach => {
                 let bar = self.file.bar.as_ref();
                 if bar.is_none_or(|bar| bar.result.is_ok()) {
@@ -380,6 +386,7 @@ pub(super) fn pages_of(config: &Config, cut: Cut) -> (u64, u32) {
     match cut {
         Cut::Shrink(size) => (config.page_of(size), u32::MAX),
         Cut::Outside | Cut::Detach => (0, u32::MAX),
+        Cut::Laminate => (0, 0),
         Cut::Window { first, count } => (first, count),
     }
 }
@@ -389,7 +396,7 @@ fn gone_from_tier(cut: Cut) -> (u64, TierGone) {
     match cut {
         Cut::Shrink(size) => (size, TierGone::All),
         Cut::Detach => (0, TierGone::All),
-        Cut::Outside | Cut::Window { .. } => (0, TierGone::Copies),
+        Cut::Outside | Cut::Laminate | Cut::Window { .. } => (0, TierGone::Copies),
     }
 }
 

@@ -9,6 +9,7 @@ use crate::frames::{Frames, Slot};
 use crate::guard::Guard;
 use crate::ids::{FileId, NodeId};
 use crate::msg::{Body, Cut, Envelope, Origin, Use};
+use crate::semantics::Semantics;
 use alloc::vec::Vec;
 
 /// What an unfinished write or cut means for a read of its pages.
@@ -177,7 +178,7 @@ impl Home<'_, '_> {
             if kept {
                 self.common.grants += 1;
                 page.granted = self.common.grants;
-                if self.ctx.config.keeps(Guard::ReaderRecorded) {
+                if ask.record && self.ctx.config.keeps(Guard::ReaderRecorded) {
                     page.readers.insert(ask.from);
                 }
             }
@@ -220,7 +221,7 @@ impl Home<'_, '_> {
         match &self.file.bar {
             Some(bar) if bar.answered => match bar.cut {
                 Cut::Shrink(size) => size,
-                Cut::Outside | Cut::Detach | Cut::Window { .. } => u64::MAX,
+                Cut::Outside | Cut::Detach | Cut::Laminate | Cut::Window { .. } => u64::MAX,
             },
             Some(_) | None => u64::MAX,
         }
@@ -266,7 +267,7 @@ impl Authority {
     }
 
     /// Remembers that this node's own way in keeps bytes of a page it is home of.
-    pub(crate) fn keep_here(&mut self, me: NodeId, id: FileId, number: u64) {
+    pub(crate) fn keep_here(&mut self, me: NodeId, id: FileId, number: u64, semantics: Semantics) {
         if let Some(page) = self
             .files
             .get_mut(&id)
@@ -274,7 +275,9 @@ impl Authority {
         {
             self.common.grants += 1;
             page.granted = self.common.grants;
-            page.readers.insert(me);
+            if semantics.is_recorded() {
+                page.readers.insert(me);
+            }
         }
     }
 }

@@ -162,8 +162,19 @@ impl Home<'_, '_> {
         let pages = || self.file.pages.range(first..first + u64::from(count));
         let mut readers: NodeSet = pages().flat_map(|(_, page)| page.readers.iter()).collect();
         // A copy that the writer was given while its write waited has not been dropped.
-        if ask.dropped && pages().all(|(_, page)| page.granted <= ask.grants) {
-            readers.remove(ask.from);
+        let late = match ask.record {
+            true => pages().any(|(_, page)| page.granted > ask.grants),
+            false => self.common.grants > ask.grants,
+        };
+        match ask.dropped && !late {
+            true => {
+                readers.remove(ask.from);
+            }
+            // A node sees its own writes, whatever is promised to others.
+            false if !ask.record => {
+                readers.insert(ask.from);
+            }
+            false => {}
         }
         self.common.reserved += count;
         let ver = self.common.next_ver();

@@ -97,7 +97,7 @@ impl Desk<'_, '_> {
         let Some(Job::Flush(job)) = self.client.jobs.get(&ticket) else {
             return;
         };
-        let (handle, failed) = (job.handle, job.errno);
+        let (handle, failed, until) = (job.handle, job.errno, job.until);
         let losses = self.client.files.get(&id).map_or(0, |file| file.losses);
         let opened = self.client.handles.get_mut(&handle);
         let lost = opened.is_some_and(|opened| {
@@ -110,7 +110,10 @@ impl Desk<'_, '_> {
             Some(errno) => Reply::Failed(errno),
             None => Reply::Done,
         };
-        self.finish(ticket, reply);
+        match until {
+            Until::Flushed => self.finish(ticket, reply),
+            Until::Synced => self.end_sync(ticket, id, reply),
+        }
     }
 
     pub(super) fn close(&mut self, handle: Handle) {

@@ -6,6 +6,7 @@ use crate::frames::Slot;
 use crate::ids::{FileId, Gen, NodeId, Stamp, Ticket};
 use crate::msg::{Body, HomeMap};
 use crate::nodeset::NodeSet;
+use crate::semantics::Semantics;
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
@@ -37,6 +38,9 @@ pub(super) struct File {
     /// Requests for the manager while it is not known who that is.
     pub(super) parked: Vec<(Body, What)>,
     pub(super) generation: Gen,
+    /// What is promised, and the version of the file that this node was told last.
+    pub(super) semantics: Semantics,
+    pub(super) version: u64,
     /// Ways in may keep bytes of an earlier file of this number.
     pub(super) renewed: bool,
     /// Open handles.
@@ -82,6 +86,8 @@ impl Default for File {
             manager: None,
             parked: Vec::new(),
             generation: Gen::default(),
+            semantics: Semantics::default(),
+            version: 0,
             renewed: false,
             handles: 0,
             writers: 0,

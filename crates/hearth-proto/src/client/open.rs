@@ -19,6 +19,7 @@ impl Desk<'_, '_> {
             write,
             stamp,
             private,
+            semantics,
         } = open;
         let file = self.client.files.entry(id).or_default();
         if self.ctx.config.is_uncached() || file.bypass {
@@ -35,22 +36,29 @@ impl Desk<'_, '_> {
                 write,
                 stamp,
                 private,
+                semantics,
             },
             What::Job(ticket),
         );
     }
 
     pub(super) fn open_answered(&mut self, ticket: Ticket, open: OpenRequest, answer: &Envelope) {
+        if let Body::Failed(errno::EPERM) = answer.body {
+            return self.finish(ticket, Reply::Failed(errno::EPERM));
+        }
         let Body::OpenOk {
             size,
             shared,
             homes,
             holders,
+            semantics,
+            version,
         } = &answer.body
         else {
             return self.open_without_manager(ticket, open);
         };
         let (size, shared, homes) = (*size, *shared, *homes);
+        let promised = (*semantics, *version);
         self.client.jobs.remove(&ticket);
         if self.is_bypassed(open.file) {
             return self.open_after_detach(ticket, open, answer);
@@ -59,6 +67,7 @@ impl Desk<'_, '_> {
         if homes == HomeMap::Own {
             self.authority.meet(self.ctx, open.file, holders);
         }
+        self.promise(open.file, promised);
         let file = self.client.files.entry(open.file).or_default();
         let renewed = core::mem::take(&mut file.renewed);
         file.size = size;
@@ -69,7 +78,10 @@ impl Desk<'_, '_> {
         }
         // The operating system would be one more place that keeps the page.
         let direct = shared || self.ctx.config.rules().copies == Copies::One;
-        self.opened_as(ticket, open, size, direct, !renewed);
+        // Without records the answer to another open, which has the operating system drop what it keeps,
+        // may still be on its way there.
+        let kept_valid = !renewed && file.semantics.is_recorded();
+        self.opened_as(ticket, open, size, direct, kept_valid);
     }
 
     /// The file was detached while it was being opened: the manager takes the open for one of the next
@@ -93,9 +105,18 @@ impl Desk<'_, '_> {
         };
         let known = file.generation;
         file.generation = known.max(generation);
+        if generation.life == known.life
+            && generation.cut > known.cut
+            && !file.semantics.is_recorded()
+        {
+            self.drop_unrecorded(id);
+        }
         if generation.life <= known.life {
             return;
         }
+        let Some(file) = self.client.files.get_mut(&id) else {
+            return;
+        };
         for copy in core::mem::take(&mut file.copies).values() {
             self.ctx.frames.give_back(copy.slot);
         }

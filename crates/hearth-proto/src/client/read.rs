@@ -283,7 +283,13 @@ impl Desk<'_, '_> {
             Some(_) | None => false,
         };
         let keep = keep || readers.iter().any(keeps);
-        let body = Body::Read { first, count, keep };
+        let file = self.client.files.get(&id);
+        let body = Body::Read {
+            first,
+            count,
+            keep,
+            record: file.is_none_or(|file| file.semantics.is_recorded()),
+        };
         let seq = self.ask(home, id, body, What::Pages, Vec::new());
         let Some(file) = self.client.files.get_mut(&id) else {
             return;
@@ -568,14 +574,14 @@ impl Desk<'_, '_> {
     /// A way in keeps these bytes from now on.
     fn keeping(&mut self, id: FileId, offset: u64, len: u64) {
         let (first, count) = self.ctx.config.pages_of(offset, len);
+        let Some(file) = self.client.files.get(&id) else {
+            return;
+        };
         for page in first..first + u64::from(count) {
-            let home = self
-                .client
-                .files
-                .get(&id)
-                .and_then(|f| super::home_of(self.ctx.config, id, f, page));
+            let home = super::home_of(self.ctx.config, id, file, page);
             if home == Some(self.ctx.me()) {
-                self.authority.keep_here(self.ctx.me(), id, page);
+                self.authority
+                    .keep_here(self.ctx.me(), id, page, file.semantics);
             }
         }
         self.kept_while_revoking(id, first, count);

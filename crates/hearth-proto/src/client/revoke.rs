@@ -1,10 +1,11 @@
 //! Revocation: copies here and in the ways in go before the order is acknowledged.
 
 use super::{Desk, Job};
-use crate::effect::Effect;
+use crate::effect::{Effect, Reply};
 use crate::guard::Guard;
 use crate::ids::{FileId, Gen, NodeId, ReqId, RevokeId, Ticket, Ver};
 use crate::msg::{Body, Envelope, Service};
+use crate::semantics::Semantics;
 use alloc::vec::Vec;
 
 /// Ways in are dropping what they keep; the order is acknowledged when they have.
@@ -13,12 +14,22 @@ pub(super) struct Revocation {
     file: FileId,
     /// First page and count; `None` for attributes alone.
     pages: Option<(u64, u32)>,
-    /// Whom to tell: the sender of the order, its request, and what to say.
-    tell: Option<(NodeId, Gen, ReqId, Body)>,
+    /// Whom to tell when they have.
+    tell: Tell,
     /// The ways in kept something of the pages since they were told to drop them.
     again: bool,
     /// They have answered, but a read that they may keep is still on its way (C3).
     parked: bool,
+}
+
+/// Who waits for a revocation.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+enum Tell {
+    Nobody,
+    /// The sender of the order: its request, and what to say.
+    Node(NodeId, Gen, ReqId, Body),
+    /// A request of a session, which is done then.
+    Session(Ticket),
 }
 
 impl Revocation {
@@ -72,9 +83,9 @@ impl Desk<'_, '_> {
             }
             kept = file.kept;
         }
-        let tell = (from, order.generation, order.req, Body::InvalOk);
+        let tell = Tell::Node(from, order.generation, order.req, Body::InvalOk);
         if kept && self.ctx.config.keeps(Guard::RevokedBeforeAck) {
-            self.revoke(id, Some((first, count)), Some(tell));
+            self.revoke(id, Some((first, count)), tell);
         } else {
             self.tell(id, tell);
         }
@@ -83,11 +94,16 @@ impl Desk<'_, '_> {
     /// The manager takes back what it said of size and times.
     pub(super) fn forget(&mut self, from: NodeId, order: &Envelope, size: u64, service: Service) {
         let id = order.file;
-        let tell = (from, order.generation, order.req, Body::ForgetOk);
+        let tell = Tell::Node(from, order.generation, order.req, Body::ForgetOk);
+        let known = self.client.files.get(&id).map(|file| file.generation);
         self.learn(id, order.generation);
         let Some(file) = self.client.files.get_mut(&id) else {
-            return self.revoke(id, None, Some(tell));
+            return self.revoke(id, None, tell);
         };
+        // Nobody else will call back what the ways in keep of such a file.
+        let cut = known.is_some_and(|known| known < order.generation);
+        let unrecorded = file.kept && !file.semantics.is_recorded();
+        let pages = (cut && unrecorded).then_some((0, u32::MAX));
         file.size = file.size.min(size);
         for ticket in &file.reads {
             if let Some(Job::Read(job)) = self.client.jobs.get_mut(ticket) {
@@ -95,7 +111,14 @@ impl Desk<'_, '_> {
             }
         }
         file.exact = false;
-        let bypass = service != Service::Homes;
+        let bypass = match service {
+            Service::Homes => false,
+            Service::Laminated => {
+                file.semantics = Semantics::Laminated;
+                false
+            }
+            Service::Store | Service::StoreAfterLoss => true,
+        };
         file.losses += u32::from(service == Service::StoreAfterLoss);
         // Without handles nothing is left of the file; one of the same number is another.
         file.bypass |= bypass && file.handles > 0;
@@ -106,22 +129,25 @@ impl Desk<'_, '_> {
             }
             self.redirect_writes(id);
         }
-        self.revoke(id, None, Some(tell));
+        self.revoke(id, pages, tell);
     }
 
     /// Drops what the ways in keep of a file; nobody waits for it.
     pub(super) fn revoke_quietly(&mut self, id: FileId) {
         if self.client.files.get(&id).is_some_and(|file| file.kept) {
-            self.revoke(id, Some((0, u32::MAX)), None);
+            self.revoke(id, Some((0, u32::MAX)), Tell::Nobody);
         }
     }
 
-    fn revoke(
-        &mut self,
-        file: FileId,
-        pages: Option<(u64, u32)>,
-        tell: Option<(NodeId, Gen, ReqId, Body)>,
-    ) {
+    /// Ends a request once the ways in keep nothing of a file any more.
+    pub(super) fn revoke_before(&mut self, id: FileId, ticket: Ticket) {
+        match self.client.files.get(&id).is_some_and(|file| file.kept) {
+            true => self.revoke(id, Some((0, u32::MAX)), Tell::Session(ticket)),
+            false => self.finish(ticket, Reply::Done),
+        }
+    }
+
+    fn revoke(&mut self, file: FileId, pages: Option<(u64, u32)>, tell: Tell) {
         let revocation = Revocation {
             file,
             pages,
@@ -151,8 +177,8 @@ impl Desk<'_, '_> {
         } else if revocation.again {
             revocation.again = false;
             self.order(revocation);
-        } else if let Some(tell) = revocation.tell {
-            self.tell(revocation.file, tell);
+        } else {
+            self.tell(revocation.file, revocation.tell);
         }
     }
 
@@ -198,7 +224,13 @@ impl Desk<'_, '_> {
         }
     }
 
-    fn tell(&mut self, file: FileId, (to, generation, req, body): (NodeId, Gen, ReqId, Body)) {
-        self.ctx.answer(to, file, generation, req, body);
+    fn tell(&mut self, file: FileId, tell: Tell) {
+        match tell {
+            Tell::Nobody => {}
+            Tell::Node(to, generation, req, body) => {
+                self.ctx.answer(to, file, generation, req, body);
+            }
+            Tell::Session(ticket) => self.finish(ticket, Reply::Done),
+        }
     }
 }

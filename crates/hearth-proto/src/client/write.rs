@@ -7,6 +7,7 @@ use crate::guard::Guard;
 use crate::ids::{Buf, FileId, Gen, Handle, NodeId, Ticket};
 use crate::input::WriteAt;
 use crate::msg::{Body, Envelope};
+use crate::semantics::Semantics;
 use crate::{Errno, errno};
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
@@ -159,6 +160,9 @@ impl Desk<'_, '_> {
             return self.refuse_write(ticket, job.buf, errno::EFBIG);
         }
         let file = self.client.files.entry(id).or_default();
+        if file.semantics == Semantics::Laminated {
+            return self.refuse_write(ticket, job.buf, errno::EPERM);
+        }
         if file.bypass {
             self.ctx.out.push(Effect::Direct { ticket });
             return;
@@ -345,6 +349,9 @@ impl Desk<'_, '_> {
         if self.is_bypassed(id) {
             return self.part_over(ticket);
         }
+        if self.is_laminated(id) {
+            return self.fail_part(ticket, errno::EPERM);
+        }
         let data = Piece {
             src: Src::Buf(job.buf),
             at: part.at,
@@ -352,14 +359,17 @@ impl Desk<'_, '_> {
         };
         self.client.windows.entry(part.home).or_default().used += u64::from(part.len);
         let dropped = self.drop_own_copies(id, part.offset, part.len);
+        let mut record = true;
         if let Some(file) = self.client.files.get_mut(&id) {
             file.wrote.insert(part.home);
             file.unreported = true;
+            record = file.semantics.is_recorded();
         }
         let body = Body::Write {
             offset: part.offset,
             len: part.len,
             dropped,
+            record,
         };
         let known = self.client.files.get(&id).map(|file| file.generation);
         // A place at the end is one only in the generation in which it was given.
@@ -415,6 +425,14 @@ impl Desk<'_, '_> {
             Body::OldGeneration => return self.send_part(ticket, number),
             Body::Failed(errno) => job.failed = Some(errno),
             _ => {}
+        }
+        self.part_over(ticket);
+    }
+
+    /// No home takes the part.
+    fn fail_part(&mut self, ticket: Ticket, errno: Errno) {
+        if let Some(Job::Write(job)) = self.client.jobs.get_mut(&ticket) {
+            job.failed = Some(errno);
         }
         self.part_over(ticket);
     }

@@ -43,6 +43,12 @@ pub(super) enum Control {
         awaiting: Vec<(NodeId, u64)>,
         after: After,
     },
+    /// Openers learn that the file is laminated.
+    Laminating {
+        homes: Vec<NodeId>,
+        awaiting: Vec<(NodeId, u64)>,
+        ask: Ask,
+    },
     /// The node that asked truncates the store.
     Truncating {
         size: u64,
@@ -76,6 +82,7 @@ impl Control {
             Control::Admitting { awaiting, .. }
             | Control::Cutting { awaiting, .. }
             | Control::Leaving { awaiting, .. }
+            | Control::Laminating { awaiting, .. }
             | Control::Writing { awaiting, .. }
             | Control::Settling { awaiting, .. } => Some(awaiting),
             Control::Truncating { .. } => None,
@@ -86,6 +93,7 @@ impl Control {
         match self {
             Control::Admitting { ask, .. }
             | Control::Truncating { ask, .. }
+            | Control::Laminating { ask, .. }
             | Control::Writing { ask, .. }
             | Control::Cutting {
                 after: After::Open(ask) | After::Answer(ask) | After::Move(ask),
@@ -109,12 +117,13 @@ impl Seat<'_, '_> {
     pub(super) fn cut(&mut self, cut: Cut, homes: Vec<NodeId>, after: After) {
         if !matches!(cut, Cut::Window { .. }) {
             self.file.generation.cut += 1;
+            self.file.version += 1;
         }
         let mut awaiting = self.order(homes.iter().copied(), &Body::Cut(cut));
         match cut {
             Cut::Shrink(size) => awaiting.extend(self.order_forget(size, Service::Homes)),
             Cut::Outside => awaiting.extend(self.order_forget(self.file.size, Service::Homes)),
-            Cut::Detach | Cut::Window { .. } => {}
+            Cut::Detach | Cut::Laminate | Cut::Window { .. } => {}
         }
         self.file.control = Some(Control::Cutting {
             cut,
@@ -127,7 +136,7 @@ impl Seat<'_, '_> {
     }
 
     /// Takes back what openers and holders were told; returns whose answer to await.
-    fn order_forget(&mut self, size: u64, service: Service) -> Vec<(NodeId, u64)> {
+    pub(super) fn order_forget(&mut self, size: u64, service: Service) -> Vec<(NodeId, u64)> {
         let openers: NodeSet = self
             .file
             .openers
@@ -140,6 +149,9 @@ impl Seat<'_, '_> {
     }
 
     pub(super) fn truncate(&mut self, ask: Ask, size: u64) {
+        if self.refuse_laminated(&ask) {
+            return;
+        }
         // Writes on their way may have put bytes beyond the size that is known here.
         let homes =
             if self.ctx.config.is_home_to_itself() || !self.file.known || self.file.writers() > 0 {
@@ -208,7 +220,7 @@ impl Seat<'_, '_> {
     }
 
     /// Takes the next step of the control operation, if everybody has answered.
-    fn advance(&mut self) {
+    pub(super) fn advance(&mut self) {
         let Some(mut control) = self.file.control.take() else {
             return;
         };
@@ -232,9 +244,17 @@ impl Seat<'_, '_> {
                 ..
             } => self.leave(homes, after, errno),
             Control::Cutting {
+                cut: Cut::Laminate,
+                homes,
+                after: After::Answer(ask),
+                errno,
+                ..
+            } => self.stilled(homes, ask, errno),
+            Control::Cutting {
                 cut, homes, after, ..
             } => self.cut_through(cut, homes, after),
             Control::Leaving { homes, after, .. } => self.left(&homes, &after),
+            Control::Laminating { homes, ask, .. } => self.laminated(&homes, Some(&ask)),
             Control::Writing {
                 end,
                 homes,
@@ -269,7 +289,7 @@ impl Seat<'_, '_> {
                 self.moved(ask);
             }
             (
-                Cut::Outside | Cut::Shrink(_) | Cut::Detach | Cut::Window { .. },
+                Cut::Outside | Cut::Shrink(_) | Cut::Detach | Cut::Laminate | Cut::Window { .. },
                 After::Open(ask) | After::Answer(ask),
             ) => {
                 self.tell(&homes, &Body::Resume { done: true });
@@ -432,6 +452,8 @@ impl Seat<'_, '_> {
                 self.tell(&homes, &Body::Resume { done: true });
                 self.file.stamp = None;
             }
+            // Some openers write no more; it goes on without the one who asked.
+            Some(Control::Laminating { homes, .. }) => self.laminated(&homes, None),
             // Some openers have left already; those that come later do so as well.
             Some(Control::Leaving { homes, .. }) => {
                 self.tell(&homes, &Body::Resume { done: true });

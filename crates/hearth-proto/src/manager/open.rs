@@ -3,6 +3,7 @@
 use super::control::{After, Control};
 use super::{Ask, Seat};
 use crate::config::{Allocation, Authorities, Grain};
+use crate::errno;
 use crate::guard::Guard;
 use crate::ids::{NodeId, Stamp};
 use crate::msg::{Body, Cut, HomeMap, Service};
@@ -10,6 +11,9 @@ use alloc::vec::Vec;
 
 impl Seat<'_, '_> {
     pub(super) fn open(&mut self, ask: Ask, write: bool, stamp: Stamp, private: bool) {
+        if write && self.is_laminated() {
+            return self.fail(&ask, errno::EPERM);
+        }
         if !self.file.known {
             self.file.known = true;
             self.file.size = stamp.size;
@@ -36,7 +40,7 @@ impl Seat<'_, '_> {
     }
 
     fn notices(&self) -> bool {
-        self.ctx.config.keeps(Guard::OutsidersNoticed)
+        self.file.semantics.heeds_outsiders() && self.ctx.config.keeps(Guard::OutsidersNoticed)
     }
 
     /// True for a stamp that was taken before the last truncation or window took place.
@@ -98,6 +102,7 @@ impl Seat<'_, '_> {
         let elsewhere =
             |(&node, opens): (&NodeId, &super::Opens)| node != ask.from && opens.writers > 0;
         let shared = self.file.openers.iter().any(elsewhere);
+        let version = self.version_for(shared);
         let each = self.ctx.config.rules().authorities == Authorities::Each;
         if self.is_whole() {
             let first = self.file.private.unwrap_or(ask.from);
@@ -116,6 +121,8 @@ impl Seat<'_, '_> {
                 shared,
                 homes,
                 holders,
+                semantics: self.file.semantics,
+                version,
             },
         );
     }
@@ -188,6 +195,7 @@ impl Seat<'_, '_> {
             self.file.holders.insert(ask.from);
         }
         if wrote {
+            self.file.version += u64::from(self.file.semantics.looks_at_open());
             match stamp {
                 Some(_) => self.file.stamp = self.file.stamp.max(stamp),
                 None => self.file.unsettled = true,

@@ -86,6 +86,9 @@ impl Seat<'_, '_> {
     }
 
     pub(super) fn append(&mut self, ask: &Ask, len: u64) {
+        if self.refuse_laminated(ask) {
+            return;
+        }
         if ask.generation.life < self.file.generation.life {
             return self.answer(ask, Body::OldGeneration);
         }

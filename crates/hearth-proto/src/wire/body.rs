@@ -39,8 +39,8 @@ macro_rules! bodies {
 bodies! {
     1 => Whois;
     2 => WhoisOk(manager);
-    3 => Open { write, stamp, private };
-    4 => OpenOk { size, shared, homes, holders };
+    3 => Open { write, stamp, private, semantics };
+    4 => OpenOk { size, shared, homes, holders, semantics, version };
     5 => Close { write, wrote, stamp };
     6 => Size;
     7 => SizeIs { size, mtime_ns, keep };
@@ -64,9 +64,9 @@ bodies! {
     25 => Cut(cut);
     26 => CutOk(result);
     27 => Resume { done };
-    28 => Read { first, count, keep };
+    28 => Read { first, count, keep, record };
     29 => Grant { first, lens, ver, good, origin };
-    30 => Write { offset, len, dropped };
+    30 => Write { offset, len, dropped, record };
     31 => WriteOk;
     32 => Flush(goal);
     33 => FlushOk(stamp);
@@ -86,4 +86,6 @@ bodies! {
     47 => BankIs(epochs);
     48 => BankOver { daemon, epoch };
     49 => BankOverOk;
+    60 => Laminate(stamp);
+    61 => LaminateOk;
 }

@@ -4,6 +4,7 @@ use super::{PAGES_MAX, Violation};
 use crate::bank::{Daemon, Epoch};
 use crate::ids::{FileId, Gen, NodeId, ReqId, Stamp, Ver, View};
 use crate::msg::{Cut, Goal, Held, HomeMap, Origin, Service, Use};
+use crate::semantics::Semantics;
 use alloc::vec::Vec;
 
 /// Bytes being written.
@@ -180,6 +181,7 @@ impl Fields for Service {
             Service::Homes => 0,
             Service::Store => 1,
             Service::StoreAfterLoss => 2,
+            Service::Laminated => 3,
         };
         tag.put(to);
     }
@@ -188,6 +190,7 @@ impl Fields for Service {
             0 => Ok(Service::Homes),
             1 => Ok(Service::Store),
             2 => Ok(Service::StoreAfterLoss),
+            3 => Ok(Service::Laminated),
             _ => Err(Violation::Value),
         }
     }
@@ -239,6 +242,7 @@ impl Fields for Cut {
                 first.put(to);
                 count.put(to);
             }
+            Cut::Laminate => 4u8.put(to),
         }
     }
     fn get(from: &mut Reader<'_>) -> Result<Self, Violation> {
@@ -250,6 +254,34 @@ impl Fields for Cut {
                 first: u64::get(from)?,
                 count: u32::get(from)?,
             }),
+            4 => Ok(Cut::Laminate),
+            _ => Err(Violation::Value),
+        }
+    }
+}
+
+impl Fields for Semantics {
+    fn put(&self, to: &mut Writer<'_>) {
+        let tag: u8 = match self {
+            Semantics::Posix => 0,
+            Semantics::MpiAtomic => 1,
+            Semantics::Mpi => 2,
+            Semantics::Cto => 3,
+            Semantics::Commit => 4,
+            Semantics::Laminated => 5,
+            Semantics::Job => 6,
+        };
+        tag.put(to);
+    }
+    fn get(from: &mut Reader<'_>) -> Result<Self, Violation> {
+        match u8::get(from)? {
+            0 => Ok(Semantics::Posix),
+            1 => Ok(Semantics::MpiAtomic),
+            2 => Ok(Semantics::Mpi),
+            3 => Ok(Semantics::Cto),
+            4 => Ok(Semantics::Commit),
+            5 => Ok(Semantics::Laminated),
+            6 => Ok(Semantics::Job),
             _ => Err(Violation::Value),
         }
     }

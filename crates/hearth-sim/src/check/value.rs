@@ -1,5 +1,8 @@
-//! I2, I3 (S1): a read returns, for every byte, a value that was not overwritten before the read began;
-//! and within one page it never mixes two writes that both cover what it mixes.
+//! I2, I3 (S1): a read returns, for every byte, a value that was not overwritten by anything that the
+//! read must see; and within one page it never mixes two writes that both cover what it mixes.
+//!
+//! What it must see depends on what is promised of the file (S30 to S32): under `posix` all that completed
+//! before it began, else its own node's changes, and those that others had published when it looked.
 
 use super::Violation;
 use crate::model::{History, Kind, Read};
@@ -18,7 +21,7 @@ fn fresh(history: &History, read: &Read) -> Option<Violation> {
             .filter(|writer| writer.span.began < read.span.ended)
             .peekable();
         let known = writers.peek().is_some();
-        let explained = |writer| history.lossy || !history.overwritten(writer, at, &read.span);
+        let explained = |writer| history.lossy || !history.overwritten(writer, at, read);
         if !writers.any(explained) {
             let fault = if known {
                 "was overwritten before"

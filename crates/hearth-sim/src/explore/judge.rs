@@ -62,7 +62,8 @@ impl Book {
 
     /// The write is done.
     pub fn end_write(&mut self, change: usize) {
-        self.history.changes[change].span.ended = self.end();
+        let ended = self.end();
+        self.history.end(change, ended);
     }
 
     /// A read has these bytes.
@@ -81,6 +82,7 @@ impl Book {
             offset,
             bytes,
             span,
+            since: began,
         });
         self.check(page_bytes)
     }

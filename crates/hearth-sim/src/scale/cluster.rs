@@ -59,6 +59,8 @@ pub(super) struct Cluster {
     /// Versions of pages: given by homes, complete, in the store.
     given: Vec<u32>,
     complete: Vec<u32>,
+    /// Those that were closed.
+    published: Vec<u32>,
     stored: Vec<u32>,
     out: Outbox,
     counts: Counts,
@@ -111,6 +113,7 @@ impl Cluster {
             stores: Queue::new(),
             given: vec![0; pages],
             complete: vec![0; pages],
+            published: vec![0; pages],
             stored: vec![0; pages],
             out: Outbox::new(),
             counts: Counts::default(),
@@ -154,26 +157,13 @@ impl Cluster {
 
     /// Every node opens its group's file for writing.
     pub(super) fn open_all(&mut self) {
-        let size = u64::from(self.shape.file_pages) * u64::from(PAGE);
-        let stamp = Stamp {
-            ctime_ns: 1,
-            mtime_ns: 1,
-            size,
-        };
         for node in 0..self.shape.nodes {
             for daemon in (0..DAEMONS).map(Daemon) {
                 self.step(node, Input::BankUp(daemon));
             }
         }
         for node in 0..self.shape.nodes {
-            let open = OpenRequest {
-                file: self.file_of(node),
-                write: true,
-                stamp,
-                private: false,
-            };
-            let ticket = Ticket(self.hosts[node as usize].new_name());
-            self.step(node, Input::Request(ticket, Request::Open(open)));
+            self.open(node);
             // One after another: each is told to those before it, as at the start of a job.
             while self.next() {}
         }
@@ -337,8 +327,63 @@ impl Cluster {
         }
     }
 
+    fn open(&mut self, node: u32) {
+        let file = self.file_of(node);
+        let open = OpenRequest {
+            file,
+            write: true,
+            stamp: Stamp {
+                ctime_ns: 1,
+                mtime_ns: 1,
+                size: u64::from(self.shape.file_pages) * u64::from(PAGE),
+            },
+            private: false,
+            semantics: self.shape.semantics,
+        };
+        let base = self.base_of(file);
+        let pages = base..base + self.shape.file_pages as usize;
+        let host = &mut self.hosts[node as usize];
+        host.floors = self.published[pages].to_vec();
+        let ticket = Ticket(host.new_name());
+        self.step(node, Input::Request(ticket, Request::Open(open)));
+    }
+
+    /// Closes the node's file if it is time to, and opens it anew.
+    fn reopen(&mut self, node: u32) -> bool {
+        let host = &mut self.hosts[node as usize];
+        let due = self.shape.reopens.is_some_and(|ops| host.since_open >= ops);
+        host.since_open = if due { 0 } else { host.since_open + 1 };
+        if !due || host.list.is_empty() {
+            return false;
+        }
+        host.opening = true;
+        let (ticket, handle) = (Ticket(host.new_name()), host.handle);
+        for (page, version) in std::mem::take(&mut host.wrote) {
+            self.published[page] = self.published[page].max(version);
+        }
+        self.step(node, Input::Request(ticket, Request::Close(handle)));
+        self.open(node);
+        true
+    }
+
+    /// Latest version that an operation must see.
+    fn floor(&self, node: u32, page: usize, write: bool) -> u32 {
+        let recorded = self
+            .shape
+            .semantics
+            .under(self.shape.policy.rules())
+            .is_recorded();
+        if recorded || write {
+            return self.complete[page];
+        }
+        self.hosts[node as usize].floors[page - self.base_of(self.file_of(node))]
+    }
+
     /// The node's session begins its next operation.
     fn begin(&mut self, node: u32) {
+        if self.reopen(node) {
+            return;
+        }
         let base = self.base_of(self.file_of(node));
         let host = &mut self.hosts[node as usize];
         let Some(Access {
@@ -349,11 +394,9 @@ impl Cluster {
             return;
         };
         let page = base + number as usize;
-        host.doing = Some(Doing {
-            page,
-            write,
-            floor: self.complete[page],
-        });
+        let floor = self.floor(node, page, write);
+        let host = &mut self.hosts[node as usize];
+        host.doing = Some(Doing { page, write, floor });
         let ticket = Ticket(host.new_name());
         let (handle, offset, len) = (host.handle, u64::from(number) * u64::from(PAGE), PAGE);
         let (ended, sent) = (self.ended, self.counts.total() + self.store_reads);
@@ -618,7 +661,12 @@ impl Cluster {
     fn replied(&mut self, node: u32, reply: &Reply) {
         let host = &mut self.hosts[node as usize];
         match (reply, host.doing) {
-            (Reply::Opened { handle, .. }, _) => host.handle = *handle,
+            (Reply::Opened { handle, .. }, _) => {
+                host.handle = *handle;
+                if std::mem::take(&mut host.opening) {
+                    self.soon.push_back((self.now, node, Event::Begins));
+                }
+            }
             (Reply::Data(pieces), Some(doing)) => {
                 let content = pieces.first().and_then(|piece| host.content(piece));
                 match content {
@@ -649,7 +697,13 @@ impl Cluster {
         let complete = &mut self.complete[doing.page];
         *complete = version.max(*complete);
         self.ended += 1;
-        self.hosts[node as usize].doing = None;
+        let number = doing.page - self.base_of(self.file_of(node));
+        let host = &mut self.hosts[node as usize];
+        host.doing = None;
+        if doing.write {
+            host.wrote.push((doing.page, version));
+            host.floors[number] = version.max(host.floors[number]);
+        }
         self.soon.push_back((self.now, node, Event::Begins));
     }
 }

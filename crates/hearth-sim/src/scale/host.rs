@@ -36,6 +36,13 @@ pub(super) enum List {
 }
 
 impl List {
+    pub(super) fn is_empty(&self) -> bool {
+        match self {
+            List::Given(rest) => rest.len() == 0,
+            List::Drawn { left, .. } => *left == 0,
+        }
+    }
+
     pub(super) fn next(&mut self) -> Option<Access> {
         match self {
             List::Given(rest) => rest.next(),
@@ -62,6 +69,14 @@ pub(super) struct Host {
     pub(super) list: List,
     pub(super) handle: Handle,
     pub(super) doing: Option<Doing>,
+    /// Operations since the file was opened.
+    pub(super) since_open: u32,
+    /// The node has closed the file and waits for its open.
+    pub(super) opening: bool,
+    /// Versions of the file's pages that this node must see at least, where it need not see the latest.
+    pub(super) floors: Vec<u32>,
+    /// Pages that it has written since it opened the file, and their versions.
+    pub(super) wrote: Vec<(usize, u32)>,
     /// Version that the node's last write was given.
     pub(super) given: u32,
     names: u64,
@@ -76,6 +91,10 @@ impl Host {
             list: List::Given(Vec::new().into_iter()),
             handle: Handle(0),
             doing: None,
+            since_open: 0,
+            opening: false,
+            floors: Vec::new(),
+            wrote: Vec::new(),
             given: 0,
             names: 0,
         }

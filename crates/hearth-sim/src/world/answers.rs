@@ -58,6 +58,7 @@ impl World {
                     object: doing.object,
                     write,
                     keep: !write && !direct,
+                    since: doing.began,
                 };
                 self.opened(session, open, kept_valid, size);
             }
@@ -73,6 +74,7 @@ impl World {
                 self.check_durable(session, doing.object, durable::Whose::Everybody);
                 self.done(session);
             }
+            (Action::Laminate(_), Answer::Done) => self.laminated(session, doing.object),
             (Action::Truncate { .. }, Answer::Done) => self.truncated(session, doing.object),
             (Action::Unlink(_), Answer::Done) => {
                 self.store.objects[doing.object].unlinked = true;
@@ -144,7 +146,29 @@ impl World {
             (false, false) => self.check_durable(session, object, durable::Whose::Node(node)),
             (false, true) => {}
         }
+        self.look(session, handle, sync);
         self.done(session);
+    }
+
+    /// Everything that was written is final.
+    fn laminated(&mut self, session: usize, object: usize) {
+        let span = self.interval(session);
+        if self.plan.semantics == hearth_proto::Semantics::Commit {
+            self.store.objects[object].history.laminate(span);
+        }
+        self.done(session);
+    }
+
+    /// A close or a sync has come to its end: it has published, and a sync has looked.
+    fn look(&mut self, session: usize, handle: usize, sync: bool) {
+        let span = self.interval(session);
+        let node = self.sessions[session].node as u32;
+        let open = &mut self.sessions[session].handles[handle];
+        if sync && self.plan.semantics == hearth_proto::Semantics::Mpi {
+            open.since = span.began;
+        }
+        let object = open.object;
+        self.store.objects[object].history.publish(node, span.ended);
     }
 
     fn check_durable(&mut self, session: usize, object: usize, whose: durable::Whose) {

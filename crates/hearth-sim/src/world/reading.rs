@@ -2,7 +2,7 @@
 
 use super::World;
 use super::session::{Action, Open};
-use crate::model::Read;
+use crate::model::{Read, Tick};
 use hearth_proto::Request;
 
 /// A keep-read that is due.
@@ -121,6 +121,17 @@ impl World {
         }
     }
 
+    /// When a reading session last looked what others had published, where it need not each time.
+    fn looked(&self, session: usize) -> Option<Tick> {
+        let recorded = self
+            .plan
+            .semantics
+            .under(self.plan.policy.rules())
+            .is_recorded();
+        let (open, ..) = self.reading(session).filter(|_| !recorded)?;
+        Some(open.since)
+    }
+
     /// The session has its bytes.
     pub(crate) fn end_read(&mut self, session: usize, offset: u64, len: u32, bytes: Vec<u8>) {
         self.tell_read(session, &bytes);
@@ -133,6 +144,7 @@ impl World {
         };
         self.observe_size(session, sizes, "read");
         let span = self.interval(session);
+        let since = self.looked(session).unwrap_or(span.began);
         let node = self.sessions[session].node as u32;
         if let Some(doing) = &self.sessions[session].doing {
             let read = Read {
@@ -140,6 +152,7 @@ impl World {
                 offset,
                 bytes,
                 span,
+                since,
             };
             self.store.objects[doing.object].history.reads.push(read);
         }

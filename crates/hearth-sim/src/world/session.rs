@@ -3,7 +3,9 @@
 use super::{Event, World};
 use crate::check::Violation;
 use crate::model::{Interval, Kind, Sized, Tick};
-use hearth_proto::{FileId, Handle, Input, OpenRequest, Request, Ticket, Time, WriteAt};
+use hearth_proto::{
+    FileId, Handle, Input, OpenRequest, Request, Semantics, Stamp, Ticket, Time, WriteAt,
+};
 use std::collections::BTreeMap;
 
 /// What a session can do.
@@ -65,6 +67,8 @@ pub(crate) enum Action {
     },
     /// Every dirty byte to the store.
     Settle(FileId),
+    /// Have the store let nobody write it any more.
+    Laminate(FileId),
     /// Change the attributes.
     Restamp(FileId),
     /// Start bringing dirty bytes of the node to the store.
@@ -88,6 +92,8 @@ pub(crate) struct Open {
     pub(crate) write: bool,
     /// The kernel keeps what it reads through it.
     pub(crate) keep: bool,
+    /// When the session last looked what others had published.
+    pub(crate) since: Tick,
 }
 
 /// The operation that a session waits for.
@@ -176,12 +182,15 @@ impl World {
             }
             Action::Close(handle) => self.close(session, handle),
             Action::Stat { file, ask } => self.begin_stat(session, object, file, ask),
+            // The store refuses it.
+            Action::Truncate { .. } if self.store.objects[object].read_only => self.done(session),
             Action::Truncate { file, size } => {
                 self.begin_change(session, Kind::Cut, size..u64::MAX, 0);
                 self.ask(session, Request::Truncate { file, size });
             }
             Action::Unlink(file) => self.ask(session, Request::Detach(file)),
             Action::Settle(file) => self.ask(session, Request::Settle(file)),
+            Action::Laminate(file) => self.begin_laminate(session, object, file),
             Action::Restamp(file) => self.restamp(session, object, file),
             Action::Outside { offset, len, .. } => self.outside(session, object, offset, len),
             Action::Create { .. } => self.done(session),
@@ -204,6 +213,7 @@ impl World {
             | Action::Stat { file, .. }
             | Action::Truncate { file, .. }
             | Action::Settle(file)
+            | Action::Laminate(file)
             | Action::Restamp(file) => named(self, file),
             Action::Unlink(file) => named(self, file).filter(|&o| !self.is_being_named(o)),
             Action::Outside { file, .. } => named(self, file).filter(|&o| self.is_at_rest(o)),
@@ -248,7 +258,10 @@ impl World {
         self.doing_to(object, |action| {
             matches!(
                 action,
-                Action::Open { .. } | Action::Truncate { .. } | Action::Settle(_)
+                Action::Open { .. }
+                    | Action::Truncate { .. }
+                    | Action::Settle(_)
+                    | Action::Laminate(_)
             )
         })
     }
@@ -266,6 +279,7 @@ impl World {
         let mut history = crate::model::History::born(size, self.tick(), self.tick());
         // Nodes that have been apart may serve the new file as they did the last of that number.
         history.lossy = self.apart;
+        history.semantics = self.promised();
         let value = history.changes[1].value;
         Some(self.store.create(file, vec![value; size as usize], history))
     }
@@ -288,11 +302,21 @@ impl World {
 
     fn begin_open(&mut self, session: usize, file: FileId, write: bool) {
         let object = self.store.current[&file];
+        let read_only = self.store.objects[object].read_only;
+        if write && read_only {
+            // The store refuses it.
+            return self.done(session);
+        }
+        let semantics = match self.plan.semantics {
+            Semantics::Commit if read_only => Semantics::Laminated,
+            semantics => semantics,
+        };
         let open = OpenRequest {
             file,
             write,
             stamp: self.store.objects[object].stamp,
             private: self.private.contains_key(&file),
+            semantics,
         };
         self.ask(session, Request::Open(open));
     }
@@ -353,7 +377,24 @@ impl World {
         }
     }
 
+    /// What sessions are promised of each file.
+    fn promised(&self) -> Semantics {
+        self.plan.semantics.under(self.plan.policy.rules())
+    }
+
+    /// The store lets nobody write from now on, and the cache is told.
+    fn begin_laminate(&mut self, session: usize, object: usize, file: FileId) {
+        self.store.objects[object].read_only = true;
+        let stamp = self.restamp_at(session, object, file);
+        self.ask(session, Request::Laminate { file, stamp });
+    }
+
     fn restamp(&mut self, session: usize, object: usize, file: FileId) {
+        self.restamp_at(session, object, file);
+        self.done(session);
+    }
+
+    fn restamp_at(&mut self, session: usize, object: usize, file: FileId) -> Stamp {
         let before = self.store.objects[object].stamp;
         let after = self.store.touch(object);
         let node = self.sessions[session].node;
@@ -364,7 +405,7 @@ impl World {
             after,
         };
         self.step(node, Input::Request(ticket, request));
-        self.done(session);
+        after
     }
 
     /// A write by somebody who does not know of the cache.
@@ -394,6 +435,9 @@ impl World {
                 open.handle
             )));
         }
+        let tick = self.tick();
+        let history = &mut self.store.objects[open.object].history;
+        history.publish(node as u32, tick);
         self.done(session);
     }
 
@@ -426,9 +470,7 @@ impl World {
         if let Some(doing) = &self.sessions[session].doing
             && let Some(change) = doing.change
         {
-            self.store.objects[doing.object].history.changes[change]
-                .span
-                .ended = tick;
+            self.store.objects[doing.object].history.end(change, tick);
         }
     }
 

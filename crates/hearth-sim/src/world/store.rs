@@ -11,6 +11,8 @@ pub(crate) struct Object {
     pub(crate) stamp: Stamp,
     /// It has no name any more.
     pub(crate) unlinked: bool,
+    /// It lets nobody open it for writing.
+    pub(crate) read_only: bool,
     /// Somebody outside has written since it was last opened.
     pub(crate) outside: bool,
     /// Operations and handles that still use it.
@@ -48,6 +50,7 @@ impl Store {
             data,
             stamp: Stamp::default(),
             unlinked: false,
+            read_only: false,
             outside: false,
             users: 0,
             history,

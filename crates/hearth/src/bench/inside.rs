@@ -1,7 +1,7 @@
 //! Agents inside this process, for benchmarks of the session itself.
 
 use hearth_agent::store::StoreSpec;
-use hearth_agent::{Agent, Allocation, CloseRule, Config, Policy};
+use hearth_agent::{Agent, Allocation, CloseRule, Config, Policy, Semantics};
 use hearth_client::{Access, FileKey, Handle, OpenFile, OpenedFile, Outcome, Session, Stamp};
 use std::fs::File;
 use std::io;
@@ -39,6 +39,8 @@ pub(crate) fn agents(
                 store_root: store.to_owned(),
                 store: StoreSpec::Posix,
                 policy: Policy::Home,
+                semantics: Semantics::Posix,
+                rules: Vec::new(),
                 allocation: Allocation::Slot,
                 close: CloseRule::Flushed,
                 page_bytes,

@@ -1,5 +1,6 @@
 //! `hearth status`.
 
+use std::collections::BTreeMap;
 use std::process::ExitCode;
 
 use serde_json::{Value, json};
@@ -109,13 +110,14 @@ fn describe(set: &Set, answers: Vec<(Peer, Answer)>) -> (String, Vec<String>) {
     }
     let store = format!("job {}, store {}", file.job, file.store.display());
     let spec = format!(
-        "policy {}, pages of {}",
-        file.spec.policy, file.spec.page_size
+        "policy {}, semantics {}, pages of {}",
+        file.spec.policy, file.spec.semantics, file.spec.page_size
     );
     let bank = describe_bank(&answers);
     let tiers = describe_tiers(&answers);
+    let promises = describe_promises(&answers);
     (
-        format!("{store}, {spec}\n{}{bank}{tiers}", table(&rows)),
+        format!("{store}, {spec}\n{}{bank}{tiers}{promises}", table(&rows)),
         complaints,
     )
 }
@@ -173,6 +175,23 @@ fn describe_tiers(answers: &[(Peer, Answer)]) -> String {
         1 => String::new(),
         _ => table(&rows),
     }
+}
+
+/// Open files of which something else is promised than `posix`, each once; nothing if there are none.
+fn describe_promises(answers: &[(Peer, Answer)]) -> String {
+    let nodes = answers
+        .iter()
+        .filter_map(|(_, answer)| answer.as_ref().ok());
+    let promises = nodes.flat_map(|value| read(value).1.promises);
+    let files: BTreeMap<String, String> = promises
+        .map(|promise| (promise.file, promise.semantics))
+        .collect();
+    if files.is_empty() {
+        return String::new();
+    }
+    let mut rows = vec![["open file", "semantics"].map(str::to_owned).to_vec()];
+    rows.extend(files.into_iter().map(|(file, level)| vec![file, level]));
+    table(&rows)
 }
 
 fn daemon_row(seen: &[&DaemonStatus]) -> Vec<String> {

@@ -1,9 +1,9 @@
-//! `hearth sim compare`: what policies cost for one workload.
+//! `hearth sim compare`: what policies cost for one workload, or levels of promises under `home`.
 
 use std::process::ExitCode;
 
 use hearth_sim::scale::{self, Shape};
-use hearth_sim::{Policy, policy};
+use hearth_sim::{Policy, Semantics, policy};
 
 use crate::bench::report::Report;
 use crate::bench::{progress, progress_over};
@@ -15,6 +15,12 @@ const COMPARED: &[&str] = &["none", "home", "hint", "single", "local", "bank"];
 /// Options of `hearth sim compare`.
 #[derive(clap::Args, Debug)]
 pub(crate) struct Args {
+    /// Levels of promises under `home` in place of policies
+    #[arg(long)]
+    semantics: bool,
+    /// With --semantics: operations between an open and the next, since some levels look at opens alone
+    #[arg(long, default_value_t = 512, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    reopen: u32,
     /// Nodes; eight share a file
     #[arg(long, default_value_t = 64, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=4096))]
     nodes: u32,
@@ -35,12 +41,7 @@ pub(crate) struct Args {
 pub(super) fn run(args: &Args) -> Result<ExitCode, Failure> {
     let mut report = Report::new("sim compare", "simulated");
     let mut broken = Vec::new();
-    for name in COMPARED {
-        let policy = policy::by_name(name).unwrap_or(Policy::Home);
-        let shape = Shape {
-            write_percent: args.writes,
-            ..Shape::new(policy, args.nodes, args.ops, args.seed)
-        };
+    for (name, shape) in shapes(args) {
         let outcome = scale::run(&shape, |done| {
             progress(&format!("{name}: {done} operations"))
         });
@@ -70,4 +71,27 @@ pub(super) fn run(args: &Args) -> Result<ExitCode, Failure> {
         None => Ok(ExitCode::SUCCESS),
         Some(what) => Err(Failure::no(what.clone())),
     }
+}
+
+/// What is compared, and under which names.
+fn shapes(args: &Args) -> Vec<(&'static str, Shape)> {
+    let shape = |policy| Shape {
+        write_percent: args.writes,
+        ..Shape::new(policy, args.nodes, args.ops, args.seed)
+    };
+    if args.semantics {
+        let level = |&(name, semantics): &(&'static str, Semantics)| {
+            let reopens = Some(args.reopen);
+            let shape = Shape {
+                semantics,
+                reopens,
+                ..shape(Policy::Home)
+            };
+            (name, shape)
+        };
+        return Semantics::NAMES.iter().map(level).collect();
+    }
+    let policy =
+        |&name: &&'static str| (name, shape(policy::by_name(name).unwrap_or(Policy::Home)));
+    COMPARED.iter().map(policy).collect()
 }

@@ -5,7 +5,9 @@ mod scale;
 use std::process::ExitCode;
 use std::time::Instant;
 
-use hearth_sim::{Faults, LONGEST, Outcome, Plan, Policy, Span, Trouble, policy, shrink};
+use hearth_sim::{
+    Faults, LONGEST, Outcome, Plan, Policy, Semantics, Span, Trouble, policy, shrink,
+};
 
 use crate::bench::report::Report;
 use crate::bench::{progress, progress_over};
@@ -20,6 +22,9 @@ pub(crate) struct Args {
     /// Which policy: none, home, hint, ...
     #[arg(long, default_value = "home", value_parser = super::parse_policy, value_name = "P")]
     policy: Policy,
+    /// What is promised of every file: posix, mpi-atomic, mpi, cto, commit or job
+    #[arg(long, default_value = "posix", value_parser = super::parse_semantics, value_name = "LEVEL", conflicts_with = "nodes")]
+    semantics: Semantics,
     /// Faults of every kind: packets, connections, partitions, pauses, crashes, the store
     #[arg(long)]
     faults: bool,
@@ -88,6 +93,7 @@ pub(super) fn run(args: &Args) -> Result<ExitCode, Failure> {
     for number in 0..args.seeds {
         let plan = Plan {
             policy: args.policy,
+            semantics: args.semantics,
             ..Plan::new(args.seed.wrapping_add(number), trouble)
         };
         let outcome = hearth_sim::run(&plan);
@@ -126,7 +132,11 @@ fn tell(plan: &Plan) {
 }
 
 fn report(args: &Args, sum: &Sum, wall: f64) -> Report {
-    let name = policy::name_of(args.policy);
+    let name = match args.semantics {
+        Semantics::Posix => policy::name_of(args.policy).to_owned(),
+        other => format!("{} {}", policy::name_of(args.policy), other.name()),
+    };
+    let name = name.as_str();
     let mut report = Report::new("sim run", "simulated");
     let counts = [
         ("worlds", args.seeds),

@@ -3,7 +3,7 @@
 use std::io::{self, BufRead, IsTerminal, Write};
 use std::process::ExitCode;
 
-use hearth_sim::{Detail, Plan, Policy, Trouble};
+use hearth_sim::{Detail, Plan, Policy, Semantics, Trouble};
 
 use crate::failure::{Failure, OrFail};
 
@@ -13,6 +13,9 @@ pub(crate) struct Args {
     /// Which policy: none, home, hint, ...
     #[arg(long, default_value = "home", value_parser = super::parse_policy, value_name = "P")]
     policy: Policy,
+    /// What is promised of every file: posix, mpi-atomic, mpi, cto, commit or job
+    #[arg(long, default_value = "posix", value_parser = super::parse_semantics, value_name = "LEVEL")]
+    semantics: Semantics,
     /// Faults of every kind, as `hearth sim run --faults`
     #[arg(long)]
     faults: bool,
@@ -38,6 +41,7 @@ pub(super) fn run(args: &Args) -> Result<ExitCode, Failure> {
     let drawn = Plan::new(args.seed, trouble);
     let plan = Plan {
         policy: args.policy,
+        semantics: args.semantics,
         steps: args.ops.unwrap_or(drawn.steps),
         ..drawn
     };

@@ -1,7 +1,7 @@
 //! Agents of this process, each with a real FUSE mount over one store.
 
 use hearth_agent::store::StoreSpec;
-use hearth_agent::{Agent, Allocation, CloseRule, Config, Policy};
+use hearth_agent::{Agent, Allocation, CloseRule, Config, Policy, Semantics};
 use hearth_fuse::{Busy, Mount, MountOptions};
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
@@ -10,7 +10,7 @@ use std::time::Duration;
 /// A set of agents and mounts; taken down when dropped.
 pub(crate) struct Set {
     mounts: Vec<Option<Mount>>,
-    _agents: Vec<Agent>,
+    agents: Vec<Agent>,
     points: Vec<PathBuf>,
     dir: tempfile::TempDir,
 }
@@ -52,6 +52,8 @@ impl Set {
                     store_root: store.clone(),
                     store: StoreSpec::Posix,
                     policy: Policy::Home,
+                    semantics: Semantics::Posix,
+                    rules: Vec::new(),
                     allocation: Allocation::Slot,
                     close: CloseRule::Flushed,
                     page_bytes: 4096,
@@ -87,7 +89,7 @@ impl Set {
         });
         Set {
             mounts: mounts.collect(),
-            _agents: agents,
+            agents,
             points: points.clone(),
             dir,
         }
@@ -96,6 +98,12 @@ impl Set {
     /// Where an agent's mount is.
     pub(crate) fn mount(&self, node: usize) -> &Path {
         &self.points[node]
+    }
+
+    /// An agent.
+    #[allow(dead_code, reason = "not every file of tests asks agents")]
+    pub(crate) fn agent(&self, node: usize) -> &Agent {
+        &self.agents[node]
     }
 
     /// The store itself.

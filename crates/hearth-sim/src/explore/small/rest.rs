@@ -9,7 +9,7 @@ use super::host::{Doing, What};
 use super::{Event, Small};
 use crate::check::Violation;
 use crate::explore::Story;
-use hearth_proto::{Input, OpenRequest, Request};
+use hearth_proto::{Input, OpenRequest, Request, Semantics};
 use std::rc::Rc;
 
 /// Steps to come clean in; a few dozen are usual.
@@ -31,6 +31,7 @@ impl Small {
                     write,
                     stamp,
                     private,
+                    semantics: Semantics::Posix,
                 };
                 let request = Input::Request(ticket, Request::Open(open));
                 self.step(node, request, &mut Story::untold())?;
