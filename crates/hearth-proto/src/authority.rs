@@ -583,29 +583,8 @@ impl Home<'_, '_> {
         body: Body,
         data: Option<Piece>,
     ) {
-        let since = self.ctx.now;
         match (body, data) {
-            (
-                Body::Read {
-                    first,
-                    count,
-                    keep,
-                    record,
-                },
-                _,
-            ) => {
-                let ask = ReadAsk {
-                    from,
-                    req,
-                    first,
-                    count,
-                    keep,
-                    record,
-                    since,
-                    filled: false,
-                };
-                self.file.waiting.push_back(Waiting::Read(ask));
-            }
+            (read @ Body::Read { .. }, _) => self.take_read(from, req, &read),
             (
                 Body::Write {
                     offset,
@@ -645,6 +624,27 @@ impl Home<'_, '_> {
                 self.free(from, data);
                 self.fail(from, req, crate::errno::EIO);
             }
+        }
+    }
+
+    fn take_read(&mut self, from: NodeId, req: ReqId, body: &Body) {
+        if let Body::Read {
+            first,
+            count,
+            keep,
+            record,
+        } = *body
+        {
+            self.file.waiting.push_back(Waiting::Read(ReadAsk {
+                from,
+                req,
+                first,
+                count,
+                keep,
+                record,
+                since: self.ctx.now,
+                filled: false,
+            }));
         }
     }
 

@@ -21,6 +21,7 @@
 mod bank;
 mod close;
 mod file;
+mod lend;
 mod open;
 mod promise;
 mod read;
@@ -174,6 +175,7 @@ impl Client {
             Body::Inval { first, count, ver } => {
                 desk.invalidated(from, &envelope, first, count, ver)
             }
+            Body::Peek { first, count, .. } => desk.lend_copies(from, &envelope, first, count),
             Body::Forget { size, service } => desk.forget(from, &envelope, size, service),
             Body::WindowGo { asked, offset } => desk.window_open(from, &envelope, asked, offset),
             Body::BankOver { daemon, epoch } => desk.epoch_over(from, &envelope, daemon, epoch),

@@ -13,6 +13,9 @@ pub enum Policy {
     /// Each page has a home that serves it, remembers its readers and gathers its writes
     /// (Coopc-PVFS, ICCS 2005, section 4).
     Home,
+    /// As [`Policy::Home`], and a home that has evicted a page asks a node that it gave a copy before it
+    /// reads the store.
+    HomePlus,
     /// Each node fills what it reads from a peer that may have it, or from the store; a write goes
     /// through to the store within a window in which nobody else keeps the range (section 3.2).
     Hint,
@@ -44,6 +47,8 @@ pub struct Rules {
     pub grain: Grain,
     /// Where else than at its home a page may be in memory.
     pub copies: Copies,
+    /// Whom a home asks for a page that it has evicted.
+    pub evicted: Evicted,
     /// What a write is acknowledged for.
     pub writes: Writes,
     /// What close waits for, if that is no choice.
@@ -117,6 +122,15 @@ pub enum Copies {
     One,
 }
 
+/// Whom a home asks for a page that it has evicted and others have copies of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Evicted {
+    /// The store.
+    Store,
+    /// A node that it gave a copy, and then the store.
+    Readers,
+}
+
 /// What a write is acknowledged for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Writes {
@@ -138,6 +152,7 @@ impl Policy {
             authorities: Authorities::Placed,
             grain: Grain::Chunk,
             copies: Copies::Many,
+            evicted: Evicted::Store,
             writes: Writes::Behind,
             close: None,
             bank: None,
@@ -162,6 +177,10 @@ impl Policy {
                 ..home
             },
             Policy::Home => home,
+            Policy::HomePlus => Rules {
+                evicted: Evicted::Readers,
+                ..home
+            },
             Policy::Hint => hint,
             Policy::HintPaper => Rules {
                 writes: Writes::ThroughUnguarded,

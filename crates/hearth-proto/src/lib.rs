@@ -45,8 +45,8 @@ pub mod time;
 pub mod wire;
 
 pub use config::{
-    Allocation, Authorities, BankConfig, BankUpdate, CloseRule, Config, Copies, Grain, Policy,
-    Rules, Served, Spill, Synced, Writes,
+    Allocation, Authorities, BankConfig, BankUpdate, CloseRule, Config, Copies, Evicted, Grain,
+    Policy, Rules, Served, Spill, Synced, Writes,
 };
 pub use effect::{Effect, Outbox, Piece, ReadInto, Reply, Src};
 pub use guard::Guard;

@@ -298,9 +298,11 @@ impl Machines<'_> {
             | Body::Flush(_)
             | Body::Cut(_)
             | Body::Resume { .. }
-            | Body::Peek { .. }
             | Body::Peeked { .. }
             | Body::InvalOk => self.authority.message(ctx, from, envelope, data),
+            Body::Peek { .. } if ctx.config.is_home_to_itself() => {
+                self.authority.message(ctx, from, envelope, data);
+            }
             Body::FlushOk(_) | Body::Failed(_) if self.manager.owns(envelope.req) => {
                 self.manager.message(ctx, from, envelope);
             }
@@ -324,6 +326,7 @@ impl Machines<'_> {
             | Body::WriteOk
             | Body::FlushOk(_)
             | Body::Inval { .. }
+            | Body::Peek { .. }
             | Body::BankIs(_)
             | Body::BankOver { .. }
             | Body::Failed(_)

@@ -6,6 +6,7 @@ use hearth_proto::Policy;
 pub const ALL: &[(&str, Policy)] = &[
     ("none", Policy::None),
     ("home", Policy::Home),
+    ("home:plus", Policy::HomePlus),
     ("hint", Policy::Hint),
     ("hint:paper", Policy::HintPaper),
     ("single", Policy::Single),

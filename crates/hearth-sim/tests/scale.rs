@@ -65,3 +65,24 @@ fn every_policy_does_the_same_work() {
     assert_eq!(hint.store_writes, none.store_writes);
     assert!(hint.store_reads < none.store_reads);
 }
+
+/// What a home has evicted comes from a node that it gave a copy.
+#[test]
+fn homes_that_ask_their_readers_spare_the_store() {
+    let outcome = |policy| {
+        let shape = Shape {
+            frames: 24,
+            write_percent: 2,
+            ..Shape::new(policy, 16, 20_000, 1)
+        };
+        run(&shape, |_| {})
+    };
+    let (home, plus) = (outcome(Policy::Home), outcome(Policy::HomePlus));
+    assert_eq!(plus.violations, Vec::<String>::new());
+    assert!(
+        plus.store_reads * 10 < home.store_reads * 9,
+        "{} of {}",
+        plus.store_reads,
+        home.store_reads
+    );
+}

@@ -131,6 +131,16 @@ fn hold_under(policy: Policy) {
     hold((0..seeds() / 3).map(plan));
 }
 
+#[test]
+fn homes_that_ask_their_readers_keep_every_promise() {
+    hold_under(Policy::HomePlus);
+    let plan = |seed| Plan {
+        policy: Policy::HomePlus,
+        ..Plan::new(seed, Trouble::All)
+    };
+    hold((0..seeds() / 6).map(plan));
+}
+
 /// S18
 #[test]
 fn hints_keep_every_promise() {

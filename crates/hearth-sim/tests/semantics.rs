@@ -88,7 +88,7 @@ fn levels_without_records_call_nothing_back() {
         let few = weak.messages.of(Kind::Inval) * 100;
         assert!(few < posix.messages.of(Kind::Inval), "{semantics:?}");
         let opens = |outcome: &Outcome| outcome.messages.of(Kind::Other);
-        assert_eq!(opens(&weak), opens(&posix));
+        assert!(opens(&weak).abs_diff(opens(&posix)) * 100 < opens(&posix));
     }
     // Before lamination nothing that others write voids a copy, so that opens read nothing anew.
     let reads = |semantics| outcome(semantics).messages.of(Kind::Read);

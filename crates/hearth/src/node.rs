@@ -264,6 +264,7 @@ fn translate(config: &NodeConfig, secret: Secret) -> Result<Config, Failure> {
         store: backing(&spec.backing)?,
         policy: match spec.policy {
             Policy::Home => hearth_agent::Policy::Home,
+            Policy::HomePlus => hearth_agent::Policy::HomePlus,
             Policy::Hint => hearth_agent::Policy::Hint,
             Policy::HintPaper => hearth_agent::Policy::HintPaper,
             Policy::Single => hearth_agent::Policy::Single,

@@ -31,7 +31,7 @@ pub(crate) struct SetArgs {
     /// Agents on this machine [default: 1]
     #[arg(long, value_name = "N")]
     pub(crate) agents: Option<u32>,
-    /// Who may keep what: home, hint, single, local, bank or none [default: home]
+    /// Who may keep what: home, home:plus, hint, single, local, bank or none [default: home]
     ///
     /// docs/semantics.md says what each promises.
     #[arg(long, value_name = "P", hide_possible_values = true)]
@@ -90,6 +90,10 @@ pub(crate) struct SetArgs {
 pub(crate) enum Policy {
     /// Each page has a home that serves it and gathers its writes.
     Home,
+    /// As `home`, and a home asks readers for what it has evicted.
+    #[value(name = "home:plus")]
+    #[serde(rename = "home:plus")]
+    HomePlus,
     /// Each node keeps what it reads, and asks others for it by hint; writes go through to the store.
     Hint,
     /// As `hint` was published: nodes can keep old bytes for ever.
@@ -116,6 +120,7 @@ impl Policy {
         match self {
             Policy::Bank | Policy::BankPaper => true,
             Policy::Home
+            | Policy::HomePlus
             | Policy::Hint
             | Policy::HintPaper
             | Policy::Single
@@ -143,6 +148,7 @@ impl Policy {
                  off, can return old bytes (`bank` does not)",
             ),
             Policy::Home
+            | Policy::HomePlus
             | Policy::Hint
             | Policy::Single
             | Policy::Local

@@ -89,7 +89,7 @@ impl Home<'_, '_> {
             page.slot = Some(slot);
             page.filling = true;
         }
-        self.seek(Search::new(first, count));
+        self.seek(Search::new(first, count, ask.from));
     }
 
     /// One store read for a page of which some bytes are known already.

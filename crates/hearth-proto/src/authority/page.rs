@@ -1,7 +1,7 @@
 //! One page at its home.
 
 use crate::frames::{Frames, Slot};
-use crate::ids::Ver;
+use crate::ids::{NodeId, Ver};
 use crate::nodeset::NodeSet;
 use crate::ranges::Ranges;
 use crate::time::Time;
@@ -46,6 +46,8 @@ pub(crate) struct Page {
     pub(crate) writers: NodeSet,
     /// Nodes that hold copies.
     pub(crate) readers: NodeSet,
+    /// The last of them, where that is the one to ask once the page is evicted.
+    pub(crate) lately: Option<NodeId>,
     /// Number of the last copy given of it.
     pub(crate) granted: u64,
     /// Version of the last write, and of the last that is in the store.

@@ -1,6 +1,7 @@
-//! Where every node is the home of what it reads, pages come from a peer that may hold them.
+//! Pages come from a peer that may hold them.
 //!
-//! What peers hold is known by hint: each tells it with every question and every answer, and nobody
+//! A home that has evicted a page whose readers it remembers asks one of them, once, before it reads the
+//! store. Where every node is the home of what it reads, what peers hold is known by hint: each tells it with every question and every answer, and nobody
 //! takes it back. A wrong hint costs a message. After [`PEEKS_MAX`] of them the store is read.
 //!
 //! Invariants:
@@ -8,8 +9,11 @@
 //!   its own questions: so no circle of homes waits for itself.
 //! - P2 (I3): a page that a cut touches is not given away, and a cut waits for the questions in flight
 //!   that touch it.
+//! - P3 (I2): a node that is recorded as a reader has the bytes that the store would give, or none: a
+//!   write waits for the questions in flight, and then calls back what they found.
 
 use super::{Home, StoreOp, Verdict};
+use crate::config::{Authorities, Evicted};
 use crate::effect::{Effect, Piece, ReadInto, Src};
 use crate::ids::{NodeId, ReqId};
 use crate::msg::{Body, HELD_PAGES, Held};
@@ -81,13 +85,16 @@ pub(super) struct Search {
     pub(super) first: u64,
     pub(super) count: u32,
     asked: NodeSet,
+    /// It would not ask if it had them.
+    asker: Option<NodeId>,
 }
 
 impl Search {
-    pub(super) fn new(first: u64, count: u32) -> Search {
+    pub(super) fn new(first: u64, count: u32, asker: NodeId) -> Search {
         Search {
             first,
             count,
+            asker: Some(asker),
             asked: NodeSet::default(),
         }
     }
@@ -121,6 +128,26 @@ impl Home<'_, '_> {
     }
 
     fn peer_for(&self, search: &Search) -> Option<NodeId> {
+        let rules = self.ctx.config.rules();
+        match (rules.authorities, rules.evicted) {
+            (Authorities::Each, _) => self.hinted_peer(search),
+            (Authorities::Placed, Evicted::Readers) => self.reader_for(search),
+            (Authorities::Placed, Evicted::Store) => None,
+        }
+    }
+
+    /// The reader that was given the first page last, unless one was asked before: it is the likeliest to
+    /// have it still.
+    fn reader_for(&self, search: &Search) -> Option<NodeId> {
+        let page = self.file.pages.get(&search.first)?;
+        let reader = page.lately.filter(|node| page.readers.contains(*node))?;
+        let me = self.ctx.me();
+        let is_other = reader != me && Some(reader) != search.asker;
+        let fresh = is_other && !self.ctx.peers.is_down(reader) && search.asked.is_empty();
+        fresh.then_some(reader)
+    }
+
+    fn hinted_peer(&self, search: &Search) -> Option<NodeId> {
         if search.asked.len() >= PEEKS_MAX {
             return None;
         }
@@ -155,8 +182,9 @@ impl Home<'_, '_> {
         (lens, held): (&[u32], Held),
         data: Option<Piece>,
     ) {
-        let hints = self.common.hints.entry(self.id).or_default();
-        hints.note(from, search.first, held);
+        if self.ctx.config.is_home_to_itself() {
+            self.hinted(from, search.first, held);
+        }
         let mut rest = data.unwrap_or(Piece {
             src: Src::Zero,
             at: 0,

@@ -2,7 +2,7 @@
 
 use super::through::Stage;
 use super::{Authority, Bar, Home, PATIENCE, ReadAsk, Verdict, cut};
-use crate::config::{Config, Copies};
+use crate::config::{Config, Copies, Evicted};
 use crate::ctx::Ctx;
 use crate::effect::{Effect, Piece, Src};
 use crate::frames::{Frames, Slot};
@@ -151,6 +151,7 @@ impl Home<'_, '_> {
     fn grant(&mut self, ask: &ReadAsk, good: Use) {
         let (me, ver) = (self.ctx.me(), self.common.ver());
         let end = self.shown_end();
+        let asks_readers = self.ctx.config.rules().evicted == Evicted::Readers;
         let mut lens = Vec::with_capacity(ask.count as usize);
         let mut data = Vec::with_capacity(ask.count as usize);
         for number in ask.first..ask.first + u64::from(ask.count) {
@@ -180,6 +181,7 @@ impl Home<'_, '_> {
                 page.granted = self.common.grants;
                 if ask.record && self.ctx.config.keeps(Guard::ReaderRecorded) {
                     page.readers.insert(ask.from);
+                    page.lately = asks_readers.then_some(ask.from);
                 }
             }
             self.ctx.frames.touch(slot);

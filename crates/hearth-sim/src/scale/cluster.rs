@@ -8,7 +8,7 @@ use hearth_proto::bank::{BankOk, BankOp, BankOrder, Daemon, Item, Key};
 use hearth_proto::msg::Envelope;
 use hearth_proto::{
     Authorities, BankConfig, Config, Effect, FileId, Input, Node, NodeId, Op, OpenRequest, Outbox,
-    Piece, ReadInto, Reply, Request, Src, Stamp, StoreOk, Ticket, Time, Ver, WriteAt,
+    Piece, ReadInto, Reply, Request, Semantics, Src, Stamp, StoreOk, Ticket, Time, Ver, WriteAt,
 };
 use std::collections::{BTreeMap, VecDeque};
 
@@ -343,7 +343,11 @@ impl Cluster {
         let base = self.base_of(file);
         let pages = base..base + self.shape.file_pages as usize;
         let host = &mut self.hosts[node as usize];
-        host.floors = self.published[pages].to_vec();
+        // Of a file that is published by its lamination a node is sure of its own writes alone.
+        let at_open = self.shape.semantics != Semantics::Commit;
+        if at_open || host.floors.is_empty() {
+            host.floors = self.published[pages].to_vec();
+        }
         let ticket = Ticket(host.new_name());
         self.step(node, Input::Request(ticket, Request::Open(open)));
     }

@@ -48,7 +48,8 @@ pub(crate) fn run(
         match policy {
             Policy::None => none = requests,
             Policy::Home => home = requests,
-            Policy::Hint
+            Policy::HomePlus
+            | Policy::Hint
             | Policy::HintPaper
             | Policy::Single
             | Policy::Local

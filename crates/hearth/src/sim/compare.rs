@@ -10,7 +10,15 @@ use crate::bench::{progress, progress_over};
 use crate::failure::Failure;
 
 /// Policies that keep their promises, on one workload each.
-const COMPARED: &[&str] = &["none", "home", "hint", "single", "local", "bank"];
+const COMPARED: &[&str] = &[
+    "none",
+    "home",
+    "home:plus",
+    "hint",
+    "single",
+    "local",
+    "bank",
+];
 
 /// Options of `hearth sim compare`.
 #[derive(clap::Args, Debug)]
@@ -30,6 +38,9 @@ pub(crate) struct Args {
     /// Writes in a hundred operations
     #[arg(long, default_value_t = 10, value_name = "N", value_parser = clap::value_parser!(u32).range(0..=100))]
     writes: u32,
+    /// Pages that a node's pool holds
+    #[arg(long, default_value_t = 256, value_name = "N", value_parser = clap::value_parser!(u32).range(8..=65536))]
+    frames: u32,
     /// Chance
     #[arg(long, default_value_t = 1, value_name = "S")]
     seed: u64,
@@ -77,6 +88,7 @@ pub(super) fn run(args: &Args) -> Result<ExitCode, Failure> {
 fn shapes(args: &Args) -> Vec<(&'static str, Shape)> {
     let shape = |policy| Shape {
         write_percent: args.writes,
+        frames: args.frames,
         ..Shape::new(policy, args.nodes, args.ops, args.seed)
     };
     if args.semantics {

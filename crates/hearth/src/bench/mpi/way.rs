@@ -35,7 +35,7 @@ impl Way {
             Way::Mounts(System::Under(policy)) | Way::Ranks(policy) => policy,
         };
         match policy {
-            Policy::Home | Policy::Single | Policy::Local => true,
+            Policy::Home | Policy::HomePlus | Policy::Single | Policy::Local => true,
             Policy::Hint | Policy::HintPaper | Policy::Bank | Policy::BankPaper | Policy::None => {
                 false
             }

@@ -90,9 +90,12 @@ fn environment(store: &Path, set: &SetArgs) -> Result<Vec<(&'static str, OsStrin
 
 fn policy(policy: Policy) -> Result<String, Failure> {
     match policy {
-        Policy::Home | Policy::Hint | Policy::Single | Policy::Local | Policy::None => {
-            Ok(policy.to_string())
-        }
+        Policy::Home
+        | Policy::HomePlus
+        | Policy::Hint
+        | Policy::Single
+        | Policy::Local
+        | Policy::None => Ok(policy.to_string()),
         other => Err(Failure::new(format!(
             "cannot run policy {other} in ranks: home, hint, single, local or none"
         ))),
