@@ -5,11 +5,6 @@
 #[path = "support/scene.rs"]
 mod scene;
 
-use std::fs;
-use std::io::{BufRead, BufReader, Write};
-use std::path::Path;
-use std::process::{Child, Command, Output, Stdio};
-
 use scene::{Scene, finish, skip, skipped, text, well};
 use serde_json::Value;
 
