@@ -15,15 +15,26 @@ ssize_t read(int fd, void *buf, size_t size) {
     return next(fd, buf, size);
 }
 
-// A heap that never gives anything back.
-static char heap[64 << 20] __attribute__((aligned(64)));
+// A heap that never gives anything back; before each piece stands its size.
+static char heap[64 << 20] __attribute__((aligned(4096)));
 static size_t used;
 
-void *malloc(size_t size) {
-    size_t at = __atomic_fetch_add(&used, (size + 79) / 64 * 64, __ATOMIC_RELAXED);
-    if (at + size + 64 > sizeof heap) return 0;
-    *(size_t *)(heap + at) = size;
-    return heap + at + 64;
+static void *take(size_t size, size_t align) {
+    if (align < 64) align = 64;
+    size_t room = (size + 2 * align + 63) / 64 * 64;
+    size_t at = __atomic_fetch_add(&used, room, __ATOMIC_RELAXED);
+    if (at + room > sizeof heap) return 0;
+    char *piece = heap + (at + 64 + align - 1) / align * align;
+    *(size_t *)(piece - 64) = size;
+    return piece;
+}
+
+void *malloc(size_t size) { return take(size, 64); }
+void *memalign(size_t align, size_t size) { return take(size, align); }
+void *aligned_alloc(size_t align, size_t size) { return take(size, align); }
+int posix_memalign(void **piece, size_t align, size_t size) {
+    *piece = take(size, align);
+    return *piece ? 0 : 12;
 }
 void free(void *old) { (void)old; }
 void *calloc(size_t many, size_t size) { return malloc(many * size); }
