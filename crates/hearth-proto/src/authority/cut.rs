@@ -186,8 +186,18 @@ impl Home<'_, '_> {
         bar.answered = true;
         let (manager, req, result) = (bar.manager, bar.req, bar.result);
         let generation = self.file.generation;
+        // From here on others may write past the tier, and this node read past its pages (A6).
+        self.empty_tier((0, TierGone::Copies));
         let body = Body::CutOk(result);
         self.ctx.answer(manager, self.id, generation, req, body);
+    }
+
+    /// Drops of the tier's bytes from the first of these on what a cut takes.
+    fn empty_tier(&mut self, (from, gone): (u64, TierGone)) {
+        if self.ctx.config.has_tier() && self.ctx.config.keeps(Guard::CutEmptiesTier) {
+            let file = self.id;
+            self.ctx.out.push(Effect::TierCut { file, from, gone });
+        }
     }
 
     /// Ends a cut, as soon as no store operation is in flight.
@@ -289,11 +299,8 @@ impl Home<'_, '_> {
     }
 
     fn take_away(&mut self, cut: Cut) {
-        if self.ctx.config.has_tier() && self.ctx.config.keeps(Guard::CutEmptiesTier) {
-            let (file, (from, gone)) = (self.id, gone_from_tier(cut));
-            self.ctx.out.push(Effect::TierCut { file, from, gone });
-            self.file.spilled &= cut != Cut::Detach;
-        }
+        self.empty_tier(gone_from_tier(cut));
+        self.file.spilled &= cut != Cut::Detach;
         match cut {
             Cut::Shrink(size) => self.shrink(size),
             Cut::Outside => self.drop_clean(0, u32::MAX),
