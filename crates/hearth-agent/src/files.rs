@@ -7,11 +7,12 @@
 
 use hearth_client::Errno;
 use hearth_proto::{FileId, Handle, NodeId, Stamp};
-use rustix::fs::{Mode, OFlags, ResolveFlags};
+use rustix::fs::{FileType, Mode, OFlags, ResolveFlags};
 use rustix::io::Errno as Sys;
 use std::collections::{HashMap, HashSet};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Duration;
@@ -185,13 +186,20 @@ impl Files {
     }
 
     /// Where a file is, relative to the root, by a descriptor that is open here: the only word that
-    /// others may be given, for a path alone may have come to mean another file.
+    /// others may be given, for a path alone may have come to mean another file. A file of several names
+    /// may have lost the one by which a descriptor was opened.
     pub(crate) fn place(&mut self, file: FileId) -> Option<PathBuf> {
         let found = self.file(file);
         let reach = found.lock();
-        let fd = reach.writer.as_ref().or(reach.reader.as_ref())?;
-        let path = path_of(fd.as_fd()).ok()?;
-        Some(path.strip_prefix(&self.root_path).ok()?.to_owned())
+        let kept = reach.writer.iter().chain(&reach.reader);
+        let held = self.handles.values().filter(|held| held.file == file);
+        let mut descriptors = kept.chain(held.map(|held| &held.fd));
+        descriptors.find_map(|fd| {
+            let path = path_of(fd.as_fd())
+                .ok()
+                .filter(|path| is_named(path, file))?;
+            Some(path.strip_prefix(&self.root_path).ok()?.to_owned())
+        })
     }
 
     /// What people call a file.
@@ -310,6 +318,8 @@ fn readable(fd: &Arc<OwnedFd>) -> bool {
     rustix::fs::fcntl_getfl(fd.as_fd()).is_ok_and(|flags| flags & OFlags::RWMODE != OFlags::WRONLY)
 }
 
+/// Opens what a path names if that is the file. Whatever else the path has come to name, be it a
+/// directory or a device, is looked at and not opened.
 fn open_checked(
     root: BorrowedFd<'_>,
     path: Option<&Path>,
@@ -317,22 +327,23 @@ fn open_checked(
     purpose: Purpose,
 ) -> Result<OwnedFd, Errno> {
     let path = path.ok_or(STALE)?;
-    let fd = match purpose {
-        Purpose::Read => open_at(root, path, OFlags::RDONLY),
-        Purpose::Write => {
-            open_at(root, path, OFlags::RDWR).or_else(|_| open_at(root, path, OFlags::WRONLY))
-        }
-    };
-    let fd = fd.map_err(|errno| match errno {
+    let found = open_at(root, path, OFlags::PATH).map_err(|errno| match errno {
         Sys::NOENT | Sys::LOOP | Sys::NOTDIR | Sys::XDEV => STALE,
         other => Errno(other.raw_os_error()),
     })?;
-    let found = rustix::fs::fstat(&fd).map_err(|errno| Errno(errno.raw_os_error()))?;
-    if found.st_ino == file.0 {
-        Ok(fd)
-    } else {
-        Err(STALE)
+    let stat = rustix::fs::fstat(&found).map_err(|errno| Errno(errno.raw_os_error()))?;
+    let is_regular = FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile;
+    if stat.st_ino != file.0 || !is_regular {
+        return Err(STALE);
     }
+    let again = PathBuf::from(format!("/proc/self/fd/{}", found.as_raw_fd()));
+    let opened = match purpose {
+        Purpose::Read => open_at(root, &again, OFlags::RDONLY),
+        Purpose::Write => {
+            open_at(root, &again, OFlags::RDWR).or_else(|_| open_at(root, &again, OFlags::WRONLY))
+        }
+    };
+    opened.map_err(|errno| Errno(errno.raw_os_error()))
 }
 
 fn open_at(root: BorrowedFd<'_>, path: &Path, access: OFlags) -> rustix::io::Result<OwnedFd> {
@@ -348,4 +359,84 @@ fn open_at(root: BorrowedFd<'_>, path: &Path, access: OFlags) -> rustix::io::Res
 /// Where a descriptor's file is now.
 pub(crate) fn path_of(fd: BorrowedFd<'_>) -> io::Result<PathBuf> {
     std::fs::read_link(format!("/proc/self/fd/{}", fd.as_raw_fd()))
+}
+
+/// What the kernel appends to the path of a descriptor whose name went.
+const NAMELESS: &[u8] = b" (deleted)";
+
+/// Whether a descriptor's path is a name of its file. A name may end like the mark of those that went:
+/// only then the store is asked.
+fn is_named(path: &Path, file: FileId) -> bool {
+    let marked = path.as_os_str().as_bytes().ends_with(NAMELESS);
+    !marked || rustix::fs::lstat(path).is_ok_and(|stat| stat.st_ino == file.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::MetadataExt;
+
+    fn root_of(dir: &Path) -> OwnedFd {
+        let flags = OFlags::DIRECTORY | OFlags::CLOEXEC;
+        rustix::fs::open(dir, flags, Mode::empty()).expect("the directory is there")
+    }
+
+    fn number_of(path: &Path) -> FileId {
+        FileId(std::fs::metadata(path).expect("the file is there").ino())
+    }
+
+    /// A home that heard where a file was, and what tells it that the file is at `new` now.
+    fn reached_after(change: impl FnOnce(&Path), purpose: Purpose) {
+        let dir = tempfile::tempdir().expect("a directory");
+        let (old, new) = (dir.path().join("old"), dir.path().join("new"));
+        std::fs::write(&old, b"x").expect("written");
+        let file = number_of(&old);
+        std::fs::rename(&old, &new).expect("renamed");
+        change(&old);
+        let root = root_of(dir.path());
+        let home = StoreFile::default();
+        home.lock().path = Some(PathBuf::from("old"));
+        let ask = || home.lock().path = Some(PathBuf::from("new"));
+        let fd = home.reach(root.as_fd(), file, purpose, ask);
+        let fd = fd.expect("found where it is now");
+        assert_eq!(rustix::fs::fstat(&fd).expect("open").st_ino, file.0);
+    }
+
+    #[test]
+    fn a_home_whose_path_names_a_directory_now_asks_where_the_file_is() {
+        for purpose in [Purpose::Read, Purpose::Write] {
+            reached_after(|old| std::fs::create_dir(old).expect("made"), purpose);
+        }
+    }
+
+    #[test]
+    fn a_home_whose_path_names_a_pipe_now_asks_where_the_file_is() {
+        let pipe = |old: &Path| {
+            let mode = Mode::RUSR | Mode::WUSR;
+            rustix::fs::mknodat(rustix::fs::CWD, old, FileType::Fifo, mode, 0).expect("made");
+        };
+        for purpose in [Purpose::Read, Purpose::Write] {
+            reached_after(pipe, purpose);
+        }
+    }
+
+    #[test]
+    fn a_file_is_where_it_has_a_name() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let dir = dir.path().canonicalize().expect("it is there");
+        let (first, second) = (dir.join("first"), dir.join("second (deleted)"));
+        std::fs::write(&first, b"x").expect("written");
+        std::fs::hard_link(&first, &second).expect("linked");
+        let file = number_of(&first);
+        let open = |path: &Path| Arc::new(OwnedFd::from(std::fs::File::open(path).expect("open")));
+        let mut files = Files::new(root_of(&dir)).expect("its path is read");
+        files.seen(file, &open(&first));
+        assert_eq!(files.place(file).as_deref(), Some(Path::new("first")));
+        files.opened(Handle(1), file, open(&second), true);
+        std::fs::remove_file(&first).expect("removed");
+        let place = files.place(file);
+        assert_eq!(place.as_deref(), Some(Path::new("second (deleted)")));
+        std::fs::remove_file(&second).expect("removed");
+        assert_eq!(files.place(file), None);
+    }
 }
