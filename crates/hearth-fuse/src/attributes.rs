@@ -266,7 +266,7 @@ impl Core {
         node: &Node,
         flags: OFlags,
     ) -> io::Result<OwnedFd> {
-        let fd = self.nodes.fd(node.id)?;
+        let fd = self.nodes.named_fd(node.id)?;
         let _as = self.wardrobe.assume(caller)?;
         let flags = flags | OFlags::CLOEXEC | OFlags::NOCTTY;
         Ok(rustix::fs::open(proc_path(&*fd), flags, Mode::empty())?)

@@ -26,6 +26,8 @@ use crate::stat::Stat;
 pub(crate) const ROOT: u64 = 1;
 /// Node numbers for inodes whose own number is taken start here.
 const SPARE_FIRST: u64 = 1 << 63;
+/// Names that are remembered of one inode, besides the last.
+const OTHERS_MAX: usize = 8;
 /// Descriptors assumed when the process has no limit.
 const DESCRIPTORS_UNLIMITED: u64 = 1 << 20;
 
@@ -85,14 +87,17 @@ struct Table {
 struct Entry {
     node: Arc<Node>,
     fd: Option<Arc<OwnedFd>>,
+    /// The last name found.
     place: Option<Place>,
+    /// Names by which it was found before; some may have gone.
+    others: Vec<Place>,
     lookups: u64,
     used: u64,
     /// The size that the kernel was last told.
     told: Option<u64>,
 }
 
-#[derive(Clone)]
+#[derive(Clone, PartialEq, Eq)]
 struct Place {
     parent: u64,
     name: OsString,
@@ -178,6 +183,37 @@ impl Nodes {
         Ok(self.lock().reopened(id, fd))
     }
 
+    /// A descriptor of the node by a name that it still has, if one is known. An agent tells others where
+    /// a file is by the name of its descriptor; a file of several names may have lost that one.
+    pub(crate) fn named_fd(&self, id: u64) -> io::Result<Arc<OwnedFd>> {
+        let fd = self.fd(id)?;
+        let (node, places) = {
+            let table = self.lock();
+            let entry = table.entries.get(&id).ok_or(raw(libc::ESTALE))?;
+            if entry.others.is_empty() || !is_nameless(&fd) {
+                return Ok(fd);
+            }
+            let places: Vec<Place> = entry.place.iter().chain(&entry.others).cloned().collect();
+            (Arc::clone(&entry.node), places)
+        };
+        let by_name = |place: Place| {
+            let found = open_path(self.fd(place.parent).ok()?, &place.name).ok()?;
+            let is_it = Stat::of(&found).is_ok_and(|stat| node.is(&stat));
+            is_it.then(|| (place, Arc::new(found)))
+        };
+        let Some((place, found)) = places.into_iter().find_map(by_name) else {
+            return Ok(fd);
+        };
+        if let Some(entry) = self.lock().entries.get_mut(&id)
+            && entry.fd.is_some()
+            && Arc::ptr_eq(&entry.node, &node)
+        {
+            entry.find_at(place);
+            entry.fd = Some(Arc::clone(&found));
+        }
+        Ok(found)
+    }
+
     /// Records that the kernel is about to learn of an inode: counts one lookup.
     pub(crate) fn found(&self, parent: u64, name: &OsStr, fd: OwnedFd, stat: &Stat) -> Arc<Node> {
         let place = Place {
@@ -211,10 +247,8 @@ impl Nodes {
             return;
         };
         if let Some(entry) = table.entries.get_mut(&id) {
-            entry.place = Some(Place {
-                parent,
-                name: name.to_owned(),
-            });
+            let name = name.to_owned();
+            entry.find_at(Place { parent, name });
         }
     }
 
@@ -248,9 +282,22 @@ impl Entry {
             node,
             fd: Some(Arc::new(fd)),
             place,
+            others: Vec::new(),
             lookups,
             used: 0,
             told: None,
+        }
+    }
+
+    /// The file has this name; those that it had before it may still have.
+    fn find_at(&mut self, place: Place) {
+        if self.place.as_ref() == Some(&place) {
+            return;
+        }
+        self.others.retain(|other| *other != place);
+        self.others.extend(self.place.replace(place));
+        if self.others.len() > OTHERS_MAX {
+            self.others.remove(0);
         }
     }
 }
@@ -274,7 +321,7 @@ impl Table {
                 entry.lookups += 1;
                 entry.used = clock;
                 if entry.node.id != ROOT {
-                    entry.place = Some(place);
+                    entry.find_at(place);
                 }
                 return Arc::clone(&entry.node);
             }
@@ -361,6 +408,13 @@ fn new_node(id: u64, stat: &Stat, generation: u64) -> Arc<Node> {
         gone: AtomicBool::new(false),
         born: stat.born(),
     })
+}
+
+/// Whether the name went by which a descriptor was opened. A name may look like that: then there is
+/// something to be found by it.
+fn is_nameless(fd: &OwnedFd) -> bool {
+    let path = rustix::fs::readlink(proc_path(fd), Vec::new());
+    path.is_ok_and(|path| path.as_bytes().ends_with(b" (deleted)"))
 }
 
 /// Opens a name for reference only, without following it.
@@ -450,5 +504,41 @@ mod tests {
         assert!(nodes.node(id).is_ok());
         nodes.forget(id, 1);
         assert!(nodes.node(id).is_err());
+    }
+
+    #[test]
+    fn a_file_that_got_another_name_elsewhere_is_reached_by_that() {
+        let dir = tempfile::tempdir().unwrap();
+        let nodes = nodes_over(dir.path(), 100);
+        let at = |name: &str| dir.path().join(name);
+        std::fs::write(at("a"), b"x").unwrap();
+        let id = look_up(&nodes, "a");
+        std::fs::hard_link(at("a"), at("b")).unwrap();
+        std::fs::remove_file(at("a")).unwrap();
+        assert_eq!(look_up(&nodes, "b"), id);
+        assert!(is_nameless(&nodes.fd(id).unwrap()));
+        assert!(!is_nameless(&nodes.named_fd(id).unwrap()));
+    }
+
+    #[test]
+    fn a_file_is_reached_by_a_name_that_it_still_has() {
+        let dir = tempfile::tempdir().unwrap();
+        let nodes = nodes_over(dir.path(), 100);
+        let at = |name: &str| dir.path().join(name);
+        std::fs::write(at("a"), b"x").unwrap();
+        let id = look_up(&nodes, "a");
+        std::fs::hard_link(at("a"), at("b")).unwrap();
+        std::fs::hard_link(at("a"), at("c")).unwrap();
+        for name in ["b", "c"] {
+            assert_eq!(look_up(&nodes, name), id);
+        }
+        for gone in ["a", "c"] {
+            std::fs::remove_file(at(gone)).unwrap();
+            let fd = nodes.named_fd(id).unwrap();
+            assert!(!is_nameless(&fd), "{gone}");
+            assert_eq!(Stat::of(&*fd).unwrap().key().ino, id);
+        }
+        std::fs::remove_file(at("b")).unwrap();
+        assert!(is_nameless(&nodes.named_fd(id).unwrap()));
     }
 }
