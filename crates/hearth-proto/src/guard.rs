@@ -62,7 +62,6 @@ guards! {
     OldVersionDropped, "old-version-dropped", "an open that is told another version drops what no home recorded";
     LateGrantOnce, "late-grant-once", "what was on its way when copies were dropped serves only the reads that wait";
     LaminationTold, "lamination-told", "every writer knows of a lamination before homes take writes again";
-    LentIsValid, "lent-is-valid", "a node lends a home only copies that are still in its memory";
     GoneAnswersGiven, "gone-answers-given", "a peer that is gone is taken to have answered";
 }
 

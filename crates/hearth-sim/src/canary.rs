@@ -40,10 +40,7 @@ pub fn try_without(guard: Guard, worlds_max: u64) -> Canary {
         let trouble = [Trouble::Never, Trouble::Some, Trouble::All][(number % 3) as usize];
         Plan {
             without,
-            policy: match guard == Guard::LentIsValid {
-                true => Policy::HomePlus,
-                false => Policy::Home,
-            },
+            policy: Policy::Home,
             semantics: guard.semantics(),
             ..Plan::new(number / 3, trouble)
         }

@@ -2,7 +2,6 @@
 
 use super::Desk;
 use crate::effect::{Piece, Src};
-use crate::guard::Guard;
 use crate::ids::NodeId;
 use crate::msg::{Body, Envelope, Held};
 use alloc::vec::Vec;
@@ -10,14 +9,13 @@ use alloc::vec::Vec;
 impl Desk<'_, '_> {
     /// Lends what is here of the pages, up to the first that is not; perhaps nothing.
     pub(super) fn lend_copies(&mut self, home: NodeId, ask: &Envelope, first: u64, count: u32) {
-        let careful = self.ctx.config.keeps(Guard::LentIsValid);
         let mut lens = Vec::new();
         let mut data = Vec::new();
         let file = self.client.files.get(&ask.file);
         let file = file.filter(|file| file.generation.life == ask.generation.life);
         for page in first..first + u64::from(count) {
             let copy = file.and_then(|file| file.copies.get(&page));
-            let valid = |slot| self.ctx.frames.valid(slot) || !careful;
+            let valid = |slot| self.ctx.frames.valid(slot);
             let Some(copy) = copy.filter(|copy| copy.home == home && valid(copy.slot)) else {
                 break;
             };
