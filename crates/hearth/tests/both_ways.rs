@@ -59,9 +59,9 @@ fn one_file_is_one_file_by_both_ways_in_on_two_nodes() {
         assert!(status.success(), "{who:?}: {status}");
     }
     let (status, _) = scene.status();
-    let served = |agent: usize| status[agent]["node"]["programs"]["reads"].as_u64();
-    for agent in 0..2 {
-        assert!(served(agent) > Some(0), "{}", status[agent]);
+    for agent in status.iter().take(2) {
+        let served = agent["node"]["programs"]["reads"].as_u64();
+        assert!(served > Some(0), "{agent}");
     }
     scene.down();
 }
