@@ -8,7 +8,7 @@ use hearth_client::{Errno, FileKey, FileSize, OpenedFile, Outcome, PageRange, Wr
 use hearth_net::PeerId;
 use hearth_proto::effect::{Effect, Piece, ReadInto, Reply, Src};
 use hearth_proto::msg::{Body, Envelope};
-use hearth_proto::{FileId, Input, NodeId, RevokeId, Ticket, wire};
+use hearth_proto::{Attributes, FileId, Input, Leave, NodeId, RevokeId, Ticket, wire};
 use hearth_shm::{FrameId, FramePart};
 use std::io::IoSlice;
 use std::sync::Arc;
@@ -298,6 +298,11 @@ impl Core {
                 });
                 done(Outcome::Serve(known));
             }
+            (Waiting::Leave(done), Reply::Leaves(leaves)) => {
+                done(Outcome::Serve(
+                    leaves.into_iter().map(client_leave).collect(),
+                ));
+            }
             (Waiting::Plain(done) | Waiting::Truncate { done, .. }, Reply::Done) => {
                 done(Outcome::Serve(()));
             }
@@ -394,6 +399,44 @@ impl Core {
     }
 }
 
+fn client_leave(leave: Leave) -> hearth_client::Leave {
+    match leave {
+        Leave::No => hearth_client::Leave::No,
+        Leave::Later => hearth_client::Leave::Later,
+        Leave::Read { number, floor_ns } => hearth_client::Leave::Read { number, floor_ns },
+        Leave::Known(told) => hearth_client::Leave::Known(client_attributes(told)),
+    }
+}
+
+fn client_attributes(told: Attributes) -> hearth_client::Attributes {
+    let Attributes {
+        mode,
+        links,
+        uid,
+        gid,
+        size,
+        blocks,
+        block_bytes,
+        atime_ns,
+        mtime_ns,
+        ctime_ns,
+        born_ns,
+    } = told;
+    hearth_client::Attributes {
+        mode,
+        links,
+        uid,
+        gid,
+        size,
+        blocks,
+        block_bytes,
+        atime_ns,
+        mtime_ns,
+        ctime_ns,
+        born_ns,
+    }
+}
+
 fn frame_parts(pieces: &[Piece]) -> Vec<FramePart> {
     pieces
         .iter()
@@ -415,6 +458,7 @@ impl Waiting {
             Waiting::Read { done, .. } => done(Outcome::Fail(errno)),
             Waiting::Write { done, .. } => done(Outcome::Fail(errno)),
             Waiting::Size(done) => done(Outcome::Fail(errno)),
+            Waiting::Leave(done) => done(Outcome::Fail(errno)),
             Waiting::Truncate { done, .. } | Waiting::Plain(done) => done(Outcome::Fail(errno)),
         }
     }

@@ -5,8 +5,8 @@ use crate::tickets::{Opening, Waiting};
 use crate::wishes::Way;
 use crate::workers::kernel_stamp;
 use hearth_client::{
-    Bypass, Done, Errno, FileKey, FileSize, Handle, OpenFile, OpenedFile, Outcome, Place, ReadDone,
-    Revoker, Session, Stamp, Written,
+    Bypass, Done, Errno, FileKey, FileSize, Handle, Learned, Leave, OpenFile, OpenedFile, Outcome,
+    Place, ReadDone, Revoker, Session, Stamp, Written,
 };
 use hearth_proto::{Copies, FileId, Input, OpenRequest, Request, Ticket, WriteAt};
 use std::os::fd::{AsFd, OwnedFd};
@@ -228,6 +228,58 @@ impl Session for Core {
             before,
             after,
         });
+    }
+
+    fn leave(&self, files: Vec<FileKey>, done: Done<Vec<Leave>>) {
+        let files = files.iter().map(|file| FileId(file.ino)).collect();
+        self.submit(|_| (Waiting::Leave(done), Request::Leave(files)));
+    }
+
+    fn learned(&self, learned: Vec<Learned>) {
+        let told = learned.iter().map(|one| hearth_proto::Learned {
+            file: FileId(one.file.ino),
+            number: one.number,
+            attributes: one.attributes.map(kernel_attributes),
+        });
+        self.inform(Request::Learned(told.collect()));
+    }
+
+    fn change(&self, file: FileKey, done: Done<()>) {
+        self.submit(|_| (Waiting::Plain(done), Request::Change(FileId(file.ino))));
+    }
+
+    fn changed(&self, file: FileKey, ctime_ns: i64) {
+        let file = FileId(file.ino);
+        self.inform(Request::Changed { file, ctime_ns });
+    }
+}
+
+fn kernel_attributes(told: hearth_client::Attributes) -> hearth_proto::Attributes {
+    let hearth_client::Attributes {
+        mode,
+        links,
+        uid,
+        gid,
+        size,
+        blocks,
+        block_bytes,
+        atime_ns,
+        mtime_ns,
+        ctime_ns,
+        born_ns,
+    } = told;
+    hearth_proto::Attributes {
+        mode,
+        links,
+        uid,
+        gid,
+        size,
+        blocks,
+        block_bytes,
+        atime_ns,
+        mtime_ns,
+        ctime_ns,
+        born_ns,
     }
 }
 

@@ -1,6 +1,6 @@
 //! Requests of local sessions that have no answer yet.
 
-use hearth_client::{Done, FileSize, OpenedFile, ReadDone, Written};
+use hearth_client::{Done, FileSize, Leave, OpenedFile, ReadDone, Written};
 use hearth_proto::{Buf, Handle, Ticket, WriteAt};
 use std::collections::HashMap;
 use std::os::fd::OwnedFd;
@@ -24,6 +24,7 @@ pub(crate) enum Waiting {
         done: Done<Written>,
     },
     Size(Done<Option<FileSize>>),
+    Leave(Done<Vec<Leave>>),
     Truncate {
         fd: Arc<OwnedFd>,
         done: Done<()>,

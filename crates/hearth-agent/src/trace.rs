@@ -124,6 +124,10 @@ fn asks(request: &Request) -> Option<(Op, u64, u64)> {
         | Request::Settle(_)
         | Request::Laminate { .. }
         | Request::Restamp { .. }
+        | Request::Leave(_)
+        | Request::Learned(_)
+        | Request::Change(_)
+        | Request::Changed { .. }
         | Request::FlushAll => None,
     }
 }
@@ -184,7 +188,7 @@ impl State {
             Reply::Data(pieces) => pieces.iter().map(|piece| i64::from(piece.len)).sum(),
             Reply::Written { .. } => done.asked.cast_signed(),
             Reply::Failed(errno) => -i64::from(*errno),
-            Reply::Opened { .. } | Reply::Size { .. } | Reply::Done => 0,
+            Reply::Opened { .. } | Reply::Size { .. } | Reply::Leaves(_) | Reply::Done => 0,
         };
         let is_at_once = matches!(self.trace.cause, Cause::Session(own) if own == ticket);
         if done.flags.has(Flags::HIT) && !is_at_once && matches!(done.op, Op::Pread) {

@@ -18,8 +18,8 @@ pub mod local;
 mod types;
 
 pub use types::{
-    Access, Bypass, Done, Errno, FileKey, FileSize, Handle, OpenFile, OpenedFile, Outcome,
-    PageRange, Place, ReadDone, Stamp, Written,
+    Access, Attributes, Bypass, Done, Errno, FileKey, FileSize, Handle, Learned, Leave, OpenFile,
+    OpenedFile, Outcome, PageRange, Place, ReadDone, Stamp, Written,
 };
 
 use std::os::fd::OwnedFd;
@@ -110,6 +110,21 @@ pub trait Session: Send + Sync + 'static {
     /// Tells the cache that this node changed the file's attributes in the store on purpose, so that
     /// the change is not taken for an outside writer. `before` and `after` are the store's stamps.
     fn restamp(&self, file: FileKey, before: Stamp, after: Stamp);
+
+    /// Asks for leave to keep the attributes of files, and the names of directories, until they are
+    /// revoked; answers in the same order. A revocation that comes before the attributes have been read
+    /// ends the leave all the same.
+    fn leave(&self, files: Vec<FileKey>, done: Done<Vec<Leave>>);
+
+    /// Says what came of each [`Leave::Read`]. Until then other nodes are told [`Leave::Later`].
+    fn learned(&self, learned: Vec<Learned>);
+
+    /// Has every node let go of what it keeps of a file's attributes, or a directory's attributes and
+    /// names. Until [`Session::changed`] nobody is given leave to keep them.
+    fn change(&self, file: FileKey, done: Done<()>);
+
+    /// The change is over. `ctime_ns` is the status change time that it led to; 0 if nobody looked.
+    fn changed(&self, file: FileKey, ctime_ns: i64);
 }
 
 /// The way in's side: drops what it keeps when the agent says so.

@@ -134,3 +134,60 @@ pub type Done<T> = Box<dyn FnOnce(Outcome<T>) + Send>;
 
 /// Completion of a read: the bytes are lent for the duration of the call, in order, in pieces.
 pub type ReadDone = Box<dyn FnOnce(Outcome<&[&[u8]]>) + Send>;
+
+/// What the store says of an inode.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Attributes {
+    /// Kind and permissions.
+    pub mode: u32,
+    /// Number of names.
+    pub links: u32,
+    /// Owner.
+    pub uid: u32,
+    /// Group.
+    pub gid: u32,
+    /// Size in bytes.
+    pub size: u64,
+    /// Space taken, in units of 512 bytes.
+    pub blocks: u64,
+    /// A good size of one request.
+    pub block_bytes: u32,
+    /// Access time, nanoseconds since 1970, like all of them.
+    pub atime_ns: i64,
+    /// Modification time.
+    pub mtime_ns: i64,
+    /// Status change time.
+    pub ctime_ns: i64,
+    /// Time of birth, where the store keeps one.
+    pub born_ns: Option<i64>,
+}
+
+/// Whether attributes may be kept until they are revoked, and what they are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Leave {
+    /// No: ask the store each time.
+    No,
+    /// Not yet: another node is reading them from the store.
+    Later,
+    /// Yes. Read them from the store, and say what came of it; what was changed before this time is an
+    /// old copy that the store's own client has kept.
+    Read {
+        /// Number of the leave.
+        number: u64,
+        /// Latest status change that is known.
+        floor_ns: i64,
+    },
+    /// Yes: these.
+    Known(Attributes),
+}
+
+/// What came of reading attributes under a [`Leave::Read`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Learned {
+    /// Of which file or directory.
+    pub file: FileKey,
+    /// Number of the leave.
+    pub number: u64,
+    /// What they are; `None` if they could not be read.
+    pub attributes: Option<Attributes>,
+}

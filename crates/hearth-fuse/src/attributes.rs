@@ -14,6 +14,7 @@ use crate::core::Core;
 use crate::errors::ask;
 use crate::handles::OpenHandle;
 use crate::identity::Caller;
+use crate::memory::OnItsWay;
 use crate::nodes::{Node, proc_path};
 use crate::options::Ids;
 use crate::stat::Stat;
@@ -25,6 +26,8 @@ const WRITE_BITS: u32 = 0o222;
 pub(crate) struct Told {
     pub(crate) attr: FileAttr,
     pub(crate) ttl: Duration,
+    /// They come out of memory: alive until the kernel has the answer.
+    pub(crate) way: Option<OnItsWay>,
 }
 
 /// Whether other nodes are consulted about a file's size.
@@ -86,6 +89,9 @@ fn shown(attr: &FileAttr) -> Attributes {
 impl Core {
     /// `GETATTR`. May wait for the session.
     pub(crate) fn getattr(&self, caller: Caller, id: u64) -> io::Result<Told> {
+        if let Some(told) = self.told_at_once(caller, id) {
+            return Ok(told);
+        }
         let node = self.nodes.node(id)?;
         // Before the look: what changes meanwhile must not be told to programs.
         let ticket = match self.nodes.is_cached(&node) {
@@ -105,6 +111,33 @@ impl Core {
         match self.nodes.node(id) {
             Ok(node) if self.nodes.is_cached(&node) => self.session.file_changed(node.file()),
             Ok(_) | Err(_) => self.session.names_changed(),
+        }
+    }
+
+    /// What memory has of a node's attributes.
+    pub(crate) fn told_at_once(&self, caller: Caller, id: u64) -> Option<Told> {
+        let node = self.nodes.node(id).ok()?;
+        let file = self.nodes.leasable(node.key, node.kind)?;
+        let kept = self.memory.attributes(file)?;
+        // A number that the store gave to another file is found out by its time of birth.
+        node.is(&kept.0)
+            .then(|| self.told_from(caller, &node, kept))
+    }
+
+    /// Attributes out of memory, as the kernel is told them.
+    pub(crate) fn told_from(
+        &self,
+        caller: Caller,
+        node: &Node,
+        (mut stat, ttl, way): (Stat, Duration, OnItsWay),
+    ) -> Told {
+        if let (Some(bytes), true) = (self.options.request_bytes, self.nodes.is_cached(node)) {
+            stat.best_served_in(bytes);
+        }
+        self.nodes.tell(node.id, stat.size());
+        Told {
+            way: Some(way),
+            ..self.told(caller, node, stat, ttl)
         }
     }
 
@@ -145,6 +178,7 @@ impl Core {
         Told {
             attr: stat.attr(node.id),
             ttl,
+            way: None,
         }
     }
 
@@ -279,13 +313,16 @@ impl Core {
         change: impl FnOnce(&OwnedFd) -> io::Result<()>,
     ) -> io::Result<()> {
         let fd = self.nodes.fd(node.id)?;
+        let mut changing = self.changing(&[self.nodes.leasable(node.key, node.kind)])?;
         if !self.nodes.is_cached(node) {
             return change(&fd);
         }
         let before = Stat::of(&*fd)?;
         let result = change(&fd);
         // Part of a change may have happened before it failed.
-        self.restamp(&before, &Stat::of(&*fd)?);
+        let after = Stat::of(&*fd)?;
+        changing.ctime_ns = after.stamp().ctime_ns;
+        self.restamp(&before, &after);
         result
     }
 }

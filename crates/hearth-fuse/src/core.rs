@@ -12,6 +12,7 @@ use crate::handles::{Handles, OpenHandle, Way};
 use crate::identity::Wardrobe;
 use crate::lock_waiter::LockWaiter;
 use crate::locks::Locks;
+use crate::memory::Memory;
 use crate::nodes::Nodes;
 use crate::options::MountOptions;
 use crate::revoke::KernelRevoker;
@@ -22,6 +23,7 @@ pub(crate) struct Core {
     pub(crate) options: MountOptions,
     pub(crate) session: Arc<dyn Session>,
     pub(crate) nodes: Arc<Nodes>,
+    pub(crate) memory: Arc<Memory>,
     pub(crate) files: Handles<OpenHandle>,
     pub(crate) directories: Handles<OpenDirectory>,
     pub(crate) locks: Locks,
@@ -38,7 +40,8 @@ impl Core {
         options: MountOptions,
     ) -> io::Result<Core> {
         let nodes = Arc::new(Nodes::new(store_root)?);
-        let revoker = KernelRevoker::new(Arc::clone(&nodes));
+        let memory = Memory::new(options.attr_ttl);
+        let revoker = KernelRevoker::new(Arc::clone(&nodes), Arc::clone(&memory));
         session.attach(Arc::clone(&revoker) as Arc<dyn Revoker>);
         if !options.name_ttl.is_zero() {
             session.names_are_kept();
@@ -53,6 +56,7 @@ impl Core {
             options,
             session,
             nodes,
+            memory,
             revoker,
         })
     }

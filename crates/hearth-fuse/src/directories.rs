@@ -149,7 +149,11 @@ impl Core {
                     name: &item.name,
                 },
             ) {
-                Ok(entry) => {
+                Ok(mut entry) => {
+                    // The reply leaves after more than this entry is found.
+                    if entry.way.is_some() {
+                        entry.attr_ttl = Duration::ZERO;
+                    }
                     let id = entry.attr.ino.0;
                     let full = add(reply, item, &entry);
                     if full {
@@ -177,6 +181,7 @@ impl Core {
             generation: Generation(0),
             attr_ttl: Duration::ZERO,
             entry_ttl: Duration::ZERO,
+            way: None,
         };
         Ok(room(add(reply, item, &entry)))
     }

@@ -20,6 +20,7 @@ use crate::directories::DirectoryAt;
 use crate::errors::errno;
 use crate::files::{Keeper, ReadAt, WriteAt, reply_empty};
 use crate::identity::Caller;
+use crate::learn::Remembered;
 use crate::locks::{LockRequest, Patience};
 use crate::names::{Entry, Name};
 use crate::open::{Created, NewFile, Opened, Origin, StoreOpen, truncates};
@@ -122,6 +123,29 @@ fn reply_create(core: &Core, entry: &Entry, opened: io::Result<Opened>, reply: R
     }
 }
 
+/// `CREATE`. May wait for the session.
+fn create(core: &Arc<Core>, caller: Caller, new: NewFile<'_>, reply: ReplyCreate) {
+    let Created {
+        entry,
+        open,
+        origin,
+    } = match HearthFs::rename_by(core, |core| core.create_store(caller, new)) {
+        Ok(created) => created,
+        Err(error) => return reply.error(errno(&error)),
+    };
+    if origin == Origin::Found && truncates(new.flags) {
+        let node = open.node.file();
+        let opened = core.open_truncated(caller, open);
+        core.session.file_changed(node);
+        reply_create(core, &entry, opened, reply);
+    } else {
+        let replies = Arc::clone(core);
+        core.admit(open, move |opened| {
+            reply_create(&replies, &entry, opened, reply)
+        });
+    }
+}
+
 fn open_existing(core: &Arc<Core>, open: StoreOpen, reply: ReplyOpen) {
     core.admit(open, move |opened| reply_open(opened, reply));
 }
@@ -140,7 +164,22 @@ impl fuser::Filesystem for HearthFs {
             parent: parent.0,
             name,
         };
-        reply_entry(self.core.lookup(request.into(), at), reply);
+        let caller = Caller::from(request);
+        match self.core.remember(caller, at) {
+            Remembered::Entry(entry) => reply_entry(Ok(*entry), reply),
+            Remembered::Absent => reply.error(fuser::Errno::ENOENT),
+            Remembered::No => reply_entry(self.core.look_up(caller, at), reply),
+            Remembered::Perhaps => {
+                let name = name.to_owned();
+                self.run(move |core| {
+                    let at = Name {
+                        parent: parent.0,
+                        name: &name,
+                    };
+                    reply_entry(core.lookup(caller, at), reply);
+                });
+            }
+        }
     }
 
     fn forget(&self, _request: &Request, ino: INodeNo, count: u64) {
@@ -149,6 +188,9 @@ impl fuser::Filesystem for HearthFs {
 
     fn getattr(&self, request: &Request, ino: INodeNo, _fh: Option<FileHandle>, reply: ReplyAttr) {
         let caller = Caller::from(request);
+        if let Some(told) = self.core.told_at_once(caller, ino.0) {
+            return reply_attr(Ok(told), reply);
+        }
         self.run_for(ino, move |core| {
             reply_attr(core.getattr(caller, ino.0), reply)
         });
@@ -183,7 +225,7 @@ impl fuser::Filesystem for HearthFs {
             mtime,
             handle: fh,
         };
-        self.run_for(ino, move |core| {
+        self.run(move |core| {
             let done = Self::change_by(core, ino, |core| core.setattr(caller, ino.0, &change));
             reply_attr(done, reply)
         });
@@ -206,16 +248,17 @@ impl fuser::Filesystem for HearthFs {
         rdev: u32,
         reply: ReplyEntry,
     ) {
-        let at = Name {
-            parent: parent.0,
-            name,
-        };
-        reply_entry(
-            Self::rename_by(&self.core, |core| {
-                core.mknod(request.into(), at, mode, rdev)
-            }),
-            reply,
-        );
+        let (caller, name) = (Caller::from(request), name.to_owned());
+        self.run(move |core| {
+            let at = Name {
+                parent: parent.0,
+                name: &name,
+            };
+            reply_entry(
+                Self::rename_by(core, |core| core.mknod(caller, at, mode, rdev)),
+                reply,
+            );
+        });
     }
 
     fn mkdir(
@@ -227,14 +270,17 @@ impl fuser::Filesystem for HearthFs {
         _umask: u32,
         reply: ReplyEntry,
     ) {
-        let at = Name {
-            parent: parent.0,
-            name,
-        };
-        reply_entry(
-            Self::rename_by(&self.core, |core| core.mkdir(request.into(), at, mode)),
-            reply,
-        );
+        let (caller, name) = (Caller::from(request), name.to_owned());
+        self.run(move |core| {
+            let at = Name {
+                parent: parent.0,
+                name: &name,
+            };
+            reply_entry(
+                Self::rename_by(core, |core| core.mkdir(caller, at, mode)),
+                reply,
+            );
+        });
     }
 
     fn unlink(&self, request: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
@@ -249,14 +295,14 @@ impl fuser::Filesystem for HearthFs {
     }
 
     fn rmdir(&self, request: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
-        let at = Name {
-            parent: parent.0,
-            name,
-        };
-        reply_empty(
-            Self::rename_by(&self.core, |core| core.rmdir(request.into(), at)),
-            reply,
-        );
+        let (caller, name) = (Caller::from(request), name.to_owned());
+        self.run(move |core| {
+            let at = Name {
+                parent: parent.0,
+                name: &name,
+            };
+            reply_empty(Self::rename_by(core, |core| core.rmdir(caller, at)), reply);
+        });
     }
 
     fn symlink(
@@ -267,14 +313,18 @@ impl fuser::Filesystem for HearthFs {
         target: &Path,
         reply: ReplyEntry,
     ) {
-        let at = Name {
-            parent: parent.0,
-            name,
-        };
-        reply_entry(
-            Self::rename_by(&self.core, |core| core.symlink(request.into(), at, target)),
-            reply,
-        );
+        let (caller, name) = (Caller::from(request), name.to_owned());
+        let target = target.to_owned();
+        self.run(move |core| {
+            let at = Name {
+                parent: parent.0,
+                name: &name,
+            };
+            reply_entry(
+                Self::rename_by(core, |core| core.symlink(caller, at, &target)),
+                reply,
+            );
+        });
     }
 
     fn rename(
@@ -312,14 +362,17 @@ impl fuser::Filesystem for HearthFs {
         newname: &OsStr,
         reply: ReplyEntry,
     ) {
-        let at = Name {
-            parent: newparent.0,
-            name: newname,
-        };
-        reply_entry(
-            Self::rename_by(&self.core, |core| core.link(request.into(), ino.0, at)),
-            reply,
-        );
+        let (caller, name) = (Caller::from(request), newname.to_owned());
+        self.run(move |core| {
+            let at = Name {
+                parent: newparent.0,
+                name: &name,
+            };
+            reply_entry(
+                Self::rename_by(core, |core| core.link(caller, ino.0, at)),
+                reply,
+            );
+        });
     }
 
     fn open(&self, request: &Request, ino: INodeNo, flags: OpenFlags, reply: ReplyOpen) {
@@ -351,35 +404,15 @@ impl fuser::Filesystem for HearthFs {
     ) {
         work_for(request.pid());
         let caller = Caller::from(request);
-        let new = NewFile {
-            at: Name {
+        let (name, flags) = (name.to_owned(), OpenFlags(flags));
+        self.run(move |core| {
+            work_for(caller.tid);
+            let at = Name {
                 parent: parent.0,
-                name,
-            },
-            mode,
-            flags: OpenFlags(flags),
-        };
-        let Created {
-            entry,
-            open,
-            origin,
-        } = match Self::rename_by(&self.core, |core| core.create_store(caller, new)) {
-            Ok(created) => created,
-            Err(error) => return reply.error(errno(&error)),
-        };
-        if origin == Origin::Found && truncates(new.flags) {
-            let node = open.node.file();
-            self.run(move |core| {
-                let opened = core.open_truncated(caller, open);
-                core.session.file_changed(node);
-                reply_create(core, &entry, opened, reply);
-            });
-        } else {
-            let core = Arc::clone(&self.core);
-            self.core.admit(open, move |opened| {
-                reply_create(&core, &entry, opened, reply)
-            });
-        }
+                name: &name,
+            };
+            create(core, caller, NewFile { at, mode, flags }, reply);
+        });
     }
 
     fn read(
@@ -510,10 +543,11 @@ impl fuser::Filesystem for HearthFs {
             handle: fh,
             offset,
         };
-        match self.core.readdirplus(request.into(), at, &mut reply) {
+        let caller = Caller::from(request);
+        self.run(move |core| match core.readdirplus(caller, at, &mut reply) {
             Ok(()) => reply.ok(),
             Err(error) => reply.error(errno(&error)),
-        }
+        });
     }
 
     fn releasedir(
@@ -565,11 +599,18 @@ impl fuser::Filesystem for HearthFs {
         _position: u32,
         reply: ReplyEmpty,
     ) {
-        let new = NewValue { name, value, flags };
-        let done = Self::change_by(&self.core, ino, |core| {
-            core.setxattr(request.into(), ino.0, new)
+        let (caller, name, value) = (Caller::from(request), name.to_owned(), value.to_owned());
+        self.run(move |core| {
+            let new = NewValue {
+                name: &name,
+                value: &value,
+                flags,
+            };
+            reply_empty(
+                Self::change_by(core, ino, |core| core.setxattr(caller, ino.0, new)),
+                reply,
+            );
         });
-        reply_empty(done, reply);
     }
 
     fn getxattr(
@@ -588,10 +629,11 @@ impl fuser::Filesystem for HearthFs {
     }
 
     fn removexattr(&self, request: &Request, ino: INodeNo, name: &OsStr, reply: ReplyEmpty) {
-        let done = Self::change_by(&self.core, ino, |core| {
-            core.removexattr(request.into(), ino.0, name)
+        let (caller, name) = (Caller::from(request), name.to_owned());
+        self.run(move |core| {
+            let done = Self::change_by(core, ino, |core| core.removexattr(caller, ino.0, &name));
+            reply_empty(done, reply)
         });
-        reply_empty(done, reply);
     }
 
     fn access(&self, request: &Request, ino: INodeNo, mask: AccessFlags, reply: ReplyEmpty) {

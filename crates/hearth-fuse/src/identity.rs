@@ -53,6 +53,14 @@ impl Wardrobe {
         Ok(Wardrobe { identity, own })
     }
 
+    /// Whether the store judges the caller as this process.
+    pub(crate) fn is_own(&self, caller: Caller) -> bool {
+        match self.identity {
+            Identity::SingleUser => true,
+            Identity::AsCaller => caller.uid == self.own.uid && caller.gid == self.own.gid,
+        }
+    }
+
     /// Makes this thread act as the caller until the guard is dropped.
     pub(crate) fn assume(&self, caller: Caller) -> io::Result<Assumed<'_>> {
         let own = match self.identity {

@@ -15,6 +15,8 @@ use crate::attributes::Consult;
 use crate::core::Core;
 use crate::errors::{ask, raw};
 use crate::identity::Caller;
+use crate::learn::Remembered;
+use crate::memory::OnItsWay;
 use crate::nodes::{Node, open_path, proc_path};
 use crate::stat::{Stat, device_number};
 use crate::sys::unmask;
@@ -32,6 +34,8 @@ pub(crate) struct Entry {
     pub(crate) generation: Generation,
     pub(crate) attr_ttl: Duration,
     pub(crate) entry_ttl: Duration,
+    /// It comes out of memory: alive until the kernel has the answer.
+    pub(crate) way: Option<OnItsWay>,
 }
 
 impl Entry {
@@ -48,7 +52,23 @@ struct Found {
 }
 
 impl Core {
+    /// `LOOKUP`. May wait for the session.
     pub(crate) fn lookup(&self, caller: Caller, at: Name<'_>) -> io::Result<Entry> {
+        match self.remember(caller, at) {
+            Remembered::Entry(entry) => return Ok(*entry),
+            Remembered::Absent => return Err(raw(libc::ENOENT)),
+            Remembered::No => {}
+            Remembered::Perhaps => {
+                if let Some(entry) = self.learn(caller, at)? {
+                    return Ok(entry);
+                }
+            }
+        }
+        self.look_up(caller, at)
+    }
+
+    /// The store's answer to a lookup.
+    pub(crate) fn look_up(&self, caller: Caller, at: Name<'_>) -> io::Result<Entry> {
         let found = self.find(caller, at)?;
         self.enter(caller, at, found.fd, &found.stat)
     }
@@ -81,7 +101,25 @@ impl Core {
             generation: Generation(node.generation),
             attr_ttl: told.ttl,
             entry_ttl: self.options.name_ttl,
+            way: told.way,
         })
+    }
+
+    /// An entry for attributes out of memory.
+    pub(crate) fn entry_from(
+        &self,
+        caller: Caller,
+        node: &Node,
+        kept: (Stat, Duration, OnItsWay),
+    ) -> Entry {
+        let told = self.told_from(caller, node, kept);
+        Entry {
+            attr: told.attr,
+            generation: Generation(node.generation),
+            attr_ttl: told.ttl,
+            entry_ttl: self.options.name_ttl,
+            way: told.way,
+        }
     }
 
     pub(crate) fn mknod(
@@ -117,17 +155,33 @@ impl Core {
         create: impl FnOnce(&OwnedFd) -> rustix::io::Result<()>,
     ) -> io::Result<Entry> {
         let dir = self.nodes.fd(at.parent)?;
+        let changing = self.changing(&[self.directory(at.parent)])?;
         unmask()?;
         {
             let _as = self.wardrobe.assume(caller)?;
             create(&dir)?;
         }
-        self.lookup(caller, at)
+        drop(changing);
+        let entry = self.look_up(caller, at)?;
+        self.begin_life(&entry)?;
+        Ok(entry)
+    }
+
+    /// Makes sure that nobody takes a new inode for one that had its number before, and that somebody
+    /// outside of the job has removed.
+    pub(crate) fn begin_life(&self, entry: &Entry) -> io::Result<()> {
+        let id = entry.attr.ino.0;
+        let node = self.nodes.node(id)?;
+        let kept = self.nodes.leasable(node.key, node.kind);
+        self.changing(&[kept])
+            .map(drop)
+            .inspect_err(|_| self.nodes.forget(id, 1))
     }
 
     pub(crate) fn link(&self, caller: Caller, id: u64, at: Name<'_>) -> io::Result<Entry> {
         let node = self.nodes.node(id)?;
         let dir = self.nodes.fd(at.parent)?;
+        let changing = self.changing(&[self.directory(at.parent)])?;
         self.touch(&node, |fd| {
             let _as = self.wardrobe.assume(caller)?;
             let flags = AtFlags::SYMLINK_FOLLOW;
@@ -139,7 +193,8 @@ impl Core {
                 flags,
             )?)
         })?;
-        self.lookup(caller, at)
+        drop(changing);
+        self.look_up(caller, at)
     }
 
     pub(crate) fn readlink(&self, id: u64) -> io::Result<Vec<u8>> {
@@ -150,6 +205,8 @@ impl Core {
     /// `UNLINK`. May wait for the session.
     pub(crate) fn unlink(&self, caller: Caller, at: Name<'_>) -> io::Result<()> {
         let victim = self.find(caller, at)?;
+        // Before the file is given up: whose attributes are kept is not asked of the next of its number.
+        let _changing = self.changing(&[self.kept(&victim.stat), self.directory(at.parent)])?;
         self.retire(&victim.stat)?;
         let dir = self.nodes.fd(at.parent)?;
         {
@@ -161,11 +218,17 @@ impl Core {
 
     pub(crate) fn rmdir(&self, caller: Caller, at: Name<'_>) -> io::Result<()> {
         let victim = self.find(caller, at)?;
+        let _changing = self.changing(&[self.kept(&victim.stat), self.directory(at.parent)])?;
         let dir = self.nodes.fd(at.parent)?;
         let _as = self.wardrobe.assume(caller)?;
         rustix::fs::unlinkat(&*dir, at.name, AtFlags::REMOVEDIR)?;
         self.nodes.gone(victim.stat.key());
         Ok(())
+    }
+
+    /// What the session calls an inode whose attributes may be kept.
+    fn kept(&self, stat: &Stat) -> Option<FileKey> {
+        self.nodes.leasable(stat.key(), stat.kind())
     }
 
     /// Empties the cache of a file whose last name is about to go.
@@ -213,6 +276,12 @@ impl Core {
         let exchange = flags.contains(RenameFlags::EXCHANGE);
         // Two names of one file: rename does nothing, so nobody is a victim.
         let other = other.filter(|other| other.stat.key() != moved.stat.key());
+        let _changing = self.changing(&[
+            self.kept(&moved.stat),
+            other.as_ref().and_then(|other| self.kept(&other.stat)),
+            self.directory(from.parent),
+            self.directory(to.parent),
+        ])?;
         if let Some(victim) = other.as_ref().filter(|_| !exchange) {
             self.retire(&victim.stat)?;
         }

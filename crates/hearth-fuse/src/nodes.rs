@@ -57,7 +57,7 @@ impl Node {
         FileKey { ino: self.key.ino }
     }
 
-    fn is(&self, stat: &Stat) -> bool {
+    pub(crate) fn is(&self, stat: &Stat) -> bool {
         self.key == stat.key()
             && self.kind == stat.kind()
             && self.born == stat.born()
@@ -95,6 +95,8 @@ struct Entry {
     used: u64,
     /// The size that the kernel was last told.
     told: Option<u64>,
+    /// It was last found in this node's memory and not in the store.
+    remembered: bool,
 }
 
 #[derive(Clone, PartialEq, Eq)]
@@ -120,7 +122,7 @@ impl Nodes {
         // The root is never forgotten.
         table.insert(
             ROOT,
-            Entry::new(new_node(ROOT, &stat, 0), root, None, u64::MAX / 2),
+            Entry::new(new_node(ROOT, &stat, 0), Some(root), None, u64::MAX / 2),
         );
         Ok(Nodes {
             table: Mutex::new(table),
@@ -220,7 +222,55 @@ impl Nodes {
             parent,
             name: name.to_owned(),
         };
-        self.lock().found(place, fd, stat)
+        self.lock().found(place, Some(fd), stat)
+    }
+
+    /// The same for an inode of which another look told.
+    pub(crate) fn remembered(&self, parent: u64, name: &OsStr, stat: &Stat) -> Arc<Node> {
+        let place = Place {
+            parent,
+            name: name.to_owned(),
+        };
+        self.lock().found(place, None, stat)
+    }
+
+    /// Makes sure that a node which was found in memory is what the store has at its name, and says in
+    /// which directory that is not so.
+    pub(crate) fn confirm(&self, id: u64) -> Result<(), u64> {
+        let (node, place) = {
+            let table = self.lock();
+            match table.entries.get(&id) {
+                Some(Entry {
+                    remembered: true,
+                    node,
+                    place: Some(place),
+                    ..
+                }) => (Arc::clone(node), place.clone()),
+                Some(_) | None => return Ok(()),
+            }
+        };
+        let seen = self
+            .fd(place.parent)
+            .and_then(|dir| open_path(dir.as_fd(), &place.name))
+            .and_then(|fd| Ok((Stat::of(&fd)?, fd)));
+        match seen {
+            Ok((stat, fd)) if node.is(&stat) => {
+                self.lock().found_again(id, fd);
+                Ok(())
+            }
+            Ok(_) | Err(_) => Err(place.parent),
+        }
+    }
+
+    /// What the session calls a file or directory of the store's own device.
+    pub(crate) fn leasable(&self, key: StoreKey, kind: FileType) -> Option<FileKey> {
+        let kept = matches!(kind, FileType::RegularFile | FileType::Directory);
+        (kept && key.dev == self.dev).then_some(FileKey { ino: key.ino })
+    }
+
+    /// The device of the store's root.
+    pub(crate) fn dev(&self) -> u64 {
+        self.dev
     }
 
     /// The kernel dropped `count` lookups of a node.
@@ -277,15 +327,16 @@ impl Nodes {
 }
 
 impl Entry {
-    fn new(node: Arc<Node>, fd: OwnedFd, place: Option<Place>, lookups: u64) -> Entry {
+    fn new(node: Arc<Node>, fd: Option<OwnedFd>, place: Option<Place>, lookups: u64) -> Entry {
         Entry {
             node,
-            fd: Some(Arc::new(fd)),
+            fd: fd.map(Arc::new),
             place,
             others: Vec::new(),
             lookups,
             used: 0,
             told: None,
+            remembered: false,
         }
     }
 
@@ -313,13 +364,15 @@ impl Table {
         self.entries.insert(id, entry);
     }
 
-    fn found(&mut self, place: Place, fd: OwnedFd, stat: &Stat) -> Arc<Node> {
+    fn found(&mut self, place: Place, fd: Option<OwnedFd>, stat: &Stat) -> Arc<Node> {
+        let remembered = fd.is_none();
         let clock = self.tick();
         let known = self.ids.get(&stat.key()).copied();
         let (id, lookups, generation) = match known.and_then(|id| self.entries.get_mut(&id)) {
             Some(entry) if entry.node.is(stat) => {
                 entry.lookups += 1;
                 entry.used = clock;
+                entry.remembered = remembered;
                 if entry.node.id != ROOT {
                     entry.find_at(place);
                 }
@@ -335,9 +388,25 @@ impl Table {
         let node = new_node(id, stat, generation);
         let mut entry = Entry::new(Arc::clone(&node), fd, Some(place), lookups + 1);
         entry.used = clock;
+        entry.remembered = remembered;
         self.insert(id, entry);
-        self.opened();
+        if !remembered {
+            self.opened();
+        }
         node
+    }
+
+    fn found_again(&mut self, id: u64, fd: OwnedFd) {
+        let had = match self.entries.get_mut(&id) {
+            Some(entry) => {
+                entry.remembered = false;
+                entry.fd.replace(Arc::new(fd)).is_some()
+            }
+            None => true,
+        };
+        if !had {
+            self.opened();
+        }
     }
 
     fn free_id(&mut self, StoreKey { dev, ino }: StoreKey) -> u64 {

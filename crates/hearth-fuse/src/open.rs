@@ -91,6 +91,7 @@ impl Core {
         flags: OpenFlags,
     ) -> io::Result<StoreOpen> {
         let node = self.nodes.node(id)?;
+        self.confirm(&node)?;
         let access = access(flags);
         let fd = match access {
             Access { write: false, .. } => self.open_node(caller, &node, OFlags::RDONLY),
@@ -138,7 +139,7 @@ impl Core {
                 if error.raw_os_error() == Some(libc::EEXIST)
                     && new.flags.0 & libc::O_EXCL == 0 =>
             {
-                let entry = self.lookup(caller, new.at)?;
+                let entry = self.look_up(caller, new.at)?;
                 let id = entry.attr.ino.0;
                 let open = self
                     .open_store(caller, id, new.flags)
@@ -157,6 +158,7 @@ impl Core {
         let access = access(new.flags);
         let mode = new.mode & 0o7777;
         let dir = self.nodes.fd(new.at.parent)?;
+        let changing = self.changing(&[self.directory(new.at.parent)])?;
         unmask()?;
         let (fd, path, private) = {
             let _as = self.wardrobe.assume(caller)?;
@@ -169,8 +171,13 @@ impl Core {
             let private = mode & OWNER_READ_WRITE != OWNER_READ_WRITE && !opens_again(&fd);
             (fd, path, private)
         };
+        drop(changing);
         let stat = Stat::of(&fd)?;
         let entry = self.enter(caller, new.at, path, &stat)?;
+        if !access.write {
+            // An open for writing calls back what is kept by itself.
+            self.begin_life(&entry)?;
+        }
         let node = self.nodes.node(entry.attr.ino.0)?;
         Ok(Created {
             entry,

@@ -19,6 +19,7 @@ use std::thread::{self, JoinHandle};
 use fuser::{INodeNo, Notifier};
 use hearth_client::{FileKey, PageRange, Revoker};
 
+use crate::memory::Memory;
 use crate::nodes::Nodes;
 
 type Done = Box<dyn FnOnce() + Send>;
@@ -29,6 +30,7 @@ const ATTRIBUTES_ONLY: i64 = -1;
 /// The way in's side of revocation.
 pub(crate) struct KernelRevoker {
     nodes: Arc<Nodes>,
+    memory: Arc<Memory>,
     notifier: OnceLock<Notifier>,
     state: Mutex<State>,
     changed: Condvar,
@@ -52,9 +54,10 @@ struct Order {
 }
 
 impl KernelRevoker {
-    pub(crate) fn new(nodes: Arc<Nodes>) -> Arc<KernelRevoker> {
+    pub(crate) fn new(nodes: Arc<Nodes>, memory: Arc<Memory>) -> Arc<KernelRevoker> {
         Arc::new(KernelRevoker {
             nodes,
+            memory,
             notifier: OnceLock::new(),
             state: Mutex::default(),
             changed: Condvar::new(),
@@ -115,6 +118,7 @@ impl KernelRevoker {
 
     fn serve(&self) {
         while let Some((file, pages)) = self.next() {
+            self.memory.wait_for_answers(file);
             if let Some(node) = self.nodes.id_of(file) {
                 let (offset, len) = kernel_range(pages);
                 self.notify(node, offset, len);
@@ -157,6 +161,7 @@ impl KernelRevoker {
 
 impl Revoker for KernelRevoker {
     fn revoke(&self, file: FileKey, pages: Option<PageRange>, done: Done) {
+        self.memory.drop_all_of(file);
         let early = {
             let mut state = self.lock();
             if state.closed {

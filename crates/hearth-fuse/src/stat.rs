@@ -5,8 +5,8 @@ use std::os::fd::AsFd;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use fuser::{FileAttr, INodeNo};
-use hearth_client::{FileSize, Stamp};
-use rustix::fs::{AtFlags, FileType, Statx, StatxFlags, StatxTimestamp};
+use hearth_client::{Attributes, FileSize, Stamp};
+use rustix::fs::{AtFlags, FileType, StatxFlags, StatxTimestamp};
 
 use crate::nodes::StoreKey;
 
@@ -15,30 +15,72 @@ const NANOS: i64 = 1_000_000_000;
 
 /// The store's attributes of one inode.
 #[derive(Clone, Copy)]
-pub(crate) struct Stat(Statx);
+pub(crate) struct Stat {
+    key: StoreKey,
+    /// The device that it stands for, in the kernel's 32-bit form.
+    device: u32,
+    told: Attributes,
+    /// Access, modification, change: further away than nanoseconds since 1970 can tell, perhaps.
+    times: [SystemTime; 3],
+}
 
 impl Stat {
     /// Of an open descriptor (`O_PATH` will do).
     pub(crate) fn of(fd: impl AsFd) -> io::Result<Stat> {
         let wanted = StatxFlags::BASIC_STATS | StatxFlags::BTIME;
-        Ok(Stat(rustix::fs::statx(
-            fd,
-            "",
-            AtFlags::EMPTY_PATH,
-            wanted,
-        )?))
+        let seen = rustix::fs::statx(fd, "", AtFlags::EMPTY_PATH, wanted)?;
+        let dates_births = StatxFlags::from_bits_retain(seen.stx_mask).contains(StatxFlags::BTIME);
+        Ok(Stat {
+            key: StoreKey {
+                dev: rustix::fs::makedev(seen.stx_dev_major, seen.stx_dev_minor),
+                ino: seen.stx_ino,
+            },
+            device: device(seen.stx_rdev_major, seen.stx_rdev_minor),
+            told: Attributes {
+                mode: u32::from(seen.stx_mode),
+                links: seen.stx_nlink,
+                uid: seen.stx_uid,
+                gid: seen.stx_gid,
+                size: seen.stx_size,
+                blocks: seen.stx_blocks,
+                block_bytes: seen.stx_blksize,
+                atime_ns: nanos(&seen.stx_atime),
+                mtime_ns: nanos(&seen.stx_mtime),
+                ctime_ns: nanos(&seen.stx_ctime),
+                born_ns: dates_births.then(|| nanos(&seen.stx_btime)),
+            },
+            times: [&seen.stx_atime, &seen.stx_mtime, &seen.stx_ctime].map(time),
+        })
     }
 
-    pub(crate) fn key(&self) -> StoreKey {
-        let dev = rustix::fs::makedev(self.0.stx_dev_major, self.0.stx_dev_minor);
-        StoreKey {
-            dev,
-            ino: self.0.stx_ino,
+    /// Of a file or directory that another node has looked at; `dev` is what this host calls the
+    /// store's device.
+    pub(crate) fn told(dev: u64, ino: u64, told: Attributes) -> Stat {
+        Stat {
+            key: StoreKey { dev, ino },
+            device: 0,
+            times: [told.atime_ns, told.mtime_ns, told.ctime_ns].map(since_epoch),
+            told,
         }
     }
 
+    /// Whether [`Stat::attributes`] say all of it.
+    pub(crate) fn can_be_told(&self) -> bool {
+        let told = [self.told.atime_ns, self.told.mtime_ns, self.told.ctime_ns];
+        self.times == told.map(since_epoch)
+    }
+
+    /// As other nodes are told it.
+    pub(crate) fn attributes(&self) -> Attributes {
+        self.told
+    }
+
+    pub(crate) fn key(&self) -> StoreKey {
+        self.key
+    }
+
     pub(crate) fn kind(&self) -> FileType {
-        FileType::from_raw_mode(u32::from(self.0.stx_mode))
+        FileType::from_raw_mode(self.told.mode)
     }
 
     pub(crate) fn is_regular(&self) -> bool {
@@ -47,71 +89,70 @@ impl Stat {
 
     /// Permission bits with set-user-id, set-group-id and sticky.
     pub(crate) fn permissions(&self) -> u32 {
-        u32::from(self.0.stx_mode) & 0o7777
+        self.told.mode & 0o7777
     }
 
     pub(crate) fn links(&self) -> u32 {
-        self.0.stx_nlink
+        self.told.links
     }
 
     pub(crate) fn size(&self) -> u64 {
-        self.0.stx_size
+        self.told.size
     }
 
     /// Time of birth, where the store keeps one: it tells a reused inode number from the old file.
     pub(crate) fn born(&self) -> Option<i64> {
-        let kept = StatxFlags::from_bits_retain(self.0.stx_mask).contains(StatxFlags::BTIME);
-        kept.then(|| nanos(&self.0.stx_btime))
+        self.told.born_ns
     }
 
     pub(crate) fn stamp(&self) -> Stamp {
         Stamp {
-            ctime_ns: nanos(&self.0.stx_ctime),
-            mtime_ns: nanos(&self.0.stx_mtime),
-            size: self.0.stx_size,
+            ctime_ns: self.told.ctime_ns,
+            mtime_ns: self.told.mtime_ns,
+            size: self.told.size,
         }
     }
 
     /// Replaces what the cache knows better.
     pub(crate) fn overlay(&mut self, known: FileSize) {
         // A file that looks shorter than its blocks is taken for sparse by cp and tar.
-        let unstored = known.size.saturating_sub(self.0.stx_size);
-        self.0.stx_blocks += unstored.div_ceil(BLOCK_BYTES);
-        self.0.stx_size = known.size;
-        if let Some(mtime) = known.mtime_ns {
-            self.0.stx_mtime.tv_sec = mtime.div_euclid(NANOS);
-            self.0.stx_mtime.tv_nsec = mtime.rem_euclid(NANOS) as u32;
+        let unstored = known.size.saturating_sub(self.told.size);
+        self.told.blocks += unstored.div_ceil(BLOCK_BYTES);
+        self.told.size = known.size;
+        if let Some(mtime_ns) = known.mtime_ns {
+            self.told.mtime_ns = mtime_ns;
+            self.times[1] = since_epoch(mtime_ns);
         }
     }
 
     /// Says what a good size of one request is.
     pub(crate) fn best_served_in(&mut self, request_bytes: u32) {
-        self.0.stx_blksize = request_bytes;
+        self.told.block_bytes = request_bytes;
     }
 
     /// Shows the file as somebody else's.
     pub(crate) fn owned_by(&mut self, uid: u32, gid: u32) {
-        self.0.stx_uid = uid;
-        self.0.stx_gid = gid;
+        self.told.uid = uid;
+        self.told.gid = gid;
     }
 
     /// As the kernel wants it, under the node number it knows.
     pub(crate) fn attr(&self, node: u64) -> FileAttr {
         FileAttr {
             ino: INodeNo(node),
-            size: self.0.stx_size,
-            blocks: self.0.stx_blocks,
-            atime: time(&self.0.stx_atime),
-            mtime: time(&self.0.stx_mtime),
-            ctime: time(&self.0.stx_ctime),
+            size: self.told.size,
+            blocks: self.told.blocks,
+            atime: self.times[0],
+            mtime: self.times[1],
+            ctime: self.times[2],
             crtime: UNIX_EPOCH,
             kind: kernel_kind(self.kind()),
-            perm: (self.0.stx_mode) & 0o7777,
-            nlink: self.0.stx_nlink,
-            uid: self.0.stx_uid,
-            gid: self.0.stx_gid,
-            rdev: device(self.0.stx_rdev_major, self.0.stx_rdev_minor),
-            blksize: self.0.stx_blksize,
+            perm: self.permissions() as u16,
+            nlink: self.told.links,
+            uid: self.told.uid,
+            gid: self.told.gid,
+            rdev: self.device,
+            blksize: self.told.block_bytes,
             flags: 0,
         }
     }
@@ -131,6 +172,15 @@ fn time(stamp: &StatxTimestamp) -> SystemTime {
         UNIX_EPOCH - seconds + nanos
     } else {
         UNIX_EPOCH + seconds + nanos
+    }
+}
+
+fn since_epoch(nanos: i64) -> SystemTime {
+    let span = Duration::from_nanos(nanos.unsigned_abs());
+    if nanos < 0 {
+        UNIX_EPOCH - span
+    } else {
+        UNIX_EPOCH + span
     }
 }
 

@@ -17,10 +17,13 @@
 //! - C3: an invalidation is acknowledged only after the ways in have dropped what they keep of its
 //!   pages, and no read that they may keep is on its way to them.
 //! - C4 (I7): bytes that a dead home took with it are reported once per handle, at flush or sync.
+//! - C5 (I3): attributes are kept only while there is leave, which no answer gives that a recall
+//!   overtook, nor one about a file that this node writes.
 
 mod bank;
 mod close;
 mod file;
+mod leave;
 mod lend;
 mod open;
 mod promise;
@@ -46,6 +49,7 @@ use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use close::FlushJob;
 use file::File;
+use leave::LeaveJob;
 use read::ReadJob;
 use revoke::Revocation;
 use through::Passage;
@@ -63,6 +67,10 @@ pub(crate) struct Client {
     /// Writes that are on their way to the store within a window.
     passages: BTreeMap<Op, Passage>,
     windows: BTreeMap<NodeId, Window>,
+    /// Files whose attributes ways in may keep, and who gave leave.
+    kept: BTreeMap<FileId, NodeId>,
+    /// Changes of attributes that managers have let through, which have to be told when they are over.
+    changing: BTreeMap<FileId, Vec<NodeId>>,
     /// What gateways allow to ask daemons for, and what has been asked.
     leases: Leases,
     gets: BTreeMap<BankOp, bank::Get>,
@@ -87,6 +95,8 @@ enum Job {
     Write(WriteJob),
     Flush(FlushJob),
     Size(FileId),
+    Leave(LeaveJob),
+    Change(FileId),
     Truncate {
         file: FileId,
         size: u64,
@@ -114,6 +124,8 @@ enum What {
     Lease,
     /// One job's own request.
     Job(Ticket),
+    /// The files of a leave that were asked for in one message.
+    Leaves(Ticket),
     /// The part of a write for one home.
     Part(Ticket, u32),
     /// The part of a flush for one home.
@@ -176,6 +188,7 @@ impl Client {
                 desk.invalidated(from, &envelope, first, count, ver)
             }
             Body::Peek { first, count, .. } => desk.lend_copies(from, &envelope, first, count),
+            Body::Recall => desk.recalled(from, &envelope),
             Body::Forget { size, service } => desk.forget(from, &envelope, size, service),
             Body::WindowGo { asked, offset } => desk.window_open(from, &envelope, asked, offset),
             Body::BankOver { daemon, epoch } => desk.epoch_over(from, &envelope, daemon, epoch),
@@ -249,6 +262,7 @@ impl Client {
         for id in ids {
             desk.lose(id, peer);
         }
+        desk.drop_leaves_of(peer);
         desk.drop_window(peer);
         desk.client.leases.forget(peer);
     }
@@ -319,6 +333,10 @@ impl Desk<'_, '_> {
                     self.ask_manager(file, Body::Restamp { before, after }, What::Whois);
                 }
             }
+            Request::Leave(files) => self.leave(ticket, files),
+            Request::Learned(learned) => self.tell_learned(&learned),
+            Request::Change(file) => self.simple(ticket, file, Job::Change(file), Body::Change),
+            Request::Changed { file, ctime_ns } => self.changed(file, ctime_ns),
             // The node hands it to the authority.
             Request::FlushAll => {}
         }
@@ -347,8 +365,14 @@ impl Desk<'_, '_> {
             What::Lease => self.lease_answered(from, &envelope.body),
             What::Pages => self.pages_answered(file, from, envelope, data),
             What::Part(ticket, part) => self.part_answered(ticket, part, from, &envelope),
+            What::Leaves(ticket) => self.leaves_answered(ticket, from, envelope),
             What::Home(ticket) => self.flush_answered(ticket, file, from, &envelope.body),
-            What::Job(ticket) => self.job_answered(ticket, file, envelope),
+            What::Job(ticket) => {
+                if let Body::ChangeGo = envelope.body {
+                    self.client.changing.entry(file).or_default().push(from);
+                }
+                self.job_answered(ticket, file, envelope);
+            }
         }
     }
 
@@ -361,6 +385,8 @@ impl Desk<'_, '_> {
             Some(Job::Truncate { size, .. }) => {
                 self.truncate_answered(ticket, file, *size, &envelope)
             }
+            // Nobody could be told: who kept them drops them when it hears of the manager's end.
+            Some(Job::Change(_)) => self.finish(ticket, Reply::Done),
             Some(Job::Detach(_) | Job::Settle(_) | Job::Laminate(_)) => {
                 let reply = match envelope.body {
                     Body::Failed(errno) => Reply::Failed(errno),
@@ -368,7 +394,7 @@ impl Desk<'_, '_> {
                 };
                 self.finish(ticket, reply);
             }
-            Some(Job::Flush(_)) | None => {}
+            Some(Job::Flush(_) | Job::Leave(_)) | None => {}
         }
     }
 
@@ -426,6 +452,7 @@ impl Desk<'_, '_> {
                     },
                 );
             }
+            Some(Job::Change(_)) => self.finish(ticket, Reply::Done),
             Some(Job::Write(_)) => self.fail_write(ticket, errno::EHOSTDOWN),
             Some(_) | None => self.finish(ticket, Reply::Failed(errno::EHOSTDOWN)),
         }
@@ -447,7 +474,10 @@ impl Desk<'_, '_> {
         what: What,
         data: Vec<Piece>,
     ) -> u64 {
-        let silent = matches!(body, Body::Close { .. } | Body::Restamp { .. });
+        let silent = matches!(
+            body,
+            Body::Close { .. } | Body::Restamp { .. } | Body::Changed(_) | Body::Learned(_)
+        );
         let req = self.ctx.ask_with(to, id, generation, body, data);
         if !silent {
             self.client

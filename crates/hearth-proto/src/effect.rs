@@ -2,7 +2,7 @@
 
 use crate::Errno;
 use crate::bank::{BankOp, BankOrder, Daemon};
-use crate::ids::{Buf, FileId, FrameId, Handle, NodeId, Op, RevokeId, Ticket};
+use crate::ids::{Buf, FileId, FrameId, Handle, Leave, NodeId, Op, RevokeId, Ticket};
 use crate::msg::Envelope;
 use alloc::vec::Vec;
 
@@ -234,6 +234,8 @@ pub enum Reply {
         /// The answer may be kept.
         keep: bool,
     },
+    /// For each file that was asked for, in that order.
+    Leaves(Vec<Leave>),
     /// Done.
     Done,
     /// It failed.

@@ -47,6 +47,7 @@ guards! {
     AppendsInOrder, "appends-in-order", "appends end in the order in which they began";
     AppendsApart, "appends-apart", "an append is given a place behind those of others";
     EndTold, "end-told", "a write that lengthens the file is answered after its manager knows";
+    ChangesAnnounced, "changes-announced", "names and attributes change after everybody has let go of them";
     OutsidersNoticed, "outsiders-noticed", "an open that finds another stamp voids what was cached";
     FillsFirst, "fills-first", "a write waits for the store read that fills its page";
     CutSettlesTier, "cut-settles-tier", "a cut waits until the store has all that the tier had";

@@ -112,3 +112,60 @@ impl Stamp {
         seen.ctime_ns > self.ctime_ns || (seen.ctime_ns == self.ctime_ns && seen.size != self.size)
     }
 }
+
+/// What the store says of an inode, as ways in want it. The kernel only hands it on.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Attributes {
+    /// Kind and permissions.
+    pub mode: u32,
+    /// Number of names.
+    pub links: u32,
+    /// Owner.
+    pub uid: u32,
+    /// Group.
+    pub gid: u32,
+    /// Size in bytes.
+    pub size: u64,
+    /// Space taken, in units of 512 bytes.
+    pub blocks: u64,
+    /// A good size of one request.
+    pub block_bytes: u32,
+    /// Access time, nanoseconds since 1970, like all of them.
+    pub atime_ns: i64,
+    /// Modification time.
+    pub mtime_ns: i64,
+    /// Status change time.
+    pub ctime_ns: i64,
+    /// Time of birth, where the store keeps one.
+    pub born_ns: Option<i64>,
+}
+
+/// Whether attributes may be kept until they are called back, and what they are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Leave {
+    /// No: ask the store each time.
+    No,
+    /// Not yet: somebody else is reading them from the store.
+    Later,
+    /// Yes. Read them from the store, and tell the manager under this number; what was changed before
+    /// this time is from an old copy of the store's own client.
+    Read {
+        /// Number of the leave.
+        number: u64,
+        /// Latest status change that the manager knows of.
+        floor_ns: i64,
+    },
+    /// Yes: these.
+    Known(Attributes),
+}
+
+/// What came of reading attributes from the store under a [`Leave::Read`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Learned {
+    /// Of which file or directory.
+    pub file: FileId,
+    /// Number of the leave.
+    pub number: u64,
+    /// What they are; `None` if they could not be read.
+    pub attributes: Option<Attributes>,
+}

@@ -2,9 +2,10 @@
 
 use crate::Errno;
 use crate::bank::{BankLost, BankOk, BankOp, Daemon};
-use crate::ids::{Buf, FileId, Handle, NodeId, Op, RevokeId, Stamp, Ticket};
+use crate::ids::{Buf, FileId, Handle, Learned, NodeId, Op, RevokeId, Stamp, Ticket};
 use crate::msg::Envelope;
 use crate::semantics::Semantics;
+use alloc::vec::Vec;
 
 /// One fact.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -142,6 +143,19 @@ pub enum Request {
         before: Stamp,
         /// Stamp after.
         after: Stamp,
+    },
+    /// May the attributes of these be kept until they are called back?
+    Leave(Vec<FileId>),
+    /// What the store said of some for which there was leave; not answered.
+    Learned(Vec<Learned>),
+    /// Attributes of a file, or attributes and names of a directory, are about to be changed.
+    Change(FileId),
+    /// They are, or will not be; not answered.
+    Changed {
+        /// Of which.
+        file: FileId,
+        /// The status change time afterwards, if it was looked at.
+        ctime_ns: i64,
     },
     /// Bring every dirty byte that this node is home of to the store.
     FlushAll,

@@ -51,7 +51,8 @@ pub use config::{
 pub use effect::{Effect, Outbox, Piece, ReadInto, Reply, Src};
 pub use guard::Guard;
 pub use ids::{
-    Buf, FileId, FrameId, Gen, Handle, Names, NodeId, Op, ReqId, RevokeId, Stamp, Ticket, Ver, View,
+    Attributes, Buf, FileId, FrameId, Gen, Handle, Learned, Leave, Names, NodeId, Op, ReqId,
+    RevokeId, Stamp, Ticket, Ver, View,
 };
 pub use input::{Input, OpenRequest, Request, StoreOk, WriteAt};
 pub use node::Node;

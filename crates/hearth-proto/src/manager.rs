@@ -12,10 +12,13 @@
 //! - M1 (I3): before a writer's open is answered no other node takes the size for exact.
 //! - M2: the size grows only by an end whose bytes homes took after the last cut that took place.
 //! - M3: appends end in the order in which they began, so that no reader sees a hole between them.
+//! - M4 (I3): while names or attributes are being changed nobody keeps them, and before that whoever
+//!   kept them has let go ([`leave`]).
 
 mod control;
 mod keeper;
 mod laminate;
+mod leave;
 mod open;
 mod size;
 mod window;
@@ -31,6 +34,7 @@ use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec::Vec;
 use control::Control;
 use keeper::Keeper;
+use leave::Leaves;
 use size::Append;
 
 /// Entries that the registrar keeps; a file beyond is managed by its registrar itself.
@@ -78,6 +82,8 @@ struct File {
     openers: BTreeMap<NodeId, Opens>,
     /// Nodes without an open that may keep size and times.
     holders: NodeSet,
+    /// Attributes that are kept, and who is about to change them.
+    leaves: Leaves,
     /// Nodes that may hold pages, where every node is a home to itself.
     cachers: NodeSet,
     /// The home of all pages, where a file is what has one home.
@@ -121,6 +127,9 @@ impl Manager {
         if let Body::Whois = body {
             let manager = self.registered(ctx.me(), id, from);
             return ctx.answer(from, id, generation, req, Body::WhoisOk(manager));
+        }
+        if let Body::WhoisEach(_) | Body::AskLeave(_) | Body::Learned(_) = body {
+            return self.leave(ctx, from, (id, generation, req), body);
         }
         if let (Body::HomeOf(page), Grain::Page) = (&body, ctx.config.rules().grain) {
             let (chunk, life) = (*page, generation.life);
@@ -168,11 +177,12 @@ impl Manager {
     }
 
     /// Forgets files at rest, above the bound.
-    pub(crate) fn upkeep(&mut self, ctx: &Ctx<'_>) {
+    pub(crate) fn upkeep(&mut self, ctx: &mut Ctx<'_>) {
         let excess = self.files.len().saturating_sub(ctx.config.idle_files_max);
         if excess == 0 {
             return;
         }
+        self.call_back(ctx, excess);
         let at_rest = |(_, file): &(&FileId, &File)| file.at_rest();
         let gone: Vec<FileId> = self
             .files
@@ -234,6 +244,7 @@ impl File {
             && self.laminated.is_none()
             && self.openers.is_empty()
             && self.holders.is_empty()
+            && self.leaves.is_blank()
             && self.control.is_none()
             && self.queue.is_empty()
     }
@@ -241,6 +252,8 @@ impl File {
     /// Everything is in the store and nobody has it open.
     fn at_rest(&self) -> bool {
         self.openers.is_empty()
+            && self.holders.is_empty()
+            && self.leaves.is_idle()
             && self.control.is_none()
             && self.queue.is_empty()
             && (self.stamp.is_some() || !self.known)
@@ -264,6 +277,9 @@ impl Seat<'_, '_> {
                 stamp,
             } => self.close(&ask, write, wrote, stamp),
             Body::Restamp { before, after } => self.restamp(before, after),
+            Body::Changed(ctime_ns) => self.changed(ask.from, ctime_ns),
+            // It has nothing to do with bytes, and waits for those alone who keep attributes.
+            Body::Change => self.change(ask),
             // This belongs to the control operation.
             Body::Truncated(result) => self.truncated(&ask, result),
             _ => self.file.queue.push_back(ask),

@@ -6,7 +6,7 @@
 
 use crate::Errno;
 use crate::bank::{Daemon, Epoch};
-use crate::ids::{FileId, Gen, NodeId, ReqId, Stamp, Ver, View};
+use crate::ids::{FileId, Gen, Learned, Leave, NodeId, ReqId, Stamp, Ver, View};
 use crate::semantics::Semantics;
 use alloc::vec::Vec;
 
@@ -135,7 +135,25 @@ pub enum Body {
     /// This node manages it.
     WhoisOk(NodeId),
 
+    /// Who manages each of these? As if each was asked for by itself.
+    WhoisEach(Vec<FileId>),
+    /// These nodes, in the order of the question.
+    WhoisEachOk(Vec<NodeId>),
+
     // --- to the manager ---------------------------------------------------------------------
+    /// May the attributes of each be kept until they are called back? Of a directory they stand for its
+    /// names as well.
+    AskLeave(Vec<FileId>),
+    /// Answers, in the order of the question.
+    Leaves(Vec<Leave>),
+    /// What the store said.
+    Learned(Vec<Learned>),
+    /// Attributes or names are about to be changed in the store.
+    Change,
+    /// Nobody keeps them any more: change them.
+    ChangeGo,
+    /// They are changed, or will not be; the status change time is at least this.
+    Changed(i64),
     /// A session opens the file.
     Open {
         /// For writing.
@@ -261,6 +279,8 @@ pub enum Body {
         /// Where it is served from.
         service: Service,
     },
+    /// Drop the attributes, and names if it is a directory; answered as [`Body::Forget`] is.
+    Recall,
     /// Forgotten.
     ForgetOk,
     /// Call copies of pages back and hold all requests until [`Body::Resume`].

@@ -275,67 +275,27 @@ impl Machines<'_> {
         envelope: Envelope,
         data: Option<Piece>,
     ) {
-        match &envelope.body {
-            Body::Whois
-            | Body::Open { .. }
-            | Body::Close { .. }
-            | Body::Size
-            | Body::Extend { .. }
-            | Body::Append(_)
-            | Body::HomeOf(_)
-            | Body::Truncate(_)
-            | Body::Truncated(_)
-            | Body::Window { .. }
-            | Body::WindowOver(_)
-            | Body::Detach
-            | Body::Settle
-            | Body::Laminate(_)
-            | Body::Restamp { .. }
-            | Body::ForgetOk
-            | Body::CutOk(_) => self.manager.message(ctx, from, envelope),
-            Body::Read { .. }
-            | Body::Write { .. }
-            | Body::Flush(_)
-            | Body::Cut(_)
-            | Body::Resume { .. }
-            | Body::Peeked { .. }
-            | Body::InvalOk => self.authority.message(ctx, from, envelope, data),
-            Body::Peek { .. } if ctx.config.is_home_to_itself() => {
-                self.authority.message(ctx, from, envelope, data);
-            }
-            Body::FlushOk(_) | Body::Failed(_) if self.manager.owns(envelope.req) => {
+        match side(&envelope.body) {
+            Side::Manager => self.manager.message(ctx, from, envelope),
+            Side::Authority => self.authority.message(ctx, from, envelope, data),
+            Side::Asker if self.manager.owns(envelope.req) => {
                 self.manager.message(ctx, from, envelope);
             }
-            Body::BankAsk => List::lease(ctx, from, envelope.req),
-            Body::BankOverOk => List::confirmed(ctx, from, envelope.req),
-            Body::WhoisOk(_)
-            | Body::OpenOk { .. }
-            | Body::SizeIs { .. }
-            | Body::ExtendOk(_)
-            | Body::AppendAt(_)
-            | Body::HomeIs { .. }
-            | Body::TruncateGo
-            | Body::TruncateOk
-            | Body::WindowOk(_)
-            | Body::WindowGo { .. }
-            | Body::DetachOk
-            | Body::SettleOk
-            | Body::LaminateOk
-            | Body::Forget { .. }
-            | Body::Grant { .. }
-            | Body::WriteOk
-            | Body::FlushOk(_)
-            | Body::Inval { .. }
-            | Body::Peek { .. }
-            | Body::BankIs(_)
-            | Body::BankOver { .. }
-            | Body::Failed(_)
-            | Body::OldGeneration => {
+            Side::Asker | Side::Client => {
                 self.client
                     .message(ctx, self.authority, from, envelope, data);
             }
-            Body::Ping => pong(ctx, from, envelope.req),
-            Body::Pong => {}
+            Side::Holder if ctx.config.is_home_to_itself() => {
+                self.authority.message(ctx, from, envelope, data);
+            }
+            Side::Holder => {
+                self.client
+                    .message(ctx, self.authority, from, envelope, data);
+            }
+            Side::LeaseAsked => List::lease(ctx, from, envelope.req),
+            Side::LeaseOver => List::confirmed(ctx, from, envelope.req),
+            Side::Ping => pong(ctx, from, envelope.req),
+            Side::Pong => {}
         }
     }
 
@@ -366,6 +326,85 @@ impl Machines<'_> {
                 Owner::Authority(file, page) => self.authority.evicted(ctx, file, page, slot),
             }
         }
+    }
+}
+
+/// Which machine a message is for.
+enum Side {
+    Manager,
+    Authority,
+    Client,
+    /// The manager, if it asked, or else the client.
+    Asker,
+    /// Whoever has copies: the authority where each node is home to itself, or else the client.
+    Holder,
+    LeaseAsked,
+    LeaseOver,
+    Ping,
+    Pong,
+}
+
+fn side(body: &Body) -> Side {
+    match body {
+        Body::Whois
+        | Body::WhoisEach(_)
+        | Body::AskLeave(_)
+        | Body::Learned(_)
+        | Body::Change
+        | Body::Changed(_)
+        | Body::Open { .. }
+        | Body::Close { .. }
+        | Body::Size
+        | Body::Extend { .. }
+        | Body::Append(_)
+        | Body::HomeOf(_)
+        | Body::Truncate(_)
+        | Body::Truncated(_)
+        | Body::Window { .. }
+        | Body::WindowOver(_)
+        | Body::Detach
+        | Body::Settle
+        | Body::Laminate(_)
+        | Body::Restamp { .. }
+        | Body::ForgetOk
+        | Body::CutOk(_) => Side::Manager,
+        Body::Read { .. }
+        | Body::Write { .. }
+        | Body::Flush(_)
+        | Body::Cut(_)
+        | Body::Resume { .. }
+        | Body::Peeked { .. }
+        | Body::InvalOk => Side::Authority,
+        Body::Peek { .. } => Side::Holder,
+        Body::FlushOk(_) | Body::Failed(_) => Side::Asker,
+        Body::BankAsk => Side::LeaseAsked,
+        Body::BankOverOk => Side::LeaseOver,
+        Body::WhoisOk(_)
+        | Body::WhoisEachOk(_)
+        | Body::Leaves(_)
+        | Body::ChangeGo
+        | Body::Recall
+        | Body::OpenOk { .. }
+        | Body::SizeIs { .. }
+        | Body::ExtendOk(_)
+        | Body::AppendAt(_)
+        | Body::HomeIs { .. }
+        | Body::TruncateGo
+        | Body::TruncateOk
+        | Body::WindowOk(_)
+        | Body::WindowGo { .. }
+        | Body::DetachOk
+        | Body::SettleOk
+        | Body::LaminateOk
+        | Body::Forget { .. }
+        | Body::Grant { .. }
+        | Body::WriteOk
+        | Body::Inval { .. }
+        | Body::BankIs(_)
+        | Body::BankOver { .. }
+        | Body::OldGeneration => Side::Client,
+        Body::Ping => Side::Ping,
+        Body::Pong => Side::Pong,
     }
 }
 

@@ -43,9 +43,12 @@ pub(crate) struct Peers {
 fn in_its_place(body: &Body) -> Option<Body> {
     match body {
         Body::Inval { .. } => Some(Body::InvalOk),
-        Body::Forget { .. } => Some(Body::ForgetOk),
+        Body::Forget { .. } | Body::Recall => Some(Body::ForgetOk),
         Body::Cut(_) => Some(Body::CutOk(Ok(()))),
         Body::Whois
+        | Body::WhoisEach(_)
+        | Body::AskLeave(_)
+        | Body::Change
         | Body::Open { .. }
         | Body::Size
         | Body::Extend { .. }
@@ -69,6 +72,11 @@ fn in_its_place(body: &Body) -> Option<Body> {
         }),
         Body::Ping => Some(Body::Pong),
         Body::WhoisOk(_)
+        | Body::WhoisEachOk(_)
+        | Body::Leaves(_)
+        | Body::Learned(_)
+        | Body::ChangeGo
+        | Body::Changed(_)
         | Body::OpenOk { .. }
         | Body::Close { .. }
         | Body::SizeIs { .. }

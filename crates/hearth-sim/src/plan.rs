@@ -67,6 +67,8 @@ pub struct Plan {
     pub tier: bool,
     /// Somebody writes to the store behind the cache.
     pub outside: bool,
+    /// Sessions look at attributes, which nodes keep under leave.
+    pub looks: bool,
     /// How the faults were chosen.
     pub trouble: Trouble,
     /// A guard that is broken on purpose, around the kernels.
@@ -164,6 +166,8 @@ impl Plan {
             bank: bank_of(seed, nodes),
             tier: Rng::new(seed, 6).chance(50),
             outside: rng.chance(30),
+            // From a stream of its own, so that all else of a seed is as if there were no looks.
+            looks: Rng::new(seed, 6).chance(60),
             trouble: Trouble::Some,
             tamper: Tamper::Nothing,
             #[cfg(feature = "canary")]

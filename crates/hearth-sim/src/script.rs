@@ -52,6 +52,7 @@ fn quiet_plan() -> Plan {
     let none = Span(0);
     Plan {
         nodes: 2,
+        looks: false,
         policy: Policy::Home,
         allocation: Allocation::Slot,
         close: CloseRule::Flushed,
@@ -219,7 +220,7 @@ pub(crate) fn tell(node: usize, effect: &Effect) -> Option<String> {
         Effect::Alarm(alarm) => format!("{node} alarm {alarm:?}"),
         Effect::Reply { reply, .. } => match reply {
             Reply::Data(_) | Reply::Opened { .. } | Reply::Written { .. } => return None,
-            Reply::Size { .. } | Reply::Done | Reply::Failed(_) => return None,
+            Reply::Size { .. } | Reply::Leaves(_) | Reply::Done | Reply::Failed(_) => return None,
         },
         Effect::Fill { .. }
         | Effect::Stash { .. }
@@ -415,6 +416,7 @@ pub(crate) fn tell_answer(node: usize, answer: &Answer) -> String {
         Answer::Written { offset, size } => {
             format!("{node} = written at {offset}, {size} bytes now")
         }
+        Answer::Leaves(leaves) => format!("{node} = leave {leaves:?}"),
         Answer::Size {
             size: Some(size), ..
         } => format!("{node} = {size} bytes"),

@@ -136,6 +136,13 @@ impl World {
     }
 
     fn choose(&mut self, session: usize) -> Action {
+        if self.plan.looks && self.choices.rng.chance(30) {
+            let file = self.choose_file(session);
+            return match self.choices.rng.chance(75) {
+                true => Action::Look(file),
+                false => Action::Restamp(file),
+            };
+        }
         let handles = self.sessions[session].handles.clone();
         let roll = self.choices.rng.below(100);
         let few = handles.len() < 4;

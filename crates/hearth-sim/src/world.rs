@@ -11,6 +11,7 @@ mod faults;
 mod host;
 mod kernel;
 mod links;
+mod looking;
 mod reading;
 pub(crate) mod session;
 mod store;

@@ -8,6 +8,7 @@ use std::collections::BTreeSet;
 fn fired(tamper: Tamper) -> BTreeSet<&'static str> {
     let plans = (0..400).map(|seed| Plan {
         tamper,
+        looks: false,
         store_faults: false,
         link_faults: false,
         ..Plan::from_seed(seed)

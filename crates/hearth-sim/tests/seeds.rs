@@ -75,7 +75,10 @@ fn runs_that_once_failed_keep_every_promise() {
         .chain(number_given_away_under_dirty_bytes)
         .chain(read_that_joined_a_cut_and_was_forgotten)
         .chain(writes_that_left_no_frame_to_a_read);
-    hold(seeds.map(Plan::from_seed));
+    hold(seeds.map(|seed| Plan {
+        looks: false,
+        ..Plan::from_seed(seed)
+    }));
 }
 
 /// The store's write comes after the agent that sent it has died.
@@ -88,6 +91,7 @@ fn late_writes_of_the_dead_stay_with_their_file() {
     ];
     hold(plans.into_iter().map(|(seed, policy)| Plan {
         policy,
+        looks: false,
         ..Plan::new(seed, Trouble::All)
     }));
 }

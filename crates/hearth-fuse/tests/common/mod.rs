@@ -15,8 +15,8 @@ use std::sync::{Arc, Mutex, OnceLock};
 use std::thread;
 
 use hearth_client::{
-    Done, Errno, FileKey, FileSize, Handle, OpenFile, OpenedFile, Outcome, PageRange, Place,
-    ReadDone, Revoker, Session, Stamp, Written,
+    Done, Errno, FileKey, FileSize, Handle, Learned, Leave, OpenFile, OpenedFile, Outcome,
+    PageRange, Place, ReadDone, Revoker, Session, Stamp, Written,
 };
 use hearth_fuse::{Busy, Mount, MountOptions};
 use tempfile::TempDir;
@@ -244,6 +244,20 @@ impl Session for Passthrough {
     fn restamp(&self, _file: FileKey, before: Stamp, after: Stamp) {
         assert_ne!(before, after);
     }
+
+    fn leave(&self, files: Vec<FileKey>, done: Done<Vec<Leave>>) {
+        self.run(move || done(Outcome::Serve(vec![Leave::No; files.len()])));
+    }
+
+    fn learned(&self, learned: Vec<Learned>) {
+        assert!(learned.is_empty(), "nobody had leave to learn");
+    }
+
+    fn change(&self, _file: FileKey, done: Done<()>) {
+        self.run(move || done(Outcome::Serve(())));
+    }
+
+    fn changed(&self, _file: FileKey, _ctime_ns: i64) {}
 }
 
 /// A store, a mount of it, and the session between.

@@ -29,6 +29,9 @@ impl Desk<'_, '_> {
         if file.orphan {
             return self.open_without_manager(ticket, open);
         }
+        if write {
+            self.give_up_leave(id);
+        }
         self.client.jobs.insert(ticket, Job::Open(open));
         self.ask_manager(
             id,

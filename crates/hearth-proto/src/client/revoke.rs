@@ -24,7 +24,7 @@ pub(super) struct Revocation {
 
 /// Who waits for a revocation.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-enum Tell {
+pub(super) enum Tell {
     Nobody,
     /// The sender of the order: its request, and what to say.
     Node(NodeId, Gen, ReqId, Body),
@@ -97,6 +97,7 @@ impl Desk<'_, '_> {
         let tell = Tell::Node(from, order.generation, order.req, Body::ForgetOk);
         let known = self.client.files.get(&id).map(|file| file.generation);
         self.learn(id, order.generation);
+        self.drop_leave(id);
         let Some(file) = self.client.files.get_mut(&id) else {
             return self.revoke(id, None, tell);
         };
@@ -132,6 +133,13 @@ impl Desk<'_, '_> {
         self.revoke(id, pages, tell);
     }
 
+    /// The manager takes back leave to keep attributes.
+    pub(super) fn recalled(&mut self, from: NodeId, order: &Envelope) {
+        self.drop_leave(order.file);
+        let tell = Tell::Node(from, order.generation, order.req, Body::ForgetOk);
+        self.revoke(order.file, None, tell);
+    }
+
     /// Drops what the ways in keep of a file; nobody waits for it.
     pub(super) fn revoke_quietly(&mut self, id: FileId) {
         if self.client.files.get(&id).is_some_and(|file| file.kept) {
@@ -147,7 +155,7 @@ impl Desk<'_, '_> {
         }
     }
 
-    fn revoke(&mut self, file: FileId, pages: Option<(u64, u32)>, tell: Tell) {
+    pub(super) fn revoke(&mut self, file: FileId, pages: Option<(u64, u32)>, tell: Tell) {
         let revocation = Revocation {
             file,
             pages,

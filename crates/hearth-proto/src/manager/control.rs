@@ -144,7 +144,7 @@ impl Seat<'_, '_> {
             .copied()
             .chain(self.file.holders.iter())
             .collect();
-        self.file.holders.clear();
+        self.file.leaves.forget();
         self.order(openers.iter(), &Body::Forget { size, service })
     }
 
@@ -201,6 +201,10 @@ impl Seat<'_, '_> {
 
     /// An answer to an order came.
     pub(super) fn acknowledged(&mut self, from: NodeId, req: ReqId, body: &Body) {
+        if let Body::ForgetOk = body {
+            self.file.holders.remove(from);
+        }
+        self.let_go(from, req.seq);
         let Some(control) = &mut self.file.control else {
             return;
         };
@@ -329,9 +333,15 @@ impl Seat<'_, '_> {
     fn forget_file(&mut self) {
         self.cut_done();
         let queue = core::mem::take(&mut self.file.queue);
+        // Who is changing attributes, and who has yet to let go of them, does not depend on the life.
+        let holders = core::mem::take(&mut self.file.holders);
+        let mut leaves = core::mem::take(&mut self.file.leaves);
+        leaves.forget();
         *self.file = super::File {
             generation: self.ctx.new_generation(),
             queue,
+            holders,
+            leaves,
             ..super::File::default()
         };
     }
@@ -419,6 +429,7 @@ impl Seat<'_, '_> {
         }
         self.file.holders.remove(peer);
         self.file.cachers.remove(peer);
+        self.file.leaves.drop_peer(peer);
         self.file.queue.retain(|ask| ask.from != peer);
         self.drop_appends(peer);
         if self

@@ -7,6 +7,7 @@ use crate::errno;
 use crate::guard::Guard;
 use crate::ids::{NodeId, Stamp};
 use crate::msg::{Body, Cut, HomeMap, Service};
+use crate::nodeset::NodeSet;
 use alloc::vec::Vec;
 
 impl Seat<'_, '_> {
@@ -78,9 +79,13 @@ impl Seat<'_, '_> {
             .openers
             .keys()
             .copied()
-            .chain(core::mem::take(&mut self.file.holders).iter())
+            .chain(self.file.holders.iter())
             .filter(|&node| node != from)
+            .collect::<NodeSet>()
+            .iter()
             .collect();
+        self.file.holders.remove(from);
+        self.file.leaves.forget();
         let body = Body::Forget {
             size: u64::MAX,
             service: Service::Homes,

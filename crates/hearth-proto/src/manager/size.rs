@@ -19,7 +19,7 @@ impl Seat<'_, '_> {
     pub(super) fn tell_size(&mut self, ask: &Ask) {
         let at_rest = self.file.writers() == 0 && self.file.stamp.is_some();
         let free = matches!(self.file.control, None | Some(Control::Settling { .. }));
-        let keep = free && (at_rest || !self.file.known);
+        let keep = free && self.file.leaves.is_idle() && (at_rest || !self.file.known);
         if keep && !self.file.openers.contains_key(&ask.from) {
             self.file.holders.insert(ask.from);
         }

@@ -86,6 +86,15 @@ bodies! {
     47 => BankIs(epochs);
     48 => BankOver { daemon, epoch };
     49 => BankOverOk;
+    50 => WhoisEach(files);
+    51 => WhoisEachOk(nodes);
+    52 => AskLeave(files);
+    53 => Leaves(leaves);
+    54 => Learned(learned);
+    55 => Change;
+    56 => ChangeGo;
+    57 => Changed(ctime_ns);
+    58 => Recall;
     60 => Laminate(stamp);
     61 => LaminateOk;
 }

@@ -2,7 +2,7 @@
 
 use super::{PAGES_MAX, Violation};
 use crate::bank::{Daemon, Epoch};
-use crate::ids::{FileId, Gen, NodeId, ReqId, Stamp, Ver, View};
+use crate::ids::{Attributes, FileId, Gen, Learned, Leave, NodeId, ReqId, Stamp, Ver, View};
 use crate::msg::{Cut, Goal, Held, HomeMap, Origin, Service, Use};
 use crate::semantics::Semantics;
 use alloc::vec::Vec;
@@ -69,6 +69,55 @@ in_order!(Stamp {
     mtime_ns,
     size
 });
+
+in_order!(Attributes {
+    mode,
+    links,
+    uid,
+    gid,
+    size,
+    blocks,
+    block_bytes,
+    atime_ns,
+    mtime_ns,
+    ctime_ns,
+    born_ns
+});
+in_order!(Learned {
+    file,
+    number,
+    attributes
+});
+
+impl Fields for Leave {
+    fn put(&self, to: &mut Writer<'_>) {
+        match self {
+            Leave::No => 0u8.put(to),
+            Leave::Later => 1u8.put(to),
+            Leave::Read { number, floor_ns } => {
+                2u8.put(to);
+                number.put(to);
+                floor_ns.put(to);
+            }
+            Leave::Known(attributes) => {
+                3u8.put(to);
+                attributes.put(to);
+            }
+        }
+    }
+    fn get(from: &mut Reader<'_>) -> Result<Self, Violation> {
+        match u8::get(from)? {
+            0 => Ok(Leave::No),
+            1 => Ok(Leave::Later),
+            2 => Ok(Leave::Read {
+                number: u64::get(from)?,
+                floor_ns: i64::get(from)?,
+            }),
+            3 => Ok(Leave::Known(Attributes::get(from)?)),
+            _ => Err(Violation::Value),
+        }
+    }
+}
 
 impl Fields for bool {
     fn put(&self, to: &mut Writer<'_>) {
@@ -141,7 +190,7 @@ macro_rules! lists {
     )*};
 }
 
-lists!(u32, Epoch);
+lists!(u32, Epoch, FileId, NodeId, Leave, Learned);
 
 impl Fields for Held {
     fn put(&self, to: &mut Writer<'_>) {

@@ -4,7 +4,7 @@ use super::World;
 use super::session::{Action, Call, Open};
 use crate::check::durable;
 use crate::model::Kind;
-use hearth_proto::{Errno, Handle};
+use hearth_proto::{Errno, Handle, Leave};
 
 /// An answer with its bytes.
 #[derive(Clone, Debug)]
@@ -24,6 +24,7 @@ pub(crate) enum Answer {
         offset: u64,
         size: u64,
     },
+    Leaves(Vec<Leave>),
     Size {
         size: Option<u64>,
         keep: bool,
@@ -76,13 +77,18 @@ impl World {
             }
             (Action::Laminate(_), Answer::Done) => self.laminated(session, doing.object),
             (Action::Truncate { .. }, Answer::Done) => self.truncated(session, doing.object),
-            (Action::Unlink(_), Answer::Done) => {
-                self.store.objects[doing.object].unlinked = true;
-                self.done(session);
+            (Action::Unlink(file), Answer::Done) => {
+                self.take_name(session, doing.object, file);
+            }
+            (Action::Restamp(_), Answer::Done) => self.change_attributes(session, doing.object),
+            (Action::Look(_), Answer::Leaves(leaves)) => {
+                let leave = leaves.first().copied().unwrap_or(Leave::No);
+                self.given_leave(session, doing.object, leave);
             }
             (Action::Stat { ask, .. }, Answer::Size { size, keep }) => {
                 self.sized(session, doing.object, ask, size, keep);
             }
+            (Action::Unlink(file), Answer::Failed(_)) => self.keep_name(session, file),
             (_, Answer::Failed(_)) => self.done(session),
             (action, answer) => {
                 let what = format!("{action:?} was answered with {answer:?}");

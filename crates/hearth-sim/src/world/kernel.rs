@@ -4,7 +4,7 @@
 //! are locked. Revocations are carried out by one thread, one after another, and one of locked pages
 //! waits until the reads have been answered, holding up all behind it.
 
-use hearth_proto::{FileId, RevokeId};
+use hearth_proto::{Attributes, FileId, RevokeId};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// A page of an object.
@@ -26,6 +26,7 @@ pub(crate) struct Kernel {
     /// Locked pages that must not be kept once they come.
     doomed: BTreeSet<PageOf>,
     sizes: BTreeMap<usize, u64>,
+    looks: BTreeMap<usize, Attributes>,
     /// Grows whenever attributes are dropped; an answer that was asked for before is not kept.
     pub(crate) attributes: u64,
     pub(crate) queue: VecDeque<Revoke>,
@@ -88,6 +89,15 @@ impl Kernel {
     pub(crate) fn forget_size(&mut self, object: usize) {
         self.attributes += 1;
         self.sizes.remove(&object);
+        self.looks.remove(&object);
+    }
+
+    pub(crate) fn looked(&self, object: usize) -> Option<Attributes> {
+        self.looks.get(&object).copied()
+    }
+
+    pub(crate) fn keep_look(&mut self, object: usize, seen: Attributes) {
+        self.looks.insert(object, seen);
     }
 
     /// Drops what the order names of these objects; false if a page of it is locked.

@@ -49,6 +49,8 @@ pub(crate) enum Action {
         /// Ask others.
         ask: bool,
     },
+    /// Ask for the attributes, and keep them if there is leave.
+    Look(FileId),
     /// Set the size.
     Truncate {
         /// Which file.
@@ -107,6 +109,10 @@ pub(crate) struct Doing {
     pub(crate) change: Option<usize>,
     /// The kernel's count of dropped attributes when it began.
     pub(crate) attributes: u64,
+    /// Changes of the object's attributes that were over by then.
+    pub(crate) mode: u32,
+    /// Attributes are kept by nobody, as far as this needs that.
+    pub(crate) let_go: bool,
     /// Pages that a keep-read has been given.
     pub(crate) fetched: BTreeMap<u64, Vec<u8>>,
 }
@@ -143,6 +149,8 @@ impl World {
             since: self.now,
             change: None,
             attributes: self.hosts[self.sessions[session].node].kernel.attributes,
+            mode: self.store.objects[object].mode,
+            let_go: false,
             fetched: BTreeMap::new(),
         };
         self.note(session, &action);
@@ -188,10 +196,11 @@ impl World {
                 self.begin_change(session, Kind::Cut, size..u64::MAX, 0);
                 self.ask(session, Request::Truncate { file, size });
             }
-            Action::Unlink(file) => self.ask(session, Request::Detach(file)),
+            Action::Unlink(file) => self.begin_unlink(session, file),
             Action::Settle(file) => self.ask(session, Request::Settle(file)),
             Action::Laminate(file) => self.begin_laminate(session, object, file),
-            Action::Restamp(file) => self.restamp(session, object, file),
+            Action::Restamp(file) => self.begin_restamp(session, object, file),
+            Action::Look(file) => self.begin_look(session, object, file),
             Action::Outside { offset, len, .. } => self.outside(session, object, offset, len),
             Action::Create { .. } => self.done(session),
             Action::FlushAll => {
@@ -211,6 +220,7 @@ impl World {
         match action {
             Action::Open { file, .. }
             | Action::Stat { file, .. }
+            | Action::Look(file)
             | Action::Truncate { file, .. }
             | Action::Settle(file)
             | Action::Laminate(file)
@@ -387,11 +397,6 @@ impl World {
         self.store.objects[object].read_only = true;
         let stamp = self.restamp_at(session, object, file);
         self.ask(session, Request::Laminate { file, stamp });
-    }
-
-    fn restamp(&mut self, session: usize, object: usize, file: FileId) {
-        self.restamp_at(session, object, file);
-        self.done(session);
     }
 
     fn restamp_at(&mut self, session: usize, object: usize, file: FileId) -> Stamp {

@@ -1,7 +1,7 @@
 //! The store: byte arrays with stamps, behind delays and planned errors.
 
 use crate::model::History;
-use hearth_proto::{Errno, FileId, Stamp, Time};
+use hearth_proto::{Attributes, Errno, FileId, Stamp, Time};
 use std::collections::BTreeMap;
 
 /// One file of the store, from birth to its last close.
@@ -9,6 +9,8 @@ pub(crate) struct Object {
     pub(crate) file: FileId,
     pub(crate) data: Vec<u8>,
     pub(crate) stamp: Stamp,
+    /// Attributes that no content depends on: how often they were changed.
+    pub(crate) mode: u32,
     /// It has no name any more.
     pub(crate) unlinked: bool,
     /// It lets nobody open it for writing.
@@ -49,6 +51,7 @@ impl Store {
             file,
             data,
             stamp: Stamp::default(),
+            mode: 0,
             unlinked: false,
             read_only: false,
             outside: false,
@@ -59,6 +62,19 @@ impl Store {
         self.current.insert(file, number);
         self.touch(number);
         number
+    }
+
+    /// What ways in are told of an object.
+    pub(crate) fn attributes(&self, object: usize) -> Attributes {
+        let object = &self.objects[object];
+        Attributes {
+            mode: object.mode,
+            links: u32::from(!object.unlinked),
+            size: object.data.len() as u64,
+            ctime_ns: object.stamp.ctime_ns,
+            mtime_ns: object.stamp.mtime_ns,
+            ..Attributes::default()
+        }
     }
 
     /// The content or the attributes changed.

@@ -1,0 +1,268 @@
+//! Reading names and attributes for this node's memory, under leave of the session.
+//!
+//! A few lookups in a directory go to the store. When more come, the directory is read as a whole, and
+//! attributes of its files are asked for many at a time. Of those that no node has read yet each node
+//! reads some, so that a crowd which asks for the same files in the same order shares the work.
+
+use std::ffi::OsStr;
+use std::io;
+use std::mem::MaybeUninit;
+use std::os::unix::ffi::OsStrExt;
+use std::time::Duration;
+
+use hearth_client::{FileKey, Learned, Leave};
+use rustix::fs::{Mode, OFlags, RawDir};
+
+use crate::core::Core;
+use crate::errors::{ask, raw};
+use crate::identity::Caller;
+use crate::memory::{Known, Listing, Mark, OnItsWay};
+use crate::names::{Entry, Name};
+use crate::nodes::{Node, StoreKey, open_path, proc_path};
+use crate::stat::Stat;
+
+/// Files whose attributes are asked for at once.
+const BATCH_FILES: usize = 64;
+/// Batches that are asked for while another node is reading the one file that is wanted.
+const BATCHES_AHEAD: usize = 64;
+/// A directory with more names is not read as a whole.
+const LISTED_MAX: usize = 1 << 18;
+const LISTING_BYTES: usize = 64 * 1024;
+
+/// A lookup that was answered out of memory, or why not.
+pub(crate) enum Remembered {
+    Entry(Box<Entry>),
+    Absent,
+    /// Ask the store.
+    No,
+    /// Ask [`Core::lookup`], which may wait.
+    Perhaps,
+}
+
+/// While it lives, nobody keeps what is being changed.
+#[must_use = "dropping it ends the change"]
+pub(crate) struct Changing<'a> {
+    core: &'a Core,
+    files: Vec<FileKey>,
+    /// The status change time that the change led to, if it is about one file and somebody looked.
+    pub(crate) ctime_ns: i64,
+}
+
+impl Drop for Changing<'_> {
+    fn drop(&mut self) {
+        for &file in &self.files {
+            self.core.session.changed(file, self.ctime_ns);
+        }
+    }
+}
+
+impl Core {
+    /// Has every node let go of names and attributes that are about to change.
+    pub(crate) fn changing(&self, files: &[Option<FileKey>]) -> io::Result<Changing<'_>> {
+        let mut files: Vec<FileKey> = files.iter().copied().flatten().collect();
+        files.sort_unstable();
+        files.dedup();
+        let changing = Changing {
+            core: self,
+            files,
+            ctime_ns: 0,
+        };
+        for &file in &changing.files {
+            ask(|done| self.session.change(file, done))?;
+        }
+        Ok(changing)
+    }
+
+    /// What the session calls a directory whose names may be kept.
+    pub(crate) fn directory(&self, id: u64) -> Option<FileKey> {
+        let node = self.nodes.node(id).ok()?;
+        self.nodes.leasable(node.key, node.kind)
+    }
+
+    /// A lookup out of memory alone: never waits.
+    pub(crate) fn remember(&self, caller: Caller, at: Name<'_>) -> Remembered {
+        // Whose rights differ from those under which a directory was read is judged by the store.
+        if !self.memory.is_on() || !self.wardrobe.is_own(caller) {
+            return Remembered::No;
+        }
+        let Some(dir) = self.directory(at.parent) else {
+            return Remembered::No;
+        };
+        match self.memory.name(dir, at.name) {
+            Known::There(stat, ttl, way) => {
+                Remembered::Entry(Box::new(self.entry_kept(caller, at, (stat, ttl, way))))
+            }
+            Known::Absent => Remembered::Absent,
+            Known::Nothing => Remembered::No,
+            Known::Unread(..) | Known::Storm => Remembered::Perhaps,
+        }
+    }
+
+    fn entry_kept(&self, caller: Caller, at: Name<'_>, kept: (Stat, Duration, OnItsWay)) -> Entry {
+        let node = self.nodes.remembered(at.parent, at.name, &kept.0);
+        self.entry_from(caller, &node, kept)
+    }
+
+    /// A lookup for which memory is worth being filled. May wait for the session.
+    pub(crate) fn learn(&self, caller: Caller, at: Name<'_>) -> io::Result<Option<Entry>> {
+        let Some(dir) = self.directory(at.parent) else {
+            return Ok(None);
+        };
+        let mut known = self.memory.name(dir, at.name);
+        if let Known::Storm = known {
+            self.list(at.parent, dir);
+            known = self.memory.name(dir, at.name);
+        }
+        if let Known::Unread(file, listing) = known {
+            self.learn_from(at, file, &listing);
+            known = self.memory.name(dir, at.name);
+        }
+        match known {
+            Known::There(stat, ttl, way) => Ok(Some(self.entry_kept(caller, at, (stat, ttl, way)))),
+            Known::Absent => Err(raw(libc::ENOENT)),
+            Known::Nothing | Known::Storm | Known::Unread(..) => Ok(None),
+        }
+    }
+
+    /// Reads a directory as a whole, if there is leave to keep its names. What cannot be read is not
+    /// kept, and lookups go to the store.
+    fn list(&self, id: u64, dir: FileKey) {
+        let (names, attributes) = (self.memory.begin(dir), self.memory.begin(dir));
+        let leave = self.ask_leave(vec![dir]);
+        let Some(leave @ (Leave::Read { .. } | Leave::Known(_))) = leave.first().copied() else {
+            self.memory.keep_listing(names, None);
+            return self.memory.keep(attributes, None);
+        };
+        self.memory.keep_listing(names, self.read_names(id).ok());
+        let told = self.nodes.fd(id).and_then(|fd| Stat::of(&*fd));
+        let learned = self.settle_leave(dir, leave, attributes, told);
+        self.session.learned(learned.into_iter().collect());
+    }
+
+    fn ask_leave(&self, files: Vec<FileKey>) -> Vec<Leave> {
+        // Without leave the store is asked: no reason to fail.
+        let leaves = ask(|done| self.session.leave(files, done));
+        leaves.ok().flatten().unwrap_or_default()
+    }
+
+    /// Learns the attributes of one file, and of some behind it.
+    fn learn_from(&self, at: Name<'_>, wanted: FileKey, listing: &Listing) {
+        if self.memory.is_stale(wanted) && self.read_again(at, wanted) {
+            return;
+        }
+        let unread = |(file, _): &(FileKey, &OsStr)| *file != wanted && !self.memory.has(*file);
+        let mut others = listing.from(at.name).filter(unread);
+        for _ in 0..BATCHES_AHEAD {
+            let batch: Vec<(FileKey, &OsStr)> = std::iter::once((wanted, at.name))
+                .chain(others.by_ref().take(BATCH_FILES - 1))
+                .collect();
+            let alone = batch.len() == 1;
+            if self.learn_batch(at.parent, &batch) != Some(Leave::Later) || alone {
+                return;
+            }
+        }
+    }
+
+    /// Asks for leave and attributes of several files; says what was answered of the first.
+    fn learn_batch(&self, dir: u64, batch: &[(FileKey, &OsStr)]) -> Option<Leave> {
+        let files: Vec<FileKey> = batch.iter().map(|(file, _)| *file).collect();
+        let marks: Vec<Mark> = files.iter().map(|&file| self.memory.begin(file)).collect();
+        let leaves = self.ask_leave(files);
+        let first = leaves.first().copied();
+        let mut learned = Vec::new();
+        let answers = leaves.into_iter().chain(std::iter::repeat(Leave::No));
+        for ((&(file, name), mark), leave) in batch.iter().zip(marks).zip(answers) {
+            let told = match leave {
+                Leave::Read { .. } => self.look(dir, name),
+                Leave::Known(told) => Ok(Stat::told(self.nodes.dev(), file.ino, told)),
+                Leave::No | Leave::Later => Err(raw(libc::ENODATA)),
+            };
+            learned.extend(self.settle_leave(file, leave, mark, told));
+        }
+        if !learned.is_empty() {
+            self.session.learned(learned);
+        }
+        first
+    }
+
+    fn look(&self, dir: u64, name: &OsStr) -> io::Result<Stat> {
+        Stat::of(open_path(&*self.nodes.fd(dir)?, name)?)
+    }
+
+    fn read_names(&self, id: u64) -> io::Result<Listing> {
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let fd = rustix::fs::open(proc_path(&*self.nodes.fd(id)?), flags, Mode::empty())?;
+        let dev = self.nodes.dev();
+        let mut names = Vec::new();
+        let mut buffer = vec![MaybeUninit::uninit(); LISTING_BYTES];
+        let mut entries = RawDir::new(&fd, &mut buffer);
+        while let Some(entry) = entries.next() {
+            let entry = entry?;
+            let name = OsStr::from_bytes(entry.file_name().to_bytes()).to_owned();
+            if name == "." || name == ".." {
+                continue;
+            }
+            if names.len() == LISTED_MAX {
+                return Err(raw(libc::E2BIG));
+            }
+            let ino = entry.ino();
+            // A mount below shows another number, under which nothing is found that could be kept.
+            let file = self
+                .nodes
+                .leasable(StoreKey { dev, ino }, entry.file_type());
+            names.push((name, file));
+        }
+        Ok(Listing::new(names))
+    }
+
+    /// Keeps what was read under leave; returns what the session is to be told.
+    fn settle_leave(
+        &self,
+        file: FileKey,
+        leave: Leave,
+        mark: Mark,
+        told: io::Result<Stat>,
+    ) -> Option<Learned> {
+        let told = told.ok().filter(|stat| {
+            let fresh = match leave {
+                Leave::Read { floor_ns, .. } => stat.stamp().ctime_ns >= floor_ns,
+                Leave::Known(_) => true,
+                Leave::No | Leave::Later => false,
+            };
+            let kept = self.nodes.leasable(stat.key(), stat.kind());
+            fresh && stat.links() > 0 && stat.can_be_told() && kept == Some(file)
+        });
+        self.memory.keep(mark, told);
+        match leave {
+            Leave::Read { number, .. } => Some(Learned {
+                file,
+                number,
+                attributes: told.map(|stat| stat.attributes()),
+            }),
+            Leave::No | Leave::Later | Leave::Known(_) => None,
+        }
+    }
+
+    /// Reads attributes anew for which there still is leave; true if they are kept.
+    fn read_again(&self, at: Name<'_>, file: FileKey) -> bool {
+        let mark = self.memory.begin(file);
+        let still = self.memory.is_stale(file);
+        let told = self
+            .look(at.parent, at.name)
+            .ok()
+            .filter(|told| still && self.nodes.leasable(told.key(), told.kind()) == Some(file));
+        self.memory.keep(mark, told);
+        told.is_some()
+    }
+
+    /// Makes sure that a node found in memory is what the store has, before its bytes are used.
+    pub(crate) fn confirm(&self, node: &Node) -> io::Result<()> {
+        self.nodes.confirm(node.id).map_err(|dir| {
+            if let Some(dir) = self.directory(dir) {
+                self.memory.drop_all_of(dir);
+            }
+            // The kernel looks the name up again.
+            raw(libc::ESTALE)
+        })
+    }
+}

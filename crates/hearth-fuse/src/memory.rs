@@ -1,0 +1,335 @@
+//! Names and attributes that this node may keep until the session revokes them.
+//!
+//! Invariants:
+//! - What was read while a revocation of it came is not kept: whoever reads takes a [`Mark`] before he
+//!   asks for leave, and a revocation spoils it.
+//! - The kernel is told to drop attributes after every answer out of this memory that could name them
+//!   has reached it ([`OnItsWay`]).
+//! - Nothing counts for longer than the time-to-live after the store was read: people outside of the job
+//!   change the store too.
+
+use std::collections::HashMap;
+use std::ffi::{OsStr, OsString};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
+use std::time::{Duration, Instant};
+
+use hearth_client::FileKey;
+
+use crate::stat::Stat;
+
+/// Names of all directories together, and files with attributes; at the bound everything is dropped.
+const KEPT_MAX: usize = 1 << 18;
+/// Lookups in one directory, within the time-to-live, after which it is worth being read as a whole.
+const LOOKUPS_ALONE: u32 = 2;
+/// Names of a directory that are read in the time of one lookup: one that changes all the time is read
+/// again only when as much has been spent on lookups.
+const NAMES_A_LOOKUP: usize = 16;
+/// Lookups for which a directory is left alone at most after there was no leave to keep its names.
+const LOOKUPS_ALONE_MAX: u32 = 1024;
+
+/// Names and attributes of one mount.
+pub(crate) struct Memory {
+    ttl: Duration,
+    state: Mutex<State>,
+    answered: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    attributes: HashMap<FileKey, Kept>,
+    directories: HashMap<FileKey, Directory>,
+    names: usize,
+    /// What is being read, and how often it was revoked meanwhile.
+    reading: HashMap<FileKey, Reading>,
+    /// Answers that the kernel has not taken yet.
+    on_their_way: HashMap<FileKey, u32>,
+}
+
+struct Kept {
+    stat: Stat,
+    read_at: Instant,
+}
+
+struct Directory {
+    since: Instant,
+    lookups: u32,
+    /// Lookups after which it is read as a whole.
+    alone: u32,
+    listing: Option<Arc<Listing>>,
+}
+
+#[derive(Default)]
+struct Reading {
+    readers: u32,
+    revocations: u32,
+}
+
+/// All names of a directory, as they were read at once.
+pub(crate) struct Listing {
+    /// With the number of what may be kept; 0 for all else.
+    names: Vec<(OsString, u64)>,
+    places: HashMap<OsString, usize>,
+}
+
+impl Listing {
+    /// Of names, each with its number if its attributes may be kept.
+    pub(crate) fn new(names: Vec<(OsString, Option<FileKey>)>) -> Listing {
+        let each = names.iter().enumerate();
+        let places = each.map(|(at, (name, _))| (name.clone(), at)).collect();
+        let number = |(name, file): (OsString, Option<FileKey>)| (name, file.map_or(0, |f| f.ino));
+        let names = names.into_iter().map(number).collect();
+        Listing { names, places }
+    }
+
+    /// What may be kept, from a name on and round to it.
+    pub(crate) fn from(&self, name: &OsStr) -> impl Iterator<Item = (FileKey, &OsStr)> + '_ {
+        let at = self.places.get(name).copied().unwrap_or(0);
+        let (before, behind) = self.names.split_at(at);
+        let round = behind.iter().chain(before);
+        round
+            .filter(|(_, ino)| *ino != 0)
+            .map(|(name, ino)| (FileKey { ino: *ino }, name.as_os_str()))
+    }
+
+    fn find(&self, name: &OsStr) -> Option<u64> {
+        self.places.get(name).map(|&at| self.names[at].1)
+    }
+}
+
+/// What is known of a name.
+pub(crate) enum Known {
+    /// It stands for this.
+    There(Stat, Duration, OnItsWay),
+    /// It stands for a file or directory whose attributes are not known.
+    Unread(FileKey, Arc<Listing>),
+    /// The directory does not have it.
+    Absent,
+    /// Look in the store.
+    Nothing,
+    /// Many names of the directory are being asked for: it should be read.
+    Storm,
+}
+
+/// What was begun to be read under a leave.
+pub(crate) struct Mark {
+    file: FileKey,
+    revocations: u32,
+}
+
+/// An answer out of memory that the kernel has not taken yet.
+pub(crate) struct OnItsWay {
+    memory: Arc<Memory>,
+    file: FileKey,
+}
+
+impl Drop for OnItsWay {
+    fn drop(&mut self) {
+        let mut state = self.memory.lock();
+        if let Some(count) = state.on_their_way.get_mut(&self.file) {
+            *count -= 1;
+            if *count == 0 {
+                state.on_their_way.remove(&self.file);
+                self.memory.answered.notify_all();
+            }
+        }
+    }
+}
+
+impl Memory {
+    pub(crate) fn new(ttl: Duration) -> Arc<Memory> {
+        Arc::new(Memory {
+            ttl,
+            state: Mutex::default(),
+            answered: Condvar::new(),
+        })
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().expect("nothing panics under this lock")
+    }
+
+    /// Whether anything is kept at all.
+    pub(crate) fn is_on(&self) -> bool {
+        !self.ttl.is_zero()
+    }
+
+    /// What is known of a name; counts one lookup.
+    pub(crate) fn name(self: &Arc<Self>, dir: FileKey, name: &OsStr) -> Known {
+        let mut guard = self.lock();
+        let state = &mut *guard;
+        if state.directories.len() >= KEPT_MAX {
+            state.directories.clear();
+            state.names = 0;
+        }
+        let directory = state.directories.entry(dir).or_insert_with(Directory::new);
+        if directory.since.elapsed() > self.ttl {
+            state.names -= directory.forget();
+            directory.since = Instant::now();
+            directory.lookups = 0;
+        }
+        directory.lookups = directory.lookups.saturating_add(1);
+        let Some(listing) = &directory.listing else {
+            return match directory.lookups > directory.alone {
+                true => Known::Storm,
+                false => Known::Nothing,
+            };
+        };
+        match listing.find(name) {
+            None => Known::Absent,
+            Some(0) => Known::Nothing,
+            Some(ino) => {
+                let (file, listing) = (FileKey { ino }, Arc::clone(listing));
+                let told = self.take(state, file);
+                told.map_or(Known::Unread(file, listing), |(stat, ttl, way)| {
+                    Known::There(stat, ttl, way)
+                })
+            }
+        }
+    }
+
+    /// Attributes of a file, how long they count, and word that they were given out.
+    pub(crate) fn attributes(
+        self: &Arc<Self>,
+        file: FileKey,
+    ) -> Option<(Stat, Duration, OnItsWay)> {
+        self.take(&mut self.lock(), file)
+    }
+
+    fn take(
+        self: &Arc<Self>,
+        state: &mut State,
+        file: FileKey,
+    ) -> Option<(Stat, Duration, OnItsWay)> {
+        let kept = state.attributes.get(&file)?;
+        let left = self.ttl.checked_sub(kept.read_at.elapsed())?;
+        *state.on_their_way.entry(file).or_default() += 1;
+        let memory = Arc::clone(self);
+        Some((kept.stat, left, OnItsWay { memory, file }))
+    }
+
+    /// Whether attributes of a file are here, and fresh.
+    pub(crate) fn has(&self, file: FileKey) -> bool {
+        let state = self.lock();
+        let kept = state.attributes.get(&file);
+        kept.is_some_and(|kept| kept.read_at.elapsed() < self.ttl)
+    }
+
+    /// Whether there is leave for a file though its attributes are too old by now.
+    pub(crate) fn is_stale(&self, file: FileKey) -> bool {
+        let state = self.lock();
+        let kept = state.attributes.get(&file);
+        kept.is_some_and(|kept| kept.read_at.elapsed() >= self.ttl)
+    }
+
+    /// To be called before leave is asked for.
+    pub(crate) fn begin(&self, file: FileKey) -> Mark {
+        let mut state = self.lock();
+        let reading = state.reading.entry(file).or_default();
+        reading.readers += 1;
+        Mark {
+            file,
+            revocations: reading.revocations,
+        }
+    }
+
+    /// Keeps attributes that were read since the mark, unless they were revoked since.
+    pub(crate) fn keep(&self, mark: Mark, stat: Option<Stat>) {
+        let mut state = self.lock();
+        let file = mark.file;
+        let good = state.end(&mark);
+        let Some(stat) = stat.filter(|_| good) else {
+            return;
+        };
+        if state.attributes.len() >= KEPT_MAX {
+            state.attributes.clear();
+        }
+        let read_at = Instant::now();
+        state.attributes.insert(file, Kept { stat, read_at });
+    }
+
+    /// Keeps a listing that was read since the mark, likewise.
+    pub(crate) fn keep_listing(&self, mark: Mark, listing: Option<Listing>) {
+        let mut guard = self.lock();
+        let state = &mut *guard;
+        let good = state.end(&mark);
+        let directory = state.directories.entry(mark.file);
+        let directory = directory.or_insert_with(Directory::new);
+        state.names -= directory.forget();
+        directory.since = Instant::now();
+        directory.lookups = 0;
+        let Some(listing) = listing.filter(|_| good) else {
+            directory.alone = (directory.alone * 2).min(LOOKUPS_ALONE_MAX);
+            return;
+        };
+        let names = listing.names.len();
+        if state.names + names > KEPT_MAX {
+            let others = state.directories.values_mut();
+            others.for_each(|other| drop(other.listing.take()));
+            state.names = 0;
+        }
+        state.names += names;
+        let directory = state.directories.entry(mark.file);
+        let directory = directory.or_insert_with(Directory::new);
+        let spent = u32::try_from(names / NAMES_A_LOOKUP).unwrap_or(u32::MAX);
+        directory.alone = spent.max(LOOKUPS_ALONE);
+        directory.listing = Some(Arc::new(listing));
+    }
+
+    /// Nothing is kept of a file or directory from now on; what is being read of it is not taken.
+    pub(crate) fn drop_all_of(&self, file: FileKey) {
+        let mut guard = self.lock();
+        let state = &mut *guard;
+        state.attributes.remove(&file);
+        if let Some(directory) = state.directories.get_mut(&file) {
+            state.names -= directory.forget();
+            directory.lookups = 0;
+        }
+        if let Some(reading) = state.reading.get_mut(&file) {
+            reading.revocations += 1;
+        }
+    }
+
+    /// Waits until the kernel has taken every answer that names attributes of a file. Nobody who writes
+    /// such an answer waits for anything.
+    pub(crate) fn wait_for_answers(&self, file: FileKey) {
+        let mut state = self.lock();
+        while state.on_their_way.contains_key(&file) {
+            state = self
+                .answered
+                .wait(state)
+                .expect("nothing panics under this lock");
+        }
+    }
+}
+
+impl State {
+    /// True if nothing was revoked since the mark.
+    fn end(&mut self, mark: &Mark) -> bool {
+        let Some(reading) = self.reading.get_mut(&mark.file) else {
+            return false;
+        };
+        let good = reading.revocations == mark.revocations;
+        reading.readers -= 1;
+        if reading.readers == 0 {
+            self.reading.remove(&mark.file);
+        }
+        good
+    }
+}
+
+impl Directory {
+    fn new() -> Directory {
+        Directory {
+            since: Instant::now(),
+            lookups: 0,
+            alone: LOOKUPS_ALONE,
+            listing: None,
+        }
+    }
+
+    /// Drops the listing; returns how many names it had.
+    fn forget(&mut self) -> usize {
+        let listing = self.listing.take();
+        listing.map_or(0, |listing| listing.names.len())
+    }
+}

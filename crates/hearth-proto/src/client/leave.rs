@@ -1,0 +1,218 @@
+//! Leave to keep attributes: asked for many files at once, given up when the manager says so.
+//!
+//! A writer's open calls attributes back from all nodes but its own, so that node gives up leave by
+//! itself before it asks for the open (C5).
+
+use super::revoke::Tell;
+use super::{Desk, Job, What};
+use crate::effect::Reply;
+use crate::ids::{FileId, Learned, Leave, NodeId, Ticket};
+use crate::msg::{Body, Envelope};
+use crate::placement;
+use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::vec::Vec;
+
+/// Files whose attributes ways in of one node may keep; there is no leave for more.
+const KEPT_MAX: usize = 1 << 18;
+
+/// Leave that was asked for.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) struct LeaveJob {
+    wanted: Vec<FileId>,
+    told: BTreeMap<FileId, Leave>,
+    /// Files of each message in flight.
+    parts: BTreeMap<u64, Vec<FileId>>,
+    /// Called back since.
+    overtaken: BTreeSet<FileId>,
+}
+
+impl Desk<'_, '_> {
+    pub(super) fn leave(&mut self, ticket: Ticket, wanted: Vec<FileId>) {
+        if self.ctx.config.is_uncached() {
+            let none = wanted.iter().map(|_| Leave::No).collect();
+            return self.reply(ticket, Reply::Leaves(none));
+        }
+        let mut known: BTreeMap<NodeId, Vec<FileId>> = BTreeMap::new();
+        let mut unknown: BTreeMap<NodeId, Vec<FileId>> = BTreeMap::new();
+        let nodes = self.ctx.config.nodes;
+        for &id in wanted.iter().filter(|&&id| !self.is_unfit(id)) {
+            let file = self.client.files.get(&id).and_then(|file| file.manager);
+            match file.or_else(|| self.client.kept.get(&id).copied()) {
+                Some(manager) => known.entry(manager).or_default().push(id),
+                None => unknown
+                    .entry(placement::registrar_of(id, nodes))
+                    .or_default()
+                    .push(id),
+            }
+        }
+        let job = LeaveJob {
+            wanted,
+            told: BTreeMap::new(),
+            parts: BTreeMap::new(),
+            overtaken: BTreeSet::new(),
+        };
+        self.client.jobs.insert(ticket, Job::Leave(job));
+        for (manager, files) in known {
+            self.ask_leave(ticket, manager, files, Body::AskLeave);
+        }
+        for (registrar, files) in unknown {
+            self.ask_leave(ticket, registrar, files, Body::WhoisEach);
+        }
+        self.end_leave(ticket);
+    }
+
+    /// Attributes of such a file change all the time, or the store alone knows them.
+    fn is_unfit(&self, id: FileId) -> bool {
+        let opening = |job: &Job| matches!(job, Job::Open(open) if open.file == id && open.write);
+        let file = self.client.files.get(&id);
+        file.is_some_and(|file| file.bypass || file.orphan || file.writers > 0)
+            || (file.is_some() && self.client.jobs.values().any(opening))
+    }
+
+    fn ask_leave(
+        &mut self,
+        ticket: Ticket,
+        to: NodeId,
+        files: Vec<FileId>,
+        body: fn(Vec<FileId>) -> Body,
+    ) {
+        let first = files.first().copied().unwrap_or_default();
+        let what = What::Leaves(ticket);
+        let seq = self.ask(to, first, body(files.clone()), what, Vec::new());
+        if let Some(Job::Leave(job)) = self.client.jobs.get_mut(&ticket) {
+            job.parts.insert(seq, files);
+        }
+    }
+
+    pub(super) fn leaves_answered(&mut self, ticket: Ticket, from: NodeId, envelope: Envelope) {
+        let Some(Job::Leave(job)) = self.client.jobs.get_mut(&ticket) else {
+            return;
+        };
+        let files = job.parts.remove(&envelope.req.seq).unwrap_or_default();
+        match envelope.body {
+            Body::WhoisEachOk(managers) => {
+                let mut by_manager: BTreeMap<NodeId, Vec<FileId>> = BTreeMap::new();
+                for (file, manager) in files.into_iter().zip(managers) {
+                    by_manager.entry(manager).or_default().push(file);
+                }
+                for (manager, files) in by_manager {
+                    self.ask_leave(ticket, manager, files, Body::AskLeave);
+                }
+            }
+            Body::Leaves(leaves) => {
+                for (file, leave) in files.into_iter().zip(leaves) {
+                    self.take_leave(ticket, from, file, leave);
+                }
+            }
+            _ => {}
+        }
+        self.end_leave(ticket);
+    }
+
+    fn take_leave(&mut self, ticket: Ticket, from: NodeId, file: FileId, leave: Leave) {
+        let keeps = matches!(leave, Leave::Read { .. } | Leave::Known(_));
+        let full = self.client.kept.len() >= KEPT_MAX && !self.client.kept.contains_key(&file);
+        let unfit = keeps && (full || self.is_unfit(file));
+        let Some(Job::Leave(job)) = self.client.jobs.get_mut(&ticket) else {
+            return;
+        };
+        if unfit || job.overtaken.contains(&file) {
+            return self.decline(from, file, leave);
+        }
+        job.told.insert(file, leave);
+        if keeps {
+            self.client.kept.insert(file, from);
+        }
+    }
+
+    /// Others must not wait for what nobody will read.
+    fn decline(&mut self, manager: NodeId, file: FileId, leave: Leave) {
+        if let Leave::Read { number, .. } = leave {
+            let attributes = None;
+            let one = Learned {
+                file,
+                number,
+                attributes,
+            };
+            let body = Body::Learned(alloc::vec![one]);
+            self.ask(manager, file, body, What::Whois, Vec::new());
+        }
+    }
+
+    fn end_leave(&mut self, ticket: Ticket) {
+        let Some(Job::Leave(job)) = self.client.jobs.get(&ticket) else {
+            return;
+        };
+        if !job.parts.is_empty() {
+            return;
+        }
+        let told = |file| job.told.get(file).copied().unwrap_or(Leave::No);
+        let leaves = job.wanted.iter().map(told).collect();
+        self.finish(ticket, Reply::Leaves(leaves));
+    }
+
+    /// Tells managers what the store said.
+    pub(super) fn tell_learned(&mut self, learned: &[Learned]) {
+        let mut by_manager: BTreeMap<NodeId, Vec<Learned>> = BTreeMap::new();
+        for one in learned {
+            if let Some(&manager) = self.client.kept.get(&one.file) {
+                by_manager.entry(manager).or_default().push(*one);
+            }
+        }
+        for (manager, some) in by_manager {
+            let first = some.first().map(|one| one.file).unwrap_or_default();
+            self.ask(manager, first, Body::Learned(some), What::Whois, Vec::new());
+        }
+    }
+
+    /// A change that was let through is over. Its manager may have been forgotten since, with the file.
+    pub(super) fn changed(&mut self, id: FileId, ctime_ns: i64) {
+        let Some(managers) = self.client.changing.get_mut(&id) else {
+            return;
+        };
+        let manager = managers.pop();
+        if managers.is_empty() {
+            self.client.changing.remove(&id);
+        }
+        if let Some(manager) = manager {
+            let body = Body::Changed(ctime_ns);
+            self.ask(manager, id, body, What::Whois, Vec::new());
+        }
+    }
+
+    /// The ways in are told by whoever calls this.
+    pub(super) fn drop_leave(&mut self, id: FileId) {
+        self.client.kept.remove(&id);
+        for job in self.client.jobs.values_mut() {
+            if let Job::Leave(job) = job {
+                job.overtaken.insert(id);
+                job.told.remove(&id);
+            }
+        }
+    }
+
+    /// This node is about to write the file.
+    pub(super) fn give_up_leave(&mut self, id: FileId) {
+        let kept = self.client.kept.contains_key(&id);
+        self.drop_leave(id);
+        if kept {
+            self.revoke(id, None, Tell::Nobody);
+        }
+    }
+
+    /// Leave that a dead manager gave is void.
+    pub(super) fn drop_leaves_of(&mut self, peer: NodeId) {
+        let kept = self.client.kept.iter();
+        let gone: Vec<FileId> = kept
+            .filter(|(_, manager)| **manager == peer)
+            .map(|(&id, _)| id)
+            .collect();
+        gone.into_iter().for_each(|id| self.give_up_leave(id));
+        for managers in self.client.changing.values_mut() {
+            managers.retain(|&manager| manager != peer);
+        }
+        self.client
+            .changing
+            .retain(|_, managers| !managers.is_empty());
+    }
+}

@@ -1,0 +1,136 @@
+//! Attributes: asked for, kept under leave, changed.
+//!
+//! A look that begins after a change is over must not show what was before. Nodes that were cut off, or
+//! had no manager to ask, may not know of a change (S13), so worlds with those are not judged.
+
+use super::World;
+use crate::check::Violation;
+use hearth_proto::{Attributes, FileId, Input, Learned, Leave, Request, Ticket};
+
+impl World {
+    pub(crate) fn begin_look(&mut self, session: usize, object: usize, file: FileId) {
+        let node = self.sessions[session].node;
+        match self.hosts[node].kernel.looked(object) {
+            Some(seen) => self.judge_look(session, object, seen, "kept attributes"),
+            None => self.ask(session, Request::Leave(vec![file])),
+        }
+    }
+
+    /// There is leave to keep attributes, or not.
+    pub(crate) fn given_leave(&mut self, session: usize, object: usize, leave: Leave) {
+        let node = self.sessions[session].node;
+        let seen = match leave {
+            Leave::No | Leave::Later => return self.done(session),
+            Leave::Known(attributes) => attributes,
+            Leave::Read { number, floor_ns } => {
+                let file = self.store.objects[object].file;
+                let seen = self.store.attributes(object);
+                let fresh = self.store.objects[object].stamp.ctime_ns >= floor_ns;
+                let attributes = Some(seen).filter(|_| fresh);
+                let learned = Learned {
+                    file,
+                    number,
+                    attributes,
+                };
+                self.tell(node, Request::Learned(vec![learned]));
+                seen
+            }
+        };
+        let kernel = &mut self.hosts[node].kernel;
+        let asked = self.sessions[session].doing.as_ref();
+        if asked.is_some_and(|doing| doing.attributes == kernel.attributes) {
+            kernel.keep_look(object, seen);
+        }
+        self.judge_look(session, object, seen, "attributes");
+    }
+
+    fn judge_look(&mut self, session: usize, object: usize, seen: Attributes, by: &'static str) {
+        let began = self.sessions[session].doing.as_ref();
+        let floor = began.map_or(0, |doing| doing.mode);
+        if seen.mode < floor && !self.apart {
+            let node = self.sessions[session].node;
+            let what = format!(
+                "node {node} sees attributes {} of object {object}, {floor} before it asked ({by})",
+                seen.mode
+            );
+            self.violate(Violation::new("attributes", what));
+        }
+        // Whoever writes outside is seen at the next open, not before.
+        if !self.store.objects[object].outside {
+            self.observe_size(session, (seen.size, seen.size), by);
+        }
+        self.done(session);
+    }
+
+    /// Attributes are about to change. Where nobody looks, nobody has to let go of them.
+    pub(crate) fn begin_restamp(&mut self, session: usize, object: usize, file: FileId) {
+        if self.plan.looks {
+            return self.ask(session, Request::Change(file));
+        }
+        self.change_attributes(session, object);
+    }
+
+    /// Everybody has let go: attributes change.
+    pub(crate) fn change_attributes(&mut self, session: usize, object: usize) {
+        let file = self.store.objects[object].file;
+        let node = self.sessions[session].node;
+        let before = self.store.objects[object].stamp;
+        let after = self.store.touch(object);
+        self.store.objects[object].mode += 1;
+        let restamp = Request::Restamp {
+            file,
+            before,
+            after,
+        };
+        self.tell(node, restamp);
+        if self.plan.looks {
+            let ctime_ns = after.ctime_ns;
+            self.tell(node, Request::Changed { file, ctime_ns });
+        }
+        self.done(session);
+    }
+
+    /// The last name is to go: first what is kept of the file's attributes, then what is cached of it.
+    pub(crate) fn begin_unlink(&mut self, session: usize, file: FileId) {
+        if self.plan.looks {
+            return self.ask(session, Request::Change(file));
+        }
+        self.go_on_unlinking(session, file);
+    }
+
+    fn go_on_unlinking(&mut self, session: usize, file: FileId) {
+        if let Some(doing) = &mut self.sessions[session].doing {
+            doing.let_go = true;
+        }
+        self.ask(session, Request::Detach(file));
+    }
+
+    /// A step towards the end of the last name is done.
+    pub(crate) fn take_name(&mut self, session: usize, object: usize, file: FileId) {
+        let doing = self.sessions[session].doing.as_ref();
+        if doing.is_some_and(|doing| !doing.let_go) {
+            return self.go_on_unlinking(session, file);
+        }
+        self.store.objects[object].unlinked = true;
+        if self.plan.looks {
+            let node = self.sessions[session].node;
+            self.tell(node, Request::Changed { file, ctime_ns: 0 });
+        }
+        self.done(session);
+    }
+
+    /// The name stays: dirty bytes could not be written.
+    pub(crate) fn keep_name(&mut self, session: usize, file: FileId) {
+        if self.plan.looks {
+            let node = self.sessions[session].node;
+            self.tell(node, Request::Changed { file, ctime_ns: 0 });
+        }
+        self.done(session);
+    }
+
+    /// Gives a node a request that is not answered.
+    fn tell(&mut self, node: usize, request: Request) {
+        let ticket = Ticket(self.hosts[node].new_name());
+        self.step(node, Input::Request(ticket, request));
+    }
+}

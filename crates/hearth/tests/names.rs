@@ -1,0 +1,150 @@
+//! Names and attributes that nodes keep: what one node changes, all see when the call returns (S7, S8),
+//! and a node that keeps them asks nobody.
+
+#[path = "support/scene.rs"]
+mod scene;
+
+use std::fs::{self, File, Permissions};
+use std::io;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::path::Path;
+
+use scene::{Scene, skipped};
+
+const AGENTS: usize = 3;
+/// Long enough that nothing is looked at anew for its age.
+const KEPT: [&str; 2] = ["--attr-ttl", "2m"];
+const NAMES: u64 = 12;
+const STEPS: u64 = 400;
+
+/// What a program is told of a name; `None` if it is not there.
+fn seen(dir: &Path, name: &str) -> Option<(u32, u64, u64, u64)> {
+    match fs::symlink_metadata(dir.join(name)) {
+        Ok(meta) => Some((meta.mode(), meta.len(), meta.nlink(), meta.ino())),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+        Err(error) => panic!("{name}: {error}"),
+    }
+}
+
+fn messages(scene: &Scene) -> u64 {
+    let (agents, _) = scene.status();
+    let sent = |agent: &serde_json::Value| agent["node"]["counters"]["messages_sent"].as_u64();
+    agents.iter().filter_map(sent).sum()
+}
+
+fn made(scene: &Scene, names: u64) -> Vec<std::path::PathBuf> {
+    fs::create_dir(scene.store().join("d")).expect("the store takes it");
+    for name in 0..names {
+        let path = scene.store().join(format!("d/{name}"));
+        fs::write(path, vec![b'x'; name as usize]).expect("the store takes it");
+    }
+    scene.up(AGENTS, &KEPT);
+    let mounts = (0..AGENTS).map(|agent| scene.mount(agent).join("d"));
+    mounts.collect()
+}
+
+fn look_at_all(mounts: &[std::path::PathBuf], names: u64) {
+    for dir in mounts {
+        for name in 0..names {
+            let told = seen(dir, &name.to_string()).expect("it is there");
+            assert_eq!(told.1, name);
+        }
+        assert_eq!(seen(dir, "none"), None);
+    }
+}
+
+/// S7, S8
+#[test]
+fn what_is_kept_is_told_without_a_message() {
+    if skipped("what_is_kept_is_told_without_a_message", &[]) {
+        return;
+    }
+    let scene = Scene::new();
+    let mounts = made(&scene, 200);
+    look_at_all(&mounts, 200);
+    let before = messages(&scene);
+    look_at_all(&mounts, 200);
+    assert_eq!(messages(&scene), before);
+    scene.down();
+}
+
+/// One step of somebody who changes names and attributes in `dir`; errors are the store's.
+fn change(dir: &Path, choice: u64, name: &str, other: &str) {
+    let (path, to) = (dir.join(name), dir.join(other));
+    let done = match choice {
+        0 => fs::write(&path, other.as_bytes()),
+        1 => fs::remove_file(&path).or_else(|_| fs::remove_dir(&path)),
+        2 => fs::rename(&path, &to),
+        3 => fs::set_permissions(&path, Permissions::from_mode(0o600)),
+        4 => fs::set_permissions(&path, Permissions::from_mode(0o755)),
+        5 => File::options()
+            .write(true)
+            .open(&path)
+            .and_then(|file| file.set_len(77)),
+        6 => fs::hard_link(&path, &to),
+        7 => fs::create_dir(&path),
+        8 => File::options().append(true).open(&path).and_then(|mut f| {
+            io::Write::write_all(&mut f, b"more")?;
+            f.sync_all()
+        }),
+        _ => File::create(&path).map(drop),
+    };
+    // Half of them are impossible: the view of all must be the same all the same.
+    drop(done);
+}
+
+/// S7, S8
+#[test]
+fn names_and_attributes_change_for_all_when_the_call_returns() {
+    if skipped(
+        "names_and_attributes_change_for_all_when_the_call_returns",
+        &[],
+    ) {
+        return;
+    }
+    let scene = Scene::new();
+    let mounts = made(&scene, NAMES);
+    look_at_all(&mounts, NAMES);
+    let mut seed = 0x9E37_79B9_7F4A_7C15_u64;
+    let mut below = |bound: u64| {
+        seed ^= seed << 13;
+        seed ^= seed >> 7;
+        seed ^= seed << 17;
+        seed % bound
+    };
+    for step in 0..STEPS {
+        let (who, choice) = (below(AGENTS as u64) as usize, below(10));
+        let (name, other) = (below(NAMES).to_string(), below(NAMES).to_string());
+        change(&mounts[who], choice, &name, &other);
+        for name in (0..NAMES).map(|name| name.to_string()) {
+            let views: Vec<_> = mounts.iter().map(|dir| seen(dir, &name)).collect();
+            let real = seen(&scene.store().join("d"), &name);
+            let same = views.iter().all(|view| *view == real);
+            assert!(
+                same,
+                "step {step}, node {who} did {choice} to {other}: {name} is {real:?}, seen {views:?}"
+            );
+        }
+    }
+    scene.down();
+}
+
+/// S11
+#[test]
+fn a_file_that_was_replaced_outside_is_opened_anew_though_its_name_is_kept() {
+    let test = "a_file_that_was_replaced_outside_is_opened_anew_though_its_name_is_kept";
+    if skipped(test, &[]) {
+        return;
+    }
+    let scene = Scene::new();
+    let mounts = made(&scene, NAMES);
+    look_at_all(&mounts, NAMES);
+    let new = scene.store().join("new");
+    fs::write(&new, b"other").expect("the store takes it");
+    fs::rename(&new, scene.store().join("d/5")).expect("the store takes it");
+    for dir in &mounts {
+        let bytes = fs::read(dir.join("5")).expect("it opens");
+        assert_eq!(bytes, b"other");
+    }
+    scene.down();
+}
