@@ -14,6 +14,7 @@ mod logging;
 pub(crate) mod matmul;
 mod mpi;
 mod programs;
+mod read_latency;
 mod remote_hit;
 pub(crate) mod report;
 mod rig;
@@ -103,6 +104,8 @@ enum Name {
     SmallIo,
     /// Attributes of many small files, asked for by each of several clients
     Stat,
+    /// Records written and read one after another, cold and warm, by one client and by several
+    ReadLatency,
     /// A read that a peer's memory serves, over a bare TCP round trip
     RemoteHit,
     /// A warm read through FUSE, over the same on tmpfs
@@ -175,6 +178,14 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
             &args.store,
             &args.clients,
             stat_effort(args.quick),
+            &signals,
+        )?,
+        Name::ReadLatency => read_latency::run(
+            &args.store,
+            match args.quick {
+                true => &read_latency::Effort::QUICK,
+                false => &read_latency::Effort::FULL,
+            },
             &signals,
         )?,
         Name::RemoteHit => remote_hit::run(turns(64, 16))?,

@@ -3,6 +3,7 @@
 
 pub(crate) mod local_hit;
 pub(crate) mod matmul;
+pub(crate) mod records;
 pub(crate) mod small_io;
 pub(crate) mod stat;
 
@@ -40,6 +41,12 @@ pub(crate) enum Program {
     Matmul,
     /// Interleaved records in one file.
     SmallIo,
+    /// Records of one size, by one process.
+    RecordsSingle,
+    /// The same by every process, in a file of its own.
+    RecordsOwn,
+    /// The same in one file that all read.
+    RecordsShared,
     /// Every file's attributes, by every process.
     Stat,
     /// Warm reads of one file, of copies of it, and of memory.
@@ -69,6 +76,9 @@ pub(crate) fn main(args: &Args) -> Result<ExitCode, Failure> {
     let ran = match program {
         Program::Matmul => matmul::run(dir, *size, *rank, *of).map(|times| (times, true)),
         Program::SmallIo => small_io::run(&dir.join("shared"), *size as u64, *rank, *of),
+        Program::RecordsSingle => records::run(dir, *size, *rank, records::Files::Single),
+        Program::RecordsOwn => records::run(dir, *size, *rank, records::Files::Own),
+        Program::RecordsShared => records::run(dir, *size, *rank, records::Files::Shared),
         Program::Stat => stat::run(dir, *size as u64, *rank),
         Program::LocalHit => unreachable!("it has been run"),
     };

@@ -274,3 +274,26 @@ fn every_client_finds_the_attributes_of_every_file() {
     assert!(found["improvement"].is_number());
     assert!(found["home_second_pass_messages"].is_number());
 }
+
+#[test]
+fn records_are_read_right_by_one_and_by_several() {
+    let test = "records_are_read_right_by_one_and_by_several";
+    if skipped(test) {
+        return;
+    }
+    if Command::new("memcached").arg("-V").output().is_err() {
+        eprintln!("skipped: {test}: no memcached");
+        return;
+    }
+    let found = summary(&[
+        "bench",
+        "read-latency",
+        "--store",
+        "posix",
+        "--quick",
+        "--json",
+    ]);
+    assert_eq!(found["verified"], true);
+    assert!(found["bank_shared_cold_read_over_none"].is_number());
+    assert!(found["bank_loses"].is_array());
+}

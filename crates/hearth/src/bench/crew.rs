@@ -50,6 +50,12 @@ impl Crew {
         self.go()
     }
 
+    /// Lets all go on, and waits until they have ended that phase.
+    pub(crate) fn phase_from_here(&mut self) -> Result<(), Failure> {
+        self.go()?;
+        self.wait()
+    }
+
     /// Waits until every process has ended its phase.
     pub(crate) fn wait(&mut self) -> Result<(), Failure> {
         self.hands

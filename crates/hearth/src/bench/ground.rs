@@ -1,10 +1,11 @@
 //! Where the clients of a benchmark work: on the store itself, or on agents over it; on one machine or
-//! on test hosts with a GlusterFS volume. The operating system keeps no attributes in either case.
+//! on test hosts with a GlusterFS volume. What the operating system keeps of names and attributes is
+//! dropped before each pass, so that in either case somebody behind it must be asked.
 
 use super::cluster::{Cluster, Counts};
-use super::hosts::HostAgents;
+use super::hosts::{HostAgents, forget_names};
 use super::rig::Rig;
-use crate::bank::BankSpec;
+use crate::bank::{BankSpec, Update};
 use crate::failure::{Failure, OrFail};
 use crate::options::{Policy, SetSpec};
 use crate::signals::Signals;
@@ -14,6 +15,9 @@ use std::time::Duration;
 
 /// Where each host's daemon listens; each host has an address of its own.
 const BANK_PORT: &str = ":11311";
+
+/// How long agents may take names and attributes of the store for true: nobody else changes it here.
+const ATTR_TTL: Span = Span(Duration::from_secs(3600));
 
 /// The block of the publication.
 const BLOCK_BYTES: u64 = 2 << 10;
@@ -25,14 +29,15 @@ pub(super) enum System {
     Store,
     /// Agents with this policy.
     Under(Policy),
+    /// Agents with policy `bank` that give daemons new blocks before a write is answered.
+    BankInline,
 }
 
 impl System {
     /// What is compared.
-    pub(super) const ALL: [System; 5] = [
+    pub(super) const ALL: [System; 4] = [
         System::Store,
         System::Under(Policy::None),
-        System::Under(Policy::BankPaper),
         System::Under(Policy::Bank),
         System::Under(Policy::Home),
     ];
@@ -41,6 +46,22 @@ impl System {
         match self {
             System::Store => "store".to_owned(),
             System::Under(policy) => policy.to_string(),
+            System::BankInline => "bank inline".to_owned(),
+        }
+    }
+
+    fn policy(self) -> Option<Policy> {
+        match self {
+            System::Store => None,
+            System::Under(policy) => Some(policy),
+            System::BankInline => Some(Policy::Bank),
+        }
+    }
+
+    fn update(self) -> Update {
+        match self {
+            System::BankInline => Update::Inline,
+            System::Store | System::Under(_) => Update::Thread,
         }
     }
 }
@@ -110,10 +131,11 @@ impl Ground {
         let dir = self.dir.path().join(name);
         let store = dir.join("store");
         std::fs::create_dir_all(&store).or_fail(|| "cannot make the store".to_owned())?;
-        let System::Under(policy) = system else {
+        let Some(policy) = system.policy() else {
             return Ok(Field {
                 points: vec![store; clients as usize],
                 agents: Serving::Nobody,
+                rig: None,
             });
         };
         let bank = policy.has_bank();
@@ -122,19 +144,23 @@ impl Ground {
             agents: clients,
             policy,
             backing: self.store.clone(),
-            attr_ttl: Span(Duration::ZERO),
+            attr_ttl: ATTR_TTL,
             page_size: if bank {
                 Size(BLOCK_BYTES)
             } else {
                 usual.page_size
             },
-            bank: bank.then(BankSpec::default),
+            bank: bank.then(|| BankSpec {
+                update: system.update(),
+                ..BankSpec::default()
+            }),
             ..usual
         };
         let cluster = Cluster::start(&store, &dir, spec, signals)?;
         Ok(Field {
             points: cluster.points().to_vec(),
             agents: Serving::Here(Box::new(cluster)),
+            rig: None,
         })
     }
 }
@@ -160,7 +186,9 @@ fn hosts(clients: u32, translators: Translators) -> Result<Rig, Failure> {
         ];
         words.extend(off.into_iter().flat_map(|word| ["--volume-option", word]));
     }
-    Rig::start_with(clients, &words)
+    let rig = Rig::start_with(clients, &words)?;
+    rig.count_requests()?;
+    Ok(rig)
 }
 
 fn on_hosts<'a>(
@@ -175,21 +203,28 @@ fn on_hosts<'a>(
         let hosts = rig.hosts().iter();
         hosts.map(|host| at(&host.mount).join(name)).collect()
     };
-    let System::Under(policy) = system else {
+    let Some(policy) = system.policy() else {
         return Ok(Field {
             points: below(&Path::to_owned),
             agents: Serving::Nobody,
+            rig: Some(rig),
         });
     };
     let block = format!("{BLOCK_BYTES}B");
-    let mut options = vec!["--attr-ttl", "0s"];
+    let ttl = ATTR_TTL.to_string();
+    let mut options = vec!["--attr-ttl", &ttl];
     if policy.has_bank() {
         options.extend(["--bank", BANK_PORT, "--page-size", &block]);
+        options.extend(match system.update() {
+            Update::Inline => ["--bank-update", "inline"],
+            Update::Thread => ["--bank-update", "thread"],
+        });
     }
     let agents = HostAgents::start_with(rig, clients, policy, &options)?;
     Ok(Field {
         points: below(&|mount| mount.with_file_name("at")),
         agents: Serving::Hosts(agents),
+        rig: Some(rig),
     })
 }
 
@@ -198,6 +233,7 @@ pub(super) struct Field<'a> {
     /// Where each client works.
     pub(super) points: Vec<PathBuf>,
     agents: Serving<'a>,
+    rig: Option<&'a Rig>,
 }
 
 enum Serving<'a> {
@@ -213,6 +249,22 @@ impl Field<'_> {
             Serving::Nobody => Ok(Counts::default()),
             Serving::Here(cluster) => cluster.counts(),
             Serving::Hosts(agents) => agents.counts(),
+        }
+    }
+
+    /// Requests for names and attributes that the store's servers have taken since the last look, where
+    /// they count them.
+    pub(super) fn name_requests(&self) -> Result<u64, Failure> {
+        self.rig.map_or(Ok(0), Rig::name_requests)
+    }
+
+    /// Makes every client begin without what the operating system kept.
+    pub(super) fn begin_cold(&self) -> Result<(), Failure> {
+        match self.rig {
+            Some(_) => forget_names(),
+            // Without root there is no way, and a name is then asked for anew all the same where a
+            // job has several agents.
+            None => forget_names().or(Ok(())),
         }
     }
 

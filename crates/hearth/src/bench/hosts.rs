@@ -18,6 +18,12 @@ pub(super) fn forget_caches() -> Result<(), Failure> {
         .or_fail(|| "cannot empty the kernel's caches".to_owned())
 }
 
+/// Makes the kernel forget names and attributes that nobody uses; only root can.
+pub(super) fn forget_names() -> Result<(), Failure> {
+    std::fs::write("/proc/sys/vm/drop_caches", "2")
+        .or_fail(|| "cannot make the kernel forget names".to_owned())
+}
+
 /// One agent on each of the first compute hosts.
 pub(super) struct HostAgents<'a> {
     rig: &'a Rig,

@@ -15,6 +15,20 @@ const SCRIPTS: [(&str, &str); 6] = [
     ("rsh.sh", include_str!("../../../../rig/rsh.sh")),
 ];
 
+/// The volume's name, as `rig.sh` has it.
+const VOLUME: &str = "hearth";
+
+/// Requests that ask for names and attributes.
+const NAME_REQUESTS: [&str; 6] = ["LOOKUP", "STAT", "FSTAT", "READDIR", "READDIRP", "DISCOVER"];
+
+/// The count in a line of a profile, such as `10.5 % 20 us 10 us 90 us 117 LOOKUP`.
+fn name_requests_in(line: &str) -> Option<u64> {
+    let mut words = line.split_whitespace().rev();
+    let operation = words.next()?;
+    let is_one = NAME_REQUESTS.contains(&operation);
+    words.next()?.parse().ok().filter(|_| is_one)
+}
+
 /// Hosts that stand; dropping it takes them down.
 pub(crate) struct Rig {
     dir: tempfile::TempDir,
@@ -101,6 +115,22 @@ impl Rig {
             .arg(self.path("hosts"))
             .args(["--mpi", mpi, "--ranks", &ranks.to_string(), "--"]);
         command
+    }
+
+    /// Has the bricks count their requests from now on.
+    pub(crate) fn count_requests(&self) -> Result<(), Failure> {
+        self.volume(&["profile", VOLUME, "start"]).map(drop)
+    }
+
+    /// Requests for names and attributes that the bricks have taken since the last look.
+    pub(crate) fn name_requests(&self) -> Result<u64, Failure> {
+        let told = self.volume(&["profile", VOLUME, "info", "incremental"])?;
+        Ok(told.lines().filter_map(name_requests_in).sum())
+    }
+
+    fn volume(&self, words: &[&str]) -> Result<String, Failure> {
+        let mut command = self.on_named("storage0", Path::new("gluster"));
+        run(command.args(["--mode=script", "volume"]).args(words))
     }
 
     /// Bytes that the storage host has sent so far.
