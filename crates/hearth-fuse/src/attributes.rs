@@ -6,7 +6,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use fuser::{AccessFlags, FileAttr, FileHandle, TimeOrNow};
 use hearth_client::FileSize;
-use hearth_client::local::Attributes;
+use hearth_client::local::{Attributes, Ticket};
 use rustix::fs::{Access, AtFlags, CWD, Gid, Mode, OFlags, StatVfs, Timespec, Timestamps, Uid};
 use rustix::fs::{UTIME_NOW, UTIME_OMIT};
 
@@ -94,15 +94,9 @@ impl Core {
         }
         let node = self.nodes.node(id)?;
         // Before the look: what changes meanwhile must not be told to programs.
-        let ticket = match self.nodes.is_cached(&node) {
-            true => self.session.looking(node.file()),
-            false => None,
-        };
+        let ticket = self.looking(&node);
         let told = self.attributes(caller, &node, Consult::Everywhere)?;
-        if let Some(ticket) = ticket.filter(|_| !told.ttl.is_zero()) {
-            let digest = shown(&told.attr).digest();
-            self.session.told(node.file(), ticket, digest, told.ttl);
-        }
+        self.tell_programs(&node, ticket, &told);
         Ok(told)
     }
 
@@ -135,9 +129,26 @@ impl Core {
             stat.best_served_in(bytes);
         }
         self.nodes.tell(node.id, stat.size());
-        Told {
+        let told = Told {
             way: Some(way),
             ..self.told(caller, node, stat, ttl)
+        };
+        // A revocation since the look waits for this answer, and then voids what is told here.
+        self.tell_programs(node, self.looking(node), &told);
+        told
+    }
+
+    /// The beginning of a look at attributes that programs may keep.
+    fn looking(&self, node: &Node) -> Option<Ticket> {
+        let cached = self.nodes.is_cached(node);
+        cached.then(|| self.session.looking(node.file())).flatten()
+    }
+
+    /// The operating system is about to be told this.
+    fn tell_programs(&self, node: &Node, ticket: Option<Ticket>, told: &Told) {
+        if let Some(ticket) = ticket.filter(|_| !told.ttl.is_zero()) {
+            let digest = shown(&told.attr).digest();
+            self.session.told(node.file(), ticket, digest, told.ttl);
         }
     }
 

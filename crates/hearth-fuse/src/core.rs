@@ -41,7 +41,8 @@ impl Core {
     ) -> io::Result<Core> {
         let nodes = Arc::new(Nodes::new(store_root)?);
         let memory = Memory::new(options.attr_ttl);
-        let revoker = KernelRevoker::new(Arc::clone(&nodes), Arc::clone(&memory));
+        let (known, kept) = (Arc::clone(&nodes), Arc::clone(&memory));
+        let revoker = KernelRevoker::new(known, kept, Arc::downgrade(&session));
         session.attach(Arc::clone(&revoker) as Arc<dyn Revoker>);
         if !options.name_ttl.is_zero() {
             session.names_are_kept();

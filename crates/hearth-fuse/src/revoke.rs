@@ -10,14 +10,18 @@
 //! end. So as soon as a write-back of a file is seen, revocations of that file count as done at once
 //! and the kernel is told afterwards: programs on different nodes that map one file shared and
 //! writable are given no order between their stores.
+//!
+//! Programs that keep answers of their own hear of a revocation after the last answer out of memory
+//! that it voids, so that what such an answer told them does not outlive it.
 
 use std::collections::{HashMap, VecDeque};
 use std::io;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, Weak};
 use std::thread::{self, JoinHandle};
 
 use fuser::{INodeNo, Notifier};
-use hearth_client::{FileKey, PageRange, Revoker};
+use hearth_client::{FileKey, PageRange, Revoker, Session};
+use rustix::fs::FileType;
 
 use crate::memory::Memory;
 use crate::nodes::Nodes;
@@ -31,6 +35,7 @@ const ATTRIBUTES_ONLY: i64 = -1;
 pub(crate) struct KernelRevoker {
     nodes: Arc<Nodes>,
     memory: Arc<Memory>,
+    session: Weak<dyn Session>,
     notifier: OnceLock<Notifier>,
     state: Mutex<State>,
     changed: Condvar,
@@ -54,10 +59,15 @@ struct Order {
 }
 
 impl KernelRevoker {
-    pub(crate) fn new(nodes: Arc<Nodes>, memory: Arc<Memory>) -> Arc<KernelRevoker> {
+    pub(crate) fn new(
+        nodes: Arc<Nodes>,
+        memory: Arc<Memory>,
+        session: Weak<dyn Session>,
+    ) -> Arc<KernelRevoker> {
         Arc::new(KernelRevoker {
             nodes,
             memory,
+            session,
             notifier: OnceLock::new(),
             state: Mutex::default(),
             changed: Condvar::new(),
@@ -119,7 +129,9 @@ impl KernelRevoker {
     fn serve(&self) {
         while let Some((file, pages)) = self.next() {
             self.memory.wait_for_answers(file);
-            if let Some(node) = self.nodes.id_of(file) {
+            let node = self.nodes.id_of(file);
+            self.tell_programs(file, pages, node);
+            if let Some(node) = node {
                 let (offset, len) = kernel_range(pages);
                 self.notify(node, offset, len);
             }
@@ -127,6 +139,18 @@ impl KernelRevoker {
             if let Some(done) = done {
                 done();
             }
+        }
+    }
+
+    /// Programs forget what they keep of a file, or of all names if it may be a directory.
+    fn tell_programs(&self, file: FileKey, pages: Option<PageRange>, node: Option<u64>) {
+        let Some(session) = self.session.upgrade() else {
+            return;
+        };
+        let node = node.and_then(|id| self.nodes.node(id).ok());
+        match pages.is_some() || node.is_some_and(|node| node.kind == FileType::RegularFile) {
+            true => session.file_changed(file),
+            false => session.names_changed(),
         }
     }
 

@@ -42,6 +42,8 @@ pub fn try_without(guard: Guard, worlds_max: u64) -> Canary {
             without,
             policy: Policy::Home,
             semantics: guard.semantics(),
+            // Looks slow down what else a world does.
+            looks: guard == Guard::ChangesAnnounced,
             ..Plan::new(number / 3, trouble)
         }
     };

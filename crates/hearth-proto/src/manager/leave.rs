@@ -11,7 +11,7 @@
 use super::{Ask, Manager, Seat};
 use crate::ctx::Ctx;
 use crate::guard::Guard;
-use crate::ids::{Attributes, FileId, Gen, Learned, Leave, NodeId, ReqId};
+use crate::ids::{Attributes, FileId, Gen, Learned, Leave, NodeId, ReqId, Stamp};
 use crate::msg::Body;
 use crate::nodeset::NodeSet;
 use alloc::collections::BTreeMap;
@@ -48,6 +48,19 @@ impl Leaves {
     pub(super) fn forget(&mut self) {
         self.known = None;
         self.reader = None;
+    }
+
+    /// Somebody may keep attributes, or be reading them, that are not those of the stamp.
+    pub(super) fn may_differ(&self, stamp: &Stamp) -> bool {
+        let differs = |told: Attributes| {
+            let kept = Stamp {
+                ctime_ns: told.ctime_ns,
+                mtime_ns: told.mtime_ns,
+                size: told.size,
+            };
+            kept != *stamp
+        };
+        self.reader.is_some() || self.known.is_some_and(differs)
     }
 
     pub(super) fn drop_peer(&mut self, peer: NodeId) {

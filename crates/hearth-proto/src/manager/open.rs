@@ -15,7 +15,8 @@ impl Seat<'_, '_> {
         if write && self.is_laminated() {
             return self.fail(&ask, errno::EPERM);
         }
-        if !self.file.known {
+        let met = !self.file.known;
+        if met {
             self.file.known = true;
             self.file.size = stamp.size;
             self.file.stamp = Some(stamp);
@@ -24,6 +25,9 @@ impl Seat<'_, '_> {
         let private = private && self.ctx.config.rules().bank.is_none();
         if private && self.file.private.is_none() {
             self.file.private = Some(ask.from);
+        }
+        if met && self.notices() && self.file.leaves.may_differ(&stamp) {
+            return self.open_anew(ask);
         }
         if self.file.writers() == 0 {
             match self.file.stamp {
@@ -38,6 +42,13 @@ impl Seat<'_, '_> {
             }
         }
         self.admit(ask, write);
+    }
+
+    /// What nodes keep of a file that was never open may be from before an outside change.
+    fn open_anew(&mut self, ask: Ask) {
+        let awaiting = self.order_forget(u64::MAX, Service::Homes);
+        self.file.control = Some(Control::Admitting { ask, awaiting });
+        self.advance();
     }
 
     fn notices(&self) -> bool {
