@@ -167,7 +167,7 @@ impl Plan {
             tier: Rng::new(seed, 6).chance(50),
             outside: rng.chance(30),
             // From a stream of its own, so that all else of a seed is as if there were no looks.
-            looks: Rng::new(seed, 6).chance(60),
+            looks: Rng::new(seed, 7).chance(60),
             trouble: Trouble::Some,
             tamper: Tamper::Nothing,
             #[cfg(feature = "canary")]
