@@ -137,13 +137,10 @@ pub(crate) struct Call {
 }
 
 impl World {
-    /// A session begins an operation. Where it names a file that is not there, nothing happens.
-    pub(crate) fn begin(&mut self, session: usize, action: Action) {
-        let Some(object) = self.object_of(session, &action) else {
-            return self.rest(session);
-        };
-        let doing = Doing {
-            action: action.clone(),
+    /// An operation that begins now.
+    fn doing(&mut self, session: usize, object: usize, action: Action) -> Doing {
+        Doing {
+            action,
             object,
             began: self.tick(),
             since: self.now,
@@ -152,7 +149,15 @@ impl World {
             mode: self.store.objects[object].mode,
             let_go: false,
             fetched: BTreeMap::new(),
+        }
+    }
+
+    /// A session begins an operation. Where it names a file that is not there, nothing happens.
+    pub(crate) fn begin(&mut self, session: usize, action: Action) {
+        let Some(object) = self.object_of(session, &action) else {
+            return self.rest(session);
         };
+        let doing = self.doing(session, object, action.clone());
         self.note(session, &action);
         self.mark_redone(object, &action);
         self.sessions[session].doing = Some(doing);
