@@ -140,7 +140,11 @@ impl Core {
         let peer = PeerId(to.0);
         let at_home = matches!(
             envelope.body,
-            Body::Read { .. } | Body::Write { .. } | Body::Flush(_)
+            Body::Read { .. }
+                | Body::Write { .. }
+                | Body::Flush(_)
+                | Body::Stage { .. }
+                | Body::Hold { .. }
         );
         if at_home && let Some(path) = state.files.introduction(to, envelope.file) {
             self.send_head(to, &Introduction::encode(envelope.file, &path));

@@ -3,7 +3,7 @@
 use crate::bank::BankConfig;
 use crate::store::{StoreSpec, TierConfig};
 use crate::wishes::Rule;
-use hearth_proto::{Allocation, CloseRule, NodeId, Policy, Semantics, Span, Spill, Synced};
+use hearth_proto::{Allocation, CloseRule, NodeId, Policy, Ranges, Semantics, Span, Spill, Synced};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -52,6 +52,8 @@ pub struct Config {
     /// Under policy `none`: let the kernel of each node keep pages between opens as long as the
     /// store's stamp stays the same, as the store's own mount would.
     pub kernel_cache: bool,
+    /// How reads and writes over several homes are made one.
+    pub ranges: Ranges,
     /// Where agents of this machine share what they share (queues of a modelled store).
     pub job_dir: PathBuf,
     /// How long to wait for the other agents at the start.
@@ -140,6 +142,7 @@ impl Config {
             policy: self.policy,
             allocation: self.allocation,
             close: self.close,
+            ranges: self.ranges,
             page_bytes: page,
             chunk_pages: u32::try_from(chunk_pages).unwrap_or(u32::MAX),
             frames: (self.pool_bytes / u64::from(page)) as u32,

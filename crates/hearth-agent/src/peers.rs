@@ -109,10 +109,12 @@ fn sound(envelope: &Envelope, payload: u64, page_bytes: u64) -> bool {
                 && total == payload
                 && lens.iter().all(|&len| u64::from(len) <= page_bytes)
         }
-        Body::Write { offset, len, .. } => {
+        Body::Write { offset, len, .. } | Body::Stage { offset, len, .. } => {
             *len > 0 && u64::from(*len) == payload && *offset < i64::MAX as u64
         }
-        Body::Read { first, count, .. } | Body::Peek { first, count, .. } => {
+        Body::Read { first, count, .. }
+        | Body::Peek { first, count, .. }
+        | Body::Hold { first, count, .. } => {
             *first < last && *count > 0 && u64::from(*count) <= pages
         }
         Body::Inval { first, .. } | Body::Cut(Cut::Window { first, .. }) => *first < last,

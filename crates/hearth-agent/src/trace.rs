@@ -136,11 +136,13 @@ fn asks(request: &Request) -> Option<(Op, u64, u64)> {
 fn between(body: &Body, page: u64) -> Option<(Op, Op, u64, u64)> {
     let pages = |first: u64, count: u32| (first.saturating_mul(page), u64::from(count) * page);
     match body {
-        Body::Read { first, count, .. } | Body::Peek { first, count, .. } => {
+        Body::Read { first, count, .. }
+        | Body::Peek { first, count, .. }
+        | Body::Hold { first, count, .. } => {
             let (offset, bytes) = pages(*first, *count);
             Some((Op::PeerGet, Op::ServeGet, offset, bytes))
         }
-        Body::Write { offset, len, .. } => {
+        Body::Write { offset, len, .. } | Body::Stage { offset, len, .. } => {
             Some((Op::PeerPut, Op::ServePut, *offset, u64::from(*len)))
         }
         Body::Inval { first, .. } => Some((Op::Recall, Op::Recall, pages(*first, 0).0, 0)),

@@ -1,6 +1,8 @@
 //! Real agents of one process over loopback TCP, driven through their sessions.
 
-use hearth_agent::{Agent, Allocation, CloseRule, Config, Policy, Semantics, store::StoreSpec};
+use hearth_agent::{
+    Agent, Allocation, CloseRule, Config, Policy, Ranges, Semantics, store::StoreSpec,
+};
 use hearth_client::{
     Access, Errno, FileKey, Handle, OpenFile, OpenedFile, Outcome, Place, Session, Stamp, Written,
 };
@@ -48,6 +50,7 @@ fn set(nodes: u32, change: impl Fn(&mut Config)) -> Set {
                 pool_bytes: 16 << 20,
                 flush_age: Duration::from_secs(3600),
                 kernel_cache: false,
+                ranges: Ranges::default(),
                 job_dir: job.path().to_owned(),
                 join_span: Duration::from_secs(20),
                 bank: None,
@@ -305,4 +308,54 @@ fn until_gone(set: &Set) {
         );
         thread::yield_now();
     }
+}
+
+/// Reads of three pages with several homes, while two nodes write all of them over and over: how many
+/// show pages of more than one write.
+fn mixed_reads(policy: Policy, ranges: Ranges) -> usize {
+    let set = set(3, |config| {
+        config.policy = policy;
+        config.ranges = ranges;
+        config.chunk_bytes = 4096;
+        config.allocation = Allocation::RoundRobin;
+    });
+    let handles = [0, 1, 2].map(|node| set.open(node, "f", true).expect("opens").handle);
+    set.write(0, handles[0], Place::At(0), &[1; 3 * 4096])
+        .expect("writes");
+    let writes = |node: usize| {
+        for round in 0..100 {
+            let bytes = vec![(node * 100 + round + 2) as u8; 3 * 4096];
+            set.write(node, handles[node], Place::At(0), &bytes)
+                .expect("writes");
+        }
+        0
+    };
+    let reads = |node: usize| {
+        let mixed = |_: &usize| {
+            let bytes = set.read(node, handles[node], 0, 3 * 4096).expect("reads");
+            assert_eq!(bytes.len(), 3 * 4096);
+            bytes.iter().any(|&byte| byte != bytes[0])
+        };
+        (0..200).filter(mixed).count()
+    };
+    thread::scope(|scope| {
+        let (writes, reads) = (&writes, &reads);
+        let writers = [0, 1].map(|node| scope.spawn(move || writes(node)));
+        let readers = [0, 1, 2].map(|node| scope.spawn(move || reads(node)));
+        let all = writers.into_iter().chain(readers);
+        all.map(|thread| thread.join().expect("a thread that ends well"))
+            .sum()
+    })
+}
+
+/// S1
+#[test]
+fn reads_never_show_a_part_of_a_write_over_several_homes() {
+    assert_eq!(mixed_reads(Policy::Home, Ranges::WoundWait), 0);
+}
+
+/// S1, S19
+#[test]
+fn reads_of_pages_that_nobody_else_keeps_never_show_a_part_of_a_write() {
+    assert_eq!(mixed_reads(Policy::Single, Ranges::WoundWait), 0);
 }

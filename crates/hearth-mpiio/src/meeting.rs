@@ -136,6 +136,7 @@ fn build(
         pool_bytes: settings.pool_bytes,
         flush_age: FLUSH_AGE,
         kernel_cache: false,
+        ranges: hearth_agent::Ranges::default(),
         job_dir: directory.clone().unwrap_or_else(std::env::temp_dir),
         join_span: JOIN_SPAN,
         bank: None,

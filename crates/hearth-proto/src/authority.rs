@@ -34,6 +34,7 @@ mod gather;
 mod names;
 mod page;
 mod peek;
+mod range;
 mod read;
 mod through;
 mod write;
@@ -45,7 +46,7 @@ use crate::ctx::Ctx;
 use crate::effect::{Effect, Piece, Src};
 use crate::frames::Slot;
 use crate::guard::Guard;
-use crate::ids::{Buf, FileId, Gen, NodeId, Op, ReqId, Ver, View};
+use crate::ids::{Age, Buf, FileId, Gen, NodeId, Op, ReqId, Ver, View};
 use crate::input::StoreOk;
 use crate::msg::{Body, Cut, Envelope, Goal, Held};
 use crate::time::{Span, Time};
@@ -55,6 +56,7 @@ use bank::{BankJob, Blocks, Going};
 use gather::Gathering;
 pub(crate) use page::Page;
 use peek::{Hints, PeekAsk, Search};
+use range::{Ahead, HoldAsk, Hungry, Locks};
 use through::Stage;
 
 /// A read may wait this long behind an unfinished write before it gets the old bytes after all and
@@ -108,6 +110,10 @@ struct Common {
     /// Orders to daemons that are not answered, and how many of them are populates.
     bank: BTreeMap<BankOp, BankJob>,
     populating: u32,
+    /// What operations over several homes have locked here.
+    locks: Locks,
+    /// Writes that wait for frames; the oldest goes first.
+    hungry: BTreeSet<Hungry>,
     /// Files with a read that waits behind an unfinished write, or a failed flush.
     timed: BTreeMap<FileId, Time>,
 }
@@ -185,6 +191,7 @@ enum Waiting {
     Write(WriteAsk),
     Flush(FlushAsk),
     Peek(PeekAsk),
+    Hold(HoldAsk),
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -215,6 +222,10 @@ struct WriteAsk {
     /// Copies that had been given when it came.
     grants: u64,
     data: Piece,
+    /// When it began, or came if it has one home only.
+    age: Age,
+    /// Number of the request that brought it, if it has several homes.
+    staged: Option<u64>,
     /// A flush to the failing store was tried for it.
     tried: bool,
 }
@@ -323,7 +334,11 @@ impl Authority {
         }
         let refuses = home.ctx.config.keeps(Guard::OldGenerationRefused);
         let old = generation < current && refuses;
-        if old && matches!(body, Body::Read { .. } | Body::Write { .. }) {
+        let asks = matches!(
+            body,
+            Body::Read { .. } | Body::Write { .. } | Body::Stage { .. } | Body::Hold { .. }
+        );
+        if old && asks {
             home.free(from, data);
             home.ctx
                 .answer(from, file, current, req, Body::OldGeneration);
@@ -424,6 +439,9 @@ impl Authority {
     pub(crate) fn peer_down(&mut self, ctx: &mut Ctx<'_>, peer: NodeId) {
         for hints in self.common.hints.values_mut() {
             hints.forget(peer);
+        }
+        if ctx.config.keeps(Guard::GoneLetGo) {
+            self.common.locks.drop_holds_of(peer);
         }
         let ids: Vec<FileId> = self.files.keys().copied().collect();
         for id in ids {
@@ -537,6 +555,7 @@ impl Authority {
         if self.files.get(&id).is_some_and(File::idle) {
             self.files.remove(&id);
             self.common.timed.remove(&id);
+            self.common.hungry.retain(|hungry| hungry.file != id);
             ctx.out.push(Effect::Forgotten { file: id });
         }
     }
@@ -583,6 +602,9 @@ impl Home<'_, '_> {
         body: Body,
         data: Option<Piece>,
     ) {
+        let Some((body, data)) = self.range_request(from, req, generation, body, data) else {
+            return;
+        };
         match (body, data) {
             (read @ Body::Read { .. }, _) => self.take_read(from, req, &read),
             (
@@ -604,6 +626,8 @@ impl Home<'_, '_> {
                     record,
                     grants: self.common.grants,
                     data,
+                    age: self.ctx.age(),
+                    staged: None,
                     tried: false,
                 };
                 self.file.waiting.push_back(Waiting::Write(ask));
@@ -618,6 +642,9 @@ impl Home<'_, '_> {
                     count,
                 }));
             }
+            (Body::Apply { of }, _) => self.apply_staged(from, req, of),
+            (Body::Yield { of }, _) => self.give_way(from, req, of),
+            (Body::Release { of }, _) => self.release(from, of),
             (Body::Cut(cut), _) => self.begin_cut(from, req, cut),
             (Body::Resume { done }, _) => self.resume(done),
             (_, data) => {
@@ -652,22 +679,22 @@ impl Home<'_, '_> {
     fn pump(&mut self) {
         self.keep_gathered();
         self.finish_writes();
+        self.forget_hunger();
         let mut waiting = core::mem::take(&mut self.file.waiting);
-        let mut blocked: Vec<(u64, u32)> = Vec::new();
+        let mut ahead = Ahead::default();
         let mut left = VecDeque::new();
         while let Some(mut ask) = waiting.pop_front() {
             let verdict = match &mut ask {
                 Waiting::Read(read) => self.try_read(read),
-                Waiting::Write(write) => self.try_write(write, &blocked),
+                Waiting::Write(write) => self.try_write(write, &ahead),
+                Waiting::Hold(hold) => self.try_hold(hold, &ahead),
                 Waiting::Flush(flush) => self.try_flush(flush),
                 Waiting::Peek(peek) => self.try_peek(peek),
             };
             if verdict == Verdict::Done {
                 continue;
             }
-            if let Waiting::Write(write) = &ask {
-                blocked.push(self.ctx.config.pages_of(write.offset, u64::from(write.len)));
-            }
+            ahead.note(self.ctx.config, &ask);
             left.push_back(ask);
         }
         // Failed fills and answered flushes may have taken entries out meanwhile; new ones cannot
@@ -695,6 +722,9 @@ impl Home<'_, '_> {
             page.readers.remove(peer);
         }
         self.file.forget_ack(peer, None);
+        if self.ctx.config.keeps(Guard::GoneLetGo) {
+            self.drop_staged_of(peer);
+        }
         let waiting = core::mem::take(&mut self.file.waiting);
         for ask in waiting {
             match ask {
@@ -703,6 +733,7 @@ impl Home<'_, '_> {
                 | Waiting::Peek(PeekAsk { from, .. })
                     if from == peer => {}
                 Waiting::Write(write) if write.from == peer => self.free(peer, Some(write.data)),
+                Waiting::Hold(hold) if hold.read.from == peer => {}
                 other => self.file.waiting.push_back(other),
             }
         }

@@ -23,10 +23,12 @@
 mod bank;
 mod close;
 mod file;
+mod hold;
 mod leave;
 mod lend;
 mod open;
 mod promise;
+mod range;
 mod read;
 mod revoke;
 mod size;
@@ -50,6 +52,7 @@ use alloc::vec::Vec;
 use close::FlushJob;
 use file::File;
 use leave::LeaveJob;
+use range::Locked;
 use read::ReadJob;
 use revoke::Revocation;
 use through::Passage;
@@ -74,6 +77,8 @@ pub(crate) struct Client {
     /// What gateways allow to ask daemons for, and what has been asked.
     leases: Leases,
     gets: BTreeMap<BankOp, bank::Get>,
+    /// What homes have locked for this node, or are to lock, by number of the request.
+    locks: BTreeMap<u64, Locked>,
     /// Payloads that waiting reads or the message at hand still need, and by how many pages.
     lent: BTreeMap<Buf, u32>,
 }
@@ -128,6 +133,8 @@ enum What {
     Leaves(Ticket),
     /// The part of a write for one home.
     Part(Ticket, u32),
+    /// The part of a read that one home holds.
+    Hold(Ticket, u32),
     /// The part of a flush for one home.
     Home(Ticket),
 }
@@ -191,6 +198,7 @@ impl Client {
             Body::Recall => desk.recalled(from, &envelope),
             Body::Forget { size, service } => desk.forget(from, &envelope, size, service),
             Body::WindowGo { asked, offset } => desk.window_open(from, &envelope, asked, offset),
+            Body::Wound { clock } => desk.wounded(envelope.req.seq, clock),
             Body::BankOver { daemon, epoch } => desk.epoch_over(from, &envelope, daemon, epoch),
             _ => desk.answered(from, envelope, data),
         }
@@ -263,6 +271,7 @@ impl Client {
             desk.lose(id, peer);
         }
         desk.drop_leaves_of(peer);
+        desk.lose_locks(peer);
         desk.drop_window(peer);
         desk.client.leases.forget(peer);
     }
@@ -364,6 +373,7 @@ impl Desk<'_, '_> {
             What::HomeOf(chunk) => self.home_known(file, chunk, &envelope.body),
             What::Lease => self.lease_answered(from, &envelope.body),
             What::Pages => self.pages_answered(file, from, envelope, data),
+            What::Hold(ticket, run) => self.hold_answered(ticket, run, from, &envelope, data),
             What::Part(ticket, part) => self.part_answered(ticket, part, from, &envelope),
             What::Leaves(ticket) => self.leaves_answered(ticket, from, envelope),
             What::Home(ticket) => self.flush_answered(ticket, file, from, &envelope.body),

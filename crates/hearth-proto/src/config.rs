@@ -2,6 +2,7 @@
 
 use crate::bank::{Daemon, Placement};
 use crate::ids::{FileId, NodeId};
+use crate::semantics::Semantics;
 use crate::time::Span;
 use alloc::vec::Vec;
 
@@ -202,6 +203,42 @@ impl Policy {
     }
 }
 
+/// How reads and writes of pages that have several homes are made one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Ranges {
+    /// They are not: each home's part by itself.
+    #[default]
+    Apart,
+    /// Home after home, each locking all of a run before the next is asked.
+    SeqHome,
+    /// All homes at once; the younger of two that meet gives way (wound-wait).
+    WoundWait,
+}
+
+impl Ranges {
+    /// All of them, by the names that people type.
+    pub const NAMES: &[(&str, Ranges)] = &[
+        ("apart", Ranges::Apart),
+        ("home", Ranges::SeqHome),
+        ("wound-wait", Ranges::WoundWait),
+    ];
+
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Ranges::Apart => "apart",
+            Ranges::SeqHome => "home",
+            Ranges::WoundWait => "wound-wait",
+        }
+    }
+
+    /// The one of a name.
+    pub fn by_name(name: &str) -> Option<Ranges> {
+        let mut named = Ranges::NAMES.iter().filter(|(known, _)| *known == name);
+        named.next().map(|&(_, ranges)| ranges)
+    }
+}
+
 /// Who becomes the home of a chunk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Allocation {
@@ -307,6 +344,8 @@ pub struct Config {
     pub chunk_pages: u32,
     /// Frames of this node's pool.
     pub frames: u32,
+    /// How reads and writes over several homes are made one, where the policy has such.
+    pub ranges: Ranges,
     /// Largest single store write, in bytes; a coalesced run is cut there.
     pub store_io_bytes: u32,
     /// Largest store read that a home makes of a run of pages when it reads ahead, in bytes.
@@ -343,6 +382,7 @@ impl Config {
             page_bytes: 256 << 10,
             chunk_pages: 32,
             frames: 1024,
+            ranges: Ranges::default(),
             store_io_bytes: 4 << 20,
             readahead_bytes: 1 << 20,
             flush_age: Span::secs(5),
@@ -375,6 +415,18 @@ impl Config {
     /// True if fsync ends at the tier.
     pub fn syncs_at_tier(&self) -> bool {
         self.spill == Spill::Tier(Synced::Tier)
+    }
+
+    /// How reads and writes over several homes are made one. Where writes go through to the store they
+    /// are not: a window covers all of a write and a gateway its own blocks, but reads take no lock.
+    /// Where nobody is told of a write, neither: copies of several moments lie beside each other.
+    pub fn ranges_rule(&self, semantics: Semantics) -> Ranges {
+        let rules = self.rules();
+        let told = semantics.is_recorded();
+        match (rules.served, rules.writes) {
+            (Served::Cache, Writes::Behind) if told => self.ranges,
+            _ => Ranges::Apart,
+        }
     }
 
     /// True if the policy keeps nothing.

@@ -5,7 +5,7 @@ use crate::bank::list::List;
 use crate::config::Config;
 use crate::effect::{Effect, Outbox, Piece};
 use crate::frames::Frames;
-use crate::ids::{Buf, FileId, Gen, Names, NodeId, Op, ReqId, RevokeId, View};
+use crate::ids::{Age, Buf, FileId, Gen, Names, NodeId, Op, ReqId, RevokeId, View};
 use crate::msg::{Body, Envelope};
 use crate::peers::{Peers, Sending};
 use crate::status::Counters;
@@ -22,6 +22,8 @@ pub(crate) struct Counts {
     revoke: u64,
     bank: u64,
     life: u64,
+    /// The clock by which operations over several homes have their age.
+    clock: u64,
 }
 
 impl Counts {
@@ -33,7 +35,15 @@ impl Counts {
             revoke: names.revoke,
             bank: names.bank,
             life: 0,
+            clock: 0,
         }
+    }
+}
+
+impl Counts {
+    /// The clock by which operations over several homes have their age: it is compared between nodes.
+    pub(crate) fn clock(&self) -> u64 {
+        self.clock
     }
 }
 
@@ -144,6 +154,35 @@ impl Ctx<'_> {
                     .push_back((to, Envelope { body, ..envelope }, Vec::new()));
             }
         }
+    }
+
+    /// The age of an operation over several homes that begins now.
+    pub(crate) fn new_age(&mut self) -> Age {
+        self.counts.clock += 1;
+        let (clock, node) = (self.counts.clock, self.me());
+        Age { clock, node }
+    }
+
+    /// The age of what arrives here without one: younger than all that this node has heard of.
+    pub(crate) fn age(&self) -> Age {
+        Age {
+            clock: self.counts.clock,
+            node: NodeId(u32::MAX),
+        }
+    }
+
+    /// Another node's clock.
+    pub(crate) fn hear_clock(&mut self, clock: u64) {
+        self.counts.clock = self.counts.clock.max(clock);
+    }
+
+    /// A peer has been granted a lock: returns the number under which it owes its end.
+    pub(crate) fn lend(&mut self, to: NodeId) -> u64 {
+        self.counts.req += 1;
+        if to != self.me() {
+            self.peers.lent(self.now, to, self.counts.req);
+        }
+        self.counts.req
     }
 
     pub(crate) fn new_op(&mut self) -> Op {

@@ -52,6 +52,14 @@ guards! {
     FillsFirst, "fills-first", "a write waits for the store read that fills its page";
     CutSettlesTier, "cut-settles-tier", "a cut waits until the store has all that the tier had";
     CutEmptiesTier, "cut-empties-tier", "what a cut takes away is gone from the tier";
+    AppliedTogether, "applied-together", "a write over several homes is applied after each of them has it";
+    StagedUnread, "staged-unread", "pages of a write that another home may have applied are not read";
+    OlderFirst, "older-first", "the younger of two operations over several homes gives way";
+    FramesBack, "frames-back", "a write over several homes gives its frames to an older one that lacks some";
+    CutsFirst, "cuts-first", "a write over several homes gives way to a cut";
+    HoldsHonoured, "holds-honoured", "a write waits for reads over several homes that hold its pages";
+    ReadsWhole, "reads-whole", "a read of several pages is made of bytes of one instant";
+    GoneLetGo, "gone-let-go", "what a node that is gone had locked is let go";
     EntryGone, "entry-gone", "a write is answered after the daemons' entries of its blocks are gone";
     EntryNoted, "entry-noted", "an entry is noted at the gateway before a daemon is given it";
     PopulatesAlone, "populates-alone", "a write or cut waits for the populates of its blocks that are under way";
@@ -84,6 +92,21 @@ impl Guard {
             false if versions.contains(&self) => Semantics::Cto,
             false => Semantics::Posix,
         }
+    }
+
+    /// True for a rule about operations over several homes.
+    pub fn is_of_ranges(self) -> bool {
+        matches!(
+            self,
+            Guard::AppliedTogether
+                | Guard::StagedUnread
+                | Guard::OlderFirst
+                | Guard::FramesBack
+                | Guard::CutsFirst
+                | Guard::HoldsHonoured
+                | Guard::ReadsWhole
+                | Guard::GoneLetGo
+        )
     }
 
     /// True for a rule about the daemons of policy `bank`, which no other policy has.

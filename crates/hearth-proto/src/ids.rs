@@ -42,6 +42,16 @@ pub struct ReqId {
     pub seq: u64,
 }
 
+/// When an operation over several homes began: the older goes first. Clocks of nodes follow each other
+/// (Lamport's), so that an operation that keeps losing is the oldest at last.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Age {
+    /// The node's clock when it began.
+    pub clock: u64,
+    /// Whose it is.
+    pub node: NodeId,
+}
+
 /// One request of a local session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Ticket(pub u64);

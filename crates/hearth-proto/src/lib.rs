@@ -11,7 +11,7 @@
 //! 2. [`msg`]: everything that nodes say to each other, and [`wire`], how it is written.
 //! 3. `placement`: who is the home of a page, and who knows a file's manager.
 //! 4. `authority`: the home's side of a page: readers, gathered writes, fills, flushes, cuts.
-//! 5. `client`: the using side: copies, reads, writes, revocation.
+//! 5. `client`: the using side: copies, reads, writes, revocation, and what has several homes.
 //! 6. `manager`: per file: who has it open, its size, truncation, detachment.
 //! 7. `frames`: which page sits in which frame; eviction and the dirty bounds.
 //! 8. `peers`: who is gone.
@@ -46,12 +46,12 @@ pub mod wire;
 
 pub use config::{
     Allocation, Authorities, BankConfig, BankUpdate, CloseRule, Config, Copies, Evicted, Grain,
-    Policy, Rules, Served, Spill, Synced, Writes,
+    Policy, Ranges, Rules, Served, Spill, Synced, Writes,
 };
 pub use effect::{Effect, Outbox, Piece, ReadInto, Reply, Src};
 pub use guard::Guard;
 pub use ids::{
-    Attributes, Buf, FileId, FrameId, Gen, Handle, Learned, Leave, Names, NodeId, Op, ReqId,
+    Age, Attributes, Buf, FileId, FrameId, Gen, Handle, Learned, Leave, Names, NodeId, Op, ReqId,
     RevokeId, Stamp, Ticket, Ver, View,
 };
 pub use input::{Input, OpenRequest, Request, StoreOk, WriteAt};

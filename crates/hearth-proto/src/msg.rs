@@ -6,7 +6,7 @@
 
 use crate::Errno;
 use crate::bank::{Daemon, Epoch};
-use crate::ids::{FileId, Gen, Learned, Leave, NodeId, ReqId, Stamp, Ver, View};
+use crate::ids::{Age, FileId, Gen, Learned, Leave, NodeId, ReqId, Stamp, Ver, View};
 use crate::semantics::Semantics;
 use alloc::vec::Vec;
 
@@ -335,6 +335,54 @@ pub enum Body {
     Flush(Goal),
     /// They are there.
     FlushOk(Stamp),
+
+    // --- to the homes of an operation that has several, and their answers ----------------------
+    /// These bytes, please, when all homes can take theirs; they are the payload.
+    Stage {
+        /// Where.
+        offset: u64,
+        /// How many.
+        len: u32,
+        /// The writer holds no copy of the touched pages any more, nor will get one.
+        dropped: bool,
+        /// When the write began.
+        age: Age,
+    },
+    /// The pages are locked for it, and nobody holds an older copy.
+    Staged {
+        /// The home's clock.
+        clock: u64,
+    },
+    /// All homes have the bytes of the write: put them in place.
+    Apply {
+        /// Number of the request that brought them.
+        of: u64,
+    },
+    /// Let the pages of a write or read go; bytes that were to be written are not.
+    Release {
+        /// Number of the request that locked them.
+        of: u64,
+    },
+    /// Pages, please, which nobody writes until they are released; answered with a grant.
+    Hold {
+        /// First page.
+        first: u64,
+        /// How many.
+        count: u32,
+        /// When the read began.
+        age: Age,
+    },
+    /// Somebody else goes first, unless all homes have granted what the operation needs. The envelope
+    /// names the request that locked the pages.
+    Wound {
+        /// The home's clock.
+        clock: u64,
+    },
+    /// Somebody else may go first; the request waits again, and is answered once more.
+    Yield {
+        /// Number of the request that locked the pages.
+        of: u64,
+    },
 
     // --- between homes, where every node is one to itself ------------------------------------
     /// Pages, if you have them.

@@ -163,6 +163,7 @@ impl Node {
         self.frames.hash(hasher);
         self.peers.hash(hasher);
         self.bank.hash(hasher);
+        self.counts.clock().hash(hasher);
     }
 
     /// Frames that hold a page, or wait for one.
@@ -255,7 +256,7 @@ impl Machines<'_> {
         ctx.peers.heard(ctx.me(), ctx.now, from, &envelope);
         let carries = matches!(
             envelope.body,
-            Body::Write { .. } | Body::Grant { .. } | Body::Peeked { .. }
+            Body::Write { .. } | Body::Stage { .. } | Body::Grant { .. } | Body::Peeked { .. }
         );
         let piece = data.map(|(buf, len)| Piece {
             src: Src::Buf(buf),
@@ -371,6 +372,11 @@ fn side(body: &Body) -> Side {
         Body::Read { .. }
         | Body::Write { .. }
         | Body::Flush(_)
+        | Body::Stage { .. }
+        | Body::Apply { .. }
+        | Body::Release { .. }
+        | Body::Hold { .. }
+        | Body::Yield { .. }
         | Body::Cut(_)
         | Body::Resume { .. }
         | Body::Peeked { .. }
@@ -402,6 +408,8 @@ fn side(body: &Body) -> Side {
         | Body::Inval { .. }
         | Body::BankIs(_)
         | Body::BankOver { .. }
+        | Body::Staged { .. }
+        | Body::Wound { .. }
         | Body::OldGeneration => Side::Client,
         Body::Ping => Side::Ping,
         Body::Pong => Side::Pong,

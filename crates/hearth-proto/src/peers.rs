@@ -39,7 +39,8 @@ pub(crate) struct Peers {
     down: NodeSet,
 }
 
-/// What a peer that is gone is taken to have answered; `None` where no answer is due.
+/// What a peer that is gone is taken to have answered; `None` where no answer is due, and for `BankOver`:
+/// a client that cannot be reached may ask daemons until its lease has run out.
 fn in_its_place(body: &Body) -> Option<Body> {
     match body {
         Body::Inval { .. } => Some(Body::InvalOk),
@@ -63,13 +64,13 @@ fn in_its_place(body: &Body) -> Option<Body> {
         | Body::Read { .. }
         | Body::Write { .. }
         | Body::Flush(_)
-        | Body::BankAsk => Some(Body::Failed(EHOSTDOWN)),
+        | Body::BankAsk
+        | Body::Stage { .. }
+        | Body::Apply { .. }
+        | Body::Hold { .. }
+        | Body::Yield { .. } => Some(Body::Failed(EHOSTDOWN)),
         Body::WindowGo { .. } => Some(Body::WindowOver(Err(EHOSTDOWN))),
-        Body::Peek { first, .. } => Some(Body::Peeked {
-            first: *first,
-            lens: Vec::new(),
-            held: Held::default(),
-        }),
+        Body::Peek { first, .. } => Some(nothing_of(*first)),
         Body::Ping => Some(Body::Pong),
         Body::WhoisOk(_)
         | Body::WhoisEachOk(_)
@@ -99,13 +100,23 @@ fn in_its_place(body: &Body) -> Option<Body> {
         | Body::WriteOk
         | Body::FlushOk(_)
         | Body::InvalOk
-        // A client that cannot be reached may ask daemons until its lease has run out.
+        | Body::Staged { .. }
+        | Body::Release { .. }
+        | Body::Wound { .. }
         | Body::BankOver { .. }
         | Body::BankIs(_)
         | Body::BankOverOk
         | Body::Failed(_)
         | Body::OldGeneration
         | Body::Pong => None,
+    }
+}
+
+fn nothing_of(first: u64) -> Body {
+    Body::Peeked {
+        first,
+        lens: Vec::new(),
+        held: Held::default(),
     }
 }
 
@@ -146,6 +157,26 @@ impl Peers {
             if let Ok(at) = peer.owed.binary_search_by_key(&seq, |owed| owed.seq) {
                 peer.owed.remove(at);
             }
+        }
+    }
+
+    /// A peer has been granted a lock and owes its end: whether it lives is asked while it is silent.
+    pub(crate) fn lent(&mut self, now: Time, to: NodeId, seq: u64) {
+        self.peers.entry(to).or_default().owed.push_back(Owed {
+            seq,
+            sent: now,
+            file: FileId::default(),
+            generation: Gen::default(),
+            instead: Body::Pong,
+        });
+    }
+
+    /// The lock is given back.
+    pub(crate) fn returned(&mut self, from: NodeId, seq: u64) {
+        if let Some(peer) = self.peers.get_mut(&from)
+            && let Ok(at) = peer.owed.binary_search_by_key(&seq, |owed| owed.seq)
+        {
+            peer.owed.remove(at);
         }
     }
 

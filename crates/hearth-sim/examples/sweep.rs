@@ -2,6 +2,7 @@
 //! `HEARTH_SIM_POLICY` names a policy that all of them run.
 //! With `HEARTH_SIM_FAULTS` set, faults are of every kind.
 
+use hearth_proto::Ranges;
 use hearth_sim::{Detail, Plan, Trouble, run, shrink, tell};
 use std::collections::BTreeMap;
 
@@ -27,6 +28,9 @@ fn main() {
         let mut plan = Plan::new(seed, trouble);
         if let Some(policy) = policy {
             plan.policy = policy;
+        }
+        if let Ok(name) = std::env::var("HEARTH_SIM_RANGES") {
+            plan.ranges = Ranges::by_name(&name).expect("HEARTH_SIM_RANGES is known");
         }
         if let Some(steps) = number(3) {
             plan.steps = steps as u32;

@@ -3,7 +3,7 @@
 use crate::plan::{Plan, Trouble};
 use crate::run::{Outcome, run, shrink};
 pub use hearth_proto::Guard;
-use hearth_proto::Policy;
+use hearth_proto::{Allocation, Policy, Ranges};
 
 /// What became of a guard that was off.
 #[derive(Clone, Debug)]
@@ -37,6 +37,9 @@ pub fn try_without(guard: Guard, worlds_max: u64) -> Canary {
         if guard.is_of_tier() {
             return tier_plan(without, number);
         }
+        if guard.is_of_ranges() {
+            return range_plan(guard, number);
+        }
         let trouble = [Trouble::Never, Trouble::Some, Trouble::All][(number % 3) as usize];
         Plan {
             without,
@@ -59,6 +62,28 @@ pub fn try_without(guard: Guard, worlds_max: u64) -> Canary {
         noticed.then(|| confirm(&plan, number + 1))
     });
     Canary { guard, caught }
+}
+
+/// A world in which most operations have several homes, in small pools; faults where the guard is about
+/// those.
+fn range_plan(guard: Guard, number: u64) -> Plan {
+    let trouble = match guard {
+        Guard::GoneLetGo => Trouble::All,
+        _ => Trouble::Never,
+    };
+    let plan = Plan::new(number, trouble);
+    let policies = [Policy::Home, Policy::Single];
+    Plan {
+        without: Some(guard),
+        policy: policies[(number % 2) as usize],
+        allocation: Allocation::RoundRobin,
+        chunk_pages: 1,
+        frames: 8,
+        ranges: Ranges::WoundWait,
+        sessions: plan.sessions + 4,
+        link_faults: guard == Guard::GoneLetGo,
+        ..plan
+    }
 }
 
 /// A world with daemons in trouble, and sometimes agents that stand still or every other fault.

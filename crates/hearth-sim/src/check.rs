@@ -6,6 +6,7 @@ pub mod laminated;
 pub mod liveness;
 pub mod memory;
 pub mod order;
+pub mod range;
 pub mod size;
 pub mod value;
 

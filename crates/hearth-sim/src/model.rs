@@ -90,6 +90,8 @@ pub struct Read {
     pub span: Interval,
     /// When its session last looked what others had published.
     pub since: Tick,
+    /// The cache gave all of it in one answer.
+    pub whole: bool,
 }
 
 /// Something that was said of the size.

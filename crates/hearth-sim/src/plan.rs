@@ -4,8 +4,8 @@ use crate::rng::Rng;
 use crate::tamper::Tamper;
 use hearth_proto::bank::Placement;
 use hearth_proto::{
-    Allocation, BankConfig, BankUpdate, CloseRule, Config, NodeId, Policy, Semantics, Span, Spill,
-    Synced,
+    Allocation, BankConfig, BankUpdate, CloseRule, Config, NodeId, Policy, Ranges, Semantics, Span,
+    Spill, Synced,
 };
 
 /// Everything that decides a run.
@@ -37,6 +37,8 @@ pub struct Plan {
     pub chunk_pages: u32,
     /// Frames of each node.
     pub frames: u32,
+    /// How reads and writes over several homes are made one.
+    pub ranges: Ranges,
     /// Largest store write in bytes.
     pub store_io_bytes: u32,
     /// Write bytes in flight from one node to one home.
@@ -151,6 +153,7 @@ impl Plan {
             page_bytes: 16,
             chunk_pages: *rng.pick(&[1, 4]),
             frames: *rng.pick(&[8, 12, 24, 64]),
+            ranges: Ranges::default(),
             store_io_bytes: *rng.pick(&[16, 32, 1024]),
             window_bytes: *rng.pick(&[24, 64, 4096]),
             net_delay: *rng.pick(&[Span(10_000), Span::millis(1), Span::millis(40)]),
@@ -184,6 +187,7 @@ impl Plan {
             page_bytes: self.page_bytes,
             chunk_pages: self.chunk_pages,
             frames: self.frames,
+            ranges: self.ranges,
             store_io_bytes: self.store_io_bytes,
             write_window_bytes: self.window_bytes,
             bank: self.bank.clone(),
@@ -206,15 +210,18 @@ impl Plan {
             Semantics::Posix => String::new(),
             other => format!(" --semantics {}", other.name()),
         };
+        let ranges = match self.ranges {
+            Ranges::Apart => String::new(),
+            other => format!(" --ranges {}", other.name()),
+        };
+        let choices = format!("--policy {policy}{semantics}{ranges}");
         match self.trouble {
             Trouble::Some => format!("sweep {seed} 1 {steps}"),
             Trouble::Never => {
-                format!("hearth sim step --policy {policy}{semantics} --seed {seed} --ops {steps}")
+                format!("hearth sim step {choices} --seed {seed} --ops {steps}")
             }
             Trouble::All => {
-                format!(
-                    "hearth sim step --policy {policy}{semantics} --faults --seed {seed} --ops {steps}"
-                )
+                format!("hearth sim step {choices} --faults --seed {seed} --ops {steps}")
             }
         }
     }

@@ -1,10 +1,10 @@
 //! One run from a plan to its outcome, and the smallest plan that still fails.
 
-use crate::check::{Violation, laminated, order, size, value};
+use crate::check::{Violation, laminated, order, range, size, value};
 use crate::model::{History, Read, Sized};
 use crate::plan::Plan;
 use crate::world::{Detail, Faults, World};
-use hearth_proto::Span;
+use hearth_proto::{NodeId, Ranges, Span};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// What a run came to.
@@ -150,6 +150,7 @@ impl World {
                 bytes: object.data.clone(),
                 span,
                 since: began,
+                whole: false,
             });
             object.history.sizes.push(Sized {
                 node,
@@ -163,11 +164,17 @@ impl World {
 
     fn check_histories(&mut self) {
         let page_bytes = self.plan.page_bytes;
+        let rule = self.plan.config(NodeId(0)).ranges_rule(self.plan.semantics);
+        let ranges = |history: &History| match rule {
+            Ranges::Apart => None,
+            Ranges::SeqHome | Ranges::WoundWait => range::check(history),
+        };
         let judge = |history: &History| {
             value::check(history, page_bytes)
                 .or_else(|| size::check(history))
                 .or_else(|| order::check(history))
                 .or_else(|| laminated::check(history))
+                .or_else(|| ranges(history))
         };
         let objects = self.store.objects.iter().enumerate();
         let found = objects.filter_map(|(number, object)| {

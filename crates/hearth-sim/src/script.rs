@@ -13,8 +13,8 @@ use crate::world::session::Action;
 use hearth_proto::bank::{BankLost, BankOk, BankOrder, Daemon, Item, Key};
 use hearth_proto::msg::{Body, Envelope};
 use hearth_proto::{
-    Allocation, BankConfig, CloseRule, Effect, FileId, Input, NodeId, Policy, ReadInto, Reply,
-    Semantics, Span, WriteAt, errno,
+    Allocation, BankConfig, CloseRule, Effect, FileId, Input, NodeId, Policy, Ranges, ReadInto,
+    Reply, Semantics, Span, WriteAt, errno,
 };
 
 /// What a line asks for that nobody understands.
@@ -92,6 +92,7 @@ fn set_up(plan: &mut Plan, words: &[&str]) -> Option<()> {
         ["run", bytes] => plan.store_io_bytes = bytes.parse().ok()?,
         ["policy", name] => plan.policy = crate::policy::by_name(name)?,
         ["semantics", name] => plan.semantics = Semantics::by_name(name)?,
+        ["ranges", name] => plan.ranges = Ranges::by_name(name)?,
         ["homes", "slot"] => plan.allocation = Allocation::Slot,
         ["homes", "first-touch"] => plan.allocation = Allocation::FirstTouch,
         ["homes", "round-robin"] => plan.allocation = Allocation::RoundRobin,
@@ -309,6 +310,19 @@ fn say(envelope: &Envelope) -> String {
         Body::Forget { size, service, .. } => format!("forget, at most {size}, {service:?}"),
         Body::SizeIs { size, keep, .. } => format!("size is {size:?}, keep {keep}"),
         Body::OldGeneration => format!("old generation, now cut {cut}"),
+        other => say_range(other),
+    }
+}
+
+/// What is said about operations over several homes.
+fn say_range(body: &Body) -> String {
+    match body {
+        Body::Stage { offset, len, .. } => format!("stage {offset}+{len}"),
+        Body::Hold { first, count, .. } => format!("hold {first}+{count}"),
+        Body::Staged { .. } => "staged".to_owned(),
+        Body::Apply { .. } => "apply".to_owned(),
+        Body::Release { .. } => "release".to_owned(),
+        Body::Wound { .. } => "give way".to_owned(),
         other => lower(&format!("{other:?}")),
     }
 }

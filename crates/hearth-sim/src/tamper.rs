@@ -11,6 +11,8 @@ pub enum Tamper {
     EarlyInvalOk,
     /// Copies into frames are left out.
     DropFill,
+    /// Each home takes its part of a write over several by itself.
+    PartsApart,
     /// Store writes happen once more, much later.
     LateStoreWrite,
     /// Store writes are reported as done and are not.

@@ -29,7 +29,9 @@ use bank::Bank;
 pub use faults::{Detail, Faults};
 use hearth_proto::bank::Daemon;
 use hearth_proto::msg::Body;
-use hearth_proto::{FileId, Input, Node, NodeId, Op, RevokeId, Span, StoreOk, Ticket, Time};
+use hearth_proto::{
+    FileId, Input, Node, NodeId, Op, Ranges, RevokeId, Span, StoreOk, Ticket, Time,
+};
 use host::Host;
 use links::{Links, Parcel};
 use session::{Call, Session};
@@ -159,6 +161,9 @@ impl World {
             let mut config = plan.config(NodeId(me));
             if plan.tamper == Tamper::LargerPool {
                 config.frames *= 16;
+            }
+            if plan.tamper == Tamper::PartsApart {
+                config.ranges = Ranges::Apart;
             }
             Host::new(Node::new(config))
         };
@@ -360,7 +365,11 @@ impl World {
         };
         let from = NodeId(from);
         let envelope = parcel.envelope;
-        if matches!(envelope.body, Body::Read { .. } | Body::Write { .. }) {
+        let at_home = matches!(
+            envelope.body,
+            Body::Read { .. } | Body::Write { .. } | Body::Stage { .. } | Body::Hold { .. }
+        );
+        if at_home {
             self.hosts[to as usize].held.insert(envelope.file);
         }
         if matches!(envelope.body, Body::Inval { .. }) {

@@ -1,6 +1,6 @@
 //! Every checker has been seen to fire: a guard is broken from outside, and the named checker says so.
 
-use hearth_proto::{BankConfig, BankUpdate, Policy};
+use hearth_proto::{BankConfig, BankUpdate, Policy, Ranges};
 use hearth_sim::{Plan, Tamper, Trouble, run};
 use std::collections::BTreeSet;
 
@@ -63,6 +63,18 @@ fn a_lost_store_write_shows_in_the_size() {
 #[test]
 fn a_swallowed_message_leaves_somebody_waiting() {
     fires(Tamper::SwallowMessages, "liveness");
+}
+
+#[test]
+fn parts_that_each_home_takes_by_itself_are_seen_mixed() {
+    let plans = (0..400).map(|seed| Plan {
+        ranges: Ranges::WoundWait,
+        tamper: Tamper::PartsApart,
+        ..Plan::new(seed, Trouble::Never)
+    });
+    let violations = plans.flat_map(|plan| run(&plan).violations);
+    let fired: BTreeSet<&str> = violations.map(|violation| violation.check).collect();
+    assert!(fired.contains("range"), "{fired:?}");
 }
 
 /// The published protocol lets fills in flight survive an invalidation, and fills begin before the

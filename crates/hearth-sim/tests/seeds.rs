@@ -1,6 +1,6 @@
 //! Many seeds, no violations; `HEARTH_SIM_SEEDS` says how many.
 
-use hearth_proto::Policy;
+use hearth_proto::{Policy, Ranges};
 use hearth_sim::{Plan, Trouble, run, shrink};
 
 /// Seeds when nobody says how many.
@@ -143,6 +143,34 @@ fn homes_that_ask_their_readers_keep_every_promise() {
         ..Plan::new(seed, Trouble::All)
     };
     hold((0..seeds() / 6).map(plan));
+}
+
+/// S1: reads and writes over several homes are one.
+#[test]
+fn reads_and_writes_over_several_homes_keep_every_promise() {
+    for policy in [
+        Policy::Home,
+        Policy::HomePlus,
+        Policy::Single,
+        Policy::Local,
+    ] {
+        for trouble in [Trouble::Some, Trouble::All] {
+            hold((0..seeds() / 10).map(|seed| Plan {
+                policy,
+                ranges: Ranges::WoundWait,
+                ..Plan::new(seed, trouble)
+            }));
+        }
+    }
+}
+
+/// S1: homes that are asked one after another.
+#[test]
+fn homes_asked_in_order_keep_every_promise() {
+    hold((0..seeds() / 10).map(|seed| Plan {
+        ranges: Ranges::SeqHome,
+        ..Plan::from_seed(seed)
+    }));
 }
 
 /// S18

@@ -289,6 +289,7 @@ fn translate(config: &NodeConfig, secret: Secret) -> Result<Config, Failure> {
         pool_bytes: spec.pool.0,
         flush_age: FLUSH_AGE,
         kernel_cache: spec.kernel_cache,
+        ranges: hearth_agent::Ranges::default(),
         job_dir: config.job_dir.clone(),
         join_span: config.join_span,
         bank: bank(config)?,

@@ -83,6 +83,15 @@ fn parse_semantics(name: &str) -> Result<hearth_sim::Semantics, String> {
     })
 }
 
+/// How operations over several homes are made one, as clap reads it.
+fn parse_ranges(name: &str) -> Result<hearth_sim::Ranges, String> {
+    hearth_sim::Ranges::by_name(name).ok_or_else(|| {
+        let names = hearth_sim::Ranges::NAMES.iter();
+        let names: Vec<&str> = names.map(|&(name, _)| name).collect();
+        format!("these are {}", names.join(", "))
+    })
+}
+
 fn print(report: &Report, json: bool) -> Result<(), Failure> {
     let format = if json { Format::Json } else { Format::Table };
     report

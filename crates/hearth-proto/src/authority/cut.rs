@@ -77,6 +77,7 @@ impl Home<'_, '_> {
         };
         let busy = self.store_busy(bar) && self.ctx.config.keeps(Guard::CutQuietsStore);
         if !self.file.writes.is_empty() || busy {
+            self.wound_for_cut();
             return false;
         }
         if self.empties_bank() || self.settles_tier() {
@@ -246,6 +247,7 @@ impl Home<'_, '_> {
                     self.free(write.from, Some(write.data));
                     (write.from, write.req)
                 }
+                Waiting::Hold(hold) => (hold.read.from, hold.read.req),
                 Waiting::Flush(_) => {
                     self.file.waiting.push_back(ask);
                     continue;

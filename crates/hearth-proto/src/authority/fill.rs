@@ -1,6 +1,7 @@
 //! Filling pages from the store.
 
 use super::peek::Search;
+use super::range::HoldAsk;
 use super::{Home, ReadAsk, StoreOp, Waiting};
 use crate::Errno;
 use crate::effect::{Effect, Piece, ReadInto, Src};
@@ -82,6 +83,7 @@ impl Home<'_, '_> {
     fn fill_pages(&mut self, ask: &ReadAsk, first: u64, count: u32) {
         let pages = first..first + u64::from(count);
         let Some(slots) = self.take_frames(ask.req, pages.clone()) else {
+            self.wound_for_frames(None);
             return;
         };
         for (number, slot) in pages.zip(slots) {
@@ -160,6 +162,10 @@ impl Home<'_, '_> {
                 Waiting::Read(read) => {
                     (read.first..read.first + u64::from(read.count)).contains(&number)
                 }
+                Waiting::Hold(hold) => {
+                    let read = &hold.read;
+                    (read.first..read.first + u64::from(read.count)).contains(&number)
+                }
                 Waiting::Peek(peek) => peek.first == number,
                 Waiting::Write(_) | Waiting::Flush(_) => false,
             })
@@ -213,6 +219,12 @@ impl Home<'_, '_> {
         for ask in waiting {
             match ask {
                 Waiting::Read(read)
+                    if read.first < first + u64::from(count)
+                        && first < read.first + u64::from(read.count) =>
+                {
+                    self.fail(read.from, read.req, errno);
+                }
+                Waiting::Hold(HoldAsk { read, .. })
                     if read.first < first + u64::from(count)
                         && first < read.first + u64::from(read.count) =>
                 {

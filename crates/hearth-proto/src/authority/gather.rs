@@ -75,6 +75,7 @@ impl Home<'_, '_> {
         };
         let waits = |ask: &Waiting| match ask {
             Waiting::Read(read) => read.req == gathering.req,
+            Waiting::Hold(hold) => hold.read.req == gathering.req,
             Waiting::Write(_) | Waiting::Flush(_) | Waiting::Peek(_) => false,
         };
         if self.file.waiting.iter().any(waits) {

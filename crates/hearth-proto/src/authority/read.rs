@@ -22,6 +22,8 @@ enum Obstacle {
     Wait,
     /// A window, or a write on its way to the store: it waits for its end, because the store may have the new bytes at any moment.
     Closed,
+    /// It has waited long enough for a write over several homes, which has to give way.
+    Locked,
 }
 
 impl Home<'_, '_> {
@@ -33,6 +35,10 @@ impl Home<'_, '_> {
                 return Verdict::Wait;
             }
             Obstacle::Closed => return Verdict::Wait,
+            Obstacle::Locked => {
+                self.wound_writers(ask.first, ask.count);
+                return Verdict::Wait;
+            }
             Obstacle::Clear | Obstacle::Once | Obstacle::Join => {}
         }
         if !self.fill(ask) {
@@ -55,7 +61,7 @@ impl Home<'_, '_> {
                 self.forget_detached(ask);
                 self.join(ask);
             }
-            Obstacle::Wait | Obstacle::Closed => {}
+            Obstacle::Wait | Obstacle::Closed | Obstacle::Locked => {}
         }
         Verdict::Done
     }
@@ -79,6 +85,14 @@ impl Home<'_, '_> {
         let kept = self.ctx.config.keeps(Guard::BusyPagesWait);
         if (writes().next().is_none() || !kept) && !barred {
             return Obstacle::Clear;
+        }
+        let unread = self.ctx.config.keeps(Guard::StagedUnread);
+        if unread && writes().any(|write| write.stage == Stage::Held) {
+            // Another home may have applied it already: old bytes would be a step back.
+            return match ask.since + PATIENCE > self.ctx.now {
+                true => Obstacle::Wait,
+                false => Obstacle::Locked,
+            };
         }
         let awaited = |list: &[(NodeId, u64)]| list.iter().any(|&(node, _)| node == ask.from);
         let mut bars = self.file.bar.iter();
@@ -148,7 +162,7 @@ impl Home<'_, '_> {
         cut || self.file.writes.iter().any(|w| w.touches(number, 1))
     }
 
-    fn grant(&mut self, ask: &ReadAsk, good: Use) {
+    pub(super) fn grant(&mut self, ask: &ReadAsk, good: Use) {
         let (me, ver) = (self.ctx.me(), self.common.ver());
         let end = self.shown_end();
         let asks_readers = self.ctx.config.rules().evicted == Evicted::Readers;

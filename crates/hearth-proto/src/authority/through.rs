@@ -28,6 +28,8 @@ use alloc::vec::Vec;
 pub(super) enum Stage {
     /// Readers are being told.
     Calling,
+    /// The pages are locked; all homes must have the write before one may apply it.
+    Held,
     /// So many store writes are under way.
     Storing { left: u32, errno: Option<Errno> },
     /// The store has it; daemons are given the new bytes before the answer.
@@ -110,7 +112,7 @@ impl Home<'_, '_> {
     pub(super) fn is_stored(&self, write: &PendingWrite) -> bool {
         let gone = write.going.is_empty() || !self.ctx.config.keeps(Guard::EntryGone);
         match write.stage {
-            Stage::Calling => false,
+            Stage::Calling | Stage::Held => false,
             Stage::Storing { left, .. } => left == 0 && gone,
             Stage::Updating => write.updating.is_empty(),
         }
@@ -121,7 +123,7 @@ impl Home<'_, '_> {
         let (first, end) = (write.first, write.first + u64::from(write.count));
         let failed = match write.stage {
             Stage::Storing { errno, .. } => errno,
-            Stage::Calling | Stage::Updating => None,
+            Stage::Calling | Stage::Held | Stage::Updating => None,
         };
         if let Stage::Storing { .. } = write.stage {
             self.common.reserved -= write.count;

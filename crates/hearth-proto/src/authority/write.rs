@@ -1,5 +1,6 @@
 //! Writes at the home: told to the readers, then applied, then acknowledged.
 
+use super::range::{Ahead, Claim};
 use super::through::Stage;
 use super::{Home, PendingWrite, Verdict, WriteAsk};
 use crate::config::Config;
@@ -46,12 +47,12 @@ impl PendingWrite {
 }
 
 impl Home<'_, '_> {
-    pub(super) fn try_write(&mut self, ask: &mut WriteAsk, blocked: &[(u64, u32)]) -> Verdict {
+    pub(super) fn try_write(&mut self, ask: &mut WriteAsk, ahead: &Ahead) -> Verdict {
         let (first, count) = self.ctx.config.pages_of(ask.offset, u64::from(ask.len));
         let careful = self.ctx.config.keeps(Guard::FillsFirst);
-        let overlaps = |f: u64, c: u32| f < first + u64::from(count) && first < f + u64::from(c);
         if self.file.bar.is_some()
-            || blocked.iter().any(|&(f, c)| overlaps(f, c))
+            || self.waits_behind(ask, ahead, (first, count))
+            || self.is_locked(Claim::Write, ask.age, first, count)
             || self.file.writes.iter().any(|w| w.touches(first, count))
             || self
                 .file
@@ -65,7 +66,9 @@ impl Home<'_, '_> {
         if let Some(verdict) = self.refuse_or_delay(ask) {
             return verdict;
         }
-        if !self.leaves_room(count) || !self.reserve(ask.req, first, count) {
+        let room = !self.stands_back(ask) && self.leaves_room(ask, count);
+        if !room || !self.reserve(ask.req, first, count) {
+            self.go_without(ask);
             return Verdict::Wait;
         }
         self.begin(ask, first, count);
@@ -125,13 +128,10 @@ impl Home<'_, '_> {
 
     /// True if enough frames stay for reads. A write keeps its frames until its readers have dropped
     /// their copies, and they may have to finish a read before, which needs frames as well.
-    fn leaves_room(&mut self, count: u32) -> bool {
+    fn leaves_room(&self, ask: &WriteAsk, count: u32) -> bool {
         let reserved = self.common.reserved;
-        let room = reserved == 0 || reserved + count <= self.ctx.config.frames / 2;
-        if !room {
-            self.common.starved.insert(self.id);
-        }
-        room
+        let own = self.staged_with(ask);
+        reserved == own || reserved + count <= self.ctx.config.frames / 2
     }
 
     /// Gives every touched page a frame that stays.
@@ -204,6 +204,10 @@ impl Home<'_, '_> {
             let mut pages = self.file.pages.range(pages);
             let ready = told && !pages.any(|(_, p)| p.filling && careful);
             match (write.stage, self.passes_through()) {
+                (Stage::Calling, _) if ready && write.ask.staged.is_some() => {
+                    self.lock_write(at);
+                    at += 1;
+                }
                 (Stage::Calling, false) if ready => {
                     let write = self.file.writes.remove(at);
                     self.apply(&write);
@@ -216,12 +220,13 @@ impl Home<'_, '_> {
                     let write = self.file.writes.remove(at);
                     self.conclude(write);
                 }
+                (Stage::Held, _) => at += 1,
                 (Stage::Calling | Stage::Storing { .. } | Stage::Updating, _) => at += 1,
             }
         }
     }
 
-    fn apply(&mut self, write: &PendingWrite) {
+    pub(super) fn apply(&mut self, write: &PendingWrite) {
         let ask = &write.ask;
         self.common.reserved -= write.count;
         for part in parts(self.ctx.config, ask.offset, ask.len) {

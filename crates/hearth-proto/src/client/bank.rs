@@ -224,7 +224,7 @@ impl Desk<'_, '_> {
         };
         for &ticket in readers {
             self.found(ticket, page, Found::Bank);
-            self.lend(ticket, &granted);
+            self.lend(ticket, &granted, 0);
         }
     }
 

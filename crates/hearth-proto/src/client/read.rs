@@ -2,10 +2,12 @@
 
 use super::bank::Gets;
 use super::file::{Copy, Want};
+use super::hold::Holding;
 use super::{Desk, Job, What};
 use crate::config::Config;
 use crate::effect::{Effect, Piece, Reply, Src};
 use crate::frames::Owner;
+use crate::guard::Guard;
 use crate::ids::{Buf, FileId, Handle, NodeId, Ticket};
 use crate::msg::{Body, Envelope, Origin, Use};
 use crate::{Errno, errno};
@@ -32,16 +34,18 @@ pub(super) enum Found {
 
 /// A page's bytes for one use: where they are and how many.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-struct OncePage {
-    buf: Option<Buf>,
+pub(super) struct OncePage {
+    pub(super) buf: Option<Buf>,
     at: u32,
     extent: u32,
+    /// Number of the request that was answered with it.
+    asked: u64,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct ReadJob {
     pub(super) file: FileId,
-    offset: u64,
+    pub(super) offset: u64,
     len: u32,
     pub(super) keep: bool,
     /// Size of the file as the manager told this read.
@@ -49,13 +53,31 @@ pub(super) struct ReadJob {
     asked_size: bool,
     /// How often it has looked for its pages and not found all.
     vain: u32,
-    once: BTreeMap<u64, OncePage>,
+    /// How often it has asked for pages that must be of one instant.
+    pub(super) rounds: u32,
+    /// Homes hold its pages.
+    pub(super) holding: Option<Holding>,
+    pub(super) once: BTreeMap<u64, OncePage>,
     found: BTreeMap<u64, Found>,
     /// Blocks that the bank has not.
     missed: BTreeSet<u64>,
 }
 
+/// Where known bytes of a page are: their source, the first there, how many.
+type Bytes = (Src, u32, u32);
+
+impl OncePage {
+    fn bytes(&self) -> Bytes {
+        (self.buf.map_or(Src::Zero, Src::Buf), self.at, self.extent)
+    }
+}
+
 impl ReadJob {
+    /// A page that was lent for one use.
+    fn lent(&self, page: u64) -> Option<Bytes> {
+        self.once.get(&page).map(OncePage::bytes)
+    }
+
     /// The file is at most so long, whatever the read was told before.
     pub(super) fn clip(&mut self, size: u64) {
         self.size = self.size.map(|told| told.min(size));
@@ -111,6 +133,8 @@ impl Desk<'_, '_> {
             size: None,
             asked_size: false,
             vain: 0,
+            rounds: 0,
+            holding: None,
             once: BTreeMap::new(),
             found: BTreeMap::new(),
             missed: BTreeSet::new(),
@@ -146,11 +170,14 @@ impl Desk<'_, '_> {
             return;
         }
         let end = end.min(job.size.unwrap_or(file.size).max(file.size));
+        let held = job.holding.as_ref().map(|holding| holding.end);
+        let end = end.min(held.unwrap_or(end));
         if end <= job.offset {
             return self.finish_read(ticket, Vec::new());
         }
         match self.gather(ticket, end) {
             Some(pieces) => self.finish_read(ticket, pieces),
+            None if self.is_whole_read(ticket, end) => self.read_whole(ticket, end),
             None => {
                 if let Some(Job::Read(job)) = self.client.jobs.get_mut(&ticket) {
                     job.vain += 1;
@@ -187,21 +214,46 @@ impl Desk<'_, '_> {
         let file = self.client.files.get(&job.file)?;
         let config = self.ctx.config;
         let (first, count) = config.pages_of(job.offset, end - job.offset);
-        let mut pieces = Vec::with_capacity(count as usize);
-        for page in first..first + u64::from(count) {
-            let (src, at, extent) = self.source(job, file, page)?;
-            push_page(
-                config,
-                &mut pieces,
-                (job.offset, end),
-                page,
-                (src, at, extent),
-            );
+        let pages = first..first + u64::from(count);
+        let collect = |found: &dyn Fn(u64) -> Option<Bytes>| {
+            let mut pieces = Vec::with_capacity(count as usize);
+            for page in pages.clone() {
+                push_page(config, &mut pieces, (job.offset, end), page, found(page)?);
+            }
+            Some(pieces)
+        };
+        if !self.is_whole(job, end) || !config.keeps(Guard::ReadsWhole) {
+            return collect(&|page| self.source(job, file, page));
         }
-        Some(pieces)
+        match &job.holding {
+            Some(holding) if !holding.has_all() => None,
+            Some(_) => collect(&|page| job.lent(page)),
+            None => collect(&|page| self.resident(job, file, page)).or_else(|| {
+                let asked = job.once.get(&first)?.asked;
+                let together = |once: &OncePage| once.asked == asked;
+                collect(&|page| {
+                    job.once
+                        .get(&page)
+                        .filter(|o| together(o))
+                        .map(OncePage::bytes)
+                })
+            }),
+        }
     }
 
-    fn source(&self, job: &ReadJob, file: &super::File, page: u64) -> Option<(Src, u32, u32)> {
+    fn is_whole_read(&self, ticket: Ticket, end: u64) -> bool {
+        match self.client.jobs.get(&ticket) {
+            Some(Job::Read(job)) => self.is_whole(job, end),
+            Some(_) | None => false,
+        }
+    }
+
+    fn source(&self, job: &ReadJob, file: &super::File, page: u64) -> Option<Bytes> {
+        self.resident(job, file, page).or_else(|| job.lent(page))
+    }
+
+    /// A page that is good until this node is told otherwise.
+    fn resident(&self, job: &ReadJob, file: &super::File, page: u64) -> Option<Bytes> {
         if let Some(copy) = file
             .copies
             .get(&page)
@@ -214,12 +266,11 @@ impl Desk<'_, '_> {
         {
             return Some((Src::Frame(slot.frame), 0, extent));
         }
-        let once = job.once.get(&page)?;
-        Some((once.buf.map_or(Src::Zero, Src::Buf), once.at, once.extent))
+        None
     }
 
     /// Requests the pages that are neither here nor asked for.
-    fn ask_for_pages(&mut self, ticket: Ticket, end: u64) {
+    pub(super) fn ask_for_pages(&mut self, ticket: Ticket, end: u64) {
         let Some(Job::Read(job)) = self.client.jobs.get(&ticket) else {
             return;
         };
@@ -242,7 +293,7 @@ impl Desk<'_, '_> {
                 gets.add(entry, page);
                 continue;
             }
-            let full = (REQUEST_BYTES / self.ctx.config.page_bytes).min(REQUEST_PAGES);
+            let full = run_max(self.ctx.config);
             match runs.last_mut() {
                 Some(run)
                     if run.home == home
@@ -432,7 +483,7 @@ impl Desk<'_, '_> {
         let installed = good == Use::Copy && self.install(id, granted);
         for &ticket in &want.asked_by {
             if !installed || self.holds_on(ticket) {
-                self.lend(ticket, granted);
+                self.lend(ticket, granted, want.seq);
             }
         }
     }
@@ -472,7 +523,7 @@ impl Desk<'_, '_> {
             ..*granted
         };
         for ticket in holding {
-            self.lend(ticket, &stashed);
+            self.lend(ticket, &stashed, want.seq);
         }
         self.unborrow(buf);
     }
@@ -515,7 +566,7 @@ impl Desk<'_, '_> {
         true
     }
 
-    pub(super) fn lend(&mut self, ticket: Ticket, granted: &Granted) {
+    pub(super) fn lend(&mut self, ticket: Ticket, granted: &Granted, asked: u64) {
         let Some(Job::Read(job)) = self.client.jobs.get_mut(&ticket) else {
             return;
         };
@@ -529,6 +580,7 @@ impl Desk<'_, '_> {
             buf,
             at: granted.at,
             extent: granted.extent,
+            asked,
         };
         let before = job.once.insert(granted.page, once);
         buf.into_iter().for_each(|buf| self.borrow(buf));
@@ -611,7 +663,8 @@ impl Desk<'_, '_> {
     }
 
     /// Takes a read off every list and gives back what it borrowed.
-    fn end_read(&mut self, ticket: Ticket) {
+    pub(super) fn end_read(&mut self, ticket: Ticket) {
+        self.end_holding(ticket);
         let Some(Job::Read(job)) = self.client.jobs.remove(&ticket) else {
             return;
         };
@@ -625,6 +678,11 @@ impl Desk<'_, '_> {
             self.go_on_revoking(job.file);
         }
     }
+}
+
+/// Pages that one request asks for at most.
+pub(super) fn run_max(config: &Config) -> u32 {
+    (REQUEST_BYTES / config.page_bytes).min(REQUEST_PAGES)
 }
 
 /// One page of a grant.

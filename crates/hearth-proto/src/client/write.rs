@@ -1,5 +1,6 @@
 //! Writing: bytes go to the homes of their pages; the file then ends where the manager says.
 
+use super::range::Range;
 use super::{Desk, Job, What};
 use crate::config::Writes;
 use crate::effect::{Effect, Piece, Reply, Src};
@@ -15,8 +16,8 @@ use alloc::vec::Vec;
 /// Bytes in flight to one home, and the parts that wait until there are fewer.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) struct Window {
-    used: u64,
-    waiting: VecDeque<(Ticket, u32)>,
+    pub(super) used: u64,
+    pub(super) waiting: VecDeque<(Ticket, u32)>,
 }
 
 /// Places that an append asks for. Each truncation costs one; a manager that homes have left behind,
@@ -40,39 +41,41 @@ enum Phase {
 
 /// The part of a write that one home takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-struct Part {
-    home: NodeId,
-    offset: u64,
-    at: u32,
-    len: u32,
+pub(super) struct Part {
+    pub(super) home: NodeId,
+    pub(super) offset: u64,
+    pub(super) at: u32,
+    pub(super) len: u32,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct WriteJob {
     pub(super) file: FileId,
     handle: Handle,
-    at: WriteAt,
-    buf: Buf,
+    pub(super) at: WriteAt,
+    pub(super) buf: Buf,
     len: u32,
     mtime_ns: i64,
     offset: u64,
     phase: Phase,
-    parts: Vec<Part>,
-    left: u32,
+    pub(super) parts: Vec<Part>,
+    pub(super) left: u32,
+    /// Locks of a write over several homes, as many as parts.
+    pub(super) range: Option<Range>,
     /// Parts that homes took.
     taken: usize,
     /// Generation in which the manager gave a place.
-    generation: Gen,
+    pub(super) generation: Gen,
     /// Ends of the bytes that homes took, by generation, where a later one does not reach as far. The
     /// manager knows which truncations took place: what was taken before one came before it.
     reaches: Vec<(Gen, u64)>,
     /// A truncation came between the place at the end and the homes.
-    refused: bool,
+    pub(super) refused: bool,
     /// Places at the end that it was given.
     places: u32,
     /// The buffer went to the store with the bytes.
     spent: bool,
-    failed: Option<Errno>,
+    pub(super) failed: Option<Errno>,
 }
 
 impl WriteJob {
@@ -109,6 +112,7 @@ impl WriteJob {
             phase: Phase::Locating,
             parts: Vec::new(),
             left: 0,
+            range: None,
             taken: 0,
             generation: Gen::default(),
             reaches: Vec::new(),
@@ -121,6 +125,12 @@ impl WriteJob {
 
     fn end(&self) -> u64 {
         self.offset + u64::from(self.len)
+    }
+
+    /// A home took its part of a write over several homes.
+    pub(super) fn part_taken(&mut self, generation: Gen, part: Part) {
+        self.taken += 1;
+        self.took(generation, part.offset + u64::from(part.len));
     }
 
     /// A home took bytes up to `end`.
@@ -181,7 +191,7 @@ impl Desk<'_, '_> {
     }
 
     /// Finds out where the write goes, from the start.
-    fn place(&mut self, ticket: Ticket) {
+    pub(super) fn place(&mut self, ticket: Ticket) {
         let Some(Job::Write(job)) = self.client.jobs.get_mut(&ticket) else {
             return;
         };
@@ -192,6 +202,7 @@ impl Desk<'_, '_> {
         job.taken = 0;
         job.reaches.clear();
         job.refused = false;
+        job.range = None;
         job.generation = Gen::default();
         match self.ctx.config.rules().writes {
             Writes::Through | Writes::ThroughUnguarded => return self.ask_window(ticket),
@@ -329,6 +340,10 @@ impl Desk<'_, '_> {
         job.phase = Phase::Sending;
         job.left = parts.len() as u32;
         job.parts = parts.clone();
+        let id = job.file;
+        if self.is_ranged(id, &parts) {
+            return self.begin_range(ticket);
+        }
         for (number, part) in (0..).zip(parts) {
             let window = self.client.windows.entry(part.home).or_default();
             let fits = window.used + u64::from(part.len) <= self.ctx.config.write_window_bytes;
@@ -380,7 +395,7 @@ impl Desk<'_, '_> {
 
     /// Drops this node's copies of what it is about to write. True if nothing of the pages is left
     /// here, nor on its way here, so that the home need not call it back.
-    fn drop_own_copies(&mut self, id: FileId, offset: u64, len: u32) -> bool {
+    pub(super) fn drop_own_copies(&mut self, id: FileId, offset: u64, len: u32) -> bool {
         let (first, count) = self.ctx.config.pages_of(offset, u64::from(len));
         let Some(file) = self.client.files.get_mut(&id) else {
             return false;
@@ -404,6 +419,9 @@ impl Desk<'_, '_> {
         home: NodeId,
         answer: &Envelope,
     ) {
+        if self.is_staging(ticket) {
+            return self.stage_answered(ticket, number, answer);
+        }
         self.open_window(ticket, number, home);
         let Some(Job::Write(job)) = self.client.jobs.get_mut(&ticket) else {
             return;
@@ -438,7 +456,7 @@ impl Desk<'_, '_> {
     }
 
     /// One part less is due.
-    fn part_over(&mut self, ticket: Ticket) {
+    pub(super) fn part_over(&mut self, ticket: Ticket) {
         let Some(Job::Write(job)) = self.client.jobs.get_mut(&ticket) else {
             return;
         };
@@ -461,7 +479,11 @@ impl Desk<'_, '_> {
             .unwrap_or_default()
             .waiting;
         for (ticket, part) in waiting {
-            self.send_part(ticket, part);
+            if !self.is_staging(ticket) {
+                self.send_part(ticket, part);
+            } else {
+                self.stage_when_open(ticket);
+            }
         }
     }
 
@@ -470,12 +492,26 @@ impl Desk<'_, '_> {
             Some(Job::Write(job)) => job.parts.get(number as usize).map_or(0, |part| part.len),
             Some(_) | None => 0,
         };
+        self.free_window(home, len);
+    }
+
+    /// So many bytes are not under way to a home any more.
+    pub(super) fn free_window(&mut self, home: NodeId, len: u32) {
         let Some(window) = self.client.windows.get_mut(&home) else {
             return;
         };
         window.used = window.used.saturating_sub(u64::from(len));
         while let Some(window) = self.client.windows.get_mut(&home) {
             let Some(&(next, part)) = window.waiting.front() else {
+                break;
+            };
+            if self.is_staging(next) {
+                if !self.stage_when_open(next) {
+                    break;
+                }
+                continue;
+            }
+            let Some(window) = self.client.windows.get_mut(&home) else {
                 break;
             };
             let len = match self.client.jobs.get(&next) {
@@ -490,7 +526,7 @@ impl Desk<'_, '_> {
         }
     }
 
-    fn all_sent(&mut self, ticket: Ticket) {
+    pub(super) fn all_sent(&mut self, ticket: Ticket) {
         let Some(Job::Write(job)) = self.client.jobs.get_mut(&ticket) else {
             return;
         };
@@ -611,7 +647,7 @@ impl Desk<'_, '_> {
     }
 
     /// The driver still holds the bytes of the ticket and writes them to the store itself.
-    fn redirect(&mut self, ticket: Ticket) {
+    pub(super) fn redirect(&mut self, ticket: Ticket) {
         if let Some(Job::Write(job)) = self.client.jobs.remove(&ticket)
             && let Some(file) = self.client.files.get_mut(&job.file)
         {

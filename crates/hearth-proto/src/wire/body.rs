@@ -97,4 +97,11 @@ bodies! {
     58 => Recall;
     60 => Laminate(stamp);
     61 => LaminateOk;
+    62 => Stage { offset, len, dropped, age };
+    63 => Staged { clock };
+    64 => Apply { of };
+    65 => Release { of };
+    66 => Hold { first, count, age };
+    67 => Wound { clock };
+    68 => Yield { of };
 }

@@ -2,7 +2,7 @@
 
 use super::{PAGES_MAX, Violation};
 use crate::bank::{Daemon, Epoch};
-use crate::ids::{Attributes, FileId, Gen, Learned, Leave, NodeId, ReqId, Stamp, Ver, View};
+use crate::ids::{Age, Attributes, FileId, Gen, Learned, Leave, NodeId, ReqId, Stamp, Ver, View};
 use crate::msg::{Cut, Goal, Held, HomeMap, Origin, Service, Use};
 use crate::semantics::Semantics;
 use alloc::vec::Vec;
@@ -61,6 +61,7 @@ in_order!(View { 0 });
 in_order!(Daemon { 0 });
 in_order!(Epoch { 0 });
 in_order!(FileId { 0 });
+in_order!(Age { clock, node });
 in_order!(Gen { life, cut });
 in_order!(Ver { view, seq });
 in_order!(ReqId { node, inc, seq });

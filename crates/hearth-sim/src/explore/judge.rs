@@ -83,6 +83,7 @@ impl Book {
             bytes,
             span,
             since: began,
+            whole: true,
         });
         self.check(page_bytes)
     }

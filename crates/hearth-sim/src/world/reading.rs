@@ -147,12 +147,17 @@ impl World {
         let since = self.looked(session).unwrap_or(span.began);
         let node = self.sessions[session].node as u32;
         if let Some(doing) = &self.sessions[session].doing {
+            let kept = match doing.action {
+                Action::Read { handle, .. } => self.sessions[session].handles[handle].keep,
+                _ => true,
+            };
             let read = Read {
                 node,
                 offset,
                 bytes,
                 span,
                 since,
+                whole: !kept,
             };
             self.store.objects[doing.object].history.reads.push(read);
         }

@@ -49,6 +49,7 @@ pub(crate) fn agents(
                 flush_age: Duration::from_secs(5),
                 kernel_cache: false,
                 job_dir: job_dir.to_owned(),
+                ranges: hearth_agent::Ranges::default(),
                 join_span: Duration::from_secs(20),
                 bank: None,
                 tier: None,

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use std::time::Instant;
 
 use hearth_sim::{
-    Faults, LONGEST, Outcome, Plan, Policy, Semantics, Span, Trouble, policy, shrink,
+    Faults, LONGEST, Outcome, Plan, Policy, Ranges, Semantics, Span, Trouble, policy, shrink,
 };
 
 use crate::bench::report::Report;
@@ -25,6 +25,9 @@ pub(crate) struct Args {
     /// What is promised of every file: posix, mpi-atomic, mpi, cto, commit or job
     #[arg(long, default_value = "posix", value_parser = super::parse_semantics, value_name = "LEVEL", conflicts_with = "nodes")]
     semantics: Semantics,
+    /// How reads and writes over several homes are made one: apart (they are not), home or wound-wait
+    #[arg(long, default_value = "apart", value_parser = super::parse_ranges, value_name = "HOW", conflicts_with = "nodes")]
+    ranges: Ranges,
     /// Faults of every kind: packets, connections, partitions, pauses, crashes, the store
     #[arg(long)]
     faults: bool,
@@ -94,6 +97,7 @@ pub(super) fn run(args: &Args) -> Result<ExitCode, Failure> {
         let plan = Plan {
             policy: args.policy,
             semantics: args.semantics,
+            ranges: args.ranges,
             ..Plan::new(args.seed.wrapping_add(number), trouble)
         };
         let outcome = hearth_sim::run(&plan);

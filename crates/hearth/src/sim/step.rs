@@ -3,7 +3,7 @@
 use std::io::{self, BufRead, IsTerminal, Write};
 use std::process::ExitCode;
 
-use hearth_sim::{Detail, Plan, Policy, Semantics, Trouble};
+use hearth_sim::{Detail, Plan, Policy, Ranges, Semantics, Trouble};
 
 use crate::failure::{Failure, OrFail};
 
@@ -16,6 +16,9 @@ pub(crate) struct Args {
     /// What is promised of every file: posix, mpi-atomic, mpi, cto, commit or job
     #[arg(long, default_value = "posix", value_parser = super::parse_semantics, value_name = "LEVEL")]
     semantics: Semantics,
+    /// How reads and writes over several homes are made one: apart (they are not), home or wound-wait
+    #[arg(long, default_value = "apart", value_parser = super::parse_ranges, value_name = "HOW")]
+    ranges: Ranges,
     /// Faults of every kind, as `hearth sim run --faults`
     #[arg(long)]
     faults: bool,
@@ -42,6 +45,7 @@ pub(super) fn run(args: &Args) -> Result<ExitCode, Failure> {
     let plan = Plan {
         policy: args.policy,
         semantics: args.semantics,
+        ranges: args.ranges,
         steps: args.ops.unwrap_or(drawn.steps),
         ..drawn
     };

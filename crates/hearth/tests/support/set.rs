@@ -62,6 +62,7 @@ impl Set {
                     flush_age: Duration::from_millis(300),
                     kernel_cache: false,
                     job_dir: dir.path().to_owned(),
+                    ranges: hearth_agent::Ranges::default(),
                     join_span: Duration::from_secs(20),
                     bank: None,
                     tier: None,
