@@ -31,9 +31,9 @@ pub(crate) struct SetArgs {
     /// Agents on this machine [default: 1]
     #[arg(long, value_name = "N")]
     pub(crate) agents: Option<u32>,
-    /// Who may keep what: home, home:plus, hint, single, local, bank or none [default: home]
+    /// One of home, home:plus, hint, single, local, bank, none [default: home]
     ///
-    /// docs/semantics.md says what each promises.
+    /// Who may keep what; docs/semantics.md says what each promises.
     #[arg(long, value_name = "P", hide_possible_values = true)]
     pub(crate) policy: Option<Policy>,
     /// What is promised of each file: posix, mpi-atomic, mpi, cto, commit or job [default: posix]

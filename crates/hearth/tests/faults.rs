@@ -202,7 +202,7 @@ fn a_killed_agent_is_named_and_readers_go_on() {
         let read = "cmp old <(tr '\\0' '\\7' < /dev/zero | head -c 300000)";
         well(&attempt(&scene.mount(agent), read, ANSWER_SPAN_MAX));
         // The dead agent is the home of some of its pages.
-        let write = format!("head -c 300000 /dev/urandom > new{agent}");
+        let write = format!("head -c 1000000 /dev/urandom > new{agent}");
         let output = attempt(&scene.mount(agent), &write, ANSWER_SPAN_MAX);
         assert!(
             !output.status.success(),

@@ -204,7 +204,7 @@ for fd in fds[1:]:
         try: mmap.mmap(fd, 4096, flags=mmap.MAP_SHARED, prot=prot)
         except OSError: continue
         sys.exit(print('it can be written'))
-    try: open(f'/proc/self/fd/{fd}', 'r+b').write(b'x')
+    try: open(f'/proc/self/fd/{fd}', 'r+b', buffering=0).write(b'x')
     except OSError: continue
     sys.exit(print('it can be written through /proc'))
 print('frames can be read and not written')
