@@ -180,6 +180,10 @@ fn another_user_gets_no_page_of_a_pool_and_its_own_maps_none_for_writing() {
         "{}",
         text(&other.stderr)
     );
+    // A control directory that is open to others is refused by the command.
+    for dir in pool.ancestors().skip(1).take(2) {
+        fs::set_permissions(dir, Permissions::from_mode(0o700)).expect("our own directory");
+    }
     scene.down();
 }
 
