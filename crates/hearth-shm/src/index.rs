@@ -31,6 +31,11 @@
 //!   the count of names, changed: both are changed before the agent tells anybody. Attributes that were
 //!   looked at before a change are not told after it, since a [`Ticket`] of theirs is then old.
 //!
+//! - X6: a name that is told to the operating system, and whose change may not be heard of, is counted
+//!   before it is told. So a program that finds the count the same before and after it has gone through a
+//!   path knows that a change of any name on it will change the count of names (X5). Where the operating
+//!   system keeps names itself, all changes are heard of.
+//!
 //! A program holds nothing here, so one that dies at any instruction leaves nothing behind. An agent
 //! that dies leaves pages that nobody calls back any more: see [`crate::life`].
 
@@ -46,8 +51,11 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::life::HasLife;
 use crate::segment::Words;
-use layout::{LIFE, Layout, NAMES_ARE_KEPT, PLACES};
-use protocol::{Board, PageName, change_names, hide, publish, tell, untell};
+use layout::{BELL, LIFE, Layout, NAMES_ARE_KEPT, PLACES};
+use protocol::{
+    Board, PageName, change_names, hide, offer, open_gate, publish, shut_gate, take_back, tell,
+    tell_unheard, untell,
+};
 
 /// The agent's side of the index.
 #[derive(Debug)]
@@ -135,6 +143,12 @@ impl Index {
         change_names(&self.words);
     }
 
+    /// A name is about to be told whose change may not be heard of.
+    pub(crate) fn name_unheard(&self) {
+        let _changes = self.changes();
+        tell_unheard(&self.words);
+    }
+
     /// Programs may keep what names mean, as long as none changes.
     pub(crate) fn keep_names(&self) {
         self.words.store(NAMES_ARE_KEPT, 1, Relaxed);
@@ -189,6 +203,31 @@ impl Index {
             shown.pages[frame as usize] = None;
             hide(&self.words, &self.layout, frame);
         }
+    }
+
+    /// Programs may write the first `limit` bytes of a page, and not read it. While the gate is shut.
+    pub(crate) fn offer(&self, page: PageName, frame: u32, limit: u32) {
+        // Who publishes may be at the same hints.
+        let _shown = self.lock();
+        offer(&self.words, &self.layout, frame, page, limit);
+    }
+
+    /// They may no longer. While the gate is shut.
+    pub(crate) fn take_back(&self, frame: u32) {
+        take_back(&self.words, &self.layout, frame);
+    }
+
+    /// Shuts the gate, or opens it.
+    pub(crate) fn set_gate(&self, is_open: bool) {
+        match is_open {
+            true => open_gate(&self.words),
+            false => shut_gate(&self.words),
+        }
+    }
+
+    /// Programs ring while its value is 1.
+    pub(crate) fn bell(&self) -> &AtomicU32 {
+        self.words.half(BELL)
     }
 
     /// Pages that programs can find.

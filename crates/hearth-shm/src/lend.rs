@@ -14,7 +14,7 @@ use rustix::net::{
     sendmsg, socket_with,
 };
 
-use crate::{Counts, View};
+use crate::{Counts, View, WriteLane};
 
 /// Descriptors of one message.
 const BATCH: usize = 32;
@@ -42,6 +42,27 @@ pub(crate) fn send(stream: BorrowedFd<'_>, fds: &[BorrowedFd<'_>]) -> io::Result
 
 /// Asks the agent that listens at `path` for its pool, and maps it. Nothing is allocated.
 pub fn attach(path: &[u8]) -> io::Result<(View, Counts)> {
+    let mut rest = Incoming::new(connected(path)?);
+    let counts = Counts::of(rest.next()?.as_fd())?;
+    let mut view = View::of(rest.next()?)?;
+    while !view.add(rest.next()?)? {}
+    Ok((view, counts))
+}
+
+/// Asks the agent that listens at `path` for a lane of this process's own. Nothing is allocated.
+pub fn attach_lane(path: &[u8]) -> io::Result<WriteLane> {
+    let mut rest = Incoming::new(connected(path)?);
+    WriteLane::of(rest.next()?.as_fd())
+}
+
+/// The process at the other end of a connection.
+pub(crate) fn program(stream: BorrowedFd<'_>) -> io::Result<(i32, OwnedFd)> {
+    let pid = socket_peercred(stream)?.pid;
+    let process = rustix::process::pidfd_open(pid, rustix::process::PidfdFlags::empty())?;
+    Ok((pid.as_raw_nonzero().get(), process))
+}
+
+fn connected(path: &[u8]) -> io::Result<OwnedFd> {
     let socket = socket_with(
         AddressFamily::UNIX,
         SocketType::SEQPACKET,
@@ -49,11 +70,7 @@ pub fn attach(path: &[u8]) -> io::Result<(View, Counts)> {
         None,
     )?;
     connect(&socket, &SocketAddrUnix::new(path)?)?;
-    let mut rest = Incoming::new(socket);
-    let counts = Counts::of(rest.next()?.as_fd())?;
-    let mut view = View::of(rest.next()?)?;
-    while !view.add(rest.next()?)? {}
-    Ok((view, counts))
+    Ok(socket)
 }
 
 /// Descriptors as they come.

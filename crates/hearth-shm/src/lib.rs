@@ -3,6 +3,7 @@
 //! - [`Pool`]: the frames that hold cached pages, in sealed memfd segments.
 //! - [`View`]: the same pool, as programs map and read it ([`index`] says how that is safe).
 //! - [`Counts`]: what programs count.
+//! - [`WriteLane`]: memory in which a program leaves writes for its agent.
 //! - [`ServerQueue`]: when each modelled I/O server is free again, agreed on by all agents of a
 //!   machine through one small file.
 //!
@@ -14,6 +15,7 @@
 mod counts;
 mod huge;
 mod index;
+mod lane;
 mod lend;
 #[expect(
     unsafe_code,
@@ -35,8 +37,9 @@ mod view;
 
 pub use counts::{COUNTS, Counts, Lane};
 pub use index::Ticket;
-pub use index::protocol::{PageName, Told};
-pub use lend::attach;
+pub use index::protocol::{Names, PageName, Told};
+pub use lane::{Entry, LANE_BYTES, LEFT_MAX, LaneEnd, Left, WriteLane, ring_bell};
+pub use lend::{attach, attach_lane};
 pub use pool::{FrameId, FramePart, Pool, PoolConfig, Shown};
 pub use queue::{SERVERS_MAX, ServerQueue, Turn, monotonic_ns};
 pub use view::{Copied, View};

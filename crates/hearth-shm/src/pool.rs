@@ -18,11 +18,15 @@ use std::ops::Range;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use rustix::thread::{Timespec, futex};
 
 use crate::Counts;
 use crate::huge::Gatherer;
 use crate::index::protocol::PageName;
 use crate::index::{Index, Ticket};
+use crate::lane::{Entry, LaneEnd};
 use crate::lend;
 use crate::life::Life;
 use crate::segment::{self, Exclusive, HUGE_BYTES, PIECES_MAX, Segment, Target};
@@ -244,6 +248,57 @@ impl Pool {
         }
     }
 
+    /// Programs may write the first `limit` bytes of a page by themselves, and not read it. While the gate
+    /// is shut, under the lock of [`Pool::publish`].
+    pub fn offer(&self, page: PageName, frame: FrameId, limit: u32) {
+        if let Some(lent) = self.lent.get() {
+            lent.index.offer(page, frame.0, limit);
+        }
+    }
+
+    /// They may no longer. While the gate is shut.
+    pub fn take_back(&self, frame: FrameId) {
+        if let Some(lent) = self.lent.get() {
+            lent.index.take_back(frame.0);
+        }
+    }
+
+    /// Shuts the gate, after which all that programs have left can be taken, or opens it.
+    pub fn set_gate(&self, is_open: bool) {
+        if let Some(lent) = self.lent.get() {
+            lent.index.set_gate(is_open);
+        }
+    }
+
+    /// Waits until programs have left much, or for so long.
+    pub fn wait_for_bell(&self, span: Duration) {
+        let Some(lent) = self.lent.get() else { return };
+        let bell = lent.index.bell();
+        bell.store(1, Relaxed);
+        let span = Timespec {
+            tv_sec: span.as_secs().cast_signed(),
+            tv_nsec: span.subsec_nanos().into(),
+        };
+        // It ends by being woken, after the time, or early, and all are alike.
+        let _ = futex::wait(bell, futex::Flags::empty(), 1, Some(&span));
+        bell.store(0, Relaxed);
+    }
+
+    /// A lane for the program at the other end of a connection, if it is of the same user: its number, the
+    /// process, which is readable once it has ended, and this end.
+    pub fn lend_lane(&self, program: BorrowedFd<'_>) -> io::Result<(i32, OwnedFd, LaneEnd)> {
+        let (number, process) = lend::program(program)?;
+        let (fd, lane) = LaneEnd::new(&self.name)?;
+        lend::send(program, &[fd.as_fd()])?;
+        Ok((number, process, lane))
+    }
+
+    /// Copies what a program has left into a frame.
+    pub fn write_left(&self, frame: FrameId, offset: usize, (lane, entry): (&LaneEnd, &Entry)) {
+        let mut frame = self.exclusive(frame);
+        lane.copy(entry, &mut frame[offset..][..entry.len as usize]);
+    }
+
     /// From the next program on they may keep what names mean, as long as none changes.
     pub fn keep_names(&self) {
         self.names_are_kept.store(true, Relaxed);
@@ -272,6 +327,13 @@ impl Pool {
     pub fn names_changed(&self) {
         if let Some(lent) = self.lent.get() {
             lent.index.names_changed();
+        }
+    }
+
+    /// A name is about to be told to the operating system whose change may not be heard of.
+    pub fn name_unheard(&self) {
+        if let Some(lent) = self.lent.get() {
+            lent.index.name_unheard();
         }
     }
 

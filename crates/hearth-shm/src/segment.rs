@@ -363,6 +363,35 @@ impl Words {
         Ok((fd, Self { map }))
     }
 
+    /// A child that this process forks does not have the mapping.
+    pub(crate) fn keep_from_children(&self) -> io::Result<()> {
+        let all = self.map.at(0..self.map.len);
+        // SAFETY: nobody but this owner points into the mapping, and a child has no use for it.
+        unsafe {
+            let start = all.as_ptr().cast();
+            rustix::mm::madvise(start, self.map.len, rustix::mm::Advice::LinuxDontFork)?;
+        }
+        Ok(())
+    }
+
+    /// Copies bytes into the memory from `start` on, where no word is that is used as such.
+    #[inline(always)]
+    pub(crate) fn copy_in(&self, start: usize, bytes: &[u8]) {
+        let place = self.map.at(start..start + bytes.len());
+        // SAFETY: inside of the mapping (checked by `at`, M1). Other processes may read or write there at
+        // the same time: the bytes are no object of this program, only the C library's `memcpy` touches
+        // them.
+        unsafe { libc::memcpy(place.as_ptr().cast(), bytes.as_ptr().cast(), bytes.len()) };
+    }
+
+    /// Copies bytes out of it; what others write meanwhile may show in part.
+    #[inline(always)]
+    pub(crate) fn copy_out(&self, start: usize, into: &mut [u8]) {
+        let place = self.map.at(start..start + into.len());
+        // SAFETY: as in `copy_in`.
+        unsafe { libc::memcpy(into.as_mut_ptr().cast(), place.as_ptr().cast(), into.len()) };
+    }
+
     #[inline]
     pub(crate) fn word(&self, index: usize) -> &AtomicU64 {
         let start = index * size_of::<u64>();

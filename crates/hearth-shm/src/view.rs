@@ -12,9 +12,10 @@ use std::sync::atomic::{self, AtomicU32, AtomicU64, Ordering};
 use rustix::fs::SealFlags;
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 
-use crate::index::layout::{CONTROL, LIFE, Layout};
+use crate::index::layout::{BELL, CONTROL, LIFE, Layout};
 use crate::index::protocol::{
-    Found, Look, PageName, Told, look, names, names_are_kept, still, still_told, told,
+    Found, Look, Names, PageName, Told, are_heard_since, gate, look, names, offered, still,
+    still_told, told,
 };
 use crate::{life, pool, segment};
 
@@ -172,14 +173,41 @@ impl View {
         still_told(self, told) && self.is_alive()
     }
 
-    /// How often names have changed.
-    pub fn names(&self) -> u64 {
+    /// What is counted of names now.
+    pub fn names(&self) -> Names {
         names(self)
     }
 
-    /// Whether programs may keep what a path leads to.
-    pub fn names_are_kept(&self) -> bool {
-        names_are_kept(self)
+    /// Whether what a path has led to since then may be kept, as long as no name changes.
+    pub fn are_heard_since(&self, names: &Names) -> bool {
+        are_heard_since(self, names)
+    }
+
+    /// Bytes of a page.
+    #[inline(always)]
+    pub(crate) fn page_bytes(&self) -> u64 {
+        self.layout.frame_bytes
+    }
+
+    /// The number of the gate: odd while programs may leave writes.
+    #[inline(always)]
+    pub(crate) fn gate(&self) -> u64 {
+        gate(self)
+    }
+
+    /// How many bytes of a page may be left, as long as the gate's number stays.
+    #[inline(always)]
+    pub(crate) fn offered(&self, page: PageName) -> u64 {
+        offered(self, &self.layout, page)
+    }
+
+    /// Wakes the agent if it waits for more to be left.
+    pub(crate) fn ring(&self) {
+        let bell = self.index.half(BELL);
+        if bell.load(Ordering::Relaxed) == 1 {
+            // Nobody waits any more if this fails.
+            let _ = rustix::thread::futex::wake(bell, rustix::thread::futex::Flags::empty(), 1);
+        }
     }
 
     /// Copies bytes of a file from `offset` on, all or nothing. If it is not [`Copied::All`], what is
@@ -226,6 +254,45 @@ impl View {
             (rest, from, page.page, count) = (more, 0, page.page + 1, count + 1);
         }
         // All of them were as found at the instant when the last was found.
+        self.verdict(&found[..count])
+    }
+
+    /// The same for bytes that go to several places, in order: still all or nothing, and of one instant.
+    pub fn copy_parts<'a>(
+        &self,
+        file: u64,
+        offset: u64,
+        parts: impl Iterator<Item = &'a mut [MaybeUninit<u8>]>,
+    ) -> Copied {
+        let page_bytes = self.layout.frame_bytes;
+        let mut found = [Found::NONE; PAGES_MAX];
+        let (mut count, mut at) = (0, offset);
+        for mut rest in parts {
+            while !rest.is_empty() {
+                let within = (at & (page_bytes - 1)) as usize;
+                let page = at >> page_bytes.trailing_zeros();
+                // Where a part begins amid a page, that page was found for the one before.
+                if count == 0 || within == 0 {
+                    let Some(place) = found.get_mut(count) else {
+                        return Copied::Long;
+                    };
+                    let Some(here) = look(self, &self.layout, PageName { file, page }) else {
+                        return self.missing();
+                    };
+                    (*place, count) = (here, count + 1);
+                }
+                let here = found[count - 1];
+                let (part, more) =
+                    rest.split_at_mut((page_bytes as usize - within).min(rest.len()));
+                if within + part.len() > here.extent as usize {
+                    return self.missing();
+                }
+                self.copy_out(here.frame, within, part);
+                at += part.len() as u64;
+                rest = more;
+            }
+        }
+        // As in `copy_many`.
         self.verdict(&found[..count])
     }
 

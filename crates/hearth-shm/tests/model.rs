@@ -22,7 +22,8 @@ use std::sync::atomic::Ordering::{self, Acquire, Relaxed, Release};
 use layout::Layout;
 use loom::sync::atomic::AtomicU64;
 use protocol::{
-    Board, Look, PageName, change_names, hide, look, publish, still, still_told, tell, told, untell,
+    Board, Look, PageName, are_heard_since, change_names, hide, look, names, publish, still,
+    still_told, tell, tell_unheard, told, untell,
 };
 
 /// What is taken away.
@@ -55,8 +56,9 @@ impl Memory {
         let header = shape().header(FRAME);
         let bucket = shape().bucket(0);
         let place = shape().place(PAGE.file);
-        let told = (place..place + 4).chain([layout::NAMES]);
-        let used = (header..header + 4).chain(bucket..bucket + layout::WAYS);
+        let names = [layout::NAMES, layout::NAMES_ARE_KEPT, layout::NAMES_UNHEARD];
+        let told = (place..place + 4).chain(names);
+        let used = (header..header + 5).chain(bucket..bucket + layout::WAYS);
         let used = used.chain(told);
         Arc::new(Memory {
             words: used.map(|word| (word, AtomicU64::new(0))).collect(),
@@ -182,6 +184,40 @@ fn believed_after_the_news(change: fn(&Memory), first: First) {
         }
         agent.join().expect("the agent ends");
     });
+}
+
+/// A program goes through a path on which it is told a name that may change unheard.
+fn kept_after_an_unheard_name(first: First) {
+    loom::model(move || {
+        let memory = Memory::new(Without::Nothing);
+        let before = names(&*memory);
+        let name = Arc::new(AtomicU64::new(0));
+        let agent = {
+            let (memory, name) = (Arc::clone(&memory), Arc::clone(&name));
+            loom::thread::spawn(move || {
+                if first == First::Tells {
+                    name.store(1, Release);
+                }
+                tell_unheard(&*memory);
+                name.store(1, Release);
+            })
+        };
+        if name.load(Acquire) == 1 {
+            assert!(!are_heard_since(&*memory, &before), "it is kept");
+        }
+        agent.join().expect("the agent ends");
+    });
+}
+
+#[test]
+fn what_a_path_led_to_is_not_kept_after_an_unheard_name() {
+    kept_after_an_unheard_name(First::Hides);
+}
+
+#[test]
+#[should_panic(expected = "it is kept")]
+fn canary_an_agent_that_tells_a_name_before_it_counts_is_found_out() {
+    kept_after_an_unheard_name(First::Tells);
 }
 
 fn change_file(memory: &Memory) {

@@ -12,7 +12,7 @@ use std::sync::atomic::Ordering::{Relaxed, Release};
 use super::protocol::Board;
 
 /// First word: tells this layout from any other.
-pub(crate) const MAGIC: u64 = 0x6865_6172_7468_0003;
+pub(crate) const MAGIC: u64 = 0x6865_6172_7468_0004;
 /// The agent's sign of life; its first half only, see [`crate::life`].
 pub(crate) const LIFE: usize = 1;
 const FRAMES: usize = 2;
@@ -21,6 +21,12 @@ const BUCKETS: usize = 4;
 /// Counts the changes of names, and whether programs may keep what they mean.
 pub(crate) const NAMES: usize = 5;
 pub(crate) const NAMES_ARE_KEPT: usize = 6;
+/// Counts names that were told though their change will not be heard of.
+pub(crate) const NAMES_UNHEARD: usize = 7;
+/// Odd while programs may leave writes; counts how often that began and ended. A line of its own.
+pub(crate) const GATE: usize = 16;
+/// The agent waits to be told that much was left; its first half only. A line of its own.
+pub(crate) const BELL: usize = 24;
 /// Words of the control page.
 pub(crate) const CONTROL: usize = 512;
 
@@ -36,6 +42,8 @@ pub(crate) const SEQUENCE: usize = 0;
 pub(crate) const FILE: usize = 1;
 pub(crate) const PAGE: usize = 2;
 pub(crate) const EXTENT: usize = 3;
+/// Bytes of the page that programs may write by themselves.
+pub(crate) const OFFER: usize = 4;
 
 /// Words of a place for what a file is, beside the first two of a header.
 pub(crate) const DIGEST: usize = 2;

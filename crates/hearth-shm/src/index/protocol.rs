@@ -1,10 +1,11 @@
 //! How the agent shows pages, and how a program knows that what it copied was one. Written over
 //! [`Look`] and [`Board`], so that the model of the memory in `model.rs` runs these very lines.
 
-use std::sync::atomic::Ordering::{self, Acquire, Relaxed, Release};
+use std::sync::atomic::Ordering::{self, Acquire, Relaxed, Release, SeqCst};
 
 use super::layout::{
-    DIGEST, EXTENT, FILE, Layout, NAMES, NAMES_ARE_KEPT, PAGE, SEQUENCE, UNTIL, WAYS,
+    DIGEST, EXTENT, FILE, GATE, Layout, NAMES, NAMES_ARE_KEPT, NAMES_UNHEARD, OFFER, PAGE,
+    SEQUENCE, UNTIL, WAYS,
 };
 
 /// Words that the agent and programs share, as a program sees them.
@@ -103,6 +104,8 @@ pub(crate) fn publish(
     board.store(header + FILE, page.file, Relaxed);
     board.store(header + PAGE, page.page, Relaxed);
     board.store(header + EXTENT, u64::from(extent), Relaxed);
+    // Who reads the page must not miss what was left for it.
+    board.store(header + OFFER, 0, Relaxed);
     let now = board.load(header + SEQUENCE, Relaxed);
     // Pairs with the acquiring load in `look`: who finds the page finds its bytes.
     board.store(header + SEQUENCE, now + 1, Release);
@@ -119,7 +122,11 @@ fn hint(board: &impl Board, layout: &Layout, frame: u32, page: PageName) {
         return;
     }
     let is_dead = |hint: u64| match frame_of(hint) {
-        Some(other) => !is_shown(board.load(layout.header(other) + SEQUENCE, Relaxed)),
+        Some(other) => {
+            let header = layout.header(other);
+            let shown = is_shown(board.load(header + SEQUENCE, Relaxed));
+            !shown && board.load(header + OFFER, Relaxed) == 0
+        }
         None => true,
     };
     let dead = hints().find(|&(_, hint)| is_dead(hint));
@@ -127,9 +134,14 @@ fn hint(board: &impl Board, layout: &Layout, frame: u32, page: PageName) {
     board.store(bucket + way, wanted, Relaxed);
 }
 
-/// Where the page is, if it can be read here.
+/// What `at` finds in the frame and header of a hint to the page, the first that is something.
 #[inline(always)]
-pub(crate) fn look(board: &impl Look, layout: &Layout, page: PageName) -> Option<Found> {
+fn hinted<T>(
+    board: &impl Look,
+    layout: &Layout,
+    page: PageName,
+    at: impl Fn(u32, usize) -> Option<T>,
+) -> Option<T> {
     let hash = page.hash();
     let bucket = layout.bucket(hash);
     for way in 0..WAYS {
@@ -140,22 +152,82 @@ pub(crate) fn look(board: &impl Look, layout: &Layout, page: PageName) -> Option
         let Some(frame) = frame_of(hint).filter(|&frame| frame < layout.frames) else {
             continue;
         };
-        let header = layout.header(frame);
-        // Pairs with the last store of `publish`.
-        let sequence = board.load(header + SEQUENCE, Acquire);
-        if is_shown(sequence)
-            && board.load(header + FILE, Relaxed) == page.file
-            && board.load(header + PAGE, Relaxed) == page.page
-        {
-            let extent = board.load(header + EXTENT, Relaxed);
-            return Some(Found {
-                frame,
-                extent: extent.min(layout.frame_bytes) as u32,
-                sequence,
-            });
+        let found = at(frame, layout.header(frame));
+        if found.is_some() {
+            return found;
         }
     }
     None
+}
+
+/// Whether a header is of the page.
+#[inline(always)]
+fn names_page(board: &impl Look, header: usize, page: PageName) -> bool {
+    board.load(header + FILE, Relaxed) == page.file
+        && board.load(header + PAGE, Relaxed) == page.page
+}
+
+/// Where the page is, if it can be read here.
+#[inline(always)]
+pub(crate) fn look(board: &impl Look, layout: &Layout, page: PageName) -> Option<Found> {
+    hinted(board, layout, page, |frame, header| {
+        // Pairs with the last store of `publish`.
+        let sequence = board.load(header + SEQUENCE, Acquire);
+        if !is_shown(sequence) || !names_page(board, header, page) {
+            return None;
+        }
+        let extent = board.load(header + EXTENT, Relaxed);
+        Some(Found {
+            frame,
+            extent: extent.min(layout.frame_bytes) as u32,
+            sequence,
+        })
+    })
+}
+
+/// Programs may write the first `limit` bytes of `page`, which is in the frame, and cannot read it. While
+/// the gate is shut.
+pub(crate) fn offer(board: &impl Board, layout: &Layout, frame: u32, page: PageName, limit: u32) {
+    hide(board, layout, frame);
+    let header = layout.header(frame);
+    board.store(header + FILE, page.file, Relaxed);
+    board.store(header + PAGE, page.page, Relaxed);
+    board.store(header + OFFER, u64::from(limit), Relaxed);
+    hint(board, layout, frame, page);
+}
+
+/// They may no longer. While the gate is shut.
+pub(crate) fn take_back(board: &impl Board, layout: &Layout, frame: u32) {
+    board.store(layout.header(frame) + OFFER, 0, Relaxed);
+}
+
+/// How many bytes of a page programs may write, if the gate is open and stays so.
+#[inline(always)]
+pub(crate) fn offered(board: &impl Look, layout: &Layout, page: PageName) -> u64 {
+    let limit = hinted(board, layout, page, |_, header| {
+        names_page(board, header, page).then(|| board.load(header + OFFER, Relaxed))
+    });
+    limit.unwrap_or(0)
+}
+
+/// The gate's number: odd while it is open.
+#[inline(always)]
+pub(crate) fn gate(board: &impl Look) -> u64 {
+    // Pairs with `open_gate`: offers are as they were made before.
+    board.load(GATE, Acquire)
+}
+
+/// Nothing is left from now on that the caller does not see.
+pub(crate) fn shut_gate(board: &impl Board) {
+    let gate = board.load(GATE, Relaxed);
+    board.store(GATE, gate + gate % 2, Relaxed);
+    board.fence(SeqCst);
+}
+
+/// Programs may leave writes.
+pub(crate) fn open_gate(board: &impl Board) {
+    let gate = board.load(GATE, Relaxed);
+    board.store(GATE, gate | 1, Release);
 }
 
 /// Whether the frame is as it was found, so that what was copied of it meanwhile is the page.
@@ -180,14 +252,25 @@ pub struct Told {
 
 impl Told {
     /// Whether it was told when names had changed so often.
-    pub fn is_of(&self, names: u64) -> bool {
-        self.names == names
+    pub fn is_of(&self, names: &Names) -> bool {
+        self.names == names.changed
     }
+}
+
+/// What is counted of names, at one moment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Names {
+    changed: u64,
+    unheard: u64,
 }
 
 /// What a file is was told to the operating system, which believes it for a time.
 pub(crate) fn tell(board: &impl Board, layout: &Layout, file: u64, digest: u64, until_ns: u64) {
     let place = layout.place(file);
+    if is_told(board, place, file, digest) {
+        // What is kept of it stays good; each answer has a time of its own.
+        return board.store(place + UNTIL, until_ns, Relaxed);
+    }
     hide_at(board, place);
     board.store(place + FILE, file, Relaxed);
     board.store(place + DIGEST, digest, Relaxed);
@@ -195,6 +278,13 @@ pub(crate) fn tell(board: &impl Board, layout: &Layout, file: u64, digest: u64, 
     let now = board.load(place + SEQUENCE, Relaxed);
     // Pairs with the acquiring load in `told`.
     board.store(place + SEQUENCE, now + 1, Release);
+}
+
+/// The agent's own look: nobody else writes there.
+fn is_told(board: &impl Board, place: usize, file: u64, digest: u64) -> bool {
+    is_shown(board.load(place + SEQUENCE, Relaxed))
+        && board.load(place + FILE, Relaxed) == file
+        && board.load(place + DIGEST, Relaxed) == digest
 }
 
 /// What was told of a file is no longer so. Before anybody is told that it changed (X5).
@@ -209,6 +299,13 @@ pub(crate) fn untell(board: &impl Board, layout: &Layout, file: u64) {
 pub(crate) fn change_names(board: &impl Board) {
     let names = board.load(NAMES, Relaxed);
     board.store(NAMES, names + 1, Relaxed);
+    board.fence(Release);
+}
+
+/// A name was told that may change without [`change_names`]. Before it is told.
+pub(crate) fn tell_unheard(board: &impl Board) {
+    let unheard = board.load(NAMES_UNHEARD, Relaxed);
+    board.store(NAMES_UNHEARD, unheard + 1, Relaxed);
     board.fence(Release);
 }
 
@@ -241,13 +338,15 @@ pub(crate) fn still_told(board: &impl Look, told: &Told) -> bool {
         && board.load(NAMES, Acquire) == told.names
 }
 
-/// How often names have changed.
-pub(crate) fn names(board: &impl Look) -> u64 {
-    board.load(NAMES, Acquire)
+/// What is counted of names now.
+pub(crate) fn names(board: &impl Look) -> Names {
+    Names {
+        changed: board.load(NAMES, Acquire),
+        unheard: board.load(NAMES_UNHEARD, Acquire),
+    }
 }
 
-/// Whether programs may keep what a path leads to.
-#[inline(always)]
-pub(crate) fn names_are_kept(board: &impl Look) -> bool {
-    board.load(NAMES_ARE_KEPT, Relaxed) == 1
+/// Whether a program may keep what a path has led it to since `names` were counted (X6).
+pub(crate) fn are_heard_since(board: &impl Look, names: &Names) -> bool {
+    board.load(NAMES_ARE_KEPT, Relaxed) == 1 || board.load(NAMES_UNHEARD, Acquire) == names.unheard
 }

@@ -1,0 +1,214 @@
+//! Lanes and their gate under every order of events that the memory model allows.
+//!
+//! The very lines of `src/lane/protocol.rs`, and of the gate in `src/index/protocol.rs`, run over words of a
+//! model (loom). A canary takes one order away, and the model must find a write that was done and that
+//! something after it has missed.
+
+#![allow(
+    dead_code,
+    unreachable_pub,
+    reason = "the sources are the library's, of which a part is used"
+)]
+
+#[path = "../src/lane/protocol.rs"]
+mod lane;
+#[path = "../src/index/layout.rs"]
+mod layout;
+#[path = "../src/index/protocol.rs"]
+mod protocol;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::{self, Relaxed, SeqCst};
+
+use lane::{Ring, Said, Verdict, describe, judge, publish, read, retract, room, settle, take};
+use layout::Layout;
+use loom::sync::atomic::AtomicU64;
+use protocol::{Board, Look, PageName, gate, offer, offered, open_gate, shut_gate, take_back};
+
+/// What is taken away.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Without {
+    Nothing,
+    /// The program's fence between its entry and its look at the gate.
+    FenceOfPublish,
+    /// The agent's fence between shutting the gate and its look at what was left.
+    FenceOfShut,
+}
+
+const PAGE: PageName = PageName { file: 3, page: 0 };
+const FRAME: u32 = 0;
+
+/// The words of the index that count here, those of one ring with one entry, and a byte of the entry.
+struct Memory {
+    index: BTreeMap<usize, AtomicU64>,
+    ring: BTreeMap<usize, AtomicU64>,
+    byte: AtomicU64,
+    without: Without,
+}
+
+/// The same memory as the program or the agent fences in it.
+struct Index<'a>(&'a Memory);
+struct Lane<'a>(&'a Memory);
+
+fn shape() -> Layout {
+    Layout::of(1, 4096)
+}
+
+impl Memory {
+    /// A page is offered, and the gate is open.
+    fn new(without: Without) -> Arc<Memory> {
+        let (header, bucket) = (shape().header(FRAME), shape().bucket(0));
+        let index = (header..header + 5)
+            .chain(bucket..bucket + layout::WAYS)
+            .chain([layout::GATE]);
+        let ring = [lane::TAIL, lane::HEAD]
+            .into_iter()
+            .chain(lane::HEADS..lane::HEADS + 2 * lane::HEAD_WORDS);
+        let words = |words: &mut dyn Iterator<Item = usize>| {
+            words.map(|word| (word, AtomicU64::new(0))).collect()
+        };
+        let memory = Arc::new(Memory {
+            index: words(&mut index.into_iter()),
+            ring: words(&mut ring.into_iter()),
+            byte: AtomicU64::new(0),
+            without,
+        });
+        offer(&Index(&memory), &shape(), FRAME, PAGE, 4096);
+        open_gate(&Index(&memory));
+        memory
+    }
+
+    /// The program writes; true if it is done without a call.
+    fn leave(&self) -> bool {
+        let before = gate(&Index(self));
+        if before.is_multiple_of(2) || offered(&Index(self), &shape(), PAGE) == 0 {
+            return false;
+        }
+        let (at, _) = room(&Lane(self), 1).expect("the ring is empty");
+        self.byte.store(7, Relaxed);
+        let said = Said {
+            stamp: 1,
+            file: PAGE.file,
+            offset: 0,
+            len: 1,
+        };
+        describe(&Lane(self), at, &said);
+        publish(&Lane(self), at, 1);
+        gate(&Index(self)) == before || !retract(&Lane(self), at, 1)
+    }
+
+    /// The agent takes what was left: the byte.
+    fn bring(&self, taken: &mut u64) -> Option<u64> {
+        let tail = take(&Lane(self), *taken);
+        if tail == *taken {
+            return None;
+        }
+        assert_eq!(
+            read(&Lane(self), *taken).len,
+            1,
+            "an entry without its head"
+        );
+        let byte = self.byte.load(Relaxed);
+        judge(&Lane(self), *taken, Verdict::Applied);
+        *taken = tail;
+        settle(&Lane(self), tail);
+        Some(byte)
+    }
+
+    fn fence(&self, order: Ordering, gone: Without) {
+        if order != SeqCst || self.without != gone {
+            loom::sync::atomic::fence(order);
+        }
+    }
+}
+
+impl Look for Index<'_> {
+    fn load(&self, word: usize, order: Ordering) -> u64 {
+        self.0.index[&word].load(order)
+    }
+
+    fn fence(&self, order: Ordering) {
+        self.0.fence(order, Without::FenceOfShut);
+    }
+}
+
+impl Board for Index<'_> {
+    fn store(&self, word: usize, value: u64, order: Ordering) {
+        self.0.index[&word].store(value, order);
+    }
+}
+
+impl Ring for Lane<'_> {
+    fn load(&self, word: usize, order: Ordering) -> u64 {
+        self.0.ring[&word].load(order)
+    }
+
+    fn store(&self, word: usize, value: u64, order: Ordering) {
+        self.0.ring[&word].store(value, order);
+    }
+
+    fn fence(&self, order: Ordering) {
+        self.0.fence(order, Without::FenceOfPublish);
+    }
+
+    fn set(&self, word: usize, bits: u64, order: Ordering) -> u64 {
+        self.0.ring[&word].fetch_or(bits, order)
+    }
+
+    fn replace(&self, word: usize, from: u64, to: u64, order: Ordering) -> bool {
+        let word = &self.0.ring[&word];
+        word.compare_exchange(from, to, order, Relaxed).is_ok()
+    }
+}
+
+/// A program writes while the agent gives the page away.
+fn left_before_it_is_given(without: Without, opens_again: bool) {
+    let mut model = loom::model::Builder::new();
+    model.preemption_bound = Some(3);
+    model.check(move || {
+        let memory = Memory::new(without);
+        let agent = {
+            let memory = Arc::clone(&memory);
+            loom::thread::spawn(move || {
+                let mut taken = 0;
+                shut_gate(&Index(&memory));
+                let given = memory.bring(&mut taken);
+                take_back(&Index(&memory), &shape(), FRAME);
+                if opens_again {
+                    open_gate(&Index(&memory));
+                }
+                given
+            })
+        };
+        let done = memory.leave();
+        let given = agent.join().expect("the agent ends");
+        if done {
+            assert_eq!(
+                given,
+                Some(7),
+                "a write that was done is not in what is given away"
+            );
+        } else {
+            assert_eq!(given, None, "a write that the program makes once more");
+        }
+    });
+}
+
+#[test]
+fn what_was_left_is_there_before_the_page_is_given_away() {
+    left_before_it_is_given(Without::Nothing, false);
+    left_before_it_is_given(Without::Nothing, true);
+}
+
+#[test]
+#[should_panic(expected = "a write that was done is not in what is given away")]
+fn canary_without_the_fence_of_publish_a_write_is_missed() {
+    left_before_it_is_given(Without::FenceOfPublish, false);
+}
+
+#[test]
+#[should_panic(expected = "a write that was done is not in what is given away")]
+fn canary_without_the_fence_of_shut_a_write_is_missed() {
+    left_before_it_is_given(Without::FenceOfShut, false);
+}
