@@ -20,20 +20,24 @@
 //!   hold the page locked until it is answered, and the acknowledgement waits for that lock.)
 //! - A3: at most one store write per byte range of a page is in flight.
 //! - A4: bytes that nobody wrote are never written to the store.
+//! - A5 (I14): dirty bytes never exceed the limit by more than one write.
 //! - A6: a cut is answered only when the store has all that the tier had of the file, and what a cut
 //!   takes away is gone from the tier before the next request.
-//! - A5 (I14): dirty bytes never exceed the limit by more than one write.
-//! - A6: see `age`.
+//! - A7: see `offer`. A8: see `age`.
 
 mod age;
 mod bank;
 mod cut;
+mod delegate;
 mod fill;
 mod flush;
 mod gather;
+mod gone;
 mod names;
+mod offer;
 mod page;
 mod peek;
+mod push;
 mod range;
 mod read;
 mod through;
@@ -49,11 +53,13 @@ use crate::guard::Guard;
 use crate::ids::{Age, Buf, FileId, Gen, NodeId, Op, ReqId, Ver, View};
 use crate::input::StoreOk;
 use crate::msg::{Body, Cut, Envelope, Goal, Held};
+use crate::ranges::Ranges;
 use crate::time::{Span, Time};
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::vec::Vec;
 use bank::{BankJob, Blocks, Going};
 use gather::Gathering;
+use offer::Offers;
 pub(crate) use page::Page;
 use peek::{Hints, PeekAsk, Search};
 use range::{Ahead, HoldAsk, Hungry, Locks};
@@ -83,7 +89,7 @@ struct Common {
     clock: u64,
     /// Copies given so far; tells whether one was given after a write had come in.
     grants: u64,
-    /// Files with bytes that could be sent to the store, by the time when the first are due (A6).
+    /// Files with bytes that could be sent to the store, by the time when the first are due (A8).
     dirty: BTreeSet<(Time, FileId)>,
     /// More idle bytes than this are looked at for some that can go.
     idle_looked: u64,
@@ -114,8 +120,12 @@ struct Common {
     locks: Locks,
     /// Writes that wait for frames; the oldest goes first.
     hungry: BTreeSet<Hungry>,
+    /// Pages that nodes write by themselves.
+    delegated: BTreeSet<(FileId, u64)>,
     /// Files with a read that waits behind an unfinished write, or a failed flush.
     timed: BTreeMap<FileId, Time>,
+    /// Pages that programs may write by themselves (A7).
+    offers: Offers,
 }
 
 impl Common {
@@ -174,7 +184,7 @@ struct File {
     next_bar: Option<Bar>,
     failed: Option<Failure>,
     dirty_bytes: u64,
-    /// Pages with dirty bytes and no store write in flight, by the time when they are due (A6).
+    /// Pages with dirty bytes and no store write in flight, by the time when they are due (A8).
     ages: BTreeSet<(Time, u64)>,
     /// Where `Common::dirty` has this file.
     listed: Option<Time>,
@@ -219,9 +229,13 @@ struct WriteAsk {
     dropped: bool,
     /// Readers of the file are recorded.
     record: bool,
+    /// The writer would write the page by itself from now on.
+    alone: bool,
     /// Copies that had been given when it came.
     grants: u64,
     data: Piece,
+    /// Which bytes of its one page they are, if not all from `offset` on.
+    ranges: Option<Ranges>,
     /// When it began, or came if it has one home only.
     age: Age,
     /// Number of the request that brought it, if it has several homes.
@@ -237,6 +251,8 @@ struct FlushAsk {
     goal: Goal,
     /// Pages and the versions of them that must reach the store.
     need: Vec<(u64, Ver)>,
+    /// Pages that have been called back for it, by the number of their grants.
+    recalled: Vec<(u64, Ver)>,
 }
 
 /// A write whose readers have been told and have not all answered.
@@ -336,7 +352,11 @@ impl Authority {
         let old = generation < current && refuses;
         let asks = matches!(
             body,
-            Body::Read { .. } | Body::Write { .. } | Body::Stage { .. } | Body::Hold { .. }
+            Body::Read { .. }
+                | Body::Write { .. }
+                | Body::Scatter { .. }
+                | Body::Stage { .. }
+                | Body::Hold { .. }
         );
         if old && asks {
             home.free(from, data);
@@ -454,6 +474,7 @@ impl Authority {
 
     /// A page of this node's went out of the pool.
     pub(crate) fn evicted(&mut self, ctx: &mut Ctx<'_>, id: FileId, number: u64, slot: Slot) {
+        self.common.take_back(ctx, id, number);
         if let Some(file) = self.files.get_mut(&id) {
             if let Some(page) = file.pages.get_mut(&number).filter(|p| p.slot == Some(slot)) {
                 page.vacate();
@@ -487,6 +508,7 @@ impl Authority {
     /// Flushes what is too much, and tries again what waited for memory.
     pub(crate) fn upkeep(&mut self, ctx: &mut Ctx<'_>) {
         self.flush_excess(ctx);
+        self.recall_for_frames(ctx);
         for id in core::mem::take(&mut self.common.starved) {
             let mut home = self.home(ctx, id);
             home.pump();
@@ -524,6 +546,11 @@ impl Authority {
         self.files.len()
     }
 
+    /// True if a request lacks memory.
+    pub(crate) fn is_starved(&self) -> bool {
+        !self.common.starved.is_empty()
+    }
+
     pub(crate) fn has(&self, id: FileId) -> bool {
         self.files.contains_key(&id)
     }
@@ -536,6 +563,8 @@ impl Authority {
             assert_eq!(pages, file.dirty_bytes, "F2: dirty bytes of a file add up");
         }
         self.assert_aged();
+        self.assert_framed();
+        self.assert_delegated();
     }
 
     fn home<'a, 'c>(&'a mut self, ctx: &'a mut Ctx<'c>, id: FileId) -> Home<'a, 'c> {
@@ -552,7 +581,7 @@ impl Authority {
         if self.common.gathering.is_some_and(|g| g.is_of(id)) {
             self.home(ctx, id).end_gathering();
         }
-        if self.files.get(&id).is_some_and(File::idle) {
+        if self.files.get(&id).is_some_and(File::idle) && !self.is_settling(ctx, id) {
             self.files.remove(&id);
             self.common.timed.remove(&id);
             self.common.hungry.retain(|hungry| hungry.file != id);
@@ -579,17 +608,6 @@ impl File {
             Cut::Shrink(_) | Cut::Outside | Cut::Detach | Cut::Laminate => true,
         })
     }
-
-    /// Takes a peer off the lists of those whose acknowledgement is awaited.
-    fn forget_ack(&mut self, peer: NodeId, seq: Option<u64>) {
-        let other = |&(n, s): &(NodeId, u64)| n != peer || seq.is_some_and(|seq| seq != s);
-        for write in &mut self.writes {
-            write.awaiting.retain(other);
-        }
-        if let Some(bar) = &mut self.bar {
-            bar.awaiting.retain(other);
-        }
-    }
 }
 
 impl Home<'_, '_> {
@@ -602,6 +620,7 @@ impl Home<'_, '_> {
         body: Body,
         data: Option<Piece>,
     ) {
+        self.note_user(from, &body);
         let Some((body, data)) = self.range_request(from, req, generation, body, data) else {
             return;
         };
@@ -613,6 +632,7 @@ impl Home<'_, '_> {
                     len,
                     dropped,
                     record,
+                    alone,
                 },
                 Some(data),
             ) if data.len == len && len > 0 => {
@@ -624,23 +644,30 @@ impl Home<'_, '_> {
                     len,
                     dropped,
                     record,
+                    alone,
                     grants: self.common.grants,
                     data,
+                    ranges: None,
                     age: self.ctx.age(),
                     staged: None,
                     tried: false,
                 };
                 self.file.waiting.push_back(Waiting::Write(ask));
             }
-            (Body::Flush(goal), _) => self.asked_to_flush(from, req, goal),
+            (returned @ Body::Return { .. }, data) => self.returned(from, &returned, data),
+            (Body::PushNo { page }, _) => self.push_refused(from, page),
+            (Body::Flush(goal), _) => {
+                self.push_written(from, goal);
+                self.asked_to_flush(from, req, goal);
+            }
+            (Body::Scatter { page, ranges }, Some(data))
+                if self.is_scatter(page, &ranges, data) =>
+            {
+                self.take_scatter((from, req, generation), page, ranges, data);
+            }
             (Body::Peek { first, count, held }, _) => {
                 self.hinted(from, first, held);
-                self.file.waiting.push_back(Waiting::Peek(PeekAsk {
-                    from,
-                    req,
-                    first,
-                    count,
-                }));
+                self.take_peek(from, req, first, count);
             }
             (Body::Apply { of }, _) => self.apply_staged(from, req, of),
             (Body::Yield { of }, _) => self.give_way(from, req, of),
@@ -651,27 +678,6 @@ impl Home<'_, '_> {
                 self.free(from, data);
                 self.fail(from, req, crate::errno::EIO);
             }
-        }
-    }
-
-    fn take_read(&mut self, from: NodeId, req: ReqId, body: &Body) {
-        if let Body::Read {
-            first,
-            count,
-            keep,
-            record,
-        } = *body
-        {
-            self.file.waiting.push_back(Waiting::Read(ReadAsk {
-                from,
-                req,
-                first,
-                count,
-                keep,
-                record,
-                since: self.ctx.now,
-                filled: false,
-            }));
         }
     }
 
@@ -694,7 +700,7 @@ impl Home<'_, '_> {
             if verdict == Verdict::Done {
                 continue;
             }
-            ahead.note(self.ctx.config, &ask);
+            ahead.note(self.ctx, &ask);
             left.push_back(ask);
         }
         // Failed fills and answered flushes may have taken entries out meanwhile; new ones cannot
@@ -714,34 +720,6 @@ impl Home<'_, '_> {
         let empty = empty && !self.file.spilled;
         if generation.life > known.life && !empty {
             self.clear_out(Cut::Detach, cut::end_of(known.life));
-        }
-    }
-
-    fn drop_peer(&mut self, peer: NodeId) {
-        for page in self.file.pages.values_mut() {
-            page.readers.remove(peer);
-        }
-        self.file.forget_ack(peer, None);
-        if self.ctx.config.keeps(Guard::GoneLetGo) {
-            self.drop_staged_of(peer);
-        }
-        let waiting = core::mem::take(&mut self.file.waiting);
-        for ask in waiting {
-            match ask {
-                Waiting::Read(ReadAsk { from, .. })
-                | Waiting::Flush(FlushAsk { from, .. })
-                | Waiting::Peek(PeekAsk { from, .. })
-                    if from == peer => {}
-                Waiting::Write(write) if write.from == peer => self.free(peer, Some(write.data)),
-                Waiting::Hold(hold) if hold.read.from == peer => {}
-                other => self.file.waiting.push_back(other),
-            }
-        }
-        let generation = self.file.generation;
-        if let Some(bar) = self.file.bar.as_mut().filter(|bar| bar.manager == peer) {
-            // Whether the file was detached after all nobody knows: its life goes on.
-            bar.floor = generation;
-            self.resume(true);
         }
     }
 

@@ -20,14 +20,19 @@
 //! - C5 (I3): attributes are kept only while there is leave, which no answer gives that a recall
 //!   overtook, nor one about a file that this node writes.
 
+mod ahead;
 mod bank;
 mod close;
+mod delegate;
 mod file;
+pub(crate) mod gather;
 mod hold;
 mod leave;
 mod lend;
+mod local;
 mod open;
 mod promise;
+mod push;
 mod range;
 mod read;
 mod revoke;
@@ -47,9 +52,11 @@ use crate::ids::{Buf, FileId, Gen, Handle, NodeId, Op, RevokeId, Ticket};
 use crate::input::{OpenRequest, Request, StoreOk};
 use crate::msg::{Body, Envelope};
 use crate::{Errno, placement};
-use alloc::collections::BTreeMap;
+use ahead::Ahead;
+use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 use close::FlushJob;
+use delegate::OwnedPages;
 use file::File;
 use leave::LeaveJob;
 use range::Locked;
@@ -70,8 +77,12 @@ pub(crate) struct Client {
     /// Writes that are on their way to the store within a window.
     passages: BTreeMap<Op, Passage>,
     windows: BTreeMap<NodeId, Window>,
+    /// Files of which something is gathered or on its way.
+    gathering: BTreeSet<FileId>,
     /// Files whose attributes ways in may keep, and who gave leave.
     kept: BTreeMap<FileId, NodeId>,
+    /// Managers that registrars have named, of files that may be asked for next.
+    managers: BTreeMap<FileId, NodeId>,
     /// Changes of attributes that managers have let through, which have to be told when they are over.
     changing: BTreeMap<FileId, Vec<NodeId>>,
     /// What gateways allow to ask daemons for, and what has been asked.
@@ -81,6 +92,8 @@ pub(crate) struct Client {
     locks: BTreeMap<u64, Locked>,
     /// Payloads that waiting reads or the message at hand still need, and by how many pages.
     lent: BTreeMap<Buf, u32>,
+    /// Pages that this node writes by itself.
+    owned: OwnedPages,
 }
 
 /// An open handle.
@@ -90,6 +103,7 @@ struct Opened {
     write: bool,
     /// Losses of the file that this handle has been told of.
     losses_told: u32,
+    ahead: Ahead,
 }
 
 /// A request of a session.
@@ -98,6 +112,8 @@ enum Job {
     Open(OpenRequest),
     Read(ReadJob),
     Write(WriteJob),
+    /// Writers bring what they have gathered to the homes, before a flush or sync.
+    Muster(Handle, close::Until),
     Flush(FlushJob),
     Size(FileId),
     Leave(LeaveJob),
@@ -137,6 +153,8 @@ enum What {
     Hold(Ticket, u32),
     /// The part of a flush for one home.
     Home(Ticket),
+    /// A home's flush that no session waits for.
+    Settled,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -195,7 +213,13 @@ impl Client {
                 desk.invalidated(from, &envelope, first, count, ver)
             }
             Body::Peek { first, count, .. } => desk.lend_copies(from, &envelope, first, count),
+            Body::Collect { cut } => {
+                let order = (envelope.file, envelope.generation, envelope.req);
+                desk.collect(from, order, cut);
+            }
             Body::Recall => desk.recalled(from, &envelope),
+            Body::TakeBack { .. } => desk.called_back(from, &envelope),
+            Body::Push { .. } => desk.pushed(from, &envelope, data),
             Body::Forget { size, service } => desk.forget(from, &envelope, size, service),
             Body::WindowGo { asked, offset } => desk.window_open(from, &envelope, asked, offset),
             Body::Wound { clock } => desk.wounded(envelope.req.seq, clock),
@@ -238,12 +262,24 @@ impl Client {
     }
 
     /// A copy went out of the pool.
-    pub(crate) fn evicted(&mut self, id: FileId, page: u64, slot: Slot) {
+    pub(crate) fn evicted(
+        &mut self,
+        ctx: &mut Ctx<'_>,
+        authority: &mut Authority,
+        (id, page): (FileId, u64),
+        slot: Slot,
+    ) {
         if let Some(file) = self.files.get_mut(&id)
             && file.copies.get(&page).is_some_and(|copy| copy.slot == slot)
         {
             file.copies.remove(&page);
         }
+        let mut desk = Desk {
+            client: self,
+            authority,
+            ctx,
+        };
+        desk.own_evicted(id, page, slot);
     }
 
     /// This node's copy of a page.
@@ -299,6 +335,9 @@ impl Client {
 
 impl Desk<'_, '_> {
     fn request(&mut self, ticket: Ticket, request: Request) {
+        let Some(request) = self.behind_gathered(ticket, request) else {
+            return;
+        };
         match request {
             Request::Open(open) => self.open(ticket, open),
             Request::Close(handle) => self.close(handle),
@@ -321,10 +360,16 @@ impl Desk<'_, '_> {
             }
             Request::Flush(handle) => self.flush(ticket, handle, close::Until::Flushed),
             Request::Sync(handle) => self.flush(ticket, handle, close::Until::Synced),
+            Request::Exchange(handle) => self.exchange(ticket, handle),
             Request::Size { file, ask } => self.size(ticket, file, ask),
             Request::Truncate { file, size } => self.truncate(ticket, file, size),
             Request::Detach(file) => self.simple(ticket, file, Job::Detach(file), Body::Detach),
-            Request::Settle(file) => self.simple(ticket, file, Job::Settle(file), Body::Settle),
+            Request::Settle(file) => self.simple(
+                ticket,
+                file,
+                Job::Settle(file),
+                Body::Settle { store: true },
+            ),
             Request::Laminate { file, stamp } => {
                 self.simple(ticket, file, Job::Laminate(file), Body::Laminate(stamp));
             }
@@ -342,11 +387,13 @@ impl Desk<'_, '_> {
                     self.ask_manager(file, Body::Restamp { before, after }, What::Whois);
                 }
             }
+            Request::Mapped(file) => self.mapped(file),
             Request::Leave(files) => self.leave(ticket, files),
+            Request::Locate(files) => self.locate(ticket, files),
             Request::Learned(learned) => self.tell_learned(&learned),
             Request::Change(file) => self.simple(ticket, file, Job::Change(file), Body::Change),
             Request::Changed { file, ctime_ns } => self.changed(file, ctime_ns),
-            // The node hands it to the authority.
+            // The node hands it to both sides.
             Request::FlushAll => {}
         }
     }
@@ -369,6 +416,7 @@ impl Desk<'_, '_> {
             self.learn(file, envelope.generation);
         }
         match what {
+            What::Settled => {}
             What::Whois => self.manager_known(file, &envelope.body),
             What::HomeOf(chunk) => self.home_known(file, chunk, &envelope.body),
             What::Lease => self.lease_answered(from, &envelope.body),
@@ -404,6 +452,7 @@ impl Desk<'_, '_> {
                 };
                 self.finish(ticket, reply);
             }
+            Some(&Job::Muster(handle, until)) => self.flush_homes(ticket, handle, until),
             Some(Job::Flush(_) | Job::Leave(_)) | None => {}
         }
     }
@@ -463,6 +512,7 @@ impl Desk<'_, '_> {
                 );
             }
             Some(Job::Change(_)) => self.finish(ticket, Reply::Done),
+            Some(&Job::Muster(handle, until)) => self.flush_homes(ticket, handle, until),
             Some(Job::Write(_)) => self.fail_write(ticket, errno::EHOSTDOWN),
             Some(_) | None => self.finish(ticket, Reply::Failed(errno::EHOSTDOWN)),
         }
@@ -525,6 +575,7 @@ impl Desk<'_, '_> {
 
     /// A peer is gone: forgets what it granted of a file, and what depended on it.
     fn lose(&mut self, id: FileId, peer: NodeId) {
+        self.lose_own(id, Some(peer));
         let Some(file) = self.client.files.get_mut(&id) else {
             return;
         };
@@ -544,6 +595,9 @@ impl Desk<'_, '_> {
             if let Some(copy) = file.copies.remove(page) {
                 self.ctx.frames.give_back(copy.slot);
             }
+        }
+        if orphaned {
+            self.give_back_file(id);
         }
         if orphaned && self.ctx.config.is_home_to_itself() {
             self.authority.sever(self.ctx, id);

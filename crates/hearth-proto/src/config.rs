@@ -14,8 +14,9 @@ pub enum Policy {
     /// Each page has a home that serves it, remembers its readers and gathers its writes
     /// (Coopc-PVFS, ICCS 2005, section 4).
     Home,
-    /// As [`Policy::Home`], and a home that has evicted a page asks a node that it gave a copy before it
-    /// reads the store.
+    /// As [`Policy::Home`], and a node that alone uses a page writes it by itself, what a node wrote is
+    /// pushed to those that read it before, and a home that has evicted a page asks a node that it gave a copy
+    /// before it reads the store.
     HomePlus,
     /// Each node fills what it reads from a peer that may have it, or from the store; a write goes
     /// through to the store within a window in which nobody else keeps the range (section 3.2).
@@ -50,6 +51,10 @@ pub struct Rules {
     pub copies: Copies,
     /// Whom a home asks for a page that it has evicted.
     pub evicted: Evicted,
+    /// Who writes a page that one node alone uses.
+    pub delegates: Delegates,
+    /// When pages go to nodes that have not asked for them.
+    pub pushes: Pushes,
     /// What a write is acknowledged for.
     pub writes: Writes,
     /// What close waits for, if that is no choice.
@@ -132,6 +137,24 @@ pub enum Evicted {
     Readers,
 }
 
+/// Who writes a page that one node alone uses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Delegates {
+    /// Its home.
+    Never,
+    /// That node by itself, until the home calls the page back.
+    Sole,
+}
+
+/// When pages go to nodes that have not asked for them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Pushes {
+    /// Never.
+    Never,
+    /// When their writer closes or syncs, to those that had read them before it wrote.
+    AtFlush,
+}
+
 /// What a write is acknowledged for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Writes {
@@ -154,6 +177,8 @@ impl Policy {
             grain: Grain::Chunk,
             copies: Copies::Many,
             evicted: Evicted::Store,
+            delegates: Delegates::Never,
+            pushes: Pushes::Never,
             writes: Writes::Behind,
             close: None,
             bank: None,
@@ -180,6 +205,8 @@ impl Policy {
             Policy::Home => home,
             Policy::HomePlus => Rules {
                 evicted: Evicted::Readers,
+                delegates: Delegates::Sole,
+                pushes: Pushes::AtFlush,
                 ..home
             },
             Policy::Hint => hint,
@@ -350,6 +377,8 @@ pub struct Config {
     pub store_io_bytes: u32,
     /// Largest store read that a home makes of a run of pages when it reads ahead, in bytes.
     pub readahead_bytes: u32,
+    /// Most that one handle which is read in order asks other nodes for beyond its last read, in bytes.
+    pub ahead_bytes: u32,
     /// A dirty page is flushed at this age.
     pub flush_age: Span,
     /// Write bytes that this node may have in flight to one home; bounds the home's buffers.
@@ -364,6 +393,8 @@ pub struct Config {
     pub spill: Spill,
     /// Idle files that the client and manager sides remember, each.
     pub idle_files_max: usize,
+    /// Pages are offered to programs of this node, which then write them by themselves.
+    pub offers: bool,
     /// The guard that is off.
     #[cfg(feature = "canary")]
     pub without: Option<crate::guard::Guard>,
@@ -385,6 +416,7 @@ impl Config {
             ranges: Ranges::default(),
             store_io_bytes: 4 << 20,
             readahead_bytes: 1 << 20,
+            ahead_bytes: 16 << 20,
             flush_age: Span::secs(5),
             write_window_bytes: 8 << 20,
             probe_after: Span::secs(2),
@@ -392,6 +424,7 @@ impl Config {
             bank: BankConfig::default(),
             spill: Spill::Store,
             idle_files_max: 1 << 16,
+            offers: false,
             #[cfg(feature = "canary")]
             without: None,
         }
@@ -419,14 +452,28 @@ impl Config {
 
     /// How reads and writes over several homes are made one. Where writes go through to the store they
     /// are not: a window covers all of a write and a gateway its own blocks, but reads take no lock.
-    /// Where nobody is told of a write, neither: copies of several moments lie beside each other.
+    /// Where nobody is told of a write, neither: copies of several moments lie beside each other. Level
+    /// `mpi-atomic` promises it by itself.
     pub fn ranges_rule(&self, semantics: Semantics) -> Ranges {
         let rules = self.rules();
         let told = semantics.is_recorded();
-        match (rules.served, rules.writes) {
-            (Served::Cache, Writes::Behind) if told => self.ranges,
+        match (rules.served, rules.writes, self.ranges) {
+            (Served::Cache, Writes::Behind, Ranges::Apart) if semantics == Semantics::MpiAtomic => {
+                Ranges::WoundWait
+            }
+            (Served::Cache, Writes::Behind, ranges) if told => ranges,
             _ => Ranges::Apart,
         }
+    }
+
+    /// True if the homes of an operation that is made one are asked one after another.
+    pub(crate) fn asks_in_turn(&self) -> bool {
+        self.ranges == Ranges::SeqHome
+    }
+
+    /// True if a node that alone uses a page writes it by itself.
+    pub fn delegates(&self) -> bool {
+        self.rules().delegates == Delegates::Sole
     }
 
     /// True if the policy keeps nothing.

@@ -5,7 +5,7 @@ use crate::bank::list::List;
 use crate::config::Config;
 use crate::effect::{Effect, Outbox, Piece};
 use crate::frames::Frames;
-use crate::ids::{Age, Buf, FileId, Gen, Names, NodeId, Op, ReqId, RevokeId, View};
+use crate::ids::{Age, Buf, FileId, Gen, Names, NodeId, Op, ReqId, RevokeId, Ticket, View};
 use crate::msg::{Body, Envelope};
 use crate::peers::{Peers, Sending};
 use crate::status::Counters;
@@ -20,6 +20,7 @@ pub(crate) struct Counts {
     op: u64,
     buf: u64,
     revoke: u64,
+    scatter: u64,
     bank: u64,
     life: u64,
     /// The clock by which operations over several homes have their age.
@@ -33,6 +34,7 @@ impl Counts {
             op: names.op,
             buf: names.buf,
             revoke: names.revoke,
+            scatter: 0,
             bank: names.bank,
             life: 0,
             clock: 0,
@@ -193,6 +195,12 @@ impl Ctx<'_> {
     pub(crate) fn new_buf(&mut self) -> Buf {
         self.counts.buf += 1;
         Buf(Buf::KERNEL | self.counts.buf)
+    }
+
+    /// Names a write that no session waits for.
+    pub(crate) fn new_scatter(&mut self) -> Ticket {
+        self.counts.scatter += 1;
+        Ticket(Ticket::KERNEL | self.counts.scatter)
     }
 
     pub(crate) fn new_bank_op(&mut self) -> BankOp {

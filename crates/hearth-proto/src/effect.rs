@@ -172,6 +172,29 @@ pub enum Effect {
         /// Which.
         file: FileId,
     },
+    /// Programs of this node may write the first bytes of a page by themselves; what they write comes
+    /// as [`crate::Input::Locals`]. Said again of a page that is offered already.
+    Offer {
+        /// Which file.
+        file: FileId,
+        /// Which page.
+        page: u64,
+        /// Its frame.
+        frame: FrameId,
+        /// So many bytes.
+        limit: u32,
+    },
+    /// They may no longer, from before the next input on.
+    TakeBack {
+        /// Which file.
+        file: FileId,
+        /// Which page.
+        page: u64,
+        /// Its frame.
+        frame: FrameId,
+    },
+    /// A local write was not to a page that is offered: nothing of it was taken.
+    Refused(Buf),
     /// Cut the connection: the peer does not answer.
     Disconnect {
         /// Whom.

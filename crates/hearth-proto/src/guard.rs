@@ -71,10 +71,36 @@ guards! {
     OldVersionDropped, "old-version-dropped", "an open that is told another version drops what no home recorded";
     LateGrantOnce, "late-grant-once", "what was on its way when copies were dropped serves only the reads that wait";
     LaminationTold, "lamination-told", "every writer knows of a lamination before homes take writes again";
+    DelegateCalledBack, "delegate-called-back", "nobody is given a page, and nobody else writes it, while a node writes it by itself";
+    DelegateStops, "delegate-stops", "a node that was called back writes by itself no more";
+    GrantMatched, "grant-matched", "what comes back counts for the grant that it names";
+    ReturnedFirst, "returned-first", "what a node wrote by itself is at its homes before they are asked to flush";
+    FlushCallsBack, "flush-calls-back", "a flush of all calls back what nodes write by themselves";
+    CutCallsDelegates, "cut-calls-delegates", "a cut calls back what nodes write by themselves";
+    OffersTakenBack, "offers-taken-back", "a page that programs may write by themselves is taken back before it is given away";
+    PushRecorded, "push-recorded", "a node is remembered as a reader before a page is pushed to it";
+    PushNotUnderWrite, "push-not-under-write", "a node takes no pushed page that it is writing";
+    ScatteredFirst, "scattered-first", "a flush or sync comes after what its node has gathered is at its homes";
+    Collected, "collected", "a cut or settlement comes after every writer has sent what it had gathered";
     GoneAnswersGiven, "gone-answers-given", "a peer that is gone is taken to have answered";
 }
 
 impl Guard {
+    /// True for a rule about pages that a node writes by itself, or that are pushed, which policy `home:plus` alone has.
+    pub fn is_of_delegates(self) -> bool {
+        matches!(
+            self,
+            Guard::DelegateCalledBack
+                | Guard::DelegateStops
+                | Guard::GrantMatched
+                | Guard::ReturnedFirst
+                | Guard::FlushCallsBack
+                | Guard::CutCallsDelegates
+                | Guard::PushRecorded
+                | Guard::PushNotUnderWrite
+        )
+    }
+
     /// True for a rule about tiers, which policy `local` alone has.
     pub fn is_of_tier(self) -> bool {
         matches!(self, Guard::CutSettlesTier | Guard::CutEmptiesTier)
@@ -86,6 +112,8 @@ impl Guard {
             Guard::VersionTold,
             Guard::OldVersionDropped,
             Guard::LateGrantOnce,
+            Guard::ScatteredFirst,
+            Guard::Collected,
         ];
         match self == Guard::LaminationTold {
             true => Semantics::Commit,

@@ -56,6 +56,11 @@ pub struct Age {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Ticket(pub u64);
 
+impl Ticket {
+    /// Set in the names of writes that the kernel makes itself, so that they never meet the driver's.
+    pub const KERNEL: u64 = 1 << 63;
+}
+
 /// One open of one file by a local session; it is the ticket of that open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Handle(pub u64);

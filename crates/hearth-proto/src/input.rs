@@ -36,10 +36,29 @@ pub enum Input {
     PeerUp(NodeId),
     /// It broke.
     PeerDown(NodeId),
+    /// Programs have written pages that were offered to them, in this order. Before any other input that
+    /// comes after such a write has returned.
+    Locals(Vec<LocalWrite>),
     /// Memory is wanted: the clean page that was used longest ago must go.
     Shed,
     /// Nothing; the deadline came.
     Tick,
+}
+
+/// A write of a program that did not ask first: bytes of one page that was offered. The driver keeps the
+/// buffer until the end of the step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct LocalWrite {
+    /// Which file.
+    pub file: FileId,
+    /// To here.
+    pub offset: u64,
+    /// So many bytes.
+    pub len: u32,
+    /// The bytes.
+    pub buf: Buf,
+    /// Wall clock, nanoseconds since 1970.
+    pub mtime_ns: i64,
 }
 
 /// A store operation that went well.
@@ -110,6 +129,8 @@ pub enum Request {
     Flush(Handle),
     /// What fsync promises.
     Sync(Handle),
+    /// What a lock promises: homes have what was written here, later reads see what they have.
+    Exchange(Handle),
     /// The size; `ask` others, or say what is known here.
     Size {
         /// Which file.
@@ -144,8 +165,14 @@ pub enum Request {
         /// Stamp after.
         after: Stamp,
     },
-    /// May the attributes of these be kept until they are called back?
+    /// A program of this node stores into a mapping that others see: nothing of the file is offered until
+    /// all handles are closed. Not answered.
+    Mapped(FileId),
+    /// May the attributes of these be kept until they are called back? A question about one file alone is
+    /// not answered with [`crate::Leave::Later`].
     Leave(Vec<FileId>),
+    /// There will be such questions about these: who manages them?
+    Locate(Vec<FileId>),
     /// What the store said of some for which there was leave; not answered.
     Learned(Vec<Learned>),
     /// Attributes of a file, or attributes and names of a directory, are about to be changed.

@@ -45,8 +45,8 @@ pub mod time;
 pub mod wire;
 
 pub use config::{
-    Allocation, Authorities, BankConfig, BankUpdate, CloseRule, Config, Copies, Evicted, Grain,
-    Policy, Ranges, Rules, Served, Spill, Synced, Writes,
+    Allocation, Authorities, BankConfig, BankUpdate, CloseRule, Config, Copies, Delegates, Evicted,
+    Grain, Policy, Pushes, Ranges, Rules, Served, Spill, Synced, Writes,
 };
 pub use effect::{Effect, Outbox, Piece, ReadInto, Reply, Src};
 pub use guard::Guard;
@@ -54,7 +54,7 @@ pub use ids::{
     Age, Attributes, Buf, FileId, FrameId, Gen, Handle, Learned, Leave, Names, NodeId, Op, ReqId,
     RevokeId, Stamp, Ticket, Ver, View,
 };
-pub use input::{Input, OpenRequest, Request, StoreOk, WriteAt};
+pub use input::{Input, LocalWrite, OpenRequest, Request, StoreOk, WriteAt};
 pub use node::Node;
 pub use placement::{home_of_slot, slot_of};
 pub use semantics::Semantics;

@@ -14,6 +14,7 @@
 //! - M3: appends end in the order in which they began, so that no reader sees a hole between them.
 //! - M4 (I3): while names or attributes are being changed nobody keeps them, and before that whoever
 //!   kept them has let go ([`leave`]).
+//! - M5: a question about a file's attributes is answered as soon as nobody reads them ([`leave`]).
 
 mod control;
 mod keeper;
@@ -34,7 +35,7 @@ use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec::Vec;
 use control::Control;
 use keeper::Keeper;
-use leave::Leaves;
+use leave::{Leaves, Parked};
 use size::Append;
 
 /// Entries that the registrar keeps; a file beyond is managed by its registrar itself.
@@ -47,6 +48,8 @@ pub(crate) struct Manager {
     registry: BTreeMap<FileId, NodeId>,
     keeper: Keeper,
     acks: BTreeMap<u64, FileId>,
+    /// Questions that wait for attributes which another node reads.
+    parked: Vec<Parked>,
 }
 
 /// Opens of one node.
@@ -129,7 +132,13 @@ impl Manager {
             return ctx.answer(from, id, generation, req, Body::WhoisOk(manager));
         }
         if let Body::WhoisEach(_) | Body::AskLeave(_) | Body::Learned(_) = body {
-            return self.leave(ctx, from, (id, generation, req), body);
+            let ask = Ask {
+                from,
+                req,
+                generation,
+                body,
+            };
+            return self.leave(ctx, id, ask);
         }
         if let (Body::HomeOf(page), Grain::Page) = (&body, ctx.config.rules().grain) {
             let (chunk, life) = (*page, generation.life);
@@ -158,6 +167,7 @@ impl Manager {
         }
         seat.work_off();
         self.tidy(id);
+        self.unpark(ctx, id);
     }
 
     /// True if the request is one that this manager sent.
@@ -167,12 +177,14 @@ impl Manager {
 
     /// A peer is gone, with its opens and what it waited for.
     pub(crate) fn peer_down(&mut self, ctx: &mut Ctx<'_>, peer: NodeId) {
+        self.unpark_peer(peer);
         let ids: Vec<FileId> = self.files.keys().copied().collect();
         for id in ids {
             let mut seat = self.seat(ctx, id);
             seat.drop_peer(peer);
             seat.work_off();
             self.tidy(id);
+            self.unpark(ctx, id);
         }
     }
 
@@ -280,7 +292,10 @@ impl Seat<'_, '_> {
             Body::Changed(ctime_ns) => self.changed(ask.from, ctime_ns),
             // It has nothing to do with bytes, and waits for those alone who keep attributes.
             Body::Change => self.change(ask),
-            // This belongs to the control operation.
+            // These belong to the control operation.
+            Body::Extend { end, mtime_ns, .. } if self.is_collecting(&ask) => {
+                self.extend(&ask, end, None, mtime_ns);
+            }
             Body::Truncated(result) => self.truncated(&ask, result),
             _ => self.file.queue.push_back(ask),
         }
@@ -291,6 +306,9 @@ impl Seat<'_, '_> {
         while self.file.control.is_none() {
             let Some(ask) = self.file.queue.pop_front() else {
                 return;
+            };
+            let Some(ask) = self.collect(ask) else {
+                continue;
             };
             match ask.body {
                 Body::Open {
@@ -310,8 +328,9 @@ impl Seat<'_, '_> {
                 Body::Append(len) => self.append(&ask, len),
                 Body::Truncate(size) => self.truncate(ask, size),
                 Body::Window { at, len } => self.window(ask, at, len),
+                Body::Settle { store: false } => self.answer(&ask, Body::SettleOk),
                 Body::Detach => self.detach(ask),
-                Body::Settle => self.settle(control::After::Answer(ask)),
+                Body::Settle { store: true } => self.settle(control::After::Answer(ask)),
                 Body::Laminate(stamp) => self.laminate(ask, stamp),
                 _ => self.fail(&ask, crate::errno::EIO),
             }

@@ -7,6 +7,7 @@
 use crate::Errno;
 use crate::bank::{Daemon, Epoch};
 use crate::ids::{Age, FileId, Gen, Learned, Leave, NodeId, ReqId, Stamp, Ver, View};
+use crate::ranges::Ranges;
 use crate::semantics::Semantics;
 use alloc::vec::Vec;
 
@@ -43,6 +44,19 @@ pub enum Use {
     Copy,
     /// For the reads that were waiting when the request was sent, and never again.
     Once,
+    /// Until they are called back, and the reader writes the page by itself: the number of the grant.
+    Own(Ver),
+}
+
+/// What a delegate keeps of a page when it sends its bytes back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Left {
+    /// Nothing.
+    Nothing,
+    /// A copy, or a way in may keep some of it: the home is to record it as a reader.
+    Copy,
+    /// The page: it goes on writing it.
+    Own,
 }
 
 /// Which dirty bytes a flush brings to the store.
@@ -245,8 +259,11 @@ pub enum Body {
     Detach,
     /// Nothing of it is cached any more.
     DetachOk,
-    /// Bring every dirty byte to the store.
-    Settle,
+    /// Bring every byte that writers have gathered to the homes, and every dirty byte to the store if so.
+    Settle {
+        /// To the store.
+        store: bool,
+    },
     /// They are there.
     SettleOk,
     /// The store lets nobody write the file any more, since this stamp: so be it, if that is how it is
@@ -278,6 +295,11 @@ pub enum Body {
         size: u64,
         /// Where it is served from.
         service: Service,
+    },
+    /// Bring what you have gathered of the file to the homes; answered as [`Body::Forget`] is.
+    Collect {
+        /// And gather no more until you have heard of the cut that comes.
+        cut: bool,
     },
     /// Drop the attributes, and names if it is a directory; answered as [`Body::Forget`] is.
     Recall,
@@ -328,9 +350,38 @@ pub enum Body {
         dropped: bool,
         /// Homes remember who has copies of the file's pages.
         record: bool,
+        /// The writer would write the page by itself from now on.
+        alone: bool,
+    },
+    /// These bytes of one page, please; they are the payload, one piece after another. The writer holds
+    /// no copy of it, and readers are not recorded.
+    Scatter {
+        /// The page.
+        page: u64,
+        /// Where in it.
+        ranges: Ranges,
     },
     /// They are in place and nobody holds an older copy.
     WriteOk,
+    /// The same, and the writer writes the page by itself until it is called back.
+    WriteOwn {
+        /// The page.
+        page: u64,
+        /// Number of the grant.
+        grant: Ver,
+    },
+    /// Bytes that a delegate wrote by itself, one range after another in the payload. It answers
+    /// [`Body::TakeBack`], and is also sent unasked; then it is not answered.
+    Return {
+        /// The page.
+        page: u64,
+        /// Number of the grant.
+        grant: Ver,
+        /// First byte and length of each range.
+        ranges: Vec<u32>,
+        /// What the delegate keeps.
+        left: Left,
+    },
     /// Bring the home's dirty bytes of the file to the store.
     Flush(Goal),
     /// They are there.
@@ -416,6 +467,30 @@ pub enum Body {
     },
     /// Dropped.
     InvalOk,
+    /// A page that will be read; the sender counts the receiver as a reader already. Not answered, unless
+    /// it is refused.
+    Push {
+        /// The page.
+        page: u64,
+        /// The home's count when it pushed.
+        ver: Ver,
+        /// Bytes of the page; what follows in the page is zero.
+        len: u32,
+    },
+    /// The sender has no copy of the page that was pushed to it, and no use for one.
+    PushNo {
+        /// The page.
+        page: u64,
+    },
+    /// Write the page by yourself no more, and send back what you wrote.
+    TakeBack {
+        /// The page.
+        page: u64,
+        /// Number of the grant.
+        grant: Ver,
+        /// Somebody else writes it: a copy of it would be called back next.
+        drop: bool,
+    },
 
     // --- from clients of the bank to a gateway, and its answers ------------------------------
     /// Under which epoch may each daemon be asked for your blocks?
@@ -441,4 +516,16 @@ pub enum Body {
     Ping,
     /// Yes.
     Pong,
+}
+
+impl Body {
+    /// Nothing of a page, from a node that does not write it by itself, or not any more.
+    pub(crate) fn nothing_back(page: u64, grant: Ver) -> Body {
+        Body::Return {
+            page,
+            grant,
+            ranges: Vec::new(),
+            left: Left::Nothing,
+        }
+    }
 }

@@ -10,7 +10,7 @@ use crate::ctx::{Counts, Ctx, Loopback};
 use crate::effect::{Effect, Outbox, Piece, Src};
 use crate::frames::{Frames, Owner};
 use crate::guard::{Guard, Turns};
-use crate::ids::{Buf, FileId, FrameId, Gen, Names, NodeId, ReqId};
+use crate::ids::{Buf, FileId, FrameId, Gen, Handle, Names, NodeId, ReqId};
 use crate::input::{Input, Request};
 use crate::manager::Manager;
 use crate::msg::{Body, Envelope};
@@ -69,10 +69,19 @@ impl Node {
     pub fn step(&mut self, now: Time, input: Input, out: &mut Outbox) {
         let mut loopback = VecDeque::new();
         let mut turns = Turns::default();
+        let is_local = matches!(input, Input::Locals(_));
         self.bank.begin(&self.config, now);
         self.with(now, out, &mut loopback, |machines, ctx| {
             machines.input(ctx, input)
         });
+        if is_local {
+            // Such writes may still come: nothing that was offered may be taken back here (A7).
+            self.with(now, out, &mut loopback, |machines, ctx| {
+                machines.authority.flush_excess(ctx);
+            });
+            debug_assert!(loopback.is_empty(), "nobody is told of such writes");
+            return;
+        }
         loop {
             while let Some((from, envelope, data)) = loopback.pop_front() {
                 turns.take();
@@ -100,6 +109,8 @@ impl Node {
             .into_iter()
             .chain(peers)
             .chain(self.bank.deadline())
+            .chain(self.client.return_due())
+            .chain(self.client.scatter_due())
             .min()
     }
 
@@ -115,7 +126,9 @@ impl Node {
             frames: self.config.frames,
             frames_used: self.frames.used(),
             evictions: self.frames.evictions,
-            dirty_bytes: self.frames.dirty_bytes,
+            dirty_bytes: self.frames.dirty_bytes
+                + self.client.unreturned()
+                + self.client.gathered_bytes(),
             files: self.client.files() + self.authority.files() + self.manager.files(),
             requests_open: self.client.jobs(),
         }
@@ -126,9 +139,25 @@ impl Node {
         self.authority.failing()
     }
 
+    /// True if this node writes a page of another home by itself.
+    pub fn has_own_of(&self, home: NodeId) -> bool {
+        self.client.has_own_of(home)
+    }
+
+    /// True while other homes have yet to bring to the store what this node wrote, after it was told to
+    /// flush all.
+    pub fn is_settling(&self) -> bool {
+        self.client.is_settling()
+    }
+
     /// True while this node is home of something of the file.
     pub fn is_home_of(&self, file: FileId) -> bool {
         self.authority.has(file)
+    }
+
+    /// True if small writes through a handle may stay at this node for a while.
+    pub fn gathers(&self, handle: Handle) -> bool {
+        self.client.gathers(handle)
     }
 
     /// Where a page is that this node may read now without asking anybody: its frame, and how many
@@ -143,6 +172,22 @@ impl Node {
                 .readable_in(&self.config, &self.frames, file, page)
         })?;
         Some((slot.frame, extent))
+    }
+
+    /// How many bytes of a page, from its start, programs may write by themselves; good until the next
+    /// step.
+    pub fn offered(&self, file: FileId, page: u64) -> Option<u32> {
+        self.authority.offered(file, page)
+    }
+
+    /// From now on pages are offered.
+    pub fn offer_pages(&mut self) {
+        self.config.offers = true;
+    }
+
+    /// True if so many bytes can still be written before writes have to wait for the store.
+    pub fn has_room(&self, bytes: u64) -> bool {
+        self.frames.dirty_bytes + bytes <= self.config.dirty_limit_bytes()
     }
 
     /// Files that sessions have open here and of which something else is promised than `Posix`.
@@ -180,6 +225,9 @@ impl Node {
     pub fn assert_valid(&self) {
         self.frames.assert_valid();
         self.authority.assert_valid(self.frames.dirty_bytes);
+        self.client.assert_valid();
+        self.authority
+            .assert_offers(&self.config, &self.frames, &self.client);
     }
 
     fn with<R>(
@@ -212,7 +260,11 @@ impl Node {
 impl Machines<'_> {
     fn input(&mut self, ctx: &mut Ctx<'_>, input: Input) {
         match input {
-            Input::Request(_, Request::FlushAll) => self.authority.flush_all(ctx),
+            Input::Request(_, Request::FlushAll) => {
+                self.client.return_all(ctx, self.authority);
+                self.client.scatter_all(ctx, self.authority);
+                self.authority.flush_all(ctx);
+            }
             Input::Request(ticket, request) => {
                 self.client.request(ctx, self.authority, ticket, request);
             }
@@ -236,11 +288,19 @@ impl Machines<'_> {
             Input::Revoked(id) => self.client.revoked(ctx, self.authority, id),
             Input::PeerUp(peer) => ctx.peers.up(ctx.now, peer),
             Input::PeerDown(peer) => self.peer_down(ctx, peer),
+            Input::Locals(writes) => {
+                let client = &mut *self.client;
+                self.authority.local_writes(ctx, &writes, |ctx, write| {
+                    client.wrote_here(ctx, write);
+                });
+            }
             Input::Shed => ctx.frames.shed(),
             Input::Tick => {
                 Peers::tick(ctx);
                 List::tick(ctx);
+                self.client.scatter_old(ctx, self.authority);
                 self.authority.tick(ctx);
+                self.client.return_old(ctx, self.authority);
             }
         }
     }
@@ -256,7 +316,13 @@ impl Machines<'_> {
         ctx.peers.heard(ctx.me(), ctx.now, from, &envelope);
         let carries = matches!(
             envelope.body,
-            Body::Write { .. } | Body::Stage { .. } | Body::Grant { .. } | Body::Peeked { .. }
+            Body::Write { .. }
+                | Body::Scatter { .. }
+                | Body::Stage { .. }
+                | Body::Grant { .. }
+                | Body::Peeked { .. }
+                | Body::Return { .. }
+                | Body::Push { .. }
         );
         let piece = data.map(|(buf, len)| Piece {
             src: Src::Buf(buf),
@@ -315,6 +381,9 @@ impl Machines<'_> {
         for daemon in ctx.bank.take_over() {
             self.authority.bank_over(ctx, daemon);
         }
+        if self.authority.is_starved() {
+            self.client.give_all_back(ctx, self.authority);
+        }
         self.authority.upkeep(ctx);
         for (file, life) in self.authority.take_ended() {
             self.manager.ended(file, life);
@@ -323,10 +392,13 @@ impl Machines<'_> {
         self.manager.upkeep(ctx);
         for (owner, slot) in core::mem::take(&mut ctx.frames.evicted) {
             match owner {
-                Owner::Client(file, page) => self.client.evicted(file, page, slot),
+                Owner::Client(file, page) => {
+                    self.client.evicted(ctx, self.authority, (file, page), slot);
+                }
                 Owner::Authority(file, page) => self.authority.evicted(ctx, file, page, slot),
             }
         }
+        self.authority.review_offers(ctx, self.client);
     }
 }
 
@@ -351,26 +423,21 @@ fn side(body: &Body) -> Side {
         | Body::WhoisEach(_)
         | Body::AskLeave(_)
         | Body::Learned(_)
-        | Body::Change
-        | Body::Changed(_)
         | Body::Open { .. }
         | Body::Close { .. }
         | Body::Size
         | Body::Extend { .. }
         | Body::Append(_)
         | Body::HomeOf(_)
-        | Body::Truncate(_)
-        | Body::Truncated(_)
-        | Body::Window { .. }
-        | Body::WindowOver(_)
         | Body::Detach
-        | Body::Settle
+        | Body::Settle { .. }
         | Body::Laminate(_)
         | Body::Restamp { .. }
         | Body::ForgetOk
         | Body::CutOk(_) => Side::Manager,
         Body::Read { .. }
         | Body::Write { .. }
+        | Body::Scatter { .. }
         | Body::Flush(_)
         | Body::Stage { .. }
         | Body::Apply { .. }
@@ -381,36 +448,24 @@ fn side(body: &Body) -> Side {
         | Body::Resume { .. }
         | Body::Peeked { .. }
         | Body::InvalOk => Side::Authority,
+        Body::Return { .. } | Body::PushNo { .. } => Side::Authority,
+        Body::Push { .. } => Side::Client,
+        Body::WriteOwn { .. } | Body::TakeBack { .. } => Side::Client,
         Body::Peek { .. } => Side::Holder,
         Body::FlushOk(_) | Body::Failed(_) => Side::Asker,
+        Body::Truncate(_) | Body::Truncated(_) => Side::Manager,
+        Body::Window { .. } | Body::WindowOver(_) => Side::Manager,
+        Body::Change | Body::Changed(_) => Side::Manager,
         Body::BankAsk => Side::LeaseAsked,
         Body::BankOverOk => Side::LeaseOver,
-        Body::WhoisOk(_)
-        | Body::WhoisEachOk(_)
-        | Body::Leaves(_)
-        | Body::ChangeGo
-        | Body::Recall
-        | Body::OpenOk { .. }
-        | Body::SizeIs { .. }
-        | Body::ExtendOk(_)
-        | Body::AppendAt(_)
-        | Body::HomeIs { .. }
-        | Body::TruncateGo
-        | Body::TruncateOk
-        | Body::WindowOk(_)
-        | Body::WindowGo { .. }
-        | Body::DetachOk
-        | Body::SettleOk
-        | Body::LaminateOk
-        | Body::Forget { .. }
-        | Body::Grant { .. }
-        | Body::WriteOk
-        | Body::Inval { .. }
-        | Body::BankIs(_)
-        | Body::BankOver { .. }
-        | Body::Staged { .. }
-        | Body::Wound { .. }
-        | Body::OldGeneration => Side::Client,
+        #[rustfmt::skip]
+        Body::WhoisOk(_) | Body::WhoisEachOk(_) | Body::Leaves(_) | Body::ChangeGo
+          | Body::Collect { .. } | Body::Recall | Body::OpenOk { .. } | Body::SizeIs { .. }
+          | Body::ExtendOk(_) | Body::AppendAt(_) | Body::HomeIs { .. } | Body::TruncateGo
+          | Body::TruncateOk | Body::WindowOk(_) | Body::WindowGo { .. } | Body::DetachOk
+          | Body::SettleOk | Body::LaminateOk | Body::Forget { .. } | Body::Grant { .. }
+          | Body::WriteOk | Body::Inval { .. } | Body::BankIs(_) | Body::BankOver { .. }
+          | Body::Staged { .. } | Body::Wound { .. } | Body::OldGeneration => Side::Client,
         Body::Ping => Side::Ping,
         Body::Pong => Side::Pong,
     }

@@ -44,7 +44,7 @@ pub(crate) struct Peers {
 fn in_its_place(body: &Body) -> Option<Body> {
     match body {
         Body::Inval { .. } => Some(Body::InvalOk),
-        Body::Forget { .. } | Body::Recall => Some(Body::ForgetOk),
+        Body::Forget { .. } | Body::Recall | Body::Collect { .. } => Some(Body::ForgetOk),
         Body::Cut(_) => Some(Body::CutOk(Ok(()))),
         Body::Whois
         | Body::WhoisEach(_)
@@ -59,10 +59,11 @@ fn in_its_place(body: &Body) -> Option<Body> {
         | Body::Truncated(_)
         | Body::Window { .. }
         | Body::Detach
-        | Body::Settle
+        | Body::Settle { .. }
         | Body::Laminate(_)
         | Body::Read { .. }
         | Body::Write { .. }
+        | Body::Scatter { .. }
         | Body::Flush(_)
         | Body::BankAsk
         | Body::Stage { .. }
@@ -71,44 +72,21 @@ fn in_its_place(body: &Body) -> Option<Body> {
         | Body::Yield { .. } => Some(Body::Failed(EHOSTDOWN)),
         Body::WindowGo { .. } => Some(Body::WindowOver(Err(EHOSTDOWN))),
         Body::Peek { first, .. } => Some(nothing_of(*first)),
+        Body::TakeBack { page, grant, .. } => Some(Body::nothing_back(*page, *grant)),
+        Body::WriteOwn { .. } | Body::Return { .. } => None,
+        Body::Push { .. } | Body::PushNo { .. } => None,
         Body::Ping => Some(Body::Pong),
-        Body::WhoisOk(_)
-        | Body::WhoisEachOk(_)
-        | Body::Leaves(_)
-        | Body::Learned(_)
-        | Body::ChangeGo
-        | Body::Changed(_)
-        | Body::OpenOk { .. }
-        | Body::Close { .. }
-        | Body::SizeIs { .. }
-        | Body::ExtendOk(_)
-        | Body::AppendAt(_)
-        | Body::HomeIs { .. }
-        | Body::TruncateGo
-        | Body::TruncateOk
-        | Body::WindowOk(_)
-        | Body::WindowOver(_)
-        | Body::Peeked { .. }
-        | Body::DetachOk
-        | Body::SettleOk
-        | Body::LaminateOk
-        | Body::Restamp { .. }
-        | Body::ForgetOk
-        | Body::CutOk(_)
-        | Body::Resume { .. }
-        | Body::Grant { .. }
-        | Body::WriteOk
-        | Body::FlushOk(_)
-        | Body::InvalOk
-        | Body::Staged { .. }
-        | Body::Release { .. }
-        | Body::Wound { .. }
-        | Body::BankOver { .. }
-        | Body::BankIs(_)
-        | Body::BankOverOk
-        | Body::Failed(_)
-        | Body::OldGeneration
-        | Body::Pong => None,
+        #[rustfmt::skip]
+        Body::WhoisOk(_) | Body::WhoisEachOk(_) | Body::Leaves(_) | Body::Learned(_)
+          | Body::ChangeGo | Body::Changed(_) | Body::OpenOk { .. } | Body::Close { .. }
+          | Body::SizeIs { .. } | Body::ExtendOk(_) | Body::AppendAt(_) | Body::HomeIs { .. }
+          | Body::TruncateGo | Body::TruncateOk | Body::WindowOk(_) | Body::WindowOver(_)
+          | Body::Peeked { .. } | Body::DetachOk | Body::SettleOk | Body::LaminateOk
+          | Body::Restamp { .. } | Body::ForgetOk | Body::CutOk(_) | Body::Resume { .. }
+          | Body::Grant { .. } | Body::WriteOk | Body::FlushOk(_) | Body::InvalOk
+          | Body::Staged { .. } | Body::Release { .. } | Body::Wound { .. }
+          | Body::BankOver { .. } | Body::BankIs(_) | Body::BankOverOk | Body::Failed(_)
+          | Body::OldGeneration | Body::Pong => None,
     }
 }
 

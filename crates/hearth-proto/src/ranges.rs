@@ -44,6 +44,18 @@ impl Ranges {
         self.0.iter().map(|&(s, e)| e - s).sum()
     }
 
+    /// From the first byte to behind the last.
+    pub fn span(&self) -> Option<(u32, u32)> {
+        Some((self.0.first()?.0, self.0.last()?.1))
+    }
+
+    /// These ranges, if they are ascending, not empty, and do not touch.
+    pub fn from_sorted(list: Vec<(u32, u32)>) -> Option<Ranges> {
+        let apart = list.windows(2).all(|pair| pair[0].1 < pair[1].0);
+        let whole = list.iter().all(|&(start, end)| start < end);
+        (apart && whole).then_some(Ranges(list))
+    }
+
     /// True if nothing is covered.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()

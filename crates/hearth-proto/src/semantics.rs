@@ -75,6 +75,11 @@ impl Semantics {
         }
     }
 
+    /// True if a writer may keep its bytes to itself until it closes or syncs.
+    pub fn gathers(self) -> bool {
+        self.looks_at_open()
+    }
+
     /// True if an open looks whether somebody outside has written.
     pub(crate) fn heeds_outsiders(self) -> bool {
         self != Semantics::Job

@@ -27,6 +27,8 @@ pub struct Counters {
     pub bank_sets: u64,
     /// Entries that it had daemons delete.
     pub bank_deletes: u64,
+    /// Writes that ended on this node, because it writes their pages by itself.
+    pub own_writes: u64,
     /// Messages sent to other nodes.
     pub messages_sent: u64,
     /// Revocations of what ways in keep.

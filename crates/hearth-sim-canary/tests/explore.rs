@@ -1,6 +1,6 @@
 //! The explorer notices that a guard is off.
 
-use hearth_proto::{Guard, Policy};
+use hearth_proto::{Guard, Policy, Ranges};
 use hearth_sim_canary::explore::{Scope, Small, explore};
 
 /// States after which a guard counts as missed.
@@ -71,4 +71,48 @@ fn an_answer_that_never_comes_leaves_somebody_waiting() {
         ..scope()
     };
     assert_eq!(noticed(Guard::GoneAnswersGiven, scope), Some("liveness"));
+}
+
+/// A write over two homes, and a read of both pages.
+fn over_two_homes(policy: Policy) -> Scope {
+    Scope {
+        nodes: 2,
+        pages: 2,
+        ranges: Ranges::WoundWait,
+        reads: 1,
+        ..Scope { policy, ..scope() }
+    }
+}
+
+#[test]
+fn a_write_that_one_home_applies_before_the_other_has_it_shows_in_part() {
+    let scope = over_two_homes(Policy::Home);
+    assert_eq!(noticed(Guard::AppliedTogether, scope), Some("range"));
+}
+
+#[test]
+fn a_write_that_does_not_wait_for_a_read_is_seen_in_part() {
+    let scope = over_two_homes(Policy::Single);
+    assert_eq!(noticed(Guard::HoldsHonoured, scope), Some("range"));
+}
+
+#[test]
+fn two_writes_of_which_neither_gives_way_wait_for_each_other() {
+    let scope = Scope {
+        reads: 0,
+        writes: 2,
+        ..over_two_homes(Policy::Home)
+    };
+    assert_eq!(noticed(Guard::OlderFirst, scope), Some("liveness"));
+}
+
+#[test]
+fn what_a_dead_writer_has_locked_holds_up_a_reader() {
+    let scope = Scope {
+        nodes: 3,
+        crashes: 1,
+        ..over_two_homes(Policy::Home)
+    };
+    let check = noticed(Guard::GoneLetGo, scope);
+    assert!(matches!(check, Some("liveness" | "contract")), "{check:?}");
 }

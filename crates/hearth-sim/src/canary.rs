@@ -40,6 +40,9 @@ pub fn try_without(guard: Guard, worlds_max: u64) -> Canary {
         if guard.is_of_ranges() {
             return range_plan(guard, number);
         }
+        if guard.is_of_delegates() {
+            return delegate_plan(without, number);
+        }
         let trouble = [Trouble::Never, Trouble::Some, Trouble::All][(number % 3) as usize];
         Plan {
             without,
@@ -47,6 +50,7 @@ pub fn try_without(guard: Guard, worlds_max: u64) -> Canary {
             semantics: guard.semantics(),
             // Looks slow down what else a world does.
             looks: guard == Guard::ChangesAnnounced,
+            offers: guard == Guard::OffersTakenBack,
             ..Plan::new(number / 3, trouble)
         }
     };
@@ -95,6 +99,22 @@ fn bank_plan(without: Option<Guard>, number: u64) -> Plan {
         policy: Policy::Bank,
         bank_faults: true,
         pauses: plan.pauses || number % 3 == 1,
+        ..plan
+    }
+}
+
+/// A world of sessions that stay with their pages, which several nodes use.
+fn delegate_plan(without: Option<Guard>, number: u64) -> Plan {
+    let plan = Plan::new(number, Trouble::Never);
+    Plan {
+        without,
+        policy: Policy::HomePlus,
+        stays: true,
+        looks: false,
+        files: 1,
+        file_pages: 2,
+        nodes: plan.nodes.max(3),
+        sessions: plan.sessions.max(4),
         ..plan
     }
 }

@@ -57,7 +57,8 @@ pub struct Change {
     pub value: u8,
     /// It was written at the end, wherever that was.
     pub append: bool,
-    /// The last name of the file went meanwhile: parts may have been written twice.
+    /// The last name of the file went meanwhile, or a node took it so: parts may have been written twice,
+    /// or past the gateways.
     pub redone: bool,
     /// When.
     pub span: Interval,
@@ -226,8 +227,8 @@ impl History {
         }
     }
 
-    /// A node has closed, or synced: what it wrote before is published.
-    pub fn publish(&mut self, node: u32, at: Tick) {
+    /// A node has closed, or synced, within `span`: what it wrote before that is published.
+    pub fn publish(&mut self, node: u32, span: Interval) {
         match self.semantics {
             Semantics::Mpi | Semantics::Cto => {}
             Semantics::Posix
@@ -237,8 +238,8 @@ impl History {
             | Semantics::Laminated => return,
         }
         for change in self.changes.iter_mut().filter(|change| change.node == node) {
-            if change.span.ended != OPEN && change.published == OPEN {
-                change.published = at;
+            if change.span.before(&span) && change.published == OPEN {
+                change.published = span.ended;
             }
         }
     }
@@ -253,8 +254,9 @@ impl History {
         }
     }
 
-    /// The sizes that an observation made within `now` may report: least and greatest.
-    pub fn sizes(&self, now: &Interval) -> (u64, u64) {
+    /// The sizes that an observation made on a node within `now` may report: least and greatest. Where
+    /// writers gather, what others have not published counts as on its way.
+    pub fn sizes(&self, node: u32, now: &Interval) -> (u64, u64) {
         let mut bounds: Option<(u64, u64)> = None;
         for base in self.bases(now) {
             let end = |c: &&Change| c.place.end;
@@ -264,7 +266,7 @@ impl History {
                 .changes
                 .iter()
                 .filter(grows)
-                .filter(|c| base.span.ended <= c.span.began && c.span.before(now))
+                .filter(|c| base.span.ended <= c.span.began && self.shows(c, node, now))
                 .map(|c| end(&c))
                 .max()
                 .unwrap_or(0);
@@ -285,6 +287,16 @@ impl History {
         bounds.unwrap_or((0, u64::MAX))
     }
 
+    /// True if an observation on a node must heed what was written.
+    fn shows(&self, change: &Change, node: u32, now: &Interval) -> bool {
+        let gathered =
+            self.semantics.gathers() && change.node != node && change.kind == Kind::Write;
+        match gathered {
+            true => change.published < now.began,
+            false => change.span.before(now),
+        }
+    }
+
     /// Truncations that may be the last one for an observer within `now`.
     fn bases(&self, now: &Interval) -> impl Iterator<Item = &Change> {
         let cuts = || self.changes.iter().filter(|c| c.kind == Kind::Cut);
@@ -296,7 +308,7 @@ impl History {
 }
 
 /// True if the order of two changes is promised, this one first.
-fn comes_before(change: &Change, later: &Change) -> bool {
+pub(crate) fn comes_before(change: &Change, later: &Change) -> bool {
     match change.node == later.node {
         true => change.span.before(&later.span),
         false => change.published < later.span.began,

@@ -71,6 +71,10 @@ pub struct Plan {
     pub outside: bool,
     /// Sessions look at attributes, which nodes keep under leave.
     pub looks: bool,
+    /// Under a policy that delegates: sessions stay with the pages that they have used.
+    pub stays: bool,
+    /// Pages are offered to sessions, which then write them without asking.
+    pub offers: bool,
     /// How the faults were chosen.
     pub trouble: Trouble,
     /// A guard that is broken on purpose, around the kernels.
@@ -171,6 +175,8 @@ impl Plan {
             outside: rng.chance(30),
             // From a stream of its own, so that all else of a seed is as if there were no looks.
             looks: Rng::new(seed, 7).chance(60),
+            stays: Rng::new(seed, 8).chance(75),
+            offers: Rng::new(seed, 9).chance(60),
             trouble: Trouble::Some,
             tamper: Tamper::Nothing,
             #[cfg(feature = "canary")]
@@ -190,6 +196,7 @@ impl Plan {
             ranges: self.ranges,
             store_io_bytes: self.store_io_bytes,
             write_window_bytes: self.window_bytes,
+            offers: self.offers,
             bank: self.bank.clone(),
             spill: if self.tier && self.policy == Policy::Local {
                 Spill::Tier(Synced::Store)

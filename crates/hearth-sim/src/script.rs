@@ -11,7 +11,7 @@ use crate::world::World;
 use crate::world::answers::Answer;
 use crate::world::session::Action;
 use hearth_proto::bank::{BankLost, BankOk, BankOrder, Daemon, Item, Key};
-use hearth_proto::msg::{Body, Envelope};
+use hearth_proto::msg::{Body, Envelope, Use};
 use hearth_proto::{
     Allocation, BankConfig, CloseRule, Effect, FileId, Input, NodeId, Policy, Ranges, ReadInto,
     Reply, Semantics, Span, WriteAt, errno,
@@ -163,6 +163,7 @@ fn action(words: &[&str]) -> Option<Action> {
         },
         ["flushes", h] => Action::Flush(handle(h)?),
         ["syncs", h] => Action::Sync(handle(h)?),
+        ["exchanges", h] => Action::Exchange(handle(h)?),
         ["closes", h] => Action::Close(handle(h)?),
         ["asks", "size", name] => Action::Stat {
             file: file(name)?,
@@ -227,6 +228,9 @@ pub(crate) fn tell(node: usize, effect: &Effect) -> Option<String> {
         | Effect::Stash { .. }
         | Effect::Free(_)
         | Effect::Release { .. }
+        | Effect::Offer { .. }
+        | Effect::TakeBack { .. }
+        | Effect::Refused(_)
         | Effect::Forgotten { .. } => return None,
     };
     Some(line)
@@ -282,7 +286,11 @@ fn say(envelope: &Envelope) -> String {
             origin,
             ..
         } => {
-            format!("grant {first} {lens:?} {good:?} from {origin:?}")
+            let good = match good {
+                Use::Own(_) => "Own".to_owned(),
+                Use::Copy | Use::Once => format!("{good:?}"),
+            };
+            format!("grant {first} {lens:?} {good} from {origin:?}")
         }
         Body::Extend { end, append, .. } => match append {
             Some(start) => format!("append {start}..{end}"),
@@ -323,6 +331,27 @@ fn say_range(body: &Body) -> String {
         Body::Apply { .. } => "apply".to_owned(),
         Body::Release { .. } => "release".to_owned(),
         Body::Wound { .. } => "give way".to_owned(),
+        other => say_own(other),
+    }
+}
+
+/// What is said about pages that a node writes by itself.
+fn say_own(body: &Body) -> String {
+    match body {
+        Body::WriteOwn { page, .. } => format!("writeOk, page {page} is yours"),
+        Body::Push { page, len, .. } => format!("push page {page} [{len}]"),
+        Body::PushNo { page } => format!("page {page} is of no use"),
+        Body::TakeBack { page, drop, .. } => {
+            let why = if *drop { ", it is written" } else { "" };
+            format!("take back page {page}{why}")
+        }
+        Body::Return {
+            page, ranges, left, ..
+        } => {
+            let ranges = ranges.chunks_exact(2);
+            let ranges: Vec<String> = ranges.map(|r| format!("{}+{}", r[0], r[1])).collect();
+            format!("return page {page} [{}], keeps {left:?}", ranges.join(" "))
+        }
         other => lower(&format!("{other:?}")),
     }
 }
@@ -369,6 +398,7 @@ fn asked(body: &Body) -> String {
             len,
             dropped,
             record,
+            ..
         } => {
             let write = format!("write {{ offset: {offset}, len: {len}, dropped: {dropped} }}");
             unless_recorded(write, record)
@@ -404,6 +434,7 @@ pub(crate) fn tell_input(node: usize, input: &Input) -> Option<String> {
         Input::BankDone(_, result) => Some(format!("{node} bank: {}", told(result))),
         Input::BankUp(daemon) => Some(format!("{node} has daemon {}", daemon.0)),
         Input::BankDown(daemon) => Some(format!("{node} has lost daemon {}", daemon.0)),
+        Input::Locals(writes) => Some(format!("{node} is brought {} writes", writes.len())),
         Input::Shed => Some(format!("{node} drops its oldest clean page")),
         Input::Request(..) | Input::PeerUp(_) | Input::PeerDown(_) => None,
     }

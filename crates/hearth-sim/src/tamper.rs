@@ -25,4 +25,6 @@ pub enum Tamper {
     FreeNever,
     /// The pool is larger than the checker knows.
     LargerPool,
+    /// What programs have left is brought after some other input (A7).
+    LateLocals,
 }

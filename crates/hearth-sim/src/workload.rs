@@ -4,12 +4,16 @@ use crate::plan::delay;
 use crate::rng::Rng;
 use crate::world::session::{Action, Open};
 use crate::world::{Event, World};
+use hearth_proto::Delegates;
 use hearth_proto::{FileId, Semantics, Span, WriteAt, errno};
+use std::collections::BTreeMap;
 
 /// The stream of choices of a run, and how many are left.
 pub(crate) struct Choices {
     rng: Rng,
     left: u32,
+    /// The page that each session used last.
+    used: BTreeMap<usize, u64>,
 }
 
 impl Choices {
@@ -17,6 +21,7 @@ impl Choices {
         Choices {
             rng: Rng::new(seed, 3),
             left: steps,
+            used: BTreeMap::new(),
         }
     }
 }
@@ -149,8 +154,11 @@ impl World {
         match (roll, handles.as_slice()) {
             (0..70, []) => self.choose_open(session),
             (_, []) => self.choose_without_handle(session),
-            (0..36, open) => self.choose_read(open),
+            (0..36, open) => self.choose_read(session, open),
             (36..66, open) => self.choose_write(session, open),
+            (66..68, open) if self.plan.semantics.gathers() => {
+                Action::Exchange(self.choices.rng.below(open.len() as u64) as usize)
+            }
             (66..=70, open) => Action::Flush(self.choices.rng.below(open.len() as u64) as usize),
             (71..75, open) => Action::Sync(self.choices.rng.below(open.len() as u64) as usize),
             (75..81, open) => Action::Close(self.choices.rng.below(open.len() as u64) as usize),
@@ -187,9 +195,28 @@ impl World {
         }
     }
 
-    fn choose_read(&mut self, open: &[Open]) -> Action {
+    /// A place of a session, where a policy delegates often one in the page that it used last.
+    fn choose_place_of(&mut self, session: usize) -> (u64, u32) {
+        let delegates = self.plan.policy.rules().delegates == Delegates::Sole;
+        if !delegates || !self.plan.stays {
+            return self.choose_place();
+        }
+        let page = u64::from(self.plan.page_bytes);
+        let used = self.choices.used.get(&session).copied();
+        let stays = self.choices.rng.chance(80);
+        let Some(used) = used.filter(|_| stays) else {
+            let (offset, len) = self.choose_place();
+            self.choices.used.insert(session, offset / page);
+            return (offset, len);
+        };
+        let rng = &mut self.choices.rng;
+        let at = rng.below(page);
+        (used * page + at, rng.within(1, page - at) as u32)
+    }
+
+    fn choose_read(&mut self, session: usize, open: &[Open]) -> Action {
         let handle = self.choices.rng.below(open.len() as u64) as usize;
-        let (offset, len) = self.choose_place();
+        let (offset, len) = self.choose_place_of(session);
         Action::Read {
             handle,
             offset,
@@ -201,11 +228,11 @@ impl World {
         let mut writers = (0..open.len()).filter(|&handle| open[handle].write);
         let Some(handle) = writers.next() else {
             return match self.choices.rng.chance(70) {
-                true => self.choose_read(open),
+                true => self.choose_read(session, open),
                 false => self.choose_open(session),
             };
         };
-        let (offset, len) = self.choose_place();
+        let (offset, len) = self.choose_place_of(session);
         let at = if self.choices.rng.chance(20) {
             WriteAt::End
         } else {
@@ -236,7 +263,8 @@ impl World {
             14..16 => Action::Settle(file),
             16 => Action::Restamp(file),
             17 => Action::FlushAll,
-            _ if self.plan.outside => {
+            // Under `job` nobody looks for changes from outside, and nothing is promised of such a file (S33).
+            _ if self.plan.outside && self.plan.semantics != Semantics::Job => {
                 let (offset, len) = self.choose_place();
                 Action::Outside { file, offset, len }
             }

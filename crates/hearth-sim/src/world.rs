@@ -11,6 +11,7 @@ mod faults;
 mod host;
 mod kernel;
 mod links;
+mod local;
 mod looking;
 mod reading;
 pub(crate) mod session;
@@ -92,6 +93,8 @@ pub(crate) enum Event {
     BankConnects { node: usize, daemon: Daemon },
     /// A daemon is well again.
     BankReturns { daemon: Daemon },
+    /// What programs have left has waited for long enough.
+    Brings { node: usize },
 }
 
 /// A hash that is the same on every machine (FNV-1a).
@@ -333,11 +336,17 @@ impl World {
             Event::BankBreaks { node, daemon } => self.step(node, Input::BankDown(daemon)),
             Event::BankConnects { node, daemon } => self.try_bank(node, daemon),
             Event::BankReturns { daemon } => self.bank_returns(daemon),
+            Event::Brings { node } => self.bring(node),
         }
     }
 
-    /// Gives a kernel one input and carries out its orders.
+    /// Gives a kernel one input, after what programs have left for it, and carries out its orders.
     pub(crate) fn step(&mut self, node: usize, input: Input) {
+        self.bring(node);
+        self.step_once(node, input);
+    }
+
+    fn step_once(&mut self, node: usize, input: Input) {
         self.note_input(node, &input);
         let mut out = Vec::new();
         let host = &mut self.hosts[node];

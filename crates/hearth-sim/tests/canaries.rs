@@ -37,6 +37,11 @@ fn an_acknowledgement_before_the_drop_breaks_the_order_or_the_value() {
 }
 
 #[test]
+fn what_programs_have_left_and_is_brought_late_is_a_stale_value() {
+    fires(Tamper::LateLocals, "value");
+}
+
+#[test]
 fn a_missing_copy_into_a_frame_is_a_wrong_value() {
     fires(Tamper::DropFill, "value");
 }

@@ -1,6 +1,6 @@
 //! Small worlds: every state of them, and what published policies do wrong.
 
-use hearth_proto::Policy;
+use hearth_proto::{Policy, Ranges};
 use hearth_sim::explore::{Order, Outcome, Scope, Small, Story, World, explore, findings, search};
 use std::collections::hash_map::Entry;
 use std::collections::{BTreeSet, HashMap};
@@ -67,6 +67,11 @@ fn home_keeps_every_promise_in_the_small() {
 }
 
 #[test]
+fn home_plus_keeps_every_promise_in_the_small() {
+    holds_in_the_small(Policy::HomePlus);
+}
+
+#[test]
 fn hint_keeps_every_promise_in_the_small() {
     holds_in_the_small(Policy::Hint);
 }
@@ -84,11 +89,58 @@ fn local_keeps_every_promise_in_the_small() {
 #[test]
 fn bank_keeps_every_promise_in_the_small() {
     holds_in_the_small(Policy::Bank);
-    holds(Scope {
+    let one = Scope {
         reads: 1,
-        cuts: 1,
         ..small(Policy::Bank)
-    });
+    };
+    holds(Scope { cuts: 1, ..one });
+    holds(Scope { restarts: 1, ..one });
+    holds(Scope { nodes: 2, ..one });
+}
+
+/// Two nodes, of which each is the home of one of two pages, and operations over both.
+fn over_two_homes(policy: Policy, ranges: Ranges) -> Scope {
+    Scope {
+        nodes: 2,
+        pages: 2,
+        ranges,
+        reads: 1,
+        writes: 1,
+        flushes: 0,
+        evictions: 0,
+        crashes: 0,
+        ..Scope::of(policy)
+    }
+}
+
+/// I10, I16
+#[test]
+fn operations_over_two_homes_are_one_in_the_small() {
+    for (policy, ranges) in [
+        (Policy::Home, Ranges::WoundWait),
+        (Policy::Home, Ranges::SeqHome),
+        (Policy::Single, Ranges::WoundWait),
+    ] {
+        let base = over_two_homes(policy, ranges);
+        holds(base);
+        holds(Scope {
+            reads: 0,
+            writes: 2,
+            ..base
+        });
+        holds(Scope {
+            nodes: 3,
+            crashes: 1,
+            ..base
+        });
+        holds(Scope { breaks: 1, ..base });
+    }
+}
+
+#[test]
+fn states_over_two_homes_that_count_as_one_lead_to_the_same() {
+    twins_lead_to_the_same(over_two_homes(Policy::Home, Ranges::WoundWait));
+    twins_lead_to_the_same(over_two_homes(Policy::Single, Ranges::WoundWait));
 }
 
 #[test]
@@ -159,8 +211,9 @@ fn tiny(policy: Policy) -> Vec<Scope> {
     ]
 }
 
-const POLICIES: [Policy; 6] = [
+const POLICIES: [Policy; 7] = [
     Policy::Home,
+    Policy::HomePlus,
     Policy::Hint,
     Policy::Single,
     Policy::Local,

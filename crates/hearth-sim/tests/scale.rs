@@ -1,7 +1,7 @@
 //! A large world, made small: messages are as many as the closed form says.
 
 use hearth_sim::Policy;
-use hearth_sim::scale::{Forecast, Kind, Shape, run};
+use hearth_sim::scale::{Access, Forecast, Kind, Shape, replay, run};
 
 #[test]
 fn messages_are_those_of_the_closed_form() {
@@ -85,4 +85,43 @@ fn homes_that_ask_their_readers_spare_the_store() {
         plus.store_reads,
         home.store_reads
     );
+}
+
+/// Nodes that have their pages to themselves: a message for the first writes of each alone.
+#[test]
+fn private_writers_cost_next_to_nothing_where_homes_delegate() {
+    let outcome = |policy| {
+        let own = |node: u32| {
+            let turn = |turn: u32| Access {
+                page: node * 8 + turn % 2,
+                write: turn % 5 != 4,
+            };
+            (0..200).map(turn).collect()
+        };
+        let lists = (0..8).map(own).collect();
+        replay(&Shape::new(policy, 8, 0, 1), lists, |_| {})
+    };
+    let (home, plus) = (outcome(Policy::Home), outcome(Policy::HomePlus));
+    assert_eq!(plus.violations, Vec::<String>::new());
+    let (home, plus) = (home.messages.total(), plus.messages.total());
+    assert!(plus * 10 < home, "{plus} of {home}");
+}
+
+/// And where pages are shared at random they cost little more.
+#[test]
+fn shared_pages_cost_little_more_where_homes_delegate() {
+    for write_percent in [2, 10, 50] {
+        let outcome = |policy| {
+            let shape = Shape {
+                write_percent,
+                ..Shape::new(policy, 16, 40_000, 1)
+            };
+            run(&shape, |_| {})
+        };
+        let (home, plus) = (outcome(Policy::Home), outcome(Policy::HomePlus));
+        assert_eq!(plus.violations, Vec::<String>::new());
+        let (home, plus) = (home.messages.total(), plus.messages.total());
+        println!("{write_percent} % writes: {plus} of {home}");
+        assert!(plus * 100 <= home * 103, "{plus} of {home}");
+    }
 }

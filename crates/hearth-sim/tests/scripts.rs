@@ -40,3 +40,25 @@ fn an_unclear_line_is_named() {
         Some("0 sings h0")
     );
 }
+
+/// Messages of a story under a policy, once the files are open.
+fn messages(policy: &str, orders: &str) -> usize {
+    let text = format!("policy {policy}\nnodes 3\nfile 1 32\n0 opens 1 write\n1 opens 1 write\n");
+    let count = |text: &str| {
+        let (came, world) = hearth_sim::script::play(text).expect("a clear script");
+        assert_eq!(world.violations(), []);
+        came.lines().filter(|line| line.contains(" -> ")).count()
+    };
+    count(&format!("{text}{orders}")) - count(&text)
+}
+
+/// Where homes push, what a producer has closed is with its consumer before that asks.
+#[test]
+fn producers_and_consumers_say_less_where_homes_push() {
+    let round = "1 reads h0 0 16\n0 writes h0 0 16\n0 flushes h0\n";
+    let orders = round.repeat(20);
+    // Ask and grant, write, call back and acknowledge, flush; in all but the first round a push in place
+    // of the first two.
+    assert_eq!(messages("home", &orders), 20 * 8);
+    assert_eq!(messages("home:plus", &orders), 8 + 19 * 6 + 20);
+}

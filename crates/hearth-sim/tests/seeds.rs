@@ -1,6 +1,6 @@
 //! Many seeds, no violations; `HEARTH_SIM_SEEDS` says how many.
 
-use hearth_proto::{Policy, Ranges};
+use hearth_proto::{Policy, Ranges, Semantics};
 use hearth_sim::{Plan, Trouble, run, shrink};
 
 /// Seeds when nobody says how many.
@@ -81,6 +81,15 @@ fn runs_that_once_failed_keep_every_promise() {
     }));
 }
 
+/// Attributes that were told before an open noticed an outsider arrive after it.
+#[test]
+fn looks_that_are_under_way_may_miss_an_outsider() {
+    hold([53_151].into_iter().map(|seed| Plan {
+        ranges: Ranges::WoundWait,
+        ..Plan::from_seed(seed)
+    }));
+}
+
 /// The store's write comes after the agent that sent it has died.
 #[test]
 fn late_writes_of_the_dead_stay_with_their_file() {
@@ -102,6 +111,106 @@ fn a_change_outside_is_promised_to_be_seen_once_the_last_close_is_known() {
     let plans = [(40_088_737, Policy::Home), (40_088_737, Policy::Single)];
     hold(plans.into_iter().map(|(seed, policy)| Plan {
         policy,
+        ..Plan::new(seed, Trouble::All)
+    }));
+}
+
+/// S11: a settlement fails and with it the knowledge of the store's stamp, though nothing was written.
+#[test]
+fn a_settlement_that_fails_forgets_no_stamp() {
+    hold(core::iter::once(Plan {
+        policy: Policy::Home,
+        ..Plan::new(90_053_317, Trouble::All)
+    }));
+}
+
+/// S4: the store refuses a sync, and the next flush answers before the bytes have been written again.
+#[test]
+fn what_a_failed_sync_covered_is_flushed_again() {
+    hold(core::iter::once(Plan {
+        policy: Policy::Local,
+        ..Plan::new(700_014_744, Trouble::All)
+    }));
+}
+
+/// S20: the store refuses the sync of a file of which only the tier has bytes.
+#[test]
+fn a_failed_sync_leaves_a_tier_what_it_has() {
+    hold(core::iter::once(Plan {
+        policy: Policy::Local,
+        semantics: Semantics::Cto,
+        ..Plan::new(700_002_526, Trouble::All)
+    }));
+}
+
+/// S2, S9: an append over several homes is let go while its file is removed.
+#[test]
+fn an_append_that_is_let_go_under_a_removal_is_written() {
+    hold(core::iter::once(Plan {
+        policy: Policy::Home,
+        ranges: Ranges::WoundWait,
+        ..Plan::new(700_012_622, Trouble::All)
+    }));
+}
+
+/// S1: a home is gone while a write over several homes stands in line for it, and for others; and a read
+/// gives way to a write, whereupon the file is truncated.
+#[test]
+fn operations_over_several_homes_end_and_mix_nothing() {
+    let plans = [(720_006_564, Policy::Home), (720_014_004, Policy::Single)];
+    hold(plans.into_iter().map(|(seed, policy)| Plan {
+        policy,
+        ranges: Ranges::WoundWait,
+        ..Plan::new(seed, Trouble::All)
+    }));
+}
+
+/// A read that has lost patience waits for the store, and a write takes one of its pages again and again.
+#[test]
+fn a_write_does_not_rob_a_read_that_it_gave_way_to() {
+    hold(core::iter::once(Plan {
+        policy: Policy::Home,
+        ranges: Ranges::SeqHome,
+        ..Plan::new(720_015_323, Trouble::All)
+    }));
+}
+
+/// S32: a file is laminated before its manager has heard of any open, and one that the store judged
+/// earlier comes after one that knows.
+#[test]
+fn a_lamination_before_the_first_open_holds() {
+    hold([700_005_224, 700_005_824].into_iter().map(|seed| Plan {
+        policy: Policy::Home,
+        semantics: Semantics::Commit,
+        ..Plan::new(seed, Trouble::All)
+    }));
+}
+
+/// S8: a write went through, the store refuses its stamp, and an open comes that was judged long before.
+#[test]
+fn a_size_is_known_after_a_settlement_that_failed() {
+    hold([true, false].into_iter().map(|looks| Plan {
+        policy: Policy::Bank,
+        looks,
+        ..Plan::new(40_104_991, Trouble::All)
+    }));
+}
+
+/// S9, S13: a file is removed while one of its gateways stands still, and written on by who has it open.
+#[test]
+fn a_gateway_that_stood_still_may_not_know_of_a_removal() {
+    hold([710_013_121, 730_013_849].into_iter().map(|seed| Plan {
+        policy: Policy::Bank,
+        ..Plan::new(seed, Trouble::All)
+    }));
+}
+
+/// S33: nobody outside writes a file that nobody looks at from outside.
+#[test]
+fn a_job_of_its_own_is_held_to_no_change_from_outside() {
+    hold([700_000_925, 700_002_246].into_iter().map(|seed| Plan {
+        policy: Policy::Home,
+        semantics: Semantics::Job,
         ..Plan::new(seed, Trouble::All)
     }));
 }
@@ -224,4 +333,19 @@ fn the_same_seed_gives_the_same_run() {
         .map(|seed| run(&Plan::from_seed(seed)).digest)
         .collect();
     assert_eq!(digests.len(), 50);
+}
+
+/// Nodes write pages by themselves.
+#[test]
+fn delegates_keep_every_promise() {
+    let plan = |seed: u64| {
+        let trouble = [Trouble::Never, Trouble::Some, Trouble::All][(seed % 3) as usize];
+        let ranges = [Ranges::Apart, Ranges::WoundWait][(seed / 3 % 2) as usize];
+        Plan {
+            policy: Policy::HomePlus,
+            ranges,
+            ..Plan::new(seed, trouble)
+        }
+    };
+    hold((0..seeds() / 2).map(plan));
 }

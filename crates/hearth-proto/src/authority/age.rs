@@ -9,7 +9,7 @@
 //! - When a run as long as the longest store write has been written whole for the first time: a
 //!   program that writes much overlaps with the store. What is written again gathers.
 //!
-//! Invariant A6: a file's `ages` name exactly its pages with dirty bytes and no store write in flight,
+//! Invariant A8: a file's `ages` name exactly its pages with dirty bytes and no store write in flight,
 //! each at the time when it is due; `listed` is where `Common::dirty` has the file: at the first of
 //! these times, or nowhere while its store fails or a cut holds its bytes back.
 
@@ -27,6 +27,9 @@ const SCATTERED_AGES: u64 = 6;
 const PIECES_FEW: usize = 3;
 const PIECE_SHARE: u32 = 8;
 
+/// A store that has nothing to do is given as small a share of its longest request as this, if it is whole.
+const EAGER_SHARE: u64 = 8;
+
 impl Authority {
     /// Flushes pages that are old enough.
     pub(super) fn flush_aged(&mut self, ctx: &mut Ctx<'_>) {
@@ -40,7 +43,7 @@ impl Authority {
 
     /// Flushes the oldest pages while more lies idle than it may, and all of them while a request
     /// waits for memory.
-    pub(super) fn flush_excess(&mut self, ctx: &mut Ctx<'_>) {
+    pub(crate) fn flush_excess(&mut self, ctx: &mut Ctx<'_>) {
         let bound = ctx.config.dirty_background_bytes();
         let is_starved = !self.common.starved.is_empty();
         let idle = self.idle_bytes(ctx);
@@ -72,7 +75,7 @@ impl Authority {
             .saturating_sub(self.common.sent_bytes)
     }
 
-    /// Checks A6.
+    /// Checks A8.
     pub(super) fn assert_aged(&self) {
         for (&id, file) in &self.files {
             let is_idle = |page: &Page| !page.dirty.is_empty() && page.writes == 0;
@@ -83,15 +86,15 @@ impl Authority {
                 .ages
                 .iter()
                 .map(|&(since, number)| (Some(since), number));
-            assert!(known.eq(ages), "A6: ages are those of idle dirty pages");
+            assert!(known.eq(ages), "A8: ages are those of idle dirty pages");
             let listed = |since| self.common.dirty.contains(&(since, id));
-            assert!(file.listed.is_none_or(listed), "A6: a listed file is found");
+            assert!(file.listed.is_none_or(listed), "A8: a listed file is found");
         }
         let listed = self.files.values().filter(|file| file.listed.is_some());
         assert_eq!(
             listed.count(),
             self.common.dirty.len(),
-            "A6: one entry for each file"
+            "A8: one entry for each file"
         );
     }
 }
@@ -218,17 +221,28 @@ impl Home<'_, '_> {
         self.send_dirty(&pages);
     }
 
-    /// Sends the run that a page is in, if that is whole and the store has little else to do.
+    /// Sends the run that a page is in, if that is whole and the store has little else to do; or part of
+    /// it, if the store has nothing to do: whoever writes on will have less to wait for at the close.
     pub(super) fn send_fresh_run(&mut self, number: u64) {
-        let page_bytes = self.ctx.config.page_bytes;
         let longest = self.ctx.config.store_io_bytes;
-        let count = u64::from(longest / page_bytes).max(1);
+        let count = u64::from(longest / self.ctx.config.page_bytes).max(1);
+        let sent = self.common.sent_bytes;
+        let is_sent = sent <= u64::from(longest) && self.send_if_fresh(number, count);
+        if !is_sent && sent == 0 && count > EAGER_SHARE {
+            self.send_if_fresh(number, count / EAGER_SHARE);
+        }
+    }
+
+    /// Sends the aligned run of so many pages that a page is in, if every byte of it is new.
+    fn send_if_fresh(&mut self, number: u64, count: u64) -> bool {
+        let page_bytes = self.ctx.config.page_bytes;
         let first = number - number % count;
-        let is_busy = self.common.sent_bytes > u64::from(longest);
         // From the end: pages that are written in order are found short by the first look.
         let mut run = (first..first + count).rev();
-        if !is_busy && run.all(|number| self.file.is_fresh(number, page_bytes)) {
+        let is_fresh = run.all(|number| self.file.is_fresh(number, page_bytes));
+        if is_fresh {
             self.send_dirty(&(first..first + count).collect());
         }
+        is_fresh
     }
 }

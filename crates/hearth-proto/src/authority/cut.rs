@@ -57,6 +57,7 @@ impl Home<'_, '_> {
     }
 
     fn raise_bar(&mut self, bar: Bar) {
+        self.common.take_back_all(self.ctx, self.id);
         let cut = bar.cut;
         self.file.bar = Some(bar);
         match cut {
@@ -80,7 +81,7 @@ impl Home<'_, '_> {
             self.wound_for_cut();
             return false;
         }
-        if self.empties_bank() || self.settles_tier() {
+        if self.calls_back_for_cut() || self.empties_bank() || self.settles_tier() {
             return false;
         }
         let Some(bar) = &self.file.bar else {
@@ -157,6 +158,7 @@ impl Home<'_, '_> {
         if !bar.awaiting.is_empty() {
             return;
         }
+        self.end_delegates();
         match cut {
             // Impatient reads must see what the store has: nothing can refuse an outside change any
             // more, and openers of a detached file go to the store one after the other.
@@ -218,7 +220,9 @@ impl Home<'_, '_> {
 
     /// Drops everything as soon as no store operation is in flight.
     pub(super) fn clear_out(&mut self, cut: Cut, floor: Gen) {
+        self.common.take_back_all(self.ctx, self.id);
         self.refuse_waiting();
+        self.end_delegates();
         self.answer_cut();
         self.file.next_bar = None;
         self.file.bar = Some(Bar {

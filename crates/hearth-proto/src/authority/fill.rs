@@ -97,6 +97,7 @@ impl Home<'_, '_> {
     /// One store read for a page of which some bytes are known already.
     fn fill_gaps(&mut self, number: u64) {
         let buf = self.ctx.new_buf();
+        self.common.take_back(self.ctx, self.id, number);
         let page = self.file.pages.entry(number).or_default();
         page.filling = true;
         page.settle(self.ctx.frames);

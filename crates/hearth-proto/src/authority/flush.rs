@@ -1,10 +1,14 @@
 //! Bringing dirty bytes to the store: contiguous runs become one store write.
 
-use super::{FlushAsk, Home, Page, RETRY_FIRST, RETRY_LONGEST, StoreOp, Verdict, Waiting};
+use super::{
+    Authority, FlushAsk, Home, Page, RETRY_FIRST, RETRY_LONGEST, StoreOp, Verdict, Waiting,
+};
 use crate::Errno;
+use crate::config::Writes;
+use crate::ctx::Ctx;
 use crate::effect::{Alarm, Effect, Piece, Src};
 use crate::guard::Guard;
-use crate::ids::{NodeId, ReqId, Stamp, Ver};
+use crate::ids::{FileId, NodeId, ReqId, Stamp, Ver};
 use crate::input::StoreOk;
 use crate::msg::{Body, Goal};
 use crate::time::Span;
@@ -246,6 +250,7 @@ impl Home<'_, '_> {
             req,
             goal,
             need,
+            recalled: self.call_back_for_flush(from, goal),
         };
         self.start_flush_for(&ask);
         self.file.waiting.push_back(Waiting::Flush(ask));
@@ -257,6 +262,9 @@ impl Home<'_, '_> {
     }
 
     pub(super) fn try_flush(&mut self, ask: &mut FlushAsk) -> Verdict {
+        if self.awaits_return(ask) {
+            return Verdict::Wait;
+        }
         let pages = &self.file.pages;
         ask.need.retain(|(number, ver)| {
             pages
@@ -319,6 +327,9 @@ impl Home<'_, '_> {
             for (start, end) in covered.iter() {
                 again += u64::from(page.dirty.insert(start, end));
             }
+            // No version of the page counts as being in the store, nor will the one that is under way.
+            page.flushed = Ver::default();
+            page.torn |= page.writes > 0;
             self.file.dirty_bytes += again;
             self.ctx.frames.dirty_bytes += again;
             page.settle(self.ctx.frames);
@@ -329,6 +340,7 @@ impl Home<'_, '_> {
         }
         self.relist();
         self.file.spilled |= result.is_err() && self.ctx.config.has_tier();
+        self.file.unstamped |= result.is_err() && self.ctx.config.rules().writes != Writes::Behind;
         let body = match result {
             Ok(ok) => Body::FlushOk(ok.stamp),
             Err(errno) => Body::Failed(errno),
@@ -361,6 +373,18 @@ impl Home<'_, '_> {
                 bar.result = Err(errno);
             }
         }
+    }
+}
+
+impl Authority {
+    /// True while a tier is on its way to having brought all of a file to the store. If it fails, the
+    /// tier still has bytes of this life of the file.
+    pub(super) fn is_settling(&self, ctx: &Ctx<'_>, id: FileId) -> bool {
+        let mine = |op: &StoreOp| match *op {
+            StoreOp::Sync { file, .. } | StoreOp::Settle { file } => file == id,
+            _ => false,
+        };
+        ctx.config.has_tier() && self.common.ops.values().any(mine)
     }
 }
 

@@ -1,5 +1,6 @@
 //! One page at its home.
 
+use super::delegate::{Own, Sole};
 use crate::frames::{Frames, Slot};
 use crate::ids::{NodeId, Ver};
 use crate::nodeset::NodeSet;
@@ -19,7 +20,7 @@ pub(crate) struct Page {
     pub(crate) valid: Ranges,
     /// Bytes that the store lacks and no store write carries.
     pub(crate) dirty: Ranges,
-    /// Since when there are such bytes, and when they are due at the store (A6).
+    /// Since when there are such bytes, and when they are due at the store (A8).
     pub(crate) since: Option<Time>,
     pub(crate) due: Option<Time>,
     /// Bytes that store writes in flight carry, and how many those are.
@@ -42,6 +43,12 @@ pub(crate) struct Page {
     pub(crate) populating: bool,
     /// The read that gathers before all others has it.
     pub(crate) pinned: bool,
+    /// The node that writes it by itself.
+    pub(crate) own: Option<Own>,
+    /// Nodes that read it before it was written.
+    pub(crate) consumers: NodeSet,
+    /// Who alone has used it of late.
+    pub(crate) sole: Sole,
     /// Nodes that wrote some of the bytes that the store lacks.
     pub(crate) writers: NodeSet,
     /// Nodes that hold copies.
@@ -85,6 +92,7 @@ impl Page {
             || self.populating
             || self.pinned
             || self.writes > 0
+            || self.own.is_some()
             || !self.dirty.is_empty()
     }
 

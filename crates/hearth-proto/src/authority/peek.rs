@@ -12,7 +12,7 @@
 //! - P3 (I2): a node that is recorded as a reader has the bytes that the store would give, or none: a
 //!   write waits for the questions in flight, and then calls back what they found.
 
-use super::{Home, StoreOp, Verdict};
+use super::{Home, StoreOp, Verdict, Waiting};
 use crate::config::{Authorities, Evicted};
 use crate::effect::{Effect, Piece, ReadInto, Src};
 use crate::ids::{NodeId, ReqId};
@@ -110,6 +110,16 @@ pub(super) struct PeekAsk {
 }
 
 impl Home<'_, '_> {
+    /// Another home asks for what this node may have.
+    pub(super) fn take_peek(&mut self, from: NodeId, req: ReqId, first: u64, count: u32) {
+        self.file.waiting.push_back(Waiting::Peek(PeekAsk {
+            from,
+            req,
+            first,
+            count,
+        }));
+    }
+
     /// Goes for pages whose frames are ready: to a peer, or to the store.
     pub(super) fn seek(&mut self, mut search: Search) {
         let Search { first, count, .. } = search;

@@ -22,8 +22,7 @@
 //! - R4: a lock ends with its node.
 
 use super::through::Stage;
-use super::{Home, PendingWrite, ReadAsk, Verdict, Waiting, WriteAsk};
-use crate::config::{Config, Ranges};
+use super::{Authority, Home, PATIENCE, PendingWrite, ReadAsk, Verdict, Waiting, WriteAsk};
 use crate::ctx::Ctx;
 use crate::effect::Piece;
 use crate::errno;
@@ -80,6 +79,8 @@ pub(super) struct Locks(BTreeMap<(Age, u64), Lock>);
 pub(super) struct Ahead {
     writes: Vec<(Age, (u64, u32))>,
     holds: Vec<(Age, (u64, u32))>,
+    /// Reads that have lost patience, and wait for what they do not have of their pages.
+    impatient: Vec<(u64, u32)>,
 }
 
 fn overlap((f, c): (u64, u32), first: u64, count: u32) -> bool {
@@ -87,18 +88,28 @@ fn overlap((f, c): (u64, u32), first: u64, count: u32) -> bool {
 }
 
 impl Ahead {
-    pub(super) fn note(&mut self, config: &Config, ask: &Waiting) {
+    pub(super) fn note(&mut self, ctx: &Ctx<'_>, ask: &Waiting) {
         match ask {
             Waiting::Write(write) => {
-                let pages = config.pages_of(write.offset, u64::from(write.len));
+                let pages = ctx.config.pages_of(write.offset, u64::from(write.len));
                 self.writes.push((write.age, pages));
             }
             Waiting::Hold(hold) => {
                 let pages = (hold.read.first, hold.read.count);
                 self.holds.push((hold.age, pages));
             }
+            Waiting::Read(read) if read.since + PATIENCE <= ctx.now => {
+                self.impatient.push((read.first, read.count));
+            }
             Waiting::Read(_) | Waiting::Flush(_) | Waiting::Peek(_) => {}
         }
+    }
+
+    /// A write over several homes that took the pages once more would be told to give way once more, for
+    /// as long as the read waits for the store.
+    fn robs_a_read(&self, ask: &WriteAsk, first: u64, count: u32) -> bool {
+        let mut reads = self.impatient.iter();
+        ask.staged.is_some() && reads.any(|&pages| overlap(pages, first, count))
     }
 
     fn blocks_write(&self, age: Age, first: u64, count: u32) -> bool {
@@ -156,6 +167,21 @@ impl Locks {
     }
 }
 
+impl Authority {
+    pub(super) fn assert_framed(&self) {
+        let locks = self.common.locks.0.values();
+        for lock in locks.filter(|lock| lock.claim == Claim::Write) {
+            let pages = self.files.get(&lock.file).map(|file| &file.pages);
+            let framed = |number: u64| {
+                let page = pages.and_then(|pages| pages.get(&number));
+                page.is_some_and(|page| page.reserved && page.slot.is_some())
+            };
+            let mut numbers = lock.first..lock.first + u64::from(lock.count);
+            assert!(numbers.all(framed), "R3: a lock comes with its frames");
+        }
+    }
+}
+
 impl Home<'_, '_> {
     /// Takes in what begins an operation over several homes; gives everything else back.
     pub(super) fn range_request(
@@ -180,6 +206,7 @@ impl Home<'_, '_> {
             ) if data.len == len && len > 0 => {
                 self.ctx.hear_clock(age.clock);
                 let ask = WriteAsk {
+                    ranges: None,
                     from,
                     req,
                     generation,
@@ -187,6 +214,7 @@ impl Home<'_, '_> {
                     len,
                     dropped,
                     record: true,
+                    alone: false,
                     grants: self.common.grants,
                     data,
                     age,
@@ -230,11 +258,12 @@ impl Home<'_, '_> {
         self.file.waiting.insert(at, ask);
     }
 
-    /// True if a write must wait for an older one that waits. Where runs are locked one after another
+    /// True if a write must wait for an older one that waits, or for a read that counts as older. Where runs are locked one after another
     /// that would be a way to wait for oneself: the older one may wait for an earlier run of this write.
     pub(super) fn waits_behind(&self, ask: &WriteAsk, ahead: &Ahead, pages: (u64, u32)) -> bool {
-        let one_by_one = ask.staged.is_some() && self.ctx.config.ranges != Ranges::WoundWait;
-        !one_by_one && ahead.blocks_write(ask.age, pages.0, pages.1)
+        let one_by_one = ask.staged.is_some() && self.ctx.config.asks_in_turn();
+        ahead.robs_a_read(ask, pages.0, pages.1)
+            || (!one_by_one && ahead.blocks_write(ask.age, pages.0, pages.1))
     }
 
     /// True if locks keep a request out of some pages; younger ones are told to give way (R2).
@@ -247,7 +276,7 @@ impl Home<'_, '_> {
             let pages = (lock.first, lock.count);
             lock.file == file && !apart && !ignored && overlap(pages, first, count)
         };
-        let first_come = self.ctx.config.ranges != Ranges::WoundWait;
+        let first_come = self.ctx.config.asks_in_turn();
         if !first_come && self.ctx.config.keeps(Guard::OlderFirst) {
             let younger = |other: &Age, lock: &Lock| age < *other && meets(lock);
             self.common.locks.wound(self.ctx, younger);
@@ -349,9 +378,11 @@ impl Home<'_, '_> {
         let (first, count) = (ask.read.first, ask.read.count);
         let locked = self.is_locked(Claim::Read, ask.age, first, count);
         let busy = self.file.writes.iter().any(|w| w.touches(first, count));
-        let behind =
-            self.ctx.config.ranges == Ranges::WoundWait && ahead.blocks_read(ask.age, first, count);
+        let behind = !self.ctx.config.asks_in_turn() && ahead.blocks_read(ask.age, first, count);
         if locked || busy || behind || self.is_barred(first, count) {
+            return Verdict::Wait;
+        }
+        if self.calls_back(first, count, false) {
             return Verdict::Wait;
         }
         if !self.fill(&mut ask.read) {

@@ -1,13 +1,13 @@
 //! Reads at the home.
 
 use super::through::Stage;
-use super::{Authority, Bar, Home, PATIENCE, ReadAsk, Verdict, cut};
+use super::{Authority, Bar, Home, PATIENCE, ReadAsk, Verdict, Waiting, cut};
 use crate::config::{Config, Copies, Evicted};
 use crate::ctx::Ctx;
 use crate::effect::{Effect, Piece, Src};
 use crate::frames::{Frames, Slot};
 use crate::guard::Guard;
-use crate::ids::{FileId, NodeId};
+use crate::ids::{FileId, NodeId, ReqId};
 use crate::msg::{Body, Cut, Envelope, Origin, Use};
 use crate::semantics::Semantics;
 use alloc::vec::Vec;
@@ -27,6 +27,28 @@ enum Obstacle {
 }
 
 impl Home<'_, '_> {
+    /// Takes in a request for pages.
+    pub(super) fn take_read(&mut self, from: NodeId, req: ReqId, body: &Body) {
+        if let Body::Read {
+            first,
+            count,
+            keep,
+            record,
+        } = *body
+        {
+            self.file.waiting.push_back(Waiting::Read(ReadAsk {
+                from,
+                req,
+                first,
+                count,
+                keep,
+                record,
+                since: self.ctx.now,
+                filled: false,
+            }));
+        }
+    }
+
     pub(super) fn try_read(&mut self, ask: &mut ReadAsk) -> Verdict {
         let obstacle = self.obstacle(ask);
         match obstacle {
@@ -41,12 +63,16 @@ impl Home<'_, '_> {
             }
             Obstacle::Clear | Obstacle::Once | Obstacle::Join => {}
         }
+        if self.calls_back(ask.first, ask.count, false) {
+            return Verdict::Wait;
+        }
         if !self.fill(ask) {
             return Verdict::Wait;
         }
         match obstacle {
             Obstacle::Clear => {
-                self.grant(ask, self.good_for(ask.from));
+                let good = self.own_for(ask).unwrap_or(self.good_for(ask.from));
+                self.grant(ask, good);
                 let blocks = ask.first..ask.first + u64::from(ask.count);
                 for block in blocks {
                     self.populate(block);
@@ -171,6 +197,7 @@ impl Home<'_, '_> {
         for number in ask.first..ask.first + u64::from(ask.count) {
             let kept = match good {
                 Use::Copy => ask.from != me || ask.keep,
+                Use::Own(_) => false,
                 // The kernel keeps what it reads; the write under way calls back only its own pages.
                 Use::Once => ask.keep && !self.is_changing(number),
             };
@@ -193,6 +220,7 @@ impl Home<'_, '_> {
             if kept {
                 self.common.grants += 1;
                 page.granted = self.common.grants;
+                self.common.take_back(self.ctx, self.id, number);
                 if ask.record && self.ctx.config.keeps(Guard::ReaderRecorded) {
                     page.readers.insert(ask.from);
                     page.lately = asks_readers.then_some(ask.from);
@@ -279,11 +307,19 @@ impl Authority {
         }
         let page = file.pages.get(&number)?;
         let slot = page.slot.filter(|&slot| frames.valid(slot))?;
-        page.filled.then_some((slot, page.extent))
+        let called = page.own.is_none() || !config.keeps(Guard::DelegateCalledBack);
+        (page.filled && called).then_some((slot, page.extent))
     }
 
     /// Remembers that this node's own way in keeps bytes of a page it is home of.
-    pub(crate) fn keep_here(&mut self, me: NodeId, id: FileId, number: u64, semantics: Semantics) {
+    pub(crate) fn keep_here(
+        &mut self,
+        ctx: &mut Ctx<'_>,
+        id: FileId,
+        number: u64,
+        semantics: Semantics,
+    ) {
+        self.common.take_back(ctx, id, number);
         if let Some(page) = self
             .files
             .get_mut(&id)
@@ -292,7 +328,7 @@ impl Authority {
             self.common.grants += 1;
             page.granted = self.common.grants;
             if semantics.is_recorded() {
-                page.readers.insert(me);
+                page.readers.insert(ctx.me());
             }
         }
     }

@@ -2,13 +2,15 @@
 
 use super::range::{Ahead, Claim};
 use super::through::Stage;
-use super::{Home, PendingWrite, Verdict, WriteAsk};
+use super::{Home, PendingWrite, Verdict, Waiting, WriteAsk};
+use crate::client::gather::PIECES_MAX;
 use crate::config::Config;
 use crate::effect::{Effect, Piece, Src};
 use crate::guard::Guard;
-use crate::ids::{NodeId, ReqId, Ver};
+use crate::ids::{Gen, NodeId, ReqId, Ver};
 use crate::msg::Body;
 use crate::nodeset::NodeSet;
+use crate::ranges::Ranges;
 use alloc::vec::Vec;
 
 /// The part of a write that falls into one page.
@@ -18,6 +20,26 @@ pub(super) struct Part {
     pub(super) end: u32,
     /// First byte within the write.
     pub(super) at: u32,
+}
+
+/// The parts of a write in the order of its bytes; of one that brings pieces of a page, a part for each.
+fn parts_of(config: &Config, ask: &WriteAsk) -> Vec<Part> {
+    let Some(ranges) = &ask.ranges else {
+        return parts(config, ask.offset, ask.len).collect();
+    };
+    let page = config.page_of(ask.offset);
+    let mut at = 0;
+    let part = |(start, end): (u32, u32)| {
+        let part = Part {
+            page,
+            start,
+            end,
+            at,
+        };
+        at += end - start;
+        part
+    };
+    ranges.iter().map(part).collect()
 }
 
 pub(super) fn parts(config: &Config, offset: u64, len: u32) -> impl Iterator<Item = Part> + '_ {
@@ -47,6 +69,44 @@ impl PendingWrite {
 }
 
 impl Home<'_, '_> {
+    /// True if the payload is what the list of pieces says, within a page.
+    pub(super) fn is_scatter(&self, page: u64, ranges: &Ranges, data: Piece) -> bool {
+        let span = ranges
+            .span()
+            .filter(|_| ranges.iter().count() <= PIECES_MAX);
+        let within = |(_, end): (u32, u32)| end <= self.ctx.config.page_bytes;
+        let there = page <= i64::MAX as u64 / u64::from(self.ctx.config.page_bytes);
+        there && span.is_some_and(within) && data.len == ranges.bytes()
+    }
+
+    /// What a writer has gathered of a page.
+    pub(super) fn take_scatter(
+        &mut self,
+        (from, req, generation): (NodeId, ReqId, Gen),
+        page: u64,
+        ranges: Ranges,
+        data: Piece,
+    ) {
+        let (start, end) = ranges.span().unwrap_or_default();
+        let ask = WriteAsk {
+            from,
+            req,
+            generation,
+            offset: self.ctx.config.page_start(page) + u64::from(start),
+            len: end - start,
+            dropped: true,
+            record: false,
+            alone: false,
+            grants: self.common.grants,
+            data,
+            ranges: Some(ranges),
+            age: self.ctx.age(),
+            staged: None,
+            tried: false,
+        };
+        self.file.waiting.push_back(Waiting::Write(ask));
+    }
+
     pub(super) fn try_write(&mut self, ask: &mut WriteAsk, ahead: &Ahead) -> Verdict {
         let (first, count) = self.ctx.config.pages_of(ask.offset, u64::from(ask.len));
         let careful = self.ctx.config.keeps(Guard::FillsFirst);
@@ -61,6 +121,9 @@ impl Home<'_, '_> {
                 .any(|(_, p)| p.filling && careful)
             || self.is_populating(first, first + u64::from(count))
         {
+            return Verdict::Wait;
+        }
+        if self.calls_back(first, count, true) {
             return Verdict::Wait;
         }
         if let Some(verdict) = self.refuse_or_delay(ask) {
@@ -159,6 +222,9 @@ impl Home<'_, '_> {
     }
 
     fn begin(&mut self, ask: &WriteAsk, first: u64, count: u32) {
+        for number in first..first + u64::from(count) {
+            self.common.take_back(self.ctx, self.id, number);
+        }
         let pages = || self.file.pages.range(first..first + u64::from(count));
         let mut readers: NodeSet = pages().flat_map(|(_, page)| page.readers.iter()).collect();
         // A copy that the writer was given while its write waited has not been dropped.
@@ -229,28 +295,59 @@ impl Home<'_, '_> {
     pub(super) fn apply(&mut self, write: &PendingWrite) {
         let ask = &write.ask;
         self.common.reserved -= write.count;
-        for part in parts(self.ctx.config, ask.offset, ask.len) {
-            self.apply_part(&part, ask, write.ver);
+        for part in parts_of(self.ctx.config, ask) {
+            let data = Piece {
+                at: ask.data.at + part.at,
+                len: part.end - part.start,
+                ..ask.data
+            };
+            self.apply_part(&part, (ask.from, data), write.ver);
         }
         self.relist();
+        let body = self.own_after(write).unwrap_or(Body::WriteOk);
+        if ask.from == self.ctx.me() {
+            self.wish_offer(write.first, write.count);
+        }
         self.ctx
-            .answer(ask.from, self.id, ask.generation, ask.req, Body::WriteOk);
+            .answer(ask.from, self.id, ask.generation, ask.req, body);
         self.free(ask.from, Some(ask.data));
         for number in write.first..write.first + u64::from(write.count) {
             self.send_fresh_run(number);
         }
     }
 
-    fn apply_part(&mut self, part: &Part, ask: &WriteAsk, ver: Ver) {
-        let page = self
-            .file
-            .pages
-            .get_mut(&part.page)
-            .expect("reserve made every page");
-        let slot = page.slot.expect("reserve gave every page a frame");
-        let frame = slot.frame;
-        if page.filled && page.extent < part.start {
-            let len = part.start - page.extent;
+    /// Puts the bytes of a write into their page.
+    pub(super) fn apply_part(&mut self, part: &Part, (writer, from): (NodeId, Piece), ver: Ver) {
+        let known = self.put_bytes(part.page, part.start, from, (writer, ver));
+        let (pushes, me) = (self.pushes(), self.ctx.me());
+        let page = self.file.pages.entry(part.page).or_default();
+        if known && page.readers.is_empty() && !page.reserved {
+            return;
+        }
+        if pushes {
+            page.note_consumers(writer, me);
+        }
+        page.readers.clear();
+        page.reserved = false;
+        page.settle(self.ctx.frames);
+        self.note_age(part.page);
+    }
+
+    /// Puts bytes of a writer into a page that has a frame; true if bytes in their place wait for the store
+    /// already, so that all else is as it was.
+    pub(super) fn put_bytes(
+        &mut self,
+        number: u64,
+        start: u32,
+        from: Piece,
+        (writer, ver): (NodeId, Ver),
+    ) -> bool {
+        let end = start + from.len;
+        let page = self.file.pages.get_mut(&number);
+        let page = page.expect("a page that is written is known");
+        let frame = page.slot.expect("and has a frame").frame;
+        if page.filled && page.extent < start {
+            let len = start - page.extent;
             let zeros = Piece {
                 src: Src::Zero,
                 at: 0,
@@ -262,31 +359,26 @@ impl Home<'_, '_> {
                 from: zeros,
             });
         }
-        let from = Piece {
-            src: ask.data.src,
-            at: ask.data.at + part.at,
-            len: part.end - part.start,
-        };
         self.ctx.out.push(Effect::Fill {
             frame,
-            at: part.start,
+            at: start,
             from,
         });
-        page.valid.insert(part.start, part.end);
+        page.writers.insert(writer);
+        page.ver = ver;
+        if page.dirty.covers(start, end) {
+            return true;
+        }
+        page.valid.insert(start, end);
         if page.filled {
-            page.extent = page.extent.max(part.end);
+            page.extent = page.extent.max(end);
         } else if page.valid.covers(0, self.ctx.config.page_bytes) {
             page.filled = true;
             page.extent = self.ctx.config.page_bytes;
         }
-        let new = u64::from(page.dirty.insert(part.start, part.end));
+        let new = u64::from(page.dirty.insert(start, end));
         self.file.dirty_bytes += new;
         self.ctx.frames.dirty_bytes += new;
-        page.writers.insert(ask.from);
-        page.ver = ver;
-        page.readers.clear();
-        page.reserved = false;
-        page.settle(self.ctx.frames);
-        self.note_age(part.page);
+        false
     }
 }

@@ -29,6 +29,34 @@ impl Desk<'_, '_> {
         let Some(id) = self.client.handles.get(&handle).map(|h| h.file) else {
             return self.reply(ticket, Reply::Failed(errno::EBADF));
         };
+        if self.musters(id, until) {
+            self.client.jobs.insert(ticket, Job::Muster(handle, until));
+            let gathered = Body::Settle { store: false };
+            return self.ask_manager(id, gathered, What::Job(ticket));
+        }
+        self.flush_homes(ticket, handle, until);
+    }
+
+    /// True if other writers are to send what they gathered first: a sync means their bytes too, and the store is to have
+    /// pages in few pieces.
+    fn musters(&self, id: FileId, until: Until) -> bool {
+        let Some(file) = self.client.files.get(&id) else {
+            return false;
+        };
+        let alone = file.exact || file.bypass || file.orphan;
+        let flushes = match until {
+            Until::Flushed => {
+                self.ctx.config.close_rule() == CloseRule::Flushed && !file.unflushed().is_empty()
+            }
+            Until::Synced => true,
+        };
+        file.semantics.gathers() && !alone && flushes
+    }
+
+    pub(super) fn flush_homes(&mut self, ticket: Ticket, handle: Handle, until: Until) {
+        let Some(id) = self.client.handles.get(&handle).map(|h| h.file) else {
+            return self.finish(ticket, Reply::Failed(errno::EBADF));
+        };
         let file = self.client.files.entry(id).or_default();
         let homes: Vec<NodeId> = match (file.bypass, until) {
             (true, _) => Vec::new(),
@@ -38,6 +66,9 @@ impl Desk<'_, '_> {
             (false, Until::Flushed) => file.unflushed(),
             (false, Until::Synced) => file.all_homes(self.ctx.config, id),
         };
+        if !homes.is_empty() {
+            self.return_file(id);
+        }
         let left = homes.len() as u32;
         self.client.jobs.insert(
             ticket,
@@ -98,7 +129,8 @@ impl Desk<'_, '_> {
             return;
         };
         let (handle, failed, until) = (job.handle, job.errno, job.until);
-        let losses = self.client.files.get(&id).map_or(0, |file| file.losses);
+        let file = self.client.files.get(&id);
+        let (losses, loss) = file.map_or((0, errno::EIO), |file| (file.losses, file.loss));
         let opened = self.client.handles.get_mut(&handle);
         let lost = opened.is_some_and(|opened| {
             let news = opened.losses_told < losses;
@@ -106,7 +138,7 @@ impl Desk<'_, '_> {
             news
         });
         let reply = match failed {
-            _ if lost => Reply::Failed(errno::EIO),
+            _ if lost => Reply::Failed(loss),
             Some(errno) => Reply::Failed(errno),
             None => Reply::Done,
         };
@@ -126,13 +158,27 @@ impl Desk<'_, '_> {
             return;
         };
         file.handles -= 1;
+        file.mapped &= file.handles > 0;
         file.writers -= u32::from(opened.write);
+        if file.writers == 0 {
+            self.give_back_file(id);
+        }
+        if !self.close_behind_gathered(id, opened.write) {
+            self.tell_closed(id, opened.write);
+        }
+    }
+
+    /// Tells the manager of a close.
+    pub(super) fn tell_closed(&mut self, id: FileId, write: bool) {
+        let Some(file) = self.client.files.get_mut(&id) else {
+            return;
+        };
         let cached = !self.ctx.config.is_uncached() && !file.bypass && !file.orphan;
         if cached {
-            let wrote = opened.write && core::mem::take(&mut file.unreported);
+            let wrote = write && core::mem::take(&mut file.unreported);
             let stamp = file.stamp.filter(|_| wrote && file.unflushed().is_empty());
             let body = Body::Close {
-                write: opened.write,
+                write,
                 wrote,
                 stamp,
             };

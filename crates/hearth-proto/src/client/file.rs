@@ -1,13 +1,16 @@
 //! What the client knows of one file.
 
+use super::read::Found;
 use crate::client::What;
+use crate::client::gather::Gathering;
 use crate::config::Config;
 use crate::frames::Slot;
 use crate::ids::{FileId, Gen, NodeId, Stamp, Ticket};
 use crate::msg::{Body, HomeMap};
 use crate::nodeset::NodeSet;
 use crate::semantics::Semantics;
-use alloc::collections::BTreeMap;
+use crate::{Errno, errno};
+use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 
 /// A page that this node may read until it is told otherwise.
@@ -17,6 +20,10 @@ pub(super) struct Copy {
     /// Bytes in the frame; the rest of the page is zero.
     pub(super) extent: u32,
     pub(super) home: NodeId,
+    /// It came ahead of any read, from there.
+    pub(super) unread: Option<Found>,
+    /// It was pushed, and nobody has read it.
+    pub(super) pushed: bool,
 }
 
 /// A page that has been asked for.
@@ -59,6 +66,8 @@ pub(super) struct File {
     pub(super) chunks_asked: Vec<u64>,
     pub(super) copies: BTreeMap<u64, Copy>,
     pub(super) wants: BTreeMap<u64, Want>,
+    /// Pages that were pushed last in vain.
+    pub(super) unread: BTreeSet<u64>,
     /// Jobs that wait for pages or for the home of a chunk.
     pub(super) reads: Vec<Ticket>,
     pub(super) writes: Vec<Ticket>,
@@ -68,6 +77,8 @@ pub(super) struct File {
     pub(super) orphan: bool,
     /// A way in may keep bytes or attributes.
     pub(super) kept: bool,
+    /// A program stores into a mapping of it.
+    pub(super) mapped: bool,
     /// Homes with bytes that this node wrote and has not seen flushed.
     pub(super) wrote: NodeSet,
     /// Homes that flushes of this node wait for, once per flush.
@@ -76,8 +87,11 @@ pub(super) struct File {
     pub(super) unreported: bool,
     /// The store's latest stamp that a flush of this node brought back.
     pub(super) stamp: Option<Stamp>,
-    /// Homes that died with bytes of this node.
+    /// What small writes have left here.
+    pub(super) gathering: Gathering,
+    /// Losses of bytes that this node wrote, and the error of the last.
     pub(super) losses: u32,
+    pub(super) loss: Errno,
 }
 
 impl Default for File {
@@ -99,16 +113,20 @@ impl Default for File {
             chunks_asked: Vec::new(),
             copies: BTreeMap::new(),
             wants: BTreeMap::new(),
+            unread: BTreeSet::new(),
             reads: Vec::new(),
             writes: Vec::new(),
             bypass: false,
             orphan: false,
             kept: false,
+            mapped: false,
             wrote: NodeSet::default(),
             flushing: Vec::new(),
             unreported: false,
             stamp: None,
+            gathering: Gathering::default(),
             losses: 0,
+            loss: errno::EIO,
         }
     }
 }
@@ -119,6 +137,16 @@ impl File {
             && self.parked.is_empty()
             && self.reads.is_empty()
             && self.writes.is_empty()
+            && self.gathering.is_idle()
+    }
+
+    /// Reads are done on the store. Where the manager is gone, homes that it told of still serve their
+    /// pages, and have bytes that the store has not. A node that keeps its own pages has nobody left who
+    /// would say when they become old, nor has one whose copies no home records; one that never heard of
+    /// homes can ask none.
+    pub(super) fn is_read_from_store(&self) -> bool {
+        let told = self.semantics.is_recorded() && self.homes != HomeMap::Own;
+        self.bypass || (self.orphan && !(told && self.generation.life > 0))
     }
 
     /// Homes that may hold bytes of this node which the store lacks.

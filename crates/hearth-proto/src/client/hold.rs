@@ -76,10 +76,7 @@ impl Desk<'_, '_> {
         };
         job.rounds += 1;
         let spoiled = job.rounds > ROUNDS_MAX;
-        let lent = core::mem::take(&mut job.once);
-        for buf in lent.into_values().filter_map(|once| once.buf) {
-            self.unborrow(buf);
-        }
+        self.forget_lent(ticket);
         let lends = self.ctx.config.rules().copies == Copies::One;
         if spoiled || lends && runs.len() > 1 {
             self.hold(ticket, end, runs);
@@ -103,11 +100,15 @@ impl Desk<'_, '_> {
         };
         let id = job.file;
         let (first, count) = self.ctx.config.pages_of(job.offset, end - job.offset);
-        let rule = self.ctx.config.ranges;
+        let in_turn = self.ctx.config.asks_in_turn();
         let most = super::read::run_max(self.ctx.config);
         let mut runs: Vec<Run> = Vec::new();
         let mut unknown = false;
         for page in first..first + u64::from(count) {
+            if self.has_unknown_home(id, page) {
+                self.direct(ticket);
+                return None;
+            }
             let Some(home) = self.home_or_ask(id, page) else {
                 unknown = true;
                 continue;
@@ -128,7 +129,7 @@ impl Desk<'_, '_> {
                 }),
             }
         }
-        if rule == Ranges::SeqHome {
+        if in_turn {
             runs.sort_by_key(|run| (run.home, run.first));
         }
         (!unknown).then_some(runs)
@@ -147,7 +148,7 @@ impl Desk<'_, '_> {
     }
 
     fn hold_next(&mut self, ticket: Ticket) {
-        let together = self.ctx.config.ranges == Ranges::WoundWait;
+        let together = !self.ctx.config.asks_in_turn();
         let Some(Job::Read(job)) = self.client.jobs.get(&ticket) else {
             return;
         };
@@ -259,9 +260,21 @@ impl Desk<'_, '_> {
         self.yield_lock(key, What::Hold(ticket, part));
     }
 
+    /// Bytes that were lent to a read are of an instant that it must not mix with others.
+    fn forget_lent(&mut self, ticket: Ticket) {
+        let Some(Job::Read(job)) = self.client.jobs.get_mut(&ticket) else {
+            return;
+        };
+        let lent = core::mem::take(&mut job.once);
+        for buf in lent.into_values().filter_map(|once| once.buf) {
+            self.unborrow(buf);
+        }
+    }
+
     /// Begins anew.
     pub(super) fn hold_again(&mut self, ticket: Ticket) {
         self.end_holding(ticket);
+        self.forget_lent(ticket);
         if let Some(Job::Read(job)) = self.client.jobs.get_mut(&ticket) {
             job.rounds = 0;
         }

@@ -1,5 +1,8 @@
 //! Leave to keep attributes: asked for many files at once, given up when the manager says so.
 //!
+//! Who manages a file is asked of its registrar once, for many files at once where the way in knows which
+//! it will want next. Managers do not change, so what was heard stays true while the manager is there.
+//!
 //! A writer's open calls attributes back from all nodes but its own, so that node gives up leave by
 //! itself before it asks for the open (C5).
 
@@ -15,9 +18,24 @@ use alloc::vec::Vec;
 /// Files whose attributes ways in of one node may keep; there is no leave for more.
 const KEPT_MAX: usize = 1 << 18;
 
+/// Managers that are remembered; at the bound all are forgotten.
+const MANAGERS_MAX: usize = 1 << 18;
+
+/// What a session waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Seeks {
+    Leave,
+    /// Who could give it.
+    Managers,
+}
+
+/// Files by the node that is asked about them.
+type ByNode = BTreeMap<NodeId, Vec<FileId>>;
+
 /// Leave that was asked for.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct LeaveJob {
+    seeks: Seeks,
     wanted: Vec<FileId>,
     told: BTreeMap<FileId, Leave>,
     /// Files of each message in flight.
@@ -32,26 +50,13 @@ impl Desk<'_, '_> {
             let none = wanted.iter().map(|_| Leave::No).collect();
             return self.reply(ticket, Reply::Leaves(none));
         }
-        let mut known: BTreeMap<NodeId, Vec<FileId>> = BTreeMap::new();
-        let mut unknown: BTreeMap<NodeId, Vec<FileId>> = BTreeMap::new();
-        let nodes = self.ctx.config.nodes;
-        for &id in wanted.iter().filter(|&&id| !self.is_unfit(id)) {
-            let file = self.client.files.get(&id).and_then(|file| file.manager);
-            match file.or_else(|| self.client.kept.get(&id).copied()) {
-                Some(manager) => known.entry(manager).or_default().push(id),
-                None => unknown
-                    .entry(placement::registrar_of(id, nodes))
-                    .or_default()
-                    .push(id),
-            }
-        }
-        let job = LeaveJob {
-            wanted,
-            told: BTreeMap::new(),
-            parts: BTreeMap::new(),
-            overtaken: BTreeSet::new(),
-        };
-        self.client.jobs.insert(ticket, Job::Leave(job));
+        let fit: Vec<FileId> = wanted
+            .iter()
+            .copied()
+            .filter(|&id| !self.is_unfit(id))
+            .collect();
+        let (known, unknown) = self.by_whom(&fit);
+        self.begin_leave(ticket, Seeks::Leave, wanted);
         for (manager, files) in known {
             self.ask_leave(ticket, manager, files, Body::AskLeave);
         }
@@ -59,6 +64,49 @@ impl Desk<'_, '_> {
             self.ask_leave(ticket, registrar, files, Body::WhoisEach);
         }
         self.end_leave(ticket);
+    }
+
+    /// Asks who manages files, of which leave will be wanted.
+    pub(super) fn locate(&mut self, ticket: Ticket, files: Vec<FileId>) {
+        if self.ctx.config.is_uncached() {
+            return self.reply(ticket, Reply::Done);
+        }
+        let (_, unknown) = self.by_whom(&files);
+        self.begin_leave(ticket, Seeks::Managers, files);
+        for (registrar, files) in unknown {
+            self.ask_leave(ticket, registrar, files, Body::WhoisEach);
+        }
+        self.end_leave(ticket);
+    }
+
+    fn begin_leave(&mut self, ticket: Ticket, seeks: Seeks, wanted: Vec<FileId>) {
+        let job = LeaveJob {
+            seeks,
+            wanted,
+            told: BTreeMap::new(),
+            parts: BTreeMap::new(),
+            overtaken: BTreeSet::new(),
+        };
+        self.client.jobs.insert(ticket, Job::Leave(job));
+    }
+
+    /// Files by their managers, and those whose manager is not known by their registrars.
+    fn by_whom(&self, files: &[FileId]) -> (ByNode, ByNode) {
+        let (mut known, mut unknown) = (ByNode::new(), ByNode::new());
+        let client = &self.client;
+        for &id in files {
+            let file = client.files.get(&id).and_then(|file| file.manager);
+            let heard = || client.kept.get(&id).or_else(|| client.managers.get(&id));
+            let (whose, node) = match file.or_else(|| heard().copied()) {
+                Some(manager) => (&mut known, manager),
+                None => {
+                    let registrar = placement::registrar_of(id, self.ctx.config.nodes);
+                    (&mut unknown, registrar)
+                }
+            };
+            whose.entry(node).or_default().push(id);
+        }
+        (known, unknown)
     }
 
     /// Attributes of such a file change all the time, or the store alone knows them.
@@ -91,12 +139,16 @@ impl Desk<'_, '_> {
         let files = job.parts.remove(&envelope.req.seq).unwrap_or_default();
         match envelope.body {
             Body::WhoisEachOk(managers) => {
-                let mut by_manager: BTreeMap<NodeId, Vec<FileId>> = BTreeMap::new();
+                let seeks = job.seeks;
+                let mut by_manager = ByNode::new();
                 for (file, manager) in files.into_iter().zip(managers) {
+                    self.remember_manager(file, manager);
                     by_manager.entry(manager).or_default().push(file);
                 }
-                for (manager, files) in by_manager {
-                    self.ask_leave(ticket, manager, files, Body::AskLeave);
+                if seeks == Seeks::Leave {
+                    for (manager, files) in by_manager {
+                        self.ask_leave(ticket, manager, files, Body::AskLeave);
+                    }
                 }
             }
             Body::Leaves(leaves) => {
@@ -107,6 +159,14 @@ impl Desk<'_, '_> {
             _ => {}
         }
         self.end_leave(ticket);
+    }
+
+    fn remember_manager(&mut self, file: FileId, manager: NodeId) {
+        let managers = &mut self.client.managers;
+        if managers.len() >= MANAGERS_MAX {
+            managers.clear();
+        }
+        managers.insert(file, manager);
     }
 
     fn take_leave(&mut self, ticket: Ticket, from: NodeId, file: FileId, leave: Leave) {
@@ -147,8 +207,11 @@ impl Desk<'_, '_> {
             return;
         }
         let told = |file| job.told.get(file).copied().unwrap_or(Leave::No);
-        let leaves = job.wanted.iter().map(told).collect();
-        self.finish(ticket, Reply::Leaves(leaves));
+        let reply = match job.seeks {
+            Seeks::Leave => Reply::Leaves(job.wanted.iter().map(told).collect()),
+            Seeks::Managers => Reply::Done,
+        };
+        self.finish(ticket, reply);
     }
 
     /// Tells managers what the store said.
@@ -202,6 +265,7 @@ impl Desk<'_, '_> {
 
     /// Leave that a dead manager gave is void.
     pub(super) fn drop_leaves_of(&mut self, peer: NodeId) {
+        self.client.managers.retain(|_, manager| *manager != peer);
         let kept = self.client.kept.iter();
         let gone: Vec<FileId> = kept
             .filter(|(_, manager)| **manager == peer)

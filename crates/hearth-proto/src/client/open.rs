@@ -1,5 +1,6 @@
 //! Opening.
 
+use super::ahead::Ahead;
 use super::{Desk, Job, Opened, What};
 use crate::config::Copies;
 use crate::effect::Reply;
@@ -75,6 +76,7 @@ impl Desk<'_, '_> {
         let renewed = core::mem::take(&mut file.renewed);
         file.size = size;
         file.exact = !shared;
+        file.gathering.no_cut_comes();
         file.homes = homes;
         if !matches!(homes, HomeMap::Ask | HomeMap::Keepers) {
             file.chunk_homes.clear();
@@ -103,6 +105,10 @@ impl Desk<'_, '_> {
     /// Learns a generation. A new life is one of a file with the number of one that is gone: what is
     /// left of that goes, here at once, in the ways in at the next open.
     pub(super) fn learn(&mut self, id: FileId, generation: Gen) {
+        let file = self.client.files.get(&id);
+        if file.is_some_and(|file| generation.life > file.generation.life) {
+            self.lose_own(id, None);
+        }
         let Some(file) = self.client.files.get_mut(&id) else {
             return;
         };
@@ -127,6 +133,7 @@ impl Desk<'_, '_> {
         file.chunk_homes.clear();
         file.stamp = None;
         file.unreported = false;
+        self.drop_gathered(id, None);
     }
 
     /// The manager is gone: a reader is served from the store, a writer is refused.
@@ -160,6 +167,7 @@ impl Desk<'_, '_> {
             file: open.file,
             write: open.write,
             losses_told: file.losses,
+            ahead: Ahead::default(),
         };
         self.client.handles.insert(handle, opened);
         self.reply(

@@ -2,8 +2,9 @@
 
 use super::{Client, Desk};
 use crate::effect::Reply;
+use crate::errno;
 use crate::guard::Guard;
-use crate::ids::{FileId, Ticket};
+use crate::ids::{FileId, Handle, Ticket};
 use crate::semantics::Semantics;
 
 impl Client {
@@ -49,6 +50,19 @@ impl Desk<'_, '_> {
             }
         }
         self.revoke_quietly(id);
+    }
+
+    /// What this node had gathered is at the homes: later reads see what others have brought there.
+    pub(super) fn exchange(&mut self, ticket: Ticket, handle: Handle) {
+        let opened = self.client.handles.get(&handle);
+        let Some(id) = opened.map(|opened| opened.file) else {
+            return self.reply(ticket, Reply::Failed(errno::EBADF));
+        };
+        if !self.client.gathers(handle) {
+            return self.reply(ticket, Reply::Done);
+        }
+        self.drop_unrecorded(id);
+        self.revoke_before(id, ticket);
     }
 
     /// A sync is over: under `mpi` later reads see what others have synced.

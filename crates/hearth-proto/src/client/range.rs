@@ -108,11 +108,11 @@ impl Desk<'_, '_> {
 
     pub(super) fn begin_range(&mut self, ticket: Ticket) {
         let age = self.ctx.new_age();
-        let rule = self.ctx.config.ranges;
+        let in_turn = self.ctx.config.asks_in_turn();
         let Some(Job::Write(job)) = self.client.jobs.get_mut(&ticket) else {
             return;
         };
-        if rule == Ranges::SeqHome {
+        if in_turn {
             job.parts.sort_by_key(|part| (part.home, part.offset));
         }
         let homes: Vec<NodeId> = job.parts.iter().map(|part| part.home).collect();
@@ -162,7 +162,7 @@ impl Desk<'_, '_> {
 
     /// Asks the homes: all of them, or the next where they are asked one after another.
     fn stage_next(&mut self, ticket: Ticket) {
-        let together = self.ctx.config.ranges == Ranges::WoundWait;
+        let together = !self.ctx.config.asks_in_turn();
         let Some(Job::Write(job)) = self.client.jobs.get(&ticket) else {
             return;
         };
@@ -333,7 +333,7 @@ impl Desk<'_, '_> {
         let Some(&Locked { ticket, part, .. }) = self.client.locks.get(&key) else {
             return;
         };
-        let one_by_one = self.ctx.config.ranges != Ranges::WoundWait;
+        let one_by_one = self.ctx.config.asks_in_turn();
         match self.client.jobs.get(&ticket) {
             Some(Job::Write(_)) if one_by_one => self.let_go(ticket, &Instead::Again),
             Some(Job::Write(_)) => {

@@ -9,7 +9,7 @@ use crate::effect::{Effect, Piece, Reply, Src};
 use crate::frames::Owner;
 use crate::guard::Guard;
 use crate::ids::{Buf, FileId, Handle, NodeId, Ticket};
-use crate::msg::{Body, Envelope, Origin, Use};
+use crate::msg::{Body, Envelope, HomeMap, Origin, Use};
 use crate::{Errno, errno};
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
@@ -120,7 +120,7 @@ impl Desk<'_, '_> {
             return self.reply(ticket, Reply::Failed(errno::EBADF));
         };
         let file = self.client.files.entry(id).or_default();
-        if file.bypass || file.orphan {
+        if file.is_read_from_store() {
             return self.direct(ticket);
         }
         file.kept |= keep;
@@ -140,7 +140,9 @@ impl Desk<'_, '_> {
             missed: BTreeSet::new(),
         };
         self.client.jobs.insert(ticket, Job::Read(job));
+        self.miss_ahead(handle, offset, len);
         self.go_on_reading(ticket);
+        self.read_ahead(handle, offset, len);
     }
 
     /// The job is done on the store.
@@ -157,11 +159,13 @@ impl Desk<'_, '_> {
         let Some(file) = self.client.files.get(&job.file) else {
             return;
         };
-        if file.bypass || file.orphan {
+        let end = job.offset + u64::from(job.len);
+        let unsure = end > file.size && !file.exact && job.size.is_none();
+        // Without a manager nobody knows the end: bytes below the known size are those of their homes.
+        if file.is_read_from_store() || (unsure && file.orphan && job.offset >= file.size) {
             return self.direct(ticket);
         }
-        let end = job.offset + u64::from(job.len);
-        if end > file.size && !file.exact && job.size.is_none() {
+        if unsure && !file.orphan {
             if !job.asked_size {
                 job.asked_size = true;
                 let id = job.file;
@@ -202,8 +206,24 @@ impl Desk<'_, '_> {
                 job.size = Some(size.max(offset.min(size)));
                 self.go_on_reading(ticket);
             }
+            _ if self.is_orphan(id) => self.go_on_reading(ticket),
             _ => self.direct(ticket),
         }
+    }
+
+    /// The file's manager is gone.
+    fn is_orphan(&self, id: FileId) -> bool {
+        self.client.files.get(&id).is_some_and(|file| file.orphan)
+    }
+
+    /// Only the manager, which is gone, could tell who has the page.
+    pub(super) fn has_unknown_home(&self, id: FileId, page: u64) -> bool {
+        let unknown = |file: &super::File| {
+            file.orphan
+                && file.homes == HomeMap::Ask
+                && super::home_of(self.ctx.config, id, file, page).is_none()
+        };
+        self.client.files.get(&id).is_some_and(unknown)
     }
 
     /// All bytes of the read, if every page of it can be read at this instant.
@@ -261,6 +281,10 @@ impl Desk<'_, '_> {
         {
             return Some((Src::Frame(copy.slot.frame), 0, copy.extent));
         }
+        let end = job.offset + u64::from(job.len);
+        if let Some((src, extent)) = self.own_bytes(job.file, page, job.offset, end) {
+            return Some((src, 0, extent));
+        }
         if super::home_of(self.ctx.config, job.file, file, page) == Some(self.ctx.me())
             && let Some((slot, extent)) = self.authority.readable(self.ctx, job.file, page)
         {
@@ -281,6 +305,9 @@ impl Desk<'_, '_> {
         for page in first..first + u64::from(count) {
             if !self.lacks(ticket, page) {
                 continue;
+            }
+            if self.has_unknown_home(id, page) {
+                return self.direct(ticket);
             }
             let Some(home) = self.home_or_ask(id, page) else {
                 continue;
@@ -334,6 +361,7 @@ impl Desk<'_, '_> {
             Some(_) | None => false,
         };
         let keep = keep || readers.iter().any(keeps);
+        self.give_back_run(id, first, count);
         let file = self.client.files.get(&id);
         let body = Body::Read {
             first,
@@ -385,7 +413,6 @@ impl Desk<'_, '_> {
         answer: Envelope,
         data: Option<Piece>,
     ) {
-        let in_place = from == self.ctx.me();
         let wanted = self.take_wants(id, answer.req.seq);
         match &answer.body {
             Body::Grant {
@@ -398,10 +425,17 @@ impl Desk<'_, '_> {
                 let mut at = data.map_or(0, |piece| piece.at);
                 for (page, &extent) in (*first..).zip(lens) {
                     let Some((_, want)) = wanted.iter().find(|(number, _)| *number == page) else {
+                        if let Use::Own(grant) = *good {
+                            self.refuse_own(id, page, from, grant);
+                        }
                         continue;
                     };
                     let overtaken = want.floor > ver.seq;
-                    let good = if overtaken { Use::Once } else { *good };
+                    let good = match *good {
+                        Use::Own(_) => *good,
+                        _ if overtaken => Use::Once,
+                        good => good,
+                    };
                     let bytes = Granted {
                         page,
                         extent,
@@ -409,7 +443,7 @@ impl Desk<'_, '_> {
                         data,
                         origin: *origin,
                     };
-                    self.take_page(id, want, good, &bytes, in_place);
+                    self.take_page(id, want, (good, from), &bytes);
                     at += extent;
                 }
             }
@@ -466,7 +500,9 @@ impl Desk<'_, '_> {
     }
 
     /// Installs a granted page, or lends it to the reads that may use it once.
-    fn take_page(&mut self, id: FileId, want: &Want, good: Use, granted: &Granted, in_place: bool) {
+    fn take_page(&mut self, id: FileId, want: &Want, how: (Use, NodeId), granted: &Granted) {
+        let (good, home) = how;
+        let in_place = home == self.ctx.me();
         let found = match granted.origin {
             Origin::Store => Some(Found::Store),
             Origin::Memory if in_place => None,
@@ -480,7 +516,14 @@ impl Desk<'_, '_> {
         if in_place && good == Use::Copy {
             return self.hold_in_place(id, want, granted);
         }
-        let installed = good == Use::Copy && self.install(id, granted);
+        let installed = match good {
+            Use::Copy => self.install(id, granted),
+            Use::Once => false,
+            Use::Own(grant) => self.own_read(id, home, granted, grant),
+        };
+        if want.asked_by.is_empty() {
+            self.came_ahead(id, granted.page, found);
+        }
         for &ticket in &want.asked_by {
             if !installed || self.holds_on(ticket) {
                 self.lend(ticket, granted, want.seq);
@@ -558,6 +601,8 @@ impl Desk<'_, '_> {
             slot,
             extent: granted.extent,
             home,
+            unread: None,
+            pushed: false,
         };
         let file = self.client.files.entry(id).or_default();
         if let Some(old) = file.copies.insert(page, copy) {
@@ -609,6 +654,12 @@ impl Desk<'_, '_> {
     fn finish_read(&mut self, ticket: Ticket, pieces: Vec<Piece>) {
         self.count(ticket, &pieces);
         if let Some(Job::Read(job)) = self.client.jobs.get(&ticket)
+            && job.len > 0
+        {
+            let (first, count) = self.ctx.config.pages_of(job.offset, u64::from(job.len));
+            self.note_read(job.file, first, count);
+        }
+        if let Some(Job::Read(job)) = self.client.jobs.get(&ticket)
             && job.keep
             && !pieces.is_empty()
         {
@@ -632,18 +683,27 @@ impl Desk<'_, '_> {
         for page in first..first + u64::from(count) {
             let home = super::home_of(self.ctx.config, id, file, page);
             if home == Some(self.ctx.me()) {
-                self.authority
-                    .keep_here(self.ctx.me(), id, page, file.semantics);
+                self.authority.keep_here(self.ctx, id, page, file.semantics);
             }
+        }
+        for page in first..first + u64::from(count) {
+            self.own_kept(id, page);
         }
         self.kept_while_revoking(id, first, count);
     }
 
     fn count(&mut self, ticket: Ticket, pieces: &[Piece]) {
-        let Some(Job::Read(job)) = self.client.jobs.get(&ticket) else {
+        let Some(Job::Read(job)) = self.client.jobs.get_mut(&ticket) else {
             return;
         };
         let total: u64 = pieces.iter().map(|piece| u64::from(piece.len)).sum();
+        if let Some(file) = self.client.files.get_mut(&job.file).filter(|_| total > 0) {
+            let (first, count) = self.ctx.config.pages_of(job.offset, total);
+            for (&page, copy) in file.copies.range_mut(first..first + u64::from(count)) {
+                job.found
+                    .extend(copy.unread.take().map(|found| (page, found)));
+            }
+        }
         let stats = &mut *self.ctx.stats;
         stats.read_bytes += total;
         let mut own = total;

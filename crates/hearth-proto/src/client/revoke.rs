@@ -2,6 +2,7 @@
 
 use super::{Desk, Job};
 use crate::effect::{Effect, Reply};
+use crate::errno;
 use crate::guard::Guard;
 use crate::ids::{FileId, Gen, NodeId, ReqId, RevokeId, Ticket, Ver};
 use crate::msg::{Body, Envelope, Service};
@@ -72,6 +73,9 @@ impl Desk<'_, '_> {
             for page in gone {
                 if let Some(copy) = file.copies.remove(&page) {
                     self.ctx.frames.give_back(copy.slot);
+                    if copy.pushed {
+                        file.unread.insert(page);
+                    }
                 }
             }
             for (_, want) in file.wants.range_mut(first..end) {
@@ -81,7 +85,7 @@ impl Desk<'_, '_> {
                     want.floor = want.floor.max(ver.seq);
                 }
             }
-            kept = file.kept;
+            kept = file.kept && !file.gathering.is_scattering(first, count);
         }
         let tell = Tell::Node(from, order.generation, order.req, Body::InvalOk);
         if kept && self.ctx.config.keeps(Guard::RevokedBeforeAck) {
@@ -125,10 +129,15 @@ impl Desk<'_, '_> {
         file.bypass |= bypass && file.handles > 0;
         if bypass {
             file.manager = None;
+            self.give_back_file(id);
+            let Some(file) = self.client.files.get(&id) else {
+                return;
+            };
             for ticket in file.reads.clone() {
                 self.direct(ticket);
             }
             self.redirect_writes(id);
+            self.drop_gathered(id, Some(errno::EIO));
         }
         self.revoke(id, pages, tell);
     }

@@ -2,12 +2,13 @@
 
 use super::range::Range;
 use super::{Desk, Job, What};
-use crate::config::Writes;
+use crate::config::{Config, Writes};
 use crate::effect::{Effect, Piece, Reply, Src};
 use crate::guard::Guard;
 use crate::ids::{Buf, FileId, Gen, Handle, NodeId, Ticket};
 use crate::input::WriteAt;
 use crate::msg::{Body, Envelope};
+use crate::ranges::Ranges;
 use crate::semantics::Semantics;
 use crate::{Errno, errno};
 use alloc::collections::VecDeque;
@@ -54,8 +55,8 @@ pub(super) struct WriteJob {
     handle: Handle,
     pub(super) at: WriteAt,
     pub(super) buf: Buf,
-    len: u32,
-    mtime_ns: i64,
+    pub(super) len: u32,
+    pub(super) mtime_ns: i64,
     offset: u64,
     phase: Phase,
     pub(super) parts: Vec<Part>,
@@ -76,6 +77,15 @@ pub(super) struct WriteJob {
     /// The buffer went to the store with the bytes.
     spent: bool,
     pub(super) failed: Option<Errno>,
+    /// It brings what this node gathered of a page, and no session waits for it.
+    pub(super) scattered: Option<Scattered>,
+}
+
+/// What a scatter brings: the page, and which bytes of it are in the buffer, one piece after another.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Scattered {
+    pub(super) page: u64,
+    pub(super) ranges: Ranges,
 }
 
 impl WriteJob {
@@ -120,7 +130,37 @@ impl WriteJob {
             places: 0,
             spent: false,
             failed: None,
+            scattered: None,
         }
+    }
+
+    /// Brings the gathered bytes of a page, which begins at `start`, to its home.
+    pub(super) fn scatter(
+        file: FileId,
+        buf: Buf,
+        (page, start): (u64, u64),
+        ranges: Ranges,
+        mtime_ns: i64,
+    ) -> WriteJob {
+        let (from, to) = ranges.span().unwrap_or_default();
+        let at = WriteAt::Offset(start + u64::from(from));
+        let job = WriteJob::new(Handle(0), at, buf, to - from, mtime_ns);
+        WriteJob {
+            file,
+            scattered: Some(Scattered { page, ranges }),
+            ..job
+        }
+    }
+
+    /// True if it may be about the page.
+    pub(super) fn may_touch(&self, config: &Config, page: u64) -> bool {
+        let (first, count) = config.pages_of(self.offset, u64::from(self.len.max(1)));
+        self.at == WriteAt::End || (first..first + u64::from(count)).contains(&page)
+    }
+
+    /// Where it writes, unless it appends: the first byte and how many.
+    pub(super) fn place(&self) -> Option<(u64, u32)> {
+        (self.at != WriteAt::End).then_some((self.offset, self.len))
     }
 
     fn end(&self) -> u64 {
@@ -180,6 +220,10 @@ impl Desk<'_, '_> {
         if file.orphan {
             return self.refuse_write(ticket, job.buf, errno::EHOSTDOWN);
         }
+        if file.semantics.gathers() && self.gather_write(ticket, id, &job) {
+            return;
+        }
+        let file = self.client.files.entry(id).or_default();
         file.writes.push(ticket);
         self.client.jobs.insert(ticket, Job::Write(job));
         self.place(ticket);
@@ -309,6 +353,9 @@ impl Desk<'_, '_> {
         if self.client.files.get(&id).is_some_and(|file| file.orphan) {
             return self.fail_write(ticket, errno::EHOSTDOWN);
         }
+        if self.write_own(ticket) {
+            return;
+        }
         let mut parts: Vec<Part> = Vec::new();
         let (first, count) = self.ctx.config.pages_of(offset, end - offset);
         for page in first..first + u64::from(count) {
@@ -329,6 +376,11 @@ impl Desk<'_, '_> {
                     });
                 }
             }
+        }
+        if let Some(Job::Write(job)) = self.client.jobs.get(&ticket) {
+            parts
+                .iter_mut()
+                .for_each(|part| *part = Self::part_of_scatter(job, *part));
         }
         self.send_parts(ticket, parts);
     }
@@ -360,6 +412,8 @@ impl Desk<'_, '_> {
             return;
         };
         let (id, part) = (job.file, job.parts[number as usize]);
+        let place = (part.offset, part.len);
+        let single = job.parts.len() == 1 && job.at != WriteAt::End;
         let placed = (job.at == WriteAt::End).then_some(job.generation);
         if self.is_bypassed(id) {
             return self.part_over(ticket);
@@ -373,19 +427,25 @@ impl Desk<'_, '_> {
             len: part.len,
         };
         self.client.windows.entry(part.home).or_default().used += u64::from(part.len);
-        let dropped = self.drop_own_copies(id, part.offset, part.len);
+        let scatter = job.scattered.as_ref().map(|scattered| Body::Scatter {
+            page: scattered.page,
+            ranges: scattered.ranges.clone(),
+        });
+        // Of a page that is scattered nothing is kept here (Q5).
+        let dropped = scatter.is_some() || self.drop_own_copies(id, part.offset, part.len);
         let mut record = true;
         if let Some(file) = self.client.files.get_mut(&id) {
             file.wrote.insert(part.home);
             file.unreported = true;
             record = file.semantics.is_recorded();
         }
-        let body = Body::Write {
+        let body = scatter.unwrap_or(Body::Write {
             offset: part.offset,
             len: part.len,
             dropped,
             record,
-        };
+            alone: single && self.asks_for_own(id, part.home, place),
+        });
         let known = self.client.files.get(&id).map(|file| file.generation);
         // A place at the end is one only in the generation in which it was given.
         let generation = placed.or(known).unwrap_or_default();
@@ -397,6 +457,7 @@ impl Desk<'_, '_> {
     /// here, nor on its way here, so that the home need not call it back.
     pub(super) fn drop_own_copies(&mut self, id: FileId, offset: u64, len: u32) -> bool {
         let (first, count) = self.ctx.config.pages_of(offset, u64::from(len));
+        self.give_back_run(id, first, count);
         let Some(file) = self.client.files.get_mut(&id) else {
             return false;
         };
@@ -423,15 +484,17 @@ impl Desk<'_, '_> {
             return self.stage_answered(ticket, number, answer);
         }
         self.open_window(ticket, number, home);
+        self.own_written(ticket, number, home, answer);
         let Some(Job::Write(job)) = self.client.jobs.get_mut(&ticket) else {
             return;
         };
         match answer.body {
-            Body::WriteOk => {
-                let end = job
-                    .parts
-                    .get(number as usize)
-                    .map_or(0, |part| part.offset + u64::from(part.len));
+            Body::WriteOk | Body::WriteOwn { .. } => {
+                let part = job.parts.get(number as usize);
+                let end = match job.scattered {
+                    Some(_) => job.end(),
+                    None => part.map_or(0, |part| part.offset + u64::from(part.len)),
+                };
                 if let Some(file) = self.client.files.get_mut(&job.file) {
                     // A flush may have been asked for while the part was on its way.
                     file.wrote.insert(home);
@@ -470,20 +533,23 @@ impl Desk<'_, '_> {
         self.client.files.get(&id).is_some_and(|file| file.bypass)
     }
 
-    /// A home is gone: what waited for its window is sent now, and fails like all that is under way.
+    /// A home is gone: what waited for its window is sent now, and fails like all that is under way. A
+    /// write over several homes stays in line, for it waits for the others too.
     pub(super) fn drop_window(&mut self, home: NodeId) {
-        let waiting = self
-            .client
-            .windows
-            .remove(&home)
-            .unwrap_or_default()
-            .waiting;
-        for (ticket, part) in waiting {
-            if !self.is_staging(ticket) {
-                self.send_part(ticket, part);
-            } else {
-                self.stage_when_open(ticket);
-            }
+        let Some(window) = self.client.windows.remove(&home) else {
+            return;
+        };
+        let (staging, plain): (VecDeque<_>, VecDeque<_>) = window
+            .waiting
+            .into_iter()
+            .partition(|&(ticket, _)| self.is_staging(ticket));
+        for (ticket, part) in plain {
+            self.send_part(ticket, part);
+        }
+        if !staging.is_empty() {
+            let window = self.client.windows.entry(home).or_default();
+            window.waiting.extend(staging);
+            self.free_window(home, 0);
         }
     }
 
@@ -587,7 +653,9 @@ impl Desk<'_, '_> {
         let Some(Job::Write(job)) = self.client.jobs.get(&ticket) else {
             return;
         };
-        if job.failed.is_some() || job.taken == job.parts.len() {
+        // One that was staged and let go has no parts any more.
+        let done = !job.refused && job.taken == job.parts.len();
+        if job.failed.is_some() || done {
             return self.end_write(ticket);
         }
         // A second append of the whole would show the taken part twice.
@@ -600,6 +668,16 @@ impl Desk<'_, '_> {
     pub(super) fn fail_write(&mut self, ticket: Ticket, errno: Errno) {
         if let Some(Job::Write(job)) = self.client.jobs.get_mut(&ticket) {
             job.failed = Some(errno);
+        }
+        self.end_write(ticket);
+    }
+
+    /// A write has ended here, without its home.
+    pub(super) fn end_own_write(&mut self, ticket: Ticket) {
+        if let Some(Job::Write(job)) = self.client.jobs.get(&ticket)
+            && let Some(file) = self.client.files.get_mut(&job.file)
+        {
+            file.mtime_ns = Some(job.mtime_ns);
         }
         self.end_write(ticket);
     }
@@ -617,6 +695,9 @@ impl Desk<'_, '_> {
         };
         if !job.spent {
             self.ctx.out.push(Effect::Free(job.buf));
+        }
+        if job.scattered.is_some() {
+            return self.scattered(&job);
         }
         let reply = match job.failed {
             Some(errno) => Reply::Failed(errno),
@@ -648,10 +729,14 @@ impl Desk<'_, '_> {
 
     /// The driver still holds the bytes of the ticket and writes them to the store itself.
     pub(super) fn redirect(&mut self, ticket: Ticket) {
-        if let Some(Job::Write(job)) = self.client.jobs.remove(&ticket)
-            && let Some(file) = self.client.files.get_mut(&job.file)
-        {
-            file.writes.retain(|&write| write != ticket);
+        let job = self.client.jobs.remove(&ticket);
+        if let Some(Job::Write(job)) = job {
+            if let Some(file) = self.client.files.get_mut(&job.file) {
+                file.writes.retain(|&write| write != ticket);
+            }
+            if job.scattered.is_some() {
+                return self.abandon_scatter(job);
+            }
         }
         self.ctx.out.push(Effect::Direct { ticket });
     }

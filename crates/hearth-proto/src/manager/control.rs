@@ -8,6 +8,7 @@ use crate::ids::{NodeId, ReqId, Stamp};
 use crate::msg::{Body, Cut, Goal, Service};
 use crate::nodeset::NodeSet;
 use crate::placement::home_of_chunk;
+use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
 /// What a control operation is for.
@@ -27,6 +28,13 @@ pub(super) enum Control {
     /// Others learn that there is a writer.
     Admitting {
         ask: Ask,
+        awaiting: Vec<(NodeId, u64)>,
+    },
+    /// Writers bring what they have gathered to the homes, before this goes on.
+    Collecting {
+        ask: Ask,
+        /// Who has asked for nothing else.
+        others: VecDeque<Ask>,
         awaiting: Vec<(NodeId, u64)>,
     },
     /// Homes call copies back and hold requests.
@@ -80,6 +88,7 @@ impl Control {
     fn awaiting(&mut self) -> Option<&mut Vec<(NodeId, u64)>> {
         match self {
             Control::Admitting { awaiting, .. }
+            | Control::Collecting { awaiting, .. }
             | Control::Cutting { awaiting, .. }
             | Control::Leaving { awaiting, .. }
             | Control::Laminating { awaiting, .. }
@@ -92,6 +101,7 @@ impl Control {
     fn asker(&self) -> NodeId {
         match self {
             Control::Admitting { ask, .. }
+            | Control::Collecting { ask, .. }
             | Control::Truncating { ask, .. }
             | Control::Laminating { ask, .. }
             | Control::Writing { ask, .. }
@@ -146,6 +156,58 @@ impl Seat<'_, '_> {
             .collect();
         self.file.leaves.forget();
         self.order(openers.iter(), &Body::Forget { size, service })
+    }
+
+    /// Before a request that has the file to itself, writers send what they have gathered; hands it back
+    /// if there is nobody to ask.
+    pub(super) fn collect(&mut self, ask: Ask) -> Option<Ask> {
+        let cut = match ask.body {
+            Body::Truncate(_) | Body::Detach => true,
+            Body::Settle { .. } => false,
+            _ => return Some(ask),
+        };
+        if !self.file.semantics.gathers() {
+            return Some(ask);
+        }
+        let writes = |(&node, opens): (&NodeId, &super::Opens)| (opens.writers > 0).then_some(node);
+        let writers: Vec<NodeId> = self.file.openers.iter().filter_map(writes).collect();
+        if writers.is_empty() {
+            return Some(ask);
+        }
+        let awaiting = self.order(writers, &Body::Collect { cut });
+        let waiting = core::mem::take(&mut self.file.queue).into_iter();
+        let (others, waiting): (VecDeque<Ask>, VecDeque<Ask>) =
+            waiting.partition(|ask| matches!(ask.body, Body::Settle { store: false }));
+        self.file.control = Some(Control::Collecting {
+            ask,
+            others,
+            awaiting,
+        });
+        // What those need may have come before, and wait behind this.
+        let (theirs, waiting): (VecDeque<Ask>, VecDeque<Ask>) =
+            waiting.into_iter().partition(|ask| self.is_collecting(ask));
+        self.file.queue = waiting;
+        theirs.into_iter().for_each(|ask| self.request(ask));
+        None
+    }
+
+    /// True if a request is part of what the control operation waits for: what was gathered may lengthen the file.
+    pub(super) fn is_collecting(&self, ask: &Ask) -> bool {
+        let collecting = matches!(self.file.control, Some(Control::Collecting { .. }));
+        collecting && matches!(ask.body, Body::Extend { append: None, .. })
+    }
+
+    /// Writers have sent what they had gathered: the request has the file to itself.
+    fn collected(&mut self, ask: Ask, others: &VecDeque<Ask>) {
+        for ask in others {
+            self.answer(ask, Body::SettleOk);
+        }
+        match ask.body {
+            Body::Settle { store: false } => self.answer(&ask, Body::SettleOk),
+            Body::Truncate(size) => self.truncate(ask, size),
+            Body::Detach => self.detach(ask),
+            _ => self.settle(After::Answer(ask)),
+        }
     }
 
     pub(super) fn truncate(&mut self, ask: Ask, size: u64) {
@@ -240,6 +302,7 @@ impl Seat<'_, '_> {
                 let write = matches!(ask.body, Body::Open { write: true, .. });
                 self.opened(&ask, write);
             }
+            Control::Collecting { ask, others, .. } => self.collected(ask, &others),
             Control::Cutting {
                 cut: Cut::Detach,
                 homes,
@@ -273,9 +336,14 @@ impl Seat<'_, '_> {
                 overtaken,
                 ..
             } => {
-                let all = errno.is_none() && !overtaken;
-                let stamp = self.file.stamp.max(stamp).filter(|_| all);
-                self.settled(after, errno, stamp);
+                // After a failure what was known still holds: a writer that is open will say whether it
+                // wrote, and of one that has closed it was noted then.
+                if overtaken {
+                    self.file.stamp = None;
+                } else if errno.is_none() {
+                    self.file.stamp = self.file.stamp.max(stamp);
+                }
+                self.settled(after, errno);
             }
             Control::Truncating { .. } => {}
         }
@@ -351,9 +419,9 @@ impl Seat<'_, '_> {
         self.admit(ask, write);
     }
 
-    fn settled(&mut self, after: After, errno: Option<Errno>, stamp: Option<Stamp>) {
-        // Without a stamp: bytes that reach the store later change it, and nobody outside wrote them.
-        self.file.stamp = stamp;
+    /// Everything is in the store, or something could not be brought there. Without a stamp: bytes that
+    /// reach the store later change it, and nobody outside wrote them.
+    fn settled(&mut self, after: After, errno: Option<Errno>) {
         match after {
             After::Open(ask) => {
                 if let (None, None, Body::Open { stamp, .. }) = (errno, self.file.stamp, &ask.body)
@@ -470,6 +538,7 @@ impl Seat<'_, '_> {
                 self.tell(&homes, &Body::Resume { done: true });
                 self.forget_file();
             }
+            Some(Control::Collecting { mut others, .. }) => self.file.queue.append(&mut others),
             Some(Control::Admitting { .. } | Control::Settling { .. }) | None => {}
         }
     }

@@ -19,7 +19,7 @@ impl Seat<'_, '_> {
             // The store judged the open before it let nobody write any more.
             Semantics::Commit if judged_before => Semantics::Laminated,
             // Whoever makes a file that nobody may write is its writer for all that.
-            Semantics::Laminated if !self.file.known => Semantics::Commit,
+            Semantics::Laminated if !self.file.known && since.is_none() => Semantics::Commit,
             semantics => semantics,
         };
         if self.file.openers.is_empty() && self.file.semantics != wanted {

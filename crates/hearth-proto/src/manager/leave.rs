@@ -6,12 +6,14 @@
 //! attributes that change all the time, so there is leave only while it is at rest.
 //!
 //! The first to get leave reads the attributes from the store and tells them, so that the store is asked
-//! once for all nodes.
+//! once for all nodes. Who asks for several files meanwhile is told that these come later; who asks for one
+//! alone is *parked* until they are told, or nobody reads them any more. A node asks for one alone when it has
+//! told all that it was to read, so nobody waits for somebody who waits (M5).
 
 use super::{Ask, Manager, Seat};
 use crate::ctx::Ctx;
 use crate::guard::Guard;
-use crate::ids::{Attributes, FileId, Gen, Learned, Leave, NodeId, ReqId, Stamp};
+use crate::ids::{Attributes, FileId, Learned, Leave, NodeId, Stamp};
 use crate::msg::Body;
 use crate::nodeset::NodeSet;
 use alloc::collections::BTreeMap;
@@ -70,39 +72,83 @@ impl Leaves {
     }
 }
 
+/// A question about one file, whose attributes another node is reading.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Parked {
+    file: FileId,
+    ask: Ask,
+}
+
+impl Parked {
+    /// One file is asked for, under its own name.
+    fn may_wait(&self) -> bool {
+        matches!(&self.ask.body, Body::AskLeave(files) if files.as_slice() == [self.file])
+    }
+}
+
 impl Manager {
-    /// Questions and news about several files.
-    pub(super) fn leave(
-        &mut self,
-        ctx: &mut Ctx<'_>,
-        from: NodeId,
-        (id, generation, req): (FileId, Gen, ReqId),
-        body: Body,
-    ) {
-        let answer = match body {
+    /// Questions and news about several files; the first of them is `id`.
+    pub(super) fn leave(&mut self, ctx: &mut Ctx<'_>, id: FileId, ask: Ask) {
+        match &ask.body {
             Body::WhoisEach(files) => {
                 let me = ctx.me();
-                let each = files.iter().map(|&file| self.registered(me, file, from));
-                Body::WhoisEachOk(each.collect())
+                let each = files.iter().map(|&id| self.registered(me, id, ask.from));
+                let body = Body::WhoisEachOk(each.collect());
+                ctx.answer(ask.from, id, ask.generation, ask.req, body);
             }
-            Body::AskLeave(files) => {
-                let mut leaves = Vec::with_capacity(files.len());
-                for file in files {
-                    leaves.push(self.seat(ctx, file).give_leave(from, req.seq));
-                    self.tidy(file);
-                }
-                Body::Leaves(leaves)
-            }
+            Body::AskLeave(_) => self.give_leaves(ctx, Parked { file: id, ask }),
             Body::Learned(learned) => {
                 for one in learned {
-                    self.seat(ctx, one.file).learned(from, &one);
+                    self.seat(ctx, one.file).learned(ask.from, one);
                     self.tidy(one.file);
                 }
-                return;
+                for one in learned {
+                    self.unpark(ctx, one.file);
+                }
             }
-            _ => return,
+            _ => {}
+        }
+    }
+
+    fn give_leaves(&mut self, ctx: &mut Ctx<'_>, asked: Parked) {
+        let Body::AskLeave(files) = &asked.ask.body else {
+            return;
         };
-        ctx.answer(from, id, generation, req, answer);
+        let Ask {
+            from,
+            req,
+            generation,
+            ..
+        } = asked.ask;
+        let mut leaves = Vec::with_capacity(files.len());
+        for &file in files {
+            leaves.push(self.seat(ctx, file).give_leave(from, req.seq));
+            self.tidy(file);
+        }
+        if asked.may_wait() && leaves == [Leave::Later] {
+            return self.parked.push(asked);
+        }
+        ctx.answer(from, asked.file, generation, req, Body::Leaves(leaves));
+    }
+
+    /// Asks again for those who wait for a file's attributes, if nobody reads them any more (M5).
+    pub(super) fn unpark(&mut self, ctx: &mut Ctx<'_>, id: FileId) {
+        let is_read = |file: &super::File| file.leaves.reader.is_some();
+        if self.parked.is_empty() || self.files.get(&id).is_some_and(is_read) {
+            return;
+        }
+        let parked = core::mem::take(&mut self.parked);
+        let (ready, rest) = parked.into_iter().partition(|asked| asked.file == id);
+        self.parked = rest;
+        let ready: Vec<Parked> = ready;
+        for asked in ready {
+            self.give_leaves(ctx, asked);
+        }
+    }
+
+    /// A node that waits is gone.
+    pub(super) fn unpark_peer(&mut self, peer: NodeId) {
+        self.parked.retain(|asked| asked.ask.from != peer);
     }
 
     /// Calls attributes back of files at rest, so that those files can be forgotten.

@@ -56,7 +56,7 @@ bodies! {
     17 => TruncateOk;
     18 => Detach;
     19 => DetachOk;
-    20 => Settle;
+    20 => Settle { store };
     21 => SettleOk;
     22 => Restamp { before, after };
     23 => Forget { size, service };
@@ -66,7 +66,7 @@ bodies! {
     27 => Resume { done };
     28 => Read { first, count, keep, record };
     29 => Grant { first, lens, ver, good, origin };
-    30 => Write { offset, len, dropped, record };
+    30 => Write { offset, len, dropped, record, alone };
     31 => WriteOk;
     32 => Flush(goal);
     33 => FlushOk(stamp);
@@ -104,4 +104,11 @@ bodies! {
     66 => Hold { first, count, age };
     67 => Wound { clock };
     68 => Yield { of };
+    69 => WriteOwn { page, grant };
+    70 => TakeBack { page, grant, drop };
+    71 => Return { page, grant, ranges, left };
+    72 => Push { page, ver, len };
+    73 => PushNo { page };
+    80 => Collect { cut };
+    81 => Scatter { page, ranges };
 }

@@ -3,7 +3,8 @@
 use super::{PAGES_MAX, Violation};
 use crate::bank::{Daemon, Epoch};
 use crate::ids::{Age, Attributes, FileId, Gen, Learned, Leave, NodeId, ReqId, Stamp, Ver, View};
-use crate::msg::{Cut, Goal, Held, HomeMap, Origin, Service, Use};
+use crate::msg::{Cut, Goal, Held, HomeMap, Left, Origin, Service, Use};
+use crate::ranges::Ranges;
 use crate::semantics::Semantics;
 use alloc::vec::Vec;
 
@@ -193,6 +194,21 @@ macro_rules! lists {
 
 lists!(u32, Epoch, FileId, NodeId, Leave, Learned);
 
+/// Starts and ends, in turn. What is not ascending, or touches, has no meaning.
+impl Fields for Ranges {
+    fn put(&self, to: &mut Writer<'_>) {
+        let ends: Vec<u32> = self.iter().flat_map(|(start, end)| [start, end]).collect();
+        ends.put(to);
+    }
+    fn get(from: &mut Reader<'_>) -> Result<Self, Violation> {
+        let ends = Vec::<u32>::get(from)?;
+        let (pairs, rest) = ends.as_chunks::<2>();
+        let list = pairs.iter().map(|&[start, end]| (start, end)).collect();
+        let ranges = Ranges::from_sorted(list).filter(|_| rest.is_empty());
+        ranges.ok_or(Violation::Value)
+    }
+}
+
 impl Fields for Held {
     fn put(&self, to: &mut Writer<'_>) {
         self.0.iter().for_each(|word| word.put(to));
@@ -248,14 +264,41 @@ impl Fields for Service {
 
 impl Fields for Use {
     fn put(&self, to: &mut Writer<'_>) {
-        matches!(self, Use::Once).put(to);
+        match self {
+            Use::Copy => 0u8.put(to),
+            Use::Once => 1u8.put(to),
+            Use::Own(grant) => {
+                2u8.put(to);
+                grant.put(to);
+            }
+        }
     }
     fn get(from: &mut Reader<'_>) -> Result<Self, Violation> {
-        Ok(if bool::get(from)? {
-            Use::Once
-        } else {
-            Use::Copy
-        })
+        match u8::get(from)? {
+            0 => Ok(Use::Copy),
+            1 => Ok(Use::Once),
+            2 => Ok(Use::Own(Ver::get(from)?)),
+            _ => Err(Violation::Value),
+        }
+    }
+}
+
+impl Fields for Left {
+    fn put(&self, to: &mut Writer<'_>) {
+        let tag: u8 = match self {
+            Left::Nothing => 0,
+            Left::Copy => 1,
+            Left::Own => 2,
+        };
+        tag.put(to);
+    }
+    fn get(from: &mut Reader<'_>) -> Result<Self, Violation> {
+        match u8::get(from)? {
+            0 => Ok(Left::Nothing),
+            1 => Ok(Left::Copy),
+            2 => Ok(Left::Own),
+            _ => Err(Violation::Value),
+        }
     }
 }
 

@@ -1,7 +1,7 @@
 //! What flush, sync and settle promise (S4, S5): bytes written before are in the store, or newer ones are.
 
 use super::Violation;
-use crate::model::{Change, History, Interval, Kind};
+use crate::model::{Change, History, Interval, Kind, comes_before};
 
 /// Whose bytes were promised.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,7 +28,7 @@ pub fn check(history: &History, store: &[u8], whose: Whose, span: Interval) -> O
         for at in change.place.clone() {
             // A byte beyond the end is a zero that a truncation made.
             let value = store.get(at as usize).copied().unwrap_or(0);
-            let newer = |writer: &Change| !writer.span.before(&change.span);
+            let newer = |writer: &Change| !comes_before(writer, change);
             if !history.writers(at, value).any(newer) {
                 let what = format!("byte {at} is {value} in the store after {whose:?}: {change:?}");
                 let at = format!("promised within {span:?}");

@@ -13,7 +13,7 @@ pub fn check(history: &History) -> Option<Violation> {
 
 fn said(history: &History) -> Option<Violation> {
     history.sizes.iter().find_map(|sized| {
-        let (low, high) = history.sizes(&sized.span);
+        let (low, high) = history.sizes(sized.node, &sized.span);
         if sized.low <= high && low <= sized.high {
             return None;
         }
@@ -30,7 +30,7 @@ fn appended(history: &History) -> Option<Violation> {
             began: append.span.began,
             ended: append.span.ended,
         };
-        let (low, high) = history.sizes(&before);
+        let (low, high) = history.sizes(append.node, &before);
         if append.place.start < low || append.place.start > high {
             let what =
                 format!("an append lies where the end cannot be, {low} to {high}: {append:?}");

@@ -12,6 +12,8 @@
 //! - A stale read, of which [`value`] speaks, is always a clash too: the write that was overwritten was over
 //!   before the newer one began, which was over before the read began. No write has two bytes, so none is
 //!   torn. What is left of it is who wrote which value where.
+//! - Where operations span all pages every write gives all bytes one value, so that a read which shows two has
+//!   mixed two instants: that is said as the read ends.
 //! - [`durable`] compares the end of a write with the beginnings of writes and syncs, while there are syncs.
 //! - Once bytes may have been lost nothing counts but which values there are.
 
@@ -26,16 +28,23 @@ use std::hash::{Hash, Hasher};
 pub struct Book {
     history: History,
     moment: u64,
+    /// Every operation spans all bytes.
+    whole: bool,
 }
 
 impl Book {
     /// A file that begins with so many bytes of one value.
-    pub fn new(size: u64) -> (Book, Vec<u8>) {
+    pub fn new(size: u64, whole: bool) -> (Book, Vec<u8>) {
         let base = Kind::Moment.base();
         let history = History::born(size, Tick(base + 1), Tick(base + 3));
         let bytes = vec![history.changes[1].value; size as usize];
         let moment = 3;
-        (Book { history, moment }, bytes)
+        let book = Book {
+            history,
+            moment,
+            whole,
+        };
+        (book, bytes)
     }
 
     /// An operation begins now.
@@ -49,11 +58,11 @@ impl Book {
         Tick(Kind::Moment.base() + self.moment)
     }
 
-    /// A write of one byte begins: its number and value.
-    pub fn begin_write(&mut self, node: u32, at: u64) -> (usize, u8) {
+    /// A write of some bytes begins: its number and value.
+    pub fn begin_write(&mut self, node: u32, at: u64, len: u64) -> (usize, u8) {
         let value = self.history.next_value();
         let now = self.begin();
-        let place = at..at + 1;
+        let place = at..at + len;
         let change = self
             .history
             .begin(node, model::Kind::Write, place, value, now);
@@ -109,7 +118,19 @@ impl Book {
 
     fn check(&self, page_bytes: u32) -> Result<(), Violation> {
         let found = value::check(&self.history, page_bytes).or_else(|| order::check(&self.history));
+        let found = found.or_else(|| self.mixed());
         found.map_or(Ok(()), Err)
+    }
+
+    /// The last read, if it shows two writes at once.
+    fn mixed(&self) -> Option<Violation> {
+        let read = self.history.reads.last()?;
+        let one = read
+            .bytes
+            .iter()
+            .all(|value| Some(value) == read.bytes.first());
+        let judged = self.whole && !self.history.lossy && !one;
+        judged.then(|| Violation::new("range", format!("a read shows two writes: {read:?}")))
     }
 
     /// Writes all that later checks depend on, and no more (see above).

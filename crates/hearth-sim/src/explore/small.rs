@@ -22,6 +22,8 @@
 //!   its own. What is left is the time that a read waits behind a write, so clocks go on in steps of
 //!   that length, and reads that began to wait at one reading of the clock lose patience together.
 //! - *An fsync of the store* takes effect as it is told of: nothing else depends on its instant.
+//! - *Where nobody will read any more the daemon has nothing*, and no late order is on its way to it: its
+//!   entries are looked at for reads alone, and what a set or a delete finds there changes no answer.
 //! - *An agent that died stays dead.* Its store writes may come late, or never.
 
 mod bank;
@@ -34,8 +36,8 @@ use super::words::{Kind, Names, Words};
 use super::{Scope, Story, World};
 use crate::check::Violation;
 use crate::script;
-use hearth_proto::msg::Envelope;
-use hearth_proto::{FileId, Input, NodeId, Request, Stamp, Time, WriteAt};
+use hearth_proto::msg::{Body, Envelope};
+use hearth_proto::{FileId, Input, NodeId, Ranges, Request, Stamp, Time, WriteAt};
 use host::{Doing, Host, What};
 use std::hash::Hash;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -80,6 +82,8 @@ pub enum Event {
     Served(u8, u8),
     /// A node cannot reach the daemon any more.
     Parts(u8),
+    /// The daemon dies and starts anew with nothing.
+    Restarts,
     /// It can again.
     Meets(u8),
     /// The daemon drops what it has.
@@ -144,6 +148,7 @@ struct Left {
     crashes: u32,
     breaks: u32,
     cuts: u32,
+    restarts: u32,
 }
 
 /// Deadlines beyond this are of what a small world does not have: ages and silence.
@@ -155,7 +160,8 @@ impl Small {
     /// # Errors
     /// What does not hold already then.
     pub fn new(scope: Scope) -> Result<Small, Violation> {
-        let (book, store) = Book::new(u64::from(scope.pages * scope.page_bytes));
+        let whole = scope.ranges != Ranges::Apart;
+        let (book, store) = Book::new(u64::from(scope.pages * scope.page_bytes), whole);
         let host = |me| Rc::new(Host::new(&scope, me, FAR));
         let mut world = Small {
             left: Left {
@@ -167,6 +173,7 @@ impl Small {
                 crashes: scope.crashes,
                 breaks: scope.breaks,
                 cuts: scope.cuts,
+                restarts: scope.restarts,
             },
             file: host::file_of_node_0(scope.nodes),
             hosts: (0..scope.nodes).map(host).collect(),
@@ -236,7 +243,6 @@ impl Small {
         self.left.reads -= 1;
         story.line(|| format!("{node} reads page {page}"));
         let began = Rc::make_mut(&mut self.book).begin();
-        let page_bytes = self.scope.page_bytes;
         let host = self.host(node);
         let (handle, keep) = host.reading;
         let what = What::Read { page, keep };
@@ -253,31 +259,42 @@ impl Small {
         }
         let ticket = host.new_ticket();
         host.doing = Some(Doing::new(ticket, what, began));
+        let (offset, len) = self.place_of(page);
         let request = Request::Read {
             handle,
-            offset: u64::from(page) * u64::from(page_bytes),
-            len: page_bytes,
+            offset,
+            len,
             keep,
         };
         self.step(node, Input::Request(ticket, request), story)
     }
 
+    /// The bytes that a read takes which begins with a page.
+    fn place_of(&self, page: u8) -> (u64, u32) {
+        let page_bytes = self.scope.page_bytes;
+        match self.scope.ranges {
+            Ranges::Apart => (u64::from(page) * u64::from(page_bytes), page_bytes),
+            Ranges::SeqHome | Ranges::WoundWait => (0, self.scope.pages * page_bytes),
+        }
+    }
+
     fn begin_write(&mut self, node: u8, at: u8, story: &mut Story) -> Result<(), Violation> {
         self.left.writes -= 1;
+        let (at, len) = self.scope.span(at);
         let book = Rc::make_mut(&mut self.book);
-        let (change, value) = book.begin_write(u32::from(node), u64::from(at));
+        let (change, value) = book.begin_write(u32::from(node), u64::from(at), u64::from(len));
         story.line(|| format!("{node} writes {value} to byte {at}"));
         let began = book.begin();
         let host = self.host(node);
         let ticket = host.new_ticket();
-        let buf = host.hold(vec![value]);
+        let buf = host.hold(vec![value; usize::from(len)]);
         let what = What::Write { at, change, buf };
         host.doing = Some(Doing::new(ticket, what, began));
         let request = Request::Write {
             handle: host.writing,
             at: WriteAt::Offset(u64::from(at)),
             buf,
-            len: 1,
+            len: u32::from(len),
             mtime_ns: 0,
         };
         self.step(node, Input::Request(ticket, request), story)
@@ -320,7 +337,7 @@ impl Small {
     fn dies(&mut self, node: u8, story: &mut Story) {
         story.line(|| format!("{node} dies"));
         self.left.crashes -= 1;
-        let lossy = self.takes_something_along(node);
+        let lossy = self.takes_something_along(node) || self.leaves_half();
         self.host(node).die();
         if lossy || !self.hosts[node as usize].jobs.is_empty() {
             Rc::make_mut(&mut self.book).lose();
@@ -336,13 +353,35 @@ impl Small {
     }
 
     /// True if others cannot go on as before (S13): bytes are lost that only this node had, or they read
-    /// the store because it knew who has the file or a page. What it has sent to the store may come late.
+    /// the store because it knew who has a page. What it has sent to the store may come late.
     fn takes_something_along(&self, node: u8) -> bool {
-        let manages = self.clients().next() == Some(node);
         let pages = u64::from(self.scope.pages);
         let by_page = self.scope.policy.rules().grain == hearth_proto::Grain::Page;
         let keeps_track = by_page && u64::from(node) < pages;
-        manages || keeps_track || self.hosts[node as usize].node.status().dirty_bytes > 0
+        let id = NodeId(u32::from(node));
+        // Its delegates may write on until they hear of its end.
+        let delegated = self.hosts.iter().any(|host| host.node.has_own_of(id));
+        let returns = |flight: &Flight| {
+            let carries = !flight.parcel.payload.is_empty();
+            carries && matches!(flight.parcel.envelope.body, Body::Return { .. })
+        };
+        let mut flights = self.flights.iter();
+        let on_its_way = flights.any(|f| (f.from == node || f.to == node) && returns(f));
+        delegated
+            || on_its_way
+            || keeps_track
+            || self.hosts[node as usize].node.status().dirty_bytes > 0
+    }
+
+    /// True if a write over two homes may show in part now that an agent dies (S13): it fails, or the store,
+    /// on which a read that touches a page of the dead is done as a whole, lacks what the other home has.
+    fn leaves_half(&self) -> bool {
+        let under_way = |host: &Rc<Host>| {
+            let doing = host.doing.as_ref();
+            let writes = doing.is_some_and(|doing| matches!(doing.what, What::Write { .. }));
+            writes || host.node.status().dirty_bytes > 0
+        };
+        self.scope.ranges != Ranges::Apart && self.hosts.iter().any(under_way)
     }
 
     fn breaks(&mut self, a: u8, b: u8, story: &mut Story) {
@@ -392,9 +431,13 @@ impl Small {
             if !host.alive || host.doing.is_some() {
                 continue;
             }
-            let bytes = (self.scope.pages * self.scope.page_bytes) as u8;
+            let pages = self.scope.starts();
+            let bytes = match self.scope.ranges {
+                Ranges::Apart => pages * self.scope.page_bytes as u8,
+                Ranges::SeqHome | Ranges::WoundWait => 1,
+            };
             if left.reads > 0 && (!self.scope.at_rest || self.rests()) {
-                events.extend((0..self.scope.pages as u8).map(|page| Event::Read(node, page)));
+                events.extend((0..pages).map(|page| Event::Read(node, page)));
             }
             if left.writes > 0 {
                 events.extend((0..bytes).map(|at| Event::Write(node, at)));
@@ -424,6 +467,9 @@ impl Small {
         }
         if left.evictions > 0 && self.bank.has_entries() {
             events.push(Event::Forgets);
+        }
+        if left.restarts > 0 {
+            events.push(Event::Restarts);
         }
     }
 
@@ -478,6 +524,13 @@ impl Small {
     fn wakes_at(&self, host: &Host) -> Option<Time> {
         let near = host.now.0 + FAR / 2;
         host.node.deadline().filter(|due| due.0 < near)
+    }
+
+    /// True while a session reads, or may begin to.
+    fn may_read(&self) -> bool {
+        let reads = |doing: &Doing| matches!(doing.what, What::Read { .. });
+        let mut doing = self.hosts.iter().filter_map(|host| host.doing.as_ref());
+        self.left.reads > 0 || doing.any(reads)
     }
 
     /// Operations of sessions that are not over.
@@ -545,12 +598,19 @@ impl World for Small {
             Event::Mends(a, b) => self.mends(a, b, story)?,
             Event::Serves(node, at) => self.serve(node, at, story)?,
             Event::Served(node, at) => self.served(node, at, story)?,
-            Event::Parts(node) => self.part_from_bank(node, story)?,
+            Event::Parts(node) => {
+                self.left.cuts -= 1;
+                self.part_from_bank(node, story)?;
+            }
+            Event::Restarts => self.restart_bank(story)?,
             Event::Meets(node) => self.meet_bank(node, story)?,
             Event::Forgets => {
                 self.left.evictions -= 1;
                 self.bank.forget(story);
             }
+        }
+        if !self.may_read() {
+            self.forget_bank();
         }
         for node in 0..self.hosts.len() {
             if self.hosts[node].words.is_none() {

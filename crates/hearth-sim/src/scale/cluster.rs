@@ -97,6 +97,8 @@ impl Cluster {
                     Authorities::Each => PAGE,
                     Authorities::Placed => usual.readahead_bytes,
                 },
+                // What is counted is what reads themselves ask for.
+                ahead_bytes: 0,
                 page_bytes: PAGE,
                 chunk_pages: CHUNK_PAGES,
                 frames: shape.frames,
@@ -486,7 +488,11 @@ impl Cluster {
             Effect::Direct { ticket } => self.order(node, Event::Direct(ticket)),
             Effect::Reply { reply, .. } => self.replied(node, &reply),
             Effect::Revoke { id, .. } => self.soon.push_back((self.now, node, Event::Revoked(id))),
-            Effect::Release { .. } | Effect::Forgotten { .. } => {}
+            Effect::Release { .. }
+            | Effect::Forgotten { .. }
+            | Effect::Offer { .. }
+            | Effect::TakeBack { .. }
+            | Effect::Refused(_) => {}
             other => self.violate(format!("node {node}: {other:?} in a world without faults")),
         }
     }
@@ -525,14 +531,23 @@ impl Cluster {
                 let Some(doing) = self.hosts[by as usize].doing else {
                     return self.violate(format!("node {node} applies a write that {by} ended"));
                 };
-                self.given[doing.page] += 1;
-                let version = self.given[doing.page];
-                self.hosts[by as usize].given = version;
-                version
+                // A node that writes the page by itself from now on has it as its home has.
+                let given = self.hosts[by as usize].given;
+                match given > 0 && node == by {
+                    true => given,
+                    false => self.give(by, doing.page),
+                }
             }
             None => return self.violate(format!("node {node} fills from {from:?}: not there")),
         };
         self.hosts[node as usize].frames[frame as usize] = version;
+    }
+
+    /// A write takes effect: its version.
+    fn give(&mut self, by: u32, page: usize) -> u32 {
+        self.given[page] += 1;
+        self.hosts[by as usize].given = self.given[page];
+        self.given[page]
     }
 
     fn store_reads(&mut self, node: u32, op: Op, first: usize, into: &ReadInto) {

@@ -50,7 +50,7 @@ impl Kind {
         match body {
             Body::Read { .. } => Kind::Read,
             Body::Grant { .. } => Kind::Grant,
-            Body::Write { .. } => Kind::Write,
+            Body::Write { .. } | Body::Scatter { .. } => Kind::Write,
             Body::WriteOk => Kind::WriteOk,
             Body::Inval { .. } => Kind::Inval,
             Body::InvalOk => Kind::InvalOk,

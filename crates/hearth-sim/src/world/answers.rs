@@ -71,6 +71,10 @@ impl World {
             }
             (Action::Flush(handle), Answer::Done) => self.flushed(session, handle, false),
             (Action::Sync(handle), Answer::Done) => self.flushed(session, handle, true),
+            (Action::Exchange(handle), Answer::Done) => {
+                self.look(session, handle, true);
+                self.done(session);
+            }
             (Action::Settle(_), Answer::Done) => {
                 self.check_durable(session, doing.object, durable::Whose::Everybody);
                 self.done(session);
@@ -121,7 +125,7 @@ impl World {
         self.done(session);
     }
 
-    fn written(&mut self, session: usize, offset: u64, len: u32, size: u64) {
+    pub(super) fn written(&mut self, session: usize, offset: u64, len: u32, size: u64) {
         let end = offset + u64::from(len);
         if size < end {
             self.violate(crate::check::Violation::contract(format!(
@@ -169,12 +173,21 @@ impl World {
     fn look(&mut self, session: usize, handle: usize, sync: bool) {
         let span = self.interval(session);
         let node = self.sessions[session].node as u32;
+        let looks = match self.sessions_do_exchange(session) {
+            true => self.plan.semantics.gathers(),
+            false => sync && self.plan.semantics == hearth_proto::Semantics::Mpi,
+        };
         let open = &mut self.sessions[session].handles[handle];
-        if sync && self.plan.semantics == hearth_proto::Semantics::Mpi {
+        if looks {
             open.since = span.began;
         }
         let object = open.object;
-        self.store.objects[object].history.publish(node, span.ended);
+        self.store.objects[object].history.publish(node, span);
+    }
+
+    fn sessions_do_exchange(&self, session: usize) -> bool {
+        let doing = self.sessions[session].doing.as_ref();
+        doing.is_some_and(|doing| matches!(doing.action, Action::Exchange(_)))
     }
 
     fn check_durable(&mut self, session: usize, object: usize, whose: durable::Whose) {
@@ -195,8 +208,7 @@ impl World {
     fn sized(&mut self, session: usize, object: usize, ask: bool, size: Option<u64>, keep: bool) {
         let node = self.sessions[session].node;
         let size = size.unwrap_or(self.store.objects[object].data.len() as u64);
-        // Whoever writes outside is seen at the next open, not before.
-        if ask && !self.store.objects[object].outside {
+        if ask && !self.may_miss_outsider(session, object) {
             self.observe_size(session, (size, size), "stat");
             let asked = self.sessions[session]
                 .doing

@@ -18,7 +18,8 @@ impl Event {
             Event::BankTells { node, .. }
             | Event::BankFails { node, .. }
             | Event::BankBreaks { node, .. }
-            | Event::BankConnects { node, .. } => Some(*node),
+            | Event::BankConnects { node, .. }
+            | Event::Brings { node } => Some(*node),
             Event::Think { .. }
             | Event::Answered { .. }
             | Event::StoreRuns { .. }

@@ -6,7 +6,7 @@ use super::kernel::Kernel;
 use super::session::Call;
 use super::tier::Tier;
 use hearth_proto::effect::TierGone;
-use hearth_proto::{Buf, FileId, Handle, Node, NodeId, Piece, Src, Ticket, Time};
+use hearth_proto::{Buf, FileId, Handle, LocalWrite, Node, NodeId, Piece, Src, Ticket, Time};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// A breach of the contract between kernel and driver.
@@ -31,6 +31,8 @@ pub(crate) struct Host {
     /// [`hearth_proto::Effect::Forgotten`]: their numbers are not given to other files.
     pub(crate) held: BTreeSet<FileId>,
     pub(crate) kernel: Kernel,
+    /// Writes of programs that have not been brought to the kernel.
+    pub(crate) left: Vec<LocalWrite>,
     pub(crate) tier: Tier,
     /// The agent stands still until then; one that died, for ever.
     pub(crate) paused: Time,
@@ -50,6 +52,7 @@ impl Host {
             handles: BTreeMap::new(),
             held: BTreeSet::new(),
             kernel: Kernel::default(),
+            left: Vec::new(),
             tier: Tier::default(),
             paused: Time(0),
             node,

@@ -20,7 +20,11 @@ impl World {
     pub(crate) fn given_leave(&mut self, session: usize, object: usize, leave: Leave) {
         let node = self.sessions[session].node;
         let seen = match leave {
-            Leave::No | Leave::Later => return self.done(session),
+            Leave::No => return self.done(session),
+            Leave::Later => {
+                let what = "a question about one file was answered with: later".to_owned();
+                return self.violate(Violation::contract(what));
+            }
             Leave::Known(attributes) => attributes,
             Leave::Read { number, floor_ns } => {
                 let file = self.store.objects[object].file;
@@ -55,8 +59,7 @@ impl World {
             );
             self.violate(Violation::new("attributes", what));
         }
-        // Whoever writes outside is seen at the next open, not before.
-        if !self.store.objects[object].outside {
+        if !self.may_miss_outsider(session, object) {
             self.observe_size(session, (seen.size, seen.size), by);
         }
         self.done(session);

@@ -40,6 +40,8 @@ pub(crate) enum Action {
     Flush(usize),
     /// What fsync promises.
     Sync(usize),
+    /// What a lock promises.
+    Exchange(usize),
     /// Close without a flush.
     Close(usize),
     /// Ask for the size.
@@ -111,6 +113,8 @@ pub(crate) struct Doing {
     pub(crate) attributes: u64,
     /// Changes of the object's attributes that were over by then.
     pub(crate) mode: u32,
+    /// An outsider had written, and nobody had opened the object since.
+    pub(crate) outside: bool,
     /// Attributes are kept by nobody, as far as this needs that.
     pub(crate) let_go: bool,
     /// Pages that a keep-read has been given.
@@ -147,6 +151,7 @@ impl World {
             change: None,
             attributes: self.hosts[self.sessions[session].node].kernel.attributes,
             mode: self.store.objects[object].mode,
+            outside: self.store.objects[object].outside,
             let_go: false,
             fetched: BTreeMap::new(),
         }
@@ -193,6 +198,10 @@ impl World {
                 let handle = self.sessions[session].handles[handle].handle;
                 self.ask(session, Request::Sync(handle));
             }
+            Action::Exchange(handle) => {
+                let handle = self.sessions[session].handles[handle].handle;
+                self.ask(session, Request::Exchange(handle));
+            }
             Action::Close(handle) => self.close(session, handle),
             Action::Stat { file, ask } => self.begin_stat(session, object, file, ask),
             // The store refuses it.
@@ -236,6 +245,7 @@ impl World {
             | Action::Write { handle, .. }
             | Action::Flush(handle)
             | Action::Sync(handle)
+            | Action::Exchange(handle)
             | Action::Close(handle) => Some(self.sessions[session].handles.get(*handle)?.object),
             Action::Create { file, size } => self.create(*file, *size),
             Action::FlushAll => Some(0),
@@ -347,6 +357,11 @@ impl World {
             WriteAt::End => (Kind::Placeless, 0..u64::MAX),
         };
         self.begin_change(session, kind, place, value);
+        if let (true, WriteAt::Offset(offset)) =
+            (self.leave_write(session, handle, (at, len), value), at)
+        {
+            return self.written(session, offset, len, offset + u64::from(len));
+        }
         let node = self.sessions[session].node;
         let buf = self.hosts[node].hold(vec![value; len as usize]);
         let handle = open.handle;
@@ -419,6 +434,12 @@ impl World {
     }
 
     /// A write by somebody who does not know of the cache.
+    /// Whoever writes outside is seen by what begins after the next open, not before.
+    pub(crate) fn may_miss_outsider(&self, session: usize, object: usize) -> bool {
+        let doing = self.sessions[session].doing.as_ref();
+        self.store.objects[object].outside || doing.is_some_and(|doing| doing.outside)
+    }
+
     fn outside(&mut self, session: usize, object: usize, offset: u64, len: u32) {
         let value = self.store.objects[object].history.next_value();
         self.begin_change(session, Kind::Write, offset..offset + u64::from(len), value);
@@ -445,9 +466,7 @@ impl World {
                 open.handle
             )));
         }
-        let tick = self.tick();
-        let history = &mut self.store.objects[open.object].history;
-        history.publish(node as u32, tick);
+        // A writer's close is the flush before it.
         self.done(session);
     }
 

@@ -70,7 +70,7 @@ struct State {
 impl Hint {
     /// Nobody has the block, and each client may write and read it once.
     pub fn new() -> Hint {
-        let (book, store) = Book::new(1);
+        let (book, store) = Book::new(1, false);
         Hint {
             state: State {
                 wires: Wires::new(),
@@ -86,7 +86,7 @@ impl Hint {
 
     fn write(&mut self, node: u8, story: &mut Story) {
         self.state.writes -= 1;
-        let (change, value) = self.book.begin_write(u32::from(node), 0);
+        let (change, value) = self.book.begin_write(u32::from(node), 0, 1);
         self.state.phases[node as usize] = Phase::Asking { value, change };
         story.line(|| format!("{node} writes {value}"));
         story.line(|| format!("{node} -> manager  about to write"));

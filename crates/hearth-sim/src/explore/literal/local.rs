@@ -117,7 +117,7 @@ struct State {
 impl Local {
     /// The file is in the memory of node 0.
     pub fn new(fault: Fault) -> Local {
-        let (book, bytes) = Book::new(1);
+        let (book, bytes) = Book::new(1, false);
         let client = |bytes| Client {
             alive: true,
             bytes,
@@ -297,7 +297,7 @@ impl World for Local {
         match event {
             Event::Write(node) => {
                 self.state.writes -= 1;
-                let (change, value) = self.book.begin_write(u32::from(node), 0);
+                let (change, value) = self.book.begin_write(u32::from(node), 0, 1);
                 story.line(|| format!("{node} writes {value}"));
                 self.client(node).writing = Some((value, change, Stage::Asking));
                 self.ask_lock(node, story);

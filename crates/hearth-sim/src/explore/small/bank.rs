@@ -13,10 +13,10 @@ use hearth_proto::bank::{BankLost, BankOk, BankOp, BankOrder, Daemon, Item, Key}
 use hearth_proto::{Input, Piece, Ver};
 use std::collections::BTreeMap;
 
-/// What the daemon has, and who cannot reach it.
+/// What the daemon has, without versions, which no kernel compares; and who cannot reach it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) struct Bank {
-    entries: BTreeMap<Key, (Ver, Vec<u8>)>,
+    entries: BTreeMap<Key, Vec<u8>>,
     apart: Vec<u8>,
 }
 
@@ -24,7 +24,7 @@ pub(super) struct Bank {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum Todo {
     Get(Vec<Key>),
-    Set(Key, Ver, Vec<u8>),
+    Set(Key, Vec<u8>),
     Delete(Vec<Key>),
 }
 
@@ -32,7 +32,7 @@ enum Todo {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum State {
     Sent,
-    Done(Vec<Option<(Ver, Vec<u8>)>>),
+    Done(Vec<Option<Vec<u8>>>),
     /// It could not be sent.
     Unsent,
     /// Nobody waits for it any more.
@@ -54,6 +54,7 @@ impl Errand {
     pub(super) fn is_late(&mut self) -> bool {
         let may = matches!(self.state, State::Sent | State::Late);
         self.state = State::Late;
+        self.op = BankOp(0);
         self.held.clear();
         may && !matches!(self.todo, Todo::Get(_))
     }
@@ -69,14 +70,14 @@ impl Bank {
         self.entries.clear();
     }
 
-    fn carry_out(&mut self, todo: &Todo) -> Vec<Option<(Ver, Vec<u8>)>> {
+    fn carry_out(&mut self, todo: &Todo) -> Vec<Option<Vec<u8>>> {
         match todo {
             Todo::Get(keys) => keys
                 .iter()
                 .map(|key| self.entries.get(key).cloned())
                 .collect(),
-            Todo::Set(key, ver, bytes) => {
-                self.entries.insert(*key, (*ver, bytes.clone()));
+            Todo::Set(key, bytes) => {
+                self.entries.insert(*key, bytes.clone());
                 Vec::new()
             }
             Todo::Delete(keys) => {
@@ -134,9 +135,9 @@ impl Small {
         let (todo, held) = match order {
             BankOrder::Get(keys) => (Todo::Get(keys), Vec::new()),
             BankOrder::Delete(keys) => (Todo::Delete(keys), Vec::new()),
-            BankOrder::Set { key, ver, data } => {
+            BankOrder::Set { key, data, .. } => {
                 let bytes = host.gather(&data).map_err(Violation::contract)?;
-                (Todo::Set(key, ver, bytes), data)
+                (Todo::Set(key, bytes), data)
             }
         };
         let state = if sent { State::Sent } else { State::Unsent };
@@ -181,7 +182,6 @@ impl Small {
     /// A node is cut off from the daemon, with all that it has ordered.
     pub(super) fn part_from_bank(&mut self, node: u8, story: &mut Story) -> Result<(), Violation> {
         story.line(|| format!("{node} cannot reach the daemon any more"));
-        self.left.cuts -= 1;
         self.bank.apart.push(node);
         self.bank.apart.sort_unstable();
         let host = self.host(node);
@@ -194,6 +194,35 @@ impl Small {
         Ok(())
     }
 
+    /// The daemon dies, and with it all that it had and that was on its way to it; every node loses its
+    /// connection.
+    pub(super) fn restart_bank(&mut self, story: &mut Story) -> Result<(), Violation> {
+        self.left.restarts -= 1;
+        self.bank.forget(story);
+        for node in 0..self.hosts.len() as u8 {
+            if self.hosts[node as usize].alive && self.reaches_bank(node) {
+                self.part_from_bank(node, story)?;
+            }
+        }
+        self.drop_late_orders();
+        Ok(())
+    }
+
+    /// Nobody will look at what the daemon has.
+    pub(super) fn forget_bank(&mut self) {
+        self.bank.entries.clear();
+        self.drop_late_orders();
+    }
+
+    fn drop_late_orders(&mut self) {
+        let late = |errand: &Errand| errand.state == State::Late;
+        for node in 0..self.hosts.len() {
+            if self.hosts[node].errands.iter().any(late) {
+                self.host(node as u8).errands.retain(|errand| !late(errand));
+            }
+        }
+    }
+
     /// It can reach it again.
     pub(super) fn meet_bank(&mut self, node: u8, story: &mut Story) -> Result<(), Violation> {
         self.bank.apart.retain(|&other| other != node);
@@ -203,7 +232,7 @@ impl Small {
 
 /// A frame that the daemon is given must stay until the answer.
 fn held_still(host: &Host, errand: &Errand) -> Result<(), Violation> {
-    let Todo::Set(key, _, bytes) = &errand.todo else {
+    let Todo::Set(key, bytes) = &errand.todo else {
         return Ok(());
     };
     if errand.state == State::Late || host.gather(&errand.held).as_ref() == Ok(bytes) {
@@ -213,13 +242,13 @@ fn held_still(host: &Host, errand: &Errand) -> Result<(), Violation> {
     Err(Violation::contract(what))
 }
 
-fn give(host: &mut Host, found: Vec<Option<(Ver, Vec<u8>)>>) -> BankOk {
-    let item = |(ver, bytes): &(Ver, Vec<u8>)| Item {
-        ver: *ver,
+fn give(host: &mut Host, found: Vec<Option<Vec<u8>>>) -> BankOk {
+    let item = |bytes: &Vec<u8>| Item {
+        ver: Ver::default(),
         len: bytes.len() as u32,
     };
     let items = found.iter().map(|entry| entry.as_ref().map(item)).collect();
-    let bytes: Vec<u8> = found.into_iter().flatten().flat_map(|(_, b)| b).collect();
+    let bytes: Vec<u8> = found.into_iter().flatten().flatten().collect();
     let data = match bytes.len() {
         0 => None,
         len => Some((host.hold(bytes), len as u32)),
@@ -227,13 +256,13 @@ fn give(host: &mut Host, found: Vec<Option<(Ver, Vec<u8>)>>) -> BankOk {
     BankOk::Found { items, data }
 }
 
-fn told(node: u8, todo: &Todo, said: &[Option<(Ver, Vec<u8>)>]) -> String {
+fn told(node: u8, todo: &Todo, said: &[Option<Vec<u8>>]) -> String {
     match todo {
         Todo::Get(_) => match said.iter().flatten().next() {
-            Some((_, bytes)) => format!("daemon has {} for {node}", script::runs(bytes)),
+            Some(bytes) => format!("daemon has {} for {node}", script::runs(bytes)),
             None => format!("daemon has nothing for {node}"),
         },
-        Todo::Set(_, _, bytes) => format!("daemon takes {} from {node}", script::runs(bytes)),
+        Todo::Set(_, bytes) => format!("daemon takes {} from {node}", script::runs(bytes)),
         Todo::Delete(_) => format!("daemon drops the block for {node}"),
     }
 }

@@ -64,7 +64,12 @@ impl Small {
                 return Err(Violation::liveness(what));
             }
             Effect::Alarm(Alarm::BytesDropped(..)) => Rc::make_mut(&mut self.book).lose(),
-            Effect::Alarm(_) | Effect::Forgotten { .. } | Effect::TierCut { .. } => {}
+            Effect::Alarm(_)
+            | Effect::Forgotten { .. }
+            | Effect::TierCut { .. }
+            | Effect::Offer { .. }
+            | Effect::TakeBack { .. }
+            | Effect::Refused(_) => {}
         }
         Ok(())
     }
@@ -145,11 +150,11 @@ impl Small {
                     self.host(node).kept[page as usize] = Some(bytes.clone());
                 }
                 let page_bytes = self.scope.page_bytes;
-                if bytes.len() as u32 != page_bytes {
+                let (offset, len) = self.place_of(page);
+                if bytes.len() as u32 != len {
                     let what = format!("a read of page {page} has {} bytes", bytes.len());
                     return Err(Violation::new("size", what));
                 }
-                let offset = u64::from(page) * u64::from(page_bytes);
                 let book = Rc::make_mut(&mut self.book);
                 book.end_read((u32::from(node), offset), began, bytes, page_bytes)?;
             }
@@ -171,14 +176,17 @@ impl Small {
     }
 
     fn direct(&mut self, node: u8, ticket: Ticket) -> Result<(), Violation> {
-        let page_bytes = self.scope.page_bytes;
+        let place = |page| self.place_of(page);
+        let doing = self.hosts[node as usize].doing.as_ref();
+        let read = doing.and_then(|doing| match doing.what {
+            What::Read { page, .. } => Some(place(page)),
+            What::Write { .. } | What::Sync | What::Open => None,
+        });
+        let (offset, len) = read.unwrap_or_default();
         let host = self.host(node);
         let doing = host.doing.as_ref().filter(|doing| doing.ticket == ticket);
         let order = match doing.map(|doing| doing.what.clone()) {
-            Some(What::Read { page, .. }) => Order::DirectRead {
-                offset: u64::from(page) * u64::from(page_bytes),
-                len: page_bytes,
-            },
+            Some(What::Read { .. }) => Order::DirectRead { offset, len },
             Some(What::Write { at, buf, .. }) => Order::DirectWrite {
                 offset: u64::from(at),
                 bytes: host.free(buf).map_err(Violation::contract)?,

@@ -7,8 +7,8 @@ use crate::model::Tick;
 use hearth_proto::config::BankConfig;
 use hearth_proto::ids::Names;
 use hearth_proto::{
-    Buf, Config, Errno, FileId, Handle, Node, NodeId, Op, Piece, ReadInto, RevokeId, Span, Src,
-    StoreOk, Ticket, Time, home_of_slot, slot_of,
+    Buf, Config, Errno, FileId, Handle, Node, NodeId, Op, Piece, Ranges, ReadInto, RevokeId, Span,
+    Src, StoreOk, Ticket, Time, home_of_slot, slot_of,
 };
 use std::collections::{BTreeMap, VecDeque};
 use std::hash::Hash;
@@ -135,9 +135,10 @@ pub(super) struct Host {
     pub(super) words: Option<Rc<Words>>,
 }
 
-/// A file whose first page has node 0 as its home.
+/// A file whose first page has node 0 as its home; the second has node 1, if it is not in the same chunk.
 pub(super) fn file_of_node_0(nodes: u32) -> FileId {
-    let at_home = |file: &FileId| home_of_slot(slot_of(*file, 0), nodes) == NodeId(0);
+    let home = |file: FileId, chunk| home_of_slot(slot_of(file, chunk), nodes);
+    let at_home = |&file: &FileId| home(file, 0) == NodeId(0) && home(file, 1) == NodeId(1);
     (1..)
         .map(FileId)
         .find(at_home)
@@ -148,9 +149,14 @@ fn config(scope: &Scope, me: u32, far: u64) -> Config {
     Config {
         policy: scope.policy,
         page_bytes: scope.page_bytes,
-        chunk_pages: 1 << 10,
+        chunk_pages: match scope.ranges {
+            Ranges::Apart => 1 << 10,
+            Ranges::SeqHome | Ranges::WoundWait => 1,
+        },
+        ranges: scope.ranges,
         frames: FRAMES,
         readahead_bytes: 0,
+        ahead_bytes: 0,
         flush_age: Span(far),
         probe_after: Span(far),
         give_up_after: Span(far * 2),
