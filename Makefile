@@ -9,7 +9,7 @@ PROGRAMS := -p hearth -p hearth-preload -p hearth-mpiio
 BOUNDED := --config "target.'cfg(unix)'.runner='setup/bounded.sh'"
 BENCHES := matmul small-io remote-hit local-hit
 
-.PHONY: help demo test check fix bench clean build
+.PHONY: help demo test check fix miri bench clean build
 .DEFAULT_GOAL := help
 
 help: ## Print this
@@ -34,6 +34,10 @@ fix: ## Repair what `make check` can repair by itself
 	@setup/packages.sh build
 	cargo clippy --release --workspace --all-targets --fix --allow-dirty --allow-staged
 	cargo fmt --all
+
+miri: ## Run the index of shared memory in an interpreter that sees undefined behaviour (nightly)
+	MIRIFLAGS='-Zmiri-disable-isolation -Zmiri-preemption-rate=0.1' \
+		cargo +nightly miri test -p hearth-shm --test plain
 
 bench: build ## Run the main benches over a modelled store; as root, one over GlusterFS too
 	@set -e; for name in $(BENCHES); do \

@@ -53,6 +53,7 @@ util-linux       nsenter         tests over several hosts
 chromium         chromium        the page of a report in a browser
 lttng-tools      lttng           LTTng beside the tracer
 liblttng-ust-dev lttng-gen-tp    LTTng beside the tracer
+libjemalloc-dev  jeprof          an allocator that programs preload
 '
 
 say() { printf 'setup: %s\n' "$*" >&2; }

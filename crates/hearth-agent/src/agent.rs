@@ -4,6 +4,7 @@ use crate::bank::{self, BankConfig};
 use crate::config::{Config, ConfigError};
 use crate::core::Core;
 use crate::files::Files;
+use crate::lanes;
 use crate::peers::Peers;
 use crate::status::AgentStatus;
 use crate::store::{self, Store, Tier};
@@ -104,7 +105,8 @@ impl Agent {
             (files, wishes),
             config.kernel_cache,
         );
-        let workers = core.start_workers().map_err(StartError::Thread)?;
+        let mut workers = core.start_workers().map_err(StartError::Thread)?;
+        workers.push(lanes::mind(&core).map_err(StartError::Thread)?);
         let agent = Agent {
             core,
             workers,
@@ -142,6 +144,16 @@ impl Agent {
         self.core.pool.lend(program)
     }
 
+    /// Lends a lane for writes to the program at the other end of a connection.
+    pub fn lend_lane(&self, program: BorrowedFd<'_>) -> io::Result<()> {
+        self.core.lend_lane(program)
+    }
+
+    /// From now on programs' writes all come through a way in. Before the last flush.
+    pub fn end_lanes(&self) {
+        self.core.end_lanes();
+    }
+
     /// A descriptor of the store's root, opened before any mount hid it.
     pub fn store_root(&self) -> io::Result<OwnedFd> {
         self.core.root.try_clone()
@@ -152,18 +164,19 @@ impl Agent {
         self.core.status(self.bank.as_ref())
     }
 
-    /// Brings every dirty byte that this agent is home of to the store.
+    /// Brings every dirty byte that this agent is home of, or has written by itself, to the store.
     ///
     /// Fails when the store refuses, or when `span` is over; the bytes are kept.
     pub fn flush(&self, span: Duration) -> Result<(), String> {
         let started = Instant::now();
         self.order_flush();
         loop {
-            let (dirty, failing) = {
-                let state = self.core.lock();
-                (state.node.status().dirty_bytes, state.node.failing())
+            let (dirty, failing, settling) = {
+                let node = &self.core.lock().node;
+                let dirty = node.status().dirty_bytes;
+                (dirty, node.failing(), node.is_settling())
             };
-            if dirty == 0 {
+            if dirty == 0 && !settling {
                 return self.settle_tier();
             }
             if let Some(errno) = failing.filter(|_| started.elapsed() > Duration::from_millis(500))
@@ -177,7 +190,9 @@ impl Agent {
                 ));
             }
             self.pause();
-            self.order_flush();
+            if dirty > 0 {
+                self.order_flush();
+            }
         }
     }
 
@@ -234,6 +249,7 @@ impl Agent {
     }
 
     fn halt(&mut self) {
+        self.core.end_lanes();
         if let Some(transport) = self.core.transport.get() {
             transport.shutdown();
         }

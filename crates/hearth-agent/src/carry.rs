@@ -2,13 +2,14 @@
 
 use crate::core::{After, Core, State};
 use crate::intro::{self, Introduction, MESSAGE};
+use crate::leave;
 use crate::tickets::{Opening, Waiting};
 use crate::workers::Job;
 use hearth_client::{Errno, FileKey, FileSize, OpenedFile, Outcome, PageRange, Written};
 use hearth_net::PeerId;
 use hearth_proto::effect::{Effect, Piece, ReadInto, Reply, Src};
 use hearth_proto::msg::{Body, Envelope};
-use hearth_proto::{Attributes, FileId, Input, Leave, NodeId, RevokeId, Ticket, wire};
+use hearth_proto::{FileId, Input, NodeId, RevokeId, Ticket, wire};
 use hearth_shm::{FrameId, FramePart};
 use std::io::IoSlice;
 use std::sync::Arc;
@@ -60,6 +61,14 @@ impl Core {
                 state.files.forget(file);
                 self.store.forget_tier(file.0);
             }
+            Effect::Offer {
+                file,
+                page,
+                frame,
+                limit,
+            } => self.offered(state, (file, page), frame, limit),
+            Effect::TakeBack { frame, .. } => self.took_back(state, frame),
+            Effect::Refused(buf) => state.lanes.refuse(buf),
             Effect::TierCut { file, from, gone } => self.store.cut_tier(file.0, from, gone),
             Effect::Disconnect { peer } => after.push(After::Disconnect(peer)),
             Effect::Alarm(alarm) => state.alarm_of(alarm),
@@ -142,6 +151,7 @@ impl Core {
             envelope.body,
             Body::Read { .. }
                 | Body::Write { .. }
+                | Body::Scatter { .. }
                 | Body::Flush(_)
                 | Body::Stage { .. }
                 | Body::Hold { .. }
@@ -189,6 +199,7 @@ impl Core {
     fn fill(&self, state: &State, frame: FrameId, at: u32, from: Piece) {
         let (start, len) = (from.at as usize, from.len as usize);
         match from.src {
+            Src::Buf(buf) if self.fill_left(state, frame, at, buf) => {}
             Src::Buf(buf) => {
                 self.pool.write(
                     frame,
@@ -304,7 +315,7 @@ impl Core {
             }
             (Waiting::Leave(done), Reply::Leaves(leaves)) => {
                 done(Outcome::Serve(
-                    leaves.into_iter().map(client_leave).collect(),
+                    leaves.into_iter().map(leave::for_way_in).collect(),
                 ));
             }
             (Waiting::Plain(done) | Waiting::Truncate { done, .. }, Reply::Done) => {
@@ -400,44 +411,6 @@ impl Core {
         let core = self.arc();
         let done = Box::new(move || core.drive(Input::Revoked(id)));
         revoker.revoke(FileKey { ino: file.0 }, range, done);
-    }
-}
-
-fn client_leave(leave: Leave) -> hearth_client::Leave {
-    match leave {
-        Leave::No => hearth_client::Leave::No,
-        Leave::Later => hearth_client::Leave::Later,
-        Leave::Read { number, floor_ns } => hearth_client::Leave::Read { number, floor_ns },
-        Leave::Known(told) => hearth_client::Leave::Known(client_attributes(told)),
-    }
-}
-
-fn client_attributes(told: Attributes) -> hearth_client::Attributes {
-    let Attributes {
-        mode,
-        links,
-        uid,
-        gid,
-        size,
-        blocks,
-        block_bytes,
-        atime_ns,
-        mtime_ns,
-        ctime_ns,
-        born_ns,
-    } = told;
-    hearth_client::Attributes {
-        mode,
-        links,
-        uid,
-        gid,
-        size,
-        blocks,
-        block_bytes,
-        atime_ns,
-        mtime_ns,
-        ctime_ns,
-        born_ns,
     }
 }
 

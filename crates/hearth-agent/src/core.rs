@@ -2,6 +2,7 @@
 
 use crate::buffers::Buffers;
 use crate::files::Files;
+use crate::lanes::Lanes;
 use crate::store::{Store, Tier};
 use crate::tickets::Tickets;
 use crate::trace::{StoreSpan, Trace};
@@ -17,7 +18,7 @@ use hearth_shm::Pool;
 use std::collections::VecDeque;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, Weak};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, Weak};
 use std::time::Instant;
 
 /// Alarms that are kept for `status`.
@@ -38,6 +39,8 @@ pub(crate) struct Core {
     pub(crate) bank: OnceLock<Bank>,
     pub(crate) kernel_cache: bool,
     pub(crate) wishes: Wishes,
+    /// Wakes the thread that brings what programs have left.
+    pub(crate) waker: Condvar,
     started: Instant,
     /// When the transport's thread will call the timer at the latest, in kernel time.
     armed: AtomicU64,
@@ -54,6 +57,7 @@ pub(crate) struct State {
     pub(crate) alarms: VecDeque<String>,
     pub(crate) up: Vec<bool>,
     pub(crate) trace: Trace,
+    pub(crate) lanes: Lanes,
     outbox: Vec<Effect>,
 }
 
@@ -83,6 +87,7 @@ impl Core {
             alarms: VecDeque::new(),
             up: vec![false; nodes],
             trace: Trace::default(),
+            lanes: Lanes::default(),
             outbox: Vec::new(),
         };
         Arc::new_cyclic(|this| Core {
@@ -96,6 +101,7 @@ impl Core {
             bank: OnceLock::new(),
             kernel_cache,
             wishes,
+            waker: Condvar::new(),
             started: Instant::now(),
             armed: AtomicU64::new(NEVER),
             this: this.clone(),
@@ -116,8 +122,15 @@ impl Core {
     pub(crate) fn drive_with(&self, input: impl FnOnce(&mut State) -> Input) {
         let mut after = Vec::new();
         let mut state = self.lock();
+        self.shut(&mut state, &mut after);
         let input = input(&mut state);
         self.step(&mut state, input, &mut after);
+        self.end_turn(state, after);
+    }
+
+    /// What follows a step, or several.
+    pub(crate) fn end_turn(&self, mut state: MutexGuard<'_, State>, mut after: Vec<After>) {
+        self.open(&mut state, &mut after);
         state.trace_step_over();
         let due = state.node.deadline().map_or(NEVER, |time| time.0);
         drop(state);
@@ -125,7 +138,7 @@ impl Core {
         self.follow(after);
     }
 
-    fn step(&self, state: &mut State, input: Input, after: &mut Vec<After>) {
+    pub(crate) fn step(&self, state: &mut State, input: Input, after: &mut Vec<After>) {
         let mut outbox = std::mem::take(&mut state.outbox);
         state.node.step(self.now(), input, &mut outbox);
         for effect in outbox.drain(..) {

@@ -23,6 +23,8 @@ mod config;
 mod core;
 mod files;
 mod intro;
+mod lanes;
+mod leave;
 mod peers;
 mod session;
 mod share;

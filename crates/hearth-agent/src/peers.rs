@@ -112,10 +112,29 @@ fn sound(envelope: &Envelope, payload: u64, page_bytes: u64) -> bool {
         Body::Write { offset, len, .. } | Body::Stage { offset, len, .. } => {
             *len > 0 && u64::from(*len) == payload && *offset < i64::MAX as u64
         }
+        Body::Scatter { page, ranges } => *page < last && u64::from(ranges.bytes()) == payload,
         Body::Read { first, count, .. }
         | Body::Peek { first, count, .. }
         | Body::Hold { first, count, .. } => {
             *first < last && *count > 0 && u64::from(*count) <= pages
+        }
+        Body::Return { page, ranges, .. } => {
+            let ranges = ranges.chunks(2);
+            let mut total = 0;
+            let whole = ranges.fold(true, |whole, range| match *range {
+                [at, len] => {
+                    total += u64::from(len);
+                    whole && len > 0 && u64::from(at) + u64::from(len) <= page_bytes
+                }
+                _ => false,
+            });
+            *page < last && whole && total == payload
+        }
+        Body::Push { page, len, .. } => {
+            *page < last && u64::from(*len) == payload && payload <= page_bytes
+        }
+        Body::PushNo { page } | Body::WriteOwn { page, .. } | Body::TakeBack { page, .. } => {
+            *page < last
         }
         Body::Inval { first, .. } | Body::Cut(Cut::Window { first, .. }) => *first < last,
         Body::WindowGo { offset, .. } => *offset < i64::MAX as u64,

@@ -1,12 +1,13 @@
 //! The session interface, as the agent serves it.
 
 use crate::core::{Core, State};
+use crate::leave;
 use crate::tickets::{Opening, Waiting};
 use crate::wishes::Way;
 use crate::workers::kernel_stamp;
 use hearth_client::{
     Bypass, Done, Errno, FileKey, FileSize, Handle, Learned, Leave, OpenFile, OpenedFile, Outcome,
-    Place, ReadDone, Revoker, Session, Stamp, Written,
+    Place, ReadDone, Revoker, Session, Share, Stamp, Written,
 };
 use hearth_proto::{Copies, FileId, Input, OpenRequest, Request, Ticket, WriteAt};
 use std::os::fd::{AsFd, OwnedFd};
@@ -102,8 +103,16 @@ impl Session for Core {
         self.pool.file_changed(file.ino);
     }
 
+    fn stored_in_mapping(&self, file: FileKey) {
+        self.inform(Request::Mapped(FileId(file.ino)));
+    }
+
     fn names_changed(&self) {
         self.pool.names_changed();
+    }
+
+    fn name_unheard(&self) {
+        self.pool.name_unheard();
     }
 
     fn names_are_kept(&self) {
@@ -155,6 +164,7 @@ impl Session for Core {
         let len = data.len() as u32;
         let mtime_ns = wall_clock_ns();
         self.submit(|state| {
+            self.want_lanes(state);
             let buf = state.buffers.add(data);
             let waiting = Waiting::Write {
                 handle,
@@ -181,6 +191,15 @@ impl Session for Core {
 
     fn sync(&self, handle: Handle, done: Done<()>) {
         self.submit(|_| (Waiting::Plain(done), Request::Sync(kernel_handle(handle))));
+    }
+
+    fn gathers(&self, handle: Handle) -> bool {
+        self.lock().node.gathers(kernel_handle(handle))
+    }
+
+    fn exchange(&self, handle: Handle, done: Done<()>) {
+        let request = Request::Exchange(kernel_handle(handle));
+        self.submit(|_| (Waiting::Plain(done), request));
     }
 
     fn size(&self, file: FileKey, ask: bool, done: Done<Option<FileSize>>) {
@@ -230,16 +249,30 @@ impl Session for Core {
         });
     }
 
+    fn share(&self) -> Share {
+        let state = self.lock();
+        let config = state.node.config();
+        Share {
+            part: config.me.0 as usize,
+            parts: config.nodes as usize,
+        }
+    }
+
     fn leave(&self, files: Vec<FileKey>, done: Done<Vec<Leave>>) {
         let files = files.iter().map(|file| FileId(file.ino)).collect();
         self.submit(|_| (Waiting::Leave(done), Request::Leave(files)));
+    }
+
+    fn locate(&self, files: Vec<FileKey>, done: Done<()>) {
+        let files = files.iter().map(|file| FileId(file.ino)).collect();
+        self.submit(|_| (Waiting::Plain(done), Request::Locate(files)));
     }
 
     fn learned(&self, learned: Vec<Learned>) {
         let told = learned.iter().map(|one| hearth_proto::Learned {
             file: FileId(one.file.ino),
             number: one.number,
-            attributes: one.attributes.map(kernel_attributes),
+            attributes: one.attributes.map(leave::for_kernel),
         });
         self.inform(Request::Learned(told.collect()));
     }
@@ -251,35 +284,6 @@ impl Session for Core {
     fn changed(&self, file: FileKey, ctime_ns: i64) {
         let file = FileId(file.ino);
         self.inform(Request::Changed { file, ctime_ns });
-    }
-}
-
-fn kernel_attributes(told: hearth_client::Attributes) -> hearth_proto::Attributes {
-    let hearth_client::Attributes {
-        mode,
-        links,
-        uid,
-        gid,
-        size,
-        blocks,
-        block_bytes,
-        atime_ns,
-        mtime_ns,
-        ctime_ns,
-        born_ns,
-    } = told;
-    hearth_proto::Attributes {
-        mode,
-        links,
-        uid,
-        gid,
-        size,
-        blocks,
-        block_bytes,
-        atime_ns,
-        mtime_ns,
-        ctime_ns,
-        born_ns,
     }
 }
 

@@ -115,6 +115,16 @@ pub struct Programs {
     pub no_agent: u64,
     /// Descriptors passed by: opened for direct I/O.
     pub flags: u64,
+    /// Programs that were given a lane for writes.
+    pub lanes: u64,
+    /// Writes that were left there.
+    pub writes: u64,
+    /// Bytes of them.
+    pub written: u64,
+    /// Writes passed by: their page was not offered.
+    pub not_offered: u64,
+    /// Writes passed by: the agent was at something else, or had not come to those before.
+    pub crowded: u64,
 }
 
 /// One other agent.
@@ -187,6 +197,11 @@ impl Core {
             too_long: of(Count::TooLong),
             no_agent: of(Count::NoAgent),
             flags: of(Count::Flags),
+            lanes: of(Count::Lanes),
+            writes: of(Count::Writes),
+            written: of(Count::Written),
+            not_offered: of(Count::NotOffered),
+            crowded: of(Count::Crowded),
         }
     }
 

@@ -122,9 +122,12 @@ fn asks(request: &Request) -> Option<(Op, u64, u64)> {
         | Request::Size { .. }
         | Request::Detach(_)
         | Request::Settle(_)
+        | Request::Exchange(_)
         | Request::Laminate { .. }
         | Request::Restamp { .. }
+        | Request::Mapped(_)
         | Request::Leave(_)
+        | Request::Locate(_)
         | Request::Learned(_)
         | Request::Change(_)
         | Request::Changed { .. }
@@ -144,6 +147,10 @@ fn between(body: &Body, page: u64) -> Option<(Op, Op, u64, u64)> {
         }
         Body::Write { offset, len, .. } | Body::Stage { offset, len, .. } => {
             Some((Op::PeerPut, Op::ServePut, *offset, u64::from(*len)))
+        }
+        Body::Scatter { page: at, ranges } => {
+            let bytes = u64::from(ranges.bytes());
+            Some((Op::PeerPut, Op::ServePut, pages(*at, 0).0, bytes))
         }
         Body::Inval { first, .. } => Some((Op::Recall, Op::Recall, pages(*first, 0).0, 0)),
         _ => None,

@@ -312,9 +312,10 @@ fn until_gone(set: &Set) {
 
 /// Reads of three pages with several homes, while two nodes write all of them over and over: how many
 /// show pages of more than one write.
-fn mixed_reads(policy: Policy, ranges: Ranges) -> usize {
+fn mixed_reads(policy: Policy, ranges: Ranges, semantics: Semantics) -> usize {
     let set = set(3, |config| {
         config.policy = policy;
+        config.semantics = semantics;
         config.ranges = ranges;
         config.chunk_bytes = 4096;
         config.allocation = Allocation::RoundRobin;
@@ -351,11 +352,147 @@ fn mixed_reads(policy: Policy, ranges: Ranges) -> usize {
 /// S1
 #[test]
 fn reads_never_show_a_part_of_a_write_over_several_homes() {
-    assert_eq!(mixed_reads(Policy::Home, Ranges::WoundWait), 0);
+    assert_eq!(
+        mixed_reads(Policy::Home, Ranges::WoundWait, Semantics::Posix),
+        0
+    );
 }
 
 /// S1, S19
 #[test]
 fn reads_of_pages_that_nobody_else_keeps_never_show_a_part_of_a_write() {
-    assert_eq!(mixed_reads(Policy::Single, Ranges::WoundWait), 0);
+    assert_eq!(
+        mixed_reads(Policy::Single, Ranges::WoundWait, Semantics::Posix),
+        0
+    );
 }
+
+/// S1: at level `mpi-atomic` it needs no option.
+#[test]
+fn reads_of_an_atomic_file_never_show_a_part_of_a_write() {
+    let mixed = mixed_reads(Policy::Home, Ranges::Apart, Semantics::MpiAtomic);
+    assert_eq!(mixed, 0);
+}
+
+/// What the tests above would say if homes took their parts by themselves.
+#[test]
+fn reads_apart_do_show_a_part_of_a_write() {
+    for policy in [Policy::Home, Policy::Single] {
+        let mut tries = (0..100).map(|_| mixed_reads(policy, Ranges::Apart, Semantics::Posix));
+        assert!(tries.any(|mixed| mixed > 0), "{policy:?}");
+    }
+}
+
+const PAGE: usize = 4096;
+
+/// Two agents under `home:plus`; `home` has the page of a file, which the other is about to have to itself.
+/// Returns the handle of a reader at the home and that of the writer.
+fn delegated(home: usize) -> (Set, Handle, Handle) {
+    let set = set(2, |config| {
+        config.policy = Policy::HomePlus;
+        config.allocation = Allocation::FirstTouch;
+    });
+    std::fs::write(set.dir.path().join("f"), pattern(PAGE, 0)).expect("a file");
+    let writer = set.open(1 - home, "f", true).expect("opens").handle;
+    let reader = set.open(home, "f", false).expect("opens").handle;
+    let first = set.read(home, reader, 0, 4096).expect("reads");
+    assert_eq!(first, pattern(PAGE, 0));
+    (set, reader, writer)
+}
+
+impl Set {
+    fn messages(&self) -> u64 {
+        let sent = |agent: &Agent| agent.status().counters.messages_sent;
+        self.agents.iter().map(sent).sum()
+    }
+
+    fn rewrite(&self, node: usize, writer: Handle, seed: usize) -> Vec<u8> {
+        let bytes = pattern(PAGE, seed);
+        self.write(node, writer, Place::At(0), &bytes)
+            .expect("writes");
+        bytes
+    }
+}
+
+#[test]
+fn a_node_with_a_page_to_itself_writes_it_without_messages() {
+    let (set, reader, writer) = delegated(1);
+    for seed in 1..4 {
+        set.rewrite(0, writer, seed);
+    }
+    let before = set.messages();
+    for seed in 4..100 {
+        let bytes = set.rewrite(0, writer, seed);
+        assert_eq!(set.read(0, writer, 0, 4096).expect("reads"), bytes);
+    }
+    assert_eq!(set.messages(), before);
+    for seed in 100..120 {
+        let bytes = set.rewrite(0, writer, seed);
+        assert_eq!(set.read(1, reader, 0, 4096).expect("reads"), bytes);
+    }
+}
+
+/// S4, S5
+#[test]
+fn what_a_node_wrote_by_itself_is_in_the_store_after_a_sync_of_any_node() {
+    let (set, reader, writer) = delegated(1);
+    let store = set.dir.path().join("f");
+    for seed in 1..6 {
+        set.rewrite(0, writer, seed);
+    }
+    let bytes = set.rewrite(0, writer, 6);
+    set.sync(0, writer).expect("syncs");
+    assert_eq!(std::fs::read(&store).expect("the store has it"), bytes);
+    let bytes = set.rewrite(0, writer, 7);
+    set.sync(1, reader).expect("syncs");
+    assert_eq!(std::fs::read(&store).expect("the store has it"), bytes);
+    for seed in 8..16 {
+        set.rewrite(0, writer, seed);
+    }
+    let bytes = set.rewrite(0, writer, 16);
+    wait(|done| set.session(0).flush(writer, done)).expect("what close waits for");
+    assert_eq!(std::fs::read(&store).expect("the store has it"), bytes);
+    let bytes = set.rewrite(0, writer, 17);
+    set.agents[0]
+        .flush(Duration::from_secs(20))
+        .expect("flushes");
+    assert_eq!(std::fs::read(&store).expect("the store has it"), bytes);
+}
+
+/// S13
+#[test]
+fn what_a_dead_node_wrote_by_itself_is_lost_and_its_home_says_so() {
+    let (mut set, reader, writer) = delegated(0);
+    let synced = set.rewrite(1, writer, 1);
+    for seed in 2..5 {
+        set.rewrite(1, writer, seed);
+    }
+    set.rewrite(1, writer, 1);
+    set.sync(1, writer).expect("syncs");
+    set.rewrite(1, writer, 6);
+    set.agents.pop().expect("agent 1").stop();
+    until_gone(&set);
+    assert_eq!(set.read(0, reader, 0, 4096).expect("reads on"), synced);
+    let alarms = set.agents[0].status().alarms;
+    let told = |alarm: &str| alarm.contains("is gone with bytes");
+    assert!(alarms.iter().any(|alarm| told(alarm)), "{alarms:?}");
+}
+
+/// S13
+#[test]
+fn who_wrote_by_itself_is_told_once_that_the_home_is_gone() {
+    let (mut set, _, writer) = delegated(1);
+    for seed in 1..6 {
+        set.rewrite(0, writer, seed);
+    }
+    set.agents.pop().expect("agent 1").stop();
+    until_gone(&set);
+    assert_eq!(
+        wait(|done| set.session(0).flush(writer, done)),
+        Err(Errno(5))
+    );
+    assert_eq!(wait(|done| set.session(0).flush(writer, done)), Ok(()));
+}
+
+#[path = "agents/lanes.rs"]
+mod lanes;

@@ -19,7 +19,7 @@ mod types;
 
 pub use types::{
     Access, Attributes, Bypass, Done, Errno, FileKey, FileSize, Handle, Learned, Leave, OpenFile,
-    OpenedFile, Outcome, PageRange, Place, ReadDone, Stamp, Written,
+    OpenedFile, Outcome, PageRange, Place, ReadDone, Share, Stamp, Written,
 };
 
 use std::os::fd::OwnedFd;
@@ -49,7 +49,8 @@ pub trait Session: Send + Sync + 'static {
     /// asking (the kernel's page cache): the agent then revokes them before they go stale.
     fn read(&self, handle: Handle, offset: u64, len: u32, keep: bool, done: ReadDone);
 
-    /// Writes `data`, all or nothing. When it completes, every other node sees it.
+    /// Writes `data`, all or nothing. When it completes, every other node sees it, or once it is closed,
+    /// synced or exchanged, if no more is promised of the file.
     fn write(&self, handle: Handle, place: Place, data: Vec<u8>, done: Done<Written>);
 
     /// What `close(2)` promises: every byte written through this node's handles is in the store.
@@ -58,6 +59,17 @@ pub trait Session: Send + Sync + 'static {
 
     /// What `fsync(2)` promises: [`Session::flush`], then the store's own fsync.
     fn sync(&self, handle: Handle, done: Done<()>);
+
+    /// True if what is written through a handle may show on other nodes later than it completes.
+    fn gathers(&self, _handle: Handle) -> bool {
+        false
+    }
+
+    /// What a lock promises: other nodes can see every byte written through this node's handles, and
+    /// later reads here see theirs. Nothing to do where that is so all the time.
+    fn exchange(&self, _handle: Handle, done: Done<()>) {
+        done(Outcome::Serve(()));
+    }
 
     /// The true size and modification time of a file while the cache knows better than the store;
     /// `None` when the store's own answer is the truth.
@@ -101,8 +113,17 @@ pub trait Session: Send + Sync + 'static {
         let _ = file;
     }
 
+    /// A program stores into a mapping of the file that others see: writes of it have to come through the
+    /// way in, which keeps such mappings as they should be, until nobody has it open.
+    fn stored_in_mapping(&self, file: FileKey) {
+        let _ = file;
+    }
+
     /// It has changed a name or a directory, and told nobody yet.
     fn names_changed(&self) {}
+
+    /// It is about to tell what a name leads to without leave to keep that, so a change may go unheard.
+    fn name_unheard(&self) {}
 
     /// Those who keep what it tells them keep names, too.
     fn names_are_kept(&self) {}
@@ -111,10 +132,19 @@ pub trait Session: Send + Sync + 'static {
     /// the change is not taken for an outside writer. `before` and `after` are the store's stamps.
     fn restamp(&self, file: FileKey, before: Stamp, after: Stamp);
 
+    /// This node's part of what all nodes may begin to do at the same time.
+    fn share(&self) -> Share {
+        Share::ALL
+    }
+
     /// Asks for leave to keep the attributes of files, and the names of directories, until they are
     /// revoked; answers in the same order. A revocation that comes before the attributes have been read
-    /// ends the leave all the same.
+    /// ends the leave all the same. A question about one file alone waits for another node that reads its
+    /// attributes, so whoever asks it has told before what came of every [`Leave::Read`].
     fn leave(&self, files: Vec<FileKey>, done: Done<Vec<Leave>>);
+
+    /// Leave for these will be asked for, some at a time: finds out whom to ask, for all at once.
+    fn locate(&self, files: Vec<FileKey>, done: Done<()>);
 
     /// Says what came of each [`Leave::Read`]. Until then other nodes are told [`Leave::Later`].
     fn learned(&self, learned: Vec<Learned>);

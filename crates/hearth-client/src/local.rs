@@ -6,8 +6,8 @@
 use std::io;
 use std::mem::MaybeUninit;
 
-use hearth_shm::{COUNTS, Copied, Counts, View};
-pub use hearth_shm::{Lane, Ticket, Told};
+use hearth_shm::{COUNTS, Copied, Counts, Left, View};
+pub use hearth_shm::{LEFT_MAX, Lane, Names, Ticket, Told, WriteLane, attach_lane};
 
 use crate::{Bypass, Outcome};
 
@@ -39,6 +39,16 @@ pub enum Count {
     Programs,
     /// Calls of `stat` and its kin that were served.
     Stats,
+    /// Writes that were left for the agent.
+    Writes,
+    /// Bytes of them.
+    Written,
+    /// Writes passed by: their page was not offered.
+    NotOffered,
+    /// Writes passed by, because the agent was at something else, or had not come to those before.
+    Crowded,
+    /// Programs that were given a lane.
+    Lanes,
 }
 
 impl Local {
@@ -64,10 +74,27 @@ impl Local {
         into: &mut [MaybeUninit<u8>],
     ) -> Outcome<usize> {
         let copied = self.view.copy(file, offset, into);
+        self.ended(lane, copied, into.len())
+    }
+
+    /// The same for bytes that go to several places, in order; `len` in all.
+    pub fn read_parts<'a>(
+        &self,
+        lane: Lane,
+        (file, offset): (u64, u64),
+        len: usize,
+        parts: impl Iterator<Item = &'a mut [MaybeUninit<u8>]>,
+    ) -> Outcome<usize> {
+        let copied = self.view.copy_parts(file, offset, parts);
+        self.ended(lane, copied, len)
+    }
+
+    #[inline(always)]
+    fn ended(&self, lane: Lane, copied: Copied, len: usize) -> Outcome<usize> {
         if copied == Copied::All {
             self.count(lane, Count::Reads, 1);
-            self.count(lane, Count::Bytes, into.len() as u64);
-            return Outcome::Serve(into.len());
+            self.count(lane, Count::Bytes, len as u64);
+            return Outcome::Serve(len);
         }
         Outcome::Bypass(self.passed_by(lane, copied))
     }
@@ -86,13 +113,55 @@ impl Local {
         why
     }
 
+    /// Leaves a write to a file, all of its bytes or none, for the agent to apply. It is done.
+    #[inline(always)]
+    pub fn leave(
+        &self,
+        lane: &WriteLane,
+        counting: Lane,
+        (file, offset): (u64, u64),
+        bytes: &[u8],
+    ) -> Outcome<LeftSome> {
+        match lane.leave(&self.view, file, offset, bytes) {
+            Left::Done { much } => {
+                self.count(counting, Count::Writes, 1);
+                self.count(counting, Count::Written, bytes.len() as u64);
+                Outcome::Serve(LeftSome { much })
+            }
+            other => Outcome::Bypass(self.not_left(counting, other)),
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn not_left(&self, counting: Lane, left: Left) -> Bypass {
+        let (count, why) = match left {
+            Left::Done { .. } => unreachable!("what was left is served"),
+            Left::NotOffered => (Count::NotOffered, Bypass::NotHere),
+            Left::Shut | Left::Full | Left::Busy => (Count::Crowded, Bypass::CalledBack),
+            Left::Dead => (Count::NoAgent, Bypass::NoAgent),
+        };
+        self.count(counting, count, 1);
+        why
+    }
+
+    /// Tells an agent that waits that much was left.
+    pub fn ring(&self) {
+        hearth_shm::ring_bell(&self.view);
+    }
+
+    /// This program was given a lane.
+    pub fn has_lane(&self) {
+        self.count(Lane::SHARED, Count::Lanes, 1);
+    }
+
     /// What the agent last told the operating system of a file.
     pub fn told(&self, file: u64) -> Option<Told> {
         self.view.told(file)
     }
 
-    /// How often names have changed.
-    pub fn names(&self) -> u64 {
+    /// What is counted of names now.
+    pub fn names(&self) -> Names {
         self.view.names()
     }
 
@@ -103,9 +172,9 @@ impl Local {
         now_ns < told.until_ns && self.view.is_still_told(told)
     }
 
-    /// Whether what a path leads to may be kept, too.
-    pub fn names_are_kept(&self) -> bool {
-        self.view.names_are_kept()
+    /// Whether what a path has led to since then may be kept, too.
+    pub fn are_heard_since(&self, names: &Names) -> bool {
+        self.view.are_heard_since(names)
     }
 
     /// Adds to a number.
@@ -113,6 +182,13 @@ impl Local {
     pub fn count(&self, lane: Lane, what: Count, amount: u64) {
         self.counts.add(lane, what as usize, amount);
     }
+}
+
+/// A write was left for the agent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LeftSome {
+    /// The agent should be told.
+    pub much: bool,
 }
 
 /// What programs have counted in all.

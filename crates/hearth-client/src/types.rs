@@ -162,6 +162,20 @@ pub struct Attributes {
     pub born_ns: Option<i64>,
 }
 
+/// A node's part of work that all nodes of a job may begin at once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Share {
+    /// Its number, from 0.
+    pub part: usize,
+    /// How many there are; at least 1.
+    pub parts: usize,
+}
+
+impl Share {
+    /// There is nobody to share with.
+    pub const ALL: Share = Share { part: 0, parts: 1 };
+}
+
 /// Whether attributes may be kept until they are revoked, and what they are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Leave {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use fuser::{FileHandle, LockOwner, OpenFlags, ReplyData, ReplyEmpty, ReplyWrite, WriteFlags};
-use hearth_client::{Outcome, Place};
+use hearth_client::{Handle, Outcome, Place};
 use rustix::io::ReadWriteFlags;
 
 use crate::core::Core;
@@ -105,6 +105,7 @@ impl Core {
         let write_back = write.is_write_back().then(|| open.node.file());
         if let Some(file) = write_back {
             self.revoker.write_back_begins(file);
+            self.session.stored_in_mapping(file);
         }
         let core = Arc::clone(self);
         let done = move |outcome| {
@@ -177,21 +178,36 @@ impl Core {
     }
 
     /// `FLUSH`: one for every `close(2)`.
-    pub(crate) fn flush(&self, number: FileHandle, owner: LockOwner, reply: ReplyEmpty) {
+    pub(crate) fn flush(self: &Arc<Self>, number: FileHandle, owner: LockOwner, reply: ReplyEmpty) {
         let open = match self.files.find(number) {
             Ok(open) => open,
             Err(error) => return reply.error(errno(&error)),
         };
-        self.locks.release_ranges(open.node.id, owner);
+        let core = Arc::clone(self);
+        let node = open.node.id;
         match open.way {
-            Way::Session(handle) if open.access.write => {
-                self.session.flush(
-                    handle,
-                    Box::new(|outcome| reply_empty(served(outcome), reply)),
-                );
+            // Others may have a lock when they can see what was written under it.
+            Way::Session(handle) if open.access.write && self.session.gathers(handle) => {
+                let flush = move || core.release_and_flush((node, owner), handle, reply);
+                let own = Arc::clone(self);
+                let shown = Box::new(move |_| own.errands.later(flush));
+                self.session.exchange(handle, shown);
             }
-            Way::Session(_) | Way::Store => reply.ok(),
+            Way::Session(handle) if open.access.write => {
+                self.release_and_flush((node, owner), handle, reply);
+            }
+            Way::Session(_) | Way::Store => {
+                self.locks.release_ranges(node, owner);
+                reply.ok();
+            }
         }
+    }
+
+    fn release_and_flush(&self, locks: (u64, LockOwner), handle: Handle, reply: ReplyEmpty) {
+        let (node, owner) = locks;
+        self.locks.release_ranges(node, owner);
+        let done = |outcome| reply_empty(served(outcome), reply);
+        self.session.flush(handle, Box::new(done));
     }
 
     /// `FSYNC`.

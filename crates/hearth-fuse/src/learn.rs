@@ -1,8 +1,9 @@
 //! Reading names and attributes for this node's memory, under leave of the session.
 //!
 //! A few lookups in a directory go to the store. When more come, the directory is read as a whole, and
-//! attributes of its files are asked for many at a time. Of those that no node has read yet each node
-//! reads some, so that a crowd which asks for the same files in the same order shares the work.
+//! attributes of its files are asked for many at a time. A crowd that asks for the same files in the same
+//! order shares the work: each node begins with a part of its own of the directory, and where another node
+//! is at what it wants, and nothing else nearby is left to be read, it waits for that node.
 
 use std::ffi::OsStr;
 use std::io;
@@ -23,8 +24,8 @@ use crate::stat::Stat;
 
 /// Files whose attributes are asked for at once.
 const BATCH_FILES: usize = 64;
-/// Batches that are asked for while another node is reading the one file that is wanted.
-const BATCHES_AHEAD: usize = 64;
+/// Files whose managers are asked for at once.
+const LOCATED_AT_ONCE: usize = 4096;
 /// A directory with more names is not read as a whole.
 const LISTED_MAX: usize = 1 << 18;
 const LISTING_BYTES: usize = 64 * 1024;
@@ -133,10 +134,21 @@ impl Core {
             self.memory.keep_listing(names, None);
             return self.memory.keep(attributes, None);
         };
-        self.memory.keep_listing(names, self.read_names(id).ok());
+        let listing = self.read_names(id).ok();
+        listing.iter().for_each(|listing| self.locate(listing));
+        self.memory.keep_listing(names, listing);
         let told = self.nodes.fd(id).and_then(|fd| Stat::of(&*fd));
         let learned = self.settle_leave(dir, leave, attributes, told);
         self.session.learned(learned.into_iter().collect());
+    }
+
+    /// Whoever reads a directory as a whole will ask for its files: finds out who manages them.
+    fn locate(&self, listing: &Listing) {
+        let files: Vec<FileKey> = listing.all().map(|(file, _)| file).collect();
+        for some in files.chunks(LOCATED_AT_ONCE) {
+            // Only a way to ask less often.
+            let _ = ask(|done| self.session.locate(some.to_vec(), done));
+        }
     }
 
     fn ask_leave(&self, files: Vec<FileKey>) -> Vec<Leave> {
@@ -151,20 +163,24 @@ impl Core {
             return;
         }
         let unread = |(file, _): &(FileKey, &OsStr)| *file != wanted && !self.memory.has(*file);
-        let mut others = listing.from(at.name).filter(unread);
-        for _ in 0..BATCHES_AHEAD {
-            let batch: Vec<(FileKey, &OsStr)> = std::iter::once((wanted, at.name))
-                .chain(others.by_ref().take(BATCH_FILES - 1))
-                .collect();
-            let alone = batch.len() == 1;
-            if self.learn_batch(at.parent, &batch) != Some(Leave::Later) || alone {
-                return;
-            }
+        let alone = [(wanted, at.name)];
+        let others = listing.from(at.name).filter(unread).take(BATCH_FILES - 1);
+        let near: Vec<(FileKey, &OsStr)> = alone.into_iter().chain(others).collect();
+        if self.learn_batch(at.parent, &near) != Some(Leave::Later) {
+            return;
         }
+        let own = listing.part(self.session.share()).filter(unread);
+        let own: Vec<(FileKey, &OsStr)> = own.take(BATCH_FILES).collect();
+        self.learn_batch(at.parent, &own);
+        // Waits for whoever reads it.
+        self.learn_batch(at.parent, &alone);
     }
 
     /// Asks for leave and attributes of several files; says what was answered of the first.
     fn learn_batch(&self, dir: u64, batch: &[(FileKey, &OsStr)]) -> Option<Leave> {
+        if batch.is_empty() {
+            return None;
+        }
         let files: Vec<FileKey> = batch.iter().map(|(file, _)| *file).collect();
         let marks: Vec<Mark> = files.iter().map(|&file| self.memory.begin(file)).collect();
         let leaves = self.ask_leave(files);

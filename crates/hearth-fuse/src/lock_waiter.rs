@@ -132,7 +132,7 @@ impl Waiting {
         match self.attempt.make() {
             Err(error) if error.raw_os_error() == Some(libc::EAGAIN) => {}
             result => {
-                reply_empty(result, self.reply);
+                self.attempt.answer(result, self.reply);
                 return None;
             }
         }

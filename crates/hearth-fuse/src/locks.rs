@@ -18,12 +18,13 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use fuser::{FileHandle, LockOwner, ReplyEmpty};
+use hearth_client::{Handle, Session};
 use rustix::fs::{FlockOperation, Mode, OFlags, flock};
 
 use crate::core::Core;
 use crate::errors::raw;
 use crate::files::reply_empty;
-use crate::handles::OpenHandle;
+use crate::handles::{OpenHandle, Way};
 use crate::identity::Caller;
 use crate::nodes::proc_path;
 use crate::sys::{RangeLock, set_lock, test_lock};
@@ -59,6 +60,8 @@ struct Holder {
 pub(crate) struct Attempt {
     holder: Holder,
     lock: RangeLock,
+    /// Whose bytes a lock orders.
+    bytes: Option<(Arc<dyn Session>, Handle)>,
 }
 
 /// A lock request.
@@ -86,6 +89,26 @@ impl Attempt {
             },
             Family::Flock => Ok(flock(&*self.holder.fd, flock_operation(self.lock.kind))?),
         }
+    }
+
+    /// Answers the program. Who has a lock sees what was written under it before.
+    pub(crate) fn answer(self, result: io::Result<()>, reply: ReplyEmpty) {
+        match (result, self.bytes) {
+            (Ok(()), Some((session, handle))) if self.lock.kind != libc::F_UNLCK => {
+                session.exchange(handle, Box::new(|_| reply.ok()));
+            }
+            (result, _) => reply_empty(result, reply),
+        }
+    }
+
+    /// Lets a lock go, once others can see what was written under it.
+    fn unlock(self, core: &Arc<Core>, reply: ReplyEmpty) {
+        let Some((session, handle)) = self.bytes.clone() else {
+            return reply_empty(self.make(), reply);
+        };
+        let core = Arc::clone(core);
+        let free = move || reply_empty(self.make(), reply);
+        session.exchange(handle, Box::new(move |_| core.errands.later(free)));
     }
 }
 
@@ -143,6 +166,7 @@ fn release(holder: &Holder) {
     if let Err(error) = (Attempt {
         holder: holder.clone(),
         lock,
+        bytes: None,
     })
     .make()
     {
@@ -167,7 +191,7 @@ impl Core {
 
     /// `SETLK` and `SETLKW`.
     pub(crate) fn setlk(
-        &self,
+        self: &Arc<Self>,
         caller: Caller,
         request: LockRequest,
         patience: Patience,
@@ -178,13 +202,16 @@ impl Core {
             Ok(None) => return reply.ok(),
             Err(error) => return reply_empty(Err::<(), _>(error), reply),
         };
+        if attempt.lock.kind == libc::F_UNLCK {
+            return attempt.unlock(self, reply);
+        }
         match attempt.make() {
             Err(error)
                 if error.raw_os_error() == Some(libc::EAGAIN) && patience == Patience::Wait =>
             {
                 self.lock_waiter.wait(caller, attempt, reply);
             }
-            result => reply_empty(result, reply),
+            result => attempt.answer(result, reply),
         }
     }
 
@@ -196,8 +223,18 @@ impl Core {
             owner: request.owner.0,
         };
         let lock = request.lock;
+        let bytes = match open.way {
+            Way::Session(handle) if self.session.gathers(handle) => {
+                Some((Arc::clone(&self.session), handle))
+            }
+            Way::Session(_) | Way::Store => None,
+        };
         if let Some(holder) = self.locks.holder(key) {
-            return Ok(Some(Attempt { holder, lock }));
+            return Ok(Some(Attempt {
+                holder,
+                lock,
+                bytes,
+            }));
         }
         if lock.kind == libc::F_UNLCK {
             return Ok(None);
@@ -208,7 +245,11 @@ impl Core {
         };
         // Two threads of one owner may come here at once: the first description stands.
         let holder = self.locks.lock().entry(key).or_insert(fresh).clone();
-        Ok(Some(Attempt { holder, lock }))
+        Ok(Some(Attempt {
+            holder,
+            lock,
+            bytes,
+        }))
     }
 }
 

@@ -13,7 +13,7 @@ use std::ffi::{OsStr, OsString};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
-use hearth_client::FileKey;
+use hearth_client::{FileKey, Share};
 
 use crate::stat::Stat;
 
@@ -85,15 +85,30 @@ impl Listing {
     pub(crate) fn from(&self, name: &OsStr) -> impl Iterator<Item = (FileKey, &OsStr)> + '_ {
         let at = self.places.get(name).copied().unwrap_or(0);
         let (before, behind) = self.names.split_at(at);
-        let round = behind.iter().chain(before);
-        round
-            .filter(|(_, ino)| *ino != 0)
-            .map(|(name, ino)| (FileKey { ino: *ino }, name.as_os_str()))
+        kept(behind).chain(kept(before))
+    }
+
+    /// All that may be kept.
+    pub(crate) fn all(&self) -> impl Iterator<Item = (FileKey, &OsStr)> + '_ {
+        kept(&self.names)
+    }
+
+    /// A node's part of what may be kept.
+    pub(crate) fn part(&self, share: Share) -> impl Iterator<Item = (FileKey, &OsStr)> + '_ {
+        let at = |part: usize| part * self.names.len() / share.parts;
+        kept(&self.names[at(share.part)..at(share.part + 1)])
     }
 
     fn find(&self, name: &OsStr) -> Option<u64> {
         self.places.get(name).map(|&at| self.names[at].1)
     }
+}
+
+fn kept(names: &[(OsString, u64)]) -> impl Iterator<Item = (FileKey, &OsStr)> + '_ {
+    names
+        .iter()
+        .filter(|(_, ino)| *ino != 0)
+        .map(|(name, ino)| (FileKey { ino: *ino }, name.as_os_str()))
 }
 
 /// What is known of a name.
@@ -179,9 +194,11 @@ impl Memory {
             Some(0) => Known::Nothing,
             Some(ino) => {
                 let (file, listing) = (FileKey { ino }, Arc::clone(listing));
+                // Programs keep what the name leads to as long as the attributes.
+                let left = self.ttl.saturating_sub(directory.since.elapsed());
                 let told = self.take(state, file);
                 told.map_or(Known::Unread(file, listing), |(stat, ttl, way)| {
-                    Known::There(stat, ttl, way)
+                    Known::There(stat, ttl.min(left), way)
                 })
             }
         }

@@ -69,6 +69,7 @@ impl Core {
 
     /// The store's answer to a lookup.
     pub(crate) fn look_up(&self, caller: Caller, at: Name<'_>) -> io::Result<Entry> {
+        self.session.name_unheard();
         let found = self.find(caller, at)?;
         self.enter(caller, at, found.fd, &found.stat)
     }

@@ -120,6 +120,7 @@ impl Cached {
 
     /// Fills the program's memory.
     pub(crate) fn read(&self, fd: c_int, into: Memory, from: Offset) -> io::Result<usize> {
+        crate::loose::before_read(self)?;
         let at = |offset| self.begin_read(into, offset)?.finish();
         match from {
             Offset::At(offset) => at(offset),
@@ -134,6 +135,7 @@ impl Cached {
         }
         let at = |offset| {
             let written = self.begin_write(from, offset)?.finish()?;
+            crate::loose::after_write(self)?;
             self.settle_synchronous()?;
             Ok(written)
         };
@@ -212,6 +214,7 @@ impl Cached {
         if let (Offset::Own, Some(end)) = (to, end) {
             rustix::fs::seek(borrow(fd), SeekFrom::Start(end))?;
         }
+        crate::loose::after_write(self)?;
         self.settle_synchronous()?;
         Ok(from.len())
     }
@@ -307,6 +310,11 @@ impl Cached {
             Some(()) => Ok(()),
             None => Ok(rustix::fs::fsync(borrow(fd))?),
         }
+    }
+
+    /// Other ranks can see what this one wrote, and it what they wrote.
+    pub(crate) fn exchange(&self) -> io::Result<()> {
+        ask(|done| self.session.exchange(self.handle, done)).map(drop)
     }
 
     /// Every dirty byte of any rank is in the store.

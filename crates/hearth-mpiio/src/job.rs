@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Once, OnceLock, PoisonError, RwLock};
 use std::time::Duration;
 
+use hearth_agent::Semantics;
 use hearth_client::Session;
 use rustix::fs::Stat;
 
@@ -77,6 +78,7 @@ fn start(parts: Parts) {
         crew,
         directory,
     } = parts;
+    crate::loose::set(settings.semantics == Semantics::Mpi);
     let job = Job {
         id,
         rank,

@@ -38,6 +38,7 @@ mod file;
 mod hooks;
 mod job;
 mod locks;
+mod loose;
 mod meeting;
 mod memory;
 mod mounts;

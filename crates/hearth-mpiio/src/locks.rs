@@ -27,11 +27,23 @@ pub(crate) fn control(fd: c_int, command: c_int, lock: *mut libc::flock) -> Opti
     if let Err(error) = bounded(&mut range, fd) {
         return Some(Err(error));
     }
+    let sets = command != libc::F_GETLK;
+    let cached = crate::fds::find(fd).filter(|_| sets && crate::loose::is_on());
+    let frees = c_int::from(range.l_type) == libc::F_UNLCK;
+    // Who has a lock sees what was written under it before.
+    if let (Some(cached), true) = (&cached, frees)
+        && let Err(error) = cached.exchange()
+    {
+        return Some(Err(error));
+    }
     let done = sys::lock(fd, own, &mut range);
-    if command == libc::F_GETLK && done.is_ok() {
+    if !sets && done.is_ok() {
         *asked = range;
     }
-    Some(done)
+    match (cached, frees, &done) {
+        (Some(cached), false, Ok(())) => Some(cached.exchange()),
+        _ => Some(done),
+    }
 }
 
 /// Lets go of every lock of an open file, which a duplicate would keep.

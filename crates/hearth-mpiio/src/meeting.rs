@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use hearth_agent::store::StoreSpec;
-use hearth_agent::{Allocation, Config, Semantics};
+use hearth_agent::{Allocation, Config};
 
 use crate::crew::Crew;
 use crate::job::Parts;
@@ -127,7 +127,7 @@ fn build(
         store_root: settings.root.clone(),
         store: settings.backing.clone(),
         policy: settings.policy,
-        semantics: Semantics::Posix,
+        semantics: settings.semantics,
         rules: Vec::new(),
         allocation: Allocation::Slot,
         close: settings.close,

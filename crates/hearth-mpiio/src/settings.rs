@@ -4,6 +4,7 @@
 //! |---|---|---|
 //! | `HEARTH_STORE` | the directory whose files are cached; without it nothing is | |
 //! | `HEARTH_POLICY` | who may keep what | `single` |
+//! | `HEARTH_SEMANTICS` | what is promised: `posix` or `mpi` | `posix` |
 //! | `HEARTH_PAGE_SIZE` | unit of coherence | 256KiB |
 //! | `HEARTH_POOL` | memory of each rank | 64MiB |
 //! | `HEARTH_CLOSE` | what close waits for: `flushed` or `buffered` | `flushed` |
@@ -17,7 +18,7 @@ use std::path::PathBuf;
 
 use crate::mounts;
 use hearth_agent::store::StoreSpec;
-use hearth_agent::{CloseRule, Policy, pool_bytes_least};
+use hearth_agent::{CloseRule, Policy, Semantics, pool_bytes_least};
 
 const POOL_DEFAULT: u64 = 64 << 20;
 const PAGE_DEFAULT: u32 = 256 << 10;
@@ -34,6 +35,8 @@ pub(crate) struct Settings {
     pub(crate) policy: Policy,
     /// The policy as people write it.
     pub(crate) policy_name: &'static str,
+    /// What is promised of every file.
+    pub(crate) semantics: Semantics,
     pub(crate) page_bytes: u32,
     pub(crate) chunk_bytes: u64,
     pub(crate) close: CloseRule,
@@ -101,6 +104,13 @@ fn read(variable: impl Fn(&str) -> Option<OsString>) -> Result<Option<Settings>,
             ));
         }
     };
+    let semantics = match word("HEARTH_SEMANTICS")?.as_deref() {
+        None | Some("posix") => Semantics::Posix,
+        Some("mpi") => Semantics::Mpi,
+        Some(other) => {
+            return Err(format!("HEARTH_SEMANTICS={other}: expected posix or mpi"));
+        }
+    };
     let backing = word("HEARTH_BACKING")?.unwrap_or_else(|| "posix".to_owned());
     Ok(Some(Settings {
         root,
@@ -108,6 +118,7 @@ fn read(variable: impl Fn(&str) -> Option<OsString>) -> Result<Option<Settings>,
         root_ino: meta.ino(),
         policy,
         policy_name,
+        semantics,
         page_bytes,
         chunk_bytes: CHUNK_BYTES,
         close,
@@ -138,10 +149,11 @@ impl Settings {
     /// What all ranks must have alike, as one number.
     pub(crate) fn digest(&self) -> u64 {
         let alike = format!(
-            "{}\0{}\0{}\0{}\0{:?}\0{}",
+            "{}\0{}\0{}\0{}\0{}\0{:?}\0{}",
             self.root.display(),
             self.root_ino,
             self.policy_name,
+            self.semantics.name(),
             self.page_bytes,
             self.close,
             self.backing
@@ -293,6 +305,7 @@ mod tests {
         assert!(refused("HEARTH_PAGE_SIZE", "3000").contains("power of two"));
         assert!(refused("HEARTH_POOL", "much").contains("4MiB"));
         assert!(refused("HEARTH_CLOSE", "never").contains("buffered"));
+        assert!(refused("HEARTH_SEMANTICS", "cto").contains("posix or mpi"));
         assert!(refused("HEARTH_BACKING", "tape").contains("unknown store"));
         let missing = with(&[("HEARTH_STORE", "/nowhere/at/all")]).unwrap_err();
         assert!(missing.contains("/nowhere/at/all"));

@@ -236,8 +236,10 @@ impl Place {
     /// The part of a path below the mount.
     fn below<'a>(&self, path: &'a CStr) -> Option<&'a CStr> {
         let path = path.to_bytes_with_nul();
-        let rest = path.strip_prefix(self.mount.as_bytes())?;
-        CStr::from_bytes_with_nul(rest.strip_prefix(b"/")?).ok()
+        match path.strip_prefix(self.mount.as_bytes())? {
+            b"\0" | b"/\0" => Some(c"."),
+            rest => CStr::from_bytes_with_nul(rest.strip_prefix(b"/")?).ok(),
+        }
     }
 }
 

@@ -13,6 +13,7 @@
 //! Nothing here allocates, locks or waits, and `errno` is what the real call would leave.
 
 use std::ffi::{c_int, c_void};
+use std::io::IoSliceMut;
 use std::mem::MaybeUninit;
 use std::sync::OnceLock;
 use std::sync::atomic::{
@@ -21,7 +22,7 @@ use std::sync::atomic::{
 
 use hearth_client::Outcome;
 use hearth_client::local::{Count, Local};
-use libc::{off_t, size_t, ssize_t};
+use libc::{iovec, off_t, size_t, ssize_t};
 
 use crate::errno::{keeping_errno, set_errno};
 use crate::{fds, sys, thread};
@@ -50,6 +51,9 @@ struct Wish {
 /// The process may soon make few system calls: a read at the descriptor's own offset takes one that
 /// the program does not make itself.
 static JAILED: AtomicBool = AtomicBool::new(false);
+
+/// Elements of a vector that are filled at once.
+const PARTS_MAX: usize = 64;
 
 /// What is known of a descriptor: nothing, that its reads are passed by, or the file's number and
 /// [`FILE`].
@@ -155,6 +159,26 @@ pub(crate) fn known_file(fd: c_int) -> Option<u64> {
     (STATE.load(Relaxed) == READY && known & FILE != 0).then_some(known & !FILE)
 }
 
+/// The agent's memory, mapped now if it was not.
+pub(crate) fn prepared() -> Option<&'static Local> {
+    ready(WISH.get()?)
+}
+
+/// Whether no system call is to be made here that the program did not ask for.
+pub(crate) fn is_jailed() -> bool {
+    JAILED.load(Relaxed)
+}
+
+/// Calls `work` with where lanes for writes are to be had: beside the memory.
+pub(crate) fn lane_path<R>(work: impl FnOnce(&[u8]) -> R) -> Option<R> {
+    let mut path = [0; 128];
+    let base = WISH.get()?.path.strip_suffix(b"pool")?;
+    let whole = path.get_mut(..base.len() + 4)?;
+    whole[..base.len()].copy_from_slice(base);
+    whole[base.len()..].copy_from_slice(b"lane");
+    Some(work(whole))
+}
+
 /// Whether files of this device are the mount's.
 pub(crate) fn is_of_mount(device: u64) -> bool {
     WISH.get().is_some_and(|wish| wish.device == device)
@@ -208,6 +232,34 @@ unsafe fn buffer<'a>(buf: *mut c_void, count: size_t) -> Option<&'a mut [MaybeUn
     sound.then(|| unsafe { std::slice::from_raw_parts_mut(buf.cast(), count) })
 }
 
+/// Where the bytes of a read go.
+trait Room {
+    /// Fills all of it out of memory from `offset` on, if that is there; how much it is.
+    fn serve(&mut self, here: (&Local, u64), offset: i64) -> Option<usize>;
+
+    /// Has the operating system fill it; how much it did, or the error's number.
+    fn read_at(&mut self, fd: c_int, offset: i64) -> Result<usize, c_int>;
+}
+
+impl Room for &mut [MaybeUninit<u8>] {
+    #[inline(always)]
+    fn serve(&mut self, (local, file): (&Local, u64), offset: i64) -> Option<usize> {
+        served(local.read(thread::lane(local), (file, offset.cast_unsigned()), self))
+    }
+
+    fn read_at(&mut self, fd: c_int, offset: i64) -> Result<usize, c_int> {
+        sys::read_at(fd, self, offset)
+    }
+}
+
+#[inline(always)]
+fn served(outcome: Outcome<usize>) -> Option<usize> {
+    match outcome {
+        Outcome::Serve(done) => Some(done),
+        Outcome::Bypass(_) | Outcome::Fail(_) => None,
+    }
+}
+
 /// A read at a place of the program's choice.
 #[inline(always)]
 pub(crate) fn pread(
@@ -218,14 +270,11 @@ pub(crate) fn pread(
     real: impl FnOnce() -> ssize_t,
 ) -> ssize_t {
     match file_of(fd) {
-        Some((local, file)) if offset >= 0 => {
+        Some(here) if offset >= 0 => {
             // SAFETY: that is what the program says by the call.
             let into = unsafe { buffer(buf, count) };
-            let place = (file, offset.cast_unsigned());
-            match into.map(|into| local.read(thread::lane(local), place, into)) {
-                Some(Outcome::Serve(done)) => done.cast_signed(),
-                Some(Outcome::Bypass(_) | Outcome::Fail(_)) | None => real(),
-            }
+            let served = into.and_then(|mut into| into.serve(here, offset));
+            served.map_or_else(real, usize::cast_signed)
         }
         _ => real(),
     }
@@ -239,16 +288,26 @@ pub(crate) fn read(
     count: size_t,
     real: impl FnOnce() -> ssize_t,
 ) -> ssize_t {
-    let Some((local, file)) = file_of(fd).filter(|_| !JAILED.load(Relaxed)) else {
+    let Some(here) = file_of(fd).filter(|_| !JAILED.load(Relaxed)) else {
         return real();
     };
     // SAFETY: that is what the program says by the call.
-    let Some(into) = (unsafe { buffer(buf, count) }) else {
-        return real();
-    };
+    match unsafe { buffer(buf, count) } {
+        Some(into) => at_own_offset(fd, here, into, real),
+        None => real(),
+    }
+}
+
+/// Fills the room out of memory from where the offset is expected, then moves the offset by as much.
+#[inline(always)]
+fn at_own_offset(
+    fd: c_int,
+    here: (&Local, u64),
+    mut room: impl Room,
+    real: impl FnOnce() -> ssize_t,
+) -> ssize_t {
     let expected = fds::expected(fd);
-    let place = (file, expected.cast_unsigned());
-    let Outcome::Serve(done) = local.read(thread::lane(local), place, into) else {
+    let Some(done) = room.serve(here, expected) else {
         let done = real();
         fds::expect(fd, expected.saturating_add(done.max(0) as i64));
         return done;
@@ -260,23 +319,17 @@ pub(crate) fn read(
     if began == expected {
         return done.cast_signed();
     }
-    elsewhere(fd, began, (local, file), into)
+    match room.serve(here, began) {
+        Some(done) => done.cast_signed(),
+        None => elsewhere(fd, done as i64, room.read_at(fd, began)),
+    }
 }
 
-/// The offset was at `began`, and the call has claimed as many bytes there as it asks for.
+/// The offset was not where it was expected, and the call has claimed as many bytes there as it asks
+/// for: what the operating system reads of them is the answer.
 #[cold]
-fn elsewhere(
-    fd: c_int,
-    began: i64,
-    (local, file): (&Local, u64),
-    into: &mut [MaybeUninit<u8>],
-) -> ssize_t {
-    let place = (file, began.cast_unsigned());
-    if let Outcome::Serve(done) = local.read(thread::lane(local), place, into) {
-        return done.cast_signed();
-    }
-    let asked = into.len() as i64;
-    let (done, result) = match sys::read_at(fd, into, began) {
+fn elsewhere(fd: c_int, asked: i64, read: Result<usize, c_int>) -> ssize_t {
+    let (done, result) = match read {
         Ok(done) => (done as i64, done.cast_signed()),
         Err(errno) => {
             set_errno(errno);
@@ -289,6 +342,107 @@ fn elsewhere(
         fds::expect(fd, reached);
     }
     result
+}
+
+/// Where the bytes of a vector go.
+#[derive(Clone, Copy)]
+struct Parts<'a> {
+    elements: &'a [iovec],
+    len: usize,
+}
+
+impl<'a> Parts<'a> {
+    /// # Safety
+    /// The program has given `count` elements at `vector`, each of memory to be written to.
+    unsafe fn of(vector: *const iovec, count: c_int) -> Option<Parts<'a>> {
+        let count = usize::try_from(count).ok();
+        let count = count.filter(|count| (1..=PARTS_MAX).contains(count))?;
+        if vector.is_null() {
+            return None;
+        }
+        // SAFETY: as the caller says.
+        let elements = unsafe { std::slice::from_raw_parts(vector, count) };
+        let len = elements.iter().try_fold(0_usize, |len, element| {
+            let sound = !element.iov_base.is_null() || element.iov_len == 0;
+            len.checked_add(element.iov_len).filter(|_| sound)
+        })?;
+        let sound = len > 0 && isize::try_from(len).is_ok();
+        sound.then_some(Parts { elements, len })
+    }
+}
+
+impl Room for Parts<'_> {
+    fn read_at(&mut self, fd: c_int, offset: i64) -> Result<usize, c_int> {
+        let mut parts = [(); PARTS_MAX].map(|()| IoSliceMut::new(&mut []));
+        for (part, element) in parts.iter_mut().zip(self.elements) {
+            if element.iov_len > 0 {
+                // SAFETY: as in `serve`; nothing but the operating system goes through them.
+                let place = unsafe {
+                    std::slice::from_raw_parts_mut(element.iov_base.cast::<u8>(), element.iov_len)
+                };
+                *part = IoSliceMut::new(place);
+            }
+        }
+        sys::read_vector_at(fd, &mut parts[..self.elements.len()], offset)
+    }
+
+    fn serve(&mut self, (local, file): (&Local, u64), offset: i64) -> Option<usize> {
+        let filled = self.elements.iter().filter(|element| element.iov_len > 0);
+        let parts = filled.map(|element| {
+            let at = element.iov_base.cast::<MaybeUninit<u8>>();
+            // SAFETY: that is what the program says by the call, and `of` has seen that no length is
+            // too long. Elements may overlap: one is done with before the next is made.
+            unsafe { std::slice::from_raw_parts_mut(at, element.iov_len) }
+        });
+        let place = (file, offset.cast_unsigned());
+        served(local.read_parts(thread::lane(local), place, self.len, parts))
+    }
+}
+
+/// A read into several places, at a place of the program's choice.
+pub(crate) fn preadv(
+    fd: c_int,
+    (vector, count): (*const iovec, c_int),
+    offset: off_t,
+    real: impl FnOnce() -> ssize_t,
+) -> ssize_t {
+    let Some(here) = file_of(fd).filter(|_| offset >= 0) else {
+        return real();
+    };
+    // SAFETY: that is what the program says by the call.
+    let parts = unsafe { Parts::of(vector, count) };
+    let served = parts.and_then(|mut parts| parts.serve(here, offset));
+    served.map_or_else(real, usize::cast_signed)
+}
+
+/// A read into several places, at the descriptor's own offset.
+pub(crate) fn readv(
+    fd: c_int,
+    (vector, count): (*const iovec, c_int),
+    real: impl FnOnce() -> ssize_t,
+) -> ssize_t {
+    let Some(here) = file_of(fd).filter(|_| !JAILED.load(Relaxed)) else {
+        return real();
+    };
+    // SAFETY: that is what the program says by the call.
+    match unsafe { Parts::of(vector, count) } {
+        Some(parts) => at_own_offset(fd, here, parts, real),
+        None => real(),
+    }
+}
+
+/// A read into several places as `preadv2` has it: with flags it asks for more than bytes.
+pub(crate) fn preadv2(
+    fd: c_int,
+    vector: (*const iovec, c_int),
+    (offset, flags): (off_t, c_int),
+    real: impl FnOnce() -> ssize_t,
+) -> ssize_t {
+    match (offset, flags) {
+        (-1, 0) => readv(fd, vector, real),
+        (_, 0) => preadv(fd, vector, offset, real),
+        _ => real(),
+    }
 }
 
 /// A call that answers where it has moved the descriptor's own offset to.

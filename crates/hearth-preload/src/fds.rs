@@ -48,6 +48,8 @@ struct Entry {
     expected: AtomicI64,
     /// What is known of it as a file of the mount; 0 is nothing.
     mounted: AtomicU64,
+    /// What is known of it for writes that are left to the agent; 0 is nothing.
+    lane: AtomicU64,
 }
 
 impl Entry {
@@ -59,6 +61,7 @@ impl Entry {
             cached: AtomicU64::new(0),
             expected: AtomicI64::new(0),
             mounted: AtomicU64::new(0),
+            lane: AtomicU64::new(0),
         }
     }
 }
@@ -226,6 +229,20 @@ pub(crate) fn keep_cached(fd: c_int, known: u64) {
     }
 }
 
+/// What is known of `fd` for writes that are left to the agent; 0 if nothing.
+#[inline(always)]
+pub(crate) fn lane(fd: c_int) -> u64 {
+    entry(fd).map_or(0, |entry| entry.lane.load(Relaxed))
+}
+
+/// Notes that; whatever makes, copies or ends the descriptor, or changes its flags, forgets it.
+pub(crate) fn keep_lane(fd: c_int, known: u64) {
+    if let Some(entry) = entry(fd).filter(|_| life::is_own_memory()) {
+        HIGHEST.fetch_max(fd, Relaxed);
+        entry.lane.store(known, Relaxed);
+    }
+}
+
 /// Where the cache expects the operating system's offset of `fd`.
 #[inline(always)]
 pub(crate) fn expected(fd: c_int) -> i64 {
@@ -265,7 +282,7 @@ pub(crate) fn fallen(fd: c_int, known: u64) {
 /// `fd` is whatever it is: forgotten, and learned when it is used.
 pub(crate) fn forget(fd: c_int) {
     let words = |entry: &Entry| {
-        let known = [&entry.seen, &entry.cached, &entry.mounted];
+        let known = [&entry.seen, &entry.cached, &entry.mounted, &entry.lane];
         known.iter().any(|word| word.load(Relaxed) != 0)
     };
     if entry(fd).is_some_and(words) {
@@ -335,6 +352,7 @@ pub(crate) fn duplicated(from: c_int, to: c_int) {
 pub(crate) fn flags_changed(fd: c_int) {
     if life::is_own_memory() {
         keep_cached(fd, 0);
+        keep_lane(fd, 0);
     }
     let Some(seen) = look(fd) else { return };
     let kept = seen.0 & !(APPEND | DIRECT | SYNC | READS | WRITES);
@@ -366,6 +384,7 @@ fn put(fd: c_int, seen: Seen, cursor: i64) {
     HIGHEST.fetch_max(fd, Relaxed);
     entry.cached.store(0, Relaxed);
     entry.mounted.store(0, Relaxed);
+    entry.lane.store(0, Relaxed);
     entry.cursor.store(cursor, Relaxed);
     entry.stream.store(0, Relaxed);
     entry.seen.store(seen.0, Relaxed);

@@ -13,10 +13,10 @@ use std::ffi::{c_char, c_int, c_void};
 use std::ops::Range;
 use std::os::fd::OwnedFd;
 
-use libc::{FILE, ssize_t};
+use libc::{DIR, FILE, ssize_t};
 
 use crate::behind::{self, Mounted, may_be_gone, means_gone};
-use crate::errno::{errno, set_errno};
+use crate::errno::{errno, keeping_errno, set_errno};
 use crate::names::At;
 use crate::notice::{self, Cost};
 use crate::outcome::Outcome;
@@ -328,6 +328,96 @@ pub(crate) fn opening_stream(
         fd if fd < 0 => file,
         fd => stdio::on_top_of(fd, mode),
     }
+}
+
+/// What a path of the mount names in the store, to be asked about, after a call on it has failed for
+/// want of an agent. An error is the store's.
+#[cold]
+#[inline(never)]
+fn named(at: At, flags: c_int) -> Option<Result<OwnedFd, c_int>> {
+    let error = errno();
+    if at.path.is_null() || !may_be_gone(error) || error == libc::EIO {
+        return None;
+    }
+    let mut how = libc::O_PATH;
+    if flags & libc::AT_SYMLINK_NOFOLLOW != 0 {
+        how |= libc::O_NOFOLLOW;
+    }
+    let named = behind::open_path(at, how);
+    set_errno(error);
+    named
+}
+
+/// A call that asks what is at a path: the store says so where the mount is gone. `fill` has it answer
+/// for a descriptor.
+#[inline(always)]
+pub(crate) fn asking(
+    at: At,
+    flags: c_int,
+    call: impl FnOnce() -> c_int,
+    fill: impl FnOnce(&OwnedFd) -> Result<(), c_int>,
+) -> c_int {
+    let value = call();
+    if value == 0 || !may_be_gone(errno()) {
+        return value;
+    }
+    match named(at, flags).map(|named| named.and_then(|store| fill(&store))) {
+        Some(Ok(())) => 0,
+        Some(Err(error)) => failing(error, -1),
+        None => value,
+    }
+}
+
+/// A call that asks whether something may be done to what is at a path.
+#[inline(always)]
+pub(crate) fn accessing(
+    at: At,
+    (mode, flags): (c_int, c_int),
+    call: impl FnOnce() -> c_int,
+) -> c_int {
+    asking(at, flags, call, |store| sys::may(store, mode, flags))
+}
+
+/// A call that lists what is at a path.
+#[inline(always)]
+pub(crate) fn listing(at: At, call: impl FnOnce() -> *mut DIR) -> *mut DIR {
+    let dir = call();
+    if !dir.is_null() || !may_be_gone(errno()) {
+        return dir;
+    }
+    match store_directory(at) {
+        fd if fd < 0 => dir,
+        fd => stdio::listing_of(fd),
+    }
+}
+
+/// The same for one that lists all of it at once; `again` does it for what is open as a descriptor.
+pub(crate) fn listing_all(
+    at: At,
+    call: impl FnOnce() -> c_int,
+    again: impl FnOnce(c_int) -> c_int,
+) -> c_int {
+    let value = call();
+    if value >= 0 || !may_be_gone(errno()) {
+        return value;
+    }
+    match store_directory(at) {
+        fd if fd < 0 => value,
+        fd => {
+            let value = again(fd);
+            keeping_errno(|| sys::close(fd));
+            value
+        }
+    }
+}
+
+/// The store's directory at a path of the mount, to be listed; less than zero if that cannot be.
+#[cold]
+#[inline(never)]
+fn store_directory(at: At) -> c_int {
+    let flags = libc::O_RDONLY | libc::O_DIRECTORY | libc::O_CLOEXEC;
+    let error = errno();
+    opening(at, flags, || failing(error, -1))
 }
 
 /// A call that copies bytes from one descriptor to another.

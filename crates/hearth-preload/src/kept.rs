@@ -1,4 +1,4 @@
-//! Answers of `stat` and its kin that are given again, before the real call is made.
+//! Answers of `stat`, `access` and their kin that are given again, before the real call is made.
 //!
 //! The operating system keeps what it was told of a file for a time. What it answers from that, a thread
 //! keeps as well, word for word, so that nothing of it has to be understood here: whose file it is in
@@ -9,18 +9,18 @@
 //!    memory before anybody hears of a change,
 //! 3. the process has not changed who it is, or where its paths begin.
 //!
-//! By path that is done for whole paths of regular files without a symbolic link in them, on mounts whose
-//! names the operating system keeps, too. Nothing here allocates, locks or waits. Answers are a thread's
+//! By path that is done for whole paths of regular files without a symbolic link in them, if the agent will
+//! hear of a change of any name on the way. Nothing here allocates, locks or waits. Answers are a thread's
 //! own: no other thread writes one while it is read, and a signal handler that comes between is passed
 //! through.
 
 use std::cell::RefCell;
-use std::ffi::{c_char, c_int, c_uint, c_void};
+use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
 use std::ptr;
 use std::slice;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
-use hearth_client::local::{Attributes, Count, Local, Told};
+use hearth_client::local::{Attributes, Count, Local, Names, Told};
 
 use crate::errno::keeping_errno;
 use crate::names::At;
@@ -29,7 +29,7 @@ use crate::{cache, sys, thread};
 /// Answers of one form that a thread keeps by path, and as many by file.
 const EACH: usize = 4;
 /// Answers that it keeps in all.
-const KEPT: usize = 4 * EACH;
+const KEPT: usize = 5 * EACH;
 /// Longer paths are not kept.
 const PATH_MAX: usize = 120;
 /// Bytes of the longest answer, that of `statx`.
@@ -47,7 +47,15 @@ pub(crate) fn forget_all() {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Form {
     Stat,
-    Statx { flags: c_int, mask: c_uint },
+    Statx {
+        flags: c_int,
+        mask: c_uint,
+    },
+    /// The call has succeeded: that is all it says.
+    Access {
+        mode: c_int,
+        flags: c_int,
+    },
 }
 
 impl Form {
@@ -55,6 +63,7 @@ impl Form {
         match self {
             Form::Stat => size_of::<libc::stat>(),
             Form::Statx { .. } => ANSWER_MAX,
+            Form::Access { .. } => 0,
         }
     }
 }
@@ -106,17 +115,86 @@ pub(crate) unsafe fn by_path(
     buf: *mut c_void,
     real: impl FnOnce() -> c_int,
 ) -> c_int {
+    // SAFETY: as the caller says.
+    match unsafe { whole(path) } {
+        // SAFETY: as the caller says.
+        Some(path) => unsafe { answer(form, About::Path(path), buf, real) },
+        None => real(),
+    }
+}
+
+/// A path that an answer may be kept for.
+///
+/// # Safety
+/// There is a C string at `path`, if it is not null.
+#[inline]
+unsafe fn whole<'a>(path: *const c_char) -> Option<&'a [u8]> {
     if !cache::is_wished() || path.is_null() {
-        return real();
+        return None;
     }
     // SAFETY: as the caller says; no more is read than that many bytes, up to the string's end.
     let path =
         unsafe { slice::from_raw_parts(path.cast::<u8>(), libc::strnlen(path, PATH_MAX + 1)) };
-    if path.first() != Some(&b'/') || path.len() > PATH_MAX {
-        return real();
-    }
+    (path.first() == Some(&b'/') && path.len() <= PATH_MAX).then_some(path)
+}
+
+/// A call that asks whether something may be done to what a whole path leads to.
+///
+/// # Safety
+/// As the call: there is a C string at `path`, if it is not null.
+#[inline]
+pub(crate) unsafe fn access(
+    (mode, flags): (c_int, c_int),
+    path: *const c_char,
+    real: impl Fn() -> c_int,
+) -> c_int {
     // SAFETY: as the caller says.
-    unsafe { answer(form, About::Path(path), buf, real) }
+    let path = unsafe { whole(path) };
+    let Some(path) = path.filter(|_| flags & !libc::AT_EACCESS == 0) else {
+        return real();
+    };
+    let Some(local) = cache::mapped() else {
+        return unmapped(real);
+    };
+    let (form, about) = (Form::Access { mode, flags }, About::Path(path));
+    // SAFETY: nothing is written for an answer of this form.
+    if unsafe { give(local, form, about, ptr::dangling_mut()) }.is_some() {
+        local.count(thread::lane(local), Count::Stats, 1);
+        return 0;
+    }
+    let names = local.names();
+    let done = real();
+    if done == 0 {
+        // What the first answer went by may have changed before the look: so the call is made again.
+        let kept = || {
+            keep(
+                local,
+                &names,
+                (form, about),
+                || seen_at(path),
+                || real() == 0,
+            )
+        };
+        let _ = keeping_errno(kept);
+    }
+    done
+}
+
+/// What is at a path, in the form in which `statx` says it.
+fn seen_at(path: &[u8]) -> Option<[u8; ANSWER_MAX]> {
+    let mut name = [0; PATH_MAX + 1];
+    name.get_mut(..path.len())?.copy_from_slice(path);
+    sys::seen_at(CStr::from_bytes_until_nul(&name).ok()?)
+}
+
+/// A call that cannot be answered yet.
+#[cold]
+fn unmapped(real: impl FnOnce() -> c_int) -> c_int {
+    let done = real();
+    if done == 0 {
+        cache::count_towards_mapping();
+    }
+    done
 }
 
 /// A call about a descriptor.
@@ -177,11 +255,7 @@ unsafe fn answer(
     real: impl FnOnce() -> c_int,
 ) -> c_int {
     let Some(local) = cache::mapped() else {
-        let done = real();
-        if done == 0 {
-            cache::count_towards_mapping();
-        }
-        return done;
+        return unmapped(real);
     };
     // SAFETY: as the caller says.
     if unsafe { give(local, form, about, buf) }.is_some() {
@@ -191,12 +265,9 @@ unsafe fn answer(
     let names = local.names();
     let done = real();
     if done == 0 {
-        let kept = || {
-            // SAFETY: the real call has just filled it.
-            let bytes = unsafe { copied(buf, form) };
-            keep(local, names, form, about, bytes)
-        };
-        let _ = keeping_errno(kept);
+        // SAFETY: the real call has just filled it.
+        let look = || Some(unsafe { copied(buf, form) });
+        let _ = keeping_errno(|| keep(local, &names, (form, about), look, || true));
     }
     done
 }
@@ -231,17 +302,19 @@ unsafe fn copied(buf: *const c_void, form: Form) -> [u8; ANSWER_MAX] {
 }
 
 /// Keeps what the real call has answered, if it may be given again. `names` is from before that call.
+/// `look` says what the answer is about, and `is_so`, after that, whether it is still the answer.
 #[cold]
 #[inline(never)]
 fn keep(
     local: &Local,
-    names: u64,
-    form: Form,
-    about: About<'_>,
-    bytes: [u8; ANSWER_MAX],
+    names: &Names,
+    (form, about): (Form, About<'_>),
+    look: impl FnOnce() -> Option<[u8; ANSWER_MAX]>,
+    is_so: impl FnOnce() -> bool,
 ) -> Option<()> {
     let selves = SELVES.load(Relaxed);
     PLACES.with(|places| places.try_borrow_mut().ok()?[about.place(form)].is_worth_it())?;
+    let bytes = look()?;
     let seen = Seen::of(form, &bytes)?;
     let told = local.told(seen.file)?;
     let is_same = told.digest == seen.attributes.digest() && told.is_of(names);
@@ -261,7 +334,8 @@ fn keep(
         About::File(file) if file == seen.file => answer.file = file,
         About::File(_) => return None,
         About::Path(path) => {
-            if !local.names_are_kept() || !sys::is_plain_path(path) {
+            // Each directory on the way is looked up for that as well, so the count comes last.
+            if !sys::is_plain_path(path) || !local.are_heard_since(names) {
                 return None;
             }
             answer.path[..path.len()].copy_from_slice(path);
@@ -269,7 +343,7 @@ fn keep(
         }
     }
     // Nothing has changed since before the real call, so the path leads here still.
-    if !local.is_good(&told, sys::coarse_now_ns()) {
+    if !is_so() || !local.is_good(&told, sys::coarse_now_ns()) {
         return None;
     }
     PLACES.with(|places| {
@@ -284,6 +358,7 @@ impl About<'_> {
         let form = match form {
             Form::Stat => 0,
             Form::Statx { .. } => EACH,
+            Form::Access { .. } => 2 * EACH,
         };
         match self {
             About::File(file) => form + *file as usize % EACH,
@@ -343,7 +418,7 @@ impl Seen {
                 let stat: libc::stat = unsafe { ptr::read_unaligned(bytes.cast()) };
                 Seen::of_stat(&stat)
             }
-            Form::Statx { .. } => {
+            Form::Statx { .. } | Form::Access { .. } => {
                 // SAFETY: as above.
                 let statx: libc::statx = unsafe { ptr::read_unaligned(bytes.cast()) };
                 Seen::of_statx(&statx)

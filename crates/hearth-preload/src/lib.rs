@@ -12,7 +12,7 @@
 //!    those of the real calls.
 //! 2. No lock is waited for, nothing is allocated on a hot path, nothing panics.
 //! 3. A program's pointer is read only where the real call has just read it, but for what the cache
-//!    answers itself: the buffer of a read and the path of a `stat`.
+//!    answers itself: the buffer of a read or write and the path of a `stat`.
 //! 4. The real call is the next of the same name, so other preloaded libraries stay in line.
 
 #![allow(
@@ -37,6 +37,7 @@ mod gone;
 mod hooks;
 mod jail;
 mod kept;
+mod lane;
 mod life;
 mod maps;
 mod mpi;

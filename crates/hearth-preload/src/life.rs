@@ -7,7 +7,8 @@ use hearth_trace::ring::{Options, Policy, tracer};
 
 use crate::errno::keeping_errno;
 use crate::{
-    behind, bus, cache, cwd, environment, fds, filter, jail, maps, notice, streams, sys, thread,
+    behind, bus, cache, cwd, environment, fds, filter, jail, lane, maps, notice, streams, sys,
+    thread,
 };
 
 /// A word that a fork wipes: the process that has this memory, or 0 in a child that has yet to say
@@ -33,6 +34,7 @@ extern "C" fn start() {
         filter::start();
         environment::start();
         cache::start();
+        lane::start();
         behind::start();
         if jail::is_closer() {
             cache::jailed();
@@ -80,7 +82,11 @@ pub(crate) fn is_own_memory() -> bool {
         cwd::forget();
         maps::forget_all();
     }
-    owner.load(Relaxed) == process
+    let own = owner.load(Relaxed) == process;
+    if !own {
+        lane::shared_by_child();
+    }
+    own
 }
 
 /// How the environment wants this process traced; `None` if not at all.

@@ -1,8 +1,9 @@
-//! The parts of stdio that tell about a stream and change nothing in it.
+//! The parts of stdio that tell about a stream and change nothing in it, and what makes streams and
+//! listings of descriptors.
 
-use std::ffi::{c_char, c_int};
+use std::ffi::{c_char, c_int, c_void};
 
-use libc::{FILE, size_t};
+use libc::{DIR, FILE, size_t};
 
 unsafe extern "C" {
     static stdin: *mut FILE;
@@ -12,6 +13,13 @@ unsafe extern "C" {
     fn __fpending(file: *mut FILE) -> size_t;
     fn __fwriting(file: *mut FILE) -> c_int;
     fn flockfile(file: *mut FILE);
+    fn scandirat(
+        dir: c_int,
+        path: *const c_char,
+        list: *mut c_void,
+        filter: *const c_void,
+        order: *const c_void,
+    ) -> c_int;
     fn ftrylockfile(file: *mut FILE) -> c_int;
     fn funlockfile(file: *mut FILE);
 }
@@ -97,6 +105,29 @@ pub(crate) fn on_top_of(fd: c_int, mode: *const c_char) -> *mut FILE {
         }
         file
     }
+}
+
+/// A listing of a directory that was opened for it; null if there is no memory.
+pub(crate) fn listing_of(fd: c_int) -> *mut DIR {
+    // SAFETY: the descriptor is nobody else's.
+    unsafe {
+        let dir = libc::fdopendir(fd);
+        if dir.is_null() {
+            libc::close(fd);
+        }
+        dir
+    }
+}
+
+/// Lists a directory that is open as `dir`, for a call that has failed to list it by name.
+pub(crate) fn scan(
+    dir: c_int,
+    list: *mut c_void,
+    filter: *const c_void,
+    order: *const c_void,
+) -> c_int {
+    // SAFETY: what the program has passed to a call that takes the same.
+    unsafe { scandirat(dir, c".".as_ptr(), list, filter, order) }
 }
 
 /// The flags of `open` that a mode stands for.

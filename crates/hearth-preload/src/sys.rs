@@ -2,13 +2,16 @@
 //! system calls itself.
 
 use std::ffi::{CStr, c_char, c_int, c_void};
+use std::io::IoSliceMut;
 use std::mem::{ManuallyDrop, MaybeUninit};
 use std::ops::Range;
-use std::os::fd::{AsFd, BorrowedFd, FromRawFd, IntoRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, IntoRawFd, OwnedFd};
 use std::ptr;
 use std::sync::atomic::AtomicI32;
 
-use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, ResolveFlags, SeekFrom, Statx, StatxFlags};
+use rustix::fs::{
+    Access, AtFlags, CWD, FileType, Mode, OFlags, ResolveFlags, SeekFrom, Statx, StatxFlags,
+};
 use rustix::io::{DupFlags, Errno, FdFlags};
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
 
@@ -40,6 +43,12 @@ pub(crate) fn kind(fd: c_int) -> Option<Kind> {
 pub(crate) fn open_flags(fd: c_int) -> c_int {
     let flags = borrow(fd).and_then(|fd| rustix::fs::fcntl_getfl(fd).ok());
     flags.unwrap_or(OFlags::empty()).bits().cast_signed()
+}
+
+/// Whether files of this process may grow as they like.
+pub(crate) fn files_are_unlimited() -> bool {
+    let limit = rustix::process::getrlimit(rustix::process::Resource::Fsize);
+    limit.current.is_none()
 }
 
 /// The offset of `fd`, if it has one.
@@ -90,6 +99,73 @@ fn device_of(stat: &Statx) -> u64 {
     rustix::fs::makedev(stat.stx_dev_major, stat.stx_dev_minor)
 }
 
+/// What is at a path, as `statx` of the C library would answer; not what a symbolic link leads to.
+pub(crate) fn seen_at<const BYTES: usize>(path: &CStr) -> Option<[u8; BYTES]> {
+    const { assert!(BYTES == size_of::<Statx>(), "all of the answer") };
+    let flags = AtFlags::SYMLINK_NOFOLLOW;
+    let seen = rustix::fs::statx(CWD, path, flags, StatxFlags::BASIC_STATS).ok()?;
+    // SAFETY: both are as many bytes, of integers without a gap between them.
+    Some(unsafe { std::mem::transmute_copy::<Statx, [u8; BYTES]>(&seen) })
+}
+
+/// Whether something may be done to an open file, as `faccessat` has it; an error is its number.
+pub(crate) fn may(file: &OwnedFd, mode: c_int, flags: c_int) -> Result<(), c_int> {
+    let mut path = [0; DESCRIPTOR_PATH_BYTES];
+    let path = descriptor_name(file.as_raw_fd(), &mut path).ok_or(libc::EBADF)?;
+    let mode = Access::from_bits_retain(mode.cast_unsigned());
+    let flags = AtFlags::from_bits_retain(flags.cast_unsigned()) & AtFlags::EACCESS;
+    rustix::fs::accessat(CWD, path, mode, flags).map_err(|error| error.raw_os_error())
+}
+
+/// Fills what `stat` wants to know of an open file; an error is its number.
+///
+/// # Safety
+/// There is room for it at `buf`.
+pub(crate) unsafe fn fill_stat(file: &OwnedFd, buf: *mut c_void) -> Result<(), c_int> {
+    let stat = rustix::fs::fstat(file).map_err(|error| error.raw_os_error())?;
+    const {
+        assert!(
+            size_of::<rustix::fs::Stat>() == size_of::<libc::stat>(),
+            "one layout"
+        )
+    };
+    // SAFETY: as the caller says; the C library hands on what the operating system fills.
+    unsafe {
+        ptr::copy_nonoverlapping(
+            (&raw const stat).cast::<u8>(),
+            buf.cast(),
+            size_of_val(&stat),
+        )
+    };
+    Ok(())
+}
+
+/// The same for `statx`.
+///
+/// # Safety
+/// There is room for it at `buf`.
+pub(crate) unsafe fn fill_statx(file: &OwnedFd, mask: u32, buf: *mut c_void) -> Result<(), c_int> {
+    let mask = StatxFlags::from_bits_retain(mask);
+    let statx = rustix::fs::statx(file, c"", AtFlags::EMPTY_PATH, mask);
+    let statx = statx.map_err(|error| error.raw_os_error())?;
+    const { assert!(size_of::<Statx>() == size_of::<libc::statx>(), "one layout") };
+    // SAFETY: as above.
+    unsafe {
+        ptr::copy_nonoverlapping(
+            (&raw const statx).cast::<u8>(),
+            buf.cast(),
+            size_of_val(&statx),
+        )
+    };
+    Ok(())
+}
+
+/// Ends a descriptor that was made here.
+pub(crate) fn close(fd: c_int) {
+    // SAFETY: nobody else knows of it.
+    drop(unsafe { OwnedFd::from_raw_fd(fd) });
+}
+
 /// Opens a file for reading whose path begins at a directory and does not leave it; the directory's
 /// device, and the file. An error is its number.
 pub(crate) fn open_below(root: &CStr, below: &CStr, flags: c_int) -> Result<(u64, OwnedFd), c_int> {
@@ -98,7 +174,12 @@ pub(crate) fn open_below(root: &CStr, below: &CStr, flags: c_int) -> Result<(u64
         let root = rustix::fs::openat(CWD, root, how, Mode::empty())?;
         let device = device_of(&stat_of(root.as_fd(), AtFlags::empty())?);
         let flags = OFlags::from_bits_retain(flags.cast_unsigned());
-        let how = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOCTTY | flags;
+        // With a path alone `openat2` takes no flag that is about an open file.
+        let usual = match flags.contains(OFlags::PATH) {
+            true => OFlags::CLOEXEC,
+            false => OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOCTTY,
+        };
+        let how = usual | flags;
         let within = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
         let file = rustix::fs::openat2(&root, below, how, Mode::empty(), within)?;
         Ok((device, file))
@@ -236,6 +317,17 @@ pub(crate) fn read_at(
     Ok(filled.len())
 }
 
+/// Reads at `offset` of `fd` into several places; how much, or the error's number.
+pub(crate) fn read_vector_at(
+    fd: c_int,
+    parts: &mut [IoSliceMut<'_>],
+    offset: i64,
+) -> Result<usize, c_int> {
+    let fd = borrow(fd).ok_or(libc::EBADF)?;
+    let read = rustix::io::preadv(fd, parts, offset.cast_unsigned());
+    read.map_err(|errno| errno.raw_os_error())
+}
+
 /// Nanoseconds of the clock that nobody sets, as of its last tick; without a system call.
 #[inline]
 pub(crate) fn coarse_now_ns() -> u64 {
@@ -287,16 +379,26 @@ pub(crate) fn process() -> c_int {
 
 /// The path of what is open as `fd`, as far as it fits.
 pub(crate) fn descriptor_path(fd: c_int, into: &mut [u8]) -> Option<usize> {
-    let mut link = *b"/proc/self/fd/0000000000\0";
+    let mut link = [0; DESCRIPTOR_PATH_BYTES];
+    read_link(descriptor_name(fd, &mut link)?, into)
+}
+
+const DESCRIPTORS: &[u8] = b"/proc/self/fd/";
+/// As many as the longest has, and a zero.
+const DESCRIPTOR_PATH_BYTES: usize = DESCRIPTORS.len() + 11;
+
+/// The name by which this process can reach what is open as `fd`.
+fn descriptor_name(fd: c_int, link: &mut [u8; DESCRIPTOR_PATH_BYTES]) -> Option<&CStr> {
     let mut rest = u32::try_from(fd).ok()?;
     let digits = rest.checked_ilog10().unwrap_or(0) as usize + 1;
-    let start = b"/proc/self/fd/".len();
+    let start = DESCRIPTORS.len();
+    link[..start].copy_from_slice(DESCRIPTORS);
     for place in link[start..start + digits].iter_mut().rev() {
         *place = b'0' + (rest % 10) as u8;
         rest /= 10;
     }
     link[start + digits] = 0;
-    read_link(CStr::from_bytes_until_nul(&link).ok()?, into)
+    CStr::from_bytes_until_nul(link).ok()
 }
 
 /// The path of the working directory, as far as it fits.

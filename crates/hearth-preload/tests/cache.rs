@@ -137,6 +137,31 @@ fn whole_pages_are_served_and_the_end_of_a_file_is_passed_by() {
     assert_eq!(pages(&two_at_once), "1x0 1x1 4196 bytes of -");
 }
 
+/// S22: a vector is one read, whatever its parts are.
+#[test]
+fn vectors_are_served_as_a_whole_or_passed_by() {
+    let test = "vectors_are_served_as_a_whole_or_passed_by";
+    if !has(test, "python3") {
+        return;
+    }
+    let scene = Scene::new();
+    let script = "import os\n\
+        f = os.open('file', os.O_RDONLY)\n\
+        def v(lens, *at):\n\
+        \x20 parts = [bytearray(n) for n in lens]\n\
+        \x20 n = os.preadv(f, parts, *at) if at else os.readv(f, parts)\n\
+        \x20 print(end=b''.join(parts)[:n].decode())\n\
+        v([4096], 4096); v([96, 0, 8000, 96], 0); v([4000, 96, 4096]); v([4096]); os.lseek(f, 0, 0)\n\
+        v([4096], 0, os.RWF_HIPRI); v([4096, 99], 8192); v([4096, 101], 8192)\n\
+        v([64] * 64, 0); v([63] * 65, 4096); v([4096, 1], 0); v([4095]); v([1, 4096])\n";
+    let printed = scene.run(&["python3", "-c", script]);
+    let served = "1x1 1x0 1x1 1x0 1x1 1x2";
+    // One with flags asks for more than bytes; one ends behind what is known; one has too many parts.
+    let passed_by = "1x- 1x2 99 bytes of 3 4196 bytes of - 1x0 4095 bytes of -";
+    let own = "1x0 1 bytes of 1 1x0 1x1";
+    assert_eq!(pages(&printed), [served, passed_by, own].join(" "));
+}
+
 #[test]
 fn processes_that_share_an_offset_share_it_served_or_not() {
     let scene = Scene::new();

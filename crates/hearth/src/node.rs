@@ -15,7 +15,7 @@ use serde_json::Value;
 
 use crate::bank::{Placement, Update};
 use crate::failure::{Failure, OrFail};
-use crate::options::{Allocation, Close, Policy, SetSpec};
+use crate::options::{Allocation, Atomic, Close, Policy, SetSpec};
 use crate::rules::Rule;
 use crate::secret::Secret;
 use crate::tier::Fsync;
@@ -78,6 +78,16 @@ impl Node {
     /// Lends the pool to the program at the other end of a connection.
     pub(crate) fn lend(&self, program: BorrowedFd<'_>) -> std::io::Result<()> {
         self.0.lend(program)
+    }
+
+    /// Lends a lane for writes to the program at the other end of a connection.
+    pub(crate) fn lend_lane(&self, program: BorrowedFd<'_>) -> std::io::Result<()> {
+        self.0.lend_lane(program)
+    }
+
+    /// From now on all writes come through the mount.
+    pub(crate) fn end_lanes(&self) {
+        self.0.end_lanes();
     }
 
     /// The store's root, which a mount may hide by now.
@@ -193,6 +203,14 @@ pub(crate) struct Programs {
     pub(crate) no_agent: u64,
     /// Descriptors passed by: opened for direct I/O.
     pub(crate) flags: u64,
+    /// Writes that were left for the agent.
+    pub(crate) writes: u64,
+    /// Bytes of them.
+    pub(crate) written: u64,
+    /// Writes passed by: their page was not offered.
+    pub(crate) not_offered: u64,
+    /// Writes passed by: the agent was at something else, or had not come to those before.
+    pub(crate) crowded: u64,
 }
 
 /// What is promised of an open file.
@@ -289,7 +307,10 @@ fn translate(config: &NodeConfig, secret: Secret) -> Result<Config, Failure> {
         pool_bytes: spec.pool.0,
         flush_age: FLUSH_AGE,
         kernel_cache: spec.kernel_cache,
-        ranges: hearth_agent::Ranges::default(),
+        ranges: match spec.atomic {
+            Atomic::Page => hearth_agent::Ranges::Apart,
+            Atomic::Call => hearth_agent::Ranges::WoundWait,
+        },
         job_dir: config.job_dir.clone(),
         join_span: config.join_span,
         bank: bank(config)?,

@@ -46,6 +46,17 @@ pub(crate) struct SetArgs {
         hide_short_help = true
     )]
     pub(crate) semantics: Option<Semantics>,
+    /// What of a read or write is one: each page, or the whole call [default: page]
+    ///
+    /// With `call` no read shows a part of a write over several pages, at the price of another message to
+    /// each home where the pages have several. Files of level `mpi-atomic` have it in any case.
+    #[arg(
+        long,
+        value_name = "WHAT",
+        hide_possible_values = true,
+        hide_short_help = true
+    )]
+    pub(crate) atomic: Option<Atomic>,
     /// What is different for some files: lines of a pattern, a policy and a level
     #[arg(long, value_name = "FILE", hide_short_help = true)]
     pub(crate) rules: Option<PathBuf>,
@@ -170,6 +181,17 @@ pub(crate) enum Allocation {
     RoundRobin,
 }
 
+/// What of a read or write takes effect at one instant.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Atomic {
+    /// Each page by itself.
+    #[default]
+    Page,
+    /// All that reaches the agent as one.
+    Call,
+}
+
 /// What close waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -230,6 +252,8 @@ pub(crate) struct SetSpec {
     pub(crate) policy: Policy,
     #[serde(default)]
     pub(crate) semantics: Semantics,
+    #[serde(default)]
+    pub(crate) atomic: Atomic,
     /// The first that fits a file counts.
     #[serde(default)]
     pub(crate) rules: Vec<Rule>,
@@ -260,6 +284,7 @@ impl Default for SetSpec {
             agents: 1,
             policy: Policy::Home,
             semantics: Semantics::Posix,
+            atomic: Atomic::Page,
             rules: Vec::new(),
             pool: Size(256 << 20),
             page_size: Size(256 << 10),
@@ -303,6 +328,7 @@ impl SetArgs {
             agents: self.agents.unwrap_or(base.agents),
             policy: self.policy.unwrap_or(base.policy),
             semantics: self.semantics.unwrap_or(base.semantics),
+            atomic: self.atomic.unwrap_or(base.atomic),
             rules: base.rules,
             pool: self.pool.unwrap_or(base.pool),
             page_size: self.page_size.unwrap_or(base.page_size),
@@ -348,6 +374,7 @@ impl SetSpec {
             ("agents", self.agents.to_string()),
             ("policy", self.policy.to_string()),
             ("semantics", self.semantics.to_string()),
+            ("atomic", self.atomic.to_string()),
             ("pool", self.pool.to_string()),
             ("page size", self.page_size.to_string()),
             ("chunk", self.chunk.to_string()),
@@ -443,7 +470,7 @@ macro_rules! printed_as_typed {
     )*};
 }
 
-printed_as_typed!(Policy, Semantics, Allocation, Close);
+printed_as_typed!(Policy, Semantics, Allocation, Atomic, Close);
 
 #[cfg(test)]
 mod tests {
@@ -500,6 +527,14 @@ mod tests {
         assert_eq!(
             asked.conflict(&up).as_deref(),
             Some("it has policy none, not home")
+        );
+        let asked = SetArgs {
+            atomic: Some(Atomic::Call),
+            ..SetArgs::default()
+        };
+        assert_eq!(
+            asked.conflict(&up).as_deref(),
+            Some("it has atomic page, not call")
         );
     }
 }

@@ -24,6 +24,11 @@ pub(crate) fn socket_of(socket: &Path) -> PathBuf {
     socket.with_extension("pool")
 }
 
+/// Where it lends lanes for writes: programs know that from the other.
+pub(crate) fn lanes_of(socket: &Path) -> PathBuf {
+    socket.with_extension("lane")
+}
+
 /// What a program is told that sees the agent's mount at `at`.
 fn value(at: &Path, socket: &Path) -> io::Result<OsString> {
     let device = std::fs::metadata(at)?.dev();

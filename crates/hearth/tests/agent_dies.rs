@@ -3,30 +3,23 @@
 
 #![allow(clippy::print_stdout, reason = "the summary counts what is skipped")]
 
+#[path = "support/asker.rs"]
+mod asker;
 #[path = "support/cc.rs"]
 mod cc;
 #[path = "support/scene.rs"]
 mod scene;
 
 use std::fs;
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::process::{Command, Output};
 
-use scene::{Scene, finish, skip, skipped, text, well};
+use asker::Asker;
+use scene::{Scene, finish, lacks_library, skipped, text, well};
 
 /// Runs of a program, each with an agent that is killed at another moment.
 const RUNS: u32 = 50;
-
-/// Whether the library can be loaded into programs; says so if not.
-fn lacks_library(test: &str) -> bool {
-    let lacks = !scene::program()
-        .with_file_name("libhearth_preload.so")
-        .exists();
-    if lacks {
-        skip(test, "no libhearth_preload.so beside the command");
-    }
-    lacks
-}
 
 /// One run of the program, over one agent or over two.
 fn survive(scene: &Scene, program: &Path, seed: u32) -> Output {
@@ -101,6 +94,68 @@ fn a_program_that_starts_later_reads_on_through_what_it_inherits() {
     assert!(from > 100_000 && printed.as_bytes().starts_with(&all[from..]));
     let words = text(&output.stderr);
     assert!(words.contains("write error"), "{words}");
+    let output = scene.run(&["down"]);
+    assert_eq!(output.status.code(), Some(1), "{}", text(&output.stderr));
+    scene.assert_clean();
+}
+
+/// What a program asks about names, and what the store says; `asker` has the letters.
+const QUESTIONS: [(char, &str, &str); 16] = [
+    ('s', "d/in", "100644 4 1"),
+    ('x', "d/in", "100644 4 1"),
+    ('s', "d/link", "100644 4 1"),
+    ('l', "d/link", "120777 2 1"),
+    ('s', "d", "40755"),
+    ('s', "d/none", "- 2"),
+    ('s', "d/in/none", "- 20"),
+    ('r', "d/in", "yes"),
+    ('r', "d/none", "- 2"),
+    ('e', "d/in", "- 13"),
+    ('E', "d/in", "- 13"),
+    ('E', "d", "yes"),
+    ('d', "d", "in,link,"),
+    ('D', "d", "in,link,"),
+    ('d', "d/in", "- 20"),
+    ('d', "", "d,"),
+];
+
+#[test]
+fn names_are_looked_up_in_the_store_when_the_agent_is_gone() {
+    let test = "names_are_looked_up_in_the_store_when_the_agent_is_gone";
+    if skipped(test, &[]) || lacks_library(test) {
+        return;
+    }
+    let scene = Scene::new();
+    let Some(program) = asker::program(test, &scene.dir("bin")) else {
+        return;
+    };
+    let dir = scene.store().join("d");
+    fs::create_dir(&dir).expect("the store takes it");
+    fs::write(dir.join("in"), "word").expect("the store takes it");
+    std::os::unix::fs::symlink("in", dir.join("link")).expect("the store takes it");
+    well(&finish(scene.hearth(&["up", "--store"]).arg(scene.store())));
+    let agent = scene.agents()[0];
+    let mut command = scene.hearth(&["run", "--store"]);
+    command.arg(scene.store()).arg("--").arg(program);
+    let mut asker = Asker::start(&mut command);
+    let mut all_are_answered = || {
+        for (letter, path, answer) in QUESTIONS {
+            let said = asker.ask(letter, &scene.store().join(path));
+            assert!(
+                said.starts_with(answer),
+                "{letter} {path}: {said}, not {answer}"
+            );
+        }
+        let number = fs::metadata(dir.join("in")).expect("it is there").ino();
+        let said = asker.ask('s', &dir.join("in"));
+        assert!(said.ends_with(&format!(" {number}")), "{said}");
+    };
+    all_are_answered();
+    scene::kill(&[agent]);
+    all_are_answered();
+    // Nothing can be written there.
+    assert_eq!(asker.ask('w', &dir.join("in")), "- 30");
+    assert!(asker.end(), "the program ends well");
     let output = scene.run(&["down"]);
     assert_eq!(output.status.code(), Some(1), "{}", text(&output.stderr));
     scene.assert_clean();

@@ -12,7 +12,7 @@ use std::fs;
 use std::path::Path;
 use std::process::Child;
 
-use scene::{LIMIT, Scene, finish, skip, skipped, wait_within, well};
+use scene::{LIMIT, Scene, finish, lacks_library, skipped, wait_within, well};
 
 /// Bytes of the file, and more than the board has.
 const FILE_BYTES: usize = 96 * 4096;
@@ -23,14 +23,8 @@ const PROCESSES: [(u32, &str); 4] = [(0, "preload"), (0, "fuse"), (1, "preload")
 #[test]
 fn one_file_is_one_file_by_both_ways_in_on_two_nodes() {
     let test = "one_file_is_one_file_by_both_ways_in_on_two_nodes";
-    if skipped(test, &[]) {
+    if skipped(test, &[]) || lacks_library(test) {
         return;
-    }
-    if !scene::program()
-        .with_file_name("libhearth_preload.so")
-        .exists()
-    {
-        return skip(test, "no libhearth_preload.so beside the command");
     }
     let scene = Scene::new();
     let Some(program) = cc::workload(test, "onefile", &scene.dir("bin")) else {

@@ -7,10 +7,13 @@
 
 #[path = "support/mapped.rs"]
 mod mapped;
+#[path = "support/random.rs"]
+mod random;
 #[path = "support/set.rs"]
 mod set;
 
 use hearth_agent::Policy;
+use random::Random;
 use set::Set;
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -21,17 +24,6 @@ const NODES: usize = 3;
 const NAMES: [&str; 4] = ["a", "b", "c", "d"];
 /// Offsets stay below this, so that files meet in few pages.
 const SPAN: u64 = 40_000;
-
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, bound: u64) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        (self.0 >> 11) % bound
-    }
-}
 
 /// An open handle: where it is, which file it is of, and what it may do.
 struct Open {

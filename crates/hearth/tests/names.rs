@@ -1,6 +1,8 @@
 //! Names and attributes that nodes keep: what one node changes, all see when the call returns (S7, S8),
 //! and a node that keeps them asks nobody.
 
+#[path = "support/random.rs"]
+mod random;
 #[path = "support/scene.rs"]
 mod scene;
 
@@ -9,6 +11,7 @@ use std::io;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
 
+use random::Random;
 use scene::{Scene, skipped};
 
 const AGENTS: usize = 3;
@@ -105,13 +108,8 @@ fn names_and_attributes_change_for_all_when_the_call_returns() {
     let scene = Scene::new();
     let mounts = made(&scene, NAMES);
     look_at_all(&mounts, NAMES);
-    let mut seed = 0x9E37_79B9_7F4A_7C15_u64;
-    let mut below = |bound: u64| {
-        seed ^= seed << 13;
-        seed ^= seed >> 7;
-        seed ^= seed << 17;
-        seed % bound
-    };
+    let mut random = Random(0x9E37_79B9_7F4A_7C15);
+    let mut below = |bound| random.below(bound);
     for step in 0..STEPS {
         let (who, choice) = (below(AGENTS as u64) as usize, below(10));
         let (name, other) = (below(NAMES).to_string(), below(NAMES).to_string());

@@ -5,18 +5,8 @@
 #[path = "support/scene.rs"]
 mod scene;
 
-use scene::{Scene, finish, skip, skipped, text, well};
+use scene::{Scene, finish, lacks_library, skipped, text, well};
 use serde_json::Value;
-
-fn lacks_library(test: &str) -> bool {
-    let lacks = !scene::program()
-        .with_file_name("libhearth_preload.so")
-        .exists();
-    if lacks {
-        skip(test, "no libhearth_preload.so beside the command");
-    }
-    lacks
-}
 
 #[test]
 fn programs_print_and_leave_what_they_do_without_a_cache() {

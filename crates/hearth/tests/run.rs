@@ -13,7 +13,9 @@ use std::process::{Command, Output, Stdio};
 use hearth_trace::file::Reader;
 use hearth_trace::{Event, Flags, Layer, Source, StreamId};
 use rustix::process::Signal;
-use scene::{LIMIT, Scene, finish, program, signal, skip, skipped, text, until, wait_within, well};
+use scene::{
+    LIMIT, Scene, finish, lacks_library, signal, skip, skipped, text, until, wait_within, well,
+};
 
 /// The file system type that a directory is of, as the process sees it.
 const TYPE_HERE: &str = "stat -f -c %T . ; findmnt -n -o FSTYPE -T .";
@@ -79,11 +81,8 @@ const SERVICE_US: u64 = 40_000;
 #[test]
 fn a_slow_read_says_where_its_time_went() {
     let name = "a_slow_read_says_where_its_time_went";
-    if skipped(name, &["dd"]) {
+    if skipped(name, &["dd"]) || lacks_library(name) {
         return;
-    }
-    if !program().with_file_name("libhearth_preload.so").exists() {
-        return skip(name, "no libhearth_preload.so beside the command");
     }
     let scene = Scene::new();
     let store = scene.store();
@@ -350,6 +349,44 @@ fn what_a_program_is_told_again_is_what_the_mount_says() {
     );
     // On another node names are not kept, and what is kept of a file is called back.
     asking(&Scene::new(), "2", &changes[..3]);
+}
+
+/// Writes one page many times, by itself and in a child, and says what it, and another program beside it,
+/// reads: by descriptor, and with another call.
+const LEAVING: &str = "import os, subprocess, sys\n\
+    f = os.open('f', os.O_RDWR)\n\
+    def fill(value): return [os.pwrite(f, bytes([value]) * 512, at % 8 * 512) for at in range(400)]\n\
+    def look(): return set(os.pread(f, 4096, 0))\n\
+    fill(1); print(look())\n\
+    fill(2); print(set(subprocess.run(['head', '-c', '4096', 'f'], capture_output=True).stdout))\n\
+    fill(3); child = os.fork()\n\
+    if child == 0: fill(4); os._exit(0)\n\
+    os.waitpid(child, 0); print(look())\n\
+    fill(5); os.close(f)\n";
+
+/// S24.
+#[test]
+fn writes_that_are_left_in_memory_are_seen_by_whatever_comes_next() {
+    let test = "writes_that_are_left_in_memory_are_seen_by_whatever_comes_next";
+    if skipped(test, &["python3", "head"]) || lacks_library(test) {
+        return;
+    }
+    let scene = Scene::new();
+    fs::write(scene.store().join("f"), [0; 4096]).expect("the store takes it");
+    let mut command = scene.hearth(&["run", "--report", "--store"]);
+    command.arg(scene.store());
+    command.args(["--", "python3", "-c", LEAVING]);
+    let output = finish(command.current_dir(scene.store()));
+    well(&output);
+    assert_eq!(text(&output.stdout), "{1}\n{2}\n{4}\n");
+    // With the close, all of it is in the store.
+    let stored = fs::read(scene.store().join("f")).expect("it is there");
+    assert_eq!(stored, [5; 4096]);
+    let report = text(&output.stderr);
+    assert!(
+        report.contains("calls through this node's memory"),
+        "{report}"
+    );
 }
 
 #[test]

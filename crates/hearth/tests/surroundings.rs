@@ -2,6 +2,8 @@
 
 #![allow(clippy::print_stdout, reason = "the summary counts what is skipped")]
 
+#[path = "support/asker.rs"]
+mod asker;
 #[path = "support/cc.rs"]
 mod cc;
 #[path = "support/scene.rs"]
@@ -12,7 +14,8 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-use scene::{Scene, finish, skip, skipped, text, well};
+use asker::Asker;
+use scene::{Scene, finish, lacks_library, skip, skipped, text, well};
 
 /// A file of five pages, read block by block, and what a report says of it.
 const READ: &str = "dd if=in bs=4k status=none";
@@ -20,16 +23,7 @@ const SERVED: &str = "in this node's memory by themselves";
 const NOT_SERVED: &str = "no program read in this node's memory by itself";
 
 fn lacks(test: &str, programs: &[&str]) -> bool {
-    if skipped(test, programs) {
-        return true;
-    }
-    let lacks = !scene::program()
-        .with_file_name("libhearth_preload.so")
-        .exists();
-    if lacks {
-        skip(test, "no libhearth_preload.so beside the command");
-    }
-    lacks
+    skipped(test, programs) || lacks_library(test)
 }
 
 fn scene_with_file() -> (Scene, Vec<u8>) {
@@ -140,6 +134,99 @@ fn a_full_dev_shm_is_no_obstacle() {
         return skip(test, "nothing can be mounted over /dev/shm");
     }
     read_well(&output, &bytes, SERVED);
+    scene.assert_clean();
+}
+
+/// A user's set-user-id program of root's: the dynamic linker leaves the library out.
+#[test]
+fn a_set_user_id_program_is_served_by_the_mount() {
+    let test = "a_set_user_id_program_is_served_by_the_mount";
+    if lacks(test, &["runuser"]) {
+        return;
+    }
+    let (scene, bytes) = scene_with_file();
+    scene.let_others_in();
+    let bin = scene.dir("bin");
+    fs::set_permissions(&bin, Permissions::from_mode(0o755)).expect("our own directory");
+    let Some(plain) = asker::program(test, &bin) else {
+        return;
+    };
+    let raised = bin.join("raised");
+    fs::copy(&plain, &raised).expect("our own file");
+    fs::set_permissions(&raised, Permissions::from_mode(0o4755)).expect("our own file");
+    let secret = scene.store().join("secret");
+    fs::write(&secret, "root's").expect("the store takes it");
+    fs::set_permissions(&secret, Permissions::from_mode(0o600)).expect("the store takes it");
+    // The plain program has the library, and none of root's rights; the other has it the other way.
+    for (program, has_library, may) in [(plain, "yes", "- 13"), (raised, "no", "r")] {
+        let mut command = scene.hearth(&["run", "--allow-other", "--store"]);
+        command.arg(scene.store());
+        command.args(["--", "runuser", "-u", "nobody", "--"]);
+        let mut asker = Asker::start(command.arg(&program).current_dir("/"));
+        let loaded = asker.ask('m', Path::new("libhearth_preload"));
+        assert_eq!(loaded, has_library, "{}", program.display());
+        let first = asker.ask('o', &scene.store().join("in"));
+        assert_eq!(first.as_bytes(), [bytes[0]], "{}", program.display());
+        assert_eq!(asker.ask('o', &secret), may, "{}", program.display());
+        assert!(asker.end(), "{}", program.display());
+    }
+    scene.assert_clean();
+}
+
+/// Where the system has its allocator for preloading.
+fn jemalloc() -> Option<PathBuf> {
+    let dirs = [
+        "/usr/lib/x86_64-linux-gnu",
+        "/usr/lib/aarch64-linux-gnu",
+        "/usr/lib64",
+        "/usr/lib",
+    ];
+    let mut paths = dirs
+        .map(|dir| Path::new(dir).join("libjemalloc.so.2"))
+        .into_iter();
+    paths.find(|path| path.exists())
+}
+
+#[test]
+fn an_allocator_that_is_preloaded_stays_in_line() {
+    let test = "an_allocator_that_is_preloaded_stays_in_line";
+    if lacks(test, &["python3"]) {
+        return;
+    }
+    let Some(allocator) = jemalloc() else {
+        return skip(test, "libjemalloc2 is not installed");
+    };
+    let (scene, bytes) = scene_with_file();
+    // Allocates in threads while it reads, forks, and executes itself once more.
+    let script = "import os, sys, threading\n\
+        def work():\n\
+        \x20 f = os.open('in', os.O_RDONLY); kept = []\n\
+        \x20 for at in range(0, 1300000, 4096): kept.append(os.pread(f, 4096, at))\n\
+        \x20 assert b''.join(kept) == open('in', 'rb').read()\n\
+        threads = [threading.Thread(target=work) for _ in range(4)]\n\
+        [t.start() for t in threads]; [t.join() for t in threads]\n\
+        maps = open('/proc/self/maps').read()\n\
+        assert 'libjemalloc' in maps and 'libhearth_preload' in maps\n\
+        if os.fork() == 0: work(); os._exit(0)\n\
+        assert os.wait()[1] == 0\n\
+        if len(sys.argv) == 1: os.execv(sys.executable, [sys.executable, 'work.py', 'again'])\n\
+        sys.stdout.buffer.write(open('in', 'rb').read())\n";
+    fs::write(scene.store().join("work.py"), script).expect("the store takes it");
+    let allocator = allocator.display();
+    // Before the library, which `hearth run` puts in front of what is there, and behind it.
+    let before = format!("LD_PRELOAD={allocator}:{}", scene::library().display());
+    let behind = format!("LD_PRELOAD={allocator}");
+    for (outside, inside) in [("A=", before.as_str()), (behind.as_str(), "A=")] {
+        let mut command = Command::new("env");
+        command.arg(outside).arg(scene::program());
+        command
+            .args(["run", "--report", "--store"])
+            .arg(scene.store());
+        command.args(["--", "env", inside, "python3", "work.py"]);
+        command.current_dir(scene.store());
+        let output = finish(command.env("HEARTH_DIR", scene.path("control")));
+        read_well(&output, &bytes, SERVED);
+    }
     scene.assert_clean();
 }
 

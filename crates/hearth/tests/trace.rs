@@ -6,6 +6,9 @@
     reason = "what fails here fails the test, and a skipped test says so"
 )]
 
+#[path = "support/scene.rs"]
+mod scene;
+
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::fs::DirBuilderExt;
@@ -14,22 +17,15 @@ use std::process::{Command, Output, Stdio};
 
 use hearth_trace::file::Reader;
 use hearth_trace::{Op, Source};
+use scene::{lacks_library, program};
 use tempfile::TempDir;
-
-/// The command under test.
-fn program() -> PathBuf {
-    let named = std::env::var_os("HEARTH_BIN").map(PathBuf::from);
-    named.unwrap_or_else(|| PathBuf::from(env!("CARGO_BIN_EXE_hearth")))
-}
 
 struct Place(TempDir);
 
 impl Place {
     /// A place for traces; says so where the library is not there.
     fn new(test: &str) -> Option<Place> {
-        let library = program().with_file_name("libhearth_preload.so");
-        if !library.exists() && std::env::var_os("HEARTH_PRELOAD").is_none() {
-            println!("skipped: {test}: no libhearth_preload.so beside the command");
+        if lacks_library(test) {
             return None;
         }
         let dir = tempfile::tempdir().unwrap();

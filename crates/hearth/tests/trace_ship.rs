@@ -7,6 +7,9 @@
     reason = "what fails here fails the test, and a skipped test says so"
 )]
 
+#[path = "support/scene.rs"]
+mod scene;
+
 use std::fs::{self, DirBuilder};
 use std::io::{BufRead, BufReader};
 use std::net::{SocketAddr, TcpListener};
@@ -18,6 +21,7 @@ use std::time::{Duration, Instant};
 use hearth_trace::Source;
 use hearth_trace::file::Reader;
 use rustix::process::{Pid, Signal, kill_process};
+use scene::{lacks_library, library, program};
 use tempfile::TempDir;
 
 /// No wait is longer.
@@ -26,12 +30,6 @@ const LIMIT: Duration = Duration::from_secs(60);
 const WRITES: u64 = 20_000;
 /// Records that are far more than what waits in memory.
 const SPILLED: u64 = 200_000;
-
-/// The command under test.
-fn program() -> PathBuf {
-    let named = std::env::var_os("HEARTH_BIN").map(PathBuf::from);
-    named.unwrap_or_else(|| PathBuf::from(env!("CARGO_BIN_EXE_hearth")))
-}
 
 /// A server's address and directories for all.
 struct Place {
@@ -165,21 +163,13 @@ fn traces(directory: &Path) -> Vec<PathBuf> {
         .collect()
 }
 
-fn library(test: &str) -> Option<PathBuf> {
-    let beside = program().with_file_name("libhearth_preload.so");
-    let named = std::env::var_os("HEARTH_PRELOAD").map(PathBuf::from);
-    let library = named.unwrap_or(beside);
-    if !library.exists() {
-        println!("skipped: {test}: no libhearth_preload.so beside the command");
-        return None;
-    }
-    Some(library)
-}
-
 #[test]
 fn a_server_that_is_killed_and_started_again_has_every_record_once() {
     let name = "a_server_that_is_killed_and_started_again_has_every_record_once";
-    let Some(library) = library(name) else { return };
+    if lacks_library(name) {
+        return;
+    }
+    let library = library();
     let place = Place::new();
     let server = place.serve();
     let client = place.client(&[]);
@@ -206,7 +196,10 @@ fn a_server_that_is_killed_and_started_again_has_every_record_once() {
 #[test]
 fn what_no_server_takes_is_in_a_file_that_is_part_of_the_trace() {
     let name = "what_no_server_takes_is_in_a_file_that_is_part_of_the_trace";
-    let Some(library) = library(name) else { return };
+    if lacks_library(name) {
+        return;
+    }
+    let library = library();
     let place = Place::new();
     // Only for its secret.
     assert_eq!(place.serve().end(Signal::TERM), 0);

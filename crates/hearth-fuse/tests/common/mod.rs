@@ -249,6 +249,10 @@ impl Session for Passthrough {
         self.run(move || done(Outcome::Serve(vec![Leave::No; files.len()])));
     }
 
+    fn locate(&self, _files: Vec<FileKey>, done: Done<()>) {
+        self.run(move || done(Outcome::Serve(())));
+    }
+
     fn learned(&self, learned: Vec<Learned>) {
         assert!(learned.is_empty(), "nobody had leave to learn");
     }

@@ -17,6 +17,7 @@ use super::files::{self, Shared};
 use super::hooks::outermost;
 use super::{Class, Raw, SUCCESS, mpi};
 use crate::claim::Use;
+use crate::loose;
 use crate::words::say;
 
 /// How many files are in atomic mode: without any, calls look no further.
@@ -87,6 +88,9 @@ fn within_turn(
             return mpi.fail(arguments[0], Class::Io);
         }
     };
+    if loose::is_on() {
+        files::exchange(shared);
+    }
     let done = make();
     if let Ends::WithRequest(number) = ends
         && done == SUCCESS
@@ -95,7 +99,25 @@ fn within_turn(
             arguments[number],
         ));
     }
+    if loose::is_on() {
+        files::exchange(shared);
+    }
     drop(turn);
+    done
+}
+
+/// Makes a data call where bytes may stay at their rank.
+fn within_rank(name: &str, file: Raw, make: impl Fn() -> c_int) -> c_int {
+    let Some(shared) = files::find(file).filter(|_| loose::is_on()) else {
+        return make();
+    };
+    let goes_on = shared.goes_on.fetch_or(loose::goes_on(name), Relaxed);
+    if loose::is_own(name) && !goes_on {
+        return loose::within_own(make);
+    }
+    files::exchange(&shared);
+    let done = make();
+    files::exchange(&shared);
     done
 }
 
@@ -127,13 +149,75 @@ macro_rules! data_calls {
                 unsafe { function(a, b, c, d, e, f) }
             };
             let Some(shared) = atomic(a) else {
-                return call(&NEXT);
+                if !loose::is_on() {
+                    return call(&NEXT);
+                }
+                let name = stringify!($name);
+                return outermost(|| call(&NEXT), || within_rank(name, a, || call(&NEXT)));
             };
             let of = (Use::$use, $ends);
             let turn = || within_turn(&shared, of, [a, b, c, d, e, f], || call(&INSTEAD));
             outermost(|| call(&NEXT), turn)
         }
     };
+}
+
+/// Exports both names of calls that are made as they are, in atomic mode too.
+macro_rules! other_calls {
+    ($($name:ident $second:ident;)+) => {$(
+        other_calls!(one $name);
+        other_calls!(one $second);
+    )+};
+    (one $name:ident) => {
+        /// # Safety
+        /// As MPI says of the function of this name.
+        #[unsafe(no_mangle)]
+        #[allow(non_snake_case, reason = "the name is MPI's")]
+        unsafe extern "C" fn $name(a: Raw, b: Raw, c: Raw, d: Raw, e: Raw, f: Raw) -> c_int {
+            static NEXT: $crate::real::Real =
+                $crate::real::Real::new(concat!(stringify!($name), "\0"));
+            let call = || {
+                let address = NEXT.address();
+                if address.is_null() {
+                    return super::hooks::MISSING;
+                }
+                // SAFETY: all its arguments are integers or pointers, six at most.
+                let function = unsafe { std::mem::transmute::<*mut c_void, Data>(address) };
+                // SAFETY: the arguments are the caller's, in the same registers.
+                unsafe { function(a, b, c, d, e, f) }
+            };
+            if !loose::is_on() {
+                return call();
+            }
+            outermost(call, || within_rank(stringify!($name), a, call))
+        }
+    };
+}
+
+other_calls! {
+    MPI_File_read_all_begin PMPI_File_read_all_begin;
+    MPI_File_read_all_end PMPI_File_read_all_end;
+    MPI_File_read_at_all_begin PMPI_File_read_at_all_begin;
+    MPI_File_read_at_all_end PMPI_File_read_at_all_end;
+    MPI_File_read_ordered PMPI_File_read_ordered;
+    MPI_File_read_ordered_begin PMPI_File_read_ordered_begin;
+    MPI_File_read_ordered_end PMPI_File_read_ordered_end;
+    MPI_File_write_all_begin PMPI_File_write_all_begin;
+    MPI_File_write_all_end PMPI_File_write_all_end;
+    MPI_File_write_at_all_begin PMPI_File_write_at_all_begin;
+    MPI_File_write_at_all_end PMPI_File_write_at_all_end;
+    MPI_File_write_ordered PMPI_File_write_ordered;
+    MPI_File_write_ordered_begin PMPI_File_write_ordered_begin;
+    MPI_File_write_ordered_end PMPI_File_write_ordered_end;
+
+    MPI_File_read_all_begin_c PMPI_File_read_all_begin_c;
+    MPI_File_read_at_all_begin_c PMPI_File_read_at_all_begin_c;
+    MPI_File_read_ordered_c PMPI_File_read_ordered_c;
+    MPI_File_read_ordered_begin_c PMPI_File_read_ordered_begin_c;
+    MPI_File_write_all_begin_c PMPI_File_write_all_begin_c;
+    MPI_File_write_at_all_begin_c PMPI_File_write_at_all_begin_c;
+    MPI_File_write_ordered_c PMPI_File_write_ordered_c;
+    MPI_File_write_ordered_begin_c PMPI_File_write_ordered_begin_c;
 }
 
 data_calls! {

@@ -28,6 +28,8 @@ pub(super) struct Shared {
     registered: Registered,
     pub(super) claim: Option<Claim>,
     pub(super) atomic: AtomicBool,
+    /// A call of it may still be going on.
+    pub(super) goes_on: AtomicBool,
 }
 
 /// What a program asked `MPI_File_open` for.
@@ -85,6 +87,7 @@ pub(super) fn open(asked: Asked, real: impl Fn() -> c_int) -> c_int {
         registered,
         claim,
         atomic: AtomicBool::new(false),
+        goes_on: AtomicBool::new(false),
     };
     let mut files = files();
     files.insert(handle, Arc::new(shared));
@@ -227,6 +230,16 @@ pub(super) fn sync(file: Raw, real: impl Fn() -> c_int) -> c_int {
             let _ = real();
             mpi.fail(file, Class::of(&error))
         }
+    }
+}
+
+/// Has other ranks see what this one wrote to a file, and this one what they wrote.
+pub(super) fn exchange(shared: &Shared) {
+    if let Err(error) = each(shared, |_, cached| cached.exchange()) {
+        let path = shared.registered.path().display();
+        say(&format_args!(
+            "cannot bring `{path}` to the other ranks: {error}"
+        ));
     }
 }
 

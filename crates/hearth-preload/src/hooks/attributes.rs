@@ -9,17 +9,18 @@ use crate::call::{on, on_path};
 use crate::gone;
 use crate::kept::{self, Form};
 use crate::names::At;
+use crate::sys;
 use crate::table::hooks;
 
 hooks! {
     fn stat(path: *const c_char, buf: *mut c_void) -> c_int =
-        |real| on_path(Op::Stat, At::cwd(path)).call(move || at_path(path, buf, real));
+        |real| on_path(Op::Stat, At::cwd(path)).call(move || at_path(path, 0, buf, real));
     fn stat64(path: *const c_char, buf: *mut c_void) -> c_int =
-        |real| on_path(Op::Stat, At::cwd(path)).call(move || at_path(path, buf, real));
+        |real| on_path(Op::Stat, At::cwd(path)).call(move || at_path(path, 0, buf, real));
     fn lstat(path: *const c_char, buf: *mut c_void) -> c_int =
-        |real| on_path(Op::Stat, At::cwd(path)).call(move || at_path(path, buf, real));
+        |real| on_path(Op::Stat, At::cwd(path)).call(move || at_path(path, LINK_ITSELF, buf, real));
     fn lstat64(path: *const c_char, buf: *mut c_void) -> c_int =
-        |real| on_path(Op::Stat, At::cwd(path)).call(move || at_path(path, buf, real));
+        |real| on_path(Op::Stat, At::cwd(path)).call(move || at_path(path, LINK_ITSELF, buf, real));
     fn fstatat(dir: c_int, path: *const c_char, buf: *mut c_void, flags: c_int) -> c_int =
         |real| on_path(Op::Stat, At { dir, path })
             .call(move || at_place(Form::Stat, At { dir, path }, flags, buf, real));
@@ -34,13 +35,13 @@ hooks! {
     fn fstat64(fd: c_int, buf: *mut c_void) -> c_int =
         |real| on(Op::Fstat, fd).call(move || open_file(fd, buf, || gone::reading(fd, real, real)));
     fn __xstat(version: c_int, path: *const c_char, buf: *mut c_void) -> c_int =
-        |real| on_path(Op::Stat, At::cwd(path)).call(move || at_path(path, buf, real));
+        |real| on_path(Op::Stat, At::cwd(path)).call(move || at_path(path, 0, buf, real));
     fn __xstat64(version: c_int, path: *const c_char, buf: *mut c_void) -> c_int =
-        |real| on_path(Op::Stat, At::cwd(path)).call(move || at_path(path, buf, real));
+        |real| on_path(Op::Stat, At::cwd(path)).call(move || at_path(path, 0, buf, real));
     fn __lxstat(version: c_int, path: *const c_char, buf: *mut c_void) -> c_int =
-        |real| on_path(Op::Stat, At::cwd(path)).call(move || at_path(path, buf, real));
+        |real| on_path(Op::Stat, At::cwd(path)).call(move || at_path(path, LINK_ITSELF, buf, real));
     fn __lxstat64(version: c_int, path: *const c_char, buf: *mut c_void) -> c_int =
-        |real| on_path(Op::Stat, At::cwd(path)).call(move || at_path(path, buf, real));
+        |real| on_path(Op::Stat, At::cwd(path)).call(move || at_path(path, LINK_ITSELF, buf, real));
     fn __fxstat(version: c_int, fd: c_int, buf: *mut c_void) -> c_int =
         |real| on(Op::Fstat, fd).call(move || open_file(fd, buf, || gone::reading(fd, real, real)));
     fn __fxstat64(version: c_int, fd: c_int, buf: *mut c_void) -> c_int =
@@ -119,9 +120,23 @@ hooks! {
         |real| on(Op::Setxattr, fd).call(real);
 }
 
-fn at_path(path: *const c_char, buf: *mut c_void, real: impl FnOnce() -> c_int) -> c_int {
-    // SAFETY: that is what the program says by the call.
-    unsafe { kept::by_path(Form::Stat, path, buf, real) }
+/// What `lstat` asks beyond `stat`.
+const LINK_ITSELF: c_int = libc::AT_SYMLINK_NOFOLLOW;
+
+fn at_path(
+    path: *const c_char,
+    flags: c_int,
+    buf: *mut c_void,
+    real: impl FnOnce() -> c_int,
+) -> c_int {
+    gone::asking(
+        At::cwd(path),
+        flags,
+        // SAFETY: that is what the program says by the call.
+        || unsafe { kept::by_path(Form::Stat, path, buf, real) },
+        // SAFETY: as above.
+        |store| unsafe { sys::fill_stat(store, buf) },
+    )
 }
 
 fn at_place(
@@ -131,8 +146,18 @@ fn at_place(
     buf: *mut c_void,
     real: impl FnOnce() -> c_int,
 ) -> c_int {
-    // SAFETY: that is what the program says by the call.
-    unsafe { kept::by_place(form, at, flags, buf, real) }
+    gone::asking(
+        at,
+        flags,
+        // SAFETY: that is what the program says by the call.
+        || unsafe { kept::by_place(form, at, flags, buf, real) },
+        |store| match form {
+            // SAFETY: as above.
+            Form::Statx { mask, .. } => unsafe { sys::fill_statx(store, mask, buf) },
+            // SAFETY: as above.
+            Form::Stat | Form::Access { .. } => unsafe { sys::fill_stat(store, buf) },
+        },
+    )
 }
 
 fn open_file(fd: c_int, buf: *mut c_void, real: impl FnOnce() -> c_int) -> c_int {

@@ -5,10 +5,10 @@ use std::ffi::{c_int, c_uint, c_void};
 use hearth_trace::Op;
 use libc::{iovec, off_t, size_t, ssize_t};
 
-use crate::cache;
 use crate::call::{copying, on, quickly};
 use crate::gone::{self, Begin};
 use crate::table::hooks;
+use crate::{cache, lane};
 
 hooks! {
     fn read(fd: c_int, buf: *mut c_void, count: size_t) -> ssize_t =
@@ -27,20 +27,20 @@ hooks! {
     fn __pread64_chk(fd: c_int, buf: *mut c_void, count: size_t, offset: off_t, size: size_t) -> ssize_t =
         |real| quickly(move || gone::reading_bytes(fd, (buf, count), Begin::At(offset), move || checked(count, size, real, |real| cache::pread(fd, buf, count, offset, real)), real), move || on(Op::Pread, fd).at(offset).asks(count));
     fn pwrite(fd: c_int, buf: *const c_void, count: size_t, offset: off_t) -> ssize_t =
-        |real| on(Op::Pwrite, fd).at(offset).asks(count).call(|| gone::writing(fd, Begin::At(offset), count, real));
+        |real| on(Op::Pwrite, fd).at(offset).asks(count).call(|| gone::writing(fd, Begin::At(offset), count, || lane::pwrite(fd, (buf, count), offset, real)));
     fn pwrite64(fd: c_int, buf: *const c_void, count: size_t, offset: off_t) -> ssize_t =
-        |real| on(Op::Pwrite, fd).at(offset).asks(count).call(|| gone::writing(fd, Begin::At(offset), count, real));
+        |real| on(Op::Pwrite, fd).at(offset).asks(count).call(|| gone::writing(fd, Begin::At(offset), count, || lane::pwrite(fd, (buf, count), offset, real)));
 
     fn readv(fd: c_int, vector: *const iovec, count: c_int) -> ssize_t =
-        |real| on(Op::Readv, fd).at_own().call_vector(vector, count, || gone::reading(fd, real, real));
+        |real| on(Op::Readv, fd).at_own().call_vector(vector, count, || gone::reading(fd, || cache::readv(fd, (vector, count), real), real));
     fn preadv(fd: c_int, vector: *const iovec, count: c_int, offset: off_t) -> ssize_t =
-        |real| on(Op::Readv, fd).at(offset).call_vector(vector, count, || gone::reading(fd, real, real));
+        |real| on(Op::Readv, fd).at(offset).call_vector(vector, count, || gone::reading(fd, || cache::preadv(fd, (vector, count), offset, real), real));
     fn preadv64(fd: c_int, vector: *const iovec, count: c_int, offset: off_t) -> ssize_t =
-        |real| on(Op::Readv, fd).at(offset).call_vector(vector, count, || gone::reading(fd, real, real));
+        |real| on(Op::Readv, fd).at(offset).call_vector(vector, count, || gone::reading(fd, || cache::preadv(fd, (vector, count), offset, real), real));
     fn preadv2(fd: c_int, vector: *const iovec, count: c_int, offset: off_t, flags: c_int) -> ssize_t =
-        |real| on(Op::Readv, fd).at(offset).call_vector(vector, count, || gone::reading(fd, real, real));
+        |real| on(Op::Readv, fd).at(offset).call_vector(vector, count, || gone::reading(fd, || cache::preadv2(fd, (vector, count), (offset, flags), real), real));
     fn preadv64v2(fd: c_int, vector: *const iovec, count: c_int, offset: off_t, flags: c_int) -> ssize_t =
-        |real| on(Op::Readv, fd).at(offset).call_vector(vector, count, || gone::reading(fd, real, real));
+        |real| on(Op::Readv, fd).at(offset).call_vector(vector, count, || gone::reading(fd, || cache::preadv2(fd, (vector, count), (offset, flags), real), real));
     fn writev(fd: c_int, vector: *const iovec, count: c_int) -> ssize_t =
         |real| on(Op::Writev, fd).at_own().call_vector(vector, count, || gone::writing_vector(fd, Begin::Own, real));
     fn pwritev(fd: c_int, vector: *const iovec, count: c_int, offset: off_t) -> ssize_t =

@@ -8,17 +8,20 @@ use libc::{mode_t, off_t, size_t, ssize_t};
 use crate::call::on_path;
 use crate::names::At;
 use crate::table::hooks;
-use crate::{cwd, kept};
+use crate::{cwd, gone, kept};
 
 hooks! {
     fn access(path: *const c_char, mode: c_int) -> c_int =
-        |real| on_path(Op::Access, At::cwd(path)).call(real);
+        |real| on_path(Op::Access, At::cwd(path)).call(move || accessing(At::cwd(path), (mode, 0), real));
     fn eaccess(path: *const c_char, mode: c_int) -> c_int =
-        |real| on_path(Op::Access, At::cwd(path)).call(real);
+        |real| on_path(Op::Access, At::cwd(path))
+            .call(move || accessing(At::cwd(path), (mode, libc::AT_EACCESS), real));
     fn euidaccess(path: *const c_char, mode: c_int) -> c_int =
-        |real| on_path(Op::Access, At::cwd(path)).call(real);
+        |real| on_path(Op::Access, At::cwd(path))
+            .call(move || accessing(At::cwd(path), (mode, libc::AT_EACCESS), real));
     fn faccessat(dir: c_int, path: *const c_char, mode: c_int, flags: c_int) -> c_int =
-        |real| on_path(Op::Access, At { dir, path }).call(real);
+        |real| on_path(Op::Access, At { dir, path })
+            .call(move || accessing(At { dir, path }, (mode, flags), real));
 
     fn rename(from: *const c_char, to: *const c_char) -> c_int =
         |real| on_path(Op::Rename, At::cwd(from)).call(real);
@@ -72,6 +75,15 @@ hooks! {
         kept::forget_all();
         done
     };
+}
+
+/// Whether something may be done to what is at a path.
+fn accessing(at: At, how: (c_int, c_int), real: impl Fn() -> c_int) -> c_int {
+    gone::accessing(at, how, || {
+        // SAFETY: that is what the program says by the call. A whole path leads to the same from any
+        // directory.
+        unsafe { kept::access(how, at.path, &real) }
+    })
 }
 
 /// Relative paths begin elsewhere after this.

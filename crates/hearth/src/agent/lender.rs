@@ -28,8 +28,17 @@ impl Lender {
 
     /// Takes one connection, if one waits, and lends it the pool. Never waits.
     pub(super) fn accept(&self, service: &Service) {
+        self.take(|program| service.lend(program));
+    }
+
+    /// The same for a lane.
+    pub(super) fn accept_lane(&self, service: &Service) {
+        self.take(|program| service.lend_lane(program));
+    }
+
+    fn take(&self, lend: impl FnOnce(BorrowedFd<'_>)) {
         if let Ok(program) = accept_with(&self.0, SocketFlags::CLOEXEC) {
-            service.lend(program.as_fd());
+            lend(program.as_fd());
         }
     }
 }

@@ -77,6 +77,7 @@ struct Running {
     service: Arc<Service>,
     listener: Listener,
     lender: Lender,
+    lanes: Lender,
     signals: Signals,
     /// Readable once a command has said stop.
     stopped: UnixStream,
@@ -100,10 +101,14 @@ impl Running {
         let pool = pool::socket_of(&socket);
         let lender =
             Lender::bind(&pool).or_fail(|| format!("cannot listen at `{}`", pool.display()))?;
+        let lanes = pool::lanes_of(&socket);
+        let lanes =
+            Lender::bind(&lanes).or_fail(|| format!("cannot listen at `{}`", lanes.display()))?;
         Ok(Running {
             service: Arc::new(service),
             listener,
             lender,
+            lanes,
             signals,
             stopped,
             sentinel,
@@ -131,6 +136,9 @@ impl Running {
             if ready.program {
                 self.lender.accept(&self.service);
             }
+            if ready.writer {
+                self.lanes.accept_lane(&self.service);
+            }
         }
     }
 
@@ -140,6 +148,7 @@ impl Running {
             self.stopped.as_fd(),
             self.sentinel.events.as_fd(),
             self.lender.as_fd(),
+            self.lanes.as_fd(),
         ];
         let all: Vec<BorrowedFd<'_>> = fixed.into_iter().chain(self.signals.fds()).collect();
         let mut polled: Vec<PollFd<'_>> = all
@@ -156,6 +165,7 @@ impl Running {
             stopped: is_ready(1),
             files_gone: is_ready(2),
             program: is_ready(3),
+            writer: is_ready(4),
         })
     }
 
@@ -170,6 +180,7 @@ struct Ready {
     stopped: bool,
     files_gone: bool,
     program: bool,
+    writer: bool,
 }
 
 /// Tells when the directory of the job has vanished, by its own configuration file: the directory

@@ -70,8 +70,16 @@ impl Service {
         }
     }
 
+    /// Lends a lane for writes to a program that asks for one.
+    pub(super) fn lend_lane(&self, program: BorrowedFd<'_>) {
+        if let Err(error) = self.node.lend_lane(program) {
+            log::debug!("a program's writes come through the mount: {error}");
+        }
+    }
+
     /// Flushes, unmounts, stops.
     pub(super) fn end(self: Arc<Self>) {
+        self.node.end_lanes();
         self.flush_or_warn();
         self.door().close();
         // What the kernel still held came with the unmount.

@@ -3,6 +3,7 @@
 use std::process::ExitCode;
 use std::time::Instant;
 
+use hearth_sim::Ranges;
 use hearth_sim::explore::findings::{self, Finding, Source};
 use hearth_sim::explore::{Found, Outcome, Progress, Scope, Small, explore};
 use serde_json::{Map, Value, json};
@@ -18,6 +19,9 @@ pub(crate) struct Args {
     /// Which policy: none, home, hint, single, local, bank, or a published one such as hint:paper
     #[arg(long, default_value = "home", value_name = "P")]
     policy: String,
+    /// Operations over two homes, made one in this way: home or wound-wait
+    #[arg(long, default_value = "apart", value_parser = super::parse_ranges, value_name = "HOW")]
+    ranges: Ranges,
     /// Only this finding of a published policy, such as F1
     #[arg(long, value_name = "ID")]
     finding: Option<String>,
@@ -103,6 +107,9 @@ pub(super) fn run(args: &Args) -> Result<ExitCode, Failure> {
 impl Args {
     /// The scopes of the policy, or the one that was asked for.
     fn scopes(&self, policy: hearth_sim::Policy) -> Vec<(&'static str, Scope)> {
+        if self.ranges != Ranges::Apart {
+            return self.over_homes(policy);
+        }
         let base = Scope::of(policy);
         let nodes = self.nodes.unwrap_or(base.nodes);
         let asked = Scope {
@@ -120,6 +127,26 @@ impl Args {
         };
         match asked == base {
             true => Scope::all_of(policy),
+            false => vec![("as asked", asked)],
+        }
+    }
+
+    /// The same for operations over two homes.
+    fn over_homes(&self, policy: hearth_sim::Policy) -> Vec<(&'static str, Scope)> {
+        let named = Scope::all_over_homes(policy, self.ranges);
+        let with = |base: Scope| Scope {
+            nodes: self.nodes.unwrap_or(base.nodes),
+            reads: self.reads.unwrap_or(base.reads),
+            writes: self.writes.unwrap_or(base.writes),
+            crashes: self.faults.unwrap_or(base.crashes),
+            breaks: self.breaks.unwrap_or(base.breaks),
+            flushes: self.flushes.unwrap_or(base.flushes),
+            evictions: self.evictions.unwrap_or(base.evictions),
+            ..base
+        };
+        let asked = with(named[0].1);
+        match asked == named[0].1 {
+            true => named,
             false => vec![("as asked", asked)],
         }
     }

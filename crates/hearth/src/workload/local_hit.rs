@@ -24,6 +24,8 @@ const LARGE: usize = 1 << 20;
 const BURST: usize = 32;
 /// Bursts of one turn.
 const BURSTS: usize = 64;
+/// Bursts of one turn of writes: many times what can wait anywhere, so that all that a write costs shows.
+const WRITE_BURSTS: usize = 512;
 
 /// Where bytes come from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -259,8 +261,8 @@ fn writes(source: &Source, places: &mut Places) -> io::Result<(Vec<f64>, bool)> 
         return Ok((Vec::new(), true));
     }
     let mut right = true;
-    let mut spans = Vec::with_capacity(BURSTS);
-    for _ in 0..BURSTS {
+    let mut spans = Vec::with_capacity(WRITE_BURSTS);
+    for _ in 0..WRITE_BURSTS {
         let offsets: [usize; BURST] =
             std::array::from_fn(|_| places.next(BLOCK) / WRITTEN_SHARE / BLOCK * BLOCK);
         let started = Instant::now();

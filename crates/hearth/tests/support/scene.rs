@@ -207,6 +207,21 @@ pub(crate) fn skipped(test: &str, programs: &[&str]) -> bool {
     missing.is_some()
 }
 
+/// The library that is loaded into programs: what `HEARTH_PRELOAD` says, or beside the command.
+pub(crate) fn library() -> PathBuf {
+    let named = std::env::var_os("HEARTH_PRELOAD").map(PathBuf::from);
+    named.unwrap_or_else(|| program().with_file_name("libhearth_preload.so"))
+}
+
+/// Whether a test that needs the library cannot run here; says so.
+pub(crate) fn lacks_library(test: &str) -> bool {
+    let lacks = !library().exists();
+    if lacks {
+        skip(test, "no libhearth_preload.so beside the command");
+    }
+    lacks
+}
+
 /// Says why a test does not run, in the words that the summary counts.
 pub(crate) fn skip(test: &str, why: &str) {
     println!("skipped: {test}: {why}");

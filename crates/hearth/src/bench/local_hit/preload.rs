@@ -54,29 +54,58 @@ fn rows(report: &mut Report, all: &[Found], suffix: &str) {
 
 fn keys(report: &mut Report, all: &[Found], turns: usize, suffix: &str) {
     for (key, over, case) in KEYS {
-        let ratios = all
-            .iter()
-            .filter_map(|found| ratio(found, over, case, 0..1, 1));
-        let Some(ratio_of_all) = ratios.reduce(f64::max) else {
-            continue;
-        };
-        let each = (0..turns).flat_map(|turn| {
-            let of = move |found| ratio(found, over, case, turn..turn + 1, turns);
-            all.iter().filter_map(of)
-        });
-        let (low, high) = each.fold((f64::MAX, 0.0), |(low, high): (f64, f64), it| {
-            (low.min(it), high.max(it))
-        });
         // Throughput is the other way around.
         let told = |ratio: f64| match key {
             THROUGHPUT => rounded(1.0 / ratio),
             _ => rounded(ratio),
         };
-        report.sum_up(&format!("{key}{suffix}"), told(ratio_of_all));
-        let mut spread = [told(low), told(high)];
-        spread.sort_by(f64::total_cmp);
-        report.sum_up(&format!("{key}{suffix}_spread"), spread.to_vec());
+        tell(
+            report,
+            all,
+            turns,
+            (&format!("{key}{suffix}"), over, case),
+            (median, told),
+        );
+        if case == Case::Write {
+            let key = format!("{key}_mean{suffix}");
+            tell(report, all, turns, (&key, over, case), (mean, rounded));
+        }
     }
+}
+
+/// Adds one key and its spread.
+fn tell(
+    report: &mut Report,
+    all: &[Found],
+    turns: usize,
+    (key, over, case): (&str, System, Case),
+    (of, told): (fn(&[f64]) -> f64, impl Fn(f64) -> f64),
+) {
+    let ratios = all
+        .iter()
+        .filter_map(|found| ratio(found, (over, case), of, 0..1, 1));
+    let Some(ratio_of_all) = ratios.reduce(f64::max) else {
+        return;
+    };
+    let each = (0..turns).flat_map(|turn| {
+        let ratio = move |found| ratio(found, (over, case), of, turn..turn + 1, turns);
+        all.iter().filter_map(ratio)
+    });
+    let (low, high) = each.fold((f64::MAX, 0.0), |(low, high): (f64, f64), it| {
+        (low.min(it), high.max(it))
+    });
+    report.sum_up(key, told(ratio_of_all));
+    let mut spread = [told(low), told(high)];
+    spread.sort_by(f64::total_cmp);
+    report.sum_up(&format!("{key}_spread"), spread.to_vec());
+}
+
+fn median(spans: &[f64]) -> f64 {
+    percentile(spans, 50.0)
+}
+
+fn mean(spans: &[f64]) -> f64 {
+    spans.iter().sum::<f64>() / spans.len() as f64
 }
 
 const NAMES: [(System, &str); 4] = [
@@ -128,14 +157,20 @@ fn spans(found: &Found, system: System, case: Case) -> Option<&[f64]> {
     (!row.2.is_empty()).then_some(&row.2[..])
 }
 
-/// Of medians, in some of so many equal parts.
-fn ratio(found: &Found, over: System, case: Case, part: Range<usize>, parts: usize) -> Option<f64> {
-    let median = |system| {
+/// Of medians or means, in some of so many equal parts.
+fn ratio(
+    found: &Found,
+    (over, case): (System, Case),
+    of: fn(&[f64]) -> f64,
+    part: Range<usize>,
+    parts: usize,
+) -> Option<f64> {
+    let spans_of = |system| {
         let all = spans(found, system, case)?;
         let each = all.len() / parts;
-        Some(percentile(&all[part.start * each..part.end * each], 50.0))
+        Some(of(&all[part.start * each..part.end * each]))
     };
-    Some(median(System::Cached)? / median(over)?)
+    Some(spans_of(System::Cached)? / spans_of(over)?)
 }
 
 /// Lays out the store's files and their copies; those on a disk last as long as what is returned.
@@ -196,7 +231,8 @@ pub(super) fn run_over(dir: &Path, load: Load) -> Command {
     let mut command = Command::new(this);
     command.env("HEARTH_DIR", dir.join("control"));
     command.args(["run", "--way-in", "preload", "--pool"]);
-    command.arg((2 * load.bytes).to_string());
+    // What is written may stay in memory: it is less than the share of the pool that is flushed early.
+    command.arg((4 * load.bytes).to_string());
     command.arg("--store").arg(dir.join("store")).arg("--");
     command
 }

@@ -12,6 +12,7 @@ use crate::bench::matmul::System;
 use crate::bench::rig::Rig;
 use crate::failure::{Failure, OrFail};
 use crate::options::SetSpec;
+use crate::rules::Semantics;
 use crate::signals::Signals;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -136,14 +137,27 @@ impl<'a> Site<'a> {
     ) -> Result<Stand<'a>, Failure> {
         let (agents, dirs) = match (&self.kind, way) {
             (Kind::Here { backing, .. }, Way::Mounts(system)) => {
-                let cluster = self.mount(system, backing, ranks, place)?;
+                let spec = spec_of(system, backing, ranks);
+                let cluster = Cluster::start(&place.store, &place.dir, spec, self.signals)?;
                 (Agents::Here(Box::new(cluster)), place.dir.join("mount%r"))
             }
-            (Kind::Here { backing, .. }, Way::Ranks(policy)) => {
+            (Kind::Here { backing, .. }, Way::LooseMounts(policy)) => {
+                let spec = SetSpec {
+                    semantics: Semantics::Mpi,
+                    ..spec_of(System::Under(policy), backing, ranks)
+                };
+                let cluster = Cluster::start(&place.store, &place.dir, spec, self.signals)?;
+                (Agents::Here(Box::new(cluster)), place.dir.join("mount%r"))
+            }
+            (Kind::Here { backing, .. }, Way::Ranks(policy) | Way::LooseRanks(policy)) => {
                 let report = place.dir.join("report");
                 std::fs::create_dir(&report).or_fail(|| "cannot make a directory".to_owned())?;
                 let inside = Inside {
                     policy,
+                    semantics: match way {
+                        Way::LooseRanks(_) => "mpi",
+                        _ => "posix",
+                    },
                     store: place.store.clone(),
                     backing: backing.clone(),
                     report,
@@ -159,7 +173,13 @@ impl<'a> Site<'a> {
                 let agents = HostAgents::start(rig, ranks, policy)?;
                 (Agents::Hosts(agents), volume(rig, "at", place))
             }
-            (Kind::Hosts(_), Way::Ranks(_)) => {
+            (Kind::Hosts(rig), Way::LooseMounts(policy)) => {
+                forget_caches()?;
+                let level = ["--semantics", "mpi"];
+                let agents = HostAgents::start_with(rig, ranks, policy, &level)?;
+                (Agents::Hosts(agents), volume(rig, "at", place))
+            }
+            (Kind::Hosts(_), Way::Ranks(_) | Way::LooseRanks(_)) => {
                 let why = "each has the volume at a path of its own";
                 return Err(Failure::new("cannot run agents inside ranks on test hosts").cause(why));
             }
@@ -171,22 +191,16 @@ impl<'a> Site<'a> {
             dirs: dirs.display().to_string(),
         })
     }
+}
 
-    fn mount(
-        &self,
-        system: System,
-        backing: &str,
-        ranks: u32,
-        place: &Place,
-    ) -> Result<Cluster, Failure> {
-        let spec = SetSpec {
-            agents: ranks,
-            backing: backing.to_owned(),
-            policy: system.policy(),
-            kernel_cache: system == System::Native,
-            ..SetSpec::default()
-        };
-        Cluster::start(&place.store, &place.dir, spec, self.signals)
+/// A mount for each rank.
+fn spec_of(system: System, backing: &str, ranks: u32) -> SetSpec {
+    SetSpec {
+        agents: ranks,
+        backing: backing.to_owned(),
+        policy: system.policy(),
+        kernel_cache: system == System::Native,
+        ..SetSpec::default()
     }
 }
 

@@ -15,8 +15,12 @@ const LIBRARY: &str = "libhearth_mpiio.so";
 pub(in crate::bench) enum Way {
     /// A mount and an agent for each rank.
     Mounts(System),
+    /// The same with what MPI promises of files, and no more.
+    LooseMounts(Policy),
     /// An agent inside each rank, which a library loaded into the program brings.
     Ranks(Policy),
+    /// The same with what MPI promises of files, and no more.
+    LooseRanks(Policy),
 }
 
 impl Way {
@@ -24,7 +28,9 @@ impl Way {
     pub(in crate::bench) fn name(self) -> String {
         match self {
             Way::Mounts(system) => system.name(),
+            Way::LooseMounts(policy) => format!("{policy}-mpi"),
             Way::Ranks(policy) => format!("ranks-{policy}"),
+            Way::LooseRanks(policy) => format!("ranks-{policy}-mpi"),
         }
     }
 
@@ -33,6 +39,7 @@ impl Way {
         let policy = match self {
             Way::Mounts(System::Native) => return false,
             Way::Mounts(System::Under(policy)) | Way::Ranks(policy) => policy,
+            Way::LooseMounts(policy) | Way::LooseRanks(policy) => policy,
         };
         match policy {
             Policy::Home | Policy::HomePlus | Policy::Single | Policy::Local => true,
@@ -53,9 +60,18 @@ impl Way {
                 System::HOME,
                 single,
             ];
-            return Way::all(&mounts, store);
+            let mut ways = Way::all(&mounts, store);
+            ways.push(Way::LooseMounts(Policy::Home));
+            if ways.contains(&Way::Ranks(Policy::Home)) {
+                ways.push(Way::LooseRanks(Policy::Home));
+            }
+            return ways;
         }
-        let mut ways = vec![Way::Mounts(System::NONE), Way::Mounts(System::HOME)];
+        let mut ways = vec![
+            Way::Mounts(System::NONE),
+            Way::Mounts(System::HOME),
+            Way::LooseMounts(Policy::Home),
+        ];
         for &policy in policies {
             let way = Way::Mounts(System::Under(policy));
             if !ways.contains(&way) {
@@ -85,6 +101,8 @@ fn library() -> Option<PathBuf> {
 /// What ranks are told that are to be agents themselves.
 pub(super) struct Inside {
     pub(super) policy: Policy,
+    /// What is promised of files, as the library's users name it.
+    pub(super) semantics: &'static str,
     pub(super) store: PathBuf,
     pub(super) backing: String,
     /// Where each rank leaves its counts.
@@ -98,6 +116,7 @@ impl Inside {
             .env("LD_PRELOAD", library().unwrap_or_default())
             .env("HEARTH_STORE", &self.store)
             .env("HEARTH_POLICY", self.policy.to_string())
+            .env("HEARTH_SEMANTICS", self.semantics)
             .env("HEARTH_BACKING", &self.backing)
             .env("HEARTH_REPORT", &self.report);
     }

@@ -72,6 +72,10 @@ fn join_programs(a: &Programs, b: &Programs, with: fn(u64, u64) -> u64) -> Progr
         too_long: with(a.too_long, b.too_long),
         no_agent: with(a.no_agent, b.no_agent),
         flags: with(a.flags, b.flags),
+        writes: with(a.writes, b.writes),
+        written: with(a.written, b.written),
+        not_offered: with(a.not_offered, b.not_offered),
+        crowded: with(a.crowded, b.crowded),
     }
 }
 
@@ -92,6 +96,15 @@ impl fmt::Display for Programs {
                 f,
                 "hearth: {} answers of `stat` were given again",
                 self.stats
+            )?;
+        }
+        if self.writes > 0 {
+            writeln!(
+                f,
+                "hearth: {} were written in {} calls through this node's memory, {} passed by",
+                Size(self.written),
+                self.writes,
+                self.not_offered + self.crowded
             )?;
         }
         let rows = [

@@ -1,0 +1,299 @@
+//! Writes that programs leave in lanes, without a system call.
+//!
+//! The agent keeps a gate, which programs see. While it is open a program leaves writes of pages that were
+//! offered, and is done with them. Before the kernel hears of anything else the gate is shut and all that
+//! was left is brought to it; so nothing that reads, flushes, cuts or tells of a file ever comes before a
+//! write that had returned. The model `hearth-shm/tests/lanes.rs` checks that, and the simulator's world
+//! does the same around its kernels.
+//!
+//! 1. Offers change while the gate is shut.
+//! 2. The gate is open only while somebody has used it lately, and while all that can be left fits under the
+//!    limit of dirty bytes. It opens after a write that came through the mount.
+//! 3. Nobody is believed: the kernel checks every entry, and refuses what is not offered. A program whose
+//!    entry is refused has not been told that its write is done, and makes the real call.
+//! 4. What a program that is gone has left is applied: it was done, or might have been.
+
+use crate::core::{After, Core, State};
+use hearth_proto::{Buf, FileId, FrameId, Input, LocalWrite};
+use hearth_shm::{Entry, LANE_BYTES, LaneEnd, PageName, monotonic_ns};
+use rustix::event::{PollFd, PollFlags, poll};
+use std::io;
+use std::os::fd::{BorrowedFd, OwnedFd};
+use std::sync::{Arc, PoisonError};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+/// What was left waits so long at most while nobody asks.
+const WAIT: Duration = Duration::from_millis(5);
+/// So often in a row nothing was left before the gate is shut.
+const IDLE_TURNS: u32 = 40;
+/// After so many at once the thread looks again before it waits.
+const BUSY: usize = 32;
+/// Marks buffers that are entries of lanes.
+const LEFT: u64 = 1 << 62;
+/// Share of the dirty limit that all lanes may fill, as a divisor.
+const SHARE: u64 = 2;
+
+/// All lanes of an agent.
+#[derive(Default)]
+pub(crate) struct Lanes {
+    owners: Vec<Owner>,
+    is_open: bool,
+    /// Programs have left writes lately, or written through the mount.
+    is_wanted: bool,
+    /// No lane is lent, and the gate stays shut, for good.
+    is_over: bool,
+    /// Taken and not applied: they were left after the last look at the clock.
+    early: Vec<(usize, Entry)>,
+    /// What the kernel is being brought, by the number in the buffer's name.
+    batch: Vec<(usize, Entry)>,
+    refused: Vec<u64>,
+}
+
+struct Owner {
+    number: i32,
+    process: OwnedFd,
+    lane: LaneEnd,
+}
+
+impl Owner {
+    fn is_gone(&self) -> bool {
+        let mut looked = [PollFd::new(&self.process, PollFlags::IN)];
+        let now = rustix::event::Timespec::default();
+        poll(&mut looked, Some(&now)).is_ok_and(|ready| ready > 0)
+    }
+}
+
+impl Core {
+    /// Lends a lane to the program at the other end of a connection. One that asks again has become
+    /// another program.
+    pub(crate) fn lend_lane(&self, program: BorrowedFd<'_>) -> io::Result<()> {
+        let mut after = Vec::new();
+        let mut state = self.lock();
+        self.shut(&mut state, &mut after);
+        let lent = self.lend_to(&mut state, program);
+        self.end_turn(state, after);
+        lent
+    }
+
+    fn lend_to(&self, state: &mut State, program: BorrowedFd<'_>) -> io::Result<()> {
+        let lanes = &mut state.lanes;
+        lanes.forget(Owner::is_gone);
+        let room = lanes.most() + LANE_BYTES;
+        let most = state.node.config().dirty_limit_bytes() / SHARE;
+        if lanes.is_over || room > most || !self.pool.is_shared() {
+            return Err(io::ErrorKind::OutOfMemory.into());
+        }
+        let (number, process, lane) = self.pool.lend_lane(program)?;
+        lanes.forget(|owner| owner.number == number);
+        lanes.owners.push(Owner {
+            number,
+            process,
+            lane,
+        });
+        state.node.offer_pages();
+        Ok(())
+    }
+
+    /// From now on all writes come through the mount.
+    pub(crate) fn end_lanes(&self) {
+        let mut after = Vec::new();
+        let mut state = self.lock();
+        self.shut(&mut state, &mut after);
+        state.lanes.is_over = true;
+        state.lanes.forget(|_| true);
+        self.end_turn(state, after);
+        self.waker.notify_all();
+    }
+
+    /// A write came through the mount: the next ones may not have to.
+    pub(crate) fn want_lanes(&self, state: &mut State) {
+        if !state.lanes.is_wanted && !state.lanes.owners.is_empty() {
+            state.lanes.is_wanted = true;
+            self.waker.notify_one();
+        }
+    }
+
+    /// Nothing is left from now on, and all that was left is brought to the kernel.
+    #[inline]
+    pub(crate) fn shut(&self, state: &mut State, after: &mut Vec<After>) {
+        if state.lanes.is_open {
+            state.lanes.is_open = false;
+            self.pool.set_gate(false);
+            self.bring(state, after);
+        }
+    }
+
+    /// Writes may be left, if they may.
+    #[inline]
+    pub(crate) fn open(&self, state: &mut State, after: &mut Vec<After>) {
+        let lanes = &state.lanes;
+        if lanes.is_open || lanes.owners.is_empty() {
+            return;
+        }
+        if !lanes.is_wanted || !state.node.has_room(lanes.most()) {
+            return state.lanes.refuse_early();
+        }
+        self.pool.set_gate(true);
+        state.lanes.is_open = true;
+        if !state.lanes.early.is_empty() {
+            self.bring(state, after);
+        }
+    }
+
+    /// Brings what was left to the kernel; how many writes.
+    fn bring(&self, state: &mut State, after: &mut Vec<After>) -> usize {
+        let now = monotonic_ns();
+        let lanes = &mut state.lanes;
+        let mut batch = std::mem::take(&mut lanes.early);
+        for (number, owner) in lanes.owners.iter_mut().enumerate() {
+            owner.lane.take(|entry| batch.push((number, entry)));
+        }
+        if batch.is_empty() {
+            lanes.early = batch;
+            return 0;
+        }
+        // Nobody has begun later than this, whatever an entry says.
+        let latest = monotonic_ns();
+        for (_, entry) in &mut batch {
+            entry.stamp = entry.stamp.min(latest);
+        }
+        // What began later may come before what another lane has yet to show.
+        let (mut batch, early): (Vec<_>, Vec<_>) =
+            batch.into_iter().partition(|(_, entry)| entry.stamp < now);
+        lanes.early = early;
+        batch.sort_by_key(|(_, entry)| entry.stamp);
+        let count = batch.len();
+        let mtime_ns = wall_clock_ns();
+        let writes = batch.iter().enumerate().map(|(at, (_, entry))| LocalWrite {
+            file: FileId(entry.file),
+            offset: entry.offset,
+            len: entry.len,
+            buf: Buf(LEFT | at as u64),
+            mtime_ns,
+        });
+        let writes: Vec<LocalWrite> = writes.collect();
+        lanes.batch = batch;
+        self.step(state, Input::Locals(writes), after);
+        state.lanes.settle();
+        count
+    }
+
+    /// Copies what was left into a frame; false if it is another buffer.
+    pub(crate) fn fill_left(
+        &self,
+        state: &State,
+        frame: hearth_shm::FrameId,
+        at: u32,
+        buf: Buf,
+    ) -> bool {
+        let lanes = &state.lanes;
+        let entry = lanes.batch.get((buf.0 & !LEFT) as usize);
+        let (Some((owner, entry)), true) = (entry, buf.0 & (LEFT | Buf::KERNEL) == LEFT) else {
+            return false;
+        };
+        let from = (&lanes.owners[*owner].lane, entry);
+        self.pool.write_left(frame, at as usize, from);
+        true
+    }
+
+    /// The kernel offers a page.
+    pub(crate) fn offered(&self, state: &State, page: (FileId, u64), frame: FrameId, limit: u32) {
+        debug_assert!(!state.lanes.is_open, "offers change while the gate is shut");
+        let (file, page) = page;
+        let page = PageName { file: file.0, page };
+        self.pool.offer(page, hearth_shm::FrameId(frame.0), limit);
+    }
+
+    /// It takes a page back.
+    pub(crate) fn took_back(&self, state: &State, frame: FrameId) {
+        debug_assert!(!state.lanes.is_open, "offers change while the gate is shut");
+        self.pool.take_back(hearth_shm::FrameId(frame.0));
+    }
+
+    /// The life of the thread that brings what was left while nobody asks.
+    pub(crate) fn mind_lanes(&self) {
+        loop {
+            let mut state = self.lock();
+            while !state.lanes.is_wanted && !state.lanes.is_over {
+                let waiting = self.waker.wait(state);
+                state = waiting.unwrap_or_else(PoisonError::into_inner);
+            }
+            if state.lanes.is_over {
+                return;
+            }
+            drop(state);
+            self.mind_for_a_while();
+        }
+    }
+
+    fn mind_for_a_while(&self) {
+        let (mut idle, mut count) = (0, 0);
+        while idle < IDLE_TURNS {
+            if count < BUSY {
+                self.pool.wait_for_bell(WAIT);
+            }
+            let mut after = Vec::new();
+            let mut state = self.lock();
+            count = self.bring(&mut state, &mut after);
+            idle = if count == 0 { idle + 1 } else { 0 };
+            if idle == IDLE_TURNS {
+                self.shut(&mut state, &mut after);
+                state.lanes.is_wanted = false;
+                state.lanes.forget(Owner::is_gone);
+            } else if !state.node.has_room(state.lanes.most()) {
+                self.shut(&mut state, &mut after);
+            }
+            let over = state.lanes.is_over;
+            self.end_turn(state, after);
+            if over {
+                return;
+            }
+        }
+    }
+}
+
+impl Lanes {
+    /// A write is one that nobody waits for any more, or one that is refused.
+    pub(crate) fn refuse(&mut self, buf: Buf) {
+        self.refused.push(buf.0 & !LEFT);
+    }
+
+    /// Bytes that can be left at most.
+    fn most(&self) -> u64 {
+        self.owners.len() as u64 * LANE_BYTES
+    }
+
+    /// While the gate is shut: nobody has been told that these writes are done.
+    fn refuse_early(&mut self) {
+        for (owner, entry) in self.early.drain(..) {
+            self.owners[owner].lane.settle(&entry, false);
+        }
+    }
+
+    /// While the gate is shut: some programs leave nothing any more.
+    fn forget(&mut self, which: impl Fn(&Owner) -> bool) {
+        self.refuse_early();
+        self.owners.retain(|owner| !which(owner));
+    }
+
+    fn settle(&mut self) {
+        for (at, (owner, entry)) in self.batch.drain(..).enumerate() {
+            let is_applied = !self.refused.contains(&(at as u64));
+            self.owners[owner].lane.settle(&entry, is_applied);
+        }
+        self.refused.clear();
+    }
+}
+
+pub(crate) fn mind(core: &Arc<Core>) -> io::Result<std::thread::JoinHandle<()>> {
+    let core = Arc::clone(core);
+    let named = std::thread::Builder::new().name("lanes".to_owned());
+    named.spawn(move || core.mind_lanes())
+}
+
+fn wall_clock_ns() -> i64 {
+    let since = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .unwrap_or_default();
+    i64::try_from(since.as_nanos()).unwrap_or(i64::MAX)
+}

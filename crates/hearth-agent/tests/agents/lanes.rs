@@ -1,0 +1,205 @@
+//! Writes that are left in a lane, beside sessions of the same and of another agent (S1, S24).
+
+use super::*;
+use hearth_shm::{Left, View, WriteLane, attach, attach_lane};
+use std::os::fd::AsFd;
+use std::os::unix::ffi::OsStrExt;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
+
+use rustix::net::{
+    AddressFamily, SocketAddrUnix, SocketFlags, SocketType, accept, bind, listen, socket_with,
+};
+
+const PAGE: usize = 4096;
+const LEN: usize = 512;
+const ROUNDS: u64 = 3000;
+
+/// A file that the first agent's session has open for writing, with what its programs are lent.
+struct Scene {
+    set: Set,
+    writer: Handle,
+    reader: Handle,
+    file: u64,
+    /// Of a page whose home is the first agent.
+    offset: u64,
+    view: View,
+    lane: WriteLane,
+}
+
+/// Asks for something over a socket, which an agent answers.
+fn lent<T: Send>(
+    ask: impl FnOnce(&[u8]) -> std::io::Result<T> + Send,
+    give: impl FnOnce(std::os::fd::BorrowedFd<'_>) -> std::io::Result<()>,
+) -> T {
+    let dir = tempfile::tempdir().expect("a directory");
+    let path = dir.path().join("socket");
+    let kind = SocketType::SEQPACKET;
+    let socket = socket_with(AddressFamily::UNIX, kind, SocketFlags::CLOEXEC, None).expect("one");
+    bind(&socket, &SocketAddrUnix::new(&path).expect("a path")).expect("binds");
+    listen(&socket, 1).expect("listens");
+    thread::scope(|scope| {
+        let asked = scope.spawn(|| ask(path.as_os_str().as_bytes()).expect("it is lent"));
+        give(accept(&socket).expect("a program").as_fd()).expect("lends");
+        asked.join().expect("an answer")
+    })
+}
+
+impl Scene {
+    fn new() -> Scene {
+        let set = set(2, |config| config.pool_bytes = 64 << 20);
+        std::fs::write(set.dir.path().join("f"), vec![0; 64 * PAGE]).expect("a file");
+        let writer = set.open(0, "f", true).expect("opens").handle;
+        let reader = set.open(1, "f", false).expect("opens").handle;
+        let path = set.dir.path().join("f");
+        let file = std::fs::metadata(path).expect("attributes").ino();
+        set.agents[0].share().expect("shares");
+        let (view, _) = lent(attach, |program| set.agents[0].lend(program));
+        let lane = lent(attach_lane, |program| set.agents[0].lend_lane(program));
+        let mut scene = Scene {
+            set,
+            writer,
+            reader,
+            file,
+            offset: 0,
+            view,
+            lane,
+        };
+        let mut is_here = |page: &u64| {
+            scene.offset = page * PAGE as u64;
+            scene.write(0);
+            (0..1000).any(|_| {
+                thread::yield_now();
+                scene.leave(0)
+            })
+        };
+        assert!(
+            (0..64).step_by(4).any(|page| is_here(&page)),
+            "some page is offered"
+        );
+        scene
+    }
+
+    fn bytes(value: u64) -> Vec<u8> {
+        value.to_le_bytes().repeat(LEN / 8)
+    }
+
+    /// As a program does it whose call is passed by.
+    fn write(&self, value: u64) {
+        let place = Place::At(self.offset);
+        self.set
+            .write(0, self.writer, place, &Scene::bytes(value))
+            .expect("writes");
+    }
+
+    fn leave(&self, value: u64) -> bool {
+        let left = self
+            .lane
+            .leave(&self.view, self.file, self.offset, &Scene::bytes(value));
+        matches!(left, Left::Done { .. })
+    }
+
+    /// The same once the gate is open, which it is soon after a write that came through the session.
+    fn leave_soon(&self, value: u64) {
+        let left = (0..1_000_000).any(|_| {
+            thread::yield_now();
+            self.leave(value)
+        });
+        assert!(left, "the page is offered again");
+    }
+
+    /// As the library does it; true if it was left.
+    fn pwrite(&self, value: u64) -> bool {
+        let left = self.leave(value);
+        if !left {
+            self.write(value);
+        }
+        left
+    }
+
+    fn value(read: &[u8]) -> u64 {
+        let value = u64::from_le_bytes(read[..8].try_into().expect("eight bytes"));
+        assert_eq!(read, Scene::bytes(value), "a read of two writes");
+        value
+    }
+
+    fn read(&self, node: usize, handle: Handle) -> u64 {
+        let read = self.set.read(node, handle, self.offset, LEN as u32);
+        Scene::value(&read.expect("reads"))
+    }
+}
+
+#[test]
+fn what_was_left_is_read_on_every_node_and_is_in_the_store_after_a_sync() {
+    let scene = Scene::new();
+    for value in 1..50 {
+        scene.write(value * 10);
+        scene.leave_soon(value * 10 + 1);
+        scene.leave_soon(value * 10 + 2);
+        let node = (value % 2) as usize;
+        let handle = [scene.writer, scene.reader][node];
+        assert_eq!(scene.read(node, handle), value * 10 + 2, "node {node}");
+    }
+    scene.write(7);
+    scene.leave_soon(8);
+    scene.set.sync(0, scene.writer).expect("syncs");
+    let store = std::fs::read(scene.set.dir.path().join("f")).expect("the store");
+    let from = scene.offset as usize;
+    assert_eq!(Scene::value(&store[from..from + LEN]), 8);
+}
+
+#[test]
+fn no_read_on_any_node_is_older_than_a_write_that_has_returned() {
+    let scene = Scene::new();
+    let (returned, over) = (AtomicU64::new(0), AtomicBool::new(false));
+    let read_all = |node: usize, handle: Handle| {
+        let mut last = 0;
+        while !over.load(SeqCst) {
+            let least = returned.load(SeqCst).max(last);
+            last = scene.read(node, handle);
+            assert!(last >= least, "node {node} reads {last} after {least}");
+        }
+    };
+    thread::scope(|scope| {
+        scope.spawn(|| read_all(1, scene.reader));
+        scope.spawn(|| read_all(0, scene.writer));
+        let mut left = 0;
+        for value in 1..=ROUNDS {
+            left += u64::from(scene.pwrite(value));
+            returned.store(value, SeqCst);
+        }
+        over.store(true, SeqCst);
+        assert!(left > 0, "some writes are left");
+    });
+}
+
+#[test]
+fn of_two_threads_in_turns_the_last_one_wins() {
+    let scene = Scene::new();
+    let turn = AtomicU64::new(1);
+    let take_turns = |mine: u64| {
+        for value in (1..=ROUNDS).filter(|value| value % 2 == mine) {
+            while turn.load(SeqCst) != value {
+                thread::yield_now();
+            }
+            scene.pwrite(value);
+            if value % 64 < 2 {
+                assert_eq!(scene.read(0, scene.writer), value, "the last write");
+            }
+            turn.store(value + 1, SeqCst);
+        }
+    };
+    thread::scope(|scope| {
+        scope.spawn(|| take_turns(0));
+        take_turns(1);
+    });
+    assert_eq!(scene.read(1, scene.reader), ROUNDS);
+}
+
+#[test]
+fn more_than_a_lane_holds_is_brought_by_itself_or_passed_by() {
+    let scene = Scene::new();
+    scene.write(1);
+    let left = (1..=20_000).filter(|&value| scene.pwrite(value)).count();
+    assert!(left > 1000, "only {left} were left");
+    assert_eq!(scene.read(1, scene.reader), 20_000);
+}

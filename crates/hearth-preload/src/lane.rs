@@ -1,0 +1,162 @@
+//! Writes that are left in the agent's lane, before the real call is made.
+//!
+//! 1. The first write of a descriptor is the real call's, as are those of descriptors that were opened for
+//!    more than bytes (`O_APPEND`, `O_DIRECT`, `O_SYNC`, `O_DSYNC`), and all of a process with a limit on the
+//!    size of files. So what a real write does besides, like taking set-user-id away, is done.
+//! 2. A lane is this process's. A child has none until it asks for one, and the child of a `vfork`, which has
+//!    its parent's memory, uses none once it has changed a descriptor.
+//! 3. What is not left is passed by: the real call comes after all that was left, whoever makes it.
+//!
+//! Nothing here allocates, locks or waits, but for an agent that is at these very bytes.
+
+use std::ffi::{c_int, c_void};
+use std::slice;
+use std::sync::OnceLock;
+use std::sync::atomic::{
+    AtomicBool, AtomicI32, AtomicPtr, AtomicU32, Ordering::Acquire, Ordering::Relaxed,
+    Ordering::Release,
+};
+
+use hearth_client::Outcome;
+use hearth_client::local::{LEFT_MAX, WriteLane, attach_lane};
+use libc::{off_t, size_t, ssize_t};
+
+use crate::errno::keeping_errno;
+use crate::{cache, fds, life, sys, thread};
+
+/// What is known of a descriptor: nothing, that its writes are passed by, or the file's number and
+/// [`FILE`].
+const PASSED: u64 = 1;
+const FILE: u64 = 1 << 63;
+
+/// Writes of a process to files of a mount before it asks for a lane.
+const MANY: u32 = 8;
+/// Lanes of a process and those that it was forked from, one after another.
+const GENERATIONS: usize = 8;
+
+static LANES: [OnceLock<WriteLane>; GENERATIONS] = [const { OnceLock::new() }; GENERATIONS];
+/// Which of them is this process's, and one; a fork wipes it. Null where that cannot be.
+static OWN: AtomicPtr<AtomicI32> = AtomicPtr::new(std::ptr::null_mut());
+/// How many there were.
+static USED: AtomicU32 = AtomicU32::new(0);
+static WRITES: AtomicU32 = AtomicU32::new(0);
+static IS_ASKING: AtomicBool = AtomicBool::new(false);
+static IS_OVER: AtomicBool = AtomicBool::new(false);
+/// A child with this memory has changed its descriptors: whose call it is has to be asked.
+static IS_SHARED: AtomicBool = AtomicBool::new(false);
+
+/// Before the program begins.
+pub(crate) fn start() {
+    if let Some(word) = cache::is_wished().then(sys::word_wiped_on_fork).flatten() {
+        OWN.store(std::ptr::from_ref(word).cast_mut(), Release);
+    }
+}
+
+/// The child of a `vfork` changes what is known of its descriptors, which is its parent's.
+pub(crate) fn shared_by_child() {
+    IS_SHARED.store(true, Relaxed);
+}
+
+/// This process's lane.
+#[inline(always)]
+fn lane() -> Option<&'static WriteLane> {
+    let number = own()?.load(Acquire);
+    LANES.get(usize::try_from(number - 1).ok()?)?.get()
+}
+
+#[inline(always)]
+fn own() -> Option<&'static AtomicI32> {
+    // SAFETY: null, or a word that is never unmapped.
+    unsafe { OWN.load(Relaxed).as_ref() }
+}
+
+/// A write at a place of the program's choice.
+#[inline(always)]
+pub(crate) fn pwrite(
+    fd: c_int,
+    (buf, count): (*const c_void, size_t),
+    offset: off_t,
+    real: impl FnOnce() -> ssize_t,
+) -> ssize_t {
+    let known = fds::lane(fd);
+    if known & FILE == 0 {
+        return first(fd, known, real);
+    }
+    match leave(known & !FILE, (buf, count), offset) {
+        Some(done) => done,
+        None => real(),
+    }
+}
+
+#[inline(always)]
+fn leave(file: u64, (buf, count): (*const c_void, size_t), offset: off_t) -> Option<ssize_t> {
+    let (local, lane) = (cache::mapped()?, lane()?);
+    let sound = !buf.is_null() && (1..=LEFT_MAX).contains(&count) && offset >= 0;
+    if !sound || (IS_SHARED.load(Relaxed) && !life::is_own_memory()) {
+        return None;
+    }
+    // SAFETY: that is what the program says by the call.
+    let bytes = unsafe { slice::from_raw_parts(buf.cast::<u8>(), count) };
+    let place = (file, offset.cast_unsigned());
+    match local.leave(lane, thread::lane(local), place, bytes) {
+        Outcome::Serve(left) => {
+            if left.much && !cache::is_jailed() {
+                local.ring();
+            }
+            Some(count.cast_signed())
+        }
+        Outcome::Bypass(_) | Outcome::Fail(_) => None,
+    }
+}
+
+/// A write through a descriptor that nothing is known of, or that is passed by.
+#[cold]
+#[inline(never)]
+fn first(fd: c_int, known: u64, real: impl FnOnce() -> ssize_t) -> ssize_t {
+    let done = real();
+    if known == 0 && done > 0 && cache::is_wished() && !cache::is_jailed() {
+        keeping_errno(|| learn(fd));
+    }
+    done
+}
+
+fn learn(fd: c_int) {
+    let number = match sys::file_kept(fd) {
+        Some((device, number)) if cache::is_of_mount(device) && number & FILE == 0 => number,
+        Some(_) | None => return fds::keep_lane(fd, PASSED),
+    };
+    if WRITES.fetch_add(1, Relaxed) < MANY {
+        return;
+    }
+    let more = libc::O_APPEND | libc::O_DIRECT | libc::O_DSYNC | libc::O_PATH;
+    let plain = sys::open_flags(fd) & more == 0 && sys::files_are_unlimited();
+    let has_lane = plain && life::is_own_memory() && (lane().is_some() || ask().is_some());
+    match has_lane {
+        true => fds::keep_lane(fd, number | FILE),
+        false => fds::keep_lane(fd, PASSED),
+    }
+}
+
+/// Asks the agent for a lane. A thread that comes while another is at it is passed by, with its descriptor.
+fn ask() -> Option<()> {
+    let local = cache::prepared()?;
+    let own = own()?;
+    if IS_OVER.load(Relaxed) || IS_ASKING.swap(true, Acquire) {
+        return None;
+    }
+    let number = USED.fetch_add(1, Relaxed);
+    let place = LANES.get(number as usize);
+    let lane = place.and_then(|_| cache::lane_path(|path| attach_lane(path).ok())?);
+    let set = place
+        .zip(lane)
+        .and_then(|(place, lane)| place.set(lane).ok());
+    match set {
+        Some(()) => {
+            own.store(number.cast_signed() + 1, Release);
+            local.has_lane();
+        }
+        None => IS_OVER.store(true, Relaxed),
+    }
+    IS_ASKING.store(false, Release);
+    set
+}
