@@ -580,7 +580,8 @@ impl Desk<'_, '_> {
             return;
         };
         let behind = self.ctx.config.rules().writes == Writes::Behind;
-        if file.wrote.remove(peer) && behind {
+        let unsaved = file.wrote.remove(peer) || file.flushing.contains(&peer);
+        if unsaved && behind {
             file.losses += 1;
             self.ctx.out.push(Effect::Alarm(Alarm::BytesLost(id, peer)));
         }

@@ -2,7 +2,8 @@
 //!
 //! A script is a text of lines. `#` begins a remark, four spaces begin a line of transcript, all else
 //! is an order: to the world (`nodes`, `file`, `store fails`, `break` ...) or to the session of a node
-//! (`0 reads h0 16 8`). Delays are zero, so that things happen in the order in which they were caused.
+//! (`0 reads h0 16 8`). Delays are zero, so that things happen in the order in which they were caused. What an order
+//! leads to is over before the next, unless its line ends with `...`.
 //! [`play`] carries out the orders and returns the text with the transcript that really came.
 
 use crate::plan::Plan;
@@ -29,7 +30,7 @@ pub fn play(text: &str) -> Result<(String, World), Unclear> {
     for line in text.lines().filter(|line| !line.starts_with("    ")) {
         out.push_str(line);
         out.push('\n');
-        let words: Vec<&str> = line.split_whitespace().collect();
+        let mut words: Vec<&str> = line.split_whitespace().collect();
         if words.is_empty() || line.starts_with('#') {
             continue;
         }
@@ -38,8 +39,11 @@ pub fn play(text: &str) -> Result<(String, World), Unclear> {
             continue;
         }
         let world = world.get_or_insert_with(|| begin(&plan));
+        let meanwhile = words.pop_if(|word| *word == "...").is_some();
         order(world, &words).ok_or_else(unclear)?;
-        world.go_quiet();
+        if !meanwhile {
+            world.go_quiet();
+        }
         for told in std::mem::take(&mut world.story) {
             out.push_str(&format!("    {told}\n"));
         }

@@ -107,6 +107,8 @@ impl Desk<'_, '_> {
                     file.wrote.insert(home);
                 }
                 Body::FlushOk(stamp) => file.stamp = file.stamp.max(known(*stamp)),
+                // Its bytes are lost, which is told as such.
+                _ if self.ctx.peers.is_down(home) => {}
                 _ => {
                     file.wrote.insert(home);
                 }
