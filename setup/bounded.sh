@@ -3,13 +3,13 @@
 #
 #   setup/bounded.sh PROGRAM ARGUMENT...
 #
-# TEST_SECONDS_MAX is the limit, 600 s if it is not said. The exit status is the program's own, 137
+# TEST_SECONDS_MAX is the limit, 1200 s if it is not said. The exit status is the program's own, 137
 # if it was ended. A process that waits for a mount which it serves itself does not even die of
 # SIGKILL before that mount is cut off; as root, mounts of FUSE that came since the start are.
 set -uo pipefail
 set -m
 
-limit=${TEST_SECONDS_MAX:-600}
+limit=${TEST_SECONDS_MAX:-1200}
 connections=/sys/fs/fuse/connections
 
 list_connections() { ls "$connections" 2>/dev/null | sort; }

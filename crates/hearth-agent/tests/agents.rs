@@ -52,7 +52,7 @@ fn set(nodes: u32, change: impl Fn(&mut Config)) -> Set {
                 kernel_cache: false,
                 ranges: Ranges::default(),
                 job_dir: job.path().to_owned(),
-                join_span: Duration::from_secs(20),
+                join_span: Duration::from_secs(120),
                 bank: None,
                 tier: None,
                 synced: hearth_agent::Synced::Store,
@@ -81,7 +81,7 @@ fn wait<T: Send + 'static>(call: impl FnOnce(hearth_client::Done<T>)) -> Result<
             Outcome::Bypass(why) => panic!("an agent does not bypass: {why:?}"),
         });
     }));
-    told.recv_timeout(Duration::from_secs(20))
+    told.recv_timeout(Duration::from_secs(120))
         .expect("an answer")
 }
 
@@ -123,7 +123,7 @@ impl Set {
             });
         });
         self.session(node).read(handle, offset, len, false, done);
-        told.recv_timeout(Duration::from_secs(20))
+        told.recv_timeout(Duration::from_secs(120))
             .expect("an answer")
     }
 
@@ -303,7 +303,7 @@ fn until_gone(set: &Set) {
     let started = std::time::Instant::now();
     while set.agents[0].status().peers.iter().any(|peer| peer.up) {
         assert!(
-            started.elapsed() < Duration::from_secs(20),
+            started.elapsed() < Duration::from_secs(120),
             "a stopped agent counts as up"
         );
         thread::yield_now();
@@ -454,7 +454,7 @@ fn what_a_node_wrote_by_itself_is_in_the_store_after_a_sync_of_any_node() {
     assert_eq!(std::fs::read(&store).expect("the store has it"), bytes);
     let bytes = set.rewrite(0, writer, 17);
     set.agents[0]
-        .flush(Duration::from_secs(20))
+        .flush(Duration::from_secs(120))
         .expect("flushes");
     assert_eq!(std::fs::read(&store).expect("the store has it"), bytes);
 }

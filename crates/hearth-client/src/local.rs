@@ -132,6 +132,12 @@ impl Local {
         }
     }
 
+    /// Whether the agent offers to take a write of so many bytes there now.
+    #[inline(always)]
+    pub fn takes(&self, (file, offset): (u64, u64), count: usize) -> bool {
+        hearth_shm::is_offered(&self.view, file, offset, count)
+    }
+
     #[cold]
     #[inline(never)]
     fn not_left(&self, counting: Lane, left: Left) -> Bypass {

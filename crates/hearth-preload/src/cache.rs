@@ -325,11 +325,11 @@ fn at_own_offset(
     }
 }
 
-/// The offset was not where it was expected, and the call has claimed as many bytes there as it asks
-/// for: what the operating system reads of them is the answer.
+/// The call has claimed as many bytes at the descriptor's offset as it asks for, and memory is of no use there:
+/// what the operating system reads or writes of them is the answer.
 #[cold]
-fn elsewhere(fd: c_int, asked: i64, read: Result<usize, c_int>) -> ssize_t {
-    let (done, result) = match read {
+pub(crate) fn elsewhere(fd: c_int, asked: i64, done: Result<usize, c_int>) -> ssize_t {
+    let (done, result) = match done {
         Ok(done) => (done as i64, done.cast_signed()),
         Err(errno) => {
             set_errno(errno);

@@ -6,6 +6,8 @@
 //! 2. A lane is this process's. A child has none until it asks for one, and the child of a `vfork`, which has
 //!    its parent's memory, uses none once it has changed a descriptor.
 //! 3. What is not left is passed by: the real call comes after all that was left, whoever makes it.
+//! 4. A write at the descriptor's own offset claims its bytes by moving the offset, as reads do. It does so where the
+//!    page is offered, and what the lane then does not take is written there by the operating system.
 //!
 //! Nothing here allocates, locks or waits, but for an agent that is at these very bytes.
 
@@ -18,7 +20,7 @@ use std::sync::atomic::{
 };
 
 use hearth_client::Outcome;
-use hearth_client::local::{LEFT_MAX, WriteLane, attach_lane};
+use hearth_client::local::{LEFT_MAX, Local, WriteLane, attach_lane};
 use libc::{off_t, size_t, ssize_t};
 
 use crate::errno::keeping_errno;
@@ -82,28 +84,76 @@ pub(crate) fn pwrite(
     if known & FILE == 0 {
         return first(fd, known, real);
     }
-    match leave(known & !FILE, (buf, count), offset) {
+    // SAFETY: that is what the program says by the call.
+    let bytes = unsafe { payload(buf, count) };
+    let left = bytes.filter(|_| offset >= 0).and_then(|bytes| {
+        let place = (known & !FILE, offset.cast_unsigned());
+        leave((cache::mapped()?, lane()?), place, bytes)
+    });
+    left.unwrap_or_else(real)
+}
+
+/// A write at the descriptor's own offset.
+#[inline(always)]
+pub(crate) fn write(
+    fd: c_int,
+    (buf, count): (*const c_void, size_t),
+    real: impl FnOnce() -> ssize_t,
+) -> ssize_t {
+    let known = fds::lane(fd);
+    if known & FILE == 0 {
+        return first(fd, known, real);
+    }
+    let file = known & !FILE;
+    let expected = fds::expected(fd);
+    // SAFETY: that is what the program says by the call.
+    let bytes = unsafe { payload(buf, count) };
+    let claimed = bytes.filter(|_| !cache::is_jailed()).and_then(|bytes| {
+        let (local, lane) = (cache::mapped()?, lane()?);
+        let place = (file, expected.cast_unsigned());
+        local.takes(place, count).then_some(())?;
+        let reached = sys::move_on(fd, count as i64)?;
+        Some(((local, lane), bytes, reached))
+    });
+    let Some((here, bytes, reached)) = claimed else {
+        let done = real();
+        fds::expect(fd, expected.saturating_add(done.max(0) as i64));
+        return done;
+    };
+    fds::expect(fd, reached);
+    let began = reached - count as i64;
+    match leave(here, (file, began.cast_unsigned()), bytes) {
         Some(done) => done,
-        None => real(),
+        None => cache::elsewhere(fd, count as i64, sys::write_at(fd, bytes, began)),
     }
 }
 
+/// The bytes of a write, if a lane could take so many of this process.
+///
+/// # Safety
+/// The program has given `count` bytes at `buf` to be read.
 #[inline(always)]
-fn leave(file: u64, (buf, count): (*const c_void, size_t), offset: off_t) -> Option<ssize_t> {
-    let (local, lane) = (cache::mapped()?, lane()?);
-    let sound = !buf.is_null() && (1..=LEFT_MAX).contains(&count) && offset >= 0;
+unsafe fn payload<'a>(buf: *const c_void, count: size_t) -> Option<&'a [u8]> {
+    let sound = !buf.is_null() && (1..=LEFT_MAX).contains(&count);
     if !sound || (IS_SHARED.load(Relaxed) && !life::is_own_memory()) {
         return None;
     }
-    // SAFETY: that is what the program says by the call.
-    let bytes = unsafe { slice::from_raw_parts(buf.cast::<u8>(), count) };
-    let place = (file, offset.cast_unsigned());
+    // SAFETY: as the caller says.
+    Some(unsafe { slice::from_raw_parts(buf.cast::<u8>(), count) })
+}
+
+#[inline(always)]
+fn leave(
+    (local, lane): (&Local, &WriteLane),
+    place: (u64, u64),
+    bytes: &[u8],
+) -> Option<ssize_t> {
     match local.leave(lane, thread::lane(local), place, bytes) {
         Outcome::Serve(left) => {
             if left.much && !cache::is_jailed() {
                 local.ring();
             }
-            Some(count.cast_signed())
+            Some(bytes.len().cast_signed())
         }
         Outcome::Bypass(_) | Outcome::Fail(_) => None,
     }
@@ -132,7 +182,10 @@ fn learn(fd: c_int) {
     let plain = sys::open_flags(fd) & more == 0 && sys::files_are_unlimited();
     let has_lane = plain && life::is_own_memory() && (lane().is_some() || ask().is_some());
     match has_lane {
-        true => fds::keep_lane(fd, number | FILE),
+        true => {
+            fds::expect(fd, sys::tell(fd).unwrap_or(0));
+            fds::keep_lane(fd, number | FILE);
+        }
         false => fds::keep_lane(fd, PASSED),
     }
 }

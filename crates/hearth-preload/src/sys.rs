@@ -317,6 +317,13 @@ pub(crate) fn read_at(
     Ok(filled.len())
 }
 
+/// Writes at `offset` of `fd`; how much, or the error's number.
+pub(crate) fn write_at(fd: c_int, bytes: &[u8], offset: i64) -> Result<usize, c_int> {
+    let fd = borrow(fd).ok_or(libc::EBADF)?;
+    let written = rustix::io::pwrite(fd, bytes, offset.cast_unsigned());
+    written.map_err(|errno| errno.raw_os_error())
+}
+
 /// Reads at `offset` of `fd` into several places; how much, or the error's number.
 pub(crate) fn read_vector_at(
     fd: c_int,

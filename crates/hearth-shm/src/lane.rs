@@ -157,19 +157,13 @@ impl WriteLane {
     /// agent that is at these very bytes.
     #[inline(always)]
     pub fn leave(&self, view: &View, file: u64, offset: u64, bytes: &[u8]) -> Left {
-        let page_bytes = view.page_bytes();
-        let page = PageName {
-            file,
-            page: offset / page_bytes,
-        };
-        let end = offset % page_bytes + bytes.len() as u64;
-        if bytes.is_empty() || bytes.len() > LEFT_MAX || end > page_bytes {
+        if bytes.is_empty() || bytes.len() > LEFT_MAX {
             return Left::NotOffered;
         }
         let Some(gate) = open_gate(view) else {
             return Left::Shut;
         };
-        if view.offered(page) < end {
+        if !is_offered(view, file, offset, bytes.len()) {
             return Left::NotOffered;
         }
         let part = |number| Part {
@@ -183,6 +177,15 @@ impl WriteLane {
         let_go(&ring);
         left
     }
+}
+
+/// Whether a write of so many bytes is within a page, and as far as that is offered now.
+#[inline(always)]
+pub fn is_offered(view: &View, file: u64, offset: u64, count: usize) -> bool {
+    let page_bytes = view.page_bytes();
+    let end = offset % page_bytes + count as u64;
+    let page = offset / page_bytes;
+    end <= page_bytes && end <= view.offered(PageName { file, page })
 }
 
 /// The gate's number, once it is open.

@@ -38,7 +38,7 @@ mod view;
 pub use counts::{COUNTS, Counts, Lane};
 pub use index::Ticket;
 pub use index::protocol::{Names, PageName, Told};
-pub use lane::{Entry, LANE_BYTES, LEFT_MAX, LaneEnd, Left, WriteLane, ring_bell};
+pub use lane::{Entry, LANE_BYTES, LEFT_MAX, LaneEnd, Left, WriteLane, is_offered, ring_bell};
 pub use lend::{attach, attach_lane};
 pub use pool::{FrameId, FramePart, Pool, PoolConfig, Shown};
 pub use queue::{SERVERS_MAX, ServerQueue, Turn, monotonic_ns};

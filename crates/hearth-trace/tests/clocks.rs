@@ -30,7 +30,7 @@ const HOST_PORT: u16 = 7001;
 const SPAN_NS: u64 = 500_000_000;
 const ONE_IN: u64 = 20;
 /// A child that takes longer is ended.
-const LIMIT: &str = "40";
+const LIMIT: &str = "120";
 
 #[test]
 fn clocks_that_are_hours_apart_and_drift_are_one_clock_within_the_bound() {
@@ -191,7 +191,7 @@ fn run_host(host: u8, directory: &Path) {
     hear();
     let served = std::mem::take(&mut *served.lock().expect("nobody panics"));
     write(&mut client, host, began, &[asked, served]);
-    let finished = client.finish(Duration::from_secs(20)).expect("a server");
+    let finished = client.finish(Duration::from_secs(120)).expect("a server");
     assert!(finished.undelivered.is_none(), "{finished:?}");
     say("over");
 }

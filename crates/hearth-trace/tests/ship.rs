@@ -16,7 +16,7 @@ use hearth_trace::{Op, Source};
 use tempfile::TempDir;
 
 /// No wait of a test is longer.
-const DEADLINE: Duration = Duration::from_secs(20);
+const DEADLINE: Duration = Duration::from_secs(120);
 const SECRET: [u8; 32] = [5; 32];
 
 fn private_directory() -> TempDir {

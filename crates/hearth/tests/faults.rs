@@ -20,10 +20,10 @@ use scene::{
 };
 
 /// An operation that needs an agent which does not answer ends within this.
-const ANSWER_SPAN_MAX: Duration = Duration::from_secs(10);
+const ANSWER_SPAN_MAX: Duration = Duration::from_secs(30);
 
 /// What needs a whole flush that cannot be had may take longer, but ends.
-const GIVE_UP_SPAN_MAX: Duration = Duration::from_secs(30);
+const GIVE_UP_SPAN_MAX: Duration = Duration::from_secs(90);
 
 /// Small pages and chunks: files of some hundred KiB have homes at every agent.
 const SPREAD: [&str; 4] = ["--page-size", "16KiB", "--chunk", "32KiB"];

@@ -15,7 +15,7 @@ use scene::{Scene, skipped, until};
 const AGENTS: usize = 3;
 
 /// More than `--attr-ttl` below, and room for a machine with much to do.
-const STAT_SPAN_MAX: Duration = Duration::from_secs(3);
+const STAT_SPAN_MAX: Duration = Duration::from_secs(60);
 
 /// Several pages of the size below, and a rest.
 const LEN: usize = 300_000;

@@ -389,6 +389,52 @@ fn writes_that_are_left_in_memory_are_seen_by_whatever_comes_next() {
     );
 }
 
+/// Writes a file over and over at the offset of a descriptor that a copy and a child share, and says where
+/// that is then and what another program reads.
+const GOING_ON: &str = "import os, subprocess\n\
+    f = os.open('f', os.O_RDWR)\n\
+    def fill(value):\n\
+    \x20   for at in range(400):\n\
+    \x20       if at % 8 == 0: os.lseek(f, 0, os.SEEK_SET)\n\
+    \x20       os.write(f, bytes([value + at % 8]) * 512)\n\
+    def tell(): return os.lseek(f, 0, os.SEEK_CUR)\n\
+    def shown(): return bytes(subprocess.run(['head', '-c', '4096', 'f'], capture_output=True).stdout[::512])\n\
+    fill(10); print(tell(), list(shown()))\n\
+    fill(20); os.lseek(os.dup(f), 512, os.SEEK_SET); os.write(f, b'x' * 512); print(tell(), list(shown()))\n\
+    fill(30); os.lseek(f, 1024, os.SEEK_SET)\n\
+    child = os.fork()\n\
+    if child == 0: os.write(f, b'y' * 512); os._exit(0)\n\
+    os.waitpid(child, 0); os.write(f, b'z' * 512); print(tell(), list(shown()))\n\
+    fill(40); os.write(f, b'more'); print(tell(), os.fstat(f).st_size)\n\
+    os.lseek(f, 4090, os.SEEK_SET); print(os.read(f, 100)); os.close(f)\n";
+
+/// S24.
+#[test]
+fn writes_in_order_are_left_in_memory_where_the_offset_is() {
+    let test = "writes_in_order_are_left_in_memory_where_the_offset_is";
+    if skipped(test, &["python3", "head"]) || lacks_library(test) {
+        return;
+    }
+    let scene = Scene::new();
+    fs::write(scene.store().join("f"), [0; 4096]).expect("the store takes it");
+    let mut command = scene.hearth(&["run", "--report", "--store"]);
+    command.arg(scene.store());
+    command.args(["--", "python3", "-c", GOING_ON]);
+    let output = finish(command.current_dir(scene.store()));
+    well(&output);
+    let lines = "4096 [10, 11, 12, 13, 14, 15, 16, 17]\n\
+        1024 [20, 120, 22, 23, 24, 25, 26, 27]\n\
+        2048 [30, 31, 121, 122, 34, 35, 36, 37]\n\
+        4100 4100\n\
+        b'//////more'\n";
+    assert_eq!(text(&output.stdout), lines);
+    let report = text(&output.stderr);
+    assert!(
+        report.contains("calls through this node's memory"),
+        "{report}"
+    );
+}
+
 #[test]
 fn an_ordinary_user_runs_commands_too() {
     let test = "an_ordinary_user_runs_commands_too";

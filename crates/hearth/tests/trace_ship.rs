@@ -25,7 +25,7 @@ use scene::{lacks_library, library, program};
 use tempfile::TempDir;
 
 /// No wait is longer.
-const LIMIT: Duration = Duration::from_secs(60);
+const LIMIT: Duration = Duration::from_secs(180);
 /// Writes of each program.
 const WRITES: u64 = 20_000;
 /// Records that are far more than what waits in memory.

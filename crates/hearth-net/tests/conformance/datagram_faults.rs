@@ -13,7 +13,7 @@ use super::rig::{Node, Rig, Seen, UdpRig, node, over, pair_on};
 fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
     let start = Instant::now();
     while !holds() {
-        assert!(start.elapsed() < Duration::from_secs(60), "{what}");
+        assert!(start.elapsed() < Duration::from_secs(120), "{what}");
         std::thread::yield_now();
     }
 }

@@ -14,7 +14,7 @@ use hearth_net::{
 /// What each test lets pile up for one peer.
 pub(crate) const QUEUED_BYTES_MAX: usize = 40 << 20;
 /// How long a test waits for what must come; only a failing test takes so long.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
 
 /// A network with members that can be started.
 pub(crate) trait Rig {

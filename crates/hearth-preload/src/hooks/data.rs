@@ -16,7 +16,7 @@ hooks! {
     fn __read_chk(fd: c_int, buf: *mut c_void, count: size_t, size: size_t) -> ssize_t =
         |real| quickly(move || gone::reading_bytes(fd, (buf, count), Begin::Own, move || checked(count, size, real, |real| cache::read(fd, buf, count, real)), real), move || on(Op::Read, fd).at_own().asks(count));
     fn write(fd: c_int, buf: *const c_void, count: size_t) -> ssize_t =
-        |real| on(Op::Write, fd).at_own().asks(count).call(|| gone::writing(fd, Begin::Own, count, real));
+        |real| on(Op::Write, fd).at_own().asks(count).call(|| gone::writing(fd, Begin::Own, count, || lane::write(fd, (buf, count), real)));
 
     fn pread(fd: c_int, buf: *mut c_void, count: size_t, offset: off_t) -> ssize_t =
         |real| quickly(move || gone::reading_bytes(fd, (buf, count), Begin::At(offset), move || cache::pread(fd, buf, count, offset, real), real), move || on(Op::Pread, fd).at(offset).asks(count));

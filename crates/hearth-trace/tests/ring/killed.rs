@@ -15,7 +15,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 const CHILD_VARIABLE: &str = "HEARTH_TEST_TRACED";
 const PROCESSES: u64 = 200;
 const AT_ONCE: usize = 4;
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_secs(120);
 
 // Runs itself as each of the processes.
 #[test]

@@ -21,10 +21,10 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 /// A program that takes longer hangs.
-pub(crate) const LIMIT: Duration = Duration::from_secs(60);
+pub(crate) const LIMIT: Duration = Duration::from_secs(180);
 
 /// A test that takes longer hangs.
-const TEST_SPAN_MAX: Duration = Duration::from_secs(110);
+const TEST_SPAN_MAX: Duration = Duration::from_secs(400);
 
 /// Between two looks at a condition.
 const BETWEEN_LOOKS: Duration = Duration::from_millis(20);
@@ -176,7 +176,7 @@ impl Scene {
     pub(crate) fn assert_clean(&self) {
         let begun = Instant::now();
         // A process that was killed needs a moment to be gone.
-        while !self.leftovers().is_empty() && begun.elapsed() < Duration::from_secs(10) {
+        while !self.leftovers().is_empty() && begun.elapsed() < LIMIT {
             thread::park_timeout(BETWEEN_LOOKS);
         }
         assert_eq!(self.leftovers(), Vec::<String>::new());

@@ -63,7 +63,7 @@ impl Set {
                     kernel_cache: false,
                     job_dir: dir.path().to_owned(),
                     ranges: hearth_agent::Ranges::default(),
-                    join_span: Duration::from_secs(20),
+                    join_span: Duration::from_secs(120),
                     bank: None,
                     tier: None,
                     synced: hearth_agent::Synced::Store,
