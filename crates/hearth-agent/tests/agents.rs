@@ -298,10 +298,15 @@ fn a_dead_home_fails_writers_at_once_and_readers_go_to_the_store() {
     );
 }
 
-/// Waits until agent 0 knows that every other is gone.
+/// Waits until agent 0 has acted on it that every other is gone: its transport knows earlier.
 fn until_gone(set: &Set) {
     let started = std::time::Instant::now();
-    while set.agents[0].status().peers.iter().any(|peer| peer.up) {
+    let are_gone = |status: hearth_agent::AgentStatus| {
+        let told = |alarm: &str, node: u32| alarm.starts_with(&format!("agent {node} is gone: "));
+        let is_told = |node| status.alarms.iter().any(|alarm| told(alarm, node));
+        status.peers.iter().all(|peer| is_told(peer.node))
+    };
+    while !are_gone(set.agents[0].status()) {
         assert!(
             started.elapsed() < Duration::from_secs(120),
             "a stopped agent counts as up"

@@ -36,6 +36,7 @@ mod push;
 mod range;
 mod read;
 mod revoke;
+mod settle;
 mod size;
 mod through;
 mod write;
@@ -94,6 +95,8 @@ pub(crate) struct Client {
     lent: BTreeMap<Buf, u32>,
     /// Pages that this node writes by itself.
     owned: OwnedPages,
+    /// What the last home said that would not bring to the store what this node has to have there.
+    refused: Option<Errno>,
 }
 
 /// An open handle.
@@ -272,7 +275,11 @@ impl Client {
         if let Some(file) = self.files.get_mut(&id)
             && file.copies.get(&page).is_some_and(|copy| copy.slot == slot)
         {
-            file.copies.remove(&page);
+            let copy = file.copies.remove(&page);
+            // What was pushed and had to go unread would be pushed again for nothing.
+            if copy.is_some_and(|copy| copy.pushed) {
+                file.unread.insert(page);
+            }
         }
         let mut desk = Desk {
             client: self,
@@ -416,7 +423,7 @@ impl Desk<'_, '_> {
             self.learn(file, envelope.generation);
         }
         match what {
-            What::Settled => {}
+            What::Settled => self.settled(file, from, &envelope.body),
             What::Whois => self.manager_known(file, &envelope.body),
             What::HomeOf(chunk) => self.home_known(file, chunk, &envelope.body),
             What::Lease => self.lease_answered(from, &envelope.body),
@@ -599,6 +606,7 @@ impl Desk<'_, '_> {
         }
         if orphaned {
             self.give_back_file(id);
+            self.scatter_file(id);
         }
         if orphaned && self.ctx.config.is_home_to_itself() {
             self.authority.sever(self.ctx, id);

@@ -136,7 +136,7 @@ impl Node {
 
     /// Errno of a file whose bytes cannot reach the store, if there is one.
     pub fn failing(&self) -> Option<crate::Errno> {
-        self.authority.failing()
+        self.authority.failing().or(self.client.refused())
     }
 
     /// True if this node writes a page of another home by itself.
@@ -147,7 +147,7 @@ impl Node {
     /// True while other homes have yet to bring to the store what this node wrote, after it was told to
     /// flush all.
     pub fn is_settling(&self) -> bool {
-        self.client.is_settling()
+        self.client.is_settling(&self.config)
     }
 
     /// True while this node is home of something of the file.
@@ -261,8 +261,7 @@ impl Machines<'_> {
     fn input(&mut self, ctx: &mut Ctx<'_>, input: Input) {
         match input {
             Input::Request(_, Request::FlushAll) => {
-                self.client.return_all(ctx, self.authority);
-                self.client.scatter_all(ctx, self.authority);
+                self.client.settle_all(ctx, self.authority);
                 self.authority.flush_all(ctx);
             }
             Input::Request(ticket, request) => {
@@ -381,7 +380,7 @@ impl Machines<'_> {
         for daemon in ctx.bank.take_over() {
             self.authority.bank_over(ctx, daemon);
         }
-        if self.authority.is_starved() {
+        if self.authority.lacks_frames() {
             self.client.give_all_back(ctx, self.authority);
         }
         self.authority.upkeep(ctx);

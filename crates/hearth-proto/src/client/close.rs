@@ -6,6 +6,7 @@ use crate::effect::{Effect, Reply};
 use crate::errno;
 use crate::ids::{FileId, Handle, NodeId, Stamp, Ticket};
 use crate::msg::{Body, Goal};
+use crate::nodeset::NodeSet;
 use crate::{Errno, ids};
 use alloc::vec::Vec;
 
@@ -22,6 +23,8 @@ pub(super) struct FlushJob {
     until: Until,
     left: u32,
     errno: Option<Errno>,
+    /// Homes that may hold bytes of this node which the store lacked when they were asked.
+    unsaved: NodeSet,
 }
 
 impl Desk<'_, '_> {
@@ -69,6 +72,10 @@ impl Desk<'_, '_> {
         if !homes.is_empty() {
             self.return_file(id);
         }
+        let unsaved = match self.client.files.get_mut(&id) {
+            Some(file) => file.begin_flush(&homes),
+            None => NodeSet::default(),
+        };
         let left = homes.len() as u32;
         self.client.jobs.insert(
             ticket,
@@ -77,17 +84,13 @@ impl Desk<'_, '_> {
                 until,
                 left,
                 errno: None,
+                unsaved,
             }),
         );
         if homes.is_empty() {
             return self.flushed(ticket, id);
         }
         for home in homes {
-            // Bytes that are written while the flush is under way count as not flushed.
-            if let Some(file) = self.client.files.get_mut(&id) {
-                file.wrote.remove(home);
-                file.flushing.push(home);
-            }
             let goal = match until {
                 Until::Flushed => Goal::Own,
                 Until::Synced => Goal::Synced,
@@ -97,21 +100,22 @@ impl Desk<'_, '_> {
     }
 
     pub(super) fn flush_answered(&mut self, ticket: Ticket, id: FileId, home: NodeId, body: &Body) {
+        let Some(Job::Flush(job)) = self.client.jobs.get(&ticket) else {
+            return;
+        };
+        let (synced, unsaved) = (job.until == Until::Synced, job.unsaved.contains(home));
         if let Some(file) = self.client.files.get_mut(&id) {
-            if let Some(at) = file.flushing.iter().position(|&node| node == home) {
-                file.flushing.swap_remove(at);
+            let at_tier = synced && self.ctx.config.syncs_at_tier();
+            // What a dead home had is lost, which is told as such.
+            let has_more = match body {
+                Body::FlushOk(_) => at_tier,
+                _ => !self.ctx.peers.is_down(home),
+            };
+            if unsaved {
+                file.end_flush(home, has_more);
             }
-            let synced = matches!(self.client.jobs.get(&ticket), Some(Job::Flush(job)) if job.until == Until::Synced);
-            match body {
-                Body::FlushOk(_) if synced && self.ctx.config.syncs_at_tier() => {
-                    file.wrote.insert(home);
-                }
-                Body::FlushOk(stamp) => file.stamp = file.stamp.max(known(*stamp)),
-                // Its bytes are lost, which is told as such.
-                _ if self.ctx.peers.is_down(home) => {}
-                _ => {
-                    file.wrote.insert(home);
-                }
+            if let (Body::FlushOk(stamp), false) = (body, at_tier) {
+                file.stamp = file.stamp.max(known(*stamp));
             }
         }
         let Some(Job::Flush(job)) = self.client.jobs.get_mut(&ticket) else {

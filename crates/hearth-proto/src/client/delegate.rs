@@ -31,18 +31,19 @@
 //! - D3 (I3): a way in that keeps bytes of the page is called back before a write shows: such a write goes
 //!   through the home, which knows of the way in by `Return(Copy)`.
 //! - D4 (I14): at most one page in [`SHARE`] of the pool is written by itself, and given back when a
-//!   request lacks memory. Each has a time when it is looked at again.
+//!   request lacks memory. Each has a time when it is looked at again. Homes lack at most [`UNRETURNED_MAX`]
+//!   bytes: beyond, a write goes to its home, which takes its page back.
 
-use super::file::{Copy, File};
+use super::file::Copy;
 use super::read::Granted;
-use super::{Client, Desk, Job, What};
+use super::{Client, Desk, Job};
 use crate::authority::Authority;
 use crate::ctx::Ctx;
 use crate::effect::{Effect, Piece, Src};
 use crate::frames::{Owner, Slot};
 use crate::guard::Guard;
 use crate::ids::{FileId, NodeId, Ticket, Ver};
-use crate::msg::{Body, Envelope, Goal, Left};
+use crate::msg::{Body, Envelope, Left};
 use crate::ranges::Ranges;
 use crate::time::Time;
 use alloc::collections::{BTreeMap, BTreeSet};
@@ -51,6 +52,10 @@ use alloc::vec::Vec;
 /// One page in so many of a pool may be written by this node itself, and so many at most.
 const SHARE: u32 = 4;
 const OWNED_MAX: u32 = 1024;
+
+/// Bytes that no home has at most: more would wait in a connection when all are sent at once, for nobody holds
+/// back what is returned.
+const UNRETURNED_MAX: u64 = 8 << 20;
 
 /// Pieces of a page that are sent back in one message at most.
 const PIECES_MAX: usize = 512;
@@ -191,34 +196,6 @@ impl Client {
                 false => desk.give_back(id, page, Left::Copy),
             }
         }
-    }
-
-    /// Has homes bring to the store what this node wrote, by itself too; over when nothing settles any
-    /// more.
-    pub(crate) fn return_all(&mut self, ctx: &mut Ctx<'_>, authority: &mut Authority) {
-        if !ctx.config.delegates() {
-            return;
-        }
-        let wrote = |(&id, file): (&FileId, &File)| {
-            let homes: Vec<NodeId> = file.wrote.iter().collect();
-            (id, homes)
-        };
-        let files: Vec<(FileId, Vec<NodeId>)> = self.files.iter().map(wrote).collect();
-        let mut desk = self.desk(ctx, authority);
-        for (id, homes) in files {
-            desk.return_file(id);
-            let me = desk.ctx.me();
-            for home in homes.into_iter().filter(|&home| home != me) {
-                let body = Body::Flush(Goal::Own);
-                desk.ask(home, id, body, What::Settled, Vec::new());
-            }
-        }
-    }
-
-    /// True while homes have yet to say that the store has what they were told to bring there.
-    pub(crate) fn is_settling(&self) -> bool {
-        let mut asked = self.pending.values();
-        asked.any(|pending| pending.what == What::Settled)
     }
 
     /// Gives back every page: a request lacks memory.
@@ -395,7 +372,8 @@ impl Desk<'_, '_> {
             return false;
         };
         let coming = file.wants.contains_key(&page);
-        let fits = count == 1 && offset + u64::from(len) <= file.size;
+        let few = self.client.owned.dirty_bytes + u64::from(len) <= UNRETURNED_MAX;
+        let fits = few && count == 1 && offset + u64::from(len) <= file.size;
         let owned = self.owned(id, page);
         let Some(home) = owned.filter(|o| !o.kept && fits && !coming).map(|o| o.home) else {
             return false;

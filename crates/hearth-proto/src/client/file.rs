@@ -159,6 +159,29 @@ impl File {
         homes.iter().collect()
     }
 
+    /// Homes are asked to flush: which of them may hold bytes of this node that the store lacks. What is written
+    /// while they are at it counts as not flushed.
+    pub(super) fn begin_flush(&mut self, homes: &[NodeId]) -> NodeSet {
+        let unsaved: NodeSet = self.unflushed().into_iter().collect();
+        let asked = homes.iter().copied().filter(|&home| unsaved.contains(home));
+        let unsaved: NodeSet = asked.collect();
+        for home in unsaved.iter() {
+            self.wrote.remove(home);
+            self.flushing.push(home);
+        }
+        unsaved
+    }
+
+    /// One of them has answered.
+    pub(super) fn end_flush(&mut self, home: NodeId, has_more: bool) {
+        if let Some(at) = self.flushing.iter().position(|&node| node == home) {
+            self.flushing.swap_remove(at);
+        }
+        if has_more {
+            self.wrote.insert(home);
+        }
+    }
+
     /// Pages whose copy a node granted.
     pub(super) fn copies_of(&self, home: NodeId) -> Vec<u64> {
         self.copies

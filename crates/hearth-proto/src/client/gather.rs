@@ -369,7 +369,7 @@ impl Desk<'_, '_> {
     }
 
     /// Scatters every page of a file that is not being scattered already.
-    fn scatter_file(&mut self, id: FileId) {
+    pub(super) fn scatter_file(&mut self, id: FileId) {
         let Some(file) = self.client.files.get(&id) else {
             return;
         };

@@ -113,6 +113,9 @@ impl Desk<'_, '_> {
             return;
         };
         let known = file.generation;
+        if generation.life > known.life {
+            file.unread.clear();
+        }
         file.generation = known.max(generation);
         if generation.life == known.life
             && generation.cut > known.cut

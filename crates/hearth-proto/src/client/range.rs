@@ -302,7 +302,6 @@ impl Desk<'_, '_> {
         let (id, home) = (job.file, job.parts[number as usize].home);
         self.client.locks.remove(&key);
         if let Some(file) = self.client.files.get_mut(&id) {
-            file.wrote.insert(home);
             file.unreported = true;
         }
         let what = What::Part(ticket, number);
@@ -316,12 +315,14 @@ impl Desk<'_, '_> {
         };
         let (id, part) = (job.file, job.parts[number as usize]);
         match answer.body {
-            Body::WriteOk => job.part_taken(answer.generation, part),
+            Body::WriteOk => {
+                job.part_taken(answer.generation, part);
+                if let Some(file) = self.client.files.get_mut(&id) {
+                    file.wrote.insert(part.home);
+                }
+            }
             Body::Failed(errno) => job.failed = Some(errno),
             _ => {}
-        }
-        if let Some(file) = self.client.files.get_mut(&id) {
-            file.wrote.insert(part.home);
         }
         self.part_over(ticket);
         self.free_window(part.home, part.len);

@@ -347,10 +347,12 @@ impl Desk<'_, '_> {
             return;
         }
         let (id, offset, end) = (job.file, job.offset, job.end());
+        // A home that is known takes what was gathered without a manager, which only a new end needs.
+        let gathered = job.scattered.is_some();
         if self.is_bypassed(id) {
             return self.redirect(ticket);
         }
-        if self.client.files.get(&id).is_some_and(|file| file.orphan) {
+        if !gathered && self.client.files.get(&id).is_some_and(|file| file.orphan) {
             return self.fail_write(ticket, errno::EHOSTDOWN);
         }
         if self.write_own(ticket) {
@@ -435,7 +437,6 @@ impl Desk<'_, '_> {
         let dropped = scatter.is_some() || self.drop_own_copies(id, part.offset, part.len);
         let mut record = true;
         if let Some(file) = self.client.files.get_mut(&id) {
-            file.wrote.insert(part.home);
             file.unreported = true;
             record = file.semantics.is_recorded();
         }
@@ -496,7 +497,6 @@ impl Desk<'_, '_> {
                     None => part.map_or(0, |part| part.offset + u64::from(part.len)),
                 };
                 if let Some(file) = self.client.files.get_mut(&job.file) {
-                    // A flush may have been asked for while the part was on its way.
                     file.wrote.insert(home);
                 }
                 job.taken += 1;
