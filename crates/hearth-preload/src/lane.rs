@@ -143,11 +143,7 @@ unsafe fn payload<'a>(buf: *const c_void, count: size_t) -> Option<&'a [u8]> {
 }
 
 #[inline(always)]
-fn leave(
-    (local, lane): (&Local, &WriteLane),
-    place: (u64, u64),
-    bytes: &[u8],
-) -> Option<ssize_t> {
+fn leave((local, lane): (&Local, &WriteLane), place: (u64, u64), bytes: &[u8]) -> Option<ssize_t> {
     match local.leave(lane, thread::lane(local), place, bytes) {
         Outcome::Serve(left) => {
             if left.much && !cache::is_jailed() {

@@ -99,6 +99,8 @@ struct Common {
     reserved: u32,
     /// Files with a request that waits for a frame or for dirty bytes to go.
     starved: BTreeSet<FileId>,
+    /// One of them waits for a frame.
+    lacks_frames: bool,
     /// The read that gathers its pages before all others.
     gathering: Option<Gathering>,
     /// Errno of the last store write that failed.
@@ -509,6 +511,7 @@ impl Authority {
     pub(crate) fn upkeep(&mut self, ctx: &mut Ctx<'_>) {
         self.flush_excess(ctx);
         self.recall_for_frames(ctx);
+        self.common.lacks_frames = false;
         for id in core::mem::take(&mut self.common.starved) {
             let mut home = self.home(ctx, id);
             home.pump();
@@ -546,9 +549,9 @@ impl Authority {
         self.files.len()
     }
 
-    /// True if a request lacks memory.
-    pub(crate) fn is_starved(&self) -> bool {
-        !self.common.starved.is_empty()
+    /// True if a request waits for a frame.
+    pub(crate) fn lacks_frames(&self) -> bool {
+        self.common.lacks_frames
     }
 
     pub(crate) fn has(&self, id: FileId) -> bool {

@@ -213,7 +213,7 @@ impl Home<'_, '_> {
         }
     }
 
-    fn newest_bar(&mut self) -> Option<&mut Bar> {
+    pub(super) fn newest_bar(&mut self) -> Option<&mut Bar> {
         let File { bar, next_bar, .. } = &mut *self.file;
         next_bar.as_mut().or(bar.as_mut())
     }

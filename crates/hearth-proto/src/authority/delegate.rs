@@ -390,7 +390,7 @@ impl Home<'_, '_> {
 impl Authority {
     /// A request lacks memory: frames of delegated pages would help.
     pub(super) fn recall_for_frames(&mut self, ctx: &mut Ctx<'_>) {
-        if self.common.starved.is_empty() {
+        if !self.common.lacks_frames {
             return;
         }
         for (id, number) in self.common.delegated.clone() {

@@ -258,6 +258,7 @@ impl Home<'_, '_> {
     /// Waits for memory, and makes dirty bytes go so that some comes.
     pub(super) fn starve(&mut self) {
         self.common.starved.insert(self.id);
+        self.common.lacks_frames = true;
         // A store that fails has its own time to be tried again.
         if self.file.failed.is_none() {
             self.start_flush();

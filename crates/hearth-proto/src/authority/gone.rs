@@ -42,7 +42,7 @@ impl Home<'_, '_> {
             }
         }
         let generation = self.file.generation;
-        if let Some(bar) = self.file.bar.as_mut().filter(|bar| bar.manager == peer) {
+        if let Some(bar) = self.newest_bar().filter(|bar| bar.manager == peer) {
             // Whether the file was detached after all nobody knows: its life goes on.
             bar.floor = generation;
             self.resume(true);

@@ -50,7 +50,15 @@ impl Home<'_, '_> {
             let at_rest = page.filled && !page.filling && !page.reserved && page.own.is_none();
             at_rest && !page.consumers.is_empty() && page.writers.contains(writer)
         });
-        let written: Vec<u64> = written.map(|(&number, _)| number).collect();
+        let written = written.map(|(&number, page)| (number, u64::from(page.extent)));
+        // No consumer is sent more at once than it may be sent of a write: the rest it asks for.
+        let mut left = self.ctx.config.write_window_bytes;
+        let within = written.take_while(|&(_, len)| {
+            let fits = len <= left;
+            left -= len.min(left);
+            fits
+        });
+        let written: Vec<u64> = within.map(|(number, _)| number).collect();
         for number in written {
             self.push_page(number, writer);
         }

@@ -321,6 +321,7 @@ impl Home<'_, '_> {
     /// There were no frames for a write.
     pub(super) fn go_without(&mut self, ask: &WriteAsk) {
         self.common.starved.insert(self.id);
+        self.common.lacks_frames = true;
         self.common.hungry.insert(Hungry {
             age: ask.age,
             file: self.id,

@@ -68,6 +68,11 @@ impl Leaves {
     pub(super) fn drop_peer(&mut self, peer: NodeId) {
         self.changing.remove(&peer);
         self.waiting.retain(|ask| ask.from != peer);
+        self.reads_no_more(peer);
+    }
+
+    /// Others that wait for what a node reads ask somebody else.
+    pub(super) fn reads_no_more(&mut self, peer: NodeId) {
         self.reader = self.reader.filter(|(reader, _)| *reader != peer);
     }
 }

@@ -13,6 +13,8 @@ use alloc::vec::Vec;
 impl Seat<'_, '_> {
     pub(super) fn open(&mut self, ask: Ask, write: bool, stamp: Stamp, private: bool) {
         if write && self.is_laminated() {
+            // Who asks to write has given up what it was to read for others.
+            self.file.leaves.reads_no_more(ask.from);
             return self.fail(&ask, errno::EPERM);
         }
         let met = !self.file.known;
