@@ -6,6 +6,7 @@ use crate::core::Core;
 use crate::files::Files;
 use crate::lanes;
 use crate::peers::Peers;
+use crate::residency::Residency;
 use crate::status::AgentStatus;
 use crate::store::{self, Store, Tier};
 use crate::wishes::{NoPattern, Wishes};
@@ -162,6 +163,11 @@ impl Agent {
     /// What people should know.
     pub fn status(&self) -> AgentStatus {
         self.core.status(self.bank.as_ref())
+    }
+
+    /// Which bytes of which files are here. Asks the store where each of these files is.
+    pub fn residency(&self) -> Residency {
+        self.core.residency()
     }
 
     /// Brings every dirty byte that this agent is home of, or has written by itself, to the store.

@@ -190,7 +190,21 @@ impl Files {
     /// may have lost the one by which a descriptor was opened.
     pub(crate) fn place(&mut self, file: FileId) -> Option<PathBuf> {
         let found = self.file(file);
-        let reach = found.lock();
+        self.place_by(file, &found.lock())
+    }
+
+    /// Where a file was last known to be, relative to the root. Asking for it lets go of no other file.
+    pub(crate) fn whereabouts(&self, file: FileId) -> Option<PathBuf> {
+        match self.files.get(&file) {
+            Some((found, _)) => {
+                let reach = found.lock();
+                self.place_by(file, &reach).or_else(|| reach.path.clone())
+            }
+            None => self.place_by(file, &Reach::default()),
+        }
+    }
+
+    fn place_by(&self, file: FileId, reach: &Reach) -> Option<PathBuf> {
         let kept = reach.writer.iter().chain(&reach.reader);
         let held = self.handles.values().filter(|held| held.file == file);
         let mut descriptors = kept.chain(held.map(|held| &held.fd));

@@ -33,6 +33,7 @@ mod fill;
 mod flush;
 mod gather;
 mod gone;
+mod held;
 mod names;
 mod offer;
 mod page;

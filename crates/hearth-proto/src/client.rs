@@ -26,6 +26,7 @@ mod close;
 mod delegate;
 mod file;
 pub(crate) mod gather;
+mod held;
 mod hold;
 mod leave;
 mod lend;

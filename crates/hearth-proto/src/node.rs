@@ -195,6 +195,12 @@ impl Node {
         self.client.promises()
     }
 
+    /// Pages in this node's memory, with the bytes known of each, in no order.
+    pub fn held(&self) -> impl Iterator<Item = (FileId, u64, u32)> + '_ {
+        let homes = self.authority.held(&self.frames);
+        homes.chain(self.client.held(&self.frames))
+    }
+
     /// What is fixed for this node.
     pub fn config(&self) -> &Config {
         &self.config

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+pub(crate) use hearth_agent::Residency;
 use hearth_agent::net::Endpoint;
 use hearth_agent::store::StoreSpec;
 use hearth_agent::{Agent, BankConfig, Config};
@@ -100,6 +101,11 @@ impl Node {
     /// What people should know; [`NodeStatus`] is the part of it that commands read.
     pub(crate) fn status(&self) -> Value {
         serde_json::to_value(self.0.status()).expect("a status is plain data")
+    }
+
+    /// Which bytes of which files are here.
+    pub(crate) fn residency(&self) -> Residency {
+        self.0.residency()
     }
 
     /// Brings every dirty byte to the store.

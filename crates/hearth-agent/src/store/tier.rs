@@ -161,6 +161,17 @@ impl Tier {
         }
     }
 
+    /// Runs of bytes that are here and whole, each with the number of its file.
+    pub(crate) fn held(&self) -> Vec<(u64, u64, u64)> {
+        let entries: Vec<_> = self.files().values().cloned().collect();
+        let mut all = Vec::new();
+        for entry in entries {
+            let kept = entry.kept();
+            all.extend(kept.held().map(|(start, end)| (kept.ino, start, end)));
+        }
+        all
+    }
+
     fn has_store(&self, kept: &mut Kept, fd: OwnedFd) {
         kept.store = Some(fd);
         self.dirty_files.fetch_add(1, Ordering::Relaxed);

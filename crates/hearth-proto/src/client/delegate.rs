@@ -40,7 +40,7 @@ use super::{Client, Desk, Job};
 use crate::authority::Authority;
 use crate::ctx::Ctx;
 use crate::effect::{Effect, Piece, Src};
-use crate::frames::{Owner, Slot};
+use crate::frames::{Frames, Owner, Slot};
 use crate::guard::Guard;
 use crate::ids::{FileId, NodeId, Ticket, Ver};
 use crate::msg::{Body, Envelope, Left};
@@ -98,6 +98,19 @@ impl OwnedPages {
         self.due.remove(&(owned.due, at.0, at.1));
         self.dirty_bytes -= u64::from(owned.dirty.bytes());
         Some(owned)
+    }
+
+    /// Those in frames, with the bytes known of each.
+    pub(super) fn held<'a>(
+        &'a self,
+        frames: &'a Frames,
+    ) -> impl Iterator<Item = (FileId, u64, u32)> + 'a {
+        let pages = self.pages.iter();
+        let pages = pages.filter(|(_, owned)| frames.valid(owned.slot));
+        pages.map(|(&(id, page), owned)| match owned.filled {
+            true => (id, page, owned.extent),
+            false => (id, page, owned.valid.bytes()),
+        })
     }
 
     fn of_file(&self, id: FileId) -> Vec<u64> {

@@ -1,5 +1,6 @@
 //! What an agent does for commands.
 
+use std::fs;
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
@@ -16,7 +17,7 @@ use super::way_in::{Door, Served};
 use crate::control::{Answer, Answerer, Busy, Ids, Request};
 use crate::failure::{Failure, OrFail};
 use crate::mountinfo;
-use crate::node::Node;
+use crate::node::{Node, Residency};
 use crate::options::{Others, SetSpec};
 
 /// Programs whose buffers are smaller make many requests, however small blocks are.
@@ -41,6 +42,22 @@ pub(crate) struct Health {
     /// What the library says.
     pub(crate) node: Value,
 }
+
+/// An agent's answer to [`Request::Residency`].
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub(crate) struct Holdings {
+    /// Its node, as the scheduler calls it, or else the host.
+    pub(crate) node: String,
+    /// Where its mount is, if it is in the common tree.
+    pub(crate) mount: Option<PathBuf>,
+    /// What it holds.
+    pub(crate) residency: Residency,
+}
+
+/// Names the node to processes that Slurm starts there.
+const SLURM_NODE: &str = "SLURMD_NODENAME";
+
+const HOSTNAME: &str = "/proc/sys/kernel/hostname";
 
 impl Service {
     /// Starts the agent; comes back once every member is connected.
@@ -110,6 +127,28 @@ impl Service {
         };
         drop(door);
         let value = serde_json::to_value(health).or_fail(|| "cannot tell the status".to_owned())?;
+        Ok(Answer {
+            value,
+            ..Answer::default()
+        })
+    }
+
+    fn holdings(&self) -> Result<Answer, Failure> {
+        let what = || "cannot tell this host's name".to_owned();
+        let node = match std::env::var(SLURM_NODE) {
+            Ok(node) => node,
+            Err(_) => fs::read_to_string(HOSTNAME)
+                .or_fail(what)?
+                .trim()
+                .to_owned(),
+        };
+        let holdings = Holdings {
+            node,
+            mount: self.door().at().map(Path::to_owned),
+            residency: self.node.residency(),
+        };
+        let value =
+            serde_json::to_value(holdings).or_fail(|| "cannot tell the files".to_owned())?;
         Ok(Answer {
             value,
             ..Answer::default()
@@ -204,6 +243,7 @@ impl Answerer for Service {
     fn answer(&self, request: Request, caller: u32, fds: Vec<OwnedFd>) -> Result<Answer, Failure> {
         match request {
             Request::Status => self.status(),
+            Request::Residency => self.holdings(),
             Request::Flush => self.node.flush().map(|()| Answer::default()),
             Request::Mount { at } => self.mount(at),
             Request::Unmount { at, busy } => self.unmount(&at, busy),

@@ -31,6 +31,8 @@ const WORKING_SPAN: Duration = Duration::from_secs(1);
 pub(crate) enum Request {
     /// Say how you are.
     Status,
+    /// Say which bytes of which files are at your node.
+    Residency,
     /// Bring every dirty byte to the store.
     Flush,
     /// Mount the store.

@@ -90,6 +90,19 @@ impl Kept {
         dirty.map(|block| u64::from(block.valid.bytes())).sum()
     }
 
+    /// Runs of bytes that are here and not lost.
+    pub(super) fn held(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
+        let whole = |(_, block): &(_, &Block)| block.stand != Stand::Lost;
+        self.blocks
+            .iter()
+            .filter(whole)
+            .flat_map(|(number, block)| {
+                let start = number * BLOCK as u64;
+                let runs = block.valid.iter();
+                runs.map(move |(from, to)| (start + u64::from(from), start + u64::from(to)))
+            })
+    }
+
     /// Takes written bytes in. Fails without a trace if there is no room or the tier refuses.
     pub(super) fn put(&mut self, shelf: &Shelf, offset: u64, bytes: &[u8]) -> io::Result<()> {
         let new = pieces(offset, bytes.len());

@@ -1,0 +1,30 @@
+//! What is in memory of the pages whose home this node is.
+
+use super::{Authority, Page};
+use crate::frames::Frames;
+use crate::ids::FileId;
+
+impl Authority {
+    /// Pages in frames, with the bytes known of each.
+    pub(crate) fn held<'a>(
+        &'a self,
+        frames: &'a Frames,
+    ) -> impl Iterator<Item = (FileId, u64, u32)> + 'a {
+        let files = self.files.iter();
+        files.flat_map(move |(&id, file)| {
+            let pages = file.pages.iter();
+            pages.filter_map(move |(&number, page)| Some((id, number, page.held(frames)?)))
+        })
+    }
+}
+
+impl Page {
+    /// Bytes known, if the page is in its frame.
+    fn held(&self, frames: &Frames) -> Option<u32> {
+        self.slot.filter(|slot| frames.valid(*slot))?;
+        Some(match self.filled {
+            true => self.extent,
+            false => self.valid.bytes(),
+        })
+    }
+}
