@@ -133,6 +133,7 @@ fn jobs_that_make_no_sense_are_refused_in_words() {
         ),
         ("file x -1\n", "line 1: file `x`: `-1` is not a size"),
         ("job a reads p ranks 1000000\n", "1000000 ranks together"),
+        ("file x 1\njob a reads p\n", "file `x` is named by no job"),
     ] {
         let said = placed(jobs).refused(&["place", "--residency", "now.json", "jobs"]);
         assert!(

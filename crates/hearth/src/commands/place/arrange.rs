@@ -11,7 +11,7 @@ use hearth_plan::place::{Placement, Situation, bound_shared, cheapest_shared, li
 use hearth_plan::{Bytes, FileId, NodeId};
 
 use super::Method;
-use super::jobs::{Asked, Job};
+use super::jobs::{Asked, Job, of_rank};
 use super::residency::Residency;
 use crate::failure::Failure;
 use crate::size::Size;
@@ -166,7 +166,8 @@ impl Table {
         }
         let (read, memory) = (Size(read.0), Size(memory.0));
         let why = format!("they read {read}, and all nodes together hold {memory}");
-        Err(cannot(why).hint("place fewer jobs at a time, or leave out `memory` in the residency"))
+        Err(cannot(why)
+            .hint("place fewer jobs at a time, or leave out `memory` in a recorded residency"))
     }
 
     fn size<'a>(&self, files: impl IntoIterator<Item = &'a FileId>) -> Bytes {
@@ -248,7 +249,7 @@ impl Rank {
         files: &BTreeMap<&str, FileId>,
     ) -> Result<Rank, String> {
         let find = |name: &String| {
-            let name = name.replace("{rank}", &rank.to_string());
+            let name = of_rank(name, rank);
             files.get(name.as_str()).copied().ok_or(name)
         };
         let reads = job.reads.iter().map(find);

@@ -10,11 +10,20 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
 
+use super::residency::Residency;
 use crate::failure::{Failure, OrFail};
 use crate::size::Size;
 
 /// Ranks of one job, at most.
 pub(super) const RANKS_MAX: u32 = 1 << 20;
+
+/// Stands for a rank's number in the name of a file.
+const RANK: &str = "{rank}";
+
+/// The name of a file for one rank.
+pub(super) fn of_rank(name: &str, rank: u32) -> String {
+    name.replace(RANK, &rank.to_string())
+}
 
 /// What is to be placed.
 #[derive(Debug, Default)]
@@ -36,7 +45,38 @@ pub(super) struct Job {
     pub(super) writes: Vec<String>,
 }
 
+impl Asked {
+    /// Calls files as the residency does, and refuses sizes of files that no job names.
+    pub(super) fn settle(&mut self, residency: &Residency) -> Result<(), String> {
+        let short = |name: &String| residency.name_of(name).to_owned();
+        for job in &mut self.jobs {
+            for names in [&mut job.reads, &mut job.writes] {
+                *names = names.iter().map(short).collect();
+            }
+        }
+        let sizes = std::mem::take(&mut self.sizes);
+        self.sizes = sizes
+            .iter()
+            .map(|(name, size)| (short(name), *size))
+            .collect();
+        let named: BTreeSet<String> = self.jobs.iter().flat_map(Job::files).collect();
+        match self.sizes.keys().find(|name| !named.contains(*name)) {
+            Some(name) => Err(format!("file `{name}` is named by no job")),
+            None => Ok(()),
+        }
+    }
+}
+
 impl Job {
+    /// The files of all its ranks.
+    pub(super) fn files(&self) -> impl Iterator<Item = String> + '_ {
+        let names = self.reads.iter().chain(&self.writes);
+        names.flat_map(|name| {
+            let ranks = if name.contains(RANK) { self.ranks } else { 1 };
+            (0..ranks).map(|rank| of_rank(name, rank))
+        })
+    }
+
     pub(super) fn new(name: &str) -> Job {
         Job {
             name: name.to_owned(),

@@ -19,9 +19,11 @@ pub(super) fn lines(arranged: &Arranged, form: Form, job: Option<&str>) -> Resul
     }
     Ok(match form {
         Form::Table => for_people(arranged, &units),
-        Form::Nodelist => nodelists(arranged, &units, job),
+        Form::Nodelist => wishes(arranged, &units, job, ("--nodelist=", ",")),
+        Form::Prefer => wishes(arranged, &units, job, ("--prefer=", "|")),
         Form::Hostfile => hostfile(arranged, &units),
         Form::Json => for_machines(arranged, &units),
+        Form::Residency => unreachable!("it was printed before jobs were placed"),
     })
 }
 
@@ -64,7 +66,12 @@ pub(super) fn sentence(arranged: &Arranged) -> String {
 }
 
 /// A job that has nothing anywhere is not bound to a node.
-fn nodelists(arranged: &Arranged, units: &[&Unit], job: Option<&str>) -> String {
+fn wishes(
+    arranged: &Arranged,
+    units: &[&Unit],
+    job: Option<&str>,
+    (option, between): (&str, &str),
+) -> String {
     let mut text = String::new();
     let mut names: Vec<&str> = units.iter().map(|unit| unit.job.as_str()).collect();
     names.dedup();
@@ -77,13 +84,13 @@ fn nodelists(arranged: &Arranged, units: &[&Unit], job: Option<&str>) -> String 
             .iter()
             .map(|node| arranged.nodes[node.index()].as_str())
             .collect();
-        let option = match nodes.as_slice() {
+        let wish = match nodes.as_slice() {
             [] => String::new(),
-            nodes => format!("--nodelist={}", nodes.join(",")),
+            nodes => format!("{option}{}", nodes.join(between)),
         };
         match job {
-            Some(_) => text.push_str(&format!("{option}\n")),
-            None => text.push_str(format!("{name} {option}").trim_end()),
+            Some(_) => text.push_str(&format!("{wish}\n")),
+            None => text.push_str(format!("{name} {wish}").trim_end()),
         }
         if job.is_none() {
             text.push('\n');

@@ -1,17 +1,20 @@
 //! Who holds how much of which file, as docs/formats/jobs.md has it.
 //!
 //! ```json
-//! {"nodes": [{"name": "node01", "seats": 2, "memory": "64GiB"}],
+//! {"roots": ["/scratch"],
+//!  "nodes": [{"name": "node01", "seats": 2, "memory": "64GiB"}],
 //!  "files": [{"path": "mesh.h5", "size": "3GiB", "held": {"node01": "3GiB"}}]}
 //! ```
+//!
+//! What nodes tell one by one, one object each, is put together by [`Residency::join`].
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::fs;
-use std::path::Path;
+use std::path::PathBuf;
 
-use serde::Deserialize;
 use serde::de::{self, Deserializer, Visitor};
+use serde::{Deserialize, Serialize};
 
 use crate::failure::{Failure, OrFail};
 use crate::size::Size;
@@ -20,16 +23,19 @@ use crate::size::Size;
 const SIZE_MAX: u64 = 1 << 53;
 
 /// What the nodes hold.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Default, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Residency {
+    /// Directories below which jobs find the files: the store, and where it is mounted.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub(super) roots: BTreeSet<String>,
     pub(super) nodes: Vec<Node>,
     #[serde(default)]
     pub(super) files: Vec<File>,
 }
 
 /// A node.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Node {
     pub(super) name: String,
@@ -37,11 +43,12 @@ pub(super) struct Node {
     #[serde(default = "one")]
     pub(super) seats: u32,
     /// Bytes that it can hold.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) memory: Option<Amount>,
 }
 
 /// A file.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct File {
     pub(super) path: String,
@@ -56,7 +63,7 @@ fn one() -> u32 {
 }
 
 /// Bytes: a number, or text such as `64GiB`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub(super) struct Amount(pub(super) u64);
 
 impl<'de> Deserialize<'de> for Amount {
@@ -89,20 +96,75 @@ impl Residency {
     pub(super) fn paths(&self) -> BTreeSet<&str> {
         self.files.iter().map(|file| file.path.as_str()).collect()
     }
+
+    /// How a file is called here that a job names: without a root before it.
+    pub(super) fn name_of<'a>(&self, word: &'a str) -> &'a str {
+        let below = |root: &String| word.strip_prefix(root.as_str())?.strip_prefix('/');
+        self.roots.iter().find_map(below).unwrap_or(word)
+    }
+
+    /// Puts what nodes tell one by one together. What agents of one node hold of a file is added up,
+    /// and no more than the file.
+    pub(super) fn join(parts: impl IntoIterator<Item = Residency>) -> Residency {
+        let mut all = Residency::default();
+        let mut files: BTreeMap<String, File> = BTreeMap::new();
+        for part in parts {
+            all.roots.extend(part.roots);
+            part.nodes.into_iter().for_each(|node| all.admit(node));
+            for file in part.files {
+                match files.get_mut(&file.path) {
+                    Some(known) => known.add(file),
+                    None => drop(files.insert(file.path.clone(), file)),
+                }
+            }
+        }
+        all.files = files.into_values().collect();
+        all
+    }
+
+    fn admit(&mut self, node: Node) {
+        match self.nodes.iter_mut().find(|known| known.name == node.name) {
+            Some(known) => {
+                let sum = known.memory.zip(node.memory);
+                known.memory = sum.map(|(one, other)| Amount(one.0.saturating_add(other.0)));
+                known.seats = known.seats.max(node.seats);
+            }
+            None => self.nodes.push(node),
+        }
+    }
 }
 
-/// Reads and checks a residency file.
-pub(super) fn read(path: &Path) -> Result<Residency, Failure> {
-    let what = || format!("cannot read the residency `{}`", path.display());
-    let text = fs::read_to_string(path).or_fail(what)?;
-    parse(&text).map_err(|why| Failure::new(what()).cause(why))
+impl File {
+    fn add(&mut self, other: File) {
+        self.size = self.size.max(other.size);
+        for (node, bytes) in other.held {
+            let held = self.held.entry(node).or_insert(Amount(0));
+            *held = Amount(held.0.saturating_add(bytes.0)).min(self.size);
+        }
+    }
 }
 
-/// The residency that a text tells.
-pub(super) fn parse(text: &str) -> Result<Residency, String> {
-    let residency: Residency = serde_json::from_str(text).map_err(|error| error.to_string())?;
-    check(&residency)?;
-    Ok(residency)
+/// Reads and checks what nodes have told, in one file or several.
+pub(super) fn read(paths: &[PathBuf]) -> Result<Residency, Failure> {
+    let mut parts = Vec::new();
+    for path in paths {
+        let what = || format!("cannot read the residency `{}`", path.display());
+        let text = fs::read_to_string(path).or_fail(what)?;
+        parts.extend(parse(&text).map_err(|why| Failure::new(what()).cause(why))?);
+    }
+    Ok(Residency::join(parts))
+}
+
+/// What a text tells: one residency, or several one after another.
+pub(super) fn parse(text: &str) -> Result<Vec<Residency>, String> {
+    let parts = serde_json::Deserializer::from_str(text).into_iter::<Residency>();
+    let parts: Result<Vec<Residency>, _> = parts.collect();
+    let parts = parts.map_err(|error| error.to_string())?;
+    parts.iter().try_for_each(check)?;
+    match parts.is_empty() {
+        true => Err("it is empty".to_owned()),
+        false => Ok(parts),
+    }
 }
 
 fn check(residency: &Residency) -> Result<(), String> {
@@ -199,5 +261,23 @@ mod tests {
             let said = parse(&text).unwrap_err();
             assert!(said.starts_with(why), "{text}: {said}");
         }
+    }
+
+    #[test]
+    fn what_nodes_tell_one_by_one_is_put_together() {
+        let text = r#"{"roots": ["/s"], "nodes": [{"name": "m", "memory": 9}],
+                       "files": [{"path": "a", "size": 8, "held": {"m": 5}}]}
+                      {"nodes": [{"name": "n"}, {"name": "o"}],
+                       "files": [{"path": "a", "size": 8, "held": {"n": 3}}]}
+                      {"nodes": [{"name": "m", "memory": 6}],
+                       "files": [{"path": "a", "size": 8, "held": {"m": 5}}, {"path": "b", "size": 1}]}"#;
+        let all = Residency::join(parse(text).unwrap());
+        let nodes: Vec<_> = all.nodes.iter().map(|node| node.name.as_str()).collect();
+        assert_eq!(nodes, ["m", "n", "o"]);
+        assert_eq!(all.nodes[0].memory, Some(Amount(15)));
+        let held = [("m", 8), ("n", 3)].map(|(node, held)| (node.to_owned(), Amount(held)));
+        assert_eq!(all.files[0].held, held.into());
+        assert_eq!((all.name_of("/s/a"), all.name_of("/sa")), ("a", "/sa"));
+        assert_eq!(parse(" ").unwrap_err(), "it is empty");
     }
 }

@@ -14,6 +14,25 @@ use crate::failure::{Failure, OrFail};
 
 const EXTENSIONS: [&str; 4] = ["sh", "sbatch", "slurm", "job"];
 
+/// Files that words may mean.
+struct Known<'a> {
+    residency: &'a Residency,
+    paths: BTreeSet<&'a str>,
+}
+
+impl<'a> Known<'a> {
+    fn of(residency: &'a Residency) -> Known<'a> {
+        Known {
+            residency,
+            paths: residency.paths(),
+        }
+    }
+
+    fn has(&self, word: &str) -> bool {
+        self.paths.contains(self.residency.name_of(word))
+    }
+}
+
 /// Reads all scripts of a directory, in the order of their names.
 pub(super) fn read(dir: &Path, residency: &Residency) -> Result<Asked, Failure> {
     let what = || format!("cannot read jobs from `{}`", dir.display());
@@ -32,7 +51,7 @@ pub(super) fn read(dir: &Path, residency: &Residency) -> Result<Asked, Failure> 
         )));
     }
     paths.sort();
-    let known = residency.paths();
+    let known = Known::of(residency);
     let mut asked = Asked::default();
     for path in paths {
         let text = fs::read_to_string(&path).or_fail(what)?;
@@ -46,7 +65,7 @@ pub(super) fn read(dir: &Path, residency: &Residency) -> Result<Asked, Failure> 
     Ok(asked)
 }
 
-fn parse(stem: &str, text: &str, known: &BTreeSet<&str>) -> Result<Job, String> {
+fn parse(stem: &str, text: &str, known: &Known<'_>) -> Result<Job, String> {
     let mut job = Job::new(stem);
     for (number, line) in (1..).zip(text.lines()) {
         if let Some(words) = line.strip_prefix("#HEARTH ") {
@@ -85,7 +104,7 @@ fn job_name(options: &str) -> Option<&str> {
 }
 
 /// Paths of the residency in a line of a shell script, up to a comment.
-fn mentions(line: &str, known: &BTreeSet<&str>, job: &mut Job) {
+fn mentions(line: &str, known: &Known<'_>, job: &mut Job) {
     let mut is_written = false;
     let spaced = line.replace('>', " > ");
     for word in spaced.split(|letter: char| letter.is_whitespace() || "=;()<|&".contains(letter)) {
@@ -93,7 +112,7 @@ fn mentions(line: &str, known: &BTreeSet<&str>, job: &mut Job) {
         if word.starts_with('#') {
             return;
         }
-        if known.contains(word) {
+        if known.has(word) {
             let list = if is_written {
                 &mut job.writes
             } else {
@@ -112,13 +131,14 @@ mod tests {
     #[test]
     fn a_script_reads_what_it_mentions() {
         let residency = super::super::residency::parse(
-            r#"{"nodes": [{"name": "n1"}], "files": [
-                {"path": "/d/in.dat", "size": 5}, {"path": "/d/ref", "size": 7},
-                {"path": "/d/out", "size": 1}]}"#,
+            r#"{"roots": ["/d"], "nodes": [{"name": "n1"}], "files": [
+                {"path": "in.dat", "size": 5}, {"path": "ref", "size": 7},
+                {"path": "/d/out", "size": 1}, {"path": "out", "size": 1}]}"#,
         );
+        let residency = residency.unwrap().remove(0);
         let text = "#!/bin/sh\n#SBATCH -N 1 --job-name=align\n#HEARTH after prep reads /d/more\n\
                     tool --ref=/d/ref \"/d/in.dat\" >>/d/out # not /d/never\ncat /d/ref\n";
-        let job = parse("file", text, &residency.unwrap().paths()).unwrap();
+        let job = parse("file", text, &Known::of(&residency)).unwrap();
         let expected = Job {
             after: vec!["prep".to_owned()],
             reads: ["/d/in.dat", "/d/more", "/d/ref"]
