@@ -54,6 +54,10 @@ chromium         chromium        the page of a report in a browser
 lttng-tools      lttng           LTTng beside the tracer
 liblttng-ust-dev lttng-gen-tp    LTTng beside the tracer
 libjemalloc-dev  jeprof          an allocator that programs preload
+munge            munged          jobs under Slurm
+slurmctld        slurmctld       jobs under Slurm
+slurmd           slurmd          jobs under Slurm
+slurm-client     sbatch          jobs under Slurm
 '
 
 say() { printf 'setup: %s\n' "$*" >&2; }
