@@ -324,10 +324,11 @@ fn translate(config: &NodeConfig, secret: Secret) -> Result<Config, Failure> {
             Some(tier) => Some(tier.of_agent(&config.store, config.node)?),
             None => None,
         },
-        synced: match spec.tier.as_ref().map(|tier| tier.fsync) {
-            Some(Fsync::Tier) => hearth_agent::Synced::Tier,
-            Some(Fsync::Store) | None => hearth_agent::Synced::Store,
-        },
+        synced: spec
+            .tier
+            .as_ref()
+            .map_or(Fsync::Store, |tier| tier.fsync)
+            .kernel(),
     })
 }
 

@@ -56,6 +56,16 @@ pub(crate) enum Fsync {
     Tier,
 }
 
+impl Fsync {
+    /// In the words of the agent.
+    pub(crate) fn kernel(self) -> hearth_agent::Synced {
+        match self {
+            Fsync::Store => hearth_agent::Synced::Store,
+            Fsync::Tier => hearth_agent::Synced::Tier,
+        }
+    }
+}
+
 /// The tiers of a set.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct TierSpec {
@@ -146,6 +156,7 @@ impl TierSpec {
             dir: own,
             limit,
             age: self.age.0,
+            synced: self.fsync.kernel(),
         })
     }
 }

@@ -32,6 +32,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use hearth_client::Errno;
+use hearth_proto::Synced;
 
 use super::{Store, StoreCounts, SyncKind, parts, posix};
 use block::Stand;
@@ -56,6 +57,8 @@ pub struct TierConfig {
     pub limit: u64,
     /// How long bytes may be here alone.
     pub age: Duration,
+    /// Where an fsync brings bytes.
+    pub synced: Synced,
 }
 
 /// What a tier says of itself.
@@ -123,7 +126,7 @@ impl Tier {
         inner: Arc<dyn Store>,
         root: BorrowedFd<'_>,
     ) -> io::Result<Arc<Tier>> {
-        let (shelf, records) = Shelf::open(&config.dir, config.limit)?;
+        let (shelf, records) = Shelf::open(&config)?;
         let tier = Tier {
             inner,
             root: path_of(root)?,

@@ -2,13 +2,21 @@
 
 use std::fs::{self, File};
 use std::io;
+use std::num::NonZeroU64;
 use std::os::unix::fs::{DirBuilderExt, FileExt};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use hearth_proto::Synced;
+use rustix::fs::Advice;
+
+use super::TierConfig;
 use super::block::{BLOCK, Place};
 use super::journal::{Journal, Record};
+
+/// A shorter run waits for others to join it on their way to the disk.
+const RUN_BYTES_MIN: u64 = 1 << 20;
 
 /// What all files of a tier share.
 #[derive(Debug)]
@@ -20,13 +28,15 @@ pub(super) struct Shelf {
     /// Bytes of blocks that are here, each counted whole.
     used: AtomicU64,
     limit: u64,
+    synced: Synced,
     /// Held for as long as the tier is in use.
     _lock: File,
 }
 
 impl Shelf {
     /// Takes a directory for this process alone.
-    pub(super) fn open(dir: &Path, limit: u64) -> io::Result<(Shelf, Vec<Record>)> {
+    pub(super) fn open(config: &TierConfig) -> io::Result<(Shelf, Vec<Record>)> {
+        let dir = &config.dir;
         let (blocks, lost) = (dir.join("blocks"), dir.join("lost"));
         // What is in it may be what others may not read in the store.
         let mut private = fs::DirBuilder::new();
@@ -41,7 +51,8 @@ impl Shelf {
             lost,
             journal: Mutex::new(journal),
             used: AtomicU64::new(0),
-            limit,
+            limit: config.limit,
+            synced: config.synced,
             _lock: lock,
         };
         Ok((shelf, records))
@@ -102,7 +113,19 @@ impl Shelf {
     pub(super) fn write(&self, ino: u64, place: Place, at: u64, bytes: &[u8]) -> io::Result<()> {
         let options = || File::options().write(true).create(true).clone();
         let file = options().truncate(false).open(self.path(ino, place))?;
-        file.write_all_at(bytes, at)
+        file.write_all_at(bytes, at)?;
+        self.begin_sync(&file, at, bytes.len());
+        Ok(())
+    }
+
+    /// Has the operating system send a long run to the disk now, where an fsync will wait for it: so
+    /// the disk works while the program goes on. What is on its way is not dropped.
+    fn begin_sync(&self, file: &File, at: u64, len: usize) {
+        let len = NonZeroU64::new(len as u64).filter(|len| len.get() >= RUN_BYTES_MIN);
+        if let (Synced::Tier, Some(len)) = (self.synced, len) {
+            // An advice: a file system that does not heed it loses time alone.
+            let _ = rustix::fs::fadvise(file, at, Some(len), Advice::DontNeed);
+        }
     }
 
     /// Reads what is there; the rest stays as it was.

@@ -32,6 +32,7 @@ impl Place {
             dir: self.scratch.path().join("tier"),
             limit: self.limit,
             age: LONG,
+            synced: Synced::Tier,
         };
         let root = File::open(self.scratch.path().join("store")).unwrap();
         Tier::open(config, inner, root.as_fd()).unwrap()
@@ -337,6 +338,7 @@ fn two_agents_do_not_share_a_tier() {
         dir: place.scratch.path().join("tier"),
         limit: 1 << 20,
         age: LONG,
+        synced: Synced::Store,
     };
     let root = File::open(place.scratch.path()).unwrap();
     let second = Tier::open(config, Arc::new(Posix), root.as_fd());
