@@ -3,6 +3,7 @@
 mod support;
 
 use hearth_plan::flow::Network;
+use hearth_plan::online::{Kind, Met};
 use hearth_plan::retain::victims::{self, Memory, Resident, Wanted};
 use hearth_plan::retain::{
     Follower, Plan, Queue, Rule, Source, Tally, best, bound, bound_fractional, optimum, packing,
@@ -67,6 +68,30 @@ fn w_each_step_of_the_worked_example_is_that_of_the_paper() {
         (Source::Memory, vec![1, 2, 4]),
         (Source::Memory, vec![1, 2, 4]),
         (Source::Disk, vec![1, 2, 4]),
+    ];
+    assert_eq!(steps, expected);
+}
+
+#[test]
+fn w_what_lru_holds_after_each_step() {
+    let queue = worked_example();
+    let mut lru = Kind::Lru.cache(Bytes(100));
+    let mut steps = Vec::new();
+    for at in 0..queue.len() {
+        let met = lru.read(queue.file(at), queue.size_at(at));
+        let held = (0..4).filter(|file| lru.holds(FileId(*file)));
+        steps.push((met, held.map(|file| file + 1).collect::<Vec<u32>>()));
+    }
+    let expected = [
+        (Met::Miss, vec![1]),
+        (Met::Miss, vec![1, 2]),
+        (Met::Miss, vec![1, 2, 3]),
+        (Met::Miss, vec![2, 3, 4]),
+        (Met::Hit, vec![2, 3, 4]),
+        (Met::Miss, vec![1, 3, 4]),
+        (Met::Miss, vec![1, 2, 3]),
+        (Met::Miss, vec![1, 2, 4]),
+        (Met::Miss, vec![2, 3, 4]),
     ];
     assert_eq!(steps, expected);
 }
@@ -299,9 +324,9 @@ fn with_more_sets_than_can_be_followed_no_plan_falls_behind_the_paper() {
     }
 }
 
-/// Three to five files, read eight to sixteen times.
+/// Three to six files, read eight to sixteen times.
 fn drawn(draw: &mut Draw) -> (Queue, Bytes) {
-    let files = draw.within(3, 5);
+    let files = draw.within(3, 6);
     let sizes: Vec<Bytes> = (0..files).map(|_| Bytes(draw.within(1, 60))).collect();
     let reads = (0..draw.within(8, 16)).map(|_| FileId(draw.within(0, files - 1) as u32));
     let reads = reads.collect();

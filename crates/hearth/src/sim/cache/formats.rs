@@ -5,6 +5,9 @@
 //! | csv | a line whose columns the first line names |
 //! | msr | a line: time, host, disk, `Read` or `Write`, offset, size, response time |
 //! | oracle-general | 24 bytes, little-endian: u32 time, u64 object, u32 size, i64 next use |
+//! | vscsi | 32 or 40 bytes: see [`vscsi`] |
+
+mod vscsi;
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
@@ -30,6 +33,8 @@ pub(super) enum Format {
     Msr,
     /// libCacheSim's binary layout
     OracleGeneral,
+    /// Binary traces of virtual disks by CloudPhysics
+    Vscsi,
 }
 
 /// Reads up to `requests` records of a trace.
@@ -50,6 +55,10 @@ pub(super) fn read(
         Format::Csv => csv(input, block, requests),
         Format::Msr => msr(input, block, requests),
         Format::OracleGeneral => oracle_general(input, requests),
+        Format::Vscsi => {
+            let begin = input.fill_buf().or_fail(what)?.to_owned();
+            vscsi::read(input, &begin, block, requests)
+        }
     };
     let trace = trace.map_err(|why| match why {
         Wrong::Input(error) => Failure::new(what()).because(error),
@@ -86,6 +95,9 @@ fn guess(path: &Path, begin: &[u8]) -> Format {
         .to_lowercase();
     if name.contains("oraclegeneral") {
         return Format::OracleGeneral;
+    }
+    if name.contains("vscsi") {
+        return Format::Vscsi;
     }
     let line = begin
         .split(|byte| *byte == b'\n')
