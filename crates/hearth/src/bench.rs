@@ -3,6 +3,7 @@
 mod btio;
 mod cluster;
 mod crew;
+mod disk;
 mod findings;
 mod flash_io;
 mod gluster;
@@ -18,6 +19,7 @@ mod read_latency;
 mod remote_hit;
 pub(crate) mod report;
 mod rig;
+mod shares;
 mod sliding_window;
 mod small_io;
 mod stat;
@@ -195,7 +197,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
         Name::SlidingWindow => sliding_window::run(&sliding_load(args), &signals, progress)?,
         Name::Btio => btio::run(&btio_load(args), &signals, progress)?,
         Name::FlashIo => flash_io::run(&flash_load(args), &signals, progress)?,
-        Name::Throughput => tiers::throughput(&args.store, tier_effort(args.quick), &signals)?,
+        Name::Throughput => tiers::throughput::run(&args.store, tier_effort(args.quick), &signals)?,
         Name::Fuse => tiers::fuse(&args.store, tier_effort(args.quick), &signals)?,
         Name::Create => tiers::create(&args.store, tier_effort(args.quick), &signals)?,
         Name::Findings => findings::run(turns(3, 1), &signals, progress)?,

@@ -297,3 +297,27 @@ fn records_are_read_right_by_one_and_by_several() {
     assert!(found["bank_shared_cold_read_over_none"].is_number());
     assert!(found["bank_loses"].is_array());
 }
+
+#[test]
+fn writers_over_tiers_leave_all_bytes_in_the_store() {
+    if skipped("writers_over_tiers_leave_all_bytes_in_the_store") {
+        return;
+    }
+    let words = ["--store", "posix", "--quick", "--json"];
+    let found = summary(&[&["bench", "throughput"], &words[..]].concat());
+    assert_eq!(found["verified"], true);
+    let of = |key: &str| found[key].as_f64().expect(key);
+    for nodes in [1, 2] {
+        assert!(of(&format!("over_store_{nodes}")) > 0.0, "{found}");
+        let curve = found[format!("curve_{nodes}")].as_str().expect("a curve");
+        assert_eq!(curve.chars().count(), 8, "{curve}");
+    }
+    // What is simulated grows with the nodes while tiers have room, and is the store's when they are full.
+    let (few, many) = (
+        of("simulated_over_store_512"),
+        of("simulated_over_store_4096"),
+    );
+    assert!((7.5..8.5).contains(&(many / few)), "{found}");
+    let full = of("simulated_full_over_store_4096");
+    assert!((0.5..2.0).contains(&full), "{found}");
+}

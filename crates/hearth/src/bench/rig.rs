@@ -1,5 +1,6 @@
 //! The test hosts of `rig/`, for the time of a benchmark. The scripts travel inside the command.
 
+use super::shares::Shares;
 use crate::failure::{Failure, OrFail};
 use serde::Deserialize;
 use std::os::unix::fs::PermissionsExt;
@@ -33,6 +34,8 @@ fn name_requests_in(line: &str) -> Option<u64> {
 pub(crate) struct Rig {
     dir: tempfile::TempDir,
     hosts: Vec<Host>,
+    /// Goes after the hosts, when nobody is in it.
+    shares: Option<Shares>,
 }
 
 /// A compute host.
@@ -64,6 +67,7 @@ impl Rig {
         let mut rig = Rig {
             dir,
             hosts: Vec::new(),
+            shares: None,
         };
         for (name, text) in SCRIPTS {
             let path = rig.path(name);
@@ -92,9 +96,26 @@ impl Rig {
         &self.hosts
     }
 
+    /// From now on commands on a compute host have so many hundredths of a processor together.
+    pub(crate) fn share_processors(&mut self, percent: u64) -> Result<(), Failure> {
+        let hosts = self.hosts.iter().map(|host| host.name.as_str());
+        self.shares = Some(Shares::make(hosts, percent)?);
+        Ok(())
+    }
+
     /// A command that runs on a compute host.
     pub(crate) fn on(&self, host: &Host, program: &Path) -> Command {
-        self.on_named(&host.name, program)
+        let door = self
+            .shares
+            .as_ref()
+            .and_then(|shares| shares.door(&host.name));
+        let Some(door) = door else {
+            return self.on_named(&host.name, program);
+        };
+        let mut command = self.on_named(&host.name, Path::new("sh"));
+        command.args(["-c", r#"echo $$ > "$0" && exec "$@""#]);
+        command.arg(door).arg(program);
+        command
     }
 
     fn on_named(&self, host: &str, program: &Path) -> Command {

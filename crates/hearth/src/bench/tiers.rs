@@ -1,7 +1,10 @@
 //! Writing to a tier: `throughput`, `fuse` and `create`.
 //!
 //! All of a set runs on this machine, so agents share its processors and its disk: what grows here
-//! with their number is what these leave.
+//! with their number is what these leave. Test hosts have a share of the processors each.
+
+mod simulated;
+pub(super) mod throughput;
 
 use std::fs::File;
 use std::io;
@@ -12,6 +15,7 @@ use std::thread;
 use std::time::Instant;
 
 use super::cluster::Cluster;
+use super::disk::Disk;
 use super::report::{Report, median, rounded};
 use crate::failure::{Failure, OrFail};
 use crate::options::{Policy, SetSpec};
@@ -37,7 +41,7 @@ impl Effort {
     pub(super) const FULL: Effort = Effort {
         counts: &[1, 2, 3, 4],
         bytes: 192 << 20,
-        turns: 3,
+        turns: 5,
         files: 200_000,
     };
     pub(super) const QUICK: Effort = Effort {
@@ -66,91 +70,6 @@ fn spec(agents: usize, backing: &str, dir: &Path, tier: u64) -> Result<SetSpec, 
             fsync: Fsync::Tier,
         }),
         ..SetSpec::default()
-    })
-}
-
-/// Bandwidth of each agent's writer, until its tier is full and after, over the bare store's.
-pub(super) fn throughput(
-    backing: &str,
-    effort: &Effort,
-    signals: &Signals,
-) -> Result<Report, Failure> {
-    let dir = tempfile::tempdir().or_fail(|| "cannot make a directory".to_owned())?;
-    let mut report = Report::new("throughput", backing);
-    let mut right = true;
-    let mut grown = Vec::new();
-    let mut curve = Vec::new();
-    for &agents in effort.counts {
-        let place = dir.path().join(agents.to_string());
-        let quarter = effort.bytes / 4;
-        let Written {
-            bare,
-            slices,
-            whole,
-        } = measure(backing, &place, agents, effort, signals)?;
-        right &= whole;
-        let bare = rate(&bare, 0, quarter);
-        let case = format!("{agents} agents");
-        // Write-back begins when a tier is half full, and competes from then on.
-        let (first, last) = (
-            rate(&slices, 0, quarter),
-            rate(&slices, effort.bytes - quarter, effort.bytes),
-        );
-        for (system, value) in [("store", bare), ("tier", first), ("tier, full", last)] {
-            report.row(system, &case, "write", value / 1e6, "MB/s");
-        }
-        report.row("tier", &case, "over store", first / bare, "x");
-        report.row("tier, full", &case, "over store", last / bare, "x");
-        report.sum_up(&format!("over_store_{agents}"), rounded(first / bare));
-        report.sum_up(&format!("full_over_store_{agents}"), rounded(last / bare));
-        grown.push(first);
-        curve = slices;
-    }
-    let ends = grown.first().zip(grown.last());
-    let growth = ends.map_or(0.0, |(first, last)| last / first);
-    report.sum_up("growth", rounded(growth));
-    report.sum_up("verified", right);
-    report.sum_up("curve", plot(&curve, effort.bytes));
-    Ok(report)
-}
-
-/// What one number of agents came to.
-struct Written {
-    bare: Slices,
-    slices: Slices,
-    whole: bool,
-}
-
-fn measure(
-    backing: &str,
-    place: &Path,
-    agents: usize,
-    effort: &Effort,
-    signals: &Signals,
-) -> Result<Written, Failure> {
-    let store = place.join("store");
-    std::fs::create_dir_all(&store).or_fail(|| "cannot make the store".to_owned())?;
-    let none = SetSpec {
-        agents: agents as u32,
-        policy: Policy::None,
-        backing: backing.to_owned(),
-        ..SetSpec::default()
-    };
-    let cluster = Cluster::start(&store, &place.join("bare"), none, signals)?;
-    let bare = write_all(cluster.points(), "bare", effort.bytes / 4)?;
-    cluster.end()?;
-    let tiered = spec(agents, backing, place, effort.bytes / 2)?;
-    let cluster = Cluster::start(&store, place, tiered, signals)?;
-    let slices = write_all(cluster.points(), "tiered", effort.bytes)?;
-    cluster.end()?;
-    let names: Vec<String> = (0..agents)
-        .map(|number| format!("tiered-{number}"))
-        .collect();
-    let whole = are_whole(&store, &names, effort.bytes)?;
-    Ok(Written {
-        bare,
-        slices,
-        whole,
     })
 }
 
@@ -229,51 +148,65 @@ fn rate(slices: &Slices, from: u64, to: u64) -> f64 {
     rates.sum()
 }
 
-/// The last run's bandwidth over the bytes that each has written, an eighth a column.
-fn plot(slices: &Slices, bytes: u64) -> String {
-    let step = (bytes / 8 / REQUEST_BYTES as u64).max(1) * REQUEST_BYTES as u64;
-    let rates: Vec<f64> = (0..8)
-        .filter(|part| (part + 1) * step <= bytes)
-        .map(|part| rate(slices, part * step, (part + 1) * step))
-        .collect();
-    let most = rates.iter().copied().fold(1.0, f64::max);
-    let bars = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
-    let bar = |rate: &f64| bars[((rate / most * 7.0).round() as usize).min(7)];
-    rates.iter().map(bar).collect()
-}
+/// What the disk of `fuse` takes: less than a mount on a small machine passes on.
+const DISK_RATE: u64 = 100 << 20;
+/// What it holds; only what is written takes room.
+const DISK_BYTES: u64 = 8 << 30;
 
-/// Processes that write and sync through the mount, over the same on the tier's own file system.
+/// Processes that write and sync through the mount, over the same on the tier's own file system. Of two
+/// runs side by side now the one is first and now the other.
 pub(super) fn fuse(backing: &str, effort: &Effort, signals: &Signals) -> Result<Report, Failure> {
     let dir = tempfile::tempdir().or_fail(|| "cannot make a directory".to_owned())?;
-    let store = dir.path().join("store");
-    let alone = dir.path().join("alone");
+    let mut report = Report::new("fuse", backing);
+    let disk = Disk::make(dir.path(), DISK_BYTES, DISK_RATE);
+    let place = match &disk {
+        Ok(disk) => {
+            report.sum_up("disk_mb_s", DISK_RATE >> 20);
+            disk.at().to_owned()
+        }
+        Err(why) => {
+            eprintln!("care: {why}; over this machine's own disk, memory may be what is measured");
+            dir.path().to_owned()
+        }
+    };
+    let (store, alone) = (dir.path().join("store"), place.join("alone"));
     for made in [&store, &alone] {
         std::fs::create_dir_all(made).or_fail(|| "cannot make a directory".to_owned())?;
     }
-    let cluster = Cluster::start(
-        &store,
-        dir.path(),
-        spec(1, backing, dir.path(), 16 << 30)?,
-        signals,
-    )?;
-    let mut report = Report::new("fuse", backing);
+    let spec = spec(1, backing, &place, 16 << 30)?;
+    let cluster = Cluster::start(&store, dir.path(), spec, signals)?;
+    let pair = Pair {
+        alone,
+        mount: cluster.points()[0].clone(),
+    };
     let mut least = f64::INFINITY;
     let mut written = Vec::new();
     for processes in [1, 2, 4, 8, 12] {
         let request = REQUEST_BYTES as u64;
-        let bytes = effort.bytes / processes as u64 / request * request;
-        let mut ratios = Vec::new();
+        let bytes = effort.bytes / 2 / processes as u64 / request * request;
+        let (mut ratios, mut alone, mut mount) = (Vec::new(), Vec::new(), Vec::new());
         for turn in 0..effort.turns {
             let name = format!("{processes}-{turn}");
-            let here = synced(&alone, &name, (processes, bytes))?;
-            let ours = synced(&cluster.points()[0], &name, (processes, bytes))?;
-            ratios.push(here / ours);
+            let took = pair.seconds(&name, (processes, bytes), turn)?;
+            ratios.push(took.0 / took.1);
+            alone.push(took.0);
+            mount.push(took.1);
             let names = (0..processes).map(|number| format!("{name}-{number}"));
             written.push((names.collect::<Vec<_>>(), bytes));
         }
         let ratio = median(&ratios);
         least = least.min(ratio);
         let case = format!("{processes} writers");
+        let all = ((processes as u64 * bytes) >> 20) as f64;
+        for (system, took) in [("tier alone", &alone), ("mount", &mount)] {
+            report.row(
+                system,
+                &case,
+                "write and fsync",
+                all / median(took),
+                "MiB/s",
+            );
+        }
         report.row("mount over tier alone", &case, "bandwidth", ratio, "x");
         report.sum_up(&format!("over_tier_{processes}"), rounded(ratio));
     }
@@ -284,6 +217,48 @@ pub(super) fn fuse(backing: &str, effort: &Effort, signals: &Signals) -> Result<
     })?;
     report.sum_up("verified", right);
     Ok(report)
+}
+
+/// A tier's file system, and the mount over an agent with that tier.
+struct Pair {
+    alone: PathBuf,
+    mount: PathBuf,
+}
+
+impl Pair {
+    /// How long it takes on the file system alone, and through the mount.
+    fn seconds(&self, name: &str, load: (usize, u64), turn: usize) -> Result<(f64, f64), Failure> {
+        let alone = || {
+            self.settle()?;
+            let took = synced(&self.alone, name, load)?;
+            for number in 0..load.0 {
+                let path = self.alone.join(format!("{name}-{number}"));
+                std::fs::remove_file(path).or_fail(|| "cannot remove a file".to_owned())?;
+            }
+            Ok::<_, Failure>(took)
+        };
+        let ours = || {
+            self.settle()?;
+            synced(&self.mount, name, load)
+        };
+        match turn % 2 {
+            0 => {
+                let alone = alone()?;
+                Ok((alone, ours()?))
+            }
+            _ => {
+                let ours = ours()?;
+                Ok((alone()?, ours))
+            }
+        }
+    }
+
+    /// What earlier turns left unwritten is not what the next one waits for.
+    fn settle(&self) -> Result<(), Failure> {
+        let what = || "cannot bring a disk to rest".to_owned();
+        let disk = File::open(&self.alone).or_fail(what)?;
+        rustix::fs::syncfs(disk).or_fail(what)
+    }
 }
 
 /// Does something in so many threads, each with its number.
