@@ -81,6 +81,8 @@ pub(crate) struct Client {
     windows: BTreeMap<NodeId, Window>,
     /// Files of which something is gathered or on its way.
     gathering: BTreeSet<FileId>,
+    /// Gathered pages that are offered to programs, or were written since that was last looked at.
+    offers: BTreeSet<(FileId, u64)>,
     /// Files whose attributes ways in may keep, and who gave leave.
     kept: BTreeMap<FileId, NodeId>,
     /// Managers that registrars have named, of files that may be asked for next.

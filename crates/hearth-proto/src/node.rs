@@ -177,7 +177,8 @@ impl Node {
     /// How many bytes of a page, from its start, programs may write by themselves; good until the next
     /// step.
     pub fn offered(&self, file: FileId, page: u64) -> Option<u32> {
-        self.authority.offered(file, page)
+        let gathered = || self.client.offered(&self.config, file, page);
+        self.authority.offered(file, page).or_else(gathered)
     }
 
     /// From now on pages are offered.
@@ -232,6 +233,7 @@ impl Node {
         self.frames.assert_valid();
         self.authority.assert_valid(self.frames.dirty_bytes);
         self.client.assert_valid();
+        self.client.assert_offers(&self.config);
         self.authority
             .assert_offers(&self.config, &self.frames, &self.client);
     }
@@ -294,6 +296,7 @@ impl Machines<'_> {
             Input::PeerUp(peer) => ctx.peers.up(ctx.now, peer),
             Input::PeerDown(peer) => self.peer_down(ctx, peer),
             Input::Locals(writes) => {
+                let writes = self.client.gather_left(ctx, writes);
                 let client = &mut *self.client;
                 self.authority.local_writes(ctx, &writes, |ctx, write| {
                     client.wrote_here(ctx, write);
@@ -404,6 +407,7 @@ impl Machines<'_> {
             }
         }
         self.authority.review_offers(ctx, self.client);
+        self.client.review_offers(ctx, self.authority);
     }
 }
 

@@ -39,6 +39,11 @@ impl Ranges {
         core::mem::take(self)
     }
 
+    /// Keeps the first `count` ranges and returns the others.
+    pub fn split_off(&mut self, count: usize) -> Ranges {
+        Ranges(self.0.split_off(count.min(self.0.len())))
+    }
+
     /// Bytes covered.
     pub fn bytes(&self) -> u32 {
         self.0.iter().map(|&(s, e)| e - s).sum()

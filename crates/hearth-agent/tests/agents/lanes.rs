@@ -46,7 +46,14 @@ fn lent<T: Send>(
 
 impl Scene {
     fn new() -> Scene {
-        let set = set(2, |config| config.pool_bytes = 64 << 20);
+        Scene::under(Semantics::Posix)
+    }
+
+    fn under(semantics: Semantics) -> Scene {
+        let set = set(2, |config| {
+            config.pool_bytes = 64 << 20;
+            config.semantics = semantics;
+        });
         std::fs::write(set.dir.path().join("f"), vec![0; 64 * PAGE]).expect("a file");
         let writer = set.open(0, "f", true).expect("opens").handle;
         let reader = set.open(1, "f", false).expect("opens").handle;
@@ -202,4 +209,42 @@ fn more_than_a_lane_holds_is_brought_by_itself_or_passed_by() {
     let left = (1..=20_000).filter(|&value| scene.pwrite(value)).count();
     assert!(left > 1000, "only {left} were left");
     assert_eq!(scene.read(1, scene.reader), 20_000);
+}
+
+/// As a session writes it and then, once that gathers, a program leaves the next line of the page.
+fn write_and_leave(scene: &mut Scene, page: u64, value: u64) {
+    let began = page * PAGE as u64;
+    let left = (0..1000).any(|_| {
+        scene.offset = began;
+        scene.write(value);
+        // Beyond all that was written before.
+        scene.offset = began + LEN as u64;
+        (0..10_000).any(|_| {
+            thread::yield_now();
+            scene.leave(value + 1)
+        })
+    });
+    assert!(left, "page {page} is offered while it gathers");
+}
+
+/// S24, S31.
+#[test]
+fn what_was_left_where_writes_gather_makes_the_file_longer() {
+    let mut scene = Scene::under(Semantics::Mpi);
+    // Of both agents' chunks, each beyond the end of the file.
+    for page in (64..96).step_by(4) {
+        write_and_leave(&mut scene, page, page);
+        let own = scene.read(0, scene.writer);
+        assert_eq!(own, page + 1, "its own node sees it at once");
+    }
+    write_and_leave(&mut scene, 100, 7);
+    scene.set.sync(0, scene.writer).expect("syncs");
+    let store = std::fs::read(scene.set.dir.path().join("f")).expect("the store");
+    assert_eq!(store.len(), 100 * PAGE + 2 * LEN);
+    let pages = (64..96).step_by(4).map(|page| (page, page as u64));
+    for (page, value) in pages.chain([(100, 7)]) {
+        let lines = &store[page * PAGE..][..2 * LEN];
+        assert_eq!(Scene::value(&lines[..LEN]), value, "page {page}");
+        assert_eq!(Scene::value(&lines[LEN..]), value + 1, "page {page}");
+    }
 }

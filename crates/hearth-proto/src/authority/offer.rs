@@ -41,7 +41,7 @@ pub(super) struct Offers {
 
 impl Config {
     /// True if pages are offered at all.
-    fn offers_pages(&self) -> bool {
+    pub(crate) fn offers_pages(&self) -> bool {
         let placed = matches!(self.policy, Policy::Home | Policy::HomePlus);
         let apart = self.ranges_rule(Semantics::Posix) == Ranges::Apart;
         self.offers && placed && apart && !self.has_tier()

@@ -171,7 +171,7 @@ impl Owned {
 }
 
 impl Client {
-    fn desk<'a, 'c>(
+    pub(super) fn desk<'a, 'c>(
         &'a mut self,
         ctx: &'a mut Ctx<'c>,
         authority: &'a mut Authority,

@@ -18,6 +18,7 @@
 //! - Q5: ways in keep nothing of a page that is gathered or being scattered, so that an order to drop it can
 //!   be acknowledged at once: the page may be locked by a read that waits for the scatter.
 
+use super::local::take_back;
 use super::write::{Part, WriteJob};
 use super::{Client, Desk, Job};
 use crate::authority::Authority;
@@ -35,7 +36,7 @@ use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
 /// What is gathered goes after this, if nothing sends it earlier.
-const AGE_MAX: Span = Span::secs(1);
+pub(super) const AGE_MAX: Span = Span::secs(1);
 
 /// Pieces of a page: bounds the list that comes with them.
 pub(crate) const PIECES_MAX: usize = 1024;
@@ -45,10 +46,12 @@ const SHARE: u32 = 4;
 
 /// Bytes of one page that are here alone.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-struct Gathered {
-    slot: Slot,
-    ranges: Ranges,
-    mtime_ns: i64,
+pub(super) struct Gathered {
+    pub(super) slot: Slot,
+    pub(super) ranges: Ranges,
+    pub(super) mtime_ns: i64,
+    /// Programs may leave more of it by themselves.
+    pub(super) is_offered: bool,
 }
 
 /// Who goes on when all that a file has gathered is scattered.
@@ -66,11 +69,11 @@ enum Waiter {
 /// What a file has gathered.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) struct Gathering {
-    pages: BTreeMap<u64, Gathered>,
+    pub(super) pages: BTreeMap<u64, Gathered>,
     /// Pages that are being scattered.
     scattering: BTreeMap<u64, Ticket>,
     /// When the oldest of the gathered bytes came.
-    since: Option<Time>,
+    pub(super) since: Option<Time>,
     /// A cut of this generation is coming (Q3).
     held_off: Option<Gen>,
     waiting: Vec<Waiter>,
@@ -221,7 +224,7 @@ impl Desk<'_, '_> {
     }
 
     /// True if a write could stay here, given room.
-    fn may_gather(&self, id: FileId, offset: u64, len: u32) -> bool {
+    pub(super) fn may_gather(&self, id: FileId, offset: u64, len: u32) -> bool {
         let config = self.ctx.config;
         let Some(file) = self.client.files.get(&id) else {
             return false;
@@ -242,7 +245,9 @@ impl Desk<'_, '_> {
         let pages = first..first + u64::from(count);
         let elsewhere = |page| {
             let home = super::home_of(config, id, file, page);
-            home.is_some_and(|home| home != config.me && !self.ctx.peers.is_down(home))
+            // Programs leave what gathers, and nothing that goes to the home at once and makes the file longer.
+            let counts = |home| home != config.me || config.offers_pages();
+            home.is_some_and(|home| counts(home) && !self.ctx.peers.is_down(home))
         };
         // A read on its way may ask for the page once more.
         let read = file.wants.range(pages.clone()).next().is_some()
@@ -301,6 +306,7 @@ impl Desk<'_, '_> {
         }
         for page in first..first + u64::from(count) {
             self.put_gathered(id, page, offset, job);
+            self.client.wish_offer(self.ctx.config, id, page);
         }
         self.ctx.out.push(Effect::Free(job.buf));
         let end = offset + u64::from(job.len);
@@ -335,6 +341,7 @@ impl Desk<'_, '_> {
             slot,
             ranges: Ranges::default(),
             mtime_ns,
+            is_offered: false,
         };
         file.gathering.pages.insert(page, gathered);
         file.gathering.since.get_or_insert(now);
@@ -396,16 +403,30 @@ impl Desk<'_, '_> {
         if file.gathering.scattering.contains_key(&page) {
             return;
         }
-        let Some(gathered) = file.gathering.pages.remove(&page) else {
+        let Some(mut gathered) = file.gathering.pages.remove(&page) else {
             return;
         };
+        take_back(self.ctx, (id, page), &mut gathered);
+        let rest = gathered.ranges.split_off(PIECES_MAX);
+        let (slot, mtime_ns) = (gathered.slot, gathered.mtime_ns);
+        let is_more = !rest.is_empty();
+        if is_more {
+            let ranges = rest;
+            file.gathering.pages.insert(
+                page,
+                Gathered {
+                    ranges,
+                    ..gathered.clone()
+                },
+            );
+        }
         if file.gathering.pages.is_empty() {
             file.gathering.since = None;
         }
         let (buf, ticket) = (self.ctx.new_buf(), self.ctx.new_scatter());
         file.gathering.scattering.insert(page, ticket);
         file.writes.push(ticket);
-        let src = Src::Frame(gathered.slot.frame);
+        let src = Src::Frame(slot.frame);
         let pieces = gathered.ranges.iter();
         let data = pieces.map(|(at, end)| Piece {
             src,
@@ -414,9 +435,11 @@ impl Desk<'_, '_> {
         });
         let data = data.collect();
         self.ctx.out.push(Effect::Stash { buf, data });
-        self.ctx.frames.give_back(gathered.slot);
+        if !is_more {
+            self.ctx.frames.give_back(slot);
+        }
         let start = self.ctx.config.page_start(page);
-        let job = WriteJob::scatter(id, buf, (page, start), gathered.ranges, gathered.mtime_ns);
+        let job = WriteJob::scatter(id, buf, (page, start), gathered.ranges, mtime_ns);
         self.client.jobs.insert(ticket, Job::Write(job));
         self.place(ticket);
     }
@@ -525,8 +548,9 @@ impl Desk<'_, '_> {
             .values()
             .map(|page| u64::from(page.ranges.bytes()))
             .sum();
-        for page in pages.values() {
-            self.ctx.frames.give_back(page.slot);
+        for (page, mut gathered) in pages {
+            take_back(self.ctx, (id, page), &mut gathered);
+            self.ctx.frames.give_back(gathered.slot);
         }
         if let (Some(errno), true) = (lost, bytes > 0) {
             self.lose_gathered(id, errno, bytes);

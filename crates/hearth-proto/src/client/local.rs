@@ -1,10 +1,25 @@
-//! Writes that programs of this node make by themselves, to pages that were offered to them.
+//! Writes that programs of this node make by themselves, to pages that were offered to them: those of
+//! which this node is the home ([`crate::authority`] says when), and those that gather here.
+//!
+//! Invariant Q6: an offered page of the second kind is gathered in the frame that was named, the next small
+//! write of it would gather there, this node keeps nothing else of it, and some session has the file open
+//! for writing. What is left may make the file longer: like all that is gathered, others hear of that with
+//! the scatter. The offer is taken back in the very step in which that ends, and none does while programs
+//! may still leave bytes: pages that are full then, or in many pieces, are due at once.
 
+use super::file::File;
+use super::gather::{AGE_MAX, Gathered, PIECES_MAX};
 use super::{Client, Desk};
+use crate::authority::Authority;
+use crate::config::Config;
 use crate::ctx::Ctx;
+use crate::effect::{Effect, Piece, Src};
+use crate::guard::Guard;
 use crate::ids::FileId;
 use crate::input::LocalWrite;
 use crate::semantics::Semantics;
+use crate::time::Time;
+use alloc::vec::Vec;
 
 impl Client {
     /// How far such writes may reach, if the file is one for them: a session has it open for writing, it
@@ -14,6 +29,115 @@ impl Client {
         let served = !file.bypass && !file.orphan && file.manager.is_some();
         let plain = file.semantics == Semantics::Posix && !file.mapped && file.parked.is_empty();
         (file.writers > 0 && served && plain).then_some(file.size)
+    }
+
+    /// A gathered page was written through its session: the next write may come by itself.
+    pub(super) fn wish_offer(&mut self, config: &Config, id: FileId, page: u64) {
+        if config.offers_pages() {
+            self.offers.insert((id, page));
+        }
+    }
+
+    fn gathered(&self, id: FileId, page: u64) -> Option<&Gathered> {
+        self.files.get(&id)?.gathering.pages.get(&page)
+    }
+
+    fn gathered_mut(&mut self, id: FileId, page: u64) -> Option<&mut Gathered> {
+        self.files.get_mut(&id)?.gathering.pages.get_mut(&page)
+    }
+
+    /// How much of a gathered page is offered.
+    pub(crate) fn offered(&self, config: &Config, id: FileId, page: u64) -> Option<u32> {
+        let gathered = self.gathered(id, page)?;
+        gathered.is_offered.then_some(config.page_bytes)
+    }
+
+    /// The end of a step: offers what was wished for, and takes back what is not as Q6 says.
+    pub(crate) fn review_offers(&mut self, ctx: &mut Ctx<'_>, authority: &mut Authority) {
+        for (id, page) in core::mem::take(&mut self.offers) {
+            let lets = self.desk(ctx, authority).lets_leave(id, page);
+            let careful = ctx.config.keeps(Guard::OffersTakenBack);
+            let Some(gathered) = self.gathered_mut(id, page) else {
+                continue;
+            };
+            match (lets, gathered.is_offered) {
+                (true, false) => offer(ctx, (id, page), gathered),
+                (false, true) if careful => take_back(ctx, (id, page), gathered),
+                _ => {}
+            }
+            if gathered.is_offered {
+                self.offers.insert((id, page));
+            }
+        }
+    }
+
+    /// Puts what programs have left where it is gathered; gives back what is not for here.
+    pub(crate) fn gather_left(
+        &mut self,
+        ctx: &mut Ctx<'_>,
+        mut writes: Vec<LocalWrite>,
+    ) -> Vec<LocalWrite> {
+        if !self.offers.is_empty() {
+            writes.retain(|write| !self.gathers_left(ctx, write));
+        }
+        writes
+    }
+
+    fn gathers_left(&mut self, ctx: &mut Ctx<'_>, write: &LocalWrite) -> bool {
+        let (page, page_bytes) = (ctx.config.page_of(write.offset), ctx.config.page_bytes);
+        let start = (write.offset - ctx.config.page_start(page)) as u32;
+        let end = start
+            .checked_add(write.len)
+            .filter(|&end| end <= page_bytes);
+        let gathered = self.gathered_mut(write.file, page);
+        let (Some(end), Some(gathered)) = (end, gathered.filter(|it| it.is_offered)) else {
+            return false;
+        };
+        ctx.out.push(Effect::Fill {
+            frame: gathered.slot.frame,
+            at: start,
+            from: Piece {
+                src: Src::Buf(write.buf),
+                at: 0,
+                len: write.len,
+            },
+        });
+        gathered.mtime_ns = write.mtime_ns;
+        gathered.ranges.insert(start, end);
+        let due = gathered.is_due(page_bytes);
+        ctx.stats.writes += 1;
+        ctx.stats.written_bytes += u64::from(write.len);
+        if due && let Some(file) = self.files.get_mut(&write.file) {
+            file.gathering.since = Some(Time(ctx.now.0.saturating_sub(AGE_MAX.0)));
+        }
+        true
+    }
+
+    /// Checks what Q6 says of pages and files; who would gather is asked at the end of each step.
+    pub(crate) fn assert_offers(&self, config: &Config) {
+        if !config.keeps(Guard::OffersTakenBack) {
+            return;
+        }
+        for (&id, file) in &self.files {
+            let pages = file.gathering.pages.iter();
+            for (&page, _) in pages.filter(|(_, gathered)| gathered.is_offered) {
+                assert!(
+                    self.offers.contains(&(id, page)),
+                    "Q6: page {page} of {id:?} is listed"
+                );
+                assert!(
+                    self.is_alone(file, id, page),
+                    "Q6: page {page} of {id:?} is offered"
+                );
+            }
+        }
+    }
+
+    /// A session writes the file, and nothing else is kept here of the page.
+    fn is_alone(&self, file: &File, id: FileId, page: u64) -> bool {
+        let writes = file.writers > 0 && !file.bypass && !file.orphan && !file.kept;
+        let plain = !file.mapped && file.parked.is_empty() && file.manager.is_some();
+        writes && plain && !file.copies.contains_key(&page) && !self.owned.has(id, page)
     }
 
     /// One of them is applied: what any write of this node leaves behind.
@@ -28,7 +152,45 @@ impl Client {
     }
 }
 
+impl Gathered {
+    /// It goes to its home before it grows.
+    fn is_due(&self, page_bytes: u32) -> bool {
+        self.ranges.covers(0, page_bytes) || self.ranges.iter().count() >= PIECES_MAX
+    }
+}
+
+/// Programs may leave bytes of a gathered page.
+fn offer(ctx: &mut Ctx<'_>, (file, page): (FileId, u64), gathered: &mut Gathered) {
+    gathered.is_offered = true;
+    ctx.out.push(Effect::Offer {
+        file,
+        page,
+        frame: gathered.slot.frame,
+        limit: ctx.config.page_bytes,
+    });
+}
+
+/// They may no longer.
+pub(super) fn take_back(ctx: &mut Ctx<'_>, (file, page): (FileId, u64), gathered: &mut Gathered) {
+    if core::mem::take(&mut gathered.is_offered) {
+        let frame = gathered.slot.frame;
+        ctx.out.push(Effect::TakeBack { file, page, frame });
+    }
+}
+
 impl Desk<'_, '_> {
+    /// True if a gathered page is one that Q6 lets programs write.
+    fn lets_leave(&self, id: FileId, page: u64) -> bool {
+        let Some(file) = self.client.files.get(&id) else {
+            return false;
+        };
+        let config = self.ctx.config;
+        let gathered = self.client.gathered(id, page);
+        let small = gathered.is_some_and(|gathered| !gathered.is_due(config.page_bytes));
+        let lets = small && config.offers_pages() && self.client.is_alone(file, id, page);
+        lets && self.may_gather(id, config.page_start(page), 1)
+    }
+
     /// A program stores into a mapping of the file.
     pub(super) fn mapped(&mut self, id: FileId) {
         if let Some(file) = self.client.files.get_mut(&id) {
