@@ -128,6 +128,13 @@ pub(crate) fn write(
     }
 }
 
+/// A file is about to be mapped: what was left may have made it longer than the operating system was told.
+pub(crate) fn before_mapping(fd: c_int) {
+    if fds::lane(fd) & FILE != 0 && !cache::is_jailed() {
+        sys::ask_size(fd);
+    }
+}
+
 /// The bytes of a write, if a lane could take so many of this process.
 ///
 /// # Safety

@@ -305,6 +305,14 @@ pub(crate) fn move_on(fd: c_int, by: i64) -> Option<i64> {
     moved.ok()?.try_into().ok()
 }
 
+/// Has whoever serves the file that is open as `fd` tell the operating system how long it is; if it cannot,
+/// what needs that fails by itself.
+pub(crate) fn ask_size(fd: c_int) {
+    if let Some(fd) = borrow(fd) {
+        let _ = stat_of(fd, AtFlags::STATX_FORCE_SYNC);
+    }
+}
+
 /// Reads at `offset` of `fd`; how much, or the error's number.
 pub(crate) fn read_at(
     fd: c_int,

@@ -435,6 +435,28 @@ fn writes_in_order_are_left_in_memory_where_the_offset_is() {
     );
 }
 
+/// S8, S24, S31.
+#[test]
+fn writes_that_make_a_file_longer_in_memory_are_seen_by_whatever_comes_next() {
+    let test = "writes_that_make_a_file_longer_in_memory_are_seen_by_whatever_comes_next";
+    if skipped(test, &["python3", "tail", "stat"]) || lacks_library(test) {
+        return;
+    }
+    let scene = Scene::new();
+    let mut command = scene.hearth(&["run", "--report", "--semantics", "mpi", "--store"]);
+    command.arg(scene.store());
+    command.args(["--", "python3", "-c", include_str!("support/longer.py")]);
+    let output = finish(command.current_dir(scene.store()));
+    well(&output);
+    let stored = fs::metadata(scene.store().join("f")).expect("it is there");
+    assert_eq!(text(&output.stdout), format!("{}\n", stored.len()));
+    let report = text(&output.stderr);
+    assert!(
+        report.contains("calls through this node's memory"),
+        "{report}"
+    );
+}
+
 #[test]
 fn an_ordinary_user_runs_commands_too() {
     let test = "an_ordinary_user_runs_commands_too";

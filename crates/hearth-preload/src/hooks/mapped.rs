@@ -6,13 +6,13 @@ use hearth_trace::Op;
 use libc::{off_t, size_t};
 
 use crate::table::hooks;
-use crate::{gone, maps};
+use crate::{gone, lane, maps};
 
 hooks! {
     fn mmap(start: *mut c_void, size: size_t, access: c_int, flags: c_int, fd: c_int, offset: off_t) -> *mut c_void =
-        |real| maps::mapping(fd, flags, size, offset, || gone::mapping(fd, flags, real));
+        |real| maps::mapping(fd, flags, size, offset, || gone::mapping(fd, flags, || sized(fd, real)));
     fn mmap64(start: *mut c_void, size: size_t, access: c_int, flags: c_int, fd: c_int, offset: off_t) -> *mut c_void =
-        |real| maps::mapping(fd, flags, size, offset, || gone::mapping(fd, flags, real));
+        |real| maps::mapping(fd, flags, size, offset, || gone::mapping(fd, flags, || sized(fd, real)));
     fn munmap(start: *mut c_void, size: size_t) -> c_int =
         |real| maps::unmapping(start, size, real);
     fn mremap(start: *mut c_void, size: size_t, new_size: size_t, flags: c_int, new_start: c_ulong) -> *mut c_void =
@@ -23,4 +23,10 @@ hooks! {
         |real| maps::on_mapping(Op::Advise, start, size, real);
     fn posix_madvise(start: *mut c_void, size: size_t, advice: c_int) -> c_int =
         |real| maps::on_mapping(Op::Advise, start, size, real);
+}
+
+/// A mapping reaches as far as the operating system believes that the file does.
+fn sized(fd: c_int, real: impl FnOnce() -> *mut c_void) -> *mut c_void {
+    lane::before_mapping(fd);
+    real()
 }
