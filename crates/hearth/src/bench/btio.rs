@@ -87,7 +87,7 @@ impl Mode {
 
     /// Whether a way in sees its files: Fortran opens them without MPI.
     fn is_seen_by(self, way: Way) -> bool {
-        self != Mode::Fortran || matches!(way, Way::Mounts(_) | Way::LooseMounts(_))
+        self != Mode::Fortran || !matches!(way, Way::Ranks(_) | Way::LooseRanks(_))
     }
 }
 

@@ -11,7 +11,7 @@ use crate::bench::hosts::{HostAgents, forget_caches};
 use crate::bench::matmul::System;
 use crate::bench::rig::Rig;
 use crate::failure::{Failure, OrFail};
-use crate::options::SetSpec;
+use crate::options::{Policy, SetSpec};
 use crate::rules::Semantics;
 use crate::signals::Signals;
 use std::path::{Path, PathBuf};
@@ -48,6 +48,8 @@ pub(in crate::bench) struct Stand<'a> {
 enum Agents<'a> {
     Here(Box<Cluster>),
     Hosts(HostAgents<'a>),
+    /// The same, and each rank is one of `hearth run`.
+    Joined(Box<Cluster>, PathBuf),
     /// Those that the ranks bring.
     Inside(Inside),
     /// The volume's own mounts.
@@ -142,12 +144,13 @@ impl<'a> Site<'a> {
                 (Agents::Here(Box::new(cluster)), place.dir.join("mount%r"))
             }
             (Kind::Here { backing, .. }, Way::LooseMounts(policy)) => {
-                let spec = SetSpec {
-                    semantics: Semantics::Mpi,
-                    ..spec_of(System::Under(policy), backing, ranks)
-                };
-                let cluster = Cluster::start(&place.store, &place.dir, spec, self.signals)?;
-                (Agents::Here(Box::new(cluster)), place.dir.join("mount%r"))
+                let cluster = self.loose(place, policy, (backing, ranks))?;
+                (Agents::Here(cluster), place.dir.join("mount%r"))
+            }
+            (Kind::Here { backing, .. }, Way::LooseRuns(policy)) => {
+                let cluster = self.loose(place, policy, (backing, ranks))?;
+                let agents = Agents::Joined(cluster, place.store.clone());
+                (agents, place.store.clone())
             }
             (Kind::Here { backing, .. }, Way::Ranks(policy) | Way::LooseRanks(policy)) => {
                 let report = place.dir.join("report");
@@ -179,7 +182,7 @@ impl<'a> Site<'a> {
                 let agents = HostAgents::start_with(rig, ranks, policy, &level)?;
                 (Agents::Hosts(agents), volume(rig, "at", place))
             }
-            (Kind::Hosts(_), Way::Ranks(_) | Way::LooseRanks(_)) => {
+            (Kind::Hosts(_), Way::LooseRuns(_) | Way::Ranks(_) | Way::LooseRanks(_)) => {
                 let why = "each has the volume at a path of its own";
                 return Err(Failure::new("cannot run agents inside ranks on test hosts").cause(why));
             }
@@ -190,6 +193,20 @@ impl<'a> Site<'a> {
             agents,
             dirs: dirs.display().to_string(),
         })
+    }
+
+    /// Agents that promise what MPI does.
+    fn loose(
+        &self,
+        place: &Place,
+        policy: Policy,
+        (backing, ranks): (&str, u32),
+    ) -> Result<Box<Cluster>, Failure> {
+        let spec = SetSpec {
+            semantics: Semantics::Mpi,
+            ..spec_of(System::Under(policy), backing, ranks)
+        };
+        Cluster::start(&place.store, &place.dir, spec, self.signals).map(Box::new)
     }
 }
 
@@ -227,8 +244,14 @@ impl Stand<'_> {
     /// Runs a program, one rank over each agent.
     pub(in crate::bench) fn run(&self, program: &Program, words: &[&str]) -> Result<Told, Failure> {
         let mut command = self.site.launch(program, self.ranks);
-        if let Agents::Inside(inside) = &self.agents {
-            inside.tell(&mut command);
+        match &self.agents {
+            Agents::Inside(inside) => inside.tell(&mut command),
+            Agents::Joined(_, store) => {
+                let this = std::env::current_exe().unwrap_or_else(|_| "hearth".into());
+                command.arg(this).args(["run", "--way-in", "preload"]);
+                command.arg("--store").arg(store).arg("--");
+            }
+            Agents::Here(_) | Agents::Hosts(_) | Agents::Bare => {}
         }
         command.arg(program.path()).args(words);
         told(&mut command, program.mpi())
@@ -237,7 +260,7 @@ impl Stand<'_> {
     /// Counts of all agents, once what is dirty is in the store.
     pub(in crate::bench) fn counts(&self) -> Result<Counts, Failure> {
         match &self.agents {
-            Agents::Here(cluster) => cluster.counts(),
+            Agents::Here(cluster) | Agents::Joined(cluster, _) => cluster.counts(),
             Agents::Hosts(agents) => agents.counts(),
             Agents::Inside(inside) => inside.counts(self.ranks),
             Agents::Bare => Ok(Counts::default()),
@@ -247,7 +270,7 @@ impl Stand<'_> {
     /// Ends the agents, and lets the store's clients forget.
     pub(in crate::bench) fn end(self) -> Result<(), Failure> {
         match self.agents {
-            Agents::Here(cluster) => cluster.end(),
+            Agents::Here(cluster) | Agents::Joined(cluster, _) => cluster.end(),
             Agents::Hosts(agents) => agents.end().and_then(|()| forget_caches()),
             Agents::Inside(_) => Ok(()),
             Agents::Bare => forget_caches(),

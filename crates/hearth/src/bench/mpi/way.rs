@@ -3,6 +3,7 @@
 use crate::bench::cluster::Counts;
 use crate::bench::hosts::counts_in;
 use crate::bench::matmul::System;
+use crate::commands::trace::recording;
 use crate::failure::{Failure, OrFail};
 use crate::options::Policy;
 use std::path::{Path, PathBuf};
@@ -17,6 +18,8 @@ pub(in crate::bench) enum Way {
     Mounts(System),
     /// The same with what MPI promises of files, and no more.
     LooseMounts(Policy),
+    /// The same under `hearth run`: programs leave small writes with their rank's agent by themselves.
+    LooseRuns(Policy),
     /// An agent inside each rank, which a library loaded into the program brings.
     Ranks(Policy),
     /// The same with what MPI promises of files, and no more.
@@ -29,6 +32,7 @@ impl Way {
         match self {
             Way::Mounts(system) => system.name(),
             Way::LooseMounts(policy) => format!("{policy}-mpi"),
+            Way::LooseRuns(policy) => format!("run-{policy}-mpi"),
             Way::Ranks(policy) => format!("ranks-{policy}"),
             Way::LooseRanks(policy) => format!("ranks-{policy}-mpi"),
         }
@@ -39,7 +43,7 @@ impl Way {
         let policy = match self {
             Way::Mounts(System::Native) => return false,
             Way::Mounts(System::Under(policy)) | Way::Ranks(policy) => policy,
-            Way::LooseMounts(policy) | Way::LooseRanks(policy) => policy,
+            Way::LooseMounts(policy) | Way::LooseRuns(policy) | Way::LooseRanks(policy) => policy,
         };
         match policy {
             Policy::Home | Policy::HomePlus | Policy::Single | Policy::Local => true,
@@ -62,6 +66,7 @@ impl Way {
             ];
             let mut ways = Way::all(&mounts, store);
             ways.push(Way::LooseMounts(Policy::Home));
+            ways.extend(Way::run(store));
             if ways.contains(&Way::Ranks(Policy::Home)) {
                 ways.push(Way::LooseRanks(Policy::Home));
             }
@@ -72,6 +77,7 @@ impl Way {
             Way::Mounts(System::HOME),
             Way::LooseMounts(Policy::Home),
         ];
+        ways.extend(Way::run(store));
         for &policy in policies {
             let way = Way::Mounts(System::Under(policy));
             if !ways.contains(&way) {
@@ -79,6 +85,12 @@ impl Way {
             }
         }
         ways
+    }
+
+    /// Under `hearth run`, if it has its library and the ranks are on this machine.
+    fn run(store: &str) -> Option<Way> {
+        let here = store != "gluster" && recording::library().is_ok();
+        here.then_some(Way::LooseRuns(Policy::Home))
     }
 
     /// All that can be measured over a kind of store: mounts first, then agents inside the ranks if

@@ -123,7 +123,7 @@ pub(in crate::commands) fn loading(library: &Path) -> (&'static str, OsString) {
 }
 
 /// The library, beside this command or where `HEARTH_PRELOAD` says.
-pub(in crate::commands) fn library() -> Result<PathBuf, Failure> {
+pub(crate) fn library() -> Result<PathBuf, Failure> {
     let beside = || {
         let command = std::env::current_exe().ok()?;
         Some(command.parent()?.join(LIBRARY))
