@@ -4,12 +4,13 @@
 //! other at their start, and connect to each other; so when one starts, all do.
 
 use std::io;
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpStream};
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use hearth_agent::net::Endpoint;
 use hearth_agent::{Agent, AgentStatus, Config};
 use hearth_client::{FileKey, PageRange, Revoker, Session};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
@@ -46,7 +47,7 @@ enum State {
 
 impl Crew {
     /// Puts an agent to sleep on its port.
-    pub(crate) fn asleep(config: Config, listener: TcpListener) -> io::Result<Crew> {
+    pub(crate) fn asleep(config: Config, endpoint: Endpoint) -> io::Result<Crew> {
         let members = config.members.clone();
         let rank = config.node as usize;
         let shared = Arc::new(Shared {
@@ -60,7 +61,7 @@ impl Crew {
         let thread = sys::without_signals(|| {
             std::thread::Builder::new()
                 .name("hearth".to_owned())
-                .spawn(move || own.wait_and_start(listener))
+                .spawn(move || own.wait_and_start(endpoint))
         })?;
         Ok(Crew {
             shared,
@@ -159,12 +160,14 @@ impl Shared {
     }
 
     /// The life of the sleeping thread.
-    fn wait_and_start(&self, listener: TcpListener) {
+    fn wait_and_start(&self, endpoint: Endpoint) {
         {
-            let mut called = [
-                PollFd::new(&self.bell, PollFlags::IN),
-                PollFd::new(&listener, PollFlags::IN),
-            ];
+            let sockets = endpoint.sockets();
+            let sockets = sockets
+                .iter()
+                .map(|socket| PollFd::new(socket, PollFlags::IN));
+            let bell = PollFd::new(&self.bell, PollFlags::IN);
+            let mut called: Vec<_> = sockets.chain([bell]).collect();
             while poll(&mut called, None) == Err(rustix::io::Errno::INTR) {}
         }
         {
@@ -175,7 +178,7 @@ impl Shared {
             *state = State::Starting;
         }
         let config = self.config.lock().unwrap_or_else(PoisonError::into_inner);
-        let started = Agent::start(config.clone(), listener);
+        let started = Agent::start(config.clone(), endpoint);
         drop(config);
         let next = match started {
             Ok(agent) => {

@@ -1,14 +1,14 @@
 //! The place where a member listens, and which transport it then speaks.
 
 use std::net::{SocketAddr, TcpListener, UdpSocket};
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::str::FromStr;
 use std::sync::Arc;
 use std::{fmt, io};
 
 use crate::config::{NetConfig, StartError};
 use crate::dgram::{DatagramTransport, Service};
-use crate::tcp::TcpTransport;
+use crate::tcp::{Near, TcpTransport};
 use crate::transport::{Handler, Transport};
 
 /// A transport by its name.
@@ -66,6 +66,8 @@ impl FromStr for Carrier {
 pub enum Endpoint {
     /// Accepts connections.
     Tcp(TcpListener),
+    /// Accepts those of members on this host by a way of their own.
+    Near(Near),
     /// Receives datagrams.
     Datagrams(Service, UdpSocket),
 }
@@ -73,6 +75,12 @@ pub enum Endpoint {
 impl From<TcpListener> for Endpoint {
     fn from(listener: TcpListener) -> Endpoint {
         Endpoint::Tcp(listener)
+    }
+}
+
+impl From<Near> for Endpoint {
+    fn from(near: Near) -> Endpoint {
+        Endpoint::Near(near)
     }
 }
 
@@ -99,6 +107,7 @@ impl Endpoint {
     pub fn into_fd(self) -> OwnedFd {
         match self {
             Endpoint::Tcp(listener) => listener.into(),
+            Endpoint::Near(near) => near.into_far().into(),
             Endpoint::Datagrams(_, udp) => udp.into(),
         }
     }
@@ -107,7 +116,17 @@ impl Endpoint {
     pub fn local_addr(&self) -> io::Result<SocketAddr> {
         match self {
             Endpoint::Tcp(listener) => listener.local_addr(),
+            Endpoint::Near(near) => near.local_addr(),
             Endpoint::Datagrams(_, udp) => udp.local_addr(),
+        }
+    }
+
+    /// What it listens on: one of them is readable once somebody calls.
+    pub fn sockets(&self) -> Vec<BorrowedFd<'_>> {
+        match self {
+            Endpoint::Tcp(listener) => vec![listener.as_fd()],
+            Endpoint::Near(near) => near.sockets().to_vec(),
+            Endpoint::Datagrams(_, udp) => vec![udp.as_fd()],
         }
     }
 
@@ -119,6 +138,7 @@ impl Endpoint {
     ) -> Result<Arc<dyn Transport>, StartError> {
         Ok(match self {
             Endpoint::Tcp(listener) => TcpTransport::start(config, listener, handler)?,
+            Endpoint::Near(near) => TcpTransport::start_near(config, near, handler)?,
             Endpoint::Datagrams(service, udp) => {
                 DatagramTransport::start(config, service, udp, handler)?
             }

@@ -42,5 +42,5 @@ pub use dgram::{DatagramTransport, Service};
 pub use endpoint::{Carrier, Endpoint, NoCarrier};
 pub use frame::{HEAD_LEN_MAX, PAYLOAD_LEN_MAX, PROTOCOL_VERSION};
 pub use mem::{MemNet, MemTransport};
-pub use tcp::TcpTransport;
+pub use tcp::{Near, TcpTransport};
 pub use transport::{Handler, Link, PeerId, PeerState, SendError, Transport};

@@ -27,6 +27,11 @@ impl Retry {
         FIRST.saturating_mul(1 << failures).min(EAGER_MAX)
     }
 
+    /// Whether so many attempts have failed that the next is like the first.
+    pub(crate) fn is_even(&self) -> bool {
+        self.failures.is_multiple_of(2)
+    }
+
     /// The member is connected.
     pub(crate) fn reset(&mut self) {
         *self = Retry::default();

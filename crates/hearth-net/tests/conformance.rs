@@ -3,13 +3,14 @@
 mod conformance {
     mod datagram_faults;
     pub(crate) mod lossy;
+    mod near;
     pub(crate) mod rig;
     pub(crate) mod suite;
     mod tcp_faults;
     mod tcp_life;
 }
 
-use conformance::rig::{MemRig, TcpRig, UdpRig, UdtRig};
+use conformance::rig::{MemRig, NearRig, TcpRig, UdpRig, UdtRig};
 use conformance::suite;
 
 /// Instantiates every function of the suite for one rig.
@@ -63,4 +64,4 @@ macro_rules! lossy {
 }
 
 lossy! { udp_with_loss = false, udt_with_loss = true }
-transports! { mem = MemRig, tcp = TcpRig, udp = UdpRig, udt = UdtRig }
+transports! { mem = MemRig, tcp = TcpRig, near = NearRig, udp = UdpRig, udt = UdtRig }

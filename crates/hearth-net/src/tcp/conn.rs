@@ -4,10 +4,8 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use mio::net::TcpStream;
-use rustix::net::sockopt::set_tcp_user_timeout;
-
 use super::reader::Reader;
+use super::stream::Stream;
 use crate::handshake::Handshake;
 use crate::transport::PeerId;
 use crate::why::Why;
@@ -31,7 +29,7 @@ pub(crate) enum Phase {
 
 /// A connection from its first packet to its last.
 pub(crate) struct Conn {
-    pub(crate) stream: Arc<TcpStream>,
+    pub(crate) stream: Arc<Stream>,
     pub(crate) addr: SocketAddr,
     pub(crate) origin: Origin,
     pub(crate) phase: Phase,
@@ -55,24 +53,12 @@ impl Conn {
 
     /// Sets what holds for the whole life of a connection.
     pub(crate) fn configure(&self, unacknowledged_max: Duration) -> Result<(), Why> {
-        self.stream
-            .set_nodelay(true)
-            .map_err(|error| Why::Setup(error.to_string()))?;
-        let millis = u32::try_from(unacknowledged_max.as_millis()).unwrap_or(u32::MAX);
-        set_tcp_user_timeout(&*self.stream, millis)
-            .map_err(|error| Why::Setup(std::io::Error::from(error).to_string()))
+        self.stream.configure(unacknowledged_max)
     }
 
     /// Fails if the system could not connect; `Ok(false)` while it is still trying.
     pub(crate) fn connected(&self) -> Result<bool, Why> {
-        let failed = |error: std::io::Error| Why::Connect(error.to_string());
-        if let Some(error) = self.stream.take_error().map_err(failed)? {
-            return Err(failed(error));
-        }
-        match self.stream.peer_addr() {
-            Ok(_) => Ok(true),
-            Err(error) if error.kind() == std::io::ErrorKind::NotConnected => Ok(false),
-            Err(error) => Err(failed(error)),
-        }
+        let connected = self.stream.connected();
+        connected.map_err(|error| Why::Connect(error.to_string()))
     }
 }

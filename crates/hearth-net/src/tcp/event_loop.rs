@@ -7,16 +7,16 @@
 mod lifecycle;
 
 use std::io;
-use std::net::TcpListener;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 use mio::event::Event;
-use mio::{Events, Interest, Poll, Token};
+use mio::{Events, Poll, Token};
 
 use super::conn::{Conn, Phase};
 use super::reader::{SCRATCH_LEN, Socket};
+use super::stream::Listeners;
 use super::wire::Wire;
 use crate::frame::HEADER_LEN;
 use crate::handshake::Identity;
@@ -39,7 +39,7 @@ const READS_PER_TURN: usize = 16;
 pub(crate) struct EventLoop {
     who: Identity,
     poll: Poll,
-    listener: mio::net::TcpListener,
+    listeners: Listeners,
     shared: Arc<Shared<Wire>>,
     handler: Arc<dyn Handler>,
     conns: Vec<Option<Box<Conn>>>,
@@ -66,19 +66,16 @@ impl EventLoop {
     pub(crate) fn new(
         who: Identity,
         poll: Poll,
-        listener: TcpListener,
+        mut listeners: Listeners,
         shared: Arc<Shared<Wire>>,
         handler: Arc<dyn Handler>,
     ) -> io::Result<EventLoop> {
-        listener.set_nonblocking(true)?;
-        let mut listener = mio::net::TcpListener::from_std(listener);
-        poll.registry()
-            .register(&mut listener, LISTENER, Interest::READABLE)?;
+        listeners.register(poll.registry(), LISTENER)?;
         let retries = shared.peers.iter().map(|_| Retry::default()).collect();
         Ok(EventLoop {
             who,
             poll,
-            listener,
+            listeners,
             shared,
             handler,
             conns: Vec::new(),

@@ -1,4 +1,4 @@
-//! Frames over TCP, one connection per pair of members.
+//! Frames over TCP, one connection per pair of members; where both are [`Near`], over a socket of the host.
 //!
 //! One thread runs the [`event_loop`]: it accepts, connects, reads and keeps the timers. Any thread
 //! may send: it writes to the socket itself when nothing is queued for the peer ([`wire`]), so a
@@ -7,11 +7,13 @@
 mod conn;
 mod event_loop;
 mod reader;
-
+mod stream;
 mod wire;
 
-use std::io::IoSlice;
+use std::io::{self, IoSlice};
 use std::net::{SocketAddr, TcpListener};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::net::UnixListener;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -20,10 +22,49 @@ use crate::hub::Hub;
 use crate::transport::{Handler, PeerId, PeerState, SendError, Transport};
 
 use event_loop::EventLoop;
+use stream::Listeners;
 use wire::Wire;
 
 /// A [`Transport`] over TCP.
 pub struct TcpTransport(Hub<Wire>);
+
+/// A listener, and the name under which members of the same host find it.
+#[derive(Debug)]
+pub struct Near {
+    far: TcpListener,
+    near: UnixListener,
+}
+
+impl Near {
+    /// Takes the name that belongs to a listener's address.
+    pub fn new(far: TcpListener) -> io::Result<Near> {
+        let near = stream::listen_near(far.local_addr()?)?;
+        Ok(Near { far, near })
+    }
+
+    /// Another of the same sockets.
+    pub fn try_clone(&self) -> io::Result<Near> {
+        Ok(Near {
+            far: self.far.try_clone()?,
+            near: self.near.try_clone()?,
+        })
+    }
+
+    /// What it is without the name.
+    pub(crate) fn into_far(self) -> TcpListener {
+        self.far
+    }
+
+    /// Where others reach it.
+    pub fn local_addr(&self) -> io::Result<SocketAddr> {
+        self.far.local_addr()
+    }
+
+    /// Both sockets: one is readable once somebody calls.
+    pub fn sockets(&self) -> [BorrowedFd<'_>; 2] {
+        [self.far.as_fd(), self.near.as_fd()]
+    }
+}
 
 impl TcpTransport {
     /// Listens on `addr`; the error says what to do when that is not possible.
@@ -41,8 +82,25 @@ impl TcpTransport {
         listener: TcpListener,
         handler: Arc<dyn Handler>,
     ) -> Result<Arc<TcpTransport>, StartError> {
+        TcpTransport::over(config, Listeners::new(listener, None)?, handler)
+    }
+
+    /// The same, and members of this host are reached without a protocol, if they do so too.
+    pub fn start_near(
+        config: NetConfig,
+        near: Near,
+        handler: Arc<dyn Handler>,
+    ) -> Result<Arc<TcpTransport>, StartError> {
+        TcpTransport::over(config, Listeners::new(near.far, Some(near.near))?, handler)
+    }
+
+    fn over(
+        config: NetConfig,
+        listeners: Listeners,
+        handler: Arc<dyn Handler>,
+    ) -> Result<Arc<TcpTransport>, StartError> {
         let (identity, poll, shared) = config.begin()?;
-        let event_loop = EventLoop::new(identity, poll, listener, Arc::clone(&shared), handler)?;
+        let event_loop = EventLoop::new(identity, poll, listeners, Arc::clone(&shared), handler)?;
         let hub = Hub::start(shared, move || event_loop.run())?;
         Ok(Arc::new(TcpTransport(hub)))
     }

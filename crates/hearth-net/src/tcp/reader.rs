@@ -7,10 +7,10 @@
 
 use std::io;
 
-use mio::net::TcpStream;
 use rustix::buffer::spare_capacity;
 use rustix::io::{Errno, read, retry_on_intr};
 
+use super::stream::Stream;
 use crate::auth::FrameKey;
 use crate::frame::{FIELDS_LEN, FrameError, HEAD_LEN_MAX, HEADER_LEN, Header, Kind, check_magic};
 use crate::why::Why;
@@ -71,7 +71,7 @@ impl Reader {
     /// Reads once from the socket and passes on the frames that are complete.
     pub(crate) fn read(
         &mut self,
-        stream: &TcpStream,
+        stream: &Stream,
         scratch: &mut [u8],
         sink: &mut Sink<'_>,
     ) -> Result<Socket, Why> {
@@ -83,7 +83,7 @@ impl Reader {
 
     fn read_body(
         &mut self,
-        stream: &TcpStream,
+        stream: &Stream,
         mut body: Body,
         sink: &mut Sink<'_>,
     ) -> Result<Socket, Why> {
@@ -108,7 +108,7 @@ impl Reader {
 
     fn read_frames(
         &mut self,
-        stream: &TcpStream,
+        stream: &Stream,
         scratch: &mut [u8],
         sink: &mut Sink<'_>,
     ) -> Result<Socket, Why> {

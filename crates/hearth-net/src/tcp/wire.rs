@@ -10,10 +10,10 @@ use std::collections::VecDeque;
 use std::io::{self, IoSlice};
 use std::sync::Arc;
 
-use mio::net::TcpStream;
 use rustix::io::{Errno, retry_on_intr};
 use rustix::net::{SendAncillaryBuffer, SendFlags, sendmsg};
 
+use super::stream::Stream;
 use crate::auth::FrameKey;
 use crate::frame::HEADER_LEN;
 use crate::link;
@@ -31,7 +31,7 @@ pub(crate) struct Wire {
     /// The connection's place in the loop's table.
     pub(crate) index: usize,
     pub(crate) incarnation: u64,
-    pub(crate) stream: Arc<TcpStream>,
+    pub(crate) stream: Arc<Stream>,
     pub(crate) key: FrameKey,
     pub(crate) queue: VecDeque<u8>,
 }
@@ -117,7 +117,7 @@ impl Wire {
 }
 
 /// Writes what the socket takes now; zero when that is nothing.
-pub(crate) fn write(stream: &TcpStream, parts: &[IoSlice<'_>]) -> Result<usize, Why> {
+pub(crate) fn write(stream: &Stream, parts: &[IoSlice<'_>]) -> Result<usize, Why> {
     let parts = &parts[..parts.len().min(IOV_MAX)];
     // No signal: the agent may run inside a program that keeps the default action of SIGPIPE.
     let flags = SendFlags::NOSIGNAL;

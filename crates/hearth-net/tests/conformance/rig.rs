@@ -7,8 +7,8 @@ use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, Instant};
 
 use hearth_net::{
-    DatagramTransport, Handler, Limits, MemNet, NetConfig, PeerId, Secret, SendError, Service,
-    TcpTransport, Transport,
+    DatagramTransport, Handler, Limits, MemNet, Near, NetConfig, PeerId, Secret, SendError,
+    Service, TcpTransport, Transport,
 };
 
 /// What each test lets pile up for one peer.
@@ -66,6 +66,28 @@ impl TcpRig {
     }
 }
 
+/// Members of one host, which are near to each other.
+pub(crate) struct NearRig(pub(crate) Vec<Near>);
+
+impl Rig for NearRig {
+    fn new(members: u32) -> NearRig {
+        let listen = |_| TcpListener::bind("127.0.0.1:0").and_then(Near::new);
+        NearRig(
+            (0..members)
+                .map(|me| listen(me).expect("names are free"))
+                .collect(),
+        )
+    }
+
+    fn start(&self, me: u32, incarnation: u64, handler: Arc<dyn Handler>) -> Arc<dyn Transport> {
+        let addr = |near: &Near| near.local_addr().expect("it is bound");
+        let config = net_config(me, incarnation, self.0.iter().map(addr).collect());
+        let near = self.0[config.me.index()].try_clone();
+        let near = near.expect("descriptors are left");
+        TcpTransport::start_near(config, near, handler).expect("the configuration is right")
+    }
+}
+
 /// Members over UDP, under one of the two services.
 pub(crate) struct DatagramRig<const UDT: bool>(Vec<UdpSocket>);
 
@@ -104,7 +126,7 @@ impl<const UDT: bool> DatagramRig<UDT> {
     }
 }
 
-fn net_config(me: u32, incarnation: u64, members: Vec<SocketAddr>) -> NetConfig {
+pub(crate) fn net_config(me: u32, incarnation: u64, members: Vec<SocketAddr>) -> NetConfig {
     NetConfig {
         me: PeerId(me),
         incarnation,

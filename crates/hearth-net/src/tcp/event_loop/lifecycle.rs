@@ -2,11 +2,10 @@
 
 use std::collections::VecDeque;
 use std::io::{self, IoSlice};
-use std::net::{Shutdown, SocketAddr};
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use mio::net::TcpStream;
 use mio::{Interest, Token};
 
 use super::{EventLoop, FIRST_CONN};
@@ -15,6 +14,7 @@ use crate::frame::Kind;
 use crate::handshake::{Handshake, Progress, Session};
 use crate::tcp::conn::{Conn, Origin, Phase};
 use crate::tcp::reader::Reader;
+use crate::tcp::stream::Stream;
 use crate::tcp::wire::{Wire, write};
 use crate::timers::Timer;
 use crate::transport::PeerId;
@@ -26,7 +26,7 @@ const ACCEPT_RETRY: Duration = Duration::from_secs(1);
 /// The connection whose handshake advances.
 pub(super) struct Greeting<'a> {
     pub(super) index: usize,
-    pub(super) stream: &'a Arc<TcpStream>,
+    pub(super) stream: &'a Arc<Stream>,
     pub(super) origin: Origin,
 }
 
@@ -39,15 +39,26 @@ impl EventLoop {
     }
 
     pub(super) fn dial(&mut self, peer: PeerId) {
-        self.retries[peer.index()].due = None;
-        let addr = self.shared.peers[peer.index()].addr;
-        let admitted = TcpStream::connect(addr)
+        let (addr, own) = (self.shared.peers[peer.index()].addr, self.own_addr());
+        let retry = &mut self.retries[peer.index()];
+        retry.due = None;
+        let is_near = self.listeners.is_near() && addr.ip() == own.ip() && retry.is_even();
+        let dialed = if is_near {
+            Stream::dial_near(addr)
+        } else {
+            Stream::dial(addr)
+        };
+        let admitted = dialed
             .map_err(|error| Why::Connect(error.to_string()))
             .and_then(|stream| self.admit(stream, addr, Origin::Dialed(peer)));
         if let Err(why) = admitted {
             self.report_failure((addr, Some(peer)), &why);
             self.plan_dial(peer);
         }
+    }
+
+    fn own_addr(&self) -> SocketAddr {
+        self.shared.peers[self.who.me.index()].addr
     }
 
     fn plan_dial(&mut self, peer: PeerId) {
@@ -62,7 +73,7 @@ impl EventLoop {
     /// Accepts what waits in the listen queue, as long as there is room for strangers.
     pub(super) fn accept_waiting(&mut self) {
         while self.accept_pending && self.strangers < self.shared.limits.strangers_max {
-            match self.listener.accept() {
+            match self.listeners.accept(self.own_addr()) {
                 Ok((stream, addr)) => {
                     if let Err(why) = self.admit(stream, addr, Origin::Accepted) {
                         self.report_failure((addr, None), &why);
@@ -83,12 +94,7 @@ impl EventLoop {
     }
 
     /// Gives a new connection its place in the table.
-    fn admit(
-        &mut self,
-        mut stream: TcpStream,
-        addr: SocketAddr,
-        origin: Origin,
-    ) -> Result<(), Why> {
+    fn admit(&mut self, mut stream: Stream, addr: SocketAddr, origin: Origin) -> Result<(), Why> {
         let index = self.free.last().copied().unwrap_or(self.conns.len());
         // Both interests once and for all: with edges, writability costs nothing until it is lost.
         let interest = Interest::READABLE | Interest::WRITABLE;
@@ -218,7 +224,7 @@ impl EventLoop {
         }
         // The descriptor closes with its last reference, here, and so leaves the event loop. A
         // forked child may still hold it; the peer must not wait for that one.
-        if let Err(error) = conn.stream.shutdown(Shutdown::Both) {
+        if let Err(error) = conn.stream.shutdown() {
             log::debug!("shutdown of a socket that is closed already: {error}");
         }
         if let Origin::Dialed(peer) = conn.origin
@@ -261,7 +267,7 @@ impl EventLoop {
 }
 
 /// Writes a frame of the handshake. It fits: a fresh socket takes far more than these few bytes.
-fn write_whole(stream: &TcpStream, frame: &[u8]) -> Result<(), Why> {
+fn write_whole(stream: &Stream, frame: &[u8]) -> Result<(), Why> {
     if write(stream, &[IoSlice::new(frame)])? == frame.len() {
         return Ok(());
     }
