@@ -6,7 +6,7 @@
 use crate::core::{After, Core, State};
 use hearth_bank::{Address, Answer, Bank, Handler, Lost, Order, Seal, stats};
 use hearth_proto::bank::{BankLost, BankOk, BankOp, BankOrder, Daemon, Item};
-use hearth_proto::{BankUpdate, Input, NodeId, Ver, View};
+use hearth_proto::{BankAttributes, BankUpdate, Input, NodeId, Ver, View, wire};
 use serde::Serialize;
 use std::io;
 use std::sync::{Arc, Weak};
@@ -16,6 +16,9 @@ pub use hearth_proto::bank::Placement;
 
 /// How long a daemon may take for an order, and for its greeting.
 const PATIENCE: Duration = Duration::from_millis(500);
+
+/// memcached takes a longer span for a date.
+const ENTRY_SECONDS_MAX: u32 = 30 * 24 * 3600;
 
 /// How long a daemon may take to say how it is.
 const STATUS_SPAN: Duration = Duration::from_millis(300);
@@ -29,6 +32,11 @@ pub struct BankConfig {
     pub placement: Placement,
     /// When a daemon is given the new bytes of a block that was written.
     pub update: BankUpdate,
+    /// Where attributes are looked for.
+    pub attributes: BankAttributes,
+    /// How long attributes in daemons may be those from before a change that somebody outside made;
+    /// whole seconds are counted.
+    pub attributes_last: Duration,
     /// Agents that are gateways; none named: all.
     pub gateways: Vec<u32>,
 }
@@ -69,6 +77,7 @@ impl BankConfig {
             daemons: self.daemons.len() as u32,
             placement: self.placement,
             update: self.update,
+            attributes: self.attributes,
             gateways: self.gateways.iter().map(|&node| NodeId(node)).collect(),
             rejoins,
             ..hearth_proto::BankConfig::default()
@@ -76,13 +85,24 @@ impl BankConfig {
     }
 }
 
+/// The daemons' thread, and what it is told of every entry.
+pub(crate) struct Daemons {
+    bank: Bank,
+    /// After so many seconds an entry with attributes is forgotten.
+    attribute_seconds: u32,
+}
+
+/// Set in the driver's numbers of orders that are answered with attributes.
+const LOOKS: u64 = 1 << 63;
+
 /// Connects to the daemons.
 pub(crate) fn start(
     core: &Arc<Core>,
     config: &BankConfig,
     secret: &[u8; 32],
     entry_bytes: usize,
-) -> io::Result<Bank> {
+) -> io::Result<Daemons> {
+    let lasts = config.attributes_last.as_millis().div_ceil(1000).max(1);
     let handler = Arc::new(Told(Arc::downgrade(core)));
     let config = hearth_bank::Config {
         daemons: config.daemons.clone(),
@@ -90,12 +110,17 @@ pub(crate) fn start(
         entry_bytes,
         patience: PATIENCE,
     };
-    Bank::start(config, handler)
+    Ok(Daemons {
+        bank: Bank::start(config, handler)?,
+        attribute_seconds: u32::try_from(lasts)
+            .unwrap_or(ENTRY_SECONDS_MAX)
+            .min(ENTRY_SECONDS_MAX),
+    })
 }
 
 /// How the daemons are. Asks them, so no lock is held.
-pub(crate) fn status(bank: &Bank, config: &BankConfig) -> Vec<DaemonStatus> {
-    let links = bank.status().into_iter().zip(&config.daemons);
+pub(crate) fn status(daemons: &Daemons, config: &BankConfig) -> Vec<DaemonStatus> {
+    let links = daemons.bank.status().into_iter().zip(&config.daemons);
     links
         .map(|(link, at)| {
             let told = link.up.then(|| stats::ask(at, STATUS_SPAN).ok()).flatten();
@@ -126,8 +151,17 @@ impl Core {
         (op, daemon, order): (BankOp, Daemon, BankOrder),
         after: &mut Vec<After>,
     ) {
-        let Some(bank) = self.bank.get() else {
+        let Some(Daemons {
+            bank,
+            attribute_seconds,
+        }) = self.bank.get()
+        else {
             return after.push(After::BankLost(op));
+        };
+        let looks = if matches!(order, BankOrder::Look(_)) {
+            LOOKS
+        } else {
+            0
         };
         let order = match order {
             BankOrder::Get(keys) => Order::Get(keys.iter().map(ToString::to_string).collect()),
@@ -138,9 +172,21 @@ impl Core {
                 name: key.to_string(),
                 version: [u64::from(ver.view.0), ver.seq],
                 bytes: self.with_pieces(state, &data, |slices| slices.concat()),
+                seconds: None,
             },
+            BankOrder::Look(keys) => Order::Get(keys.iter().map(ToString::to_string).collect()),
+            BankOrder::Tell { key, attributes } => {
+                let mut bytes = Vec::new();
+                wire::encode_attributes(&attributes, &mut bytes);
+                Order::Set {
+                    name: key.to_string(),
+                    version: [0, 0],
+                    bytes,
+                    seconds: Some(*attribute_seconds),
+                }
+            }
         };
-        bank.order(op.0, daemon.0 as usize, order);
+        bank.order(op.0 | looks, daemon.0 as usize, order);
     }
 }
 
@@ -154,11 +200,12 @@ impl Handler for Told {
         };
         core.drive_with(|state| {
             let result = match answer {
+                Ok(Answer::Found(items)) if order & LOOKS != 0 => Ok(looked(&items)),
                 Ok(Answer::Found(items)) => Ok(found(state, items)),
                 Ok(Answer::Stored | Answer::NoRoom | Answer::Deleted) => Ok(BankOk::Done),
                 Err(Lost) => Err(BankLost),
             };
-            Input::BankDone(BankOp(order), result)
+            Input::BankDone(BankOp(order & !LOOKS), result)
         });
     }
 
@@ -189,6 +236,15 @@ impl Handler for Told {
 /// How the alarm begins that a daemon is away; it ends when the daemon is back.
 fn away(daemon: usize) -> String {
     format!("daemon {daemon} of the bank is away: ")
+}
+
+/// Attributes in entries. One that does not hold any is of another version of the program.
+fn looked(items: &[Option<hearth_bank::Item>]) -> BankOk {
+    let told = |item: &Option<hearth_bank::Item>| {
+        let item = item.as_ref()?;
+        wire::decode_attributes(&item.bytes).ok()
+    };
+    BankOk::Looked(items.iter().map(told).collect())
 }
 
 /// Keeps the bytes of entries for the kernel.

@@ -1,5 +1,6 @@
 //! The kernel behind one lock, with everything that its effects touch.
 
+use crate::bank::Daemons;
 use crate::buffers::Buffers;
 use crate::files::Files;
 use crate::lanes::Lanes;
@@ -8,7 +9,6 @@ use crate::tickets::Tickets;
 use crate::trace::{StoreSpan, Trace};
 use crate::wishes::Wishes;
 use crate::workers::{self, Queue, raw};
-use hearth_bank::Bank;
 use hearth_client::{Errno, Revoker};
 use hearth_net::Transport;
 use hearth_proto::bank::{BankLost, BankOp};
@@ -36,7 +36,7 @@ pub(crate) struct Core {
     pub(crate) root: Arc<OwnedFd>,
     pub(crate) queue: Queue,
     pub(crate) transport: OnceLock<Arc<dyn Transport>>,
-    pub(crate) bank: OnceLock<Bank>,
+    pub(crate) bank: OnceLock<Daemons>,
     pub(crate) kernel_cache: bool,
     pub(crate) wishes: Wishes,
     /// Wakes the thread that brings what programs have left.

@@ -22,6 +22,7 @@ pub(crate) fn for_way_in(leave: kernel::Leave) -> way_in::Leave {
         kernel::Leave::Later => way_in::Leave::Later,
         kernel::Leave::Read { number, floor_ns } => way_in::Leave::Read { number, floor_ns },
         kernel::Leave::Known(told) => way_in::Leave::Known(attributes!(kernel => way_in, told)),
+        kernel::Leave::Once(told) => way_in::Leave::Once(attributes!(kernel => way_in, told)),
     }
 }
 

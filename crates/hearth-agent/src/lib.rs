@@ -40,7 +40,9 @@ pub use agent::{Agent, StartError};
 pub use bank::{BankConfig, DaemonStatus, Placement};
 pub use config::{Config, ConfigError, pool_bytes_least};
 pub use hearth_net as net;
-pub use hearth_proto::{Allocation, BankUpdate, CloseRule, Policy, Ranges, Semantics, Synced};
+pub use hearth_proto::{
+    Allocation, BankAttributes, BankUpdate, CloseRule, Policy, Ranges, Semantics, Synced,
+};
 pub use residency::{Residency, Resident};
 pub use status::{AgentStatus, FilePromise, PeerStatus, Programs};
 pub use wishes::{ATTRIBUTE, NoPattern, Rule, Way};

@@ -258,6 +258,12 @@ impl Session for Core {
         }
     }
 
+    fn looks_alone(&self) -> bool {
+        let state = self.lock();
+        let config = state.node.config();
+        config.daemon_of_attributes(FileId::default()).is_some()
+    }
+
     fn leave(&self, files: Vec<FileKey>, done: Done<Vec<Leave>>) {
         let files = files.iter().map(|file| FileId(file.ino)).collect();
         self.submit(|_| (Waiting::Leave(done), Request::Leave(files)));

@@ -15,6 +15,8 @@ pub enum Order {
         version: [u64; 2],
         /// The bytes.
         bytes: Vec<u8>,
+        /// It is forgotten after so many seconds, if any.
+        seconds: Option<u32>,
     },
     /// Take entries away, whether they are there or not.
     Delete(Vec<String>),
@@ -70,10 +72,12 @@ impl Order {
                 name,
                 version,
                 bytes,
+                seconds,
             } => {
                 let key = seal.key(&name);
                 let value = seal.close(&key, version, &bytes);
-                line(out, &format!("ms {key} {}", value.len()));
+                let ends = seconds.map_or(String::new(), |seconds| format!(" T{seconds}"));
+                line(out, &format!("ms {key} {}{ends}", value.len()));
                 out.extend_from_slice(&value);
                 line(out, "");
                 Expected::Stored

@@ -95,6 +95,7 @@ fn set(name: &str, bytes: Vec<u8>) -> Order {
         name: name.to_owned(),
         version: [1, 2],
         bytes,
+        seconds: None,
     }
 }
 

@@ -143,6 +143,11 @@ pub trait Session: Send + Sync + 'static {
     /// attributes, so whoever asks it has told before what came of every [`Leave::Read`].
     fn leave(&self, files: Vec<FileKey>, done: Done<Vec<Leave>>);
 
+    /// True if leave is better asked for one file alone: what is told of others could not be kept.
+    fn looks_alone(&self) -> bool {
+        false
+    }
+
     /// Leave for these will be asked for, some at a time: finds out whom to ask, for all at once.
     fn locate(&self, files: Vec<FileKey>, done: Done<()>);
 

@@ -193,6 +193,8 @@ pub enum Leave {
     },
     /// Yes: these.
     Known(Attributes),
+    /// No, but at a moment since they were asked for they were these.
+    Once(Attributes),
 }
 
 /// What came of reading attributes under a [`Leave::Read`].

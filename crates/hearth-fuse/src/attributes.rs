@@ -93,6 +93,12 @@ impl Core {
             return Ok(told);
         }
         let node = self.nodes.node(id)?;
+        if self.memory.is_on()
+            && self.session.looks_alone()
+            && let Some(told) = self.look_alone(caller, &node)
+        {
+            return Ok(told);
+        }
         // Before the look: what changes meanwhile must not be told to programs.
         let ticket = self.looking(&node);
         let told = self.attributes(caller, &node, Consult::Everywhere)?;
@@ -136,6 +142,15 @@ impl Core {
         // A revocation since the look waits for this answer, and then voids what is told here.
         self.tell_programs(node, self.looking(node), &told);
         told
+    }
+
+    /// Attributes that nobody can call back: the kernel must not keep them.
+    pub(crate) fn told_once(&self, caller: Caller, node: &Node, mut stat: Stat) -> Told {
+        if let (Some(bytes), true) = (self.options.request_bytes, self.nodes.is_cached(node)) {
+            stat.best_served_in(bytes);
+        }
+        self.nodes.tell(node.id, stat.size());
+        self.told(caller, node, stat, Duration::ZERO)
     }
 
     /// The beginning of a look at attributes that programs may keep.

@@ -14,6 +14,7 @@ use std::time::Duration;
 use hearth_client::{FileKey, Learned, Leave};
 use rustix::fs::{Mode, OFlags, RawDir};
 
+use crate::attributes::Told;
 use crate::core::Core;
 use crate::errors::{ask, raw};
 use crate::identity::Caller;
@@ -99,6 +100,33 @@ impl Core {
         }
     }
 
+    /// An entry for attributes that nobody could call back, for this answer alone.
+    fn entry_once(&self, caller: Caller, at: Name<'_>, once: Stat) -> Entry {
+        let node = self.nodes.remembered(at.parent, at.name, &once);
+        let told = self.told_once(caller, &node, once);
+        self.entry(&node, told)
+    }
+
+    /// Attributes of one file, from whoever has them; `None`: ask the store. May wait for the session.
+    pub(crate) fn look_alone(&self, caller: Caller, node: &Node) -> Option<Told> {
+        let file = self.nodes.leasable(node.key, node.kind)?;
+        let mark = self.memory.begin(file);
+        let leave = *self.ask_leave(vec![file]).first()?;
+        if let Leave::Once(told) = leave {
+            let once = Stat::told(self.nodes.dev(), file.ino, told);
+            self.memory.keep(mark, None);
+            return node.is(&once).then(|| self.told_once(caller, node, once));
+        }
+        let told = match leave {
+            Leave::Known(told) => Ok(Stat::told(self.nodes.dev(), file.ino, told)),
+            Leave::Read { .. } => self.nodes.fd(node.id).and_then(|fd| Stat::of(&*fd)),
+            Leave::No | Leave::Later | Leave::Once(_) => Err(raw(libc::ENODATA)),
+        };
+        let learned = self.settle_leave(file, leave, mark, told);
+        self.session.learned(learned.into_iter().collect());
+        self.told_at_once(caller, node.id)
+    }
+
     fn entry_kept(&self, caller: Caller, at: Name<'_>, kept: (Stat, Duration, OnItsWay)) -> Entry {
         let node = self.nodes.remembered(at.parent, at.name, &kept.0);
         self.entry_from(caller, &node, kept)
@@ -115,7 +143,9 @@ impl Core {
             known = self.memory.name(dir, at.name);
         }
         if let Known::Unread(file, listing) = known {
-            self.learn_from(at, file, &listing);
+            if let Some(once) = self.learn_from(at, file, &listing) {
+                return Ok(Some(self.entry_once(caller, at, once)));
+            }
             known = self.memory.name(dir, at.name);
         }
         match known {
@@ -157,23 +187,30 @@ impl Core {
         leaves.ok().flatten().unwrap_or_default()
     }
 
-    /// Learns the attributes of one file, and of some behind it.
-    fn learn_from(&self, at: Name<'_>, wanted: FileKey, listing: &Listing) {
+    /// Learns the attributes of one file, and of some behind it. Returns what may not be kept of the first.
+    fn learn_from(&self, at: Name<'_>, wanted: FileKey, listing: &Listing) -> Option<Stat> {
         if self.memory.is_stale(wanted) && self.read_again(at, wanted) {
-            return;
+            return None;
+        }
+        let alone = [(wanted, at.name)];
+        if self.session.looks_alone() {
+            return match self.learn_batch(at.parent, &alone) {
+                Some(Leave::Once(told)) => Some(Stat::told(self.nodes.dev(), wanted.ino, told)),
+                _ => None,
+            };
         }
         let unread = |(file, _): &(FileKey, &OsStr)| *file != wanted && !self.memory.has(*file);
-        let alone = [(wanted, at.name)];
         let others = listing.from(at.name).filter(unread).take(BATCH_FILES - 1);
         let near: Vec<(FileKey, &OsStr)> = alone.into_iter().chain(others).collect();
         if self.learn_batch(at.parent, &near) != Some(Leave::Later) {
-            return;
+            return None;
         }
         let own = listing.part(self.session.share()).filter(unread);
         let own: Vec<(FileKey, &OsStr)> = own.take(BATCH_FILES).collect();
         self.learn_batch(at.parent, &own);
         // Waits for whoever reads it.
         self.learn_batch(at.parent, &alone);
+        None
     }
 
     /// Asks for leave and attributes of several files; says what was answered of the first.
@@ -191,7 +228,7 @@ impl Core {
             let told = match leave {
                 Leave::Read { .. } => self.look(dir, name),
                 Leave::Known(told) => Ok(Stat::told(self.nodes.dev(), file.ino, told)),
-                Leave::No | Leave::Later => Err(raw(libc::ENODATA)),
+                Leave::No | Leave::Later | Leave::Once(_) => Err(raw(libc::ENODATA)),
             };
             learned.extend(self.settle_leave(file, leave, mark, told));
         }
@@ -243,7 +280,7 @@ impl Core {
             let fresh = match leave {
                 Leave::Read { floor_ns, .. } => stat.stamp().ctime_ns >= floor_ns,
                 Leave::Known(_) => true,
-                Leave::No | Leave::Later => false,
+                Leave::No | Leave::Later | Leave::Once(_) => false,
             };
             let kept = self.nodes.leasable(stat.key(), stat.kind());
             fresh && stat.links() > 0 && stat.can_be_told() && kept == Some(file)
@@ -255,7 +292,7 @@ impl Core {
                 number,
                 attributes: told.map(|stat| stat.attributes()),
             }),
-            Leave::No | Leave::Later | Leave::Known(_) => None,
+            Leave::No | Leave::Later | Leave::Known(_) | Leave::Once(_) => None,
         }
     }
 

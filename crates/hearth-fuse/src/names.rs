@@ -11,7 +11,7 @@ use fuser::{FileAttr, Generation};
 use hearth_client::FileKey;
 use rustix::fs::{AtFlags, CWD, FileType, Mode, RenameFlags};
 
-use crate::attributes::Consult;
+use crate::attributes::{Consult, Told};
 use crate::core::Core;
 use crate::errors::{ask, raw};
 use crate::identity::Caller;
@@ -97,13 +97,17 @@ impl Core {
 
     pub(crate) fn entry_of(&self, caller: Caller, node: &Node) -> io::Result<Entry> {
         let told = self.attributes(caller, node, Consult::Here)?;
-        Ok(Entry {
+        Ok(self.entry(node, told))
+    }
+
+    pub(crate) fn entry(&self, node: &Node, told: Told) -> Entry {
+        Entry {
             attr: told.attr,
             generation: Generation(node.generation),
             attr_ttl: told.ttl,
             entry_ttl: self.options.name_ttl,
             way: told.way,
-        })
+        }
     }
 
     /// An entry for attributes out of memory.
@@ -113,14 +117,7 @@ impl Core {
         node: &Node,
         kept: (Stat, Duration, OnItsWay),
     ) -> Entry {
-        let told = self.told_from(caller, node, kept);
-        Entry {
-            attr: told.attr,
-            generation: Generation(node.generation),
-            attr_ttl: told.ttl,
-            entry_ttl: self.options.name_ttl,
-            way: told.way,
-        }
+        self.entry(node, self.told_from(caller, node, kept))
     }
 
     pub(crate) fn mknod(

@@ -40,6 +40,9 @@
 //! - K6: bytes from a daemon serve the reads that waited when the get was issued, and are not kept.
 //!   Ways in are never given bytes to keep from a daemon, for nobody could call them back.
 //!
+//! Attributes of files are entries of the same kind where the configuration says so: their manager is the
+//! gateway of such an entry (`manager/entry.rs`), whoever looks is its client (`client/look.rs`).
+//!
 //! Why no version is compared: by K1 to K5 an entry that can be found is the block's latest, or a write
 //! of it is under way. The version goes along so that a checker can see that.
 
@@ -50,7 +53,7 @@ pub(crate) mod place;
 pub use place::Placement;
 
 use crate::effect::Piece;
-use crate::ids::{Buf, FileId, NodeId, Ver};
+use crate::ids::{Attributes, Buf, FileId, NodeId, Ver};
 use alloc::vec::Vec;
 
 /// A daemon of the bank: its place in the list that all nodes were given.
@@ -92,6 +95,11 @@ impl core::fmt::Display for Key {
     }
 }
 
+impl Key {
+    /// In place of a block: the file's attributes. Its gateway is then the file's manager.
+    pub const ATTRIBUTES: u64 = u64::MAX;
+}
+
 /// What a daemon is to do.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum BankOrder {
@@ -109,6 +117,15 @@ pub enum BankOrder {
     },
     /// Take entries away, whether they are there or not; the answer is [`BankOk::Done`].
     Delete(Vec<Key>),
+    /// Look for entries with attributes; the answer is [`BankOk::Looked`].
+    Look(Vec<Key>),
+    /// Make an entry with attributes; the answer is [`BankOk::Done`], also from a daemon that had no room.
+    Tell {
+        /// Its name.
+        key: Key,
+        /// What they are.
+        attributes: Attributes,
+    },
 }
 
 /// An entry that was found.
@@ -132,6 +149,8 @@ pub enum BankOk {
         /// The bytes of those that are there, one after another, and how many that is.
         data: Option<(Buf, u32)>,
     },
+    /// For each key the attributes, if there is an entry.
+    Looked(Vec<Option<Attributes>>),
 }
 
 /// There is no answer, and there will be none: no connection, or it broke, or too much time went by.

@@ -31,6 +31,7 @@ mod hold;
 mod leave;
 mod lend;
 mod local;
+mod look;
 mod open;
 mod promise;
 mod push;
@@ -92,6 +93,8 @@ pub(crate) struct Client {
     /// What gateways allow to ask daemons for, and what has been asked.
     leases: Leases,
     gets: BTreeMap<BankOp, bank::Get>,
+    /// Questions to daemons about attributes.
+    looks: BTreeMap<BankOp, look::Look>,
     /// What homes have locked for this node, or are to lock, by number of the request.
     locks: BTreeMap<u64, Locked>,
     /// Payloads that waiting reads or the message at hand still need, and by how many pages.

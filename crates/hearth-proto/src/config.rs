@@ -1,6 +1,6 @@
 //! What is fixed for the life of a node.
 
-use crate::bank::{Daemon, Placement};
+use crate::bank::{Daemon, Key, Placement};
 use crate::ids::{FileId, NodeId};
 use crate::semantics::Semantics;
 use crate::time::Span;
@@ -317,6 +317,16 @@ pub enum BankUpdate {
     Inline,
 }
 
+/// Where attributes are looked for before the store is asked. Read under policy `bank` alone.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum BankAttributes {
+    /// In the memory of the node, under leave of the file's manager.
+    #[default]
+    Leave,
+    /// In daemons, as IMCa has it; a node keeps those alone which it was first to look at.
+    Daemons,
+}
+
 /// The daemons of a job and its gateways. Read under policy `bank` alone.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct BankConfig {
@@ -326,6 +336,8 @@ pub struct BankConfig {
     pub placement: Placement,
     /// When a daemon is given the new bytes of a block that was written.
     pub update: BankUpdate,
+    /// Where attributes are looked for.
+    pub attributes: BankAttributes,
     /// Nodes that are gateways, ascending; none named: every node.
     pub gateways: Vec<NodeId>,
     /// How long a client may ask daemons without a word from the block's gateway. A write whose
@@ -341,6 +353,7 @@ impl Default for BankConfig {
             daemons: 0,
             placement: Placement::Rendezvous,
             update: BankUpdate::Thread,
+            attributes: BankAttributes::Leave,
             gateways: Vec::new(),
             lease: Span::secs(5),
             rejoins: false,
@@ -493,6 +506,14 @@ impl Config {
             placement, daemons, ..
         } = self.bank;
         placement.daemon_of(file, block, daemons)
+    }
+
+    /// The daemon that holds a file's attributes, if daemons hold any.
+    pub fn daemon_of_attributes(&self, file: FileId) -> Option<Daemon> {
+        match self.bank.attributes {
+            BankAttributes::Leave => None,
+            BankAttributes::Daemons => self.daemon_of(file, Key::ATTRIBUTES),
+        }
     }
 
     /// Who becomes a home, where that is a choice: gateways are the owners of slots.

@@ -64,6 +64,7 @@ guards! {
     EntryNoted, "entry-noted", "an entry is noted at the gateway before a daemon is given it";
     PopulatesAlone, "populates-alone", "a write or cut waits for the populates of its blocks that are under way";
     CutEmptiesBank, "cut-empties-bank", "a cut waits until the daemons' entries of its blocks are gone";
+    AttributesGone, "attributes-gone", "attributes change after the daemon's entry of them is gone";
     EpochGrows, "epoch-grows", "a daemon that comes back gets a new epoch";
     LeaseWaited, "lease-waited", "an epoch is over when each client has confirmed it, or its lease has run out";
     LeaseHonoured, "lease-honoured", "a client asks daemons only while its lease lasts";
@@ -145,6 +146,7 @@ impl Guard {
                 | Guard::EntryNoted
                 | Guard::PopulatesAlone
                 | Guard::CutEmptiesBank
+                | Guard::AttributesGone
                 | Guard::EpochGrows
                 | Guard::LeaseWaited
                 | Guard::LeaseHonoured

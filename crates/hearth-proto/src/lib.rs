@@ -45,8 +45,8 @@ pub mod time;
 pub mod wire;
 
 pub use config::{
-    Allocation, Authorities, BankConfig, BankUpdate, CloseRule, Config, Copies, Delegates, Evicted,
-    Grain, Policy, Pushes, Ranges, Rules, Served, Spill, Synced, Writes,
+    Allocation, Authorities, BankAttributes, BankConfig, BankUpdate, CloseRule, Config, Copies,
+    Delegates, Evicted, Grain, Policy, Pushes, Ranges, Rules, Served, Spill, Synced, Writes,
 };
 pub use effect::{Effect, Outbox, Piece, ReadInto, Reply, Src};
 pub use guard::Guard;

@@ -17,6 +17,7 @@
 //! - M5: a question about a file's attributes is answered as soon as nobody reads them ([`leave`]).
 
 mod control;
+mod entry;
 mod keeper;
 mod laminate;
 mod leave;
@@ -25,6 +26,7 @@ mod size;
 mod window;
 
 use crate::Errno;
+use crate::bank::BankOp;
 use crate::config::Grain;
 use crate::ctx::Ctx;
 use crate::ids::{FileId, Gen, NodeId, ReqId, Stamp};
@@ -34,6 +36,7 @@ use crate::semantics::Semantics;
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec::Vec;
 use control::Control;
+use entry::Order;
 use keeper::Keeper;
 use leave::{Leaves, Parked};
 use size::Append;
@@ -48,6 +51,8 @@ pub(crate) struct Manager {
     registry: BTreeMap<FileId, NodeId>,
     keeper: Keeper,
     acks: BTreeMap<u64, FileId>,
+    /// Orders to daemons.
+    orders: BTreeMap<BankOp, Order>,
     /// Questions that wait for attributes which another node reads.
     parked: Vec<Parked>,
 }
@@ -114,6 +119,7 @@ struct Seat<'a, 'c> {
     id: FileId,
     file: &'a mut File,
     acks: &'a mut BTreeMap<u64, FileId>,
+    orders: &'a mut BTreeMap<BankOp, Order>,
     ctx: &'a mut Ctx<'c>,
 }
 
@@ -238,6 +244,7 @@ impl Manager {
             id,
             file,
             acks: &mut self.acks,
+            orders: &mut self.orders,
             ctx,
         }
     }
@@ -266,6 +273,7 @@ impl File {
         self.openers.is_empty()
             && self.holders.is_empty()
             && self.leaves.is_idle()
+            && self.leaves.entry.is_blank()
             && self.control.is_none()
             && self.queue.is_empty()
             && (self.stamp.is_some() || !self.known)

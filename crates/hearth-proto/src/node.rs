@@ -286,7 +286,9 @@ impl Machines<'_> {
                 }
             }
             Input::BankDone(op, result) => {
-                if let Some(result) = self.authority.bank_done(ctx, op, result) {
+                if let Some(result) = self.authority.bank_done(ctx, op, result)
+                    && let Some(result) = self.manager.bank_done(ctx, op, result)
+                {
                     self.client.bank_done(ctx, self.authority, op, result);
                 }
             }
@@ -388,6 +390,7 @@ impl Machines<'_> {
     fn upkeep(&mut self, ctx: &mut Ctx<'_>) {
         for daemon in ctx.bank.take_over() {
             self.authority.bank_over(ctx, daemon);
+            self.manager.bank_over(ctx, daemon);
         }
         if self.authority.lacks_frames() {
             self.client.give_all_back(ctx, self.authority);

@@ -7,6 +7,7 @@
 mod body;
 mod fields;
 
+use crate::ids::Attributes;
 use crate::msg::Envelope;
 use alloc::vec::Vec;
 use fields::{Fields, Reader, Writer};
@@ -45,6 +46,21 @@ pub fn encode(envelope: &Envelope, out: &mut Vec<u8>) {
     envelope.generation.put(&mut writer);
     envelope.req.put(&mut writer);
     envelope.body.put(&mut writer);
+}
+
+/// Appends attributes as a daemon's entry holds them.
+pub fn encode_attributes(attributes: &Attributes, out: &mut Vec<u8>) {
+    attributes.put(&mut Writer(out));
+}
+
+/// Reads attributes; all of `bytes` must be them.
+pub fn decode_attributes(bytes: &[u8]) -> Result<Attributes, Violation> {
+    let mut reader = Reader(bytes);
+    let attributes = Fields::get(&mut reader)?;
+    match reader.0.is_empty() {
+        true => Ok(attributes),
+        false => Err(Violation::Long),
+    }
 }
 
 /// Reads a message; all of `bytes` must be it.

@@ -98,6 +98,7 @@ fn bank_plan(without: Option<Guard>, number: u64) -> Plan {
         without,
         policy: Policy::Bank,
         bank_faults: true,
+        looks: plan.looks || without == Some(Guard::AttributesGone),
         pauses: plan.pauses || number % 3 == 1,
         ..plan
     }

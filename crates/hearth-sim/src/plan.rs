@@ -4,8 +4,8 @@ use crate::rng::Rng;
 use crate::tamper::Tamper;
 use hearth_proto::bank::Placement;
 use hearth_proto::{
-    Allocation, BankConfig, BankUpdate, CloseRule, Config, NodeId, Policy, Ranges, Semantics, Span,
-    Spill, Synced,
+    Allocation, BankAttributes, BankConfig, BankUpdate, CloseRule, Config, NodeId, Policy, Ranges,
+    Semantics, Span, Spill, Synced,
 };
 
 /// Everything that decides a run.
@@ -246,6 +246,7 @@ fn bank_of(seed: u64, nodes: u32) -> BankConfig {
         daemons: rng.within(1, 3) as u32,
         placement: *rng.pick(&[Placement::Rendezvous, Placement::Crc32]),
         update: *rng.pick(&[BankUpdate::Thread, BankUpdate::Inline]),
+        attributes: *Rng::new(seed, 10).pick(&[BankAttributes::Leave, BankAttributes::Daemons]),
         gateways,
         ..BankConfig::default()
     }

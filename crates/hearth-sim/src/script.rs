@@ -14,8 +14,8 @@ use crate::world::session::Action;
 use hearth_proto::bank::{BankLost, BankOk, BankOrder, Daemon, Item, Key};
 use hearth_proto::msg::{Body, Envelope, Use};
 use hearth_proto::{
-    Allocation, BankConfig, CloseRule, Effect, FileId, Input, NodeId, Policy, Ranges, ReadInto,
-    Reply, Semantics, Span, WriteAt, errno,
+    Allocation, Attributes, BankConfig, CloseRule, Effect, FileId, Input, NodeId, Policy, Ranges,
+    ReadInto, Reply, Semantics, Span, WriteAt, errno,
 };
 
 /// What a line asks for that nobody understands.
@@ -246,7 +246,12 @@ fn ask(order: &BankOrder) -> String {
     match order {
         BankOrder::Get(keys) => format!("get {:?}", blocks(keys)),
         BankOrder::Set { key, .. } => format!("set [{}]", key.block),
+        BankOrder::Delete(keys) if keys.iter().all(|key| key.block == Key::ATTRIBUTES) => {
+            "delete attributes".to_owned()
+        }
         BankOrder::Delete(keys) => format!("delete {:?}", blocks(keys)),
+        BankOrder::Look(keys) => format!("look at attributes of {} files", keys.len()),
+        BankOrder::Tell { .. } => "set attributes".to_owned(),
     }
 }
 
@@ -257,6 +262,11 @@ fn told(result: &Result<BankOk, BankLost>) -> String {
         Ok(BankOk::Found { items, .. }) => {
             let found = |item: &Option<Item>| if item.is_some() { "hit" } else { "miss" };
             let found: Vec<&str> = items.iter().map(found).collect();
+            found.join(", ")
+        }
+        Ok(BankOk::Looked(found)) => {
+            let word = |told: &Option<Attributes>| if told.is_some() { "hit" } else { "miss" };
+            let found: Vec<&str> = found.iter().map(word).collect();
             found.join(", ")
         }
         Err(BankLost) => "no answer".to_owned(),

@@ -48,6 +48,14 @@ pub(crate) struct BankArgs {
         hide_possible_values = true
     )]
     bank_update: Option<Update>,
+    /// Where attributes are looked for: nodes keep them (`leave`), or ask daemons (`daemons`)
+    #[arg(
+        long,
+        value_name = "WHERE",
+        hide_short_help = true,
+        hide_possible_values = true
+    )]
+    bank_attributes: Option<Attributes>,
     /// Agents that alone touch the store for blocks of files [default: all]
     #[arg(
         long,
@@ -78,6 +86,17 @@ pub(crate) enum Update {
     Thread,
     /// Before.
     Inline,
+}
+
+/// Where attributes are looked for before the store is asked.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Attributes {
+    /// In the node's memory.
+    #[default]
+    Leave,
+    /// In daemons, as IMCa has it.
+    Daemons,
 }
 
 /// Which daemons.
@@ -135,6 +154,8 @@ pub(crate) struct BankSpec {
     pub(crate) memory: Size,
     pub(crate) placement: Placement,
     pub(crate) update: Update,
+    #[serde(default)]
+    pub(crate) attributes: Attributes,
     pub(crate) gateways: Vec<u32>,
 }
 
@@ -145,6 +166,7 @@ impl Default for BankSpec {
             memory: Size(64 << 20),
             placement: Placement::default(),
             update: Update::default(),
+            attributes: Attributes::default(),
             gateways: Vec::new(),
         }
     }
@@ -157,6 +179,7 @@ impl BankArgs {
             && self.bank_memory.is_none()
             && self.bank_placement.is_none()
             && self.bank_update.is_none()
+            && self.bank_attributes.is_none()
             && self.gateways.is_empty()
     }
 
@@ -167,6 +190,7 @@ impl BankArgs {
             memory: self.bank_memory.unwrap_or(base.memory),
             placement: self.bank_placement.unwrap_or(base.placement),
             update: self.bank_update.unwrap_or(base.update),
+            attributes: self.bank_attributes.unwrap_or(base.attributes),
             gateways: match self.gateways.as_slice() {
                 [] => base.gateways,
                 gateways => sorted(gateways),
@@ -193,6 +217,10 @@ impl BankSpec {
                 format!("{:?}", self.placement).to_lowercase(),
             ),
             ("bank update", format!("{:?}", self.update).to_lowercase()),
+            (
+                "bank attributes",
+                format!("{:?}", self.attributes).to_lowercase(),
+            ),
             ("gateways", format!("{:?}", self.gateways)),
         ]
     }

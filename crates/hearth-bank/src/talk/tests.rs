@@ -75,6 +75,7 @@ fn orders_that_follow_each_other_are_answered_in_turn() {
         name: "a".to_owned(),
         version: [0, 1],
         bytes: vec![1; 10],
+        seconds: None,
     };
     order(&mut talk, 1, set.clone());
     order(&mut talk, 2, Order::Delete(vec!["a".to_owned()]));
@@ -206,6 +207,7 @@ fn converse(said: &[u8], dice: &mut Dice) -> Result<(), Over> {
                             name: "a".to_owned(),
                             version: [0, 9],
                             bytes: vec![turn; 40],
+                            seconds: None,
                         };
                         order(&mut talk, 1, get(&["a"]));
                         order(&mut talk, 2, set);

@@ -14,7 +14,7 @@ use crate::msg::{Body, Envelope, Origin};
 use alloc::vec::Vec;
 
 /// Set in the numbers of wants that a daemon was asked for, so that they never meet those of messages.
-const ASKED_OF_BANK: u64 = 1 << 63;
+pub(super) const ASKED_OF_BANK: u64 = 1 << 63;
 
 /// Blocks that one order asks for at most; bounds the answer.
 const GET_BLOCKS_MAX: usize = 64;
@@ -60,17 +60,25 @@ impl Desk<'_, '_> {
         if !job.may_ask_bank(block) {
             return None;
         }
-        self.renew(home);
-        let honour = match self.ctx.config.keeps(Guard::LeaseHonoured) {
-            true => Honour::Lease,
-            false => Honour::Nothing,
-        };
-        let epoch = (self.client.leases).epoch(self.ctx.now, home, daemon, honour)?;
+        let epoch = self.epoch_of(home, daemon)?;
         Some(Entry {
             gateway: home,
             daemon,
             epoch,
         })
+    }
+
+    /// The epoch under which a daemon may be asked for what a gateway gave it. Asks for a lease, if it is
+    /// time.
+    pub(super) fn epoch_of(&mut self, gateway: NodeId, daemon: Daemon) -> Option<Epoch> {
+        self.renew(gateway);
+        let honour = match self.ctx.config.keeps(Guard::LeaseHonoured) {
+            true => Honour::Lease,
+            false => Honour::Nothing,
+        };
+        self.client
+            .leases
+            .epoch(self.ctx.now, gateway, daemon, honour)
     }
 
     /// Asks a gateway for a lease, if it is time.
@@ -165,7 +173,7 @@ impl Desk<'_, '_> {
         } = get;
         let (items, data) = match result {
             Ok(BankOk::Found { items, data }) => (items, data),
-            Ok(BankOk::Done) => (Vec::new(), None),
+            Ok(BankOk::Done | BankOk::Looked(_)) => (Vec::new(), None),
             Err(BankLost) => {
                 self.client.leases.shun(self.ctx.now, daemon);
                 (Vec::new(), None)
@@ -247,13 +255,16 @@ impl super::Client {
         op: BankOp,
         result: Result<BankOk, BankLost>,
     ) {
-        if let Some(get) = self.gets.remove(&op) {
-            Desk {
-                client: self,
-                authority,
-                ctx,
-            }
-            .daemon_answered(op, get, result);
+        let (get, look) = (self.gets.remove(&op), self.looks.remove(&op));
+        let mut desk = Desk {
+            client: self,
+            authority,
+            ctx,
+        };
+        if let Some(look) = look {
+            desk.look_answered(op, look, result);
+        } else if let Some(get) = get {
+            desk.daemon_answered(op, get, result);
         }
     }
 }

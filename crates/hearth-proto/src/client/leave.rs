@@ -44,6 +44,23 @@ pub(super) struct LeaveJob {
     overtaken: BTreeSet<FileId>,
 }
 
+impl LeaveJob {
+    /// An answer about these is due.
+    pub(super) fn await_part(&mut self, number: u64, files: Vec<FileId>) {
+        self.parts.insert(number, files);
+    }
+
+    /// It has come.
+    pub(super) fn part_over(&mut self, number: u64) {
+        self.parts.remove(&number);
+    }
+
+    /// Something was told of a file.
+    pub(super) fn tell(&mut self, file: FileId, leave: Leave) {
+        self.told.insert(file, leave);
+    }
+}
+
 impl Desk<'_, '_> {
     pub(super) fn leave(&mut self, ticket: Ticket, wanted: Vec<FileId>) {
         if self.ctx.config.is_uncached() {
@@ -58,7 +75,7 @@ impl Desk<'_, '_> {
         let (known, unknown) = self.by_whom(&fit);
         self.begin_leave(ticket, Seeks::Leave, wanted);
         for (manager, files) in known {
-            self.ask_leave(ticket, manager, files, Body::AskLeave);
+            self.ask_attributes(ticket, manager, files);
         }
         for (registrar, files) in unknown {
             self.ask_leave(ticket, registrar, files, Body::WhoisEach);
@@ -117,7 +134,7 @@ impl Desk<'_, '_> {
             || (file.is_some() && self.client.jobs.values().any(opening))
     }
 
-    fn ask_leave(
+    pub(super) fn ask_leave(
         &mut self,
         ticket: Ticket,
         to: NodeId,
@@ -147,7 +164,7 @@ impl Desk<'_, '_> {
                 }
                 if seeks == Seeks::Leave {
                     for (manager, files) in by_manager {
-                        self.ask_leave(ticket, manager, files, Body::AskLeave);
+                        self.ask_attributes(ticket, manager, files);
                     }
                 }
             }
@@ -199,7 +216,7 @@ impl Desk<'_, '_> {
         }
     }
 
-    fn end_leave(&mut self, ticket: Ticket) {
+    pub(super) fn end_leave(&mut self, ticket: Ticket) {
         let Some(Job::Leave(job)) = self.client.jobs.get(&ticket) else {
             return;
         };

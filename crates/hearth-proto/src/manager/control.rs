@@ -155,7 +155,9 @@ impl Seat<'_, '_> {
             .chain(self.file.holders.iter())
             .collect();
         self.file.leaves.forget();
-        self.order(openers.iter(), &Body::Forget { size, service })
+        let mut awaiting = self.order(openers.iter(), &Body::Forget { size, service });
+        awaiting.extend(self.call_entry());
+        awaiting
     }
 
     /// Before a request that has the file to itself, writers send what they have gathered; hands it back

@@ -10,6 +10,7 @@
 //! alone is *parked* until they are told, or nobody reads them any more. A node asks for one alone when it has
 //! told all that it was to read, so nobody waits for somebody who waits (M5).
 
+use super::entry::Entry;
 use super::{Ask, Manager, Seat};
 use crate::ctx::Ctx;
 use crate::guard::Guard;
@@ -33,12 +34,24 @@ pub(super) struct Leaves {
     known: Option<Attributes>,
     /// Who reads them from the store, under which number.
     reader: Option<(NodeId, u64)>,
+    /// What a daemon may have of them.
+    pub(super) entry: Entry,
 }
 
 impl Leaves {
     /// Nothing is worth being remembered.
     pub(super) fn is_blank(&self) -> bool {
-        self.is_idle() && self.floor_ns == 0
+        self.is_idle() && self.floor_ns == 0 && self.entry.is_blank()
+    }
+
+    /// What a node has told, if nobody changes it.
+    pub(super) fn told(&self) -> Option<Attributes> {
+        self.known.filter(|_| self.is_idle())
+    }
+
+    /// A daemon has it now.
+    pub(super) fn hand_over(&mut self) {
+        self.known = None;
     }
 
     /// Nobody changes anything.
@@ -62,7 +75,7 @@ impl Leaves {
             };
             kept != *stamp
         };
-        self.reader.is_some() || self.known.is_some_and(differs)
+        self.reader.is_some() || self.entry.is_noted() || self.known.is_some_and(differs)
     }
 
     pub(super) fn drop_peer(&mut self, peer: NodeId) {
@@ -104,7 +117,9 @@ impl Manager {
             Body::AskLeave(_) => self.give_leaves(ctx, Parked { file: id, ask }),
             Body::Learned(learned) => {
                 for one in learned {
-                    self.seat(ctx, one.file).learned(ask.from, one);
+                    let mut seat = self.seat(ctx, one.file);
+                    seat.learned(ask.from, one);
+                    seat.tell_daemon();
                     self.tidy(one.file);
                 }
                 for one in learned {
@@ -127,7 +142,10 @@ impl Manager {
         } = asked.ask;
         let mut leaves = Vec::with_capacity(files.len());
         for &file in files {
-            leaves.push(self.seat(ctx, file).give_leave(from, req.seq));
+            let mut seat = self.seat(ctx, file);
+            leaves.push(seat.give_leave(from, req.seq));
+            // Whoever asks has found nothing there.
+            seat.tell_daemon();
             self.tidy(file);
         }
         if asked.may_wait() && leaves == [Leave::Later] {
@@ -159,7 +177,8 @@ impl Manager {
     /// Calls attributes back of files at rest, so that those files can be forgotten.
     pub(super) fn call_back(&mut self, ctx: &mut Ctx<'_>, count: usize) {
         let kept = |(_, file): &(&FileId, &super::File)| {
-            !file.holders.is_empty() && file.openers.is_empty() && file.leaves.is_idle()
+            let kept = !file.holders.is_empty() || file.leaves.entry.is_noted();
+            kept && file.openers.is_empty() && file.leaves.is_idle()
         };
         let ids: Vec<FileId> = self
             .files
@@ -225,7 +244,8 @@ impl Seat<'_, '_> {
             .copied()
             .chain(self.file.holders.iter())
             .collect();
-        let awaiting = self.order(keepers.iter(), &Body::Recall);
+        let mut awaiting = self.order(keepers.iter(), &Body::Recall);
+        awaiting.extend(self.call_entry());
         self.file.leaves.awaiting.extend(awaiting);
     }
 

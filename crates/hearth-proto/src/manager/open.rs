@@ -103,7 +103,8 @@ impl Seat<'_, '_> {
             size: u64::MAX,
             service: Service::Homes,
         };
-        let awaiting = self.order(others, &body);
+        let mut awaiting = self.order(others, &body);
+        awaiting.extend(self.call_entry());
         if awaiting.is_empty() || !self.ctx.config.keeps(Guard::WriterAnnounced) {
             return self.opened(&ask, write);
         }

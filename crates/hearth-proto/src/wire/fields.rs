@@ -105,6 +105,10 @@ impl Fields for Leave {
                 3u8.put(to);
                 attributes.put(to);
             }
+            Leave::Once(attributes) => {
+                4u8.put(to);
+                attributes.put(to);
+            }
         }
     }
     fn get(from: &mut Reader<'_>) -> Result<Self, Violation> {
@@ -116,6 +120,7 @@ impl Fields for Leave {
                 floor_ns: i64::get(from)?,
             }),
             3 => Ok(Leave::Known(Attributes::get(from)?)),
+            4 => Ok(Leave::Once(Attributes::get(from)?)),
             _ => Err(Violation::Value),
         }
     }

@@ -618,6 +618,9 @@ impl Cluster {
                     other => return self.violate(format!("a daemon is given {other:?}")),
                 }
             }
+            BankOrder::Look(_) | BankOrder::Tell { .. } => {
+                return self.violate("nobody looks at attributes here".to_owned());
+            }
         };
         let at = self.now + self.shape.hop;
         self.hops.push_back((at, node, Event::BankRuns(op, asked)));

@@ -10,7 +10,7 @@ use crate::check::{Violation, bank};
 use crate::model::{Interval, OPEN, Tick};
 use crate::plan::delay;
 use hearth_proto::bank::{BankLost, BankOk, BankOp, BankOrder, Daemon, Item, Key};
-use hearth_proto::{Input, Piece, Span, Time, Ver};
+use hearth_proto::{Attributes, Input, Piece, Span, Time, Ver};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// An order without an answer for so long is lost.
@@ -23,6 +23,7 @@ const RETRY: Span = Span::millis(100);
 #[derive(Default)]
 struct Server {
     items: BTreeMap<Key, (Ver, Vec<u8>)>,
+    attributes: BTreeMap<Key, Attributes>,
     dead: bool,
     /// It stands still until then.
     stopped: Time,
@@ -34,6 +35,8 @@ enum Todo {
     Get(Vec<Key>),
     Set(Key, Ver, Vec<u8>),
     Delete(Vec<Key>),
+    Look(Vec<Key>),
+    Tell(Key, Attributes),
 }
 
 /// An order on its way.
@@ -55,6 +58,7 @@ struct Errand {
 pub(crate) enum Said {
     Done,
     Found(Vec<Option<(Ver, Vec<u8>)>>),
+    Looked(Vec<Option<Attributes>>),
 }
 
 /// All daemons.
@@ -75,7 +79,9 @@ impl Bank {
     }
 
     fn serve(&mut self, daemon: Daemon, todo: &Todo) -> Said {
-        let items = &mut self.servers[daemon.0 as usize].items;
+        let Server {
+            items, attributes, ..
+        } = &mut self.servers[daemon.0 as usize];
         match todo {
             Todo::Get(keys) => {
                 Said::Found(keys.iter().map(|key| items.get(key).cloned()).collect())
@@ -86,6 +92,16 @@ impl Bank {
             }
             Todo::Delete(keys) => {
                 keys.iter().for_each(|key| drop(items.remove(key)));
+                attributes.retain(|key, _| !keys.contains(key));
+                Said::Done
+            }
+            Todo::Look(keys) => Said::Looked(
+                keys.iter()
+                    .map(|key| attributes.get(key).copied())
+                    .collect(),
+            ),
+            Todo::Tell(key, told) => {
+                attributes.insert(*key, *told);
                 Said::Done
             }
         }
@@ -138,6 +154,8 @@ impl World {
         let (todo, held) = match order {
             BankOrder::Get(keys) => (Todo::Get(keys), Vec::new()),
             BankOrder::Delete(keys) => (Todo::Delete(keys), Vec::new()),
+            BankOrder::Look(keys) => (Todo::Look(keys), Vec::new()),
+            BankOrder::Tell { key, attributes } => (Todo::Tell(key, attributes), Vec::new()),
             BankOrder::Set { key, ver, data } => {
                 let bytes = self.hosts[node].gather(&data)?;
                 (Todo::Set(key, ver, bytes), data)
@@ -239,6 +257,10 @@ impl World {
         };
         let ok = match said {
             Said::Done => BankOk::Done,
+            Said::Looked(found) => {
+                self.faults.bank_looks += found.iter().flatten().count() as u64;
+                BankOk::Looked(found)
+            }
             Said::Found(found) => self.found(node, &order, found),
         };
         self.step(node, Input::BankDone(order.op, Ok(ok)));
@@ -320,8 +342,11 @@ impl World {
     /// Some entries of a daemon make room for others.
     fn evict(&mut self, daemon: Daemon) {
         let (mut rng, share) = (self.rng.clone(), 1 + self.rng.below(50));
-        let items = &mut self.bank.servers[daemon.0 as usize].items;
+        let Server {
+            items, attributes, ..
+        } = &mut self.bank.servers[daemon.0 as usize];
         items.retain(|_, _| !rng.chance(share));
+        attributes.retain(|_, _| !rng.chance(share));
     }
 
     /// Something goes wrong with a daemon.
@@ -339,6 +364,7 @@ impl World {
                 server.dead = true;
                 if self.rng.chance(50) {
                     server.items.clear();
+                    server.attributes.clear();
                 }
                 self.after(span, Event::BankReturns { daemon });
             }

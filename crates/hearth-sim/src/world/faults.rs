@@ -47,11 +47,13 @@ pub struct Faults {
     pub late_orders: u64,
     /// Entries that daemons gave to readers. Not a fault, but what makes the others matter.
     pub bank_hits: u64,
+    /// Attributes that were found in daemons.
+    pub bank_looks: u64,
 }
 
 impl Faults {
     /// Names and counts, for people and programs.
-    pub fn named(&self) -> [(&'static str, u64); 14] {
+    pub fn named(&self) -> [(&'static str, u64); 15] {
         [
             ("packets lost", self.lost),
             ("packets doubled", self.doubled),
@@ -67,6 +69,7 @@ impl Faults {
             ("bank orders lost", self.lost_orders),
             ("late bank orders", self.late_orders),
             ("bank hits", self.bank_hits),
+            ("bank looks", self.bank_looks),
         ]
     }
 
@@ -86,6 +89,7 @@ impl Faults {
         self.lost_orders += other.lost_orders;
         self.late_orders += other.late_orders;
         self.bank_hits += other.bank_hits;
+        self.bank_looks += other.bank_looks;
     }
 }
 

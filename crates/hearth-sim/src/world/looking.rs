@@ -26,6 +26,9 @@ impl World {
                 return self.violate(Violation::contract(what));
             }
             Leave::Known(attributes) => attributes,
+            Leave::Once(seen) => {
+                return self.judge_look(session, object, seen, "a daemon's attributes");
+            }
             Leave::Read { number, floor_ns } => {
                 let file = self.store.objects[object].file;
                 let seen = self.store.attributes(object);

@@ -139,6 +139,10 @@ impl Small {
                 let bytes = host.gather(&data).map_err(Violation::contract)?;
                 (Todo::Set(key, bytes), data)
             }
+            BankOrder::Look(_) | BankOrder::Tell { .. } => {
+                let what = "attributes are given to a daemon, though nodes keep them";
+                return Err(Violation::contract(what.to_owned()));
+            }
         };
         let state = if sent { State::Sent } else { State::Unsent };
         host.errands.push(Errand {

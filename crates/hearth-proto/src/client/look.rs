@@ -1,0 +1,116 @@
+//! Attributes out of daemons: where those hold them, a daemon is asked before the manager.
+//!
+//! What a daemon says serves the question alone, as with blocks (K6): nobody could call it back. What it
+//! does not have the manager is asked for, which gives leave.
+
+use super::bank::ASKED_OF_BANK;
+use super::{Desk, Job};
+use crate::bank::{BankLost, BankOk, BankOp, BankOrder, Daemon, Epoch, Key};
+use crate::effect::Effect;
+use crate::ids::{FileId, Leave, NodeId, Ticket};
+use crate::msg::Body;
+use alloc::collections::BTreeMap;
+use alloc::vec::Vec;
+
+/// Files that one daemon is asked about.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Look {
+    ticket: Ticket,
+    manager: NodeId,
+    daemon: Daemon,
+    files: Vec<FileId>,
+}
+
+impl Desk<'_, '_> {
+    /// Asks for attributes of files of one manager: daemons where those may have them, else the manager.
+    pub(super) fn ask_attributes(&mut self, ticket: Ticket, manager: NodeId, files: Vec<FileId>) {
+        let mut looks: BTreeMap<(Daemon, Epoch), Vec<FileId>> = BTreeMap::new();
+        let mut others = Vec::new();
+        for file in files {
+            match self.attributes_at(manager, file) {
+                Some(at) => looks.entry(at).or_default().push(file),
+                None => others.push(file),
+            }
+        }
+        for ((daemon, epoch), files) in looks {
+            self.ask_daemon(ticket, manager, (daemon, epoch), files);
+        }
+        if !others.is_empty() {
+            self.ask_leave(ticket, manager, others, Body::AskLeave);
+        }
+    }
+
+    /// The daemon that may have a file's attributes, and the epoch under which it may be asked.
+    fn attributes_at(&mut self, manager: NodeId, file: FileId) -> Option<(Daemon, Epoch)> {
+        let daemon = self.ctx.config.daemon_of_attributes(file)?;
+        // What is managed here is known here.
+        if manager == self.ctx.me() {
+            return None;
+        }
+        let epoch = self.epoch_of(manager, daemon)?;
+        Some((daemon, epoch))
+    }
+
+    fn ask_daemon(
+        &mut self,
+        ticket: Ticket,
+        manager: NodeId,
+        (daemon, epoch): (Daemon, Epoch),
+        files: Vec<FileId>,
+    ) {
+        let op = self.ctx.new_bank_op();
+        if let Some(Job::Leave(job)) = self.client.jobs.get_mut(&ticket) {
+            job.await_part(ASKED_OF_BANK | op.0, files.clone());
+        }
+        let key = |&file: &FileId| Key {
+            gateway: manager,
+            epoch,
+            file,
+            block: Key::ATTRIBUTES,
+        };
+        let order = BankOrder::Look(files.iter().map(key).collect());
+        let look = Look {
+            ticket,
+            manager,
+            daemon,
+            files,
+        };
+        self.client.looks.insert(op, look);
+        self.ctx.out.push(Effect::Bank { op, daemon, order });
+    }
+
+    /// A daemon answered, or does not.
+    pub(super) fn look_answered(
+        &mut self,
+        op: BankOp,
+        look: Look,
+        result: Result<BankOk, BankLost>,
+    ) {
+        let found = match result {
+            Ok(BankOk::Looked(found)) => found,
+            Ok(BankOk::Done | BankOk::Found { .. }) => Vec::new(),
+            Err(BankLost) => {
+                self.client.leases.shun(self.ctx.now, look.daemon);
+                Vec::new()
+            }
+        };
+        let Some(Job::Leave(job)) = self.client.jobs.get_mut(&look.ticket) else {
+            return;
+        };
+        job.part_over(ASKED_OF_BANK | op.0);
+        let (mut missed, asked) = (Vec::new(), look.files.len());
+        let told = found.into_iter().chain(core::iter::repeat(None));
+        for (file, told) in look.files.into_iter().zip(told) {
+            match told {
+                Some(attributes) => job.tell(file, Leave::Once(attributes)),
+                None => missed.push(file),
+            }
+        }
+        self.ctx.stats.bank_hits += (asked - missed.len()) as u64;
+        self.ctx.stats.bank_misses += missed.len() as u64;
+        if !missed.is_empty() {
+            self.ask_leave(look.ticket, look.manager, missed, Body::AskLeave);
+        }
+        self.end_leave(look.ticket);
+    }
+}
