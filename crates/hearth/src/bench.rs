@@ -1,5 +1,6 @@
 //! `hearth bench`: the seeds' experiments and our own limits, side by side in one run.
 
+mod bank_faults;
 mod btio;
 mod cluster;
 mod crew;
@@ -40,7 +41,8 @@ Examples:
   hearth bench remote-hit --json | tail -1
 
 The table is for people; --json prints one object per figure and a summary last. Ratios and counts
-are the results; times are context. Every run checks its own data: wrong data exits with 2.";
+are the results; times are context. Every run checks its own data: wrong data exits with 2; for
+bank-faults, which looks for it, with 1.";
 
 /// Options of `hearth bench`.
 #[derive(clap::Args, Debug)]
@@ -90,6 +92,12 @@ pub(crate) struct Args {
         value_parser = clap::value_parser!(u32).range(1..=16)
     )]
     clients: Vec<u32>,
+    /// Random schedules of bank-faults [default: 300; 8 with --quick]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    schedules: Option<u32>,
+    /// Seed of the first schedule of bank-faults [default: 1]
+    #[arg(long, value_name = "S")]
+    seed: Option<u64>,
     /// Fewer turns, less data
     #[arg(long)]
     quick: bool,
@@ -108,6 +116,8 @@ enum Name {
     Stat,
     /// Records written and read one after another, cold and warm, by one client and by several
     ReadLatency,
+    /// Faults of daemons and gateways under policy bank, with a checker of every read
+    BankFaults,
     /// A read that a peer's memory serves, over a bare TCP round trip
     RemoteHit,
     /// A warm read through FUSE, over the same on tmpfs
@@ -145,6 +155,7 @@ impl Args {
     /// Refuses options that would say nothing to the benchmark.
     fn check(&self) -> Result<(), Failure> {
         let is_btio = self.name == Name::Btio;
+        let is_faults = self.name == Name::BankFaults;
         let has_ranks = matches!(self.name, Name::SlidingWindow | Name::Btio | Name::FlashIo);
         let deaf = [
             ("--class", self.class.is_some() && !is_btio),
@@ -152,6 +163,8 @@ impl Args {
             ("--dumps", self.dumps.is_some() && !is_btio),
             ("--ranks", !self.ranks.is_empty() && !has_ranks),
             ("--mpi", self.mpi.is_some() && !has_ranks),
+            ("--schedules", self.schedules.is_some() && !is_faults),
+            ("--seed", self.seed.is_some() && !is_faults),
         ];
         match deaf.iter().find(|(_, is_deaf)| *is_deaf) {
             None => Ok(()),
@@ -190,6 +203,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
             },
             &signals,
         )?,
+        Name::BankFaults => bank_faults::run(&bank_play(args)?, &signals)?,
         Name::RemoteHit => remote_hit::run(turns(64, 16))?,
         Name::Transports => transports::run(turns(5, 1))?,
         Name::LocalHit => local_hit::run(turns(10, 3), turns(256, 32))?,
@@ -214,8 +228,29 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
         .or_fail(|| "cannot print the report".to_owned())?;
     match report.is_verified() {
         true => Ok(ExitCode::SUCCESS),
+        // That is what was asked.
+        false if args.name == Name::BankFaults => Ok(ExitCode::from(1)),
         false => Err(Failure::new("the data that came out is wrong")),
     }
+}
+
+fn bank_play(args: &Args) -> Result<bank_faults::Play, Failure> {
+    let policy = match args.policy.as_slice() {
+        [] => Policy::Bank,
+        [policy] if policy.has_bank() => *policy,
+        _ => {
+            return Err(
+                Failure::new("cannot play: one policy with a bank is wanted")
+                    .hint("--policy bank, or bank:paper"),
+            );
+        }
+    };
+    let usual = if args.quick { 8 } else { 300 };
+    Ok(bank_faults::Play {
+        policy,
+        seed: args.seed.unwrap_or(1),
+        schedules: args.schedules.unwrap_or(usual) as usize,
+    })
 }
 
 fn sliding_load(args: &Args) -> sliding_window::Load<'_> {

@@ -7,11 +7,17 @@ use crate::failure::{Failure, OrFail};
 use crate::job::{self, Owner};
 use crate::launch::{self, Launched, Members, Plan};
 use crate::options::SetSpec;
+use crate::process::Process;
 use crate::set::ask_all;
 use crate::signals::Signals;
 use crate::takedown::{Dirty, How, take_down};
+use rustix::process::Signal;
 use serde::Deserialize;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// How long an agent that was killed may take until it is gone.
+const GONE_SPAN: Duration = Duration::from_secs(10);
 
 /// Counts of all agents together.
 #[derive(Clone, Copy, Debug, Default, Deserialize)]
@@ -97,6 +103,30 @@ impl Cluster {
             sum.add(&serde_json::from_value(counts).or_fail(what)?);
         }
         Ok(sum)
+    }
+
+    /// The agents, in their order.
+    pub(crate) fn processes(&self) -> Vec<Process> {
+        let agents = self.launched().set.file.agents.iter();
+        agents.map(|agent| agent.process).collect()
+    }
+
+    /// Kills an agent, and waits until it is gone.
+    pub(crate) fn kill(&self, agent: usize) -> Result<(), Failure> {
+        let what = || format!("cannot kill agent {agent}");
+        let process = self.processes()[agent];
+        process.signal(Signal::KILL).or_fail(what)?;
+        match process.wait_gone(GONE_SPAN).or_fail(what)? {
+            true => Ok(()),
+            false => Err(Failure::new(what())),
+        }
+    }
+
+    /// Ends agents of which one was killed; what is dirty is lost.
+    pub(crate) fn abandon(mut self) {
+        if let Err(failure) = self.leave(How::AT_ONCE) {
+            eprintln!("note: {failure}");
+        }
     }
 
     /// Flushes and ends the agents.

@@ -1,0 +1,262 @@
+//! Random schedules of what can happen to a bank, over real daemons and under load, with a checker of
+//! every read.
+//!
+//! A schedule is a function of its seed: which faults, on which daemon or link, in which order, each
+//! after so many more reads and writes. Some end with a gateway that is killed. What the load does
+//! between two faults is up to the machine, so a schedule that found something is played again until
+//! it does so again.
+
+mod board;
+mod daemons;
+mod faults;
+mod relay;
+
+use super::cluster::Cluster;
+use super::report::{Report, rounded};
+use super::{progress, progress_over};
+use crate::bank::{Attributes, BankSpec, Daemons};
+use crate::failure::{Failure, OrFail};
+use crate::options::{Policy, SetSpec};
+use crate::signals::Signals;
+use crate::size::{Size, Span};
+use board::{BLOCK, Board, Found, Strict};
+use daemons::Bank;
+use faults::Schedule;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// Agents 0 and 1 have programs; 1 and 2 are gateways. So one reads as a gateway does and one as its
+/// client, and the gateway that is killed manages no file.
+const AGENTS: u32 = 3;
+const GATEWAYS: [u32; 2] = [1, 2];
+
+/// The agent that is killed.
+const VICTIM: usize = 2;
+
+/// Daemons of the bank.
+const DAEMONS: usize = 2;
+
+/// Schedules that one set lives through, unless its gateway is killed before.
+const PER_SET: usize = 25;
+
+/// Reads and writes after the last fault, and after a gateway was killed.
+const AFTER: u64 = 120;
+
+/// Nothing may take longer than this: what does, hangs.
+const HANG: Duration = Duration::from_secs(60);
+
+/// How often the load is looked at.
+const LOOK_AGAIN: Duration = Duration::from_millis(5);
+
+/// A client's lease, the bound on what a write waits for daemons; and the slack of a busy machine.
+const LEASE: Duration = Duration::from_secs(5);
+const SLACK: Duration = Duration::from_secs(1);
+
+/// What is played.
+pub(super) struct Play {
+    pub(super) policy: Policy,
+    /// Seed of the first schedule; each that follows has the next.
+    pub(super) seed: u64,
+    pub(super) schedules: usize,
+}
+
+/// What became of some schedules.
+#[derive(Default)]
+struct Sum {
+    played: usize,
+    faults: usize,
+    gateways_killed: usize,
+    found: Found,
+    /// Seeds of schedules in which a read was wrong, or something acknowledged was lost.
+    bad: Vec<u64>,
+}
+
+/// Plays schedules, and says what the checker found.
+pub(super) fn run(play: &Play, signals: &Signals) -> Result<Report, Failure> {
+    let mut sum = Sum::default();
+    let seeds: Vec<u64> = (play.seed..).take(play.schedules).collect();
+    let mut rest = seeds.as_slice();
+    while !rest.is_empty() {
+        let (_, left) = rest.split_at(one_set(play.policy, rest, &mut sum, signals)?);
+        rest = left;
+        if !signals.take().is_empty() {
+            return Err(Failure::new("interrupted"));
+        }
+    }
+    progress_over();
+    Ok(report(play, &sum))
+}
+
+/// Plays schedules on one set until it has had enough; says how many that were.
+fn one_set(
+    policy: Policy,
+    seeds: &[u64],
+    sum: &mut Sum,
+    signals: &Signals,
+) -> Result<usize, Failure> {
+    let what = || "cannot make a directory".to_owned();
+    let dir = tempfile::tempdir().or_fail(what)?;
+    let store = dir.path().join("store");
+    std::fs::create_dir(&store).or_fail(what)?;
+    let mut bank = Bank::start(dir.path(), DAEMONS)?;
+    let cluster = Cluster::start(&store, dir.path(), spec(policy, &bank), signals)?;
+    bank.meet(&cluster.processes());
+    Board::lay_out(&cluster.points()[0])?;
+    let board = Board::default();
+    for (count, &seed) in (1..).zip(seeds.iter().take(PER_SET)) {
+        progress(&format!("schedule {seed}, {} before", sum.played));
+        let schedule = Schedule::of(seed, DAEMONS, &[0, 1, 2]);
+        let killed = schedule.kills_gateway;
+        play(&schedule, &mut bank, &cluster, &board)?;
+        if killed {
+            board.look_into(&store)?;
+        }
+        sum.add(&schedule, &board);
+        if killed {
+            drop(bank);
+            cluster.abandon();
+            return Ok(count);
+        }
+    }
+    let count = seeds.len().min(PER_SET);
+    cluster.end()?;
+    Ok(count)
+}
+
+fn spec(policy: Policy, bank: &Bank) -> SetSpec {
+    SetSpec {
+        agents: AGENTS,
+        policy,
+        page_size: Size(BLOCK as u64),
+        // A file's blocks have several gateways.
+        chunk: Size(2 * BLOCK as u64),
+        bank: Some(BankSpec {
+            daemons: Daemons::At(bank.addresses()),
+            gateways: GATEWAYS.to_vec(),
+            attributes: Attributes::Daemons,
+            ..BankSpec::default()
+        }),
+        // Nobody else changes the store: what ends an entry with attributes is a change.
+        attr_ttl: Span(HANG),
+        ..SetSpec::default()
+    }
+}
+
+/// Plays one schedule under load, and mends what it broke but for a gateway.
+fn play(
+    schedule: &Schedule,
+    bank: &mut Bank,
+    cluster: &Cluster,
+    board: &Board,
+) -> Result<(), Failure> {
+    let done = AtomicBool::new(false);
+    let strict = match schedule.kills_gateway {
+        true => Strict::Acknowledged,
+        false => Strict::Seen,
+    };
+    board.begin(strict);
+    let at = |hand: usize| cluster.points()[hand % 2].as_path();
+    thread::scope(|scope| {
+        for hand in 0..4 {
+            let (board, done, at) = (&board, &done, at(hand));
+            scope.spawn(move || board.work(done, at, hand, schedule.seed));
+        }
+        let harmed = harm(schedule, bank, cluster, board);
+        done.store(true, Ordering::Relaxed);
+        // Whoever waits for a daemon that stands still must be let go.
+        let healed = bank.heal();
+        harmed.and(healed)
+    })
+}
+
+fn harm(
+    schedule: &Schedule,
+    bank: &mut Bank,
+    cluster: &Cluster,
+    board: &Board,
+) -> Result<(), Failure> {
+    for (gap, fault) in &schedule.faults {
+        go_on(board, *gap)?;
+        bank.suffer(fault)?;
+    }
+    go_on(board, AFTER)?;
+    if schedule.kills_gateway {
+        cluster.kill(VICTIM)?;
+        go_on(board, AFTER)?;
+    }
+    Ok(())
+}
+
+/// Waits for so many more reads and writes.
+fn go_on(board: &Board, count: u64) -> Result<(), Failure> {
+    let (mark, begun) = (board.done() + count, Instant::now());
+    while board.done() < mark && !board.is_over() {
+        if begun.elapsed() > HANG {
+            return Err(Failure::new("reads and writes do not go on"));
+        }
+        thread::park_timeout(LOOK_AGAIN);
+    }
+    Ok(())
+}
+
+impl Sum {
+    fn add(&mut self, schedule: &Schedule, board: &Board) {
+        self.played += 1;
+        self.faults += schedule.faults.len();
+        self.gateways_killed += usize::from(schedule.kills_gateway);
+        let found = board.take_found();
+        if found.is_bad() {
+            self.bad.push(schedule.seed);
+        }
+        self.found.add(found);
+    }
+}
+
+fn report(play: &Play, sum: &Sum) -> Report {
+    let mut report = Report::new("bank-faults", "posix");
+    let system = play.policy.to_string();
+    for &seed in &sum.bad {
+        let case = format!("schedule {seed}");
+        report.row(&system, &case, "violated", 1.0, "");
+        report.explain(&again(play.policy, seed));
+    }
+    for line in &sum.found.wrong {
+        eprintln!("{line}");
+    }
+    let found = &sum.found;
+    let counts = [
+        ("schedules", sum.played as u64),
+        ("faults", sum.faults as u64),
+        ("gateways_killed", sum.gateways_killed as u64),
+        ("reads", found.reads),
+        ("writes", found.writes),
+        ("stats", found.stats),
+        ("changes", found.changes),
+        ("refused_after_a_kill", found.refused),
+        ("wrong", found.wrong_count),
+        ("writes_past_lease", found.past_lease),
+    ];
+    for (key, count) in counts {
+        report.sum_up(key, count);
+    }
+    report.sum_up(
+        "longest_write_s",
+        rounded(found.longest_write.as_secs_f64()),
+    );
+    report.sum_up("lease_s", LEASE.as_secs());
+    report.sum_up("violated", sum.bad.clone());
+    report.sum_up("verified", sum.bad.is_empty());
+    report
+}
+
+/// The line that plays one schedule again.
+fn again(policy: Policy, seed: u64) -> String {
+    format!("hearth bench bank-faults --policy {policy} --schedules 1 --seed {seed}")
+}
+
+/// What a file in the store holds, whatever agents say.
+fn in_store(store: &Path, name: &str) -> Result<Vec<u8>, Failure> {
+    std::fs::read(store.join(name)).or_fail(|| format!("cannot read `{name}` of the store"))
+}

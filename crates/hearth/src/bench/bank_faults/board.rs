@@ -1,0 +1,334 @@
+//! What was written, and what reads may return.
+//!
+//! Every block, and the modification time of every file of a second kind, is a *cell* with a version
+//! that grows. A cell has one writer. A read may return the version of the last write that was over
+//! when the read began, or of one that began before the read was over. While no gateway is killed it
+//! may not return an older one than a read that was over before, either.
+
+use super::faults::Dice;
+use super::{LEASE, SLACK, in_store};
+use crate::failure::{Failure, OrFail};
+use rustix::fs::{AtFlags, CWD, Timespec, Timestamps, UTIME_OMIT};
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::{FileExt, MetadataExt};
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+/// Bytes of a block.
+pub(super) const BLOCK: usize = 2048;
+
+const FILES: usize = 4;
+const BLOCKS: usize = 8;
+
+/// Lines that are told at most; all are counted.
+const LINES_MAX: usize = 20;
+
+/// What a read must not be older than.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Strict {
+    /// What was acknowledged.
+    Acknowledged,
+    /// And what another read has returned.
+    Seen,
+}
+
+/// Something with a version.
+#[derive(Default)]
+struct Cell {
+    begun: AtomicU64,
+    over: AtomicU64,
+}
+
+/// What the load came to.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Found {
+    pub(super) reads: u64,
+    pub(super) writes: u64,
+    pub(super) stats: u64,
+    pub(super) changes: u64,
+    /// Refused after a gateway was killed.
+    pub(super) refused: u64,
+    pub(super) wrong_count: u64,
+    pub(super) wrong: Vec<String>,
+    /// Writes and changes that took more than a lease.
+    pub(super) past_lease: u64,
+    pub(super) longest_write: Duration,
+}
+
+impl Found {
+    pub(super) fn is_bad(&self) -> bool {
+        self.wrong_count > 0
+    }
+
+    pub(super) fn add(&mut self, other: Found) {
+        self.reads += other.reads;
+        self.writes += other.writes;
+        self.stats += other.stats;
+        self.changes += other.changes;
+        self.refused += other.refused;
+        self.wrong_count += other.wrong_count;
+        self.past_lease += other.past_lease;
+        self.longest_write = self.longest_write.max(other.longest_write);
+        let room = LINES_MAX.saturating_sub(self.wrong.len());
+        self.wrong.extend(other.wrong.into_iter().take(room));
+    }
+}
+
+/// All cells, and the checker.
+#[derive(Default)]
+pub(super) struct Board {
+    blocks: [[Cell; BLOCKS]; FILES],
+    times: [Cell; FILES],
+    done: AtomicU64,
+    lenient: AtomicBool,
+    /// A hand has ended before it was told to.
+    over: AtomicBool,
+    found: Mutex<Found>,
+}
+
+impl Board {
+    /// Makes the files, each cell of version 0.
+    pub(super) fn lay_out(at: &Path) -> Result<(), Failure> {
+        let made = (0..FILES).try_for_each(|file| {
+            std::fs::write(at.join(content(file)), vec![0; BLOCKS * BLOCK])?;
+            std::fs::write(at.join(dated(file)), b"")?;
+            set_time(&at.join(dated(file)), 0)
+        });
+        made.or_fail(|| "cannot make the files".to_owned())
+    }
+
+    pub(super) fn begin(&self, strict: Strict) {
+        let lenient = strict == Strict::Acknowledged;
+        self.lenient.store(lenient, Ordering::SeqCst);
+    }
+
+    /// Reads and writes that are over.
+    pub(super) fn done(&self) -> u64 {
+        self.done.load(Ordering::Relaxed)
+    }
+
+    /// The load has ended by itself.
+    pub(super) fn is_over(&self) -> bool {
+        self.over.load(Ordering::Relaxed)
+    }
+
+    /// What was found since this was last asked.
+    pub(super) fn take_found(&self) -> Found {
+        std::mem::take(&mut *self.found.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// One program: hands 0 and 1 write and change files of their own, 2 and 3 read and look at all.
+    pub(super) fn work(&self, done: &AtomicBool, at: &Path, hand: usize, seed: u64) {
+        let mut dice = Dice::new(seed.wrapping_mul(31).wrapping_add(hand as u64));
+        let writes = hand / 2 == 0;
+        let opened: io::Result<Vec<File>> = (0..FILES)
+            .map(|file| match writes && file / 2 == hand {
+                true => File::options()
+                    .read(true)
+                    .write(true)
+                    .open(at.join(content(file))),
+                false => File::open(at.join(content(file))),
+            })
+            .collect();
+        let files = match opened {
+            Ok(files) => files,
+            Err(error) => {
+                self.wrong(format!("hand {hand} cannot open its files: {error}"));
+                return self.over.store(true, Ordering::Relaxed);
+            }
+        };
+        while !done.load(Ordering::Relaxed) {
+            let (is_time, block) = (dice.roll(4) == 0, dice.roll(BLOCKS));
+            let file = match writes {
+                true => 2 * hand + dice.roll(2),
+                false => dice.roll(FILES),
+            };
+            match (writes, is_time) {
+                (true, false) => self.write(&files[file], file, block),
+                (true, true) => self.change(at, file),
+                (false, false) => self.read(&files[file], file, block),
+                (false, true) => self.look(at, file),
+            }
+            self.done.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    fn write(&self, open: &File, file: usize, block: usize) {
+        let cell = &self.blocks[file][block];
+        let version = cell.begun.fetch_add(1, Ordering::SeqCst) + 1;
+        let bytes = version.to_le_bytes().repeat(BLOCK / 8);
+        let begun = Instant::now();
+        let written = open.write_all_at(&bytes, (block * BLOCK) as u64);
+        self.wrote(cell, version, begun, written, |found| &mut found.writes);
+    }
+
+    fn change(&self, at: &Path, file: usize) {
+        let cell = &self.times[file];
+        let version = cell.begun.fetch_add(1, Ordering::SeqCst) + 1;
+        let begun = Instant::now();
+        let changed = set_time(&at.join(dated(file)), version);
+        self.wrote(cell, version, begun, changed, |found| &mut found.changes);
+    }
+
+    fn wrote(
+        &self,
+        cell: &Cell,
+        version: u64,
+        begun: Instant,
+        written: io::Result<()>,
+        count: fn(&mut Found) -> &mut u64,
+    ) {
+        let took = begun.elapsed();
+        match written {
+            Ok(()) => {
+                cell.over.fetch_max(version, Ordering::SeqCst);
+            }
+            Err(error) => self.refused("a write", &error),
+        }
+        self.note(|found| {
+            *count(found) += 1;
+            found.past_lease += u64::from(took > LEASE + SLACK);
+            found.longest_write = found.longest_write.max(took);
+        });
+    }
+
+    fn read(&self, open: &File, file: usize, block: usize) {
+        let cell = &self.blocks[file][block];
+        let least = cell.over.load(Ordering::SeqCst);
+        let mut bytes = [0; BLOCK];
+        let read = open.read_exact_at(&mut bytes, (block * BLOCK) as u64);
+        self.note(|found| found.reads += 1);
+        match read {
+            Ok(()) => match version_of(&bytes) {
+                Some(version) => self.check(cell, (least, version), || {
+                    format!("block {block} of {}", content(file))
+                }),
+                None => self.wrong(format!("block {block} of {} is torn", content(file))),
+            },
+            Err(error) => self.refused("a read", &error),
+        }
+    }
+
+    fn look(&self, at: &Path, file: usize) {
+        let cell = &self.times[file];
+        let least = cell.over.load(Ordering::SeqCst);
+        let seen = std::fs::metadata(at.join(dated(file)));
+        self.note(|found| found.stats += 1);
+        match seen {
+            Ok(seen) => self.check(cell, (least, seen.mtime().cast_unsigned()), || {
+                format!("the time of {}", dated(file))
+            }),
+            Err(error) => self.refused("a look", &error),
+        }
+    }
+
+    fn check(&self, cell: &Cell, (least, version): (u64, u64), what: impl Fn() -> String) {
+        let most = cell.begun.load(Ordering::SeqCst);
+        if version < least || version > most {
+            let what = what();
+            self.wrong(format!(
+                "{what}: version {version}, though {least} was there and {most} was the last"
+            ));
+        } else if !self.lenient.load(Ordering::Relaxed) {
+            cell.over.fetch_max(version, Ordering::SeqCst);
+        }
+    }
+
+    /// After a gateway was killed its blocks cannot be written; before, everything is served.
+    fn refused(&self, what: &str, error: &io::Error) {
+        match self.lenient.load(Ordering::Relaxed) {
+            true => self.note(|found| found.refused += 1),
+            false => self.wrong(format!("{what} was refused: {error}")),
+        }
+    }
+
+    fn wrong(&self, line: String) {
+        self.note(|found| {
+            found.wrong_count += 1;
+            if found.wrong.len() < LINES_MAX {
+                found.wrong.push(line);
+            }
+        });
+    }
+
+    fn note(&self, note: impl FnOnce(&mut Found)) {
+        note(&mut self.found.lock().unwrap_or_else(PoisonError::into_inner));
+    }
+
+    /// Looks for what was acknowledged, in the store itself.
+    pub(super) fn look_into(&self, store: &Path) -> Result<(), Failure> {
+        for (file, cells) in self.blocks.iter().enumerate() {
+            let bytes = in_store(store, &content(file))?;
+            for (block, cell) in cells.iter().enumerate() {
+                let least = cell.over.load(Ordering::SeqCst);
+                let what = || format!("block {block} of {} in the store", content(file));
+                match bytes
+                    .get(block * BLOCK..(block + 1) * BLOCK)
+                    .and_then(version_of)
+                {
+                    Some(version) => self.check(cell, (least, version), what),
+                    None => self.wrong(format!("{} is torn or not there", what())),
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+fn content(file: usize) -> String {
+    format!("content-{file}")
+}
+
+fn dated(file: usize) -> String {
+    format!("dated-{file}")
+}
+
+/// The version that fills a block, if one does.
+fn version_of(bytes: &[u8]) -> Option<u64> {
+    let (words, _) = bytes.as_chunks::<8>();
+    let first = words.first()?;
+    let whole = words.iter().all(|word| word == first);
+    whole.then(|| u64::from_le_bytes(*first))
+}
+
+fn set_time(path: &Path, version: u64) -> io::Result<()> {
+    let times = Timestamps {
+        last_access: Timespec {
+            tv_sec: 0,
+            tv_nsec: UTIME_OMIT as _,
+        },
+        last_modification: Timespec {
+            tv_sec: version.cast_signed(),
+            tv_nsec: 0,
+        },
+    };
+    Ok(rustix::fs::utimensat(CWD, path, &times, AtFlags::empty())?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_checker_fires_on_an_old_version_and_on_one_of_the_future() {
+        let board = Board::default();
+        let cell = Cell::default();
+        cell.begun.store(5, Ordering::SeqCst);
+        for (least, version, wrong) in [(3, 3, 0), (3, 5, 0), (3, 2, 1), (3, 6, 1)] {
+            board.check(&cell, (least, version), String::new);
+            assert_eq!(board.take_found().wrong_count, wrong, "{version}");
+        }
+        assert_eq!(cell.over.load(Ordering::SeqCst), 5);
+    }
+
+    #[test]
+    fn a_block_of_two_versions_is_torn() {
+        let mut bytes = 7u64.to_le_bytes().repeat(4);
+        assert_eq!(version_of(&bytes), Some(7));
+        bytes[9] = 1;
+        assert_eq!(version_of(&bytes), None);
+    }
+}

@@ -1,0 +1,108 @@
+//! What a schedule does to a bank.
+
+/// Faults of one schedule.
+const FAULTS: usize = 6;
+
+/// One schedule in so many ends with a gateway that is killed.
+const KILLS: usize = 8;
+
+/// Reads and writes before a fault: none has time to act, or one acts on what another did.
+const GAPS: [u64; 4] = [20, 60, 300, 1000];
+
+/// Something that happens to a daemon, or to the way from one agent to it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Fault {
+    Kill(usize),
+    /// A new one at the same place.
+    Restart(usize),
+    /// It takes nothing and says nothing.
+    Stop(usize),
+    Continue(usize),
+    /// Entries of others drive out its own.
+    Fill(usize),
+    /// What one agent sends waits, and arrives when the way is open again, however late.
+    Hold(usize, usize),
+    /// One agent cannot reach it.
+    Cut(usize, usize),
+    /// Each piece takes its time.
+    Slow(usize, usize),
+    /// The way is open again.
+    Open(usize, usize),
+}
+
+/// Faults in their order.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Schedule {
+    pub(super) seed: u64,
+    /// Each after so many more reads and writes.
+    pub(super) faults: Vec<(u64, Fault)>,
+    pub(super) kills_gateway: bool,
+}
+
+impl Schedule {
+    /// The schedule of a seed, for so many daemons and these agents.
+    pub(super) fn of(seed: u64, daemons: usize, agents: &[usize]) -> Schedule {
+        let mut dice = Dice::new(seed);
+        let faults = (0..FAULTS).map(|_| {
+            let daemon = dice.roll(daemons);
+            let agent = agents[dice.roll(agents.len())];
+            let gap = GAPS[dice.roll(GAPS.len())];
+            let fault = match dice.roll(10) {
+                0 => Fault::Kill(daemon),
+                1 => Fault::Restart(daemon),
+                2 => Fault::Stop(daemon),
+                3 => Fault::Continue(daemon),
+                4 => Fault::Fill(daemon),
+                5 | 6 => Fault::Hold(agent, daemon),
+                7 => Fault::Cut(agent, daemon),
+                8 => Fault::Slow(agent, daemon),
+                _ => Fault::Open(agent, daemon),
+            };
+            (gap, fault)
+        });
+        let faults = faults.collect();
+        Schedule {
+            seed,
+            faults,
+            kills_gateway: dice.roll(KILLS) == 0,
+        }
+    }
+}
+
+/// The same numbers for the same seed.
+pub(super) struct Dice(u64);
+
+impl Dice {
+    pub(super) fn new(seed: u64) -> Dice {
+        let mut dice = Dice(seed.wrapping_add(1).wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1);
+        // The first numbers of near seeds are near.
+        for _ in 0..4 {
+            dice.roll(2);
+        }
+        dice
+    }
+
+    /// A number below `sides`.
+    pub(super) fn roll(&mut self, sides: usize) -> usize {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        ((self.0 >> 16) % sides as u64) as usize
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_seed_has_one_schedule_and_seeds_differ() {
+        let all: Vec<Schedule> = (0..100)
+            .map(|seed| Schedule::of(seed, 2, &[0, 1]))
+            .collect();
+        assert_eq!(all[7], Schedule::of(7, 2, &[0, 1]));
+        assert!(all.windows(2).all(|two| two[0].faults != two[1].faults));
+        let kills = all.iter().filter(|schedule| schedule.kills_gateway).count();
+        assert!((5..30).contains(&kills), "{kills}");
+    }
+}
