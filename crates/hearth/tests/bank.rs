@@ -1,32 +1,19 @@
 //! Policy `bank` over real memcached daemons: what they hold, what becomes of them, and that no read
-//! returns old bytes whatever happens to them (S5).
-//!
-//! `HEARTH_BANK_SCHEDULES` is the number of random schedules of faults, a few unless told.
+//! returns old bytes whatever happens to them (S5). `hearth bench bank-faults` has many more schedules.
 
 #[path = "support/scene.rs"]
 mod scene;
 
 use hearth_bank::daemon::{self, End, Plan, Seat, Started};
-use rustix::process::Signal;
-use scene::{LIMIT, Scene, sh, signal, skipped, until};
-use std::fs::File;
-use std::ops::RangeInclusive;
-use std::os::unix::fs::{FileExt, PermissionsExt};
+use scene::{LIMIT, Scene, sh, skipped, text, until, well};
+use serde_json::{Value, json};
+use std::cell::RefCell;
+use std::io::{Read, Write};
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::process::Command;
 use std::thread;
-use std::time::Duration;
-
-const BLOCK: usize = 2048;
-const FILES: usize = 4;
-const BLOCKS: usize = 8;
-const SCHEDULES: u64 = 4;
-/// A set that lives longer counts as one that hangs.
-const SCHEDULES_PER_SET: usize = 50;
-/// Faults of one schedule.
-const FAULTS: usize = 5;
-/// Reads and writes between two faults.
-const BETWEEN: u64 = 60;
 
 #[test]
 fn blocks_come_from_daemons_that_end_with_their_set() {
@@ -126,42 +113,11 @@ fn no_read_returns_old_bytes_whatever_happens_to_daemons() {
     if skipped(test, &["memcached"]) {
         return;
     }
-    let told = std::env::var("HEARTH_BANK_SCHEDULES").ok();
-    let schedules = told.map_or(SCHEDULES, |text| text.parse().expect("a number"));
-    for first in (1..=schedules).step_by(SCHEDULES_PER_SET) {
-        let last = schedules.min(first + SCHEDULES_PER_SET as u64 - 1);
-        survive(first..=last);
+    let (code, found) = faults(&["--schedules", "6"]);
+    assert_eq!((code, &found["violated"]), (0, &json!([])), "{found}");
+    for key in ["reads", "writes", "stats", "changes", "gateways_killed"] {
+        assert!(found[key].as_u64() > Some(0), "{key}: {found}");
     }
-}
-
-/// Schedules that one set lives through.
-fn survive(seeds: RangeInclusive<u64>) {
-    let scene = Scene::new();
-    let mut bank = Bank::start(&scene, 2);
-    bank.serve(&scene, "bank", &[]);
-    let board = Board::default();
-    board.lay_out(&scene.mount(0));
-    for seed in seeds {
-        let done = AtomicBool::new(false);
-        thread::scope(|scope| {
-            for hand in 0..4 {
-                let (board, done, at) = (&board, &done, scene.mount(hand % 2));
-                scope.spawn(move || match hand / 2 {
-                    0 => board.write_until(done, &at, hand, seed),
-                    _ => board.read_until(done, &at, seed * 7 + hand as u64),
-                });
-            }
-            // The hands end also when this thread fails.
-            let _end = Raise(&done);
-            harm(&mut bank, &board, seed);
-        });
-        bank.heal();
-    }
-    let old = board.old.load(Ordering::Relaxed);
-    assert_eq!(old, 0, "reads that returned old bytes");
-    assert!(counted(&scene).0 > 0, "daemons were of use");
-    drop(bank);
-    scene.down();
 }
 
 #[test]
@@ -170,57 +126,236 @@ fn the_checker_catches_the_bank_as_it_was_published() {
     if skipped(test, &["memcached"]) {
         return;
     }
-    let scene = Scene::new();
-    let bank = Bank::start(&scene, 1);
-    // The reader is no gateway: those look at their own memory first.
-    bank.serve(&scene, "bank:paper", &["--gateways", "0"]);
-    let board = Board::default();
-    board.lay_out(&scene.mount(0));
-    let writer = board.open(&scene.mount(0), 0);
-    let reader = File::open(scene.mount(1).join("f0")).expect("a file");
-    until("a read returns old bytes", LIMIT, || {
-        // In the daemon by now, and again after each turn.
-        board.read(&reader, 0, 0);
-        board.read(&reader, 0, 0);
-        bank.signal(0, Signal::STOP);
-        board.write(&writer, 0, 0);
-        thread::scope(|scope| {
-            scope.spawn(|| board.read(&reader, 0, 0));
-            // What is sent by now waits in the daemon's sockets, which it takes in any order.
-            thread::park_timeout(Duration::from_millis(30));
-            bank.signal(0, Signal::CONT);
-        });
-        board.old.load(Ordering::Relaxed) > 0
+    // Some of these are caught at the first try, one in a few each time.
+    let caught = (0..20).any(|turn| {
+        let seed = (1 + 8 * turn).to_string();
+        let words = [
+            "--policy",
+            "bank:paper",
+            "--schedules",
+            "8",
+            "--seed",
+            &seed,
+        ];
+        let (code, found) = faults(&words);
+        let bad = found["violated"]
+            .as_array()
+            .is_some_and(|bad| !bad.is_empty());
+        assert_eq!(code, i32::from(bad), "{found}");
+        bad
     });
-    drop((writer, reader, bank));
+    assert!(caught, "no read returned old bytes in any schedule");
+}
+
+/// Plays schedules of faults: the exit code, and the summary.
+fn faults(words: &[&str]) -> (i32, Value) {
+    let scene = Scene::new();
+    let output = scene.run(&[&["bench", "bank-faults", "--json"], words].concat());
+    let (said, words) = (text(&output.stdout), text(&output.stderr));
+    let code = output.status.code().expect("it is not killed");
+    assert!(code <= 1, "{words}");
+    let last = said.lines().last().expect("a summary");
+    let summary: Value = serde_json::from_str(last).expect("an object");
+    (code, summary["summary"].clone())
+}
+
+#[test]
+fn attributes_come_from_daemons_and_never_from_before_a_change() {
+    let test = "attributes_come_from_daemons_and_never_from_before_a_change";
+    if skipped(test, &["memcached"]) {
+        return;
+    }
+    let scene = Scene::new();
+    let words = [
+        "--policy",
+        "bank",
+        "--bank-attributes",
+        "daemons",
+        "--attr-ttl",
+        "600s",
+    ];
+    scene.up(3, &words);
+    let [a, b, c] = [0, 1, 2].map(|agent| scene.mount(agent));
+    sh(&a, "mkdir d; for n in {1..40}; do echo $n > d/f$n; done");
+    let look = "stat -c '%n %s %a %Y' d/*";
+    let first = sh(&a, look);
+    // The first that looks at a file is its manager, and gives the daemon what it found.
+    until("daemons answer", LIMIT, || {
+        assert_eq!(sh(&b, look), first);
+        counted(&scene).0 > 40
+    });
+    for turn in 0..10 {
+        let (there, file) = ([&a, &b, &c][turn % 3], turn + 1);
+        let mode = format!("{}", 600 + turn % 8);
+        sh(
+            there,
+            &format!("chmod {mode} d/f{file}; truncate -s {turn} d/f{file}"),
+        );
+        for here in [&a, &b, &c] {
+            let seen = sh(here, &format!("stat -c '%a %s' d/f{file}"));
+            assert_eq!(seen.trim(), format!("{mode} {turn}"), "turn {turn}");
+        }
+    }
+    sh(&c, "rm d/f1");
+    sh(&b, "! stat d/f1 2> /dev/null");
     scene.down();
 }
 
-/// Raised when it goes.
-struct Raise<'a>(&'a AtomicBool);
-
-impl Drop for Raise<'_> {
-    fn drop(&mut self) {
-        self.0.store(true, Ordering::Relaxed);
+#[test]
+fn a_daemon_of_others_is_used_beside_their_data() {
+    let test = "a_daemon_of_others_is_used_beside_their_data";
+    if skipped(test, &["memcached"]) {
+        return;
     }
+    let scene = Scene::new();
+    let bank = Bank::start(&scene, 1);
+    let theirs = Theirs::of(&bank, 0);
+    theirs.set("theirs", "precious");
+    bank.serve(&scene, "bank", &[]);
+    let (a, b) = (scene.mount(0), scene.mount(1));
+    sh(&a, "head -c 100000 /dev/urandom > f");
+    until("the daemon is used", LIMIT, || {
+        same(&a, &b);
+        counted(&scene).0 > 20
+    });
+    assert_eq!(theirs.get("theirs").as_deref(), Some("precious"));
+    // They overwrite all that is there, under every name.
+    let keys = theirs.keys();
+    assert!(keys.len() > 10, "{keys:?}");
+    for key in keys.iter().filter(|key| *key != "theirs") {
+        theirs.set(key, "junk under a name of ours");
+    }
+    same(&a, &b);
+    well(&scene.run(&["down"]));
+    // A set's end leaves a daemon alone that it did not start.
+    assert_eq!(theirs.get("theirs").as_deref(), Some("precious"));
+    drop(bank);
 }
 
-/// One schedule of faults.
-fn harm(bank: &mut Bank, board: &Board, seed: u64) {
-    let mut dice = Dice::new(seed);
-    for _ in 0..FAULTS {
-        let mark = board.done.load(Ordering::Relaxed) + BETWEEN;
-        until("reads and writes go on", LIMIT, || {
-            board.done.load(Ordering::Relaxed) >= mark
-        });
-        let victim = dice.roll(bank.daemons.len());
-        match dice.roll(5) {
-            0 => bank.kill(victim),
-            1 => bank.restart(victim),
-            2 => bank.signal(victim, Signal::STOP),
-            3 => bank.signal(victim, Signal::CONT),
-            _ => bank.fill(victim),
+#[test]
+fn a_daemon_with_small_items_is_named_and_done_without() {
+    let test = "a_daemon_with_small_items_is_named_and_done_without";
+    if skipped(test, &["memcached"]) {
+        return;
+    }
+    let scene = Scene::new();
+    let at = scene.path("small.sock");
+    let mut command = Command::new("memcached");
+    command
+        .args([
+            "-m",
+            "8",
+            "-U",
+            "0",
+            "-u",
+            "root",
+            "-I",
+            "1k",
+            "-o",
+            "slab_chunk_max=512",
+            "-s",
+        ])
+        .arg(&at);
+    let mut small = command.spawn().expect("memcached starts");
+    until("it listens", LIMIT, || at.exists());
+    let words = refused_by(&scene, &at.display().to_string());
+    assert!(words.contains("its items end at 1024 bytes"), "{words}");
+    assert!(words.contains("-I"), "{words}");
+    small.kill().expect("our own child");
+    small.wait().expect("our own child");
+    scene.down();
+}
+
+#[test]
+fn an_old_daemon_is_named_and_done_without() {
+    let test = "an_old_daemon_is_named_and_done_without";
+    if skipped(test, &["memcached"]) {
+        return;
+    }
+    let scene = Scene::new();
+    let at = scene.path("old.sock");
+    let listener = UnixListener::bind(&at).expect("a socket");
+    // No such memcached is packaged any more: what version 1.4 answers to the first questions.
+    thread::spawn(move || {
+        for mut conn in listener.incoming().flatten() {
+            let mut bytes = [0; 256];
+            while let Ok(1..) = conn.read(&mut bytes) {
+                let answers = b"VERSION 1.4.15\r\nERROR\r\nSTAT item_size_max 1048576\r\nEND\r\n";
+                if conn.write_all(answers).is_err() {
+                    break;
+                }
+            }
         }
+    });
+    let words = refused_by(&scene, &at.display().to_string());
+    assert!(
+        words.contains("1.6 or later") && words.contains("1.4.15"),
+        "{words}"
+    );
+    scene.down();
+}
+
+/// What the status of a set says whose only daemon cannot be used; files are right all the same.
+fn refused_by(scene: &Scene, at: &str) -> String {
+    let words = ["--policy", "bank", "--bank", at, "--page-size", "2KiB"];
+    scene.up(2, &words);
+    let (a, b) = (scene.mount(0), scene.mount(1));
+    sh(&a, "head -c 100000 /dev/urandom > f");
+    same(&a, &b);
+    sh(
+        &b,
+        "printf changed | dd of=f bs=1 seek=5000 conv=notrunc status=none",
+    );
+    same(&a, &b);
+    assert_eq!(counted(scene).0, 0);
+    scene.status_words()
+}
+
+/// Somebody else's connection to a daemon, in the classic protocol.
+struct Theirs(RefCell<UnixStream>);
+
+impl Theirs {
+    fn of(bank: &Bank, number: usize) -> Theirs {
+        let started = bank.daemons[number].1.as_ref().expect("it runs");
+        let hearth_bank::Address::Unix(path) = &started.addr else {
+            panic!("it listens at a socket");
+        };
+        let daemon = UnixStream::connect(path).expect("it listens");
+        daemon.set_read_timeout(Some(LIMIT)).expect("a span");
+        Theirs(RefCell::new(daemon))
+    }
+
+    /// What is said before a line that ends the answer.
+    fn ask(&self, line: &str, ends: &[&str]) -> String {
+        let mut daemon = self.0.borrow_mut();
+        daemon.write_all(line.as_bytes()).expect("it reads");
+        let (mut said, mut bytes) = (String::new(), [0; 4096]);
+        while !ends.iter().any(|end| said.ends_with(end)) {
+            let count = daemon.read(&mut bytes).expect("it answers");
+            said += &text(&bytes[..count]);
+        }
+        said
+    }
+
+    fn set(&self, key: &str, value: &str) {
+        let line = format!("set {key} 0 0 {}\r\n{value}\r\n", value.len());
+        assert_eq!(self.ask(&line, &["\r\n"]), "STORED\r\n");
+    }
+
+    fn get(&self, key: &str) -> Option<String> {
+        let said = self.ask(&format!("get {key}\r\n"), &["END\r\n"]);
+        said.lines()
+            .nth(1)
+            .filter(|_| said.starts_with("VALUE"))
+            .map(str::to_owned)
+    }
+
+    /// Names of all entries, of anybody.
+    fn keys(&self) -> Vec<String> {
+        let said = self.ask("lru_crawler metadump all\r\n", &["END\r\n"]);
+        let keys = said.lines().filter_map(|line| line.strip_prefix("key="));
+        let keys = keys.filter_map(|line| line.split(' ').next());
+        keys.map(|key| key.replace("%3A", ":")).collect()
     }
 }
 
@@ -271,39 +406,6 @@ impl Bank {
         let plan = self.daemons[number].0.clone();
         self.daemons[number].1 = Some(daemon::start(&plan).expect("memcached starts"));
     }
-
-    fn signal(&self, number: usize, what: Signal) {
-        if let Some(started) = &self.daemons[number].1 {
-            signal(started.child.id(), what);
-        }
-    }
-
-    /// Has a daemon forget, by entries of others. One that is stopped has to be woken.
-    fn fill(&self, number: usize) {
-        let Some(started) = &self.daemons[number].1 else {
-            return;
-        };
-        self.signal(number, Signal::CONT);
-        let hearth_bank::Address::Unix(path) = &started.addr else {
-            return;
-        };
-        let mut daemon = std::os::unix::net::UnixStream::connect(path).expect("it listens");
-        daemon.set_write_timeout(Some(LIMIT)).expect("a span");
-        let junk = "x".repeat(2100);
-        for entry in 0..600 {
-            let line = format!("set junk{entry} 0 0 2100 noreply\r\n{junk}\r\n");
-            std::io::Write::write_all(&mut daemon, line.as_bytes()).expect("it reads");
-        }
-    }
-
-    fn heal(&mut self) {
-        for number in 0..self.daemons.len() {
-            self.signal(number, Signal::CONT);
-            if self.daemons[number].1.is_none() {
-                self.restart(number);
-            }
-        }
-    }
 }
 
 impl Drop for Bank {
@@ -311,92 +413,5 @@ impl Drop for Bank {
         for number in 0..self.daemons.len() {
             self.kill(number);
         }
-    }
-}
-
-/// What was written, and what reads may return: the version of the last write that was over when the
-/// read began, or of any later one that began before it was over. A block has one writer.
-#[derive(Default)]
-struct Board {
-    over: [[AtomicU64; BLOCKS]; FILES],
-    begun: [[AtomicU64; BLOCKS]; FILES],
-    done: AtomicU64,
-    old: AtomicU64,
-}
-
-impl Board {
-    fn lay_out(&self, at: &Path) {
-        for file in 0..FILES {
-            std::fs::write(at.join(format!("f{file}")), vec![0; BLOCKS * BLOCK]).expect("a file");
-        }
-    }
-
-    fn open(&self, at: &Path, file: usize) -> File {
-        let path = at.join(format!("f{file}"));
-        let mut options = File::options();
-        options.read(true).write(true).open(path).expect("a file")
-    }
-
-    fn write(&self, open: &File, file: usize, block: usize) {
-        let version = self.begun[file][block].fetch_add(1, Ordering::SeqCst) + 1;
-        let bytes = version.to_le_bytes().repeat(BLOCK / 8);
-        open.write_all_at(&bytes, (block * BLOCK) as u64)
-            .expect("the write is served");
-        self.over[file][block].store(version, Ordering::SeqCst);
-        self.done.fetch_add(1, Ordering::Relaxed);
-    }
-
-    fn read(&self, open: &File, file: usize, block: usize) {
-        let least = self.over[file][block].load(Ordering::SeqCst);
-        let mut bytes = [0; BLOCK];
-        open.read_exact_at(&mut bytes, (block * BLOCK) as u64)
-            .expect("the read is served");
-        let most = self.begun[file][block].load(Ordering::SeqCst);
-        let (words, _) = bytes.as_chunks::<8>();
-        let version = u64::from_le_bytes(words[0]);
-        assert!(words.iter().all(|word| *word == words[0]), "a torn block");
-        assert!(version <= most, "a version of the future");
-        if version < least {
-            eprintln!("f{file} block {block}: version {version}, though {least} was written");
-            self.old.fetch_add(1, Ordering::Relaxed);
-        }
-        self.done.fetch_add(1, Ordering::Relaxed);
-    }
-
-    /// Writes blocks of this hand's own files.
-    fn write_until(&self, done: &AtomicBool, at: &Path, hand: usize, seed: u64) {
-        let mut dice = Dice::new(seed * 31 + hand as u64);
-        let files = [0, 1].map(|n| (2 * hand + n, self.open(at, 2 * hand + n)));
-        while !done.load(Ordering::Relaxed) {
-            let (file, open) = &files[dice.roll(2)];
-            self.write(open, *file, dice.roll(BLOCKS));
-        }
-    }
-
-    fn read_until(&self, done: &AtomicBool, at: &Path, seed: u64) {
-        let mut dice = Dice::new(seed);
-        let files: Vec<File> = (0..FILES)
-            .map(|file| File::open(at.join(format!("f{file}"))).expect("a file"))
-            .collect();
-        while !done.load(Ordering::Relaxed) {
-            let file = dice.roll(FILES);
-            self.read(&files[file], file, dice.roll(BLOCKS));
-        }
-    }
-}
-
-/// The same numbers for the same seed.
-struct Dice(u64);
-
-impl Dice {
-    fn new(seed: u64) -> Dice {
-        Dice(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1)
-    }
-
-    fn roll(&mut self, sides: usize) -> usize {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        ((self.0 >> 16) % sides as u64) as usize
     }
 }
