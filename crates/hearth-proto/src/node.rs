@@ -295,7 +295,10 @@ impl Machines<'_> {
             Input::BankUp(daemon) => ctx.bank.up(ctx.config, daemon),
             Input::BankDown(daemon) => List::down(ctx, daemon),
             Input::Revoked(id) => self.client.revoked(ctx, self.authority, id),
-            Input::PeerUp(peer) => ctx.peers.up(ctx.now, peer),
+            Input::PeerUp(peer) => {
+                ctx.peers.up(ctx.now, peer);
+                List::met(ctx, peer);
+            }
             Input::PeerDown(peer) => self.peer_down(ctx, peer),
             Input::Locals(writes) => {
                 let writes = self.client.gather_left(ctx, writes);

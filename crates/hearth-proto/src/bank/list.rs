@@ -14,8 +14,8 @@
 //!   earlier lives of this node.
 //! - L2 (K4): while a client may ask under an epoch, the daemon is trusted under it, or leaving and
 //!   the client is awaited until its lease has run out here. A lease runs longer here than there.
-//! - L3: a life that follows another treats every daemon as leaving, for as long as that life's leases
-//!   can last.
+//! - L3: a life that follows another treats every daemon as leaving, and tells every node it meets so,
+//!   until all have confirmed or that life's leases can last no longer.
 
 use super::{Daemon, Epoch};
 use crate::config::{Config, Unreachable};
@@ -92,9 +92,13 @@ impl List {
             return;
         }
         let until = now + term(config);
-        let state = match config.bank.rejoins {
+        let others = (0..config.nodes).map(NodeId).filter(|&n| n != config.me);
+        let awaiting: BTreeMap<NodeId, Awaited> = others
+            .map(|node| (node, Awaited { seq: 0, until }))
+            .collect();
+        let state = match config.bank.rejoins && !awaiting.is_empty() {
             true => State::Leaving {
-                awaiting: BTreeMap::from([(config.me, Awaited { seq: 0, until })]),
+                awaiting,
                 inherited: true,
             },
             false => State::Away,
@@ -189,6 +193,24 @@ impl List {
         List::conclude(ctx);
     }
 
+    /// A node can be reached: it must not ask under epochs of an earlier life (L3).
+    pub(crate) fn met(ctx: &mut Ctx<'_>, peer: NodeId) {
+        for at in 0..ctx.bank.daemons.len() {
+            let epoch = ctx.bank.daemons[at].epoch;
+            if !ctx.bank.daemons[at].awaits_of_earlier_life(peer) {
+                continue;
+            }
+            let daemon = Daemon(at as u32);
+            let body = Body::BankOver { daemon, epoch };
+            let seq = ctx.ask(peer, FileId::default(), Gen::default(), body).seq;
+            if let State::Leaving { awaiting, .. } = &mut ctx.bank.daemons[at].state
+                && let Some(awaited) = awaiting.get_mut(&peer)
+            {
+                awaited.seq = seq;
+            }
+        }
+    }
+
     /// The connection broke while nothing was under way.
     pub(crate) fn down(ctx: &mut Ctx<'_>, daemon: Daemon) {
         if let Some(entry) = ctx.bank.daemons.get(daemon.0 as usize) {
@@ -262,6 +284,16 @@ impl List {
 }
 
 impl Entry {
+    fn awaits_of_earlier_life(&self, peer: NodeId) -> bool {
+        match &self.state {
+            State::Leaving {
+                awaiting,
+                inherited,
+            } => *inherited && awaiting.contains_key(&peer),
+            State::Away | State::Trusted => false,
+        }
+    }
+
     fn trust(&mut self, config: &Config) {
         let given_up = config
             .rules()
@@ -273,5 +305,76 @@ impl Entry {
             self.epoch.0 += 1;
         }
         self.state = State::Trusted;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::{BankConfig, Policy};
+    use crate::effect::Effect;
+    use crate::input::Input;
+    use crate::msg::Envelope;
+    use crate::node::Node;
+
+    const ME: NodeId = NodeId(0);
+    const PEER: NodeId = NodeId(1);
+
+    /// A life that may follow another, with a daemon that it reaches.
+    fn reborn() -> Node {
+        let config = Config {
+            policy: Policy::Bank,
+            incarnation: 7,
+            bank: BankConfig {
+                daemons: 1,
+                rejoins: true,
+                ..BankConfig::default()
+            },
+            ..Config::new(ME, 2)
+        };
+        let mut node = Node::new(config);
+        node.step(Time(0), Input::BankUp(Daemon(0)), &mut Vec::new());
+        node
+    }
+
+    fn told(out: &[Effect]) -> Option<Envelope> {
+        out.iter().find_map(|effect| match effect {
+            Effect::Send { to, envelope, .. } if *to == PEER => Some(envelope.clone()),
+            _ => None,
+        })
+    }
+
+    #[test]
+    fn a_daemon_is_trusted_as_soon_as_all_know_of_a_new_life() {
+        let (mut node, mut out) = (reborn(), Vec::new());
+        node.step(Time(1), Input::PeerUp(PEER), &mut out);
+        assert_eq!(node.bank_epochs(), [Epoch::NONE]);
+        let order = told(&out).expect("the peer is told");
+        let earlier = Body::BankOver {
+            daemon: Daemon(0),
+            epoch: Epoch(7 << 32),
+        };
+        assert_eq!(order.body, earlier);
+        let answer = Envelope {
+            body: Body::BankOverOk,
+            ..order
+        };
+        let heard = Input::Message {
+            from: PEER,
+            envelope: answer,
+            data: None,
+        };
+        node.step(Time(2), heard, &mut Vec::new());
+        assert_eq!(node.bank_epochs(), [Epoch((7 << 32) + 1)]);
+    }
+
+    #[test]
+    fn whoever_is_not_met_is_awaited_for_a_lease() {
+        let mut node = reborn();
+        let end = Time(0) + term(&Config::new(ME, 2));
+        node.step(Time(end.0 - 1), Input::Tick, &mut Vec::new());
+        assert_eq!(node.bank_epochs(), [Epoch::NONE]);
+        node.step(end, Input::Tick, &mut Vec::new());
+        assert_eq!(node.bank_epochs(), [Epoch((7 << 32) + 1)]);
     }
 }
