@@ -43,7 +43,14 @@ pub(super) struct Order {
     file: FileId,
     daemon: Daemon,
     epoch: Epoch,
-    deletes: bool,
+    does: Done,
+}
+
+/// What an order comes to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Done {
+    Told,
+    Deleted,
 }
 
 impl Entry {
@@ -75,9 +82,6 @@ impl Seat<'_, '_> {
             return;
         }
         self.file.leaves.entry.noted = true;
-        // The daemon's entry ends by itself, so that changes from outside show: were it made again out of
-        // this memory, they would not.
-        self.file.leaves.hand_over();
         let key = self.key(epoch);
         self.order_daemon((daemon, epoch), BankOrder::Tell { key, attributes });
     }
@@ -130,29 +134,36 @@ impl Seat<'_, '_> {
     fn order_daemon(&mut self, (daemon, epoch): (Daemon, Epoch), order: BankOrder) {
         let op = self.ctx.new_bank_op();
         self.file.leaves.entry.order = Some(op);
-        let deletes = matches!(order, BankOrder::Delete(_));
+        let does = match order {
+            BankOrder::Delete(_) => Done::Deleted,
+            _ => Done::Told,
+        };
         let file = self.id;
         let what = Order {
             file,
             daemon,
             epoch,
-            deletes,
+            does,
         };
         self.orders.insert(op, what);
         self.ctx.out.push(Effect::Bank { op, daemon, order });
     }
 
-    fn order_over(&mut self, op: BankOp, deleted: bool) {
+    fn order_over(&mut self, op: BankOp, done: Option<Done>) {
         let entry = &mut self.file.leaves.entry;
         // Its epoch ended meanwhile, and with it all that the order can do.
         if entry.order != Some(op) {
             return;
         }
         entry.order = None;
-        match deleted {
-            true => self.entry_gone(),
-            false => self.delete_entry(),
+        match done {
+            Some(Done::Deleted) => return self.entry_gone(),
+            // Who waited for what was told has been answered. The entry ends by itself, so that changes
+            // from outside show: were it made again out of this memory, they would not.
+            Some(Done::Told) => self.file.leaves.hand_over(),
+            None => {}
         }
+        self.delete_entry();
     }
 
     /// Nobody is given the old attributes by a daemon any more.
@@ -181,8 +192,8 @@ impl Manager {
         if result.is_err() {
             List::lost(ctx, order.daemon, order.epoch);
         }
-        let deleted = order.deletes && result.is_ok();
-        self.at_entry(ctx, order.file, |seat| seat.order_over(op, deleted));
+        let done = result.is_ok().then_some(order.does);
+        self.at_entry(ctx, order.file, |seat| seat.order_over(op, done));
         None
     }
 
