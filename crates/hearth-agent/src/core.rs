@@ -129,8 +129,8 @@ impl Core {
     }
 
     /// What follows a step, or several.
-    pub(crate) fn end_turn(&self, mut state: MutexGuard<'_, State>, mut after: Vec<After>) {
-        self.open(&mut state, &mut after);
+    pub(crate) fn end_turn(&self, mut state: MutexGuard<'_, State>, after: Vec<After>) {
+        self.open(&mut state);
         state.trace_step_over();
         let due = state.node.deadline().map_or(NEVER, |time| time.0);
         drop(state);

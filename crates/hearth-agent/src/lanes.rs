@@ -14,13 +14,14 @@
 //! 4. What a program that is gone has left is applied: it was done, or might have been.
 
 use crate::core::{After, Core, State};
+use crate::session::wall_clock_ns;
 use hearth_proto::{Buf, FileId, FrameId, Input, LocalWrite};
 use hearth_shm::{Entry, LANE_BYTES, LaneEnd, PageName, monotonic_ns};
 use rustix::event::{PollFd, PollFlags, poll};
 use std::io;
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::{Arc, PoisonError};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 /// What was left waits so long at most while nobody asks.
 const WAIT: Duration = Duration::from_millis(5);
@@ -40,9 +41,11 @@ pub(crate) struct Lanes {
     is_open: bool,
     /// Programs have left writes lately, or written through the mount.
     is_wanted: bool,
+    /// One has written through the mount since the thread that brings them last looked.
+    is_missed: bool,
     /// No lane is lent, and the gate stays shut, for good.
     is_over: bool,
-    /// Taken and not applied: they were left after the last look at the clock.
+    /// Taken and not applied: they were left after the last look at the clock. None while the gate is shut.
     early: Vec<(usize, Entry)>,
     /// What the kernel is being brought, by the number in the buffer's name.
     batch: Vec<(usize, Entry)>,
@@ -56,59 +59,74 @@ struct Owner {
 }
 
 impl Owner {
-    fn is_gone(&self) -> bool {
+    /// The program is gone, or has spoiled its lane.
+    fn is_useless(&self) -> bool {
         let mut looked = [PollFd::new(&self.process, PollFlags::IN)];
         let now = rustix::event::Timespec::default();
-        poll(&mut looked, Some(&now)).is_ok_and(|ready| ready > 0)
+        self.lane.is_broken() || poll(&mut looked, Some(&now)).is_ok_and(|ready| ready > 0)
     }
 }
 
 impl Core {
     /// Lends a lane to the program at the other end of a connection. One that asks again has become
     /// another program.
+    ///
+    /// It is made and sent without the lock, and sent last: what is left in a lane that the gate does not
+    /// know of would be missed.
     pub(crate) fn lend_lane(&self, program: BorrowedFd<'_>) -> io::Result<()> {
+        let (number, process) = hearth_shm::program(program)?;
+        let (lane, memory) = self.pool.make_lane()?;
+        let owner = Owner {
+            number,
+            process,
+            lane,
+        };
+        self.while_shut(|state| self.take_in(state, owner))?;
+        hearth_shm::send_lane(program, &memory).inspect_err(|_| {
+            self.while_shut(|state| state.lanes.forget(|owner| owner.number == number));
+        })
+    }
+
+    fn while_shut<R>(&self, work: impl FnOnce(&mut State) -> R) -> R {
         let mut after = Vec::new();
         let mut state = self.lock();
         self.shut(&mut state, &mut after);
-        let lent = self.lend_to(&mut state, program);
+        let done = work(&mut state);
         self.end_turn(state, after);
-        lent
+        done
     }
 
-    fn lend_to(&self, state: &mut State, program: BorrowedFd<'_>) -> io::Result<()> {
+    fn take_in(&self, state: &mut State, new: Owner) -> io::Result<()> {
         let lanes = &mut state.lanes;
-        lanes.forget(Owner::is_gone);
+        lanes.forget(|owner| owner.is_useless() || owner.number == new.number);
         let room = lanes.most() + LANE_BYTES;
         let most = state.node.config().dirty_limit_bytes() / SHARE;
         if lanes.is_over || room > most || !self.pool.is_shared() {
             return Err(io::ErrorKind::OutOfMemory.into());
         }
-        let (number, process, lane) = self.pool.lend_lane(program)?;
-        lanes.forget(|owner| owner.number == number);
-        lanes.owners.push(Owner {
-            number,
-            process,
-            lane,
-        });
+        lanes.owners.push(new);
         state.node.offer_pages();
         Ok(())
     }
 
     /// From now on all writes come through the mount.
     pub(crate) fn end_lanes(&self) {
-        let mut after = Vec::new();
-        let mut state = self.lock();
-        self.shut(&mut state, &mut after);
-        state.lanes.is_over = true;
-        state.lanes.forget(|_| true);
-        self.end_turn(state, after);
+        self.while_shut(|state| {
+            state.lanes.is_over = true;
+            state.lanes.forget(|_| true);
+        });
         self.waker.notify_all();
     }
 
     /// A write came through the mount: the next ones may not have to.
     pub(crate) fn want_lanes(&self, state: &mut State) {
-        if !state.lanes.is_wanted && !state.lanes.owners.is_empty() {
-            state.lanes.is_wanted = true;
+        let lanes = &mut state.lanes;
+        if lanes.owners.is_empty() {
+            return;
+        }
+        lanes.is_missed = true;
+        if !lanes.is_wanted {
+            lanes.is_wanted = true;
             self.waker.notify_one();
         }
     }
@@ -125,22 +143,21 @@ impl Core {
 
     /// Writes may be left, if they may.
     #[inline]
-    pub(crate) fn open(&self, state: &mut State, after: &mut Vec<After>) {
+    pub(crate) fn open(&self, state: &mut State) {
         let lanes = &state.lanes;
-        if lanes.is_open || lanes.owners.is_empty() {
-            return;
-        }
-        if !lanes.is_wanted || !state.node.has_room(lanes.most()) {
-            return state.lanes.refuse_early();
-        }
-        self.pool.set_gate(true);
-        state.lanes.is_open = true;
-        if !state.lanes.early.is_empty() {
-            self.bring(state, after);
+        let is_used = lanes.is_wanted && !lanes.owners.is_empty();
+        if is_used && !lanes.is_open && state.node.has_room(lanes.most()) {
+            self.pool.set_gate(true);
+            state.lanes.is_open = true;
         }
     }
 
     /// Brings what was left to the kernel; how many writes.
+    ///
+    /// While the gate is shut that is all that could be taken, whatever an entry says of its time. Nothing that
+    /// ended before one of these began is missing: it passed its last look at the gate while that was open, so it
+    /// was there before the fence, and is among them or was brought before (L1). So what is next is told after
+    /// all writes that have returned, and nobody's clock has a say in that.
     fn bring(&self, state: &mut State, after: &mut Vec<After>) -> usize {
         let now = monotonic_ns();
         let lanes = &mut state.lanes;
@@ -157,10 +174,10 @@ impl Core {
         for (_, entry) in &mut batch {
             entry.stamp = entry.stamp.min(latest);
         }
-        // What began later may come before what another lane has yet to show.
-        let (mut batch, early): (Vec<_>, Vec<_>) =
-            batch.into_iter().partition(|(_, entry)| entry.stamp < now);
-        lanes.early = early;
+        if lanes.is_open {
+            // What began later may come before what another lane has yet to show.
+            (batch, lanes.early) = batch.into_iter().partition(|(_, entry)| entry.stamp < now);
+        }
         batch.sort_by_key(|(_, entry)| entry.stamp);
         let count = batch.len();
         let mtime_ns = wall_clock_ns();
@@ -235,11 +252,19 @@ impl Core {
             let mut after = Vec::new();
             let mut state = self.lock();
             count = self.bring(&mut state, &mut after);
-            idle = if count == 0 { idle + 1 } else { 0 };
+            let is_missed = std::mem::take(&mut state.lanes.is_missed);
+            idle = if count == 0 && !is_missed {
+                idle + 1
+            } else {
+                0
+            };
             if idle == IDLE_TURNS {
                 self.shut(&mut state, &mut after);
                 state.lanes.is_wanted = false;
-                state.lanes.forget(Owner::is_gone);
+                state.lanes.forget(Owner::is_useless);
+            } else if state.lanes.has_broken() {
+                self.shut(&mut state, &mut after);
+                state.lanes.forget(Owner::is_useless);
             } else if !state.node.has_room(state.lanes.most()) {
                 self.shut(&mut state, &mut after);
             }
@@ -263,16 +288,13 @@ impl Lanes {
         self.owners.len() as u64 * LANE_BYTES
     }
 
-    /// While the gate is shut: nobody has been told that these writes are done.
-    fn refuse_early(&mut self) {
-        for (owner, entry) in self.early.drain(..) {
-            self.owners[owner].lane.settle(&entry, false);
-        }
+    fn has_broken(&self) -> bool {
+        self.owners.iter().any(|owner| owner.lane.is_broken())
     }
 
     /// While the gate is shut: some programs leave nothing any more.
     fn forget(&mut self, which: impl Fn(&Owner) -> bool) {
-        self.refuse_early();
+        debug_assert!(!self.is_open && self.early.is_empty(), "the gate is shut");
         self.owners.retain(|owner| !which(owner));
     }
 
@@ -289,11 +311,4 @@ pub(crate) fn mind(core: &Arc<Core>) -> io::Result<std::thread::JoinHandle<()>> 
     let core = Arc::clone(core);
     let named = std::thread::Builder::new().name("lanes".to_owned());
     named.spawn(move || core.mind_lanes())
-}
-
-fn wall_clock_ns() -> i64 {
-    let since = SystemTime::now()
-        .duration_since(UNIX_EPOCH)
-        .unwrap_or_default();
-    i64::try_from(since.as_nanos()).unwrap_or(i64::MAX)
 }

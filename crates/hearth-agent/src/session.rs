@@ -297,7 +297,7 @@ fn kernel_handle(handle: Handle) -> hearth_proto::Handle {
     hearth_proto::Handle(handle.0)
 }
 
-fn wall_clock_ns() -> i64 {
+pub(crate) fn wall_clock_ns() -> i64 {
     let since = SystemTime::now()
         .duration_since(UNIX_EPOCH)
         .unwrap_or_default();

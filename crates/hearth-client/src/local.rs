@@ -153,7 +153,7 @@ impl Local {
 
     /// Tells an agent that waits that much was left.
     pub fn ring(&self) {
-        hearth_shm::ring_bell(&self.view);
+        self.view.ring();
     }
 
     /// This program was given a lane.

@@ -21,8 +21,8 @@ use crate::queue::monotonic_ns;
 use crate::segment::Words;
 use crate::view::View;
 use protocol::{
-    HEAD_WORDS, HEADS, Ring, SLOT_BYTES, SLOTS, Said, Verdict, describe, judge, let_go, publish,
-    read, retract, room, seize, settle, slots_of, take, verdict,
+    HEAD_WORDS, HEADS, Ring, SLOT_BYTES, SLOTS, Said, Verdict, describe, end, judge, let_go,
+    publish, read, retract, room, seize, settle, slots_of, take, verdict,
 };
 
 /// Rings of a lane; threads that find all of them taken make the real call.
@@ -157,6 +157,19 @@ impl WriteLane {
     /// agent that is at these very bytes.
     #[inline(always)]
     pub fn leave(&self, view: &View, file: u64, offset: u64, bytes: &[u8]) -> Left {
+        self.leave_by(monotonic_ns, view, (file, offset), bytes)
+    }
+
+    /// The same by another clock, which an agent must not believe: for tests of agents.
+    #[doc(hidden)]
+    #[inline(always)]
+    pub fn leave_by(
+        &self,
+        clock: impl FnOnce() -> u64,
+        view: &View,
+        (file, offset): (u64, u64),
+        bytes: &[u8],
+    ) -> Left {
         if bytes.is_empty() || bytes.len() > LEFT_MAX {
             return Left::NotOffered;
         }
@@ -173,7 +186,7 @@ impl WriteLane {
         let Some(ring) = (0..RINGS).map(part).find(seize) else {
             return Left::Busy;
         };
-        let left = leave_in(&ring, view, gate, (file, offset, bytes));
+        let left = leave_in(&ring, view, (gate, clock), (file, offset, bytes));
         let_go(&ring);
         left
     }
@@ -205,7 +218,7 @@ fn open_gate(view: &View) -> Option<u64> {
 fn leave_in(
     ring: &Part<'_>,
     view: &View,
-    gate: u64,
+    (gate, clock): (u64, impl FnOnce() -> u64),
     (file, offset, bytes): (u64, u64, &[u8]),
 ) -> Left {
     let len = bytes.len() as u64;
@@ -214,7 +227,7 @@ fn leave_in(
         return Left::Full;
     };
     let said = Said {
-        stamp: monotonic_ns(),
+        stamp: clock(),
         file,
         offset,
         len,
@@ -263,7 +276,8 @@ fn give_up(ring: &Part<'_>, view: &View, at: u64, slots: u64) -> Left {
     Left::Dead
 }
 
-/// An agent's side of a lane.
+/// An agent's side of a lane. It is given up while the gate is shut: then the program's side takes nothing
+/// any more (L4).
 #[derive(Debug)]
 pub struct LaneEnd {
     words: Words,
@@ -300,10 +314,10 @@ pub struct Entry {
 
 impl LaneEnd {
     /// A new lane, and the memory for the program.
-    pub(crate) fn new(name: &str) -> io::Result<(OwnedFd, LaneEnd)> {
+    pub(crate) fn new(name: &str) -> io::Result<(LaneEnd, OwnedFd)> {
         let (fd, words) = Words::open_to_all(&format!("{name}-lane"), LANE_WORDS)?;
         let rings = [Taken::default(); RINGS];
-        Ok((fd, LaneEnd { words, rings }))
+        Ok((LaneEnd { words, rings }, fd))
     }
 
     fn part(&self, number: usize) -> Part<'_> {
@@ -367,13 +381,14 @@ impl LaneEnd {
         self.rings[entry.ring].head = head;
     }
 
-    /// Whether the program has written what makes no sense.
+    /// Whether the program has written what makes no sense: nothing more is taken, and it is to be forgotten.
     pub fn is_broken(&self) -> bool {
         self.rings.iter().any(|ring| ring.is_broken)
     }
 }
 
-/// Wakes an agent that waits for more to be left, if it does.
-pub fn ring_bell(view: &View) {
-    view.ring();
+impl Drop for LaneEnd {
+    fn drop(&mut self) {
+        (0..RINGS).for_each(|number| end(&self.part(number)));
+    }
 }

@@ -55,8 +55,13 @@ pub fn attach_lane(path: &[u8]) -> io::Result<WriteLane> {
     WriteLane::of(rest.next()?.as_fd())
 }
 
-/// The process at the other end of a connection.
-pub(crate) fn program(stream: BorrowedFd<'_>) -> io::Result<(i32, OwnedFd)> {
+/// Sends a program of this process's own user its lane; refuses any other. Does not wait.
+pub fn send_lane(program: BorrowedFd<'_>, lane: &OwnedFd) -> io::Result<()> {
+    send(program, &[lane.as_fd()])
+}
+
+/// The process at the other end of a connection: its number, and what is readable once it has ended.
+pub fn program(stream: BorrowedFd<'_>) -> io::Result<(i32, OwnedFd)> {
     let pid = socket_peercred(stream)?.pid;
     let process = rustix::process::pidfd_open(pid, rustix::process::PidfdFlags::empty())?;
     Ok((pid.as_raw_nonzero().get(), process))

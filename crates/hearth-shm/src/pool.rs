@@ -284,13 +284,9 @@ impl Pool {
         bell.store(0, Relaxed);
     }
 
-    /// A lane for the program at the other end of a connection, if it is of the same user: its number, the
-    /// process, which is readable once it has ended, and this end.
-    pub fn lend_lane(&self, program: BorrowedFd<'_>) -> io::Result<(i32, OwnedFd, LaneEnd)> {
-        let (number, process) = lend::program(program)?;
-        let (fd, lane) = LaneEnd::new(&self.name)?;
-        lend::send(program, &[fd.as_fd()])?;
-        Ok((number, process, lane))
+    /// Makes a lane, and what its program is to be lent.
+    pub fn make_lane(&self) -> io::Result<(LaneEnd, OwnedFd)> {
+        LaneEnd::new(&self.name)
     }
 
     /// Copies what a program has left into a frame.

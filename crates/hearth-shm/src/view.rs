@@ -202,7 +202,7 @@ impl View {
     }
 
     /// Wakes the agent if it waits for more to be left.
-    pub(crate) fn ring(&self) {
+    pub fn ring(&self) {
         let bell = self.index.half(BELL);
         if bell.load(Ordering::Relaxed) == 1 {
             // Nobody waits any more if this fails.

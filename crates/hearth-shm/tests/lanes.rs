@@ -21,7 +21,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::{self, Relaxed, SeqCst};
 
-use lane::{Ring, Said, Verdict, describe, judge, publish, read, retract, room, settle, take};
+use lane::{Ring, Said, Verdict, describe, end, judge, publish, read, retract, room, settle, take};
 use layout::Layout;
 use loom::sync::atomic::AtomicU64;
 use protocol::{Board, Look, PageName, gate, offer, offered, open_gate, shut_gate, take_back};
@@ -34,6 +34,8 @@ enum Without {
     FenceOfPublish,
     /// The agent's fence between shutting the gate and its look at what was left.
     FenceOfShut,
+    /// The end of a lane that is forgotten.
+    End,
 }
 
 const PAGE: PageName = PageName { file: 3, page: 0 };
@@ -85,7 +87,9 @@ impl Memory {
         if before.is_multiple_of(2) || offered(&Index(self), &shape(), PAGE) == 0 {
             return false;
         }
-        let (at, _) = room(&Lane(self), 1).expect("the ring is empty");
+        let Some((at, _)) = room(&Lane(self), 1) else {
+            return false;
+        };
         self.byte.store(7, Relaxed);
         let said = Said {
             stamp: 1,
@@ -211,4 +215,41 @@ fn canary_without_the_fence_of_publish_a_write_is_missed() {
 #[should_panic(expected = "a write that was done is not in what is given away")]
 fn canary_without_the_fence_of_shut_a_write_is_missed() {
     left_before_it_is_given(Without::FenceOfShut, false);
+}
+
+/// A program writes while the agent forgets its lane, and goes on without it.
+fn left_while_it_is_forgotten(without: Without) {
+    let mut model = loom::model::Builder::new();
+    model.preemption_bound = Some(3);
+    model.check(move || {
+        let memory = Memory::new(without);
+        let agent = {
+            let memory = Arc::clone(&memory);
+            loom::thread::spawn(move || {
+                shut_gate(&Index(&memory));
+                let given = memory.bring(&mut 0);
+                if memory.without != Without::End {
+                    end(&Lane(&memory));
+                }
+                open_gate(&Index(&memory));
+                given
+            })
+        };
+        let done = memory.leave();
+        let given = agent.join().expect("the agent ends");
+        let (first, second) = (given.is_some(), memory.leave());
+        assert!(!second, "a forgotten lane takes a write");
+        assert_eq!(done, first, "a forgotten lane takes a write");
+    });
+}
+
+#[test]
+fn a_lane_that_is_forgotten_takes_nothing() {
+    left_while_it_is_forgotten(Without::Nothing);
+}
+
+#[test]
+#[should_panic(expected = "a forgotten lane takes a write")]
+fn canary_without_its_end_a_forgotten_lane_takes_writes() {
+    left_while_it_is_forgotten(Without::End);
 }

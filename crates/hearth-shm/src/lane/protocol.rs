@@ -19,6 +19,8 @@
 //! - L2: the page was offered all along: offers change while the gate is shut, and no opening has the same
 //!   number as an earlier one.
 //! - L3: what the program takes back the agent never has: both change the tail at once or not at all.
+//! - L4: a lane that the agent has forgotten takes nothing. It is ended while the gate is shut, so who sees
+//!   a later opening finds no room, and who saw an earlier one takes back what it left.
 
 use std::sync::atomic::Ordering::{self, AcqRel, Acquire, Relaxed, Release, SeqCst};
 
@@ -57,6 +59,9 @@ const VERDICT: usize = 4;
 
 /// Set in the tail by an agent that has taken all up to it.
 const TAKEN: u64 = 1 << 63;
+
+/// The head of a ring that is ended: farther from any tail than a ring is long.
+const ENDED: u64 = 1 << 62;
 
 const APPLIED: u64 = 1;
 const REFUSED: u64 = 2;
@@ -181,4 +186,10 @@ pub(crate) fn judge(ring: &impl Ring, at: u64, verdict: Verdict) {
 /// The agent is done with all entries before a position.
 pub(crate) fn settle(ring: &impl Ring, head: u64) {
     ring.store(HEAD, head, Release);
+}
+
+/// Nothing is left in this ring any more (L4), and what was taken has its verdict. While the gate is shut.
+pub(crate) fn end(ring: &impl Ring) {
+    // Before the gate opens, which is a release.
+    ring.store(HEAD, ENDED, Release);
 }
