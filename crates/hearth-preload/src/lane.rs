@@ -200,6 +200,16 @@ fn ask() -> Option<()> {
     if IS_OVER.load(Relaxed) || IS_ASKING.swap(true, Acquire) {
         return None;
     }
+    // Another thread may have got one since this one looked. To ask again would end it.
+    let set = match lane() {
+        Some(_) => Some(()),
+        None => attach(local, own),
+    };
+    IS_ASKING.store(false, Release);
+    set
+}
+
+fn attach(local: &Local, own: &AtomicI32) -> Option<()> {
     let number = USED.fetch_add(1, Relaxed);
     let place = LANES.get(number as usize);
     let lane = place.and_then(|_| cache::lane_path(|path| attach_lane(path).ok())?);
@@ -213,6 +223,5 @@ fn ask() -> Option<()> {
         }
         None => IS_OVER.store(true, Relaxed),
     }
-    IS_ASKING.store(false, Release);
     set
 }
