@@ -29,21 +29,36 @@ pub(crate) fn control(fd: c_int, command: c_int, lock: *mut libc::flock) -> Opti
     }
     let sets = command != libc::F_GETLK;
     let cached = crate::fds::find(fd).filter(|_| sets && crate::loose::is_on());
-    let frees = c_int::from(range.l_type) == libc::F_UNLCK;
-    // Who has a lock sees what was written under it before.
-    if let (Some(cached), true) = (&cached, frees)
-        && let Err(error) = cached.exchange()
-    {
-        return Some(Err(error));
+    let Some(cached) = cached else {
+        let done = sys::lock(fd, own, &mut range);
+        if !sets && done.is_ok() {
+            *asked = range;
+        }
+        return Some(done);
+    };
+    let set = |range: &mut libc::flock| sys::lock(fd, own, range);
+    Some(in_order(&mut range, set, || cached.exchange()))
+}
+
+/// Locks or unlocks a range whose holders see what was written before under it.
+///
+/// What fails is told, and a lock is not kept for it: one that could not be used is let go, and one that was
+/// to end ends, as a program takes it that is told so or does not look.
+fn in_order(
+    range: &mut libc::flock,
+    mut set: impl FnMut(&mut libc::flock) -> io::Result<()>,
+    exchange: impl Fn() -> io::Result<()>,
+) -> io::Result<()> {
+    if c_int::from(range.l_type) == libc::F_UNLCK {
+        let exchanged = exchange();
+        return set(range).and(exchanged);
     }
-    let done = sys::lock(fd, own, &mut range);
-    if !sets && done.is_ok() {
-        *asked = range;
-    }
-    match (cached, frees, &done) {
-        (Some(cached), false, Ok(())) => Some(cached.exchange()),
-        _ => Some(done),
-    }
+    set(range)?;
+    exchange().inspect_err(|_| {
+        range.l_type = libc::F_UNLCK as c_short;
+        // The first failure is the one to tell.
+        let _ = set(range);
+    })
 }
 
 /// Lets go of every lock of an open file, which a duplicate would keep.
@@ -76,4 +91,33 @@ fn bounded(range: &mut libc::flock, fd: c_int) -> io::Result<()> {
         range.l_len = BEYOND - range.l_start;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{in_order, range};
+    use std::ffi::c_int;
+    use std::io;
+
+    /// The kinds that were set, in order, and whether the call failed.
+    fn tried(kind: c_int, exchanges: bool, sets: bool) -> (Vec<c_int>, bool) {
+        let mut kinds = Vec::new();
+        let set = |range: &mut libc::flock| {
+            kinds.push(c_int::from(range.l_type));
+            sets.then_some(()).ok_or(io::ErrorKind::WouldBlock.into())
+        };
+        let exchange = || exchanges.then_some(()).ok_or(io::ErrorKind::Other.into());
+        let done = in_order(&mut range(kind, 0, 1), set, exchange);
+        (kinds, done.is_err())
+    }
+
+    #[test]
+    fn what_cannot_be_exchanged_is_told_and_leaves_no_lock() {
+        use libc::{F_UNLCK, F_WRLCK};
+        assert_eq!(tried(F_WRLCK, true, true), (vec![F_WRLCK], false));
+        assert_eq!(tried(F_WRLCK, false, true), (vec![F_WRLCK, F_UNLCK], true));
+        assert_eq!(tried(F_WRLCK, false, false), (vec![F_WRLCK], true));
+        assert_eq!(tried(F_UNLCK, true, true), (vec![F_UNLCK], false));
+        assert_eq!(tried(F_UNLCK, false, true), (vec![F_UNLCK], true));
+    }
 }
