@@ -348,11 +348,14 @@ pub(crate) fn duplicated(from: c_int, to: c_int) {
     }
 }
 
-/// The flags of `fd` were changed.
+/// The flags of `fd` were changed, and with them those of all its duplicates, which are not told apart here.
 pub(crate) fn flags_changed(fd: c_int) {
     if life::is_own_memory() {
-        keep_cached(fd, 0);
-        keep_lane(fd, 0);
+        let known = 0..=HIGHEST.load(Relaxed);
+        for entry in known.filter_map(entry) {
+            entry.cached.store(0, Relaxed);
+            entry.lane.store(0, Relaxed);
+        }
     }
     let Some(seen) = look(fd) else { return };
     let kept = seen.0 & !(APPEND | DIRECT | SYNC | READS | WRITES);
