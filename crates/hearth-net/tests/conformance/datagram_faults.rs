@@ -2,21 +2,12 @@
 //! peer that is not there is noticed though no network says so.
 
 use std::net::{SocketAddr, UdpSocket};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use hearth_net::{Link, PeerId, Transport};
 
 use super::lossy::LossyRig;
-use super::rig::{Node, Rig, Seen, UdpRig, node, over, pair_on};
-
-/// Waits, without sleeping, for what another thread is about to make true.
-fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
-    let start = Instant::now();
-    while !holds() {
-        assert!(start.elapsed() < Duration::from_secs(120), "{what}");
-        std::thread::yield_now();
-    }
-}
+use super::rig::{Node, Rig, Seen, UdpRig, eventually, node, over, pair_on};
 
 fn reason<T: Transport + ?Sized>(transport: &T, peer: u32) -> String {
     let states = transport.peers();

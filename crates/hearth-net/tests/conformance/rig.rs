@@ -310,3 +310,12 @@ impl<T: Transport + ?Sized> Node<T> {
             .send(PeerId(to), head, &[IoSlice::new(payload)])
     }
 }
+
+/// Waits, without sleeping, for what another thread is about to make true.
+pub(crate) fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
+    let start = Instant::now();
+    while !holds() {
+        assert!(start.elapsed() < PATIENCE, "{what}");
+        std::thread::yield_now();
+    }
+}

@@ -2,11 +2,11 @@
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use hearth_net::{Link, NetConfig, PROTOCOL_VERSION, PeerId, Secret, TcpTransport, Transport};
 
-use super::rig::{Node, Rig, Seen, TcpRig, tcp_node};
+use super::rig::{Node, Rig, Seen, TcpRig, eventually, tcp_node};
 
 const HEADER_LEN: usize = 32;
 const HELLO: u8 = 1;
@@ -75,15 +75,6 @@ fn hello(to: u32, from: u32, job: &str) -> Vec<u8> {
     head.resize(48, 9);
     head.extend_from_slice(job.as_bytes());
     [header(HELLO, head.len(), 0), head].concat()
-}
-
-/// Waits, without sleeping, for what another thread is about to make true.
-fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
-    let start = Instant::now();
-    while !holds() {
-        assert!(start.elapsed() < Duration::from_secs(120), "{what}");
-        std::thread::yield_now();
-    }
 }
 
 fn reason<T: Transport>(transport: &T, peer: u32) -> String {
