@@ -60,11 +60,21 @@ pub fn send_lane(program: BorrowedFd<'_>, lane: &OwnedFd) -> io::Result<()> {
     send(program, &[lane.as_fd()])
 }
 
-/// The process at the other end of a connection: its number, and what is readable once it has ended.
+/// The process at the other end of a connection: its number, and what is readable once it has ended. Refuses
+/// one whose clocks are others, as in a time namespace of its own: the order of two programs' writes is told
+/// by the time at which each began.
 pub fn program(stream: BorrowedFd<'_>) -> io::Result<(i32, OwnedFd)> {
     let pid = socket_peercred(stream)?.pid;
     let process = rustix::process::pidfd_open(pid, rustix::process::PidfdFlags::empty())?;
-    Ok((pid.as_raw_nonzero().get(), process))
+    let number = pid.as_raw_nonzero().get();
+    let clocks = |whose: &str| std::fs::read_link(format!("/proc/{whose}/ns/time")).ok();
+    if clocks(&number.to_string()) != clocks("self") {
+        return Err(io::Error::new(
+            io::ErrorKind::Unsupported,
+            "its clocks are not this agent's",
+        ));
+    }
+    Ok((number, process))
 }
 
 fn connected(path: &[u8]) -> io::Result<OwnedFd> {

@@ -2,13 +2,17 @@
 
 use super::*;
 use hearth_shm::{Left, View, WriteLane, attach, attach_lane};
+use std::io::IoSliceMut;
+use std::mem::MaybeUninit;
 use std::os::fd::AsFd;
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::FileExt;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::time::Instant;
 
 use rustix::net::{
-    AddressFamily, SocketAddrUnix, SocketFlags, SocketType, accept, bind, listen, socket_with,
+    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SocketAddrUnix,
+    SocketFlags, SocketType, accept, bind, connect, listen, recvmsg, socket_with,
 };
 
 const PAGE: usize = 4096;
@@ -300,4 +304,50 @@ fn a_lane_that_another_one_has_replaced_takes_nothing() {
         assert!(!matches!(left, Left::Done { .. }), "nobody takes it");
     }
     assert_eq!(scene.read(1, scene.reader), 2);
+}
+
+/// A lane as a file that can be scribbled into.
+fn lane_as_file(path: &[u8]) -> std::io::Result<File> {
+    let kind = SocketType::SEQPACKET;
+    let socket = socket_with(AddressFamily::UNIX, kind, SocketFlags::CLOEXEC, None)?;
+    connect(&socket, &SocketAddrUnix::new(path)?)?;
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut sent = RecvAncillaryBuffer::new(&mut space);
+    let mut word = [0; 8];
+    let words = &mut [IoSliceMut::new(&mut word)];
+    recvmsg(&socket, words, &mut sent, RecvFlags::CMSG_CLOEXEC)?;
+    let mut files = sent.drain().filter_map(|message| match message {
+        RecvAncillaryMessage::ScmRights(mut files) => files.next(),
+        _ => None,
+    });
+    let file = files.next().ok_or(std::io::ErrorKind::UnexpectedEof)?;
+    Ok(File::from(file))
+}
+
+/// A program that says to have left more than a ring can hold.
+#[test]
+fn a_lane_that_makes_no_sense_is_ended() {
+    /// Bytes into a ring: how far the program is, and the agent.
+    const TAIL_AT: u64 = 0;
+    const HEAD_AT: u64 = 64;
+    const NONSENSE: u64 = 1 << 40;
+    let mut scene = Scene::new();
+    let agent = &scene.set.agents[0];
+    let memory = lent(lane_as_file, |program| agent.lend_lane(program));
+    let nonsense = NONSENSE.to_le_bytes();
+    memory
+        .write_all_at(&nonsense, TAIL_AT)
+        .expect("it is memory");
+    until("the ring takes nothing any more", || {
+        scene.write(1);
+        let mut head = [0; 8];
+        memory
+            .read_exact_at(&mut head, HEAD_AT)
+            .expect("it is memory");
+        u64::from_le_bytes(head) > NONSENSE
+    });
+    scene.lane = lent(attach_lane, |program| agent.lend_lane(program));
+    scene.write(2);
+    scene.leave_soon(3);
+    assert_eq!(scene.read(1, scene.reader), 3);
 }
