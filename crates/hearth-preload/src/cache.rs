@@ -25,6 +25,7 @@ use hearth_client::local::{Count, Local};
 use libc::{iovec, off_t, size_t, ssize_t};
 
 use crate::errno::{keeping_errno, set_errno};
+use crate::fds::Known;
 use crate::{fds, sys, thread};
 
 /// Where the agent's memory is to be had, and of which device its files are.
@@ -54,11 +55,6 @@ static JAILED: AtomicBool = AtomicBool::new(false);
 
 /// Elements of a vector that are filled at once.
 const PARTS_MAX: usize = 64;
-
-/// What is known of a descriptor: nothing, that its reads are passed by, or the file's number and
-/// [`FILE`].
-const PASSED: u64 = 1;
-const FILE: u64 = 1 << 63;
 
 /// Takes the wish from the environment, before the program begins.
 pub(crate) fn start() {
@@ -95,43 +91,40 @@ fn file_of(fd: c_int) -> Option<(&'static Local, u64)> {
         return None;
     }
     let known = fds::cached(fd);
-    if known & FILE == 0 {
-        return file_of_new(fd, known);
+    match known.number() {
+        Some(file) => Some((LOCAL.get()?, file)),
+        None => file_of_new(fd, known),
     }
-    Some((LOCAL.get()?, known & !FILE))
 }
 
 #[cold]
 #[inline(never)]
-fn file_of_new(fd: c_int, known: u64) -> Option<(&'static Local, u64)> {
-    if known == PASSED {
+fn file_of_new(fd: c_int, known: Known) -> Option<(&'static Local, u64)> {
+    if known == Known::PASSED {
         return None;
     }
-    let learnt = learn(fd).filter(|known| known & FILE != 0)?;
-    Some((LOCAL.get()?, learnt & !FILE))
+    let file = learn(fd)?.number()?;
+    Some((LOCAL.get()?, file))
 }
 
-fn learn(fd: c_int) -> Option<u64> {
+fn learn(fd: c_int) -> Option<Known> {
     if JAILED.load(Relaxed) {
         return None;
     }
     let wish = WISH.get()?;
-    let file = match sys::file_on(fd, wish.device) {
-        Some(file) if file & FILE == 0 => file,
-        Some(_) | None => {
-            fds::keep_cached(fd, PASSED);
-            return None;
-        }
+    let Some(file) = sys::file_on(fd, wish.device).and_then(Known::file) else {
+        fds::keep_cached(fd, Known::PASSED);
+        return None;
     };
     let local = ready(wish)?;
     let flags = sys::open_flags(fd);
     let known = if flags & (libc::O_DIRECT | libc::O_PATH) != 0 {
         local.count(thread::lane(local), Count::Flags, 1);
-        PASSED
+        Known::PASSED
     } else if flags & libc::O_ACCMODE == libc::O_WRONLY {
-        PASSED
+        Known::PASSED
     } else {
-        file | FILE
+        file
     };
     fds::expect(fd, sys::tell(fd).unwrap_or(0));
     fds::keep_cached(fd, known);
@@ -155,8 +148,8 @@ pub(crate) fn mapped() -> Option<&'static Local> {
 /// The number of the file that is open as `fd`, if it is one of the mount.
 #[inline(always)]
 pub(crate) fn known_file(fd: c_int) -> Option<u64> {
-    let known = fds::cached(fd);
-    (STATE.load(Relaxed) == READY && known & FILE != 0).then_some(known & !FILE)
+    let known = fds::cached(fd).number();
+    known.filter(|_| STATE.load(Relaxed) == READY)
 }
 
 /// The agent's memory, mapped now if it was not.
@@ -449,7 +442,7 @@ pub(crate) fn preadv2(
 #[inline(always)]
 pub(crate) fn seek(fd: c_int, real: impl FnOnce() -> i64) -> i64 {
     let reached = real();
-    if reached >= 0 && fds::cached(fd) & FILE != 0 {
+    if reached >= 0 && fds::cached(fd).number().is_some() {
         fds::expect(fd, reached);
     }
     reached

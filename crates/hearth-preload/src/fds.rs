@@ -42,13 +42,13 @@ struct Entry {
     cursor: AtomicI64,
     /// The stdio stream on top, if there is one.
     stream: AtomicUsize,
-    /// What the cache knows of it; 0 is nothing.
+    /// What the cache knows of it: a [`Known`].
     cached: AtomicU64,
     /// Where the cache expects the operating system's offset.
     expected: AtomicI64,
     /// What is known of it as a file of the mount; 0 is nothing.
     mounted: AtomicU64,
-    /// What is known of it for writes that are left to the agent; 0 is nothing.
+    /// What is known of it for writes that are left to the agent: a [`Known`].
     lane: AtomicU64,
 }
 
@@ -63,6 +63,29 @@ impl Entry {
             mounted: AtomicU64::new(0),
             lane: AtomicU64::new(0),
         }
+    }
+}
+
+/// What the cache, or lanes, know of a descriptor, in one word.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Known(u64);
+
+impl Known {
+    pub(crate) const NOTHING: Known = Known(0);
+    /// Its calls are passed by.
+    pub(crate) const PASSED: Known = Known(1);
+    /// Set beside the number of a file of the mount.
+    const NUMBERED: u64 = 1 << 63;
+
+    /// A file of the mount; `None` if its number cannot be held.
+    pub(crate) fn file(number: u64) -> Option<Known> {
+        (number & Known::NUMBERED == 0).then_some(Known(number | Known::NUMBERED))
+    }
+
+    /// The number of the file that it is, if calls on it can be served.
+    #[inline(always)]
+    pub(crate) fn number(self) -> Option<u64> {
+        (self.0 & Known::NUMBERED != 0).then_some(self.0 & !Known::NUMBERED)
     }
 }
 
@@ -215,31 +238,31 @@ pub(crate) fn opened(fd: c_int, file: Option<u32>, flags: c_int) -> Option<Seen>
     recorded.map(|_| seen)
 }
 
-/// What the cache knows of `fd`; 0 if nothing.
+/// What the cache knows of `fd`.
 #[inline(always)]
-pub(crate) fn cached(fd: c_int) -> u64 {
-    entry(fd).map_or(0, |entry| entry.cached.load(Relaxed))
+pub(crate) fn cached(fd: c_int) -> Known {
+    Known(entry(fd).map_or(0, |entry| entry.cached.load(Relaxed)))
 }
 
 /// Notes what the cache knows of `fd`; whatever makes, copies or ends the descriptor forgets it.
-pub(crate) fn keep_cached(fd: c_int, known: u64) {
+pub(crate) fn keep_cached(fd: c_int, known: Known) {
     if let Some(entry) = entry(fd) {
         HIGHEST.fetch_max(fd, Relaxed);
-        entry.cached.store(known, Relaxed);
+        entry.cached.store(known.0, Relaxed);
     }
 }
 
-/// What is known of `fd` for writes that are left to the agent; 0 if nothing.
+/// What is known of `fd` for writes that are left to the agent.
 #[inline(always)]
-pub(crate) fn lane(fd: c_int) -> u64 {
-    entry(fd).map_or(0, |entry| entry.lane.load(Relaxed))
+pub(crate) fn lane(fd: c_int) -> Known {
+    Known(entry(fd).map_or(0, |entry| entry.lane.load(Relaxed)))
 }
 
 /// Notes that; whatever makes, copies or ends the descriptor, or changes its flags, forgets it.
-pub(crate) fn keep_lane(fd: c_int, known: u64) {
+pub(crate) fn keep_lane(fd: c_int, known: Known) {
     if let Some(entry) = entry(fd).filter(|_| life::is_own_memory()) {
         HIGHEST.fetch_max(fd, Relaxed);
-        entry.lane.store(known, Relaxed);
+        entry.lane.store(known.0, Relaxed);
     }
 }
 
@@ -275,7 +298,7 @@ pub(crate) fn keep_mounted(fd: c_int, known: u64) {
 pub(crate) fn fallen(fd: c_int, known: u64) {
     keep_mounted(fd, known);
     if life::is_own_memory() {
-        keep_cached(fd, 0);
+        keep_cached(fd, Known::NOTHING);
     }
 }
 

@@ -24,12 +24,8 @@ use hearth_client::local::{LEFT_MAX, Local, WriteLane, attach_lane};
 use libc::{off_t, size_t, ssize_t};
 
 use crate::errno::keeping_errno;
+use crate::fds::Known;
 use crate::{cache, fds, life, sys, thread};
-
-/// What is known of a descriptor: nothing, that its writes are passed by, or the file's number and
-/// [`FILE`].
-const PASSED: u64 = 1;
-const FILE: u64 = 1 << 63;
 
 /// Writes of a process to files of a mount before it asks for a lane.
 const MANY: u32 = 8;
@@ -81,13 +77,13 @@ pub(crate) fn pwrite(
     real: impl FnOnce() -> ssize_t,
 ) -> ssize_t {
     let known = fds::lane(fd);
-    if known & FILE == 0 {
+    let Some(file) = known.number() else {
         return first(fd, known, real);
-    }
+    };
     // SAFETY: that is what the program says by the call.
     let bytes = unsafe { payload(buf, count) };
     let left = bytes.filter(|_| offset >= 0).and_then(|bytes| {
-        let place = (known & !FILE, offset.cast_unsigned());
+        let place = (file, offset.cast_unsigned());
         leave((cache::mapped()?, lane()?), place, bytes)
     });
     left.unwrap_or_else(real)
@@ -101,10 +97,9 @@ pub(crate) fn write(
     real: impl FnOnce() -> ssize_t,
 ) -> ssize_t {
     let known = fds::lane(fd);
-    if known & FILE == 0 {
+    let Some(file) = known.number() else {
         return first(fd, known, real);
-    }
-    let file = known & !FILE;
+    };
     let expected = fds::expected(fd);
     // SAFETY: that is what the program says by the call.
     let bytes = unsafe { payload(buf, count) };
@@ -165,32 +160,39 @@ fn leave((local, lane): (&Local, &WriteLane), place: (u64, u64), bytes: &[u8]) -
 /// A write through a descriptor that nothing is known of, or that is passed by.
 #[cold]
 #[inline(never)]
-fn first(fd: c_int, known: u64, real: impl FnOnce() -> ssize_t) -> ssize_t {
+fn first(fd: c_int, known: Known, real: impl FnOnce() -> ssize_t) -> ssize_t {
     let done = real();
-    if known == 0 && done > 0 && cache::is_wished() && !cache::is_jailed() {
+    if known == Known::NOTHING && done > 0 && cache::is_wished() && !cache::is_jailed() {
         keeping_errno(|| learn(fd));
     }
     done
 }
 
 fn learn(fd: c_int) {
-    let number = match sys::file_kept(fd) {
-        Some((device, number)) if cache::is_of_mount(device) && number & FILE == 0 => number,
-        Some(_) | None => return fds::keep_lane(fd, PASSED),
+    let kept = sys::file_kept(fd).filter(|(device, _)| cache::is_of_mount(*device));
+    let Some(file) = kept.and_then(|(_, number)| Known::file(number)) else {
+        return fds::keep_lane(fd, Known::PASSED);
     };
     if WRITES.fetch_add(1, Relaxed) < MANY {
         return;
     }
-    let more = libc::O_APPEND | libc::O_DIRECT | libc::O_DSYNC | libc::O_PATH;
-    let plain = sys::open_flags(fd) & more == 0 && sys::files_are_unlimited();
+    let plain = is_plain(fd) && sys::files_are_unlimited();
     let has_lane = plain && life::is_own_memory() && (lane().is_some() || ask().is_some());
-    match has_lane {
-        true => {
-            fds::expect(fd, sys::tell(fd).unwrap_or(0));
-            fds::keep_lane(fd, number | FILE);
-        }
-        false => fds::keep_lane(fd, PASSED),
+    if !has_lane {
+        return fds::keep_lane(fd, Known::PASSED);
     }
+    fds::expect(fd, sys::tell(fd).unwrap_or(0));
+    fds::keep_lane(fd, file);
+    // A thread that changes the flags forgets what is kept by then; what it changed before is seen here.
+    if !is_plain(fd) {
+        fds::keep_lane(fd, Known::PASSED);
+    }
+}
+
+/// Whether a descriptor was opened for nothing more than bytes.
+fn is_plain(fd: c_int) -> bool {
+    let more = libc::O_APPEND | libc::O_DIRECT | libc::O_DSYNC | libc::O_PATH;
+    sys::open_flags(fd) & more == 0
 }
 
 /// Asks the agent for a lane. A thread that comes while another is at it is passed by, with its descriptor.
