@@ -1,6 +1,8 @@
 //! `hearth run`: the command sees the store through Hearth at the store's own path, nobody else
 //! does, and in everything else it is as if it ran alone (S14, S17).
 
+#[path = "support/cc.rs"]
+mod cc;
 #[path = "support/scene.rs"]
 mod scene;
 
@@ -455,6 +457,85 @@ fn writes_that_make_a_file_longer_in_memory_are_seen_by_whatever_comes_next() {
         report.contains("calls through this node's memory"),
         "{report}"
     );
+}
+
+/// Changes what a descriptor's writes do through a copy of it, and says where they go and what is there.
+const ANOTHER_WAY: &str = "import fcntl, os\n\
+    f = os.open('f', os.O_RDWR)\n\
+    for at in range(400): os.pwrite(f, b'a' * 512, at % 8 * 512)\n\
+    g = os.dup(f)\n\
+    fcntl.fcntl(g, fcntl.F_SETFL, os.O_APPEND)\n\
+    os.pwrite(f, b'b' * 512, 0)\n\
+    print(os.fstat(f).st_size, os.pread(f, 1, 0), os.pread(f, 1, 4096))\n\
+    fcntl.fcntl(f, fcntl.F_SETFL, 0)\n\
+    for at in range(400): os.pwrite(g, b'c' * 512, at % 8 * 512)\n\
+    print(os.fstat(f).st_size, os.pread(f, 1, 0), os.pread(f, 1, 4096))\n";
+
+/// S24. Linux appends what is written to an `O_APPEND` descriptor, wherever it was to go.
+#[test]
+fn a_write_is_appended_once_a_copy_of_its_descriptor_says_so() {
+    let test = "a_write_is_appended_once_a_copy_of_its_descriptor_says_so";
+    if skipped(test, &["python3"]) || lacks_library(test) {
+        return;
+    }
+    let scene = Scene::new();
+    fs::write(scene.store().join("f"), [0; 4096]).expect("the store takes it");
+    let mut command = scene.run_in_store(&["python3", "-c", ANOTHER_WAY]);
+    let output = finish(command.current_dir(scene.store()));
+    well(&output);
+    assert_eq!(text(&output.stdout), "4608 b'a' b'b'\n4608 b'c' b'b'\n");
+}
+
+/// Writes often, then reads through another descriptor, over and over; says how often it was not the last write.
+const LATE: &str = "import os\n\
+    f, g = [os.open('f', os.O_RDWR) for _ in range(2)]\n\
+    late = 0\n\
+    for turn in range(100):\n\
+    \x20   for value in range(100): os.pwrite(f, bytes([turn, value]) * 256, 0)\n\
+    \x20   late += os.pread(g, 512, 0) != bytes([turn, value]) * 256\n\
+    print(late)\n";
+
+/// S24, where a program's clock is ahead of its agent's.
+#[test]
+fn a_program_with_clocks_of_its_own_reads_what_it_wrote() {
+    let test = "a_program_with_clocks_of_its_own_reads_what_it_wrote";
+    if skipped(test, &["python3", "unshare"]) || lacks_library(test) {
+        return;
+    }
+    let ahead = ["unshare", "--time", "--fork", "--monotonic", "100000"];
+    let tried = Command::new(ahead[0])
+        .args(&ahead[1..])
+        .arg("true")
+        .output();
+    if !tried.is_ok_and(|output| output.status.success()) {
+        return skip(test, "time namespaces cannot be made here");
+    }
+    let scene = Scene::new();
+    fs::write(scene.store().join("f"), [0; 4096]).expect("the store takes it");
+    let mut command = scene.run_in_store(&ahead);
+    command.args(["python3", "-c", LATE]);
+    let output = finish(command.current_dir(scene.store()));
+    well(&output);
+    assert_eq!(text(&output.stdout), "0\n");
+}
+
+/// S24: of threads that come to ask for a lane together one gets it, and all may use it.
+#[test]
+fn threads_that_write_for_the_ninth_time_together_lose_nothing() {
+    let test = "threads_that_write_for_the_ninth_time_together_lose_nothing";
+    if skipped(test, &[]) || lacks_library(test) {
+        return;
+    }
+    let scene = Scene::new();
+    let Some(program) = cc::workload(test, "ninth", &scene.dir("bin")) else {
+        return;
+    };
+    fs::write(scene.store().join("f"), vec![0; 1 << 20]).expect("the store takes it");
+    let program = program.to_str().expect("UTF-8");
+    let mut command = scene.run_in_store(&[program, "f", "20", "32"]);
+    let output = finish(command.current_dir(scene.store()));
+    well(&output);
+    assert_eq!(text(&output.stdout), "");
 }
 
 #[test]

@@ -248,8 +248,6 @@ fn write_and_leave(scene: &mut Scene, page: u64, value: u64) {
     });
 }
 
-
-
 /// S24, S31.
 #[test]
 fn what_was_left_where_writes_gather_makes_the_file_longer() {
