@@ -16,7 +16,9 @@ use std::time::{Duration, Instant};
 
 /// Nothing here takes so long.
 const LIMIT: Duration = Duration::from_secs(120);
-const PATIENCE: Duration = Duration::from_millis(500);
+const PATIENCE: Duration = Duration::from_secs(60);
+/// Where a daemon is not to answer.
+const HASTE: Duration = Duration::from_millis(500);
 const ENTRY_BYTES: usize = 4096;
 
 #[derive(Debug, PartialEq)]
@@ -49,16 +51,16 @@ struct Desk {
 
 impl Desk {
     fn at(daemons: Vec<Address>) -> Desk {
-        Desk::of(daemons, ENTRY_BYTES)
+        Desk::of(daemons, ENTRY_BYTES, PATIENCE)
     }
 
-    fn of(daemons: Vec<Address>, entry_bytes: usize) -> Desk {
+    fn of(daemons: Vec<Address>, entry_bytes: usize, patience: Duration) -> Desk {
         let (tell, news) = channel();
         let config = Config {
             daemons,
             seal: Seal::new(&[5; 32]),
             entry_bytes,
-            patience: PATIENCE,
+            patience,
         };
         let bank = Bank::start(config, Arc::new(Tell(tell))).unwrap();
         Desk { bank, news }
@@ -236,7 +238,7 @@ fn orders_to_a_daemon_that_is_stopped_are_lost_in_time() {
         return;
     };
     let daemon = Daemon::start(&plan(dir.path(), unix(dir.path())));
-    let desk = Desk::at(vec![daemon.0.addr.clone()]);
+    let desk = Desk::of(vec![daemon.0.addr.clone()], ENTRY_BYTES, HASTE);
     assert_eq!(desk.next_up(), 0);
     daemon.signal("STOP");
     desk.bank.order(1, 0, set("a", vec![1]));
@@ -259,7 +261,7 @@ fn a_daemon_whose_items_are_too_small_is_refused_by_name() {
         ..plan(dir.path(), unix(dir.path()))
     };
     let daemon = Daemon::start(&small);
-    let desk = Desk::of(vec![daemon.0.addr.clone()], 1 << 20);
+    let desk = Desk::of(vec![daemon.0.addr.clone()], 1 << 20, PATIENCE);
     let News::Down(0, why) = desk.next() else {
         panic!("its items hold half a MiB");
     };

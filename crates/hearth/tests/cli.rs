@@ -2,6 +2,8 @@
 //!
 //! Every test has a control directory and stores of its own, and leaves nothing behind.
 
+#[path = "support/addresses.rs"]
+mod addresses;
 #[path = "support/desk.rs"]
 mod desk;
 
@@ -287,8 +289,8 @@ fn agents_of_several_hosts_find_each_other() {
     fs::write(&secret, "5a".repeat(32)).unwrap();
     fs::set_permissions(&secret, fs::Permissions::from_mode(0o644)).unwrap();
     let (store, secret) = (desk.store(), secret.to_str().unwrap().to_owned());
-    let [a, b] = desk::free_ports();
-    let hosts = format!("127.0.0.1:{a},127.0.0.1:{b}");
+    let [a, b] = [(); 2].map(|()| addresses::own_address());
+    let hosts = format!("{a},{b}");
     let args = |node| {
         let options = [
             "up",
@@ -325,7 +327,7 @@ fn agents_of_several_hosts_find_each_other() {
     let output = desk.run(&args("1"));
     assert_eq!(code(&output), 2);
     assert!(
-        err(&output).contains(&format!("cannot listen on 127.0.0.1:{b}")),
+        err(&output).contains(&format!("cannot listen on {b}")),
         "{}",
         err(&output)
     );

@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use rustix::process::Signal;
 use scene::{
-    LIMIT, Scene, finish, finish_within, kill, sh, shell, signal, skipped, text, until,
+    LIMIT, Scene, finish, finish_within, is_gone, kill, sh, shell, signal, skipped, text, until,
     wait_within, well,
 };
 
@@ -174,12 +174,22 @@ fn a_set_with_a_stopped_agent_is_ended_by_force_only() {
     assert_eq!(sh(&scene.store(), "md5sum < f"), sum);
 }
 
-/// Whether every agent is connected to every other.
+/// Whether every agent is connected to every other, and says of none that it is gone.
 fn is_connected(scene: &Scene) -> bool {
     let (agents, _) = scene.status();
-    let is_up = |peer: &serde_json::Value| peer["up"] == true;
-    let mut peers = agents.iter().map(|agent| agent["node"]["peers"].as_array());
-    peers.all(|peers| peers.is_some_and(|peers| peers.iter().all(is_up)))
+    let all = |agent: &serde_json::Value, what: &str, holds: fn(&serde_json::Value) -> bool| {
+        let list = agent["node"][what].as_array();
+        list.is_some_and(|list| list.iter().all(holds))
+    };
+    let names_nobody = |alarm: &serde_json::Value| {
+        !alarm
+            .as_str()
+            .is_some_and(|words| words.contains(" is gone: "))
+    };
+    let is_well = |agent: &serde_json::Value| {
+        all(agent, "peers", |peer| peer["up"] == true) && all(agent, "alarms", names_nobody)
+    };
+    agents.iter().all(is_well)
 }
 
 #[test]
@@ -483,9 +493,7 @@ fn a_killed_run_leaves_nothing_that_doctor_does_not_clear() {
     signal(run.id(), Signal::KILL);
     wait_within(&mut run, LIMIT).expect("it is killed");
     until("the agents have followed", LIMIT, || {
-        agents
-            .iter()
-            .all(|pid| !Path::new(&format!("/proc/{pid}")).exists())
+        agents.iter().all(is_gone)
     });
     scene.run(&["doctor", "--fix"]);
     scene.assert_clean();

@@ -3,6 +3,8 @@
 
 #[path = "support/scene.rs"]
 mod scene;
+#[path = "support/stamps.rs"]
+mod stamps;
 
 use std::fs::{self, File};
 use std::io::Write;
@@ -11,6 +13,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use scene::{Scene, skipped, until};
+use stamps::until_it_shows;
 
 const AGENTS: usize = 3;
 
@@ -68,8 +71,10 @@ fn a_file_rewritten_in_place_is_noticed() {
     changed_outside(
         "a_file_rewritten_in_place_is_noticed",
         |file, then| {
-            let file = File::options().write(true).open(file).expect("it opens");
-            file.write_all_at(then, 0).expect("the store takes it");
+            let open = File::options().write(true).open(file).expect("it opens");
+            until_it_shows(file, || {
+                open.write_all_at(then, 0).expect("the store takes it");
+            });
         },
         &bytes(1, LEN),
     );

@@ -279,7 +279,7 @@ const ASK: &str = "\
 import mmap, socket, sys
 s = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
 s.connect(sys.argv[1])
-s.settimeout(5)
+s.settimeout(60)
 fds = []
 try:
     while True:

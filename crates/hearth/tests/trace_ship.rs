@@ -7,12 +7,14 @@
     reason = "what fails here fails the test, and a skipped test says so"
 )]
 
+#[path = "support/addresses.rs"]
+mod addresses;
 #[path = "support/scene.rs"]
 mod scene;
 
 use std::fs::{self, DirBuilder};
 use std::io::{BufRead, BufReader};
-use std::net::{SocketAddr, TcpListener};
+use std::net::SocketAddr;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -75,8 +77,7 @@ impl Place {
             let mut builder = DirBuilder::new();
             builder.mode(0o700).create(dir.path().join(name)).unwrap();
         }
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let addr = listener.local_addr().unwrap();
+        let addr = addresses::own_address();
         Place { dir, addr }
     }
 

@@ -8,7 +8,6 @@
 
 use std::ffi::OsStr;
 use std::fs::{self, DirBuilder, File, Permissions};
-use std::net::TcpListener;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::{Path, PathBuf};
@@ -187,12 +186,6 @@ pub(crate) fn signal(pid: u32, signal: Signal) {
 
 fn pid_of(pid: u32) -> Pid {
     Pid::from_raw(pid.cast_signed()).unwrap()
-}
-
-/// Two ports that nobody listens on now.
-pub(crate) fn free_ports() -> [u16; 2] {
-    let listeners = [(); 2].map(|()| TcpListener::bind("127.0.0.1:0").unwrap());
-    listeners.map(|listener| listener.local_addr().unwrap().port())
 }
 
 /// Whether programs are installed.

@@ -336,10 +336,14 @@ pub(crate) fn kill(pids: &[u32]) {
     for pid in pids {
         signal(*pid, Signal::KILL);
     }
-    let is_gone = |pid: &u32| !Path::new(&format!("/proc/{pid}")).exists() || is_zombie(*pid);
     until("killed processes are gone", LIMIT, || {
         pids.iter().all(is_gone)
     });
+}
+
+/// Whether a process is over, be it that nobody has asked how it ended.
+pub(crate) fn is_gone(pid: &u32) -> bool {
+    !Path::new(&format!("/proc/{pid}")).exists() || is_zombie(*pid)
 }
 
 fn is_zombie(pid: u32) -> bool {
