@@ -92,14 +92,14 @@ up_cut_short() {
     wait_for test -s "$one/tag"
     tag=$(tag_of "$one")
     wait_for test -e "$one/$2"
-    kill -s "$1" "$up"
-    wait "$up" 2>/dev/null || true
-    if [[ $1 == KILL ]]; then rig down "$one"; fi
+    # It may be through before the signal comes: then there is a rig.
+    kill -s "$1" "$up" 2>/dev/null || true
+    if wait "$up" 2>/dev/null || [[ $1 == KILL ]]; then rig down "$one"; fi
     gone "$one" "$tag"
 }
 
 wait_for() {
-    local deadline=$((SECONDS + 20))
+    local deadline=$((SECONDS + 120))
     until "$@"; do
         ((SECONDS < deadline)) || broken "waited too long: $*"
         sleep 0.02

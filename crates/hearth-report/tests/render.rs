@@ -10,7 +10,7 @@ use hearth_report::analyse;
 use support::{Trace, showcase};
 
 /// Seconds that a browser may take for a page.
-const BROWSER_SECONDS: &str = "30";
+const BROWSER_SECONDS: &str = "120";
 
 #[test]
 fn text_is_as_it_was() {
