@@ -1,6 +1,11 @@
 //! `hearth run`: the command sees the store through Hearth at the store's own path, nobody else
 //! does, and in everything else it is as if it ran alone (S14, S17).
 
+#![allow(
+    clippy::print_stdout,
+    reason = "tests say what they skip for want of a compiler"
+)]
+
 #[path = "support/cc.rs"]
 mod cc;
 #[path = "support/scene.rs"]
