@@ -111,9 +111,7 @@ pub(crate) fn write(
         Some(((local, lane), bytes, reached))
     });
     let Some((here, bytes, reached)) = claimed else {
-        let done = real();
-        fds::expect(fd, expected.saturating_add(done.max(0) as i64));
-        return done;
+        return keeping_track(fd, real);
     };
     fds::expect(fd, reached);
     let began = reached - count as i64;
@@ -123,9 +121,21 @@ pub(crate) fn write(
     }
 }
 
+/// A write that is passed by. Whoever else moved the offset since the last one is caught up with: beside such a write
+/// a question costs nothing.
+#[cold]
+#[inline(never)]
+fn keeping_track(fd: c_int, real: impl FnOnce() -> ssize_t) -> ssize_t {
+    let done = real();
+    if !cache::is_jailed() {
+        keeping_errno(|| fds::expect(fd, sys::tell(fd).unwrap_or(0)));
+    }
+    done
+}
+
 /// A file is about to be mapped: what was left may have made it longer than the operating system was told.
 pub(crate) fn before_mapping(fd: c_int) {
-    if fds::lane(fd) & FILE != 0 && !cache::is_jailed() {
+    if fds::lane(fd).number().is_some() && !cache::is_jailed() {
         sys::ask_size(fd);
     }
 }
