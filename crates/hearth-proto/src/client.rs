@@ -82,8 +82,10 @@ pub(crate) struct Client {
     windows: BTreeMap<NodeId, Window>,
     /// Files of which something is gathered or on its way.
     gathering: BTreeSet<FileId>,
-    /// Gathered pages that are offered to programs, or were written since that was last looked at.
+    /// Gathered pages that are offered to programs.
     offers: BTreeSet<(FileId, u64)>,
+    /// Gathered pages of which it is looked at, at the end of the step, whether they are to be.
+    wished: BTreeSet<(FileId, u64)>,
     /// Files whose attributes ways in may keep, and who gave leave.
     kept: BTreeMap<FileId, NodeId>,
     /// Managers that registrars have named, of files that may be asked for next.

@@ -182,6 +182,10 @@ impl Peers {
             .collect()
     }
 
+    pub(crate) fn are_all_up(&self) -> bool {
+        self.down.is_empty()
+    }
+
     pub(crate) fn is_down(&self, peer: NodeId) -> bool {
         self.down.contains(peer)
     }

@@ -160,7 +160,7 @@ impl Authority {
         });
     }
 
-    /// The frame of an offered page, and how much of the page is offered.
+    /// How much of a page is offered.
     pub(crate) fn offered(&self, id: FileId, number: u64) -> Option<u32> {
         let offer = self.common.offers.pages.get(&id)?.get(&number)?;
         Some(offer.limit)

@@ -118,6 +118,10 @@ impl OwnedPages {
         pages.map(|(&(_, page), _)| page).collect()
     }
 
+    pub(super) fn is_empty(&self) -> bool {
+        self.pages.is_empty()
+    }
+
     /// True if this node writes the page by itself.
     pub(super) fn has(&self, id: FileId, page: u64) -> bool {
         self.pages.contains_key(&(id, page))

@@ -85,6 +85,11 @@ impl Gathering {
         self.pages.is_empty() && self.scattering.is_empty() && self.waiting.is_empty()
     }
 
+    /// Nothing keeps a write from gathering, as far as the whole file goes.
+    pub(super) fn is_open(&self, generation: Gen) -> bool {
+        self.held_off.is_none_or(|of| of < generation) && self.waiting.is_empty()
+    }
+
     fn touches(&self, first: u64, count: u32) -> bool {
         let pages = first..first + u64::from(count);
         self.pages.range(pages.clone()).next().is_some()
@@ -233,12 +238,8 @@ impl Desk<'_, '_> {
         let Some(end) = offset.checked_add(u64::from(len)).filter(|_| fits) else {
             return false;
         };
-        let held_off = file
-            .gathering
-            .held_off
-            .is_some_and(|of| of >= file.generation);
         let away = file.bypass || file.orphan || end > i64::MAX as u64;
-        if held_off || away || file.kept || !file.gathering.waiting.is_empty() {
+        if away || file.kept || !file.gathering.is_open(file.generation) {
             return false;
         }
         let (first, count) = config.pages_of(offset, u64::from(len));
@@ -407,6 +408,9 @@ impl Desk<'_, '_> {
             return;
         };
         take_back(self.ctx, (id, page), &mut gathered);
+        if self.client.offers.remove(&(id, page)) {
+            self.client.wished.insert((id, page));
+        }
         let rest = gathered.ranges.split_off(PIECES_MAX);
         let (slot, mtime_ns) = (gathered.slot, gathered.mtime_ns);
         let is_more = !rest.is_empty();
@@ -550,6 +554,7 @@ impl Desk<'_, '_> {
             .sum();
         for (page, mut gathered) in pages {
             take_back(self.ctx, (id, page), &mut gathered);
+            self.client.offers.remove(&(id, page));
             self.ctx.frames.give_back(gathered.slot);
         }
         if let (Some(errno), true) = (lost, bytes > 0) {

@@ -20,6 +20,7 @@ use crate::input::LocalWrite;
 use crate::semantics::Semantics;
 use crate::time::Time;
 use alloc::vec::Vec;
+use core::ops::Bound;
 
 impl Client {
     /// How far such writes may reach, if the file is one for them: a session has it open for writing, it
@@ -34,7 +35,7 @@ impl Client {
     /// A gathered page was written through its session: the next write may come by itself.
     pub(super) fn wish_offer(&mut self, config: &Config, id: FileId, page: u64) {
         if config.offers_pages() {
-            self.offers.insert((id, page));
+            self.wished.insert((id, page));
         }
     }
 
@@ -52,23 +53,49 @@ impl Client {
         gathered.is_offered.then_some(config.page_bytes)
     }
 
-    /// The end of a step: offers what was wished for, and takes back what is not as Q6 says.
+    /// The end of a step: offers what was wished for, and takes back what is not as Q6 says. Pages of a file that
+    /// nothing has happened to are as they were.
     pub(crate) fn review_offers(&mut self, ctx: &mut Ctx<'_>, authority: &mut Authority) {
-        for (id, page) in core::mem::take(&mut self.offers) {
-            let lets = self.desk(ctx, authority).lets_leave(id, page);
-            let careful = ctx.config.keeps(Guard::OffersTakenBack);
-            let Some(gathered) = self.gathered_mut(id, page) else {
-                continue;
-            };
+        let mut due = core::mem::take(&mut self.wished);
+        let mut next = self.offers.first().copied();
+        while let Some((id, _)) = next {
+            if !self.is_undisturbed(ctx, id) {
+                due.extend(self.offers.range((id, 0)..=(id, u64::MAX)));
+            }
+            let others = (Bound::Excluded((id, u64::MAX)), Bound::Unbounded);
+            next = self.offers.range(others).next().copied();
+        }
+        for (id, page) in due {
+            self.review_offer(ctx, authority, (id, page));
+        }
+    }
+
+    fn review_offer(&mut self, ctx: &mut Ctx<'_>, authority: &mut Authority, at: (FileId, u64)) {
+        let lets = self.desk(ctx, authority).lets_leave(at.0, at.1);
+        let careful = ctx.config.keeps(Guard::OffersTakenBack);
+        let gathered = self.gathered_mut(at.0, at.1);
+        let is_offered = gathered.is_some_and(|gathered| {
             match (lets, gathered.is_offered) {
-                (true, false) => offer(ctx, (id, page), gathered),
-                (false, true) if careful => take_back(ctx, (id, page), gathered),
+                (true, false) => offer(ctx, at, gathered),
+                (false, true) if careful => take_back(ctx, at, gathered),
                 _ => {}
             }
-            if gathered.is_offered {
-                self.offers.insert((id, page));
-            }
-        }
+            gathered.is_offered
+        });
+        match is_offered {
+            true => self.offers.insert(at),
+            false => self.offers.remove(&at),
+        };
+    }
+
+    /// True if whatever of this file's pages was offered may still be, as far as the file and its nodes go.
+    fn is_undisturbed(&self, ctx: &Ctx<'_>, id: FileId) -> bool {
+        let Some(file) = self.files.get(&id) else {
+            return false;
+        };
+        let idle = file.reads.is_empty() && file.wants.is_empty() && file.copies.is_empty();
+        let gathers = file.semantics.gathers() && file.gathering.is_open(file.generation);
+        idle && gathers && self.is_written(file) && self.owned.is_empty() && ctx.peers.are_all_up()
     }
 
     /// Puts what programs have left where it is gathered; gives back what is not for here.
@@ -107,6 +134,9 @@ impl Client {
         let due = gathered.is_due(page_bytes);
         ctx.stats.writes += 1;
         ctx.stats.written_bytes += u64::from(write.len);
+        if due {
+            self.wished.insert((write.file, page));
+        }
         if due && let Some(file) = self.files.get_mut(&write.file) {
             file.gathering.since = Some(Time(ctx.now.0.saturating_sub(AGE_MAX.0)));
         }
@@ -133,11 +163,15 @@ impl Client {
         }
     }
 
-    /// A session writes the file, and nothing else is kept here of the page.
-    fn is_alone(&self, file: &File, id: FileId, page: u64) -> bool {
+    /// A session writes the file, by its homes, and no way in keeps any of it.
+    fn is_written(&self, file: &File) -> bool {
         let writes = file.writers > 0 && !file.bypass && !file.orphan && !file.kept;
-        let plain = !file.mapped && file.parked.is_empty() && file.manager.is_some();
-        writes && plain && !file.copies.contains_key(&page) && !self.owned.has(id, page)
+        writes && !file.mapped && file.parked.is_empty() && file.manager.is_some()
+    }
+
+    /// Such a file, and nothing else is kept here of the page.
+    fn is_alone(&self, file: &File, id: FileId, page: u64) -> bool {
+        self.is_written(file) && !file.copies.contains_key(&page) && !self.owned.has(id, page)
     }
 
     /// One of them is applied: what any write of this node leaves behind.
