@@ -314,9 +314,10 @@ impl Core {
                 done(Outcome::Serve(known));
             }
             (Waiting::Leave(done), Reply::Leaves(leaves)) => {
-                done(Outcome::Serve(
-                    leaves.into_iter().map(leave::for_way_in).collect(),
-                ));
+                done(Outcome::Serve(leave::all_for_way_in(leaves)));
+            }
+            (Waiting::Names(done), Reply::Names { leave, names }) => {
+                done(Outcome::Serve(leave::names_for_way_in(leave, names)));
             }
             (Waiting::Plain(done) | Waiting::Truncate { done, .. }, Reply::Done) => {
                 done(Outcome::Serve(()));
@@ -436,6 +437,7 @@ impl Waiting {
             Waiting::Write { done, .. } => done(Outcome::Fail(errno)),
             Waiting::Size(done) => done(Outcome::Fail(errno)),
             Waiting::Leave(done) => done(Outcome::Fail(errno)),
+            Waiting::Names(done) => done(Outcome::Fail(errno)),
             Waiting::Truncate { done, .. } | Waiting::Plain(done) => done(Outcome::Fail(errno)),
         }
     }

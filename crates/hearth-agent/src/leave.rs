@@ -16,7 +16,11 @@ macro_rules! attributes {
     }};
 }
 
-pub(crate) fn for_way_in(leave: kernel::Leave) -> way_in::Leave {
+pub(crate) fn all_for_way_in(leaves: Vec<kernel::Leave>) -> Vec<way_in::Leave> {
+    leaves.into_iter().map(for_way_in).collect()
+}
+
+fn for_way_in(leave: kernel::Leave) -> way_in::Leave {
     match leave {
         kernel::Leave::No => way_in::Leave::No,
         kernel::Leave::Later => way_in::Leave::Later,
@@ -24,6 +28,24 @@ pub(crate) fn for_way_in(leave: kernel::Leave) -> way_in::Leave {
         kernel::Leave::Known(told) => way_in::Leave::Known(attributes!(kernel => way_in, told)),
         kernel::Leave::Once(told) => way_in::Leave::Once(attributes!(kernel => way_in, told)),
     }
+}
+
+pub(crate) fn names_for_way_in(
+    leave: kernel::Leave,
+    names: Option<Vec<(Vec<u8>, kernel::FileId)>>,
+) -> way_in::Names {
+    let key = |file: kernel::FileId| (file.0 != 0).then_some(way_in::FileKey { ino: file.0 });
+    let one = |(name, file)| (name, key(file));
+    way_in::Names {
+        leave: for_way_in(leave),
+        names: names.map(|names| names.into_iter().map(one).collect()),
+    }
+}
+
+pub(crate) fn names_for_kernel(names: way_in::NamesRead) -> Vec<(Vec<u8>, kernel::FileId)> {
+    let number = |file: Option<way_in::FileKey>| kernel::FileId(file.map_or(0, |file| file.ino));
+    let one = |(name, file)| (name, number(file));
+    names.into_iter().map(one).collect()
 }
 
 pub(crate) fn for_kernel(told: way_in::Attributes) -> kernel::Attributes {

@@ -6,8 +6,8 @@ use crate::tickets::{Opening, Waiting};
 use crate::wishes::Way;
 use crate::workers::kernel_stamp;
 use hearth_client::{
-    Bypass, Done, Errno, FileKey, FileSize, Handle, Learned, Leave, OpenFile, OpenedFile, Outcome,
-    Place, ReadDone, Revoker, Session, Share, Stamp, Written,
+    Bypass, Done, Errno, FileKey, FileSize, Handle, Learned, Leave, Names, NamesRead, OpenFile,
+    OpenedFile, Outcome, Place, ReadDone, Revoker, Session, Share, Stamp, Written,
 };
 use hearth_proto::{Copies, FileId, Input, OpenRequest, Request, Ticket, WriteAt};
 use std::os::fd::{AsFd, OwnedFd};
@@ -267,6 +267,20 @@ impl Session for Core {
     fn leave(&self, files: Vec<FileKey>, done: Done<Vec<Leave>>) {
         let files = files.iter().map(|file| FileId(file.ino)).collect();
         self.submit(|_| (Waiting::Leave(done), Request::Leave(files)));
+    }
+
+    fn await_leave(&self, files: Vec<FileKey>, done: Done<Vec<Leave>>) {
+        let files = files.iter().map(|file| FileId(file.ino)).collect();
+        self.submit(|_| (Waiting::Leave(done), Request::Await(files)));
+    }
+
+    fn names(&self, dir: FileKey, done: Done<Names>) {
+        self.submit(|_| (Waiting::Names(done), Request::Names(FileId(dir.ino))));
+    }
+
+    fn listed(&self, dir: FileKey, number: u64, names: Option<NamesRead>) {
+        let names = names.map(leave::names_for_kernel);
+        self.inform(Request::Listed(FileId(dir.ino), number, names));
     }
 
     fn locate(&self, files: Vec<FileKey>, done: Done<()>) {

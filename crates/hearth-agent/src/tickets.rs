@@ -1,6 +1,6 @@
 //! Requests of local sessions that have no answer yet.
 
-use hearth_client::{Done, FileSize, Leave, OpenedFile, ReadDone, Written};
+use hearth_client::{Done, FileSize, Leave, Names, OpenedFile, ReadDone, Written};
 use hearth_proto::{Buf, Handle, Ticket, WriteAt};
 use std::collections::HashMap;
 use std::os::fd::OwnedFd;
@@ -25,6 +25,7 @@ pub(crate) enum Waiting {
     },
     Size(Done<Option<FileSize>>),
     Leave(Done<Vec<Leave>>),
+    Names(Done<Names>),
     Truncate {
         fd: Arc<OwnedFd>,
         done: Done<()>,

@@ -127,6 +127,9 @@ fn asks(request: &Request) -> Option<(Op, u64, u64)> {
         | Request::Restamp { .. }
         | Request::Mapped(_)
         | Request::Leave(_)
+        | Request::Await(_)
+        | Request::Names(_)
+        | Request::Listed(..)
         | Request::Locate(_)
         | Request::Learned(_)
         | Request::Change(_)
@@ -197,7 +200,8 @@ impl State {
             Reply::Data(pieces) => pieces.iter().map(|piece| i64::from(piece.len)).sum(),
             Reply::Written { .. } => done.asked.cast_signed(),
             Reply::Failed(errno) => -i64::from(*errno),
-            Reply::Opened { .. } | Reply::Size { .. } | Reply::Leaves(_) | Reply::Done => 0,
+            Reply::Opened { .. } | Reply::Size { .. } => 0,
+            Reply::Leaves(_) | Reply::Names { .. } | Reply::Done => 0,
         };
         let is_at_once = matches!(self.trace.cause, Cause::Session(own) if own == ticket);
         if done.flags.has(Flags::HIT) && !is_at_once && matches!(done.op, Op::Pread) {

@@ -18,8 +18,8 @@ pub mod local;
 mod types;
 
 pub use types::{
-    Access, Attributes, Bypass, Done, Errno, FileKey, FileSize, Handle, Learned, Leave, OpenFile,
-    OpenedFile, Outcome, PageRange, Place, ReadDone, Share, Stamp, Written,
+    Access, Attributes, Bypass, Done, Errno, FileKey, FileSize, Handle, Learned, Leave, Names,
+    NamesRead, OpenFile, OpenedFile, Outcome, PageRange, Place, ReadDone, Share, Stamp, Written,
 };
 
 use std::os::fd::OwnedFd;
@@ -147,6 +147,18 @@ pub trait Session: Send + Sync + 'static {
     fn looks_alone(&self) -> bool {
         false
     }
+
+    /// As [`Session::leave`], but waits for every other node that reads attributes of any of them, and gives no
+    /// leave to read: what nobody reads comes [`Leave::Later`].
+    fn await_leave(&self, files: Vec<FileKey>, done: Done<Vec<Leave>>);
+
+    /// Asks for leave to keep names and attributes of a directory, and for both. Waits for another node that
+    /// reads them.
+    fn names(&self, dir: FileKey, done: Done<Names>);
+
+    /// Says what names were read under the [`Leave::Read`] of this number; `None` if other nodes are to read
+    /// them by themselves. The attributes follow with [`Session::learned`].
+    fn listed(&self, dir: FileKey, number: u64, names: Option<NamesRead>);
 
     /// Leave for these will be asked for, some at a time: finds out whom to ask, for all at once.
     fn locate(&self, files: Vec<FileKey>, done: Done<()>);

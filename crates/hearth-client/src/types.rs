@@ -197,6 +197,20 @@ pub enum Leave {
     Once(Attributes),
 }
 
+/// Names of a directory, in any order, each with what it leads to, if that is a file or directory whose
+/// attributes may be kept.
+pub type NamesRead = Vec<(Vec<u8>, Option<FileKey>)>;
+
+/// Whether names of a directory may be kept until they are revoked, and what they are.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Names {
+    /// The same for the directory's attributes; never [`Leave::Later`]. With [`Leave::Read`] the names are to
+    /// be read, too, and said before the attributes.
+    pub leave: Leave,
+    /// They are known; `None` if they are to be read here.
+    pub names: Option<NamesRead>,
+}
+
 /// What came of reading attributes under a [`Leave::Read`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Learned {

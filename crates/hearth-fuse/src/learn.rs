@@ -1,30 +1,32 @@
 //! Reading names and attributes for this node's memory, under leave of the session.
 //!
-//! A few lookups in a directory go to the store. When more come, the directory is read as a whole, and
-//! attributes of its files are asked for many at a time. A crowd that asks for the same files in the same
-//! order shares the work: each node begins with a part of its own of the directory, and where another node
-//! is at what it wants, and nothing else nearby is left to be read, it waits for that node.
+//! A few lookups in a directory go to the store. When more come, the directory is read as a whole, by one
+//! node for all, and with it attributes of the first of its files: parallel file systems send both together,
+//! so that their clients have at hand what is looked at next. Attributes of others are asked for many at a
+//! time. A crowd that asks for the same files in the same order shares that work: where another node is at
+//! what it wants, each node reads some of a part of its own of the directory, and then awaits what the others
+//! read.
 
 use std::ffi::OsStr;
 use std::io;
 use std::mem::MaybeUninit;
-use std::os::unix::ffi::OsStrExt;
 use std::time::Duration;
 
-use hearth_client::{FileKey, Learned, Leave};
+use hearth_client::{Done, FileKey, Learned, Leave, Names, NamesRead};
 use rustix::fs::{Mode, OFlags, RawDir};
 
 use crate::attributes::Told;
 use crate::core::Core;
 use crate::errors::{ask, raw};
 use crate::identity::Caller;
-use crate::memory::{Known, Listing, Mark, OnItsWay};
+use crate::listing::Listing;
+use crate::memory::{Known, Mark, OnItsWay};
 use crate::names::{Entry, Name};
 use crate::nodes::{Node, StoreKey, open_path, proc_path};
 use crate::stat::Stat;
 
-/// Files whose attributes are asked for at once.
-const BATCH_FILES: usize = 64;
+/// Files whose attributes are read along with the names of their directory.
+const READ_WITH_NAMES: usize = 1024;
 /// Files whose managers are asked for at once.
 const LOCATED_AT_ONCE: usize = 4096;
 /// A directory with more names is not read as a whole.
@@ -111,7 +113,8 @@ impl Core {
     pub(crate) fn look_alone(&self, caller: Caller, node: &Node) -> Option<Told> {
         let file = self.nodes.leasable(node.key, node.kind)?;
         let mark = self.memory.begin(file);
-        let leave = *self.ask_leave(vec![file]).first()?;
+        let leaves = ask(|done| self.session.leave(vec![file], done));
+        let leave = *leaves.ok().flatten()?.first()?;
         if let Leave::Once(told) = leave {
             let once = Stat::told(self.nodes.dev(), file.ino, told);
             self.memory.keep(mark, None);
@@ -139,7 +142,7 @@ impl Core {
         };
         let mut known = self.memory.name(dir, at.name);
         if let Known::Storm = known {
-            self.list(at.parent, dir);
+            self.list(at, dir);
             known = self.memory.name(dir, at.name);
         }
         if let Known::Unread(file, listing) = known {
@@ -155,20 +158,37 @@ impl Core {
         }
     }
 
-    /// Reads a directory as a whole, if there is leave to keep its names. What cannot be read is not
-    /// kept, and lookups go to the store.
-    fn list(&self, id: u64, dir: FileKey) {
+    /// Learns the names of a directory, if there is leave to keep them: of another node, or of the store. What
+    /// cannot be read is not kept, and lookups go to the store.
+    fn list(&self, at: Name<'_>, dir: FileKey) {
         let (names, attributes) = (self.memory.begin(dir), self.memory.begin(dir));
-        let leave = self.ask_leave(vec![dir]);
-        let Some(leave @ (Leave::Read { .. } | Leave::Known(_))) = leave.first().copied() else {
+        let told = ask(|done| self.session.names(dir, done)).ok().flatten();
+        let Some(Names { leave, names: told }) = told else {
             self.memory.keep_listing(names, None);
             return self.memory.keep(attributes, None);
         };
-        let listing = self.read_names(id).ok();
-        listing.iter().for_each(|listing| self.locate(listing));
-        self.memory.keep_listing(names, listing);
-        let told = self.nodes.fd(id).and_then(|fd| Stat::of(&*fd));
-        let learned = self.settle_leave(dir, leave, attributes, told);
+        // Before the names: what the store's client shows of them is then not older.
+        let stat = match leave {
+            Leave::Read { .. } => self.nodes.fd(at.parent).and_then(|fd| Stat::of(&*fd)),
+            Leave::Known(told) => Ok(Stat::told(self.nodes.dev(), dir.ino, told)),
+            Leave::No | Leave::Later | Leave::Once(_) => Err(raw(libc::ENODATA)),
+        };
+        let fresh = stat.as_ref().is_ok_and(|stat| is_fresh(leave, stat));
+        let listing = match told {
+            Some(told) => Some(Listing::new(told)),
+            None => self
+                .read_names(at.parent)
+                .ok()
+                .filter(|_| fresh)
+                .map(Listing::new),
+        };
+        if let (Leave::Read { number, .. }, Some(listing)) = (leave, &listing) {
+            self.locate(listing);
+            self.session.listed(dir, number, Some(listing.told()));
+            self.read_along(at, listing);
+        }
+        self.memory.keep_listing(names, listing.filter(|_| fresh));
+        let learned = self.settle_leave(dir, leave, attributes, stat);
         self.session.learned(learned.into_iter().collect());
     }
 
@@ -181,10 +201,18 @@ impl Core {
         }
     }
 
-    fn ask_leave(&self, files: Vec<FileKey>) -> Vec<Leave> {
-        // Without leave the store is asked: no reason to fail.
-        let leaves = ask(|done| self.session.leave(files, done));
-        leaves.ok().flatten().unwrap_or_default()
+    /// Reads attributes of files behind a name, while other nodes wait for the names. It must not wait for
+    /// attributes itself, so it never asks for one file alone.
+    fn read_along(&self, at: Name<'_>, listing: &Listing) {
+        let unread = |(file, _): &(FileKey, &OsStr)| !self.memory.has(*file);
+        let first = listing.from(at.name).filter(unread).take(READ_WITH_NAMES);
+        let first: Vec<(FileKey, &OsStr)> = first.collect();
+        for some in first
+            .chunks(Listing::BATCH_MAX)
+            .filter(|some| some.len() > 1)
+        {
+            self.learn_batch(at.parent, some);
+        }
     }
 
     /// Learns the attributes of one file, and of some behind it. Returns what may not be kept of the first.
@@ -199,28 +227,63 @@ impl Core {
                 _ => None,
             };
         }
-        let unread = |(file, _): &(FileKey, &OsStr)| *file != wanted && !self.memory.has(*file);
-        let others = listing.from(at.name).filter(unread).take(BATCH_FILES - 1);
-        let near: Vec<(FileKey, &OsStr)> = alone.into_iter().chain(others).collect();
-        if self.learn_batch(at.parent, &near) != Some(Leave::Later) {
-            return None;
+        let near = |count: usize| -> Vec<(FileKey, &OsStr)> {
+            let unread = |(file, _): &(FileKey, &OsStr)| *file != wanted && !self.memory.has(*file);
+            let others = listing.from(at.name).filter(unread).take(count - 1);
+            alone.into_iter().chain(others).collect()
+        };
+        let is_later = |leave: Option<Leave>| leave == Some(Leave::Later);
+        if !listing.is_shared() {
+            if !is_later(self.learn_batch(at.parent, &near(listing.next_asked()))) {
+                return None;
+            }
+            listing.share();
         }
-        let own = listing.part(self.session.share()).filter(unread);
-        let own: Vec<(FileKey, &OsStr)> = own.take(BATCH_FILES).collect();
-        self.learn_batch(at.parent, &own);
-        // Waits for whoever reads it.
-        self.learn_batch(at.parent, &alone);
+        self.learn_own(at.parent, listing);
+        let awaited = near(listing.next_asked());
+        // Nobody reads what comes later even so.
+        if is_later(self.await_batch(at.parent, &awaited))
+            && is_later(self.learn_batch(at.parent, &near(Listing::BATCH)))
+        {
+            // Waits for whoever has begun to read it meanwhile.
+            self.learn_batch(at.parent, &alone);
+        }
         None
+    }
+
+    /// Reads some of this node's part of a directory.
+    fn learn_own(&self, dir: u64, listing: &Listing) {
+        let unread = |(file, _): &(FileKey, &OsStr)| !self.memory.has(*file);
+        let mut own = listing.part(self.session.share()).filter(unread).peekable();
+        if own.peek().is_some() {
+            let own: Vec<(FileKey, &OsStr)> = own.take(listing.next_own()).collect();
+            self.learn_batch(dir, &own);
+        }
     }
 
     /// Asks for leave and attributes of several files; says what was answered of the first.
     fn learn_batch(&self, dir: u64, batch: &[(FileKey, &OsStr)]) -> Option<Leave> {
-        if batch.is_empty() {
-            return None;
-        }
+        self.learn_by(dir, batch, |files, done| self.session.leave(files, done))
+    }
+
+    /// The same of what other nodes read, once they have read it.
+    fn await_batch(&self, dir: u64, batch: &[(FileKey, &OsStr)]) -> Option<Leave> {
+        self.learn_by(dir, batch, |files, done| {
+            self.session.await_leave(files, done)
+        })
+    }
+
+    fn learn_by(
+        &self,
+        dir: u64,
+        batch: &[(FileKey, &OsStr)],
+        question: impl FnOnce(Vec<FileKey>, Done<Vec<Leave>>),
+    ) -> Option<Leave> {
         let files: Vec<FileKey> = batch.iter().map(|(file, _)| *file).collect();
         let marks: Vec<Mark> = files.iter().map(|&file| self.memory.begin(file)).collect();
-        let leaves = self.ask_leave(files);
+        // Without leave the store is asked: no reason to fail.
+        let leaves = ask(|done| question(files, done)).ok().flatten();
+        let leaves = leaves.unwrap_or_default();
         let first = leaves.first().copied();
         let mut learned = Vec::new();
         let answers = leaves.into_iter().chain(std::iter::repeat(Leave::No));
@@ -242,7 +305,7 @@ impl Core {
         Stat::of(open_path(&*self.nodes.fd(dir)?, name)?)
     }
 
-    fn read_names(&self, id: u64) -> io::Result<Listing> {
+    fn read_names(&self, id: u64) -> io::Result<NamesRead> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let fd = rustix::fs::open(proc_path(&*self.nodes.fd(id)?), flags, Mode::empty())?;
         let dev = self.nodes.dev();
@@ -251,8 +314,8 @@ impl Core {
         let mut entries = RawDir::new(&fd, &mut buffer);
         while let Some(entry) = entries.next() {
             let entry = entry?;
-            let name = OsStr::from_bytes(entry.file_name().to_bytes()).to_owned();
-            if name == "." || name == ".." {
+            let name = entry.file_name().to_bytes().to_vec();
+            if name == b"." || name == b".." {
                 continue;
             }
             if names.len() == LISTED_MAX {
@@ -265,7 +328,7 @@ impl Core {
                 .leasable(StoreKey { dev, ino }, entry.file_type());
             names.push((name, file));
         }
-        Ok(Listing::new(names))
+        Ok(names)
     }
 
     /// Keeps what was read under leave; returns what the session is to be told.
@@ -277,13 +340,8 @@ impl Core {
         told: io::Result<Stat>,
     ) -> Option<Learned> {
         let told = told.ok().filter(|stat| {
-            let fresh = match leave {
-                Leave::Read { floor_ns, .. } => stat.stamp().ctime_ns >= floor_ns,
-                Leave::Known(_) => true,
-                Leave::No | Leave::Later | Leave::Once(_) => false,
-            };
             let kept = self.nodes.leasable(stat.key(), stat.kind());
-            fresh && stat.links() > 0 && stat.can_be_told() && kept == Some(file)
+            is_fresh(leave, stat) && stat.links() > 0 && stat.can_be_told() && kept == Some(file)
         });
         self.memory.keep(mark, told);
         match leave {
@@ -317,5 +375,14 @@ impl Core {
             // The kernel looks the name up again.
             raw(libc::ESTALE)
         })
+    }
+}
+
+/// Whether attributes may be kept under a leave: they are not older than a change that it knows of.
+fn is_fresh(leave: Leave, stat: &Stat) -> bool {
+    match leave {
+        Leave::Read { floor_ns, .. } => stat.stamp().ctime_ns >= floor_ns,
+        Leave::Known(_) => true,
+        Leave::No | Leave::Later | Leave::Once(_) => false,
     }
 }

@@ -33,6 +33,7 @@ mod handles;
 mod identity;
 mod init;
 mod learn;
+mod listing;
 mod lock_waiter;
 mod locks;
 mod memory;

@@ -9,12 +9,13 @@
 //!   change the store too.
 
 use std::collections::HashMap;
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsStr;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
-use hearth_client::{FileKey, Share};
+use hearth_client::FileKey;
 
+use crate::listing::Listing;
 use crate::stat::Stat;
 
 /// Names of all directories together, and files with attributes; at the bound everything is dropped.
@@ -62,53 +63,6 @@ struct Directory {
 struct Reading {
     readers: u32,
     revocations: u32,
-}
-
-/// All names of a directory, as they were read at once.
-pub(crate) struct Listing {
-    /// With the number of what may be kept; 0 for all else.
-    names: Vec<(OsString, u64)>,
-    places: HashMap<OsString, usize>,
-}
-
-impl Listing {
-    /// Of names, each with its number if its attributes may be kept.
-    pub(crate) fn new(names: Vec<(OsString, Option<FileKey>)>) -> Listing {
-        let each = names.iter().enumerate();
-        let places = each.map(|(at, (name, _))| (name.clone(), at)).collect();
-        let number = |(name, file): (OsString, Option<FileKey>)| (name, file.map_or(0, |f| f.ino));
-        let names = names.into_iter().map(number).collect();
-        Listing { names, places }
-    }
-
-    /// What may be kept, from a name on and round to it.
-    pub(crate) fn from(&self, name: &OsStr) -> impl Iterator<Item = (FileKey, &OsStr)> + '_ {
-        let at = self.places.get(name).copied().unwrap_or(0);
-        let (before, behind) = self.names.split_at(at);
-        kept(behind).chain(kept(before))
-    }
-
-    /// All that may be kept.
-    pub(crate) fn all(&self) -> impl Iterator<Item = (FileKey, &OsStr)> + '_ {
-        kept(&self.names)
-    }
-
-    /// A node's part of what may be kept.
-    pub(crate) fn part(&self, share: Share) -> impl Iterator<Item = (FileKey, &OsStr)> + '_ {
-        let at = |part: usize| part * self.names.len() / share.parts;
-        kept(&self.names[at(share.part)..at(share.part + 1)])
-    }
-
-    fn find(&self, name: &OsStr) -> Option<u64> {
-        self.places.get(name).map(|&at| self.names[at].1)
-    }
-}
-
-fn kept(names: &[(OsString, u64)]) -> impl Iterator<Item = (FileKey, &OsStr)> + '_ {
-    names
-        .iter()
-        .filter(|(_, ino)| *ino != 0)
-        .map(|(name, ino)| (FileKey { ino: *ino }, name.as_os_str()))
 }
 
 /// What is known of a name.
@@ -191,9 +145,9 @@ impl Memory {
         };
         match listing.find(name) {
             None => Known::Absent,
-            Some(0) => Known::Nothing,
-            Some(ino) => {
-                let (file, listing) = (FileKey { ino }, Arc::clone(listing));
+            Some(None) => Known::Nothing,
+            Some(Some(file)) => {
+                let listing = Arc::clone(listing);
                 // Programs keep what the name leads to as long as the attributes.
                 let left = self.ttl.saturating_sub(directory.since.elapsed());
                 let told = self.take(state, file);
@@ -278,7 +232,7 @@ impl Memory {
             directory.alone = (directory.alone * 2).min(LOOKUPS_ALONE_MAX);
             return;
         };
-        let names = listing.names.len();
+        let names = listing.len();
         if state.names + names > KEPT_MAX {
             let others = state.directories.values_mut();
             others.for_each(|other| drop(other.listing.take()));
@@ -347,6 +301,6 @@ impl Directory {
     /// Drops the listing; returns how many names it had.
     fn forget(&mut self) -> usize {
         let listing = self.listing.take();
-        listing.map_or(0, |listing| listing.names.len())
+        listing.map_or(0, |listing| listing.len())
     }
 }

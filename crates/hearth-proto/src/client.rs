@@ -404,6 +404,9 @@ impl Desk<'_, '_> {
             }
             Request::Mapped(file) => self.mapped(file),
             Request::Leave(files) => self.leave(ticket, files),
+            Request::Await(files) => self.await_leave(ticket, files),
+            Request::Names(dir) => self.ask_names(ticket, dir),
+            Request::Listed(dir, number, names) => self.tell_listed(dir, number, names),
             Request::Locate(files) => self.locate(ticket, files),
             Request::Learned(learned) => self.tell_learned(&learned),
             Request::Change(file) => self.simple(ticket, file, Job::Change(file), Body::Change),
@@ -551,7 +554,11 @@ impl Desk<'_, '_> {
     ) -> u64 {
         let silent = matches!(
             body,
-            Body::Close { .. } | Body::Restamp { .. } | Body::Changed(_) | Body::Learned(_)
+            Body::Close { .. }
+                | Body::Restamp { .. }
+                | Body::Changed(_)
+                | Body::Learned(_)
+                | Body::Listed(_)
         );
         let req = self.ctx.ask_with(to, id, generation, body, data);
         if !silent {

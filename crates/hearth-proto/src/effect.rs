@@ -259,6 +259,13 @@ pub enum Reply {
     },
     /// For each file that was asked for, in that order.
     Leaves(Vec<Leave>),
+    /// Of a directory.
+    Names {
+        /// Its attributes. With [`Leave::Read`] names are to be read, too, and told before these.
+        leave: Leave,
+        /// Its names, each with what it leads to; `None` if they are to be read here.
+        names: Option<Vec<(Vec<u8>, FileId)>>,
+    },
     /// Done.
     Done,
     /// It failed.

@@ -1,5 +1,6 @@
 //! Names of things. Each is a type of its own, so that one cannot stand where another is meant.
 
+use alloc::vec::Vec;
 /// A node of the job: its place in the launcher's member list.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct NodeId(pub u32);
@@ -174,6 +175,30 @@ pub enum Leave {
     Known(Attributes),
     /// No, but at a moment since they were asked for they were these.
     Once(Attributes),
+}
+
+/// A name of a directory, as nodes tell each other.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Named {
+    /// The name.
+    pub name: Vec<u8>,
+    /// What it leads to, if that is a file or directory whose attributes may be kept; 0 for all else.
+    pub file: FileId,
+    /// Who manages that, if the teller knew.
+    pub manager: Option<NodeId>,
+}
+
+/// Some names of a directory, as they were read under a [`Leave::Read`] of its own.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Listed {
+    /// Number of the leave.
+    pub number: u64,
+    /// How many were told before.
+    pub first: u32,
+    /// These; `None` if there are more than are told, so that every node reads them by itself.
+    pub names: Option<Vec<Named>>,
+    /// There are more.
+    pub more: bool,
 }
 
 /// What came of reading attributes from the store under a [`Leave::Read`].

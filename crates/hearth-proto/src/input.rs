@@ -171,6 +171,14 @@ pub enum Request {
     /// May the attributes of these be kept until they are called back? A question about one file alone is
     /// not answered with [`crate::Leave::Later`].
     Leave(Vec<FileId>),
+    /// The same once no other node reads any of them; gives no leave to read.
+    Await(Vec<FileId>),
+    /// May attributes and names of a directory be kept, and what are the names? Waits for another node that
+    /// reads them.
+    Names(FileId),
+    /// Names that were read under a [`crate::Leave::Read`] of this number, each with what it leads to; not
+    /// answered. `None` if there are too many. To be told before [`Request::Learned`].
+    Listed(FileId, u64, Option<Vec<(Vec<u8>, FileId)>>),
     /// There will be such questions about these: who manages them?
     Locate(Vec<FileId>),
     /// What the store said of some for which there was leave; not answered.

@@ -21,6 +21,7 @@ mod entry;
 mod keeper;
 mod laminate;
 mod leave;
+mod listing;
 mod open;
 mod size;
 mod window;
@@ -39,6 +40,7 @@ use control::Control;
 use entry::Order;
 use keeper::Keeper;
 use leave::{Leaves, Parked};
+pub(crate) use listing::fitting;
 use size::Append;
 
 /// Entries that the registrar keeps; a file beyond is managed by its registrar itself.
@@ -55,6 +57,8 @@ pub(crate) struct Manager {
     orders: BTreeMap<BankOp, Order>,
     /// Questions that wait for attributes which another node reads.
     parked: Vec<Parked>,
+    /// Directories whose names are known, the oldest first.
+    listings: VecDeque<FileId>,
 }
 
 /// Opens of one node.
@@ -137,7 +141,13 @@ impl Manager {
             let manager = self.registered(ctx.me(), id, from);
             return ctx.answer(from, id, generation, req, Body::WhoisOk(manager));
         }
-        if let Body::WhoisEach(_) | Body::AskLeave(_) | Body::Learned(_) = body {
+        if let Body::WhoisEach(_)
+        | Body::AskLeave(_)
+        | Body::AwaitLeave(_)
+        | Body::AskNames(_)
+        | Body::Listed(_)
+        | Body::Learned(_) = body
+        {
             let ask = Ask {
                 from,
                 req,

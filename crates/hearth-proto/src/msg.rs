@@ -6,7 +6,9 @@
 
 use crate::Errno;
 use crate::bank::{Daemon, Epoch};
-use crate::ids::{Age, FileId, Gen, Learned, Leave, NodeId, ReqId, Stamp, Ver, View};
+use crate::ids::{
+    Age, FileId, Gen, Learned, Leave, Listed, Named, NodeId, ReqId, Stamp, Ver, View,
+};
 use crate::ranges::Ranges;
 use crate::semantics::Semantics;
 use alloc::vec::Vec;
@@ -160,8 +162,24 @@ pub enum Body {
     AskLeave(Vec<FileId>),
     /// Answers, in the order of the question.
     Leaves(Vec<Leave>),
+    /// The same, answered when no other node reads any of them; gives no leave to read.
+    AwaitLeave(Vec<FileId>),
     /// What the store said.
     Learned(Vec<Learned>),
+    /// May attributes and names of this directory be kept, and which names are there behind this one? Waits
+    /// for another node that reads them.
+    AskNames(Vec<u8>),
+    /// Answers.
+    Names {
+        /// The attributes. With [`Leave::Read`] the names are to be read, too, and told before them.
+        leave: Leave,
+        /// The names, in order; `None` if each node reads them by itself.
+        names: Option<Vec<Named>>,
+        /// There are more.
+        more: bool,
+    },
+    /// Names that the store said; not answered.
+    Listed(Listed),
     /// Attributes or names are about to be changed in the store.
     Change,
     /// Nobody keeps them any more: change them.

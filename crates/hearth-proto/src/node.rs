@@ -437,7 +437,10 @@ fn side(body: &Body) -> Side {
         Body::Whois
         | Body::WhoisEach(_)
         | Body::AskLeave(_)
+        | Body::AwaitLeave(_)
         | Body::Learned(_)
+        | Body::AskNames(_)
+        | Body::Listed(_)
         | Body::Open { .. }
         | Body::Close { .. }
         | Body::Size
@@ -474,7 +477,7 @@ fn side(body: &Body) -> Side {
         Body::BankAsk => Side::LeaseAsked,
         Body::BankOverOk => Side::LeaseOver,
         #[rustfmt::skip]
-        Body::WhoisOk(_) | Body::WhoisEachOk(_) | Body::Leaves(_) | Body::ChangeGo
+        Body::WhoisOk(_) | Body::WhoisEachOk(_) | Body::Leaves(_) | Body::Names { .. } | Body::ChangeGo
           | Body::Collect { .. } | Body::Recall | Body::OpenOk { .. } | Body::SizeIs { .. }
           | Body::ExtendOk(_) | Body::AppendAt(_) | Body::HomeIs { .. } | Body::TruncateGo
           | Body::TruncateOk | Body::WindowOk(_) | Body::WindowGo { .. } | Body::DetachOk

@@ -49,6 +49,8 @@ fn in_its_place(body: &Body) -> Option<Body> {
         Body::Whois
         | Body::WhoisEach(_)
         | Body::AskLeave(_)
+        | Body::AwaitLeave(_)
+        | Body::AskNames(_)
         | Body::Change
         | Body::Open { .. }
         | Body::Size
@@ -78,6 +80,7 @@ fn in_its_place(body: &Body) -> Option<Body> {
         Body::Ping => Some(Body::Pong),
         #[rustfmt::skip]
         Body::WhoisOk(_) | Body::WhoisEachOk(_) | Body::Leaves(_) | Body::Learned(_)
+          | Body::Names { .. } | Body::Listed(_)
           | Body::ChangeGo | Body::Changed(_) | Body::OpenOk { .. } | Body::Close { .. }
           | Body::SizeIs { .. } | Body::ExtendOk(_) | Body::AppendAt(_) | Body::HomeIs { .. }
           | Body::TruncateGo | Body::TruncateOk | Body::WindowOk(_) | Body::WindowOver(_)

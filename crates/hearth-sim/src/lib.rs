@@ -21,6 +21,7 @@ pub mod rng;
 pub mod run;
 pub mod scale;
 pub mod script;
+pub mod storm;
 pub mod tamper;
 mod workload;
 pub mod world;

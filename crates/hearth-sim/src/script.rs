@@ -226,7 +226,8 @@ pub(crate) fn tell(node: usize, effect: &Effect) -> Option<String> {
         Effect::Alarm(alarm) => format!("{node} alarm {alarm:?}"),
         Effect::Reply { reply, .. } => match reply {
             Reply::Data(_) | Reply::Opened { .. } | Reply::Written { .. } => return None,
-            Reply::Size { .. } | Reply::Leaves(_) | Reply::Done | Reply::Failed(_) => return None,
+            Reply::Size { .. } | Reply::Leaves(_) | Reply::Names { .. } => return None,
+            Reply::Done | Reply::Failed(_) => return None,
         },
         Effect::Fill { .. }
         | Effect::Stash { .. }
@@ -475,6 +476,7 @@ pub(crate) fn tell_answer(node: usize, answer: &Answer) -> String {
         Answer::Written { offset, size } => {
             format!("{node} = written at {offset}, {size} bytes now")
         }
+        Answer::Names(leave, names) => format!("{node} = names {leave:?} {names:?}"),
         Answer::Leaves(leaves) => format!("{node} = leave {leaves:?}"),
         Answer::Size {
             size: Some(size), ..

@@ -15,8 +15,8 @@ use std::sync::{Arc, Mutex, OnceLock};
 use std::thread;
 
 use hearth_client::{
-    Done, Errno, FileKey, FileSize, Handle, Learned, Leave, OpenFile, OpenedFile, Outcome,
-    PageRange, Place, ReadDone, Revoker, Session, Stamp, Written,
+    Done, Errno, FileKey, FileSize, Handle, Learned, Leave, Names, NamesRead, OpenFile, OpenedFile,
+    Outcome, PageRange, Place, ReadDone, Revoker, Session, Stamp, Written,
 };
 use hearth_fuse::{Busy, Mount, MountOptions};
 use tempfile::TempDir;
@@ -247,6 +247,19 @@ impl Session for Passthrough {
 
     fn leave(&self, files: Vec<FileKey>, done: Done<Vec<Leave>>) {
         self.run(move || done(Outcome::Serve(vec![Leave::No; files.len()])));
+    }
+
+    fn await_leave(&self, files: Vec<FileKey>, done: Done<Vec<Leave>>) {
+        self.leave(files, done);
+    }
+
+    fn names(&self, _dir: FileKey, done: Done<Names>) {
+        let (leave, names) = (Leave::No, None);
+        self.run(move || done(Outcome::Serve(Names { leave, names })));
+    }
+
+    fn listed(&self, _dir: FileKey, _number: u64, _names: Option<NamesRead>) {
+        panic!("nobody had leave to read names");
     }
 
     fn locate(&self, _files: Vec<FileKey>, done: Done<()>) {

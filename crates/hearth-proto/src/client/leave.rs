@@ -9,7 +9,8 @@
 use super::revoke::Tell;
 use super::{Desk, Job, What};
 use crate::effect::Reply;
-use crate::ids::{FileId, Learned, Leave, NodeId, Ticket};
+use crate::ids::{FileId, Learned, Leave, Listed, Named, NodeId, Ticket};
+use crate::manager::fitting;
 use crate::msg::{Body, Envelope};
 use crate::placement;
 use alloc::collections::{BTreeMap, BTreeSet};
@@ -25,6 +26,10 @@ const MANAGERS_MAX: usize = 1 << 18;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Seeks {
     Leave,
+    /// What others read.
+    Known,
+    /// What a directory has.
+    Names,
     /// Who could give it.
     Managers,
 }
@@ -42,6 +47,8 @@ pub(super) struct LeaveJob {
     parts: BTreeMap<u64, Vec<FileId>>,
     /// Called back since.
     overtaken: BTreeSet<FileId>,
+    /// Of the directory that was asked for.
+    names: Option<Vec<Named>>,
 }
 
 impl LeaveJob {
@@ -63,19 +70,26 @@ impl LeaveJob {
 
 impl Desk<'_, '_> {
     pub(super) fn leave(&mut self, ticket: Ticket, wanted: Vec<FileId>) {
-        if self.ctx.config.is_uncached() {
-            let none = wanted.iter().map(|_| Leave::No).collect();
-            return self.reply(ticket, Reply::Leaves(none));
-        }
-        let fit: Vec<FileId> = wanted
-            .iter()
-            .copied()
-            .filter(|&id| !self.is_unfit(id))
-            .collect();
+        self.seek(ticket, Seeks::Leave, wanted);
+    }
+
+    /// As [`Self::leave`], of what other nodes read.
+    pub(super) fn await_leave(&mut self, ticket: Ticket, wanted: Vec<FileId>) {
+        self.seek(ticket, Seeks::Known, wanted);
+    }
+
+    /// Leave for a directory, and its names.
+    pub(super) fn ask_names(&mut self, ticket: Ticket, dir: FileId) {
+        self.seek(ticket, Seeks::Names, alloc::vec![dir]);
+    }
+
+    fn seek(&mut self, ticket: Ticket, seeks: Seeks, wanted: Vec<FileId>) {
+        let fit = |id: &FileId| !self.ctx.config.is_uncached() && !self.is_unfit(*id);
+        let fit: Vec<FileId> = wanted.iter().copied().filter(fit).collect();
         let (known, unknown) = self.by_whom(&fit);
-        self.begin_leave(ticket, Seeks::Leave, wanted);
+        self.begin_leave(ticket, seeks, wanted);
         for (manager, files) in known {
-            self.ask_attributes(ticket, manager, files);
+            self.seek_of(ticket, manager, files, seeks);
         }
         for (registrar, files) in unknown {
             self.ask_leave(ticket, registrar, files, Body::WhoisEach);
@@ -96,6 +110,16 @@ impl Desk<'_, '_> {
         self.end_leave(ticket);
     }
 
+    /// Daemons are asked for attributes only: they have no names, and nobody reads for them.
+    fn seek_of(&mut self, ticket: Ticket, manager: NodeId, files: Vec<FileId>, seeks: Seeks) {
+        match seeks {
+            Seeks::Leave => self.ask_attributes(ticket, manager, files),
+            Seeks::Known => self.ask_leave(ticket, manager, files, Body::AwaitLeave),
+            Seeks::Names => self.ask_leave(ticket, manager, files, |_| Body::AskNames(Vec::new())),
+            Seeks::Managers => {}
+        }
+    }
+
     fn begin_leave(&mut self, ticket: Ticket, seeks: Seeks, wanted: Vec<FileId>) {
         let job = LeaveJob {
             seeks,
@@ -103,6 +127,7 @@ impl Desk<'_, '_> {
             told: BTreeMap::new(),
             parts: BTreeMap::new(),
             overtaken: BTreeSet::new(),
+            names: None,
         };
         self.client.jobs.insert(ticket, Job::Leave(job));
     }
@@ -162,10 +187,8 @@ impl Desk<'_, '_> {
                     self.remember_manager(file, manager);
                     by_manager.entry(manager).or_default().push(file);
                 }
-                if seeks == Seeks::Leave {
-                    for (manager, files) in by_manager {
-                        self.ask_attributes(ticket, manager, files);
-                    }
+                for (manager, files) in by_manager {
+                    self.seek_of(ticket, manager, files, seeks);
                 }
             }
             Body::Leaves(leaves) => {
@@ -173,9 +196,88 @@ impl Desk<'_, '_> {
                     self.take_leave(ticket, from, file, leave);
                 }
             }
+            Body::Names { leave, names, more } => {
+                let dir = files.first().copied().unwrap_or_default();
+                self.take_leave(ticket, from, dir, leave);
+                self.take_names(ticket, dir, names, more);
+            }
             _ => {}
         }
         self.end_leave(ticket);
+    }
+
+    /// Takes some names, and asks for more.
+    fn take_names(&mut self, ticket: Ticket, dir: FileId, names: Option<Vec<Named>>, more: bool) {
+        let Some(Job::Leave(job)) = self.client.jobs.get_mut(&ticket) else {
+            return;
+        };
+        // Names of before a recall, or of before somebody had to read them anew, are not completed.
+        let Some(Leave::Known(_)) = job.told.get(&dir) else {
+            job.names = None;
+            return;
+        };
+        let Some(names) = names else {
+            job.names = None;
+            return;
+        };
+        let all = job.names.get_or_insert_default();
+        all.extend(names.iter().cloned());
+        let last = all.last().map(|named| named.name.clone());
+        let manager = self.client.kept.get(&dir).copied();
+        for named in names {
+            if let Some(manager) = named.manager {
+                self.remember_manager(named.file, manager);
+            }
+        }
+        if let (true, Some(manager), Some(last)) = (more, manager, last) {
+            let what = What::Leaves(ticket);
+            let seq = self.ask(manager, dir, Body::AskNames(last), what, Vec::new());
+            if let Some(Job::Leave(job)) = self.client.jobs.get_mut(&ticket) {
+                job.parts.insert(seq, alloc::vec![dir]);
+            }
+        }
+    }
+
+    /// Tells the manager which names the store said, in parts.
+    pub(super) fn tell_listed(
+        &mut self,
+        dir: FileId,
+        number: u64,
+        names: Option<Vec<(Vec<u8>, FileId)>>,
+    ) {
+        let Some(&manager) = self.client.kept.get(&dir) else {
+            return;
+        };
+        let whose = |file: &FileId| {
+            let managed = self.client.files.get(file).and_then(|file| file.manager);
+            managed.or_else(|| self.client.managers.get(file).copied())
+        };
+        let named = |(name, file): (Vec<u8>, FileId)| {
+            let manager = whose(&file).or_else(|| self.client.kept.get(&file).copied());
+            Named {
+                name,
+                file,
+                manager,
+            }
+        };
+        let names: Option<Vec<Named>> = names.map(|names| names.into_iter().map(named).collect());
+        let mut first = 0;
+        loop {
+            let rest = names.as_ref().map(|names| &names[first..]);
+            let now = rest.map_or(0, fitting);
+            let listed = Listed {
+                number,
+                first: first as u32,
+                names: rest.map(|rest| rest[..now].to_vec()),
+                more: rest.is_some_and(|rest| now < rest.len()),
+            };
+            let more = listed.more;
+            self.ask(manager, dir, Body::Listed(listed), What::Whois, Vec::new());
+            first += now;
+            if !more {
+                return;
+            }
+        }
     }
 
     fn remember_manager(&mut self, file: FileId, manager: NodeId) {
@@ -225,7 +327,17 @@ impl Desk<'_, '_> {
         }
         let told = |file| job.told.get(file).copied().unwrap_or(Leave::No);
         let reply = match job.seeks {
-            Seeks::Leave => Reply::Leaves(job.wanted.iter().map(told).collect()),
+            Seeks::Leave | Seeks::Known => Reply::Leaves(job.wanted.iter().map(told).collect()),
+            Seeks::Names => {
+                let leave = job.wanted.first().map_or(Leave::No, told);
+                let names = job
+                    .names
+                    .clone()
+                    .filter(|_| matches!(leave, Leave::Known(_)));
+                let plain = |named: Named| (named.name, named.file);
+                let names = names.map(|names| names.into_iter().map(plain).collect());
+                Reply::Names { leave, names }
+            }
             Seeks::Managers => Reply::Done,
         };
         self.finish(ticket, reply);
@@ -267,6 +379,7 @@ impl Desk<'_, '_> {
             if let Job::Leave(job) = job {
                 job.overtaken.insert(id);
                 job.told.remove(&id);
+                job.names = None;
             }
         }
     }

@@ -6,11 +6,16 @@
 //! attributes that change all the time, so there is leave only while it is at rest.
 //!
 //! The first to get leave reads the attributes from the store and tells them, so that the store is asked
-//! once for all nodes. Who asks for several files meanwhile is told that these come later; who asks for one
-//! alone is *parked* until they are told, or nobody reads them any more. A node asks for one alone when it has
-//! told all that it was to read, so nobody waits for somebody who waits (M5).
+//! once for all nodes. Who asks for several files meanwhile is told that these come later. Who asks for one
+//! alone, or awaits several, is *parked* until they are told, or nobody reads them any more. A node asks so
+//! when it has told all that it was to read, and who awaits several is given none of them to read, not even by
+//! the manager of some while that of others lets him wait; so nobody waits for somebody who waits (M5).
+//!
+//! Names of a directory go the same way: the first who asks reads them and tells them, with who manages
+//! what they lead to, before the directory's attributes ([`listing`](super::listing)).
 
 use super::entry::Entry;
+use super::listing::Listing;
 use super::{Ask, Manager, Seat};
 use crate::ctx::Ctx;
 use crate::guard::Guard;
@@ -31,9 +36,10 @@ pub(super) struct Leaves {
     awaiting: Vec<(NodeId, u64)>,
     /// Which copies of the store's answer would be too old.
     floor_ns: i64,
-    known: Option<Attributes>,
+    pub(super) known: Option<Attributes>,
+    pub(super) listing: Listing,
     /// Who reads them from the store, under which number.
-    reader: Option<(NodeId, u64)>,
+    pub(super) reader: Option<(NodeId, u64)>,
     /// What a daemon may have of them.
     pub(super) entry: Entry,
 }
@@ -63,6 +69,12 @@ impl Leaves {
     pub(super) fn forget(&mut self) {
         self.known = None;
         self.reader = None;
+        self.listing = Listing::Unread;
+    }
+
+    /// Somebody else reads them.
+    pub(super) fn is_read_for(&self, from: NodeId) -> bool {
+        self.reader.is_some_and(|(reader, _)| reader != from)
     }
 
     /// Somebody may keep attributes, or be reading them, that are not those of the stamp.
@@ -90,18 +102,14 @@ impl Leaves {
     }
 }
 
-/// A question about one file, whose attributes another node is reading.
+/// A question about what another node is reading.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Parked {
-    file: FileId,
-    ask: Ask,
-}
-
-impl Parked {
-    /// One file is asked for, under its own name.
-    fn may_wait(&self) -> bool {
-        matches!(&self.ask.body, Body::AskLeave(files) if files.as_slice() == [self.file])
-    }
+    /// What it was asked for, or the first of it.
+    pub(super) file: FileId,
+    /// What is being read.
+    pub(super) on: FileId,
+    pub(super) ask: Ask,
 }
 
 impl Manager {
@@ -114,44 +122,87 @@ impl Manager {
                 let body = Body::WhoisEachOk(each.collect());
                 ctx.answer(ask.from, id, ask.generation, ask.req, body);
             }
-            Body::AskLeave(_) => self.give_leaves(ctx, Parked { file: id, ask }),
+            Body::Listed(listed) => self.seat(ctx, id).listed(ask.from, listed),
             Body::Learned(learned) => {
                 for one in learned {
                     let mut seat = self.seat(ctx, one.file);
                     seat.learned(ask.from, one);
                     seat.tell_daemon();
+                    self.bound_listings(one.file);
                     self.tidy(one.file);
                 }
                 for one in learned {
                     self.unpark(ctx, one.file);
                 }
             }
-            _ => {}
+            _ => self.ask_again(ctx, id, ask),
         }
     }
 
-    fn give_leaves(&mut self, ctx: &mut Ctx<'_>, asked: Parked) {
-        let Body::AskLeave(files) = &asked.ask.body else {
-            return;
+    /// A question that may have to wait, for the first time or once more.
+    fn ask_again(&mut self, ctx: &mut Ctx<'_>, file: FileId, ask: Ask) {
+        let answer = match &ask.body {
+            Body::AskLeave(files) => self.give_leaves(ctx, files, &ask),
+            Body::AwaitLeave(files) => self.give_known(ctx, files, &ask),
+            Body::AskNames(behind) => {
+                let given = self
+                    .seat(ctx, file)
+                    .give_names(ask.from, ask.req.seq, behind);
+                self.tidy(file);
+                given.ok_or(file)
+            }
+            _ => return,
         };
-        let Ask {
-            from,
-            req,
-            generation,
-            ..
-        } = asked.ask;
+        match answer {
+            Ok(body) => ctx.answer(ask.from, file, ask.generation, ask.req, body),
+            Err(on) => self.parked.push(Parked { file, on, ask }),
+        }
+    }
+
+    /// Answers, or says which file must be awaited: one that is asked for alone.
+    fn give_leaves(
+        &mut self,
+        ctx: &mut Ctx<'_>,
+        files: &[FileId],
+        ask: &Ask,
+    ) -> Result<Body, FileId> {
         let mut leaves = Vec::with_capacity(files.len());
         for &file in files {
             let mut seat = self.seat(ctx, file);
-            leaves.push(seat.give_leave(from, req.seq));
+            leaves.push(seat.give_leave(ask.from, ask.req.seq));
             // Whoever asks has found nothing there.
             seat.tell_daemon();
             self.tidy(file);
         }
-        if asked.may_wait() && leaves == [Leave::Later] {
-            return self.parked.push(asked);
+        match (files, leaves.as_slice()) {
+            (&[file], [Leave::Later]) => Err(file),
+            _ => Ok(Body::Leaves(leaves)),
         }
-        ctx.answer(from, asked.file, generation, req, Body::Leaves(leaves));
+    }
+
+    /// What is known of each of several files, or which must be awaited.
+    fn give_known(
+        &mut self,
+        ctx: &mut Ctx<'_>,
+        files: &[FileId],
+        ask: &Ask,
+    ) -> Result<Body, FileId> {
+        let leaves = |id: &FileId| self.files.get(id).map(|file| &file.leaves);
+        let is_read = |id: &&FileId| {
+            leaves(id).is_some_and(|file| file.known.is_none() && file.is_read_for(ask.from))
+        };
+        if let Some(&file) = files.iter().find(is_read) {
+            return Err(file);
+        }
+        let mut told = Vec::with_capacity(files.len());
+        for &file in files {
+            let known = self.files.get(&file).and_then(|file| file.leaves.known);
+            told.push(match known {
+                Some(_) => self.seat(ctx, file).give_leave(ask.from, ask.req.seq),
+                None => Leave::Later,
+            });
+        }
+        Ok(Body::Leaves(told))
     }
 
     /// Asks again for those who wait for a file's attributes, if nobody reads them any more (M5).
@@ -161,11 +212,11 @@ impl Manager {
             return;
         }
         let parked = core::mem::take(&mut self.parked);
-        let (ready, rest) = parked.into_iter().partition(|asked| asked.file == id);
+        let (ready, rest) = parked.into_iter().partition(|asked| asked.on == id);
         self.parked = rest;
         let ready: Vec<Parked> = ready;
-        for asked in ready {
-            self.give_leaves(ctx, asked);
+        for Parked { file, ask, .. } in ready {
+            self.ask_again(ctx, file, ask);
         }
     }
 
@@ -195,24 +246,33 @@ impl Manager {
 
 impl Seat<'_, '_> {
     fn give_leave(&mut self, from: NodeId, number: u64) -> Leave {
-        let file = &mut *self.file;
-        let at_rest = !file.known || (file.writers() == 0 && file.stamp.is_some());
-        let free = file.control.is_none() && file.queue.is_empty() && file.leaves.is_idle();
-        if !at_rest || !free {
+        if !self.may_be_kept() {
             return Leave::No;
         }
-        let leave = match (file.leaves.known, file.leaves.reader) {
-            (Some(attributes), _) => Leave::Known(attributes),
-            (None, Some((reader, _))) if reader != from => return Leave::Later,
-            (None, Some(_) | None) => {
-                file.leaves.reader = Some((from, number));
-                let stamp = file.stamp.map_or(0, |stamp| stamp.ctime_ns);
-                let floor_ns = file.leaves.floor_ns.max(stamp);
-                Leave::Read { number, floor_ns }
-            }
+        let leave = match self.file.leaves.known {
+            Some(attributes) => Leave::Known(attributes),
+            None if self.file.leaves.is_read_for(from) => return Leave::Later,
+            None => self.have_read(from, number),
         };
-        file.holders.insert(from);
+        self.file.holders.insert(from);
         leave
+    }
+
+    /// The file is at rest, and nobody is about to change it.
+    pub(super) fn may_be_kept(&self) -> bool {
+        let file = &*self.file;
+        let at_rest = !file.known || (file.writers() == 0 && file.stamp.is_some());
+        at_rest && file.control.is_none() && file.queue.is_empty() && file.leaves.is_idle()
+    }
+
+    /// This node is to read the attributes, and of a directory the names, if it was asked for these.
+    pub(super) fn have_read(&mut self, from: NodeId, number: u64) -> Leave {
+        let file = &mut *self.file;
+        file.leaves.reader = Some((from, number));
+        file.leaves.listing = Listing::Unread;
+        let stamp = file.stamp.map_or(0, |stamp| stamp.ctime_ns);
+        let floor_ns = file.leaves.floor_ns.max(stamp);
+        Leave::Read { number, floor_ns }
     }
 
     fn learned(&mut self, from: NodeId, one: &Learned) {
@@ -220,6 +280,7 @@ impl Seat<'_, '_> {
         if leaves.reader == Some((from, one.number)) {
             leaves.reader = None;
             leaves.known = one.attributes.filter(|told| told.links > 0);
+            leaves.listing.end(leaves.known.is_some());
         }
     }
 

@@ -95,6 +95,7 @@ bodies! {
     56 => ChangeGo;
     57 => Changed(ctime_ns);
     58 => Recall;
+    59 => AwaitLeave(files);
     60 => Laminate(stamp);
     61 => LaminateOk;
     62 => Stage { offset, len, dropped, age };
@@ -111,4 +112,7 @@ bodies! {
     73 => PushNo { page };
     80 => Collect { cut };
     81 => Scatter { page, ranges };
+    82 => AskNames(name);
+    83 => Names { leave, names, more };
+    84 => Listed(listed);
 }

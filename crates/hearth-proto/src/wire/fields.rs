@@ -2,7 +2,9 @@
 
 use super::{PAGES_MAX, Violation};
 use crate::bank::{Daemon, Epoch};
-use crate::ids::{Age, Attributes, FileId, Gen, Learned, Leave, NodeId, ReqId, Stamp, Ver, View};
+use crate::ids::{
+    Age, Attributes, FileId, Gen, Learned, Leave, Listed, Named, NodeId, ReqId, Stamp, Ver, View,
+};
 use crate::msg::{Cut, Goal, Held, HomeMap, Left, Origin, Service, Use};
 use crate::ranges::Ranges;
 use crate::semantics::Semantics;
@@ -84,6 +86,17 @@ in_order!(Attributes {
     mtime_ns,
     ctime_ns,
     born_ns
+});
+in_order!(Named {
+    name,
+    file,
+    manager
+});
+in_order!(Listed {
+    number,
+    first,
+    names,
+    more
 });
 in_order!(Learned {
     file,
@@ -197,7 +210,7 @@ macro_rules! lists {
     )*};
 }
 
-lists!(u32, Epoch, FileId, NodeId, Leave, Learned);
+lists!(u8, u32, Epoch, FileId, NodeId, Leave, Learned, Named);
 
 /// Starts and ends, in turn. What is not ascending, or touches, has no meaning.
 impl Fields for Ranges {

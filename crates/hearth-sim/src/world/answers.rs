@@ -4,7 +4,7 @@ use super::World;
 use super::session::{Action, Call, Open};
 use crate::check::durable;
 use crate::model::Kind;
-use hearth_proto::{Errno, Handle, Leave};
+use hearth_proto::{Errno, FileId, Handle, Leave};
 
 /// An answer with its bytes.
 #[derive(Clone, Debug)]
@@ -25,6 +25,7 @@ pub(crate) enum Answer {
         size: u64,
     },
     Leaves(Vec<Leave>),
+    Names(Leave, Option<Vec<(Vec<u8>, FileId)>>),
     Size {
         size: Option<u64>,
         keep: bool,
@@ -88,6 +89,9 @@ impl World {
             (Action::Look(_), Answer::Leaves(leaves)) => {
                 let leave = leaves.first().copied().unwrap_or(Leave::No);
                 self.given_leave(session, doing.object, leave);
+            }
+            (Action::Look(_), Answer::Names(leave, names)) => {
+                self.given_names(session, doing.object, leave, names);
             }
             (Action::Stat { ask, .. }, Answer::Size { size, keep }) => {
                 self.sized(session, doing.object, ask, size, keep);

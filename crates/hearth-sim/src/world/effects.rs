@@ -225,6 +225,7 @@ impl World {
             Reply::Written { offset, size } => Answer::Written { offset, size },
             Reply::Size { size, keep, .. } => Answer::Size { size, keep },
             Reply::Leaves(leaves) => Answer::Leaves(leaves),
+            Reply::Names { leave, names } => Answer::Names(leave, names),
             Reply::Done => Answer::Done,
             Reply::Failed(errno) => Answer::Failed(errno),
         };

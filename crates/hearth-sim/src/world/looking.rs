@@ -1,5 +1,9 @@
 //! Attributes: asked for, kept under leave, changed.
 //!
+//! Sessions ask in one of three ways: for one file alone; for what another node reads, and alone if nobody
+//! does; and as for a directory, with its names. An object has one name, which says how often its attributes
+//! were changed, so that a name which is too old shows.
+//!
 //! A look that begins after a change is over must not show what was before. Nodes that were cut off, or
 //! had no manager to ask, may not know of a change (S13), so worlds with those are not judged.
 
@@ -12,8 +16,40 @@ impl World {
         let node = self.sessions[session].node;
         match self.hosts[node].kernel.looked(object) {
             Some(seen) => self.judge_look(session, object, seen, "kept attributes"),
-            None => self.ask(session, Request::Leave(vec![file])),
+            None => match session % 3 {
+                0 => self.ask(session, Request::Leave(vec![file])),
+                1 => self.ask(session, Request::Await(vec![file])),
+                _ => self.ask(session, Request::Names(file)),
+            },
         }
+    }
+
+    /// There is leave to keep names and attributes, or not.
+    pub(crate) fn given_names(
+        &mut self,
+        session: usize,
+        object: usize,
+        leave: Leave,
+        names: Option<Vec<(Vec<u8>, FileId)>>,
+    ) {
+        if let Leave::Read { number, .. } = leave {
+            let (file, mode) = (
+                self.store.objects[object].file,
+                self.store.objects[object].mode,
+            );
+            let name = mode.to_le_bytes().to_vec();
+            let listed = Request::Listed(file, number, Some(vec![(name, FileId(0))]));
+            self.tell(self.sessions[session].node, listed);
+        }
+        if let Leave::Known(attributes) = leave {
+            let known = attributes.mode.to_le_bytes();
+            let same = |(name, _): &(Vec<u8>, FileId)| *name == known;
+            if !names.is_some_and(|names| names.len() == 1 && names.iter().all(same)) {
+                let what = format!("names of object {object} are not those of its attributes");
+                return self.violate(Violation::new("attributes", what));
+            }
+        }
+        self.given_leave(session, object, leave);
     }
 
     /// There is leave to keep attributes, or not.
@@ -21,6 +57,10 @@ impl World {
         let node = self.sessions[session].node;
         let seen = match leave {
             Leave::No => return self.done(session),
+            Leave::Later if session % 3 == 1 => {
+                let file = self.store.objects[object].file;
+                return self.ask(session, Request::Leave(vec![file]));
+            }
             Leave::Later => {
                 let what = "a question about one file was answered with: later".to_owned();
                 return self.violate(Violation::contract(what));

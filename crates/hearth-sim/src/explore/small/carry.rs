@@ -117,7 +117,9 @@ impl Small {
                 cached: true,
             },
             Reply::Written { .. } => Answer::Written,
-            Reply::Size { .. } | Reply::Leaves(_) | Reply::Done => Answer::Done,
+            Reply::Size { .. } | Reply::Leaves(_) | Reply::Names { .. } | Reply::Done => {
+                Answer::Done
+            }
             Reply::Failed(errno) => Answer::Failed(errno),
         };
         self.answered(node, answer, story)

@@ -1,0 +1,115 @@
+//! All names of a directory, as they were read at once, and how far this node is with their attributes.
+
+use std::collections::HashMap;
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStringExt;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+
+use hearth_client::{FileKey, NamesRead, Share};
+
+/// Names of a directory, in the order of their bytes.
+pub(crate) struct Listing {
+    names: Vec<Named>,
+    places: HashMap<OsString, usize>,
+    /// Other nodes ask for the same files.
+    is_shared: AtomicBool,
+    /// Batches that were asked for, and those of this node's own part.
+    asked: AtomicU32,
+    asked_own: AtomicU32,
+}
+
+struct Named {
+    name: OsString,
+    /// What may be kept.
+    file: Option<FileKey>,
+}
+
+impl Listing {
+    /// Files whose attributes are asked for at once, to begin with.
+    pub(crate) const BATCH: usize = 64;
+    /// So many at most: the answer fits into one message.
+    pub(crate) const BATCH_MAX: usize = 512;
+
+    pub(crate) fn new(mut names: NamesRead) -> Listing {
+        names.sort_unstable();
+        let named = |(name, file)| Named {
+            name: OsString::from_vec(name),
+            file,
+        };
+        let names: Vec<Named> = names.into_iter().map(named).collect();
+        let each = names.iter().enumerate();
+        Listing {
+            places: each.map(|(at, named)| (named.name.clone(), at)).collect(),
+            names,
+            is_shared: AtomicBool::new(false),
+            asked: AtomicU32::new(0),
+            asked_own: AtomicU32::new(0),
+        }
+    }
+
+    /// Number of names.
+    pub(crate) fn len(&self) -> usize {
+        self.names.len()
+    }
+
+    /// What may be kept, from a name on and round to it.
+    pub(crate) fn from(&self, name: &OsStr) -> impl Iterator<Item = (FileKey, &OsStr)> + '_ {
+        let at = self.places.get(name).copied().unwrap_or(0);
+        let (before, behind) = self.names.split_at(at);
+        kept(behind).chain(kept(before))
+    }
+
+    /// All that may be kept.
+    pub(crate) fn all(&self) -> impl Iterator<Item = (FileKey, &OsStr)> + '_ {
+        kept(&self.names)
+    }
+
+    /// A node's part of what may be kept.
+    pub(crate) fn part(&self, share: Share) -> impl Iterator<Item = (FileKey, &OsStr)> + '_ {
+        let at = |part: usize| part * self.names.len() / share.parts;
+        kept(&self.names[at(share.part)..at(share.part + 1)])
+    }
+
+    /// What a name leads to: a file whose attributes may be kept or something else, if it is there.
+    pub(crate) fn find(&self, name: &OsStr) -> Option<Option<FileKey>> {
+        self.places.get(name).map(|&at| self.names[at].file)
+    }
+
+    /// As it is told to other nodes.
+    pub(crate) fn told(&self) -> NamesRead {
+        let plain = |named: &Named| (named.name.clone().into_vec(), named.file);
+        self.names.iter().map(plain).collect()
+    }
+
+    /// Whether other nodes ask for the same files.
+    pub(crate) fn is_shared(&self) -> bool {
+        self.is_shared.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn share(&self) {
+        self.is_shared.store(true, Ordering::Relaxed);
+    }
+
+    /// Files of the next batch.
+    pub(crate) fn next_asked(&self) -> usize {
+        doubled(&self.asked)
+    }
+
+    /// Files of the next batch of this node's own part.
+    pub(crate) fn next_own(&self) -> usize {
+        doubled(&self.asked_own)
+    }
+}
+
+/// Whoever asks for many files gets more with each question. Only a matter of speed, so any order will do.
+fn doubled(count: &AtomicU32) -> usize {
+    let times = count.fetch_add(1, Ordering::Relaxed);
+    (Listing::BATCH << times.min(usize::BITS / 2)).min(Listing::BATCH_MAX)
+}
+
+fn kept(names: &[Named]) -> impl Iterator<Item = (FileKey, &OsStr)> + '_ {
+    let one = |named: &'_ Named| named.file;
+    names
+        .iter()
+        .filter_map(move |named| one(named).map(|file| (file, named.name.as_os_str())))
+}

@@ -1,0 +1,151 @@
+//! Names of directories, as a node has told them.
+//!
+//! They are told in parts, under the number by which their reader may read the directory's attributes, and
+//! before these; so they count for as long as the attributes do, and what calls those back voids them (M4).
+//! To forget names is always right: the next who asks reads them again. Who has some of them goes on behind the
+//! last, in the order of their bytes, so it does not matter whether they were read anew meanwhile.
+
+use super::{Manager, Seat};
+use crate::ids::{FileId, Leave, Listed, Named, NodeId};
+use crate::msg::Body;
+use alloc::vec::Vec;
+
+/// Names that a manager remembers, of all directories together; a directory with more is read by every node
+/// itself.
+const NAMES_MAX: usize = 1 << 18;
+
+/// Bytes of names in one message, which has room for 64 KiB.
+const MESSAGE_BYTES: usize = 48 << 10;
+
+/// Bytes that a name takes beside its own, at most.
+const NAMED_BYTES: usize = 20;
+
+/// What is known of a directory's names.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub(super) enum Listing {
+    #[default]
+    Unread,
+    /// Some were told; there are more or not.
+    Coming(Vec<Named>, bool),
+    /// In order.
+    Whole(Vec<Named>),
+    /// There are too many: each node reads them by itself.
+    Own,
+}
+
+impl Listing {
+    /// Its reader has told all, and the attributes, or not.
+    pub(super) fn end(&mut self, told: bool) {
+        *self = match core::mem::take(self) {
+            Listing::Coming(mut names, false) if told => {
+                names.sort_unstable_by(|one, other| one.name.cmp(&other.name));
+                Listing::Whole(names)
+            }
+            Listing::Own => Listing::Own,
+            _ => Listing::Unread,
+        };
+    }
+
+    fn add(&mut self, listed: &Listed) {
+        let before = match core::mem::take(self) {
+            Listing::Coming(names, true) => names,
+            _ => Vec::new(),
+        };
+        let Some(names) = &listed.names else {
+            *self = Listing::Own;
+            return;
+        };
+        if before.len() != listed.first as usize {
+            return;
+        }
+        *self = if before.len() + names.len() > NAMES_MAX {
+            Listing::Own
+        } else {
+            let all = before.into_iter().chain(names.iter().cloned());
+            Listing::Coming(all.collect(), listed.more)
+        };
+    }
+}
+
+/// How many of these fit into one message: at least one, if there are any.
+pub(crate) fn fitting(names: &[Named]) -> usize {
+    let mut bytes = 0;
+    let fits = |named: &&Named| {
+        bytes += named.name.len() + NAMED_BYTES;
+        bytes <= MESSAGE_BYTES
+    };
+    names
+        .iter()
+        .take_while(fits)
+        .count()
+        .max(1)
+        .min(names.len())
+}
+
+impl Manager {
+    /// Forgets the oldest listings while there are too many names, the newest of which are of `id`.
+    pub(super) fn bound_listings(&mut self, id: FileId) {
+        let whole = |file: Option<&super::File>| match file.map(|file| &file.leaves.listing) {
+            Some(Listing::Whole(names)) => Some(names.len()),
+            _ => None,
+        };
+        if whole(self.files.get(&id)).is_none() {
+            return;
+        }
+        self.listings
+            .retain(|&dir| dir != id && whole(self.files.get(&dir)).is_some());
+        self.listings.push_back(id);
+        let counts = self
+            .listings
+            .iter()
+            .filter_map(|dir| whole(self.files.get(dir)));
+        let mut names: usize = counts.sum();
+        while names > NAMES_MAX {
+            let Some(oldest) = self.listings.pop_front() else {
+                return;
+            };
+            names -= whole(self.files.get(&oldest)).unwrap_or(0);
+            if let Some(file) = self.files.get_mut(&oldest) {
+                file.leaves.listing = Listing::Unread;
+            }
+        }
+    }
+}
+
+impl Seat<'_, '_> {
+    /// Names behind one; `None` while another node reads them.
+    pub(super) fn give_names(&mut self, from: NodeId, number: u64, behind: &[u8]) -> Option<Body> {
+        if !self.may_be_kept() {
+            return Some(told(Leave::No, None, false));
+        }
+        let leaves = &self.file.leaves;
+        let body = match (&leaves.listing, leaves.known) {
+            (Listing::Whole(names), Some(known)) => {
+                let had = |named: &Named| !behind.is_empty() && *named.name <= *behind;
+                let rest = &names[names.partition_point(had)..];
+                let now = fitting(rest);
+                told(
+                    Leave::Known(known),
+                    Some(rest[..now].to_vec()),
+                    now < rest.len(),
+                )
+            }
+            (Listing::Own, Some(known)) => told(Leave::Known(known), None, false),
+            _ if leaves.is_read_for(from) => return None,
+            _ => told(self.have_read(from, number), None, false),
+        };
+        self.file.holders.insert(from);
+        Some(body)
+    }
+
+    pub(super) fn listed(&mut self, from: NodeId, listed: &Listed) {
+        let leaves = &mut self.file.leaves;
+        if leaves.reader == Some((from, listed.number)) {
+            leaves.listing.add(listed);
+        }
+    }
+}
+
+fn told(leave: Leave, names: Option<Vec<Named>>, more: bool) -> Body {
+    Body::Names { leave, names, more }
+}

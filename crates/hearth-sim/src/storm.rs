@@ -1,0 +1,79 @@
+//! A crowd of nodes asks for the attributes of every file of a directory, in one order and at one time: the
+//! stat experiment of IMCa, on the shipped kernel, with thousands of nodes.
+//!
+//! Each node has a kernel and a way in, which asks as the FUSE one does ([`way_in`]). The network takes a
+//! hop's time, a node handles one message at a time, and the store is one server that takes one request at a
+//! time. Nothing fails and nobody writes, so attributes that a node is told must be those of the file.
+
+mod crowd;
+mod forms;
+mod way_in;
+
+pub use forms::{Forecast, bare_store};
+
+use hearth_proto::Span;
+
+/// What is simulated.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Shape {
+    /// Nodes, each with one program.
+    pub nodes: u32,
+    /// Files of the directory.
+    pub files: u32,
+    /// One way from node to node, or to the store.
+    pub hop: Span,
+    /// Time of the store for one request.
+    pub store: Span,
+    /// Time of a node for one message.
+    pub message: Span,
+    /// And for each file or name in it.
+    pub entry: Span,
+    /// Time of a node for a file that it has in memory.
+    pub hit: Span,
+}
+
+impl Shape {
+    /// Times of a fast network and a busy store: 20 us a hop, 580 us a request as the publication of
+    /// home-based caching measured, 5 us a message and 0.1 us for what is in it, 15 us a hit.
+    pub fn new(nodes: u32, files: u32) -> Shape {
+        Shape {
+            nodes,
+            files,
+            hop: Span(20_000),
+            store: Span(580_000),
+            message: Span(5_000),
+            entry: Span(100),
+            hit: Span(15_000),
+        }
+    }
+}
+
+/// What came of it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Outcome {
+    /// Messages between nodes.
+    pub messages: u64,
+    /// Requests that the store took.
+    pub store_requests: u64,
+    /// Until the last program had asked for every file.
+    pub took: Span,
+    /// The same of a second pass.
+    pub second_messages: u64,
+    /// Requests of the second pass.
+    pub second_store_requests: u64,
+    /// What did not hold.
+    pub violations: Vec<String>,
+}
+
+/// Runs a shape.
+pub fn run(shape: &Shape) -> Outcome {
+    let mut crowd = crowd::Crowd::new(*shape);
+    crowd.pass();
+    let mut outcome = crowd.outcome();
+    crowd.pass();
+    let both = crowd.outcome();
+    outcome.second_messages = both.messages - outcome.messages;
+    outcome.second_store_requests = both.store_requests - outcome.store_requests;
+    outcome.violations = both.violations;
+    outcome
+}

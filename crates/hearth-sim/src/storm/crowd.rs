@@ -1,0 +1,235 @@
+//! All nodes, their network and the store, in order of time.
+
+use super::way_in::{Wants, WayIn};
+use super::{Outcome, Shape};
+use hearth_proto::msg::{Body, Envelope};
+use hearth_proto::{Config, Effect, Input, Node, NodeId, Outbox, Request, Span, Ticket, Time};
+use std::cmp::Ordering;
+use std::collections::BinaryHeap;
+
+/// Violations that are kept; more say nothing new.
+const VIOLATIONS_MAX: usize = 16;
+
+/// Something that will happen at a node. Of two at one time the earlier made comes first.
+struct Event {
+    at: Time,
+    number: u64,
+    node: u32,
+    what: What,
+}
+
+enum What {
+    /// A message is at the node, which may be busy.
+    Arrives(NodeId, Envelope),
+    /// It has been handled.
+    Handled(NodeId, Envelope),
+    /// The way in has what it wanted.
+    GoesOn,
+}
+
+impl PartialEq for Event {
+    fn eq(&self, other: &Event) -> bool {
+        self.cmp(other) == Ordering::Equal
+    }
+}
+
+impl Eq for Event {}
+
+impl PartialOrd for Event {
+    fn partial_cmp(&self, other: &Event) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Event {
+    /// The heap's greatest is the earliest.
+    fn cmp(&self, other: &Event) -> Ordering {
+        (other.at, other.number).cmp(&(self.at, self.number))
+    }
+}
+
+struct Host {
+    node: Node,
+    way_in: WayIn,
+    busy: Time,
+    tickets: u64,
+}
+
+pub(super) struct Crowd {
+    shape: Shape,
+    now: Time,
+    began: Time,
+    hosts: Vec<Host>,
+    events: BinaryHeap<Event>,
+    made: u64,
+    /// When the store is free.
+    store_free: Time,
+    messages: u64,
+    store_requests: u64,
+    violations: Vec<String>,
+}
+
+impl Crowd {
+    pub(super) fn new(shape: Shape) -> Crowd {
+        let host = |me: u32| Host {
+            node: Node::new(Config {
+                // There are no pages.
+                frames: 8,
+                ..Config::new(NodeId(me), shape.nodes)
+            }),
+            way_in: WayIn::new(me, shape.nodes, shape.files),
+            busy: Time(0),
+            tickets: 0,
+        };
+        let now = Time(1_000_000_000);
+        Crowd {
+            shape,
+            now,
+            began: now,
+            hosts: (0..shape.nodes).map(host).collect(),
+            events: BinaryHeap::new(),
+            made: 0,
+            store_free: now,
+            messages: 0,
+            store_requests: 0,
+            violations: Vec::new(),
+        }
+    }
+
+    /// Every program asks for every file.
+    pub(super) fn pass(&mut self) {
+        self.began = self.now;
+        for node in 0..self.shape.nodes {
+            self.hosts[node as usize].way_in.begin();
+            self.at(self.now, node, What::GoesOn);
+        }
+        while let Some(Event { at, node, what, .. }) = self.events.pop() {
+            self.now = at;
+            match what {
+                What::Arrives(from, envelope) => {
+                    let host = &mut self.hosts[node as usize];
+                    let takes = self.shape.message.0 + self.shape.entry.0 * entries(&envelope.body);
+                    host.busy = host.busy.max(at) + Span(takes);
+                    let busy = host.busy;
+                    self.at(busy, node, What::Handled(from, envelope));
+                }
+                What::Handled(from, envelope) => {
+                    let data = None;
+                    let input = Input::Message {
+                        from,
+                        envelope,
+                        data,
+                    };
+                    self.step(node, input);
+                }
+                What::GoesOn => {
+                    let wants = self.hosts[node as usize].way_in.go_on();
+                    self.serve(node, wants);
+                }
+            }
+        }
+        self.check_ended();
+    }
+
+    /// What came of the passes so far; the time is that of the last.
+    pub(super) fn outcome(&self) -> Outcome {
+        Outcome {
+            messages: self.messages,
+            store_requests: self.store_requests,
+            took: self.now - self.began,
+            violations: self.violations.clone(),
+            ..Outcome::default()
+        }
+    }
+
+    fn at(&mut self, at: Time, node: u32, what: What) {
+        self.made += 1;
+        let number = self.made;
+        self.events.push(Event {
+            at,
+            number,
+            node,
+            what,
+        });
+    }
+
+    /// Does what a way in wants.
+    fn serve(&mut self, node: u32, wants: Wants) {
+        match wants {
+            Wants::Ask(request) => self.request(node, request),
+            Wants::Tell(request) => {
+                self.request(node, request);
+                self.at(self.now, node, What::GoesOn);
+            }
+            Wants::Store => {
+                self.store_requests += 1;
+                let free = self.store_free.max(self.now + self.shape.hop);
+                self.store_free = free + self.shape.store;
+                self.at(self.store_free + self.shape.hop, node, What::GoesOn);
+            }
+            Wants::Hits(files) => {
+                let takes = Span(self.shape.hit.0 * u64::from(files));
+                self.at(self.now + takes, node, What::GoesOn);
+            }
+            Wants::Nothing => {}
+        }
+        if let Some(what) = self.hosts[node as usize].way_in.wrong.take() {
+            self.violate(what);
+        }
+    }
+
+    fn request(&mut self, node: u32, request: Request) {
+        let host = &mut self.hosts[node as usize];
+        host.tickets += 1;
+        let ticket = Ticket(host.tickets);
+        self.step(node, Input::Request(ticket, request));
+    }
+
+    fn step(&mut self, node: u32, input: Input) {
+        let mut out = Outbox::new();
+        self.hosts[node as usize]
+            .node
+            .step(self.now, input, &mut out);
+        for effect in out.drain(..) {
+            match effect {
+                Effect::Send { to, envelope, .. } => {
+                    self.messages += 1;
+                    let arrives = What::Arrives(NodeId(node), envelope);
+                    self.at(self.now + self.shape.hop, to.0, arrives);
+                }
+                Effect::Reply { reply, .. } => {
+                    let wants = self.hosts[node as usize].way_in.answered(reply);
+                    self.serve(node, wants);
+                }
+                other => self.violate(format!("node {node} wants {other:?}")),
+            }
+        }
+    }
+
+    fn check_ended(&mut self) {
+        let waits = |host: &Host| !host.way_in.is_at_end();
+        if let Some(node) = self.hosts.iter().position(waits) {
+            self.violate(format!("node {node} waits for ever"));
+        }
+    }
+
+    fn violate(&mut self, what: String) {
+        if self.violations.len() < VIOLATIONS_MAX {
+            self.violations.push(what);
+        }
+    }
+}
+
+/// Files and names in a message.
+fn entries(body: &Body) -> u64 {
+    let count = match body {
+        Body::WhoisEach(files) | Body::AskLeave(files) | Body::AwaitLeave(files) => files.len(),
+        Body::WhoisEachOk(nodes) => nodes.len(),
+        Body::Leaves(leaves) => leaves.len(),
+        Body::Learned(learned) => learned.len(),
+        Body::Names { names, .. } => names.as_ref().map_or(0, Vec::len),
+        Body::Listed(listed) => listed.names.as_ref().map_or(0, Vec::len),
+        _ => 0,
+    };
+    count as u64
+}

@@ -1,0 +1,344 @@
+//! What a node's way in asks for, one question after another: two files by themselves, then the names of the
+//! directory, then attributes of many files at a time. It decides as `hearth-fuse` does
+//! (`learn.rs` and `listing.rs` there), with its numbers.
+
+use hearth_proto::{Attributes, FileId, Learned, Leave, Reply, Request};
+
+/// Lookups in a directory before it is read as a whole.
+pub(super) const LOOKUPS_ALONE: u32 = 2;
+/// Files whose attributes are read along with the names.
+pub(super) const READ_WITH_NAMES: u32 = 1024;
+/// Files asked for at once, to begin with, and at most.
+pub(super) const BATCH: u32 = 64;
+pub(super) const BATCH_MAX: u32 = 512;
+/// Files whose managers are asked for at once.
+pub(super) const LOCATED_AT_ONCE: u32 = 4096;
+/// Names that the store tells with one request.
+pub(super) const NAMES_A_REQUEST: u32 = 128;
+
+/// The directory.
+const DIRECTORY: FileId = FileId(1);
+
+/// The number of a file's inode in the store; one of the directory's is before it.
+pub(super) fn file(place: u32) -> FileId {
+    FileId(u64::from(place) + 2)
+}
+
+/// What the store says of an inode.
+fn attributes(file: FileId) -> Attributes {
+    Attributes {
+        links: 1,
+        size: file.0,
+        ctime_ns: 1,
+        ..Attributes::default()
+    }
+}
+
+/// What the way in wants done next.
+pub(super) enum Wants {
+    /// Ask the kernel.
+    Ask(Request),
+    /// Tell the kernel, then go on.
+    Tell(Request),
+    /// One request to the store.
+    Store,
+    /// So many files come out of memory.
+    Hits(u32),
+    /// The pass is over.
+    Nothing,
+}
+
+/// Why files are asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Why {
+    /// Along with the names, up to here.
+    Along,
+    /// A program wants the first.
+    Near,
+    /// They are of this node's own part.
+    Own,
+    /// Others read them.
+    Awaited,
+    /// Nobody reads them after all.
+    Unread,
+    /// Waits for whoever has begun to.
+    Alone,
+}
+
+/// Where it is.
+#[derive(Debug)]
+enum Phase {
+    Idle,
+    /// A file by itself: its size, then the store.
+    Alone,
+    AloneInStore,
+    Names,
+    /// Names are read from the store, with so many requests to come.
+    Listing(u64, u32),
+    /// So many were located.
+    Locating(u64, u32),
+    /// Leave was asked for.
+    Leaves(Why, Vec<u32>),
+    /// What is to be read and told, and how much of it was read; what the first answer was.
+    Reading(Why, Vec<(u32, u64)>, usize, bool),
+}
+
+pub(super) struct WayIn {
+    me: u32,
+    nodes: u32,
+    files: u32,
+    /// The next file that the program asks for.
+    wanted: u32,
+    known: Vec<bool>,
+    lookups: u32,
+    listed: bool,
+    is_shared: bool,
+    asked: u32,
+    asked_own: u32,
+    /// The number under which this node reads the names, and files that are to be asked for along with them.
+    along: Option<(u64, Vec<u32>)>,
+    phase: Phase,
+    pub(super) wrong: Option<String>,
+}
+
+impl WayIn {
+    pub(super) fn new(me: u32, nodes: u32, files: u32) -> WayIn {
+        WayIn {
+            me,
+            nodes,
+            files,
+            wanted: 0,
+            known: vec![false; files as usize],
+            lookups: 0,
+            listed: false,
+            is_shared: false,
+            asked: 0,
+            asked_own: 0,
+            along: None,
+            phase: Phase::Idle,
+            wrong: None,
+        }
+    }
+
+    /// A pass begins.
+    pub(super) fn begin(&mut self) {
+        self.wanted = 0;
+    }
+
+    /// The program has asked for all files.
+    pub(super) fn is_at_end(&self) -> bool {
+        self.wanted == self.files
+    }
+
+    /// It has done what it wanted.
+    pub(super) fn go_on(&mut self) -> Wants {
+        match std::mem::replace(&mut self.phase, Phase::Idle) {
+            Phase::Idle => self.look(),
+            Phase::AloneInStore => {
+                self.wanted += 1;
+                self.look()
+            }
+            Phase::Listing(number, 0) => self.locate(number, 0),
+            Phase::Listing(number, left) => {
+                self.phase = Phase::Listing(number, left - 1);
+                Wants::Store
+            }
+            Phase::Reading(why, reads, done, later) => self.read(why, reads, done, later),
+            phase => {
+                self.wrong = Some(format!("node {} goes on in {phase:?}", self.me));
+                Wants::Nothing
+            }
+        }
+    }
+
+    /// The kernel has answered.
+    pub(super) fn answered(&mut self, reply: Reply) -> Wants {
+        match (std::mem::replace(&mut self.phase, Phase::Idle), reply) {
+            (Phase::Alone, Reply::Size { .. }) => {
+                self.phase = Phase::AloneInStore;
+                Wants::Store
+            }
+            (Phase::Names, Reply::Names { leave, names }) => self.names(leave, names),
+            (Phase::Locating(number, done), Reply::Done) => self.locate(number, done),
+            (Phase::Leaves(why, asked), Reply::Leaves(leaves)) => self.leaves(why, &asked, &leaves),
+            (phase, reply) => {
+                self.wrong = Some(format!("node {}: {reply:?} in {phase:?}", self.me));
+                Wants::Nothing
+            }
+        }
+    }
+
+    /// The program asks for the next file.
+    fn look(&mut self) -> Wants {
+        let rest = &self.known[self.wanted as usize..];
+        let hits = rest.iter().take_while(|known| **known).count() as u32;
+        if hits > 0 {
+            self.wanted += hits;
+            return Wants::Hits(hits);
+        }
+        if self.wanted == self.files {
+            return Wants::Nothing;
+        }
+        if self.listed {
+            return match self.is_shared {
+                false => self.ask_near(Why::Near),
+                true => self.ask_own(),
+            };
+        }
+        self.lookups += 1;
+        if self.lookups > LOOKUPS_ALONE {
+            self.phase = Phase::Names;
+            return Wants::Ask(Request::Names(DIRECTORY));
+        }
+        self.phase = Phase::Alone;
+        let (file, ask) = (file(self.wanted), true);
+        Wants::Ask(Request::Size { file, ask })
+    }
+
+    fn names(&mut self, leave: Leave, names: Option<Vec<(Vec<u8>, FileId)>>) -> Wants {
+        match (leave, names) {
+            (Leave::Known(_), Some(names)) => {
+                if names.len() != self.files as usize {
+                    self.wrong = Some(format!("node {} is told {} names", self.me, names.len()));
+                }
+                self.listed = true;
+                self.look()
+            }
+            (Leave::Read { number, .. }, None) => {
+                self.phase = Phase::Listing(number, self.files.div_ceil(NAMES_A_REQUEST));
+                self.go_on()
+            }
+            (leave, _) => {
+                self.wrong = Some(format!("node {} is told {leave:?} of the names", self.me));
+                Wants::Nothing
+            }
+        }
+    }
+
+    fn locate(&mut self, number: u64, done: u32) -> Wants {
+        let upto = (done + LOCATED_AT_ONCE).min(self.files);
+        if done < self.files {
+            self.phase = Phase::Locating(number, upto);
+            return Wants::Ask(Request::Locate((done..upto).map(file).collect()));
+        }
+        let name = |place: u32| (format!("file-{place:06}").into_bytes(), file(place));
+        let names = (0..self.files).map(name).collect();
+        let along = self.unread().take(READ_WITH_NAMES as usize).collect();
+        self.along = Some((number, along));
+        self.phase = Phase::Reading(Why::Along, Vec::new(), 0, false);
+        Wants::Tell(Request::Listed(DIRECTORY, number, Some(names)))
+    }
+
+    /// What comes next is to be asked for along with the names, or the directory's attributes are told.
+    fn read_along(&mut self) -> Wants {
+        let Some((number, mut some)) = self.along.take() else {
+            return self.look();
+        };
+        let rest = some.split_off(some.len().min(BATCH_MAX as usize));
+        if some.len() > 1 {
+            self.along = Some((number, rest));
+            return self.ask(Why::Along, some);
+        }
+        self.listed = true;
+        let attributes = Some(attributes(DIRECTORY));
+        let file = DIRECTORY;
+        Wants::Tell(Request::Learned(vec![Learned {
+            file,
+            number,
+            attributes,
+        }]))
+    }
+
+    fn ask(&mut self, why: Why, asked: Vec<u32>) -> Wants {
+        let files = asked.iter().copied().map(file).collect();
+        self.phase = Phase::Leaves(why, asked);
+        Wants::Ask(match why {
+            Why::Awaited => Request::Await(files),
+            _ => Request::Leave(files),
+        })
+    }
+
+    /// The wanted file, and some behind it and round to it.
+    fn ask_near(&mut self, why: Why) -> Wants {
+        let count = match why {
+            Why::Near | Why::Awaited => doubled(&mut self.asked),
+            _ => BATCH,
+        };
+        let near = self.unread().take(count as usize).collect();
+        self.ask(why, near)
+    }
+
+    /// Files whose attributes are not here, from the wanted one on and round to it.
+    fn unread(&self) -> impl Iterator<Item = u32> + '_ {
+        let round = (self.wanted..self.files).chain(0..self.wanted);
+        round.filter(|&place| !self.known[place as usize])
+    }
+
+    fn ask_own(&mut self) -> Wants {
+        let at =
+            |part: u32| (u64::from(part) * u64::from(self.files) / u64::from(self.nodes)) as u32;
+        let part = at(self.me)..at(self.me + 1);
+        let own: Vec<u32> = part.filter(|&place| !self.known[place as usize]).collect();
+        if own.is_empty() {
+            return self.ask_near(Why::Awaited);
+        }
+        let count = doubled(&mut self.asked_own) as usize;
+        self.ask(Why::Own, own.into_iter().take(count).collect())
+    }
+
+    fn leaves(&mut self, why: Why, asked: &[u32], leaves: &[Leave]) -> Wants {
+        let mut reads = Vec::new();
+        for (&place, leave) in asked.iter().zip(leaves) {
+            match leave {
+                Leave::Known(told) => {
+                    self.known[place as usize] = true;
+                    if told.size != file(place).0 {
+                        self.wrong = Some(format!("file {place} has attributes of another"));
+                    }
+                }
+                Leave::Read { number, .. } => reads.push((place, *number)),
+                Leave::Later | Leave::No | Leave::Once(_) => {}
+            }
+        }
+        let later = leaves.first() == Some(&Leave::Later);
+        self.phase = Phase::Reading(why, reads, 0, later);
+        self.go_on()
+    }
+
+    fn read(&mut self, why: Why, reads: Vec<(u32, u64)>, done: usize, later: bool) -> Wants {
+        if done < reads.len() {
+            self.phase = Phase::Reading(why, reads, done + 1, later);
+            return Wants::Store;
+        }
+        if !reads.is_empty() {
+            let learned = reads.iter().map(|&(place, number)| Learned {
+                file: file(place),
+                number,
+                attributes: Some(attributes(file(place))),
+            });
+            let learned = learned.collect();
+            for (place, _) in reads {
+                self.known[place as usize] = true;
+            }
+            self.phase = Phase::Reading(why, Vec::new(), 0, later);
+            return Wants::Tell(Request::Learned(learned));
+        }
+        match (why, later) {
+            (Why::Along, _) => self.read_along(),
+            (Why::Near, true) => {
+                self.is_shared = true;
+                self.ask_own()
+            }
+            (Why::Own, _) => self.ask_near(Why::Awaited),
+            (Why::Awaited, true) => self.ask_near(Why::Unread),
+            (Why::Unread, true) => self.ask(Why::Alone, vec![self.wanted]),
+            (Why::Near | Why::Awaited | Why::Unread | Why::Alone, _) => self.look(),
+        }
+    }
+}
+
+fn doubled(count: &mut u32) -> u32 {
+    let times = (*count).min(u32::BITS / 2);
+    *count += 1;
+    (BATCH << times).min(BATCH_MAX)
+}
