@@ -54,7 +54,8 @@ pub(crate) struct Args {
     /// The store: posix, model[:SETTINGS], or gluster for a real volume on test hosts
     #[arg(long, default_value = "model", value_name = "KIND")]
     store: String,
-    /// Policies to measure beside none and home, for matmul, small-io, btio and flash-io [default: all]
+    /// Policies to measure beside none and home, for matmul, small-io, btio and flash-io [default: all]; for
+    /// stat those to measure beside the store [default: none,bank,home]
     #[arg(
         long,
         value_name = "P",
@@ -189,12 +190,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
             turns(RECORDS, RECORDS / 4),
             &signals,
         )?,
-        Name::Stat => stat::run(
-            &args.store,
-            &args.clients,
-            stat_effort(args.quick),
-            &signals,
-        )?,
+        Name::Stat => stat::run(&stat_load(args), &signals)?,
         Name::ReadLatency => read_latency::run(
             &args.store,
             match args.quick {
@@ -334,10 +330,15 @@ fn programs_of(quick: bool) -> programs::Choice {
     }
 }
 
-fn stat_effort(quick: bool) -> &'static stat::Effort {
-    match quick {
-        true => &stat::Effort::QUICK,
-        false => &stat::Effort::FULL,
+fn stat_load(args: &Args) -> stat::Load<'_> {
+    stat::Load {
+        store: &args.store,
+        clients: &args.clients,
+        systems: ground::System::chosen(&args.policy),
+        effort: match args.quick {
+            true => &stat::Effort::QUICK,
+            false => &stat::Effort::FULL,
+        },
     }
 }
 

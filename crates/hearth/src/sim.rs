@@ -6,6 +6,7 @@ mod compare;
 mod explore;
 mod run;
 mod schedule;
+mod stat;
 mod step;
 
 use std::process::ExitCode;
@@ -21,6 +22,7 @@ Examples:
   hearth sim step --faults --seed 17              one of them, message by message
   hearth sim schedule --example                   which files stay, step by step
   hearth sim run --nodes 4096 --ops 10000000      one large world, its messages counted
+  hearth sim stat --nodes 16,64,4096              a crowd that asks for attributes
   hearth sim explore --policy home                every state of small worlds
   hearth sim explore --policy hint:paper          what the published policy does wrong
   hearth sim canaries                             every guard off, each must be noticed
@@ -49,6 +51,8 @@ enum Command {
     Step(step::Args),
     /// Run a trace of reads through caches of several policies
     Cache(cache::Args),
+    /// A crowd asks for attributes: messages and store requests beside their closed form
+    Stat(stat::Args),
     /// Place jobs and keep files on many nodes, each next to its bound
     Schedule(schedule::Args),
 }
@@ -62,6 +66,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
         Command::Compare(args) => compare::run(args),
         Command::Step(args) => step::run(args),
         Command::Cache(args) => cache::run(args),
+        Command::Stat(args) => stat::run(args),
         Command::Schedule(args) => schedule::run(args),
     }
 }

@@ -272,7 +272,7 @@ fn every_client_finds_the_attributes_of_every_file() {
         (&2.into(), &128.into())
     );
     assert!(found["improvement"].is_number());
-    assert!(found["home_second_pass_messages"].is_number());
+    assert!(found["home_second_pass_messages_2"].is_number());
 }
 
 #[test]

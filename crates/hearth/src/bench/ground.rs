@@ -34,13 +34,21 @@ pub(super) enum System {
 }
 
 impl System {
-    /// What is compared.
-    pub(super) const ALL: [System; 4] = [
-        System::Store,
-        System::Under(Policy::None),
-        System::Under(Policy::Bank),
-        System::Under(Policy::Home),
-    ];
+    /// The store, and these policies or the usual ones.
+    pub(super) fn chosen(policies: &[Policy]) -> Vec<System> {
+        let usual = [Policy::None, Policy::Bank, Policy::Home];
+        let policies = match policies {
+            [] => &usual,
+            some => some,
+        };
+        let mut systems = vec![System::Store];
+        for &policy in policies {
+            if !systems.contains(&System::Under(policy)) {
+                systems.push(System::Under(policy));
+            }
+        }
+        systems
+    }
 
     pub(super) fn name(self) -> String {
         match self {

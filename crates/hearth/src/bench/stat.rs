@@ -2,6 +2,8 @@
 //! each in turn, and once more. Before each pass the operating system is made to forget names and
 //! attributes, on all sides. Clients ask for the same files in the same order at the same time.
 
+mod model;
+
 use super::crew::Crew;
 use super::ground::{Field, Ground, System, Translators};
 use super::report::{Report, median, rounded};
@@ -26,6 +28,22 @@ impl Effort {
         files: 128,
         turns: 1,
     };
+}
+
+/// What is measured.
+pub(super) struct Load<'a> {
+    pub(super) store: &'a str,
+    /// How many clients, one run for each count.
+    pub(super) clients: &'a [u32],
+    /// The store first.
+    pub(super) systems: Vec<System>,
+    pub(super) effort: &'a Effort,
+}
+
+impl Load<'_> {
+    fn most(&self) -> u32 {
+        self.clients.iter().copied().max().unwrap_or(1)
+    }
 }
 
 /// A figure's name, how it is read off a sample, and its unit.
@@ -66,79 +84,60 @@ struct Sample {
     right: bool,
 }
 
+/// One run of a system with so many clients.
+type Run = (System, u32, Sample);
+
 /// Measures the systems one after another within each turn.
-pub(super) fn run(
-    store: &str,
-    clients: &[u32],
-    effort: &Effort,
-    signals: &Signals,
-) -> Result<Report, Failure> {
-    let mut report = Report::new("stat", store);
-    let most = clients.iter().copied().max().unwrap_or(1);
-    let mut samples: Vec<(System, u32, Sample)> = Vec::new();
-    let ground = Ground::prepare(store, most, Translators::AsShipped)?;
+pub(super) fn run(load: &Load<'_>, signals: &Signals) -> Result<Report, Failure> {
+    let mut report = Report::new("stat", load.store);
+    let samples = measure(load, signals)?;
+    let off = alone(load, signals)?;
+    progress_over();
+    tell(&mut report, &samples, load);
+    if let Some(off) = off {
+        let case = case(load.most());
+        let seconds = off.seconds[0];
+        report.row("store, translators off", &case, "first pass", seconds, "s");
+    }
+    sum_up(&mut report, &samples, load);
+    Ok(report)
+}
+
+fn measure(load: &Load<'_>, signals: &Signals) -> Result<Vec<Run>, Failure> {
+    let (most, files) = (load.most(), load.effort.files);
+    let mut samples = Vec::new();
+    let ground = Ground::prepare(load.store, most, Translators::AsShipped)?;
     // The first use of a mount by each client costs more than any later one.
-    let span = settling(store);
-    one(
-        ground.field(System::Store, most, signals)?,
-        effort.files,
-        span,
-    )?;
-    for turn in 0..effort.turns {
-        for &count in clients {
-            for system in System::ALL {
-                let of = effort.turns;
+    let span = settling(load.store);
+    one(ground.field(System::Store, most, signals)?, files, span)?;
+    for turn in 0..load.effort.turns {
+        for &count in load.clients {
+            for &system in &load.systems {
+                let of = load.effort.turns;
                 progress(&format!(
                     "turn {} of {of}: {}, {count} clients",
                     turn + 1,
                     system.name()
                 ));
-                let sample = one(ground.field(system, count, signals)?, effort.files, span)?;
+                let sample = one(ground.field(system, count, signals)?, files, span)?;
                 samples.push((system, count, sample));
             }
         }
     }
-    drop(ground);
-    let off = alone(store, most, effort, signals)?;
-    progress_over();
-    tell(&mut report, &samples, clients, effort.files);
-    if let Some(off) = off {
-        report.row(
-            "store, translators off",
-            &case(most),
-            "first pass",
-            off.seconds[0],
-            "s",
-        );
-    }
-    sum_up(&mut report, &samples, most, effort.files);
-    Ok(report)
+    Ok(samples)
 }
 
 /// GlusterFS without the caches of its own client.
-fn alone(
-    store: &str,
-    most: u32,
-    effort: &Effort,
-    signals: &Signals,
-) -> Result<Option<Sample>, Failure> {
-    if store != "gluster" {
+fn alone(load: &Load<'_>, signals: &Signals) -> Result<Option<Sample>, Failure> {
+    if load.store != "gluster" {
         return Ok(None);
     }
     progress("GlusterFS without its caching translators");
-    let ground = Ground::prepare(store, most, Translators::Off)?;
-    let span = settling(store);
-    one(
-        ground.field(System::Store, most, signals)?,
-        effort.files,
-        span,
-    )?;
-    one(
-        ground.field(System::Store, most, signals)?,
-        effort.files,
-        span,
-    )
-    .map(Some)
+    let (most, files) = (load.most(), load.effort.files);
+    let ground = Ground::prepare(load.store, most, Translators::Off)?;
+    let span = settling(load.store);
+    one(ground.field(System::Store, most, signals)?, files, span)?;
+    one(ground.field(System::Store, most, signals)?, files, span).map(Some)
 }
 
 /// How long a store's clients may take old attributes of new files for true: GlusterFS's metadata
@@ -186,7 +185,7 @@ fn case(clients: u32) -> String {
 
 /// The middle of a figure over the turns.
 fn middle(
-    samples: &[(System, u32, Sample)],
+    samples: &[Run],
     (system, clients): (System, u32),
     figure: impl Fn(&Sample) -> f64,
 ) -> f64 {
@@ -197,115 +196,86 @@ fn middle(
     median(&figures)
 }
 
-fn tell(report: &mut Report, samples: &[(System, u32, Sample)], clients: &[u32], files: usize) {
-    for &count in clients {
-        for system in System::ALL {
+fn tell(report: &mut Report, samples: &[Run], load: &Load<'_>) {
+    for &count in load.clients {
+        let case = case(count);
+        for &system in &load.systems {
+            let (name, at) = (system.name(), (system, count));
             for (metric, figure, unit) in FIGURES {
-                let value = middle(samples, (system, count), figure);
-                report.row(&system.name(), &case(count), metric, value, unit);
+                let value = middle(samples, at, figure);
+                report.row(&name, &case, metric, value, unit);
             }
             let right = samples
                 .iter()
-                .filter(|(of, clients, _)| (*of, *clients) == (system, count))
+                .filter(|(of, clients, _)| (*of, *clients) == at)
                 .all(|(_, _, sample)| sample.right);
-            report.row(&system.name(), &case(count), "right", f64::from(right), "");
-            let asked = (files * count as usize) as f64;
-            let each = middle(samples, (system, count), |sample| sample.seconds[0]);
+            report.row(&name, &case, "right", f64::from(right), "");
+            let asked = (load.effort.files * count as usize) as f64;
+            let each = middle(samples, at, |sample| sample.seconds[0]);
             let rate = asked / each.max(f64::MIN_POSITIVE);
-            report.row(
-                &system.name(),
-                &case(count),
-                "attributes a second",
-                rate,
-                "",
-            );
+            report.row(&name, &case, "attributes a second", rate, "");
         }
     }
 }
 
-fn sum_up(report: &mut Report, samples: &[(System, u32, Sample)], most: u32, files: usize) {
+fn sum_up(report: &mut Report, samples: &[Run], load: &Load<'_>) {
     let verified = samples.iter().all(|(_, _, sample)| sample.right);
     report.sum_up("verified", verified);
-    report.sum_up("files", files);
-    report.sum_up("clients", most);
-    let mut counts: Vec<u32> = samples.iter().map(|(_, count, _)| *count).collect();
-    counts.sort_unstable();
-    counts.dedup();
-    for (pass, name) in ["improvement", "improvement_second_pass"]
-        .iter()
-        .enumerate()
-    {
-        let seconds = |of| middle(samples, of, |sample| sample.seconds[pass]);
-        for policy in [Policy::Home, Policy::Bank, Policy::None] {
-            for &count in &counts {
-                let store = seconds((System::Store, count));
-                let ours = seconds((System::Under(policy), count));
-                let gain = rounded(1.0 - ours / store);
-                report.sum_up(&format!("{name}_{policy}_{count}"), gain);
-                if policy == Policy::Home && count == most {
-                    report.sum_up(name, gain);
-                }
+    report.sum_up("files", load.effort.files);
+    report.sum_up("clients", load.most());
+    for &count in load.clients {
+        for &system in &load.systems {
+            if system != System::Store {
+                compare(report, samples, (system, count), load);
+            }
+            if let Some(counts) = model::Counts::of(system, load.effort.files, count) {
+                count_out(report, samples, (system, count), &counts);
             }
         }
-    }
-    let home = (System::Under(Policy::Home), most);
-    let first = middle(samples, home, |sample| sample.messages[0] as f64);
-    let second = middle(samples, home, |sample| sample.messages[1] as f64);
-    report.sum_up("home_first_pass_messages", first);
-    report.sum_up(
-        "home_first_pass_messages_model",
-        model::messages(files, most),
-    );
-    report.sum_up("home_second_pass_messages", second);
-    for (key, of, expected) in [
-        ("home_store_requests", home, model::requests_kept(files)),
-        (
-            "store_store_requests",
-            (System::Store, most),
-            model::requests_alone(files, most),
-        ),
-    ] {
-        let counted = middle(samples, of, |sample| sample.asked[0] as f64);
-        report.sum_up(key, counted);
-        report.sum_up(&format!("{key}_model"), expected);
     }
     report.sum_up(
         "reason",
         "time of all clients to ask for every file, over GlusterFS with its caches as shipped; both \
          without what the operating system keeps. The gain of the first pass is that the store is \
-         asked once for each file and not once for each client",
+         asked once for all clients, and not once for each",
     );
 }
 
-/// What should be counted: the model of a stat storm in which names and attributes are given to whoever
-/// asks, many at a time, until they are called back.
-mod model {
-    /// Files in one question.
-    const BATCH: usize = 64;
-    /// Two lookups in the directory and the one of its own name, before it is read as a whole: who manages
-    /// the file, and how long it is.
-    const ALONE: f64 = 3.0 * 4.0;
-    /// Leave for the directory, from its registrar and its manager.
-    const DIRECTORY: f64 = 4.0;
-    /// While others read what is wanted: a question about it, one about a part of one's own, the report, and
-    /// the question that waits. Twice, since names are not asked for in the order of the directory.
-    const SHARING: f64 = 2.0 * 7.0;
-
-    /// Messages of a first pass of `clients` clients, one of which manages all files: each asks every other
-    /// as a registrar, once for all files, and all but one ask the manager, for one batch after another.
-    pub(super) fn messages(files: usize, clients: u32) -> f64 {
-        let (batches, others) = (files.div_ceil(BATCH) as f64, f64::from(clients - 1));
-        let registrars = 2.0 * f64::from(clients);
-        others * (registrars + ALONE + DIRECTORY + SHARING + 2.0 * batches)
+/// What a system saves of the store's time.
+fn compare(report: &mut Report, samples: &[Run], (system, count): (System, u32), load: &Load<'_>) {
+    let keys = ["improvement", "improvement_second_pass"];
+    for (pass, key) in keys.iter().enumerate() {
+        let seconds = |of| middle(samples, of, |sample| sample.seconds[pass]);
+        let (store, ours) = (seconds((System::Store, count)), seconds((system, count)));
+        let gain = rounded(1.0 - ours / store);
+        report.sum_up(&format!("{key}_{}_{count}", system.name()), gain);
+        if system == System::Under(Policy::Home) && count == load.most() {
+            report.sum_up(key, gain);
+        }
     }
+}
 
-    /// Requests of the store where each file is looked at once for all clients.
-    pub(super) fn requests_kept(files: usize) -> f64 {
-        files as f64
+/// What was counted in the first pass, beside the model.
+fn count_out(report: &mut Report, samples: &[Run], at: (System, u32), model: &model::Counts) {
+    let (name, count) = (at.0.name(), at.1);
+    let messages = middle(samples, at, |sample| sample.messages[0] as f64);
+    let asked = middle(samples, at, |sample| sample.asked[0] as f64);
+    for (key, counted, due) in [
+        ("messages", messages, Some(model.messages)),
+        ("store_requests", asked, model.store_requests),
+    ] {
+        report.sum_up(&format!("{name}_{key}_{count}"), counted);
+        let Some(due) = due.filter(|due| *due > 0.0) else {
+            continue;
+        };
+        report.sum_up(&format!("{name}_{key}_model_{count}"), due.round());
+        report.sum_up(
+            &format!("{name}_{key}_over_model_{count}"),
+            rounded(counted / due),
+        );
     }
-
-    /// Requests of the store where each client asks for each file's name and then for its attributes.
-    pub(super) fn requests_alone(files: usize, clients: u32) -> f64 {
-        2.0 * files as f64 * f64::from(clients)
+    if at.0 != System::Store {
+        let second = middle(samples, at, |sample| sample.messages[1] as f64);
+        report.sum_up(&format!("{name}_second_pass_messages_{count}"), second);
     }
 }
