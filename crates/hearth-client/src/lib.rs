@@ -148,12 +148,12 @@ pub trait Session: Send + Sync + 'static {
         false
     }
 
-    /// As [`Session::leave`], but waits for every other node that reads attributes of any of them, and gives no
-    /// leave to read: what nobody reads comes [`Leave::Later`].
+    /// As [`Session::leave`], but waits for another node that reads attributes of the first of them, and gives no
+    /// leave to read: what is not known comes [`Leave::Later`].
     fn await_leave(&self, files: Vec<FileKey>, done: Done<Vec<Leave>>);
 
     /// Asks for leave to keep names and attributes of a directory, and for both. Waits for another node that
-    /// reads them.
+    /// reads them. [`Leave::Later`] where they are not worth being read yet: nobody else asks.
     fn names(&self, dir: FileKey, done: Done<Names>);
 
     /// Says what names were read under the [`Leave::Read`] of this number; `None` if other nodes are to read

@@ -204,7 +204,7 @@ pub type NamesRead = Vec<(Vec<u8>, Option<FileKey>)>;
 /// Whether names of a directory may be kept until they are revoked, and what they are.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Names {
-    /// The same for the directory's attributes; never [`Leave::Later`]. With [`Leave::Read`] the names are to
+    /// The same for the directory's attributes; [`Leave::Later`] if neither is worth being read yet. With [`Leave::Read`] the names are to
     /// be read, too, and said before the attributes.
     pub leave: Leave,
     /// They are known; `None` if they are to be read here.

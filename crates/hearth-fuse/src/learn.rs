@@ -1,9 +1,9 @@
 //! Reading names and attributes for this node's memory, under leave of the session.
 //!
-//! A few lookups in a directory go to the store. When more come, the directory is read as a whole, by one
-//! node for all, and with it attributes of the first of its files: parallel file systems send both together,
-//! so that their clients have at hand what is looked at next. Attributes of others are asked for many at a
-//! time. A crowd that asks for the same files in the same order shares that work: where another node is at
+//! A few lookups in a directory go to the store. When more come, of one node or of a crowd, the session has the
+//! directory read as a whole, by one node for all, and with it attributes of the first of its files: parallel file
+//! systems send both together, so that their clients have at hand what is looked at next. Attributes of others are
+//! asked for many at a time, and read a few at a time, so that no lookup waits for many others. A crowd that asks for the same files in the same order shares that work: where another node is at
 //! what it wants, each node reads some of a part of its own of the directory, and then awaits what the others
 //! read.
 
@@ -25,8 +25,9 @@ use crate::names::{Entry, Name};
 use crate::nodes::{Node, StoreKey, open_path, proc_path};
 use crate::stat::Stat;
 
-/// Files whose attributes are read along with the names of their directory.
-const READ_WITH_NAMES: usize = 1024;
+/// Files whose attributes are read for one question, or along with the names of their directory: a lookup waits
+/// for so many at most, here and on other nodes.
+const READ_AT_ONCE: usize = Listing::BATCH;
 /// Files whose managers are asked for at once.
 const LOCATED_AT_ONCE: usize = 4096;
 /// A directory with more names is not read as a whole.
@@ -185,7 +186,9 @@ impl Core {
         if let (Leave::Read { number, .. }, Some(listing)) = (leave, &listing) {
             self.locate(listing);
             self.session.listed(dir, number, Some(listing.told()));
-            self.read_along(at, listing);
+            if !self.session.looks_alone() {
+                self.read_along(at, listing);
+            }
         }
         self.memory.keep_listing(names, listing.filter(|_| fresh));
         let learned = self.settle_leave(dir, leave, attributes, stat);
@@ -205,13 +208,10 @@ impl Core {
     /// attributes itself, so it never asks for one file alone.
     fn read_along(&self, at: Name<'_>, listing: &Listing) {
         let unread = |(file, _): &(FileKey, &OsStr)| !self.memory.has(*file);
-        let first = listing.from(at.name).filter(unread).take(READ_WITH_NAMES);
+        let first = listing.from(at.name).filter(unread).take(READ_AT_ONCE);
         let first: Vec<(FileKey, &OsStr)> = first.collect();
-        for some in first
-            .chunks(Listing::BATCH_MAX)
-            .filter(|some| some.len() > 1)
-        {
-            self.learn_batch(at.parent, some);
+        if first.len() > 1 {
+            self.learn_batch(at.parent, &first);
         }
     }
 
@@ -285,12 +285,17 @@ impl Core {
         let leaves = ask(|done| question(files, done)).ok().flatten();
         let leaves = leaves.unwrap_or_default();
         let first = leaves.first().copied();
-        let mut learned = Vec::new();
+        let (mut learned, mut looks) = (Vec::new(), 0);
         let answers = leaves.into_iter().chain(std::iter::repeat(Leave::No));
         for ((&(file, name), mark), leave) in batch.iter().zip(marks).zip(answers) {
             let told = match leave {
-                Leave::Read { .. } => self.look(dir, name),
+                Leave::Read { .. } if looks < READ_AT_ONCE => {
+                    looks += 1;
+                    self.look(dir, name)
+                }
                 Leave::Known(told) => Ok(Stat::told(self.nodes.dev(), file.ino, told)),
+                // Another node may read what is too much for now.
+                Leave::Read { .. } => Err(raw(libc::EAGAIN)),
                 Leave::No | Leave::Later | Leave::Once(_) => Err(raw(libc::ENODATA)),
             };
             learned.extend(self.settle_leave(file, leave, mark, told));

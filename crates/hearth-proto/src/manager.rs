@@ -24,6 +24,7 @@ mod leave;
 mod listing;
 mod open;
 mod size;
+mod storms;
 mod window;
 
 use crate::Errno;
@@ -42,6 +43,7 @@ use keeper::Keeper;
 use leave::{Leaves, Parked};
 pub(crate) use listing::fitting;
 use size::Append;
+use storms::Storms;
 
 /// Entries that the registrar keeps; a file beyond is managed by its registrar itself.
 const REGISTRY_MAX: usize = 1 << 20;
@@ -59,6 +61,7 @@ pub(crate) struct Manager {
     parked: Vec<Parked>,
     /// Directories whose names are known, the oldest first.
     listings: VecDeque<FileId>,
+    storms: Storms,
 }
 
 /// Opens of one node.

@@ -162,7 +162,7 @@ pub enum Body {
     AskLeave(Vec<FileId>),
     /// Answers, in the order of the question.
     Leaves(Vec<Leave>),
-    /// The same, answered when no other node reads any of them; gives no leave to read.
+    /// The same, answered when no other node reads the first; gives no leave to read.
     AwaitLeave(Vec<FileId>),
     /// What the store said.
     Learned(Vec<Learned>),

@@ -9,7 +9,7 @@ mod crowd;
 mod forms;
 mod way_in;
 
-pub use forms::{Forecast, bare_store};
+pub use forms::{bare_store, requests_due};
 
 use hearth_proto::Span;
 

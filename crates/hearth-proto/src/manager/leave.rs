@@ -128,7 +128,7 @@ impl Manager {
                     let mut seat = self.seat(ctx, one.file);
                     seat.learned(ask.from, one);
                     seat.tell_daemon();
-                    self.bound_listings(one.file);
+                    self.listed_all(ctx.now, one.file);
                     self.tidy(one.file);
                 }
                 for one in learned {
@@ -144,13 +144,7 @@ impl Manager {
         let answer = match &ask.body {
             Body::AskLeave(files) => self.give_leaves(ctx, files, &ask),
             Body::AwaitLeave(files) => self.give_known(ctx, files, &ask),
-            Body::AskNames(behind) => {
-                let given = self
-                    .seat(ctx, file)
-                    .give_names(ask.from, ask.req.seq, behind);
-                self.tidy(file);
-                given.ok_or(file)
-            }
+            Body::AskNames(behind) => self.give_names(ctx, file, &ask, behind).ok_or(file),
             _ => return,
         };
         match answer {
@@ -180,7 +174,8 @@ impl Manager {
         }
     }
 
-    /// What is known of each of several files, or which must be awaited.
+    /// What is known of each of several files. The first is awaited if it is being read, and no other: nobody waits
+    /// for what he does not want yet.
     fn give_known(
         &mut self,
         ctx: &mut Ctx<'_>,
@@ -191,7 +186,7 @@ impl Manager {
         let is_read = |id: &&FileId| {
             leaves(id).is_some_and(|file| file.known.is_none() && file.is_read_for(ask.from))
         };
-        if let Some(&file) = files.iter().find(is_read) {
+        if let Some(&file) = files.first().filter(is_read) {
             return Err(file);
         }
         let mut told = Vec::with_capacity(files.len());

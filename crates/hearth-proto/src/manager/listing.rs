@@ -5,9 +5,11 @@
 //! To forget names is always right: the next who asks reads them again. Who has some of them goes on behind the
 //! last, in the order of their bytes, so it does not matter whether they were read anew meanwhile.
 
-use super::{Manager, Seat};
+use super::{Ask, Manager, Seat};
+use crate::ctx::Ctx;
 use crate::ids::{FileId, Leave, Listed, Named, NodeId};
 use crate::msg::Body;
+use crate::time::Time;
 use alloc::vec::Vec;
 
 /// Names that a manager remembers, of all directories together; a directory with more is read by every node
@@ -19,6 +21,14 @@ const MESSAGE_BYTES: usize = 48 << 10;
 
 /// Bytes that a name takes beside its own, at most.
 const NAMED_BYTES: usize = 20;
+
+/// What comes of a question about names.
+enum Given {
+    Names(Body),
+    /// Another node reads them.
+    Awaited,
+    Unread,
+}
 
 /// What is known of a directory's names.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
@@ -83,8 +93,41 @@ pub(crate) fn fitting(names: &[Named]) -> usize {
 }
 
 impl Manager {
+    /// Names behind one; `None` while another node reads them.
+    pub(super) fn give_names(
+        &mut self,
+        ctx: &mut Ctx<'_>,
+        dir: FileId,
+        ask: &Ask,
+        behind: &[u8],
+    ) -> Option<Body> {
+        let lasts = self.storms.lasts(ctx.now, dir);
+        let given = self.seat(ctx, dir).known_names(ask.from, behind, lasts);
+        let given = match given {
+            Given::Names(body) => Some(body),
+            Given::Awaited => None,
+            Given::Unread if self.storms.is_worth(ctx.now, dir, ask.from) => {
+                let mut seat = self.seat(ctx, dir);
+                seat.file.holders.insert(ask.from);
+                Some(told(seat.have_read(ask.from, ask.req.seq), None, false))
+            }
+            Given::Unread => Some(told(Leave::Later, None, false)),
+        };
+        self.tidy(dir);
+        given
+    }
+
+    /// A node has told all that it was to read of a directory, if it is one.
+    pub(super) fn listed_all(&mut self, now: Time, dir: FileId) {
+        let listing = self.files.get(&dir).map(|file| &file.leaves.listing);
+        if let Some(Listing::Whole(_)) = listing {
+            self.storms.told(now, dir);
+            self.bound_listings(dir);
+        }
+    }
+
     /// Forgets the oldest listings while there are too many names, the newest of which are of `id`.
-    pub(super) fn bound_listings(&mut self, id: FileId) {
+    fn bound_listings(&mut self, id: FileId) {
         let whole = |file: Option<&super::File>| match file.map(|file| &file.leaves.listing) {
             Some(Listing::Whole(names)) => Some(names.len()),
             _ => None,
@@ -113,14 +156,14 @@ impl Manager {
 }
 
 impl Seat<'_, '_> {
-    /// Names behind one; `None` while another node reads them.
-    pub(super) fn give_names(&mut self, from: NodeId, number: u64, behind: &[u8]) -> Option<Body> {
+    /// Names behind one, if they are known and `lasts` says that they count.
+    fn known_names(&mut self, from: NodeId, behind: &[u8], lasts: bool) -> Given {
         if !self.may_be_kept() {
-            return Some(told(Leave::No, None, false));
+            return Given::Names(told(Leave::No, None, false));
         }
         let leaves = &self.file.leaves;
         let body = match (&leaves.listing, leaves.known) {
-            (Listing::Whole(names), Some(known)) => {
+            (Listing::Whole(names), Some(known)) if lasts => {
                 let had = |named: &Named| !behind.is_empty() && *named.name <= *behind;
                 let rest = &names[names.partition_point(had)..];
                 let now = fitting(rest);
@@ -131,11 +174,11 @@ impl Seat<'_, '_> {
                 )
             }
             (Listing::Own, Some(known)) => told(Leave::Known(known), None, false),
-            _ if leaves.is_read_for(from) => return None,
-            _ => told(self.have_read(from, number), None, false),
+            _ if leaves.is_read_for(from) => return Given::Awaited,
+            _ => return Given::Unread,
         };
         self.file.holders.insert(from);
-        Some(body)
+        Given::Names(body)
     }
 
     pub(super) fn listed(&mut self, from: NodeId, listed: &Listed) {

@@ -1,65 +1,27 @@
-//! How many messages and requests there must be, from the shape alone, where the directory has no more files
-//! than are read along with its names.
+//! How many requests of the store there must be, from the shape alone.
 //!
-//! With C nodes and F files, C - 1 nodes are others to any one of them.
-//!
-//! - Each of the files that are looked at alone costs every other node a question and an answer to its
-//!   registrar and to its manager: 4 (C - 1). All nodes ask the store.
-//! - The directory's registrar and manager: 2 (C - 1) each, and 2 (C - 1) for each further message that its
-//!   names need.
-//! - Whose registrar is itself has the first file before all others, and stays ahead: it manages the other files
-//!   that are looked at alone, and the directory. It lists it, with a request for every so many names, and asks
-//!   the registrars of its files, all at once: of C - 1 others, those that some file is hashed to. So it
-//!   manages all files. It reads the attributes of all.
-//! - Every other node then asks it for them, about twice as many with each question.
+//! Every node looks at two files alone. The first two that ask for names are told to look at four more; the third, or
+//! one of the two if there are no others, lists the directory for all, with a request for every so many names.
+//! Attributes of each file are then read once, by whichever node. How they share that, and so how many messages it
+//! takes, depends on who comes first, and has no form.
 
 use super::Shape;
-use super::way_in::{BATCH, BATCH_MAX, LOOKUPS_ALONE, NAMES_A_REQUEST, READ_WITH_NAMES};
+use super::way_in::{LOOKUPS_ALONE, NAMES_A_REQUEST};
 use hearth_proto::Span;
 
-/// Bytes of names in one message, those of one, and what else a name takes there.
-const MESSAGE_BYTES: u32 = 48 << 10;
-const NAME_BYTES: u32 = 11 + 20;
+/// Nodes that are told to look at more files alone, and at how many.
+const REFUSED: u32 = 2;
+const MORE_ALONE: u32 = 2 * LOOKUPS_ALONE;
 
-/// What must be counted in a first pass.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Forecast {
-    /// Messages.
-    pub messages: f64,
-    /// Requests to the store.
-    pub store_requests: f64,
-}
-
-impl Forecast {
-    /// The closed form; `None` where the directory has too many files.
-    pub fn of(shape: &Shape) -> Option<Forecast> {
-        let files = shape.files;
-        if files <= LOOKUPS_ALONE || files > READ_WITH_NAMES {
-            return None;
-        }
-        let (nodes, alone) = (f64::from(shape.nodes), f64::from(LOOKUPS_ALONE));
-        let others = nodes - 1.0;
-        let parts = f64::from((files * NAME_BYTES).div_ceil(MESSAGE_BYTES));
-        let registrars = others * (1.0 - (1.0 - 1.0 / nodes).powi(files.cast_signed()));
-        let asked = 2.0 * f64::from(questions(files - LOOKUPS_ALONE));
-        let each = 4.0 * alone + 2.0 + 2.0 * parts + asked;
-        let listing = f64::from(files.div_ceil(NAMES_A_REQUEST));
-        Some(Forecast {
-            messages: others * each + 2.0 * registrars,
-            store_requests: nodes * alone + listing + f64::from(files),
-        })
+/// Requests to the store in a first pass; `None` where the directory has too few files to be listed. Of the files
+/// that were looked at alone attributes may come in the second pass only.
+pub fn requests_due(shape: &Shape) -> Option<f64> {
+    let (nodes, files) = (shape.nodes, shape.files);
+    if files <= LOOKUPS_ALONE + MORE_ALONE {
+        return None;
     }
-}
-
-/// Questions about so many files, each about twice as many as the one before.
-fn questions(files: u32) -> u32 {
-    let (mut count, mut left, mut batch) = (0, files, BATCH);
-    while left > 0 {
-        left = left.saturating_sub(batch);
-        batch = (2 * batch).min(BATCH_MAX);
-        count += 1;
-    }
-    count
+    let alone = nodes * LOOKUPS_ALONE + nodes.min(REFUSED) * MORE_ALONE;
+    Some(f64::from(alone + files.div_ceil(NAMES_A_REQUEST)) + f64::from(files))
 }
 
 /// Time of as many clients of the store alone, each of which asks for one file after another: the store is

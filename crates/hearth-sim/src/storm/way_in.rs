@@ -6,8 +6,8 @@ use hearth_proto::{Attributes, FileId, Learned, Leave, Reply, Request};
 
 /// Lookups in a directory before it is read as a whole.
 pub(super) const LOOKUPS_ALONE: u32 = 2;
-/// Files whose attributes are read along with the names.
-pub(super) const READ_WITH_NAMES: u32 = 1024;
+/// Files whose attributes are read for one question, or along with the names.
+pub(super) const READ_AT_ONCE: u32 = 64;
 /// Files asked for at once, to begin with, and at most.
 pub(super) const BATCH: u32 = 64;
 pub(super) const BATCH_MAX: u32 = 512;
@@ -97,6 +97,8 @@ pub(super) struct WayIn {
     asked_own: u32,
     /// The number under which this node reads the names, and files that are to be asked for along with them.
     along: Option<(u64, Vec<u32>)>,
+    /// Lookups before the next question about names.
+    alone: u32,
     phase: Phase,
     pub(super) wrong: Option<String>,
 }
@@ -115,6 +117,7 @@ impl WayIn {
             asked: 0,
             asked_own: 0,
             along: None,
+            alone: LOOKUPS_ALONE,
             phase: Phase::Idle,
             wrong: None,
         }
@@ -186,10 +189,14 @@ impl WayIn {
             };
         }
         self.lookups += 1;
-        if self.lookups > LOOKUPS_ALONE {
+        if self.lookups > self.alone {
             self.phase = Phase::Names;
             return Wants::Ask(Request::Names(DIRECTORY));
         }
+        self.look_alone()
+    }
+
+    fn look_alone(&mut self) -> Wants {
         self.phase = Phase::Alone;
         let (file, ask) = (file(self.wanted), true);
         Wants::Ask(Request::Size { file, ask })
@@ -208,6 +215,10 @@ impl WayIn {
                 self.phase = Phase::Listing(number, self.files.div_ceil(NAMES_A_REQUEST));
                 self.go_on()
             }
+            (Leave::Later, None) => {
+                (self.alone, self.lookups) = (2 * self.alone, 1);
+                self.look_alone()
+            }
             (leave, _) => {
                 self.wrong = Some(format!("node {} is told {leave:?} of the names", self.me));
                 Wants::Nothing
@@ -223,7 +234,7 @@ impl WayIn {
         }
         let name = |place: u32| (format!("file-{place:06}").into_bytes(), file(place));
         let names = (0..self.files).map(name).collect();
-        let along = self.unread().take(READ_WITH_NAMES as usize).collect();
+        let along = self.unread().take(READ_AT_ONCE as usize).collect();
         self.along = Some((number, along));
         self.phase = Phase::Reading(Why::Along, Vec::new(), 0, false);
         Wants::Tell(Request::Listed(DIRECTORY, number, Some(names)))
@@ -231,12 +242,11 @@ impl WayIn {
 
     /// What comes next is to be asked for along with the names, or the directory's attributes are told.
     fn read_along(&mut self) -> Wants {
-        let Some((number, mut some)) = self.along.take() else {
+        let Some((number, some)) = self.along.take() else {
             return self.look();
         };
-        let rest = some.split_off(some.len().min(BATCH_MAX as usize));
         if some.len() > 1 {
-            self.along = Some((number, rest));
+            self.along = Some((number, Vec::new()));
             return self.ask(Why::Along, some);
         }
         self.listed = true;
@@ -306,18 +316,18 @@ impl WayIn {
     }
 
     fn read(&mut self, why: Why, reads: Vec<(u32, u64)>, done: usize, later: bool) -> Wants {
-        if done < reads.len() {
+        if done < reads.len().min(READ_AT_ONCE as usize) {
             self.phase = Phase::Reading(why, reads, done + 1, later);
             return Wants::Store;
         }
         if !reads.is_empty() {
-            let learned = reads.iter().map(|&(place, number)| Learned {
+            let learned = (reads.iter().enumerate()).map(|(at, &(place, number))| Learned {
                 file: file(place),
                 number,
-                attributes: Some(attributes(file(place))),
+                attributes: (at < READ_AT_ONCE as usize).then(|| attributes(file(place))),
             });
             let learned = learned.collect();
-            for (place, _) in reads {
+            for (place, _) in reads.into_iter().take(READ_AT_ONCE as usize) {
                 self.known[place as usize] = true;
             }
             self.phase = Phase::Reading(why, Vec::new(), 0, later);

@@ -1,7 +1,7 @@
 //! Attributes: asked for, kept under leave, changed.
 //!
 //! Sessions ask in one of three ways: for one file alone; for what another node reads, and alone if nobody
-//! does; and as for a directory, with its names. An object has one name, which says how often its attributes
+//! does; and as for a directory, with its names, and without if these are not worth being read. An object has one name, which says how often its attributes
 //! were changed, so that a name which is too old shows.
 //!
 //! A look that begins after a change is over must not show what was before. Nodes that were cut off, or
@@ -57,7 +57,7 @@ impl World {
         let node = self.sessions[session].node;
         let seen = match leave {
             Leave::No => return self.done(session),
-            Leave::Later if session % 3 == 1 => {
+            Leave::Later if session % 3 != 0 => {
                 let file = self.store.objects[object].file;
                 return self.ask(session, Request::Leave(vec![file]));
             }
