@@ -117,6 +117,44 @@ fn a_file_cut_short_is_noticed() {
     );
 }
 
+/// Every agent has the directory's names, of its own reading or of another's.
+#[test]
+fn names_made_and_removed_are_noticed_where_a_crowd_knows_the_directory() {
+    let test = "names_made_and_removed_are_noticed_where_a_crowd_knows_the_directory";
+    if skipped(test, &[]) {
+        return;
+    }
+    let scene = Scene::new();
+    let dir = scene.store().join("d");
+    fs::create_dir(&dir).expect("the store takes it");
+    for number in 0..40 {
+        fs::write(dir.join(number.to_string()), b"x").expect("the store takes it");
+    }
+    scene.up(AGENTS, &["--attr-ttl", "1s"]);
+    let mounted: Vec<_> = (0..AGENTS)
+        .map(|agent| scene.mount(agent).join("d"))
+        .collect();
+    let look = || {
+        for number in 0..40 {
+            for dir in &mounted {
+                let _ = fs::metadata(dir.join(number.to_string()));
+                let _ = fs::metadata(dir.join("new"));
+            }
+        }
+    };
+    look();
+    fs::write(dir.join("new"), b"x").expect("the store takes it");
+    fs::remove_file(dir.join("7")).expect("the store takes it");
+    for dir in &mounted {
+        // Others go on asking: what they know must not keep it from this one.
+        until("names show as they are", STAT_SPAN_MAX, || {
+            look();
+            dir.join("new").exists() && !dir.join("7").exists()
+        });
+    }
+    scene.down();
+}
+
 #[test]
 fn stat_alone_notices_a_change_within_its_time() {
     if skipped("stat_alone_notices_a_change_within_its_time", &[]) {

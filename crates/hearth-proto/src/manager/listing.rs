@@ -56,6 +56,13 @@ impl Listing {
         };
     }
 
+    /// The storm is over for which names were read.
+    fn age(&mut self) {
+        if let Listing::Whole(_) = self {
+            *self = Listing::Unread;
+        }
+    }
+
     fn add(&mut self, listed: &Listed) {
         let before = match core::mem::take(self) {
             Listing::Coming(names, true) => names,
@@ -102,7 +109,12 @@ impl Manager {
         behind: &[u8],
     ) -> Option<Body> {
         let lasts = self.storms.lasts(ctx.now, dir);
-        let given = self.seat(ctx, dir).known_names(ask.from, behind, lasts);
+        let mut seat = self.seat(ctx, dir);
+        if !lasts {
+            // The next storm begins with this question, and must not find them.
+            seat.file.leaves.listing.age();
+        }
+        let given = seat.known_names(ask.from, behind);
         let given = match given {
             Given::Names(body) => Some(body),
             Given::Awaited => None,
@@ -156,14 +168,14 @@ impl Manager {
 }
 
 impl Seat<'_, '_> {
-    /// Names behind one, if they are known and `lasts` says that they count.
-    fn known_names(&mut self, from: NodeId, behind: &[u8], lasts: bool) -> Given {
+    /// Names behind one, if they are known.
+    fn known_names(&mut self, from: NodeId, behind: &[u8]) -> Given {
         if !self.may_be_kept() {
             return Given::Names(told(Leave::No, None, false));
         }
         let leaves = &self.file.leaves;
         let body = match (&leaves.listing, leaves.known) {
-            (Listing::Whole(names), Some(known)) if lasts => {
+            (Listing::Whole(names), Some(known)) => {
                 let had = |named: &Named| !behind.is_empty() && *named.name <= *behind;
                 let rest = &names[names.partition_point(had)..];
                 let now = fitting(rest);
