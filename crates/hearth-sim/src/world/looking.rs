@@ -57,7 +57,7 @@ impl World {
         let node = self.sessions[session].node;
         let seen = match leave {
             Leave::No => return self.done(session),
-            Leave::Later if session % 3 != 0 => {
+            Leave::Later if !session.is_multiple_of(3) => {
                 let file = self.store.objects[object].file;
                 return self.ask(session, Request::Leave(vec![file]));
             }
