@@ -103,19 +103,14 @@ impl Memory {
     }
 
     /// The agent takes what was left: the byte.
-    fn bring(&self, taken: &mut u64) -> Option<u64> {
-        let tail = take(&Lane(self), *taken);
-        if tail == *taken {
+    fn bring(&self) -> Option<u64> {
+        let tail = take(&Lane(self), 0);
+        if tail == 0 {
             return None;
         }
-        assert_eq!(
-            read(&Lane(self), *taken).len,
-            1,
-            "an entry without its head"
-        );
+        assert_eq!(read(&Lane(self), 0).len, 1, "an entry without its head");
         let byte = self.byte.load(Relaxed);
-        judge(&Lane(self), *taken, Verdict::Applied);
-        *taken = tail;
+        judge(&Lane(self), 0, Verdict::Applied);
         settle(&Lane(self), tail);
         Some(byte)
     }
@@ -166,27 +161,39 @@ impl Ring for Lane<'_> {
     }
 }
 
-/// A program writes while the agent gives the page away.
-fn left_before_it_is_given(without: Without, opens_again: bool) {
+/// A program leaves a write while the agent does something that begins with what was left: what they came to is
+/// checked in every order.
+fn beside(
+    without: Without,
+    agent: impl Fn(&Memory) -> Option<u64> + Copy + Send + Sync + 'static,
+    check: impl Fn(&Memory, bool, Option<u64>) + Send + Sync + 'static,
+) {
     let mut model = loom::model::Builder::new();
     model.preemption_bound = Some(3);
     model.check(move || {
         let memory = Memory::new(without);
-        let agent = {
+        let beside = {
             let memory = Arc::clone(&memory);
-            loom::thread::spawn(move || {
-                let mut taken = 0;
-                shut_gate(&Index(&memory));
-                let given = memory.bring(&mut taken);
-                take_back(&Index(&memory), &shape(), FRAME);
-                if opens_again {
-                    open_gate(&Index(&memory));
-                }
-                given
-            })
+            loom::thread::spawn(move || agent(&memory))
         };
         let done = memory.leave();
-        let given = agent.join().expect("the agent ends");
+        let given = beside.join().expect("the agent ends");
+        check(&memory, done, given);
+    });
+}
+
+/// A program writes while the agent gives the page away.
+fn left_before_it_is_given(without: Without, opens_again: bool) {
+    let give = move |memory: &Memory| {
+        shut_gate(&Index(memory));
+        let given = memory.bring();
+        take_back(&Index(memory), &shape(), FRAME);
+        if opens_again {
+            open_gate(&Index(memory));
+        }
+        given
+    };
+    beside(without, give, |_, done, given| {
         if done {
             assert_eq!(
                 given,
@@ -219,27 +226,18 @@ fn canary_without_the_fence_of_shut_a_write_is_missed() {
 
 /// A program writes while the agent forgets its lane, and goes on without it.
 fn left_while_it_is_forgotten(without: Without) {
-    let mut model = loom::model::Builder::new();
-    model.preemption_bound = Some(3);
-    model.check(move || {
-        let memory = Memory::new(without);
-        let agent = {
-            let memory = Arc::clone(&memory);
-            loom::thread::spawn(move || {
-                shut_gate(&Index(&memory));
-                let given = memory.bring(&mut 0);
-                if memory.without != Without::End {
-                    end(&Lane(&memory));
-                }
-                open_gate(&Index(&memory));
-                given
-            })
-        };
-        let done = memory.leave();
-        let given = agent.join().expect("the agent ends");
-        let (first, second) = (given.is_some(), memory.leave());
-        assert!(!second, "a forgotten lane takes a write");
-        assert_eq!(done, first, "a forgotten lane takes a write");
+    let forget = |memory: &Memory| {
+        shut_gate(&Index(memory));
+        let given = memory.bring();
+        if memory.without != Without::End {
+            end(&Lane(memory));
+        }
+        open_gate(&Index(memory));
+        given
+    };
+    beside(without, forget, |memory, done, given| {
+        assert!(!memory.leave(), "a forgotten lane takes a write");
+        assert_eq!(done, given.is_some(), "a forgotten lane takes a write");
     });
 }
 

@@ -98,18 +98,25 @@ fn bank_keeps_every_promise_in_the_small() {
     holds(Scope { nodes: 2, ..one });
 }
 
-/// Two nodes, of which each is the home of one of two pages, and operations over both.
-fn over_two_homes(policy: Policy, ranges: Ranges) -> Scope {
+/// A read, a write, and nothing that goes wrong.
+fn quiet(policy: Policy) -> Scope {
     Scope {
-        nodes: 2,
-        pages: 2,
-        ranges,
         reads: 1,
         writes: 1,
         flushes: 0,
         evictions: 0,
         crashes: 0,
         ..Scope::of(policy)
+    }
+}
+
+/// Two nodes, of which each is the home of one of two pages, and operations over both.
+fn over_two_homes(policy: Policy, ranges: Ranges) -> Scope {
+    Scope {
+        nodes: 2,
+        pages: 2,
+        ranges,
+        ..quiet(policy)
     }
 }
 
@@ -185,14 +192,7 @@ fn every_published_policy_is_seen_to_break_its_promises() {
 
 /// Scopes in which every state is looked at more than once, with faults of each kind.
 fn tiny(policy: Policy) -> Vec<Scope> {
-    let base = Scope {
-        reads: 1,
-        writes: 1,
-        flushes: 0,
-        evictions: 0,
-        crashes: 0,
-        ..Scope::of(policy)
-    };
+    let base = quiet(policy);
     vec![
         Scope { crashes: 1, ..base },
         Scope { breaks: 1, ..base },
