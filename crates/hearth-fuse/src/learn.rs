@@ -3,13 +3,14 @@
 //! A few lookups in a directory go to the store. When more come, of one node or of a crowd, the session has the
 //! directory read as a whole, by one node for all, and with it attributes of the first of its files: parallel file
 //! systems send both together, so that their clients have at hand what is looked at next. Attributes of others are
-//! asked for many at a time, and read a few at a time, so that no lookup waits for many others. A crowd that asks for the same files in the same order shares that work: where another node is at
-//! what it wants, each node reads some of a part of its own of the directory, and then awaits what the others
-//! read.
+//! asked for many at a time, and read a few at a time, so that no lookup waits for many others. A crowd that asks for
+//! the same files in the same order shares that work: where another node is at what it wants, each node reads some of a
+//! part of its own of the directory, and then awaits what the others read.
 
 use std::ffi::OsStr;
 use std::io;
 use std::mem::MaybeUninit;
+use std::os::unix::ffi::OsStrExt;
 use std::time::Duration;
 
 use hearth_client::{Done, FileKey, Learned, Leave, Names, NamesRead};
@@ -332,6 +333,12 @@ impl Core {
                 .nodes
                 .leasable(StoreKey { dev, ino }, entry.file_type());
             names.push((name, file));
+            if entries.is_buffer_empty() {
+                // Linux has a client of FUSE or NFS send attributes along with the next names only if somebody has
+                // looked at one of the last.
+                let last = names.last().map(|(name, _)| OsStr::from_bytes(name));
+                let _ = last.map(|name| open_path(&fd, name));
+            }
         }
         Ok(names)
     }

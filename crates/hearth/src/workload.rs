@@ -79,7 +79,7 @@ pub(crate) fn main(args: &Args) -> Result<ExitCode, Failure> {
         Program::RecordsSingle => records::run(dir, *size, *rank, records::Files::Single),
         Program::RecordsOwn => records::run(dir, *size, *rank, records::Files::Own),
         Program::RecordsShared => records::run(dir, *size, *rank, records::Files::Shared),
-        Program::Stat => stat::run(dir, *size as u64, *rank),
+        Program::Stat => stat::run(dir, *size as u64),
         Program::LocalHit => unreachable!("it has been run"),
     };
     let what = || format!("cannot run process {rank} of {of} in `{}`", dir.display());

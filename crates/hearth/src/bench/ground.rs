@@ -10,6 +10,7 @@ use crate::failure::{Failure, OrFail};
 use crate::options::{Policy, SetSpec};
 use crate::signals::Signals;
 use crate::size::{Size, Span};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -112,18 +113,36 @@ impl Ground {
         })
     }
 
-    /// Sets a system up in a new directory, for so many clients.
+    /// Sets a system up in a new directory, for so many clients. Agents have it for their store.
     pub(super) fn field(
         &self,
         system: System,
         clients: u32,
         signals: &Signals,
     ) -> Result<Field<'_>, Failure> {
+        self.field_with(system, clients, signals, |_| Ok(()))
+    }
+
+    /// As [`Ground::field`], after `make` has put into the store's directory what is there before anybody works.
+    pub(super) fn field_with(
+        &self,
+        system: System,
+        clients: u32,
+        signals: &Signals,
+        make: impl FnOnce(&Path) -> io::Result<()>,
+    ) -> Result<Field<'_>, Failure> {
         let number = self.fields.replace(self.fields.get() + 1);
         let name = format!("field-{number}");
+        let store = match &self.rig {
+            Some(rig) => rig.hosts()[0].mount.join(&name),
+            None => self.dir.path().join(&name).join("store"),
+        };
+        std::fs::create_dir_all(&store)
+            .and_then(|()| make(&store))
+            .or_fail(|| format!("cannot prepare {}", store.display()))?;
         let mut field = match &self.rig {
             Some(rig) => on_hosts(rig, system, (clients, &name))?,
-            None => self.on_this_machine(system, (clients, &name), signals)?,
+            None => self.on_this_machine(system, (clients, &store), signals)?,
         };
         assert!(clients <= self.clients, "a ground has room for its clients");
         field.points.truncate(clients as usize);
@@ -133,15 +152,12 @@ impl Ground {
     fn on_this_machine(
         &self,
         system: System,
-        (clients, name): (u32, &str),
+        (clients, store): (u32, &Path),
         signals: &Signals,
     ) -> Result<Field<'_>, Failure> {
-        let dir = self.dir.path().join(name);
-        let store = dir.join("store");
-        std::fs::create_dir_all(&store).or_fail(|| "cannot make the store".to_owned())?;
         let Some(policy) = system.policy() else {
             return Ok(Field {
-                points: vec![store; clients as usize],
+                points: vec![store.to_owned(); clients as usize],
                 agents: Serving::Nobody,
                 rig: None,
             });
@@ -164,7 +180,8 @@ impl Ground {
             }),
             ..usual
         };
-        let cluster = Cluster::start(&store, &dir, spec, signals)?;
+        let dir = store.parent().unwrap_or(self.dir.path());
+        let cluster = Cluster::start(store, dir, spec, signals)?;
         Ok(Field {
             points: cluster.points().to_vec(),
             agents: Serving::Here(Box::new(cluster)),
@@ -204,16 +221,11 @@ fn on_hosts<'a>(
     system: System,
     (clients, name): (u32, &str),
 ) -> Result<Field<'a>, Failure> {
-    let what = || "cannot make a directory of the volume".to_owned();
-    let shared = rig.hosts()[0].mount.join(name);
-    std::fs::create_dir(&shared).or_fail(what)?;
-    let below = |at: &dyn Fn(&Path) -> PathBuf| -> Vec<PathBuf> {
-        let hosts = rig.hosts().iter();
-        hosts.map(|host| at(&host.mount).join(name)).collect()
-    };
+    let hosts = || rig.hosts().iter().take(clients as usize);
+    let stores: Vec<PathBuf> = hosts().map(|host| host.mount.join(name)).collect();
     let Some(policy) = system.policy() else {
         return Ok(Field {
-            points: below(&Path::to_owned),
+            points: stores,
             agents: Serving::Nobody,
             rig: Some(rig),
         });
@@ -228,9 +240,11 @@ fn on_hosts<'a>(
             Update::Thread => ["--bank-update", "thread"],
         });
     }
-    let agents = HostAgents::start_with(rig, clients, policy, &options)?;
+    let agents = HostAgents::start_over(rig, stores, policy, &options)?;
     Ok(Field {
-        points: below(&|mount| mount.with_file_name("at")),
+        points: hosts()
+            .map(|host| host.mount.with_file_name("at"))
+            .collect(),
         agents: Serving::Hosts(agents),
         rig: Some(rig),
     })

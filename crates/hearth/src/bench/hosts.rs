@@ -29,6 +29,7 @@ pub(super) struct HostAgents<'a> {
     rig: &'a Rig,
     this: PathBuf,
     hosts: &'a [Host],
+    stores: Vec<PathBuf>,
 }
 
 impl<'a> HostAgents<'a> {
@@ -48,9 +49,26 @@ impl<'a> HostAgents<'a> {
         policy: Policy,
         options: &[&str],
     ) -> Result<HostAgents<'a>, Failure> {
-        let this = std::env::current_exe().or_fail(|| "cannot find this program".to_owned())?;
         let hosts = &rig.hosts()[..count as usize];
-        let agents = HostAgents { rig, this, hosts };
+        let stores = hosts.iter().map(|host| host.mount.clone()).collect();
+        HostAgents::start_over(rig, stores, policy, options)
+    }
+
+    /// As [`HostAgents::start_with`], one over each of these directories of the first hosts.
+    pub(super) fn start_over(
+        rig: &'a Rig,
+        stores: Vec<PathBuf>,
+        policy: Policy,
+        options: &[&str],
+    ) -> Result<HostAgents<'a>, Failure> {
+        let this = std::env::current_exe().or_fail(|| "cannot find this program".to_owned())?;
+        let hosts = &rig.hosts()[..stores.len()];
+        let agents = HostAgents {
+            rig,
+            this,
+            hosts,
+            stores,
+        };
         agents.write_secret()?;
         let members: Vec<String> = hosts
             .iter()
@@ -97,7 +115,8 @@ impl<'a> HostAgents<'a> {
             .or_fail(what)?;
         let mut command = self.rig.on(host, &self.this);
         command.env("HEARTH_DIR", self.dir(node)).arg("up");
-        command.arg("--store").arg(&host.mount).arg("--at").arg(&at);
+        command.arg("--store").arg(&self.stores[node]);
+        command.arg("--at").arg(&at);
         command.args(["--hosts", members, "--node", &node.to_string()]);
         command.arg("--secret-file").arg(self.rig.path("secret"));
         command

@@ -1,16 +1,18 @@
-//! The stat experiment of IMCa: files are made, untimed; then every client asks for the attributes of
+//! The stat experiment of IMCa: files are made in the store, untimed; then every client asks for the attributes of
 //! each in turn, and once more. Before each pass the operating system is made to forget names and
 //! attributes, on all sides. Clients ask for the same files in the same order at the same time.
 
 mod model;
 
 use super::crew::Crew;
-use super::ground::{Field, Ground, System, Translators};
+use super::ground::{Ground, System, Translators};
 use super::report::{Report, median, rounded};
 use super::{progress, progress_over};
 use crate::failure::Failure;
 use crate::options::Policy;
 use crate::signals::Signals;
+use crate::workload;
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 /// Files and turns of one run.
@@ -109,7 +111,7 @@ fn measure(load: &Load<'_>, signals: &Signals) -> Result<Vec<Run>, Failure> {
     let ground = Ground::prepare(load.store, most, Translators::AsShipped)?;
     // The first use of a mount by each client costs more than any later one.
     let span = settling(load.store);
-    one(ground.field(System::Store, most, signals)?, files, span)?;
+    one(&ground, (System::Store, most), files, span, signals)?;
     for turn in 0..load.effort.turns {
         for &count in load.clients {
             for &system in &load.systems {
@@ -119,7 +121,7 @@ fn measure(load: &Load<'_>, signals: &Signals) -> Result<Vec<Run>, Failure> {
                     turn + 1,
                     system.name()
                 ));
-                let sample = one(ground.field(system, count, signals)?, files, span)?;
+                let sample = one(&ground, (system, count), files, span, signals)?;
                 samples.push((system, count, sample));
             }
         }
@@ -136,8 +138,8 @@ fn alone(load: &Load<'_>, signals: &Signals) -> Result<Option<Sample>, Failure> 
     let (most, files) = (load.most(), load.effort.files);
     let ground = Ground::prepare(load.store, most, Translators::Off)?;
     let span = settling(load.store);
-    one(ground.field(System::Store, most, signals)?, files, span)?;
-    one(ground.field(System::Store, most, signals)?, files, span).map(Some)
+    one(&ground, (System::Store, most), files, span, signals)?;
+    one(&ground, (System::Store, most), files, span, signals).map(Some)
 }
 
 /// How long a store's clients may take old attributes of new files for true: GlusterFS's metadata
@@ -157,7 +159,15 @@ fn pause(span: Duration) {
     std::thread::sleep(span);
 }
 
-fn one(field: Field<'_>, files: usize, settling: Duration) -> Result<Sample, Failure> {
+fn one(
+    ground: &Ground,
+    (system, clients): (System, u32),
+    files: usize,
+    settling: Duration,
+    signals: &Signals,
+) -> Result<Sample, Failure> {
+    let make = |store: &Path| workload::stat::make(store, files as u64);
+    let field = ground.field_with(system, clients, signals, make)?;
     let mut crew = Crew::start("stat", &field.points, files)?;
     crew.wait()?;
     pause(settling);
@@ -261,13 +271,13 @@ fn count_out(report: &mut Report, samples: &[Run], at: (System, u32), model: &mo
     let messages = middle(samples, at, |sample| sample.messages[0] as f64);
     let asked = middle(samples, at, |sample| sample.asked[0] as f64);
     for (key, counted, due) in [
-        ("messages", messages, Some(model.messages)),
+        ("messages", messages, model.messages),
         ("store_requests", asked, model.store_requests),
     ] {
         report.sum_up(&format!("{name}_{key}_{count}"), counted);
-        let Some(due) = due.filter(|due| *due > 0.0) else {
+        if due == 0.0 {
             continue;
-        };
+        }
         report.sum_up(&format!("{name}_{key}_model_{count}"), due.round());
         report.sum_up(
             &format!("{name}_{key}_over_model_{count}"),

@@ -1,5 +1,5 @@
 //! Every process asks for the attributes of every file, as IMCa's stat experiment has it: the files are
-//! made beforehand, by one process, and are in one directory.
+//! made beforehand, and are in one directory.
 
 use super::{IoTimes, phase_over};
 use std::fs;
@@ -10,24 +10,25 @@ use std::time::Instant;
 /// Sizes of files go round below this.
 const SIZES: u64 = 97;
 
-fn path(dir: &Path, file: u64) -> PathBuf {
-    dir.join("stat").join(format!("file-{file:06}"))
+fn name(file: u64) -> PathBuf {
+    PathBuf::from(format!("file-{file:06}"))
 }
 
-/// One process: the first makes `files` files, then all ask for all of them, twice.
-pub(crate) fn run(dir: &Path, files: u64, rank: usize) -> io::Result<(IoTimes, bool)> {
-    if rank == 0 {
-        fs::create_dir(dir.join("stat"))?;
-        for file in 0..files {
-            fs::write(path(dir, file), vec![0; (file % SIZES) as usize])?;
-        }
-    }
+/// Makes the files.
+pub(crate) fn make(dir: &Path, files: u64) -> io::Result<()> {
+    (0..files)
+        .try_for_each(|file| fs::write(dir.join(name(file)), vec![0; (file % SIZES) as usize]))
+}
+
+/// One process: asks for all of `files` files, twice, from their directory, so that no path to it counts.
+pub(crate) fn run(dir: &Path, files: u64) -> io::Result<(IoTimes, bool)> {
+    std::env::set_current_dir(dir)?;
     phase_over()?;
     let mut times = IoTimes::default();
     let mut right = true;
     for _pass in 0..2 {
         for file in 0..files {
-            let name = path(dir, file);
+            let name = name(file);
             let begun = Instant::now();
             let meta = fs::symlink_metadata(name)?;
             times.add_read(begun.elapsed(), 0);
