@@ -11,7 +11,7 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use hearth_agent::net::{Endpoint, Near};
+use hearth_agent::net::Endpoint;
 use hearth_agent::store::StoreSpec;
 use hearth_agent::{Allocation, Config};
 
@@ -144,7 +144,7 @@ fn build(
         tier: None,
         synced: hearth_agent::Synced::Store,
     };
-    let crew = Crew::asleep(config, endpoint(listener))
+    let crew = Crew::asleep(config, Endpoint::from(listener).nearby())
         .inspect_err(|error| say(&format_args!("cannot start a thread: {error}")))
         .ok()?;
     Some(Parts {
@@ -155,12 +155,6 @@ fn build(
         crew,
         directory: directory.filter(|_| host_leader),
     })
-}
-
-/// Ranks of one host need no network between them; where that cannot be, they use it.
-fn endpoint(listener: TcpListener) -> Endpoint {
-    let near = listener.try_clone().and_then(Near::new);
-    near.map_or_else(|_| listener.into(), Endpoint::from)
 }
 
 /// Where this rank's agent listens.

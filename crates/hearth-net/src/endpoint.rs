@@ -103,6 +103,18 @@ impl Endpoint {
         }
     }
 
+    /// The same where members of this host find it without a network, if it takes connections and its name
+    /// there is free.
+    pub fn nearby(self) -> Endpoint {
+        match self {
+            Endpoint::Tcp(listener) => {
+                let near = listener.try_clone().and_then(Near::new);
+                near.map_or(Endpoint::Tcp(listener), Endpoint::Near)
+            }
+            Endpoint::Near(_) | Endpoint::Datagrams(..) => self,
+        }
+    }
+
     /// The socket, for another process.
     pub fn into_fd(self) -> OwnedFd {
         match self {

@@ -67,11 +67,15 @@ impl Service {
         stop: UnixStream,
     ) -> Result<Service, Failure> {
         let secret = config.job_dir()?.secret()?;
+        let endpoint = Endpoint::from_fd(config.node.spec.transport.0, peers);
         Ok(Service {
             node: Node::start(
                 &config.node,
                 secret,
-                Endpoint::from_fd(config.node.spec.transport.0, peers),
+                match config.node.has_neighbours() {
+                    true => endpoint.nearby(),
+                    false => endpoint,
+                },
             )?,
             door: Mutex::default(),
             spec: config.node.spec.clone(),
