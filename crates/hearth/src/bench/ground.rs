@@ -191,7 +191,7 @@ impl Ground {
 }
 
 /// Hosts whose operating systems keep nothing that programs could be served from.
-fn hosts(clients: u32, translators: Translators) -> Result<Rig, Failure> {
+pub(super) fn hosts(clients: u32, translators: Translators) -> Result<Rig, Failure> {
     let mut words: Vec<&str> = [
         "--attribute-timeout=0",
         "--entry-timeout=0",

@@ -7,6 +7,7 @@
 use super::way::Inside;
 use super::{Mpi, Program, Told, Way};
 use crate::bench::cluster::{Cluster, Counts};
+use crate::bench::ground::{Translators, hosts};
 use crate::bench::hosts::{HostAgents, forget_caches};
 use crate::bench::matmul::System;
 use crate::bench::rig::Rig;
@@ -64,7 +65,8 @@ impl<'a> Site<'a> {
         signals: &'a Signals,
     ) -> Result<Site<'a>, Failure> {
         let kind = if store == "gluster" {
-            Kind::Hosts(Rig::start(ranks)?)
+            // Ranks share files without a cache, too: what one host has written the others must see.
+            Kind::Hosts(hosts(ranks, Translators::Off)?)
         } else {
             let dir = tempfile::tempdir().or_fail(|| "cannot make a directory".to_owned())?;
             Kind::Here {
