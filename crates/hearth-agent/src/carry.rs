@@ -4,7 +4,7 @@ use crate::core::{After, Core, State};
 use crate::intro::{self, Introduction, MESSAGE};
 use crate::leave;
 use crate::tickets::{Opening, Waiting};
-use crate::workers::Job;
+use crate::workers::{From, Job};
 use hearth_client::{Errno, FileKey, FileSize, OpenedFile, Outcome, PageRange, Written};
 use hearth_net::PeerId;
 use hearth_proto::effect::{Effect, Piece, ReadInto, Reply, Src};
@@ -26,7 +26,7 @@ impl Core {
                 let bytes = self.with_pieces(state, &data, |slices| slices.concat());
                 state.buffers.insert(buf, bytes);
             }
-            Effect::Free(buf) => drop(state.buffers.take(buf)),
+            Effect::Free(buf) => state.buffers.free(buf),
             Effect::StoreRead { .. }
             | Effect::StoreWrite { .. }
             | Effect::StoreSync { .. }
@@ -117,12 +117,13 @@ impl Core {
                 data,
             } => {
                 let at = state.files.file(file);
+                let from = bytes_of(state, &data);
                 self.queue.push(Job::Write {
                     op,
                     file,
                     at,
                     offset,
-                    parts: frame_parts(&data),
+                    from,
                 });
             }
             Effect::StoreSync { op, file, sync } => {
@@ -412,6 +413,23 @@ impl Core {
         let core = self.arc();
         let done = Box::new(move || core.drive(Input::Revoked(id)));
         revoker.revoke(FileKey { ino: file.0 }, range, done);
+    }
+}
+
+/// Where the bytes of a store write are: in frames, or one piece of a message that went past them.
+fn bytes_of(state: &State, data: &[Piece]) -> From {
+    match data {
+        [
+            Piece {
+                src: Src::Buf(buf),
+                at,
+                len,
+            },
+        ] => From::Buf(
+            state.buffers.lend(*buf),
+            *at as usize..(*at + *len) as usize,
+        ),
+        _ => From::Frames(frame_parts(data)),
     }
 }
 

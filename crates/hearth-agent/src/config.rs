@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 /// Smallest pool, in pages: one large request of the kernel must fit several times.
-const PAGES_MIN: u64 = 64;
+const PAGES_MIN: u64 = 32;
 
 /// Largest request of a way in, in bytes, which must fit into the pool several times over.
 const REQUEST_BYTES_MAX: u64 = 1 << 20;

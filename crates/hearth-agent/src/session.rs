@@ -6,8 +6,8 @@ use crate::tickets::{Opening, Waiting};
 use crate::wishes::Way;
 use crate::workers::kernel_stamp;
 use hearth_client::{
-    Bypass, Done, Errno, FileKey, FileSize, Handle, Learned, Leave, Names, NamesRead, OpenFile,
-    OpenedFile, Outcome, Place, ReadDone, Revoker, Session, Share, Stamp, Written,
+    Bypass, Done, Errno, FileKey, FileSize, Handle, Keep, Learned, Leave, Names, NamesRead,
+    OpenFile, OpenedFile, Outcome, Place, ReadDone, Revoker, Session, Share, Stamp, Written,
 };
 use hearth_proto::{Copies, FileId, Input, OpenRequest, Request, Ticket, WriteAt};
 use std::os::fd::{AsFd, OwnedFd};
@@ -123,7 +123,7 @@ impl Session for Core {
         self.inform(Request::Close(kernel_handle(handle)));
     }
 
-    fn read(&self, handle: Handle, offset: u64, len: u32, keep: bool, done: ReadDone) {
+    fn read(&self, handle: Handle, offset: u64, len: u32, keep: Keep, done: ReadDone) {
         let handle = kernel_handle(handle);
         if len as usize > CALL_BYTES_MAX || offset > i64::MAX as u64 {
             return done(Outcome::Fail(Errno(hearth_proto::errno::EFBIG)));
@@ -132,7 +132,8 @@ impl Session for Core {
         self.submit(|state| {
             // What programs read in the pool is called back like what a way in keeps.
             let copies = state.node.config().rules().copies;
-            let keep = keep || (shared && copies == Copies::Many);
+            let aside = keep == Keep::Nobody;
+            let keep = keep == Keep::WayIn || (shared && !aside && copies == Copies::Many);
             let waiting = Waiting::Read {
                 handle,
                 offset,
@@ -147,6 +148,7 @@ impl Session for Core {
                     offset,
                     len,
                     keep,
+                    aside,
                 },
             )
         });
@@ -158,9 +160,10 @@ impl Session for Core {
             return done(Outcome::Fail(Errno(hearth_proto::errno::EFBIG)));
         }
         let at = match place {
-            Place::At(offset) => WriteAt::Offset(offset),
+            Place::At(offset) | Place::Aside(offset) => WriteAt::Offset(offset),
             Place::End => WriteAt::End,
         };
+        let aside = matches!(place, Place::Aside(_));
         let len = data.len() as u32;
         let mtime_ns = wall_clock_ns();
         self.submit(|state| {
@@ -180,9 +183,14 @@ impl Session for Core {
                     buf,
                     len,
                     mtime_ns,
+                    aside,
                 },
             )
         });
+    }
+
+    fn pool_bytes(&self) -> u64 {
+        self.lock().node.config().pool_bytes()
     }
 
     fn flush(&self, handle: Handle, done: Done<()>) {

@@ -9,7 +9,8 @@ use hearth_proto::{FileId, Input, Op, StoreOk, WriteAt};
 use hearth_shm::FramePart;
 use hearth_trace::Op as Traced;
 use std::collections::VecDeque;
-use std::os::fd::{AsFd, OwnedFd};
+use std::ops::Range;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 
 /// Threads; as many store requests are under way at most.
@@ -34,13 +35,13 @@ pub(crate) enum Job {
         buf: hearth_proto::Buf,
         len: u32,
     },
-    /// Write frames.
+    /// Write what the cache has.
     Write {
         op: Op,
         file: FileId,
         at: Arc<StoreFile>,
         offset: u64,
-        parts: Vec<FramePart>,
+        from: From,
     },
     /// Write a buffer through a handle's descriptor, unless that is closed, and take the stamp.
     WriteThrough {
@@ -72,6 +73,30 @@ pub(crate) enum Job {
         bytes: Vec<u8>,
         done: Done<Written>,
     },
+}
+
+/// Where bytes are that go to the store.
+pub(crate) enum From {
+    /// In frames.
+    Frames(Vec<FramePart>),
+    /// In a part of one buffer: they went past the frames.
+    Buf(Arc<Vec<u8>>, Range<usize>),
+}
+
+impl From {
+    fn len(&self) -> usize {
+        match self {
+            From::Frames(parts) => len_of(parts),
+            From::Buf(_, range) => range.len(),
+        }
+    }
+
+    fn write(self, core: &Core, fd: BorrowedFd<'_>, offset: u64) -> Result<(), Errno> {
+        match self {
+            From::Frames(parts) => core.store.write(fd, offset, &parts, &core.pool),
+            From::Buf(bytes, range) => core.store.write_bytes(fd, offset, &bytes[range]),
+        }
+    }
 }
 
 /// Jobs that wait for a worker.
@@ -158,10 +183,10 @@ fn run(core: &Core, job: Job) {
             file,
             at,
             offset,
-            parts,
+            from,
         } => {
             let written = reach(core, file, &at, Purpose::Write)
-                .and_then(|fd| core.store.write(fd.as_fd(), offset, &parts, &core.pool));
+                .and_then(|fd| from.write(core, fd.as_fd(), offset));
             done(core, (op, span), written.map(|()| StoreOk::default()));
         }
         Job::WriteThrough {
@@ -211,11 +236,8 @@ fn span_of(job: &Job) -> StoreSpan {
             file, offset, len, ..
         } => (Traced::StoreRead, *file, *offset, *len as usize),
         Job::Write {
-            file,
-            offset,
-            parts,
-            ..
-        } => (Traced::StoreWrite, *file, *offset, len_of(parts)),
+            file, offset, from, ..
+        } => (Traced::StoreWrite, *file, *offset, from.len()),
         Job::WriteThrough { offset, bytes, .. } => {
             (Traced::StoreWrite, NO_FILE, *offset, bytes.len())
         }

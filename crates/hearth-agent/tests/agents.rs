@@ -4,7 +4,8 @@ use hearth_agent::{
     Agent, Allocation, CloseRule, Config, Policy, Ranges, Semantics, store::StoreSpec,
 };
 use hearth_client::{
-    Access, Errno, FileKey, Handle, OpenFile, OpenedFile, Outcome, Place, Session, Stamp, Written,
+    Access, Errno, FileKey, Handle, Keep, OpenFile, OpenedFile, Outcome, Place, Session, Stamp,
+    Written,
 };
 use std::fs::File;
 use std::net::TcpListener;
@@ -122,7 +123,8 @@ impl Set {
                 Outcome::Bypass(why) => panic!("an agent does not bypass: {why:?}"),
             });
         });
-        self.session(node).read(handle, offset, len, false, done);
+        self.session(node)
+            .read(handle, offset, len, Keep::Pool, done);
         told.recv_timeout(Duration::from_secs(120))
             .expect("an answer")
     }

@@ -18,8 +18,9 @@ pub mod local;
 mod types;
 
 pub use types::{
-    Access, Attributes, Bypass, Done, Errno, FileKey, FileSize, Handle, Learned, Leave, Names,
-    NamesRead, OpenFile, OpenedFile, Outcome, PageRange, Place, ReadDone, Share, Stamp, Written,
+    Access, Attributes, Bypass, Done, Errno, FileKey, FileSize, Handle, Keep, Learned, Leave,
+    Names, NamesRead, OpenFile, OpenedFile, Outcome, PageRange, Place, ReadDone, Share, Stamp,
+    Written,
 };
 
 use std::os::fd::OwnedFd;
@@ -44,14 +45,17 @@ pub trait Session: Send + Sync + 'static {
     fn close(&self, handle: Handle);
 
     /// Reads `len` bytes at `offset`. Fewer come back only at the end of the file.
-    ///
-    /// `keep` says that the caller will keep the bytes and serve later reads from them without
-    /// asking (the kernel's page cache): the agent then revokes them before they go stale.
-    fn read(&self, handle: Handle, offset: u64, len: u32, keep: bool, done: ReadDone);
+    fn read(&self, handle: Handle, offset: u64, len: u32, keep: Keep, done: ReadDone);
 
     /// Writes `data`, all or nothing. When it completes, every other node sees it, or once it is closed,
     /// synced or exchanged, if no more is promised of the file.
     fn write(&self, handle: Handle, place: Place, data: Vec<u8>, done: Done<Written>);
+
+    /// Bytes that the agent keeps of all files. A call for more is better cut into parts that are
+    /// [`Place::Aside`] and kept by [`Keep::Nobody`].
+    fn pool_bytes(&self) -> u64 {
+        u64::MAX
+    }
 
     /// What `close(2)` promises: every byte written through this node's handles is in the store.
     /// An error that befell earlier buffered writes of the file is reported once per handle.

@@ -75,8 +75,22 @@ pub struct FileSize {
 pub enum Place {
     /// At this offset.
     At(u64),
+    /// At this offset, as part of a call that is larger than the pool: what takes it keeps nothing of it.
+    Aside(u64),
     /// At the end of the file, wherever that is (`O_APPEND`).
     End,
+}
+
+/// Who keeps bytes that are read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Keep {
+    /// The caller, who serves later reads from them without asking (the kernel's page cache): the agent
+    /// revokes them before they go stale.
+    WayIn,
+    /// The agents' pools.
+    Pool,
+    /// Nobody who does not have them already: they are part of a call that is larger than the pool.
+    Nobody,
 }
 
 /// Answer to a write.

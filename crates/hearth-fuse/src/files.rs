@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use fuser::{FileHandle, LockOwner, OpenFlags, ReplyData, ReplyEmpty, ReplyWrite, WriteFlags};
-use hearth_client::{Handle, Outcome, Place};
+use hearth_client::{Handle, Keep, Outcome, Place};
 use rustix::io::ReadWriteFlags;
 
 use crate::core::Core;
@@ -69,7 +69,10 @@ impl Core {
             return read_store(&open, read, reply);
         };
         let core = Arc::clone(self);
-        let keep = read.keeper == Keeper::Kernel;
+        let keep = match read.keeper == Keeper::Kernel {
+            true => Keep::WayIn,
+            false => Keep::Pool,
+        };
         let done = move |outcome: Outcome<&[&[u8]]>| match outcome {
             Outcome::Serve([]) => reply.data(&[]),
             Outcome::Serve([piece]) => reply.data(piece),

@@ -14,7 +14,7 @@ use std::path::Path;
 use std::sync::mpsc;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use hearth_client::{Done, FileKey, Handle, Outcome, Place, Session, Written};
+use hearth_client::{Done, FileKey, Handle, Keep, Outcome, Place, Session, Written};
 use rustix::fs::SeekFrom;
 
 use crate::memory::Memory;
@@ -23,6 +23,9 @@ use crate::tally::Tally;
 
 /// Bytes of one session call: what the pool must hold several times over.
 const PIECE_BYTES: usize = 1 << 20;
+
+/// Bytes of one session call of a request that is larger than the pool, and passes it by.
+const ASIDE_BYTES: usize = 4 << 20;
 
 /// Pieces of one request that are under way together.
 const PIECES_MAX: usize = 4;
@@ -34,6 +37,7 @@ pub(crate) struct Cached {
     file: FileKey,
     path: Box<Path>,
     flags: c_int,
+    pool_bytes: u64,
     /// Calls that go by the descriptor's own offset take turns.
     turn: Mutex<()>,
 }
@@ -89,6 +93,7 @@ fn refused<T>(outcome: Outcome<T>) -> i32 {
 impl Cached {
     pub(crate) fn new(session: Arc<dyn Session>, opened: &Opened<'_>) -> Cached {
         Cached {
+            pool_bytes: session.pool_bytes(),
             session,
             handle: opened.handle,
             file: opened.file,
@@ -108,6 +113,11 @@ impl Cached {
 
     pub(crate) fn flags(&self) -> c_int {
         self.flags
+    }
+
+    /// True if a request is larger than the pool, which then keeps nothing of it.
+    fn passes_by(&self, len: usize) -> bool {
+        len as u64 > self.pool_bytes
     }
 
     fn may_read(&self) -> bool {
@@ -152,7 +162,12 @@ impl Cached {
         }
         let tally = Arc::new(Tally::default());
         let into = Arc::new(into);
-        for (from, len) in pieces(into.len()) {
+        // Nothing is kept here: every read asks, so nothing has to be called back.
+        let (keep, most) = match self.passes_by(into.len()) {
+            true => (Keep::Nobody, ASIDE_BYTES),
+            false => (Keep::Pool, PIECE_BYTES),
+        };
+        for (from, len) in pieces(into.len(), most) {
             tally.wait_below(PIECES_MAX);
             let slot = tally.add(len);
             let into = Arc::clone(&into);
@@ -168,9 +183,8 @@ impl Cached {
                 other => slot.fill(Err(refused(other))),
             });
             let offset = offset + from as u64;
-            // Nothing is kept here: every read asks, so nothing has to be called back.
             self.session
-                .read(self.handle, offset, len as u32, false, done);
+                .read(self.handle, offset, len as u32, keep, done);
         }
         Ok(tally)
     }
@@ -181,14 +195,20 @@ impl Cached {
             return Err(io::Error::from_raw_os_error(libc::EBADF));
         }
         let tally = Arc::new(Tally::default());
-        for (begin, len) in pieces(from.len()) {
+        let aside = self.passes_by(from.len());
+        let most = if aside { ASIDE_BYTES } else { PIECE_BYTES };
+        for (begin, len) in pieces(from.len(), most) {
             tally.wait_below(PIECES_MAX);
             let slot = tally.add(len);
             let done = Box::new(move |outcome: Outcome<Written>| match outcome {
                 Outcome::Serve(_) => slot.fill(Ok(len)),
                 other => slot.fill(Err(refused(other))),
             });
-            let place = Place::At(offset + begin as u64);
+            let offset = offset + begin as u64;
+            let place = match aside {
+                true => Place::Aside(offset),
+                false => Place::At(offset),
+            };
             self.session
                 .write(self.handle, place, from.take(begin, len), done);
         }
@@ -201,7 +221,7 @@ impl Cached {
             return Err(io::Error::from_raw_os_error(libc::EBADF));
         }
         let mut end = None;
-        for (begin, len) in pieces(from.len()) {
+        for (begin, len) in pieces(from.len(), PIECE_BYTES) {
             let bytes = from.take(begin, len);
             let written = ask(|done| self.session.write(self.handle, Place::End, bytes, done));
             match written {
@@ -360,10 +380,10 @@ impl Drop for Cached {
 }
 
 /// Cuts a request into what one session call takes.
-fn pieces(len: usize) -> impl Iterator<Item = (usize, usize)> {
+fn pieces(len: usize, most: usize) -> impl Iterator<Item = (usize, usize)> {
     (0..len)
-        .step_by(PIECE_BYTES)
-        .map(move |from| (from, (len - from).min(PIECE_BYTES)))
+        .step_by(most)
+        .map(move |from| (from, (len - from).min(most)))
 }
 
 /// What a call of the C library returns for a result, with `errno` as it must be.

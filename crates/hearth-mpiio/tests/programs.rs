@@ -96,3 +96,51 @@ fn fortran_programs_that_use_mpi_f08_run_over_the_cache() {
         leaves_the_same_file(test, (mpi, "mpif90"), "features_f08.f90");
     }
 }
+
+/// A pool of 8 MiB, and requests of 24 MiB: they take no frames, so what is small is all that is in memory.
+fn passes_the_pool_by(test: &str, policy: &str) {
+    for mpi in BOTH {
+        if !has(test, mpi, "mpicc") {
+            continue;
+        }
+        let scene = Scene::new(mpi, "mpicc", "large.c");
+        let name = scene.name("large");
+        let run = |cache| {
+            let (ranks, words) = (RANKS, &[name.as_str()][..]);
+            scene.runs_well(&Run {
+                ranks,
+                words,
+                cache,
+            })
+        };
+        run(None);
+        let plain = fs::read(scene.file(&name)).unwrap();
+        fs::remove_file(scene.file(&name)).unwrap();
+        let said = run(Some(&[("HEARTH_POOL", "8MiB"), ("HEARTH_POLICY", policy)]));
+        assert_eq!(said, "", "{mpi:?}: nothing is worth a word");
+        assert!(
+            plain == fs::read(scene.file(&name)).unwrap(),
+            "{mpi:?}: the files differ"
+        );
+        for rank in 0..RANKS {
+            let report = scene.report(rank);
+            assert!(report.contains("\"evictions\": 0"), "{mpi:?}: {report}");
+        }
+    }
+}
+
+#[test]
+fn requests_larger_than_the_pool_pass_it_by_under_single() {
+    passes_the_pool_by(
+        "requests_larger_than_the_pool_pass_it_by_under_single",
+        "single",
+    );
+}
+
+#[test]
+fn requests_larger_than_the_pool_pass_it_by_under_home() {
+    passes_the_pool_by(
+        "requests_larger_than_the_pool_pass_it_by_under_home",
+        "home",
+    );
+}

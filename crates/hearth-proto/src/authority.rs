@@ -26,6 +26,7 @@
 //! - A7: see `offer`. A8: see `age`.
 
 mod age;
+mod aside;
 mod bank;
 mod cut;
 mod delegate;
@@ -154,6 +155,12 @@ enum StoreOp {
         first: u64,
         count: u32,
     },
+    /// The pages of one read into a buffer, for that read alone.
+    FillAside {
+        file: FileId,
+        ask: ReadAsk,
+        buf: Buf,
+    },
     /// One page into a buffer, for the bytes that it lacks.
     FillGaps { file: FileId, page: u64, buf: Buf },
     /// A run of dirty ranges: page, start, end, version.
@@ -215,6 +222,8 @@ struct ReadAsk {
     count: u32,
     keep: bool,
     record: bool,
+    /// What is not here goes past the frames.
+    aside: bool,
     since: Time,
     filled: bool,
 }
@@ -234,6 +243,8 @@ struct WriteAsk {
     record: bool,
     /// The writer would write the page by itself from now on.
     alone: bool,
+    /// It goes to the store past the frames, before it is answered.
+    aside: bool,
     /// Copies that had been given when it came.
     grants: u64,
     data: Piece,
@@ -438,6 +449,7 @@ impl Authority {
         };
         let id = match &store_op {
             StoreOp::FillPages { file, .. }
+            | StoreOp::FillAside { file, .. }
             | StoreOp::FillGaps { file, .. }
             | StoreOp::Write { file, .. }
             | StoreOp::Through { file, .. }
@@ -447,6 +459,7 @@ impl Authority {
         let mut home = self.home(ctx, id);
         match store_op {
             StoreOp::FillPages { first, count, .. } => home.pages_filled(first, count, result),
+            StoreOp::FillAside { ask, buf, .. } => home.read_aside(&ask, buf, result),
             StoreOp::FillGaps { page, buf, .. } => home.gaps_filled(page, buf, result),
             StoreOp::Write { ranges, .. } => home.written(ranges, result),
             StoreOp::Through { ver, .. } => home.stored(ver, result),
@@ -637,6 +650,7 @@ impl Home<'_, '_> {
                     dropped,
                     record,
                     alone,
+                    aside,
                 },
                 Some(data),
             ) if data.len == len && len > 0 => {
@@ -649,6 +663,7 @@ impl Home<'_, '_> {
                     dropped,
                     record,
                     alone,
+                    aside: aside && self.passes_by(),
                     grants: self.common.grants,
                     data,
                     ranges: None,

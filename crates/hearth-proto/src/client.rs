@@ -361,8 +361,9 @@ impl Desk<'_, '_> {
                 offset,
                 len,
                 keep,
+                aside,
             } => {
-                self.read(ticket, handle, offset, len, keep);
+                self.read(ticket, handle, (offset, len), (keep, aside));
             }
             Request::Write {
                 handle,
@@ -370,8 +371,11 @@ impl Desk<'_, '_> {
                 buf,
                 len,
                 mtime_ns,
+                aside,
             } => {
-                self.write(ticket, WriteJob::new(handle, at, buf, len, mtime_ns));
+                let mut job = WriteJob::new(handle, at, buf, len, mtime_ns);
+                job.aside = aside;
+                self.write(ticket, job);
             }
             Request::Flush(handle) => self.flush(ticket, handle, close::Until::Flushed),
             Request::Sync(handle) => self.flush(ticket, handle, close::Until::Synced),

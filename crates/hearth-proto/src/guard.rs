@@ -50,6 +50,8 @@ guards! {
     ChangesAnnounced, "changes-announced", "names and attributes change after everybody has let go of them";
     OutsidersNoticed, "outsiders-noticed", "an open that finds another stamp voids what was cached";
     FillsFirst, "fills-first", "a write waits for the store read that fills its page";
+    AsideHeld, "aside-held", "pages stay as they are while the store is read for a call that is larger than a pool";
+    AsideEmptied, "aside-emptied", "a write that goes past the frames begins when they have nothing of its pages";
     CutSettlesTier, "cut-settles-tier", "a cut waits until the store has all that the tier had";
     CutEmptiesTier, "cut-empties-tier", "what a cut takes away is gone from the tier";
     AppliedTogether, "applied-together", "a write over several homes is applied after each of them has it";
@@ -100,6 +102,11 @@ impl Guard {
                 | Guard::PushRecorded
                 | Guard::PushNotUnderWrite
         )
+    }
+
+    /// True for a rule about calls that are larger than the pool.
+    pub fn is_of_asides(self) -> bool {
+        matches!(self, Guard::AsideHeld | Guard::AsideEmptied)
     }
 
     /// True for a rule about tiers, which policy `local` alone has.

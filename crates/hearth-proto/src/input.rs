@@ -111,6 +111,8 @@ pub enum Request {
         len: u32,
         /// The way in will keep the bytes.
         keep: bool,
+        /// It is part of a call that is larger than the pool; a way in that keeps bytes has none.
+        aside: bool,
     },
     /// Write the bytes of a buffer; the kernel frees it.
     Write {
@@ -124,6 +126,8 @@ pub enum Request {
         len: u32,
         /// Wall clock, nanoseconds since 1970.
         mtime_ns: i64,
+        /// They are part of a call that is larger than the pool.
+        aside: bool,
     },
     /// What close promises.
     Flush(Handle),

@@ -344,6 +344,9 @@ pub enum Body {
         keep: bool,
         /// The home is to remember who has them, and to call them back.
         record: bool,
+        /// For one use, and past the home's frames if it has none of them: they are of a call that is larger
+        /// than the asker's pool.
+        aside: bool,
     },
     /// Here they are, one after another in the payload.
     Grant {
@@ -370,6 +373,9 @@ pub enum Body {
         record: bool,
         /// The writer would write the page by itself from now on.
         alone: bool,
+        /// They are of a call that is larger than the writer's pool: to the store, past the home's frames,
+        /// before they are answered.
+        aside: bool,
     },
     /// These bytes of one page, please; they are the payload, one piece after another. The writer holds
     /// no copy of it, and readers are not recorded.

@@ -51,6 +51,7 @@ pub fn try_without(guard: Guard, worlds_max: u64) -> Canary {
             // Looks slow down what else a world does.
             looks: guard == Guard::ChangesAnnounced,
             offers: guard == Guard::OffersTakenBack,
+            asides: guard.is_of_asides(),
             ..Plan::new(number / 3, trouble)
         }
     };

@@ -75,6 +75,8 @@ pub struct Plan {
     pub stays: bool,
     /// Pages are offered to sessions, which then write them without asking.
     pub offers: bool,
+    /// Some reads and writes are part of calls that are larger than the pool.
+    pub asides: bool,
     /// How the faults were chosen.
     pub trouble: Trouble,
     /// A guard that is broken on purpose, around the kernels.
@@ -177,6 +179,7 @@ impl Plan {
             looks: Rng::new(seed, 7).chance(60),
             stays: Rng::new(seed, 8).chance(75),
             offers: Rng::new(seed, 9).chance(60),
+            asides: Rng::new(seed, 11).chance(50),
             trouble: Trouble::Some,
             tamper: Tamper::Nothing,
             #[cfg(feature = "canary")]

@@ -404,6 +404,7 @@ fn asked(body: &Body) -> String {
             count,
             keep,
             record,
+            ..
         } => {
             let read = format!("read {{ first: {first}, count: {count}, keep: {keep} }}");
             unless_recorded(read, record)

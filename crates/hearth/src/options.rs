@@ -16,7 +16,7 @@ use crate::size::{Size, Span};
 use crate::tier::{TierArgs, TierSpec};
 
 /// Fewer pages than this leave no room for reading ahead beside what is dirty.
-const POOL_PAGES_MIN: u64 = 64;
+const POOL_PAGES_MIN: u64 = 32;
 
 /// Block of a bank, unless told otherwise.
 const BLOCK_SIZE: Size = Size(16 << 10);

@@ -68,7 +68,7 @@ fn bad_input_is_refused_in_words() {
         (vec!["up", "--store", &store, "--agents", "0"], "no agents"),
         (
             vec!["up", "--store", &store, "--pool", "1MiB"],
-            "does not hold 64",
+            "does not hold 32",
         ),
         (
             vec!["up", "--store", &store, "--page-size", "3000"],

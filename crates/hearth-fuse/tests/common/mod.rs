@@ -15,8 +15,8 @@ use std::sync::{Arc, Mutex, OnceLock};
 use std::thread;
 
 use hearth_client::{
-    Done, Errno, FileKey, FileSize, Handle, Learned, Leave, Names, NamesRead, OpenFile, OpenedFile,
-    Outcome, PageRange, Place, ReadDone, Revoker, Session, Stamp, Written,
+    Done, Errno, FileKey, FileSize, Handle, Keep, Learned, Leave, Names, NamesRead, OpenFile,
+    OpenedFile, Outcome, PageRange, Place, ReadDone, Revoker, Session, Stamp, Written,
 };
 use hearth_fuse::{Busy, Mount, MountOptions};
 use tempfile::TempDir;
@@ -170,7 +170,7 @@ impl Session for Passthrough {
             .expect("closed once");
     }
 
-    fn read(&self, handle: Handle, offset: u64, len: u32, _keep: bool, done: ReadDone) {
+    fn read(&self, handle: Handle, offset: u64, len: u32, _keep: Keep, done: ReadDone) {
         self.reads.fetch_add(1, Ordering::Relaxed);
         let file = self.file(handle);
         self.run(move || match read_all(&file, offset, len) {
@@ -191,7 +191,7 @@ impl Session for Passthrough {
             let written = {
                 let _one_at_a_time = appending.lock().unwrap();
                 let offset = match place {
-                    Place::At(offset) => offset,
+                    Place::At(offset) | Place::Aside(offset) => offset,
                     Place::End => file.metadata().unwrap().len(),
                 };
                 let size = offset + data.len() as u64;

@@ -276,6 +276,9 @@ impl Home<'_, '_> {
         let mine = |op: &StoreOp| match *op {
             StoreOp::FillPages { file, first, count } => file == self.id && concerned(first, count),
             StoreOp::FillGaps { file, page, .. } => file == self.id && concerned(page, 1),
+            StoreOp::FillAside { file, ref ask, .. } => {
+                file == self.id && concerned(ask.first, ask.count)
+            }
             StoreOp::Write { file, .. }
             | StoreOp::Through { file, .. }
             | StoreOp::Settle { file } => file == self.id,

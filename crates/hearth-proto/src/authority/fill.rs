@@ -47,7 +47,7 @@ impl Home<'_, '_> {
         false
     }
 
-    fn has_all(&mut self, ask: &ReadAsk) -> bool {
+    pub(super) fn has_all(&mut self, ask: &ReadAsk) -> bool {
         let mut all = true;
         for number in ask.first..ask.first + u64::from(ask.count) {
             let page = self.file.pages.entry(number).or_default();
@@ -95,7 +95,7 @@ impl Home<'_, '_> {
     }
 
     /// One store read for a page of which some bytes are known already.
-    fn fill_gaps(&mut self, number: u64) {
+    pub(super) fn fill_gaps(&mut self, number: u64) {
         let buf = self.ctx.new_buf();
         self.common.take_back(self.ctx, self.id, number);
         let page = self.file.pages.entry(number).or_default();

@@ -30,7 +30,7 @@ impl Home<'_, '_> {
     }
 
     /// The same for the pages of which `wanted` says so.
-    fn start_flush_of(&mut self, wanted: impl Fn(u64) -> bool) -> bool {
+    pub(super) fn start_flush_of(&mut self, wanted: impl Fn(u64) -> bool) -> bool {
         let idle = self.file.ages.iter().map(|&(_, number)| number);
         let chosen = idle.filter(|&number| wanted(number)).collect();
         self.send_dirty(&chosen);

@@ -215,6 +215,7 @@ impl Home<'_, '_> {
                     dropped,
                     record: true,
                     alone: false,
+                    aside: false,
                     grants: self.common.grants,
                     data,
                     age,
@@ -242,6 +243,7 @@ impl Home<'_, '_> {
             count,
             keep: false,
             record: true,
+            aside: false,
             since: self.ctx.now,
             filled: false,
         }

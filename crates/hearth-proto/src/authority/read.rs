@@ -34,6 +34,7 @@ impl Home<'_, '_> {
             count,
             keep,
             record,
+            aside,
         } = *body
         {
             self.file.waiting.push_back(Waiting::Read(ReadAsk {
@@ -43,6 +44,7 @@ impl Home<'_, '_> {
                 count,
                 keep,
                 record,
+                aside: aside && !keep && self.passes_by(),
                 since: self.ctx.now,
                 filled: false,
             }));
@@ -65,6 +67,9 @@ impl Home<'_, '_> {
         }
         if self.calls_back(ask.first, ask.count, false) {
             return Verdict::Wait;
+        }
+        if matches!(obstacle, Obstacle::Clear) && ask.aside && !self.has_all(ask) {
+            return self.try_aside(ask);
         }
         if !self.fill(ask) {
             return Verdict::Wait;
@@ -261,7 +266,7 @@ impl Home<'_, '_> {
 
     /// End of the bytes that may be shown. The manager may have told everybody of a truncation that
     /// this home, which has agreed to it, has yet to be told is done.
-    fn shown_end(&self) -> u64 {
+    pub(super) fn shown_end(&self) -> u64 {
         match &self.file.bar {
             Some(bar) if bar.answered => match bar.cut {
                 Cut::Shrink(size) => size,
@@ -272,7 +277,7 @@ impl Home<'_, '_> {
     }
 
     /// This node reads a granted page in place, but bytes for one use must not change under it.
-    fn stash_own(&mut self, good: Use, data: Vec<Piece>) -> Vec<Piece> {
+    pub(super) fn stash_own(&mut self, good: Use, data: Vec<Piece>) -> Vec<Piece> {
         if good == Use::Copy || data.is_empty() {
             return Vec::new();
         }

@@ -61,6 +61,9 @@ impl Home<'_, '_> {
     /// Every reader has answered: the bytes go into their frames and to the store.
     pub(super) fn store_through(&mut self, at: usize) {
         let write = &self.file.writes[at];
+        if write.ask.aside {
+            return self.store_aside(at);
+        }
         let (ask, ver) = (write.ask.clone(), write.ver);
         let mut runs: Vec<Run> = Vec::new();
         for part in parts(self.ctx.config, ask.offset, ask.len) {
@@ -125,6 +128,9 @@ impl Home<'_, '_> {
             Stage::Storing { errno, .. } => errno,
             Stage::Calling | Stage::Held | Stage::Updating => None,
         };
+        if write.ask.aside {
+            return self.passed_by(&write, failed);
+        }
         if let Stage::Storing { .. } = write.stage {
             self.common.reserved -= write.count;
             for part in parts(self.ctx.config, write.ask.offset, write.ask.len) {
@@ -151,7 +157,7 @@ impl Home<'_, '_> {
         }
     }
 
-    fn answer_write(&mut self, write: &PendingWrite, failed: Option<Errno>) {
+    pub(super) fn answer_write(&mut self, write: &PendingWrite, failed: Option<Errno>) {
         let ask = &write.ask;
         let body = match failed {
             Some(errno) => Body::Failed(errno),

@@ -97,6 +97,7 @@ impl Home<'_, '_> {
             dropped: true,
             record: false,
             alone: false,
+            aside: false,
             grants: self.common.grants,
             data,
             ranges: Some(ranges),
@@ -128,6 +129,9 @@ impl Home<'_, '_> {
         }
         if let Some(verdict) = self.refuse_or_delay(ask) {
             return verdict;
+        }
+        if ask.aside {
+            return self.begin_aside(ask, (first, count));
         }
         let room = !self.stands_back(ask) && self.leaves_room(ask, count);
         if !room || !self.reserve(ask.req, first, count) {
@@ -162,7 +166,7 @@ impl Home<'_, '_> {
         }
         let dirty = self.ctx.frames.dirty_bytes;
         let limit = self.ctx.config.dirty_limit_bytes();
-        if dirty == 0 || dirty + u64::from(ask.len) <= limit {
+        if dirty == 0 || ask.aside || dirty + u64::from(ask.len) <= limit {
             return None;
         }
         Some(self.press(ask))
@@ -221,7 +225,7 @@ impl Home<'_, '_> {
         slots.is_some()
     }
 
-    fn begin(&mut self, ask: &WriteAsk, first: u64, count: u32) {
+    pub(super) fn begin(&mut self, ask: &WriteAsk, first: u64, count: u32) {
         for number in first..first + u64::from(count) {
             self.common.take_back(self.ctx, self.id, number);
         }
@@ -242,7 +246,9 @@ impl Home<'_, '_> {
             }
             false => {}
         }
-        self.common.reserved += count;
+        if !ask.aside {
+            self.common.reserved += count;
+        }
         let ver = self.common.next_ver();
         let awaiting = self.invalidate(readers.iter(), first, count, ver);
         let going = self.call_entries(first, count);
@@ -269,7 +275,7 @@ impl Home<'_, '_> {
             let told = write.awaiting.is_empty() || !self.ctx.config.keeps(Guard::AcksBeforeApply);
             let mut pages = self.file.pages.range(pages);
             let ready = told && !pages.any(|(_, p)| p.filling && careful);
-            match (write.stage, self.passes_through()) {
+            match (write.stage, write.ask.aside || self.passes_through()) {
                 (Stage::Calling, _) if ready && write.ask.staged.is_some() => {
                     self.lock_write(at);
                     at += 1;

@@ -186,6 +186,7 @@ impl Desk<'_, '_> {
             count,
             keep: false,
             record: file.semantics.is_recorded(),
+            aside: false,
         };
         let seq = self.ask(home, id, body, What::Pages, Vec::new());
         for page in first..first + u64::from(count) {

@@ -48,6 +48,8 @@ pub(super) struct ReadJob {
     pub(super) offset: u64,
     len: u32,
     pub(super) keep: bool,
+    /// Nothing of it is to take frames.
+    aside: bool,
     /// Size of the file as the manager told this read.
     size: Option<u64>,
     asked_size: bool,
@@ -111,9 +113,8 @@ impl Desk<'_, '_> {
         &mut self,
         ticket: Ticket,
         handle: Handle,
-        offset: u64,
-        len: u32,
-        keep: bool,
+        (offset, len): (u64, u32),
+        (keep, aside): (bool, bool),
     ) {
         self.ctx.stats.reads += 1;
         let Some(id) = self.client.handles.get(&handle).map(|h| h.file) else {
@@ -130,6 +131,7 @@ impl Desk<'_, '_> {
             offset,
             len,
             keep,
+            aside,
             size: None,
             asked_size: false,
             vain: 0,
@@ -140,6 +142,10 @@ impl Desk<'_, '_> {
             missed: BTreeSet::new(),
         };
         self.client.jobs.insert(ticket, Job::Read(job));
+        if aside {
+            // What is asked for ahead would be given frames.
+            return self.go_on_reading(ticket);
+        }
         self.miss_ahead(handle, offset, len);
         self.go_on_reading(ticket);
         self.read_ahead(handle, offset, len);
@@ -361,6 +367,10 @@ impl Desk<'_, '_> {
             Some(_) | None => false,
         };
         let keep = keep || readers.iter().any(keeps);
+        let aside = match self.client.jobs.get(&ticket) {
+            Some(Job::Read(job)) => job.aside && !keep,
+            Some(_) | None => false,
+        };
         self.give_back_run(id, first, count);
         let file = self.client.files.get(&id);
         let body = Body::Read {
@@ -368,6 +378,7 @@ impl Desk<'_, '_> {
             count,
             keep,
             record: file.is_none_or(|file| file.semantics.is_recorded()),
+            aside,
         };
         let seq = self.ask(home, id, body, What::Pages, Vec::new());
         let Some(file) = self.client.files.get_mut(&id) else {

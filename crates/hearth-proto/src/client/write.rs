@@ -57,6 +57,8 @@ pub(super) struct WriteJob {
     pub(super) buf: Buf,
     pub(super) len: u32,
     pub(super) mtime_ns: i64,
+    /// Nothing of it is to take frames.
+    pub(super) aside: bool,
     offset: u64,
     phase: Phase,
     pub(super) parts: Vec<Part>,
@@ -118,6 +120,7 @@ impl WriteJob {
             buf,
             len,
             mtime_ns,
+            aside: false,
             offset,
             phase: Phase::Locating,
             parts: Vec::new(),
@@ -220,7 +223,7 @@ impl Desk<'_, '_> {
         if file.orphan {
             return self.refuse_write(ticket, job.buf, errno::EHOSTDOWN);
         }
-        if file.semantics.gathers() && self.gather_write(ticket, id, &job) {
+        if file.semantics.gathers() && !job.aside && self.gather_write(ticket, id, &job) {
             return;
         }
         let file = self.client.files.entry(id).or_default();
@@ -414,8 +417,8 @@ impl Desk<'_, '_> {
             return;
         };
         let (id, part) = (job.file, job.parts[number as usize]);
-        let place = (part.offset, part.len);
-        let single = job.parts.len() == 1 && job.at != WriteAt::End;
+        let (place, aside) = ((part.offset, part.len), job.aside);
+        let single = job.parts.len() == 1 && job.at != WriteAt::End && !aside;
         let placed = (job.at == WriteAt::End).then_some(job.generation);
         if self.is_bypassed(id) {
             return self.part_over(ticket);
@@ -446,6 +449,7 @@ impl Desk<'_, '_> {
             dropped,
             record,
             alone: single && self.asks_for_own(id, part.home, place),
+            aside,
         });
         let known = self.client.files.get(&id).map(|file| file.generation);
         // A place at the end is one only in the generation in which it was given.

@@ -265,6 +265,7 @@ impl Small {
             offset,
             len,
             keep,
+            aside: false,
         };
         self.step(node, Input::Request(ticket, request), story)
     }
@@ -296,6 +297,7 @@ impl Small {
             buf,
             len: u32::from(len),
             mtime_ns: 0,
+            aside: false,
         };
         self.step(node, Input::Request(ticket, request), story)
     }

@@ -414,6 +414,7 @@ impl Cluster {
                 buf: host.hold(Content::Written { by: node }),
                 len,
                 mtime_ns: 0,
+                aside: false,
             }
         } else {
             Request::Read {
@@ -421,6 +422,7 @@ impl Cluster {
                 offset,
                 len,
                 keep: false,
+                aside: false,
             }
         };
         self.step(node, Input::Request(ticket, request));

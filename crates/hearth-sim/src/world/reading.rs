@@ -37,6 +37,7 @@ impl World {
                     offset: first * u64::from(page_bytes),
                     len: count * page_bytes,
                     keep: true,
+                    aside: false,
                 };
                 self.ask_for(session, request, Some((first, count)));
             }

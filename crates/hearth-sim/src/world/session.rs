@@ -178,7 +178,7 @@ impl World {
                 if keep {
                     return self.go_on_reading(session);
                 }
-                let keep = false;
+                let (keep, aside) = (false, self.is_aside(offset, len));
                 self.ask(
                     session,
                     Request::Read {
@@ -186,6 +186,7 @@ impl World {
                         offset,
                         len,
                         keep,
+                        aside,
                     },
                 );
             }
@@ -366,6 +367,10 @@ impl World {
         let buf = self.hosts[node].hold(vec![value; len as usize]);
         let handle = open.handle;
         let mtime_ns = self.now.0 as i64;
+        let aside = match at {
+            WriteAt::Offset(offset) => self.is_aside(offset, len),
+            WriteAt::End => false,
+        };
         self.ask(
             session,
             Request::Write {
@@ -374,8 +379,18 @@ impl World {
                 buf,
                 len,
                 mtime_ns,
+                aside,
             },
         );
+    }
+
+    /// True if an operation is to be part of a call that is larger than the pool: in such runs half of those that
+    /// are longer than a page are, told by their places so that all else of a seed is as it was.
+    fn is_aside(&self, offset: u64, len: u32) -> bool {
+        let page = u64::from(self.plan.page_bytes);
+        self.plan.asides
+            && u64::from(len) > page
+            && (offset / page + u64::from(len)).is_multiple_of(2)
     }
 
     fn begin_change(&mut self, session: usize, kind: Kind, place: std::ops::Range<u64>, value: u8) {

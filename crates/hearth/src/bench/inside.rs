@@ -2,7 +2,7 @@
 
 use hearth_agent::store::StoreSpec;
 use hearth_agent::{Agent, Allocation, CloseRule, Config, Policy, Semantics};
-use hearth_client::{Access, FileKey, Handle, OpenFile, OpenedFile, Outcome, Session, Stamp};
+use hearth_client::{Access, FileKey, Handle, Keep, OpenFile, OpenedFile, Outcome, Session, Stamp};
 use std::fs::File;
 use std::io;
 use std::net::TcpListener;
@@ -131,7 +131,7 @@ pub(crate) fn read(
         *slot.lock().unwrap_or_else(PoisonError::into_inner) = Some(right);
         caller.unpark();
     };
-    session.read(handle, offset, len, false, Box::new(done));
+    session.read(handle, offset, len, Keep::Pool, Box::new(done));
     loop {
         let told = answer.lock().unwrap_or_else(PoisonError::into_inner).take();
         match told {
