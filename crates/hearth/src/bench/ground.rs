@@ -82,6 +82,8 @@ pub(super) enum Translators {
     AsShipped,
     /// Nothing.
     Off,
+    /// Nothing, and nor does the operating system: what one host has written the others see.
+    OffAndDirect,
 }
 
 /// A place for several measurements, one after another.
@@ -200,7 +202,10 @@ pub(super) fn hosts(clients: u32, translators: Translators) -> Result<Rig, Failu
     .into_iter()
     .flat_map(|word| ["--client-option", word])
     .collect();
-    if translators == Translators::Off {
+    if translators == Translators::OffAndDirect {
+        words.extend(["--client-option", "--direct-io-mode=enable"]);
+    }
+    if translators != Translators::AsShipped {
         let off = [
             "performance.stat-prefetch=off",
             "performance.quick-read=off",

@@ -186,6 +186,11 @@ pub(crate) fn run(command: &mut Command) -> Result<String, Failure> {
     if output.status.success() {
         return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
     }
-    let words = String::from_utf8_lossy(&output.stderr);
+    // A command that only says no says why on its output.
+    let words = match output.stderr.is_empty() {
+        true => &output.stdout,
+        false => &output.stderr,
+    };
+    let words = String::from_utf8_lossy(words);
     Err(Failure::new(format!("`{name}` failed: {}", output.status)).cause(words.trim()))
 }

@@ -13,7 +13,6 @@ use crate::bench::matmul::System;
 use crate::bench::rig::Rig;
 use crate::failure::{Failure, OrFail};
 use crate::options::{Policy, SetSpec};
-use crate::rules::Semantics;
 use crate::signals::Signals;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -65,8 +64,8 @@ impl<'a> Site<'a> {
         signals: &'a Signals,
     ) -> Result<Site<'a>, Failure> {
         let kind = if store == "gluster" {
-            // Ranks share files without a cache, too: what one host has written the others must see.
-            Kind::Hosts(hosts(ranks, Translators::Off)?)
+            // Ranks share files without a cache, too.
+            Kind::Hosts(hosts(ranks, Translators::OffAndDirect)?)
         } else {
             let dir = tempfile::tempdir().or_fail(|| "cannot make a directory".to_owned())?;
             Kind::Here {
@@ -146,11 +145,11 @@ impl<'a> Site<'a> {
                 (Agents::Here(Box::new(cluster)), place.dir.join("mount%r"))
             }
             (Kind::Here { backing, .. }, Way::LooseMounts(policy)) => {
-                let cluster = self.loose(place, policy, (backing, ranks))?;
+                let cluster = self.cluster(place, way, policy, (backing, ranks))?;
                 (Agents::Here(cluster), place.dir.join("mount%r"))
             }
-            (Kind::Here { backing, .. }, Way::LooseRuns(policy)) => {
-                let cluster = self.loose(place, policy, (backing, ranks))?;
+            (Kind::Here { backing, .. }, Way::Runs(policy) | Way::LooseRuns(policy)) => {
+                let cluster = self.cluster(place, way, policy, (backing, ranks))?;
                 let agents = Agents::Joined(cluster, place.store.clone());
                 (agents, place.store.clone())
             }
@@ -159,10 +158,7 @@ impl<'a> Site<'a> {
                 std::fs::create_dir(&report).or_fail(|| "cannot make a directory".to_owned())?;
                 let inside = Inside {
                     policy,
-                    semantics: match way {
-                        Way::LooseRanks(_) => "mpi",
-                        _ => "posix",
-                    },
+                    semantics: way.semantics(),
                     store: place.store.clone(),
                     backing: backing.clone(),
                     report,
@@ -184,7 +180,10 @@ impl<'a> Site<'a> {
                 let agents = HostAgents::start_with(rig, ranks, policy, &level)?;
                 (Agents::Hosts(agents), volume(rig, "at", place))
             }
-            (Kind::Hosts(_), Way::LooseRuns(_) | Way::Ranks(_) | Way::LooseRanks(_)) => {
+            (
+                Kind::Hosts(_),
+                Way::Runs(_) | Way::LooseRuns(_) | Way::Ranks(_) | Way::LooseRanks(_),
+            ) => {
                 let why = "each has the volume at a path of its own";
                 return Err(Failure::new("cannot run agents inside ranks on test hosts").cause(why));
             }
@@ -197,15 +196,16 @@ impl<'a> Site<'a> {
         })
     }
 
-    /// Agents that promise what MPI does.
-    fn loose(
+    /// Agents of a policy with as much of a promise as the way has.
+    fn cluster(
         &self,
         place: &Place,
+        way: Way,
         policy: Policy,
         (backing, ranks): (&str, u32),
     ) -> Result<Box<Cluster>, Failure> {
         let spec = SetSpec {
-            semantics: Semantics::Mpi,
+            semantics: way.semantics(),
             ..spec_of(System::Under(policy), backing, ranks)
         };
         Cluster::start(&place.store, &place.dir, spec, self.signals).map(Box::new)

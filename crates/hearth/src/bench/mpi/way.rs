@@ -6,6 +6,7 @@ use crate::bench::matmul::System;
 use crate::commands::trace::recording;
 use crate::failure::{Failure, OrFail};
 use crate::options::Policy;
+use crate::rules::Semantics;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -18,7 +19,10 @@ pub(in crate::bench) enum Way {
     Mounts(System),
     /// The same with what MPI promises of files, and no more.
     LooseMounts(Policy),
-    /// The same under `hearth run`: programs leave small writes with their rank's agent by themselves.
+    /// A mount and an agent for each rank, and each rank under `hearth run`, as people run programs: it reads and
+    /// writes by itself what is in its agent's memory.
+    Runs(Policy),
+    /// The same with what MPI promises of files, and no more: small writes stay with the rank's agent.
     LooseRuns(Policy),
     /// An agent inside each rank, which a library loaded into the program brings.
     Ranks(Policy),
@@ -32,9 +36,18 @@ impl Way {
         match self {
             Way::Mounts(system) => system.name(),
             Way::LooseMounts(policy) => format!("{policy}-mpi"),
+            Way::Runs(policy) => format!("run-{policy}"),
             Way::LooseRuns(policy) => format!("run-{policy}-mpi"),
             Way::Ranks(policy) => format!("ranks-{policy}"),
             Way::LooseRanks(policy) => format!("ranks-{policy}-mpi"),
+        }
+    }
+
+    /// What is promised of files.
+    pub(super) fn semantics(self) -> Semantics {
+        match self {
+            Way::Mounts(_) | Way::Runs(_) | Way::Ranks(_) => Semantics::Posix,
+            Way::LooseMounts(_) | Way::LooseRuns(_) | Way::LooseRanks(_) => Semantics::Mpi,
         }
     }
 
@@ -42,7 +55,7 @@ impl Way {
     pub(in crate::bench) fn is_gathering(self) -> bool {
         let policy = match self {
             Way::Mounts(System::Native) => return false,
-            Way::Mounts(System::Under(policy)) | Way::Ranks(policy) => policy,
+            Way::Mounts(System::Under(policy)) | Way::Runs(policy) | Way::Ranks(policy) => policy,
             Way::LooseMounts(policy) | Way::LooseRuns(policy) | Way::LooseRanks(policy) => policy,
         };
         match policy {
@@ -88,9 +101,10 @@ impl Way {
     }
 
     /// Under `hearth run`, if it has its library and the ranks are on this machine.
-    fn run(store: &str) -> Option<Way> {
+    fn run(store: &str) -> Vec<Way> {
         let here = store != "gluster" && recording::library().is_ok();
-        here.then_some(Way::LooseRuns(Policy::Home))
+        let ways = [Way::Runs(Policy::Home), Way::LooseRuns(Policy::Home)];
+        ways.into_iter().filter(|_| here).collect()
     }
 
     /// All that can be measured over a kind of store: mounts first, then agents inside the ranks if
@@ -113,8 +127,8 @@ fn library() -> Option<PathBuf> {
 /// What ranks are told that are to be agents themselves.
 pub(super) struct Inside {
     pub(super) policy: Policy,
-    /// What is promised of files, as the library's users name it.
-    pub(super) semantics: &'static str,
+    /// What is promised of files.
+    pub(super) semantics: Semantics,
     pub(super) store: PathBuf,
     pub(super) backing: String,
     /// Where each rank leaves its counts.
@@ -128,7 +142,7 @@ impl Inside {
             .env("LD_PRELOAD", library().unwrap_or_default())
             .env("HEARTH_STORE", &self.store)
             .env("HEARTH_POLICY", self.policy.to_string())
-            .env("HEARTH_SEMANTICS", self.semantics)
+            .env("HEARTH_SEMANTICS", self.semantics.to_string())
             .env("HEARTH_BACKING", &self.backing)
             .env("HEARTH_REPORT", &self.report);
     }
