@@ -156,6 +156,8 @@ impl Core {
                 | Body::Flush(_)
                 | Body::Stage { .. }
                 | Body::Hold { .. }
+                | Body::Copy { .. }
+                | Body::Mark
         );
         if at_home && let Some(path) = state.files.introduction(to, envelope.file) {
             self.send_head(to, &Introduction::encode(envelope.file, &path));

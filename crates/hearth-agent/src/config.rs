@@ -3,7 +3,9 @@
 use crate::bank::BankConfig;
 use crate::store::{StoreSpec, TierConfig};
 use crate::wishes::Rule;
-use hearth_proto::{Allocation, CloseRule, NodeId, Policy, Ranges, Semantics, Span, Spill, Synced};
+use hearth_proto::{
+    Allocation, CloseRule, NodeId, Policy, Ranges, Replicas, Semantics, Span, Spill, Synced,
+};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -64,6 +66,8 @@ pub struct Config {
     pub tier: Option<TierConfig>,
     /// What fsync promises if there is a tier.
     pub synced: Synced,
+    /// Who else has what a home has and the store lacks, under policies `local` and `home`.
+    pub replicas: Replicas,
 }
 
 /// Why settings make no sense.
@@ -151,6 +155,9 @@ impl Config {
                 Some(_) => Spill::Tier(self.synced),
                 None => Spill::Store,
             },
+            replicas: self.replicas,
+            // To find out costs a message to everybody for each file.
+            rejoins: self.may_rejoin() && self.replicas.copies() > 0,
             bank: match &self.bank {
                 Some(bank) => bank.kernel(self.may_rejoin()),
                 None => hearth_proto::BankConfig::default(),

@@ -274,6 +274,13 @@ impl State {
                     node.0
                 )
             }
+            Alarm::HomeLost(file, node) => {
+                let name = name(self, file);
+                format!(
+                    "agent {} is gone: what it had of {name} and not flushed is lost, but for what others have",
+                    node.0
+                )
+            }
         };
         self.alarm(text);
     }

@@ -41,7 +41,7 @@ pub use bank::{BankConfig, DaemonStatus, Placement};
 pub use config::{Config, ConfigError, pool_bytes_least};
 pub use hearth_net as net;
 pub use hearth_proto::{
-    Allocation, BankAttributes, BankUpdate, CloseRule, Policy, Ranges, Semantics, Synced,
+    Allocation, BankAttributes, BankUpdate, CloseRule, Policy, Ranges, Replicas, Semantics, Synced,
 };
 pub use residency::{Residency, Resident};
 pub use status::{AgentStatus, FilePromise, PeerStatus, Programs};

@@ -112,6 +112,15 @@ fn sound(envelope: &Envelope, payload: u64, page_bytes: u64) -> bool {
         Body::Write { offset, len, .. } | Body::Stage { offset, len, .. } => {
             *len > 0 && u64::from(*len) == payload && *offset < i64::MAX as u64
         }
+        Body::Copy { offset, pieces, .. } => {
+            let (pairs, rest) = pieces.as_chunks::<2>();
+            let total: u64 = pairs.iter().map(|&[_, len]| u64::from(len)).sum();
+            let ends = pairs
+                .iter()
+                .map(|&[at, len]| u64::from(at) + u64::from(len));
+            let end = offset.checked_add(ends.max().unwrap_or(0));
+            rest.is_empty() && total == payload && end.is_some_and(|end| end < i64::MAX as u64)
+        }
         Body::Scatter { page, ranges } => *page < last && u64::from(ranges.bytes()) == payload,
         Body::Read { first, count, .. }
         | Body::Peek { first, count, .. }

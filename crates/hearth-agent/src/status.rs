@@ -43,6 +43,13 @@ pub struct AgentStatus {
     pub bank: Vec<DaemonStatus>,
     /// The tier, if there is one.
     pub tier: Option<TierStatus>,
+    /// Who else has what homes have and the store lacks.
+    pub replicas: String,
+    /// Bytes of other homes that are kept here until the store has them.
+    pub kept_bytes: u64,
+    /// Files of which fewer agents have what the store lacks than the job wants, or whose home is gone and not all is
+    /// in the store yet; the first of them if they are many.
+    pub at_risk: Vec<String>,
     /// Open files of which something else is promised than `posix`; the first of them if they are many.
     pub promises: Vec<FilePromise>,
     /// What a person should know, oldest first.
@@ -149,6 +156,7 @@ impl Core {
         let spilled = tier.as_ref().map_or(0, |tier| tier.dirty_bytes);
         let mut state = self.lock();
         let promises = promises(&mut state);
+        let at_risk = at_risk(&mut state);
         for (daemon, epoch) in daemons.iter_mut().zip(state.node.bank_epochs()) {
             daemon.epoch = epoch.0;
         }
@@ -175,6 +183,9 @@ impl Core {
                 .unwrap_or_default(),
             bank: daemons,
             tier,
+            replicas: config.replicas.to_string(),
+            kept_bytes: kernel.kept_bytes,
+            at_risk,
             promises,
             alarms: state.alarms.iter().cloned().collect(),
         }
@@ -239,6 +250,12 @@ fn promises(state: &mut State) -> Vec<FilePromise> {
         semantics: semantics.name().to_owned(),
     };
     promises.into_iter().map(named).collect()
+}
+
+fn at_risk(state: &mut State) -> Vec<String> {
+    let files: Vec<FileId> = state.node.at_risk().take(PROMISES_MAX).collect();
+    let named = |file| state.files.name(file);
+    files.into_iter().map(named).collect()
 }
 
 fn peers(transport: &dyn Transport) -> Vec<PeerStatus> {

@@ -143,6 +143,7 @@ fn build(
         bank: None,
         tier: None,
         synced: hearth_agent::Synced::Store,
+        replicas: hearth_agent::Replicas::Unmarked,
     };
     let crew = Crew::asleep(config, Endpoint::from(listener).nearby())
         .inspect_err(|error| say(&format_args!("cannot start a thread: {error}")))

@@ -23,7 +23,7 @@
 //! - A5 (I14): dirty bytes never exceed the limit by more than one write.
 //! - A6: a cut is answered only when the store has all that the tier had of the file, and what a cut
 //!   takes away is gone from the tier before the next request.
-//! - A7: see `offer`. A8: see `age`.
+//! - A7: see `offer`. A8: see `age`. A9, A10: see `replicate`.
 
 mod age;
 mod aside;
@@ -42,6 +42,7 @@ mod peek;
 mod push;
 mod range;
 mod read;
+mod replicate;
 mod through;
 mod write;
 
@@ -65,7 +66,9 @@ use offer::Offers;
 pub(crate) use page::Page;
 use peek::{Hints, PeekAsk, Search};
 use range::{Ahead, HoldAsk, Hungry, Locks};
+use replicate::Wards;
 use through::Stage;
+pub(crate) use write::parts;
 
 /// A read may wait this long behind an unfinished write before it gets the old bytes after all and
 /// the write waits for one acknowledgement more. Breaks circles of locked kernel pages across homes.
@@ -99,6 +102,8 @@ struct Common {
     sent_bytes: u64,
     /// Pages of writes whose readers have not all answered.
     reserved: u32,
+    /// Bytes of writes that wait for keepers.
+    copying: u64,
     /// Files with a request that waits for a frame or for dirty bytes to go.
     starved: BTreeSet<FileId>,
     /// One of them waits for a frame.
@@ -175,6 +180,8 @@ enum StoreOp {
         file: FileId,
         from: NodeId,
         req: ReqId,
+        /// A write waits for it, of this generation.
+        write: Option<Gen>,
     },
     /// All that the tier has of a file to the store, before a cut.
     Settle { file: FileId },
@@ -202,6 +209,8 @@ struct File {
     unstamped: bool,
     /// The tier may have bytes that the store lacks.
     spilled: bool,
+    /// What other nodes keep of it.
+    wards: Wards,
 }
 
 /// A request that waits.
@@ -267,6 +276,8 @@ struct FlushAsk {
     need: Vec<(u64, Ver)>,
     /// Pages that have been called back for it, by the number of their grants.
     recalled: Vec<(u64, Ver)>,
+    /// It is a write, of this generation, that is answered when the store has it.
+    write: Option<Gen>,
 }
 
 /// A write whose readers have been told and have not all answered.
@@ -282,6 +293,10 @@ struct PendingWrite {
     going: Vec<Going>,
     /// Daemons that are given the new bytes before the answer.
     updating: Vec<BankOp>,
+    /// Keepers that have not answered.
+    copying: Vec<(NodeId, u64)>,
+    /// Too few keepers took it: the store must have it before the answer.
+    through: bool,
 }
 
 /// A cut in progress: requests wait until the manager resumes.
@@ -343,6 +358,9 @@ impl Authority {
         } = envelope;
         if let Body::InvalOk = body {
             return self.acknowledged(ctx, from, req);
+        }
+        if let Body::Kept(taken) = body {
+            return self.kept(ctx, from, req, taken);
         }
         if let Body::Peeked { lens, held, .. } = &body {
             return self.peeked(ctx, from, req, (lens, *held), data);
@@ -463,7 +481,9 @@ impl Authority {
             StoreOp::FillGaps { page, buf, .. } => home.gaps_filled(page, buf, result),
             StoreOp::Write { ranges, .. } => home.written(ranges, result),
             StoreOp::Through { ver, .. } => home.stored(ver, result),
-            StoreOp::Sync { from, req, .. } => home.synced(from, req, result),
+            StoreOp::Sync {
+                from, req, write, ..
+            } => home.synced((from, req, write), result),
             StoreOp::Settle { .. } => home.settled(result),
         }
         home.pump();
@@ -598,6 +618,11 @@ impl Authority {
         if self.common.gathering.is_some_and(|g| g.is_of(id)) {
             self.home(ctx, id).end_gathering();
         }
+        if self.files.get(&id).is_some_and(|file| !file.wards.idle()) {
+            let mut home = self.home(ctx, id);
+            home.settle_kept();
+            home.release_wards();
+        }
         if self.files.get(&id).is_some_and(File::idle) && !self.is_settling(ctx, id) {
             self.files.remove(&id);
             self.common.timed.remove(&id);
@@ -613,6 +638,7 @@ impl File {
             && self.entries.is_empty()
             && !self.unstamped
             && !self.spilled
+            && self.wards.idle()
             && self.waiting.is_empty()
             && self.writes.is_empty()
             && self.bar.is_none()
@@ -722,9 +748,11 @@ impl Home<'_, '_> {
             ahead.note(self.ctx, &ask);
             left.push_back(ask);
         }
-        // Failed fills and answered flushes may have taken entries out meanwhile; new ones cannot
-        // have come in, because messages to this node itself wait for the end of this call.
+        // Messages to this node itself wait for the end of this call: what has come in meanwhile is writes that
+        // wait for the store.
+        left.append(&mut self.file.waiting);
         self.file.waiting = left;
+        self.send_lagging();
         if self.go_on_with_cut() {
             self.pump();
         }

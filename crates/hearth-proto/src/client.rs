@@ -46,7 +46,7 @@ mod write;
 use crate::authority::Authority;
 use crate::bank::BankOp;
 use crate::bank::lease::Leases;
-use crate::config::{Config, Writes};
+use crate::config::{Config, Replicas, Writes};
 use crate::ctx::Ctx;
 use crate::effect::{Alarm, Effect, Piece, Reply, Src};
 use crate::errno;
@@ -343,6 +343,55 @@ impl Client {
         self.jobs.len()
     }
 
+    /// The file that a request is about, if it is about one and has to do with its bytes.
+    pub(crate) fn file_of(&self, request: &Request) -> Option<FileId> {
+        match request {
+            Request::Open(open) => Some(open.file),
+            Request::Read { handle, .. }
+            | Request::Write { handle, .. }
+            | Request::Flush(handle)
+            | Request::Sync(handle)
+            | Request::Exchange(handle) => self.handles.get(handle).map(|opened| opened.file),
+            Request::Size { file, .. }
+            | Request::Truncate { file, .. }
+            | Request::Detach(file)
+            | Request::Settle(file)
+            | Request::Laminate { file, .. }
+            | Request::Restamp { file, .. }
+            | Request::Mapped(file)
+            | Request::Change(file)
+            | Request::Changed { file, .. } => Some(*file),
+            // A handle is closed at once; its manager hears of it when it may.
+            Request::Close(_)
+            | Request::Leave(_)
+            | Request::Locate(_)
+            | Request::Learned(_)
+            | Request::FlushAll => None,
+        }
+    }
+
+    /// A request that was not begun fails.
+    pub(crate) fn refuse(
+        &self,
+        ctx: &mut Ctx<'_>,
+        ticket: Ticket,
+        request: &Request,
+        errno: Errno,
+    ) {
+        if let Request::Write { buf, .. } = request {
+            ctx.out.push(Effect::Free(*buf));
+        }
+        let reply = Reply::Failed(errno);
+        ctx.out.push(Effect::Reply { ticket, reply });
+    }
+
+    /// Bytes of a file are lost: whoever has it open is told when it syncs or closes.
+    pub(crate) fn lose_bytes(&mut self, id: FileId) {
+        if let Some(file) = self.files.get_mut(&id) {
+            file.losses += 1;
+        }
+    }
+
     pub(crate) fn files(&self) -> usize {
         self.files.len()
     }
@@ -606,6 +655,8 @@ impl Desk<'_, '_> {
             return;
         };
         let behind = self.ctx.config.rules().writes == Writes::Behind;
+        // Where others have the bytes, nothing is lost.
+        let behind = behind && !matches!(self.ctx.config.replicas_rule(), Replicas::Sync(_));
         let unsaved = file.wrote.remove(peer) || file.flushing.contains(&peer);
         if unsaved && behind {
             file.losses += 1;

@@ -307,6 +307,64 @@ pub enum Synced {
     Tier,
 }
 
+/// Who else has the bytes that a home has and the store lacks, and when a write is acknowledged.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Replicas {
+    /// Nobody, and nobody else knows of them.
+    #[default]
+    Unmarked,
+    /// Nobody, but before a write is acknowledged another node knows that the file has such bytes.
+    Marked,
+    /// As [`Replicas::Marked`], and so many other nodes are sent them afterwards.
+    Async(u8),
+    /// So many other nodes, before a write is acknowledged; or the store, where there are not so many.
+    Sync(u8),
+}
+
+impl Replicas {
+    /// Most nodes that may be asked for.
+    pub const MOST: u8 = 8;
+
+    /// How many other nodes are to have the bytes.
+    pub fn copies(self) -> usize {
+        match self {
+            Replicas::Unmarked | Replicas::Marked => 0,
+            Replicas::Async(copies) | Replicas::Sync(copies) => usize::from(copies),
+        }
+    }
+
+    /// How many other nodes are to know of a file with such bytes.
+    pub(crate) fn keepers(self) -> usize {
+        match self {
+            Replicas::Marked => 1,
+            other => other.copies(),
+        }
+    }
+
+    /// The one of a name that people type: `none`, `async[:K]` or `sync[:K]`.
+    pub fn by_name(name: &str) -> Option<Replicas> {
+        let (kind, copies) = name.split_once(':').unwrap_or((name, "1"));
+        let copies = copies.parse().ok();
+        let copies = copies.filter(|copies| (1..=Replicas::MOST).contains(copies))?;
+        match kind {
+            "none" if name == kind => Some(Replicas::Marked),
+            "async" => Some(Replicas::Async(copies)),
+            "sync" => Some(Replicas::Sync(copies)),
+            _ => None,
+        }
+    }
+}
+
+impl core::fmt::Display for Replicas {
+    fn fmt(&self, to: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        match self {
+            Replicas::Unmarked | Replicas::Marked => to.write_str("none"),
+            Replicas::Async(copies) => write!(to, "async:{copies}"),
+            Replicas::Sync(copies) => write!(to, "sync:{copies}"),
+        }
+    }
+}
+
 /// When a daemon is given the new bytes of a block that was written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum BankUpdate {
@@ -362,7 +420,7 @@ impl Default for BankConfig {
 }
 
 /// Sizes, bounds and choices of one node. All nodes of a job must agree on every field but `me`,
-/// `incarnation`, `frames` and the bank's `rejoins`.
+/// `incarnation`, `frames`, `rejoins` and the bank's `rejoins`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Config {
     /// This node.
@@ -404,6 +462,10 @@ pub struct Config {
     pub bank: BankConfig,
     /// Where dirty bytes go.
     pub spill: Spill,
+    /// Who else has what a home has and the store lacks.
+    pub replicas: Replicas,
+    /// An earlier life of this node may have been in the job.
+    pub rejoins: bool,
     /// Idle files that the client and manager sides remember, each.
     pub idle_files_max: usize,
     /// Pages are offered to programs of this node, which then write them by themselves.
@@ -436,6 +498,8 @@ impl Config {
             give_up_after: Span::secs(7),
             bank: BankConfig::default(),
             spill: Spill::Store,
+            replicas: Replicas::Unmarked,
+            rejoins: false,
             idle_files_max: 1 << 16,
             offers: false,
             #[cfg(feature = "canary")]
@@ -456,6 +520,28 @@ impl Config {
     /// True if dirty bytes go to a tier.
     pub fn has_tier(&self) -> bool {
         matches!(self.spill, Spill::Tier(_))
+    }
+
+    /// Who else has what a home has and the store lacks: only homes that gather writes, and alone, have such.
+    pub fn replicas_rule(&self) -> Replicas {
+        let rules = self.rules();
+        let gathers = rules.served == Served::Cache
+            && rules.writes == Writes::Behind
+            && rules.delegates == Delegates::Never;
+        match gathers && self.nodes > 1 {
+            true => self.replicas,
+            false => Replicas::Unmarked,
+        }
+    }
+
+    /// True if other nodes know of bytes that the store lacks.
+    pub fn has_replicas(&self) -> bool {
+        self.replicas_rule() != Replicas::Unmarked
+    }
+
+    /// Frames of the pool that may hold bytes of other homes.
+    pub fn replica_frames(&self) -> u32 {
+        (self.frames / 4).max(1)
     }
 
     /// True if fsync ends at the tier.

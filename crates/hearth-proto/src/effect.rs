@@ -223,6 +223,8 @@ pub enum Alarm {
     BytesDropped(FileId, u64),
     /// A home died with bytes that this node had written to it.
     BytesLost(FileId, NodeId),
+    /// A home died, and has had bytes that neither the store nor another node may have.
+    HomeLost(FileId, NodeId),
 }
 
 /// Answer to a local request.

@@ -20,6 +20,8 @@ pub(crate) enum Owner {
     Client(FileId, u64),
     /// A page that this node is home of.
     Authority(FileId, u64),
+    /// Bytes that this node keeps for the page's home; always held.
+    Replica(FileId, u64),
 }
 
 /// A frame for as long as nobody else took it.

@@ -85,6 +85,15 @@ guards! {
     PushNotUnderWrite, "push-not-under-write", "a node takes no pushed page that it is writing";
     ScatteredFirst, "scattered-first", "a flush or sync comes after what its node has gathered is at its homes";
     Collected, "collected", "a cut or settlement comes after every writer has sent what it had gathered";
+    ReplicatedFirst, "replicated-first", "a write is acknowledged after as many nodes have it as the job wants";
+    ThroughIfFew, "through-if-few", "a write that too few nodes took is acknowledged after the store has it";
+    MarkedFirst, "marked-first", "a write is acknowledged after another node knows that the file has bytes that may be lost";
+    LossTold, "loss-told", "people are told when a home goes with bytes that nobody else has";
+    WardSaved, "ward-saved", "what is kept for a home goes to the store when the home is gone";
+    RescuedFirst, "rescued-first", "nothing is done about a file before what is kept for homes that are gone is in the store";
+    TrimmedLate, "trimmed-late", "bytes are kept for a home until the store has them";
+    CutEmptiesWards, "cut-empties-wards", "a cut waits until nobody keeps bytes of the file";
+    CopiedAnew, "copied-anew", "when a node that kept bytes is gone another one gets them";
     GoneAnswersGiven, "gone-answers-given", "a peer that is gone is taken to have answered";
 }
 
@@ -107,6 +116,22 @@ impl Guard {
     /// True for a rule about calls that are larger than the pool.
     pub fn is_of_asides(self) -> bool {
         matches!(self, Guard::AsideHeld | Guard::AsideEmptied)
+    }
+
+    /// True for a rule about replicas, which a job has if it wants them.
+    pub fn is_of_replicas(self) -> bool {
+        matches!(
+            self,
+            Guard::ReplicatedFirst
+                | Guard::ThroughIfFew
+                | Guard::MarkedFirst
+                | Guard::LossTold
+                | Guard::WardSaved
+                | Guard::RescuedFirst
+                | Guard::TrimmedLate
+                | Guard::CutEmptiesWards
+                | Guard::CopiedAnew
+        )
     }
 
     /// True for a rule about tiers, which policy `local` alone has.

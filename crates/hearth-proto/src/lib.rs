@@ -16,7 +16,9 @@
 //! 7. `frames`: which page sits in which frame; eviction and the dirty bounds.
 //! 8. `peers`: who is gone.
 //! 9. [`bank`]: daemons beside the job, which entries of theirs count, and who may ask for them.
-//! 10. [`node`]: composition only; routes inputs to the machines above.
+//! 10. `replica`: bytes that other homes have and the store lacks, and what becomes of them when such a home is
+//!     gone; `rescue`: nothing is done about a file before they are in the store.
+//! 11. [`node`]: composition only; routes inputs to the machines above.
 #![no_std]
 #![forbid(unsafe_code)]
 
@@ -39,6 +41,8 @@ pub mod nodeset;
 mod peers;
 mod placement;
 pub mod ranges;
+mod replica;
+mod rescue;
 pub mod semantics;
 pub mod status;
 pub mod time;
@@ -46,7 +50,8 @@ pub mod wire;
 
 pub use config::{
     Allocation, Authorities, BankAttributes, BankConfig, BankUpdate, CloseRule, Config, Copies,
-    Delegates, Evicted, Grain, Policy, Pushes, Ranges, Rules, Served, Spill, Synced, Writes,
+    Delegates, Evicted, Grain, Policy, Pushes, Ranges, Replicas, Rules, Served, Spill, Synced,
+    Writes,
 };
 pub use effect::{Effect, Outbox, Piece, ReadInto, Reply, Src};
 pub use guard::Guard;

@@ -32,7 +32,7 @@ use crate::bank::BankOp;
 use crate::config::Grain;
 use crate::ctx::Ctx;
 use crate::ids::{FileId, Gen, NodeId, ReqId, Stamp};
-use crate::msg::{Body, Envelope};
+use crate::msg::{Body, Envelope, Here};
 use crate::nodeset::NodeSet;
 use crate::semantics::Semantics;
 use alloc::collections::{BTreeMap, VecDeque};
@@ -230,6 +230,27 @@ impl Manager {
     /// A life of a file is over: who held its pages is of no interest any more.
     pub(crate) fn ended(&mut self, id: FileId, life: u64) {
         self.keeper.forget(id, life);
+    }
+
+    /// True if this node manages the file.
+    pub(crate) fn manages(&self, id: FileId) -> bool {
+        self.files.get(&id).is_some_and(|file| file.known)
+    }
+
+    /// What nodes that live are to a file, which this one may have known in an earlier life.
+    pub(crate) fn remembered(&mut self, ctx: &mut Ctx<'_>, id: FileId, here: &[(NodeId, Here)]) {
+        for &(node, what) in here {
+            match what {
+                Here::Manager if ctx.config.rejoins => {
+                    self.registry.entry(id).or_insert(node);
+                }
+                Here::Home if ctx.config.rejoins && ctx.config.rules().grain == Grain::File => {
+                    let seat = self.seat(ctx, id);
+                    seat.file.home.get_or_insert(node);
+                }
+                Here::Manager | Here::Home | Here::Nothing => {}
+            }
+        }
     }
 
     pub(crate) fn files(&self) -> usize {

@@ -120,6 +120,17 @@ pub enum HomeMap {
     Keepers,
 }
 
+/// What a node is to a file, to one that may have forgotten.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Here {
+    /// Nothing.
+    Nothing,
+    /// Home of pages that it has.
+    Home,
+    /// Its manager.
+    Manager,
+}
+
 /// Pages that one [`Held`] tells of.
 pub const HELD_PAGES: u64 = 512;
 
@@ -530,6 +541,45 @@ pub enum Body {
     },
     /// It is not asked under any more.
     BankOverOk,
+
+    // --- from a home to nodes that keep its bytes, and their answers --------------------------
+    /// Keep these bytes of mine until they are in the store; they are the payload.
+    Copy {
+        /// Where the first piece begins to be counted from.
+        offset: u64,
+        /// First byte, counted from there, and length of each piece.
+        pieces: Vec<u32>,
+        /// The home's count for them.
+        ver: Ver,
+    },
+    /// I have bytes of the file that the store lacks, and am going to have more.
+    Mark,
+    /// The store has these pages, up to this count of mine. Answered if it is said of all pages: then the mark goes
+    /// as well.
+    Trim {
+        /// First page.
+        first: u64,
+        /// How many; `u32::MAX` means to the end.
+        count: u32,
+        /// Bytes of a higher count stay.
+        ver: Ver,
+    },
+    /// It is so, or there was no room for the bytes of at least one page.
+    Kept(bool),
+    /// Nodes are gone: bring to the store what you keep of theirs, then answer.
+    Rescue {
+        /// These.
+        gone: Vec<u32>,
+        /// These have been, and are back: what counts is what you keep of earlier lives.
+        back: Vec<u32>,
+    },
+    /// It is there.
+    Rescued {
+        /// But they had bytes of the file that nobody has now.
+        lost: bool,
+        /// What the sender is to the file.
+        here: Here,
+    },
 
     // --- any --------------------------------------------------------------------------------
     /// The request failed.

@@ -8,13 +8,16 @@ use crate::client::Client;
 use crate::config::Config;
 use crate::ctx::{Counts, Ctx, Loopback};
 use crate::effect::{Effect, Outbox, Piece, Src};
+use crate::errno::EIO;
 use crate::frames::{Frames, Owner};
 use crate::guard::{Guard, Turns};
-use crate::ids::{Buf, FileId, FrameId, Gen, Handle, Names, NodeId, ReqId};
+use crate::ids::{Buf, FileId, FrameId, Gen, Handle, Names, NodeId, ReqId, Ticket};
 use crate::input::{Input, Request};
 use crate::manager::Manager;
-use crate::msg::{Body, Envelope};
+use crate::msg::{Body, Envelope, Here};
 use crate::peers::Peers;
+use crate::replica::Replica;
+use crate::rescue::{Parked, Released, Rescues};
 use crate::semantics::Semantics;
 use crate::status::{Counters, Status};
 use crate::time::Time;
@@ -32,6 +35,8 @@ pub struct Node {
     frames: Frames,
     peers: Peers,
     bank: List,
+    replica: Replica,
+    rescues: Rescues,
     counts: Counts,
     stats: Counters,
 }
@@ -41,6 +46,8 @@ struct Machines<'a> {
     client: &'a mut Client,
     authority: &'a mut Authority,
     manager: &'a mut Manager,
+    replica: &'a mut Replica,
+    rescues: &'a mut Rescues,
 }
 
 impl Node {
@@ -52,7 +59,14 @@ impl Node {
     /// The same, with names counted from here on.
     pub fn naming_after(config: Config, names: &Names) -> Node {
         let frames = Frames::new(config.frames);
+        let rescues = Rescues::of(
+            config.me,
+            config.nodes,
+            config.rejoins && config.has_replicas(),
+        );
         Node {
+            replica: Replica::default(),
+            rescues,
             config,
             client: Client::default(),
             authority: Authority::after(names),
@@ -97,6 +111,11 @@ impl Node {
                 break;
             }
         }
+        // What is kept of a file for others is found by its name.
+        out.retain(|effect| match effect {
+            Effect::Forgotten { file } => !self.replica.has(*file) && !self.authority.has(*file),
+            _ => true,
+        });
     }
 
     /// When [`Input::Tick`] is due.
@@ -109,6 +128,8 @@ impl Node {
             .into_iter()
             .chain(peers)
             .chain(self.bank.deadline())
+            .chain(self.replica.deadline())
+            .chain(self.rescues.deadline())
             .chain(self.client.return_due())
             .chain(self.client.scatter_due())
             .min()
@@ -129,9 +150,18 @@ impl Node {
             dirty_bytes: self.frames.dirty_bytes
                 + self.client.unreturned()
                 + self.client.gathered_bytes(),
+            kept_bytes: self.replica.bytes(),
+            at_risk: self.at_risk().count(),
             files: self.client.files() + self.authority.files() + self.manager.files(),
             requests_open: self.client.jobs(),
         }
+    }
+
+    /// Files of which fewer nodes have what the store lacks than the job wants, or whose home is gone and whose
+    /// bytes are not in the store yet.
+    pub fn at_risk(&self) -> impl Iterator<Item = FileId> + '_ {
+        let short = self.authority.short_of_copies(&self.config);
+        short.chain(self.replica.saving())
     }
 
     /// Errno of a file whose bytes cannot reach the store, if there is one.
@@ -215,6 +245,8 @@ impl Node {
         self.frames.hash(hasher);
         self.peers.hash(hasher);
         self.bank.hash(hasher);
+        self.replica.hash(hasher);
+        self.rescues.hash(hasher);
         self.counts.clock().hash(hasher);
     }
 
@@ -234,6 +266,7 @@ impl Node {
         self.authority.assert_valid(self.frames.dirty_bytes);
         self.client.assert_valid();
         self.client.assert_offers(&self.config);
+        self.replica.assert_valid(|node| self.peers.is_down(node));
         self.authority
             .assert_offers(&self.config, &self.frames, &self.client);
     }
@@ -260,6 +293,8 @@ impl Node {
             client: &mut self.client,
             authority: &mut self.authority,
             manager: &mut self.manager,
+            replica: &mut self.replica,
+            rescues: &mut self.rescues,
         };
         work(&mut machines, &mut ctx)
     }
@@ -272,16 +307,16 @@ impl Machines<'_> {
                 self.client.settle_all(ctx, self.authority);
                 self.authority.flush_all(ctx);
             }
-            Input::Request(ticket, request) => {
-                self.client.request(ctx, self.authority, ticket, request);
-            }
+            Input::Request(ticket, request) => self.request(ctx, ticket, request),
             Input::Message {
                 from,
                 envelope,
                 data,
             } => self.received(ctx, from, envelope, data),
             Input::StoreDone(op, result) => {
-                if !self.authority.store_done(ctx, op, result) {
+                if !self.authority.store_done(ctx, op, result)
+                    && !self.replica.store_done(ctx, op, result)
+                {
                     self.client.store_done(ctx, self.authority, op, result);
                 }
             }
@@ -298,6 +333,7 @@ impl Machines<'_> {
             Input::PeerUp(peer) => {
                 ctx.peers.up(ctx.now, peer);
                 List::met(ctx, peer);
+                self.rescues.met(ctx, peer);
             }
             Input::PeerDown(peer) => self.peer_down(ctx, peer),
             Input::Locals(writes) => {
@@ -314,7 +350,53 @@ impl Machines<'_> {
                 self.client.scatter_old(ctx, self.authority);
                 self.authority.tick(ctx);
                 self.client.return_old(ctx, self.authority);
+                self.replica.tick(ctx);
+                self.rescues.tick(ctx);
             }
+        }
+    }
+
+    /// A local session asks.
+    fn request(&mut self, ctx: &mut Ctx<'_>, ticket: Ticket, request: Request) {
+        match self.client.file_of(&request) {
+            Some(file) if self.rescues.holds(file) => {
+                let parked = Parked::Request(ticket, request);
+                self.rescues.park(ctx, file, parked);
+            }
+            Some(_) | None => self.client.request(ctx, self.authority, ticket, request),
+        }
+    }
+
+    /// What waited until nodes that are gone had nothing of a file any more goes on.
+    fn release(&mut self, ctx: &mut Ctx<'_>, released: Released) {
+        let Released {
+            file,
+            here,
+            parked,
+            mut lost,
+            failed,
+        } = released;
+        self.manager.remembered(ctx, file, &here);
+        for parked in parked {
+            let tells = core::mem::take(&mut lost);
+            match parked {
+                Parked::Request(ticket, request) => {
+                    let told = tells && matches!(request, Request::Open(_) | Request::Read { .. });
+                    lost = tells && !told;
+                    match failed.or(told.then_some(EIO)) {
+                        Some(errno) => self.client.refuse(ctx, ticket, &request, errno),
+                        None => self.request(ctx, ticket, request),
+                    }
+                }
+                Parked::Message(from, envelope, data) => {
+                    lost = tells;
+                    self.message(ctx, from, envelope, data);
+                }
+            }
+        }
+        // Who only listens to others is told when it syncs.
+        if lost {
+            self.client.lose_bytes(file);
         }
     }
 
@@ -336,6 +418,7 @@ impl Machines<'_> {
                 | Body::Peeked { .. }
                 | Body::Return { .. }
                 | Body::Push { .. }
+                | Body::Copy { .. }
         );
         let piece = data.map(|(buf, len)| Piece {
             src: Src::Buf(buf),
@@ -355,7 +438,29 @@ impl Machines<'_> {
         envelope: Envelope,
         data: Option<Piece>,
     ) {
-        match side(&envelope.body) {
+        let side = side(&envelope.body);
+        let apart = matches!(
+            side,
+            Side::Replica | Side::Keeper | Side::Rescuer | Side::Ping | Side::Pong
+        );
+        let apart = apart || self.rescues.owns(ctx.me(), envelope.req);
+        if !apart && self.rescues.holds(envelope.file) {
+            let file = envelope.file;
+            let parked = Parked::Message(from, envelope, data);
+            return self.rescues.park(ctx, file, parked);
+        }
+        match side {
+            Side::Replica => self.keep(ctx, from, &envelope, data),
+            Side::Keeper => self.authority.message(ctx, from, envelope, data),
+            Side::Rescuer | Side::Asker if self.rescues.owns(ctx.me(), envelope.req) => {
+                let released = self
+                    .rescues
+                    .answered(ctx, from, envelope.req, &envelope.body);
+                released
+                    .into_iter()
+                    .for_each(|released| self.release(ctx, released));
+            }
+            Side::Rescuer => {}
             Side::Manager => self.manager.message(ctx, from, envelope),
             Side::Authority => self.authority.message(ctx, from, envelope, data),
             Side::Asker if self.manager.owns(envelope.req) => {
@@ -375,12 +480,34 @@ impl Machines<'_> {
             Side::LeaseAsked => List::lease(ctx, from, envelope.req),
             Side::LeaseOver => List::confirmed(ctx, from, envelope.req),
             Side::Ping => pong(ctx, from, envelope.req),
-            Side::Pong => {}
+            Side::Pong => self.replica.lives(ctx, from, envelope.req),
+        }
+    }
+
+    /// A home has bytes kept here, or somebody has them saved.
+    fn keep(&mut self, ctx: &mut Ctx<'_>, from: NodeId, envelope: &Envelope, data: Option<Piece>) {
+        match &envelope.body {
+            Body::Rescue { gone, back } => {
+                let here = match self.manager.manages(envelope.file) {
+                    true => Here::Manager,
+                    false if self.authority.has(envelope.file) => Here::Home,
+                    false => Here::Nothing,
+                };
+                self.replica.rescue(ctx, from, envelope, (gone, back), here);
+            }
+            _ => self.replica.message(ctx, from, envelope, data),
+        }
+        if let Some(Src::Buf(buf)) = data.map(|piece| piece.src) {
+            ctx.out.push(Effect::Free(buf));
         }
     }
 
     fn peer_down(&mut self, ctx: &mut Ctx<'_>, peer: NodeId) {
+        if ctx.config.has_replicas() && ctx.config.keeps(Guard::RescuedFirst) {
+            self.rescues.fell(peer);
+        }
         let instead = ctx.peers.gone(ctx.me(), ctx.config.incarnation, peer);
+        self.replica.peer_down(ctx, peer);
         self.authority.peer_down(ctx, peer);
         self.manager.peer_down(ctx, peer);
         self.client.peer_down(ctx, self.authority, peer);
@@ -410,6 +537,7 @@ impl Machines<'_> {
                     self.client.evicted(ctx, self.authority, (file, page), slot);
                 }
                 Owner::Authority(file, page) => self.authority.evicted(ctx, file, page, slot),
+                Owner::Replica(..) => {}
             }
         }
         self.authority.review_offers(ctx, self.client);
@@ -428,6 +556,12 @@ enum Side {
     Holder,
     LeaseAsked,
     LeaseOver,
+    /// Whoever keeps bytes of homes.
+    Replica,
+    /// The home whose bytes are kept.
+    Keeper,
+    /// Whoever has such bytes saved.
+    Rescuer,
     Ping,
     Pong,
 }
@@ -474,6 +608,9 @@ fn side(body: &Body) -> Side {
         Body::Truncate(_) | Body::Truncated(_) => Side::Manager,
         Body::Window { .. } | Body::WindowOver(_) => Side::Manager,
         Body::Change | Body::Changed(_) => Side::Manager,
+        Body::Copy { .. } | Body::Mark | Body::Trim { .. } | Body::Rescue { .. } => Side::Replica,
+        Body::Kept(_) => Side::Keeper,
+        Body::Rescued { .. } => Side::Rescuer,
         Body::BankAsk => Side::LeaseAsked,
         Body::BankOverOk => Side::LeaseOver,
         #[rustfmt::skip]

@@ -8,7 +8,7 @@ use crate::ctx::Ctx;
 use crate::effect::Effect;
 use crate::errno::EHOSTDOWN;
 use crate::ids::{FileId, Gen, NodeId, ReqId, View};
-use crate::msg::{Body, Envelope, Held};
+use crate::msg::{Body, Envelope, Held, Here};
 use crate::nodeset::NodeSet;
 use crate::time::{Span, Time};
 use alloc::collections::{BTreeMap, VecDeque};
@@ -77,6 +77,12 @@ fn in_its_place(body: &Body) -> Option<Body> {
         Body::TakeBack { page, grant, .. } => Some(Body::nothing_back(*page, *grant)),
         Body::WriteOwn { .. } | Body::Return { .. } => None,
         Body::Push { .. } | Body::PushNo { .. } => None,
+        Body::Copy { .. } | Body::Mark => Some(Body::Kept(false)),
+        Body::Trim { count, .. } => (*count == u32::MAX).then_some(Body::Kept(true)),
+        Body::Rescue { .. } => Some(Body::Rescued {
+            lost: false,
+            here: Here::Nothing,
+        }),
         Body::Ping => Some(Body::Pong),
         #[rustfmt::skip]
         Body::WhoisOk(_) | Body::WhoisEachOk(_) | Body::Leaves(_) | Body::Learned(_)
@@ -89,7 +95,7 @@ fn in_its_place(body: &Body) -> Option<Body> {
           | Body::Grant { .. } | Body::WriteOk | Body::FlushOk(_) | Body::InvalOk
           | Body::Staged { .. } | Body::Release { .. } | Body::Wound { .. }
           | Body::BankOver { .. } | Body::BankIs(_) | Body::BankOverOk | Body::Failed(_)
-          | Body::OldGeneration | Body::Pong => None,
+          | Body::Kept(_) | Body::Rescued { .. } | Body::OldGeneration | Body::Pong => None,
     }
 }
 

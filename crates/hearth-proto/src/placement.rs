@@ -6,6 +6,7 @@
 
 use crate::config::Config;
 use crate::ids::{FileId, NodeId};
+use alloc::vec::Vec;
 
 /// Number of slots.
 const SLOTS: u32 = 1 << 18;
@@ -37,6 +38,16 @@ fn heaviest(slot: u32, nodes: impl Iterator<Item = u32>) -> u32 {
 /// The node that knows which node manages a file.
 pub(crate) fn registrar_of(file: FileId, nodes: u32) -> NodeId {
     home_of_slot(slot_of(file, u64::MAX), nodes)
+}
+
+/// Every node but `home`, those first that are to keep what it has of a file and the store lacks.
+pub(crate) fn keepers_of(config: &Config, file: FileId, home: NodeId) -> Vec<NodeId> {
+    let key = mix(file.0) ^ u64::from(home.0);
+    let weight = |node: &NodeId| mix(key ^ (u64::from(node.0) << 32));
+    let mut nodes: Vec<NodeId> = (0..config.nodes).map(NodeId).collect();
+    nodes.retain(|&node| node != home);
+    nodes.sort_unstable_by_key(weight);
+    nodes
 }
 
 /// A bijective scramble of 64 bits (the finaliser of SplitMix64).

@@ -52,6 +52,10 @@ pub struct Status {
     pub evictions: u64,
     /// Bytes that the store does not have yet.
     pub dirty_bytes: u64,
+    /// Bytes of other homes that are kept here until the store has them.
+    pub kept_bytes: u64,
+    /// Files of which fewer nodes have what the store lacks than the job wants, or whose home is gone.
+    pub at_risk: usize,
     /// Files with state here.
     pub files: usize,
     /// Local requests without an answer yet.

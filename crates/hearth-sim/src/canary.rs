@@ -3,7 +3,7 @@
 use crate::plan::{Plan, Trouble};
 use crate::run::{Outcome, run, shrink};
 pub use hearth_proto::Guard;
-use hearth_proto::{Allocation, Policy, Ranges};
+use hearth_proto::{Allocation, Policy, Ranges, Replicas};
 
 /// What became of a guard that was off.
 #[derive(Clone, Debug)]
@@ -33,6 +33,9 @@ pub fn try_without(guard: Guard, worlds_max: u64) -> Canary {
         let without = Some(guard);
         if guard.is_of_bank() {
             return bank_plan(without, number);
+        }
+        if guard.is_of_replicas() {
+            return replica_plan(guard, number);
         }
         if guard.is_of_tier() {
             return tier_plan(without, number);
@@ -119,6 +122,21 @@ fn delegate_plan(without: Option<Guard>, number: u64) -> Plan {
         sessions: plan.sessions.max(4),
         ..plan
     }
+}
+
+/// A world in which agents die, and others have or know of what they had.
+fn replica_plan(guard: Guard, number: u64) -> Plan {
+    let replicas = match guard {
+        Guard::MarkedFirst | Guard::LossTold => Replicas::Marked,
+        _ => Replicas::Sync(1 + (number % 2) as u8),
+    };
+    let plan = Plan {
+        without: Some(guard),
+        policy: Policy::Local,
+        looks: false,
+        ..Plan::new(number, Trouble::All)
+    };
+    plan.replicated(replicas)
 }
 
 /// A world of writers with tiers, and sometimes a store that fails.

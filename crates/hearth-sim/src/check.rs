@@ -2,6 +2,7 @@
 
 pub mod bank;
 pub mod durable;
+pub mod kept;
 pub mod laminated;
 pub mod liveness;
 pub mod memory;

@@ -28,7 +28,7 @@ pub mod world;
 
 pub use check::Violation;
 pub use check::liveness::SLOWEST as LONGEST;
-pub use hearth_proto::{Policy, Ranges, Semantics, Span};
+pub use hearth_proto::{Policy, Ranges, Replicas, Semantics, Span};
 pub use plan::{Plan, Trouble};
 pub use run::{Outcome, run, shrink, tell};
 pub use tamper::Tamper;

@@ -121,6 +121,8 @@ pub struct History {
     pub sizes: Vec<Sized>,
     /// Bytes may have been lost and the sessions were told: old values may show again.
     pub lossy: bool,
+    /// Somebody was told so by name.
+    pub told: bool,
     /// What the sessions are promised.
     pub semantics: Semantics,
     /// The file was laminated.

@@ -5,7 +5,7 @@ use crate::tamper::Tamper;
 use hearth_proto::bank::Placement;
 use hearth_proto::{
     Allocation, BankAttributes, BankConfig, BankUpdate, CloseRule, Config, NodeId, Policy, Ranges,
-    Semantics, Span, Spill, Synced,
+    Replicas, Semantics, Span, Spill, Synced,
 };
 
 /// Everything that decides a run.
@@ -65,6 +65,8 @@ pub struct Plan {
     pub bank_faults: bool,
     /// Daemons and gateways.
     pub bank: BankConfig,
+    /// Who else has what a home has and the store lacks.
+    pub replicas: Replicas,
     /// Under policy `local`: each node has a tier.
     pub tier: bool,
     /// Somebody writes to the store behind the cache.
@@ -127,6 +129,26 @@ impl Plan {
         plan
     }
 
+    /// The same world where other nodes know of what homes have: three nodes at least, and of the faults that part
+    /// nodes only deaths, which is what replicas are promised for.
+    pub fn replicated(self, replicas: Replicas) -> Plan {
+        if replicas == Replicas::Unmarked {
+            return self;
+        }
+        let faults = self.trouble == Trouble::All;
+        Plan {
+            replicas,
+            nodes: self.nodes.max(3),
+            sessions: self.sessions.max(4),
+            crashes: faults,
+            link_faults: false,
+            partitions: false,
+            pauses: false,
+            // Bytes of a tier are as good as lost with its node.
+            ..self
+        }
+    }
+
     /// True if a connection may be given up though both its sides are well.
     pub fn parts_nodes(&self) -> bool {
         self.link_faults || self.partitions || self.pauses || self.crashes
@@ -173,6 +195,7 @@ impl Plan {
             crashes: false,
             bank_faults: false,
             bank: bank_of(seed, nodes),
+            replicas: Replicas::Unmarked,
             tier: Rng::new(seed, 6).chance(50),
             outside: rng.chance(30),
             // From a stream of its own, so that all else of a seed is as if there were no looks.
@@ -206,6 +229,7 @@ impl Plan {
             } else {
                 Spill::Store
             },
+            replicas: self.replicas,
             #[cfg(feature = "canary")]
             without: self.without,
             ..Config::new(me, self.nodes)
@@ -224,7 +248,11 @@ impl Plan {
             Ranges::Apart => String::new(),
             other => format!(" --ranges {}", other.name()),
         };
-        let choices = format!("--policy {policy}{semantics}{ranges}");
+        let replicas = match self.replicas {
+            Replicas::Unmarked => String::new(),
+            other => format!(" --replicas {other}"),
+        };
+        let choices = format!("--policy {policy}{semantics}{ranges}{replicas}");
         match self.trouble {
             Trouble::Some => format!("sweep {seed} 1 {steps}"),
             Trouble::Never => {

@@ -1,6 +1,6 @@
 //! One run from a plan to its outcome, and the smallest plan that still fails.
 
-use crate::check::{Violation, laminated, order, range, size, value};
+use crate::check::{Violation, kept, laminated, order, range, size, value};
 use crate::model::{History, Read, Sized};
 use crate::plan::Plan;
 use crate::world::{Detail, Faults, World};
@@ -115,6 +115,10 @@ impl World {
                 let what = format!("{id:?}: {} bytes are still dirty", status.dirty_bytes);
                 found.push(Violation::new("durable", what));
             }
+            if status.kept_bytes > 0 {
+                let what = format!("{id:?}: {} bytes are still kept", status.kept_bytes);
+                found.push(Violation::new("kept", what));
+            }
             if !host.bufs.is_empty() {
                 let names: Vec<_> = host.bufs.keys().collect();
                 found.push(Violation::contract(format!(
@@ -174,6 +178,7 @@ impl World {
                 .or_else(|| size::check(history))
                 .or_else(|| order::check(history))
                 .or_else(|| laminated::check(history))
+                .or_else(|| kept::check(history, self.plan.replicas))
                 .or_else(|| ranges(history))
         };
         let objects = self.store.objects.iter().enumerate();

@@ -376,7 +376,12 @@ impl World {
         let envelope = parcel.envelope;
         let at_home = matches!(
             envelope.body,
-            Body::Read { .. } | Body::Write { .. } | Body::Stage { .. } | Body::Hold { .. }
+            Body::Read { .. }
+                | Body::Write { .. }
+                | Body::Stage { .. }
+                | Body::Hold { .. }
+                | Body::Copy { .. }
+                | Body::Mark
         );
         if at_home {
             self.hosts[to as usize].held.insert(envelope.file);

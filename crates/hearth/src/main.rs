@@ -28,6 +28,7 @@ mod pool;
 mod preload;
 mod process;
 mod replay;
+mod replicas;
 mod requirements;
 mod rules;
 mod secret;

@@ -155,6 +155,11 @@ pub(crate) struct NodeStatus {
     pub(crate) bank: Vec<DaemonStatus>,
     /// Its tier.
     pub(crate) tier: Option<TierStatus>,
+    /// Who else has what the store lacks, and how much of others it keeps.
+    pub(crate) replicas: String,
+    pub(crate) kept_bytes: u64,
+    /// Files with fewer copies than asked for.
+    pub(crate) at_risk: Vec<String>,
     /// Open files of which something else is promised than `posix`.
     pub(crate) promises: Vec<FilePromise>,
     /// What needs a person's care.
@@ -336,6 +341,7 @@ fn translate(config: &NodeConfig, secret: Secret) -> Result<Config, Failure> {
             Some(tier) => Some(tier.of_agent(&config.store, config.node)?),
             None => None,
         },
+        replicas: spec.replicas.of_policy(spec.policy),
         synced: spec
             .tier
             .as_ref()

@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 use crate::bank::{BankArgs, BankSpec};
 use crate::failure::Failure;
 use crate::node;
+use crate::replicas::Replicas;
 use crate::rules::{self, Rule, Semantics};
 use crate::size::{Size, Span};
 use crate::tier::{TierArgs, TierSpec};
@@ -89,6 +90,11 @@ pub(crate) struct SetArgs {
     /// Let other users in; only root can
     #[arg(long, hide_short_help = true)]
     pub(crate) allow_other: bool,
+    /// Who else has written bytes until the store does: none, async[:K] or sync[:K] other agents [default: none]
+    ///
+    /// Policies local and home. With `sync` a write returns when K others have it, and survives the death of as many.
+    #[arg(long, value_name = "R", hide_short_help = true)]
+    pub(crate) replicas: Option<Replicas>,
     #[command(flatten)]
     pub(crate) bank: BankArgs,
     #[command(flatten)]
@@ -273,6 +279,9 @@ pub(crate) struct SetSpec {
     /// The daemons, under a policy that has any.
     #[serde(default)]
     pub(crate) bank: Option<BankSpec>,
+    /// Who else has written bytes until the store does.
+    #[serde(default)]
+    pub(crate) replicas: Replicas,
     /// The tiers, under policy `local`.
     #[serde(default)]
     pub(crate) tier: Option<TierSpec>,
@@ -297,6 +306,7 @@ impl Default for SetSpec {
             others: Others::Refused,
             kernel_cache: false,
             bank: None,
+            replicas: Replicas::default(),
             tier: None,
         }
     }
@@ -345,6 +355,7 @@ impl SetArgs {
             },
             kernel_cache: base.kernel_cache,
             bank: self.bank_over(base.bank),
+            replicas: self.replicas.unwrap_or(base.replicas),
             tier: self.tier.over(base.tier),
         }
     }
@@ -383,6 +394,7 @@ impl SetSpec {
             ("close", self.close.to_string()),
             ("backing", self.backing.clone()),
             ("attr-ttl", self.attr_ttl.to_string()),
+            ("replicas", self.replicas.to_string()),
             ("others", format!("{:?}", self.others).to_lowercase()),
         ];
         facts.extend(bank);
@@ -398,6 +410,7 @@ impl SetSpec {
             let what = format!("policy {} has no tiers", self.policy);
             return Err(Failure::new(what).hint("--policy local"));
         }
+        self.replicas.check(self.policy)?;
         if self.others == Others::Allowed && !rustix::process::geteuid().is_root() {
             return Err(Failure::new("cannot let other users in: only root can"));
         }

@@ -71,6 +71,12 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
     }
 }
 
+/// Replicas, as clap reads them.
+fn parse_replicas(name: &str) -> Result<hearth_sim::Replicas, String> {
+    hearth_sim::Replicas::by_name(name)
+        .ok_or_else(|| "none, async[:K] or sync[:K], K from 1 to 8".to_owned())
+}
+
 /// A policy, as clap reads it.
 fn parse_policy(name: &str) -> Result<hearth_sim::Policy, String> {
     policy::by_name(name).ok_or_else(|| {

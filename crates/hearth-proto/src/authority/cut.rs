@@ -81,7 +81,11 @@ impl Home<'_, '_> {
             self.wound_for_cut();
             return false;
         }
-        if self.calls_back_for_cut() || self.empties_bank() || self.settles_tier() {
+        if self.calls_back_for_cut()
+            || self.empties_bank()
+            || self.settles_tier()
+            || self.empties_wards()
+        {
             return false;
         }
         let Some(bar) = &self.file.bar else {
@@ -309,7 +313,6 @@ impl Home<'_, '_> {
 
     fn take_away(&mut self, cut: Cut) {
         self.empty_tier(gone_from_tier(cut));
-        self.file.spilled &= cut != Cut::Detach;
         match cut {
             Cut::Shrink(size) => self.shrink(size),
             Cut::Outside => self.drop_clean(0, u32::MAX),
@@ -321,6 +324,7 @@ impl Home<'_, '_> {
                     self.give_up_dirty();
                 }
                 self.drop_pages(0);
+                self.file.spilled = false;
                 self.file.unstamped = false;
                 self.refuse_waiting();
             }

@@ -8,7 +8,7 @@ use crate::config::Writes;
 use crate::ctx::Ctx;
 use crate::effect::{Alarm, Effect, Piece, Src};
 use crate::guard::Guard;
-use crate::ids::{FileId, NodeId, ReqId, Stamp, Ver};
+use crate::ids::{FileId, Gen, NodeId, ReqId, Stamp, Ver};
 use crate::input::StoreOk;
 use crate::msg::{Body, Goal};
 use crate::time::Span;
@@ -44,6 +44,7 @@ impl Home<'_, '_> {
 
     /// Orders store writes for the dirty bytes of some pages, of which none is on its way.
     pub(super) fn send_dirty(&mut self, pages: &BTreeSet<u64>) {
+        self.put_off_copied(pages);
         let runs = match self.is_held_back() {
             true => Vec::new(),
             false => self.dirty_runs(pages),
@@ -58,6 +59,7 @@ impl Home<'_, '_> {
                 page.dirty = without(&page.dirty, start, end);
                 page.writing += u64::from(end - start);
                 page.writes += 1;
+                self.file.wards.forget_lag(number);
                 self.note_age(number);
             }
             self.send_run(run);
@@ -100,8 +102,9 @@ impl Home<'_, '_> {
         let mut runs: Vec<Run> = Vec::new();
         for &number in pages {
             let page = self.file.pages.get(&number);
+            let free = !self.file.wards.holds_back(number);
             let Some((page, slot)) = page
-                .filter(|page| page.writes == 0)
+                .filter(|page| page.writes == 0 && free)
                 .and_then(|page| Some((page, page.slot?)))
             else {
                 continue;
@@ -142,6 +145,7 @@ impl Home<'_, '_> {
         ranges: Vec<(u64, u32, u32, Ver)>,
         result: Result<StoreOk, Errno>,
     ) {
+        let pages: BTreeSet<u64> = ranges.iter().map(|range| range.0).collect();
         for (number, start, end, ver) in ranges {
             let len = u64::from(end - start);
             self.common.sent_bytes -= len;
@@ -174,6 +178,7 @@ impl Home<'_, '_> {
         }
         match result {
             Ok(_) => {
+                self.trim(pages.into_iter());
                 self.file.failed = None;
                 self.file.spilled |= self.ctx.config.has_tier();
             }
@@ -251,12 +256,13 @@ impl Home<'_, '_> {
             goal,
             need,
             recalled: self.call_back_for_flush(from, goal),
+            write: None,
         };
         self.start_flush_for(&ask);
         self.file.waiting.push_back(Waiting::Flush(ask));
     }
 
-    fn start_flush_for(&mut self, ask: &FlushAsk) {
+    pub(super) fn start_flush_for(&mut self, ask: &FlushAsk) {
         let needs = |number| ask.need.binary_search_by_key(&number, |&(n, _)| n).is_ok();
         self.start_flush_of(needs);
     }
@@ -281,6 +287,14 @@ impl Home<'_, '_> {
         // A sync reaches the store even when no page is left here: those that were may have been
         // written and evicted since the last one.
         let at_rest = !self.file.unstamped && !self.file.spilled;
+        if let Some(generation) = ask.write
+            && !self.file.spilled
+        {
+            let (from, req) = (ask.from, ask.req);
+            self.ctx
+                .answer(from, self.id, generation, req, Body::WriteOk);
+            return Verdict::Done;
+        }
         if self.file.pages.is_empty() && !sync && at_rest {
             let body = Body::FlushOk(Stamp::default());
             self.ctx
@@ -297,13 +311,16 @@ impl Home<'_, '_> {
         self.file.unstamped = false;
         self.file.spilled &= sync && self.ctx.config.syncs_at_tier();
         let op = self.ctx.new_op();
-        let FlushAsk { from, req, .. } = *ask;
+        let FlushAsk {
+            from, req, write, ..
+        } = *ask;
         self.common.ops.insert(
             op,
             StoreOp::Sync {
                 file: self.id,
                 from,
                 req,
+                write,
             },
         );
         self.ctx.out.push(Effect::StoreSync {
@@ -316,7 +333,11 @@ impl Home<'_, '_> {
 
     /// The store's fsync came back. After a failure the bytes that it covered are dirty again as far
     /// as they are still here: the store may have dropped them.
-    pub(super) fn synced(&mut self, from: NodeId, req: ReqId, result: Result<StoreOk, Errno>) {
+    pub(super) fn synced(
+        &mut self,
+        (from, req, write): (NodeId, ReqId, Option<Gen>),
+        result: Result<StoreOk, Errno>,
+    ) {
         let mut changed = Vec::new();
         for (&number, page) in &mut self.file.pages {
             let covered = page.syncing.take();
@@ -342,11 +363,12 @@ impl Home<'_, '_> {
         self.file.spilled |= result.is_err() && self.ctx.config.has_tier();
         self.file.unstamped |= result.is_err() && self.ctx.config.rules().writes != Writes::Behind;
         let body = match result {
+            Ok(_) if write.is_some() => Body::WriteOk,
             Ok(ok) => Body::FlushOk(ok.stamp),
             Err(errno) => Body::Failed(errno),
         };
-        self.ctx
-            .answer(from, self.id, self.file.generation, req, body);
+        let generation = write.unwrap_or(self.file.generation);
+        self.ctx.answer(from, self.id, generation, req, body);
     }
 
     /// Has the tier bring its bytes to the store before a cut is answered (A6); true while that is not

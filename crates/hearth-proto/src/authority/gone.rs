@@ -26,6 +26,7 @@ impl Home<'_, '_> {
         }
         self.lose_delegate(peer);
         self.file.forget_ack(peer, None);
+        self.lose_keeper(peer);
         if self.ctx.config.keeps(Guard::GoneLetGo) {
             self.drop_staged_of(peer);
         }
@@ -45,7 +46,9 @@ impl Home<'_, '_> {
         if let Some(bar) = self.newest_bar().filter(|bar| bar.manager == peer) {
             // Whether the file was detached after all nobody knows: its life goes on.
             bar.floor = generation;
-            self.resume(true);
+            // Before this home has answered, nothing can have been done in the store.
+            let done = bar.answered;
+            self.resume(done);
         }
     }
 }

@@ -14,12 +14,12 @@ use crate::ranges::Ranges;
 use alloc::vec::Vec;
 
 /// The part of a write that falls into one page.
-pub(super) struct Part {
-    pub(super) page: u64,
-    pub(super) start: u32,
-    pub(super) end: u32,
+pub(crate) struct Part {
+    pub(crate) page: u64,
+    pub(crate) start: u32,
+    pub(crate) end: u32,
     /// First byte within the write.
-    pub(super) at: u32,
+    pub(crate) at: u32,
 }
 
 /// The parts of a write in the order of its bytes; of one that brings pieces of a page, a part for each.
@@ -42,7 +42,8 @@ fn parts_of(config: &Config, ask: &WriteAsk) -> Vec<Part> {
     ranges.iter().map(part).collect()
 }
 
-pub(super) fn parts(config: &Config, offset: u64, len: u32) -> impl Iterator<Item = Part> + '_ {
+/// The parts of contiguous bytes, page by page.
+pub(crate) fn parts(config: &Config, offset: u64, len: u32) -> impl Iterator<Item = Part> + '_ {
     let end = offset + u64::from(len);
     let (first, count) = config.pages_of(offset, u64::from(len));
     (first..first + u64::from(count)).map(move |page| {
@@ -124,7 +125,7 @@ impl Home<'_, '_> {
         {
             return Verdict::Wait;
         }
-        if self.calls_back(first, count, true) {
+        if self.calls_back(first, count, true) || self.copies_enough(ask) {
             return Verdict::Wait;
         }
         if let Some(verdict) = self.refuse_or_delay(ask) {
@@ -252,6 +253,7 @@ impl Home<'_, '_> {
         let ver = self.common.next_ver();
         let awaiting = self.invalidate(readers.iter(), first, count, ver);
         let going = self.call_entries(first, count);
+        let (copying, through) = self.replicate(ask, ver);
         self.file.writes.push(PendingWrite {
             ask: ask.clone(),
             first,
@@ -261,6 +263,8 @@ impl Home<'_, '_> {
             stage: Stage::Calling,
             going,
             updating: Vec::new(),
+            copying,
+            through,
         });
         self.finish_writes();
     }
@@ -274,6 +278,7 @@ impl Home<'_, '_> {
             let pages = write.first..write.first + u64::from(write.count);
             let told = write.awaiting.is_empty() || !self.ctx.config.keeps(Guard::AcksBeforeApply);
             let mut pages = self.file.pages.range(pages);
+            let told = told && !self.awaits_keepers(write);
             let ready = told && !pages.any(|(_, p)| p.filling && careful);
             match (write.stage, write.ask.aside || self.passes_through()) {
                 (Stage::Calling, _) if ready && write.ask.staged.is_some() => {
@@ -301,6 +306,7 @@ impl Home<'_, '_> {
     pub(super) fn apply(&mut self, write: &PendingWrite) {
         let ask = &write.ask;
         self.common.reserved -= write.count;
+        self.copied(ask);
         for part in parts_of(self.ctx.config, ask) {
             let data = Piece {
                 at: ask.data.at + part.at,
@@ -314,8 +320,14 @@ impl Home<'_, '_> {
         if ask.from == self.ctx.me() {
             self.wish_offer(write.first, write.count);
         }
-        self.ctx
-            .answer(ask.from, self.id, ask.generation, ask.req, body);
+        self.lags(write);
+        match write.through && self.ctx.config.keeps(Guard::ThroughIfFew) {
+            true => self.answer_through(write),
+            false => {
+                self.ctx
+                    .answer(ask.from, self.id, ask.generation, ask.req, body);
+            }
+        }
         self.free(ask.from, Some(ask.data));
         for number in write.first..write.first + u64::from(write.count) {
             self.send_fresh_run(number);

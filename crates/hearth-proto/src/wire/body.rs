@@ -115,4 +115,10 @@ bodies! {
     82 => AskNames(name);
     83 => Names { leave, names, more };
     84 => Listed(listed);
+    90 => Copy { offset, pieces, ver };
+    91 => Mark;
+    92 => Trim { first, count, ver };
+    93 => Kept(taken);
+    94 => Rescue { gone, back };
+    95 => Rescued { lost, here };
 }

@@ -5,7 +5,7 @@ use crate::bank::{Daemon, Epoch};
 use crate::ids::{
     Age, Attributes, FileId, Gen, Learned, Leave, Listed, Named, NodeId, ReqId, Stamp, Ver, View,
 };
-use crate::msg::{Cut, Goal, Held, HomeMap, Left, Origin, Service, Use};
+use crate::msg::{Cut, Goal, Held, Here, HomeMap, Left, Origin, Service, Use};
 use crate::ranges::Ranges;
 use crate::semantics::Semantics;
 use alloc::vec::Vec;
@@ -254,6 +254,25 @@ impl Fields for Origin {
             0 => Ok(Origin::Memory),
             1 => Ok(Origin::Store),
             2 => Ok(Origin::Peer),
+            _ => Err(Violation::Value),
+        }
+    }
+}
+
+impl Fields for Here {
+    fn put(&self, to: &mut Writer<'_>) {
+        let tag: u8 = match self {
+            Here::Nothing => 0,
+            Here::Home => 1,
+            Here::Manager => 2,
+        };
+        tag.put(to);
+    }
+    fn get(from: &mut Reader<'_>) -> Result<Self, Violation> {
+        match u8::get(from)? {
+            0 => Ok(Here::Nothing),
+            1 => Ok(Here::Home),
+            2 => Ok(Here::Manager),
             _ => Err(Violation::Value),
         }
     }

@@ -2,7 +2,7 @@
 
 use super::host::{DEAD, Host};
 use super::{Event, World};
-use hearth_proto::{Config, Input, Node, NodeId, Span, Time};
+use hearth_proto::{Config, Input, Node, NodeId, Replicas, Span, Time};
 
 impl Event {
     /// The node whose agent takes this in.
@@ -35,7 +35,7 @@ impl Event {
 impl World {
     /// An agent dies: what it held is gone, its sessions lose their handles and what they waited for.
     pub(crate) fn crash(&mut self, node: usize) {
-        if !self.hosts[node].is_alive() {
+        if !self.hosts[node].is_alive() || self.is_beyond_promise() {
             return;
         }
         self.faults.crashed += 1;
@@ -65,6 +65,7 @@ impl World {
             ..self.plan.config(NodeId(node as u32))
         };
         config.bank.rejoins = true;
+        config.rejoins = true;
         self.hosts[node] = Host::new(Node::new(config));
         self.hosts[node].paused = DEAD;
         for peer in (0..self.plan.nodes).filter(|&peer| peer as usize != node) {
@@ -72,6 +73,14 @@ impl World {
         }
         let out = Span::millis(self.rng.below(4_000));
         self.after(out, Event::Restarts { node });
+    }
+
+    /// Replicas are promised for one death at a time: one more while an agent is away, or while some file has fewer
+    /// copies than it should have, may cost bytes.
+    fn is_beyond_promise(&self) -> bool {
+        let replicated = self.plan.replicas != Replicas::Unmarked;
+        let mut hosts = self.hosts.iter();
+        replicated && hosts.any(|host| !host.is_alive() || host.node.status().at_risk > 0)
     }
 
     pub(crate) fn restart(&mut self, node: usize) {
@@ -85,6 +94,7 @@ impl World {
 
     /// Nothing reaches the agent any more; store writes of its may still be done.
     fn forget_events(&mut self, node: usize) {
+        let mut now = Vec::new();
         let queue = std::mem::take(&mut self.queue);
         for (key, event) in queue {
             let event = match event {
@@ -93,6 +103,15 @@ impl World {
                         self.store_busy -= 1;
                         continue;
                     };
+                    // Replicas are promised where the store has what it will have of a node's writes when its end is
+                    // heard of: no agent can fence a mounted file system.
+                    if self.plan.replicas != Replicas::Unmarked {
+                        match self.rng.chance(50) {
+                            true => now.push(job),
+                            false => self.store_busy -= 1,
+                        }
+                        continue;
+                    }
                     let job = Box::new(job);
                     Event::StoreRuns { node, job }
                 }
@@ -110,5 +129,6 @@ impl World {
             };
             self.queue.insert(key, event);
         }
+        now.into_iter().for_each(|job| self.run_job(node, job));
     }
 }

@@ -76,10 +76,10 @@ impl World {
                 self.store.objects[object].users -= 1;
             }
             Effect::Disconnect { peer } => self.disconnect(node as u32, peer.0),
-            Effect::Alarm(Alarm::BytesDropped(file, _)) => self.lose(file),
             Effect::Forgotten { file } => self.hosts[node].forget(file),
             Effect::Refused(buf) => return Err(format!("{buf:?} is refused, and was left")),
-            Effect::Alarm(_) | Effect::Offer { .. } | Effect::TakeBack { .. } => {}
+            Effect::Alarm(alarm) => self.hear(alarm),
+            Effect::Offer { .. } | Effect::TakeBack { .. } => {}
         }
         Ok(())
     }
@@ -104,11 +104,24 @@ impl World {
         }
     }
 
+    /// People are told something.
+    fn hear(&mut self, alarm: Alarm) {
+        match alarm {
+            Alarm::BytesDropped(file, _) | Alarm::HomeLost(file, _) | Alarm::BytesLost(file, _) => {
+                self.lose(file);
+            }
+            Alarm::FlushFails(..) => {}
+        }
+    }
+
     /// Bytes of the file were given up, and people were told.
     fn lose(&mut self, file: FileId) {
         let objects = self.store.objects.iter_mut();
         let lossy = objects.filter(|object| object.file == file);
-        lossy.for_each(|object| object.history.lossy = true);
+        lossy.for_each(|object| {
+            object.history.lossy = true;
+            object.history.told = true;
+        });
     }
 
     fn send(

@@ -258,5 +258,12 @@ fn care(peer: &Peer, value: &Value) -> Vec<String> {
     let alarms = node.alarms.iter().map(|alarm| format!("{peer}: {alarm}"));
     let lost = node.tier.iter().flat_map(|tier| &tier.lost);
     let lost = lost.map(|lost| format!("{peer}: {lost}"));
-    down.chain(alarms).chain(lost).collect()
+    let risks = node.at_risk.iter();
+    let risks = risks.map(|file| {
+        format!(
+            "{peer}: {file} has fewer replicas than `{}` asks for",
+            node.replicas
+        )
+    });
+    down.chain(alarms).chain(lost).chain(risks).collect()
 }

@@ -3,7 +3,7 @@
 use std::io::{self, BufRead, IsTerminal, Write};
 use std::process::ExitCode;
 
-use hearth_sim::{Detail, Plan, Policy, Ranges, Semantics, Trouble};
+use hearth_sim::{Detail, Plan, Policy, Ranges, Replicas, Semantics, Trouble};
 
 use crate::failure::{Failure, OrFail};
 
@@ -19,6 +19,9 @@ pub(crate) struct Args {
     /// How reads and writes over several homes are made one: apart (they are not), home or wound-wait
     #[arg(long, default_value = "apart", value_parser = super::parse_ranges, value_name = "HOW")]
     ranges: Ranges,
+    /// As `hearth sim run --replicas`
+    #[arg(long, value_parser = super::parse_replicas, value_name = "R")]
+    replicas: Option<Replicas>,
     /// Faults of every kind, as `hearth sim run --faults`
     #[arg(long)]
     faults: bool,
@@ -49,6 +52,7 @@ pub(super) fn run(args: &Args) -> Result<ExitCode, Failure> {
         steps: args.ops.unwrap_or(drawn.steps),
         ..drawn
     };
+    let plan = plan.replicated(args.replicas.unwrap_or_default());
     let detail = if args.all {
         Detail::Everything
     } else {

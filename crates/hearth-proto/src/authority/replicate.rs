@@ -1,0 +1,541 @@
+//! What other nodes keep of a home's bytes until the store has them.
+//!
+//! Nodes that do so are its *keepers* for a file: the first that live of an order that everybody can work out. What
+//! they are sent, and when a write is acknowledged, is [`Replicas`]. Bytes go to keepers beside the calls to readers, from
+//! the writer's buffer; what has to go to them later (all, where the job wants no more than that; and what a keeper had
+//! that is gone) *lags*, and goes from the page's frame.
+//!
+//! Invariants:
+//! - A9: a write is acknowledged when as many keepers as the job wants have it, or the store has; where keepers are
+//!   sent nothing, or are sent it later, when one knows that the file has such bytes.
+//! - A10: a page is flushed only when no keeper has less of it than the store is going to get, and its keepers are told
+//!   to drop it only when the store has it.
+
+use super::{File, FlushAsk, Home, PendingWrite, StoreOp, Waiting, WriteAsk};
+use crate::config::Replicas;
+use crate::ctx::Ctx;
+use crate::effect::{Effect, Piece, Src};
+use crate::guard::Guard;
+use crate::ids::{FileId, NodeId, ReqId, Ver};
+use crate::msg::{Body, Goal};
+use crate::placement;
+use crate::time::{Span, Time};
+use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::vec::Vec;
+
+/// Pages on their way to keepers of a file, at most: what lags must not fill the way of what is waited for.
+const COPIES_MAX: usize = 32;
+
+/// Pause between two tries to bring to the store what a tier has alone.
+const SETTLE_PAUSE: Span = Span::secs(1);
+
+/// What keepers have of one file.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub(super) struct Wards {
+    keepers: Vec<NodeId>,
+    /// Every keeper has been told that the file has bytes that may be lost.
+    marked: bool,
+    /// Keepers that have not said that they know, and numbers of those questions.
+    marking: Vec<(NodeId, u64)>,
+    /// Pages with bytes that no keeper, or not every one, has been sent.
+    lag: BTreeSet<u64>,
+    /// Lagging pages that are on their way, by number of the message.
+    copying: BTreeMap<u64, (NodeId, Vec<u64>)>,
+    /// Pages of which keepers may have something.
+    copied: BTreeSet<u64>,
+    /// Keepers that have yet to drop all, for a cut.
+    emptying: Option<Vec<(NodeId, u64)>>,
+    /// What a tier has alone goes to the store then: keepers have less room than tiers.
+    settle_due: Option<Time>,
+    /// A keeper had no room, or there were too few: what lags is not sent before the next write.
+    full: bool,
+}
+
+impl Wards {
+    /// Nobody keeps anything, and nobody is told.
+    pub(super) fn idle(&self) -> bool {
+        !self.marked && self.copied.is_empty() && self.copying.is_empty() && self.marking.is_empty()
+    }
+
+    /// A page may not be flushed: keepers have less of it than the store would get (A10).
+    pub(super) fn holds_back(&self, page: u64) -> bool {
+        let sent = |(_, pages): &(NodeId, Vec<u64>)| pages.contains(&page);
+        self.copied.contains(&page) && (self.lag.contains(&page) || self.copying.values().any(sent))
+    }
+
+    /// The store is given the page before any keeper.
+    pub(super) fn forget_lag(&mut self, page: u64) {
+        self.lag.remove(&page);
+    }
+}
+
+impl File {
+    /// Fewer nodes have all that the store lacks of it, or know of that, than the job wants.
+    fn is_short(&self, rule: Replicas) -> bool {
+        let wards = &self.wards;
+        let unsaved = self.dirty_bytes > 0 || self.spilled;
+        let lags = !wards.lag.is_empty() || !wards.copying.is_empty();
+        unsaved
+            && (wards.keepers.len() < rule.keepers() || lags && matches!(rule, Replicas::Sync(_)))
+    }
+
+    /// A keeper has answered.
+    pub(super) fn kept(&mut self, from: NodeId, seq: u64, taken: bool) {
+        let other = |&mut entry: &mut (NodeId, u64)| entry != (from, seq);
+        for write in &mut self.writes {
+            let before = write.copying.len();
+            write.copying.retain_mut(|entry| other(entry));
+            write.through |= write.copying.len() < before && !taken;
+        }
+        self.wards.marking.retain_mut(|entry| other(entry));
+        if let Some(emptying) = &mut self.wards.emptying {
+            emptying.retain_mut(|entry| other(entry));
+        }
+        if self.wards.copying.remove(&seq).is_some() {
+            self.wards.full |= !taken;
+        }
+    }
+}
+
+impl Home<'_, '_> {
+    fn rule(&self) -> Replicas {
+        self.ctx.config.replicas_rule()
+    }
+
+    /// Makes the keepers as many as there are to be, as far as nodes are there; true if there are.
+    fn choose_keepers(&mut self) -> bool {
+        let wanted = self.rule().keepers();
+        if self.file.wards.keepers.len() >= wanted {
+            return true;
+        }
+        let order = placement::keepers_of(self.ctx.config, self.id, self.ctx.me());
+        for node in order {
+            let keepers = &mut self.file.wards.keepers;
+            let known = keepers.contains(&node) || self.ctx.peers.is_down(node);
+            if keepers.len() < wanted && !known {
+                keepers.push(node);
+            }
+        }
+        self.file.wards.keepers.len() >= wanted
+    }
+
+    /// A write begins: whoever must know of it, or have it, before it is acknowledged is told; returns whose answer
+    /// to await, and whether the store must have it before.
+    pub(super) fn replicate(&mut self, ask: &WriteAsk, ver: Ver) -> (Vec<(NodeId, u64)>, bool) {
+        self.file.wards.full = false;
+        match self.rule() {
+            Replicas::Unmarked => (Vec::new(), false),
+            Replicas::Marked | Replicas::Async(_) => {
+                let marking = self.mark();
+                (marking, self.file.wards.keepers.is_empty())
+            }
+            Replicas::Sync(_) => {
+                let enough = self.choose_keepers();
+                (self.copy_write(ask, ver), !enough)
+            }
+        }
+    }
+
+    /// Keepers learn that the file has bytes that may be lost.
+    fn mark(&mut self) -> Vec<(NodeId, u64)> {
+        let marks = matches!(self.rule(), Replicas::Marked | Replicas::Async(_));
+        if !self.file.wards.marked && marks {
+            self.choose_keepers();
+            for keeper in self.file.wards.keepers.clone() {
+                self.mark_at(keeper);
+            }
+        }
+        self.file.wards.marking.clone()
+    }
+
+    fn mark_at(&mut self, keeper: NodeId) {
+        let generation = self.file.generation;
+        let req = self.ctx.ask(keeper, self.id, generation, Body::Mark);
+        self.common.acks.insert(req.seq, self.id);
+        self.file.wards.marking.push((keeper, req.seq));
+        self.file.wards.marked = true;
+    }
+
+    /// The bytes of a write go to every keeper.
+    fn copy_write(&mut self, ask: &WriteAsk, ver: Ver) -> Vec<(NodeId, u64)> {
+        let (id, generation) = (self.id, self.file.generation);
+        let (first, count) = self.ctx.config.pages_of(ask.offset, u64::from(ask.len));
+        let (offset, pieces) = match &ask.ranges {
+            None => (ask.offset, alloc::vec![0, ask.len]),
+            Some(ranges) => {
+                let pieces = ranges.iter().flat_map(|(start, end)| [start, end - start]);
+                (self.ctx.config.page_start(first), pieces.collect())
+            }
+        };
+        let body = Body::Copy {
+            offset,
+            pieces,
+            ver,
+        };
+        let pages = first..first + u64::from(count);
+        if !self.file.wards.keepers.is_empty() {
+            self.file.wards.copied.extend(pages);
+        }
+        self.common.copying += u64::from(ask.len);
+        let mut sent = Vec::new();
+        for keeper in self.file.wards.keepers.clone() {
+            let data = alloc::vec![ask.data];
+            let req = self
+                .ctx
+                .ask_with(keeper, id, generation, body.clone(), data);
+            self.common.acks.insert(req.seq, id);
+            sent.push((keeper, req.seq));
+        }
+        sent
+    }
+
+    /// True if no more may be on its way to keepers for now: what is queued for a node has an end.
+    pub(super) fn copies_enough(&mut self, ask: &WriteAsk) -> bool {
+        let (under_way, most) = (self.common.copying, self.ctx.config.write_window_bytes);
+        let sync = matches!(self.rule(), Replicas::Sync(_));
+        let enough = sync && under_way > 0 && under_way + u64::from(ask.len) > most;
+        if enough {
+            self.common.starved.insert(self.id);
+        }
+        enough
+    }
+
+    /// A write waits for keepers no more.
+    pub(super) fn copied(&mut self, ask: &WriteAsk) {
+        if let Replicas::Sync(_) = self.rule() {
+            self.common.copying -= u64::from(ask.len);
+        }
+    }
+
+    /// True while a write waits for keepers.
+    pub(super) fn awaits_keepers(&self, write: &PendingWrite) -> bool {
+        let guard = match self.rule() {
+            Replicas::Sync(_) => Guard::ReplicatedFirst,
+            _ => Guard::MarkedFirst,
+        };
+        !write.copying.is_empty() && self.ctx.config.keeps(guard)
+    }
+
+    /// A write is applied: what keepers are sent later lags.
+    pub(super) fn lags(&mut self, write: &PendingWrite) {
+        if let Replicas::Async(_) = self.rule() {
+            let pages = write.first..write.first + u64::from(write.count);
+            self.file.wards.lag.extend(pages);
+        }
+    }
+
+    /// A write that too few keepers took is answered when the store has it.
+    pub(super) fn answer_through(&mut self, write: &PendingWrite) {
+        let pages = write.first..write.first + u64::from(write.count);
+        let dirty = self.file.pages.range(pages);
+        let need = dirty.map(|(&number, page)| (number, page.ver)).collect();
+        let WriteAsk {
+            from,
+            req,
+            generation,
+            ..
+        } = write.ask;
+        let ask = FlushAsk {
+            from,
+            req,
+            goal: Goal::All,
+            need,
+            recalled: Vec::new(),
+            write: Some(generation),
+        };
+        self.start_flush_for(&ask);
+        self.file.waiting.push_back(Waiting::Flush(ask));
+    }
+
+    /// Pages that keepers must have first are due later (A10).
+    pub(super) fn put_off_copied(&mut self, pages: &BTreeSet<u64>) {
+        for &number in pages {
+            if self.file.wards.holds_back(number)
+                && let Some(page) = self.file.pages.get_mut(&number)
+            {
+                page.since = Some(self.ctx.now);
+                self.note_age(number);
+            }
+        }
+    }
+
+    /// Sends keepers what lags, as far as may be on its way at once.
+    pub(super) fn send_lagging(&mut self) {
+        if self.file.wards.lag.is_empty() || self.is_held_back() {
+            return;
+        }
+        self.file.wards.full |= self.file.wards.keepers.is_empty() && !self.choose_keepers();
+        // What a keeper has some of it takes all of (R2), and must: else the page could never be flushed.
+        let Wards {
+            lag, full, copied, ..
+        } = &self.file.wards;
+        let sendable = |page: &&u64| !full || copied.contains(page);
+        let pages: Vec<u64> = lag.iter().filter(sendable).copied().collect();
+        for number in pages {
+            if self.file.wards.copying.len() >= COPIES_MAX {
+                return;
+            }
+            self.send_page(number);
+        }
+    }
+
+    /// Sends what the store lacks of a page to every keeper.
+    fn send_page(&mut self, number: u64) {
+        let pending = self
+            .file
+            .writes
+            .iter()
+            .any(|write| write.touches(number, 1));
+        let Some(page) = self.file.pages.get(&number) else {
+            self.file.wards.lag.remove(&number);
+            return;
+        };
+        if page.writes > 0 || pending {
+            return;
+        }
+        self.file.wards.lag.remove(&number);
+        let Some(slot) = page.slot.filter(|_| !page.dirty.is_empty()) else {
+            return;
+        };
+        let piece = |(start, end): (u32, u32)| Piece {
+            src: Src::Frame(slot.frame),
+            at: start,
+            len: end - start,
+        };
+        let data: Vec<Piece> = page.dirty.iter().map(piece).collect();
+        let body = Body::Copy {
+            offset: self.ctx.config.page_start(number),
+            pieces: data
+                .iter()
+                .flat_map(|piece| [piece.at, piece.len])
+                .collect(),
+            ver: page.ver,
+        };
+        let (id, generation) = (self.id, self.file.generation);
+        for keeper in self.file.wards.keepers.clone() {
+            let body = body.clone();
+            let req = self
+                .ctx
+                .ask_with(keeper, id, generation, body, data.clone());
+            self.common.acks.insert(req.seq, id);
+            let way = (keeper, alloc::vec![number]);
+            self.file.wards.copying.insert(req.seq, way);
+        }
+        self.file.wards.copied.insert(number);
+    }
+
+    /// The store has what was dirty of these pages: keepers may drop them (A10).
+    pub(super) fn trim(&mut self, pages: impl Iterator<Item = u64>) {
+        if !self.ctx.config.has_replicas() || self.ctx.config.has_tier() {
+            return;
+        }
+        let mut runs: Vec<(u64, u32, Ver)> = Vec::new();
+        for number in pages {
+            let page = self.file.pages.get(&number);
+            let clean = page.is_none_or(|page| page.dirty_bytes() == 0);
+            if !clean || !self.file.wards.copied.contains(&number) {
+                continue;
+            }
+            // What an unfinished write has sent is of a higher count, and stays.
+            let pending = self
+                .file
+                .writes
+                .iter()
+                .any(|write| write.touches(number, 1));
+            if !pending {
+                self.file.wards.copied.remove(&number);
+            }
+            let ver = page.map_or(self.common.ver(), |page| page.ver);
+            match runs.last_mut() {
+                Some((first, count, last))
+                    if *first + u64::from(*count) == number && *last == ver =>
+                {
+                    *count += 1;
+                }
+                _ => runs.push((number, 1, ver)),
+            }
+        }
+        for (first, count, ver) in runs {
+            self.tell_keepers(&Body::Trim { first, count, ver });
+        }
+    }
+
+    fn tell_keepers(&mut self, body: &Body) -> Vec<(NodeId, u64)> {
+        let (id, generation) = (self.id, self.file.generation);
+        let keepers = self.file.wards.keepers.clone();
+        let tell = |keeper: NodeId| {
+            let req = self.ctx.ask(keeper, id, generation, body.clone());
+            (keeper, req.seq)
+        };
+        keepers.into_iter().map(tell).collect()
+    }
+
+    /// What a tier has alone, and keepers keep in memory, goes to the store.
+    pub(super) fn settle_kept(&mut self) {
+        let at_rest = self.file.dirty_bytes == 0 && self.file.writes.is_empty();
+        let copied = self.rule().copies() > 0 && !self.file.wards.idle();
+        if !copied || !self.file.spilled || !at_rest || self.file.bar.is_some() || self.is_syncing()
+        {
+            return;
+        }
+        match self.file.wards.settle_due {
+            Some(due) if due > self.ctx.now => self.wake_at(due),
+            _ => {
+                self.file.wards.settle_due = Some(self.ctx.now + SETTLE_PAUSE);
+                self.settle_now();
+            }
+        }
+    }
+
+    fn settle_now(&mut self) {
+        if core::mem::take(&mut self.file.spilled) {
+            let (op, file) = (self.ctx.new_op(), self.id);
+            self.common.ops.insert(op, StoreOp::Settle { file });
+            let sync = false;
+            self.ctx.out.push(Effect::StoreSync { op, file, sync });
+        }
+    }
+
+    /// Once the store has all of the file, nobody keeps anything of it.
+    pub(super) fn release_wards(&mut self) {
+        let clean = self.file.dirty_bytes == 0 && !self.file.spilled && self.file.writes.is_empty();
+        let settling = self.ctx.config.has_tier() && self.is_syncing();
+        let early = !self.ctx.config.keeps(Guard::TrimmedLate) && self.file.writes.is_empty();
+        if self.file.wards.idle() || self.file.bar.is_some() || !(clean && !settling || early) {
+            return;
+        }
+        self.empty_wards();
+        self.file.wards = Wards::default();
+    }
+
+    fn is_syncing(&self) -> bool {
+        let mine = |op: &StoreOp| match *op {
+            StoreOp::Sync { file, .. } | StoreOp::Settle { file } => file == self.id,
+            _ => false,
+        };
+        self.common.ops.values().any(mine)
+    }
+
+    /// Keepers drop all that they have.
+    fn empty_wards(&mut self) -> Vec<(NodeId, u64)> {
+        let (first, count, ver) = (0, u32::MAX, self.common.ver());
+        self.tell_keepers(&Body::Trim { first, count, ver })
+    }
+
+    /// Has keepers drop all before a cut is answered; true while that is not done. What they had must be in the store
+    /// first: else the cut could take it away, and a keeper bring it back.
+    pub(super) fn empties_wards(&mut self) -> bool {
+        let open = self.file.bar.as_ref().is_some_and(|bar| !bar.answered);
+        let empties = self.ctx.config.keeps(Guard::CutEmptiesWards);
+        if !open || !empties || (self.file.wards.idle() && self.file.wards.emptying.is_none()) {
+            return false;
+        }
+        let failed = self
+            .file
+            .bar
+            .as_ref()
+            .is_some_and(|bar| bar.result.is_err());
+        if self.file.dirty_bytes > 0 && !failed {
+            self.file.wards.lag.clear();
+            self.start_flush();
+            return true;
+        }
+        if self.file.wards.emptying.is_none() {
+            let told = self.empty_wards();
+            told.iter().for_each(|&(_, seq)| {
+                self.common.acks.insert(seq, self.id);
+            });
+            self.file.wards = Wards {
+                emptying: Some(told),
+                ..Wards::default()
+            };
+        }
+        let emptying = self.file.wards.emptying.as_ref();
+        let waits = emptying.is_some_and(|emptying| !emptying.is_empty());
+        if !waits {
+            self.file.wards.emptying = None;
+        }
+        if !waits && self.file.dirty_bytes > 0 {
+            // The store takes nothing, and the bytes stay: they are as they were before the cut.
+            let _ = self.mark();
+            self.copy_all_anew();
+        }
+        waits
+    }
+
+    /// A node is gone: writes that it should have taken count it out, and another takes its place.
+    pub(super) fn lose_keeper(&mut self, peer: NodeId) {
+        let others = |entry: &(NodeId, u64)| entry.0 != peer;
+        for write in &mut self.file.writes {
+            let before = write.copying.len();
+            write.copying.retain(others);
+            write.through |= write.copying.len() < before;
+        }
+        let wards = &mut self.file.wards;
+        wards.marking.retain(others);
+        wards.copying.retain(|_, way| way.0 != peer);
+        if let Some(emptying) = &mut wards.emptying {
+            emptying.retain(others);
+        }
+        let before = wards.keepers.len();
+        wards.keepers.retain(|&keeper| keeper != peer);
+        let careful = self.ctx.config.keeps(Guard::CopiedAnew);
+        if self.file.wards.keepers.len() == before || !careful {
+            return;
+        }
+        let known = self.file.wards.keepers.clone();
+        self.choose_keepers();
+        if self.file.wards.marked {
+            let new = self.file.wards.keepers.clone().into_iter();
+            let new: Vec<NodeId> = new.filter(|keeper| !known.contains(keeper)).collect();
+            new.into_iter().for_each(|keeper| self.mark_at(keeper));
+        }
+        if self.file.wards.keepers.is_empty() {
+            self.file.wards.marked = false;
+            self.start_flush();
+        }
+        self.copy_all_anew();
+    }
+
+    /// All that the store lacks goes to the keepers once more; what only a tier has goes to the store.
+    fn copy_all_anew(&mut self) {
+        if self.rule().copies() == 0 {
+            return;
+        }
+        let dirty = self
+            .file
+            .pages
+            .iter()
+            .filter(|(_, page)| page.dirty_bytes() > 0);
+        let pages: Vec<u64> = dirty.map(|(&number, _)| number).collect();
+        self.file.wards.full = false;
+        self.file.wards.lag.extend(pages);
+        self.settle_now();
+    }
+}
+
+impl super::Authority {
+    /// A keeper has answered.
+    pub(super) fn kept(&mut self, ctx: &mut Ctx<'_>, from: NodeId, req: ReqId, taken: bool) {
+        let Some(file) = self.common.acks.remove(&req.seq) else {
+            return;
+        };
+        let mut home = self.home(ctx, file);
+        home.file.kept(from, req.seq, taken);
+        home.pump();
+        self.tidy(ctx, file);
+    }
+
+    /// Files of which fewer nodes have all bytes than the job wants.
+    pub(crate) fn short_of_copies(
+        &self,
+        config: &crate::config::Config,
+    ) -> impl Iterator<Item = FileId> + '_ {
+        let rule = config.replicas_rule();
+        let files = self
+            .files
+            .iter()
+            .filter(move |(_, file)| file.is_short(rule));
+        files.map(|(&id, _)| id)
+    }
+}

@@ -1,0 +1,525 @@
+//! Bytes of other homes that the store lacks, kept here until it has them or such a home is gone.
+//!
+//! A *ward* is what one life of a home has of one file. Its home sends bytes before it acknowledges them (or
+//! afterwards, if the job wants no more), and says when the store has them. When the home is gone the ward is
+//! *saved*: what is kept goes to the store, and whoever waits for that is answered.
+//!
+//! Invariants:
+//! - R1: what a ward has of a page is not older than what the store has of it while the home lives, so that saving it
+//!   never takes anything back ([`crate::authority`] flushes a page only when its keepers have what the store gets).
+//! - R2: a page of a copy is taken whole or not at all, and one that is kept already is always taken.
+//! - R3: a ward is saved once its home is gone, and only then.
+//! - R4: a marked ward that is saved tells people, by name, that its home had more than it sent.
+
+use crate::Errno;
+use crate::ctx::Ctx;
+use crate::effect::{Alarm, Effect, Piece, Src};
+use crate::frames::{Owner, Slot};
+use crate::guard::Guard;
+use crate::ids::{FileId, NodeId, Op, ReqId, Ver};
+use crate::input::StoreOk;
+use crate::msg::{Body, Envelope, Here};
+use crate::ranges::Ranges;
+use crate::time::{Span, Time};
+use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::vec::Vec;
+
+/// Pause before a store that failed is tried again.
+const RETRY: Span = Span::secs(1);
+
+/// Most losses that are remembered for those who ask later.
+const LOST_MAX: usize = 1 << 16;
+
+/// A file, its home, and which life of that.
+type Key = (FileId, NodeId, u64);
+
+/// All wards of this node.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub(crate) struct Replica {
+    wards: BTreeMap<Key, Ward>,
+    ops: BTreeMap<Op, (Key, Vec<u64>)>,
+    /// Files of which a home that is gone had bytes that nobody has.
+    lost: BTreeSet<(FileId, NodeId)>,
+    /// Frames that wards have.
+    frames: u32,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+struct Ward {
+    marked: bool,
+    pages: BTreeMap<u64, Kept>,
+    /// The home is gone.
+    saving: bool,
+    /// All is in this node's tier, which brings it to the store.
+    settling: bool,
+    /// When the store, which failed, is tried again.
+    retry: Option<Time>,
+    waiting: Vec<Asker>,
+}
+
+/// What is kept of a page.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct Kept {
+    slot: Slot,
+    ranges: Ranges,
+    ver: Ver,
+    /// Store writes that carry it.
+    writes: u32,
+}
+
+/// Who waits until a ward is saved.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct Asker {
+    from: NodeId,
+    req: ReqId,
+    here: Here,
+    gone: Vec<u32>,
+    back: Vec<u32>,
+    /// Number of the question whether the home lives, while it counts as alive.
+    ping: u64,
+    /// Unless the home turns out to live until then.
+    until: Time,
+}
+
+/// Contiguous bytes of a ward.
+struct Run {
+    offset: u64,
+    len: u32,
+    data: Vec<Piece>,
+    pages: Vec<u64>,
+}
+
+impl Replica {
+    /// Handles a message of a home; `data` is its payload.
+    pub(crate) fn message(
+        &mut self,
+        ctx: &mut Ctx<'_>,
+        from: NodeId,
+        envelope: &Envelope,
+        data: Option<Piece>,
+    ) {
+        let key = (envelope.file, from, envelope.req.inc);
+        self.outlived(ctx, key);
+        let answered = match (&envelope.body, data) {
+            (
+                Body::Copy {
+                    offset,
+                    pieces,
+                    ver,
+                },
+                Some(data),
+            ) => Some(self.copy(ctx, key, (*offset, pieces, *ver), data)),
+            (Body::Mark, _) => {
+                self.wards.entry(key).or_default().marked = true;
+                Some(true)
+            }
+            (&Body::Trim { first, count, ver }, _) => {
+                self.trim(ctx, key, (first, count), ver);
+                (count == u32::MAX).then_some(true)
+            }
+            _ => Some(false),
+        };
+        if let Some(taken) = answered {
+            let body = Body::Kept(taken);
+            ctx.answer(from, envelope.file, envelope.generation, envelope.req, body);
+        }
+    }
+
+    /// A home speaks: its earlier lives are over.
+    fn outlived(&mut self, ctx: &mut Ctx<'_>, (file, home, life): Key) {
+        let wards = self.wards.range((file, home, 0)..(file, home, life));
+        let over: Vec<Key> = wards.map(|(&key, _)| key).collect();
+        over.into_iter().for_each(|key| self.save(ctx, key));
+    }
+
+    /// Takes bytes in; false if at least one page found no room (R2).
+    fn copy(
+        &mut self,
+        ctx: &mut Ctx<'_>,
+        key: Key,
+        (offset, pieces, ver): (u64, &[u32], Ver),
+        data: Piece,
+    ) -> bool {
+        let (mut at, mut taken) = (0, true);
+        for piece in pieces.as_chunks::<2>().0 {
+            let [start, len] = *piece;
+            let place = offset + u64::from(start);
+            if len == 0 || at + len > data.len {
+                return false;
+            }
+            for part in crate::authority::parts(ctx.config, place, len) {
+                let from = Piece {
+                    at: data.at + at + part.at,
+                    len: part.end - part.start,
+                    ..data
+                };
+                taken &= self.take(ctx, key, (part.page, part.start), from, ver);
+            }
+            at += len;
+        }
+        taken
+    }
+
+    fn take(
+        &mut self,
+        ctx: &mut Ctx<'_>,
+        key: Key,
+        (page, start): (u64, u32),
+        from: Piece,
+        ver: Ver,
+    ) -> bool {
+        let known = self.wards.get(&key).and_then(|ward| ward.pages.get(&page));
+        let slot = match known {
+            Some(kept) => Some(kept.slot),
+            None if self.frames >= ctx.config.replica_frames() => None,
+            None => ctx.frames.take(Owner::Replica(key.0, page)),
+        };
+        let Some(slot) = slot else {
+            return false;
+        };
+        self.frames += u32::from(known.is_none());
+        let ward = self.wards.entry(key).or_default();
+        let kept = ward.pages.entry(page).or_insert_with(|| Kept {
+            slot,
+            ranges: Ranges::default(),
+            ver,
+            writes: 0,
+        });
+        kept.ranges.insert(start, start + from.len);
+        kept.ver = kept.ver.max(ver);
+        ctx.out.push(Effect::Fill {
+            frame: slot.frame,
+            at: start,
+            from,
+        });
+        true
+    }
+
+    /// The store has some pages: they need not be kept.
+    fn trim(&mut self, ctx: &mut Ctx<'_>, key: Key, (first, count): (u64, u32), ver: Ver) {
+        let Some(ward) = self.wards.get_mut(&key) else {
+            return;
+        };
+        let end = match count {
+            u32::MAX => u64::MAX,
+            count => first.saturating_add(u64::from(count)),
+        };
+        ward.marked &= count != u32::MAX;
+        let old = ward.pages.range(first..end);
+        let old = old.filter(|(_, kept)| kept.ver <= ver && kept.writes == 0);
+        let gone: Vec<u64> = old.map(|(&page, _)| page).collect();
+        for page in gone {
+            if let Some(kept) = ward.pages.remove(&page) {
+                ctx.frames.give_back(kept.slot);
+                self.frames -= 1;
+            }
+        }
+        self.tidy(ctx, key);
+    }
+
+    /// A home is gone: what is kept of it is saved (R3).
+    pub(crate) fn peer_down(&mut self, ctx: &mut Ctx<'_>, peer: NodeId) {
+        for ward in self.wards.values_mut() {
+            ward.waiting.retain(|asker| asker.from != peer);
+        }
+        let wards = self.wards.keys().filter(|(_, home, _)| *home == peer);
+        let over: Vec<Key> = wards.copied().collect();
+        over.into_iter().for_each(|key| self.save(ctx, key));
+    }
+
+    /// Somebody is to do something about a file that nodes may have had bytes of which are gone, or are back.
+    pub(crate) fn rescue(
+        &mut self,
+        ctx: &mut Ctx<'_>,
+        from: NodeId,
+        envelope: &Envelope,
+        (gone, back): (&[u32], &[u32]),
+        here: Here,
+    ) {
+        let (file, req) = (envelope.file, envelope.req);
+        let mine = (file, NodeId(0), 0)..=(file, NodeId(u32::MAX), u64::MAX);
+        let keys: Vec<Key> = self.wards.range(mine).map(|(&key, _)| key).collect();
+        let named = |key: &Key| gone.contains(&key.1.0) || back.contains(&key.1.0);
+        for key in keys.into_iter().filter(named) {
+            let own = key.1 == from;
+            if own && key.2 < req.inc || ctx.peers.is_down(key.1) {
+                self.save(ctx, key);
+            }
+            let Some(ward) = self.wards.get_mut(&key).filter(|_| !own || key.2 < req.inc) else {
+                continue;
+            };
+            // A home that this node takes for alive: either it is found gone soon, or it answers. Then who takes it for
+            // gone is cut off from it, and who takes it for back means an earlier life.
+            let alive = !ward.saving;
+            let ping =
+                alive.then(|| ctx.ask(key.1, FileId::default(), envelope.generation, Body::Ping));
+            let until = ctx.now + Span(ctx.config.give_up_after.0 * 2);
+            return ward.waiting.push(Asker {
+                from,
+                req,
+                here,
+                back: back.to_vec(),
+                gone: gone.to_vec(),
+                ping: ping.map_or(0, |ping| ping.seq),
+                until,
+            });
+        }
+        self.rescued(ctx, from, file, req, here);
+    }
+
+    /// A home lives that somebody takes for gone, or for back.
+    pub(crate) fn lives(&mut self, ctx: &mut Ctx<'_>, home: NodeId, req: ReqId) {
+        let mut answered = Vec::new();
+        for (key, ward) in self
+            .wards
+            .iter_mut()
+            .filter(|(key, ward)| key.1 == home && !ward.saving)
+        {
+            let at = ward.waiting.iter().position(|asker| asker.ping == req.seq);
+            answered.extend(at.map(|at| (key.0, ward.waiting.remove(at))));
+        }
+        for (file, mut asker) in answered {
+            if asker.gone.contains(&home.0) {
+                let body = Body::Failed(crate::errno::EHOSTDOWN);
+                ctx.answer(asker.from, file, crate::Gen::default(), asker.req, body);
+                continue;
+            }
+            asker.back.retain(|&node| node != home.0);
+            self.ask_again(ctx, file, &asker);
+        }
+    }
+
+    fn ask_again(&mut self, ctx: &mut Ctx<'_>, file: FileId, asker: &Asker) {
+        let envelope = Envelope {
+            view: crate::View(1),
+            file,
+            generation: crate::Gen::default(),
+            req: asker.req,
+            body: Body::Ping,
+        };
+        let nodes = (&asker.gone[..], &asker.back[..]);
+        self.rescue(ctx, asker.from, &envelope, nodes, asker.here);
+    }
+
+    fn rescued(&self, ctx: &mut Ctx<'_>, from: NodeId, file: FileId, req: ReqId, here: Here) {
+        let mine = (file, NodeId(0))..=(file, NodeId(u32::MAX));
+        let lost = self.lost.range(mine).next().is_some();
+        let body = Body::Rescued { lost, here };
+        ctx.answer(from, file, crate::Gen::default(), req, body);
+    }
+
+    /// Brings a ward to the store.
+    fn save(&mut self, ctx: &mut Ctx<'_>, key: Key) {
+        let Some(ward) = self.wards.get_mut(&key) else {
+            return;
+        };
+        if core::mem::replace(&mut ward.saving, true) {
+            return;
+        }
+        if core::mem::take(&mut ward.marked) && ctx.config.keeps(Guard::LossTold) {
+            self.lost.insert((key.0, key.1));
+            if self.lost.len() > LOST_MAX {
+                self.lost.pop_first();
+            }
+            ctx.out.push(Effect::Alarm(Alarm::HomeLost(key.0, key.1)));
+        }
+        if !ctx.config.keeps(Guard::WardSaved) {
+            self.drop_pages(ctx, key);
+        }
+        self.write(ctx, key);
+    }
+
+    /// Orders store writes for all that is kept and not on its way.
+    fn write(&mut self, ctx: &mut Ctx<'_>, key: Key) {
+        let Some(ward) = self.wards.get_mut(&key) else {
+            return;
+        };
+        ward.retry = None;
+        for run in runs(ctx, ward) {
+            let op = ctx.new_op();
+            for page in &run.pages {
+                if let Some(kept) = ward.pages.get_mut(page) {
+                    kept.writes += 1;
+                }
+            }
+            self.ops.insert(op, (key, run.pages));
+            ctx.out.push(Effect::StoreWrite {
+                op,
+                file: key.0,
+                offset: run.offset,
+                data: run.data,
+            });
+        }
+        self.tidy(ctx, key);
+    }
+
+    /// A store operation ended; false if it is not one of a ward's.
+    pub(crate) fn store_done(
+        &mut self,
+        ctx: &mut Ctx<'_>,
+        op: Op,
+        result: Result<StoreOk, Errno>,
+    ) -> bool {
+        let Some((key, pages)) = self.ops.remove(&op) else {
+            return false;
+        };
+        let Some(ward) = self.wards.get_mut(&key) else {
+            return true;
+        };
+        ward.settling &= !pages.is_empty();
+        for page in &pages {
+            if let Some(kept) = ward.pages.get_mut(page) {
+                kept.writes -= 1;
+            }
+        }
+        match result {
+            Ok(_) => self.stored(ctx, key, pages),
+            Err(errno) if ward.retry.is_none() => {
+                ward.retry = Some(ctx.now + RETRY);
+                let alarm = Alarm::FlushFails(key.0, errno);
+                ctx.out.push(Effect::Alarm(alarm));
+            }
+            Err(_) => {}
+        }
+        self.tidy(ctx, key);
+        true
+    }
+
+    /// Pages are in the store; or in this node's tier, which brings them there once all are.
+    fn stored(&mut self, ctx: &mut Ctx<'_>, key: Key, pages: Vec<u64>) {
+        let Some(ward) = self.wards.get_mut(&key) else {
+            return;
+        };
+        let at_work = ward.pages.values().any(|kept| kept.writes > 0);
+        if ward.retry.is_some() || ward.settling {
+            return;
+        }
+        let gone = match (ctx.config.has_tier(), pages.is_empty()) {
+            (false, _) => pages,
+            (true, true) => ward.pages.keys().copied().collect(),
+            (true, false) if at_work => return,
+            (true, false) => {
+                ward.settling = true;
+                let (op, file, sync) = (ctx.new_op(), key.0, false);
+                self.ops.insert(op, (key, Vec::new()));
+                return ctx.out.push(Effect::StoreSync { op, file, sync });
+            }
+        };
+        let idle = |page: &u64| ward.pages.get(page).is_some_and(|kept| kept.writes == 0);
+        for page in gone.into_iter().filter(idle).collect::<Vec<u64>>() {
+            if let Some(kept) = ward.pages.remove(&page) {
+                ctx.frames.give_back(kept.slot);
+                self.frames -= 1;
+            }
+        }
+    }
+
+    /// Tries stores again that failed, and ends what was asked in vain.
+    pub(crate) fn tick(&mut self, ctx: &mut Ctx<'_>) {
+        let now = ctx.now;
+        let due = |ward: &Ward| ward.retry.is_some_and(|at| at <= now);
+        let wards = self.wards.iter().filter(|(_, ward)| due(ward));
+        let keys: Vec<Key> = wards.map(|(&key, _)| key).collect();
+        keys.into_iter().for_each(|key| self.write(ctx, key));
+        for (key, ward) in self.wards.iter_mut().filter(|(_, ward)| !ward.saving) {
+            let late = |asker: &Asker| asker.until <= now;
+            let (over, rest) = ward.waiting.drain(..).partition(late);
+            ward.waiting = rest;
+            for asker in Vec::<Asker>::into_iter(over) {
+                let body = Body::Failed(crate::errno::EHOSTDOWN);
+                ctx.answer(asker.from, key.0, crate::Gen::default(), asker.req, body);
+            }
+        }
+    }
+
+    pub(crate) fn deadline(&self) -> Option<Time> {
+        let late = |ward: &Ward| match ward.saving {
+            true => ward.retry,
+            false => ward.waiting.iter().map(|asker| asker.until).min(),
+        };
+        self.wards.values().filter_map(late).min()
+    }
+
+    fn drop_pages(&mut self, ctx: &mut Ctx<'_>, key: Key) {
+        if let Some(ward) = self.wards.get_mut(&key) {
+            for kept in core::mem::take(&mut ward.pages).values() {
+                ctx.frames.give_back(kept.slot);
+                self.frames -= 1;
+            }
+        }
+    }
+
+    /// A ward of which nothing is left ends; whoever waited for that is answered.
+    fn tidy(&mut self, ctx: &mut Ctx<'_>, key: Key) {
+        let over = |ward: &Ward| ward.pages.is_empty() && !ward.marked;
+        if !self.wards.get(&key).is_some_and(over) {
+            return;
+        }
+        let ward = self.wards.remove(&key).unwrap_or_default();
+        for asker in ward.waiting {
+            // There may be wards of other homes, or lives.
+            self.ask_again(ctx, key.0, &asker);
+        }
+        ctx.out.push(Effect::Forgotten { file: key.0 });
+    }
+
+    /// True while something of a file is kept.
+    pub(crate) fn has(&self, file: FileId) -> bool {
+        let mine = (file, NodeId(0), 0)..=(file, NodeId(u32::MAX), u64::MAX);
+        self.wards.range(mine).next().is_some()
+    }
+
+    /// Bytes that are kept for homes.
+    pub(crate) fn bytes(&self) -> u64 {
+        let pages = self.wards.values().flat_map(|ward| ward.pages.values());
+        pages.map(|kept| u64::from(kept.ranges.bytes())).sum()
+    }
+
+    /// Files of homes that are gone, on their way to the store.
+    pub(crate) fn saving(&self) -> impl Iterator<Item = FileId> + '_ {
+        let saving = self.wards.iter().filter(|(_, ward)| ward.saving);
+        saving.map(|(key, _)| key.0)
+    }
+
+    /// Checks what must hold between steps.
+    pub(crate) fn assert_valid(&self, down: impl Fn(NodeId) -> bool) {
+        let frames: usize = self.wards.values().map(|ward| ward.pages.len()).sum();
+        assert_eq!(frames, self.frames as usize, "R2: a frame for each page");
+        for (key, ward) in &self.wards {
+            let saved = ward.saving || !down(key.1);
+            assert!(saved, "R3: a ward is saved once its home is gone");
+        }
+    }
+}
+
+/// What a ward has and no store write carries, joined where it touches.
+fn runs(ctx: &Ctx<'_>, ward: &Ward) -> Vec<Run> {
+    let mut runs: Vec<Run> = Vec::new();
+    for (&page, kept) in ward.pages.iter().filter(|(_, kept)| kept.writes == 0) {
+        for (start, end) in kept.ranges.iter() {
+            let offset = ctx.config.page_start(page) + u64::from(start);
+            let piece = Piece {
+                src: Src::Frame(kept.slot.frame),
+                at: start,
+                len: end - start,
+            };
+            match runs.last_mut() {
+                Some(run)
+                    if run.offset + u64::from(run.len) == offset
+                        && run.len + piece.len <= ctx.config.store_io_bytes =>
+                {
+                    run.len += piece.len;
+                    run.data.push(piece);
+                    run.pages.push(page);
+                }
+                Some(_) | None => runs.push(Run {
+                    offset,
+                    len: piece.len,
+                    data: alloc::vec![piece],
+                    pages: alloc::vec![page],
+                }),
+            }
+        }
+    }
+    runs
+}

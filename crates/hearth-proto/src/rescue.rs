@@ -1,0 +1,247 @@
+//! Before anything is done about a file, what nodes that are gone had of it is brought to the store.
+//!
+//! Who keeps such bytes ([`crate::replica`]) brings them there by itself as soon as it hears of the end. Others may hear
+//! of it sooner, or come back from an end of their own. So a node that knows of one puts aside whatever comes about a
+//! file, asks everybody to save what they keep of it, and goes on when all have.
+//!
+//! Invariant R5: since the last end that this node has heard of, nothing was done here about a file before every node
+//! that lives has said that it keeps nothing more of it for nodes that are gone.
+
+use crate::Errno;
+use crate::ctx::Ctx;
+use crate::effect::Piece;
+use crate::ids::{FileId, Gen, NodeId, ReqId, Ticket};
+use crate::input::Request;
+use crate::msg::{Body, Envelope, Here};
+use crate::nodeset::NodeSet;
+use crate::time::{Span, Time};
+use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::vec::Vec;
+
+/// Pause before everybody is asked again, if somebody could not bring bytes to the store.
+const RETRY: Span = Span::secs(1);
+
+/// What this node knows of ends, and which files it has asked about since.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub(crate) struct Rescues {
+    /// Nodes that are gone, or have been. A node that has joined again counts itself.
+    fallen: NodeSet,
+    /// Nodes that a node which has joined again has not met since: they may keep bytes of its earlier life.
+    unmet: NodeSet,
+    /// They are not waited for any longer than this.
+    patience: Option<Time>,
+    /// Files about which everybody has been asked since the last end. Bounded by `idle_files_max`.
+    done: BTreeSet<FileId>,
+    /// Files whose loss sessions of this node have been told of; bounded likewise.
+    told: BTreeSet<FileId>,
+    under_way: BTreeMap<FileId, Rescue>,
+    /// Questions that are not answered, by number.
+    asked: BTreeMap<u64, FileId>,
+}
+
+/// One file, while others are asked about it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+struct Rescue {
+    of: NodeSet,
+    awaiting: BTreeSet<u64>,
+    failed: Option<Errno>,
+    retry: Option<Time>,
+    lost: bool,
+    /// What live nodes are to the file.
+    here: Vec<(NodeId, Here)>,
+    parked: Vec<Parked>,
+}
+
+/// What waits.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Parked {
+    /// A message.
+    Message(NodeId, Envelope, Option<Piece>),
+    /// A request of a session.
+    Request(Ticket, Request),
+}
+
+/// What goes on.
+pub(crate) struct Released {
+    pub(crate) file: FileId,
+    pub(crate) here: Vec<(NodeId, Here)>,
+    pub(crate) parked: Vec<Parked>,
+    /// The first of them that reads or opens is told of this.
+    pub(crate) lost: bool,
+    /// Requests of sessions fail with this.
+    pub(crate) failed: Option<Errno>,
+}
+
+impl Rescues {
+    /// Those of a node that may have been in the job before.
+    pub(crate) fn of(me: NodeId, nodes: u32, rejoins: bool) -> Rescues {
+        let mut rescues = Rescues::default();
+        if rejoins {
+            rescues.fallen.insert(me);
+            rescues.unmet = (0..nodes).map(NodeId).filter(|&node| node != me).collect();
+        }
+        rescues
+    }
+
+    /// A connection stands.
+    pub(crate) fn met(&mut self, ctx: &mut Ctx<'_>, node: NodeId) {
+        if self.unmet.remove(node) && self.unmet.is_empty() {
+            let files: Vec<FileId> = self.under_way.keys().copied().collect();
+            files.into_iter().for_each(|file| self.ask(ctx, file));
+        }
+    }
+
+    /// When everybody can be asked though some have not been met; `None`: now.
+    fn waits_until(&mut self, ctx: &Ctx<'_>) -> Option<Time> {
+        let span = Span(ctx.config.give_up_after.0 * 2);
+        let until = *self.patience.get_or_insert(ctx.now + span);
+        (!self.unmet.is_empty() && ctx.now < until).then_some(until)
+    }
+
+    /// A node is gone.
+    pub(crate) fn fell(&mut self, node: NodeId) {
+        if !self.unmet.contains(node) {
+            self.fallen.insert(node);
+        }
+        self.done.clear();
+    }
+
+    /// True if nothing may be done about the file yet.
+    pub(crate) fn holds(&self, file: FileId) -> bool {
+        !self.fallen.is_empty() && file != FileId::default() && !self.done.contains(&file)
+    }
+
+    /// Puts something aside, and asks everybody if that has not been done.
+    pub(crate) fn park(&mut self, ctx: &mut Ctx<'_>, file: FileId, parked: Parked) {
+        let begun = self.under_way.contains_key(&file);
+        let rescue = self.under_way.entry(file).or_default();
+        rescue.parked.push(parked);
+        if !begun {
+            self.ask(ctx, file);
+        }
+    }
+
+    fn ask(&mut self, ctx: &mut Ctx<'_>, file: FileId) {
+        let waits = self.waits_until(ctx);
+        let Some(rescue) = self.under_way.get_mut(&file) else {
+            return;
+        };
+        if waits.is_some() {
+            rescue.retry = waits;
+            return;
+        }
+        rescue.of = self.fallen.clone();
+        (rescue.failed, rescue.retry) = (None, None);
+        rescue.here.clear();
+        let fallen = self.fallen.iter().chain(self.unmet.iter());
+        let (gone, back): (Vec<NodeId>, Vec<NodeId>) =
+            fallen.partition(|&node| ctx.peers.is_down(node));
+        let numbers = |nodes: &[NodeId]| nodes.iter().map(|node| node.0).collect();
+        let body = Body::Rescue {
+            gone: numbers(&gone),
+            back: numbers(&back),
+        };
+        for node in (0..ctx.config.nodes).map(NodeId) {
+            if ctx.peers.is_down(node) {
+                continue;
+            }
+            let req = ctx.ask(node, file, Gen::default(), body.clone());
+            rescue.awaiting.insert(req.seq);
+            self.asked.insert(req.seq, file);
+        }
+    }
+
+    /// True if the answer is one to a question of this machine.
+    pub(crate) fn owns(&self, me: NodeId, req: ReqId) -> bool {
+        req.node == me && self.asked.contains_key(&req.seq)
+    }
+
+    /// An answer came; returns what goes on.
+    pub(crate) fn answered(
+        &mut self,
+        ctx: &mut Ctx<'_>,
+        from: NodeId,
+        req: ReqId,
+        body: &Body,
+    ) -> Option<Released> {
+        let file = self.asked.remove(&req.seq)?;
+        let rescue = self.under_way.get_mut(&file)?;
+        rescue.awaiting.remove(&req.seq);
+        match *body {
+            Body::Rescued { lost, here } => {
+                rescue.lost |= lost;
+                rescue.here.push((from, here));
+            }
+            Body::Failed(errno) => rescue.failed = Some(errno),
+            _ => {}
+        }
+        if !rescue.awaiting.is_empty() {
+            return None;
+        }
+        if let Some(errno) = rescue.failed {
+            rescue.retry = Some(ctx.now + RETRY);
+            return Some(rescue.fail(file, errno));
+        }
+        if rescue.of != self.fallen {
+            self.ask(ctx, file);
+            return None;
+        }
+        let Rescue {
+            here, parked, lost, ..
+        } = self.under_way.remove(&file)?;
+        remember(&mut self.done, file, ctx.config.idle_files_max);
+        let lost = lost && remember(&mut self.told, file, ctx.config.idle_files_max);
+        Some(Released {
+            file,
+            here,
+            parked,
+            lost,
+            failed: None,
+        })
+    }
+
+    /// Asks again where that failed.
+    pub(crate) fn tick(&mut self, ctx: &mut Ctx<'_>) {
+        let due = |rescue: &Rescue| rescue.retry.is_some_and(|at| at <= ctx.now);
+        let under_way = self.under_way.iter().filter(|(_, rescue)| due(rescue));
+        let files: Vec<FileId> = under_way.map(|(&file, _)| file).collect();
+        files.into_iter().for_each(|file| self.ask(ctx, file));
+    }
+
+    pub(crate) fn deadline(&self) -> Option<Time> {
+        self.under_way.values().filter_map(|r| r.retry).min()
+    }
+}
+
+impl Rescue {
+    /// Requests of sessions fail; messages wait on.
+    fn fail(&mut self, file: FileId, errno: Errno) -> Released {
+        let answered = |request: &Request| {
+            !matches!(
+                request,
+                Request::Restamp { .. } | Request::Mapped(_) | Request::Changed { .. }
+            )
+        };
+        let is_request =
+            |parked: &Parked| matches!(parked, Parked::Request(_, request) if answered(request));
+        let (requests, messages) = self.parked.drain(..).partition(is_request);
+        self.parked = messages;
+        Released {
+            file,
+            here: Vec::new(),
+            parked: requests,
+            lost: false,
+            failed: Some(errno),
+        }
+    }
+}
+
+/// Adds a file to a bounded set; false if it was there.
+fn remember(set: &mut BTreeSet<FileId>, file: FileId, most: usize) -> bool {
+    let new = set.insert(file);
+    if set.len() > most {
+        let other = set.iter().copied().find(|&other| other != file);
+        other.map(|other| set.remove(&other));
+    }
+    new
+}
