@@ -66,7 +66,7 @@ pub struct Config {
     pub tier: Option<TierConfig>,
     /// What fsync promises if there is a tier.
     pub synced: Synced,
-    /// Who else has what a home has and the store lacks, under policies `local` and `home`.
+    /// Who else has what a home has and the store lacks, under policy `local`.
     pub replicas: Replicas,
 }
 
@@ -90,6 +90,9 @@ pub enum ConfigError {
     /// Only whole files can be in a tier.
     #[error("only policy `local` has tiers")]
     Tier,
+    /// Of whole files alone other nodes have copies.
+    #[error("only policy `local` has replicas")]
+    Replicas,
     /// The place is not on the list.
     #[error("node {node} is not among the {members} members")]
     Node {
@@ -135,6 +138,9 @@ impl Config {
         if self.tier.is_some() && self.policy != Policy::Local {
             return Err(ConfigError::Tier);
         }
+        if self.replicas != Replicas::None && self.policy != Policy::Local {
+            return Err(ConfigError::Replicas);
+        }
         if self.node as usize >= self.members.len() {
             return Err(ConfigError::Node {
                 node: self.node,
@@ -156,8 +162,7 @@ impl Config {
                 None => Spill::Store,
             },
             replicas: self.replicas,
-            // To find out costs a message to everybody for each file.
-            rejoins: self.may_rejoin() && self.replicas.copies() > 0,
+            rejoins: self.may_rejoin(),
             bank: match &self.bank {
                 Some(bank) => bank.kernel(self.may_rejoin()),
                 None => hearth_proto::BankConfig::default(),

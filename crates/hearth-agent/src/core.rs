@@ -277,7 +277,7 @@ impl State {
             Alarm::HomeLost(file, node) => {
                 let name = name(self, file);
                 format!(
-                    "agent {} is gone: what it had of {name} and not flushed is lost, but for what others have",
+                    "agent {} is gone: what it had of {name} and neither flushed nor sent to other agents is lost",
                     node.0
                 )
             }

@@ -57,7 +57,7 @@ fn set(nodes: u32, change: impl Fn(&mut Config)) -> Set {
                 bank: None,
                 tier: None,
                 synced: hearth_agent::Synced::Store,
-                replicas: hearth_agent::Replicas::Unmarked,
+                replicas: hearth_agent::Replicas::None,
             };
             change(&mut config);
             thread::spawn(move || Agent::start(config, listener).expect("an agent"))

@@ -143,7 +143,7 @@ fn build(
         bank: None,
         tier: None,
         synced: hearth_agent::Synced::Store,
-        replicas: hearth_agent::Replicas::Unmarked,
+        replicas: hearth_agent::Replicas::None,
     };
     let crew = Crew::asleep(config, Endpoint::from(listener).nearby())
         .inspect_err(|error| say(&format_args!("cannot start a thread: {error}")))

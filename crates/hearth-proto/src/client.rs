@@ -385,13 +385,6 @@ impl Client {
         ctx.out.push(Effect::Reply { ticket, reply });
     }
 
-    /// Bytes of a file are lost: whoever has it open is told when it syncs or closes.
-    pub(crate) fn lose_bytes(&mut self, id: FileId) {
-        if let Some(file) = self.files.get_mut(&id) {
-            file.losses += 1;
-        }
-    }
-
     pub(crate) fn files(&self) -> usize {
         self.files.len()
     }

@@ -312,10 +312,9 @@ pub enum Synced {
 pub enum Replicas {
     /// Nobody, and nobody else knows of them.
     #[default]
-    Unmarked,
-    /// Nobody, but before a write is acknowledged another node knows that the file has such bytes.
-    Marked,
-    /// As [`Replicas::Marked`], and so many other nodes are sent them afterwards.
+    None,
+    /// So many other nodes are sent them afterwards; that the file has such bytes they know before a write is
+    /// acknowledged.
     Async(u8),
     /// So many other nodes, before a write is acknowledged; or the store, where there are not so many.
     Sync(u8),
@@ -328,16 +327,8 @@ impl Replicas {
     /// How many other nodes are to have the bytes.
     pub fn copies(self) -> usize {
         match self {
-            Replicas::Unmarked | Replicas::Marked => 0,
+            Replicas::None => 0,
             Replicas::Async(copies) | Replicas::Sync(copies) => usize::from(copies),
-        }
-    }
-
-    /// How many other nodes are to know of a file with such bytes.
-    pub(crate) fn keepers(self) -> usize {
-        match self {
-            Replicas::Marked => 1,
-            other => other.copies(),
         }
     }
 
@@ -347,7 +338,7 @@ impl Replicas {
         let copies = copies.parse().ok();
         let copies = copies.filter(|copies| (1..=Replicas::MOST).contains(copies))?;
         match kind {
-            "none" if name == kind => Some(Replicas::Marked),
+            "none" if name == kind => Some(Replicas::None),
             "async" => Some(Replicas::Async(copies)),
             "sync" => Some(Replicas::Sync(copies)),
             _ => None,
@@ -358,7 +349,7 @@ impl Replicas {
 impl core::fmt::Display for Replicas {
     fn fmt(&self, to: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         match self {
-            Replicas::Unmarked | Replicas::Marked => to.write_str("none"),
+            Replicas::None => to.write_str("none"),
             Replicas::Async(copies) => write!(to, "async:{copies}"),
             Replicas::Sync(copies) => write!(to, "sync:{copies}"),
         }
@@ -498,7 +489,7 @@ impl Config {
             give_up_after: Span::secs(7),
             bank: BankConfig::default(),
             spill: Spill::Store,
-            replicas: Replicas::Unmarked,
+            replicas: Replicas::None,
             rejoins: false,
             idle_files_max: 1 << 16,
             offers: false,
@@ -522,21 +513,18 @@ impl Config {
         matches!(self.spill, Spill::Tier(_))
     }
 
-    /// Who else has what a home has and the store lacks: only homes that gather writes, and alone, have such.
+    /// Who else has what a home has and the store lacks. Policy `local` alone has replicas: under others, homes of
+    /// pages whose nodes die lose what was acknowledged.
     pub fn replicas_rule(&self) -> Replicas {
-        let rules = self.rules();
-        let gathers = rules.served == Served::Cache
-            && rules.writes == Writes::Behind
-            && rules.delegates == Delegates::Never;
-        match gathers && self.nodes > 1 {
-            true => self.replicas,
-            false => Replicas::Unmarked,
+        match self.rules().grain {
+            Grain::File => self.replicas,
+            _ => Replicas::None,
         }
     }
 
-    /// True if other nodes know of bytes that the store lacks.
+    /// True if other nodes have, or know of, bytes that the store lacks.
     pub fn has_replicas(&self) -> bool {
-        self.replicas_rule() != Replicas::Unmarked
+        self.replicas_rule() != Replicas::None
     }
 
     /// Frames of the pool that may hold bytes of other homes.

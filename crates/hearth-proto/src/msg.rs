@@ -573,13 +573,8 @@ pub enum Body {
         /// These have been, and are back: what counts is what you keep of earlier lives.
         back: Vec<u32>,
     },
-    /// It is there.
-    Rescued {
-        /// But they had bytes of the file that nobody has now.
-        lost: bool,
-        /// What the sender is to the file.
-        here: Here,
-    },
+    /// It is there; and this is what the sender is to the file.
+    Rescued(Here),
 
     // --- any --------------------------------------------------------------------------------
     /// The request failed.

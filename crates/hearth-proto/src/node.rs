@@ -8,7 +8,6 @@ use crate::client::Client;
 use crate::config::Config;
 use crate::ctx::{Counts, Ctx, Loopback};
 use crate::effect::{Effect, Outbox, Piece, Src};
-use crate::errno::EIO;
 use crate::frames::{Frames, Owner};
 use crate::guard::{Guard, Turns};
 use crate::ids::{Buf, FileId, FrameId, Gen, Handle, Names, NodeId, ReqId, Ticket};
@@ -112,10 +111,14 @@ impl Node {
             }
         }
         // What is kept of a file for others is found by its name.
-        out.retain(|effect| match effect {
-            Effect::Forgotten { file } => !self.replica.has(*file) && !self.authority.has(*file),
-            _ => true,
-        });
+        if self.config.has_replicas() {
+            out.retain(|effect| match effect {
+                Effect::Forgotten { file } => {
+                    !self.replica.has(*file) && !self.authority.has(*file)
+                }
+                _ => true,
+            });
+        }
     }
 
     /// When [`Input::Tick`] is due.
@@ -358,12 +361,16 @@ impl Machines<'_> {
 
     /// A local session asks.
     fn request(&mut self, ctx: &mut Ctx<'_>, ticket: Ticket, request: Request) {
-        match self.client.file_of(&request) {
-            Some(file) if self.rescues.holds(file) => {
+        let held = match self.rescues.is_idle() {
+            true => None,
+            false => self.client.file_of(&request),
+        };
+        match held.filter(|&file| self.rescues.holds(file)) {
+            Some(file) => {
                 let parked = Parked::Request(ticket, request);
                 self.rescues.park(ctx, file, parked);
             }
-            Some(_) | None => self.client.request(ctx, self.authority, ticket, request),
+            None => self.client.request(ctx, self.authority, ticket, request),
         }
     }
 
@@ -373,30 +380,17 @@ impl Machines<'_> {
             file,
             here,
             parked,
-            mut lost,
             failed,
         } = released;
         self.manager.remembered(ctx, file, &here);
         for parked in parked {
-            let tells = core::mem::take(&mut lost);
             match parked {
-                Parked::Request(ticket, request) => {
-                    let told = tells && matches!(request, Request::Open(_) | Request::Read { .. });
-                    lost = tells && !told;
-                    match failed.or(told.then_some(EIO)) {
-                        Some(errno) => self.client.refuse(ctx, ticket, &request, errno),
-                        None => self.request(ctx, ticket, request),
-                    }
-                }
-                Parked::Message(from, envelope, data) => {
-                    lost = tells;
-                    self.message(ctx, from, envelope, data);
-                }
+                Parked::Request(ticket, request) => match failed {
+                    Some(errno) => self.client.refuse(ctx, ticket, &request, errno),
+                    None => self.request(ctx, ticket, request),
+                },
+                Parked::Message(from, envelope, data) => self.message(ctx, from, envelope, data),
             }
-        }
-        // Who only listens to others is told when it syncs.
-        if lost {
-            self.client.lose_bytes(file);
         }
     }
 
@@ -610,7 +604,7 @@ fn side(body: &Body) -> Side {
         Body::Change | Body::Changed(_) => Side::Manager,
         Body::Copy { .. } | Body::Mark | Body::Trim { .. } | Body::Rescue { .. } => Side::Replica,
         Body::Kept(_) => Side::Keeper,
-        Body::Rescued { .. } => Side::Rescuer,
+        Body::Rescued(_) => Side::Rescuer,
         Body::BankAsk => Side::LeaseAsked,
         Body::BankOverOk => Side::LeaseOver,
         #[rustfmt::skip]

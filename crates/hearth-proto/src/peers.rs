@@ -79,10 +79,7 @@ fn in_its_place(body: &Body) -> Option<Body> {
         Body::Push { .. } | Body::PushNo { .. } => None,
         Body::Copy { .. } | Body::Mark => Some(Body::Kept(false)),
         Body::Trim { count, .. } => (*count == u32::MAX).then_some(Body::Kept(true)),
-        Body::Rescue { .. } => Some(Body::Rescued {
-            lost: false,
-            here: Here::Nothing,
-        }),
+        Body::Rescue { .. } => Some(Body::Rescued(Here::Nothing)),
         Body::Ping => Some(Body::Pong),
         #[rustfmt::skip]
         Body::WhoisOk(_) | Body::WhoisEachOk(_) | Body::Leaves(_) | Body::Learned(_)
@@ -95,7 +92,7 @@ fn in_its_place(body: &Body) -> Option<Body> {
           | Body::Grant { .. } | Body::WriteOk | Body::FlushOk(_) | Body::InvalOk
           | Body::Staged { .. } | Body::Release { .. } | Body::Wound { .. }
           | Body::BankOver { .. } | Body::BankIs(_) | Body::BankOverOk | Body::Failed(_)
-          | Body::Kept(_) | Body::Rescued { .. } | Body::OldGeneration | Body::Pong => None,
+          | Body::Kept(_) | Body::Rescued(_) | Body::OldGeneration | Body::Pong => None,
     }
 }
 

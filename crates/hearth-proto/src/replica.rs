@@ -21,14 +21,11 @@ use crate::input::StoreOk;
 use crate::msg::{Body, Envelope, Here};
 use crate::ranges::Ranges;
 use crate::time::{Span, Time};
-use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
 /// Pause before a store that failed is tried again.
 const RETRY: Span = Span::secs(1);
-
-/// Most losses that are remembered for those who ask later.
-const LOST_MAX: usize = 1 << 16;
 
 /// A file, its home, and which life of that.
 type Key = (FileId, NodeId, u64);
@@ -38,8 +35,6 @@ type Key = (FileId, NodeId, u64);
 pub(crate) struct Replica {
     wards: BTreeMap<Key, Ward>,
     ops: BTreeMap<Op, (Key, Vec<u64>)>,
-    /// Files of which a home that is gone had bytes that nobody has.
-    lost: BTreeSet<(FileId, NodeId)>,
     /// Frames that wards have.
     frames: u32,
 }
@@ -302,10 +297,7 @@ impl Replica {
     }
 
     fn rescued(&self, ctx: &mut Ctx<'_>, from: NodeId, file: FileId, req: ReqId, here: Here) {
-        let mine = (file, NodeId(0))..=(file, NodeId(u32::MAX));
-        let lost = self.lost.range(mine).next().is_some();
-        let body = Body::Rescued { lost, here };
-        ctx.answer(from, file, crate::Gen::default(), req, body);
+        ctx.answer(from, file, crate::Gen::default(), req, Body::Rescued(here));
     }
 
     /// Brings a ward to the store.
@@ -317,10 +309,6 @@ impl Replica {
             return;
         }
         if core::mem::take(&mut ward.marked) && ctx.config.keeps(Guard::LossTold) {
-            self.lost.insert((key.0, key.1));
-            if self.lost.len() > LOST_MAX {
-                self.lost.pop_first();
-            }
             ctx.out.push(Effect::Alarm(Alarm::HomeLost(key.0, key.1)));
         }
         if !ctx.config.keeps(Guard::WardSaved) {

@@ -32,8 +32,6 @@ pub(crate) struct Rescues {
     patience: Option<Time>,
     /// Files about which everybody has been asked since the last end. Bounded by `idle_files_max`.
     done: BTreeSet<FileId>,
-    /// Files whose loss sessions of this node have been told of; bounded likewise.
-    told: BTreeSet<FileId>,
     under_way: BTreeMap<FileId, Rescue>,
     /// Questions that are not answered, by number.
     asked: BTreeMap<u64, FileId>,
@@ -46,7 +44,6 @@ struct Rescue {
     awaiting: BTreeSet<u64>,
     failed: Option<Errno>,
     retry: Option<Time>,
-    lost: bool,
     /// What live nodes are to the file.
     here: Vec<(NodeId, Here)>,
     parked: Vec<Parked>,
@@ -66,8 +63,6 @@ pub(crate) struct Released {
     pub(crate) file: FileId,
     pub(crate) here: Vec<(NodeId, Here)>,
     pub(crate) parked: Vec<Parked>,
-    /// The first of them that reads or opens is told of this.
-    pub(crate) lost: bool,
     /// Requests of sessions fail with this.
     pub(crate) failed: Option<Errno>,
 }
@@ -104,6 +99,11 @@ impl Rescues {
             self.fallen.insert(node);
         }
         self.done.clear();
+    }
+
+    /// No end is known of.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.fallen.is_empty()
     }
 
     /// True if nothing may be done about the file yet.
@@ -168,10 +168,7 @@ impl Rescues {
         let rescue = self.under_way.get_mut(&file)?;
         rescue.awaiting.remove(&req.seq);
         match *body {
-            Body::Rescued { lost, here } => {
-                rescue.lost |= lost;
-                rescue.here.push((from, here));
-            }
+            Body::Rescued(here) => rescue.here.push((from, here)),
             Body::Failed(errno) => rescue.failed = Some(errno),
             _ => {}
         }
@@ -186,16 +183,12 @@ impl Rescues {
             self.ask(ctx, file);
             return None;
         }
-        let Rescue {
-            here, parked, lost, ..
-        } = self.under_way.remove(&file)?;
+        let Rescue { here, parked, .. } = self.under_way.remove(&file)?;
         remember(&mut self.done, file, ctx.config.idle_files_max);
-        let lost = lost && remember(&mut self.told, file, ctx.config.idle_files_max);
         Some(Released {
             file,
             here,
             parked,
-            lost,
             failed: None,
         })
     }
@@ -230,18 +223,16 @@ impl Rescue {
             file,
             here: Vec::new(),
             parked: requests,
-            lost: false,
             failed: Some(errno),
         }
     }
 }
 
-/// Adds a file to a bounded set; false if it was there.
-fn remember(set: &mut BTreeSet<FileId>, file: FileId, most: usize) -> bool {
-    let new = set.insert(file);
+/// Adds a file to a bounded set.
+fn remember(set: &mut BTreeSet<FileId>, file: FileId, most: usize) {
+    set.insert(file);
     if set.len() > most {
         let other = set.iter().copied().find(|&other| other != file);
         other.map(|other| set.remove(&other));
     }
-    new
 }

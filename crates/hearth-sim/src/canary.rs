@@ -127,7 +127,7 @@ fn delegate_plan(without: Option<Guard>, number: u64) -> Plan {
 /// A world in which agents die, and others have or know of what they had.
 fn replica_plan(guard: Guard, number: u64) -> Plan {
     let replicas = match guard {
-        Guard::MarkedFirst | Guard::LossTold => Replicas::Marked,
+        Guard::MarkedFirst | Guard::LossTold => Replicas::Async(1),
         _ => Replicas::Sync(1 + (number % 2) as u8),
     };
     let plan = Plan {

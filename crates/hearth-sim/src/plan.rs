@@ -129,10 +129,10 @@ impl Plan {
         plan
     }
 
-    /// The same world where other nodes know of what homes have: three nodes at least, and of the faults that part
+    /// The same world where other nodes have, or know of, what homes have: three nodes at least, and of the faults that part
     /// nodes only deaths, which is what replicas are promised for.
     pub fn replicated(self, replicas: Replicas) -> Plan {
-        if replicas == Replicas::Unmarked {
+        if replicas == Replicas::None || self.policy != Policy::Local {
             return self;
         }
         let faults = self.trouble == Trouble::All;
@@ -144,7 +144,6 @@ impl Plan {
             link_faults: false,
             partitions: false,
             pauses: false,
-            // Bytes of a tier are as good as lost with its node.
             ..self
         }
     }
@@ -195,7 +194,7 @@ impl Plan {
             crashes: false,
             bank_faults: false,
             bank: bank_of(seed, nodes),
-            replicas: Replicas::Unmarked,
+            replicas: Replicas::None,
             tier: Rng::new(seed, 6).chance(50),
             outside: rng.chance(30),
             // From a stream of its own, so that all else of a seed is as if there were no looks.
@@ -249,7 +248,7 @@ impl Plan {
             other => format!(" --ranges {}", other.name()),
         };
         let replicas = match self.replicas {
-            Replicas::Unmarked => String::new(),
+            Replicas::None => String::new(),
             other => format!(" --replicas {other}"),
         };
         let choices = format!("--policy {policy}{semantics}{ranges}{replicas}");

@@ -341,7 +341,7 @@ fn translate(config: &NodeConfig, secret: Secret) -> Result<Config, Failure> {
             Some(tier) => Some(tier.of_agent(&config.store, config.node)?),
             None => None,
         },
-        replicas: spec.replicas.of_policy(spec.policy),
+        replicas: spec.replicas.kernel(),
         synced: spec
             .tier
             .as_ref()

@@ -92,7 +92,8 @@ pub(crate) struct SetArgs {
     pub(crate) allow_other: bool,
     /// Who else has written bytes until the store does: none, async[:K] or sync[:K] other agents [default: none]
     ///
-    /// Policies local and home. With `sync` a write returns when K others have it, and survives the death of as many.
+    /// Policy local. With `sync` a write returns when K others have it, or the store has; it outlives the death of one
+    /// agent at a time. With `async` others are sent it afterwards, and a loss is named in `hearth status`.
     #[arg(long, value_name = "R", hide_short_help = true)]
     pub(crate) replicas: Option<Replicas>,
     #[command(flatten)]

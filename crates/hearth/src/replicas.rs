@@ -10,32 +10,21 @@ use crate::failure::Failure;
 use crate::options::Policy;
 
 /// What people say: `none`, `async[:K]` or `sync[:K]`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(into = "String", try_from = "String")]
 pub(crate) struct Replicas(Kernel);
 
-impl Default for Replicas {
-    fn default() -> Replicas {
-        Replicas(Kernel::Marked)
-    }
-}
-
 impl Replicas {
-    /// What agents are told. Where files are at their writers, a writer that dies takes along those who could say what is
-    /// lost: another agent knows of it, replicas or not.
-    pub(crate) fn of_policy(self, policy: Policy) -> Kernel {
-        match (policy, self.0) {
-            (Policy::Local, kernel) => kernel,
-            (_, Kernel::Marked) => Kernel::Unmarked,
-            (_, kernel) => kernel,
-        }
+    /// What agents are told.
+    pub(crate) fn kernel(self) -> Kernel {
+        self.0
     }
 
     /// Refuses what cannot be.
     pub(crate) fn check(self, policy: Policy) -> Result<(), Failure> {
-        if self.0.copies() > 0 && !matches!(policy, Policy::Local | Policy::Home) {
+        if self.0 != Kernel::None && policy != Policy::Local {
             let what = format!("policy {policy} has no replicas");
-            return Err(Failure::new(what).hint("--policy local"));
+            return Err(Failure::new(what).hint("--policy local, or --replicas none"));
         }
         Ok(())
     }

@@ -11,7 +11,7 @@ mod step;
 
 use std::process::ExitCode;
 
-use hearth_sim::policy;
+use hearth_sim::{Plan, Policy, Replicas, policy};
 
 use crate::bench::report::{Format, Report};
 use crate::failure::{Failure, OrFail};
@@ -71,14 +71,23 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
     }
 }
 
+/// A world with the replicas that are asked for, which policy `local` alone has.
+fn replicated(plan: Plan, replicas: Option<Replicas>) -> Result<Plan, Failure> {
+    let replicas = replicas.unwrap_or_default();
+    if replicas != Replicas::None && plan.policy != Policy::Local {
+        let what = format!("policy {} has no replicas", policy::name_of(plan.policy));
+        return Err(Failure::new(what).hint("--policy local"));
+    }
+    Ok(plan.replicated(replicas))
+}
+
 /// Replicas, as clap reads them.
-fn parse_replicas(name: &str) -> Result<hearth_sim::Replicas, String> {
-    hearth_sim::Replicas::by_name(name)
-        .ok_or_else(|| "none, async[:K] or sync[:K], K from 1 to 8".to_owned())
+fn parse_replicas(name: &str) -> Result<Replicas, String> {
+    Replicas::by_name(name).ok_or_else(|| "none, async[:K] or sync[:K], K from 1 to 8".to_owned())
 }
 
 /// A policy, as clap reads it.
-fn parse_policy(name: &str) -> Result<hearth_sim::Policy, String> {
+fn parse_policy(name: &str) -> Result<Policy, String> {
     policy::by_name(name).ok_or_else(|| {
         let names: Vec<&str> = policy::ALL.iter().map(|&(name, _)| name).collect();
         format!("policies are {}", names.join(", "))

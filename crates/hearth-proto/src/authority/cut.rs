@@ -313,6 +313,7 @@ impl Home<'_, '_> {
 
     fn take_away(&mut self, cut: Cut) {
         self.empty_tier(gone_from_tier(cut));
+        self.file.spilled &= cut != Cut::Detach;
         match cut {
             Cut::Shrink(size) => self.shrink(size),
             Cut::Outside => self.drop_clean(0, u32::MAX),
@@ -324,7 +325,6 @@ impl Home<'_, '_> {
                     self.give_up_dirty();
                 }
                 self.drop_pages(0);
-                self.file.spilled = false;
                 self.file.unstamped = false;
                 self.refuse_waiting();
             }

@@ -43,11 +43,13 @@ impl Home<'_, '_> {
             }
         }
         let generation = self.file.generation;
+        let has_replicas = self.ctx.config.has_replicas();
         if let Some(bar) = self.newest_bar().filter(|bar| bar.manager == peer) {
             // Whether the file was detached after all nobody knows: its life goes on.
             bar.floor = generation;
-            // Before this home has answered, nothing can have been done in the store.
-            let done = bar.answered;
+            // Before this home has answered, nothing can have been done in the store; and bytes that keepers have
+            // are not given up for what was not done.
+            let done = bar.answered || !has_replicas;
             self.resume(done);
         }
     }

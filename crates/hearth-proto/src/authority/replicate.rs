@@ -7,7 +7,7 @@
 //!
 //! Invariants:
 //! - A9: a write is acknowledged when as many keepers as the job wants have it, or the store has; where keepers are
-//!   sent nothing, or are sent it later, when one knows that the file has such bytes.
+//!   sent it later, when one knows that the file has such bytes.
 //! - A10: a page is flushed only when no keeper has less of it than the store is going to get, and its keepers are told
 //!   to drop it only when the store has it.
 
@@ -76,7 +76,7 @@ impl File {
         let unsaved = self.dirty_bytes > 0 || self.spilled;
         let lags = !wards.lag.is_empty() || !wards.copying.is_empty();
         unsaved
-            && (wards.keepers.len() < rule.keepers() || lags && matches!(rule, Replicas::Sync(_)))
+            && (wards.keepers.len() < rule.copies() || lags && matches!(rule, Replicas::Sync(_)))
     }
 
     /// A keeper has answered.
@@ -104,7 +104,7 @@ impl Home<'_, '_> {
 
     /// Makes the keepers as many as there are to be, as far as nodes are there; true if there are.
     fn choose_keepers(&mut self) -> bool {
-        let wanted = self.rule().keepers();
+        let wanted = self.rule().copies();
         if self.file.wards.keepers.len() >= wanted {
             return true;
         }
@@ -124,8 +124,8 @@ impl Home<'_, '_> {
     pub(super) fn replicate(&mut self, ask: &WriteAsk, ver: Ver) -> (Vec<(NodeId, u64)>, bool) {
         self.file.wards.full = false;
         match self.rule() {
-            Replicas::Unmarked => (Vec::new(), false),
-            Replicas::Marked | Replicas::Async(_) => {
+            Replicas::None => (Vec::new(), false),
+            Replicas::Async(_) => {
                 let marking = self.mark();
                 (marking, self.file.wards.keepers.is_empty())
             }
@@ -138,7 +138,7 @@ impl Home<'_, '_> {
 
     /// Keepers learn that the file has bytes that may be lost.
     fn mark(&mut self) -> Vec<(NodeId, u64)> {
-        let marks = matches!(self.rule(), Replicas::Marked | Replicas::Async(_));
+        let marks = matches!(self.rule(), Replicas::Async(_));
         if !self.file.wards.marked && marks {
             self.choose_keepers();
             for keeper in self.file.wards.keepers.clone() {

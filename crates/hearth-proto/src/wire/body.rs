@@ -120,5 +120,5 @@ bodies! {
     92 => Trim { first, count, ver };
     93 => Kept(taken);
     94 => Rescue { gone, back };
-    95 => Rescued { lost, here };
+    95 => Rescued(here);
 }

@@ -7,7 +7,7 @@ use hearth_proto::Replicas;
 
 /// Judges what a last reader saw in the store.
 pub fn check(history: &History, replicas: Replicas) -> Option<Violation> {
-    if replicas == Replicas::Unmarked || history.told {
+    if replicas == Replicas::None || history.told {
         return None;
     }
     let mut reads = history.reads.iter().rev();

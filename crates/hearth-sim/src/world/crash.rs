@@ -78,7 +78,7 @@ impl World {
     /// Replicas are promised for one death at a time: one more while an agent is away, or while some file has fewer
     /// copies than it should have, may cost bytes.
     fn is_beyond_promise(&self) -> bool {
-        let replicated = self.plan.replicas != Replicas::Unmarked;
+        let replicated = self.plan.replicas != Replicas::None;
         let mut hosts = self.hosts.iter();
         replicated && hosts.any(|host| !host.is_alive() || host.node.status().at_risk > 0)
     }
@@ -105,7 +105,7 @@ impl World {
                     };
                     // Replicas are promised where the store has what it will have of a node's writes when its end is
                     // heard of: no agent can fence a mounted file system.
-                    if self.plan.replicas != Replicas::Unmarked {
+                    if self.plan.replicas != Replicas::None {
                         match self.rng.chance(50) {
                             true => now.push(job),
                             false => self.store_busy -= 1,

@@ -107,19 +107,19 @@ impl World {
     /// People are told something.
     fn hear(&mut self, alarm: Alarm) {
         match alarm {
-            Alarm::BytesDropped(file, _) | Alarm::HomeLost(file, _) | Alarm::BytesLost(file, _) => {
-                self.lose(file);
-            }
+            Alarm::BytesDropped(file, _) => self.lose(file, true),
+            // Whose end that was has made all files lossy.
+            Alarm::HomeLost(file, _) | Alarm::BytesLost(file, _) => self.lose(file, false),
             Alarm::FlushFails(..) => {}
         }
     }
 
     /// Bytes of the file were given up, and people were told.
-    fn lose(&mut self, file: FileId) {
+    fn lose(&mut self, file: FileId, dropped: bool) {
         let objects = self.store.objects.iter_mut();
         let lossy = objects.filter(|object| object.file == file);
         lossy.for_each(|object| {
-            object.history.lossy = true;
+            object.history.lossy |= dropped;
             object.history.told = true;
         });
     }
@@ -139,7 +139,7 @@ impl World {
             ..
         } = envelope.body
         {
-            self.lose(envelope.file);
+            self.lose(envelope.file, true);
         }
         let payload = self.hosts[node].gather(data)?;
         self.messages += 1;

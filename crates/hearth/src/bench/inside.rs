@@ -54,7 +54,7 @@ pub(crate) fn agents(
                 bank: None,
                 tier: None,
                 synced: hearth_agent::Synced::Store,
-                replicas: hearth_agent::Replicas::Unmarked,
+                replicas: hearth_agent::Replicas::None,
             };
             thread::spawn(move || {
                 // The agent's threads inherit the place.

@@ -29,8 +29,8 @@ pub(crate) struct Args {
     /// How reads and writes over several homes are made one: apart (they are not), home or wound-wait
     #[arg(long, default_value = "apart", value_parser = super::parse_ranges, value_name = "HOW", conflicts_with = "nodes")]
     ranges: Ranges,
-    /// Who has what a home has and the store lacks: none (somebody knows of it), async[:K] or sync[:K] other
-    /// nodes; of the faults that part nodes there are then deaths alone, one at a time
+    /// Who else has what a home has and the store lacks, under policy local: none, async[:K] or sync[:K] other
+    /// nodes; with any, of the faults that part nodes there are deaths alone, one at a time
     #[arg(long, value_parser = super::parse_replicas, value_name = "R", conflicts_with = "nodes")]
     replicas: Option<Replicas>,
     /// Faults of every kind: packets, connections, partitions, pauses, crashes, the store
@@ -105,7 +105,7 @@ pub(super) fn run(args: &Args) -> Result<ExitCode, Failure> {
             ranges: args.ranges,
             ..Plan::new(args.seed.wrapping_add(number), trouble)
         };
-        let plan = plan.replicated(args.replicas.unwrap_or_default());
+        let plan = super::replicated(plan, args.replicas)?;
         let outcome = hearth_sim::run(&plan);
         sum.add(&outcome);
         if !outcome.violations.is_empty() {

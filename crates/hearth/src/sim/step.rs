@@ -52,7 +52,7 @@ pub(super) fn run(args: &Args) -> Result<ExitCode, Failure> {
         steps: args.ops.unwrap_or(drawn.steps),
         ..drawn
     };
-    let plan = plan.replicated(args.replicas.unwrap_or_default());
+    let plan = super::replicated(plan, args.replicas)?;
     let detail = if args.all {
         Detail::Everything
     } else {

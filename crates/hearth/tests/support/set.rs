@@ -67,7 +67,7 @@ impl Set {
                     bank: None,
                     tier: None,
                     synced: hearth_agent::Synced::Store,
-                    replicas: hearth_agent::Replicas::Unmarked,
+                    replicas: hearth_agent::Replicas::None,
                 };
                 change(&mut config);
                 std::thread::spawn(move || Agent::start(config, listener).expect("an agent"))
