@@ -81,7 +81,7 @@ fn policies_without_replicas_say_so() {
     let (store, mount) = (scene.store(), scene.dir("mount0"));
     let words = ["up", "--policy", "home", "--replicas", "sync:1", "--store"];
     let mut command = scene.hearth(&words);
-    let output = scene::finish(command.arg(store).arg(mount));
+    let output = scene::finish(command.arg(store).arg("--at").arg(mount));
     assert_eq!(output.status.code(), Some(2), "{}", text(&output.stdout));
     let words = text(&output.stderr);
     assert!(words.contains("has no replicas"), "{words}");

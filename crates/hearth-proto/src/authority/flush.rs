@@ -59,7 +59,6 @@ impl Home<'_, '_> {
                 page.dirty = without(&page.dirty, start, end);
                 page.writing += u64::from(end - start);
                 page.writes += 1;
-                self.file.wards.forget_lag(number);
                 self.note_age(number);
             }
             self.send_run(run);
@@ -178,6 +177,7 @@ impl Home<'_, '_> {
         }
         match result {
             Ok(_) => {
+                self.forget_lag(&pages);
                 self.trim(pages.into_iter());
                 self.file.failed = None;
                 self.file.spilled |= self.ctx.config.has_tier();

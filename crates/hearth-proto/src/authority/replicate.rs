@@ -62,11 +62,6 @@ impl Wards {
         let sent = |(_, pages): &(NodeId, Vec<u64>)| pages.contains(&page);
         self.copied.contains(&page) && (self.lag.contains(&page) || self.copying.values().any(sent))
     }
-
-    /// The store is given the page before any keeper.
-    pub(super) fn forget_lag(&mut self, page: u64) {
-        self.lag.remove(&page);
-    }
 }
 
 impl File {
@@ -322,6 +317,17 @@ impl Home<'_, '_> {
             self.file.wards.copying.insert(req.seq, way);
         }
         self.file.wards.copied.insert(number);
+    }
+
+    /// The store has pages that no keeper had: until then they lag, as the store may fail.
+    pub(super) fn forget_lag(&mut self, pages: &BTreeSet<u64>) {
+        let File {
+            wards, pages: kept, ..
+        } = &mut *self.file;
+        let dirty = |number: &u64| kept.get(number).is_some_and(|page| page.dirty_bytes() > 0);
+        wards
+            .lag
+            .retain(|number| !pages.contains(number) || dirty(number));
     }
 
     /// The store has what was dirty of these pages: keepers may drop them (A10).
