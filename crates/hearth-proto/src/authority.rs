@@ -21,8 +21,7 @@
 //! - A3: at most one store write per byte range of a page is in flight.
 //! - A4: bytes that nobody wrote are never written to the store.
 //! - A5 (I14): dirty bytes never exceed the limit by more than one write.
-//! - A6: a cut is answered only when the store has all that the tier had of the file, and what a cut
-//!   takes away is gone from the tier before the next request.
+//! - A6: a cut is answered when the store has all that the tier had, and what it takes away is gone there too.
 //! - A7: see `offer`. A8: see `age`. A9, A10: see `replicate`.
 
 mod age;
@@ -748,8 +747,7 @@ impl Home<'_, '_> {
             ahead.note(self.ctx, &ask);
             left.push_back(ask);
         }
-        // Messages to this node itself wait for the end of this call: what has come in meanwhile is writes that
-        // wait for the store.
+        // What has come in meanwhile is writes that wait for the store; messages to this node itself wait.
         left.append(&mut self.file.waiting);
         self.file.waiting = left;
         self.send_lagging();
