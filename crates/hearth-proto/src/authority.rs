@@ -637,7 +637,7 @@ impl File {
             && self.entries.is_empty()
             && !self.unstamped
             && !self.spilled
-            && self.wards.idle()
+            && self.wards.is_over()
             && self.waiting.is_empty()
             && self.writes.is_empty()
             && self.bar.is_none()

@@ -366,6 +366,9 @@ impl Client {
             | Request::Leave(_)
             | Request::Locate(_)
             | Request::Learned(_)
+            | Request::Await(_)
+            | Request::Names(_)
+            | Request::Listed(..)
             | Request::FlushAll => None,
         }
     }

@@ -45,6 +45,9 @@ pub(super) struct Wards {
     copied: BTreeSet<u64>,
     /// Keepers that have yet to drop all, for a cut.
     emptying: Option<Vec<(NodeId, u64)>>,
+    /// Nodes that were keepers, and have not said that they dropped all: a cut must not overtake that, as they would
+    /// bring it back.
+    releasing: Vec<(NodeId, u64)>,
     /// What a tier has alone goes to the store then: keepers have less room than tiers.
     settle_due: Option<Time>,
     /// A keeper had no room, or there were too few: what lags is not sent before the next write.
@@ -55,6 +58,11 @@ impl Wards {
     /// Nobody keeps anything, and nobody is told.
     pub(super) fn idle(&self) -> bool {
         !self.marked && self.copied.is_empty() && self.copying.is_empty() && self.marking.is_empty()
+    }
+
+    /// The same, and nobody has anything yet to drop.
+    pub(super) fn is_over(&self) -> bool {
+        self.idle() && self.releasing.is_empty()
     }
 
     /// A page may not be flushed: keepers have less of it than the store would get (A10).
@@ -83,6 +91,7 @@ impl File {
             write.through |= write.copying.len() < before && !taken;
         }
         self.wards.marking.retain_mut(|entry| other(entry));
+        self.wards.releasing.retain_mut(|entry| other(entry));
         if let Some(emptying) = &mut self.wards.emptying {
             emptying.retain_mut(|entry| other(entry));
         }
@@ -410,8 +419,12 @@ impl Home<'_, '_> {
         if self.file.wards.idle() || self.file.bar.is_some() || !(clean && !settling || early) {
             return;
         }
-        self.empty_wards();
-        self.file.wards = Wards::default();
+        let mut releasing = self.empty_wards();
+        releasing.append(&mut self.file.wards.releasing);
+        self.file.wards = Wards {
+            releasing,
+            ..Wards::default()
+        };
     }
 
     fn is_syncing(&self) -> bool {
@@ -425,7 +438,11 @@ impl Home<'_, '_> {
     /// Keepers drop all that they have.
     fn empty_wards(&mut self) -> Vec<(NodeId, u64)> {
         let (first, count, ver) = (0, u32::MAX, self.common.ver());
-        self.tell_keepers(&Body::Trim { first, count, ver })
+        let told = self.tell_keepers(&Body::Trim { first, count, ver });
+        for &(_, seq) in &told {
+            self.common.acks.insert(seq, self.id);
+        }
+        told
     }
 
     /// Has keepers drop all before a cut is answered; true while that is not done. What they had must be in the store
@@ -433,7 +450,7 @@ impl Home<'_, '_> {
     pub(super) fn empties_wards(&mut self) -> bool {
         let open = self.file.bar.as_ref().is_some_and(|bar| !bar.answered);
         let empties = self.ctx.config.keeps(Guard::CutEmptiesWards);
-        if !open || !empties || (self.file.wards.idle() && self.file.wards.emptying.is_none()) {
+        if !open || !empties || (self.file.wards.is_over() && self.file.wards.emptying.is_none()) {
             return false;
         }
         let failed = self
@@ -447,10 +464,8 @@ impl Home<'_, '_> {
             return true;
         }
         if self.file.wards.emptying.is_none() {
-            let told = self.empty_wards();
-            told.iter().for_each(|&(_, seq)| {
-                self.common.acks.insert(seq, self.id);
-            });
+            let mut told = self.empty_wards();
+            told.append(&mut self.file.wards.releasing);
             self.file.wards = Wards {
                 emptying: Some(told),
                 ..Wards::default()
@@ -479,6 +494,7 @@ impl Home<'_, '_> {
         }
         let wards = &mut self.file.wards;
         wards.marking.retain(others);
+        wards.releasing.retain(others);
         wards.copying.retain(|_, way| way.0 != peer);
         if let Some(emptying) = &mut wards.emptying {
             emptying.retain(others);
