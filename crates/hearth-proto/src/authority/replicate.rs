@@ -55,9 +55,10 @@ pub(super) struct Wards {
 }
 
 impl Wards {
-    /// Nobody keeps anything, and nobody is told.
+    /// Nobody keeps anything, and nobody is told. Keepers stay keepers until they are told to drop all, as a word
+    /// about some pages is not answered.
     pub(super) fn idle(&self) -> bool {
-        !self.marked && self.copied.is_empty() && self.copying.is_empty() && self.marking.is_empty()
+        self.keepers.is_empty() && self.copying.is_empty() && self.marking.is_empty()
     }
 
     /// The same, and nobody has anything yet to drop.
@@ -341,7 +342,9 @@ impl Home<'_, '_> {
 
     /// The store has what was dirty of these pages: keepers may drop them (A10).
     pub(super) fn trim(&mut self, pages: impl Iterator<Item = u64>) {
-        if !self.ctx.config.has_replicas() || self.ctx.config.has_tier() {
+        // Of a file that is clean they are told so at once, and of all of it.
+        let clean = self.file.dirty_bytes == 0 && self.file.writes.is_empty();
+        if !self.ctx.config.has_replicas() || self.ctx.config.has_tier() || clean {
             return;
         }
         let mut runs: Vec<(u64, u32, Ver)> = Vec::new();
