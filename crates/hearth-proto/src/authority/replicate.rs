@@ -17,7 +17,7 @@ use crate::ctx::Ctx;
 use crate::effect::{Effect, Piece, Src};
 use crate::guard::Guard;
 use crate::ids::{FileId, NodeId, ReqId, Ver};
-use crate::msg::{Body, Goal};
+use crate::msg::{Body, Cut, Goal};
 use crate::placement;
 use crate::time::{Span, Time};
 use alloc::collections::{BTreeMap, BTreeSet};
@@ -449,22 +449,25 @@ impl Home<'_, '_> {
     }
 
     /// Has keepers drop all before a cut is answered; true while that is not done. What they had must be in the store
-    /// first: else the cut could take it away, and a keeper bring it back.
+    /// first: else the cut could take it away, and a keeper bring it back. If the store refuses it they keep it, and
+    /// the cut fails; unless the bytes are given up with the file.
     pub(super) fn empties_wards(&mut self) -> bool {
-        let open = self.file.bar.as_ref().is_some_and(|bar| !bar.answered);
         let empties = self.ctx.config.keeps(Guard::CutEmptiesWards);
-        if !open || !empties || (self.file.wards.is_over() && self.file.wards.emptying.is_none()) {
+        let Some(bar) = self.file.bar.as_ref().filter(|bar| !bar.answered) else {
+            return false;
+        };
+        if !empties || (self.file.wards.is_over() && self.file.wards.emptying.is_none()) {
             return false;
         }
-        let failed = self
-            .file
-            .bar
-            .as_ref()
-            .is_some_and(|bar| bar.result.is_err());
-        if self.file.dirty_bytes > 0 && !failed {
-            self.file.wards.lag.clear();
-            self.start_flush();
-            return true;
+        let failed = bar.result.is_err();
+        let gives_up = failed && bar.cut == Cut::Detach;
+        if failed && !gives_up || self.file.dirty_bytes > 0 && !failed {
+            let told = self.file.wards.emptying.take();
+            self.file.wards.releasing.extend(told.into_iter().flatten());
+            if !failed {
+                self.start_flush();
+            }
+            return !failed;
         }
         if self.file.wards.emptying.is_none() {
             let mut told = self.empty_wards();

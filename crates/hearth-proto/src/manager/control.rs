@@ -319,6 +319,17 @@ impl Seat<'_, '_> {
                 errno,
                 ..
             } => self.stilled(homes, ask, errno),
+            // Others keep what the store refuses: they would bring back what a cut took.
+            Control::Cutting {
+                cut: Cut::Shrink(_),
+                homes,
+                after: After::Answer(ask),
+                errno: Some(errno),
+                ..
+            } if self.ctx.config.has_replicas() => {
+                self.tell(&homes, &Body::Resume { done: false });
+                self.fail(&ask, errno);
+            }
             Control::Cutting {
                 cut, homes, after, ..
             } => self.cut_through(cut, homes, after),
