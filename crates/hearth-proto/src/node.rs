@@ -183,6 +183,11 @@ impl Node {
         self.client.is_settling(&self.config)
     }
 
+    /// True if a peer is gone, as far as this node knows.
+    pub fn is_gone(&self, peer: NodeId) -> bool {
+        self.peers.is_down(peer)
+    }
+
     /// True while this node is home of something of the file.
     pub fn is_home_of(&self, file: FileId) -> bool {
         self.authority.has(file)
@@ -498,7 +503,7 @@ impl Machines<'_> {
 
     fn peer_down(&mut self, ctx: &mut Ctx<'_>, peer: NodeId) {
         if ctx.config.has_replicas() && ctx.config.keeps(Guard::RescuedFirst) {
-            self.rescues.fell(peer);
+            self.rescues.fell(ctx, peer);
         }
         let instead = ctx.peers.gone(ctx.me(), ctx.config.incarnation, peer);
         self.replica.peer_down(ctx, peer);

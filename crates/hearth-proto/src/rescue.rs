@@ -9,7 +9,7 @@
 
 use crate::Errno;
 use crate::ctx::Ctx;
-use crate::effect::Piece;
+use crate::effect::{Effect, Piece, Src};
 use crate::ids::{FileId, Gen, NodeId, ReqId, Ticket};
 use crate::input::Request;
 use crate::msg::{Body, Envelope, Here};
@@ -93,12 +93,30 @@ impl Rescues {
         (!self.unmet.is_empty() && ctx.now < until).then_some(until)
     }
 
-    /// A node is gone.
-    pub(crate) fn fell(&mut self, node: NodeId) {
+    /// A node is gone, and with it all that it has asked for. Its answers count, as nothing stands in for them.
+    pub(crate) fn fell(&mut self, ctx: &mut Ctx<'_>, node: NodeId) {
         if !self.unmet.contains(node) {
             self.fallen.insert(node);
         }
         self.done.clear();
+        for rescue in self.under_way.values_mut() {
+            let its = |parked: &mut Parked| match parked {
+                Parked::Message(from, asked, _) => *from == node && asked.req.node == node,
+                Parked::Request(..) => false,
+            };
+            for parked in rescue.parked.extract_if(.., its) {
+                if let Parked::Message(
+                    _,
+                    _,
+                    Some(Piece {
+                        src: Src::Buf(buf), ..
+                    }),
+                ) = parked
+                {
+                    ctx.out.push(Effect::Free(buf));
+                }
+            }
+        }
     }
 
     /// No end is known of.

@@ -313,7 +313,6 @@ impl Home<'_, '_> {
 
     fn take_away(&mut self, cut: Cut) {
         self.empty_tier(gone_from_tier(cut));
-        self.file.spilled &= cut != Cut::Detach;
         match cut {
             Cut::Shrink(size) => self.shrink(size),
             Cut::Outside => self.drop_clean(0, u32::MAX),
@@ -324,6 +323,7 @@ impl Home<'_, '_> {
                 if bar.is_none_or(|bar| bar.result.is_ok()) {
                     self.give_up_dirty();
                 }
+                self.file.spilled = false;
                 self.drop_pages(0);
                 self.file.unstamped = false;
                 self.refuse_waiting();

@@ -362,6 +362,7 @@ impl Home<'_, '_> {
         self.relist();
         self.file.spilled |= result.is_err() && self.ctx.config.has_tier();
         self.file.unstamped |= result.is_err() && self.ctx.config.rules().writes != Writes::Behind;
+        self.catch_up();
         let body = match result {
             Ok(_) if write.is_some() => Body::WriteOk,
             Ok(ok) => Body::FlushOk(ok.stamp),
@@ -395,6 +396,7 @@ impl Home<'_, '_> {
                 bar.result = Err(errno);
             }
         }
+        self.catch_up();
     }
 }
 

@@ -47,9 +47,9 @@ impl Home<'_, '_> {
         if let Some(bar) = self.newest_bar().filter(|bar| bar.manager == peer) {
             // Whether the file was detached after all nobody knows: its life goes on.
             bar.floor = generation;
-            // Before this home has answered, nothing can have been done in the store; and bytes that keepers have
-            // are not given up for what was not done.
-            let done = bar.answered || !has_replicas;
+            // Before this home has answered, or if it could not let go, nothing can have been done in the store; and
+            // bytes that keepers have are not given up for what was not done.
+            let done = bar.answered && bar.result.is_ok() || !has_replicas;
             self.resume(done);
         }
     }

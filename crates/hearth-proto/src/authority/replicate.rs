@@ -39,6 +39,8 @@ pub(super) struct Wards {
     marking: Vec<(NodeId, u64)>,
     /// Pages with bytes that no keeper, or not every one, has been sent.
     lag: BTreeSet<u64>,
+    /// Pages for which a keeper had no room. They are not sent again, but go to the store.
+    refused: BTreeSet<u64>,
     /// Lagging pages that are on their way, by number of the message.
     copying: BTreeMap<u64, (NodeId, Vec<u64>)>,
     /// Pages of which keepers may have something.
@@ -48,6 +50,8 @@ pub(super) struct Wards {
     /// Nodes that were keepers, and have not said that they dropped all: a cut must not overtake that, as they would
     /// bring it back.
     releasing: Vec<(NodeId, u64)>,
+    /// A tier has bytes that a keeper lacks, which came later.
+    behind: bool,
     /// What a tier has alone goes to the store then: keepers have less room than tiers.
     settle_due: Option<Time>,
     /// A keeper had no room, or there were too few: what lags is not sent before the next write.
@@ -58,7 +62,8 @@ impl Wards {
     /// Nobody keeps anything, and nobody is told. Keepers stay keepers until they are told to drop all, as a word
     /// about some pages is not answered.
     pub(super) fn idle(&self) -> bool {
-        self.keepers.is_empty() && self.copying.is_empty() && self.marking.is_empty()
+        let kept = !self.keepers.is_empty() || !self.copying.is_empty() || !self.marking.is_empty();
+        !kept && !self.behind
     }
 
     /// The same, and nobody has anything yet to drop.
@@ -78,9 +83,10 @@ impl File {
     fn is_short(&self, rule: Replicas) -> bool {
         let wards = &self.wards;
         let unsaved = self.dirty_bytes > 0 || self.spilled;
-        let lags = !wards.lag.is_empty() || !wards.copying.is_empty();
-        unsaved
-            && (wards.keepers.len() < rule.copies() || lags && matches!(rule, Replicas::Sync(_)))
+        let lags = !wards.lag.is_empty() || !wards.copying.is_empty() || !wards.refused.is_empty();
+        let lags = lags && matches!(rule, Replicas::Sync(_));
+        let few = wards.keepers.len() < rule.copies() || !wards.marking.is_empty();
+        wards.behind || unsaved && (few || lags)
     }
 
     /// A keeper has answered.
@@ -96,8 +102,11 @@ impl File {
         if let Some(emptying) = &mut self.wards.emptying {
             emptying.retain_mut(|entry| other(entry));
         }
-        if self.wards.copying.remove(&seq).is_some() {
-            self.wards.full |= !taken;
+        if let Some((_, pages)) = self.wards.copying.remove(&seq)
+            && !taken
+        {
+            self.wards.full = true;
+            self.wards.refused.extend(pages);
         }
     }
 }
@@ -329,15 +338,18 @@ impl Home<'_, '_> {
         self.file.wards.copied.insert(number);
     }
 
-    /// The store has pages that no keeper had: until then they lag, as the store may fail.
+    /// The store has pages that no keeper had: until then they lag, as the store may fail. A tier alone has them.
     pub(super) fn forget_lag(&mut self, pages: &BTreeSet<u64>) {
+        let tier = self.ctx.config.has_tier();
+        let before = self.file.wards.lag.len() + self.file.wards.refused.len();
         let File {
             wards, pages: kept, ..
         } = &mut *self.file;
         let dirty = |number: &u64| kept.get(number).is_some_and(|page| page.dirty_bytes() > 0);
-        wards
-            .lag
-            .retain(|number| !pages.contains(number) || dirty(number));
+        let stays = |number: &u64| !pages.contains(number) || dirty(number);
+        wards.lag.retain(stays);
+        wards.refused.retain(stays);
+        wards.behind |= tier && wards.lag.len() + wards.refused.len() < before;
     }
 
     /// The store has what was dirty of these pages: keepers may drop them (A10).
@@ -391,6 +403,7 @@ impl Home<'_, '_> {
     /// What a tier has alone, and keepers keep in memory, goes to the store.
     pub(super) fn settle_kept(&mut self) {
         let at_rest = self.file.dirty_bytes == 0 && self.file.writes.is_empty();
+        let at_rest = at_rest || self.file.wards.behind;
         let copied = self.rule().copies() > 0 && !self.file.wards.idle();
         if !copied || !self.file.spilled || !at_rest || self.file.bar.is_some() || self.is_syncing()
         {
@@ -493,10 +506,13 @@ impl Home<'_, '_> {
     /// A node is gone: writes that it should have taken count it out, and another takes its place.
     pub(super) fn lose_keeper(&mut self, peer: NodeId) {
         let others = |entry: &(NodeId, u64)| entry.0 != peer;
+        let had =
+            matches!(self.rule(), Replicas::Sync(_)) && self.file.wards.keepers.contains(&peer);
         for write in &mut self.file.writes {
             let before = write.copying.len();
             write.copying.retain(others);
-            write.through |= write.copying.len() < before;
+            // What it had taken already counts no more, either.
+            write.through |= had || write.copying.len() < before;
         }
         let wards = &mut self.file.wards;
         wards.marking.retain(others);
@@ -537,8 +553,17 @@ impl Home<'_, '_> {
             .filter(|(_, page)| page.dirty_bytes() > 0);
         let pages: Vec<u64> = dirty.map(|(&number, _)| number).collect();
         self.file.wards.full = false;
+        self.file.wards.refused.clear();
         self.file.wards.lag.extend(pages);
+        let tier_alone = self.ctx.config.has_tier() && (self.file.spilled || self.is_syncing());
+        self.file.wards.behind |= tier_alone;
         self.settle_now();
+    }
+
+    /// The tier has brought to the store what it had, or some of it.
+    pub(super) fn catch_up(&mut self) {
+        let rest = self.file.spilled || self.is_syncing();
+        self.file.wards.behind &= rest;
     }
 }
 
@@ -550,6 +575,9 @@ impl super::Authority {
         };
         let mut home = self.home(ctx, file);
         home.file.kept(from, req.seq, taken);
+        if !home.file.wards.refused.is_empty() {
+            home.start_flush();
+        }
         home.pump();
         self.tidy(ctx, file);
     }

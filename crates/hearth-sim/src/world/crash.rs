@@ -75,12 +75,17 @@ impl World {
         self.after(out, Event::Restarts { node });
     }
 
-    /// Replicas are promised for one death at a time: one more while an agent is away, or while some file has fewer
-    /// copies than it should have, may cost bytes.
+    /// Replicas are promised for one death after another: one more before everybody has heard of the last, or while some
+    /// file has fewer copies than it should have, may cost bytes. An agent that is away and known to be may stay away.
     fn is_beyond_promise(&self) -> bool {
+        let (alive, away): (Vec<&Host>, Vec<&Host>) =
+            self.hosts.iter().partition(|host| host.is_alive());
+        let knows = |host: &Host| {
+            let mut away = away.iter().map(|host| host.node.config().me);
+            away.all(|node| host.node.is_gone(node)) && host.node.status().at_risk == 0
+        };
         let replicated = self.plan.replicas != Replicas::None;
-        let mut hosts = self.hosts.iter();
-        replicated && hosts.any(|host| !host.is_alive() || host.node.status().at_risk > 0)
+        replicated && (alive.len() < 2 || !alive.iter().all(|host| knows(host)))
     }
 
     pub(crate) fn restart(&mut self, node: usize) {
