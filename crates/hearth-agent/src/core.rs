@@ -274,10 +274,14 @@ impl State {
                     node.0
                 )
             }
+            Alarm::NodeLost(node) => format!(
+                "agent {} is gone: what it had of files and had not brought to the store is lost",
+                node.0
+            ),
             Alarm::HomeLost(file, node) => {
                 let name = name(self, file);
                 format!(
-                    "agent {} is gone: what it had of {name} and neither flushed nor sent to other agents is lost",
+                    "agent {} is gone: what it had of {name} and neither brought to the store nor sent to other agents is lost",
                     node.0
                 )
             }

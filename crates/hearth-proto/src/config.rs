@@ -527,6 +527,12 @@ impl Config {
         self.replicas_rule() != Replicas::None
     }
 
+    /// True if a node that dies may have been the home of whole files, of which nobody else has or knows what the
+    /// store lacks.
+    pub fn loses_with_node(&self) -> bool {
+        self.rules().grain == Grain::File && self.replicas == Replicas::None
+    }
+
     /// Frames of the pool that may hold bytes of other homes.
     pub fn replica_frames(&self) -> u32 {
         (self.frames / 4).max(1)

@@ -225,6 +225,8 @@ pub enum Alarm {
     BytesLost(FileId, NodeId),
     /// A home died, and has had bytes that neither the store nor another node may have.
     HomeLost(FileId, NodeId),
+    /// A node died that may have been the home of files, and nobody knows which bytes of them the store lacks.
+    NodeLost(NodeId),
 }
 
 /// Answer to a local request.

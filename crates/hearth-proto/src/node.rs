@@ -7,7 +7,7 @@ use crate::bank::list::List;
 use crate::client::Client;
 use crate::config::Config;
 use crate::ctx::{Counts, Ctx, Loopback};
-use crate::effect::{Effect, Outbox, Piece, Src};
+use crate::effect::{Alarm, Effect, Outbox, Piece, Src};
 use crate::frames::{Frames, Owner};
 use crate::guard::{Guard, Turns};
 use crate::ids::{Buf, FileId, FrameId, Gen, Handle, Names, NodeId, ReqId, Ticket};
@@ -504,6 +504,12 @@ impl Machines<'_> {
     fn peer_down(&mut self, ctx: &mut Ctx<'_>, peer: NodeId) {
         if ctx.config.has_replicas() && ctx.config.keeps(Guard::RescuedFirst) {
             self.rescues.fell(ctx, peer);
+        }
+        if ctx.config.loses_with_node()
+            && !ctx.peers.is_down(peer)
+            && ctx.config.keeps(Guard::LossTold)
+        {
+            ctx.out.push(Effect::Alarm(Alarm::NodeLost(peer)));
         }
         let instead = ctx.peers.gone(ctx.me(), ctx.config.incarnation, peer);
         self.replica.peer_down(ctx, peer);

@@ -4,6 +4,7 @@ use super::{Ask, Seat};
 use crate::Errno;
 use crate::config::{Allocation, Grain, Writes};
 use crate::effect::{Alarm, Effect};
+use crate::guard::Guard;
 use crate::ids::{NodeId, ReqId, Stamp};
 use crate::msg::{Body, Cut, Goal, Service};
 use crate::nodeset::NodeSet;
@@ -499,6 +500,7 @@ impl Seat<'_, '_> {
     }
 
     pub(super) fn drop_peer(&mut self, peer: NodeId) {
+        self.name_loss(peer);
         if let Some(opens) = self.file.openers.remove(&peer)
             && opens.writers > 0
         {
@@ -520,6 +522,16 @@ impl Seat<'_, '_> {
             .is_some_and(|control| control.asker() == peer)
         {
             self.abandon();
+        }
+    }
+
+    /// The home of a file is gone that somebody has open for writing.
+    fn name_loss(&mut self, peer: NodeId) {
+        let written = self.file.writers() > 0 || self.file.unsettled;
+        let loses = self.ctx.config.loses_with_node() && self.file.home == Some(peer);
+        if loses && written && self.ctx.config.keeps(Guard::LossTold) {
+            let alarm = Alarm::HomeLost(self.id, peer);
+            self.ctx.out.push(Effect::Alarm(alarm));
         }
     }
 

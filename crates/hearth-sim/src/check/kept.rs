@@ -3,11 +3,10 @@
 
 use super::Violation;
 use crate::model::{Change, History, Kind};
-use hearth_proto::Replicas;
 
 /// Judges what a last reader saw in the store.
-pub fn check(history: &History, replicas: Replicas) -> Option<Violation> {
-    if replicas == Replicas::None || history.told {
+pub fn check(history: &History) -> Option<Violation> {
+    if history.told {
         return None;
     }
     let mut reads = history.reads.iter().rev();

@@ -110,6 +110,10 @@ impl World {
             Alarm::BytesDropped(file, _) => self.lose(file, true),
             // Whose end that was has made all files lossy.
             Alarm::HomeLost(file, _) | Alarm::BytesLost(file, _) => self.lose(file, false),
+            Alarm::NodeLost(_) => {
+                let objects = self.store.objects.iter_mut();
+                objects.for_each(|object| object.history.told = true);
+            }
             Alarm::FlushFails(..) => {}
         }
     }
