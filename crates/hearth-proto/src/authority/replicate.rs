@@ -37,6 +37,8 @@ pub(super) struct Wards {
     marked: bool,
     /// Keepers that have not said that they know, and numbers of those questions.
     marking: Vec<(NodeId, u64)>,
+    /// Some of them are keepers in the place of one that is gone, while there are such bytes.
+    marking_anew: bool,
     /// Pages with bytes that no keeper, or not every one, has been sent.
     lag: BTreeSet<u64>,
     /// Pages for which a keeper had no room. They are not sent again, but go to the store.
@@ -85,7 +87,7 @@ impl File {
         let unsaved = self.dirty_bytes > 0 || self.spilled;
         let lags = !wards.lag.is_empty() || !wards.copying.is_empty() || !wards.refused.is_empty();
         let lags = lags && matches!(rule, Replicas::Sync(_));
-        let few = wards.keepers.len() < rule.copies() || !wards.marking.is_empty();
+        let few = wards.keepers.len() < rule.copies() || wards.marking_anew;
         wards.behind || unsaved && (few || lags)
     }
 
@@ -98,6 +100,7 @@ impl File {
             write.through |= write.copying.len() < before && !taken;
         }
         self.wards.marking.retain_mut(|entry| other(entry));
+        self.wards.marking_anew &= !self.wards.marking.is_empty();
         self.wards.releasing.retain_mut(|entry| other(entry));
         if let Some(emptying) = &mut self.wards.emptying {
             emptying.retain_mut(|entry| other(entry));
@@ -533,6 +536,7 @@ impl Home<'_, '_> {
             let new = self.file.wards.keepers.clone().into_iter();
             let new: Vec<NodeId> = new.filter(|keeper| !known.contains(keeper)).collect();
             new.into_iter().for_each(|keeper| self.mark_at(keeper));
+            self.file.wards.marking_anew = !self.file.wards.marking.is_empty();
         }
         if self.file.wards.keepers.is_empty() {
             self.file.wards.marked = false;
