@@ -27,11 +27,11 @@ const READ_BYTES_MAX: u32 = 8 << 20;
 
 impl Home<'_, '_> {
     /// True if requests may go past the frames. Where writes go to the store anyway, or a tier is between,
-    /// they have ways of their own.
+    /// they have ways of their own; and keepers of replicas could bring older bytes to the store after these.
     pub(super) fn passes_by(&self) -> bool {
         let rules = self.ctx.config.rules();
         let behind = (rules.served, rules.writes) == (Served::Cache, Writes::Behind);
-        behind && !self.ctx.config.has_tier()
+        behind && !self.ctx.config.has_tier() && !self.ctx.config.has_replicas()
     }
 
     /// Starts the store read of a request of which not everything is here.
