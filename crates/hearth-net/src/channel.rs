@@ -5,13 +5,14 @@
 //! stream's time limit if it has one; after an error a channel is of no use.
 
 use std::io::{self, IoSlice, Read, Write};
-use std::net::{SocketAddr, TcpStream};
+use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Duration;
 
 use crate::auth::{FrameKey, Secret, nonce};
 use crate::frame::{FIELDS_LEN, FrameError, HEADER_LEN, Header, Kind, MAC_LEN};
 use crate::handshake::{Handshake, HandshakeFailure, Identity, Progress, Session, refusal};
+use crate::socket::{Door, Socket};
 use crate::transport::{PeerId, payload_len};
 
 /// Time for each step of connecting and of the handshake.
@@ -52,15 +53,20 @@ impl From<HandshakeFailure> for ChannelError {
 
 /// An authenticated connection.
 pub struct Channel {
-    stream: TcpStream,
+    stream: Socket,
     tx: FrameKey,
     rx: FrameKey,
 }
 
 impl Channel {
-    /// Connects to an end that accepts.
+    /// Connects to an end that accepts at an address.
     pub fn dial(addr: SocketAddr, party: &Party) -> Result<Channel, ChannelError> {
-        let stream = TcpStream::connect_timeout(&addr, HANDSHAKE_SPAN_MAX)?;
+        Channel::knock(&Door::Port(addr), party)
+    }
+
+    /// Connects to an end that accepts.
+    pub fn knock(door: &Door, party: &Party) -> Result<Channel, ChannelError> {
+        let stream = Socket::connect(door, HANDSHAKE_SPAN_MAX)?;
         prepare(&stream)?;
         let drawn = nonce().map_err(io::Error::other)?;
         let number = u32::from_le_bytes([drawn[0], drawn[1], drawn[2], drawn[3]]);
@@ -71,7 +77,8 @@ impl Channel {
     }
 
     /// Takes a connection that was accepted, if the other end proves itself.
-    pub fn accept(stream: TcpStream, party: &Party) -> Result<Channel, ChannelError> {
+    pub fn accept(stream: impl Into<Socket>, party: &Party) -> Result<Channel, ChannelError> {
+        let stream = stream.into();
         prepare(&stream)?;
         let who = identity(party, ACCEPTOR);
         shake_hands(stream, &who, Handshake::Opened)
@@ -117,12 +124,16 @@ impl Channel {
 
     /// How long a call waits for the other end.
     pub fn limit(&self, span: Duration) -> io::Result<()> {
-        self.stream.set_read_timeout(Some(span))?;
-        self.stream.set_write_timeout(Some(span))
+        self.stream.limit(span)
+    }
+
+    /// From now on calls wait for the other end as long as it takes.
+    pub fn unlimit(&self) -> io::Result<()> {
+        self.stream.unlimit()
     }
 
     /// Another handle of the connection, to end it from another thread.
-    pub fn stream(&self) -> io::Result<TcpStream> {
+    pub fn stream(&self) -> io::Result<Socket> {
         self.stream.try_clone()
     }
 }
@@ -133,10 +144,9 @@ impl AsFd for Channel {
     }
 }
 
-fn prepare(stream: &TcpStream) -> io::Result<()> {
-    stream.set_nodelay(true)?;
-    stream.set_read_timeout(Some(HANDSHAKE_SPAN_MAX))?;
-    stream.set_write_timeout(Some(HANDSHAKE_SPAN_MAX))
+fn prepare(stream: &Socket) -> io::Result<()> {
+    stream.set_nodelay()?;
+    stream.limit(HANDSHAKE_SPAN_MAX)
 }
 
 fn identity(party: &Party, me: PeerId) -> Identity {
@@ -150,7 +160,7 @@ fn identity(party: &Party, me: PeerId) -> Identity {
 }
 
 fn shake_hands(
-    stream: TcpStream,
+    stream: Socket,
     who: &Identity,
     mut handshake: Handshake,
 ) -> Result<Channel, ChannelError> {
@@ -177,7 +187,7 @@ fn shake_hands(
     }
 }
 
-fn read_header(mut stream: &TcpStream) -> Result<(Header, [u8; HEADER_LEN]), ChannelError> {
+fn read_header(mut stream: &Socket) -> Result<(Header, [u8; HEADER_LEN]), ChannelError> {
     let mut bytes = [0; HEADER_LEN];
     stream.read_exact(&mut bytes)?;
     Ok((Header::decode(&bytes)?, bytes))
@@ -186,7 +196,7 @@ fn read_header(mut stream: &TcpStream) -> Result<(Header, [u8; HEADER_LEN]), Cha
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::net::TcpListener;
+    use std::net::{TcpListener, TcpStream};
     use std::thread;
 
     fn party(secret: u8, job: &str) -> Party {

@@ -1,11 +1,11 @@
 //! The thread of a log client that talks to the server, and where it gets what it sends.
 
 use std::io;
-use std::net::{Shutdown, SocketAddr, TcpStream};
+use std::net::{Shutdown, SocketAddr};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use hearth_net::{Channel, ChannelError, Party};
+use hearth_net::{Channel, ChannelError, Party, Socket};
 use rustix::time::ClockId;
 
 use super::message::{Ask, Tell};
@@ -48,7 +48,7 @@ struct State {
     abandoned: bool,
     over: bool,
     /// The connection, to end it from another thread.
-    stream: Option<TcpStream>,
+    stream: Option<Socket>,
     /// Why the server was not there the last time.
     trouble: Option<String>,
     cpu: u64,
