@@ -33,6 +33,10 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ),
     ("hearth-sim-canary", &["hearth-proto-canary"]),
     ("hearth-fuse", &["hearth-client"]),
+    (
+        "hearth-gateway",
+        &["hearth-client", "hearth-fuse", "hearth-net"],
+    ),
     ("hearth-preload", &["hearth-client", "hearth-trace"]),
     ("hearth-report", &["hearth-trace"]),
     ("hearth-mpiio", &["hearth-agent", "hearth-client"]),
@@ -43,6 +47,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "hearth-bank",
             "hearth-client",
             "hearth-fuse",
+            "hearth-gateway",
             "hearth-plan",
             "hearth-report",
             "hearth-sim",

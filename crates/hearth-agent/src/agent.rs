@@ -84,13 +84,25 @@ pub struct Agent {
 impl Agent {
     /// Starts an agent that listens at `endpoint`, and waits until every other agent is connected.
     pub fn start(config: Config, endpoint: impl Into<Endpoint>) -> Result<Agent, StartError> {
+        let root = open_root(&config.store_root).map_err(|source| StartError::Store {
+            path: config.store_root.clone(),
+            source,
+        })?;
+        Agent::start_over(config, root, endpoint)
+    }
+
+    /// The same over a store whose root is open, and which need not be at its path.
+    pub fn start_over(
+        config: Config,
+        root: OwnedFd,
+        endpoint: impl Into<Endpoint>,
+    ) -> Result<Agent, StartError> {
         let kernel = config.kernel()?;
         let store_error = |source| StartError::Store {
             path: config.store_root.clone(),
             source,
         };
-        let root = open_root(&config.store_root).map_err(store_error)?;
-        let files = Files::new(root).map_err(store_error)?;
+        let files = Files::new(root, config.store_root.clone()).map_err(store_error)?;
         let bare = store::build(&config.store, &config.job_dir).map_err(store_error)?;
         let stores = behind_tier(&config, bare, &files)?;
         let pool = PoolConfig::new(kernel.page_bytes as usize, kernel.frames);

@@ -7,7 +7,7 @@
 
 use hearth_client::Errno;
 use hearth_proto::{FileId, Handle, NodeId, Stamp};
-use rustix::fs::{FileType, Mode, OFlags, ResolveFlags};
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, ResolveFlags};
 use rustix::io::Errno as Sys;
 use std::collections::{HashMap, HashSet};
 use std::io;
@@ -49,7 +49,10 @@ struct Reach {
 #[derive(Debug)]
 pub(crate) struct Files {
     root: Arc<OwnedFd>,
+    /// As the operating system calls it, and what its descriptors' paths begin with.
     root_path: PathBuf,
+    /// As people call it.
+    shown_path: PathBuf,
     handles: HashMap<Handle, Held>,
     files: HashMap<FileId, (Arc<StoreFile>, u64)>,
     introduced: HashSet<(NodeId, FileId)>,
@@ -66,12 +69,14 @@ struct Held {
 }
 
 impl Files {
-    pub(crate) fn new(root: OwnedFd) -> io::Result<Files> {
+    /// Over the store behind `root`, which people call `shown`.
+    pub(crate) fn new(root: OwnedFd, shown: PathBuf) -> io::Result<Files> {
         let root_path = path_of(root.as_fd())?;
         let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
         Ok(Files {
             root: Arc::new(root),
             root_path,
+            shown_path: shown,
             handles: HashMap::new(),
             files: HashMap::new(),
             introduced: HashSet::new(),
@@ -80,7 +85,7 @@ impl Files {
         })
     }
 
-    /// The root's true path.
+    /// The root's true path, or `/` if it is in no tree.
     pub(crate) fn root_path(&self) -> PathBuf {
         self.root_path.clone()
     }
@@ -132,7 +137,7 @@ impl Files {
     pub(crate) fn whole_path(&mut self, file: FileId) -> Option<PathBuf> {
         let heard = |files: &mut Files| files.file(file).lock().path.clone();
         let place = self.place(file).or_else(|| heard(self))?;
-        Some(self.root_path.join(place))
+        Some(self.shown_path.join(place))
     }
 
     /// A file by its number.
@@ -209,10 +214,9 @@ impl Files {
         let held = self.handles.values().filter(|held| held.file == file);
         let mut descriptors = kept.chain(held.map(|held| &held.fd));
         descriptors.find_map(|fd| {
-            let path = path_of(fd.as_fd())
-                .ok()
-                .filter(|path| is_named(path, file))?;
-            Some(path.strip_prefix(&self.root_path).ok()?.to_owned())
+            let path = path_of(fd.as_fd()).ok()?;
+            let place = path.strip_prefix(&self.root_path).ok()?;
+            is_named(self.root.as_fd(), place, file).then(|| place.to_owned())
         })
     }
 
@@ -380,9 +384,10 @@ const NAMELESS: &[u8] = b" (deleted)";
 
 /// Whether a descriptor's path is a name of its file. A name may end like the mark of those that went:
 /// only then the store is asked.
-fn is_named(path: &Path, file: FileId) -> bool {
-    let marked = path.as_os_str().as_bytes().ends_with(NAMELESS);
-    !marked || rustix::fs::lstat(path).is_ok_and(|stat| stat.st_ino == file.0)
+fn is_named(root: BorrowedFd<'_>, place: &Path, file: FileId) -> bool {
+    let marked = place.as_os_str().as_bytes().ends_with(NAMELESS);
+    let found = || rustix::fs::statat(root, place, AtFlags::SYMLINK_NOFOLLOW);
+    !marked || found().is_ok_and(|stat| stat.st_ino == file.0)
 }
 
 #[cfg(test)]
@@ -443,7 +448,7 @@ mod tests {
         std::fs::hard_link(&first, &second).expect("linked");
         let file = number_of(&first);
         let open = |path: &Path| Arc::new(OwnedFd::from(std::fs::File::open(path).expect("open")));
-        let mut files = Files::new(root_of(&dir)).expect("its path is read");
+        let mut files = Files::new(root_of(&dir), dir.to_path_buf()).expect("its path is read");
         files.seen(file, &open(&first));
         assert_eq!(files.place(file).as_deref(), Some(Path::new("first")));
         files.opened(Handle(1), file, open(&second), true);

@@ -30,8 +30,31 @@ impl From<&fuser::Request> for Caller {
     }
 }
 
+/// Who asked, in full: what the store judges rights by.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Credentials {
+    /// The user to the file system.
+    pub uid: u32,
+    /// The group.
+    pub gid: u32,
+    /// Supplementary groups.
+    pub groups: Vec<u32>,
+}
+
+impl Credentials {
+    /// Those of the thread behind a request; its groups are read while it waits.
+    pub fn of(request: &fuser::Request) -> io::Result<Credentials> {
+        let caller = Caller::from(request);
+        Ok(Credentials {
+            uid: caller.uid,
+            gid: caller.gid,
+            groups: groups_of(caller)?.into_iter().map(Gid::as_raw).collect(),
+        })
+    }
+}
+
 /// Puts callers' identities on threads, and takes them off again.
-pub(crate) struct Wardrobe {
+pub struct Wardrobe {
     identity: Identity,
     own: Own,
 }
@@ -44,7 +67,8 @@ struct Own {
 }
 
 impl Wardrobe {
-    pub(crate) fn new(identity: Identity) -> io::Result<Wardrobe> {
+    /// Threads get this process's identity back.
+    pub fn new(identity: Identity) -> io::Result<Wardrobe> {
         let own = Own {
             uid: geteuid().as_raw(),
             gid: getegid().as_raw(),
@@ -63,30 +87,53 @@ impl Wardrobe {
 
     /// Makes this thread act as the caller until the guard is dropped.
     pub(crate) fn assume(&self, caller: Caller) -> io::Result<Assumed<'_>> {
-        let own = match self.identity {
-            Identity::SingleUser => None,
-            Identity::AsCaller if caller.uid == self.own.uid && caller.gid == self.own.gid => None,
-            Identity::AsCaller => Some(&self.own),
+        if self.is_own(caller) {
+            return Ok(Assumed::nobody());
+        }
+        self.put_on(caller.uid, caller.gid, &groups_of(caller)?)
+    }
+
+    /// The same for somebody of whom all is known.
+    pub fn assume_all(&self, whom: &Credentials) -> io::Result<Assumed<'_>> {
+        let caller = Caller {
+            uid: whom.uid,
+            gid: whom.gid,
+            tid: 0,
         };
+        if self.is_own(caller) {
+            return Ok(Assumed::nobody());
+        }
+        let groups: Vec<Gid> = whom.groups.iter().copied().map(Gid::from_raw).collect();
+        self.put_on(whom.uid, whom.gid, &groups)
+    }
+
+    fn put_on(&self, uid: u32, gid: u32, groups: &[Gid]) -> io::Result<Assumed<'_>> {
         // The guard first: if a step fails, dropping it undoes the steps before.
         let assumed = Assumed {
-            own,
+            own: Some(&self.own),
             this_thread_only: PhantomData,
         };
-        if assumed.own.is_some() {
-            set_thread_groups(&groups_of(caller)?)?;
-            set_fs_gid(caller.gid)?;
-            set_fs_uid(caller.uid)?;
-        }
+        set_thread_groups(groups)?;
+        set_fs_gid(gid)?;
+        set_fs_uid(uid)?;
         Ok(assumed)
     }
 }
 
 /// While it lives, this thread acts as somebody else.
 #[must_use = "dropping it gives the thread its own identity back"]
-pub(crate) struct Assumed<'a> {
+pub struct Assumed<'a> {
     own: Option<&'a Own>,
     this_thread_only: PhantomData<*const ()>,
+}
+
+impl Assumed<'_> {
+    fn nobody() -> Self {
+        Assumed {
+            own: None,
+            this_thread_only: PhantomData,
+        }
+    }
 }
 
 impl Drop for Assumed<'_> {

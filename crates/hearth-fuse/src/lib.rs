@@ -48,5 +48,13 @@ mod stat;
 mod sys;
 mod xattrs;
 
+/// How the store's own system calls are made: for gateways, which make them for other nodes.
+pub mod store {
+    pub use crate::identity::{Assumed, Credentials, Wardrobe};
+    pub use crate::nodes::{Node, Nodes, ROOT, StoreKey, open_path, proc_path};
+    pub use crate::stat::{Stat, device_number, kernel_kind};
+    pub use crate::sys::{RangeLock, set_lock, test_lock, unmask};
+}
+
 pub use mount::Mount;
 pub use options::{Busy, Identity, Ids, MountOptions, Others};

@@ -23,7 +23,7 @@ use crate::errors::raw;
 use crate::stat::Stat;
 
 /// The kernel's number for the root.
-pub(crate) const ROOT: u64 = 1;
+pub const ROOT: u64 = 1;
 /// Node numbers for inodes whose own number is taken start here.
 const SPARE_FIRST: u64 = 1 << 63;
 /// Names that are remembered of one inode, besides the last.
@@ -33,19 +33,22 @@ const DESCRIPTORS_UNLIMITED: u64 = 1 << 20;
 
 /// Identity of an inode in the store, over all its devices.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct StoreKey {
-    pub(crate) dev: u64,
-    pub(crate) ino: u64,
+pub struct StoreKey {
+    /// Which device.
+    pub dev: u64,
+    /// Which inode of it.
+    pub ino: u64,
 }
 
 /// One inode that the kernel knows. Holding it keeps its descriptor open.
 #[derive(Debug)]
-pub(crate) struct Node {
-    pub(crate) id: u64,
+pub struct Node {
+    /// The number by which the kernel knows it.
+    pub id: u64,
     pub(crate) key: StoreKey,
     pub(crate) kind: FileType,
     /// Tells the files apart that had this node number one after another.
-    pub(crate) generation: u64,
+    pub generation: u64,
     /// Its last name went; the number may come back as another file.
     gone: AtomicBool,
     born: Option<i64>,
@@ -60,13 +63,13 @@ impl Node {
     pub(crate) fn is(&self, stat: &Stat) -> bool {
         self.key == stat.key()
             && self.kind == stat.kind()
-            && self.born == stat.born()
+            && !is_another_birth(self.born, stat.born())
             && !self.gone.load(Ordering::Relaxed)
     }
 }
 
 /// The table of nodes.
-pub(crate) struct Nodes {
+pub struct Nodes {
     table: Mutex<Table>,
     /// The device of the store's root: only its regular files are cached.
     dev: u64,
@@ -107,7 +110,7 @@ struct Place {
 
 impl Nodes {
     /// A table that knows the store's root. Raises the limit of open files as far as allowed.
-    pub(crate) fn new(root: OwnedFd) -> io::Result<Nodes> {
+    pub fn new(root: OwnedFd) -> io::Result<Nodes> {
         let stat = Stat::of(&root)?;
         let open_max = usize::try_from(raise_descriptor_limit() / 2).unwrap_or(usize::MAX);
         let mut table = Table {
@@ -164,7 +167,7 @@ impl Nodes {
     }
 
     /// A descriptor of the node, opened again if it had to be closed.
-    pub(crate) fn fd(&self, id: u64) -> io::Result<Arc<OwnedFd>> {
+    pub fn fd(&self, id: u64) -> io::Result<Arc<OwnedFd>> {
         let (node, place) = {
             let mut table = self.lock();
             let clock = table.tick();
@@ -217,7 +220,7 @@ impl Nodes {
     }
 
     /// Records that the kernel is about to learn of an inode: counts one lookup.
-    pub(crate) fn found(&self, parent: u64, name: &OsStr, fd: OwnedFd, stat: &Stat) -> Arc<Node> {
+    pub fn found(&self, parent: u64, name: &OsStr, fd: OwnedFd, stat: &Stat) -> Arc<Node> {
         let place = Place {
             parent,
             name: name.to_owned(),
@@ -269,12 +272,12 @@ impl Nodes {
     }
 
     /// The device of the store's root.
-    pub(crate) fn dev(&self) -> u64 {
+    pub fn dev(&self) -> u64 {
         self.dev
     }
 
     /// The kernel dropped `count` lookups of a node.
-    pub(crate) fn forget(&self, id: u64, count: u64) {
+    pub fn forget(&self, id: u64, count: u64) {
         let mut table = self.lock();
         let Some(entry) = table.entries.get_mut(&id) else {
             return;
@@ -291,7 +294,7 @@ impl Nodes {
     }
 
     /// Records a new name of an inode.
-    pub(crate) fn moved(&self, key: StoreKey, parent: u64, name: &OsStr) {
+    pub fn moved(&self, key: StoreKey, parent: u64, name: &OsStr) {
         let mut table = self.lock();
         let Some(id) = table.ids.get(&key).copied() else {
             return;
@@ -303,7 +306,7 @@ impl Nodes {
     }
 
     /// Records that an inode lost its last name.
-    pub(crate) fn gone(&self, key: StoreKey) {
+    pub fn gone(&self, key: StoreKey) {
         let table = self.lock();
         if let Some(entry) = table.ids.get(&key).and_then(|id| table.entries.get(id)) {
             entry.node.gone.store(true, Ordering::Relaxed);
@@ -486,14 +489,19 @@ fn is_nameless(fd: &OwnedFd) -> bool {
     path.is_ok_and(|path| path.as_bytes().ends_with(b" (deleted)"))
 }
 
+/// Whether two births are known and differ: who sees the store through a gateway sees none.
+fn is_another_birth(one: Option<i64>, other: Option<i64>) -> bool {
+    one.zip(other).is_some_and(|(one, other)| one != other)
+}
+
 /// Opens a name for reference only, without following it.
-pub(crate) fn open_path(dir: impl AsFd, name: &OsStr) -> io::Result<OwnedFd> {
+pub fn open_path(dir: impl AsFd, name: &OsStr) -> io::Result<OwnedFd> {
     let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     Ok(rustix::fs::openat(dir, name, flags, Mode::empty())?)
 }
 
 /// The path by which the kernel reaches whatever a descriptor of this process stands for.
-pub(crate) fn proc_path(fd: impl AsFd) -> String {
+pub fn proc_path(fd: impl AsFd) -> String {
     use std::os::fd::AsRawFd;
     format!("/proc/self/fd/{}", fd.as_fd().as_raw_fd())
 }

@@ -15,7 +15,7 @@ const NANOS: i64 = 1_000_000_000;
 
 /// The store's attributes of one inode.
 #[derive(Clone, Copy)]
-pub(crate) struct Stat {
+pub struct Stat {
     key: StoreKey,
     /// The device that it stands for, in the kernel's 32-bit form.
     device: u32,
@@ -26,7 +26,7 @@ pub(crate) struct Stat {
 
 impl Stat {
     /// Of an open descriptor (`O_PATH` will do).
-    pub(crate) fn of(fd: impl AsFd) -> io::Result<Stat> {
+    pub fn of(fd: impl AsFd) -> io::Result<Stat> {
         let wanted = StatxFlags::BASIC_STATS | StatxFlags::BTIME;
         let seen = rustix::fs::statx(fd, "", AtFlags::EMPTY_PATH, wanted)?;
         let dates_births = StatxFlags::from_bits_retain(seen.stx_mask).contains(StatxFlags::BTIME);
@@ -55,13 +55,18 @@ impl Stat {
 
     /// Of a file or directory that another node has looked at; `dev` is what this host calls the
     /// store's device.
-    pub(crate) fn told(dev: u64, ino: u64, told: Attributes) -> Stat {
+    pub fn told(dev: u64, ino: u64, told: Attributes) -> Stat {
         Stat {
             key: StoreKey { dev, ino },
             device: 0,
             times: [told.atime_ns, told.mtime_ns, told.ctime_ns].map(since_epoch),
             told,
         }
+    }
+
+    /// The device that it stands for, in the kernel's 32-bit form.
+    pub fn device(&self) -> u32 {
+        self.device
     }
 
     /// Whether [`Stat::attributes`] say all of it.
@@ -71,15 +76,17 @@ impl Stat {
     }
 
     /// As other nodes are told it.
-    pub(crate) fn attributes(&self) -> Attributes {
+    pub fn attributes(&self) -> Attributes {
         self.told
     }
 
-    pub(crate) fn key(&self) -> StoreKey {
+    /// Which inode it is.
+    pub fn key(&self) -> StoreKey {
         self.key
     }
 
-    pub(crate) fn kind(&self) -> FileType {
+    /// What it is.
+    pub fn kind(&self) -> FileType {
         FileType::from_raw_mode(self.told.mode)
     }
 
@@ -92,7 +99,8 @@ impl Stat {
         self.told.mode & 0o7777
     }
 
-    pub(crate) fn links(&self) -> u32 {
+    /// How many names it has.
+    pub fn links(&self) -> u32 {
         self.told.links
     }
 
@@ -137,7 +145,7 @@ impl Stat {
     }
 
     /// As the kernel wants it, under the node number it knows.
-    pub(crate) fn attr(&self, node: u64) -> FileAttr {
+    pub fn attr(&self, node: u64) -> FileAttr {
         FileAttr {
             ino: INodeNo(node),
             size: self.told.size,
@@ -190,14 +198,14 @@ fn device(major: u32, minor: u32) -> u32 {
 }
 
 /// The inverse, as `mknod(2)` wants it.
-pub(crate) fn device_number(encoded: u32) -> u64 {
+pub fn device_number(encoded: u32) -> u64 {
     let major = (encoded & 0xfff00) >> 8;
     let minor = (encoded & 0xff) | ((encoded >> 12) & 0xfff00);
     rustix::fs::makedev(major, minor)
 }
 
 /// A file type in fuser's words.
-pub(crate) fn kernel_kind(kind: FileType) -> fuser::FileType {
+pub fn kernel_kind(kind: FileType) -> fuser::FileType {
     match kind {
         FileType::Directory => fuser::FileType::Directory,
         FileType::Symlink => fuser::FileType::Symlink,

@@ -8,22 +8,22 @@ use crate::errors::raw;
 
 /// What a byte-range lock does, in `fcntl(2)`'s numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct RangeLock {
+pub struct RangeLock {
     /// `F_RDLCK`, `F_WRLCK` or `F_UNLCK`.
-    pub(crate) kind: i32,
+    pub kind: i32,
     /// First byte.
-    pub(crate) start: u64,
+    pub start: u64,
     /// Last byte, inclusive, as FUSE has it; `i64::MAX` is the end of the file.
-    pub(crate) end: u64,
+    pub end: u64,
 }
 
 /// Sets or clears an open-file-description lock, without waiting.
-pub(crate) fn set_lock(fd: BorrowedFd<'_>, lock: RangeLock) -> io::Result<()> {
+pub fn set_lock(fd: BorrowedFd<'_>, lock: RangeLock) -> io::Result<()> {
     lock_call(fd, libc::F_OFD_SETLK, lock).map(|_| ())
 }
 
 /// The lock that would stand in the way, or one of kind `F_UNLCK`.
-pub(crate) fn test_lock(fd: BorrowedFd<'_>, lock: RangeLock) -> io::Result<RangeLock> {
+pub fn test_lock(fd: BorrowedFd<'_>, lock: RangeLock) -> io::Result<RangeLock> {
     let found = lock_call(fd, libc::F_OFD_GETLK, lock)?;
     let start = u64::try_from(found.l_start).unwrap_or(0);
     let end = match u64::try_from(found.l_len) {
@@ -96,7 +96,7 @@ thread_local! {
 
 /// Makes the calling thread create files with exactly the mode it says: the kernel has already
 /// applied the program's mask. The rest of the process keeps its own.
-pub(crate) fn unmask() -> io::Result<()> {
+pub fn unmask() -> io::Result<()> {
     if UNMASKED.with(|done| done.get().is_some()) {
         return Ok(());
     }
