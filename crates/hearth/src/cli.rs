@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 
 use crate::commands::{
-    agent, doctor, down, enter, flush, mount, place, run, status, trace, umount, up,
+    agent, doctor, down, enter, flush, mount, place, run, stand_in, status, trace, umount, up,
 };
 use crate::failure::Failure;
 use crate::{bench, demo, sim, workload};
@@ -61,6 +61,8 @@ enum Command {
     #[command(hide = true)]
     Agent(agent::Args),
     #[command(hide = true)]
+    StandIn(stand_in::Args),
+    #[command(hide = true)]
     Enter(enter::Args),
     #[command(hide = true)]
     Workload(workload::Args),
@@ -84,6 +86,7 @@ impl Cli {
             Command::Place(args) => place::run(&args),
             Command::Sim(args) => sim::run(&args),
             Command::Agent(args) => agent::run(&args),
+            Command::StandIn(args) => stand_in::run(&args),
             Command::Enter(args) => enter::run(&args),
             Command::Workload(args) => workload::main(&args),
         }

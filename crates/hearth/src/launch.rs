@@ -100,6 +100,7 @@ impl Launched {
 
 /// Starts a set. The lock of its store is held by the caller.
 pub(crate) fn start(base: &Path, plan: &Plan, signals: &Signals) -> Result<Launched, Failure> {
+    check_doors(plan)?;
     let seats = Seats::take(plan)?;
     let (job, dir) = name(plan, &seats)?;
     let mut launch = Launch {
@@ -119,6 +120,28 @@ pub(crate) fn start(base: &Path, plan: &Plan, signals: &Signals) -> Result<Launc
     launch.dir.write_set(&file)?;
     launch.await_all(signals, join_span(plan) + START_SLACK)?;
     Ok(launch.finish(file))
+}
+
+/// Gateways of other hosts cannot be reached at sockets of this one.
+fn check_doors(plan: &Plan) -> Result<(), Failure> {
+    let (Some(at), Members::Hosts { members, .. }) = (&plan.spec.store_at, &plan.members) else {
+        return Ok(());
+    };
+    if let Some(node) = at
+        .agents
+        .iter()
+        .find(|node| **node as usize >= members.len())
+    {
+        return Err(Failure::new(format!(
+            "agent {node}, which is to have the store, is not in the list of {} hosts",
+            members.len()
+        )));
+    }
+    if at.port.is_none() {
+        let what = "cannot reach the store of other hosts: no port is said";
+        return Err(Failure::new(what).hint(format!("--store-at {at}:7100")));
+    }
+    Ok(())
 }
 
 /// Places that the agents of this machine listen at.

@@ -13,6 +13,7 @@ mod commands;
 mod control;
 mod demo;
 mod failure;
+mod gateway;
 mod job;
 mod launch;
 mod leftovers;

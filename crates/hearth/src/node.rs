@@ -67,15 +67,20 @@ impl NodeConfig {
 pub(crate) struct Node(Agent);
 
 impl Node {
-    /// Starts it; comes back once every member is connected.
+    /// Starts it; comes back once every member is connected. `root` is the store's, if that is not at its path.
     pub(crate) fn start(
         config: &NodeConfig,
         secret: Secret,
+        root: Option<OwnedFd>,
         endpoint: Endpoint,
     ) -> Result<Node, Failure> {
         let config = translate(config, secret)?;
         let what = format!("cannot start agent {}", config.node);
-        Agent::start(config, endpoint).map(Node).or_fail(|| what)
+        let started = match root {
+            Some(root) => Agent::start_over(config, root, endpoint),
+            None => Agent::start(config, endpoint),
+        };
+        started.map(Node).or_fail(|| what)
     }
 
     /// What a way in talks to.
@@ -370,6 +375,9 @@ fn bank(config: &NodeConfig) -> Result<Option<BankConfig>, Failure> {
             Attributes::Daemons => hearth_agent::BankAttributes::Daemons,
         },
         attributes_last: config.spec.attr_ttl.0,
-        gateways: spec.gateways.clone(),
+        gateways: match (&config.spec.store_at, spec.gateways.as_slice()) {
+            (Some(at), []) => at.agents.clone(),
+            (_, gateways) => gateways.to_vec(),
+        },
     }))
 }

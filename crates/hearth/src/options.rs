@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::bank::{BankArgs, BankSpec};
 use crate::failure::Failure;
+use crate::gateway::StoreAt;
 use crate::node;
 use crate::replicas::Replicas;
 use crate::rules::{self, Rule, Semantics};
@@ -84,6 +85,11 @@ pub(crate) struct SetArgs {
     /// Kind of store: posix, model[:OPTION=N,...] or fault:PLAN [default: posix]
     #[arg(long, value_name = "KIND", hide_short_help = true)]
     pub(crate) backing: Option<String>,
+    /// Agents whose hosts have the store; the others reach it through these [default: all]
+    ///
+    /// With --hosts, and a port at which they listen for that.
+    #[arg(long, value_name = "I,J[:PORT]", hide_short_help = true)]
+    pub(crate) store_at: Option<StoreAt>,
     /// How long names and attributes may be stale [default: 1s]
     #[arg(long, value_name = "TIME", hide_short_help = true)]
     pub(crate) attr_ttl: Option<Span>,
@@ -272,6 +278,9 @@ pub(crate) struct SetSpec {
     pub(crate) transport: Transport,
     pub(crate) close: Close,
     pub(crate) backing: String,
+    /// Agents whose hosts have the store; none said: all.
+    #[serde(default)]
+    pub(crate) store_at: Option<StoreAt>,
     pub(crate) attr_ttl: Span,
     pub(crate) others: Others,
     /// Benchmarks alone: behave as the store's own mount would, kernel cache and all.
@@ -303,6 +312,7 @@ impl Default for SetSpec {
             transport: Transport::default(),
             close: Close::Flushed,
             backing: "posix".to_owned(),
+            store_at: None,
             attr_ttl: Span(std::time::Duration::from_secs(1)),
             others: Others::Refused,
             kernel_cache: false,
@@ -348,6 +358,7 @@ impl SetArgs {
             transport: self.transport.unwrap_or(base.transport),
             close: self.close.unwrap_or(base.close),
             backing: self.backing.clone().unwrap_or(base.backing),
+            store_at: self.store_at.clone().or(base.store_at),
             attr_ttl: self.attr_ttl.unwrap_or(base.attr_ttl),
             others: if self.allow_other {
                 Others::Allowed
@@ -394,6 +405,7 @@ impl SetSpec {
             ("transport", self.transport.to_string()),
             ("close", self.close.to_string()),
             ("backing", self.backing.clone()),
+            ("store at", format!("{:?}", self.store_at)),
             ("attr-ttl", self.attr_ttl.to_string()),
             ("replicas", self.replicas.to_string()),
             ("others", format!("{:?}", self.others).to_lowercase()),
@@ -407,6 +419,7 @@ impl SetSpec {
         self.check_agents()?;
         self.check_sizes()?;
         self.check_bank()?;
+        self.check_store_at()?;
         if self.tier.is_some() && self.policy != Policy::Local {
             let what = format!("policy {} has no tiers", self.policy);
             return Err(Failure::new(what).hint("--policy local"));
@@ -443,6 +456,31 @@ impl SetSpec {
                 self.agents
             ))),
             Some(_) | None => Ok(()),
+        }
+    }
+
+    fn check_store_at(&self) -> Result<(), Failure> {
+        let Some(at) = &self.store_at else {
+            return Ok(());
+        };
+        if self.policy == Policy::None {
+            let what = "policy none leaves all to the store, which not every agent has";
+            return Err(Failure::new(what).hint("--policy home, or bank"));
+        }
+        if let Some(node) = at.agents.iter().find(|node| **node >= self.agents)
+            && self.agents > 1
+        {
+            return Err(Failure::new(format!(
+                "agent {node}, which is to have the store, is not among {}, numbered from 0",
+                self.agents
+            )));
+        }
+        let gateways = self.bank.iter().flat_map(|bank| &bank.gateways);
+        match gateways.copied().find(|node| !at.has(*node)) {
+            Some(node) => Err(Failure::new(format!(
+                "agent {node} cannot be a gateway: its host does not have the store"
+            ))),
+            None => Ok(()),
         }
     }
 

@@ -27,6 +27,15 @@ pub(crate) fn store(path: &Path) -> Result<PathBuf, Failure> {
     Ok(path)
 }
 
+/// The path of a store that other hosts have: what it is called here, too.
+pub(crate) fn store_elsewhere(path: &Path) -> Result<PathBuf, Failure> {
+    if path.is_absolute() {
+        return Ok(path.to_owned());
+    }
+    let what = format!("cannot use `{}` as a store of other hosts", path.display());
+    Err(Failure::new(what).hint("its path there, from the root"))
+}
+
 /// The true path of a directory that a store can be mounted at.
 pub(crate) fn mount_point(at: &Path, store: &Path) -> Result<PathBuf, Failure> {
     let what = || format!("cannot mount at `{}`", at.display());

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use hearth_agent::net::Endpoint;
 use hearth_fuse::{Identity, Mount, MountOptions};
+use hearth_gateway::Gateway;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -16,6 +17,7 @@ use super::start::AgentConfig;
 use super::way_in::{Door, Served};
 use crate::control::{Answer, Answerer, Busy, Ids, Request};
 use crate::failure::{Failure, OrFail};
+use crate::gateway;
 use crate::mountinfo;
 use crate::node::{Node, Residency};
 use crate::options::{Others, SetSpec};
@@ -26,6 +28,8 @@ const REQUEST_BYTES_MIN: u64 = 4 << 10;
 /// One agent and its mount.
 pub(super) struct Service {
     node: Node,
+    /// Serves the store to agents whose hosts do not have it.
+    gateway: Option<Gateway>,
     door: Mutex<Door>,
     spec: SetSpec,
     /// Closed to end the process.
@@ -39,6 +43,9 @@ pub(crate) struct Health {
     pub(crate) mount: Option<PathBuf>,
     /// Commands that use it in namespaces of their own.
     pub(crate) users: Vec<u32>,
+    /// Calls on the store that it has made for agents whose hosts do not have it, if it makes any.
+    #[serde(default)]
+    pub(crate) calls_for_others: Option<u64>,
     /// What the library says.
     pub(crate) node: Value,
 }
@@ -67,16 +74,16 @@ impl Service {
         stop: UnixStream,
     ) -> Result<Service, Failure> {
         let secret = config.job_dir()?.secret()?;
-        let endpoint = Endpoint::from_fd(config.node.spec.transport.0, peers);
+        // Before the others are awaited: they wait for the store.
+        let gateway = gateway::serve(&config.node, secret)?;
+        let root = gateway::reach(&config.node)?;
+        let mut endpoint = Endpoint::from_fd(config.node.spec.transport.0, peers);
+        if config.node.has_neighbours() {
+            endpoint = endpoint.nearby();
+        }
         Ok(Service {
-            node: Node::start(
-                &config.node,
-                secret,
-                match config.node.has_neighbours() {
-                    true => endpoint.nearby(),
-                    false => endpoint,
-                },
-            )?,
+            node: Node::start(&config.node, secret, root, endpoint)?,
+            gateway,
             door: Mutex::default(),
             spec: config.node.spec.clone(),
             stop: Mutex::new(Some(stop)),
@@ -127,6 +134,7 @@ impl Service {
         let health = Health {
             mount: door.at().map(Path::to_owned),
             users: door.users(),
+            calls_for_others: self.gateway.as_ref().map(Gateway::calls),
             node: self.node.status(),
         };
         drop(door);

@@ -24,7 +24,7 @@ pub(crate) struct AgentConfig {
 
 impl AgentConfig {
     /// Reads it.
-    pub(super) fn read(path: &Path) -> Result<AgentConfig, Failure> {
+    pub(crate) fn read(path: &Path) -> Result<AgentConfig, Failure> {
         let what = || format!("cannot read `{}`", path.display());
         let text = std::fs::read(path).or_fail(what)?;
         serde_json::from_slice(&text).or_fail(what)

@@ -8,6 +8,7 @@ pub(crate) mod flush;
 pub(crate) mod mount;
 pub(crate) mod place;
 pub(crate) mod run;
+pub(crate) mod stand_in;
 pub(crate) mod status;
 pub(crate) mod trace;
 pub(crate) mod umount;

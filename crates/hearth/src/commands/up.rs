@@ -66,11 +66,18 @@ struct HostArgs {
 
 /// Starts a set that stays.
 pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
-    let store = place::store(&args.store)?;
+    let spec = args.set.resolve()?;
+    let members = args.hosts.members()?;
+    let store = match (&spec.store_at, &members) {
+        (Some(at), Members::Hosts { node, .. }) if !at.has(*node) => {
+            place::store_elsewhere(&args.store)?
+        }
+        _ => place::store(&args.store)?,
+    };
     let plan = Plan {
-        spec: args.set.resolve()?,
+        spec,
         owner: Owner::Nobody,
-        members: args.hosts.members()?,
+        members,
         trace: None,
         store,
     };

@@ -5,10 +5,12 @@
 //! may give up on silence alone, however long the work takes.
 
 mod caller;
+mod hand;
 mod line;
 mod listener;
 
 pub(crate) use caller::{CallError, Peer, ask, call, connect};
+pub(crate) use hand::{hand_over, take_over};
 pub(crate) use listener::{Answer, Answerer, Listener};
 
 use std::path::PathBuf;

@@ -1,0 +1,22 @@
+//! `hearth stand-in`: the process behind the store of an agent whose host does not have it; started by agents
+//! only.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use crate::failure::Failure;
+use crate::{gateway, logging};
+
+/// Options of `hearth stand-in`.
+#[derive(clap::Args, Debug)]
+pub(crate) struct Args {
+    /// What its agent was told
+    #[arg(long, value_name = "FILE")]
+    config: PathBuf,
+}
+
+/// Runs until its agent ends.
+pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
+    logging::start();
+    gateway::stand_in(&args.config)
+}

@@ -1,0 +1,226 @@
+//! Where the store of a set is: at every agent's host, or at some, through which the others reach it.
+
+use std::fmt;
+use std::net::SocketAddr;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitCode, Stdio};
+use std::str::FromStr;
+use std::thread;
+
+use hearth_agent::net::{Door, Party, Secret as Shared};
+use hearth_gateway::{Gateway, StandIn};
+use rustix::fs::{Mode, OFlags};
+use serde::{Deserialize, Serialize};
+
+use crate::agent::AgentConfig;
+use crate::control::{hand_over, take_over};
+use crate::failure::{Failure, OrFail};
+use crate::node::NodeConfig;
+use crate::secret::Secret;
+
+/// Agents whose hosts have the store.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(into = "String", try_from = "String")]
+pub(crate) struct StoreAt {
+    /// Their numbers, in order.
+    pub(crate) agents: Vec<u32>,
+    /// Where they listen for the others, on several hosts.
+    pub(crate) port: Option<u16>,
+}
+
+impl FromStr for StoreAt {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<StoreAt, String> {
+        let (agents, port) = match text.split_once(':') {
+            Some((agents, port)) => {
+                let port = port.parse().map_err(|_| format!("`{port}` is no port"))?;
+                (agents, Some(port))
+            }
+            None => (text, None),
+        };
+        let number = |word: &str| {
+            let number = word.parse::<u32>();
+            number.map_err(|_| format!("`{word}` is no agent's number"))
+        };
+        let agents: Result<Vec<u32>, String> = agents.split(',').map(number).collect();
+        let mut agents = agents?;
+        agents.sort_unstable();
+        agents.dedup();
+        Ok(StoreAt { agents, port })
+    }
+}
+
+impl fmt::Display for StoreAt {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let agents: Vec<String> = self.agents.iter().map(u32::to_string).collect();
+        f.write_str(&agents.join(","))?;
+        match self.port {
+            Some(port) => write!(f, ":{port}"),
+            None => Ok(()),
+        }
+    }
+}
+
+impl From<StoreAt> for String {
+    fn from(at: StoreAt) -> String {
+        at.to_string()
+    }
+}
+
+impl TryFrom<String> for StoreAt {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<StoreAt, String> {
+        text.parse()
+    }
+}
+
+impl StoreAt {
+    /// Whether an agent's host has the store.
+    pub(crate) fn has(&self, node: u32) -> bool {
+        self.agents.contains(&node)
+    }
+
+    /// Where the gateway of an agent listens.
+    fn door(&self, config: &NodeConfig, node: u32) -> Door {
+        match (self.port, config.members.get(node as usize)) {
+            (Some(port), Some(member)) => Door::Port(SocketAddr::new(member.ip(), port)),
+            _ => Door::Path(config.job_dir.join(format!("store-{node}.sock"))),
+        }
+    }
+
+    /// Gateways in the order in which an agent asks them: not all ask the same.
+    fn doors(&self, config: &NodeConfig) -> Vec<Door> {
+        let first = config.node as usize % self.agents.len();
+        let (before, behind) = self.agents.split_at(first);
+        let order = behind.iter().chain(before);
+        order.map(|&node| self.door(config, node)).collect()
+    }
+}
+
+fn party(config: &NodeConfig, secret: Secret) -> Party {
+    Party {
+        job: format!("{}/gateway", config.job),
+        secret: Shared::new(secret),
+    }
+}
+
+/// Begins to serve other agents, if this one is a gateway.
+pub(crate) fn serve(config: &NodeConfig, secret: Secret) -> Result<Option<Gateway>, Failure> {
+    let Some(at) = config
+        .spec
+        .store_at
+        .as_ref()
+        .filter(|at| at.has(config.node))
+    else {
+        return Ok(None);
+    };
+    let door = at.door(config, config.node);
+    let what = || format!("cannot serve the store at {door}");
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let root = rustix::fs::open(&config.store, flags, Mode::empty()).or_fail(what)?;
+    let gateway = Gateway::start(&door, party(config, secret), root);
+    gateway.map(Some).or_fail(what)
+}
+
+/// The root of the store as this agent reaches it: `None` if its host has it.
+pub(crate) fn reach(config: &NodeConfig) -> Result<Option<OwnedFd>, Failure> {
+    let elsewhere = |at: &&StoreAt| !at.has(config.node);
+    if config.spec.store_at.as_ref().filter(elsewhere).is_none() {
+        return Ok(None);
+    }
+    let what = || "cannot reach the store through a gateway".to_owned();
+    let (here, there) = UnixStream::pair().or_fail(what)?;
+    let file = config.job_dir.join(format!("agent-{}.json", config.node));
+    let child = Command::new(std::env::current_exe().or_fail(what)?)
+        .args(["stand-in", "--config"])
+        .arg(file)
+        .stdin(OwnedFd::from(there))
+        .stdout(Stdio::null())
+        .spawn()
+        .or_fail(what)?;
+    here.set_read_timeout(Some(config.join_span))
+        .or_fail(what)?;
+    let root = take_over(&here).map_err(|failure| Failure::new(what()).after(failure))?;
+    mind(child).or_fail(what)?;
+    Ok(Some(root))
+}
+
+/// Says so when a stand-in ends; it should when this agent does.
+fn mind(mut child: Child) -> std::io::Result<()> {
+    let thread = thread::Builder::new().name("stand-in".to_owned());
+    let wait = move || match child.wait() {
+        Ok(status) => log::error!("the way to the store is gone: its process ended with {status}"),
+        Err(error) => log::error!("cannot wait for the way to the store: {error}"),
+    };
+    thread.spawn(wait).map(drop)
+}
+
+/// A stand-in's process, until nobody uses it any more.
+pub(crate) fn stand_in(config: &Path) -> Result<ExitCode, Failure> {
+    let line = std::io::stdin().as_fd().try_clone_to_owned();
+    let line = UnixStream::from(line.or_fail(|| "cannot tell who asked for this".to_owned())?);
+    let what = || "cannot stand in for the store".to_owned();
+    let mounted = AgentConfig::read(config).and_then(|config| mount(&config));
+    let (stand_in, root) = match mounted {
+        Ok((stand_in, root)) => (stand_in, Ok(root)),
+        Err(failure) => return hand_over(&line, Err(failure)).map(|()| ExitCode::FAILURE),
+    };
+    hand_over(&line, root)?;
+    drop(line);
+    stand_in.wait().or_fail(what)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn mount(config: &AgentConfig) -> Result<(StandIn, OwnedFd), Failure> {
+    let secret = config.job_dir()?.secret()?;
+    let config = &config.node;
+    let what = || "cannot mount a stand-in for the store".to_owned();
+    let at = config.spec.store_at.as_ref();
+    let at = at.ok_or_else(|| Failure::new(what()).cause("the store is everywhere"))?;
+    let point = Point::make(config).or_fail(what)?;
+    let plan = hearth_gateway::Plan {
+        gateways: at.doors(config),
+        party: party(config, secret),
+        point: point.0.clone(),
+        patience: config.join_span / 2,
+    };
+    StandIn::mount(plan).or_fail(what)
+}
+
+/// A directory for the moment of mounting.
+struct Point(PathBuf);
+
+impl Point {
+    fn make(config: &NodeConfig) -> std::io::Result<Point> {
+        let path = config.job_dir.join(format!("stand-in-{}", config.node));
+        std::fs::create_dir(&path)?;
+        Ok(Point(path))
+    }
+}
+
+impl Drop for Point {
+    fn drop(&mut self) {
+        if let Err(error) = std::fs::remove_dir(&self.0) {
+            log::warn!("cannot remove {}: {error}", self.0.display());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn agents_are_printed_as_they_are_typed() {
+        for text in ["0", "0,3:7100"] {
+            assert_eq!(text.parse::<StoreAt>().unwrap().to_string(), text);
+        }
+        for text in ["", "a", "0:port", "0,,1"] {
+            assert!(text.parse::<StoreAt>().is_err(), "{text}");
+        }
+    }
+}
