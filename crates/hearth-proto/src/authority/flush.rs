@@ -101,7 +101,8 @@ impl Home<'_, '_> {
         let mut runs: Vec<Run> = Vec::new();
         for &number in pages {
             let page = self.file.pages.get(&number);
-            let free = !self.file.wards.holds_back(number);
+            let tier = self.ctx.config.has_tier();
+            let free = !self.file.wards.holds_back(number, tier);
             let Some((page, slot)) = page
                 .filter(|page| page.writes == 0 && free)
                 .and_then(|page| Some((page, page.slot?)))

@@ -26,7 +26,10 @@ use alloc::vec::Vec;
 /// Pages on their way to keepers of a file, at most: what lags must not fill the way of what is waited for.
 const COPIES_MAX: usize = 32;
 
-/// Pause between two tries to bring to the store what a tier has alone.
+/// What a tier has alone, and keepers keep in memory, goes to the store after this.
+const SETTLE_AFTER: Span = Span::secs(5);
+
+/// The same where keepers lack some of it, and between two tries.
 const SETTLE_PAUSE: Span = Span::secs(1);
 
 /// What keepers have of one file.
@@ -73,10 +76,13 @@ impl Wards {
         self.idle() && self.releasing.is_empty()
     }
 
-    /// A page may not be flushed: keepers have less of it than the store would get (A10).
-    pub(super) fn holds_back(&self, page: u64) -> bool {
+    /// A page may not be flushed: keepers have less of it than the store would get (A10), or have not been sent what
+    /// a tier would have alone.
+    pub(super) fn holds_back(&self, page: u64, has_tier: bool) -> bool {
         let sent = |(_, pages): &(NodeId, Vec<u64>)| pages.contains(&page);
-        self.copied.contains(&page) && (self.lag.contains(&page) || self.copying.values().any(sent))
+        let lags = self.lag.contains(&page);
+        let alone = has_tier && lags && !self.full && !self.keepers.is_empty();
+        alone || self.copied.contains(&page) && (lags || self.copying.values().any(sent))
     }
 }
 
@@ -267,7 +273,10 @@ impl Home<'_, '_> {
     /// Pages that keepers must have first are due later (A10).
     pub(super) fn put_off_copied(&mut self, pages: &BTreeSet<u64>) {
         for &number in pages {
-            if self.file.wards.holds_back(number)
+            if self
+                .file
+                .wards
+                .holds_back(number, self.ctx.config.has_tier())
                 && let Some(page) = self.file.pages.get_mut(&number)
             {
                 page.since = Some(self.ctx.now);
@@ -405,20 +414,37 @@ impl Home<'_, '_> {
 
     /// What a tier has alone, and keepers keep in memory, goes to the store.
     pub(super) fn settle_kept(&mut self) {
-        let at_rest = self.file.dirty_bytes == 0 && self.file.writes.is_empty();
-        let at_rest = at_rest || self.file.wards.behind;
+        let lacks = self.lacks_keepers();
+        let at_rest = self.file.dirty_bytes == 0 && self.file.writes.is_empty() || lacks;
         let copied = self.rule().copies() > 0 && !self.file.wards.idle();
         if !copied || !self.file.spilled || !at_rest || self.file.bar.is_some() || self.is_syncing()
         {
             return;
         }
-        match self.file.wards.settle_due {
-            Some(due) if due > self.ctx.now => self.wake_at(due),
-            _ => {
-                self.file.wards.settle_due = Some(self.ctx.now + SETTLE_PAUSE);
-                self.settle_now();
-            }
+        let now = self.ctx.now;
+        let wards = &mut self.file.wards;
+        let due = *wards.settle_due.get_or_insert(match lacks {
+            true => now,
+            false => now + SETTLE_AFTER,
+        });
+        // What it waits for at leisure has come to be urgent.
+        let due = if lacks {
+            due.min(now + SETTLE_PAUSE)
+        } else {
+            due
+        };
+        wards.settle_due = Some(due);
+        if due > now {
+            return self.wake_at(due);
         }
+        wards.settle_due = Some(now + SETTLE_PAUSE);
+        self.settle_now();
+    }
+
+    /// A tier has bytes that keepers lack, or they have no room for more.
+    fn lacks_keepers(&self) -> bool {
+        let wards = &self.file.wards;
+        wards.behind || wards.full || !wards.refused.is_empty()
     }
 
     fn settle_now(&mut self) {
