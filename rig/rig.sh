@@ -67,8 +67,8 @@ parse_up_options() {
 check_up_options() {
     local option
     # A host's number is in the last part of its address.
-    [[ $storage_count =~ ^[1-9][0-9]{0,2}$ ]] && ((storage_count <= 250)) ||
-        misuse "\`--storage $storage_count\` is not a count from 1 to 250"
+    [[ $storage_count =~ ^(0|[1-9][0-9]{0,2})$ ]] && ((storage_count <= 250)) ||
+        misuse "\`--storage $storage_count\` is not a count from 0 to 250"
     [[ $compute_count =~ ^[1-9][0-9]{0,2}$ ]] && ((compute_count <= 250)) ||
         misuse "\`--compute $compute_count\` is not a count from 1 to 250"
     rate_bits "$rate" >/dev/null || misuse "\`--rate $rate\` is not a rate such as 1gbit or 100mbit"
@@ -102,8 +102,10 @@ up() {
     claim_dir
     trap 'undo_up $?' EXIT
     build_hosts
-    build_volume
-    mount_volume
+    if ((storage_count > 0)); then
+        build_volume
+        mount_volume
+    fi
     write_description
     trap - EXIT
     cat -- "$dir/rig.json"

@@ -109,9 +109,13 @@ pub fn pool_bytes_least(page_bytes: u32) -> u64 {
 }
 
 impl Config {
-    /// A job on one machine has a secret of its own, so nobody knows an earlier life of its agents.
+    /// A job that is started as a whole on one machine has a secret of its own, so nobody knows an earlier life of its
+    /// agents. All of them are at one address then.
     fn may_rejoin(&self) -> bool {
-        self.members.iter().any(|member| !member.ip().is_loopback())
+        let mut places = self.members.iter().map(SocketAddr::ip);
+        let first = places.next();
+        let one = places.all(|place| Some(place) == first);
+        !(one && first.is_none_or(|place| place.is_loopback()))
     }
 
     /// The kernel's view of the settings.

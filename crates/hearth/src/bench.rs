@@ -18,6 +18,7 @@ mod mpi;
 mod programs;
 mod read_latency;
 mod remote_hit;
+mod replica_faults;
 pub(crate) mod report;
 mod rig;
 mod shares;
@@ -42,7 +43,7 @@ Examples:
 
 The table is for people; --json prints one object per figure and a summary last. Ratios and counts
 are the results; times are context. Every run checks its own data: wrong data exits with 2; for
-bank-faults, which looks for it, with 1.";
+bank-faults and replica-faults, which look for it, with 1.";
 
 /// Options of `hearth bench`.
 #[derive(clap::Args, Debug)]
@@ -93,10 +94,10 @@ pub(crate) struct Args {
         value_parser = clap::value_parser!(u32).range(1..=16)
     )]
     clients: Vec<u32>,
-    /// Random schedules of bank-faults [default: 300; 8 with --quick]
+    /// Random schedules of bank-faults and replica-faults [default: 300; 8 with --quick]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000))]
     schedules: Option<u32>,
-    /// Seed of the first schedule of bank-faults [default: 1]
+    /// Seed of the first schedule of bank-faults and replica-faults [default: 1]
     #[arg(long, value_name = "S")]
     seed: Option<u64>,
     /// Fewer turns, less data
@@ -119,6 +120,8 @@ enum Name {
     ReadLatency,
     /// Faults of daemons and gateways under policy bank, with a checker of every read
     BankFaults,
+    /// Agents of policy local that die and come back, with a checker of what was acknowledged
+    ReplicaFaults,
     /// A read that a peer's memory serves, over a bare TCP round trip
     RemoteHit,
     /// A warm read through FUSE, over the same on tmpfs
@@ -137,6 +140,8 @@ enum Name {
     Throughput,
     /// 1 to 12 writers through the mount to a tier, over the tier's file system alone
     Fuse,
+    /// Writers over tiers whose bytes others keep as well, over writers alone
+    Replication,
     /// Many files created in one directory from four agents at once
     Create,
     /// Programs with a planted fault each: is it named, and is its cost predicted?
@@ -152,11 +157,18 @@ pub(crate) const MATRIX: usize = 1024;
 /// Records of the small-writes benchmark: 12 dumps of BTIO class S.
 const RECORDS: usize = 3456;
 
+impl Name {
+    /// True for those that play schedules of faults.
+    fn looks_for_wrong_data(self) -> bool {
+        matches!(self, Name::BankFaults | Name::ReplicaFaults)
+    }
+}
+
 impl Args {
     /// Refuses options that would say nothing to the benchmark.
     fn check(&self) -> Result<(), Failure> {
         let is_btio = self.name == Name::Btio;
-        let is_faults = self.name == Name::BankFaults;
+        let is_faults = self.name.looks_for_wrong_data();
         let has_ranks = matches!(self.name, Name::SlidingWindow | Name::Btio | Name::FlashIo);
         let deaf = [
             ("--class", self.class.is_some() && !is_btio),
@@ -200,6 +212,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
             &signals,
         )?,
         Name::BankFaults => bank_faults::run(&bank_play(args)?, &signals)?,
+        Name::ReplicaFaults => replica_faults::run(&replica_play(args), &signals)?,
         Name::RemoteHit => remote_hit::run(turns(64, 16))?,
         Name::Transports => transports::run(turns(5, 1))?,
         Name::LocalHit => local_hit::run(turns(10, 3), turns(256, 32))?,
@@ -209,6 +222,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
         Name::FlashIo => flash_io::run(&flash_load(args), &signals, progress)?,
         Name::Throughput => tiers::throughput::run(&args.store, tier_effort(args.quick), &signals)?,
         Name::Fuse => tiers::fuse(&args.store, tier_effort(args.quick), &signals)?,
+        Name::Replication => tiers::replication::run(&args.store, replication_effort(args.quick))?,
         Name::Create => tiers::create(&args.store, tier_effort(args.quick), &signals)?,
         Name::Findings => findings::run(turns(3, 1), &signals, progress)?,
         Name::Logging => logging::run(&args.store, effort(args.quick), &signals)?,
@@ -225,7 +239,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
     match report.is_verified() {
         true => Ok(ExitCode::SUCCESS),
         // That is what was asked.
-        false if args.name == Name::BankFaults => Ok(ExitCode::from(1)),
+        false if args.name.looks_for_wrong_data() => Ok(ExitCode::from(1)),
         false => Err(Failure::new("the data that came out is wrong")),
     }
 }
@@ -247,6 +261,14 @@ fn bank_play(args: &Args) -> Result<bank_faults::Play, Failure> {
         seed: args.seed.unwrap_or(1),
         schedules: args.schedules.unwrap_or(usual) as usize,
     })
+}
+
+fn replica_play(args: &Args) -> replica_faults::Play {
+    let usual = if args.quick { 8 } else { 300 };
+    replica_faults::Play {
+        seed: args.seed.unwrap_or(1),
+        schedules: args.schedules.unwrap_or(usual) as usize,
+    }
 }
 
 fn sliding_load(args: &Args) -> sliding_window::Load<'_> {
@@ -320,6 +342,13 @@ fn tier_effort(quick: bool) -> &'static tiers::Effort {
     match quick {
         true => &tiers::Effort::QUICK,
         false => &tiers::Effort::FULL,
+    }
+}
+
+fn replication_effort(quick: bool) -> &'static tiers::replication::Effort {
+    match quick {
+        true => &tiers::replication::Effort::QUICK,
+        false => &tiers::replication::Effort::FULL,
     }
 }
 

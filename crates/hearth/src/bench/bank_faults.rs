@@ -21,6 +21,7 @@ use crate::signals::Signals;
 use crate::size::{Size, Span};
 use board::{BLOCK, Board, Found, Strict};
 use daemons::Bank;
+pub(super) use faults::Dice;
 use faults::Schedule;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};

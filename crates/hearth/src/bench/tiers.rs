@@ -3,6 +3,7 @@
 //! All of a set runs on this machine, so agents share its processors and its disk: what grows here
 //! with their number is what these leave. Test hosts have a share of the processors each.
 
+pub(super) mod replication;
 mod simulated;
 pub(super) mod throughput;
 

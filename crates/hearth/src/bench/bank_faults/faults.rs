@@ -70,10 +70,10 @@ impl Schedule {
 }
 
 /// The same numbers for the same seed.
-pub(super) struct Dice(u64);
+pub(in crate::bench) struct Dice(u64);
 
 impl Dice {
-    pub(super) fn new(seed: u64) -> Dice {
+    pub(in crate::bench) fn new(seed: u64) -> Dice {
         let mut dice = Dice(seed.wrapping_add(1).wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1);
         // The first numbers of near seeds are near.
         for _ in 0..4 {
@@ -83,7 +83,7 @@ impl Dice {
     }
 
     /// A number below `sides`.
-    pub(super) fn roll(&mut self, sides: usize) -> usize {
+    pub(in crate::bench) fn roll(&mut self, sides: usize) -> usize {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
         self.0 ^= self.0 << 17;

@@ -1,0 +1,256 @@
+//! Programs at every agent, and what they may find.
+//!
+//! A *cell* is a block of a file, filled with its version, which grows. Each has one writer: even ones the program at
+//! the file's own agent, which is its home as a rule, odd ones the program at the next. A write that returned is
+//! *acknowledged*. Where others have what a home has, no read that begins later and no look at the store may find an
+//! older version, whoever died. A program whose call fails opens its file again.
+
+use super::schedule::AGENTS;
+use super::trio::in_store;
+use crate::bench::bank_faults::Dice;
+use crate::failure::{Failure, OrFail};
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::thread;
+use std::time::Duration;
+
+/// Bytes of a block: half a page, so that pages have two writers.
+const BLOCK: usize = 2048;
+
+const BLOCKS: usize = 16;
+
+/// Lines that are told at most; all are counted.
+const LINES_MAX: usize = 20;
+
+/// Before a program whose agent is away tries again.
+const PAUSE: Duration = Duration::from_millis(5);
+
+/// A block of a file.
+#[derive(Default)]
+struct Cell {
+    begun: AtomicU64,
+    acknowledged: AtomicU64,
+}
+
+/// What the load came to.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Found {
+    pub(super) reads: u64,
+    pub(super) writes: u64,
+    /// Calls that failed.
+    pub(super) refused: u64,
+    /// Acknowledged cells of which the store has an older version.
+    pub(super) lost: u64,
+    pub(super) wrong: Vec<String>,
+    pub(super) wrong_count: u64,
+}
+
+impl Found {
+    pub(super) fn add(&mut self, other: Found) {
+        self.reads += other.reads;
+        self.writes += other.writes;
+        self.refused += other.refused;
+        self.lost += other.lost;
+        self.wrong_count += other.wrong_count;
+        let room = LINES_MAX.saturating_sub(self.wrong.len());
+        self.wrong.extend(other.wrong.into_iter().take(room));
+    }
+}
+
+/// All cells of a set, and the checker.
+#[derive(Default)]
+pub(super) struct Board {
+    cells: [[Cell; BLOCKS]; AGENTS],
+    /// Nothing that was acknowledged may be missed.
+    strict: bool,
+    done: AtomicU64,
+    found: Mutex<Found>,
+}
+
+impl Board {
+    pub(super) fn new(strict: bool) -> Board {
+        Board {
+            strict,
+            ..Board::default()
+        }
+    }
+
+    /// Makes the files, each at its own agent.
+    pub(super) fn lay_out(
+        &self,
+        point: impl Fn(usize) -> std::path::PathBuf,
+    ) -> Result<(), Failure> {
+        let make = |file| std::fs::write(point(file).join(name(file)), vec![0; BLOCKS * BLOCK]);
+        (0..AGENTS)
+            .try_for_each(make)
+            .or_fail(|| "cannot make the files".to_owned())
+    }
+
+    /// Reads and writes that returned.
+    pub(super) fn done(&self) -> u64 {
+        self.done.load(Ordering::Relaxed)
+    }
+
+    /// What was found since this was last asked.
+    pub(super) fn take_found(&self) -> Found {
+        std::mem::take(&mut *self.found.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// The program at one agent, until it is told to end.
+    pub(super) fn work(&self, over: &AtomicBool, at: &Path, hand: usize, seed: u64) {
+        let mut dice = Dice::new(seed.wrapping_mul(31).wrapping_add(hand as u64));
+        let mut files: [Option<File>; AGENTS] = Default::default();
+        while !over.load(Ordering::Relaxed) {
+            let (block, kind) = (dice.roll(BLOCKS / 2), dice.roll(16));
+            let file = match kind {
+                0..6 => hand,
+                6..9 => (hand + AGENTS - 1) % AGENTS,
+                _ => dice.roll(AGENTS),
+            };
+            let done = open(&mut files[file], at, file).and_then(|open| match kind {
+                0..6 => self.write(open, file, 2 * block),
+                6..9 => self.write(open, file, 2 * block + 1),
+                9 => open.sync_data(),
+                _ => self.read(open, file, 2 * block + kind % 2),
+            });
+            if done.is_ok() {
+                self.done.fetch_add(1, Ordering::Relaxed);
+                continue;
+            }
+            files[file] = None;
+            self.note(|found| found.refused += 1);
+            thread::park_timeout(PAUSE);
+        }
+    }
+
+    fn write(&self, open: &File, file: usize, block: usize) -> io::Result<()> {
+        let cell = &self.cells[file][block];
+        let version = cell.begun.fetch_add(1, Ordering::SeqCst) + 1;
+        let bytes = version.to_le_bytes().repeat(BLOCK / 8);
+        open.write_all_at(&bytes, (block * BLOCK) as u64)?;
+        cell.acknowledged.fetch_max(version, Ordering::SeqCst);
+        self.note(|found| found.writes += 1);
+        Ok(())
+    }
+
+    fn read(&self, open: &File, file: usize, block: usize) -> io::Result<()> {
+        let cell = &self.cells[file][block];
+        let least = cell.acknowledged.load(Ordering::SeqCst);
+        let mut bytes = [0; BLOCK];
+        open.read_exact_at(&mut bytes, (block * BLOCK) as u64)?;
+        let most = cell.begun.load(Ordering::SeqCst);
+        self.note(|found| found.reads += 1);
+        let found = version_of(&bytes);
+        let right = found.is_some_and(|version| (least..=most).contains(&version));
+        if !right && self.strict {
+            self.wrong(format!(
+                "a read of block {block} of {}: {}, though {least} was acknowledged and {most} was the last",
+                name(file),
+                words(found)
+            ));
+        }
+        Ok(())
+    }
+
+    /// Looks for what was acknowledged in the store itself.
+    pub(super) fn look_into(&self, store: &Path) -> Result<(), Failure> {
+        for (file, cells) in self.cells.iter().enumerate() {
+            let bytes = in_store(store, &name(file))?;
+            for (block, cell) in cells.iter().enumerate() {
+                let found = bytes
+                    .get(block * BLOCK..(block + 1) * BLOCK)
+                    .and_then(version_of);
+                self.look_at((file, block), cell, found);
+            }
+        }
+        Ok(())
+    }
+
+    fn look_at(&self, (file, block): (usize, usize), cell: &Cell, found: Option<u64>) {
+        let least = cell.acknowledged.load(Ordering::SeqCst);
+        let most = cell.begun.load(Ordering::SeqCst);
+        if found.is_none_or(|version| version < least) {
+            self.note(|found| found.lost += 1);
+        }
+        let right = found.is_some_and(|version| (least..=most).contains(&version));
+        if !right && self.strict {
+            self.wrong(format!(
+                "block {block} of {} in the store: {}, though {least} was acknowledged and {most} was the last",
+                name(file),
+                words(found)
+            ));
+        }
+        cell.acknowledged
+            .store(found.unwrap_or(0), Ordering::SeqCst);
+    }
+
+    pub(super) fn wrong(&self, line: String) {
+        self.note(|found| {
+            found.wrong_count += 1;
+            if found.wrong.len() < LINES_MAX {
+                found.wrong.push(line);
+            }
+        });
+    }
+
+    fn note(&self, note: impl FnOnce(&mut Found)) {
+        note(&mut self.found.lock().unwrap_or_else(PoisonError::into_inner));
+    }
+}
+
+fn open<'a>(file: &'a mut Option<File>, at: &Path, number: usize) -> io::Result<&'a File> {
+    match file {
+        Some(open) => Ok(open),
+        None => {
+            let path = at.join(name(number));
+            let open = File::options().read(true).write(true).open(path)?;
+            Ok(file.insert(open))
+        }
+    }
+}
+
+fn name(file: usize) -> String {
+    format!("cells-{file}")
+}
+
+fn words(version: Option<u64>) -> String {
+    version.map_or("torn or not there".to_owned(), |version| {
+        format!("version {version}")
+    })
+}
+
+/// The version that fills a block, if one does.
+fn version_of(bytes: &[u8]) -> Option<u64> {
+    let (words, _) = bytes.as_chunks::<8>();
+    let first = words.first()?;
+    let whole = words.iter().all(|word| word == first);
+    whole.then(|| u64::from_le_bytes(*first))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_checker_fires_on_what_is_missed_and_counts_it_where_that_is_allowed() {
+        for (strict, wrong) in [(true, 2), (false, 0)] {
+            let board = Board::new(strict);
+            let cell = Cell::default();
+            for (found, lost) in [(Some(3), 0), (Some(2), 1), (Some(5), 0), (None, 1)] {
+                cell.begun.store(5, Ordering::SeqCst);
+                cell.acknowledged.store(3, Ordering::SeqCst);
+                board.look_at((0, 0), &cell, found);
+                let found = board
+                    .found
+                    .lock()
+                    .map_or(0, |mut found| std::mem::take(&mut found.lost));
+                assert_eq!(found, lost);
+            }
+            assert_eq!(board.take_found().wrong_count, wrong);
+        }
+    }
+}

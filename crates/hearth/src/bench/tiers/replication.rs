@@ -1,0 +1,211 @@
+//! What replicas cost writers: three test hosts write and sync a file each to their tiers, alone and with copies on
+//! one or two others. Of systems side by side each goes first in some turn.
+//!
+//! Rates are chosen, not the machine's: a tier takes some half of what a link carries, as where the method was
+//! published, and both less than two processors move. A copy that is made before or after the local write would leave
+//! `1 / (1 + b_local / b_net)` of the bandwidth; what is above that runs beside it.
+
+use super::{REQUEST_BYTES, are_whole, at_once, request};
+use crate::bench::disk::Disk;
+use crate::bench::hosts::HostAgents;
+use crate::bench::report::{Report, median, rounded};
+use crate::bench::rig::Rig;
+use crate::bench::{progress, progress_over};
+use crate::failure::{Failure, OrFail};
+use crate::options::Policy;
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+/// Test hosts, each with an agent and a writer.
+const NODES: usize = 3;
+
+/// What a link carries each way, and the tiers of all hosts together take.
+const LINK: &str = "500mbit";
+const DISK_RATE: u64 = 96 << 20;
+/// What the disk holds; only what is written takes room.
+const DISK_BYTES: u64 = 4 << 30;
+
+/// Of an agent's memory a quarter is for others' bytes: two writers' files at least.
+const POOL: &str = "512MiB";
+
+/// What is measured, the first being what the others are measured against.
+const SYSTEMS: [&str; 4] = ["none", "async", "sync:1", "sync:2"];
+
+/// How much is done.
+pub(in crate::bench) struct Effort {
+    /// Bytes that each writes.
+    bytes: u64,
+    turns: usize,
+}
+
+impl Effort {
+    pub(in crate::bench) const FULL: Effort = Effort {
+        bytes: 48 << 20,
+        turns: 5,
+    };
+    pub(in crate::bench) const QUICK: Effort = Effort {
+        bytes: 16 << 20,
+        turns: 1,
+    };
+}
+
+/// Bytes per second, of each node.
+#[derive(Default)]
+struct Rates {
+    write: Vec<Vec<f64>>,
+    link: Vec<f64>,
+    whole: bool,
+}
+
+/// Measures every system, turn by turn.
+pub(in crate::bench) fn run(store: &str, effort: &Effort) -> Result<Report, Failure> {
+    if store != "posix" {
+        let what = format!(
+            "cannot measure over `{store}`: replicas are looked at apart from a store's speed"
+        );
+        return Err(Failure::new(what).hint("--store posix"));
+    }
+    progress("building test hosts");
+    let rig = Rig::start_with(NODES as u32, &["--storage", "0", "--rate", LINK])?;
+    let dir = tempfile::tempdir().or_fail(|| "cannot make a directory".to_owned())?;
+    let disk = Disk::make(dir.path(), DISK_BYTES, DISK_RATE)?;
+    let desk = Desk {
+        rig: &rig,
+        disk: &disk,
+        dir: dir.path(),
+        bytes: effort.bytes,
+    };
+    let mut rates = Rates {
+        write: vec![Vec::new(); SYSTEMS.len()],
+        link: Vec::new(),
+        whole: true,
+    };
+    for turn in 0..effort.turns {
+        for at in 0..SYSTEMS.len() {
+            let system = (turn + at) % SYSTEMS.len();
+            let name = SYSTEMS[system];
+            progress(&format!("turn {} of {}: {name}", turn + 1, effort.turns));
+            desk.one((turn, system), &mut rates)?;
+        }
+    }
+    progress_over();
+    Ok(report(store, effort, &rates))
+}
+
+/// Where it happens.
+struct Desk<'a> {
+    rig: &'a Rig,
+    disk: &'a Disk,
+    dir: &'a Path,
+    bytes: u64,
+}
+
+impl Desk<'_> {
+    /// One system: agents, writers at once, and whether the store has all in the end.
+    fn one(&self, (turn, system): (usize, usize), rates: &mut Rates) -> Result<(), Failure> {
+        let what = || "cannot make a directory".to_owned();
+        let store = self.dir.join(format!("store-{turn}-{system}"));
+        let tier = self.disk.at().join(format!("tier-{turn}-{system}"));
+        for made in [&store, &tier] {
+            std::fs::create_dir(made).or_fail(what)?;
+        }
+        let place = format!("{}:1GiB", tier.display());
+        let options = ["--pool", POOL, "--tier", &place, "--tier-age", "10m"];
+        let options = [
+            &options[..],
+            &["--fsync", "tier", "--replicas", SYSTEMS[system]],
+        ]
+        .concat();
+        let stores = vec![store.clone(); NODES];
+        let agents = HostAgents::start_over(self.rig, stores, Policy::Local, &options)?;
+        let hosts = self.rig.hosts()[..NODES].iter();
+        let points: Vec<PathBuf> = hosts.map(|host| host.mount.with_file_name("at")).collect();
+        rates.write[system].push(self.write(&points)?);
+        if system == 0 {
+            rates.link.push(self.read(&points)?);
+        }
+        agents.end()?;
+        let names: Vec<String> = (0..NODES).map(name).collect();
+        rates.whole &= are_whole(&store, &names, self.bytes)?;
+        for gone in [&store, &tier] {
+            std::fs::remove_dir_all(gone).or_fail(|| "cannot remove a directory".to_owned())?;
+        }
+        Ok(())
+    }
+
+    /// What a node writes and syncs in a second, while all do.
+    fn write(&self, points: &[PathBuf]) -> Result<f64, Failure> {
+        let request = request();
+        let begun = Instant::now();
+        let written = at_once(NODES, |node| {
+            let file = File::create(points[node].join(name(node)))?;
+            for offset in (0..self.bytes).step_by(REQUEST_BYTES) {
+                file.write_all_at(&request, offset)?;
+            }
+            file.sync_all()
+        });
+        written.or_fail(|| "cannot write".to_owned())?;
+        Ok(self.bytes as f64 / begun.elapsed().as_secs_f64())
+    }
+
+    /// What a node reads of another's memory in a second, while all do: what the links carry between agents.
+    fn read(&self, points: &[PathBuf]) -> Result<f64, Failure> {
+        let request = request();
+        let begun = Instant::now();
+        let read = at_once(NODES, |node| {
+            let file = File::open(points[node].join(name((node + 1) % NODES)))?;
+            let mut found = vec![0; REQUEST_BYTES];
+            for offset in (0..self.bytes).step_by(REQUEST_BYTES) {
+                file.read_exact_at(&mut found, offset)?;
+                if found != request {
+                    return Err(io::Error::other("other bytes than were written"));
+                }
+            }
+            Ok(())
+        });
+        read.or_fail(|| "cannot read".to_owned())?;
+        Ok(self.bytes as f64 / begun.elapsed().as_secs_f64())
+    }
+}
+
+fn name(node: usize) -> String {
+    format!("file-{node}")
+}
+
+fn report(store: &str, effort: &Effort, rates: &Rates) -> Report {
+    let mut report = Report::new("replication", store);
+    let none = &rates.write[0];
+    for (system, write) in SYSTEMS.iter().zip(&rates.write) {
+        let case = "write and fsync";
+        report.row(system, case, "of a node", median(write) / 1e6, "MB/s");
+        let ratios: Vec<f64> = write
+            .iter()
+            .zip(none)
+            .map(|(one, none)| one / none)
+            .collect();
+        let least = ratios.iter().copied().fold(f64::INFINITY, f64::min);
+        let most = ratios.iter().copied().fold(0.0, f64::max);
+        report.row(system, case, "over none", median(&ratios), "x");
+        if *system != "none" {
+            let key = format!("{}_over_none", system.replace(':', ""));
+            report.sum_up(&key, rounded(median(&ratios)));
+            report.sum_up(&format!("{key}_least"), rounded(least));
+            report.sum_up(&format!("{key}_most"), rounded(most));
+        }
+    }
+    let (local, link) = (median(none), median(&rates.link));
+    report.row("links", "read from a peer", "of a node", link / 1e6, "MB/s");
+    let serial = |copies: f64| 1.0 / (1.0 + copies * local / link);
+    for (copies, key) in [(1.0, "model_sync1"), (2.0, "model_sync2")] {
+        let case = "one after another";
+        report.row("model", case, key, serial(copies), "x");
+        report.sum_up(key, rounded(serial(copies)));
+    }
+    report.sum_up("local_over_link", rounded(local / link));
+    report.sum_up("turns", effort.turns);
+    report.sum_up("verified", rates.whole);
+    report
+}
