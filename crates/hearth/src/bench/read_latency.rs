@@ -160,6 +160,15 @@ fn sum_up(report: &mut Report, samples: &BTreeMap<Spot, Vec<f64>>, effort: &Effo
             report.sum_up(&key, rounded(median(&ratios)));
         }
     }
+    for system in ["bank", "bank inline"] {
+        let of_case = |case| {
+            let sizes = effort.sizes.iter();
+            sizes.map(move |&size| ratio((system, case, size, "write")))
+        };
+        let ratios: Vec<f64> = CASES.iter().flat_map(|(case, _)| of_case(case)).collect();
+        let key = format!("{system} write over none").replace(' ', "_");
+        report.sum_up(&key, rounded(median(&ratios)));
+    }
     let lost: Vec<String> = CASES
         .iter()
         .flat_map(|(case, _)| PHASES.map(|phase| (*case, phase)))
