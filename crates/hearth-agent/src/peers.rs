@@ -98,17 +98,25 @@ fn gone(peer: PeerId) -> String {
     format!("agent {} is gone: ", peer.0)
 }
 
+/// True if a payload is so many bytes of one page after another.
+fn are_pages(lens: &[u32], payload: u64, page_bytes: u64) -> bool {
+    let mut lens = lens.iter().map(|&len| u64::from(len));
+    lens.clone().sum::<u64>() == payload && lens.all(|len| len <= page_bytes)
+}
+
 /// True if the numbers in a message stay within what the kernel may be given.
 fn sound(envelope: &Envelope, payload: u64, page_bytes: u64) -> bool {
     let pages = wire::PAGES_MAX as u64;
     let last = u64::MAX / page_bytes / 2;
     match &envelope.body {
-        Body::Grant { first, lens, .. } | Body::Peeked { first, lens, .. } => {
-            let total: u64 = lens.iter().map(|&len| u64::from(len)).sum();
-            *first < last
-                && total == payload
-                && lens.iter().all(|&len| u64::from(len) <= page_bytes)
+        Body::Grant {
+            first, skip, lens, ..
+        } => {
+            let of_first = lens.first().copied().unwrap_or_default();
+            let fits = u64::from(*skip) + u64::from(of_first) <= page_bytes;
+            *first < last && fits && are_pages(lens, payload, page_bytes)
         }
+        Body::Peeked { first, lens, .. } => *first < last && are_pages(lens, payload, page_bytes),
         Body::Write { offset, len, .. } | Body::Stage { offset, len, .. } => {
             *len > 0 && u64::from(*len) == payload && *offset < i64::MAX as u64
         }

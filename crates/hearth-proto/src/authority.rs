@@ -232,6 +232,9 @@ struct ReadAsk {
     record: bool,
     /// What is not here goes past the frames.
     aside: bool,
+    /// Unwanted bytes of the first page and of the last, if it is for one use.
+    skip: u32,
+    spare: u32,
     since: Time,
     filled: bool,
 }

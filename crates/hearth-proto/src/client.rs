@@ -32,6 +32,7 @@ mod leave;
 mod lend;
 mod local;
 mod look;
+mod once;
 mod open;
 mod promise;
 mod push;

@@ -358,12 +358,18 @@ pub enum Body {
         /// For one use, and past the home's frames if it has none of them: they are of a call that is larger
         /// than the asker's pool.
         aside: bool,
+        /// Bytes at the beginning of the first page that are not wanted, if the answer is for one use.
+        skip: u32,
+        /// And at the end of the last.
+        spare: u32,
     },
     /// Here they are, one after another in the payload.
     Grant {
         /// First page.
         first: u64,
-        /// Bytes of each page; what follows in the page is zero.
+        /// Bytes of the first page that were not wanted and are left out.
+        skip: u32,
+        /// Bytes of each page, in the first after those; what follows of what was wanted is zero.
         lens: Vec<u32>,
         /// The home's count when it granted.
         ver: Ver,

@@ -19,7 +19,7 @@ use crate::effect::{Effect, Piece, ReadInto, Src};
 use crate::guard::Guard;
 use crate::ids::{Buf, NodeId};
 use crate::input::StoreOk;
-use crate::msg::{Body, Envelope, Origin, Use};
+use crate::msg::{Origin, Use};
 use alloc::vec::Vec;
 
 /// Largest store read of one request, in bytes; one for more is served as any other.
@@ -92,7 +92,7 @@ impl Home<'_, '_> {
     }
 
     fn grant_aside(&mut self, ask: &ReadAsk, (buf, read): (Buf, u32)) {
-        let (end, ver) = (self.shown_end(), self.common.ver());
+        let end = self.shown_end();
         let mut lens = Vec::with_capacity(ask.count as usize);
         let mut data: Vec<Piece> = Vec::new();
         for number in pages_of(ask) {
@@ -104,32 +104,19 @@ impl Home<'_, '_> {
                 None => (Src::Buf(buf), at, read.saturating_sub(at)),
             };
             let below = end.saturating_sub(self.ctx.config.page_start(number));
-            let extent = extent.min(self.ctx.config.page_bytes);
-            let len = u64::from(extent).min(below) as u32;
+            let (from, to) = ask.wants_of(self.ctx.config, Use::Once, number);
+            let len = u64::from(extent.min(to)).min(below) as u32;
+            let len = len.saturating_sub(from);
             lens.push(len);
             if len > 0 {
+                let at = at + from;
                 push(&mut data, Piece { src, at, len });
             }
         }
         let data = self.lend_aside(ask.from, buf, data);
-        let body = Body::Grant {
-            first: ask.first,
-            lens,
-            ver,
-            good: Use::Once,
-            origin: Origin::Store,
-        };
-        let (file, generation) = (self.id, self.file.generation);
-        let (view, req) = (ver.view, ask.req);
-        let envelope = Envelope {
-            view,
-            file,
-            generation,
-            req,
-            body,
-        };
-        self.ctx.send(ask.from, envelope, data.clone());
-        if !(ask.from == self.ctx.me() && data.iter().any(|piece| piece.src == Src::Buf(buf))) {
+        let kept = ask.from == self.ctx.me() && data.iter().any(|piece| piece.src == Src::Buf(buf));
+        self.send_grant(ask, Use::Once, Origin::Store, (lens, data));
+        if !kept {
             self.ctx.out.push(Effect::Free(buf));
         }
     }

@@ -244,6 +244,8 @@ impl Home<'_, '_> {
             keep: false,
             record: true,
             aside: false,
+            skip: 0,
+            spare: 0,
             since: self.ctx.now,
             filled: false,
         }

@@ -8,7 +8,7 @@ use crate::effect::{Effect, Piece, Src};
 use crate::frames::{Frames, Slot};
 use crate::guard::Guard;
 use crate::ids::{FileId, NodeId, ReqId};
-use crate::msg::{Body, Cut, Envelope, Origin, Use};
+use crate::msg::{Body, Cut, Origin, Use};
 use crate::semantics::Semantics;
 use alloc::vec::Vec;
 
@@ -26,6 +26,20 @@ enum Obstacle {
     Locked,
 }
 
+impl ReadAsk {
+    /// The bytes of a page that are wanted: the first, and the end. What is not for one use is whole.
+    pub(super) fn wants_of(&self, config: &Config, good: Use, number: u64) -> (u32, u32) {
+        let whole = config.page_bytes;
+        if good != Use::Once {
+            return (0, whole);
+        }
+        let from = if number == self.first { self.skip } else { 0 };
+        let last = number + 1 == self.first + u64::from(self.count);
+        let to = whole.saturating_sub(if last { self.spare } else { 0 });
+        (from.min(whole), to)
+    }
+}
+
 impl Home<'_, '_> {
     /// Takes in a request for pages.
     pub(super) fn take_read(&mut self, from: NodeId, req: ReqId, body: &Body) {
@@ -35,6 +49,8 @@ impl Home<'_, '_> {
             keep,
             record,
             aside,
+            skip,
+            spare,
         } = *body
         {
             self.file.waiting.push_back(Waiting::Read(ReadAsk {
@@ -45,6 +61,8 @@ impl Home<'_, '_> {
                 keep,
                 record,
                 aside: aside && !keep && self.passes_by(),
+                skip,
+                spare,
                 since: self.ctx.now,
                 filled: false,
             }));
@@ -194,7 +212,7 @@ impl Home<'_, '_> {
     }
 
     pub(super) fn grant(&mut self, ask: &ReadAsk, good: Use) {
-        let (me, ver) = (self.ctx.me(), self.common.ver());
+        let me = self.ctx.me();
         let end = self.shown_end();
         let asks_readers = self.ctx.config.rules().evicted == Evicted::Readers;
         let mut lens = Vec::with_capacity(ask.count as usize);
@@ -213,12 +231,14 @@ impl Home<'_, '_> {
                 .expect("try_read filled every page");
             let slot = page.slot.expect("a filled page has a frame");
             let below = end.saturating_sub(self.ctx.config.page_start(number));
-            let len = u64::from(page.extent).min(below) as u32;
+            let (from, to) = ask.wants_of(self.ctx.config, good, number);
+            let to = u64::from(page.extent.min(to)).min(below) as u32;
+            let len = to.saturating_sub(from);
             lens.push(len);
             if len > 0 {
                 data.push(Piece {
                     src: Src::Frame(slot.frame),
-                    at: 0,
+                    at: from,
                     len,
                 });
             }
@@ -233,35 +253,42 @@ impl Home<'_, '_> {
             }
             self.ctx.frames.touch(slot);
         }
-        let lent = |number: u64| self.file.pages.get(&number).is_some_and(|page| page.lent);
-        let origin = match ask.filled {
-            false => Origin::Memory,
-            true if (ask.first..ask.first + u64::from(ask.count)).all(lent) => Origin::Peer,
-            true => Origin::Store,
-        };
         if ask.from == me {
             data = self.stash_own(good, data);
         }
+        self.send_grant(ask, good, self.origin_of(ask), (lens, data));
+    }
+
+    /// Where granted bytes were.
+    fn origin_of(&self, ask: &ReadAsk) -> Origin {
+        let lent = |number: u64| self.file.pages.get(&number).is_some_and(|page| page.lent);
+        match ask.filled {
+            false => Origin::Memory,
+            true if (ask.first..ask.first + u64::from(ask.count)).all(lent) => Origin::Peer,
+            true => Origin::Store,
+        }
+    }
+
+    /// Answers with so many bytes of each page.
+    pub(super) fn send_grant(
+        &mut self,
+        ask: &ReadAsk,
+        good: Use,
+        origin: Origin,
+        (lens, data): (Vec<u32>, Vec<Piece>),
+    ) {
+        let ver = self.common.ver();
         let body = Body::Grant {
             first: ask.first,
+            skip: ask.wants_of(self.ctx.config, good, ask.first).0,
             lens,
             ver,
             good,
             origin,
         };
         let (file, generation) = (self.id, self.file.generation);
-        let view = ver.view;
-        self.ctx.send(
-            ask.from,
-            Envelope {
-                view,
-                file,
-                generation,
-                req: ask.req,
-                body,
-            },
-            data,
-        );
+        self.ctx
+            .answer_with(ask.from, file, generation, ask.req, body, data);
     }
 
     /// End of the bytes that may be shown. The manager may have told everybody of a truncation that

@@ -187,6 +187,8 @@ impl Desk<'_, '_> {
             keep: false,
             record: file.semantics.is_recorded(),
             aside: false,
+            skip: 0,
+            spare: 0,
         };
         let seq = self.ask(home, id, body, What::Pages, Vec::new());
         for page in first..first + u64::from(count) {

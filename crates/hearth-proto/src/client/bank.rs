@@ -3,7 +3,8 @@
 //! What a daemon has not, the reads that asked go to the gateway for. What it has serves them, and
 //! nobody else (K6). A read that a way in may keep never comes here.
 
-use super::read::{Found, Granted};
+use super::once::Granted;
+use super::read::Found;
 use super::{Desk, Job, What};
 use crate::bank::lease::Honour;
 use crate::bank::{BankLost, BankOk, BankOp, BankOrder, Daemon, Epoch, Item, Key};
@@ -225,6 +226,8 @@ impl Desk<'_, '_> {
     ) {
         let granted = Granted {
             page,
+            from: 0,
+            to: self.ctx.config.page_bytes,
             extent,
             at,
             data,

@@ -35,7 +35,7 @@
 //!   bytes: beyond, a write goes to its home, which takes its page back.
 
 use super::file::Copy;
-use super::read::Granted;
+use super::once::Granted;
 use super::{Client, Desk, Job};
 use crate::authority::Authority;
 use crate::ctx::Ctx;

@@ -35,6 +35,8 @@ pub(super) struct Want {
     pub(super) asked_by: Vec<Ticket>,
     /// A way in will keep the bytes.
     pub(super) keep: bool,
+    /// End of the bytes that were asked for; below the page's only where it is for one use.
+    pub(super) to: u32,
     /// A grant counted below this was overtaken by an invalidation.
     pub(super) floor: u64,
 }

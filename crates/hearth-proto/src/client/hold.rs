@@ -10,8 +10,9 @@
 //! Invariant:
 //! - H1 (I10): what a read returns was there at one instant between its beginning and its end.
 
+use super::once::Granted;
 use super::range::{Lock, Locked};
-use super::read::{Found, Granted, ReadJob};
+use super::read::{Found, ReadJob};
 use super::{Desk, Job, What};
 use crate::config::{Copies, Ranges};
 use crate::effect::Piece;
@@ -244,6 +245,8 @@ impl Desk<'_, '_> {
             }
             let granted = Granted {
                 page,
+                from: 0,
+                to: self.ctx.config.page_bytes,
                 extent,
                 at,
                 data,

@@ -3,12 +3,13 @@
 use super::bank::Gets;
 use super::file::{Copy, Want};
 use super::hold::Holding;
+use super::once::{Bytes, Granted, OncePage, push_page};
 use super::{Desk, Job, What};
-use crate::config::Config;
+use crate::config::{Config, Copies, Writes};
 use crate::effect::{Effect, Piece, Reply, Src};
 use crate::frames::Owner;
 use crate::guard::Guard;
-use crate::ids::{Buf, FileId, Handle, NodeId, Ticket};
+use crate::ids::{FileId, Handle, NodeId, Ticket};
 use crate::msg::{Body, Envelope, HomeMap, Origin, Use};
 use crate::{Errno, errno};
 use alloc::collections::{BTreeMap, BTreeSet};
@@ -30,16 +31,6 @@ pub(super) enum Found {
     Peer,
     Bank,
     Store,
-}
-
-/// A page's bytes for one use: where they are and how many.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) struct OncePage {
-    pub(super) buf: Option<Buf>,
-    at: u32,
-    extent: u32,
-    /// Number of the request that was answered with it.
-    asked: u64,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -65,19 +56,27 @@ pub(super) struct ReadJob {
     missed: BTreeSet<u64>,
 }
 
-/// Where known bytes of a page are: their source, the first there, how many.
-type Bytes = (Src, u32, u32);
-
-impl OncePage {
-    fn bytes(&self) -> Bytes {
-        (self.buf.map_or(Src::Zero, Src::Buf), self.at, self.extent)
-    }
-}
-
 impl ReadJob {
-    /// A page that was lent for one use.
-    fn lent(&self, page: u64) -> Option<Bytes> {
-        self.once.get(&page).map(OncePage::bytes)
+    /// A page of which was lent for one use what the read wants.
+    fn lent(&self, config: &Config, page: u64) -> Option<Bytes> {
+        let (skip, spare) = self.unwanted(config, page, 1);
+        let once = self.once.get(&page)?;
+        let covers = once.from <= skip && config.page_bytes - spare <= once.to;
+        covers.then(|| once.bytes())
+    }
+
+    /// The bytes of a run of pages that the read wants: how many at the beginning and the end it does not.
+    fn unwanted(&self, config: &Config, first: u64, count: u32) -> (u32, u32) {
+        let (start, end) = (
+            config.page_start(first),
+            config.page_start(first + u64::from(count)),
+        );
+        let to = self.offset + u64::from(self.len);
+        let cut = |bytes: u64| bytes.min(u64::from(config.page_bytes)) as u32;
+        (
+            cut(self.offset.saturating_sub(start)),
+            cut(end.saturating_sub(to)),
+        )
     }
 
     /// The file is at most so long, whatever the read was told before.
@@ -253,7 +252,7 @@ impl Desk<'_, '_> {
         }
         match &job.holding {
             Some(holding) if !holding.has_all() => None,
-            Some(_) => collect(&|page| job.lent(page)),
+            Some(_) => collect(&|page| job.lent(config, page)),
             None => collect(&|page| self.resident(job, file, page)).or_else(|| {
                 let asked = job.once.get(&first)?.asked;
                 let together = |once: &OncePage| once.asked == asked;
@@ -275,7 +274,8 @@ impl Desk<'_, '_> {
     }
 
     fn source(&self, job: &ReadJob, file: &super::File, page: u64) -> Option<Bytes> {
-        self.resident(job, file, page).or_else(|| job.lent(page))
+        self.resident(job, file, page)
+            .or_else(|| job.lent(self.ctx.config, page))
     }
 
     /// A page that is good until this node is told otherwise.
@@ -285,16 +285,16 @@ impl Desk<'_, '_> {
             .get(&page)
             .filter(|c| self.ctx.frames.valid(c.slot))
         {
-            return Some((Src::Frame(copy.slot.frame), 0, copy.extent));
+            return Some(Bytes::whole(Src::Frame(copy.slot.frame), copy.extent));
         }
         let end = job.offset + u64::from(job.len);
         if let Some((src, extent)) = self.own_bytes(job.file, page, job.offset, end) {
-            return Some((src, 0, extent));
+            return Some(Bytes::whole(src, extent));
         }
         if super::home_of(self.ctx.config, job.file, file, page) == Some(self.ctx.me())
             && let Some((slot, extent)) = self.authority.readable(self.ctx, job.file, page)
         {
-            return Some((Src::Frame(slot.frame), 0, extent));
+            return Some(Bytes::whole(Src::Frame(slot.frame), extent));
         }
         None
     }
@@ -371,6 +371,10 @@ impl Desk<'_, '_> {
             Some(Job::Read(job)) => job.aside && !keep,
             Some(_) | None => false,
         };
+        let (skip, spare) = match keep || aside {
+            true => (0, 0),
+            false => self.unwanted(home, &readers, (first, count)),
+        };
         self.give_back_run(id, first, count);
         let file = self.client.files.get(&id);
         let body = Body::Read {
@@ -379,6 +383,8 @@ impl Desk<'_, '_> {
             keep,
             record: file.is_none_or(|file| file.semantics.is_recorded()),
             aside,
+            skip,
+            spare,
         };
         let seq = self.ask(home, id, body, What::Pages, Vec::new());
         let Some(file) = self.client.files.get_mut(&id) else {
@@ -395,10 +401,30 @@ impl Desk<'_, '_> {
                     seq,
                     asked_by,
                     keep,
+                    to: match page + 1 == first + u64::from(count) {
+                        true => self.ctx.config.page_bytes - spare,
+                        false => self.ctx.config.page_bytes,
+                    },
                     floor: 0,
                 },
             );
         }
+    }
+
+    /// Where nobody but its home keeps a page, another node is sent what the reads that wait want of it.
+    fn unwanted(&self, home: NodeId, readers: &[Ticket], (first, count): (u64, u32)) -> (u32, u32) {
+        let rules = self.ctx.config.rules();
+        let once = (rules.copies, rules.writes) == (Copies::One, Writes::Behind);
+        if !once || home == self.ctx.me() {
+            return (0, 0);
+        }
+        let unwanted = |ticket: &Ticket| match self.client.jobs.get(ticket) {
+            Some(Job::Read(job)) => Some(job.unwanted(self.ctx.config, first, count)),
+            Some(_) | None => None,
+        };
+        let least = |a: (u32, u32), b: (u32, u32)| (a.0.min(b.0), a.1.min(b.1));
+        let all = readers.iter().filter_map(unwanted);
+        all.reduce(least).unwrap_or_default()
     }
 
     /// Waiting reads that touch any of the pages.
@@ -420,7 +446,7 @@ impl Desk<'_, '_> {
     pub(super) fn pages_answered(
         &mut self,
         id: FileId,
-        from: NodeId,
+        home: NodeId,
         answer: Envelope,
         data: Option<Piece>,
     ) {
@@ -428,16 +454,18 @@ impl Desk<'_, '_> {
         match &answer.body {
             Body::Grant {
                 first,
+                skip,
                 lens,
                 ver,
                 good,
                 origin,
             } => {
                 let mut at = data.map_or(0, |piece| piece.at);
-                for (page, &extent) in (*first..).zip(lens) {
+                for (page, &len) in (*first..).zip(lens) {
+                    let from = if page == *first { *skip } else { 0 };
                     let Some((_, want)) = wanted.iter().find(|(number, _)| *number == page) else {
                         if let Use::Own(grant) = *good {
-                            self.refuse_own(id, page, from, grant);
+                            self.refuse_own(id, page, home, grant);
                         }
                         continue;
                     };
@@ -449,13 +477,15 @@ impl Desk<'_, '_> {
                     };
                     let bytes = Granted {
                         page,
-                        extent,
+                        from,
+                        to: want.to,
+                        extent: from + len,
                         at,
                         data,
                         origin: *origin,
                     };
-                    self.take_page(id, want, (good, from), &bytes);
-                    at += extent;
+                    self.take_page(id, want, (good, home), &bytes);
+                    at += len;
                 }
             }
             Body::Failed(errno) => self.fail_reads(id, &wanted, *errno),
@@ -481,13 +511,14 @@ impl Desk<'_, '_> {
     /// A page has been asked for, by a request that nobody else may keep the answer of.
     pub(super) fn want(&mut self, id: FileId, page: u64, seq: u64, asked_by: Vec<Ticket>) {
         if let Some(file) = self.client.files.get_mut(&id) {
-            let (keep, floor) = (false, 0);
+            let (keep, floor, to) = (false, 0, self.ctx.config.page_bytes);
             file.wants.insert(
                 page,
                 Want {
                     seq,
                     asked_by,
                     keep,
+                    to,
                     floor,
                 },
             );
@@ -629,12 +660,14 @@ impl Desk<'_, '_> {
         let buf = match granted.data {
             Some(Piece {
                 src: Src::Buf(buf), ..
-            }) if granted.extent > 0 => Some(buf),
+            }) if granted.extent > granted.from => Some(buf),
             Some(_) | None => None,
         };
         let once = OncePage {
             buf,
             at: granted.at,
+            from: granted.from,
+            to: granted.to,
             extent: granted.extent,
             asked,
         };
@@ -754,42 +787,4 @@ impl Desk<'_, '_> {
 /// Pages that one request asks for at most.
 pub(super) fn run_max(config: &Config) -> u32 {
     (REQUEST_BYTES / config.page_bytes).min(REQUEST_PAGES)
-}
-
-/// One page of a grant.
-pub(super) struct Granted {
-    pub(super) page: u64,
-    pub(super) extent: u32,
-    pub(super) at: u32,
-    pub(super) data: Option<Piece>,
-    pub(super) origin: Origin,
-}
-
-/// Appends the part of a page that lies within the read: known bytes, then zeros.
-fn push_page(
-    config: &Config,
-    pieces: &mut Vec<Piece>,
-    (offset, end): (u64, u64),
-    page: u64,
-    (src, at, extent): (Src, u32, u32),
-) {
-    let base = config.page_start(page);
-    let from = (offset.max(base) - base) as u32;
-    let to = (end.min(base + u64::from(config.page_bytes)) - base) as u32;
-    let known = to.min(extent);
-    if from < known {
-        pieces.push(Piece {
-            src,
-            at: at + from,
-            len: known - from,
-        });
-    }
-    let zero_from = from.max(known);
-    if zero_from < to {
-        pieces.push(Piece {
-            src: Src::Zero,
-            at: 0,
-            len: to - zero_from,
-        });
-    }
 }

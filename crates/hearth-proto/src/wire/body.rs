@@ -64,8 +64,8 @@ bodies! {
     25 => Cut(cut);
     26 => CutOk(result);
     27 => Resume { done };
-    28 => Read { first, count, keep, record, aside };
-    29 => Grant { first, lens, ver, good, origin };
+    28 => Read { first, count, keep, record, aside, skip, spare };
+    29 => Grant { first, skip, lens, ver, good, origin };
     30 => Write { offset, len, dropped, record, alone, aside };
     31 => WriteOk;
     32 => Flush(goal);

@@ -22,6 +22,7 @@ fn envelope(body: Body) -> Envelope {
 fn a_grant_survives_the_wire() {
     let body = Body::Grant {
         first: 5,
+        skip: 11,
         lens: vec![4096, 0, 17],
         ver: Ver {
             view: View(1),
@@ -88,6 +89,7 @@ fn a_count_beyond_the_bound_allocates_nothing() {
     let mut bytes = Vec::new();
     let body = Body::Grant {
         first: 0,
+        skip: 0,
         lens: vec![],
         ver: Ver::default(),
         good: Use::Copy,
