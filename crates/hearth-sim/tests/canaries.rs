@@ -9,6 +9,7 @@ fn fired(tamper: Tamper) -> BTreeSet<&'static str> {
     let plans = (0..400).map(|seed| Plan {
         tamper,
         looks: false,
+        asides: false,
         store_faults: false,
         link_faults: false,
         ..Plan::from_seed(seed)
