@@ -47,7 +47,6 @@ mod write;
 
 use crate::Errno;
 use crate::bank::BankOp;
-use crate::config::Config;
 use crate::ctx::Ctx;
 use crate::effect::{Effect, Piece, Src};
 use crate::frames::Slot;
@@ -560,14 +559,6 @@ impl Authority {
         core::mem::take(&mut self.common.ended)
     }
 
-    /// Starts flushing everything that is dirty here.
-    pub(crate) fn flush_all(&mut self, ctx: &mut Ctx<'_>) {
-        let ids: Vec<FileId> = self.files.keys().copied().collect();
-        for id in ids {
-            self.home(ctx, id).start_flush();
-        }
-    }
-
     /// Errno of a file whose bytes cannot reach the store, if there is one.
     pub(crate) fn failing(&self) -> Option<Errno> {
         self.files
@@ -644,14 +635,6 @@ impl File {
             && self.waiting.is_empty()
             && self.writes.is_empty()
             && self.bar.is_none()
-    }
-
-    /// True if a cut holds requests for these pages.
-    fn is_barred(&self, config: &Config, first: u64, count: u32) -> bool {
-        self.bar.as_ref().is_some_and(|bar| match bar.cut {
-            Cut::Window { .. } => bar.touches(config, first, count),
-            Cut::Shrink(_) | Cut::Outside | Cut::Detach | Cut::Laminate => true,
-        })
     }
 }
 
@@ -788,10 +771,6 @@ impl Home<'_, '_> {
                 (reader, req.seq)
             })
             .collect()
-    }
-
-    fn is_barred(&self, first: u64, count: u32) -> bool {
-        self.file.is_barred(self.ctx.config, first, count)
     }
 
     fn fail(&mut self, to: NodeId, req: ReqId, errno: Errno) {

@@ -435,3 +435,19 @@ pub(super) fn end_of(life: u64) -> Gen {
         cut: u32::MAX,
     }
 }
+
+impl File {
+    /// True if a cut holds requests for these pages.
+    pub(super) fn is_barred(&self, config: &Config, first: u64, count: u32) -> bool {
+        self.bar.as_ref().is_some_and(|bar| match bar.cut {
+            Cut::Window { .. } => bar.touches(config, first, count),
+            Cut::Shrink(_) | Cut::Outside | Cut::Detach | Cut::Laminate => true,
+        })
+    }
+}
+
+impl Home<'_, '_> {
+    pub(super) fn is_barred(&self, first: u64, count: u32) -> bool {
+        self.file.is_barred(self.ctx.config, first, count)
+    }
+}

@@ -23,6 +23,16 @@ struct Run {
     ranges: Vec<(u64, u32, u32, Ver)>,
 }
 
+impl Authority {
+    /// Starts flushing everything that is dirty here.
+    pub(crate) fn flush_all(&mut self, ctx: &mut Ctx<'_>) {
+        let ids: Vec<FileId> = self.files.keys().copied().collect();
+        for id in ids {
+            self.home(ctx, id).start_flush();
+        }
+    }
+}
+
 impl Home<'_, '_> {
     /// Orders store writes for all that is dirty and not on its way. True if anything is on its way.
     pub(super) fn start_flush(&mut self) -> bool {
