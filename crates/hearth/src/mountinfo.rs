@@ -1,13 +1,15 @@
 //! The mounts that this process sees.
 
 use std::ffi::OsString;
-use std::fs::{self, Metadata};
+use std::fs;
 use std::io;
 use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, channel};
 use std::thread;
 use std::time::{Duration, Instant};
+
+use rustix::fs::statvfs;
 
 /// What `mount(8)` shows as the source of a mount of ours.
 pub(crate) const SOURCE: &str = "hearth";
@@ -48,15 +50,16 @@ pub(crate) fn services(mounts: &[MountPoint]) -> Vec<Service> {
         .collect()
 }
 
-/// Asked on a thread of its own, which may wait for ever.
-struct Question(Receiver<io::Result<Metadata>>);
+/// Asked on a thread of its own, which may wait for ever. How much room there is the kernel always asks for; attributes
+/// it remembers, past the end of who told it.
+struct Question(Receiver<io::Result<()>>);
 
 impl Question {
     fn ask(mount: &MountPoint) -> Question {
         let (told, answer) = channel();
         let at = mount.at.clone();
         thread::spawn(move || {
-            let looked = fs::metadata(at);
+            let looked = statvfs(&at).map(drop).map_err(io::Error::from);
             // Late is as good as never: whoever asked has gone on.
             told.send(looked).ok();
         });

@@ -328,8 +328,8 @@ fn programs_go_on_through_the_next_gateway_and_fail_in_words_without_one() {
         log().contains("no gateway answers")
     });
     assert!(!scene.store().join("d/more").exists());
-    // Whatever is killed, nothing is left.
     kill(&pids[2..]);
+    // Whatever is killed, nothing is left.
     scene.run(&["down", "--force"]);
     scene.assert_clean();
 }
