@@ -320,20 +320,13 @@ impl Seat<'_, '_> {
                 errno,
                 ..
             } => self.stilled(homes, ask, errno),
-            // Others keep what the store refuses: they would bring back what a cut took.
             Control::Cutting {
-                cut: Cut::Shrink(_),
+                cut,
                 homes,
-                after: After::Answer(ask),
-                errno: Some(errno),
+                after,
+                errno,
                 ..
-            } if self.ctx.config.has_replicas() => {
-                self.tell(&homes, &Body::Resume { done: false });
-                self.fail(&ask, errno);
-            }
-            Control::Cutting {
-                cut, homes, after, ..
-            } => self.cut_through(cut, homes, after),
+            } => self.cut_through(cut, homes, after, errno),
             Control::Leaving { homes, after, .. } => self.left(&homes, &after),
             Control::Laminating { homes, ask, .. } => self.laminated(&homes, Some(&ask)),
             Control::Writing {
@@ -363,12 +356,20 @@ impl Seat<'_, '_> {
         }
     }
 
-    fn cut_through(&mut self, cut: Cut, homes: Vec<NodeId>, after: After) {
+    fn cut_through(&mut self, cut: Cut, homes: Vec<NodeId>, after: After, errno: Option<Errno>) {
+        // Others keep what the store refuses: they would bring back what a cut took.
+        let refused = errno.filter(|_| self.ctx.config.has_replicas());
         match (cut, after) {
-            (Cut::Shrink(size), After::Answer(ask)) => {
-                self.answer(&ask, Body::TruncateGo);
-                self.file.control = Some(Control::Truncating { size, homes, ask });
-            }
+            (Cut::Shrink(size), After::Answer(ask)) => match refused {
+                Some(errno) => {
+                    self.tell(&homes, &Body::Resume { done: false });
+                    self.fail(&ask, errno);
+                }
+                None => {
+                    self.answer(&ask, Body::TruncateGo);
+                    self.file.control = Some(Control::Truncating { size, homes, ask });
+                }
+            },
             (Cut::Window { .. }, After::Answer(ask)) => self.let_write(ask, homes),
             (_, After::Move(ask)) => {
                 self.tell(&homes, &Body::Resume { done: true });
