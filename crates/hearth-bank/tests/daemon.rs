@@ -124,6 +124,22 @@ impl Daemon {
         );
     }
 
+    /// Comes back once none of its threads runs any more, which is not at once.
+    fn stop(&self) {
+        self.signal("STOP");
+        let tasks = format!("/proc/{}/task", self.0.child.id());
+        let runs = |task: std::fs::DirEntry| {
+            let stat = std::fs::read_to_string(task.path().join("stat")).unwrap();
+            !stat.rsplit(") ").next().unwrap().starts_with('T')
+        };
+        while std::fs::read_dir(&tasks)
+            .unwrap()
+            .any(|task| runs(task.unwrap()))
+        {
+            std::thread::yield_now();
+        }
+    }
+
     fn kill(&mut self) {
         self.0.child.kill().unwrap();
         self.0.child.wait().unwrap();
@@ -240,7 +256,7 @@ fn orders_to_a_daemon_that_is_stopped_are_lost_in_time() {
     let daemon = Daemon::start(&plan(dir.path(), unix(dir.path())));
     let desk = Desk::of(vec![daemon.0.addr.clone()], ENTRY_BYTES, HASTE);
     assert_eq!(desk.next_up(), 0);
-    daemon.signal("STOP");
+    daemon.stop();
     desk.bank.order(1, 0, set("a", vec![1]));
     desk.bank.order(2, 0, get(&["a"]));
     assert_eq!(desk.next(), News::Answered(1, Err(Lost)));
