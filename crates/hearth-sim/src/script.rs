@@ -57,6 +57,7 @@ fn quiet_plan() -> Plan {
     Plan {
         nodes: 2,
         looks: false,
+        asides: false,
         policy: Policy::Home,
         allocation: Allocation::Slot,
         close: CloseRule::Flushed,

@@ -547,7 +547,7 @@ mod tests {
             pool,
             ..args.clone()
         });
-        assert!(text.ends_with("hint: --pool 16MiB"), "{text}");
+        assert!(text.ends_with("hint: --pool 8MiB"), "{text}");
         let page_size = Some(Size(3000));
         let text = refusal(&SetArgs {
             page_size,
