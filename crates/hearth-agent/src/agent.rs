@@ -131,7 +131,7 @@ impl Agent {
             unreachable!("the transport is set once, here");
         }
         if let Some(bank) = &config.bank {
-            let entry_bytes = config.page_bytes as usize;
+            let entry_bytes = bank.attributes.entry_bytes(config.page_bytes as usize);
             let started = bank::start(&agent.core, bank, &config.secret, entry_bytes);
             let started = started.map_err(StartError::Thread)?;
             if agent.core.bank.set(started).is_err() {

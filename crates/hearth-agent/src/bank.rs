@@ -175,9 +175,9 @@ impl Core {
                 seconds: None,
             },
             BankOrder::Look(keys) => Order::Get(keys.iter().map(ToString::to_string).collect()),
-            BankOrder::Tell { key, attributes } => {
+            BankOrder::Tell { key, told } => {
                 let mut bytes = Vec::new();
-                wire::encode_attributes(&attributes, &mut bytes);
+                wire::encode_told(&told, &mut bytes);
                 Order::Set {
                     name: key.to_string(),
                     version: [0, 0],
@@ -238,11 +238,11 @@ fn away(daemon: usize) -> String {
     format!("daemon {daemon} of the bank is away: ")
 }
 
-/// Attributes in entries. One that does not hold any is of another version of the program.
+/// Attributes and names in entries. One that does not hold any is of another version of the program.
 fn looked(items: &[Option<hearth_bank::Item>]) -> BankOk {
     let told = |item: &Option<hearth_bank::Item>| {
         let item = item.as_ref()?;
-        wire::decode_attributes(&item.bytes).ok()
+        wire::decode_told(&item.bytes).ok()
     };
     BankOk::Looked(items.iter().map(told).collect())
 }

@@ -138,17 +138,16 @@ impl Core {
         reply: &mut ReplyDirectoryPlus,
     ) -> io::Result<()> {
         let directory = self.directories.find(at.handle)?;
+        let mut once = None;
         directory.each(at.offset, |item| {
             if item.is_dot() {
                 return self.add_dot(item, &directory, reply);
             }
-            match self.lookup(
-                caller,
-                Name {
-                    parent: at.parent,
-                    name: &item.name,
-                },
-            ) {
+            let name = Name {
+                parent: at.parent,
+                name: &item.name,
+            };
+            match self.lookup_in(caller, name, &mut once) {
                 Ok(mut entry) => {
                     // The reply leaves after more than this entry is found.
                     if entry.way.is_some() {

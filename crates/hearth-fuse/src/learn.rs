@@ -138,13 +138,24 @@ impl Core {
     }
 
     /// A lookup for which memory is worth being filled. May wait for the session.
-    pub(crate) fn learn(&self, caller: Caller, at: Name<'_>) -> io::Result<Option<Entry>> {
+    pub(crate) fn learn(
+        &self,
+        caller: Caller,
+        at: Name<'_>,
+        once: &mut Option<Listing>,
+    ) -> io::Result<Option<Entry>> {
         let Some(dir) = self.directory(at.parent) else {
             return Ok(None);
         };
         let mut known = self.memory.name(dir, at.name);
         if let Known::Storm = known {
-            self.list(at, dir);
+            if let Some(once) = once.as_ref().filter(|once| once.find(at.name).is_some()) {
+                return self.learn_once(caller, at, once);
+            }
+            *once = self.list(at, dir);
+            if let Some(once) = once {
+                return self.learn_once(caller, at, once);
+            }
             known = self.memory.name(dir, at.name);
         }
         if let Known::Unread(file, listing) = known {
@@ -160,15 +171,41 @@ impl Core {
         }
     }
 
+    /// A lookup in names that serve it alone: nobody could call them back.
+    fn learn_once(
+        &self,
+        caller: Caller,
+        at: Name<'_>,
+        once: &Listing,
+    ) -> io::Result<Option<Entry>> {
+        self.session.name_unheard();
+        let file = match once.find(at.name) {
+            None => return Err(raw(libc::ENOENT)),
+            Some(None) => return Ok(None),
+            Some(Some(file)) => file,
+        };
+        if let Some(stat) = self.learn_from(at, file, once) {
+            return Ok(Some(self.entry_once(caller, at, stat)));
+        }
+        let kept = self.memory.attributes(file);
+        Ok(kept.map(|kept| self.entry_kept(caller, at, kept)))
+    }
+
     /// Learns the names of a directory, if there is leave to keep them: of another node, or of the store. What
-    /// cannot be read is not kept, and lookups go to the store.
-    fn list(&self, at: Name<'_>, dir: FileKey) {
+    /// cannot be read is not kept, and lookups go to the store. Names that may not be kept come back.
+    fn list(&self, at: Name<'_>, dir: FileKey) -> Option<Listing> {
         let (names, attributes) = (self.memory.begin(dir), self.memory.begin(dir));
         let told = ask(|done| self.session.names(dir, done)).ok().flatten();
         let Some(Names { leave, names: told }) = told else {
             self.memory.keep_listing(names, None);
-            return self.memory.keep(attributes, None);
+            self.memory.keep(attributes, None);
+            return None;
         };
+        if let (Leave::Once(_), Some(told)) = (leave, told.as_ref()) {
+            self.memory.keep(names, None);
+            self.memory.keep(attributes, None);
+            return Some(Listing::new(told.clone()));
+        }
         // Before the names: what the store's client shows of them is then not older.
         let stat = match leave {
             Leave::Read { .. } => self.nodes.fd(at.parent).and_then(|fd| Stat::of(&*fd)),
@@ -194,6 +231,7 @@ impl Core {
         self.memory.keep_listing(names, listing.filter(|_| fresh));
         let learned = self.settle_leave(dir, leave, attributes, stat);
         self.session.learned(learned.into_iter().collect());
+        None
     }
 
     /// Whoever reads a directory as a whole will ask for its files: finds out who manages them.

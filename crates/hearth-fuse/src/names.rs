@@ -16,6 +16,7 @@ use crate::core::Core;
 use crate::errors::{ask, raw};
 use crate::identity::Caller;
 use crate::learn::Remembered;
+use crate::listing::Listing;
 use crate::memory::OnItsWay;
 use crate::nodes::{Node, open_path, proc_path};
 use crate::stat::{Stat, device_number};
@@ -54,12 +55,22 @@ struct Found {
 impl Core {
     /// `LOOKUP`. May wait for the session.
     pub(crate) fn lookup(&self, caller: Caller, at: Name<'_>) -> io::Result<Entry> {
+        self.lookup_in(caller, at, &mut None)
+    }
+
+    /// As [`Self::lookup`], one of several for one request: names that serve it alone are asked for once.
+    pub(crate) fn lookup_in(
+        &self,
+        caller: Caller,
+        at: Name<'_>,
+        once: &mut Option<Listing>,
+    ) -> io::Result<Entry> {
         match self.remember(caller, at) {
             Remembered::Entry(entry) => return Ok(*entry),
             Remembered::Absent => return Err(raw(libc::ENOENT)),
             Remembered::No => {}
             Remembered::Perhaps => {
-                if let Some(entry) = self.learn(caller, at)? {
+                if let Some(entry) = self.learn(caller, at, once)? {
                     return Ok(entry);
                 }
             }

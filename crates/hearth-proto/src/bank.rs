@@ -40,8 +40,10 @@
 //! - K6: bytes from a daemon serve the reads that waited when the get was issued, and are not kept.
 //!   Ways in are never given bytes to keep from a daemon, for nobody could call them back.
 //!
-//! Attributes of files are entries of the same kind where the configuration says so: their manager is the
-//! gateway of such an entry (`manager/entry.rs`), whoever looks is its client (`client/look.rs`).
+//! Attributes of files, and names of directories with them, are entries of the same kind where the
+//! configuration says so: their manager is the gateway of such an entry (`manager/entry.rs`), whoever looks is
+//! its client (`client/look.rs`). One entry has both, so that one order takes back both. A directory whose names
+//! do not fit has its attributes there alone.
 //!
 //! Why no version is compared: by K1 to K5 an entry that can be found is the block's latest, or a write
 //! of it is under way. The version goes along so that a checker can see that.
@@ -52,8 +54,9 @@ pub(crate) mod place;
 
 pub use place::Placement;
 
+use crate::config::BankAttributes;
 use crate::effect::Piece;
-use crate::ids::{Attributes, Buf, FileId, NodeId, Ver};
+use crate::ids::{Attributes, Buf, FileId, Named, NodeId, Ver};
 use alloc::vec::Vec;
 
 /// A daemon of the bank: its place in the list that all nodes were given.
@@ -96,8 +99,33 @@ impl core::fmt::Display for Key {
 }
 
 impl Key {
-    /// In place of a block: the file's attributes. Its gateway is then the file's manager.
+    /// In place of a block: the file's attributes, and a directory's names. Its gateway is then the file's manager.
     pub const ATTRIBUTES: u64 = u64::MAX;
+}
+
+/// Names of a directory that take more are in no entry, as each lookup brings all of them.
+pub(crate) const NAMES_BYTES: usize = 16 << 10;
+
+/// Bytes of an entry beside names, at most.
+const ATTRIBUTES_BYTES: usize = 128;
+
+/// What an entry says of a file or directory.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Told {
+    /// Its attributes.
+    pub attributes: Attributes,
+    /// Of a directory, all of its names, if they were told and fit into an entry.
+    pub names: Option<Vec<Named>>,
+}
+
+impl BankAttributes {
+    /// Bytes of the largest entry, where blocks have so many.
+    pub fn entry_bytes(self, block_bytes: usize) -> usize {
+        match self {
+            BankAttributes::Leave => block_bytes,
+            BankAttributes::Daemons => block_bytes.max(NAMES_BYTES + ATTRIBUTES_BYTES),
+        }
+    }
 }
 
 /// What a daemon is to do.
@@ -117,14 +145,14 @@ pub enum BankOrder {
     },
     /// Take entries away, whether they are there or not; the answer is [`BankOk::Done`].
     Delete(Vec<Key>),
-    /// Look for entries with attributes; the answer is [`BankOk::Looked`].
+    /// Look for entries with attributes and names; the answer is [`BankOk::Looked`].
     Look(Vec<Key>),
     /// Make an entry with attributes; the answer is [`BankOk::Done`], also from a daemon that had no room.
     Tell {
         /// Its name.
         key: Key,
         /// What they are.
-        attributes: Attributes,
+        told: Told,
     },
 }
 
@@ -150,7 +178,7 @@ pub enum BankOk {
         data: Option<(Buf, u32)>,
     },
     /// For each key the attributes, if there is an entry.
-    Looked(Vec<Option<Attributes>>),
+    Looked(Vec<Option<Told>>),
 }
 
 /// There is no answer, and there will be none: no connection, or it broke, or too much time went by.

@@ -67,6 +67,7 @@ guards! {
     PopulatesAlone, "populates-alone", "a write or cut waits for the populates of its blocks that are under way";
     CutEmptiesBank, "cut-empties-bank", "a cut waits until the daemons' entries of its blocks are gone";
     AttributesGone, "attributes-gone", "attributes change after the daemon's entry of them is gone";
+    NamesOnce, "names-once", "names that a daemon has told serve one question and are not kept";
     EpochGrows, "epoch-grows", "a daemon that comes back gets a new epoch";
     LeaseWaited, "lease-waited", "an epoch is over when each client has confirmed it, or its lease has run out";
     LeaseHonoured, "lease-honoured", "a client asks daemons only while its lease lasts";
@@ -179,6 +180,7 @@ impl Guard {
                 | Guard::PopulatesAlone
                 | Guard::CutEmptiesBank
                 | Guard::AttributesGone
+                | Guard::NamesOnce
                 | Guard::EpochGrows
                 | Guard::LeaseWaited
                 | Guard::LeaseHonoured

@@ -7,7 +7,7 @@
 mod body;
 mod fields;
 
-use crate::ids::Attributes;
+use crate::bank::Told;
 use crate::msg::Envelope;
 use alloc::vec::Vec;
 use fields::{Fields, Reader, Writer};
@@ -48,17 +48,22 @@ pub fn encode(envelope: &Envelope, out: &mut Vec<u8>) {
     envelope.body.put(&mut writer);
 }
 
-/// Appends attributes as a daemon's entry holds them.
-pub fn encode_attributes(attributes: &Attributes, out: &mut Vec<u8>) {
-    attributes.put(&mut Writer(out));
+/// Appends attributes and names as a daemon's entry holds them.
+pub fn encode_told(told: &Told, out: &mut Vec<u8>) {
+    let mut writer = Writer(out);
+    told.attributes.put(&mut writer);
+    told.names.put(&mut writer);
 }
 
-/// Reads attributes; all of `bytes` must be them.
-pub fn decode_attributes(bytes: &[u8]) -> Result<Attributes, Violation> {
+/// Reads attributes and names; all of `bytes` must be them.
+pub fn decode_told(bytes: &[u8]) -> Result<Told, Violation> {
     let mut reader = Reader(bytes);
-    let attributes = Fields::get(&mut reader)?;
+    let told = Told {
+        attributes: Fields::get(&mut reader)?,
+        names: Fields::get(&mut reader)?,
+    };
     match reader.0.is_empty() {
-        true => Ok(attributes),
+        true => Ok(told),
         false => Err(Violation::Long),
     }
 }

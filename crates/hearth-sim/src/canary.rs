@@ -3,7 +3,7 @@
 use crate::plan::{Plan, Trouble};
 use crate::run::{Outcome, run, shrink};
 pub use hearth_proto::Guard;
-use hearth_proto::{Allocation, Policy, Ranges, Replicas};
+use hearth_proto::{Allocation, BankAttributes, BankConfig, Policy, Ranges, Replicas};
 
 /// What became of a guard that was off.
 #[derive(Clone, Debug)]
@@ -31,6 +31,9 @@ pub struct Caught {
 pub fn try_without(guard: Guard, worlds_max: u64) -> Canary {
     let plan = |number: u64| {
         let without = Some(guard);
+        if guard == Guard::NamesOnce {
+            return names_plan(without, number);
+        }
         if guard.is_of_bank() {
             return bank_plan(without, number);
         }
@@ -104,6 +107,26 @@ fn bank_plan(without: Option<Guard>, number: u64) -> Plan {
         bank_faults: true,
         looks: plan.looks || without == Some(Guard::AttributesGone),
         pauses: plan.pauses || number % 3 == 1,
+        ..plan
+    }
+}
+
+/// A world in which many look at one file, which daemons tell of.
+fn names_plan(without: Option<Guard>, number: u64) -> Plan {
+    let plan = Plan::new(number, Trouble::Never);
+    Plan {
+        without,
+        policy: Policy::Bank,
+        looks: true,
+        only_looks: true,
+        files: 1,
+        nodes: plan.nodes.max(4),
+        sessions: plan.sessions.max(12),
+        steps: plan.steps.max(100),
+        bank: BankConfig {
+            attributes: BankAttributes::Daemons,
+            ..plan.bank
+        },
         ..plan
     }
 }

@@ -73,6 +73,8 @@ pub struct Plan {
     pub outside: bool,
     /// Sessions look at attributes, which nodes keep under leave.
     pub looks: bool,
+    /// Where daemons have attributes: sessions open little, and look at attributes and names or change them.
+    pub only_looks: bool,
     /// Under a policy that delegates: sessions stay with the pages that they have used.
     pub stays: bool,
     /// Pages are offered to sessions, which then write them without asking.
@@ -199,6 +201,7 @@ impl Plan {
             outside: rng.chance(30),
             // From a stream of its own, so that all else of a seed is as if there were no looks.
             looks: Rng::new(seed, 7).chance(60),
+            only_looks: Rng::new(seed, 12).chance(15),
             stays: Rng::new(seed, 8).chance(75),
             offers: Rng::new(seed, 9).chance(60),
             asides: Rng::new(seed, 11).chance(50),

@@ -14,8 +14,8 @@ use crate::world::session::Action;
 use hearth_proto::bank::{BankLost, BankOk, BankOrder, Daemon, Item, Key};
 use hearth_proto::msg::{Body, Envelope, Use};
 use hearth_proto::{
-    Allocation, Attributes, BankConfig, CloseRule, Effect, FileId, Input, NodeId, Policy, Ranges,
-    ReadInto, Reply, Semantics, Span, WriteAt, errno,
+    Allocation, BankConfig, CloseRule, Effect, FileId, Input, NodeId, Policy, Ranges, ReadInto,
+    Reply, Semantics, Span, WriteAt, errno,
 };
 
 /// What a line asks for that nobody understands.
@@ -267,7 +267,7 @@ fn told(result: &Result<BankOk, BankLost>) -> String {
             found.join(", ")
         }
         Ok(BankOk::Looked(found)) => {
-            let word = |told: &Option<Attributes>| if told.is_some() { "hit" } else { "miss" };
+            let word = |told: &Option<_>| if told.is_some() { "hit" } else { "miss" };
             let found: Vec<&str> = found.iter().map(word).collect();
             found.join(", ")
         }

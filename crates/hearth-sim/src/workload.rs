@@ -4,7 +4,7 @@ use crate::plan::delay;
 use crate::rng::Rng;
 use crate::world::session::{Action, Open};
 use crate::world::{Event, World};
-use hearth_proto::Delegates;
+use hearth_proto::{BankAttributes, Delegates};
 use hearth_proto::{FileId, Semantics, Span, WriteAt, errno};
 use std::collections::BTreeMap;
 
@@ -140,8 +140,18 @@ impl World {
         }
     }
 
+    /// Nearly all that sessions do is to look at files that nobody has open, in daemons if these know.
+    fn only_looks(&self) -> bool {
+        let daemons = self.plan.bank.attributes == BankAttributes::Daemons;
+        self.plan.only_looks && daemons && self.has_bank()
+    }
+
     fn choose(&mut self, session: usize) -> Action {
-        if self.plan.looks && self.choices.rng.chance(30) {
+        let looks = match self.only_looks() {
+            true => 95,
+            false => 30,
+        };
+        if self.plan.looks && self.choices.rng.chance(looks) {
             let file = self.choose_file(session);
             return match self.choices.rng.chance(75) {
                 true => Action::Look(file),

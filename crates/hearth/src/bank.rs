@@ -8,6 +8,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
+use hearth_agent::BankAttributes;
 use hearth_bank::daemon::{self, End, Plan, Seat};
 use hearth_bank::{Address, item};
 use rustix::process::Signal;
@@ -97,6 +98,16 @@ pub(crate) enum Attributes {
     Leave,
     /// In daemons, as IMCa has it.
     Daemons,
+}
+
+impl Attributes {
+    /// As agents are told.
+    pub(crate) fn of_agents(self) -> BankAttributes {
+        match self {
+            Attributes::Leave => BankAttributes::Leave,
+            Attributes::Daemons => BankAttributes::Daemons,
+        }
+    }
 }
 
 /// Which daemons.
@@ -297,10 +308,12 @@ impl Daemonry {
     }
 
     fn add(&mut self, wanted: &Wanted<'_>, seat: Seat) -> Result<(), Failure> {
+        let attributes = wanted.spec.attributes.of_agents();
+        let entry_bytes = attributes.entry_bytes(wanted.page_bytes as usize);
         let plan = Plan {
             seat,
             memory_bytes: wanted.spec.memory.0,
-            item_bytes: item::room_for(wanted.page_bytes as usize),
+            item_bytes: item::room_for(entry_bytes),
             dir: wanted.dir.to_owned(),
             end: match wanted.owner {
                 Owner::Nobody => End::Told,

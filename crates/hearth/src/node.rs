@@ -14,7 +14,7 @@ use hearth_client::Session;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::bank::{Attributes, Placement, Update};
+use crate::bank::{Placement, Update};
 use crate::failure::{Failure, OrFail};
 use crate::options::{Allocation, Atomic, Close, Policy, SetSpec};
 use crate::rules::Rule;
@@ -370,10 +370,7 @@ fn bank(config: &NodeConfig) -> Result<Option<BankConfig>, Failure> {
             Update::Thread => hearth_agent::BankUpdate::Thread,
             Update::Inline => hearth_agent::BankUpdate::Inline,
         },
-        attributes: match spec.attributes {
-            Attributes::Leave => hearth_agent::BankAttributes::Leave,
-            Attributes::Daemons => hearth_agent::BankAttributes::Daemons,
-        },
+        attributes: spec.attributes.of_agents(),
         attributes_last: config.spec.attr_ttl.0,
         gateways: match (&config.spec.store_at, spec.gateways.as_slice()) {
             (Some(at), []) => at.agents.clone(),

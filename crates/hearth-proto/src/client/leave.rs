@@ -62,6 +62,11 @@ impl LeaveJob {
         self.parts.remove(&number);
     }
 
+    /// All names of the directory that was asked for.
+    pub(super) fn tell_names(&mut self, names: Vec<Named>) {
+        self.names = Some(names);
+    }
+
     /// Something was told of a file.
     pub(super) fn tell(&mut self, file: FileId, leave: Leave) {
         self.told.insert(file, leave);
@@ -110,12 +115,12 @@ impl Desk<'_, '_> {
         self.end_leave(ticket);
     }
 
-    /// Daemons are asked for attributes only: they have no names, and nobody reads for them.
+    /// Who awaits what others read does not ask daemons: nobody reads for them.
     fn seek_of(&mut self, ticket: Ticket, manager: NodeId, files: Vec<FileId>, seeks: Seeks) {
         match seeks {
             Seeks::Leave => self.ask_attributes(ticket, manager, files),
             Seeks::Known => self.ask_leave(ticket, manager, files, Body::AwaitLeave),
-            Seeks::Names => self.ask_leave(ticket, manager, files, |_| Body::AskNames(Vec::new())),
+            Seeks::Names => self.ask_for_names(ticket, manager, files),
             Seeks::Managers => {}
         }
     }
@@ -224,11 +229,7 @@ impl Desk<'_, '_> {
         all.extend(names.iter().cloned());
         let last = all.last().map(|named| named.name.clone());
         let manager = self.client.kept.get(&dir).copied();
-        for named in names {
-            if let Some(manager) = named.manager {
-                self.remember_manager(named.file, manager);
-            }
-        }
+        self.remember_managers(&names);
         if let (true, Some(manager), Some(last)) = (more, manager, last) {
             let what = What::Leaves(ticket);
             let seq = self.ask(manager, dir, Body::AskNames(last), what, Vec::new());
@@ -276,6 +277,15 @@ impl Desk<'_, '_> {
             first += now;
             if !more {
                 return;
+            }
+        }
+    }
+
+    /// Who manages what names lead to, where their teller knew.
+    pub(super) fn remember_managers(&mut self, names: &[Named]) {
+        for named in names {
+            if let Some(manager) = named.manager {
+                self.remember_manager(named.file, manager);
             }
         }
     }
@@ -333,7 +343,7 @@ impl Desk<'_, '_> {
                 let names = job
                     .names
                     .clone()
-                    .filter(|_| matches!(leave, Leave::Known(_)));
+                    .filter(|_| matches!(leave, Leave::Known(_) | Leave::Once(_)));
                 let plain = |named: Named| (named.name, named.file);
                 let names = names.map(|names| names.into_iter().map(plain).collect());
                 Reply::Names { leave, names }

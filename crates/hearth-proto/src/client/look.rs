@@ -1,12 +1,13 @@
-//! Attributes out of daemons: where those hold them, a daemon is asked before the manager.
+//! Attributes and names out of daemons: where those hold them, a daemon is asked before the manager.
 //!
 //! What a daemon says serves the question alone, as with blocks (K6): nobody could call it back. What it
 //! does not have the manager is asked for, which gives leave.
 
 use super::bank::ASKED_OF_BANK;
 use super::{Desk, Job};
-use crate::bank::{BankLost, BankOk, BankOp, BankOrder, Daemon, Epoch, Key};
+use crate::bank::{BankLost, BankOk, BankOp, BankOrder, Daemon, Epoch, Key, Told};
 use crate::effect::Effect;
+use crate::guard::Guard;
 use crate::ids::{FileId, Leave, NodeId, Ticket};
 use crate::msg::Body;
 use alloc::collections::BTreeMap;
@@ -19,6 +20,8 @@ pub(super) struct Look {
     manager: NodeId,
     daemon: Daemon,
     files: Vec<FileId>,
+    /// Of the directory that these are, names are wanted.
+    names: bool,
 }
 
 impl Desk<'_, '_> {
@@ -32,11 +35,22 @@ impl Desk<'_, '_> {
                 None => others.push(file),
             }
         }
-        for ((daemon, epoch), files) in looks {
-            self.ask_daemon(ticket, manager, (daemon, epoch), files);
+        for (at, files) in looks {
+            self.ask_daemon((ticket, manager), at, files, false);
         }
         if !others.is_empty() {
             self.ask_leave(ticket, manager, others, Body::AskLeave);
+        }
+    }
+
+    /// Asks for names of a directory: its daemon, if that may have them, else the manager.
+    pub(super) fn ask_for_names(&mut self, ticket: Ticket, manager: NodeId, dirs: Vec<FileId>) {
+        let at = dirs
+            .first()
+            .and_then(|&dir| self.attributes_at(manager, dir));
+        match at {
+            Some(at) => self.ask_daemon((ticket, manager), at, dirs, true),
+            None => self.ask_leave(ticket, manager, dirs, |_| Body::AskNames(Vec::new())),
         }
     }
 
@@ -53,10 +67,10 @@ impl Desk<'_, '_> {
 
     fn ask_daemon(
         &mut self,
-        ticket: Ticket,
-        manager: NodeId,
+        (ticket, manager): (Ticket, NodeId),
         (daemon, epoch): (Daemon, Epoch),
         files: Vec<FileId>,
+        names: bool,
     ) {
         let op = self.ctx.new_bank_op();
         if let Some(Job::Leave(job)) = self.client.jobs.get_mut(&ticket) {
@@ -74,6 +88,7 @@ impl Desk<'_, '_> {
             manager,
             daemon,
             files,
+            names,
         };
         self.client.looks.insert(op, look);
         self.ctx.out.push(Effect::Bank { op, daemon, order });
@@ -94,22 +109,46 @@ impl Desk<'_, '_> {
                 Vec::new()
             }
         };
+        for named in found
+            .iter()
+            .flatten()
+            .filter_map(|told| told.names.as_ref())
+        {
+            self.remember_managers(named);
+        }
         let Some(Job::Leave(job)) = self.client.jobs.get_mut(&look.ticket) else {
             return;
         };
         job.part_over(ASKED_OF_BANK | op.0);
         let (mut missed, asked) = (Vec::new(), look.files.len());
         let told = found.into_iter().chain(core::iter::repeat(None));
+        let once = self.ctx.config.keeps(Guard::NamesOnce);
         for (file, told) in look.files.into_iter().zip(told) {
             match told {
-                Some(attributes) => job.tell(file, Leave::Once(attributes)),
-                None => missed.push(file),
+                Some(Told {
+                    attributes,
+                    names: Some(names),
+                }) if look.names => {
+                    job.tell(
+                        file,
+                        if once { Leave::Once } else { Leave::Known }(attributes),
+                    );
+                    job.tell_names(names);
+                }
+                Some(Told { attributes, .. }) if !look.names => {
+                    job.tell(file, Leave::Once(attributes));
+                }
+                Some(_) | None => missed.push(file),
             }
         }
         self.ctx.stats.bank_hits += (asked - missed.len()) as u64;
         self.ctx.stats.bank_misses += missed.len() as u64;
         if !missed.is_empty() {
-            self.ask_leave(look.ticket, look.manager, missed, Body::AskLeave);
+            let body = match look.names {
+                true => |_| Body::AskNames(Vec::new()),
+                false => Body::AskLeave,
+            };
+            self.ask_leave(look.ticket, look.manager, missed, body);
         }
         self.end_leave(look.ticket);
     }

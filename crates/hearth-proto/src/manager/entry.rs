@@ -1,4 +1,4 @@
-//! Attributes in daemons: what their manager gives a daemon, and takes back.
+//! Attributes and names in daemons: what their manager gives a daemon, and takes back.
 //!
 //! To the manager of a file the daemon of its attributes is one more node that keeps them, under the rules
 //! of [`crate::bank`]: the manager is to that entry what a gateway is to a block. It gives the daemon what
@@ -13,7 +13,7 @@
 
 use super::{Manager, Seat};
 use crate::bank::list::{List, Standing};
-use crate::bank::{BankLost, BankOk, BankOp, BankOrder, Daemon, Epoch, Key};
+use crate::bank::{BankLost, BankOk, BankOp, BankOrder, Daemon, Epoch, Key, Told};
 use crate::ctx::Ctx;
 use crate::effect::Effect;
 use crate::guard::Guard;
@@ -81,9 +81,11 @@ impl Seat<'_, '_> {
         if self.orders.len() >= ORDERS_MAX {
             return;
         }
+        let names = self.file.leaves.listing.for_daemon();
         self.file.leaves.entry.noted = true;
         let key = self.key(epoch);
-        self.order_daemon((daemon, epoch), BankOrder::Tell { key, attributes });
+        let told = Told { attributes, names };
+        self.order_daemon((daemon, epoch), BankOrder::Tell { key, told });
     }
 
     /// Has the daemon's entry deleted; returns whose word to await.

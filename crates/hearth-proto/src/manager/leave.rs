@@ -58,6 +58,7 @@ impl Leaves {
     /// A daemon has it now.
     pub(super) fn hand_over(&mut self) {
         self.known = None;
+        self.listing.age();
     }
 
     /// Nobody changes anything.

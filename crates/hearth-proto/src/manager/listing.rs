@@ -6,6 +6,7 @@
 //! last, in the order of their bytes, so it does not matter whether they were read anew meanwhile.
 
 use super::{Ask, Manager, Seat};
+use crate::bank::NAMES_BYTES;
 use crate::ctx::Ctx;
 use crate::ids::{FileId, Leave, Listed, Named, NodeId};
 use crate::msg::Body;
@@ -44,6 +45,16 @@ pub(super) enum Listing {
 }
 
 impl Listing {
+    /// All names, if they fit into a daemon's entry.
+    pub(super) fn for_daemon(&self) -> Option<Vec<Named>> {
+        let Listing::Whole(names) = self else {
+            return None;
+        };
+        let bytes = |named: &Named| named.name.len() + NAMED_BYTES;
+        let all: usize = names.iter().map(bytes).sum();
+        (all <= NAMES_BYTES).then(|| names.clone())
+    }
+
     /// Its reader has told all, and the attributes, or not.
     pub(super) fn end(&mut self, told: bool) {
         *self = match core::mem::take(self) {
@@ -56,8 +67,8 @@ impl Listing {
         };
     }
 
-    /// The storm is over for which names were read.
-    fn age(&mut self) {
+    /// The storm is over for which names were read, or a daemon has them now.
+    pub(super) fn age(&mut self) {
         if let Listing::Whole(_) = self {
             *self = Listing::Unread;
         }

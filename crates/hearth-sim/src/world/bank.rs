@@ -9,8 +9,8 @@ use super::{Event, World};
 use crate::check::{Violation, bank};
 use crate::model::{Interval, OPEN, Tick};
 use crate::plan::delay;
-use hearth_proto::bank::{BankLost, BankOk, BankOp, BankOrder, Daemon, Item, Key};
-use hearth_proto::{Attributes, Input, Piece, Span, Time, Ver};
+use hearth_proto::bank::{BankLost, BankOk, BankOp, BankOrder, Daemon, Item, Key, Told};
+use hearth_proto::{Input, Piece, Span, Time, Ver};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// An order without an answer for so long is lost.
@@ -23,7 +23,7 @@ const RETRY: Span = Span::millis(100);
 #[derive(Default)]
 struct Server {
     items: BTreeMap<Key, (Ver, Vec<u8>)>,
-    attributes: BTreeMap<Key, Attributes>,
+    told: BTreeMap<Key, Told>,
     dead: bool,
     /// It stands still until then.
     stopped: Time,
@@ -36,7 +36,7 @@ enum Todo {
     Set(Key, Ver, Vec<u8>),
     Delete(Vec<Key>),
     Look(Vec<Key>),
-    Tell(Key, Attributes),
+    Tell(Key, Told),
 }
 
 /// An order on its way.
@@ -58,7 +58,7 @@ struct Errand {
 pub(crate) enum Said {
     Done,
     Found(Vec<Option<(Ver, Vec<u8>)>>),
-    Looked(Vec<Option<Attributes>>),
+    Looked(Vec<Option<Told>>),
 }
 
 /// All daemons.
@@ -79,9 +79,7 @@ impl Bank {
     }
 
     fn serve(&mut self, daemon: Daemon, todo: &Todo) -> Said {
-        let Server {
-            items, attributes, ..
-        } = &mut self.servers[daemon.0 as usize];
+        let Server { items, told, .. } = &mut self.servers[daemon.0 as usize];
         match todo {
             Todo::Get(keys) => {
                 Said::Found(keys.iter().map(|key| items.get(key).cloned()).collect())
@@ -92,16 +90,14 @@ impl Bank {
             }
             Todo::Delete(keys) => {
                 keys.iter().for_each(|key| drop(items.remove(key)));
-                attributes.retain(|key, _| !keys.contains(key));
+                told.retain(|key, _| !keys.contains(key));
                 Said::Done
             }
-            Todo::Look(keys) => Said::Looked(
-                keys.iter()
-                    .map(|key| attributes.get(key).copied())
-                    .collect(),
-            ),
-            Todo::Tell(key, told) => {
-                attributes.insert(*key, *told);
+            Todo::Look(keys) => {
+                Said::Looked(keys.iter().map(|key| told.get(key).cloned()).collect())
+            }
+            Todo::Tell(key, new) => {
+                told.insert(*key, new.clone());
                 Said::Done
             }
         }
@@ -155,7 +151,7 @@ impl World {
             BankOrder::Get(keys) => (Todo::Get(keys), Vec::new()),
             BankOrder::Delete(keys) => (Todo::Delete(keys), Vec::new()),
             BankOrder::Look(keys) => (Todo::Look(keys), Vec::new()),
-            BankOrder::Tell { key, attributes } => (Todo::Tell(key, attributes), Vec::new()),
+            BankOrder::Tell { key, told } => (Todo::Tell(key, told), Vec::new()),
             BankOrder::Set { key, ver, data } => {
                 let bytes = self.hosts[node].gather(&data)?;
                 (Todo::Set(key, ver, bytes), data)
@@ -342,11 +338,9 @@ impl World {
     /// Some entries of a daemon make room for others.
     fn evict(&mut self, daemon: Daemon) {
         let (mut rng, share) = (self.rng.clone(), 1 + self.rng.below(50));
-        let Server {
-            items, attributes, ..
-        } = &mut self.bank.servers[daemon.0 as usize];
+        let Server { items, told, .. } = &mut self.bank.servers[daemon.0 as usize];
         items.retain(|_, _| !rng.chance(share));
-        attributes.retain(|_, _| !rng.chance(share));
+        told.retain(|_, _| !rng.chance(share));
     }
 
     /// Something goes wrong with a daemon.
@@ -364,7 +358,7 @@ impl World {
                 server.dead = true;
                 if self.rng.chance(50) {
                     server.items.clear();
-                    server.attributes.clear();
+                    server.told.clear();
                 }
                 self.after(span, Event::BankReturns { daemon });
             }

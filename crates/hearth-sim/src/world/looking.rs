@@ -41,7 +41,7 @@ impl World {
             let listed = Request::Listed(file, number, Some(vec![(name, FileId(0))]));
             self.tell(self.sessions[session].node, listed);
         }
-        if let Leave::Known(attributes) = leave {
+        if let Leave::Known(attributes) | Leave::Once(attributes) = leave {
             let known = attributes.mode.to_le_bytes();
             let same = |(name, _): &(Vec<u8>, FileId)| *name == known;
             if !names.is_some_and(|names| names.len() == 1 && names.iter().all(same)) {
