@@ -9,6 +9,7 @@
 mod board;
 mod daemons;
 mod faults;
+mod guest;
 mod relay;
 
 use super::cluster::Cluster;
@@ -22,19 +23,27 @@ use crate::size::{Size, Span};
 use board::{BLOCK, Board, Found, Strict};
 use daemons::Bank;
 pub(super) use faults::Dice;
-use faults::Schedule;
+use faults::{Fault, Schedule, Victim};
+use guest::Guest;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
 /// Agents 0 and 1 have programs; 1 and 2 are gateways. So one reads as a gateway does and one as its
-/// client, and the gateway that is killed manages no file.
-const AGENTS: u32 = 3;
+/// client, and the gateway that is killed manages no file. Agent 3 has a program that reads blocks, and so
+/// leases of both gateways.
+const AGENTS: u32 = 4;
 const GATEWAYS: [u32; 2] = [1, 2];
 
-/// The agent that is killed.
+/// The gateway that is killed.
 const VICTIM: usize = 2;
+
+/// The agent that stands still or is killed while it has leases.
+const GUEST: usize = 3;
+
+/// Its program.
+const GUEST_HAND: usize = 4;
 
 /// Daemons of the bank.
 const DAEMONS: usize = 2;
@@ -69,6 +78,9 @@ struct Sum {
     played: usize,
     faults: usize,
     gateways_killed: usize,
+    /// Schedules in which the guest stood still, or was killed.
+    guests_paused: usize,
+    guests_killed: usize,
     found: Found,
     /// Seeds of schedules in which a read was wrong, or something acknowledged was lost.
     bad: Vec<u64>,
@@ -109,7 +121,7 @@ fn one_set(
     for (count, &seed) in (1..).zip(seeds.iter().take(PER_SET)) {
         progress(&format!("schedule {seed}, {} before", sum.played));
         let schedule = Schedule::of(seed, DAEMONS, &[0, 1, 2]);
-        let killed = schedule.kills_gateway;
+        let killed = schedule.victim != Victim::Nobody;
         play(&schedule, &mut bank, &cluster, &board)?;
         if killed {
             board.look_into(&store)?;
@@ -153,9 +165,9 @@ fn play(
     board: &Board,
 ) -> Result<(), Failure> {
     let done = AtomicBool::new(false);
-    let strict = match schedule.kills_gateway {
-        true => Strict::Acknowledged,
-        false => Strict::Seen,
+    let strict = match schedule.victim {
+        Victim::Gateway => Strict::Acknowledged,
+        Victim::Guest | Victim::Nobody => Strict::Seen,
     };
     board.begin(strict);
     let at = |hand: usize| cluster.points()[hand % 2].as_path();
@@ -164,39 +176,64 @@ fn play(
             let (board, done, at) = (&board, &done, at(hand));
             scope.spawn(move || board.work(done, at, hand, schedule.seed));
         }
-        let harmed = harm(schedule, bank, cluster, board);
+        let (done_guest, at) = (&done, cluster.points()[GUEST].as_path());
+        scope.spawn(move || board.visit(done_guest, at, GUEST_HAND, schedule.seed));
+        let mut guest = Guest::of(cluster);
+        let harmed = harm(schedule, bank, &mut guest, board)
+            .and_then(|()| kill(schedule.victim, cluster, &mut guest, board));
         done.store(true, Ordering::Relaxed);
-        // Whoever waits for a daemon that stands still must be let go.
+        // Whoever waits for the guest, or for a daemon that stands still, must be let go.
+        let resumed = guest.resume();
         let healed = bank.heal();
-        harmed.and(healed)
+        harmed.and(resumed).and(healed)
     })
 }
 
 fn harm(
     schedule: &Schedule,
     bank: &mut Bank,
-    cluster: &Cluster,
+    guest: &mut Guest<'_>,
     board: &Board,
 ) -> Result<(), Failure> {
     for (gap, fault) in &schedule.faults {
-        go_on(board, *gap)?;
-        bank.suffer(fault)?;
+        go_on(board, guest, *gap)?;
+        match fault {
+            Fault::Pause => guest.stop()?,
+            Fault::Resume => guest.resume()?,
+            Fault::Restart(_) => {
+                guest.resume()?;
+                bank.suffer(fault)?;
+            }
+            _ => bank.suffer(fault)?,
+        }
     }
-    go_on(board, AFTER)?;
-    if schedule.kills_gateway {
-        cluster.kill(VICTIM)?;
-        go_on(board, AFTER)?;
-    }
-    Ok(())
+    go_on(board, guest, AFTER)
+}
+
+fn kill(
+    victim: Victim,
+    cluster: &Cluster,
+    guest: &mut Guest<'_>,
+    board: &Board,
+) -> Result<(), Failure> {
+    let agent = match victim {
+        Victim::Nobody => return Ok(()),
+        Victim::Gateway => VICTIM,
+        Victim::Guest => GUEST,
+    };
+    board.mourn();
+    cluster.kill(agent)?;
+    go_on(board, guest, AFTER)
 }
 
 /// Waits for so many more reads and writes.
-fn go_on(board: &Board, count: u64) -> Result<(), Failure> {
+fn go_on(board: &Board, guest: &mut Guest<'_>, count: u64) -> Result<(), Failure> {
     let (mark, begun) = (board.done() + count, Instant::now());
     while board.done() < mark && !board.is_over() {
         if begun.elapsed() > HANG {
             return Err(Failure::new("reads and writes do not go on"));
         }
+        guest.mind()?;
         thread::park_timeout(LOOK_AGAIN);
     }
     Ok(())
@@ -206,7 +243,13 @@ impl Sum {
     fn add(&mut self, schedule: &Schedule, board: &Board) {
         self.played += 1;
         self.faults += schedule.faults.len();
-        self.gateways_killed += usize::from(schedule.kills_gateway);
+        self.gateways_killed += usize::from(schedule.victim == Victim::Gateway);
+        self.guests_killed += usize::from(schedule.victim == Victim::Guest);
+        let paused = schedule
+            .faults
+            .iter()
+            .any(|(_, fault)| *fault == Fault::Pause);
+        self.guests_paused += usize::from(paused);
         let found = board.take_found();
         if found.is_bad() {
             self.bad.push(schedule.seed);
@@ -231,10 +274,15 @@ fn report(play: &Play, sum: &Sum) -> Report {
         ("schedules", sum.played as u64),
         ("faults", sum.faults as u64),
         ("gateways_killed", sum.gateways_killed as u64),
+        ("guests_paused", sum.guests_paused as u64),
+        ("guests_killed", sum.guests_killed as u64),
         ("reads", found.reads),
         ("writes", found.writes),
         ("stats", found.stats),
         ("changes", found.changes),
+        ("renames", found.renames),
+        ("lookups", found.lookups),
+        ("listings", found.listings),
         ("refused_after_a_kill", found.refused),
         ("wrong", found.wrong_count),
         ("writes_past_lease", found.past_lease),

@@ -111,6 +111,14 @@ impl Cluster {
         agents.map(|agent| agent.process).collect()
     }
 
+    /// Has an agent stand still, or go on.
+    pub(crate) fn signal(&self, agent: usize, signal: Signal) -> Result<(), Failure> {
+        let process = self.processes()[agent];
+        process
+            .signal(signal)
+            .or_fail(|| format!("cannot signal agent {agent}"))
+    }
+
     /// Kills an agent, and waits until it is gone.
     pub(crate) fn kill(&self, agent: usize) -> Result<(), Failure> {
         let what = || format!("cannot kill agent {agent}");

@@ -9,6 +9,7 @@ use super::faults::Dice;
 use super::{LEASE, SLACK, in_store};
 use crate::failure::{Failure, OrFail};
 use rustix::fs::{AtFlags, CWD, Timespec, Timestamps, UTIME_OMIT};
+use rustix::io::Errno;
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::{FileExt, MetadataExt};
@@ -49,6 +50,9 @@ pub(super) struct Found {
     pub(super) writes: u64,
     pub(super) stats: u64,
     pub(super) changes: u64,
+    pub(super) renames: u64,
+    pub(super) lookups: u64,
+    pub(super) listings: u64,
     /// Refused after a gateway was killed.
     pub(super) refused: u64,
     pub(super) wrong_count: u64,
@@ -68,6 +72,9 @@ impl Found {
         self.writes += other.writes;
         self.stats += other.stats;
         self.changes += other.changes;
+        self.renames += other.renames;
+        self.lookups += other.lookups;
+        self.listings += other.listings;
         self.refused += other.refused;
         self.wrong_count += other.wrong_count;
         self.past_lease += other.past_lease;
@@ -82,8 +89,11 @@ impl Found {
 pub(super) struct Board {
     blocks: [[Cell; BLOCKS]; FILES],
     times: [Cell; FILES],
+    names: [Cell; FILES],
     done: AtomicU64,
     lenient: AtomicBool,
+    /// An agent is dead, or about to be.
+    mourned: AtomicBool,
     /// A hand has ended before it was told to.
     over: AtomicBool,
     found: Mutex<Found>,
@@ -95,7 +105,9 @@ impl Board {
         let made = (0..FILES).try_for_each(|file| {
             std::fs::write(at.join(content(file)), vec![0; BLOCKS * BLOCK])?;
             std::fs::write(at.join(dated(file)), b"")?;
-            set_time(&at.join(dated(file)), 0)
+            set_time(&at.join(dated(file)), 0)?;
+            std::fs::create_dir(at.join(named(file)))?;
+            std::fs::write(at.join(named(file)).join(name_of(0)), b"")
         });
         made.or_fail(|| "cannot make the files".to_owned())
     }
@@ -103,6 +115,17 @@ impl Board {
     pub(super) fn begin(&self, strict: Strict) {
         let lenient = strict == Strict::Acknowledged;
         self.lenient.store(lenient, Ordering::SeqCst);
+        self.mourned.store(false, Ordering::SeqCst);
+    }
+
+    /// An agent is about to be killed. From then on what only it could decide is refused, and names and
+    /// attributes change without a word to those who keep them, where it managed them or alone knew who does (S13).
+    pub(super) fn mourn(&self) {
+        self.mourned.store(true, Ordering::SeqCst);
+    }
+
+    fn is_mourned(&self) -> bool {
+        self.mourned.load(Ordering::SeqCst)
     }
 
     /// Reads and writes that are over.
@@ -141,18 +164,102 @@ impl Board {
             }
         };
         while !done.load(Ordering::Relaxed) {
-            let (is_time, block) = (dice.roll(4) == 0, dice.roll(BLOCKS));
+            let (kind, block) = (dice.roll(8), dice.roll(BLOCKS));
             let file = match writes {
                 true => 2 * hand + dice.roll(2),
                 false => dice.roll(FILES),
             };
-            match (writes, is_time) {
-                (true, false) => self.write(&files[file], file, block),
-                (true, true) => self.change(at, file),
-                (false, false) => self.read(&files[file], file, block),
-                (false, true) => self.look(at, file),
+            match (writes, kind) {
+                (true, 0..=4) => self.write(&files[file], file, block),
+                (true, 5 | 6) => self.change(at, file),
+                (true, _) => self.rename(at, file),
+                (false, 0..=3) => self.read(&files[file], file, block),
+                (false, 4) => self.look(at, file),
+                (false, 5) => self.list(at, file),
+                (false, _) => self.look_up(at, file, dice.roll(4)),
             }
             self.done.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// A program that reads blocks until its agent is gone; nobody waits for it.
+    pub(super) fn visit(&self, done: &AtomicBool, at: &Path, hand: usize, seed: u64) {
+        let mut dice = Dice::new(seed.wrapping_mul(31).wrapping_add(hand as u64));
+        let opened: io::Result<Vec<File>> = (0..FILES)
+            .map(|file| File::open(at.join(content(file))))
+            .collect();
+        let files = match opened {
+            Ok(files) => files,
+            Err(error) => return self.refused("the guest's open", &error),
+        };
+        while !done.load(Ordering::Relaxed) {
+            let (file, block) = (dice.roll(FILES), dice.roll(BLOCKS));
+            match self.read_block(&files[file], file, block) {
+                Ok(()) => {}
+                Err(error) if is_gone(&error) => return,
+                Err(error) => self.refused("the guest's read", &error),
+            }
+        }
+    }
+
+    fn rename(&self, at: &Path, file: usize) {
+        let cell = &self.names[file];
+        let version = cell.begun.fetch_add(1, Ordering::SeqCst) + 1;
+        let (dir, begun) = (at.join(named(file)), Instant::now());
+        let moved = std::fs::rename(dir.join(name_of(version - 1)), dir.join(name_of(version)));
+        self.wrote(cell, version, begun, moved, |found| &mut found.renames);
+    }
+
+    /// Looks for one of the names that were there or will be: one that went may not be found any more, and the
+    /// one that is there may not be missed.
+    fn look_up(&self, at: &Path, file: usize, back: usize) {
+        let cell = &self.names[file];
+        let least = cell.over.load(Ordering::SeqCst);
+        let version = (least + 1).saturating_sub(back as u64);
+        let found = std::fs::symlink_metadata(at.join(named(file)).join(name_of(version)));
+        let most = cell.begun.load(Ordering::SeqCst);
+        self.note(|found| found.lookups += 1);
+        if self.is_mourned() {
+            return;
+        }
+        let what = || format!("{} of {}", name_of(version), named(file));
+        match found {
+            Ok(_) => self.check(cell, (least, version), what),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                if version == least && most == least {
+                    self.wrong(format!("{} is missed", what()));
+                }
+            }
+            Err(error) => self.refused("a lookup", &error),
+        }
+    }
+
+    /// A directory has one name at a time; while it is renamed a listing may show both or none.
+    fn list(&self, at: &Path, file: usize) {
+        let cell = &self.names[file];
+        let least = cell.over.load(Ordering::SeqCst);
+        let listed = std::fs::read_dir(at.join(named(file))).and_then(|entries| {
+            let names = entries.map(|entry| entry.map(|entry| version_named(&entry.file_name())));
+            names.collect::<io::Result<Vec<Option<u64>>>>()
+        });
+        let most = cell.begun.load(Ordering::SeqCst);
+        self.note(|found| found.listings += 1);
+        if self.is_mourned() {
+            return;
+        }
+        match listed.as_deref() {
+            Ok([Some(version)]) => self.check(cell, (least, *version), || {
+                format!("the name in {}", named(file))
+            }),
+            Ok(names) if most == least => {
+                self.wrong(format!(
+                    "{} has {} names, not one",
+                    named(file),
+                    names.len()
+                ));
+            }
+            Ok(_) => {}
+            Err(error) => self.refused("a listing", error),
         }
     }
 
@@ -196,20 +303,24 @@ impl Board {
     }
 
     fn read(&self, open: &File, file: usize, block: usize) {
+        if let Err(error) = self.read_block(open, file, block) {
+            self.refused("a read", &error);
+        }
+    }
+
+    fn read_block(&self, open: &File, file: usize, block: usize) -> io::Result<()> {
         let cell = &self.blocks[file][block];
         let least = cell.over.load(Ordering::SeqCst);
         let mut bytes = [0; BLOCK];
         let read = open.read_exact_at(&mut bytes, (block * BLOCK) as u64);
         self.note(|found| found.reads += 1);
-        match read {
-            Ok(()) => match version_of(&bytes) {
-                Some(version) => self.check(cell, (least, version), || {
-                    format!("block {block} of {}", content(file))
-                }),
-                None => self.wrong(format!("block {block} of {} is torn", content(file))),
-            },
-            Err(error) => self.refused("a read", &error),
+        read?;
+        let what = || format!("block {block} of {}", content(file));
+        match version_of(&bytes) {
+            Some(version) => self.check(cell, (least, version), what),
+            None => self.wrong(format!("{} is torn", what())),
         }
+        Ok(())
     }
 
     fn look(&self, at: &Path, file: usize) {
@@ -217,6 +328,9 @@ impl Board {
         let least = cell.over.load(Ordering::SeqCst);
         let seen = std::fs::metadata(at.join(dated(file)));
         self.note(|found| found.stats += 1);
+        if self.is_mourned() {
+            return;
+        }
         match seen {
             Ok(seen) => self.check(cell, (least, seen.mtime().cast_unsigned()), || {
                 format!("the time of {}", dated(file))
@@ -237,9 +351,9 @@ impl Board {
         }
     }
 
-    /// After a gateway was killed its blocks cannot be written; before, everything is served.
+    /// Before an agent is killed everything is served.
     fn refused(&self, what: &str, error: &io::Error) {
-        match self.lenient.load(Ordering::Relaxed) {
+        match self.is_mourned() {
             true => self.note(|found| found.refused += 1),
             false => self.wrong(format!("{what} was refused: {error}")),
         }
@@ -280,6 +394,24 @@ impl Board {
 
 fn content(file: usize) -> String {
     format!("content-{file}")
+}
+
+fn named(file: usize) -> String {
+    format!("named-{file}")
+}
+
+fn name_of(version: u64) -> String {
+    format!("v{version}")
+}
+
+fn version_named(name: &std::ffi::OsStr) -> Option<u64> {
+    name.to_str()?.strip_prefix('v')?.parse().ok()
+}
+
+/// Whether an agent is not there any more.
+fn is_gone(error: &io::Error) -> bool {
+    let gone = [Errno::NOTCONN, Errno::CONNABORTED];
+    Errno::from_io_error(error).is_some_and(|errno| gone.contains(&errno))
 }
 
 fn dated(file: usize) -> String {

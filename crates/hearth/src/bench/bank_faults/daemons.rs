@@ -74,6 +74,8 @@ impl Bank {
             Fault::Cut(agent, daemon) => self.put(agent, daemon, Way::Cut),
             Fault::Slow(agent, daemon) => self.put(agent, daemon, Way::Slow),
             Fault::Open(agent, daemon) => self.put(agent, daemon, Way::Open),
+            // Not a daemon's.
+            Fault::Pause | Fault::Resume => Ok(()),
         }
     }
 

@@ -3,7 +3,7 @@
 /// Faults of one schedule.
 const FAULTS: usize = 6;
 
-/// One schedule in so many ends with a gateway that is killed.
+/// One schedule in so many ends with a gateway that is killed, and as many with the guest.
 const KILLS: usize = 8;
 
 /// Reads and writes before a fault: none has time to act, or one acts on what another did.
@@ -28,6 +28,18 @@ pub(super) enum Fault {
     Slow(usize, usize),
     /// The way is open again.
     Open(usize, usize),
+    /// The guest, who has leases and is no gateway, stands still.
+    Pause,
+    /// It goes on.
+    Resume,
+}
+
+/// Who is killed at the end of a schedule.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Victim {
+    Nobody,
+    Gateway,
+    Guest,
 }
 
 /// Faults in their order.
@@ -36,7 +48,7 @@ pub(super) struct Schedule {
     pub(super) seed: u64,
     /// Each after so many more reads and writes.
     pub(super) faults: Vec<(u64, Fault)>,
-    pub(super) kills_gateway: bool,
+    pub(super) victim: Victim,
 }
 
 impl Schedule {
@@ -47,7 +59,7 @@ impl Schedule {
             let daemon = dice.roll(daemons);
             let agent = agents[dice.roll(agents.len())];
             let gap = GAPS[dice.roll(GAPS.len())];
-            let fault = match dice.roll(10) {
+            let fault = match dice.roll(13) {
                 0 => Fault::Kill(daemon),
                 1 => Fault::Restart(daemon),
                 2 => Fault::Stop(daemon),
@@ -56,6 +68,8 @@ impl Schedule {
                 5 | 6 => Fault::Hold(agent, daemon),
                 7 => Fault::Cut(agent, daemon),
                 8 => Fault::Slow(agent, daemon),
+                10 | 11 => Fault::Pause,
+                12 => Fault::Resume,
                 _ => Fault::Open(agent, daemon),
             };
             (gap, fault)
@@ -64,7 +78,11 @@ impl Schedule {
         Schedule {
             seed,
             faults,
-            kills_gateway: dice.roll(KILLS) == 0,
+            victim: match dice.roll(KILLS) {
+                0 => Victim::Gateway,
+                1 => Victim::Guest,
+                _ => Victim::Nobody,
+            },
         }
     }
 }
@@ -102,7 +120,19 @@ mod tests {
             .collect();
         assert_eq!(all[7], Schedule::of(7, 2, &[0, 1]));
         assert!(all.windows(2).all(|two| two[0].faults != two[1].faults));
-        let kills = all.iter().filter(|schedule| schedule.kills_gateway).count();
-        assert!((5..30).contains(&kills), "{kills}");
+        for victim in [Victim::Gateway, Victim::Guest] {
+            let kills = all
+                .iter()
+                .filter(|schedule| schedule.victim == victim)
+                .count();
+            assert!((5..30).contains(&kills), "{victim:?}: {kills}");
+        }
+        let pauses = |schedule: &&Schedule| {
+            schedule
+                .faults
+                .iter()
+                .any(|(_, fault)| *fault == Fault::Pause)
+        };
+        assert!(all.iter().filter(pauses).count() > 30);
     }
 }
