@@ -4,6 +4,7 @@
 //! - [`View`]: the same pool, as programs map and read it ([`index`] says how that is safe).
 //! - [`Counts`]: what programs count.
 //! - [`WriteLane`]: memory in which a program leaves writes for its agent.
+//! - [`PipeWriter`], [`PipeReader`]: memory by which two agents of a host send each other bytes.
 //! - [`ServerQueue`]: when each modelled I/O server is free again, agreed on by all agents of a
 //!   machine through one small file.
 //!
@@ -22,6 +23,7 @@ mod lend;
     reason = "tells the operating system of a list on a thread's stack"
 )]
 mod life;
+mod pipe;
 mod pool;
 mod queue;
 #[expect(
@@ -40,6 +42,9 @@ pub use index::Ticket;
 pub use index::protocol::{Names, PageName, Told};
 pub use lane::{Entry, LANE_BYTES, LEFT_MAX, LaneEnd, Left, WriteLane, is_offered};
 pub use lend::{attach, attach_lane, program, send_lane};
+pub use pipe::{
+    PIPE_BYTES_MAX, PIPE_BYTES_MIN, PipeReader, PipeWriter, Spoiled, join_pipe, make_pipe,
+};
 pub use pool::{FrameId, FramePart, Pool, PoolConfig, Shown};
 pub use queue::{SERVERS_MAX, ServerQueue, Turn, monotonic_ns};
 pub use view::{Copied, View};

@@ -392,6 +392,18 @@ impl Words {
         unsafe { libc::memcpy(into.as_mut_ptr().cast(), place.as_ptr().cast(), into.len()) };
     }
 
+    /// The same behind the end of `into`.
+    pub(crate) fn append(&self, start: usize, len: usize, into: &mut Vec<u8>) {
+        let place = self.map.at(start..start + len);
+        into.reserve(len);
+        // SAFETY: as in `copy_in`; the vector has room for `len` more, which are set once `memcpy` is done.
+        unsafe {
+            let end = into.as_mut_ptr().add(into.len());
+            libc::memcpy(end.cast(), place.as_ptr().cast(), len);
+            into.set_len(into.len() + len);
+        }
+    }
+
     #[inline]
     pub(crate) fn word(&self, index: usize) -> &AtomicU64 {
         let start = index * size_of::<u64>();
