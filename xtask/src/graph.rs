@@ -11,7 +11,8 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("hearth-proto-canary", &[]),
     ("hearth-plan", &[]),
     ("hearth-shm", &[]),
-    ("hearth-net", &[]),
+    ("hearth-net", &["hearth-shm"]),
+    ("hearth-mpi", &["hearth-net"]),
     ("hearth-bank", &[]),
     ("hearth-trace", &["hearth-net", "hearth-shm"]),
     ("hearth-client", &["hearth-shm"]),
@@ -39,7 +40,10 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ),
     ("hearth-preload", &["hearth-client", "hearth-trace"]),
     ("hearth-report", &["hearth-trace"]),
-    ("hearth-mpiio", &["hearth-agent", "hearth-client"]),
+    (
+        "hearth-mpiio",
+        &["hearth-agent", "hearth-client", "hearth-mpi"],
+    ),
     (
         "hearth",
         &[
@@ -48,6 +52,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "hearth-client",
             "hearth-fuse",
             "hearth-gateway",
+            "hearth-mpi",
             "hearth-plan",
             "hearth-report",
             "hearth-sim",

@@ -143,6 +143,8 @@ pub struct PeerStatus {
     pub addr: String,
     /// Connected.
     pub up: bool,
+    /// What carries messages, or did last, in words; empty if it was never connected.
+    pub way: String,
     /// Why not.
     pub why: Option<String>,
 }
@@ -272,6 +274,7 @@ fn peers(transport: &dyn Transport) -> Vec<PeerStatus> {
                 node: peer.id.0,
                 addr,
                 up,
+                way: peer.way,
                 why,
             }
         })

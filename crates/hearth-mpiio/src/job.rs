@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use hearth_agent::Semantics;
 use hearth_client::Session;
+use hearth_mpi::Lines;
 use rustix::fs::Stat;
 
 use crate::crew::Crew;
@@ -33,6 +34,8 @@ pub(crate) struct Job {
     /// The same as hints have shaped them.
     shaped: OnceLock<Settings>,
     crew: Crew,
+    /// Messages over MPI, if that is how agents reach each other.
+    lines: Option<Arc<Lines>>,
     /// What agents of one host share; ours to remove if the path is here.
     directory: Option<PathBuf>,
 }
@@ -44,6 +47,7 @@ pub(crate) struct Parts {
     pub(crate) ranks: u32,
     pub(crate) settings: Settings,
     pub(crate) crew: Crew,
+    pub(crate) lines: Option<Arc<Lines>>,
     pub(crate) directory: Option<PathBuf>,
 }
 
@@ -76,6 +80,7 @@ fn start(parts: Parts) {
         ranks,
         settings,
         crew,
+        lines,
         directory,
     } = parts;
     crate::loose::set(settings.semantics == Semantics::Mpi);
@@ -86,6 +91,7 @@ fn start(parts: Parts) {
         settings,
         shaped: OnceLock::new(),
         crew,
+        lines,
         directory,
     };
     *JOB.write().unwrap_or_else(PoisonError::into_inner) = Some(Arc::new(job));
@@ -106,6 +112,9 @@ pub(crate) fn end() {
     job.report();
     *JOB.write().unwrap_or_else(PoisonError::into_inner) = None;
     job.crew.stop();
+    if let Some(Err(error)) = job.lines.as_ref().map(|lines| lines.finish()) {
+        say(&format_args!("messages between ranks are lost: {error}"));
+    }
     if let Some(directory) = &job.directory {
         // Another rank of this host may still be at it; then what is left is two small files.
         let _ = std::fs::remove_dir_all(directory);

@@ -9,16 +9,18 @@ use std::fs::DirBuilder;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
-use hearth_agent::net::Endpoint;
+use hearth_agent::net::{Carrier, Endpoint};
 use hearth_agent::store::StoreSpec;
 use hearth_agent::{Allocation, Config};
+use hearth_mpi::{Comm, Lines, MpiEndpoint};
 
 use crate::crew::Crew;
 use crate::job::Parts;
 use crate::mpi::Mpi;
-use crate::settings::Settings;
+use crate::settings::{Settings, Transport};
 use crate::sys;
 use crate::words::{self, say};
 
@@ -35,6 +37,8 @@ const PLACE_BYTES: usize = 1 + 2 + 4;
 /// What a rank says about itself.
 struct About {
     able: bool,
+    /// Any thread may call MPI.
+    multiple: bool,
     digest: u64,
     secret: [u8; SECRET_BYTES],
     host: [u8; HOST_BYTES],
@@ -43,7 +47,7 @@ struct About {
 impl About {
     fn encode(&self) -> [u8; ABOUT_BYTES] {
         let mut bytes = [0; ABOUT_BYTES];
-        bytes[0] = u8::from(self.able);
+        bytes[0] = u8::from(self.able) | u8::from(self.multiple) << 1;
         bytes[1..9].copy_from_slice(&self.digest.to_le_bytes());
         bytes[9..9 + SECRET_BYTES].copy_from_slice(&self.secret);
         bytes[9 + SECRET_BYTES..].copy_from_slice(&self.host);
@@ -52,7 +56,8 @@ impl About {
 
     fn decode(bytes: &[u8; ABOUT_BYTES]) -> About {
         let mut about = About {
-            able: bytes[0] == 1,
+            able: bytes[0] & 1 != 0,
+            multiple: bytes[0] & 2 != 0,
             digest: 0,
             secret: [0; SECRET_BYTES],
             host: [0; HOST_BYTES],
@@ -80,6 +85,7 @@ pub(crate) fn hold(mpi: &Mpi, settings: Result<Option<Settings>, String>) -> Opt
     };
     let about = About {
         able: settings.is_some(),
+        multiple: hearth_mpi::is_multiple(),
         digest: settings.as_ref().map_or(0, Settings::digest),
         secret: secret(),
         host: host(),
@@ -102,19 +108,53 @@ pub(crate) fn hold(mpi: &Mpi, settings: Result<Option<Settings>, String>) -> Opt
     let own = listen(&settings, together);
     let members = members(mpi, own.as_ref())?;
     let (listener, _) = own?;
+    let lines = lines(&settings, rank, all.iter().all(|about| about.multiple));
+    let carrier = match settings.transport {
+        Transport::Sockets(carrier) => carrier,
+        Transport::Mpi => Carrier::Shm,
+    };
+    let sockets = Endpoint::over(carrier, listener);
+    let endpoint = match &lines {
+        Some(lines) => MpiEndpoint::new(sockets, Arc::clone(lines)).into(),
+        None => sockets,
+    };
     let host_leader = all.iter().position(|other| other.host == about.host) == Some(rank as usize);
     build(
         settings,
         (rank, ranks),
-        (members, listener),
+        (members, endpoint, lines),
         (all[0].secret, host_leader),
     )
+}
+
+/// Lines over MPI, if the settings want them and all ranks can have them; all ranks decide alike.
+fn lines(settings: &Settings, rank: u32, multiple: bool) -> Option<Arc<Lines>> {
+    if settings.transport != Transport::Mpi {
+        return None;
+    }
+    if !multiple {
+        if rank == 0 {
+            say(
+                &"HEARTH_TRANSPORT=mpi needs a program that begins with MPI_Init_thread and is given MPI_THREAD_MULTIPLE; the ranks reach each other as with HEARTH_TRANSPORT=shm",
+            );
+        }
+        return None;
+    }
+    match Comm::of_world() {
+        Ok(comm) => Some(Arc::new(Lines::new(comm))),
+        Err(error) => {
+            say(&format_args!(
+                "cannot have a communicator of our own: {error}"
+            ));
+            None
+        }
+    }
 }
 
 fn build(
     settings: Settings,
     (rank, ranks): (u32, u32),
-    (members, listener): (Vec<SocketAddr>, TcpListener),
+    (members, endpoint, lines): (Vec<SocketAddr>, Endpoint, Option<Arc<Lines>>),
     (secret, host_leader): ([u8; SECRET_BYTES], bool),
 ) -> Option<Parts> {
     let id = u64::from_le_bytes(secret[..8].try_into().expect("a secret is longer"));
@@ -145,7 +185,7 @@ fn build(
         synced: hearth_agent::Synced::Store,
         replicas: hearth_agent::Replicas::None,
     };
-    let crew = Crew::asleep(config, Endpoint::from(listener).nearby())
+    let crew = Crew::asleep(config, endpoint)
         .inspect_err(|error| say(&format_args!("cannot start a thread: {error}")))
         .ok()?;
     Some(Parts {
@@ -154,6 +194,7 @@ fn build(
         ranks,
         settings,
         crew,
+        lines,
         directory: directory.filter(|_| host_leader),
     })
 }
@@ -254,12 +295,13 @@ mod tests {
     fn what_a_rank_says_arrives_as_it_was_said() {
         let about = About {
             able: true,
+            multiple: false,
             digest: 0x1234_5678_9abc_def0,
             secret: [7; SECRET_BYTES],
             host: host(),
         };
         let read = About::decode(&about.encode());
-        assert!(read.able);
+        assert!(read.able && !read.multiple);
         assert_eq!((read.digest, read.secret), (about.digest, about.secret));
         assert_eq!(read.host, about.host);
         assert!(!About::decode(&[0; ABOUT_BYTES]).able);

@@ -9,6 +9,7 @@
 //! | `HEARTH_POOL` | memory of each rank | 64MiB |
 //! | `HEARTH_CLOSE` | what close waits for: `flushed` or `buffered` | `flushed` |
 //! | `HEARTH_BACKING` | kind of store | `posix` |
+//! | `HEARTH_TRANSPORT` | how ranks reach each other: `shm`, `unix`, `tcp` or `mpi` | `shm` |
 //! | `HEARTH_INTERFACE` | network interface by which other hosts reach this one | the first that is up |
 //! | `HEARTH_REPORT` | directory for each rank's counts at the end | |
 
@@ -17,6 +18,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 
 use crate::mounts;
+use hearth_agent::net::Carrier;
 use hearth_agent::store::StoreSpec;
 use hearth_agent::{CloseRule, Policy, Semantics, pool_bytes_least};
 
@@ -42,8 +44,35 @@ pub(crate) struct Settings {
     pub(crate) close: CloseRule,
     pub(crate) backing: StoreSpec,
     pub(crate) pool_bytes: u64,
+    pub(crate) transport: Transport,
     pub(crate) interface: Option<String>,
     pub(crate) report: Option<PathBuf>,
+}
+
+/// How ranks reach each other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Transport {
+    /// By sockets, or by memory where they share a host.
+    Sockets(Carrier),
+    /// By MPI.
+    Mpi,
+}
+
+/// Transports by name; the first is the default.
+const TRANSPORTS: [(&str, Transport); 4] = [
+    ("shm", Transport::Sockets(Carrier::Shm)),
+    ("unix", Transport::Sockets(Carrier::Unix)),
+    ("tcp", Transport::Sockets(Carrier::Tcp)),
+    ("mpi", Transport::Mpi),
+];
+
+fn transport(name: Option<String>) -> Result<Transport, String> {
+    let name = name.as_deref().unwrap_or(TRANSPORTS[0].0);
+    let found = TRANSPORTS.into_iter().find(|(known, _)| *known == name);
+    found.map(|(_, transport)| transport).ok_or_else(|| {
+        let known = TRANSPORTS.map(|(name, _)| name).join(", ");
+        format!("HEARTH_TRANSPORT={name} is no transport: expected one of {known}")
+    })
 }
 
 /// Policies by name.
@@ -124,6 +153,7 @@ fn read(variable: impl Fn(&str) -> Option<OsString>) -> Result<Option<Settings>,
         close,
         backing: StoreSpec::parse(&backing).map_err(|error| format!("HEARTH_BACKING: {error}"))?,
         pool_bytes: bytes("HEARTH_POOL", POOL_DEFAULT)?,
+        transport: transport(word("HEARTH_TRANSPORT")?)?,
         interface: word("HEARTH_INTERFACE")?,
         report: variable("HEARTH_REPORT").map(PathBuf::from),
     }))
@@ -149,14 +179,15 @@ impl Settings {
     /// What all ranks must have alike, as one number.
     pub(crate) fn digest(&self) -> u64 {
         let alike = format!(
-            "{}\0{}\0{}\0{}\0{}\0{:?}\0{}",
+            "{}\0{}\0{}\0{}\0{}\0{:?}\0{}\0{:?}",
             self.root.display(),
             self.root_ino,
             self.policy_name,
             self.semantics.name(),
             self.page_bytes,
             self.close,
-            self.backing
+            self.backing,
+            self.transport
         );
         // FNV-1a: the same on every host and in every build.
         alike.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
@@ -307,6 +338,7 @@ mod tests {
         assert!(refused("HEARTH_CLOSE", "never").contains("buffered"));
         assert!(refused("HEARTH_SEMANTICS", "cto").contains("posix or mpi"));
         assert!(refused("HEARTH_BACKING", "tape").contains("unknown store"));
+        assert!(refused("HEARTH_TRANSPORT", "pigeon").contains("shm, unix, tcp, mpi"));
         let missing = with(&[("HEARTH_STORE", "/nowhere/at/all")]).unwrap_err();
         assert!(missing.contains("/nowhere/at/all"));
         let other = with(&[store, ("HEARTH_PAGE_SIZE", "4k")]).unwrap().unwrap();

@@ -12,6 +12,9 @@ use support::{BOTH, Mpi, Run, Scene, both, has};
 
 const RANKS: u32 = 3;
 
+/// Ranks whose agents talk over MPI.
+const OVER_MPI: &[(&str, &str)] = &[("HEARTH_TRANSPORT", "mpi"), ("THREADS", "1")];
+
 /// Runs a case under both MPI libraries; each must end well.
 fn both_run(test: &str, case: &str, settings: &[(&str, &str)], then: impl Fn(&Scene)) {
     for mpi in BOTH {
@@ -103,6 +106,14 @@ fn an_agent_that_nobody_asks_sleeps() {
     both_run("an_agent_that_nobody_asks_sleeps", "idle", &[], |_| ());
 }
 
+#[test]
+fn an_agent_that_nobody_asks_over_mpi_sleeps() {
+    let test = "an_agent_that_nobody_asks_over_mpi_sleeps";
+    both_run(test, "idle", OVER_MPI, |scene| {
+        assert!(scene.report(0).contains("\"way\": \"MPI"));
+    });
+}
+
 /// Runs a case that no job survives, under both libraries: it must end, and not well.
 fn both_end(test: &str, case: &str, settings: &[(&str, &str)]) {
     for mpi in BOTH.into_iter().filter(|mpi| has(test, *mpi, "mpicc")) {
@@ -124,6 +135,7 @@ fn both_end(test: &str, case: &str, settings: &[(&str, &str)]) {
 #[test]
 fn a_job_with_a_dead_rank_ends() {
     both_end("a_job_with_a_dead_rank_ends", "death", &[]);
+    both_end("a_job_with_a_dead_rank_ends", "death", OVER_MPI);
 }
 
 #[test]
@@ -279,6 +291,23 @@ fn is_left_alone(test: &str, mpi: Mpi, settings: &[(&str, &str)]) {
 fn a_file_outside_of_the_store_is_left_alone() {
     for mpi in BOTH {
         is_left_alone("a_file_outside_of_the_store_is_left_alone", mpi, &[]);
+    }
+}
+
+#[test]
+fn without_threads_a_job_that_wants_mpi_says_so_and_uses_memory() {
+    let test = "without_threads_a_job_that_wants_mpi_says_so_and_uses_memory";
+    for mpi in BOTH.into_iter().filter(|mpi| has(test, *mpi, "mpicc")) {
+        let scene = Scene::new(mpi, "mpicc", "features.c");
+        let said = scene.runs_well(&Run {
+            ranks: RANKS,
+            words: &[&scene.name("f"), "on"],
+            cache: Some(&[("HEARTH_TRANSPORT", "mpi")]),
+        });
+        let lines: Vec<&str> = said.lines().collect();
+        assert_eq!(lines.len(), 1, "{said}");
+        assert!(lines[0].contains("MPI_THREAD_MULTIPLE"), "{said}");
+        assert!(scene.report(0).contains("\"way\": \"shared memory\""));
     }
 }
 

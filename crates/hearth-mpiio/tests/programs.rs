@@ -30,9 +30,9 @@ fn leaves_the_same_file_with(
     (mpi, compiler): (Mpi, &str),
     source: &str,
     (cache, policy): (&[(&str, &str)], &str),
-) {
+) -> Option<Scene> {
     if !has(test, mpi, compiler) {
-        return;
+        return None;
     }
     let scene = Scene::new(mpi, compiler, source);
     let run = |words: &[&str], cache| {
@@ -59,6 +59,7 @@ fn leaves_the_same_file_with(
             .report(0)
             .contains(&format!("\"policy\": \"{policy}\""))
     );
+    Some(scene)
 }
 
 #[test]
@@ -78,6 +79,50 @@ fn c_programs_run_where_small_writes_stay_at_their_rank() {
     let test = "c_programs_run_where_small_writes_stay_at_their_rank";
     for mpi in BOTH {
         leaves_the_same_file_with(test, (mpi, "mpicc"), "features.c", (LOOSE, "home"));
+    }
+}
+
+/// A program by each transport that is not the default; ranks say in their reports how they reach each other.
+fn runs_over(test: &str, (mpi, compiler): (Mpi, &str), source: &str, (name, way): (&str, &str)) {
+    let cache = [
+        ("HEARTH_PAGE_SIZE", "16KiB"),
+        ("HEARTH_TRANSPORT", name),
+        ("THREADS", "1"),
+    ];
+    if let Some(scene) =
+        leaves_the_same_file_with(test, (mpi, compiler), source, (&cache, "single"))
+    {
+        for rank in 0..RANKS {
+            let report = scene.report(rank);
+            let said = format!("\"way\": \"{way}");
+            let others = report.matches(&said).count();
+            assert_eq!(others, RANKS as usize - 1, "{mpi:?}: {report}");
+        }
+    }
+}
+
+#[test]
+fn c_programs_run_over_every_transport() {
+    let test = "c_programs_run_over_every_transport";
+    let ways = [
+        (Mpi::OpenMpi, "shm", "shared memory"),
+        (Mpi::Mpich, "unix", "socket of the host"),
+        (Mpi::OpenMpi, "tcp", "tcp"),
+        (Mpi::OpenMpi, "mpi", "MPI, and bells over: shared memory"),
+        (Mpi::Mpich, "mpi", "MPI, and bells over: shared memory"),
+    ];
+    for (mpi, name, way) in ways {
+        runs_over(test, (mpi, "mpicc"), "features.c", (name, way));
+    }
+}
+
+#[test]
+fn fortran_programs_run_over_mpi() {
+    let test = "fortran_programs_run_over_mpi";
+    let way = ("mpi", "MPI, and bells over: shared memory");
+    for mpi in BOTH {
+        runs_over(test, (mpi, "mpif90"), "features_mpi.f90", way);
+        runs_over(test, (mpi, "mpif90"), "features_f08.f90", way);
     }
 }
 

@@ -42,6 +42,9 @@ pub struct Limits {
     pub strangers_max: usize,
     /// How long sent bytes may stay unacknowledged before the connection is given up.
     pub unacknowledged_span_max: Duration,
+    /// Members that share memory only: bytes shared with all others together, but for 128 KiB that each has in any
+    /// case; no more than 1 MiB are shared with one.
+    pub shared_bytes_max: usize,
     /// Datagrams only: their length, so chosen that no network on the way has to split them.
     pub datagram_len: usize,
     /// Datagrams only: how long a peer may be silent, though it is asked every second.
@@ -55,6 +58,7 @@ impl Default for Limits {
             handshake_span_max: Duration::from_secs(5),
             strangers_max: 32,
             unacknowledged_span_max: Duration::from_secs(30),
+            shared_bytes_max: 64 << 20,
             datagram_len: 1440,
             silence_span_max: Duration::from_secs(15),
         }

@@ -15,16 +15,22 @@ use crate::transport::{Handler, Transport};
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Carrier {
     /// One TCP connection per pair of members.
-    #[default]
     Tcp,
+    /// The same, and a socket of the host between two of one host.
+    #[default]
+    Unix,
+    /// The same, and memory that two of one host share.
+    Shm,
     /// Datagrams, under one of their services.
     Datagrams(Service),
 }
 
 impl Carrier {
     /// Every transport that joins processes.
-    pub const ALL: [Carrier; 3] = [
+    pub const ALL: [Carrier; 5] = [
         Carrier::Tcp,
+        Carrier::Unix,
+        Carrier::Shm,
         Carrier::Datagrams(Service::Udp),
         Carrier::Datagrams(Service::Udt),
     ];
@@ -33,6 +39,8 @@ impl Carrier {
     pub fn name(self) -> &'static str {
         match self {
             Carrier::Tcp => "tcp",
+            Carrier::Unix => "unix",
+            Carrier::Shm => "shm",
             Carrier::Datagrams(Service::Udp) => "udp",
             Carrier::Datagrams(Service::Udt) => "udt",
         }
@@ -47,7 +55,7 @@ impl fmt::Display for Carrier {
 
 /// A name that no transport has.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
-#[error("there is no transport `{0}`: take tcp, udp or udt")]
+#[error("there is no transport `{0}`: take tcp, unix, shm, udp or udt")]
 pub struct NoCarrier(String);
 
 impl FromStr for Carrier {
@@ -61,6 +69,22 @@ impl FromStr for Carrier {
     }
 }
 
+/// A transport of another crate, before it starts.
+pub trait Carry: fmt::Debug + Send {
+    /// Where it is reached.
+    fn local_addr(&self) -> io::Result<SocketAddr>;
+    /// What it listens on: one of them is readable once somebody calls.
+    fn sockets(&self) -> Vec<BorrowedFd<'_>>;
+    /// The socket, for another process.
+    fn into_fd(self: Box<Self>) -> OwnedFd;
+    /// Starts it.
+    fn start(
+        self: Box<Self>,
+        config: NetConfig,
+        handler: Arc<dyn Handler>,
+    ) -> Result<Arc<dyn Transport>, StartError>;
+}
+
 /// A socket that other members can reach.
 #[derive(Debug)]
 pub enum Endpoint {
@@ -70,6 +94,8 @@ pub enum Endpoint {
     Near(Near),
     /// Receives datagrams.
     Datagrams(Service, UdpSocket),
+    /// Another crate's.
+    Other(Box<dyn Carry>),
 }
 
 impl From<TcpListener> for Endpoint {
@@ -88,30 +114,35 @@ impl Endpoint {
     /// Listens on `addr`; the error says what to do when that is not possible.
     pub fn bind(carrier: Carrier, addr: SocketAddr) -> Result<Endpoint, StartError> {
         match carrier {
-            Carrier::Tcp => TcpTransport::listen(addr).map(Endpoint::Tcp),
+            Carrier::Tcp | Carrier::Unix | Carrier::Shm => {
+                TcpTransport::listen(addr).map(|listener| Endpoint::over(carrier, listener))
+            }
             Carrier::Datagrams(service) => {
                 DatagramTransport::listen(addr).map(|udp| Endpoint::Datagrams(service, udp))
             }
         }
     }
 
-    /// An endpoint that another process has bound for this one.
-    pub fn from_fd(carrier: Carrier, fd: OwnedFd) -> Endpoint {
-        match carrier {
-            Carrier::Tcp => Endpoint::Tcp(fd.into()),
-            Carrier::Datagrams(service) => Endpoint::Datagrams(service, fd.into()),
+    /// A listener, by which members of this host are reached in their own way. Where that cannot be, TCP will do.
+    pub fn over(carrier: Carrier, listener: TcpListener) -> Endpoint {
+        let shares = match carrier {
+            Carrier::Tcp | Carrier::Datagrams(_) => return Endpoint::Tcp(listener),
+            Carrier::Unix => false,
+            Carrier::Shm => true,
+        };
+        let near = listener.try_clone().and_then(Near::new);
+        match near {
+            Ok(near) if shares => Endpoint::Near(near.sharing()),
+            Ok(near) => Endpoint::Near(near),
+            Err(_) => Endpoint::Tcp(listener),
         }
     }
 
-    /// The same where members of this host find it without a network, if it takes connections and its name
-    /// there is free.
-    pub fn nearby(self) -> Endpoint {
-        match self {
-            Endpoint::Tcp(listener) => {
-                let near = listener.try_clone().and_then(Near::new);
-                near.map_or(Endpoint::Tcp(listener), Endpoint::Near)
-            }
-            Endpoint::Near(_) | Endpoint::Datagrams(..) => self,
+    /// An endpoint that another process has bound for this one.
+    pub fn from_fd(carrier: Carrier, fd: OwnedFd) -> Endpoint {
+        match carrier {
+            Carrier::Tcp | Carrier::Unix | Carrier::Shm => Endpoint::over(carrier, fd.into()),
+            Carrier::Datagrams(service) => Endpoint::Datagrams(service, fd.into()),
         }
     }
 
@@ -121,6 +152,7 @@ impl Endpoint {
             Endpoint::Tcp(listener) => listener.into(),
             Endpoint::Near(near) => near.into_far().into(),
             Endpoint::Datagrams(_, udp) => udp.into(),
+            Endpoint::Other(other) => other.into_fd(),
         }
     }
 
@@ -130,6 +162,7 @@ impl Endpoint {
             Endpoint::Tcp(listener) => listener.local_addr(),
             Endpoint::Near(near) => near.local_addr(),
             Endpoint::Datagrams(_, udp) => udp.local_addr(),
+            Endpoint::Other(other) => other.local_addr(),
         }
     }
 
@@ -139,6 +172,7 @@ impl Endpoint {
             Endpoint::Tcp(listener) => vec![listener.as_fd()],
             Endpoint::Near(near) => near.sockets().to_vec(),
             Endpoint::Datagrams(_, udp) => vec![udp.as_fd()],
+            Endpoint::Other(other) => other.sockets(),
         }
     }
 
@@ -154,6 +188,7 @@ impl Endpoint {
             Endpoint::Datagrams(service, udp) => {
                 DatagramTransport::start(config, service, udp, handler)?
             }
+            Endpoint::Other(other) => other.start(config, handler)?,
         })
     }
 }

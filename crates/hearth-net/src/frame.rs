@@ -10,7 +10,7 @@
 //! its connection; it is zero in frames of the handshake. The payload is not covered.
 
 /// The version this crate speaks. Peers of another version are refused with a readable reason.
-pub const PROTOCOL_VERSION: u8 = 8;
+pub const PROTOCOL_VERSION: u8 = 9;
 /// The longest head of a frame.
 pub const HEAD_LEN_MAX: usize = 64 << 10;
 /// The longest payload of a frame.
@@ -214,17 +214,15 @@ mod tests {
             head_len: 0,
             payload_len: 0,
         });
-        data[4] = 9;
-        assert_eq!(
-            Header::decode(&data),
-            Err(FrameError::Version { theirs: 9 })
-        );
+        let theirs = PROTOCOL_VERSION + 1;
+        data[4] = theirs;
+        assert_eq!(Header::decode(&data), Err(FrameError::Version { theirs }));
         let mut refusal = bytes_of(Header {
             kind: Kind::Refuse,
             head_len: 3,
             payload_len: 0,
         });
-        refusal[4] = 9;
+        refusal[4] = theirs;
         assert!(Header::decode(&refusal).is_ok());
     }
 

@@ -4,7 +4,7 @@
 //! dialer                                              acceptor
 //!   Hello { to, from, incarnation, nonce, job }  -->
 //!                <--  Challenge { incarnation, nonce, proof of both sides' words }
-//!   Proof { proof of both sides' words }         -->
+//!   Proof { proof of both sides' words, shares } -->
 //! ```
 //!
 //! Each proof covers the version, the job, both ids, incarnations and nonces, and its direction, so
@@ -12,12 +12,14 @@
 //! file does no I/O: [`Handshake::step`] takes a frame and says what to send and what was learnt.
 
 use crate::auth::{FrameKey, KEY_LEN, Nonce, Secret, Side, Transcript};
-use crate::frame::{FrameError, Kind, handshake_frame};
+use crate::frame::{FrameError, HEADER_LEN, Kind, handshake_frame};
 use crate::transport::PeerId;
 
 /// The longest name of a job.
 pub(crate) const JOB_LEN_MAX: usize = 128;
 const REFUSAL_LEN_MAX: usize = 200;
+/// Ends a proof whose sender has taken the memory that it was offered.
+const SHARES: u8 = 1;
 
 /// What this member says and expects in every handshake.
 pub(crate) struct Identity {
@@ -62,6 +64,16 @@ pub(crate) struct Session {
     pub(crate) incarnation: u64,
     pub(crate) tx: FrameKey,
     pub(crate) rx: FrameKey,
+    /// The dialer has taken what the acceptor offered beside its challenge.
+    pub(crate) shares: bool,
+}
+
+/// Says in a proof that the dialer has taken what it was offered. No proof covers it: a wrong word here is worth
+/// no more than a connection that breaks.
+pub(crate) fn sharing(proof: &[u8]) -> Vec<u8> {
+    let mut head = proof[HEADER_LEN..].to_vec();
+    head.push(SHARES);
+    handshake_frame(Kind::Proof, &head)
 }
 
 /// Why a handshake failed.
@@ -217,6 +229,7 @@ fn on_challenge(
         incarnation: acceptor.incarnation,
         tx: transcript.key_from_dialer(&who.secret),
         rx: transcript.key_from_acceptor(&who.secret),
+        shares: false,
     };
     let reply = handshake_frame(Kind::Proof, transcript.dial_proof(&who.secret).as_bytes());
     Ok(Progress::Done(session, Some(reply)))
@@ -230,7 +243,11 @@ fn on_proof(
 ) -> Result<Progress, HandshakeError> {
     let mut words = Words(head);
     let proof = words.key()?;
-    words.end()?;
+    let shares = match words.rest() {
+        [] => false,
+        [SHARES] => true,
+        _ => return Err(HandshakeError::Malformed),
+    };
     if transcript.dial_proof(&who.secret) != proof {
         return Err(HandshakeError::Secret);
     }
@@ -239,6 +256,7 @@ fn on_proof(
         incarnation: dialer.incarnation,
         tx: transcript.key_from_acceptor(&who.secret),
         rx: transcript.key_from_dialer(&who.secret),
+        shares,
     };
     Ok(Progress::Done(session, None))
 }
@@ -297,7 +315,6 @@ fn readable(bytes: &[u8]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::frame::HEADER_LEN;
 
     fn identity(me: u32, secret: u8, job: &str) -> Identity {
         Identity {
@@ -356,6 +373,30 @@ mod tests {
                 .open(&fields, b"x", &near.tx.seal(&fields, b"x"))
                 .is_err()
         );
+    }
+
+    #[test]
+    fn a_proof_says_whether_memory_is_shared_and_nothing_else() {
+        for (more, expected) in [
+            (&[][..], Some(false)),
+            (&[SHARES], Some(true)),
+            (&[0], None),
+        ] {
+            let (dialer, acceptor) = (identity(1, 7, "job"), identity(0, 7, "job"));
+            let (dialing, accepting, frame) = challenge(&dialer, &acceptor);
+            let step = dialing.step(&dialer, (Kind::Challenge, &frame[HEADER_LEN..]), [0; 32]);
+            let Ok(Progress::Done(_, Some(proof))) = step else {
+                panic!("not done")
+            };
+            let mut head = proof[HEADER_LEN..].to_vec();
+            head.extend_from_slice(more);
+            let step = accepting.step(&acceptor, (Kind::Proof, &head), [0; 32]);
+            let shares = match step {
+                Ok(Progress::Done(session, None)) => Some(session.shares),
+                _ => None,
+            };
+            assert_eq!(shares, expected, "{more:?}");
+        }
     }
 
     #[test]

@@ -40,7 +40,7 @@ pub use auth::Secret;
 pub use channel::{Channel, ChannelError, Party};
 pub use config::{Limits, ListenHint, NetConfig, Refusal, StartError};
 pub use dgram::{DatagramTransport, Service};
-pub use endpoint::{Carrier, Endpoint, NoCarrier};
+pub use endpoint::{Carrier, Carry, Endpoint, NoCarrier};
 pub use frame::{HEAD_LEN_MAX, PAYLOAD_LEN_MAX, PROTOCOL_VERSION};
 pub use mem::{MemNet, MemTransport};
 pub use socket::{Door, DoorListener, Socket};

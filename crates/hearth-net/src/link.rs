@@ -34,6 +34,8 @@ pub(crate) trait Wire: Send + 'static {
     fn index(&self) -> usize;
     /// Which run of the peer is on the other side.
     fn incarnation(&self) -> u64;
+    /// What carries the frames, in words.
+    fn way(&self) -> String;
     /// Bytes accepted and not yet taken by the network.
     fn queued_bytes(&self) -> usize;
     /// Sends a frame, or queues up to `queued_max` bytes of it; an error ends the connection.
@@ -182,6 +184,7 @@ impl<W: Wire> Peer<W> {
             bytes_in: AtomicU64::new(0),
             link: Mutex::new(PeerLink {
                 state,
+                way: String::new(),
                 bytes_out: 0,
             }),
         }
@@ -193,25 +196,21 @@ impl<W: Wire> Peer<W> {
 
     pub(crate) fn state(&self, id: PeerId) -> PeerState {
         let link = self.link();
+        let down = |why: String| (transport::Link::Down { why }, 0);
         let (shown, queued_bytes) = match &link.state {
-            State::Down { why } => (transport::Link::Down { why: why.clone() }, 0),
-            State::Broken { why, .. } => (
-                transport::Link::Down {
-                    why: why.to_string(),
-                },
-                0,
-            ),
-            State::Up(wire) => (
-                transport::Link::Up {
-                    incarnation: wire.incarnation(),
-                },
-                wire.queued_bytes(),
-            ),
+            State::Down { why } => down(why.clone()),
+            State::Broken { why, .. } => down(why.to_string()),
+            State::Up(wire) => {
+                let incarnation = wire.incarnation();
+                let up = transport::Link::Up { incarnation };
+                (up, wire.queued_bytes())
+            }
         };
         PeerState {
             id,
             addr: Some(self.addr),
             link: shown,
+            way: link.way.clone(),
             bytes_in: self.bytes_in.load(Ordering::Relaxed),
             bytes_out: link.bytes_out,
             queued_bytes,
@@ -222,6 +221,8 @@ impl<W: Wire> Peer<W> {
 /// The connection to one peer as senders see it.
 pub(crate) struct PeerLink<W> {
     state: State<W>,
+    /// What the last connection's frames went through.
+    way: String,
     bytes_out: u64,
 }
 
@@ -299,6 +300,7 @@ impl<W: Wire> PeerLink<W> {
     }
 
     pub(crate) fn set_up(&mut self, wire: W) {
+        self.way = wire.way();
         self.state = State::Up(wire);
     }
 

@@ -252,6 +252,7 @@ impl State {
                     id,
                     addr: None,
                     link,
+                    way: "memory of this process".into(),
                     bytes_in,
                     bytes_out,
                     queued_bytes,

@@ -6,12 +6,18 @@ const FIRST: Duration = Duration::from_millis(20);
 const EAGER_MAX: Duration = Duration::from_secs(1);
 /// After so many failures, about ten seconds, the member is not just starting.
 const EAGER_TRIES: u32 = 16;
+/// After so many times, about two seconds, a member that is starting has its name, or will have none.
+const NAMELESS_MAX: u32 = 40;
 const PATIENT: Duration = Duration::from_secs(5);
 
 /// The attempts at one member since it was last connected.
 #[derive(Default)]
 pub(crate) struct Retry {
     failures: u32,
+    /// Times that nobody had the member's name.
+    nameless: u32,
+    /// The attempt after this one is at the member's address.
+    is_at_address: bool,
     /// When the next attempt is due, if one is planned.
     pub(crate) due: Option<Instant>,
 }
@@ -27,9 +33,19 @@ impl Retry {
         FIRST.saturating_mul(1 << failures).min(EAGER_MAX)
     }
 
-    /// Whether so many attempts have failed that the next is like the first.
-    pub(crate) fn is_even(&self) -> bool {
-        self.failures.is_multiple_of(2)
+    /// Whether the attempt that begins now is at the member's name: the first is, and every second after it.
+    pub(crate) fn takes_name(&mut self) -> bool {
+        self.is_at_address = !self.is_at_address;
+        self.is_at_address
+    }
+
+    /// Nobody has the member's name: whether it may be about to take it.
+    pub(crate) fn waits_for_name(&mut self) -> bool {
+        self.nameless += u32::from(self.nameless <= NAMELESS_MAX);
+        let waits = self.nameless <= NAMELESS_MAX;
+        // That was no attempt.
+        self.is_at_address &= !waits;
+        waits
     }
 
     /// The member is connected.
@@ -58,5 +74,17 @@ mod tests {
         );
         retry.reset();
         assert_eq!(retry.next_delay(), FIRST);
+    }
+
+    #[test]
+    fn names_and_addresses_take_turns_once_a_member_could_have_its_name() {
+        let mut retry = Retry::default();
+        assert!(retry.takes_name() && !retry.takes_name() && retry.takes_name());
+        retry.reset();
+        for _ in 0..NAMELESS_MAX {
+            assert!(retry.takes_name() && retry.waits_for_name());
+        }
+        assert!(retry.takes_name() && !retry.waits_for_name());
+        assert!(!retry.takes_name());
     }
 }

@@ -94,6 +94,8 @@ pub struct PeerState {
     pub addr: Option<SocketAddr>,
     /// Connected or not, and why not.
     pub link: Link,
+    /// What carries its frames, or did last, in words; empty if it was never connected.
+    pub way: String,
     /// Bytes received in whole frames, over all connections.
     pub bytes_in: u64,
     /// Bytes accepted for sending, over all connections.

@@ -3,6 +3,7 @@
 mod conformance {
     mod datagram_faults;
     pub(crate) mod lossy;
+    mod memory;
     mod near;
     pub(crate) mod rig;
     pub(crate) mod suite;
@@ -10,7 +11,7 @@ mod conformance {
     mod tcp_life;
 }
 
-use conformance::rig::{MemRig, NearRig, TcpRig, UdpRig, UdtRig};
+use conformance::rig::{MemRig, NearRig, ShmRig, TcpRig, UdpRig, UdtRig};
 use conformance::suite;
 
 /// Instantiates every function of the suite for one rig.
@@ -64,4 +65,6 @@ macro_rules! lossy {
 }
 
 lossy! { udp_with_loss = false, udt_with_loss = true }
-transports! { mem = MemRig, tcp = TcpRig, near = NearRig, udp = UdpRig, udt = UdtRig }
+transports! {
+    mem = MemRig, tcp = TcpRig, near = NearRig, shm = ShmRig, udp = UdpRig, udt = UdtRig
+}

@@ -35,6 +35,7 @@ use report::{Format, Report};
 use rustix::process::Signal;
 use std::io::{IsTerminal, Write};
 use std::process::ExitCode;
+pub(crate) use transports::ranks::{Args as TransportRank, run as be_rank};
 
 const EXAMPLES: &str = "\
 Examples:

@@ -66,6 +66,8 @@ enum Command {
     Enter(enter::Args),
     #[command(hide = true)]
     Workload(workload::Args),
+    #[command(hide = true)]
+    TransportRank(bench::TransportRank),
 }
 
 impl Cli {
@@ -89,6 +91,7 @@ impl Cli {
             Command::StandIn(args) => stand_in::run(&args),
             Command::Enter(args) => enter::run(&args),
             Command::Workload(args) => workload::main(&args),
+            Command::TransportRank(args) => bench::be_rank(&args),
         }
     }
 }

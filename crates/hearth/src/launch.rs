@@ -188,7 +188,7 @@ impl Seats {
 }
 
 fn listen(spec: &SetSpec, addr: SocketAddr) -> Result<Endpoint, Failure> {
-    Endpoint::bind(spec.transport.0, addr).map_err(|error| match error {
+    Endpoint::bind(spec.transport.of_nodes()?, addr).map_err(|error| match error {
         ListenError::Listen { addr, hint, source } => {
             Failure::new(format!("cannot listen on {addr}"))
                 .because(source)

@@ -51,18 +51,6 @@ pub(crate) struct NodeConfig {
     pub(crate) join_span: Duration,
 }
 
-impl NodeConfig {
-    /// True if another member has this one's address, and so is on this host.
-    pub(crate) fn has_neighbours(&self) -> bool {
-        let own = self.members.get(self.node as usize).map(SocketAddr::ip);
-        let near = self
-            .members
-            .iter()
-            .filter(|member| Some(member.ip()) == own);
-        near.count() > 1
-    }
-}
-
 /// A running agent.
 pub(crate) struct Node(Agent);
 

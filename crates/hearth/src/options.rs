@@ -76,7 +76,10 @@ pub(crate) struct SetArgs {
     /// Who becomes the home of a chunk [default: slot]
     #[arg(long, value_name = "HOW", hide_short_help = true)]
     pub(crate) allocation: Option<Allocation>,
-    /// What agents talk over: tcp, udp or udt [default: tcp]
+    /// What agents talk over: tcp, unix, shm, udp or udt [default: unix]
+    ///
+    /// Over unix and shm agents of one host share a socket or memory, and others use TCP. With --way-in mpiio:
+    /// shm, unix, tcp or mpi [default: shm].
     #[arg(long, value_name = "NAME", hide_short_help = true)]
     pub(crate) transport: Option<Transport>,
     /// What close waits for: flushed, or buffered for nothing [default: flushed]
@@ -226,21 +229,62 @@ pub(crate) enum Others {
 }
 
 /// What agents talk over, by its name.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(into = "String", try_from = "String")]
-pub(crate) struct Transport(pub(crate) Carrier);
+pub(crate) enum Transport {
+    /// What any process can have.
+    Of(Carrier),
+    /// MPI, between ranks of one job.
+    Mpi,
+}
+
+const MPI: &str = "mpi";
+
+impl Default for Transport {
+    fn default() -> Transport {
+        Transport::Of(Carrier::default())
+    }
+}
+
+impl Transport {
+    /// What agents of nodes talk over.
+    pub(crate) fn of_nodes(self) -> Result<Carrier, Failure> {
+        match self {
+            Transport::Of(carrier) => Ok(carrier),
+            Transport::Mpi => Err(Failure::new("agents of nodes cannot talk over MPI".to_owned())
+                .hint("take another transport, or `hearth run --way-in mpiio`, whose agents are ranks")),
+        }
+    }
+
+    /// What the agents inside of ranks talk over, by its name.
+    pub(crate) fn of_ranks(self) -> Result<String, Failure> {
+        match self {
+            Transport::Of(Carrier::Datagrams(service)) => Err(Failure::new(format!(
+                "cannot run ranks over {}: shm, unix, tcp or mpi",
+                Carrier::Datagrams(service)
+            ))),
+            Transport::Of(_) | Transport::Mpi => Ok(self.to_string()),
+        }
+    }
+}
 
 impl FromStr for Transport {
     type Err = NoCarrier;
 
     fn from_str(name: &str) -> Result<Transport, NoCarrier> {
-        name.parse().map(Transport)
+        match name {
+            MPI => Ok(Transport::Mpi),
+            other => other.parse().map(Transport::Of),
+        }
     }
 }
 
 impl fmt::Display for Transport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
+        match self {
+            Transport::Of(carrier) => carrier.fmt(f),
+            Transport::Mpi => f.write_str(MPI),
+        }
     }
 }
 

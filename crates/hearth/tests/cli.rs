@@ -676,7 +676,7 @@ fn every_transport_carries_a_job() {
     }
     let store = desk.path("carried");
     fs::create_dir(&store).unwrap();
-    for name in ["tcp", "udp", "udt"] {
+    for name in ["tcp", "unix", "shm", "udp", "udt"] {
         let script = "head -c 3000000 /dev/urandom > bytes && cksum < bytes && cksum < bytes";
         let store = store.to_str().unwrap();
         let output = desk.run_in(
@@ -710,7 +710,7 @@ fn every_transport_carries_a_job() {
     ]);
     assert_eq!(code(&output), 2);
     assert!(
-        err(&output).contains("take tcp, udp or udt"),
+        err(&output).contains("take tcp, unix, shm, udp or udt"),
         "{}",
         err(&output)
     );

@@ -11,28 +11,11 @@ mod hooks;
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::sync::OnceLock;
 
-use crate::real::{next, variable};
-
-/// A communicator, an info object, a data type or a file, as the library hands it out.
-pub(crate) type Raw = usize;
-
-/// What a call of MPI returns when it went well, in every library.
-pub(crate) const SUCCESS: c_int = 0;
-
-/// Longest text of a library about itself.
-const VERSION_LEN: usize = 16 << 10;
+use hearth_mpi::symbols::{Abi, abi, next, variable};
+pub(crate) use hearth_mpi::symbols::{Raw, SUCCESS};
 
 /// Longest value of a hint, with the zero at its end.
 const HINT_LEN: usize = 256;
-
-/// The libraries whose binary interface we know.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Abi {
-    /// MPICH and those that share its interface: Intel MPI, MVAPICH, Cray MPICH.
-    Mpich,
-    /// Open MPI.
-    OpenMpi,
-}
 
 /// Error classes that we return; the classes are error codes themselves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -280,25 +263,4 @@ impl Class {
             Some(_) | None => Class::Io,
         }
     }
-}
-
-/// Which interface the program's library has.
-fn abi() -> Option<Abi> {
-    if !variable(c"ompi_mpi_comm_world").is_null() {
-        return Some(Abi::OpenMpi);
-    }
-    type Version = unsafe extern "C" fn(*mut c_char, *mut c_int) -> c_int;
-    let address = next(c"PMPI_Get_library_version");
-    if address.is_null() {
-        return None;
-    }
-    // SAFETY: MPI gives the function of this name this type.
-    let ask = unsafe { std::mem::transmute::<*mut c_void, Version>(address) };
-    let mut text = vec![0_u8; VERSION_LEN];
-    let mut len = 0;
-    // SAFETY: the text has more room than any library asks for.
-    let done = unsafe { ask(text.as_mut_ptr().cast(), &raw mut len) };
-    let text = CStr::from_bytes_until_nul(&text).ok()?.to_string_lossy();
-    let shared = ["MPICH", "Intel(R) MPI", "MVAPICH"];
-    (done == SUCCESS && shared.iter().any(|name| text.contains(name))).then_some(Abi::Mpich)
 }

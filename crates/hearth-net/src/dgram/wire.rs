@@ -205,6 +205,10 @@ impl link::Wire for Wire {
         self.index
     }
 
+    fn way(&self) -> String {
+        "datagrams".into()
+    }
+
     fn incarnation(&self) -> u64 {
         self.incarnation
     }

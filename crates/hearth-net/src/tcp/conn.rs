@@ -4,6 +4,8 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use super::intake::Intake;
+use super::memory::Memory;
 use super::reader::Reader;
 use super::stream::Stream;
 use crate::handshake::Handshake;
@@ -33,7 +35,12 @@ pub(crate) struct Conn {
     pub(crate) addr: SocketAddr,
     pub(crate) origin: Origin,
     pub(crate) phase: Phase,
+    pub(crate) intake: Intake,
     pub(crate) reader: Reader,
+    /// Memory that was offered, or taken, until the handshake is done.
+    pub(crate) memory: Option<Memory>,
+    /// Why there is none, if there could be.
+    pub(crate) unshared: Option<String>,
     /// When the handshake must be done.
     pub(crate) deadline: Instant,
 }

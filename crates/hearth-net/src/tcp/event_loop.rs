@@ -15,6 +15,7 @@ use mio::event::Event;
 use mio::{Events, Poll, Token};
 
 use super::conn::{Conn, Phase};
+use super::memory::ring_bytes;
 use super::reader::{SCRATCH_LEN, Socket};
 use super::stream::Listeners;
 use super::wire::Wire;
@@ -40,6 +41,8 @@ pub(crate) struct EventLoop {
     who: Identity,
     poll: Poll,
     listeners: Listeners,
+    /// Bytes of each ring that is shared, or why there are none; for members that are near.
+    rings: Option<Result<usize, String>>,
     shared: Arc<Shared<Wire>>,
     handler: Arc<dyn Handler>,
     conns: Vec<Option<Box<Conn>>>,
@@ -72,10 +75,13 @@ impl EventLoop {
     ) -> io::Result<EventLoop> {
         listeners.register(poll.registry(), LISTENER)?;
         let retries = shared.peers.iter().map(|_| Retry::default()).collect();
+        let (members, most) = (shared.peers.len(), shared.limits.shared_bytes_max);
+        let rings = listeners.shares.then(|| ring_bytes(members, most));
         Ok(EventLoop {
             who,
             poll,
             listeners,
+            rings,
             shared,
             handler,
             conns: Vec::new(),
@@ -172,6 +178,9 @@ impl EventLoop {
     }
 
     fn read(&mut self, index: usize, conn: &mut Conn, ready: Ready) -> Result<Verdict, Why> {
+        if ready.end {
+            conn.intake.heed_end();
+        }
         let mut scratch = std::mem::take(&mut self.scratch);
         let mut verdict = Ok(Verdict::Again);
         for _ in 0..READS_PER_TURN {
@@ -200,13 +209,18 @@ impl EventLoop {
     ) -> Result<Socket, Why> {
         let Conn {
             stream,
+            intake,
             reader,
             phase,
             origin,
+            memory,
+            unshared,
             deadline,
             ..
         } = conn;
-        reader.read(stream, scratch, &mut |kind, head, payload| match phase {
+        let mut next = None;
+        let from = (&**stream, &mut *intake);
+        let read = reader.read(from, scratch, &mut |kind, head, payload| match phase {
             Phase::Up(peer) => {
                 let bytes = (HEADER_LEN + head.len() + payload.len()) as u64;
                 self.shared.peers[peer.index()]
@@ -220,16 +234,24 @@ impl EventLoop {
                     index,
                     stream,
                     origin: *origin,
+                    memory,
+                    unshared,
                 };
-                let (next, key) = self.shake(step, handshake, (kind, head))?;
-                *phase = next;
-                if key.is_some() {
-                    self.timers.remove(*deadline, Timer::Handshake(index));
-                }
-                Ok(key)
+                let (greeted, up) = self.shake(step, handshake, (kind, head))?;
+                *phase = greeted;
+                let Some((key, from)) = up else {
+                    return Ok(None);
+                };
+                self.timers.remove(*deadline, Timer::Handshake(index));
+                next = Some(from);
+                Ok(Some(key))
             }
             Phase::Connecting => Err(crate::frame::FrameError::Place(kind).into()),
-        })
+        });
+        if let Some(next) = next {
+            *intake = next;
+        }
+        read
     }
 
     fn fire_timers(&mut self) {

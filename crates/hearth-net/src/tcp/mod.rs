@@ -1,4 +1,5 @@
-//! Frames over TCP, one connection per pair of members; where both are [`Near`], over a socket of the host.
+//! Frames over TCP, one connection per pair of members; where both are [`Near`], over a socket of the host, or
+//! through memory that they share ([`memory`]).
 //!
 //! One thread runs the [`event_loop`]: it accepts, connects, reads and keeps the timers. Any thread
 //! may send: it writes to the socket itself when nothing is queued for the peer ([`wire`]), so a
@@ -6,6 +7,8 @@
 
 mod conn;
 mod event_loop;
+mod intake;
+mod memory;
 mod reader;
 mod stream;
 mod wire;
@@ -33,13 +36,26 @@ pub struct TcpTransport(Hub<Wire>);
 pub struct Near {
     far: TcpListener,
     near: UnixListener,
+    shares: bool,
 }
 
 impl Near {
     /// Takes the name that belongs to a listener's address.
     pub fn new(far: TcpListener) -> io::Result<Near> {
         let near = stream::listen_near(far.local_addr()?)?;
-        Ok(Near { far, near })
+        Ok(Near {
+            far,
+            near,
+            shares: false,
+        })
+    }
+
+    /// The same, and memory is shared with members that do so too.
+    pub fn sharing(self) -> Near {
+        Near {
+            shares: true,
+            ..self
+        }
     }
 
     /// Another of the same sockets.
@@ -47,6 +63,7 @@ impl Near {
         Ok(Near {
             far: self.far.try_clone()?,
             near: self.near.try_clone()?,
+            shares: self.shares,
         })
     }
 
@@ -82,7 +99,7 @@ impl TcpTransport {
         listener: TcpListener,
         handler: Arc<dyn Handler>,
     ) -> Result<Arc<TcpTransport>, StartError> {
-        TcpTransport::over(config, Listeners::new(listener, None)?, handler)
+        TcpTransport::over(config, Listeners::new(listener, None, false)?, handler)
     }
 
     /// The same, and members of this host are reached without a protocol, if they do so too.
@@ -91,7 +108,8 @@ impl TcpTransport {
         near: Near,
         handler: Arc<dyn Handler>,
     ) -> Result<Arc<TcpTransport>, StartError> {
-        TcpTransport::over(config, Listeners::new(near.far, Some(near.near))?, handler)
+        let listeners = Listeners::new(near.far, Some(near.near), near.shares)?;
+        TcpTransport::over(config, listeners, handler)
     }
 
     fn over(

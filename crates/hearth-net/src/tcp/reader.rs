@@ -5,11 +5,7 @@
 //! a head is complete and its mac is right, the payload goes straight into the `Vec` that the
 //! handler receives.
 
-use std::io;
-
-use rustix::buffer::spare_capacity;
-use rustix::io::{Errno, read, retry_on_intr};
-
+use super::intake::Intake;
 use super::stream::Stream;
 use crate::auth::FrameKey;
 use crate::frame::{FIELDS_LEN, FrameError, HEAD_LEN_MAX, HEADER_LEN, Header, Kind, check_magic};
@@ -68,29 +64,27 @@ impl Reader {
         }
     }
 
-    /// Reads once from the socket and passes on the frames that are complete.
+    /// Reads once from the connection and passes on the frames that are complete.
     pub(crate) fn read(
         &mut self,
-        stream: &Stream,
+        from: (&Stream, &mut Intake),
         scratch: &mut [u8],
         sink: &mut Sink<'_>,
     ) -> Result<Socket, Why> {
         match self.body.take() {
-            Some(body) => self.read_body(stream, body, sink),
-            None => self.read_frames(stream, scratch, sink),
+            Some(body) => self.read_body(from, body, sink),
+            None => self.read_frames(from, scratch, sink),
         }
     }
 
     fn read_body(
         &mut self,
-        stream: &Stream,
+        (stream, intake): (&Stream, &mut Intake),
         mut body: Body,
         sink: &mut Sink<'_>,
     ) -> Result<Socket, Why> {
         let asked = body.payload.capacity() - body.payload.len();
-        let got = received(retry_on_intr(|| {
-            read(stream, spare_capacity(&mut body.payload))
-        }))?;
+        let got = intake.append(stream, &mut body.payload)?;
         if got == Some(0) {
             return Err(Why::Truncated);
         }
@@ -108,15 +102,13 @@ impl Reader {
 
     fn read_frames(
         &mut self,
-        stream: &Stream,
+        (stream, intake): (&Stream, &mut Intake),
         scratch: &mut [u8],
         sink: &mut Sink<'_>,
     ) -> Result<Socket, Why> {
         let kept = self.partial.len();
         scratch[..kept].copy_from_slice(&self.partial);
-        let got = received(retry_on_intr(|| {
-            read(stream, &mut scratch[kept..kept + READ_LEN])
-        }))?;
+        let got = intake.fill(stream, &mut scratch[kept..kept + READ_LEN])?;
         if got == Some(0) {
             return Err(if kept == 0 {
                 Why::Closed
@@ -223,15 +215,6 @@ impl Gate {
                 key.open(fields, head, mac)
             }
         }
-    }
-}
-
-/// How much arrived; `None` when the socket held nothing.
-fn received(result: Result<usize, Errno>) -> Result<Option<usize>, Why> {
-    match result {
-        Ok(got) => Ok(Some(got)),
-        Err(Errno::AGAIN) => Ok(None),
-        Err(error) => Err(Why::Read(io::Error::from(error).to_string())),
     }
 }
 

@@ -4,15 +4,18 @@
 //! copied into the queue, and everything after it queues behind it; the event loop writes the queue
 //! out as the socket drains. Sockets are registered for writing once and edge-triggered, and each
 //! writer goes on until the kernel says "would block", so no edge is missed and nothing is
-//! registered again.
+//! registered again. Memory in place of the socket is the same: full, it rings when there is room.
 
 use std::collections::VecDeque;
 use std::io::{self, IoSlice};
 use std::sync::Arc;
 
+use hearth_shm::PipeWriter;
 use rustix::io::{Errno, retry_on_intr};
 use rustix::net::{SendAncillaryBuffer, SendFlags, sendmsg};
 
+use super::intake::spoiled;
+use super::memory::Bell;
 use super::stream::Stream;
 use crate::auth::FrameKey;
 use crate::frame::HEADER_LEN;
@@ -32,8 +35,17 @@ pub(crate) struct Wire {
     pub(crate) index: usize,
     pub(crate) incarnation: u64,
     pub(crate) stream: Arc<Stream>,
+    pub(crate) outlet: Option<Outlet>,
+    /// Why there is no outlet, if there could be one.
+    pub(crate) unshared: Option<String>,
     pub(crate) key: FrameKey,
     pub(crate) queue: VecDeque<u8>,
+}
+
+/// The side that is written of memory that is shared with the peer.
+pub(crate) struct Outlet {
+    pub(super) writer: PipeWriter,
+    pub(super) theirs: Arc<Bell>,
 }
 
 impl link::Wire for Wire {
@@ -47,6 +59,18 @@ impl link::Wire for Wire {
 
     fn queued_bytes(&self) -> usize {
         self.queue.len()
+    }
+
+    fn way(&self) -> String {
+        let why = self.unshared.as_ref();
+        match (&*self.stream, &self.outlet) {
+            (Stream::Far(_), _) => "tcp".into(),
+            (Stream::Near(_), Some(_)) => "shared memory".into(),
+            (Stream::Near(_), None) => why.map_or_else(
+                || "socket of the host".into(),
+                |why| format!("socket of the host; memory is not shared: {why}"),
+            ),
+        }
     }
 
     fn send(
@@ -74,7 +98,8 @@ impl link::Wire for Wire {
     fn flush(&mut self) -> Result<(), Why> {
         while !self.queue.is_empty() {
             let (front, back) = self.queue.as_slices();
-            let taken = write(&self.stream, &[IoSlice::new(front), IoSlice::new(back)])?;
+            let parts = [IoSlice::new(front), IoSlice::new(back)];
+            let taken = put(self.outlet.as_mut(), &self.stream, &parts)?;
             if taken == 0 {
                 return Ok(());
             }
@@ -95,7 +120,10 @@ impl Wire {
         queued_max: usize,
     ) -> Result<(), Why> {
         let idle = self.queue.is_empty();
-        let mut skip = if idle { write(&self.stream, parts)? } else { 0 };
+        let mut skip = match idle {
+            true => put(self.outlet.as_mut(), &self.stream, parts)?,
+            false => 0,
+        };
         if skip == len {
             return Ok(());
         }
@@ -114,6 +142,14 @@ impl Wire {
             Ok(())
         }
     }
+}
+
+/// Writes what the connection takes now; zero when that is nothing.
+fn put(outlet: Option<&mut Outlet>, stream: &Stream, parts: &[IoSlice<'_>]) -> Result<usize, Why> {
+    let Some(Outlet { writer, theirs }) = outlet else {
+        return write(stream, parts);
+    };
+    writer.write(parts, || theirs.ring()).map_err(spoiled)
 }
 
 /// Writes what the socket takes now; zero when that is nothing.

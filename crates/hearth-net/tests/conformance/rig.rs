@@ -66,24 +66,39 @@ impl TcpRig {
     }
 }
 
-/// Members of one host, which are near to each other.
-pub(crate) struct NearRig(pub(crate) Vec<Near>);
+/// Members of one host, which are near to each other, and may share memory.
+pub(crate) struct HostRig<const SHARES: bool>(pub(crate) Vec<Near>);
 
-impl Rig for NearRig {
-    fn new(members: u32) -> NearRig {
+pub(crate) type NearRig = HostRig<false>;
+pub(crate) type ShmRig = HostRig<true>;
+
+impl<const SHARES: bool> Rig for HostRig<SHARES> {
+    fn new(members: u32) -> Self {
         let listen = |_| TcpListener::bind("127.0.0.1:0").and_then(Near::new);
-        NearRig(
-            (0..members)
-                .map(|me| listen(me).expect("names are free"))
-                .collect(),
-        )
+        let near = (0..members).map(|me| listen(me).expect("names are free"));
+        HostRig(near.collect())
     }
 
     fn start(&self, me: u32, incarnation: u64, handler: Arc<dyn Handler>) -> Arc<dyn Transport> {
+        self.start_near(self.config(me, incarnation), handler)
+    }
+}
+
+impl<const SHARES: bool> HostRig<SHARES> {
+    pub(crate) fn config(&self, me: u32, incarnation: u64) -> NetConfig {
         let addr = |near: &Near| near.local_addr().expect("it is bound");
-        let config = net_config(me, incarnation, self.0.iter().map(addr).collect());
+        net_config(me, incarnation, self.0.iter().map(addr).collect())
+    }
+
+    /// Starts a member on copies of its listeners, so that a later run finds them still bound.
+    pub(crate) fn start_near(
+        &self,
+        config: NetConfig,
+        handler: Arc<dyn Handler>,
+    ) -> Arc<TcpTransport> {
         let near = self.0[config.me.index()].try_clone();
         let near = near.expect("descriptors are left");
+        let near = if SHARES { near.sharing() } else { near };
         TcpTransport::start_near(config, near, handler).expect("the configuration is right")
     }
 }

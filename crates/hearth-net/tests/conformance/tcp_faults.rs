@@ -13,6 +13,8 @@ const HELLO: u8 = 1;
 const CHALLENGE: u8 = 2;
 const REFUSE: u8 = 4;
 const DATA: u8 = 5;
+/// No build's but the next one's.
+const OTHER_VERSION: u8 = PROTOCOL_VERSION + 1;
 
 /// Members 0 and 1, connected; member 2 is played by the test.
 struct Bench {
@@ -59,6 +61,10 @@ impl Bench {
         self.b.send(0, b"all is well", &[]).expect("it is up");
         assert_eq!(self.a.next_frame().1, b"all is well");
     }
+}
+
+fn speaks_another_version() -> String {
+    format!("speaks version {OTHER_VERSION}")
 }
 
 fn header(kind: u8, head_len: usize, payload_len: usize) -> Vec<u8> {
@@ -125,13 +131,13 @@ fn random_bytes_never_disturb_anybody() {
 fn another_version_gets_a_readable_refusal() {
     let bench = Bench::new(|_| {});
     let mut bytes = hello(0, 2, "conformance");
-    bytes[4] = 9;
+    bytes[4] = OTHER_VERSION;
     let (answer, why) = bench.provoke(&bytes, None);
     let text = String::from_utf8_lossy(&answer[HEADER_LEN..]);
     assert_eq!(answer[5], REFUSE);
     assert_eq!(
         text,
-        format!("peer speaks version 9, this agent {PROTOCOL_VERSION}")
+        format!("peer speaks version {OTHER_VERSION}, this agent {PROTOCOL_VERSION}")
     );
     assert_eq!(why, text);
     bench.assert_undisturbed();
@@ -146,10 +152,10 @@ fn the_dialer_shows_that_the_acceptor_speaks_another_version() {
     let b = tcp_node(&rig, config);
     let (mut stream, _) = fake.accept().expect("member 1 dials");
     let mut answer = header(CHALLENGE, 0, 0);
-    answer[4] = 9;
+    answer[4] = OTHER_VERSION;
     stream.write_all(&answer).expect("member 1 listens");
     eventually("the reason is shown", || {
-        reason(&*b.transport, 0).contains("speaks version 9")
+        reason(&*b.transport, 0).contains(&speaks_another_version())
     });
 }
 
@@ -330,7 +336,7 @@ fn a_changed_frame_of_a_member_ends_its_connection() {
     assert_tampering_is_named("out of its place", |frame| {
         *frame = hello(0, 1, "conformance")
     });
-    assert_tampering_is_named("speaks version 9", |frame| frame[4] = 9);
+    assert_tampering_is_named(&speaks_another_version(), |frame| frame[4] = OTHER_VERSION);
     assert_tampering_is_named("reserved", |frame| frame[6] = 2);
 }
 

@@ -77,10 +77,7 @@ impl Service {
         // Before the others are awaited: they wait for the store.
         let gateway = gateway::serve(&config.node, secret)?;
         let root = gateway::reach(&config.node)?;
-        let mut endpoint = Endpoint::from_fd(config.node.spec.transport.0, peers);
-        if config.node.has_neighbours() {
-            endpoint = endpoint.nearby();
-        }
+        let endpoint = Endpoint::from_fd(config.node.spec.transport.of_nodes()?, peers);
         Ok(Service {
             node: Node::start(&config.node, secret, root, endpoint)?,
             gateway,

@@ -41,9 +41,16 @@ impl Mpi {
         }
     }
 
+    /// Whether its launcher is on this machine.
+    pub(super) fn is_here(self) -> bool {
+        let launcher = format!("mpirun.{}", self.name());
+        let path = std::env::var_os("PATH").unwrap_or_default();
+        std::env::split_paths(&path).any(|dir| dir.join(&launcher).exists())
+    }
+
     /// Starts ranks on this machine. They share its cores, however many there are, and talk to
     /// nobody else.
-    fn launch(self, ranks: u32) -> Command {
+    pub(super) fn launch(self, ranks: u32) -> Command {
         let (words, count) = match self {
             Mpi::Openmpi => (
                 "--allow-run-as-root --oversubscribe --bind-to none --mca btl self,vader \

@@ -2,9 +2,11 @@
 //! rate, and over one that loses one datagram in a hundred.
 //!
 //! The links are modelled: a relay in this process passes on bytes or datagrams at the link's rate.
-//! TCP has no row with loss, since a relay of streams cannot lose one of its packets.
+//! TCP has no row with loss, since a relay of streams cannot lose one of its packets. What needs one host has rows
+//! for loopback alone. MPI is measured by two ranks of a real job ([`ranks`]), for each library that is there.
 
 mod link;
+pub(crate) mod ranks;
 
 use super::report::{Report, median, rounded};
 use crate::failure::{Failure, OrFail};
@@ -45,7 +47,7 @@ pub(crate) fn run(turns: usize) -> Result<Report, Failure> {
     for (name, link) in LINKS {
         let carriers = Carrier::ALL
             .into_iter()
-            .filter(|carrier| *carrier != Carrier::Tcp || !link.loses());
+            .filter(|carrier| crosses(*carrier, link));
         let mut found: Vec<(Carrier, Vec<Found>)> =
             carriers.map(|carrier| (carrier, Vec::new())).collect();
         for _ in 0..turns {
@@ -54,56 +56,111 @@ pub(crate) fn run(turns: usize) -> Result<Report, Failure> {
                 figures.push(one.or_fail(|| format!("cannot measure {carrier} over {name}"))?);
             }
         }
+        let mut found: Vec<_> = found
+            .into_iter()
+            .map(|(carrier, figures)| (carrier.name().to_owned(), figures))
+            .collect();
+        if link.rate().is_none() {
+            found.extend(ranks::measure_all(turns)?);
+        }
         tell(&mut report, name, link, &found);
     }
     report.sum_up("verified", true);
     Ok(report)
 }
 
-fn tell(report: &mut Report, name: &str, link: Link, found: &[(Carrier, Vec<Found>)]) {
+fn crosses(carrier: Carrier, link: Link) -> bool {
+    match carrier {
+        Carrier::Tcp => !link.loses(),
+        Carrier::Unix | Carrier::Shm => link.rate().is_none(),
+        Carrier::Datagrams(_) => true,
+    }
+}
+
+fn tell(report: &mut Report, name: &str, link: Link, found: &[(String, Vec<Found>)]) {
     let middle = |figures: &[Found], of: fn(&Found) -> f64| {
         median(&figures.iter().map(of).collect::<Vec<_>>())
     };
     let latency = |figures: &[Found]| middle(figures, |found| found.latency_us);
-    let tcp = found.iter().find(|(carrier, _)| *carrier == Carrier::Tcp);
-    for (carrier, figures) in found {
-        let system = carrier.to_string();
-        let bandwidth = middle(figures, |found| found.bytes_per_s);
-        report.row(&system, name, "round trip p50", latency(figures), "us");
-        report.row(&system, name, "bandwidth", bandwidth / 1e6, "MB/s");
+    let bandwidth = |figures: &[Found]| middle(figures, |found| found.bytes_per_s);
+    let of = |wanted: Carrier| found.iter().find(|(system, _)| system == wanted.name());
+    let tcp = of(Carrier::Tcp);
+    if let Some(((_, unix), (_, shm))) = of(Carrier::Unix).zip(of(Carrier::Shm)) {
+        let ratio = rounded(latency(shm) / latency(unix));
+        report.sum_up("shm_latency_over_unix", ratio);
+        let ratio = rounded(bandwidth(shm) / bandwidth(unix));
+        report.sum_up("shm_bandwidth_over_unix", ratio);
+    }
+    for (system, figures) in found {
+        let bandwidth = bandwidth(figures);
+        report.row(system, name, "round trip p50", latency(figures), "us");
+        report.row(system, name, "bandwidth", bandwidth / 1e6, "MB/s");
         if let Some(rate) = link.rate() {
             let loss = if link.loses() { "_with_loss" } else { "" };
             report.sum_up(
-                &format!("{carrier}_of_link{loss}"),
+                &format!("{system}_of_link{loss}"),
                 rounded(bandwidth / rate),
             );
         } else if let Some((_, base)) = tcp {
             let ratio = latency(figures) / latency(base);
-            report.sum_up(&format!("{carrier}_latency_over_tcp"), rounded(ratio));
+            report.sum_up(&format!("{system}_latency_over_tcp"), rounded(ratio));
         }
     }
 }
 
 fn measure(carrier: Carrier, link: Link) -> io::Result<Found> {
-    let pair = Pair::start(carrier, link)?;
-    let mut trips = Vec::with_capacity(ROUND_TRIPS);
-    for number in 0..ROUND_TRIPS as u64 {
+    Pair::start(carrier, link)?.measure()
+}
+
+fn start_server(endpoint: Endpoint, members: Vec<SocketAddr>) -> io::Result<Served> {
+    let (said, gone) = channel();
+    let server = Arc::new(Server {
+        transport: OnceLock::new(),
+        wrong: Mutex::default(),
+        gone: Mutex::new(said),
+    });
+    let handler = Arc::clone(&server) as Arc<dyn Handler>;
+    let transport = endpoint.start(config(0, members), handler);
+    let transport = transport.map_err(io::Error::other)?;
+    server.transport.get_or_init(|| Arc::clone(&transport));
+    Ok(Served { transport, gone })
+}
+
+/// A server that runs.
+struct Served {
+    transport: Arc<dyn Transport>,
+    /// Says when the client has gone.
+    gone: Receiver<()>,
+}
+
+impl Drop for Served {
+    fn drop(&mut self) {
+        self.transport.shutdown();
+    }
+}
+
+impl Pair {
+    fn measure(&self) -> io::Result<Found> {
+        let pair = self;
+        let mut trips = Vec::with_capacity(ROUND_TRIPS);
+        for number in 0..ROUND_TRIPS as u64 {
+            let start = Instant::now();
+            pair.ask(number, Kind::Answer, REQUEST_LEN)?;
+            pair.heard(number, ANSWER_LEN)?;
+            trips.push(start.elapsed().as_secs_f64() * 1e6);
+        }
         let start = Instant::now();
-        pair.ask(number, Kind::Answer, REQUEST_LEN)?;
-        pair.heard(number, ANSWER_LEN)?;
-        trips.push(start.elapsed().as_secs_f64() * 1e6);
+        for number in 0..FRAMES as u64 {
+            pair.ask(number, Kind::Keep, FRAME_LEN)?;
+        }
+        let last = FRAMES as u64;
+        pair.ask(last, Kind::Answer, REQUEST_LEN)?;
+        pair.heard(last, ANSWER_LEN)?;
+        Ok(Found {
+            latency_us: median(&trips),
+            bytes_per_s: (FRAMES * FRAME_LEN) as f64 / start.elapsed().as_secs_f64(),
+        })
     }
-    let start = Instant::now();
-    for number in 0..FRAMES as u64 {
-        pair.ask(number, Kind::Keep, FRAME_LEN)?;
-    }
-    let last = FRAMES as u64;
-    pair.ask(last, Kind::Answer, REQUEST_LEN)?;
-    pair.heard(last, ANSWER_LEN)?;
-    Ok(Found {
-        latency_us: median(&trips),
-        bytes_per_s: (FRAMES * FRAME_LEN) as f64 / start.elapsed().as_secs_f64(),
-    })
 }
 
 /// What the server does with a frame.
@@ -113,11 +170,12 @@ enum Kind {
     Answer,
 }
 
-/// A server, member 0, and a client, member 1, with a link between them.
+/// A client, member 1, of a server, member 0, with a link between them.
 struct Pair {
     client: Arc<dyn Transport>,
-    server: Arc<dyn Transport>,
     heard: Receiver<Heard>,
+    /// If it is in this process.
+    _server: Option<Served>,
 }
 
 enum Heard {
@@ -132,25 +190,23 @@ impl Pair {
         let (near, far) = (bind()?, bind()?);
         let (there, here) = (far.local_addr()?, near.local_addr()?);
         let relayed = link.lay(carrier, there)?;
-        let server = Arc::new(Server::default());
+        let server = start_server(far, vec![there, here])?;
+        Pair::of(near, vec![relayed, here], Some(server))
+    }
+
+    /// A client whose server is wherever the first member is.
+    fn of(
+        endpoint: Endpoint,
+        members: Vec<SocketAddr>,
+        server: Option<Served>,
+    ) -> io::Result<Pair> {
         let (said, heard) = channel();
         let client = Arc::new(Client(Mutex::new(said)));
-        let start = |me, endpoint: Endpoint, members, handler| {
-            let config = config(me, members);
-            endpoint.start(config, handler).map_err(io::Error::other)
-        };
-        let far = start(
-            0,
-            far,
-            vec![there, here],
-            Arc::clone(&server) as Arc<dyn Handler>,
-        )?;
-        server.transport.get_or_init(|| Arc::clone(&far));
-        let near = start(1, near, vec![relayed, here], client as Arc<dyn Handler>)?;
+        let started = endpoint.start(config(1, members), client);
         let pair = Pair {
-            client: near,
-            server: far,
+            client: started.map_err(io::Error::other)?,
             heard,
+            _server: server,
         };
         match pair.next()? {
             Heard::Up => Ok(pair),
@@ -186,7 +242,6 @@ impl Pair {
 impl Drop for Pair {
     fn drop(&mut self) {
         self.client.shutdown();
-        self.server.shutdown();
     }
 }
 
@@ -202,15 +257,19 @@ fn config(me: u32, members: Vec<SocketAddr>) -> NetConfig {
 }
 
 /// Checks every frame, and answers those that ask for it from inside of the call.
-#[derive(Default)]
 struct Server {
     transport: OnceLock<Arc<dyn Transport>>,
     wrong: Mutex<bool>,
+    gone: Mutex<Sender<()>>,
 }
 
 impl Handler for Server {
     fn on_up(&self, _: PeerId, _: u64) {}
-    fn on_down(&self, _: PeerId, _: &str) {}
+
+    fn on_down(&self, _: PeerId, _: &str) {
+        // Nobody waits for a client of this very process.
+        let _ = self.gone.lock().expect("nobody panics with it").send(());
+    }
 
     fn on_frame(&self, from: PeerId, head: &[u8], payload: Vec<u8>) {
         let mut wrong = self.wrong.lock().expect("nobody panics with it");

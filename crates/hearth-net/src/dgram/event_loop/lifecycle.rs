@@ -170,6 +170,7 @@ impl EventLoop {
             incarnation,
             tx,
             rx,
+            shares: _,
         } = session;
         self.shared.check_fresh(peer, incarnation)?;
         let previous = self.shared.peers[peer.index()].link().current();

@@ -1,8 +1,9 @@
 //! How connections begin, become members, and end.
 
 use std::collections::VecDeque;
-use std::io::{self, IoSlice};
+use std::io;
 use std::net::SocketAddr;
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -11,11 +12,13 @@ use mio::{Interest, Token};
 use super::{EventLoop, FIRST_CONN};
 use crate::auth::{self, FrameKey};
 use crate::frame::Kind;
-use crate::handshake::{Handshake, Progress, Session};
+use crate::handshake::{self, Handshake, HandshakeError, Progress, Session};
 use crate::tcp::conn::{Conn, Origin, Phase};
+use crate::tcp::intake::{Inlet, Intake};
+use crate::tcp::memory::Memory;
 use crate::tcp::reader::Reader;
 use crate::tcp::stream::Stream;
-use crate::tcp::wire::{Wire, write};
+use crate::tcp::wire::{Outlet, Wire};
 use crate::timers::Timer;
 use crate::transport::PeerId;
 use crate::why::Why;
@@ -23,12 +26,21 @@ use crate::why::Why;
 /// The wait after the system refused to accept, when it lacks descriptors or memory.
 const ACCEPT_RETRY: Duration = Duration::from_secs(1);
 
+/// The wait before a member's name is tried again that nobody has.
+const NAME_RETRY: Duration = Duration::from_millis(50);
+
 /// The connection whose handshake advances.
 pub(super) struct Greeting<'a> {
     pub(super) index: usize,
     pub(super) stream: &'a Arc<Stream>,
     pub(super) origin: Origin,
+    pub(super) memory: &'a mut Option<Memory>,
+    pub(super) unshared: &'a mut Option<String>,
 }
+
+/// What a handshake that is done gives to the reader: the key of the frames that follow, and where they come
+/// from.
+pub(super) type Up = (FrameKey, Intake);
 
 impl EventLoop {
     /// Connects to every member with a lower id; those with a higher one connect to us.
@@ -42,11 +54,13 @@ impl EventLoop {
         let (addr, own) = (self.shared.peers[peer.index()].addr, self.own_addr());
         let retry = &mut self.retries[peer.index()];
         retry.due = None;
-        let is_near = self.listeners.is_near() && addr.ip() == own.ip() && retry.is_even();
-        let dialed = if is_near {
-            Stream::dial_near(addr)
-        } else {
-            Stream::dial(addr)
+        let is_near = self.listeners.is_near() && addr.ip() == own.ip() && retry.takes_name();
+        let dialed = match is_near {
+            true => match Stream::dial_near(addr) {
+                Err(_) if retry.waits_for_name() => return self.plan_dial_in(peer, NAME_RETRY),
+                dialed => dialed.or_else(|_| Stream::dial(addr)),
+            },
+            false => Stream::dial(addr),
         };
         let admitted = dialed
             .map_err(|error| Why::Connect(error.to_string()))
@@ -62,8 +76,13 @@ impl EventLoop {
     }
 
     fn plan_dial(&mut self, peer: PeerId) {
+        let delay = self.retries[peer.index()].next_delay();
+        self.plan_dial_in(peer, delay);
+    }
+
+    fn plan_dial_in(&mut self, peer: PeerId, delay: Duration) {
+        let at = Instant::now() + delay;
         let retry = &mut self.retries[peer.index()];
-        let at = Instant::now() + retry.next_delay();
         if let Some(planned) = retry.due.replace(at) {
             self.timers.remove(planned, Timer::Dial(peer));
         }
@@ -107,13 +126,20 @@ impl EventLoop {
             Origin::Accepted => Phase::Greeting(Handshake::Opened),
         };
         let deadline = Instant::now() + self.shared.limits.handshake_span_max;
+        let intake = match stream.is_near() {
+            true => Intake::Greeting,
+            false => Intake::Socket,
+        };
         let stream = Arc::new(stream);
         let conn = Conn {
             stream,
             addr,
             origin,
             phase,
+            intake,
             reader: Reader::new(),
+            memory: None,
+            unshared: None,
             deadline,
         };
         conn.configure(self.shared.limits.unacknowledged_span_max)?;
@@ -137,16 +163,16 @@ impl EventLoop {
         let nonce = auth::nonce().map_err(|error| Why::Setup(error.to_string()))?;
         let (handshake, hello) = Handshake::dial(&self.who, peer, nonce);
         conn.phase = Phase::Greeting(handshake);
-        write_whole(&conn.stream, &hello)
+        conn.stream.greet(&hello, &[])
     }
 
-    /// Applies one frame of the handshake; the key is that of the frames that follow.
+    /// Applies one frame of the handshake.
     pub(super) fn shake(
         &mut self,
         greeting: Greeting<'_>,
         handshake: &Handshake,
         frame: (Kind, &[u8]),
-    ) -> Result<(Phase, Option<FrameKey>), Why> {
+    ) -> Result<(Phase, Option<Up>), Why> {
         let nonce = auth::nonce().map_err(|error| Why::Setup(error.to_string()))?;
         match handshake.step(&self.who, frame, nonce)? {
             Progress::Reply(next, reply) => {
@@ -154,29 +180,91 @@ impl EventLoop {
                     // Here, because now it can still be told.
                     self.shared.check_fresh(peer.id, peer.incarnation)?;
                 }
-                write_whole(greeting.stream, &reply)?;
+                let rights = self.offer(greeting.stream, greeting.memory, greeting.unshared);
+                greeting.stream.greet(&reply, &rights)?;
                 Ok((Phase::Greeting(next), None))
             }
             Progress::Done(session, reply) => {
-                if let Some(reply) = reply {
-                    write_whole(greeting.stream, &reply)?;
+                if let Some(proof) = reply {
+                    self.take_offer(&mut *greeting.memory, greeting.stream, greeting.unshared);
+                    let proof = match greeting.memory {
+                        Some(_) => handshake::sharing(&proof),
+                        None => proof,
+                    };
+                    greeting.stream.greet(&proof, &[])?;
+                } else if !session.shares && greeting.memory.take().is_some() {
+                    *greeting.unshared = Some("the peer could not, or would not".into());
+                } else if session.shares && greeting.memory.is_none() {
+                    return Err(HandshakeError::Malformed.into());
                 }
                 let peer = session.peer;
-                let key = self.establish(greeting, session)?;
-                Ok((Phase::Up(peer), Some(key)))
+                let up = self.establish(greeting, session)?;
+                Ok((Phase::Up(peer), Some(up)))
             }
         }
     }
 
+    /// The acceptor's side: offers memory to a near member, if it can.
+    fn offer(
+        &self,
+        stream: &Stream,
+        memory: &mut Option<Memory>,
+        unshared: &mut Option<String>,
+    ) -> Vec<OwnedFd> {
+        let Some(rings) = self.rings.as_ref().filter(|_| stream.is_near()) else {
+            return Vec::new();
+        };
+        let made = match rings {
+            Ok(_) if !stream.is_own_users() => Err("the peer is another user's".into()),
+            Ok(bytes) => Memory::make(*bytes).map_err(|error| error.to_string()),
+            Err(why) => Err(why.clone()),
+        };
+        match made {
+            Ok((made, rights)) => {
+                *memory = Some(made);
+                rights.into()
+            }
+            Err(why) => {
+                *unshared = Some(why);
+                Vec::new()
+            }
+        }
+    }
+
+    /// The dialer's side: takes memory that was offered, if it can.
+    fn take_offer(
+        &self,
+        memory: &mut Option<Memory>,
+        stream: &Stream,
+        unshared: &mut Option<String>,
+    ) {
+        let rights = stream.take_rights();
+        let Some(rings) = self.rings.as_ref().filter(|_| stream.is_near()) else {
+            return;
+        };
+        let taken = match rings {
+            _ if rights.is_empty() => Err("the peer offers none".into()),
+            Ok(_) if !stream.is_own_users() => Err("the peer is another user's".into()),
+            Ok(_) => Memory::join(rights).map_err(|error| error.to_string()),
+            Err(why) => Err(why.clone()),
+        };
+        match taken {
+            Ok(taken) => *memory = Some(taken),
+            Err(why) => *unshared = Some(why),
+        }
+    }
+
     /// Makes a proved connection the one of its peer.
-    fn establish(&mut self, greeting: Greeting<'_>, session: Session) -> Result<FrameKey, Why> {
+    fn establish(&mut self, greeting: Greeting<'_>, session: Session) -> Result<Up, Why> {
         let Session {
             peer,
             incarnation,
             tx,
             rx,
+            shares: _,
         } = session;
         self.shared.check_fresh(peer, incarnation)?;
+        let (intake, outlet) = self.sides(greeting.memory.take(), greeting.index)?;
         let previous = self.shared.peers[peer.index()].link().current();
         if let Some((index, _)) = previous {
             self.close(index, &Why::Replaced { incarnation });
@@ -189,11 +277,12 @@ impl EventLoop {
             self.timers.remove(planned, Timer::Dial(peer));
         }
         retry.reset();
-        let stream = Arc::clone(greeting.stream);
         let wire = Wire {
             index: greeting.index,
             incarnation,
-            stream,
+            stream: Arc::clone(greeting.stream),
+            outlet,
+            unshared: greeting.unshared.take(),
             key: tx,
             queue: VecDeque::new(),
         };
@@ -201,7 +290,33 @@ impl EventLoop {
         self.shared.peers[peer.index()].link().set_up(wire);
         log::info!("{peer} is connected, incarnation {incarnation}");
         self.handler.on_up(peer, incarnation);
-        Ok(rx)
+        Ok((rx, intake))
+    }
+
+    /// Where the frames of a connection come from, and go to if that is not the socket.
+    fn sides(&self, memory: Option<Memory>, index: usize) -> Result<(Intake, Option<Outlet>), Why> {
+        let Some(memory) = memory else {
+            return Ok((Intake::Socket, None));
+        };
+        let Memory {
+            writer,
+            reader,
+            own,
+            theirs,
+        } = memory;
+        own.listen(self.poll.registry(), Token(FIRST_CONN + index))
+            .map_err(|error| Why::Setup(error.to_string()))?;
+        let outlet = Outlet {
+            writer,
+            theirs: Arc::clone(&theirs),
+        };
+        let inlet = Inlet {
+            reader,
+            own,
+            theirs,
+            ends: false,
+        };
+        Ok((Intake::Memory(inlet), Some(outlet)))
     }
 
     /// The handshake at `index` took too long.
@@ -222,6 +337,7 @@ impl EventLoop {
             Phase::Up(peer) => self.shared.peers[peer.index()].link().set_down(&text),
             Phase::Connecting | Phase::Greeting(_) => self.give_up(index, &conn, why),
         }
+        conn.intake.forget(self.poll.registry());
         // The descriptor closes with its last reference, here, and so leaves the event loop. A
         // forked child may still hold it; the peer must not wait for that one.
         if let Err(error) = conn.stream.shutdown() {
@@ -260,16 +376,8 @@ impl EventLoop {
         let Some(frame) = why.refusal() else {
             return;
         };
-        if let Err(error) = write_whole(&conn.stream, &frame) {
+        if let Err(error) = conn.stream.greet(&frame, &[]) {
             log::debug!("a refusal did not reach {}: {error}", conn.addr);
         }
     }
-}
-
-/// Writes a frame of the handshake. It fits: a fresh socket takes far more than these few bytes.
-fn write_whole(stream: &Stream, frame: &[u8]) -> Result<(), Why> {
-    if write(stream, &[IoSlice::new(frame)])? == frame.len() {
-        return Ok(());
-    }
-    Err(Why::Write("the handshake did not fit the socket".into()))
 }

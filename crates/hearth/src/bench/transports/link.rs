@@ -53,7 +53,7 @@ impl Link {
             return Ok(there);
         };
         match carrier {
-            Carrier::Tcp => lay_stream(rate, there),
+            Carrier::Tcp | Carrier::Unix | Carrier::Shm => lay_stream(rate, there),
             Carrier::Datagrams(_) => lay_datagrams(rate, self.loss_every, there),
         }
     }

@@ -14,7 +14,7 @@ use super::child::wait;
 use super::report::Counts;
 use crate::commands::enter;
 use crate::failure::{Failure, OrFail};
-use crate::options::{Policy, SetArgs};
+use crate::options::{Policy, SetArgs, Transport};
 use crate::place;
 use crate::preload;
 use crate::signals::Signals;
@@ -85,6 +85,8 @@ fn environment(store: &Path, set: &SetArgs) -> Result<Vec<(&'static str, OsStrin
     say("HEARTH_POOL", set.pool.map(|size| size.0.to_string()));
     say("HEARTH_CLOSE", set.close.map(|close| close.to_string()));
     say("HEARTH_BACKING", set.backing.clone());
+    let transport = set.transport.map(Transport::of_ranks);
+    say("HEARTH_TRANSPORT", transport.transpose()?);
     Ok(environment)
 }
 

@@ -1,0 +1,302 @@
+//! Frames over MPI, between ranks that are members.
+//!
+//! A frame is a message of MPI; a *bell* beside it says that it is there. MPI has no way to sleep until something
+//! comes: whoever waits for it asks again and again. So nobody asks before a bell has rung. Bells are small frames of
+//! a transport over sockets, or memory of the host, which also says who is there: its connections are ours, begin and
+//! end with the same reasons, and prove the same secret. Its thread makes all calls of the handler.
+//!
+//! While a message is under way that thread asks MPI without a pause for [`EAGER`] after the last progress, giving
+//! its processor away in between, and then every [`LATE`], until it has arrived. An idle transport sleeps (N5).
+
+mod bell;
+mod lines;
+
+use std::io::{self, IoSlice};
+use std::net::SocketAddr;
+use std::os::fd::{BorrowedFd, OwnedFd};
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+use std::time::{Duration, Instant};
+
+use hearth_net::{
+    Carry, Endpoint, HEAD_LEN_MAX, Handler, NetConfig, PAYLOAD_LEN_MAX, PeerId, PeerState,
+    SendError, StartError, Transport,
+};
+
+use crate::comm::CommError;
+use bell::Bell;
+pub use lines::Lines;
+use lines::Sent;
+
+/// How long MPI is asked without a pause.
+const EAGER: Duration = Duration::from_millis(2);
+/// The pause between two questions after that.
+const LATE: Duration = Duration::from_millis(1);
+
+/// A rank that can be a member: where bells reach it, and its lines.
+#[derive(Debug)]
+pub struct MpiEndpoint {
+    bells: Endpoint,
+    lines: Arc<Lines>,
+}
+
+impl MpiEndpoint {
+    /// Ranks that listen for bells somewhere.
+    pub fn new(bells: Endpoint, lines: Arc<Lines>) -> MpiEndpoint {
+        MpiEndpoint { bells, lines }
+    }
+}
+
+impl Carry for MpiEndpoint {
+    fn local_addr(&self) -> io::Result<SocketAddr> {
+        self.bells.local_addr()
+    }
+
+    fn sockets(&self) -> Vec<BorrowedFd<'_>> {
+        self.bells.sockets()
+    }
+
+    fn into_fd(self: Box<Self>) -> OwnedFd {
+        self.bells.into_fd()
+    }
+
+    fn start(
+        self: Box<Self>,
+        mut config: NetConfig,
+        handler: Arc<dyn Handler>,
+    ) -> Result<Arc<dyn Transport>, StartError> {
+        let MpiEndpoint { bells, lines } = *self;
+        let (ranks, members) = (lines.ranks() as usize, config.members.len());
+        if members > ranks || lines.rank() != config.me.0 {
+            return Err(StartError::Config(format!(
+                "the {members} members are not the first of the {ranks} ranks of MPI"
+            )));
+        }
+        let queued_max = config.limits.queued_bytes_max;
+        // Bells are small.
+        config.limits.shared_bytes_max = 0;
+        let front = Arc::new(Front {
+            me: config.me,
+            members: members as u32,
+            lines,
+            handler,
+            queued_max,
+            bells: OnceLock::new(),
+            looks: Mutex::default(),
+        });
+        let bells = bells.start(config, Arc::clone(&front) as Arc<dyn Handler>)?;
+        let known = front.bells.set(Arc::downgrade(&bells));
+        assert!(known.is_ok(), "bells were started once");
+        Ok(Arc::new(MpiTransport { front, bells }))
+    }
+}
+
+impl From<MpiEndpoint> for Endpoint {
+    fn from(endpoint: MpiEndpoint) -> Endpoint {
+        Endpoint::Other(Box::new(endpoint))
+    }
+}
+
+/// The running transport.
+struct MpiTransport {
+    front: Arc<Front>,
+    bells: Arc<dyn Transport>,
+}
+
+/// Between bells and the handler.
+struct Front {
+    me: PeerId,
+    /// The first ranks.
+    members: u32,
+    lines: Arc<Lines>,
+    handler: Arc<dyn Handler>,
+    queued_max: usize,
+    bells: OnceLock<Weak<dyn Transport>>,
+    looks: Mutex<Looks>,
+}
+
+/// When MPI is asked.
+#[derive(Debug, Default)]
+struct Looks {
+    /// The last progress, or the begin of what is under way.
+    progress: Option<Instant>,
+    next: Option<Instant>,
+}
+
+impl Front {
+    /// The transport of bells. Its thread may be here before its owner knows it.
+    fn bells(&self) -> Option<Arc<dyn Transport>> {
+        self.bells.wait().upgrade()
+    }
+
+    fn ring(&self, peer: PeerId, bell: Bell) -> bool {
+        let bells = self.bells();
+        bells.is_some_and(|bells| bells.send(peer, &bell.encode(), &[]).is_ok())
+    }
+
+    fn break_up(&self, peer: PeerId, why: &str) {
+        if let Some(bells) = self.bells() {
+            bells.disconnect(peer, why);
+        }
+    }
+
+    fn heed(&self, peer: PeerId, bell: &[u8]) -> Result<(), CommError> {
+        let index = peer.index();
+        match Bell::decode(bell) {
+            Some(Bell::Message {
+                first,
+                lens: [head, payload],
+            }) if head <= HEAD_LEN_MAX && payload <= PAYLOAD_LEN_MAX => {
+                self.lines.expect(index, first, [head, payload])
+            }
+            Some(Bell::Passed(count)) => {
+                let ring = |bell| self.ring(peer, bell);
+                self.lines.heed_passed(index, count, &ring)
+            }
+            Some(Bell::Message { .. }) | None => Err(CommError::bell()),
+        }
+    }
+
+    /// Hands over what has come from one rank, and forgets what has gone there; whether that was something.
+    fn serve(&self, peer: PeerId) -> Result<bool, CommError> {
+        let mut some = self.lines.reap(peer.index())?;
+        while let Some(frame) = self.lines.next(peer.index())? {
+            self.handler.on_frame(peer, &frame.head, frame.payload);
+            // After the call: a handler that takes its time holds the sender up.
+            if let Some(bell) = frame.passed {
+                self.ring(peer, bell);
+            }
+            some = true;
+        }
+        Ok(some)
+    }
+
+    /// Asks MPI once, and says when to ask again.
+    fn look(&self) {
+        let mut some = false;
+        for peer in (0..self.members).map(PeerId) {
+            match self.serve(peer) {
+                Ok(done) => some |= done,
+                Err(error) => self.break_up(peer, &error.to_string()),
+            }
+        }
+        let mut looks = self.looks();
+        if !self.lines.is_busy() {
+            *looks = Looks::default();
+            return;
+        }
+        let now = Instant::now();
+        let progress = looks.progress.filter(|_| !some).unwrap_or(now);
+        looks.progress = Some(progress);
+        let is_eager = now.duration_since(progress) < EAGER;
+        looks.next = (!is_eager).then_some(now + LATE);
+        drop(looks);
+        if is_eager && !some {
+            std::thread::yield_now();
+        }
+    }
+
+    fn looks(&self) -> MutexGuard<'_, Looks> {
+        self.looks.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Handler for Front {
+    fn on_up(&self, peer: PeerId, incarnation: u64) {
+        self.lines.set_up(peer.index());
+        self.handler.on_up(peer, incarnation);
+    }
+
+    fn on_down(&self, peer: PeerId, why: &str) {
+        self.lines.set_down(peer.index());
+        self.handler.on_down(peer, why);
+    }
+
+    fn on_frame(&self, from: PeerId, bell: &[u8], _: Vec<u8>) {
+        match self.heed(from, bell) {
+            Ok(()) => self.look(),
+            Err(error) => self.break_up(from, &error.to_string()),
+        }
+    }
+
+    fn deadline(&self) -> Option<Instant> {
+        let ours = self.lines.is_busy().then(|| {
+            let next = self.looks().next;
+            next.unwrap_or_else(Instant::now)
+        });
+        ours.into_iter().chain(self.handler.deadline()).min()
+    }
+
+    fn on_timer(&self) {
+        let theirs = self.handler.deadline();
+        if theirs.is_some_and(|at| at <= Instant::now()) {
+            self.handler.on_timer();
+        }
+        if self.lines.is_busy() {
+            self.look();
+        }
+    }
+}
+
+impl Transport for MpiTransport {
+    fn send(&self, to: PeerId, head: &[u8], payload: &[IoSlice<'_>]) -> Result<(), SendError> {
+        if to == self.front.me {
+            return Err(SendError::Myself(to));
+        }
+        if to.0 >= self.front.members {
+            return Err(SendError::Unknown(to));
+        }
+        let len: usize = payload.iter().map(|part| part.len()).sum();
+        if head.len() > HEAD_LEN_MAX || len > PAYLOAD_LEN_MAX {
+            let (head, payload) = (head.len(), len);
+            return Err(SendError::TooLong { head, payload });
+        }
+        let mut bytes = Vec::with_capacity(len);
+        payload
+            .iter()
+            .for_each(|part| bytes.extend_from_slice(part));
+        let ring = |bell| self.front.ring(to, bell);
+        let (parts, most) = ([head.to_vec(), bytes], self.front.queued_max);
+        match self.front.lines.send(to.index(), parts, most, &ring) {
+            Sent::Done => return Ok(()),
+            Sent::Slow => {
+                self.bells.wake();
+                return Ok(());
+            }
+            Sent::Down => {}
+            Sent::Full => self.front.break_up(to, &too_slow(most)),
+            Sent::Failed(error) => self.front.break_up(to, &error.to_string()),
+        }
+        Err(SendError::Down(to))
+    }
+
+    fn disconnect(&self, peer: PeerId, why: &str) {
+        self.bells.disconnect(peer, why);
+    }
+
+    fn peers(&self) -> Vec<PeerState> {
+        let mut states = self.bells.peers();
+        for state in &mut states {
+            let counts = &self.front.lines.counts[state.id.index()];
+            state.bytes_in = counts.bytes_in.load(Relaxed);
+            state.bytes_out = counts.bytes_out.load(Relaxed);
+            state.queued_bytes = self.front.lines.queued_bytes(state.id.index());
+            if !state.way.is_empty() {
+                state.way = format!("MPI, and bells over: {}", state.way);
+            }
+        }
+        states
+    }
+
+    fn wake(&self) {
+        self.bells.wake();
+    }
+
+    fn shutdown(&self) {
+        self.bells.shutdown();
+    }
+}
+
+fn too_slow(most: usize) -> String {
+    format!("peer reads too slowly: more than {most} bytes queued")
+}
