@@ -194,12 +194,30 @@ fn is_connected(scene: &Scene) -> bool {
 
 #[test]
 fn a_killed_agent_is_named_and_readers_go_on() {
-    if skipped("a_killed_agent_is_named_and_readers_go_on", &[]) {
-        return;
+    if !skipped("a_killed_agent_is_named_and_readers_go_on", &[]) {
+        readers_go_on_over("unix", "socket of the host");
     }
+}
+
+#[test]
+fn a_killed_agent_that_shared_memory_is_named_and_readers_go_on() {
+    if !skipped(
+        "a_killed_agent_that_shared_memory_is_named_and_readers_go_on",
+        &[],
+    ) {
+        readers_go_on_over("shm", "shared memory");
+    }
+}
+
+/// Kills one of three agents, which talk over `transport` and say `way` of it.
+fn readers_go_on_over(transport: &str, way: &str) {
     let scene = Scene::new();
     fs::write(scene.store().join("old"), vec![7; 300_000]).expect("the store takes it");
-    scene.up(3, &SPREAD);
+    scene.up(3, &[&SPREAD[..], &["--transport", transport]].concat());
+    let (status, _) = scene.status();
+    for peer in [1, 2] {
+        assert_eq!(status[0]["node"]["peers"][peer - 1]["way"], way);
+    }
     for agent in 0..3 {
         sh(
             &scene.mount(agent),
