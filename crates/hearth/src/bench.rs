@@ -135,7 +135,7 @@ enum Name {
     Btio,
     /// The checkpoint and plot files of FLASH I/O through parallel HDF5
     FlashIo,
-    /// tcp, udp and udt, over loopback and over modelled links, without loss and with
+    /// All transports over loopback, and those between hosts over modelled links, without loss and with
     Transports,
     /// Writers over tiers that fill, each on an agent of its own, over the bare store
     Throughput,
