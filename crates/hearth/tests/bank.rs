@@ -202,6 +202,43 @@ fn attributes_come_from_daemons_and_never_from_before_a_change() {
 }
 
 #[test]
+fn names_come_from_daemons_and_never_from_before_a_change() {
+    let test = "names_come_from_daemons_and_never_from_before_a_change";
+    if skipped(test, &["memcached"]) {
+        return;
+    }
+    let scene = Scene::new();
+    let words = "--policy bank --bank-attributes daemons --attr-ttl 600s";
+    scene.up(3, &words.split(' ').collect::<Vec<_>>());
+    let [a, b, c] = [0, 1, 2].map(|agent| scene.mount(agent));
+    sh(&a, "mkdir d; for n in {1..40}; do echo $n > d/f$n; done");
+    // Of a name that a directory does not have only the entry of its names can tell.
+    let miss = "for n in {1..20}; do [ ! -e d/x$n ]; done";
+    until("daemons answer", LIMIT, || {
+        sh(&c, miss);
+        let before = counted(&scene).0;
+        sh(&b, miss);
+        counted(&scene).0 > before
+    });
+    for turn in 0..12 {
+        let mounts = [&a, &b, &c];
+        let [maker, mover, remover] = [0, 1, 2].map(|role| mounts[(turn + role) % 3]);
+        let all_see = |script: &str| mounts.map(|at| sh(at, script));
+        sh(maker, &format!("echo {turn} > d/x{turn}"));
+        all_see(&format!(
+            "[ $(cat d/x{turn}) = {turn} ]; [ ! -e d/y{turn} ]"
+        ));
+        sh(mover, &format!("mv d/x{turn} d/y{turn}"));
+        all_see(&format!(
+            "[ ! -e d/x{turn} ]; [ $(cat d/y{turn}) = {turn} ]"
+        ));
+        sh(remover, &format!("rm d/y{turn}"));
+        all_see(&format!("[ ! -e d/y{turn} ]; [ -e d/f{} ]", turn + 1));
+    }
+    scene.down();
+}
+
+#[test]
 fn a_daemon_of_others_is_used_beside_their_data() {
     let test = "a_daemon_of_others_is_used_beside_their_data";
     if skipped(test, &["memcached"]) {
