@@ -331,7 +331,7 @@ fn translate(config: &NodeConfig, secret: Secret) -> Result<Config, Failure> {
         join_span: config.join_span,
         bank: bank(config)?,
         tier: match &spec.tier {
-            Some(tier) => Some(tier.of_agent(&config.store, config.node)?),
+            Some(tier) => Some(tier.of_agent(&config.store, config.node, spec.replicas)?),
             None => None,
         },
         replicas: spec.replicas.kernel(),

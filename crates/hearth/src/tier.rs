@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::failure::{Failure, OrFail};
 use crate::job;
+use crate::replicas::Replicas;
 use crate::size::{Size, Span};
 
 /// How long bytes may be in a tier alone.
@@ -142,7 +143,12 @@ impl TierSpec {
     }
 
     /// What the agent of a store is told. Each has a directory of its own, by the store's path.
-    pub(crate) fn of_agent(&self, store: &Path, node: u32) -> Result<TierConfig, Failure> {
+    pub(crate) fn of_agent(
+        &self,
+        store: &Path,
+        node: u32,
+        replicas: Replicas,
+    ) -> Result<TierConfig, Failure> {
         let TierPlace { dir, size } = &self.place;
         let what = || format!("cannot use `{}` as a tier", dir.display());
         let number = job::hash(store.as_os_str().as_encoded_bytes());
@@ -157,6 +163,7 @@ impl TierSpec {
             limit,
             age: self.age.0,
             synced: self.fsync.kernel(),
+            kept_elsewhere: replicas != Replicas::default(),
         })
     }
 }

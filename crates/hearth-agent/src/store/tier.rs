@@ -59,6 +59,8 @@ pub struct TierConfig {
     pub age: Duration,
     /// Where an fsync brings bytes.
     pub synced: Synced,
+    /// Others keep what is here alone, and bring it to the store when this agent dies.
+    pub kept_elsewhere: bool,
 }
 
 /// What a tier says of itself.

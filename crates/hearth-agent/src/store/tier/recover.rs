@@ -78,11 +78,18 @@ impl Tier {
         let now = self.inner.stamp(fd.as_fd());
         let now = now.map_err(|errno| format!("error {}", errno.0))?;
         match kept.stamp {
-            Some(known) if !kept.is_open && is_later(now, known) => {
+            Some(known) if self.knows(kept) && is_later(now, known) => {
                 Err("somebody has written to it since".to_owned())
             }
             Some(_) | None => Ok(fd),
         }
+    }
+
+    /// True if a stamp that is later than the known one is somebody else's. An agent that died while it wrote to the
+    /// store may have made it itself; but where others keep what it has, they have brought that, and newer bytes may
+    /// have come since.
+    fn knows(&self, kept: &Kept) -> bool {
+        !kept.is_open || self.config.kept_elsewhere
     }
 
     fn put_aside(&self, kept: &mut Kept, why: &str) -> io::Result<()> {

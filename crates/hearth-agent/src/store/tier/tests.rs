@@ -15,6 +15,7 @@ const LONG: Duration = Duration::from_secs(3600);
 struct Place {
     scratch: Scratch,
     limit: u64,
+    kept_elsewhere: bool,
 }
 
 impl Place {
@@ -24,6 +25,7 @@ impl Place {
         Place {
             scratch,
             limit: 64 << 20,
+            kept_elsewhere: false,
         }
     }
 
@@ -33,6 +35,7 @@ impl Place {
             limit: self.limit,
             age: LONG,
             synced: Synced::Tier,
+            kept_elsewhere: self.kept_elsewhere,
         };
         let root = File::open(self.scratch.path().join("store")).unwrap();
         Tier::open(config, inner, root.as_fd()).unwrap()
@@ -266,6 +269,31 @@ fn what_somebody_wrote_later_stays_and_ours_is_put_aside() {
     assert_eq!(read(&tier, &file, 0, 9).unwrap(), b"theirs");
 }
 
+/// An agent that died while bytes went to the store cannot know whose are there now.
+#[test]
+fn what_others_kept_and_brought_stays() {
+    for kept_elsewhere in [false, true] {
+        let mut place = Place::new();
+        place.kept_elsewhere = kept_elsewhere;
+        let plan: FaultPlan = "write:eio@1".parse().unwrap();
+        let tier = place.tier_over(Arc::new(Fault::new(Posix, plan)));
+        let file = place.file("f");
+        put(&tier, &file, 0, b"mine");
+        assert_eq!(tier.settle(file.as_fd()), Err(EIO));
+        drop(tier);
+        file.write_all_at(b"ours", 0).unwrap();
+        file.set_modified(std::time::SystemTime::now() + LONG)
+            .unwrap();
+        let tier = place.tier();
+        let (bytes, named) = match kept_elsewhere {
+            true => (b"ours", 1),
+            false => (b"mine", 0),
+        };
+        assert_eq!(place.stored("f")[..4], bytes[..]);
+        assert_eq!(tier.status().lost.len(), named);
+    }
+}
+
 #[test]
 fn what_passed_the_tier_by_is_not_taken_for_somebody_elses() {
     let place = Place::new();
@@ -339,6 +367,7 @@ fn two_agents_do_not_share_a_tier() {
         limit: 1 << 20,
         age: LONG,
         synced: Synced::Store,
+        kept_elsewhere: false,
     };
     let root = File::open(place.scratch.path()).unwrap();
     let second = Tier::open(config, Arc::new(Posix), root.as_fd());
