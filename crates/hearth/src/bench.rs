@@ -86,6 +86,10 @@ pub(crate) struct Args {
     /// MPI library of sliding-window, btio and flash-io: openmpi or mpich [default: openmpi]
     #[arg(long, value_enum, value_name = "MPI", hide_possible_values = true)]
     mpi: Option<mpi::Mpi>,
+    /// What links of test hosts carry in sliding-window, btio and flash-io: little, so that the volume takes the
+    /// time and not the processors that all hosts share
+    #[arg(long, value_name = "RATE", default_value = "100mbit")]
+    link: String,
     /// Clients of stat, one run for each count
     #[arg(
         long,
@@ -279,6 +283,7 @@ fn sliding_load(args: &Args) -> sliding_window::Load<'_> {
     };
     sliding_window::Load {
         store: &args.store,
+        link: &args.link,
         mpi: args.mpi.unwrap_or_default(),
         ranks: ranks_or(args, ranks),
         segments,
@@ -295,6 +300,7 @@ fn btio_load(args: &Args) -> btio::Load<'_> {
     let (points, dumps) = class.size();
     btio::Load {
         store: &args.store,
+        link: &args.link,
         mpi: args.mpi.unwrap_or_default(),
         policies: &args.policy,
         modes: &args.mode,
@@ -322,6 +328,7 @@ fn flash_load(args: &Args) -> flash_io::Load<'_> {
     };
     flash_io::Load {
         store: &args.store,
+        link: &args.link,
         mpi: args.mpi.unwrap_or_default(),
         policies: &args.policy,
         ranks: ranks_or(args, &[4]),

@@ -47,6 +47,8 @@ impl Class {
 #[derive(Clone, Debug)]
 pub(crate) struct Load<'a> {
     pub(crate) store: &'a str,
+    /// What links of test hosts carry.
+    pub(crate) link: &'a str,
     pub(crate) mpi: Mpi,
     pub(crate) policies: &'a [Policy],
     pub(crate) modes: &'a [Mode],
@@ -110,7 +112,7 @@ pub(crate) fn run(
         .try_for_each(|&ranks| check_ranks(ranks, load.points))?;
     tell("preparing");
     let most = load.ranks.iter().copied().max().unwrap_or(1);
-    let site = Site::build(load.store, most, signals)?;
+    let site = Site::build(load.store, load.link, most, signals)?;
     let program = Program::build(&SOURCE, load.mpi, &site.workshop(), &[])?;
     let bench = Bench {
         load,

@@ -27,6 +27,8 @@ const FILES: [&str; 3] = ["flash_chk", "flash_plt_cnt", "flash_plt_crn"];
 #[derive(Clone, Debug)]
 pub(crate) struct Load<'a> {
     pub(crate) store: &'a str,
+    /// What links of test hosts carry.
+    pub(crate) link: &'a str,
     pub(crate) mpi: Mpi,
     pub(crate) policies: &'a [Policy],
     pub(crate) ranks: Vec<u32>,
@@ -66,7 +68,7 @@ pub(crate) fn run(
     tell("preparing");
     check_tools()?;
     let most = load.ranks.iter().copied().max().unwrap_or(1);
-    let site = &Site::build(load.store, most, signals)?;
+    let site = &Site::build(load.store, load.link, most, signals)?;
     let program = Program::build(&SOURCE, load.mpi, &site.workshop(), &hdf5(load.mpi)?)?;
     let bench = Bench {
         load,

@@ -75,10 +75,6 @@ impl System {
     }
 }
 
-/// What a link carries, and so what the volume takes from all, where that is to take the time and not the
-/// processors, which up to 16 hosts share.
-const SLOW_LINK: &str = "100mbit";
-
 /// What GlusterFS's own client keeps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Translators {
@@ -86,7 +82,7 @@ pub(super) enum Translators {
     AsShipped,
     /// Nothing.
     Off,
-    /// Nothing, and nor does the operating system: what one host has written the others see. Links are slow.
+    /// Nothing, and nor does the operating system: what one host has written the others see.
     OffAndDirect,
 }
 
@@ -107,7 +103,7 @@ impl Ground {
         translators: Translators,
     ) -> Result<Ground, Failure> {
         let rig = match store {
-            "gluster" => Some(hosts(clients, translators)?),
+            "gluster" => Some(hosts(clients, translators, None)?),
             _ => None,
         };
         Ok(Ground {
@@ -196,8 +192,13 @@ impl Ground {
     }
 }
 
-/// Hosts whose operating systems keep nothing that programs could be served from.
-pub(super) fn hosts(clients: u32, translators: Translators) -> Result<Rig, Failure> {
+/// Hosts whose operating systems keep nothing that programs could be served from; `link` is what their links
+/// carry, in the words of `tc`.
+pub(super) fn hosts(
+    clients: u32,
+    translators: Translators,
+    link: Option<&str>,
+) -> Result<Rig, Failure> {
     let mut words: Vec<&str> = [
         "--attribute-timeout=0",
         "--entry-timeout=0",
@@ -208,7 +209,6 @@ pub(super) fn hosts(clients: u32, translators: Translators) -> Result<Rig, Failu
     .collect();
     if translators == Translators::OffAndDirect {
         words.extend(["--client-option", "--direct-io-mode=enable"]);
-        words.extend(["--rate", SLOW_LINK]);
     }
     if translators != Translators::AsShipped {
         let off = [
@@ -221,6 +221,7 @@ pub(super) fn hosts(clients: u32, translators: Translators) -> Result<Rig, Failu
         ];
         words.extend(off.into_iter().flat_map(|word| ["--volume-option", word]));
     }
+    words.extend(link.into_iter().flat_map(|link| ["--rate", link]));
     let rig = Rig::start_with(clients, &words)?;
     rig.count_requests()?;
     Ok(rig)

@@ -26,6 +26,8 @@ const LONGER: u32 = 4;
 #[derive(Clone, Debug)]
 pub(crate) struct Load<'a> {
     pub(crate) store: &'a str,
+    /// What links of test hosts carry.
+    pub(crate) link: &'a str,
     pub(crate) mpi: Mpi,
     pub(crate) ranks: Vec<u32>,
     pub(crate) segments: u32,
@@ -85,7 +87,7 @@ pub(crate) fn run(
 ) -> Result<Report, Failure> {
     tell("preparing");
     let most = load.ranks.iter().copied().max().unwrap_or(1);
-    let site = Site::build(load.store, most, signals)?;
+    let site = Site::build(load.store, load.link, most, signals)?;
     let program = Program::build(&SOURCE, load.mpi, &site.workshop(), &[])?;
     let rivals = Rival::all(load.store);
     let mut runs = Runs::default();

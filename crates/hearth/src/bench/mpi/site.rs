@@ -57,15 +57,16 @@ enum Agents<'a> {
 }
 
 impl<'a> Site<'a> {
-    /// A site over a kind of store, for as many ranks.
+    /// A site over a kind of store, for as many ranks; `link` is what links of test hosts carry.
     pub(in crate::bench) fn build(
         store: &str,
+        link: &str,
         ranks: u32,
         signals: &'a Signals,
     ) -> Result<Site<'a>, Failure> {
         let kind = if store == "gluster" {
             // Ranks share files without a cache, too.
-            Kind::Hosts(hosts(ranks, Translators::OffAndDirect)?)
+            Kind::Hosts(hosts(ranks, Translators::OffAndDirect, Some(link))?)
         } else {
             let dir = tempfile::tempdir().or_fail(|| "cannot make a directory".to_owned())?;
             Kind::Here {
