@@ -2,6 +2,7 @@
 
 mod bank_faults;
 mod btio;
+mod cells;
 mod cluster;
 mod crew;
 mod disk;

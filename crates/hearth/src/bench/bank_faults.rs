@@ -12,6 +12,7 @@ mod faults;
 mod guest;
 mod relay;
 
+use super::cells::BLOCK;
 use super::cluster::Cluster;
 use super::report::{Report, rounded};
 use super::{progress, progress_over};
@@ -20,12 +21,10 @@ use crate::failure::{Failure, OrFail};
 use crate::options::{Policy, SetSpec};
 use crate::signals::Signals;
 use crate::size::{Size, Span};
-use board::{BLOCK, Board, Found, Strict};
+use board::{Board, Found, Strict};
 use daemons::Bank;
-pub(super) use faults::Dice;
 use faults::{Fault, Schedule, Victim};
 use guest::Guest;
-use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -251,7 +250,7 @@ impl Sum {
             .any(|(_, fault)| *fault == Fault::Pause);
         self.guests_paused += usize::from(paused);
         let found = board.take_found();
-        if found.is_bad() {
+        if found.wrong.count > 0 {
             self.bad.push(schedule.seed);
         }
         self.found.add(found);
@@ -266,7 +265,7 @@ fn report(play: &Play, sum: &Sum) -> Report {
         report.row(&system, &case, "violated", 1.0, "");
         report.explain(&again(play.policy, seed));
     }
-    for line in &sum.found.wrong {
+    for line in &sum.found.wrong.lines {
         eprintln!("{line}");
     }
     let found = &sum.found;
@@ -284,7 +283,7 @@ fn report(play: &Play, sum: &Sum) -> Report {
         ("lookups", found.lookups),
         ("listings", found.listings),
         ("refused_after_a_kill", found.refused),
-        ("wrong", found.wrong_count),
+        ("wrong", found.wrong.count),
         ("writes_past_lease", found.past_lease),
     ];
     for (key, count) in counts {
@@ -303,9 +302,4 @@ fn report(play: &Play, sum: &Sum) -> Report {
 /// The line that plays one schedule again.
 fn again(policy: Policy, seed: u64) -> String {
     format!("hearth bench bank-faults --policy {policy} --schedules 1 --seed {seed}")
-}
-
-/// What a file in the store holds, whatever agents say.
-fn in_store(store: &Path, name: &str) -> Result<Vec<u8>, Failure> {
-    std::fs::read(store.join(name)).or_fail(|| format!("cannot read `{name}` of the store"))
 }

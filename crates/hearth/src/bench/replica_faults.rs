@@ -162,11 +162,11 @@ impl Sum {
         self.deaths += count(|step| matches!(step, Step::Kill(_)));
         self.returns += count(|step| matches!(step, Step::Return));
         self.full_disks += count(|step| matches!(step, Step::Fill));
-        if found.wrong_count > 0 {
+        if found.wrong.count > 0 {
             self.bad.push(schedule.seed);
             let (seed, mode) = (schedule.seed, schedule.mode.name());
             let tell = |line: &String| eprintln!("schedule {seed} ({mode}): {line}");
-            found.wrong.iter().for_each(tell);
+            found.wrong.lines.iter().for_each(tell);
         }
         match schedule.mode.replicated {
             true => self.kept.add(found),

@@ -1,12 +1,12 @@
 //! What was written, and what reads may return.
 //!
-//! Every block, and the modification time of every file of a second kind, is a *cell* with a version
-//! that grows. A cell has one writer. A read may return the version of the last write that was over
-//! when the read began, or of one that began before the read was over. While no gateway is killed it
-//! may not return an older one than a read that was over before, either.
+//! Every block, the modification time of every file of a second kind, and the one name of each directory is a
+//! cell. A read may return the version of the last write that was over when the read began, or of one that began
+//! before the read was over. While no gateway is killed it may not return an older one than a read that was over
+//! before, either.
 
-use super::faults::Dice;
-use super::{LEASE, SLACK, in_store};
+use super::{LEASE, SLACK};
+use crate::bench::cells::{BLOCK, Cell, Dice, Wrong, filled, in_store, version_of};
 use crate::failure::{Failure, OrFail};
 use rustix::fs::{AtFlags, CWD, Timespec, Timestamps, UTIME_OMIT};
 use rustix::io::Errno;
@@ -18,14 +18,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Bytes of a block.
-pub(super) const BLOCK: usize = 2048;
-
 const FILES: usize = 4;
 const BLOCKS: usize = 8;
-
-/// Lines that are told at most; all are counted.
-const LINES_MAX: usize = 20;
 
 /// What a read must not be older than.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,13 +28,6 @@ pub(super) enum Strict {
     Acknowledged,
     /// And what another read has returned.
     Seen,
-}
-
-/// Something with a version.
-#[derive(Default)]
-struct Cell {
-    begun: AtomicU64,
-    over: AtomicU64,
 }
 
 /// What the load came to.
@@ -55,18 +42,13 @@ pub(super) struct Found {
     pub(super) listings: u64,
     /// Refused after a gateway was killed.
     pub(super) refused: u64,
-    pub(super) wrong_count: u64,
-    pub(super) wrong: Vec<String>,
+    pub(super) wrong: Wrong,
     /// Writes and changes that took more than a lease.
     pub(super) past_lease: u64,
     pub(super) longest_write: Duration,
 }
 
 impl Found {
-    pub(super) fn is_bad(&self) -> bool {
-        self.wrong_count > 0
-    }
-
     pub(super) fn add(&mut self, other: Found) {
         self.reads += other.reads;
         self.writes += other.writes;
@@ -76,11 +58,9 @@ impl Found {
         self.lookups += other.lookups;
         self.listings += other.listings;
         self.refused += other.refused;
-        self.wrong_count += other.wrong_count;
         self.past_lease += other.past_lease;
         self.longest_write = self.longest_write.max(other.longest_write);
-        let room = LINES_MAX.saturating_sub(self.wrong.len());
-        self.wrong.extend(other.wrong.into_iter().take(room));
+        self.wrong.join(other.wrong);
     }
 }
 
@@ -204,7 +184,7 @@ impl Board {
 
     fn rename(&self, at: &Path, file: usize) {
         let cell = &self.names[file];
-        let version = cell.begun.fetch_add(1, Ordering::SeqCst) + 1;
+        let version = cell.begin();
         let (dir, begun) = (at.join(named(file)), Instant::now());
         let moved = std::fs::rename(dir.join(name_of(version - 1)), dir.join(name_of(version)));
         self.wrote(cell, version, begun, moved, |found| &mut found.renames);
@@ -214,10 +194,10 @@ impl Board {
     /// one that is there may not be missed.
     fn look_up(&self, at: &Path, file: usize, back: usize) {
         let cell = &self.names[file];
-        let least = cell.over.load(Ordering::SeqCst);
+        let least = cell.least();
         let version = (least + 1).saturating_sub(back as u64);
         let found = std::fs::symlink_metadata(at.join(named(file)).join(name_of(version)));
-        let most = cell.begun.load(Ordering::SeqCst);
+        let most = cell.most();
         self.note(|found| found.lookups += 1);
         if self.is_mourned() {
             return;
@@ -237,12 +217,12 @@ impl Board {
     /// A directory has one name at a time; while it is renamed a listing may show both or none.
     fn list(&self, at: &Path, file: usize) {
         let cell = &self.names[file];
-        let least = cell.over.load(Ordering::SeqCst);
+        let least = cell.least();
         let listed = std::fs::read_dir(at.join(named(file))).and_then(|entries| {
             let names = entries.map(|entry| entry.map(|entry| version_named(&entry.file_name())));
             names.collect::<io::Result<Vec<Option<u64>>>>()
         });
-        let most = cell.begun.load(Ordering::SeqCst);
+        let most = cell.most();
         self.note(|found| found.listings += 1);
         if self.is_mourned() {
             return;
@@ -265,16 +245,15 @@ impl Board {
 
     fn write(&self, open: &File, file: usize, block: usize) {
         let cell = &self.blocks[file][block];
-        let version = cell.begun.fetch_add(1, Ordering::SeqCst) + 1;
-        let bytes = version.to_le_bytes().repeat(BLOCK / 8);
-        let begun = Instant::now();
+        let version = cell.begin();
+        let (bytes, begun) = (filled(version), Instant::now());
         let written = open.write_all_at(&bytes, (block * BLOCK) as u64);
         self.wrote(cell, version, begun, written, |found| &mut found.writes);
     }
 
     fn change(&self, at: &Path, file: usize) {
         let cell = &self.times[file];
-        let version = cell.begun.fetch_add(1, Ordering::SeqCst) + 1;
+        let version = cell.begin();
         let begun = Instant::now();
         let changed = set_time(&at.join(dated(file)), version);
         self.wrote(cell, version, begun, changed, |found| &mut found.changes);
@@ -291,7 +270,7 @@ impl Board {
         let took = begun.elapsed();
         match written {
             Ok(()) => {
-                cell.over.fetch_max(version, Ordering::SeqCst);
+                cell.end(version);
             }
             Err(error) => self.refused("a write", &error),
         }
@@ -310,7 +289,7 @@ impl Board {
 
     fn read_block(&self, open: &File, file: usize, block: usize) -> io::Result<()> {
         let cell = &self.blocks[file][block];
-        let least = cell.over.load(Ordering::SeqCst);
+        let least = cell.least();
         let mut bytes = [0; BLOCK];
         let read = open.read_exact_at(&mut bytes, (block * BLOCK) as u64);
         self.note(|found| found.reads += 1);
@@ -325,7 +304,7 @@ impl Board {
 
     fn look(&self, at: &Path, file: usize) {
         let cell = &self.times[file];
-        let least = cell.over.load(Ordering::SeqCst);
+        let least = cell.least();
         let seen = std::fs::metadata(at.join(dated(file)));
         self.note(|found| found.stats += 1);
         if self.is_mourned() {
@@ -340,14 +319,14 @@ impl Board {
     }
 
     fn check(&self, cell: &Cell, (least, version): (u64, u64), what: impl Fn() -> String) {
-        let most = cell.begun.load(Ordering::SeqCst);
+        let most = cell.most();
         if version < least || version > most {
             let what = what();
             self.wrong(format!(
                 "{what}: version {version}, though {least} was there and {most} was the last"
             ));
         } else if !self.lenient.load(Ordering::Relaxed) {
-            cell.over.fetch_max(version, Ordering::SeqCst);
+            cell.end(version);
         }
     }
 
@@ -360,12 +339,7 @@ impl Board {
     }
 
     fn wrong(&self, line: String) {
-        self.note(|found| {
-            found.wrong_count += 1;
-            if found.wrong.len() < LINES_MAX {
-                found.wrong.push(line);
-            }
-        });
+        self.note(|found| found.wrong.add(line));
     }
 
     fn note(&self, note: impl FnOnce(&mut Found)) {
@@ -375,14 +349,11 @@ impl Board {
     /// Looks for what was acknowledged, in the store itself.
     pub(super) fn look_into(&self, store: &Path) -> Result<(), Failure> {
         for (file, cells) in self.blocks.iter().enumerate() {
-            let bytes = in_store(store, &content(file))?;
-            for (block, cell) in cells.iter().enumerate() {
-                let least = cell.over.load(Ordering::SeqCst);
+            let versions = in_store(store, &content(file), BLOCKS)?;
+            for (block, (cell, version)) in cells.iter().zip(versions).enumerate() {
+                let least = cell.least();
                 let what = || format!("block {block} of {} in the store", content(file));
-                match bytes
-                    .get(block * BLOCK..(block + 1) * BLOCK)
-                    .and_then(version_of)
-                {
+                match version {
                     Some(version) => self.check(cell, (least, version), what),
                     None => self.wrong(format!("{} is torn or not there", what())),
                 }
@@ -418,14 +389,6 @@ fn dated(file: usize) -> String {
     format!("dated-{file}")
 }
 
-/// The version that fills a block, if one does.
-fn version_of(bytes: &[u8]) -> Option<u64> {
-    let (words, _) = bytes.as_chunks::<8>();
-    let first = words.first()?;
-    let whole = words.iter().all(|word| word == first);
-    whole.then(|| u64::from_le_bytes(*first))
-}
-
 fn set_time(path: &Path, version: u64) -> io::Result<()> {
     let times = Timestamps {
         last_access: Timespec {
@@ -448,19 +411,13 @@ mod tests {
     fn the_checker_fires_on_an_old_version_and_on_one_of_the_future() {
         let board = Board::default();
         let cell = Cell::default();
-        cell.begun.store(5, Ordering::SeqCst);
+        for _ in 0..5 {
+            cell.begin();
+        }
         for (least, version, wrong) in [(3, 3, 0), (3, 5, 0), (3, 2, 1), (3, 6, 1)] {
             board.check(&cell, (least, version), String::new);
-            assert_eq!(board.take_found().wrong_count, wrong, "{version}");
+            assert_eq!(board.take_found().wrong.count, wrong, "{version}");
         }
-        assert_eq!(cell.over.load(Ordering::SeqCst), 5);
-    }
-
-    #[test]
-    fn a_block_of_two_versions_is_torn() {
-        let mut bytes = 7u64.to_le_bytes().repeat(4);
-        assert_eq!(version_of(&bytes), Some(7));
-        bytes[9] = 1;
-        assert_eq!(version_of(&bytes), None);
+        assert_eq!(cell.least(), 5);
     }
 }

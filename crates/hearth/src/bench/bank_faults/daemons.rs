@@ -1,8 +1,9 @@
 //! Daemons that a schedule harms.
 
+use super::HANG;
 use super::faults::Fault;
 use super::relay::{Relay, Way};
-use super::{BLOCK, HANG};
+use crate::bench::cells::BLOCK;
 use crate::failure::{Failure, OrFail};
 use crate::process::Process;
 use hearth_bank::daemon::{self, End, Plan, Seat, Started};

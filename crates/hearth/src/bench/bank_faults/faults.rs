@@ -1,5 +1,7 @@
 //! What a schedule does to a bank.
 
+use crate::bench::cells::Dice;
+
 /// Faults of one schedule.
 const FAULTS: usize = 6;
 
@@ -84,28 +86,6 @@ impl Schedule {
                 _ => Victim::Nobody,
             },
         }
-    }
-}
-
-/// The same numbers for the same seed.
-pub(in crate::bench) struct Dice(u64);
-
-impl Dice {
-    pub(in crate::bench) fn new(seed: u64) -> Dice {
-        let mut dice = Dice(seed.wrapping_add(1).wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1);
-        // The first numbers of near seeds are near.
-        for _ in 0..4 {
-            dice.roll(2);
-        }
-        dice
-    }
-
-    /// A number below `sides`.
-    pub(in crate::bench) fn roll(&mut self, sides: usize) -> usize {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        ((self.0 >> 16) % sides as u64) as usize
     }
 }
 

@@ -1,13 +1,11 @@
 //! Programs at every agent, and what they may find.
 //!
-//! A *cell* is a block of a file, filled with its version, which grows. Each has one writer: even ones the program at
-//! the file's own agent, which is its home as a rule, odd ones the program at the next. A write that returned is
-//! *acknowledged*. Where others have what a home has, no read that begins later and no look at the store may find an
+//! Each block of a file is a cell: even ones write the program at the file's own agent, which is its home as a rule,
+//! odd ones the program at the next. A write that returned is *acknowledged*. Where others have what a home has, no read that begins later and no look at the store may find an
 //! older version, whoever died. A program whose call fails opens its file again.
 
 use super::schedule::AGENTS;
-use super::trio::in_store;
-use crate::bench::bank_faults::Dice;
+use crate::bench::cells::{BLOCK, Cell, Dice, Wrong, filled, in_store, version_of};
 use crate::failure::{Failure, OrFail};
 use std::fs::File;
 use std::io;
@@ -18,23 +16,11 @@ use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-/// Bytes of a block: half a page, so that pages have two writers.
-const BLOCK: usize = 2048;
-
+/// Blocks of a file. Two are a page, so pages have two writers.
 const BLOCKS: usize = 16;
-
-/// Lines that are told at most; all are counted.
-const LINES_MAX: usize = 20;
 
 /// Before a program whose agent is away tries again.
 const PAUSE: Duration = Duration::from_millis(5);
-
-/// A block of a file.
-#[derive(Default)]
-struct Cell {
-    begun: AtomicU64,
-    acknowledged: AtomicU64,
-}
 
 /// What the load came to.
 #[derive(Clone, Debug, Default)]
@@ -45,8 +31,7 @@ pub(super) struct Found {
     pub(super) refused: u64,
     /// Acknowledged cells of which the store has an older version.
     pub(super) lost: u64,
-    pub(super) wrong: Vec<String>,
-    pub(super) wrong_count: u64,
+    pub(super) wrong: Wrong,
 }
 
 impl Found {
@@ -55,9 +40,7 @@ impl Found {
         self.writes += other.writes;
         self.refused += other.refused;
         self.lost += other.lost;
-        self.wrong_count += other.wrong_count;
-        let room = LINES_MAX.saturating_sub(self.wrong.len());
-        self.wrong.extend(other.wrong.into_iter().take(room));
+        self.wrong.join(other.wrong);
     }
 }
 
@@ -129,20 +112,19 @@ impl Board {
 
     fn write(&self, open: &File, file: usize, block: usize) -> io::Result<()> {
         let cell = &self.cells[file][block];
-        let version = cell.begun.fetch_add(1, Ordering::SeqCst) + 1;
-        let bytes = version.to_le_bytes().repeat(BLOCK / 8);
-        open.write_all_at(&bytes, (block * BLOCK) as u64)?;
-        cell.acknowledged.fetch_max(version, Ordering::SeqCst);
+        let version = cell.begin();
+        open.write_all_at(&filled(version), (block * BLOCK) as u64)?;
+        cell.end(version);
         self.note(|found| found.writes += 1);
         Ok(())
     }
 
     fn read(&self, open: &File, file: usize, block: usize) -> io::Result<()> {
         let cell = &self.cells[file][block];
-        let least = cell.acknowledged.load(Ordering::SeqCst);
+        let least = cell.least();
         let mut bytes = [0; BLOCK];
         open.read_exact_at(&mut bytes, (block * BLOCK) as u64)?;
-        let most = cell.begun.load(Ordering::SeqCst);
+        let most = cell.most();
         self.note(|found| found.reads += 1);
         let found = version_of(&bytes);
         let right = found.is_some_and(|version| (least..=most).contains(&version));
@@ -159,11 +141,8 @@ impl Board {
     /// Looks for what was acknowledged in the store itself.
     pub(super) fn look_into(&self, store: &Path) -> Result<(), Failure> {
         for (file, cells) in self.cells.iter().enumerate() {
-            let bytes = in_store(store, &name(file))?;
-            for (block, cell) in cells.iter().enumerate() {
-                let found = bytes
-                    .get(block * BLOCK..(block + 1) * BLOCK)
-                    .and_then(version_of);
+            let versions = in_store(store, &name(file), BLOCKS)?;
+            for (block, (cell, found)) in cells.iter().zip(versions).enumerate() {
                 self.look_at((file, block), cell, found);
             }
         }
@@ -171,8 +150,8 @@ impl Board {
     }
 
     fn look_at(&self, (file, block): (usize, usize), cell: &Cell, found: Option<u64>) {
-        let least = cell.acknowledged.load(Ordering::SeqCst);
-        let most = cell.begun.load(Ordering::SeqCst);
+        let least = cell.least();
+        let most = cell.most();
         if found.is_none_or(|version| version < least) {
             self.note(|found| found.lost += 1);
         }
@@ -184,17 +163,11 @@ impl Board {
                 words(found)
             ));
         }
-        cell.acknowledged
-            .store(found.unwrap_or(0), Ordering::SeqCst);
+        cell.give_up(found.unwrap_or(0));
     }
 
     pub(super) fn wrong(&self, line: String) {
-        self.note(|found| {
-            found.wrong_count += 1;
-            if found.wrong.len() < LINES_MAX {
-                found.wrong.push(line);
-            }
-        });
+        self.note(|found| found.wrong.add(line));
     }
 
     fn note(&self, note: impl FnOnce(&mut Found)) {
@@ -223,14 +196,6 @@ fn words(version: Option<u64>) -> String {
     })
 }
 
-/// The version that fills a block, if one does.
-fn version_of(bytes: &[u8]) -> Option<u64> {
-    let (words, _) = bytes.as_chunks::<8>();
-    let first = words.first()?;
-    let whole = words.iter().all(|word| word == first);
-    whole.then(|| u64::from_le_bytes(*first))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -240,9 +205,11 @@ mod tests {
         for (strict, wrong) in [(true, 2), (false, 0)] {
             let board = Board::new(strict);
             let cell = Cell::default();
+            for _ in 0..5 {
+                cell.begin();
+            }
             for (found, lost) in [(Some(3), 0), (Some(2), 1), (Some(5), 0), (None, 1)] {
-                cell.begun.store(5, Ordering::SeqCst);
-                cell.acknowledged.store(3, Ordering::SeqCst);
+                cell.give_up(3);
                 board.look_at((0, 0), &cell, found);
                 let found = board
                     .found
@@ -250,7 +217,7 @@ mod tests {
                     .map_or(0, |mut found| std::mem::take(&mut found.lost));
                 assert_eq!(found, lost);
             }
-            assert_eq!(board.take_found().wrong_count, wrong);
+            assert_eq!(board.take_found().wrong.count, wrong);
         }
     }
 }

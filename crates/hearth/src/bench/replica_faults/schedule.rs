@@ -1,6 +1,6 @@
 //! What a schedule does to agents and to the disk of their tiers.
 
-use crate::bench::bank_faults::Dice;
+use crate::bench::cells::Dice;
 use crate::options::Policy;
 
 /// Agents of a set.

@@ -9,7 +9,7 @@ use std::fs::{self, File};
 use std::io::Write;
 use std::net::{IpAddr, Ipv4Addr, TcpListener};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
@@ -276,9 +276,4 @@ fn addresses() -> Result<String, Failure> {
         places.push(port.or_fail(what)?.to_string());
     }
     Ok(places.join(","))
-}
-
-/// What a file in the store holds, whatever agents say.
-pub(super) fn in_store(store: &Path, name: &str) -> Result<Vec<u8>, Failure> {
-    fs::read(store.join(name)).or_fail(|| format!("cannot read `{name}` of the store"))
 }
