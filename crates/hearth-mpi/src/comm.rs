@@ -10,16 +10,13 @@ use std::error::Error;
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::{fmt, mem};
 
-use crate::symbols::{Abi, Raw, SUCCESS, abi, next, variable};
+use crate::symbols::{Abi, Raw, SUCCESS, THREAD_MULTIPLE, abi, next, variable};
 
 /// The most bytes of a piece.
 pub(crate) const PIECE_LEN_MAX: usize = 1 << 20;
 
 /// Tags in use: every library has at least so many.
 pub(crate) const TAGS: u64 = 1 << 14;
-
-/// What `MPI_Query_thread` says of a library that any thread may call at any time.
-const THREAD_MULTIPLE: c_int = 3;
 
 const ERROR_LEN: usize = 1 << 10;
 

@@ -4,10 +4,7 @@ use std::ffi::{CString, c_int, c_void};
 use std::mem;
 use std::ptr;
 
-use crate::symbols::{SUCCESS, next};
-
-/// What `MPI_Init_thread` calls a program whose threads call when they like.
-const THREAD_MULTIPLE: c_int = 3;
+use crate::symbols::{SUCCESS, THREAD_MULTIPLE, next};
 
 type Begin = unsafe extern "C" fn(*mut c_int, *mut c_void, c_int, *mut c_int) -> c_int;
 type End = unsafe extern "C" fn() -> c_int;

@@ -21,6 +21,9 @@ pub type Raw = usize;
 /// What a call of MPI returns when it went well, in every library.
 pub const SUCCESS: c_int = 0;
 
+/// What a library calls programs whose threads may all call it at any time, in every library.
+pub(crate) const THREAD_MULTIPLE: c_int = 3;
+
 /// The libraries whose binary interface we know.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Abi {

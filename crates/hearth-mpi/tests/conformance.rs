@@ -14,6 +14,7 @@ mod fleet;
 use std::sync::{Arc, Mutex};
 
 use fleet::driver::Fleet;
+use fleet::launchers;
 use hearth_net::{Handler, Transport};
 use rig::Rig;
 
@@ -59,25 +60,7 @@ fn holds(test: &str, launcher: &[&str], library: &str) {
         return;
     };
     *FLEET.lock().expect("nobody panics with it") = Some(Arc::clone(&fleet));
-    let promises = hold! {
-        order_is_kept_under_many_frames_from_many_threads
-        payloads_from_nothing_to_the_bound_arrive_unchanged
-        heads_and_payloads_beyond_their_bounds_are_refused
-        a_payload_in_many_pieces_arrives_as_one
-        both_directions_carry_frames_at_once
-        every_pair_of_members_connects
-        a_handler_may_send_from_inside_its_calls
-        a_handler_may_shut_down_from_inside_its_calls
-        up_and_down_alternate_and_frames_fall_between
-        a_disconnected_peer_comes_back
-        a_send_to_a_peer_that_is_down_fails_at_once
-        a_send_to_oneself_or_a_stranger_is_an_error
-        a_peer_that_does_not_read_is_dropped_at_the_bound
-        a_restarted_peer_is_down_before_it_is_up
-        a_timer_fires_when_it_is_due
-        a_wake_makes_the_loop_ask_again
-        shutdown_reports_every_peer_as_down
-    };
+    let promises = suite::promises! { hold! };
     for (name, promise) in promises {
         eprintln!("{library}: {name}");
         promise();
@@ -89,29 +72,17 @@ fn holds(test: &str, launcher: &[&str], library: &str) {
 
 #[test]
 fn the_suite_holds_over_open_mpi() {
-    let launcher = [
-        "mpirun.openmpi",
-        "--allow-run-as-root",
-        "--oversubscribe",
-        "--bind-to",
-        "none",
-        "--mca",
-        "btl",
-        "self,vader",
-        "--mca",
-        "pml",
-        "ob1",
-        "--mca",
-        "mpi_yield_when_idle",
-        "1",
-    ];
-    holds("the_suite_holds_over_open_mpi", &launcher, "libmpi.so.40");
+    let test = "the_suite_holds_over_open_mpi";
+    holds(test, launchers::OPEN_MPI, "libmpi.so.40");
 }
 
 #[test]
 fn the_suite_holds_over_mpich() {
-    let launcher = ["mpiexec.mpich", "-bind-to", "none"];
-    holds("the_suite_holds_over_mpich", &launcher, "libmpich.so.12");
+    holds(
+        "the_suite_holds_over_mpich",
+        launchers::MPICH,
+        "libmpich.so.12",
+    );
 }
 
 /// Not by itself: what the launcher starts as each rank.

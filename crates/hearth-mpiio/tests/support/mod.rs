@@ -7,6 +7,9 @@
     reason = "each test uses its part; what fails here fails the test, and a skipped test says so"
 )]
 
+#[path = "../../../hearth-mpi/tests/fleet/launchers.rs"]
+mod launchers;
+
 use std::fs;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -37,25 +40,10 @@ impl Mpi {
     fn launcher(self) -> Command {
         let mut command = Command::new("timeout");
         command.args(["--kill-after=5", LIMIT_SECONDS]);
-        match self {
-            Mpi::OpenMpi => command.args([
-                "mpirun.openmpi",
-                "--allow-run-as-root",
-                "--oversubscribe",
-                "--bind-to",
-                "none",
-                "--mca",
-                "btl",
-                "self,vader",
-                "--mca",
-                "pml",
-                "ob1",
-                "--mca",
-                "mpi_yield_when_idle",
-                "1",
-            ]),
-            Mpi::Mpich => command.args(["mpiexec.mpich", "-bind-to", "none"]),
-        };
+        command.args(match self {
+            Mpi::OpenMpi => launchers::OPEN_MPI,
+            Mpi::Mpich => launchers::MPICH,
+        });
         command
     }
 }

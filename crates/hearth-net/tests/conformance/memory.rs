@@ -1,11 +1,12 @@
 //! What members that share memory promise beside the suite.
 
 use std::fs;
-use std::time::Duration;
 
 use hearth_net::{Limits, TcpTransport, Transport};
 
-use super::rig::{NearRig, Node, Rig, Seen, ShmRig, eventually, node, over, pair_on};
+use super::rig::{
+    NearRig, Node, Rig, Seen, ShmRig, are_not_woken, eventually, node, over, pair_on,
+};
 
 /// What carries the frames of a member to another.
 fn way<T: Transport + ?Sized>(node: &Node<T>, peer: u32) -> String {
@@ -71,18 +72,7 @@ fn idle_members_that_share_memory_are_not_woken() {
         .send(1, b"last", &vec![1; 4 << 20])
         .expect("it is up");
     nodes[1].next_frame();
-    let turns = || nodes.iter().map(|near| near.transport.turns()).sum::<u64>();
-    let span = Duration::from_millis(50);
-    let mut before = turns();
-    for _ in 0..100 {
-        assert!(nodes[2].quiet(span));
-        let now = turns();
-        if std::mem::replace(&mut before, now) == now {
-            break;
-        }
-    }
-    assert!(nodes[2].quiet(Duration::from_millis(300)));
-    assert_eq!(turns(), before, "turns of idle members");
+    are_not_woken(&nodes);
 }
 
 #[test]

@@ -254,6 +254,22 @@ pub(crate) fn tcp_node(rig: &TcpRig, config: NetConfig) -> Node<TcpTransport> {
     }
 }
 
+/// Nobody's loop turns once what is under way has settled, which a first span without a turn says (N5).
+pub(crate) fn are_not_woken(nodes: &[Node<TcpTransport>]) {
+    let turns = || nodes.iter().map(|node| node.transport.turns()).sum::<u64>();
+    let quiet = |span| nodes.iter().all(|node| node.quiet(span));
+    let mut before = turns();
+    for _ in 0..100 {
+        assert!(quiet(Duration::from_millis(20)));
+        let now = turns();
+        if std::mem::replace(&mut before, now) == now {
+            break;
+        }
+    }
+    assert!(quiet(Duration::from_millis(100)));
+    assert_eq!(turns(), before, "turns of idle transports");
+}
+
 /// A member that `start` starts.
 pub(crate) fn over<T: Transport + ?Sized>(
     start: impl FnOnce(Arc<dyn Handler>) -> Arc<T>,

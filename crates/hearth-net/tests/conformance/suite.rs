@@ -1,4 +1,6 @@
 //! The promises of every transport, as functions over a [`Rig`].
+//!
+//! [`promises`] lists them; who holds a transport to them brings a macro that takes the list.
 
 use std::io::IoSlice;
 use std::sync::{Arc, Barrier, Mutex, mpsc};
@@ -7,6 +9,32 @@ use std::time::{Duration, Instant};
 use hearth_net::{HEAD_LEN_MAX, Link, PAYLOAD_LEN_MAX, PeerId, SendError};
 
 use super::rig::{QUEUED_BYTES_MAX, Rig, Seen, answering_node, node, pair};
+
+/// Calls a macro with what it is to begin with and the name of every promise.
+macro_rules! promises {
+    ($hold:ident! $($what:tt)*) => {
+        $hold! { $($what)*
+            order_is_kept_under_many_frames_from_many_threads
+            payloads_from_nothing_to_the_bound_arrive_unchanged
+            heads_and_payloads_beyond_their_bounds_are_refused
+            a_payload_in_many_pieces_arrives_as_one
+            both_directions_carry_frames_at_once
+            every_pair_of_members_connects
+            a_handler_may_send_from_inside_its_calls
+            a_handler_may_shut_down_from_inside_its_calls
+            up_and_down_alternate_and_frames_fall_between
+            a_disconnected_peer_comes_back
+            a_send_to_a_peer_that_is_down_fails_at_once
+            a_send_to_oneself_or_a_stranger_is_an_error
+            a_peer_that_does_not_read_is_dropped_at_the_bound
+            a_restarted_peer_is_down_before_it_is_up
+            a_timer_fires_when_it_is_due
+            a_wake_makes_the_loop_ask_again
+            shutdown_reports_every_peer_as_down
+        }
+    };
+}
+pub(crate) use promises;
 
 /// Bytes that differ from place to place and from seed to seed.
 fn pattern(len: usize, seed: u64) -> Vec<u8> {

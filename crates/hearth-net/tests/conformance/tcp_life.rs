@@ -1,11 +1,10 @@
 //! What TCP promises beyond the suite: starting, restarting, and resting.
 
 use std::net::TcpListener;
-use std::time::Duration;
 
 use hearth_net::{Link, StartError, TcpTransport, Transport};
 
-use super::rig::{Rig, Seen, TcpRig, node, tcp_node};
+use super::rig::{Rig, Seen, TcpRig, are_not_woken, node, tcp_node};
 
 #[test]
 fn a_port_in_use_is_named_with_what_to_do() {
@@ -76,19 +75,7 @@ fn an_idle_transport_is_not_woken() {
     }
     nodes[0].send(1, b"last", &[1; 100_000]).expect("it is up");
     nodes[1].next_frame();
-    // Whatever was still under way has settled when a first span passes without a turn.
-    let turns = || nodes.iter().map(|near| near.transport.turns()).sum::<u64>();
-    let span = Duration::from_millis(50);
-    let mut before = turns();
-    for _ in 0..100 {
-        assert!(nodes[2].quiet(span));
-        let now = turns();
-        if std::mem::replace(&mut before, now) == now {
-            break;
-        }
-    }
-    assert!(nodes[2].quiet(Duration::from_millis(300)));
-    assert_eq!(turns(), before, "turns of an idle transport");
+    are_not_woken(&nodes);
 }
 
 #[test]
