@@ -28,6 +28,7 @@ mod storms;
 mod window;
 
 use crate::Errno;
+use crate::authority::Authority;
 use crate::bank::BankOp;
 use crate::config::Grain;
 use crate::ctx::Ctx;
@@ -132,7 +133,13 @@ struct Seat<'a, 'c> {
 
 impl Manager {
     /// Handles a request to the manager or the registrar, or an answer to the manager.
-    pub(crate) fn message(&mut self, ctx: &mut Ctx<'_>, from: NodeId, envelope: Envelope) {
+    pub(crate) fn message(
+        &mut self,
+        ctx: &mut Ctx<'_>,
+        authority: &Authority,
+        from: NodeId,
+        envelope: Envelope,
+    ) {
         let Envelope {
             file: id,
             generation,
@@ -159,9 +166,12 @@ impl Manager {
             };
             return self.leave(ctx, id, ask);
         }
-        if let (Body::HomeOf(page), Grain::Page) = (&body, ctx.config.rules().grain) {
-            let (chunk, life) = (*page, generation.life);
-            let home = self.keeper.home_of(id, life, chunk, from);
+        if let (&Body::HomeOf { chunk, has }, Grain::Page) = (&body, ctx.config.rules().grain) {
+            let here = authority.pages_of(id);
+            let first = keeper::holder((from, has), (ctx.me(), here));
+            let home = self
+                .keeper
+                .home_of((id, generation.life), chunk, (from, first));
             return ctx.answer(from, id, generation, req, Body::HomeIs { chunk, home });
         }
         let answer = self.owns(req) && req.node == ctx.me();
@@ -323,7 +333,7 @@ impl Seat<'_, '_> {
         match ask.body {
             // A locked kernel page can depend on these: they never wait.
             Body::Size => self.tell_size(&ask),
-            Body::HomeOf(chunk) => self.tell_home(&ask, chunk),
+            Body::HomeOf { chunk, .. } => self.tell_home(&ask, chunk),
             // These are not answered.
             Body::Close {
                 write,

@@ -259,7 +259,12 @@ pub enum Body {
     /// The place starts here.
     AppendAt(u64),
     /// Who is the home of this chunk, or page where that is the grain?
-    HomeOf(u64),
+    HomeOf {
+        /// The chunk or page.
+        chunk: u64,
+        /// Pages of the file that the asker has as their home, if it would not mind another home.
+        has: u32,
+    },
     /// This node is.
     HomeIs {
         /// The chunk or page.

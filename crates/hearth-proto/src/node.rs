@@ -460,10 +460,10 @@ impl Machines<'_> {
                     .for_each(|released| self.release(ctx, released));
             }
             Side::Rescuer => {}
-            Side::Manager => self.manager.message(ctx, from, envelope),
+            Side::Manager => self.manager.message(ctx, self.authority, from, envelope),
             Side::Authority => self.authority.message(ctx, from, envelope, data),
             Side::Asker if self.manager.owns(envelope.req) => {
-                self.manager.message(ctx, from, envelope);
+                self.manager.message(ctx, self.authority, from, envelope);
             }
             Side::Asker | Side::Client => {
                 self.client
@@ -585,7 +585,7 @@ fn side(body: &Body) -> Side {
         | Body::Size
         | Body::Extend { .. }
         | Body::Append(_)
-        | Body::HomeOf(_)
+        | Body::HomeOf { .. }
         | Body::Detach
         | Body::Settle { .. }
         | Body::Laminate(_)

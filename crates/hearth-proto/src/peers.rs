@@ -56,7 +56,7 @@ fn in_its_place(body: &Body) -> Option<Body> {
         | Body::Size
         | Body::Extend { .. }
         | Body::Append(_)
-        | Body::HomeOf(_)
+        | Body::HomeOf { .. }
         | Body::Truncate(_)
         | Body::Truncated(_)
         | Body::Window { .. }

@@ -5,6 +5,12 @@ use crate::frames::Frames;
 use crate::ids::FileId;
 
 impl Authority {
+    /// Pages of a file that are here.
+    pub(crate) fn pages_of(&self, id: FileId) -> u32 {
+        let pages = self.files.get(&id).map_or(0, |file| file.pages.len());
+        u32::try_from(pages).unwrap_or(u32::MAX)
+    }
+
     /// Pages in frames, with the bytes known of each.
     pub(crate) fn held<'a>(
         &'a self,

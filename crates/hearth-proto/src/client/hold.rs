@@ -110,7 +110,7 @@ impl Desk<'_, '_> {
                 self.direct(ticket);
                 return None;
             }
-            let Some(home) = self.home_or_ask(id, page) else {
+            let Some(home) = self.home_or_ask(id, page, count == 1) else {
                 unknown = true;
                 continue;
             };

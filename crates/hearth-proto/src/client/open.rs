@@ -184,8 +184,8 @@ impl Desk<'_, '_> {
         );
     }
 
-    /// The home of a page; if only the manager knows, asks it.
-    pub(super) fn home_or_ask(&mut self, id: FileId, page: u64) -> Option<NodeId> {
+    /// The home of a page; if only the manager knows, asks it. `alone` says that no other page is wanted with it.
+    pub(super) fn home_or_ask(&mut self, id: FileId, page: u64, alone: bool) -> Option<NodeId> {
         let file = self.client.files.get_mut(&id)?;
         if let Some(home) = super::home_of(self.ctx.config, id, file, page) {
             if file.homes == HomeMap::Slot && file.chunk_homes.len() < CHUNK_HOMES_MAX {
@@ -202,8 +202,14 @@ impl Desk<'_, '_> {
         if file.chunks_asked.contains(&chunk) {
             return None;
         }
+        let asked = u32::try_from(file.chunks_asked.len()).unwrap_or(u32::MAX);
         file.chunks_asked.push(chunk);
-        let (body, what) = (Body::HomeOf(chunk), What::HomeOf(chunk));
+        // Who asks for one page will use it; of a run its others may be used elsewhere as much.
+        let has = match alone {
+            true => 0,
+            false => self.authority.pages_of(id).saturating_add(asked),
+        };
+        let (body, what) = (Body::HomeOf { chunk, has }, What::HomeOf(chunk));
         if by_page {
             let keeper = NodeId((page % u64::from(self.ctx.config.nodes)) as u32);
             self.ask(keeper, id, body, what, alloc::vec![]);

@@ -315,7 +315,7 @@ impl Desk<'_, '_> {
             if self.has_unknown_home(id, page) {
                 return self.direct(ticket);
             }
-            let Some(home) = self.home_or_ask(id, page) else {
+            let Some(home) = self.home_or_ask(id, page, count == 1) else {
                 continue;
             };
             if self.ctx.peers.is_down(home) {

@@ -364,7 +364,7 @@ impl Desk<'_, '_> {
         let mut parts: Vec<Part> = Vec::new();
         let (first, count) = self.ctx.config.pages_of(offset, end - offset);
         for page in first..first + u64::from(count) {
-            let Some(home) = self.home_or_ask(id, page) else {
+            let Some(home) = self.home_or_ask(id, page, count == 1) else {
                 return;
             };
             let from = offset.max(self.ctx.config.page_start(page));

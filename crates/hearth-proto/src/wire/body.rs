@@ -48,7 +48,7 @@ bodies! {
     9 => ExtendOk(size);
     10 => Append(len);
     11 => AppendAt(offset);
-    12 => HomeOf(chunk);
+    12 => HomeOf { chunk, has };
     13 => HomeIs { chunk, home };
     14 => Truncate(size);
     15 => TruncateGo;
