@@ -407,6 +407,12 @@ impl Machines<'_> {
         envelope: Envelope,
         data: Option<(Buf, u32)>,
     ) {
+        let ReqId { node, inc, .. } = envelope.req;
+        if node == ctx.me() && inc != ctx.config.incarnation {
+            // An answer to an earlier life of this node: its number may be that of a request of this one.
+            let payload = data.map(|(buf, _)| Effect::Free(buf));
+            return ctx.out.extend(payload);
+        }
         ctx.peers.heard(ctx.me(), ctx.now, from, &envelope);
         let carries = matches!(
             envelope.body,
