@@ -4,7 +4,7 @@
 //! waits for anything but that lock, so an order is answered in time whatever the store does.
 
 use crate::core::{After, Core, State};
-use hearth_bank::{Address, Answer, Bank, Handler, Lost, Order, Seal, stats};
+use hearth_bank::{Address, Answer, Answered, Asked, Bank, Handler, Lost, Order, Seal, stats};
 use hearth_proto::bank::{BankLost, BankOk, BankOp, BankOrder, Daemon, Item};
 use hearth_proto::{BankAttributes, BankUpdate, Input, NodeId, Ver, View, wire};
 use serde::Serialize;
@@ -95,6 +95,9 @@ pub(crate) struct Daemons {
 /// Set in the driver's numbers of orders that are answered with attributes.
 const LOOKS: u64 = 1 << 63;
 
+/// Answers that are told in one turn at most: others wait for the kernel's lock.
+const ANSWERS_A_TURN: usize = 64;
+
 /// Connects to the daemons.
 pub(crate) fn start(
     core: &Arc<Core>,
@@ -144,7 +147,7 @@ pub(crate) fn status(daemons: &Daemons, config: &BankConfig) -> Vec<DaemonStatus
 }
 
 impl Core {
-    /// Hands an order to the daemons' thread.
+    /// Makes an order for the daemons' thread, which is given all those of a turn when it is over.
     pub(crate) fn order(
         &self,
         state: &State,
@@ -152,8 +155,7 @@ impl Core {
         after: &mut Vec<After>,
     ) {
         let Some(Daemons {
-            bank,
-            attribute_seconds,
+            attribute_seconds, ..
         }) = self.bank.get()
         else {
             return after.push(After::BankLost(op));
@@ -186,7 +188,22 @@ impl Core {
                 }
             }
         };
-        bank.order(op.0 | looks, daemon.0 as usize, order);
+        let asked = Asked {
+            id: op.0 | looks,
+            daemon: daemon.0 as usize,
+            order,
+        };
+        match after.last_mut() {
+            Some(After::Bank(orders)) => orders.push(asked),
+            Some(_) | None => after.push(After::Bank(vec![asked])),
+        }
+    }
+
+    /// Hands the orders of a turn to the daemons' thread.
+    pub(crate) fn give_orders(&self, orders: Vec<Asked>) {
+        if let Some(Daemons { bank, .. }) = self.bank.get() {
+            bank.order(orders);
+        }
     }
 }
 
@@ -194,19 +211,15 @@ impl Core {
 struct Told(Weak<Core>);
 
 impl Handler for Told {
-    fn answered(&self, order: u64, answer: Result<Answer, Lost>) {
+    fn answered(&self, answers: Vec<Answered>) {
         let Some(core) = self.0.upgrade() else {
             return;
         };
-        core.drive_with(|state| {
-            let result = match answer {
-                Ok(Answer::Found(items)) if order & LOOKS != 0 => Ok(looked(&items)),
-                Ok(Answer::Found(items)) => Ok(found(state, items)),
-                Ok(Answer::Stored | Answer::NoRoom | Answer::Deleted) => Ok(BankOk::Done),
-                Err(Lost) => Err(BankLost),
-            };
-            Input::BankDone(BankOp(order & !LOOKS), result)
-        });
+        let mut answers = answers.into_iter().peekable();
+        while answers.peek().is_some() {
+            let some = answers.by_ref().take(ANSWERS_A_TURN);
+            core.drive_each(some.map(|answer| move |state: &mut State| done(state, answer)));
+        }
     }
 
     fn up(&self, daemon: usize) {
@@ -231,6 +244,17 @@ impl Handler for Told {
             Input::BankDown(Daemon(daemon as u32))
         });
     }
+}
+
+/// What the kernel is told of an order.
+fn done(state: &mut State, (order, answer): Answered) -> Input {
+    let result = match answer {
+        Ok(Answer::Found(items)) if order & LOOKS != 0 => Ok(looked(&items)),
+        Ok(Answer::Found(items)) => Ok(found(state, items)),
+        Ok(Answer::Stored | Answer::NoRoom | Answer::Deleted) => Ok(BankOk::Done),
+        Err(Lost) => Err(BankLost),
+    };
+    Input::BankDone(BankOp(order & !LOOKS), result)
 }
 
 /// How the alarm begins that a daemon is away; it ends when the daemon is back.

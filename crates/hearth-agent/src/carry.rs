@@ -1,6 +1,6 @@
 //! Carrying out what the kernel orders.
 
-use crate::core::{After, Core, State};
+use crate::core::{After, Core, State, Writer};
 use crate::intro::{self, Introduction, MESSAGE};
 use crate::leave;
 use crate::tickets::{Opening, Waiting};
@@ -118,13 +118,17 @@ impl Core {
             } => {
                 let at = state.files.file(file);
                 let from = bytes_of(state, &data);
-                self.queue.push(Job::Write {
+                let job = Job::Write {
                     op,
                     file,
                     at,
                     offset,
                     from,
-                });
+                };
+                match state.writer {
+                    Writer::Session => state.writer = Writer::Chosen(Box::new(job)),
+                    Writer::Workers | Writer::Chosen(_) => self.queue.push(job),
+                }
             }
             Effect::StoreSync { op, file, sync } => {
                 let at = state.files.file(file);

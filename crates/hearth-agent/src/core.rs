@@ -8,16 +8,17 @@ use crate::store::{Store, Tier};
 use crate::tickets::Tickets;
 use crate::trace::{StoreSpan, Trace};
 use crate::wishes::Wishes;
-use crate::workers::{self, Queue, raw};
+use crate::workers::{self, Job, Queue, raw};
+use hearth_bank::Asked;
 use hearth_client::{Errno, Revoker};
 use hearth_net::Transport;
 use hearth_proto::bank::{BankLost, BankOp};
 use hearth_proto::effect::Alarm;
-use hearth_proto::{Buf, Effect, FileId, Input, Node, NodeId, Op, RevokeId, StoreOk, Time};
+use hearth_proto::{Buf, Effect, FileId, Input, Node, NodeId, Op, RevokeId, StoreOk, Time, Writes};
 use hearth_shm::Pool;
 use std::collections::VecDeque;
 use std::os::fd::OwnedFd;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, Weak};
 use std::time::Instant;
 
@@ -35,6 +36,8 @@ pub(crate) struct Core {
     pub(crate) tier: Option<Arc<Tier>>,
     pub(crate) root: Arc<OwnedFd>,
     pub(crate) queue: Queue,
+    /// A session's thread is at the store for its own write.
+    writes_itself: AtomicBool,
     pub(crate) transport: OnceLock<Arc<dyn Transport>>,
     pub(crate) bank: OnceLock<Daemons>,
     pub(crate) kernel_cache: bool,
@@ -58,7 +61,20 @@ pub(crate) struct State {
     pub(crate) up: Vec<bool>,
     pub(crate) trace: Trace,
     pub(crate) lanes: Lanes,
+    /// Who makes the store writes of this turn.
+    pub(crate) writer: Writer,
     outbox: Vec<Effect>,
+}
+
+/// Who makes the store writes of a turn.
+#[derive(Default)]
+pub(crate) enum Writer {
+    #[default]
+    Workers,
+    /// The thread that takes the turn makes the first.
+    Session,
+    /// This one.
+    Chosen(Box<Job>),
 }
 
 /// What may only happen once the lock is free.
@@ -66,6 +82,7 @@ pub(crate) enum After {
     Disconnect(NodeId),
     Revoke(RevokeId, FileId, Option<(u64, u32)>),
     BankLost(BankOp),
+    Bank(Vec<Asked>),
 }
 
 impl Core {
@@ -88,6 +105,7 @@ impl Core {
             up: vec![false; nodes],
             trace: Trace::default(),
             lanes: Lanes::default(),
+            writer: Writer::Workers,
             outbox: Vec::new(),
         };
         Arc::new_cyclic(|this| Core {
@@ -97,6 +115,7 @@ impl Core {
             tier,
             root,
             queue: Queue::default(),
+            writes_itself: AtomicBool::new(false),
             transport: OnceLock::new(),
             bank: OnceLock::new(),
             kernel_cache,
@@ -120,12 +139,46 @@ impl Core {
 
     /// As [`Core::drive`], with a fact that is made under the lock.
     pub(crate) fn drive_with(&self, input: impl FnOnce(&mut State) -> Input) {
+        self.drive_each([input]);
+    }
+
+    /// Several facts, one after another, of which nobody needs to hear before the last is told.
+    pub(crate) fn drive_each<F: FnOnce(&mut State) -> Input>(
+        &self,
+        inputs: impl IntoIterator<Item = F>,
+    ) {
         let mut after = Vec::new();
         let mut state = self.lock();
         self.shut(&mut state, &mut after);
+        for input in inputs {
+            let input = input(&mut state);
+            self.step(&mut state, input, &mut after);
+        }
+        self.end_turn(state, after);
+    }
+
+    /// As [`Core::drive_with`], for a write. Where it is passed to the store before it is answered, this thread makes
+    /// the store write, if that is due at once: two threads fewer have to wake. One thread of the ways in at a time
+    /// does so; however slow the store is, the others stay free.
+    pub(crate) fn drive_write(&self, input: impl FnOnce(&mut State) -> Input) {
+        let mut after = Vec::new();
+        let mut state = self.lock();
+        self.shut(&mut state, &mut after);
+        let passes = state.node.config().rules().writes == Writes::AtGateway;
+        let may = passes && !self.writes_itself.swap(true, Ordering::AcqRel);
+        if may {
+            state.writer = Writer::Session;
+        }
         let input = input(&mut state);
         self.step(&mut state, input, &mut after);
+        let writer = std::mem::take(&mut state.writer);
         self.end_turn(state, after);
+        if let Writer::Chosen(job) = writer {
+            workers::run(self, *job);
+        }
+        if may {
+            self.writes_itself.store(false, Ordering::Release);
+        }
     }
 
     /// What follows a step, or several.
@@ -155,6 +208,7 @@ impl Core {
                 }
                 After::Revoke(id, file, pages) => self.revoke(id, file, pages),
                 After::BankLost(op) => self.drive(Input::BankDone(op, Err(BankLost))),
+                After::Bank(orders) => self.give_orders(orders),
             }
         }
     }

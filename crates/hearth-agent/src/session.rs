@@ -23,12 +23,7 @@ const CALL_BYTES_MAX: usize = 16 << 20;
 impl Core {
     /// Hands a request to the kernel under a ticket that knows how to answer it.
     fn submit(&self, make: impl FnOnce(&mut State) -> (Waiting, Request)) {
-        self.drive_with(|state| {
-            let (waiting, request) = make(state);
-            let ticket = state.tickets.add(waiting);
-            state.trace_request(ticket, &request);
-            Input::Request(ticket, request)
-        });
+        self.drive_with(|state| ticketed(state, make));
     }
 
     /// Hands a request to the kernel that is not answered.
@@ -38,6 +33,14 @@ impl Core {
             Input::Request(ticket, request)
         });
     }
+}
+
+/// A request under a ticket that knows how to answer it.
+fn ticketed(state: &mut State, make: impl FnOnce(&mut State) -> (Waiting, Request)) -> Input {
+    let (waiting, request) = make(state);
+    let ticket = state.tickets.add(waiting);
+    state.trace_request(ticket, &request);
+    Input::Request(ticket, request)
 }
 
 impl Session for Core {
@@ -166,7 +169,7 @@ impl Session for Core {
         let aside = matches!(place, Place::Aside(_));
         let len = data.len() as u32;
         let mtime_ns = wall_clock_ns();
-        self.submit(|state| {
+        let make = |state: &mut State| {
             self.want_lanes(state);
             let buf = state.buffers.add(data);
             let waiting = Waiting::Write {
@@ -175,18 +178,17 @@ impl Session for Core {
                 buf,
                 done,
             };
-            (
-                waiting,
-                Request::Write {
-                    handle,
-                    at,
-                    buf,
-                    len,
-                    mtime_ns,
-                    aside,
-                },
-            )
-        });
+            let request = Request::Write {
+                handle,
+                at,
+                buf,
+                len,
+                mtime_ns,
+                aside,
+            };
+            (waiting, request)
+        };
+        self.drive_write(|state| ticketed(state, make));
     }
 
     fn pool_bytes(&self) -> u64 {

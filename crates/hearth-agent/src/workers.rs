@@ -152,7 +152,8 @@ pub(crate) fn work(core: &Core) {
     }
 }
 
-fn run(core: &Core, job: Job) {
+/// Makes one operation, and tells the kernel how it went.
+pub(crate) fn run(core: &Core, job: Job) {
     let span = span_of(&job);
     match job {
         Job::Read {

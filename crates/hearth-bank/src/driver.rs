@@ -13,7 +13,7 @@ use crate::link::{Conn, Link, Stage, is_for_later};
 use crate::order::{Answer, Lost, Order};
 use crate::talk::{Event, Talk};
 use mio::{Events, Poll, Token, Waker};
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
@@ -39,10 +39,13 @@ pub struct Config {
     pub patience: Duration,
 }
 
+/// An order by its number, and how it went.
+pub type Answered = (u64, Result<Answer, Lost>);
+
 /// Who is told.
 pub trait Handler: Send + Sync + 'static {
-    /// An order was carried out, or is lost.
-    fn answered(&self, order: u64, answer: Result<Answer, Lost>);
+    /// Orders were carried out, or are lost: what one daemon said at one time, in its order.
+    fn answered(&self, answers: Vec<Answered>);
 
     /// The daemon takes orders.
     fn up(&self, daemon: usize);
@@ -85,10 +88,19 @@ struct Queue {
 }
 
 struct Ordered {
-    id: u64,
-    daemon: usize,
-    order: Order,
+    asked: Asked,
     since: Instant,
+}
+
+/// An order for a daemon; the handler is told under its number how it went.
+#[derive(Debug)]
+pub struct Asked {
+    /// Its number.
+    pub id: u64,
+    /// The daemon's place in the configuration.
+    pub daemon: usize,
+    /// What the daemon is to do.
+    pub order: Order,
 }
 
 impl Bank {
@@ -122,17 +134,13 @@ impl Bank {
         })
     }
 
-    /// Gives an order; the handler is told under `id` how it went.
-    pub fn order(&self, id: u64, daemon: usize, order: Order) {
+    /// Gives orders. Those for one daemon go to it together, so many at a time wake it, and the thread, once.
+    pub fn order(&self, orders: Vec<Asked>) {
         let since = Instant::now();
         let mut queue = lock(&self.shared.queue);
         let was_empty = queue.orders.is_empty();
-        queue.orders.push_back(Ordered {
-            id,
-            daemon,
-            order,
-            since,
-        });
+        let orders = orders.into_iter().map(|asked| Ordered { asked, since });
+        queue.orders.extend(orders);
         drop(queue);
         if was_empty {
             self.shared.wake();
@@ -228,23 +236,19 @@ impl Driver {
             }
             std::mem::take(&mut queue.orders)
         };
-        let mut touched = Vec::new();
-        for Ordered {
-            id,
-            daemon,
-            order,
-            since,
-        } in orders
-        {
+        let mut touched = BTreeSet::new();
+        for Ordered { asked, since } in orders {
+            let Asked { id, daemon, order } = asked;
             match self.links.get_mut(daemon).map(|link| &mut link.stage) {
                 Some(Stage::Up(conn)) => {
                     conn.talk.order(id, order, since);
-                    touched.push(daemon);
+                    touched.insert(daemon);
                 }
-                Some(Stage::Greeting(..) | Stage::Resting(_)) | None => self.lose(daemon, id),
+                Some(Stage::Greeting(..) | Stage::Resting(_)) | None => {
+                    self.lose(daemon, vec![id]);
+                }
             }
         }
-        touched.dedup();
         for daemon in touched {
             let flushed = self.links[daemon].conn().map_or(Ok(()), Conn::flush);
             if let Err(error) = flushed {
@@ -254,11 +258,12 @@ impl Driver {
         true
     }
 
-    fn lose(&self, daemon: usize, id: u64) {
+    fn lose(&self, daemon: usize, ids: Vec<u64>) {
         if let Some(status) = lock(&self.shared.status).get_mut(daemon) {
-            status.lost += 1;
+            status.lost += ids.len() as u64;
         }
-        self.handler.answered(id, Err(Lost));
+        let lost = ids.into_iter().map(|id| (id, Err(Lost))).collect();
+        self.handler.answered(lost);
     }
 
     fn look_at_clock(&mut self) {
@@ -293,6 +298,7 @@ impl Driver {
     fn serve(&mut self, daemon: usize) {
         let mut events = Vec::new();
         let served = self.exchange(daemon, &mut events);
+        let mut answers = Vec::new();
         for event in events {
             match event {
                 Event::Greeted => {
@@ -304,9 +310,12 @@ impl Driver {
                 }
                 Event::Answered(id, answer) => {
                     self.count(daemon, &answer);
-                    self.handler.answered(id, Ok(answer));
+                    answers.push((id, Ok(answer)));
                 }
             }
+        }
+        if !answers.is_empty() {
+            self.handler.answered(answers);
         }
         if let Err(why) = served {
             self.end(daemon, &why);
@@ -354,8 +363,8 @@ impl Driver {
             None => Vec::new(),
         };
         link.rest(Instant::now());
-        for id in unanswered {
-            self.lose(daemon, id);
+        if !unanswered.is_empty() {
+            self.lose(daemon, unanswered);
         }
         let news = {
             let status = &mut lock(&self.shared.status)[daemon];

@@ -33,6 +33,6 @@ pub mod stats;
 mod talk;
 
 pub use address::{Address, AddressError};
-pub use driver::{Bank, Config, Handler, LinkStatus};
+pub use driver::{Answered, Asked, Bank, Config, Handler, LinkStatus};
 pub use item::{Item, Seal};
 pub use order::{Answer, Lost, Order};

@@ -7,7 +7,9 @@
 )]
 
 use hearth_bank::daemon::{self, End, Plan, Seat, Started};
-use hearth_bank::{Address, Answer, Bank, Config, Handler, Item, Lost, Order, Seal};
+use hearth_bank::{
+    Address, Answer, Answered, Asked, Bank, Config, Handler, Item, Lost, Order, Seal,
+};
 use std::path::Path;
 use std::process::Command;
 use std::sync::Arc;
@@ -31,8 +33,10 @@ enum News {
 struct Tell(Sender<News>);
 
 impl Handler for Tell {
-    fn answered(&self, order: u64, answer: Result<Answer, Lost>) {
-        let _ = self.0.send(News::Answered(order, answer));
+    fn answered(&self, answers: Vec<Answered>) {
+        for (order, answer) in answers {
+            let _ = self.0.send(News::Answered(order, answer));
+        }
     }
 
     fn up(&self, daemon: usize) {
@@ -81,8 +85,13 @@ impl Desk {
         }
     }
 
+    fn order(&self, id: u64, order: Order) {
+        let daemon = 0;
+        self.bank.order(vec![Asked { id, daemon, order }]);
+    }
+
     fn ask(&self, id: u64, order: Order) -> Result<Answer, Lost> {
-        self.bank.order(id, 0, order);
+        self.order(id, order);
         loop {
             if let News::Answered(of, answer) = self.next() {
                 assert_eq!(of, id);
@@ -215,7 +224,7 @@ fn thousands_of_entries_are_asked_for_at_once() {
     assert_eq!(desk.next_up(), 0);
     let names: Vec<String> = (0..2000).map(|n| format!("entry:{n}")).collect();
     for (id, name) in (0..).zip(&names) {
-        desk.bank.order(id, 0, set(name, name.clone().into_bytes()));
+        desk.order(id, set(name, name.clone().into_bytes()));
     }
     for id in 0..2000 {
         assert_eq!(desk.next(), News::Answered(id, Ok(Answer::Stored)));
@@ -257,8 +266,8 @@ fn orders_to_a_daemon_that_is_stopped_are_lost_in_time() {
     let desk = Desk::of(vec![daemon.0.addr.clone()], ENTRY_BYTES, HASTE);
     assert_eq!(desk.next_up(), 0);
     daemon.stop();
-    desk.bank.order(1, 0, set("a", vec![1]));
-    desk.bank.order(2, 0, get(&["a"]));
+    desk.order(1, set("a", vec![1]));
+    desk.order(2, get(&["a"]));
     assert_eq!(desk.next(), News::Answered(1, Err(Lost)));
     assert_eq!(desk.next(), News::Answered(2, Err(Lost)));
     let why = "it did not answer in time".to_owned();
