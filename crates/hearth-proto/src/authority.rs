@@ -58,7 +58,7 @@ use crate::ranges::Ranges;
 use crate::time::{Span, Time};
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::vec::Vec;
-use bank::{BankJob, Blocks, Going};
+use bank::{BankJob, Blocks, Debt, Going};
 use gather::Gathering;
 use offer::Offers;
 pub(crate) use page::Page;
@@ -192,6 +192,8 @@ struct File {
     pages: BTreeMap<u64, Page>,
     /// Blocks of which a daemon may have an entry.
     entries: Blocks,
+    /// What daemons have not been given yet (G4).
+    debt: Debt,
     waiting: VecDeque<Waiting>,
     writes: Vec<PendingWrite>,
     bar: Option<Bar>,

@@ -588,6 +588,11 @@ impl Config {
         placement.daemon_of(file, block, daemons)
     }
 
+    /// Blocks of a file that daemons are owed at most while it is being written.
+    pub(crate) fn owed_max(&self) -> u32 {
+        (self.frames / 8).max(1)
+    }
+
     /// The daemon that holds a file's attributes, if daemons hold any.
     pub fn daemon_of_attributes(&self, file: FileId) -> Option<Daemon> {
         match self.bank.attributes {

@@ -65,6 +65,7 @@ guards! {
     EntryGone, "entry-gone", "a write is answered after the daemons' entries of its blocks are gone";
     EntryNoted, "entry-noted", "an entry is noted at the gateway before a daemon is given it";
     PopulatesAlone, "populates-alone", "a write or cut waits for the populates of its blocks that are under way";
+    OwedWait, "owed-wait", "a block that was written is not given to its daemon while another write or a cut touches it";
     CutEmptiesBank, "cut-empties-bank", "a cut waits until the daemons' entries of its blocks are gone";
     AttributesGone, "attributes-gone", "attributes change after the daemon's entry of them is gone";
     NamesOnce, "names-once", "names that a daemon has told serve one question and are not kept";
@@ -178,6 +179,7 @@ impl Guard {
             Guard::EntryGone
                 | Guard::EntryNoted
                 | Guard::PopulatesAlone
+                | Guard::OwedWait
                 | Guard::CutEmptiesBank
                 | Guard::AttributesGone
                 | Guard::NamesOnce

@@ -107,6 +107,7 @@ fn set_up(plan: &mut Plan, words: &[&str]) -> Option<()> {
             let nodes = nodes.iter().map(|node| node.parse().map(NodeId));
             plan.bank.gateways = nodes.collect::<Result<_, _>>().ok()?;
         }
+        ["frames", count] => plan.frames = count.parse().ok()?,
         ["daemons", count] => plan.bank.daemons = count.parse().ok()?,
         _ => return None,
     }

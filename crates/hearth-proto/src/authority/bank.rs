@@ -6,11 +6,15 @@
 //! - G2 (K2): a block is in `entries` from before its set is sent until its delete is answered, or every
 //!   epoch of its daemon is over.
 //! - G3 (I14): at most a quarter of the pool waits for daemons. What would be more is not populated.
+//! - G4: what was written is *owed* to daemons until somebody closes or syncs the file, or an eighth of the pool is
+//!   owed; then it is paid, a few blocks at a time. A block that is owed has no entry, so readers come to the gateway,
+//!   which pays for them then. What a write or cut touches is not paid before that is over (G1). A debt that is
+//!   forgotten, with the block's frame, is a miss and no more.
 
-use super::{Authority, Home};
+use super::{Authority, File, Home};
 use crate::bank::list::{List, Standing};
 use crate::bank::{BankLost, BankOk, BankOp, BankOrder, Daemon, Epoch, Key};
-use crate::config::BankAnswer;
+use crate::config::{BankAnswer, BankUpdate};
 use crate::ctx::Ctx;
 use crate::effect::{Effect, Piece, Src};
 use crate::guard::Guard;
@@ -20,6 +24,9 @@ use alloc::vec::Vec;
 
 /// Blocks that one order deletes at most.
 const DELETE_BLOCKS_MAX: usize = 1024;
+
+/// Owed blocks of one file that daemons are given at once: so many wake a daemon, and this node, together.
+const PAID_AT_ONCE: u32 = 64;
 
 /// An order to a daemon that is not answered.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -66,17 +73,39 @@ impl Blocks {
         self.0.is_empty()
     }
 
+    fn len(&self) -> u32 {
+        self.0.values().map(|word| word.count_ones()).sum()
+    }
+
     /// Those of `first..end`.
     fn within(&self, first: u64, end: u64) -> Vec<u64> {
-        let words = self.0.range(first / 64..=end / 64);
-        let blocks = words.flat_map(|(&word, &bits)| {
-            let set = move |bit: &u64| bits & (1 << bit) != 0;
-            (0..64).filter(set).map(move |bit| word * 64 + bit)
-        });
+        let blocks = blocks_of(self.0.range(first / 64..=end / 64));
         blocks
             .filter(|block| (first..end).contains(block))
             .collect()
     }
+
+    fn iter(&self) -> impl Iterator<Item = u64> + '_ {
+        blocks_of(self.0.iter())
+    }
+}
+
+/// The blocks in words of 64.
+fn blocks_of<'a>(words: impl Iterator<Item = (&'a u64, &'a u64)>) -> impl Iterator<Item = u64> {
+    words.flat_map(|(&word, &bits)| {
+        let set = move |bit: &u64| bits & (1 << bit) != 0;
+        (0..64).filter(set).map(move |bit| word * 64 + bit)
+    })
+}
+
+/// Written blocks of a file that daemons have not been given yet (G4).
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub(super) struct Debt {
+    blocks: Blocks,
+    /// It is being paid, until nothing is left.
+    is_due: bool,
+    /// Populates of the file under way.
+    populating: u32,
 }
 
 impl Home<'_, '_> {
@@ -153,9 +182,11 @@ impl Home<'_, '_> {
         if !room || !page.filled || page.populating {
             return None;
         }
+        self.file.debt.blocks.remove(block);
         page.populating = true;
         page.settle(self.ctx.frames);
         self.common.populating += 1;
+        self.file.debt.populating += 1;
         let len = page.extent;
         let piece = Piece {
             src: Src::Frame(slot.frame),
@@ -191,10 +222,15 @@ impl Home<'_, '_> {
         Some(op)
     }
 
-    /// Gives daemons the blocks of a write. An entry that is still there, because the published protocol
+    /// Gives daemons the blocks of a write, or owes them. An entry that is still there, because the published protocol
     /// answers without a word to the daemon, is replaced or deleted now.
     pub(super) fn update_bank(&mut self, first: u64, end: u64) -> Vec<BankOp> {
         let rules = self.ctx.config.rules().bank;
+        let gone = rules.is_some_and(|bank| bank.answer == BankAnswer::Gone);
+        if gone && self.ctx.config.bank.update == BankUpdate::Thread {
+            self.owe(first, end);
+            return Vec::new();
+        }
         let left = match rules.map(|bank| bank.answer) {
             Some(BankAnswer::Store) => self.file.entries.within(first, end),
             Some(BankAnswer::Gone) | None => Vec::new(),
@@ -213,11 +249,56 @@ impl Home<'_, '_> {
         ops
     }
 
+    /// Owes daemons the blocks of a write.
+    fn owe(&mut self, first: u64, end: u64) {
+        for (&block, page) in self.file.pages.range(first..end) {
+            if page.filled {
+                self.file.debt.blocks.insert(block);
+            }
+        }
+        self.file.debt.is_due |= self.file.debt.blocks.len() >= self.ctx.config.owed_max();
+        self.pay();
+    }
+
+    /// Somebody closes or syncs the file: daemons are given all that they are owed.
+    pub(super) fn pay_all(&mut self) {
+        self.file.debt.is_due = true;
+        self.pay();
+    }
+
+    /// Gives daemons some of what is due.
+    fn pay(&mut self) {
+        while self.file.debt.is_due && self.file.debt.populating <= PAID_AT_ONCE / 2 {
+            let blocks = self.payable();
+            self.file.debt.is_due = !blocks.is_empty();
+            for block in blocks {
+                self.file.debt.blocks.remove(block);
+                self.populate(block);
+            }
+        }
+    }
+
+    /// Owed blocks that no write or cut touches: after a write they are owed anew (G4).
+    fn payable(&self) -> Vec<u64> {
+        let File {
+            debt, writes, bar, ..
+        } = &*self.file;
+        let waits = self.ctx.config.keeps(Guard::OwedWait);
+        if bar.is_some() && waits {
+            return Vec::new();
+        }
+        let touched = |block: &u64| writes.iter().any(|write| write.touches(*block, 1));
+        let free = debt.blocks.iter().filter(|block| !waits || !touched(block));
+        free.take((PAID_AT_ONCE - debt.populating) as usize)
+            .collect()
+    }
+
     /// An order of this file is answered: frees what waited for it.
     fn order_over(&mut self, op: BankOp, job: &BankJob, answered: bool) {
         match &job.what {
             What::Set(block) => {
                 self.common.populating -= 1;
+                self.file.debt.populating -= 1;
                 if let Some(page) = self.file.pages.get_mut(block) {
                     page.populating = false;
                     page.settle(self.ctx.frames);
@@ -238,10 +319,11 @@ impl Home<'_, '_> {
         for write in &mut self.file.writes {
             write.updating.retain(|&order| order != op);
         }
+        self.pay();
     }
 }
 
-impl super::File {
+impl File {
     /// Takes what is gone off the lists of those that wait for it.
     fn gone(&mut self, gone: impl Fn(&Going) -> bool) {
         for write in &mut self.writes {

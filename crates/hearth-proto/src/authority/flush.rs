@@ -250,6 +250,7 @@ impl Home<'_, '_> {
     /// A node closes or syncs. A close brings to the store what its node wrote and no more: pages that
     /// others still write would go in pieces, at each close again.
     pub(super) fn asked_to_flush(&mut self, from: NodeId, req: ReqId, goal: Goal) {
+        self.pay_all();
         let concerned = |page: &Page| match goal {
             Goal::Own => page.writers.contains(from),
             Goal::All | Goal::Synced => true,
