@@ -601,12 +601,20 @@ impl Config {
         }
     }
 
-    /// Who becomes a home, where that is a choice: gateways are the owners of slots.
+    /// Who becomes a home, where that is a choice: gateways are the owners of slots, or [`Config::serves_managed`].
     pub fn allocation_rule(&self) -> Allocation {
         match self.rules().bank {
             Some(_) => Allocation::Slot,
             None => self.allocation,
         }
+    }
+
+    /// True if this node is the gateway of the files that it manages: the job wants the first user of a file to be its
+    /// home, and this node is a gateway. A file's manager never changes while a node lives that knows it, so nor does
+    /// its gateway, and each block has one at any time (K1).
+    pub(crate) fn serves_managed(&self) -> bool {
+        let wanted = self.allocation == Allocation::FirstTouch && self.rules().bank.is_some();
+        wanted && self.homes().any(|home| home == self.me)
     }
 
     /// Nodes that alone are homes; none named: every node is.

@@ -112,7 +112,7 @@ pub enum HomeMap {
     Slot,
     /// By asking the manager once per chunk.
     Ask,
-    /// One node is the home of every page: nobody else could open the file.
+    /// One node is the home of every page: nobody else could open the file, or the node is the gateway that manages it.
     Fixed(NodeId),
     /// Every node is the home of what it reads.
     Own,

@@ -205,6 +205,15 @@ fn a_gateway_that_stood_still_may_not_know_of_a_removal() {
     }));
 }
 
+/// S3, S21: a file is cut whose gateway is its manager, wherever its slots are.
+#[test]
+fn a_cut_reaches_the_gateway_that_manages_the_file() {
+    hold([19_142].into_iter().map(|seed| Plan {
+        policy: Policy::Bank,
+        ..Plan::new(seed, Trouble::All)
+    }));
+}
+
 /// S33: nobody outside writes a file that nobody looks at from outside.
 #[test]
 fn a_job_of_its_own_is_held_to_no_change_from_outside() {

@@ -145,9 +145,10 @@ impl File {
     /// Reads are done on the store. Where the manager is gone, homes that it told of still serve their
     /// pages, and have bytes that the store has not. A node that keeps its own pages has nobody left who
     /// would say when they become old, nor has one whose copies no home records; one that never heard of
-    /// homes can ask none.
-    pub(super) fn is_read_from_store(&self) -> bool {
-        let told = self.semantics.is_recorded() && self.homes != HomeMap::Own;
+    /// homes can ask none. A gateway that was manager and home is gone as both, and another may be by now.
+    pub(super) fn is_read_from_store(&self, config: &Config) -> bool {
+        let gateway = config.rules().bank.is_some() && matches!(self.homes, HomeMap::Fixed(_));
+        let told = self.semantics.is_recorded() && self.homes != HomeMap::Own && !gateway;
         self.bypass || (self.orphan && !(told && self.generation.life > 0))
     }
 

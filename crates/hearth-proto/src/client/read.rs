@@ -120,7 +120,7 @@ impl Desk<'_, '_> {
             return self.reply(ticket, Reply::Failed(errno::EBADF));
         };
         let file = self.client.files.entry(id).or_default();
-        if file.is_read_from_store() {
+        if file.is_read_from_store(self.ctx.config) {
             return self.direct(ticket);
         }
         file.kept |= keep;
@@ -167,7 +167,9 @@ impl Desk<'_, '_> {
         let end = job.offset + u64::from(job.len);
         let unsure = end > file.size && !file.exact && job.size.is_none();
         // Without a manager nobody knows the end: bytes below the known size are those of their homes.
-        if file.is_read_from_store() || (unsure && file.orphan && job.offset >= file.size) {
+        if file.is_read_from_store(self.ctx.config)
+            || (unsure && file.orphan && job.offset >= file.size)
+        {
             return self.direct(ticket);
         }
         if unsure && !file.orphan {

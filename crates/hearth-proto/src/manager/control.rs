@@ -575,6 +575,9 @@ impl Seat<'_, '_> {
         if let Some(node) = self.file.private {
             return alloc::vec![node];
         }
+        if self.serves() {
+            return alloc::vec![self.ctx.me()];
+        }
         let chunk = |offset| config.chunk_of(config.page_of(offset));
         let (first, last) = (chunk(from), chunk(to));
         // A chunk without a home may be given one at any time, even while the cut is under way.

@@ -173,9 +173,17 @@ impl Seat<'_, '_> {
         self.go_on_opening(ask);
     }
 
+    /// True if this node is the gateway of all of the file.
+    pub(super) fn serves(&self) -> bool {
+        self.file.private.is_none() && self.ctx.config.serves_managed()
+    }
+
     fn home_map(&self) -> HomeMap {
         if let Some(node) = self.file.private.or(self.file.home) {
             return HomeMap::Fixed(node);
+        }
+        if self.serves() {
+            return HomeMap::Fixed(self.ctx.me());
         }
         let rules = self.ctx.config.rules();
         match (

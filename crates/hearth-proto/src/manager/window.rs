@@ -96,6 +96,7 @@ impl Seat<'_, '_> {
         let rules = self.ctx.config.rules();
         match (rules.authorities, self.file.home) {
             (Authorities::Each, _) => self.file.cachers.iter().collect(),
+            (Authorities::Placed, None) if self.serves() => alloc::vec![self.ctx.me()],
             (Authorities::Placed, Some(home)) => alloc::vec![home],
             (Authorities::Placed, None) => self.ctx.config.homes().collect(),
         }

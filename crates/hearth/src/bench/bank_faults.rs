@@ -18,7 +18,7 @@ use super::report::{Report, rounded};
 use super::{progress, progress_over};
 use crate::bank::{Attributes, BankSpec, Daemons};
 use crate::failure::{Failure, OrFail};
-use crate::options::{Policy, SetSpec};
+use crate::options::{Allocation, Policy, SetSpec};
 use crate::signals::Signals;
 use crate::size::{Size, Span};
 use board::{Board, Found, Strict};
@@ -113,11 +113,19 @@ fn one_set(
     let store = dir.path().join("store");
     std::fs::create_dir(&store).or_fail(what)?;
     let mut bank = Bank::start(dir.path(), DAEMONS)?;
-    let cluster = Cluster::start(&store, dir.path(), spec(policy, &bank), signals)?;
+    let Some(allocation) = seeds.first().copied().map(allocation_of) else {
+        return Ok(0);
+    };
+    let alike = seeds
+        .iter()
+        .take_while(|seed| allocation_of(**seed) == allocation);
+    let seeds: Vec<u64> = alike.take(PER_SET).copied().collect();
+    let spec = spec(policy, allocation, &bank);
+    let cluster = Cluster::start(&store, dir.path(), spec, signals)?;
     bank.meet(&cluster.processes());
     Board::lay_out(&cluster.points()[0])?;
     let board = Board::default();
-    for (count, &seed) in (1..).zip(seeds.iter().take(PER_SET)) {
+    for (count, &seed) in (1..).zip(&seeds) {
         progress(&format!("schedule {seed}, {} before", sum.played));
         let schedule = Schedule::of(seed, DAEMONS, &[0, 1, 2]);
         let killed = schedule.victim != Victim::Nobody;
@@ -132,17 +140,25 @@ fn one_set(
             return Ok(count);
         }
     }
-    let count = seeds.len().min(PER_SET);
     cluster.end()?;
-    Ok(count)
+    Ok(seeds.len())
 }
 
-fn spec(policy: Policy, bank: &Bank) -> SetSpec {
+/// A file's blocks have several gateways, or that which manages it, by turns.
+fn allocation_of(seed: u64) -> Allocation {
+    match (seed / PER_SET as u64).is_multiple_of(2) {
+        true => Allocation::Slot,
+        false => Allocation::FirstTouch,
+    }
+}
+
+fn spec(policy: Policy, allocation: Allocation, bank: &Bank) -> SetSpec {
     SetSpec {
         agents: AGENTS,
         policy,
+        allocation,
         page_size: Size(BLOCK as u64),
-        // A file's blocks have several gateways.
+        // Several to a file.
         chunk: Size(2 * BLOCK as u64),
         bank: Some(BankSpec {
             daemons: Daemons::At(bank.addresses()),

@@ -7,7 +7,7 @@ use super::hosts::{HostAgents, forget_names};
 use super::rig::Rig;
 use crate::bank::{BankSpec, Update};
 use crate::failure::{Failure, OrFail};
-use crate::options::{Policy, SetSpec};
+use crate::options::{Allocation, Policy, SetSpec};
 use crate::signals::Signals;
 use crate::size::{Size, Span};
 use std::io;
@@ -176,6 +176,11 @@ impl Ground {
             } else {
                 usual.page_size
             },
+            allocation: if bank {
+                Allocation::FirstTouch
+            } else {
+                usual.allocation
+            },
             bank: bank.then(|| BankSpec {
                 update: system.update(),
                 ..BankSpec::default()
@@ -246,6 +251,8 @@ fn on_hosts<'a>(
     let mut options = vec!["--attr-ttl", &ttl];
     if policy.has_bank() {
         options.extend(["--bank", BANK_PORT, "--page-size", &block]);
+        // Each client is a gateway: that of the files which it makes.
+        options.extend(["--allocation", "first-touch"]);
         options.extend(match system.update() {
             Update::Inline => ["--bank-update", "inline"],
             Update::Thread => ["--bank-update", "thread"],
