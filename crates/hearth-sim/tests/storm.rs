@@ -1,7 +1,7 @@
 //! A crowd that asks for attributes: store requests are as many as the closed form says, and few nodes pay nothing
 //! for what a crowd gains.
 
-use hearth_sim::storm::{Outcome, Shape, bare_store, requests_due, run};
+use hearth_sim::storm::{Outcome, Shape, bare_store, requests_due, run, run_several};
 
 fn right(shape: &Shape) -> Outcome {
     let outcome = run(shape);
@@ -65,4 +65,18 @@ fn a_crowd_gains_more_the_larger_it_is() {
     };
     let (few, many) = (gain(4), gain(64));
     assert!(few > 0.0 && many > few && many > 0.9, "{few} {many}");
+}
+
+/// Who manages what, and who comes first, makes some difference to messages, and none to what the store must tell.
+#[test]
+fn crowds_of_one_kind_differ_in_messages_alone() {
+    let shape = Shape::new(8, 512);
+    let crowds = run_several(&shape, 9);
+    let due = requests_due(&shape).expect("it has a closed form");
+    for crowd in &crowds {
+        assert_eq!(crowd.violations, Vec::<String>::new());
+        assert!((0.0..=6.0).contains(&(due - crowd.store_requests as f64)));
+    }
+    let (least, most) = (crowds[0].messages, crowds[8].messages);
+    assert!(least < most && most < least * 3 / 2, "{least} {most}");
 }

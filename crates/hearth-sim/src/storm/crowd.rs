@@ -2,6 +2,7 @@
 
 use super::way_in::{Wants, WayIn};
 use super::{Outcome, Shape};
+use crate::rng::Rng;
 use hearth_proto::msg::{Body, Envelope};
 use hearth_proto::{Config, Effect, Input, Node, NodeId, Outbox, Request, Span, Ticket, Time};
 use std::cmp::Ordering;
@@ -67,6 +68,7 @@ pub(super) struct Crowd {
     messages: u64,
     store_requests: u64,
     violations: Vec<String>,
+    rng: Rng,
 }
 
 impl Crowd {
@@ -77,7 +79,7 @@ impl Crowd {
                 frames: 8,
                 ..Config::new(NodeId(me), shape.nodes)
             }),
-            way_in: WayIn::new(me, shape.nodes, shape.files),
+            way_in: WayIn::new(me, &shape),
             busy: Time(0),
             tickets: 0,
         };
@@ -93,6 +95,15 @@ impl Crowd {
             messages: 0,
             store_requests: 0,
             violations: Vec::new(),
+            rng: Rng::new(shape.seed, 1),
+        }
+    }
+
+    /// A time that nodes and the store take: half as long to half as long again, but in the plain crowd.
+    fn vary(&mut self, usual: Span) -> Span {
+        match self.shape.seed {
+            0 => usual,
+            _ => Span(usual.0 / 2 + self.rng.below(usual.0 + 1)),
         }
     }
 
@@ -101,15 +112,21 @@ impl Crowd {
         self.began = self.now;
         for node in 0..self.shape.nodes {
             self.hosts[node as usize].way_in.begin();
-            self.at(self.now, node, What::GoesOn);
+            // They are told to begin one after the other.
+            let late = match self.shape.seed {
+                0 => Span(0),
+                _ => self.vary(Span(self.shape.hop.0 * u64::from(node))),
+            };
+            self.at(self.now + late, node, What::GoesOn);
         }
         while let Some(Event { at, node, what, .. }) = self.events.pop() {
             self.now = at;
             match what {
                 What::Arrives(from, envelope) => {
-                    let host = &mut self.hosts[node as usize];
                     let takes = self.shape.message.0 + self.shape.entry.0 * entries(&envelope.body);
-                    host.busy = host.busy.max(at) + Span(takes);
+                    let takes = self.vary(Span(takes));
+                    let host = &mut self.hosts[node as usize];
+                    host.busy = host.busy.max(at) + takes;
                     let busy = host.busy;
                     self.at(busy, node, What::Handled(from, envelope));
                 }
@@ -164,11 +181,11 @@ impl Crowd {
             Wants::Store => {
                 self.store_requests += 1;
                 let free = self.store_free.max(self.now + self.shape.hop);
-                self.store_free = free + self.shape.store;
+                self.store_free = free + self.vary(self.shape.store);
                 self.at(self.store_free + self.shape.hop, node, What::GoesOn);
             }
             Wants::Hits(files) => {
-                let takes = Span(self.shape.hit.0 * u64::from(files));
+                let takes = self.vary(Span(self.shape.hit.0 * u64::from(files)));
                 self.at(self.now + takes, node, What::GoesOn);
             }
             Wants::Nothing => {}

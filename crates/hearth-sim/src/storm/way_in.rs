@@ -2,6 +2,7 @@
 //! directory, then attributes of many files at a time. It decides as `hearth-fuse` does
 //! (`learn.rs` and `listing.rs` there), with its numbers.
 
+use super::Shape;
 use hearth_proto::{Attributes, FileId, Learned, Leave, Reply, Request};
 
 /// Lookups in a directory before it is read as a whole.
@@ -16,12 +17,9 @@ pub(super) const LOCATED_AT_ONCE: u32 = 4096;
 /// Names that the store tells with one request.
 pub(super) const NAMES_A_REQUEST: u32 = 128;
 
-/// The directory.
-const DIRECTORY: FileId = FileId(1);
-
-/// The number of a file's inode in the store; one of the directory's is before it.
-pub(super) fn file(place: u32) -> FileId {
-    FileId(u64::from(place) + 2)
+/// The number of the directory's inode in the store; those of its files follow.
+fn directory(shape: &Shape) -> FileId {
+    FileId((shape.seed << 32) + 1)
 }
 
 /// What the store says of an inode.
@@ -84,6 +82,7 @@ enum Phase {
 }
 
 pub(super) struct WayIn {
+    directory: FileId,
     me: u32,
     nodes: u32,
     files: u32,
@@ -104,8 +103,10 @@ pub(super) struct WayIn {
 }
 
 impl WayIn {
-    pub(super) fn new(me: u32, nodes: u32, files: u32) -> WayIn {
+    pub(super) fn new(me: u32, shape: &Shape) -> WayIn {
+        let Shape { nodes, files, .. } = *shape;
         WayIn {
+            directory: directory(shape),
             me,
             nodes,
             files,
@@ -121,6 +122,10 @@ impl WayIn {
             phase: Phase::Idle,
             wrong: None,
         }
+    }
+
+    fn file(&self, place: u32) -> FileId {
+        FileId(self.directory.0 + 1 + u64::from(place))
     }
 
     /// A pass begins.
@@ -191,14 +196,14 @@ impl WayIn {
         self.lookups += 1;
         if self.lookups > self.alone {
             self.phase = Phase::Names;
-            return Wants::Ask(Request::Names(DIRECTORY));
+            return Wants::Ask(Request::Names(self.directory));
         }
         self.look_alone()
     }
 
     fn look_alone(&mut self) -> Wants {
         self.phase = Phase::Alone;
-        let (file, ask) = (file(self.wanted), true);
+        let (file, ask) = (self.file(self.wanted), true);
         Wants::Ask(Request::Size { file, ask })
     }
 
@@ -230,14 +235,16 @@ impl WayIn {
         let upto = (done + LOCATED_AT_ONCE).min(self.files);
         if done < self.files {
             self.phase = Phase::Locating(number, upto);
-            return Wants::Ask(Request::Locate((done..upto).map(file).collect()));
+            return Wants::Ask(Request::Locate(
+                (done..upto).map(|place| self.file(place)).collect(),
+            ));
         }
-        let name = |place: u32| (format!("file-{place:06}").into_bytes(), file(place));
+        let name = |place: u32| (format!("file-{place:06}").into_bytes(), self.file(place));
         let names = (0..self.files).map(name).collect();
         let along = self.unread().take(READ_AT_ONCE as usize).collect();
         self.along = Some((number, along));
         self.phase = Phase::Reading(Why::Along, Vec::new(), 0, false);
-        Wants::Tell(Request::Listed(DIRECTORY, number, Some(names)))
+        Wants::Tell(Request::Listed(self.directory, number, Some(names)))
     }
 
     /// What comes next is to be asked for along with the names, or the directory's attributes are told.
@@ -250,8 +257,8 @@ impl WayIn {
             return self.ask(Why::Along, some);
         }
         self.listed = true;
-        let attributes = Some(attributes(DIRECTORY));
-        let file = DIRECTORY;
+        let attributes = Some(attributes(self.directory));
+        let file = self.directory;
         Wants::Tell(Request::Learned(vec![Learned {
             file,
             number,
@@ -260,7 +267,7 @@ impl WayIn {
     }
 
     fn ask(&mut self, why: Why, asked: Vec<u32>) -> Wants {
-        let files = asked.iter().copied().map(file).collect();
+        let files = asked.iter().map(|&place| self.file(place)).collect();
         self.phase = Phase::Leaves(why, asked);
         Wants::Ask(match why {
             Why::Awaited => Request::Await(files),
@@ -302,7 +309,7 @@ impl WayIn {
             match leave {
                 Leave::Known(told) => {
                     self.known[place as usize] = true;
-                    if told.size != file(place).0 {
+                    if told.size != self.file(place).0 {
                         self.wrong = Some(format!("file {place} has attributes of another"));
                     }
                 }
@@ -322,9 +329,9 @@ impl WayIn {
         }
         if !reads.is_empty() {
             let learned = (reads.iter().enumerate()).map(|(at, &(place, number))| Learned {
-                file: file(place),
+                file: self.file(place),
                 number,
-                attributes: (at < READ_AT_ONCE as usize).then(|| attributes(file(place))),
+                attributes: (at < READ_AT_ONCE as usize).then(|| attributes(self.file(place))),
             });
             let learned = learned.collect();
             for (place, _) in reads.into_iter().take(READ_AT_ONCE as usize) {

@@ -238,7 +238,8 @@ fn sum_up(report: &mut Report, samples: &[Run], load: &Load<'_>) {
             if system != System::Store {
                 compare(report, samples, (system, count), load);
             }
-            if let Some(counts) = model::Counts::of(system, load.effort.files, count) {
+            let request = request_time(samples, count, load);
+            if let Some(counts) = model::Counts::of(system, load.effort.files, count, request) {
                 count_out(report, samples, (system, count), &counts);
             }
         }
@@ -249,6 +250,15 @@ fn sum_up(report: &mut Report, samples: &[Run], load: &Load<'_>) {
          without what the operating system keeps. The gain of the first pass is that the store is \
          asked once for all clients, and not once for each",
     );
+}
+
+/// How long the store takes for one request while so many clients ask it.
+fn request_time(samples: &[Run], clients: u32, load: &Load<'_>) -> Duration {
+    let all = middle(samples, (System::Store, clients), |sample| {
+        sample.seconds[0]
+    });
+    let requests = load.effort.files as f64 * f64::from(clients);
+    Duration::from_secs_f64(all / requests.max(1.0))
 }
 
 /// What a system saves of the store's time.
@@ -283,6 +293,10 @@ fn count_out(report: &mut Report, samples: &[Run], at: (System, u32), model: &mo
             &format!("{name}_{key}_over_model_{count}"),
             rounded(counted / due),
         );
+    }
+    if let Some((least, most)) = model.spread {
+        report.sum_up(&format!("{name}_messages_model_least_{count}"), least);
+        report.sum_up(&format!("{name}_messages_model_most_{count}"), most);
     }
     if at.0 != System::Store {
         let second = middle(samples, at, |sample| sample.messages[1] as f64);

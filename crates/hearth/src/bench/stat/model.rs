@@ -1,33 +1,55 @@
 //! What should be counted in a first pass on GlusterFS. How a crowd shares the reading of a directory depends on who
-//! comes first, so its messages have no closed form: they are those of a simulated crowd, which has one directory too.
-//! Its store takes a request for each look at a file; GlusterFS's own client answers some of them out of what came along
-//! with names, so no more than that should be counted.
+//! comes first, so its messages have no closed form: they are those of simulated crowds, which have one directory too.
+//! Their store is as fast as the real one was for as many clients without Hearth; who manages a file and how long
+//! single steps take differs from crowd to crowd, so there are several, and the one in the middle counts. The store
+//! takes a request for each look at a file; GlusterFS's own client answers some of them out of what came along with
+//! names, so no more than that should be counted.
 
 use super::System;
 use crate::options::Policy;
-use hearth_sim::storm::{self, Shape};
+use hearth_sim::Span;
+use hearth_sim::storm::{self, Outcome, Shape};
+use std::time::Duration;
+
+/// Crowds of which the one in the middle counts.
+const CROWDS: u64 = 31;
 
 /// Messages and requests of the store.
 pub(super) struct Counts {
     pub(super) messages: f64,
     pub(super) store_requests: f64,
+    /// The fewest and the most messages of a crowd.
+    pub(super) spread: Option<(u64, u64)>,
 }
 
 impl Counts {
-    /// `None` for systems without a model.
-    pub(super) fn of(system: System, files: usize, clients: u32) -> Option<Counts> {
+    /// `None` for systems without a model. `request` is the time that the store takes for one request while as many
+    /// clients ask.
+    pub(super) fn of(
+        system: System,
+        files: usize,
+        clients: u32,
+        request: Duration,
+    ) -> Option<Counts> {
         match system {
             // Each client asks once for each file: its name and attributes come together.
             System::Store => Some(Counts {
                 messages: 0.0,
                 store_requests: files as f64 * f64::from(clients),
+                spread: None,
             }),
             System::Under(Policy::Home) => {
-                let files = u32::try_from(files).ok()?;
-                let crowd = storm::run(&Shape::new(clients, files));
+                let shape = Shape {
+                    store: Span(u64::try_from(request.as_nanos()).ok()?),
+                    ..Shape::new(clients, u32::try_from(files).ok()?)
+                };
+                let crowds = storm::run_several(&shape, CROWDS);
+                let usual = &crowds[crowds.len() / 2];
+                let of = |crowd: Option<&Outcome>| crowd.map(|crowd| crowd.messages);
                 Some(Counts {
-                    messages: crowd.messages as f64,
-                    store_requests: crowd.store_requests as f64,
+                    messages: usual.messages as f64,
+                    store_requests: usual.store_requests as f64,
+                    spread: of(crowds.first()).zip(of(crowds.last())),
                 })
             }
             _ => None,
