@@ -60,6 +60,8 @@ pub(super) enum Claim {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Lock {
     from: NodeId,
+    /// In which life of that node it was asked for.
+    inc: u64,
     file: FileId,
     generation: Gen,
     first: u64,
@@ -152,7 +154,7 @@ impl Locks {
             lock.wounded = true;
             let req = ReqId {
                 node: lock.from,
-                inc: 0,
+                inc: lock.inc,
                 seq: *key,
             };
             let envelope = Envelope {
@@ -357,16 +359,18 @@ impl Home<'_, '_> {
         write.stage = Stage::Held;
         let (ask, first, count) = (write.ask.clone(), write.first, write.count);
         let key = ask.staged.unwrap_or_default();
-        self.lock(ask.from, (ask.age, key), (first, count), Claim::Write);
+        self.lock(ask.req, (ask.age, key), (first, count), Claim::Write);
         let clock = self.ctx.age().clock;
         let body = Body::Staged { clock };
         self.ctx
             .answer(ask.from, self.id, ask.generation, ask.req, body);
     }
 
-    fn lock(&mut self, from: NodeId, id: (Age, u64), (first, count): (u64, u32), claim: Claim) {
+    fn lock(&mut self, req: ReqId, id: (Age, u64), (first, count): (u64, u32), claim: Claim) {
+        let from = req.node;
         let lock = Lock {
             from,
+            inc: req.inc,
             file: self.id,
             generation: self.file.generation,
             first,
@@ -393,12 +397,8 @@ impl Home<'_, '_> {
         if !self.fill(&mut ask.read) {
             return Verdict::Wait;
         }
-        self.lock(
-            ask.read.from,
-            (ask.age, ask.key),
-            (first, count),
-            Claim::Read,
-        );
+        let id = (ask.age, ask.key);
+        self.lock(ask.read.req, id, (first, count), Claim::Read);
         self.grant(&ask.read, Use::Once);
         Verdict::Done
     }
