@@ -147,38 +147,44 @@ impl Core {
         &self,
         inputs: impl IntoIterator<Item = F>,
     ) {
-        let mut after = Vec::new();
-        let mut state = self.lock();
-        self.shut(&mut state, &mut after);
-        for input in inputs {
-            let input = input(&mut state);
-            self.step(&mut state, input, &mut after);
-        }
-        self.end_turn(state, after);
+        self.turn(|state, after| {
+            for input in inputs {
+                let input = input(state);
+                self.step(state, input, after);
+            }
+        });
     }
 
     /// As [`Core::drive_with`], for a write. Where it is passed to the store before it is answered, this thread makes
     /// the store write, if that is due at once: two threads fewer have to wake. One thread of the ways in at a time
     /// does so; however slow the store is, the others stay free.
     pub(crate) fn drive_write(&self, input: impl FnOnce(&mut State) -> Input) {
-        let mut after = Vec::new();
-        let mut state = self.lock();
-        self.shut(&mut state, &mut after);
-        let passes = state.node.config().rules().writes == Writes::AtGateway;
-        let may = passes && !self.writes_itself.swap(true, Ordering::AcqRel);
-        if may {
-            state.writer = Writer::Session;
-        }
-        let input = input(&mut state);
-        self.step(&mut state, input, &mut after);
-        let writer = std::mem::take(&mut state.writer);
-        self.end_turn(state, after);
+        let (may, writer) = self.turn(|state, after| {
+            let passes = state.node.config().rules().writes == Writes::AtGateway;
+            let may = passes && !self.writes_itself.swap(true, Ordering::AcqRel);
+            if may {
+                state.writer = Writer::Session;
+            }
+            let input = input(state);
+            self.step(state, input, after);
+            (may, std::mem::take(&mut state.writer))
+        });
         if let Writer::Chosen(job) = writer {
             workers::run(self, *job);
         }
         if may {
             self.writes_itself.store(false, Ordering::Release);
         }
+    }
+
+    /// Does steps under the lock, and what follows from them when it is free.
+    pub(crate) fn turn<R>(&self, steps: impl FnOnce(&mut State, &mut Vec<After>) -> R) -> R {
+        let mut after = Vec::new();
+        let mut state = self.lock();
+        self.shut(&mut state, &mut after);
+        let result = steps(&mut state, &mut after);
+        self.end_turn(state, after);
+        result
     }
 
     /// What follows a step, or several.

@@ -88,12 +88,7 @@ impl Core {
     }
 
     fn while_shut<R>(&self, work: impl FnOnce(&mut State) -> R) -> R {
-        let mut after = Vec::new();
-        let mut state = self.lock();
-        self.shut(&mut state, &mut after);
-        let done = work(&mut state);
-        self.end_turn(state, after);
-        done
+        self.turn(|state, _| work(state))
     }
 
     fn take_in(&self, state: &mut State, new: Owner) -> io::Result<()> {

@@ -167,11 +167,9 @@ impl Manager {
             return self.leave(ctx, id, ask);
         }
         if let (&Body::HomeOf { chunk, has }, Grain::Page) = (&body, ctx.config.rules().grain) {
-            let here = authority.pages_of(id);
-            let first = keeper::holder((from, has), (ctx.me(), here));
-            let home = self
-                .keeper
-                .home_of((id, generation.life), chunk, (from, first));
+            let here = (ctx.me(), authority.pages_of(id));
+            let of = (id, generation.life);
+            let home = self.keeper.home_of(of, chunk, (from, has), here);
             return ctx.answer(from, id, generation, req, Body::HomeIs { chunk, home });
         }
         let answer = self.owns(req) && req.node == ctx.me();

@@ -572,11 +572,8 @@ impl Seat<'_, '_> {
     /// Homes of the pages that hold bytes between two sizes.
     fn homes_between(&self, from: u64, to: u64) -> Vec<NodeId> {
         let config = self.ctx.config;
-        if let Some(node) = self.file.private {
+        if let Some(node) = self.file.private.or(self.sole_home()) {
             return alloc::vec![node];
-        }
-        if self.serves() {
-            return alloc::vec![self.ctx.me()];
         }
         let chunk = |offset| config.chunk_of(config.page_of(offset));
         let (first, last) = (chunk(from), chunk(to));

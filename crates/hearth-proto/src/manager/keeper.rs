@@ -30,7 +30,7 @@ const AHEAD: u32 = 2;
 
 /// Who becomes the home of a page that nobody has asked for: an asker, or its keeper. Each with the pages of
 /// the file that it has.
-pub(super) fn holder((asker, has): (NodeId, u32), (keeper, here): (NodeId, u32)) -> NodeId {
+fn holder((asker, has): (NodeId, u32), (keeper, here): (NodeId, u32)) -> NodeId {
     match has > here.saturating_mul(AHEAD) {
         true => keeper,
         false => asker,
@@ -38,17 +38,18 @@ pub(super) fn holder((asker, has): (NodeId, u32), (keeper, here): (NodeId, u32))
 }
 
 impl Keeper {
-    /// The home of a page, which is `first` if nobody has asked before.
+    /// The home of a page; if nobody has asked before, the asker or this keeper. Each with the pages that it has.
     pub(super) fn home_of(
         &mut self,
         (id, life): (FileId, u64),
         page: u64,
-        (asker, first): (NodeId, NodeId),
+        asker: (NodeId, u32),
+        keeper: (NodeId, u32),
     ) -> NodeId {
         let kept = self.files.entry(id).or_default();
         if life < kept.life {
             // It asks for a file that is gone, and its requests will be sent back.
-            return asker;
+            return asker.0;
         }
         if life > kept.life {
             *kept = Kept {
@@ -56,7 +57,7 @@ impl Keeper {
                 homes: BTreeMap::new(),
             };
         }
-        *kept.homes.entry(page).or_insert(first)
+        *kept.homes.entry(page).or_insert(holder(asker, keeper))
     }
 
     /// A life of a file is over.
@@ -88,7 +89,7 @@ mod tests {
     fn a_page_stays_where_it_was_first_given() {
         let mut keeper = Keeper::default();
         let of = (FileId(1), 0);
-        assert_eq!(keeper.home_of(of, 7, (ASKER, KEEPER)), KEEPER);
-        assert_eq!(keeper.home_of(of, 7, (ASKER, ASKER)), KEEPER);
+        assert_eq!(keeper.home_of(of, 7, (ASKER, 1), (KEEPER, 0)), KEEPER);
+        assert_eq!(keeper.home_of(of, 7, (ASKER, 0), (KEEPER, 0)), KEEPER);
     }
 }

@@ -173,17 +173,16 @@ impl Seat<'_, '_> {
         self.go_on_opening(ask);
     }
 
-    /// True if this node is the gateway of all of the file.
-    pub(super) fn serves(&self) -> bool {
-        self.file.private.is_none() && self.ctx.config.serves_managed()
+    /// The home of all pages, if the policy gives the file one: it was moved there, or this node is the gateway of all
+    /// that it manages.
+    pub(super) fn sole_home(&self) -> Option<NodeId> {
+        let serves = self.file.private.is_none() && self.ctx.config.serves_managed();
+        self.file.home.or(serves.then_some(self.ctx.me()))
     }
 
     fn home_map(&self) -> HomeMap {
-        if let Some(node) = self.file.private.or(self.file.home) {
+        if let Some(node) = self.file.private.or(self.sole_home()) {
             return HomeMap::Fixed(node);
-        }
-        if self.serves() {
-            return HomeMap::Fixed(self.ctx.me());
         }
         let rules = self.ctx.config.rules();
         match (

@@ -94,9 +94,8 @@ impl Seat<'_, '_> {
     /// Every node that may be home of a page of the file.
     pub(super) fn all_homes(&self) -> Vec<NodeId> {
         let rules = self.ctx.config.rules();
-        match (rules.authorities, self.file.home) {
+        match (rules.authorities, self.sole_home()) {
             (Authorities::Each, _) => self.file.cachers.iter().collect(),
-            (Authorities::Placed, None) if self.serves() => alloc::vec![self.ctx.me()],
             (Authorities::Placed, Some(home)) => alloc::vec![home],
             (Authorities::Placed, None) => self.ctx.config.homes().collect(),
         }
