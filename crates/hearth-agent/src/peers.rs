@@ -150,9 +150,12 @@ fn sound(envelope: &Envelope, payload: u64, page_bytes: u64) -> bool {
         Body::Push { page, len, .. } => {
             *page < last && u64::from(*len) == payload && payload <= page_bytes
         }
-        Body::PushNo { page } | Body::WriteOwn { page, .. } | Body::TakeBack { page, .. } => {
-            *page < last
-        }
+        Body::PushNo { page }
+        | Body::WriteOwn { page, .. }
+        | Body::TakeBack { page, .. }
+        | Body::Claim { page, .. }
+        | Body::Fetch { page, .. } => *page < last,
+        Body::Elsewhere(pages) => pages.iter().all(|moved| moved.page < last),
         Body::Inval { first, .. } | Body::Cut(Cut::Window { first, .. }) => *first < last,
         Body::WindowGo { offset, .. } => *offset < i64::MAX as u64,
         _ => true,

@@ -148,6 +148,10 @@ fn between(body: &Body, page: u64) -> Option<(Op, Op, u64, u64)> {
             let (offset, bytes) = pages(*first, *count);
             Some((Op::PeerGet, Op::ServeGet, offset, bytes))
         }
+        Body::Fetch { page: at, .. } => {
+            let (offset, bytes) = pages(*at, 1);
+            Some((Op::PeerGet, Op::ServeGet, offset, bytes))
+        }
         Body::Write { offset, len, .. } | Body::Stage { offset, len, .. } => {
             Some((Op::PeerPut, Op::ServePut, *offset, u64::from(*len)))
         }

@@ -34,6 +34,7 @@ mod flush;
 mod gather;
 mod gone;
 mod held;
+mod moves;
 mod names;
 mod offer;
 mod page;
@@ -54,6 +55,7 @@ use crate::guard::Guard;
 use crate::ids::{Age, Buf, FileId, Gen, NodeId, Op, ReqId, Ver, View};
 use crate::input::StoreOk;
 use crate::msg::{Body, Cut, Envelope, Goal, Held};
+use crate::nodeset::NodeSet;
 use crate::ranges::Ranges;
 use crate::time::{Span, Time};
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -211,6 +213,8 @@ struct File {
     spilled: bool,
     /// What other nodes keep of it.
     wards: Wards,
+    /// Nodes that have yet to hear that bytes which they wrote are lost.
+    bereft: NodeSet,
 }
 
 /// A request that waits.
@@ -236,6 +240,8 @@ struct ReadAsk {
     /// Unwanted bytes of the first page and of the last, if it is for one use.
     skip: u32,
     spare: u32,
+    /// Nobody else is to be asked for them.
+    here: bool,
     since: Time,
     filled: bool,
 }
@@ -300,6 +306,8 @@ struct PendingWrite {
     copying: Vec<(NodeId, u64)>,
     /// Too few keepers took it: the store must have it before the answer.
     through: bool,
+    /// What delegates wrote of its pages is void.
+    voids: bool,
 }
 
 /// A cut in progress: requests wait until the manager resumes.
@@ -389,6 +397,7 @@ impl Authority {
             body,
             Body::Read { .. }
                 | Body::Write { .. }
+                | Body::Claim { .. }
                 | Body::Scatter { .. }
                 | Body::Stage { .. }
                 | Body::Hold { .. }
@@ -637,6 +646,7 @@ impl File {
             && self.waiting.is_empty()
             && self.writes.is_empty()
             && self.bar.is_none()
+            && self.bereft.is_empty()
     }
 }
 
@@ -656,35 +666,11 @@ impl Home<'_, '_> {
         };
         match (body, data) {
             (read @ Body::Read { .. }, _) => self.take_read(from, req, &read),
-            (
-                Body::Write {
-                    offset,
-                    len,
-                    dropped,
-                    record,
-                    alone,
-                    aside,
-                },
-                Some(data),
-            ) if data.len == len && len > 0 => {
-                let ask = WriteAsk {
-                    from,
-                    req,
-                    generation,
-                    offset,
-                    len,
-                    dropped,
-                    record,
-                    alone,
-                    aside: aside && self.passes_by(),
-                    grants: self.common.grants,
-                    data,
-                    ranges: None,
-                    age: self.ctx.age(),
-                    staged: None,
-                    tried: false,
-                };
-                self.file.waiting.push_back(Waiting::Write(ask));
+            (write @ Body::Write { len, .. }, Some(data)) if data.len == len && len > 0 => {
+                self.take_write((from, req, generation), &write, data);
+            }
+            (Body::Claim { page, dropped }, _) => {
+                self.take_claim((from, req, generation), page, dropped);
             }
             (returned @ Body::Return { .. }, data) => self.returned(from, &returned, data),
             (Body::PushNo { page }, _) => self.push_refused(from, page),

@@ -32,6 +32,7 @@ mod leave;
 mod lend;
 mod local;
 mod look;
+mod moves;
 mod once;
 mod open;
 mod promise;
@@ -231,6 +232,7 @@ impl Client {
             }
             Body::Recall => desk.recalled(from, &envelope),
             Body::TakeBack { .. } => desk.called_back(from, &envelope),
+            Body::Fetch { skip, spare, .. } => desk.fetched(from, &envelope, (skip, spare)),
             Body::Push { .. } => desk.pushed(from, &envelope, data),
             Body::Forget { size, service } => desk.forget(from, &envelope, size, service),
             Body::WindowGo { asked, offset } => desk.window_open(from, &envelope, asked, offset),

@@ -24,8 +24,8 @@ pub enum Policy {
     /// As [`Policy::Hint`], with nothing between the invalidation and the write, as it was published:
     /// nodes can keep old bytes for ever.
     HintPaper,
-    /// Each page is held by the node that touched it first, and in memory nowhere else; page `p` is
-    /// kept track of by node `p mod n` (Liao et al., section 3).
+    /// Each page is in the memory of one node, the one that touched it first or that read and overwrote it last;
+    /// page `p` is kept track of by node `p mod n` (Liao et al., section 3).
     Single,
     /// All of a file is held by its writer, and close waits for nothing; a file that nobody has open
     /// moves to its next writer (HyCache+, section 3).
@@ -51,7 +51,7 @@ pub struct Rules {
     pub copies: Copies,
     /// Whom a home asks for a page that it has evicted.
     pub evicted: Evicted,
-    /// Who writes a page that one node alone uses.
+    /// Who writes a page by itself.
     pub delegates: Delegates,
     /// When pages go to nodes that have not asked for them.
     pub pushes: Pushes,
@@ -137,13 +137,16 @@ pub enum Evicted {
     Readers,
 }
 
-/// Who writes a page that one node alone uses.
+/// Who writes a page by itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Delegates {
     /// Its home.
     Never,
     /// That node by itself, until the home calls the page back.
     Sole,
+    /// Whoever has read a page and overwrites all of it, until the home calls it back: it moves from one to the
+    /// next. Others read it there.
+    Overwriter,
 }
 
 /// When pages go to nodes that have not asked for them.
@@ -217,6 +220,7 @@ impl Policy {
             Policy::Single => Rules {
                 grain: Grain::Page,
                 copies: Copies::One,
+                delegates: Delegates::Overwriter,
                 ..home
             },
             Policy::Local => Rules {
@@ -567,6 +571,11 @@ impl Config {
     /// True if a node that alone uses a page writes it by itself.
     pub fn delegates(&self) -> bool {
         self.rules().delegates == Delegates::Sole
+    }
+
+    /// True if a page moves to who reads and overwrites it.
+    pub fn moves(&self) -> bool {
+        self.rules().delegates == Delegates::Overwriter
     }
 
     /// True if the policy keeps nothing.

@@ -81,6 +81,8 @@ guards! {
     GrantMatched, "grant-matched", "what comes back counts for the grant that it names";
     ReturnedFirst, "returned-first", "what a node wrote by itself is at its homes before they are asked to flush";
     FlushCallsBack, "flush-calls-back", "a flush of all calls back what nodes write by themselves";
+    StoppedFirst, "stopped-first", "a page moves on after its last delegate has stopped";
+    MovedFollowed, "moved-followed", "a flush follows pages that have moved on with what its node wrote";
     CutCallsDelegates, "cut-calls-delegates", "a cut calls back what nodes write by themselves";
     OffersTakenBack, "offers-taken-back", "a page that programs may write by themselves is taken back before it is given away";
     PushRecorded, "push-recorded", "a node is remembered as a reader before a page is pushed to it";
@@ -113,6 +115,11 @@ impl Guard {
                 | Guard::PushRecorded
                 | Guard::PushNotUnderWrite
         )
+    }
+
+    /// True for a rule about pages that move to who overwrites them, which policy `single` alone has.
+    pub fn is_of_moves(self) -> bool {
+        matches!(self, Guard::MovedFollowed | Guard::StoppedFirst)
     }
 
     /// True for a rule about calls that are larger than the pool.

@@ -61,6 +61,26 @@ pub enum Left {
     Own,
 }
 
+/// What somebody else wants with a page that its delegate is to write no more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Wanted {
+    /// To read it, or to have its bytes in the store.
+    Bytes,
+    /// To write some of it: a copy would be called back next.
+    Some,
+    /// To write all of it: what the delegate wrote need not come back.
+    All,
+}
+
+/// A page and the node that writes it by itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Moved {
+    /// The page.
+    pub page: u64,
+    /// Its delegate.
+    pub node: NodeId,
+}
+
 /// Which dirty bytes a flush brings to the store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Goal {
@@ -367,6 +387,8 @@ pub enum Body {
         skip: u32,
         /// And at the end of the last.
         spare: u32,
+        /// No delegate need be asked: the home is to have the bytes come back.
+        here: bool,
     },
     /// Here they are, one after another in the payload.
     Grant {
@@ -415,6 +437,27 @@ pub enum Body {
         page: u64,
         /// Number of the grant.
         grant: Ver,
+    },
+    /// All of this page is to be overwritten: may its bytes stay at the writer, which writes the page by itself from then
+    /// on? Answered as a write is, or with [`Body::WriteHere`].
+    Claim {
+        /// The page.
+        page: u64,
+        /// The writer holds no copy of it any more, nor will get one.
+        dropped: bool,
+    },
+    /// They may not: send them.
+    WriteHere,
+    /// Delegates have these of the pages that were asked for: ask them. The others were not looked at.
+    Elsewhere(Vec<Moved>),
+    /// This page, for one use, if you write it by yourself. The grant has no page if not.
+    Fetch {
+        /// The page.
+        page: u64,
+        /// Bytes at its beginning that are not wanted.
+        skip: u32,
+        /// And at its end.
+        spare: u32,
     },
     /// Bytes that a delegate wrote by itself, one range after another in the payload. It answers
     /// [`Body::TakeBack`], and is also sent unasked; then it is not answered.
@@ -534,8 +577,8 @@ pub enum Body {
         page: u64,
         /// Number of the grant.
         grant: Ver,
-        /// Somebody else writes it: a copy of it would be called back next.
-        drop: bool,
+        /// What for.
+        wanted: Wanted,
     },
 
     // --- from clients of the bank to a gateway, and its answers ------------------------------
@@ -599,13 +642,30 @@ pub enum Body {
 }
 
 impl Body {
+    /// No page for one use, from a node that writes none of those asked for by itself.
+    pub(crate) fn none_of(page: u64) -> Body {
+        Body::Grant {
+            first: page,
+            skip: 0,
+            lens: Vec::new(),
+            ver: Ver::default(),
+            good: Use::Once,
+            origin: Origin::Peer,
+        }
+    }
+
     /// Nothing of a page, from a node that does not write it by itself, or not any more.
     pub(crate) fn nothing_back(page: u64, grant: Ver) -> Body {
+        Body::all_void(page, grant, Left::Nothing)
+    }
+
+    /// No bytes of a page, from a delegate whose bytes are overwritten.
+    pub(crate) fn all_void(page: u64, grant: Ver, left: Left) -> Body {
         Body::Return {
             page,
             grant,
             ranges: Vec::new(),
-            left: Left::Nothing,
+            left,
         }
     }
 }

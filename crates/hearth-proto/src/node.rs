@@ -177,6 +177,11 @@ impl Node {
         self.client.has_own_of(home)
     }
 
+    /// True if it is about to overwrite pages that go to it from others: they die with it.
+    pub fn is_claiming(&self) -> bool {
+        self.client.is_claiming()
+    }
+
     /// True while other homes have yet to bring to the store what this node wrote, after it was told to
     /// flush all.
     pub fn is_settling(&self) -> bool {
@@ -600,6 +605,7 @@ fn side(body: &Body) -> Side {
         | Body::CutOk(_) => Side::Manager,
         Body::Read { .. }
         | Body::Write { .. }
+        | Body::Claim { .. }
         | Body::Scatter { .. }
         | Body::Flush(_)
         | Body::Stage { .. }
@@ -614,6 +620,7 @@ fn side(body: &Body) -> Side {
         Body::Return { .. } | Body::PushNo { .. } => Side::Authority,
         Body::Push { .. } => Side::Client,
         Body::WriteOwn { .. } | Body::TakeBack { .. } => Side::Client,
+        Body::WriteHere | Body::Elsewhere(_) | Body::Fetch { .. } => Side::Client,
         Body::Peek { .. } => Side::Holder,
         Body::FlushOk(_) | Body::Failed(_) => Side::Asker,
         Body::Truncate(_) | Body::Truncated(_) => Side::Manager,

@@ -56,12 +56,18 @@ impl NodeSet {
     }
 }
 
+impl Extend<NodeId> for NodeSet {
+    fn extend<T: IntoIterator<Item = NodeId>>(&mut self, nodes: T) {
+        for node in nodes {
+            self.insert(node);
+        }
+    }
+}
+
 impl FromIterator<NodeId> for NodeSet {
     fn from_iter<T: IntoIterator<Item = NodeId>>(nodes: T) -> NodeSet {
         let mut set = NodeSet::default();
-        for node in nodes {
-            set.insert(node);
-        }
+        set.extend(nodes);
         set
     }
 }

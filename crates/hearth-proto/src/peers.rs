@@ -65,6 +65,7 @@ fn in_its_place(body: &Body) -> Option<Body> {
         | Body::Laminate(_)
         | Body::Read { .. }
         | Body::Write { .. }
+        | Body::Claim { .. }
         | Body::Scatter { .. }
         | Body::Flush(_)
         | Body::BankAsk
@@ -74,8 +75,9 @@ fn in_its_place(body: &Body) -> Option<Body> {
         | Body::Yield { .. } => Some(Body::Failed(EHOSTDOWN)),
         Body::WindowGo { .. } => Some(Body::WindowOver(Err(EHOSTDOWN))),
         Body::Peek { first, .. } => Some(nothing_of(*first)),
+        Body::Fetch { page, .. } => Some(Body::none_of(*page)),
         Body::TakeBack { page, grant, .. } => Some(Body::nothing_back(*page, *grant)),
-        Body::WriteOwn { .. } | Body::Return { .. } => None,
+        Body::WriteOwn { .. } | Body::WriteHere | Body::Elsewhere(_) | Body::Return { .. } => None,
         Body::Push { .. } | Body::PushNo { .. } => None,
         Body::Copy { .. } | Body::Mark => Some(Body::Kept(false)),
         Body::Trim { count, .. } => (*count == u32::MAX).then_some(Body::Kept(true)),

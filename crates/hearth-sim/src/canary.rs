@@ -47,7 +47,10 @@ pub fn try_without(guard: Guard, worlds_max: u64) -> Canary {
             return range_plan(guard, number);
         }
         if guard.is_of_delegates() {
-            return delegate_plan(without, number);
+            return delegate_plan(without, number, Policy::HomePlus);
+        }
+        if guard.is_of_moves() {
+            return delegate_plan(without, number, Policy::Single);
         }
         let trouble = [Trouble::Never, Trouble::Some, Trouble::All][(number % 3) as usize];
         Plan {
@@ -132,11 +135,11 @@ fn names_plan(without: Option<Guard>, number: u64) -> Plan {
 }
 
 /// A world of sessions that stay with their pages, which several nodes use.
-fn delegate_plan(without: Option<Guard>, number: u64) -> Plan {
+fn delegate_plan(without: Option<Guard>, number: u64, policy: Policy) -> Plan {
     let plan = Plan::new(number, Trouble::Never);
     Plan {
         without,
-        policy: Policy::HomePlus,
+        policy,
         stays: true,
         looks: false,
         files: 1,

@@ -12,7 +12,7 @@ use crate::world::World;
 use crate::world::answers::Answer;
 use crate::world::session::Action;
 use hearth_proto::bank::{BankLost, BankOk, BankOrder, Daemon, Item, Key};
-use hearth_proto::msg::{Body, Envelope, Use};
+use hearth_proto::msg::{Body, Envelope, Use, Wanted};
 use hearth_proto::{
     Allocation, BankConfig, CloseRule, Effect, FileId, Input, NodeId, Policy, Ranges, ReadInto,
     Reply, Semantics, Span, WriteAt, errno,
@@ -358,8 +358,22 @@ fn say_own(body: &Body) -> String {
         Body::WriteOwn { page, .. } => format!("writeOk, page {page} is yours"),
         Body::Push { page, len, .. } => format!("push page {page} [{len}]"),
         Body::PushNo { page } => format!("page {page} is of no use"),
-        Body::TakeBack { page, drop, .. } => {
-            let why = if *drop { ", it is written" } else { "" };
+        Body::Claim { page, .. } => format!("claim page {page}"),
+        Body::WriteHere => "send the bytes".to_owned(),
+        Body::Elsewhere(pages) => {
+            let pages = pages
+                .iter()
+                .map(|moved| format!("{} at {}", moved.page, moved.node.0));
+            let pages: Vec<String> = pages.collect();
+            format!("elsewhere: {}", pages.join(", "))
+        }
+        Body::Fetch { page, .. } => format!("fetch page {page}"),
+        Body::TakeBack { page, wanted, .. } => {
+            let why = match wanted {
+                Wanted::Bytes => "",
+                Wanted::Some => ", it is written",
+                Wanted::All => ", all of it is written",
+            };
             format!("take back page {page}{why}")
         }
         Body::Return {

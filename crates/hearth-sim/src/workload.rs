@@ -207,8 +207,8 @@ impl World {
 
     /// A place of a session, where a policy delegates often one in the page that it used last.
     fn choose_place_of(&mut self, session: usize) -> (u64, u32) {
-        let delegates = self.plan.policy.rules().delegates == Delegates::Sole;
-        if !delegates || !self.plan.stays {
+        let delegates = self.plan.policy.rules().delegates;
+        if delegates == Delegates::Never || !self.plan.stays {
             return self.choose_place();
         }
         let page = u64::from(self.plan.page_bytes);
@@ -220,6 +220,9 @@ impl World {
             return (offset, len);
         };
         let rng = &mut self.choices.rng;
+        if delegates == Delegates::Overwriter && rng.chance(80) {
+            return (used * page, page as u32);
+        }
         let at = rng.below(page);
         (used * page + at, rng.within(1, page - at) as u32)
     }

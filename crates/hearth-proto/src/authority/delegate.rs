@@ -39,12 +39,12 @@ use crate::ctx::Ctx;
 use crate::effect::{Alarm, Piece};
 use crate::guard::Guard;
 use crate::ids::{NodeId, Ver};
-use crate::msg::{Body, Goal, Left, Use};
+use crate::msg::{Body, Goal, Left, Use, Wanted};
 use crate::time::Time;
 use alloc::vec::Vec;
 
 /// One page in so many of a pool may be delegated.
-const SHARE: u32 = 8;
+pub(super) const SHARE: u32 = 8;
 
 /// Uses by one node alone after which it may become the delegate, if nothing is known of the page.
 const USES_FIRST: u8 = 2;
@@ -58,8 +58,40 @@ pub(crate) struct Own {
     node: NodeId,
     grant: Ver,
     recalled: bool,
+    /// All of the page is about to be overwritten: what it wrote does not come back.
+    voided: bool,
     /// It has sent bytes back.
     wrote: bool,
+}
+
+impl Own {
+    /// A grant that has just been given.
+    fn new(node: NodeId, grant: Ver) -> Own {
+        Own {
+            node,
+            grant,
+            recalled: false,
+            voided: false,
+            wrote: false,
+        }
+    }
+
+    /// Whom others may ask for the page.
+    pub(super) fn reader_of(&self) -> Option<NodeId> {
+        (!self.recalled).then_some(self.node)
+    }
+
+    pub(super) fn is_voided(&self) -> bool {
+        self.voided
+    }
+
+    pub(super) fn node(&self) -> NodeId {
+        self.node
+    }
+
+    pub(super) fn grant(&self) -> Ver {
+        self.grant
+    }
 }
 
 /// Who alone has used a page of late.
@@ -144,16 +176,11 @@ impl Home<'_, '_> {
             && self.common.delegated.len() < bound
     }
 
-    fn delegate(&mut self, number: u64, node: NodeId, grant: Ver) {
+    pub(super) fn delegate(&mut self, number: u64, node: NodeId, grant: Ver) {
         self.common.take_back(self.ctx, self.id, number);
         let page = self.file.pages.entry(number).or_default();
         page.readers.remove(node);
-        page.own = Some(Own {
-            node,
-            grant,
-            recalled: false,
-            wrote: false,
-        });
+        page.own = Some(Own::new(node, grant));
         page.settle(self.ctx.frames);
         self.common.delegated.insert((self.id, number));
     }
@@ -196,13 +223,13 @@ impl Home<'_, '_> {
     }
 
     /// Calls back what is delegated of these pages; true while something is.
-    pub(super) fn calls_back(&mut self, first: u64, count: u32, drop: bool) -> bool {
+    pub(super) fn calls_back(&mut self, first: u64, count: u32, wanted: Wanted) -> bool {
         if !self.ctx.config.keeps(Guard::DelegateCalledBack) {
             return false;
         }
         let pages = self.delegated(first, first.saturating_add(u64::from(count)));
         for &number in &pages {
-            self.call_back_page(number, drop);
+            self.call_back_page(number, wanted);
         }
         !pages.is_empty()
     }
@@ -214,18 +241,18 @@ impl Home<'_, '_> {
         }
         let pages = self.delegated(0, u64::MAX);
         for &number in &pages {
-            self.call_back_page(number, true);
+            self.call_back_page(number, Wanted::Some);
         }
         !pages.is_empty()
     }
 
-    fn delegated(&self, first: u64, end: u64) -> Vec<u64> {
+    pub(super) fn delegated(&self, first: u64, end: u64) -> Vec<u64> {
         let range = (self.id, first)..(self.id, end);
         let pages = self.common.delegated.range(range);
         pages.map(|&(_, number)| number).collect()
     }
 
-    fn call_back_page(&mut self, page: u64, drop: bool) {
+    pub(super) fn call_back_page(&mut self, page: u64, wanted: Wanted) {
         let (id, generation) = (self.id, self.file.generation);
         let own = self.file.pages.get_mut(&page);
         let Some(own) = own.and_then(|page| page.own.as_mut()) else {
@@ -234,24 +261,35 @@ impl Home<'_, '_> {
         if core::mem::replace(&mut own.recalled, true) {
             return;
         }
+        own.voided = wanted == Wanted::All;
         let (node, grant) = (own.node, own.grant);
-        let body = Body::TakeBack { page, grant, drop };
+        let body = Body::TakeBack {
+            page,
+            grant,
+            wanted,
+        };
         self.ctx.ask(node, id, generation, body);
     }
 
     /// Calls back what others write by themselves, for a flush that speaks for everybody (G4): pages and
     /// the numbers of their grants.
     pub(super) fn call_back_for_flush(&mut self, from: NodeId, goal: Goal) -> Vec<(u64, Ver)> {
-        if goal == Goal::Own || !self.ctx.config.keeps(Guard::FlushCallsBack) {
+        if !self.ctx.config.keeps(Guard::FlushCallsBack) {
             return Vec::new();
         }
         let mut called = Vec::new();
         for number in self.delegated(0, u64::MAX) {
-            let own = self.file.pages.get(&number).and_then(|page| page.own);
+            let Some(page) = self.file.pages.get(&number) else {
+                continue;
+            };
+            let concerned = match goal {
+                Goal::Own => self.has_moved_from(page, from),
+                Goal::All | Goal::Synced => true,
+            };
             // Who syncs has sent back what it wrote; a manager asks for everybody, its own node too.
-            let is_back = |own: &Own| goal == Goal::Synced && own.node == from;
-            if let Some(own) = own.filter(|own| !is_back(own)) {
-                self.call_back_page(number, false);
+            let is_back = |own: &Own| goal != Goal::All && own.node == from;
+            if let Some(own) = page.own.filter(|own| concerned && !is_back(own)) {
+                self.call_back_page(number, Wanted::Bytes);
                 called.push((number, own.grant));
             }
         }
@@ -259,13 +297,14 @@ impl Home<'_, '_> {
     }
 
     /// True while pages that were called back for a flush are out; those that are back are part of it.
-    pub(super) fn awaits_return(&self, ask: &mut FlushAsk) -> bool {
+    pub(super) fn awaits_return(&mut self, ask: &mut FlushAsk) -> bool {
+        self.follow_moved(ask);
         let pages = &self.file.pages;
         let need = &mut ask.need;
         ask.recalled.retain(|&(number, grant)| {
             let page = pages.get(&number);
             let own = page.and_then(|page| page.own);
-            if own.is_some_and(|own| own.grant == grant) {
+            if own.is_some_and(|own| own.grant == grant) || self.is_moving(number) {
                 return true;
             }
             if let Some(page) = page.filter(|page| page.dirty_bytes() > 0) {
@@ -294,6 +333,7 @@ impl Home<'_, '_> {
             if let Some(own) = own.filter(|own| named(own) || !careful) {
                 let wrote = self.take_ranges((*page, own.node), ranges, data);
                 self.go_on_or_end(*page, wrote, *left);
+                self.await_kept(*page, own.node, *left);
             }
         }
         self.free(from, data);
@@ -356,6 +396,9 @@ impl Home<'_, '_> {
         self.common.delegated.remove(&(self.id, number));
         if let Some(page) = self.file.pages.get_mut(&number) {
             page.own = None;
+            if page.dirty_bytes() == 0 && !page.reserved {
+                page.writers.clear();
+            }
             page.settle(self.ctx.frames);
             if page.idle() {
                 self.file.pages.remove(&number);
@@ -365,6 +408,7 @@ impl Home<'_, '_> {
 
     /// The delegate of some pages is gone, and what it had not sent back with it.
     pub(super) fn lose_delegate(&mut self, peer: NodeId) {
+        self.file.bereft.remove(peer);
         let mut lost = self.delegated(0, u64::MAX);
         lost.retain(|number| {
             let own = self.file.pages.get(number).and_then(|page| page.own);
@@ -375,12 +419,14 @@ impl Home<'_, '_> {
             self.ctx.out.push(crate::Effect::Alarm(alarm));
         }
         for number in lost {
+            self.note_bereft(number, peer);
             self.end_grant(number);
         }
     }
 
     /// The file that delegates write is gone.
     pub(super) fn end_delegates(&mut self) {
+        self.file.bereft.clear();
         for number in self.delegated(0, u64::MAX) {
             self.end_grant(number);
         }
@@ -394,7 +440,7 @@ impl Authority {
             return;
         }
         for (id, number) in self.common.delegated.clone() {
-            self.home(ctx, id).call_back_page(number, false);
+            self.home(ctx, id).call_back_page(number, Wanted::Bytes);
         }
     }
 

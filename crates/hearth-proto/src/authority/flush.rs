@@ -180,7 +180,7 @@ impl Home<'_, '_> {
             }
             self.file.dirty_bytes -= len - kept;
             self.ctx.frames.dirty_bytes -= len - kept;
-            if page.dirty_bytes() == 0 {
+            if page.dirty_bytes() == 0 && page.own.is_none() {
                 page.writers.clear();
             }
             page.settle(self.ctx.frames);
@@ -250,6 +250,9 @@ impl Home<'_, '_> {
     /// A node closes or syncs. A close brings to the store what its node wrote and no more: pages that
     /// others still write would go in pieces, at each close again.
     pub(super) fn asked_to_flush(&mut self, from: NodeId, req: ReqId, goal: Goal) {
+        if self.tells_loss(from, req, goal) {
+            return;
+        }
         self.pay_all();
         let concerned = |page: &Page| match goal {
             Goal::Own => page.writers.contains(from),
@@ -261,13 +264,19 @@ impl Home<'_, '_> {
             .iter()
             .filter(|(_, page)| page.dirty_bytes() > 0);
         let pages = dirty.filter(|(_, page)| concerned(page));
-        let need = pages.map(|(&number, page)| (number, page.ver)).collect();
+        let mut need: Vec<(u64, Ver)> = pages.map(|(&number, page)| (number, page.ver)).collect();
+        let recalled = self.call_back_for_flush(from, goal);
+        if self.ctx.config.moves() {
+            // What replaces them is on its way, and is needed instead when it is there.
+            let comes = |number| recalled.iter().any(|&(called, _)| called == number);
+            need.retain(|&(number, _)| !comes(number));
+        }
         let ask = FlushAsk {
             from,
             req,
             goal,
             need,
-            recalled: self.call_back_for_flush(from, goal),
+            recalled,
             write: None,
         };
         self.start_flush_for(&ask);

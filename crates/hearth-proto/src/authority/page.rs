@@ -107,6 +107,11 @@ impl Page {
         }
     }
 
+    /// Its delegate has been told that all of it is overwritten, and has not answered.
+    pub(crate) fn is_voided(&self) -> bool {
+        self.own.is_some_and(|own| own.is_voided())
+    }
+
     /// Bytes that the store lacks.
     pub(crate) fn dirty_bytes(&self) -> u64 {
         u64::from(self.dirty.bytes()) + self.writing

@@ -28,7 +28,7 @@ use crate::effect::Piece;
 use crate::errno;
 use crate::guard::Guard;
 use crate::ids::{Age, FileId, Gen, NodeId, ReqId, View};
-use crate::msg::{Body, Envelope, Use};
+use crate::msg::{Body, Envelope, Use, Wanted};
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
@@ -248,6 +248,7 @@ impl Home<'_, '_> {
             aside: false,
             skip: 0,
             spare: 0,
+            here: true,
             since: self.ctx.now,
             filled: false,
         }
@@ -391,7 +392,7 @@ impl Home<'_, '_> {
         if locked || busy || behind || self.is_barred(first, count) {
             return Verdict::Wait;
         }
-        if self.calls_back(first, count, false) {
+        if self.calls_back(first, count, Wanted::Bytes) {
             return Verdict::Wait;
         }
         if !self.fill(&mut ask.read) {

@@ -8,7 +8,7 @@ use crate::effect::{Effect, Piece, Src};
 use crate::frames::{Frames, Slot};
 use crate::guard::Guard;
 use crate::ids::{FileId, NodeId, ReqId};
-use crate::msg::{Body, Cut, Origin, Use};
+use crate::msg::{Body, Cut, Origin, Use, Wanted};
 use crate::semantics::Semantics;
 use alloc::vec::Vec;
 
@@ -51,6 +51,7 @@ impl Home<'_, '_> {
             aside,
             skip,
             spare,
+            here,
         } = *body
         {
             self.file.waiting.push_back(Waiting::Read(ReadAsk {
@@ -63,6 +64,7 @@ impl Home<'_, '_> {
                 aside: aside && !keep && self.passes_by(),
                 skip,
                 spare,
+                here,
                 since: self.ctx.now,
                 filled: false,
             }));
@@ -83,7 +85,10 @@ impl Home<'_, '_> {
             }
             Obstacle::Clear | Obstacle::Once | Obstacle::Join => {}
         }
-        if self.calls_back(ask.first, ask.count, false) {
+        if matches!(obstacle, Obstacle::Clear) && self.sends_on(ask) {
+            return Verdict::Done;
+        }
+        if self.calls_back(ask.first, ask.count, Wanted::Bytes) {
             return Verdict::Wait;
         }
         if matches!(obstacle, Obstacle::Clear) && ask.aside && !self.has_all(ask) {

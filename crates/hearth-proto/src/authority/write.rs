@@ -80,6 +80,43 @@ impl Home<'_, '_> {
         there && span.is_some_and(within) && data.len == ranges.bytes()
     }
 
+    /// Takes in the bytes of a write.
+    pub(super) fn take_write(
+        &mut self,
+        (from, req, generation): (NodeId, ReqId, Gen),
+        body: &Body,
+        data: Piece,
+    ) {
+        if let Body::Write {
+            offset,
+            len,
+            dropped,
+            record,
+            alone,
+            aside,
+        } = *body
+        {
+            let ask = WriteAsk {
+                from,
+                req,
+                generation,
+                offset,
+                len,
+                dropped,
+                record,
+                alone,
+                aside: aside && self.passes_by(),
+                grants: self.common.grants,
+                data,
+                ranges: None,
+                age: self.ctx.age(),
+                staged: None,
+                tried: false,
+            };
+            self.file.waiting.push_back(Waiting::Write(ask));
+        }
+    }
+
     /// What a writer has gathered of a page.
     pub(super) fn take_scatter(
         &mut self,
@@ -125,8 +162,11 @@ impl Home<'_, '_> {
         {
             return Verdict::Wait;
         }
-        if self.calls_back(first, count, true) || self.copies_enough(ask) {
+        if self.calls_back_for(ask, first, count) || self.copies_enough(ask) {
             return Verdict::Wait;
+        }
+        if let Some(verdict) = self.refuse_claim(ask) {
+            return verdict;
         }
         if let Some(verdict) = self.refuse_or_delay(ask) {
             return verdict;
@@ -145,7 +185,7 @@ impl Home<'_, '_> {
 
     /// A store that fails or lags behind: the write fails loudly or waits for dirty bytes to go.
     fn refuse_or_delay(&mut self, ask: &mut WriteAsk) -> Option<Verdict> {
-        if self.passes_through() {
+        if self.passes_through() || ask.is_claim() {
             return None;
         }
         if self.file.dirty_bytes == 0 {
@@ -252,6 +292,7 @@ impl Home<'_, '_> {
         }
         let ver = self.common.next_ver();
         let awaiting = self.invalidate(readers.iter(), first, count, ver);
+        let voids = self.void(first, count);
         let going = self.call_entries(first, count);
         let (copying, through) = self.replicate(ask, ver);
         self.file.writes.push(PendingWrite {
@@ -265,6 +306,7 @@ impl Home<'_, '_> {
             updating: Vec::new(),
             copying,
             through,
+            voids,
         });
         self.finish_writes();
     }
@@ -279,7 +321,8 @@ impl Home<'_, '_> {
             let told = write.awaiting.is_empty() || !self.ctx.config.keeps(Guard::AcksBeforeApply);
             let mut pages = self.file.pages.range(pages);
             let told = told && !self.awaits_keepers(write);
-            let ready = told && !pages.any(|(_, p)| p.filling && careful);
+            let stops = self.ctx.config.keeps(Guard::StoppedFirst);
+            let ready = told && !pages.any(|(_, p)| p.filling && careful || p.is_voided() && stops);
             match (write.stage, write.ask.aside || self.passes_through()) {
                 (Stage::Calling, _) if ready && write.ask.staged.is_some() => {
                     self.lock_write(at);
@@ -306,6 +349,9 @@ impl Home<'_, '_> {
     pub(super) fn apply(&mut self, write: &PendingWrite) {
         let ask = &write.ask;
         self.common.reserved -= write.count;
+        if ask.is_claim() {
+            return self.apply_claim(write);
+        }
         self.copied(ask);
         for part in parts_of(self.ctx.config, ask) {
             let data = Piece {

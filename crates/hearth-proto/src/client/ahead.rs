@@ -189,6 +189,7 @@ impl Desk<'_, '_> {
             aside: false,
             skip: 0,
             spare: 0,
+            here: false,
         };
         let seq = self.ask(home, id, body, What::Pages, Vec::new());
         for page in first..first + u64::from(count) {

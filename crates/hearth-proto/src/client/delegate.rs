@@ -38,12 +38,13 @@ use super::file::Copy;
 use super::once::Granted;
 use super::{Client, Desk, Job};
 use crate::authority::Authority;
+use crate::config::Copies;
 use crate::ctx::Ctx;
 use crate::effect::{Effect, Piece, Src};
 use crate::frames::{Frames, Owner, Slot};
 use crate::guard::Guard;
 use crate::ids::{FileId, NodeId, Ticket, Ver};
-use crate::msg::{Body, Envelope, Left};
+use crate::msg::{Body, Envelope, Left, Wanted};
 use crate::ranges::Ranges;
 use crate::time::Time;
 use alloc::collections::{BTreeMap, BTreeSet};
@@ -290,16 +291,17 @@ impl Desk<'_, '_> {
         self.send_back(home, id, Body::nothing_back(page, grant), Vec::new());
     }
 
-    /// The home has a write, and its page is this node's: what it wrote is what it knows of the page.
+    /// The home has a write, or need not have it, and its page is this node's: what it wrote is what it knows of
+    /// the page. False if it is not after all.
     pub(super) fn own_written(
         &mut self,
         ticket: Ticket,
         part: u32,
         home: NodeId,
         answer: &Envelope,
-    ) {
+    ) -> bool {
         let Body::WriteOwn { page, grant } = answer.body else {
-            return;
+            return false;
         };
         let id = answer.file;
         let part = match self.client.jobs.get(&ticket) {
@@ -308,13 +310,19 @@ impl Desk<'_, '_> {
         };
         let base = self.ctx.config.page_start(page);
         let Some((part, buf)) = part.filter(|(part, _)| part.offset >= base) else {
-            return self.refuse_own(id, page, home, grant);
+            self.refuse_own(id, page, home, grant);
+            return false;
         };
-        if self.own(id, page, home, grant).is_some() {
-            let (src, at, len) = (Src::Buf(buf), part.at, part.len);
-            let start = (part.offset - base) as u32;
-            self.put_own((id, page), start, Piece { src, at, len });
+        if self.own(id, page, home, grant).is_none() {
+            return false;
         }
+        let (src, at, len) = (Src::Buf(buf), part.at, part.len);
+        let start = (part.offset - base) as u32;
+        self.put_own((id, page), start, Piece { src, at, len });
+        if part.claims {
+            self.note_own_write((id, page), (start, start + len));
+        }
+        true
     }
 
     /// A read has its page, and that is this node's. False if it is not after all.
@@ -385,34 +393,53 @@ impl Desk<'_, '_> {
         };
         let (id, buf) = (job.file, job.buf);
         let (page, count) = self.ctx.config.pages_of(offset, u64::from(len));
-        let Some(file) = self.client.files.get(&id) else {
+        let file = self.client.files.get(&id);
+        let below = file.is_some_and(|file| offset + u64::from(len) <= file.size);
+        let fits = below && count == 1;
+        let Some(home) = self.writes_by_itself(id, page, len).filter(|_| fits) else {
             return false;
         };
-        let coming = file.wants.contains_key(&page);
-        let few = self.client.owned.dirty_bytes + u64::from(len) <= UNRETURNED_MAX;
-        let fits = few && count == 1 && offset + u64::from(len) <= file.size;
-        let owned = self.owned(id, page);
-        let Some(home) = owned.filter(|o| !o.kept && fits && !coming).map(|o| o.home) else {
-            return false;
-        };
+        let start = (offset - self.ctx.config.page_start(page)) as u32;
+        let (src, at) = (Src::Buf(buf), 0);
+        self.put_own_write((id, page), start, Piece { src, at, len }, home);
+        self.end_own_write(ticket);
+        true
+    }
+
+    /// The home of a page of which so many bytes can be written without a word to it.
+    pub(super) fn writes_by_itself(&self, id: FileId, page: u64, len: u32) -> Option<NodeId> {
+        let file = self.client.files.get(&id)?;
+        let owned = self.owned(id, page).filter(|owned| !owned.kept)?;
         let keeps = |ticket: &Ticket| match self.client.jobs.get(ticket) {
             Some(Job::Read(job)) => job.keeps_once(page, page + 1),
             Some(_) | None => false,
         };
-        if file.reads.iter().any(keeps) {
-            return false;
-        }
-        let start = (offset - self.ctx.config.page_start(page)) as u32;
-        let (src, at) = (Src::Buf(buf), 0);
-        self.put_own((id, page), start, Piece { src, at, len });
-        self.note_own_write((id, page), (start, start + len));
-        if let Some(file) = self.client.files.get_mut(&id) {
+        let few = self.client.owned.dirty_bytes + u64::from(len) <= UNRETURNED_MAX;
+        let coming = file.wants.contains_key(&page) || file.reads.iter().any(keeps);
+        (few && !coming).then_some(owned.home)
+    }
+
+    /// True if so many bytes more can be written here before they are at their home.
+    pub(super) fn may_own_dirty(&self, len: u32) -> bool {
+        self.client.owned.dirty_bytes + u64::from(len) <= UNRETURNED_MAX
+            && self.client.owned.pages.len() < self.owned_max()
+    }
+
+    /// Writes bytes of a page that is this node's.
+    pub(super) fn put_own_write(
+        &mut self,
+        at: (FileId, u64),
+        start: u32,
+        from: Piece,
+        home: NodeId,
+    ) {
+        self.put_own(at, start, from);
+        self.note_own_write(at, (start, start + from.len));
+        if let Some(file) = self.client.files.get_mut(&at.0) {
             file.wrote.insert(home);
             file.unreported = true;
         }
         self.ctx.stats.own_writes += 1;
-        self.end_own_write(ticket);
-        true
     }
 
     /// Puts bytes into a page of this node's.
@@ -490,17 +517,23 @@ impl Desk<'_, '_> {
             return;
         };
         let valid = self.ctx.frames.valid(owned.slot);
-        let left = owned.left(valid && left == Left::Copy);
+        let left = owned.left(valid && left == Left::Copy && self.may_copy());
         let (body, data) = owned.returned(page, left);
         self.send_back(owned.home, id, body, data);
         self.retire((id, page), &owned, left);
+    }
+
+    /// True if a page may be at its home and here.
+    fn may_copy(&self) -> bool {
+        self.ctx.config.rules().copies == Copies::Many
     }
 
     /// The page is a copy from now on, or nothing.
     fn retire(&mut self, (id, page): (FileId, u64), owned: &Owned, left: Left) {
         let file = self.client.files.get_mut(&id);
         let valid = self.ctx.frames.valid(owned.slot);
-        match file.filter(|_| valid && left == Left::Copy && owned.filled) {
+        let copied = self.ctx.config.rules().copies == Copies::Many;
+        match file.filter(|_| copied && valid && left == Left::Copy && owned.filled) {
             Some(file) => {
                 self.ctx.frames.release(owned.slot);
                 let copy = Copy {
@@ -520,7 +553,12 @@ impl Desk<'_, '_> {
 
     /// A home calls a page back (D1).
     pub(super) fn called_back(&mut self, from: NodeId, order: &Envelope) {
-        let Body::TakeBack { page, grant, drop } = order.body else {
+        let Body::TakeBack {
+            page,
+            grant,
+            wanted,
+        } = order.body
+        else {
             return;
         };
         let (id, generation, req) = (order.file, order.generation, order.req);
@@ -530,8 +568,11 @@ impl Desk<'_, '_> {
             let body = Body::nothing_back(page, grant);
             return self.ctx.answer(from, id, generation, req, body);
         };
-        let left = owned.left(!drop);
-        let (body, data) = owned.returned(page, left);
+        let left = owned.left(wanted == Wanted::Bytes && self.may_copy());
+        let (body, data) = match wanted {
+            Wanted::All => (Body::all_void(page, grant, left), Vec::new()),
+            Wanted::Bytes | Wanted::Some => owned.returned(page, left),
+        };
         self.ctx.answer_with(from, id, generation, req, body, data);
         if self.ctx.config.keeps(Guard::DelegateStops)
             && let Some(owned) = self.client.owned.remove((id, page))

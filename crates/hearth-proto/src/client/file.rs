@@ -68,6 +68,8 @@ pub(super) struct File {
     pub(super) chunks_asked: Vec<u64>,
     pub(super) copies: BTreeMap<u64, Copy>,
     pub(super) wants: BTreeMap<u64, Want>,
+    /// Pages that were lent for one use and have not been written since.
+    pub(super) read_once: BTreeSet<u64>,
     /// Pages that were pushed last in vain.
     pub(super) unread: BTreeSet<u64>,
     /// Jobs that wait for pages or for the home of a chunk.
@@ -115,6 +117,7 @@ impl Default for File {
             chunks_asked: Vec::new(),
             copies: BTreeMap::new(),
             wants: BTreeMap::new(),
+            read_once: BTreeSet::new(),
             unread: BTreeSet::new(),
             reads: Vec::new(),
             writes: Vec::new(),

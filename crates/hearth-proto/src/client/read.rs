@@ -45,7 +45,7 @@ pub(super) struct ReadJob {
     size: Option<u64>,
     asked_size: bool,
     /// How often it has looked for its pages and not found all.
-    vain: u32,
+    pub(super) vain: u32,
     /// How often it has asked for pages that must be of one instant.
     pub(super) rounds: u32,
     /// Homes hold its pages.
@@ -378,6 +378,7 @@ impl Desk<'_, '_> {
             false => self.unwanted(home, &readers, (first, count)),
         };
         self.give_back_run(id, first, count);
+        let here = self.is_sent_on_enough(&readers);
         let file = self.client.files.get(&id);
         let body = Body::Read {
             first,
@@ -387,6 +388,7 @@ impl Desk<'_, '_> {
             aside,
             skip,
             spare,
+            here,
         };
         let seq = self.ask(home, id, body, What::Pages, Vec::new());
         let Some(file) = self.client.files.get_mut(&id) else {
@@ -414,7 +416,12 @@ impl Desk<'_, '_> {
     }
 
     /// Where nobody but its home keeps a page, another node is sent what the reads that wait want of it.
-    fn unwanted(&self, home: NodeId, readers: &[Ticket], (first, count): (u64, u32)) -> (u32, u32) {
+    pub(super) fn unwanted(
+        &self,
+        home: NodeId,
+        readers: &[Ticket],
+        (first, count): (u64, u32),
+    ) -> (u32, u32) {
         let rules = self.ctx.config.rules();
         let once = (rules.copies, rules.writes) == (Copies::One, Writes::Behind);
         if !once || home == self.ctx.me() {
@@ -490,6 +497,7 @@ impl Desk<'_, '_> {
                     at += len;
                 }
             }
+            Body::Elsewhere(moved) => self.sent_on(id, &wanted, moved),
             Body::Failed(errno) => self.fail_reads(id, &wanted, *errno),
             _ => {}
         }
@@ -559,6 +567,9 @@ impl Desk<'_, '_> {
         }
         if in_place && good == Use::Copy {
             return self.hold_in_place(id, want, granted);
+        }
+        if good == Use::Once && !in_place {
+            self.note_read_once(id, granted.page);
         }
         let installed = match good {
             Use::Copy => self.install(id, granted),

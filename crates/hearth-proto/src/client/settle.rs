@@ -10,7 +10,7 @@ use super::file::File;
 use super::{Client, Desk, What};
 use crate::Errno;
 use crate::authority::Authority;
-use crate::config::Config;
+use crate::config::{Config, Delegates};
 use crate::ctx::Ctx;
 use crate::ids::{FileId, NodeId};
 use crate::msg::{Body, Goal};
@@ -19,7 +19,7 @@ use alloc::vec::Vec;
 impl File {
     /// Bytes of this file are kept here until they go to homes.
     fn is_kept_behind(&self, config: &Config) -> bool {
-        !self.bypass && (config.delegates() || self.semantics.gathers())
+        !self.bypass && (config.rules().delegates != Delegates::Never || self.semantics.gathers())
     }
 
     fn is_settled(&self, me: NodeId) -> bool {

@@ -47,6 +47,8 @@ pub(super) struct Part {
     pub(super) offset: u64,
     pub(super) at: u32,
     pub(super) len: u32,
+    /// It is all of a page that is to stay here.
+    pub(super) claims: bool,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -370,16 +372,19 @@ impl Desk<'_, '_> {
             let from = offset.max(self.ctx.config.page_start(page));
             let to = end.min(self.ctx.config.page_start(page + 1));
             let len = (to - from) as u32;
+            let mut part = Part {
+                home,
+                offset: from,
+                at: (from - offset) as u32,
+                len,
+                claims: false,
+            };
+            if let Some(Job::Write(job)) = self.client.jobs.get(&ticket) {
+                part.claims = self.claims(job, &part);
+            }
             match parts.last_mut() {
-                Some(part) if part.home == home => part.len += len,
-                Some(_) | None => {
-                    parts.push(Part {
-                        home,
-                        offset: from,
-                        at: (from - offset) as u32,
-                        len,
-                    });
-                }
+                Some(last) if last.home == home && !last.claims && !part.claims => last.len += len,
+                Some(_) | None => parts.push(part),
             }
         }
         if let Some(Job::Write(job)) = self.client.jobs.get(&ticket) {
@@ -413,6 +418,12 @@ impl Desk<'_, '_> {
     }
 
     fn send_part(&mut self, ticket: Ticket, number: u32) {
+        if !self.send_claim(ticket, number) {
+            self.send_bytes(ticket, number);
+        }
+    }
+
+    fn send_bytes(&mut self, ticket: Ticket, number: u32) {
         let Some(Job::Write(job)) = self.client.jobs.get(&ticket) else {
             return;
         };
@@ -489,11 +500,23 @@ impl Desk<'_, '_> {
             return self.stage_answered(ticket, number, answer);
         }
         self.open_window(ticket, number, home);
-        self.own_written(ticket, number, home, answer);
+        let is_mine = self.own_written(ticket, number, home, answer);
         let Some(Job::Write(job)) = self.client.jobs.get_mut(&ticket) else {
             return;
         };
+        let claims = job
+            .parts
+            .get(number as usize)
+            .is_some_and(|part| part.claims);
         match answer.body {
+            Body::WriteHere => {
+                self.claim_no_more(ticket, number);
+                return self.send_part(ticket, number);
+            }
+            Body::WriteOwn { .. } if claims && !is_mine => {
+                self.claim_no_more(ticket, number);
+                return self.send_part(ticket, number);
+            }
             Body::WriteOk | Body::WriteOwn { .. } => {
                 let part = job.parts.get(number as usize);
                 let end = match job.scattered {
@@ -510,6 +533,15 @@ impl Desk<'_, '_> {
             Body::OldGeneration => return self.send_part(ticket, number),
             Body::Failed(errno) => job.failed = Some(errno),
             _ => {}
+        }
+        self.part_over(ticket);
+    }
+
+    /// A part was written here.
+    pub(super) fn part_written(&mut self, ticket: Ticket, part: Part) {
+        if let Some(Job::Write(job)) = self.client.jobs.get_mut(&ticket) {
+            let known = self.client.files.get(&job.file).map(|file| file.generation);
+            job.part_taken(known.unwrap_or_default(), part);
         }
         self.part_over(ticket);
     }

@@ -64,7 +64,7 @@ bodies! {
     25 => Cut(cut);
     26 => CutOk(result);
     27 => Resume { done };
-    28 => Read { first, count, keep, record, aside, skip, spare };
+    28 => Read { first, count, keep, record, aside, skip, spare, here };
     29 => Grant { first, skip, lens, ver, good, origin };
     30 => Write { offset, len, dropped, record, alone, aside };
     31 => WriteOk;
@@ -106,10 +106,14 @@ bodies! {
     67 => Wound { clock };
     68 => Yield { of };
     69 => WriteOwn { page, grant };
-    70 => TakeBack { page, grant, drop };
+    70 => TakeBack { page, grant, wanted };
     71 => Return { page, grant, ranges, left };
     72 => Push { page, ver, len };
     73 => PushNo { page };
+    74 => Claim { page, dropped };
+    75 => WriteHere;
+    76 => Elsewhere(pages);
+    77 => Fetch { page, skip, spare };
     80 => Collect { cut };
     81 => Scatter { page, ranges };
     82 => AskNames(name);

@@ -5,7 +5,7 @@ use crate::bank::{Daemon, Epoch};
 use crate::ids::{
     Age, Attributes, FileId, Gen, Learned, Leave, Listed, Named, NodeId, ReqId, Stamp, Ver, View,
 };
-use crate::msg::{Cut, Goal, Held, Here, HomeMap, Left, Origin, Service, Use};
+use crate::msg::{Cut, Goal, Held, Here, HomeMap, Left, Moved, Origin, Service, Use, Wanted};
 use crate::ranges::Ranges;
 use crate::semantics::Semantics;
 use alloc::vec::Vec;
@@ -210,7 +210,7 @@ macro_rules! lists {
     )*};
 }
 
-lists!(u8, u32, Epoch, FileId, NodeId, Leave, Learned, Named);
+lists!(u8, u32, Epoch, FileId, NodeId, Leave, Learned, Named, Moved);
 
 /// Starts and ends, in turn. What is not ascending, or touches, has no meaning.
 impl Fields for Ranges {
@@ -334,6 +334,27 @@ impl Fields for Left {
             0 => Ok(Left::Nothing),
             1 => Ok(Left::Copy),
             2 => Ok(Left::Own),
+            _ => Err(Violation::Value),
+        }
+    }
+}
+
+in_order!(Moved { page, node });
+
+impl Fields for Wanted {
+    fn put(&self, to: &mut Writer<'_>) {
+        let tag: u8 = match self {
+            Wanted::Bytes => 0,
+            Wanted::Some => 1,
+            Wanted::All => 2,
+        };
+        tag.put(to);
+    }
+    fn get(from: &mut Reader<'_>) -> Result<Self, Violation> {
+        match u8::get(from)? {
+            0 => Ok(Wanted::Bytes),
+            1 => Ok(Wanted::Some),
+            2 => Ok(Wanted::All),
             _ => Err(Violation::Value),
         }
     }

@@ -37,7 +37,7 @@ use super::{Scope, Story, World};
 use crate::check::Violation;
 use crate::script;
 use hearth_proto::msg::{Body, Envelope};
-use hearth_proto::{FileId, Input, NodeId, Ranges, Request, Stamp, Time, WriteAt};
+use hearth_proto::{Delegates, FileId, Input, NodeId, Ranges, Request, Stamp, Time, WriteAt};
 use host::{Doing, Host, What};
 use std::hash::Hash;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -363,15 +363,18 @@ impl Small {
         let id = NodeId(u32::from(node));
         // Its delegates may write on until they hear of its end.
         let delegated = self.hosts.iter().any(|host| host.node.has_own_of(id));
+        // One without bytes ends a page whose bytes are void, for a write of the node that dies.
+        let moves = self.scope.policy.rules().delegates == Delegates::Overwriter;
         let returns = |flight: &Flight| {
             let carries = !flight.parcel.payload.is_empty();
-            carries && matches!(flight.parcel.envelope.body, Body::Return { .. })
+            (carries || moves) && matches!(flight.parcel.envelope.body, Body::Return { .. })
         };
         let mut flights = self.flights.iter();
         let on_its_way = flights.any(|f| (f.from == node || f.to == node) && returns(f));
         delegated
             || on_its_way
             || keeps_track
+            || self.hosts[node as usize].node.is_claiming()
             || self.hosts[node as usize].node.status().dirty_bytes > 0
     }
 

@@ -1,0 +1,237 @@
+//! Pages that move to who overwrites them, at their home.
+//!
+//! Where one node alone has a page, a node that has read it and is about to overwrite all of it *claims* it: it
+//! becomes the page's delegate and keeps the bytes, so that none cross the network. What the last delegate
+//! wrote is void, and need not come back. Others that read are told where the page is, and ask there: the
+//! migrating variant of single-copy caching, in which the bytes of a page that is read and overwritten by one
+//! node after another are sent once.
+//!
+//! ```text
+//!                 Claim                            Claim of another
+//!   at its home ─────────▶ delegated ──────────────────────────────────────────▶ delegated to that one
+//!        ▲                     │      TakeBack(All), Return without bytes, WriteOwn
+//!        └─────────────────────┘
+//!          a write of some of it, a hold, a cut, a flush; a read that was sent on in vain (see `delegate`)
+//! ```
+//!
+//! Invariants:
+//! - M1 (I1, I3): the bytes of a delegate are void only for a write that is under way: it waits for nothing but
+//!   acknowledgements, gives no read a chance before it, and cannot fail.
+//! - M2 (I6): a flush for a node follows the page that its bytes have moved on with, until the home has them
+//!   or what replaced them.
+//! - M3 (I13): who wrote bytes that a later delegate has taken with it when it died is told with its next flush.
+
+use super::delegate::SHARE;
+use super::{FlushAsk, Home, Page, PendingWrite, ReadAsk, Verdict, Waiting, WriteAsk};
+use crate::effect::{Alarm, Effect, Piece, Src};
+use crate::errno;
+use crate::guard::Guard;
+use crate::ids::{Gen, NodeId, ReqId};
+use crate::msg::{Body, Goal, Left, Moved, Wanted};
+use alloc::vec::Vec;
+
+impl WriteAsk {
+    /// True if the bytes stay at the writer.
+    pub(super) fn is_claim(&self) -> bool {
+        self.data.src == Src::Zero
+    }
+}
+
+impl Home<'_, '_> {
+    /// A node is about to overwrite a page, and would keep it.
+    pub(super) fn take_claim(
+        &mut self,
+        (from, req, generation): (NodeId, ReqId, Gen),
+        page: u64,
+        dropped: bool,
+    ) {
+        let len = self.ctx.config.page_bytes;
+        let ask = WriteAsk {
+            from,
+            req,
+            generation,
+            offset: self.ctx.config.page_start(page),
+            len,
+            dropped,
+            record: true,
+            alone: false,
+            aside: false,
+            grants: self.common.grants,
+            data: Piece {
+                src: Src::Zero,
+                at: 0,
+                len,
+            },
+            ranges: None,
+            age: self.ctx.age(),
+            staged: None,
+            tried: false,
+        };
+        self.file.waiting.push_back(Waiting::Write(ask));
+    }
+
+    /// True if the write replaces every byte of a page, and takes place whatever happens.
+    fn overwrites(&self, ask: &WriteAsk, number: u64) -> bool {
+        let start = self.ctx.config.page_start(number);
+        let end = self.ctx.config.page_start(number + 1);
+        let whole = ask.offset <= start && end <= ask.offset + u64::from(ask.len);
+        whole && ask.ranges.is_none() && ask.staged.is_none() && !ask.aside
+    }
+
+    /// Calls back what is delegated of a write's pages, but those that it overwrites; true while something is.
+    pub(super) fn calls_back_for(&mut self, ask: &WriteAsk, first: u64, count: u32) -> bool {
+        if !self.ctx.config.moves() {
+            return self.calls_back(first, count, Wanted::Some);
+        }
+        let mut back = self.delegated(first, first.saturating_add(u64::from(count)));
+        back.retain(|&number| {
+            let own = self.file.pages.get(&number).and_then(|page| page.own);
+            // One that was called back for somebody else comes back first: so nobody chases it for ever.
+            !(self.overwrites(ask, number) && own.is_some_and(|own| own.reader_of().is_some()))
+        });
+        for &number in &back {
+            self.call_back_page(number, Wanted::Some);
+        }
+        !back.is_empty()
+    }
+
+    /// Has writers that cannot be delegates send their bytes.
+    pub(super) fn refuse_claim(&mut self, ask: &WriteAsk) -> Option<Verdict> {
+        if !ask.is_claim() {
+            return None;
+        }
+        let number = self.ctx.config.page_of(ask.offset);
+        let page = self.file.pages.get(&number);
+        let moves = page.is_some_and(|page| page.own.is_some());
+        let room = self.common.delegated.len() < (self.ctx.config.frames / SHARE).max(1) as usize;
+        let may = (moves || room) && ask.from != self.ctx.me() && self.file.failed.is_none();
+        if may {
+            return None;
+        }
+        let (id, generation) = (self.id, ask.generation);
+        self.ctx
+            .answer(ask.from, id, generation, ask.req, Body::WriteHere);
+        Some(Verdict::Done)
+    }
+
+    /// A write has begun: what delegates of its pages wrote is void (M1). True if there are such.
+    pub(super) fn void(&mut self, first: u64, count: u32) -> bool {
+        let pages = match self.ctx.config.moves() {
+            true => self.delegated(first, first.saturating_add(u64::from(count))),
+            false => Vec::new(),
+        };
+        for &number in &pages {
+            self.call_back_page(number, Wanted::All);
+            if let Some(page) = self.file.pages.get_mut(&number) {
+                page.writers.extend(page.own.map(|own| own.node()));
+            }
+        }
+        !pages.is_empty()
+    }
+
+    /// A delegate whose page is about to be written has gone on keeping some of it: it is called back like any reader.
+    pub(super) fn await_kept(&mut self, number: u64, node: NodeId, left: Left) {
+        if left != Left::Copy {
+            return;
+        }
+        let ver = self.common.ver();
+        for at in 0..self.file.writes.len() {
+            let write = &self.file.writes[at];
+            if !write.touches(number, 1) || write.awaits(node) {
+                continue;
+            }
+            let (first, count) = (write.first, write.count);
+            let more = self.invalidate(core::iter::once(node), first, count, ver);
+            self.file.writes[at].awaiting.extend(more);
+        }
+    }
+
+    /// Nobody has the page any more but who claimed it.
+    pub(super) fn apply_claim(&mut self, write: &PendingWrite) {
+        let (number, ask) = (write.first, &write.ask);
+        let page = self.file.pages.entry(number).or_default();
+        page.readers.clear();
+        page.reserved = false;
+        if self.ctx.peers.is_down(ask.from) {
+            page.settle(self.ctx.frames);
+            if write.voids {
+                let alarm = Alarm::BytesLost(self.id, ask.from);
+                self.ctx.out.push(Effect::Alarm(alarm));
+                self.note_bereft(number, ask.from);
+            }
+            return;
+        }
+        page.writers.insert(ask.from);
+        self.delegate(number, ask.from, write.ver);
+        let (page, grant) = (number, write.ver);
+        let body = Body::WriteOwn { page, grant };
+        self.ctx
+            .answer(ask.from, self.id, ask.generation, ask.req, body);
+    }
+
+    /// Tells a reader which of its pages delegates have; false if they are to be called back.
+    pub(super) fn sends_on(&mut self, ask: &ReadAsk) -> bool {
+        if !self.ctx.config.moves() || ask.keep || ask.aside || ask.here {
+            return false;
+        }
+        let pages = self.delegated(ask.first, ask.first.saturating_add(u64::from(ask.count)));
+        let moved = |&page: &u64| {
+            let own = self.file.pages.get(&page)?.own?;
+            let node = own.reader_of().filter(|&node| node != ask.from)?;
+            Some(Moved { page, node })
+        };
+        let Some(moved) = pages.iter().map(moved).collect::<Option<Vec<Moved>>>() else {
+            return false;
+        };
+        if moved.is_empty() {
+            return false;
+        }
+        let (id, generation) = (self.id, self.file.generation);
+        let body = Body::Elsewhere(moved);
+        self.ctx.answer(ask.from, id, generation, ask.req, body);
+        true
+    }
+
+    /// True if a page has moved on with, or instead of, what the node wrote of it (M2).
+    pub(super) fn has_moved_from(&self, page: &Page, node: NodeId) -> bool {
+        self.ctx.config.moves()
+            && self.ctx.config.keeps(Guard::MovedFollowed)
+            && page.writers.contains(node)
+    }
+
+    /// Calls pages back that moved on after they had been called back for a flush (M2).
+    pub(super) fn follow_moved(&mut self, ask: &mut FlushAsk) {
+        for (number, grant) in &mut ask.recalled {
+            let own = self.file.pages.get(number).and_then(|page| page.own);
+            let moved = own.filter(|own| own.grant() != *grant);
+            if let Some(own) = moved.filter(|_| self.ctx.config.keeps(Guard::MovedFollowed)) {
+                *grant = own.grant();
+                self.call_back_page(*number, Wanted::Bytes);
+            }
+        }
+    }
+
+    /// True while a page is between two delegates.
+    pub(super) fn is_moving(&self, number: u64) -> bool {
+        let moves = |write: &PendingWrite| write.voids && write.touches(number, 1);
+        self.file.writes.iter().any(moves)
+    }
+
+    /// A delegate is gone, and with it bytes of a page that others wrote (M3).
+    pub(super) fn note_bereft(&mut self, number: u64, peer: NodeId) {
+        let page = self.file.pages.get(&number);
+        if let Some(page) = page.filter(|_| self.ctx.config.moves()) {
+            let others = page.writers.iter().filter(|&node| node != peer);
+            self.file.bereft.extend(others);
+        }
+    }
+
+    /// Fails the flush of a node whose bytes are lost, once (M3).
+    pub(super) fn tells_loss(&mut self, from: NodeId, req: ReqId, goal: Goal) -> bool {
+        let told = goal != Goal::All && self.file.bereft.remove(from);
+        if told {
+            self.fail(from, req, errno::EIO);
+        }
+        told
+    }
+}
