@@ -39,6 +39,7 @@ make_host() {
     ip -n "$netns" link set eth0 up
     shape "$netns" eth0
     shape "$switch" "$1"
+    tune "$netns"
     mkdir -- "$dir/$1"
 }
 
@@ -49,6 +50,13 @@ shape() {
     local burst=$(($(rate_bits "$rate") / 8 / 500))
     ((burst >= 65536 + 1514)) || burst=$((65536 + 1514))
     tc -n "$1" qdisc add dev "$2" root tbf rate "$rate" burst "$burst" latency 50ms
+}
+
+# tune NETNS: connections as the hosts of a cluster have them, whatever this machine's own are for: windows that
+# shrink with losses, and do not begin anew after a pause. Of such, reno is the one that a namespace may choose.
+tune() {
+    nsenter --net="$(printf '/run/netns/%s' "$1")" -- sysctl -qw \
+        net.ipv4.tcp_congestion_control=reno net.ipv4.tcp_slow_start_after_idle=0
 }
 
 # Bits per second of a rate in tc's notation (kbit, mbit and gbit are enough here).
