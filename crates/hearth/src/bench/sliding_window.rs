@@ -1,6 +1,8 @@
 //! A window of two pages slides over a shared file (Liao et al., section 4.1): byte-range locks
 //! over the bare store against caches that are coherent by themselves.
 
+mod moves;
+
 use super::matmul::System;
 use super::mpi::{Mpi, Place, Program, Run, Runs, Site, Source, Told, Way};
 use super::report::{Report, rounded};
@@ -131,8 +133,8 @@ fn dealt(ranks: u32) -> [String; 2] {
     ["", ", long file"].map(|length| format!("{ranks} ranks, dealt{length}"))
 }
 
-/// Runs `single` over dealt pages, and again over a longer file: what that has more in messages is
-/// calls alone. In the race neighbouring pages come to have one home, and go in one message.
+/// Runs `single` over dealt pages with ranks in turn, and again over a longer file: what that has more in messages
+/// is calls alone. In the race neighbouring pages come to have one home, and chance decides who writes a page last.
 fn count(
     load: &Load<'_>,
     site: &Site<'_>,
@@ -164,7 +166,7 @@ fn count(
 enum Pages {
     /// Whoever comes first.
     Raced,
-    /// The rank whose turn it is.
+    /// The rank whose turn it is; and ranks whose windows touch wait for each other.
     Dealt,
 }
 
@@ -264,7 +266,7 @@ fn report(load: &Load<'_>, rivals: &[Rival], runs: &Runs) -> Report {
         }
         let [few, more] = dealt(ranks).map(|case| runs.traffic(&case, "single"));
         let steady = (more.messages - few.messages) / (more.calls - few.calls);
-        let formula = messages_of_kept_homes(ranks);
+        let formula = moves::messages_a_call(ranks, [load.segments, load.segments * LONGER]);
         report.row(
             "single",
             &case,
@@ -311,12 +313,6 @@ fn report(load: &Load<'_>, rivals: &[Rival], runs: &Runs) -> Report {
 /// So where the store is what takes the time, no cache gains more than this.
 fn gain_bound(ranks: u32) -> f64 {
     2.0 * f64::from(ranks)
-}
-
-/// A rank goes over each page in two steps, with four requests, and asks once who holds it: ten
-/// messages for two calls, of which one in `ranks` goes nowhere. Locks that are kept cost no more.
-fn messages_of_kept_homes(ranks: u32) -> f64 {
-    5.0 * (1.0 - 1.0 / f64::from(ranks))
 }
 
 /// As the paper has it, a call locks two pages, one after the other, and moves two: four round
