@@ -7,9 +7,11 @@
 
 mod crowd;
 mod forms;
+mod pace;
 mod way_in;
 
 pub use forms::{bare_store, requests_due};
+pub use pace::{Pace, Times};
 
 use hearth_proto::Span;
 
@@ -69,10 +71,10 @@ pub struct Outcome {
     pub violations: Vec<String>,
 }
 
-/// Runs so many crowds of one kind. What a crowd costs depends on who comes first; they are in the order of their
-/// messages, so that the one in the middle is a usual one.
-pub fn run_several(shape: &Shape, crowds: u64) -> Vec<Outcome> {
-    let each = (1..=crowds).map(|seed| run(&Shape { seed, ..*shape }));
+/// Runs so many crowds of one kind on a machine that was measured. What a crowd costs depends on who comes first; they
+/// are in the order of their messages, so that the one in the middle is a usual one.
+pub fn run_several(shape: &Shape, pace: &Pace, crowds: u64) -> Vec<Outcome> {
+    let each = (1..=crowds).map(|seed| run_at(&Shape { seed, ..*shape }, pace));
     let mut outcomes: Vec<Outcome> = each.collect();
     outcomes.sort_by_key(|outcome| outcome.messages);
     outcomes
@@ -80,7 +82,11 @@ pub fn run_several(shape: &Shape, crowds: u64) -> Vec<Outcome> {
 
 /// Runs a shape.
 pub fn run(shape: &Shape) -> Outcome {
-    let mut crowd = crowd::Crowd::new(*shape);
+    run_at(shape, &Pace::default())
+}
+
+fn run_at(shape: &Shape, pace: &Pace) -> Outcome {
+    let mut crowd = crowd::Crowd::new(*shape, pace);
     crowd.pass();
     let mut outcome = crowd.outcome();
     crowd.pass();

@@ -1,7 +1,8 @@
 //! A crowd that asks for attributes: store requests are as many as the closed form says, and few nodes pay nothing
 //! for what a crowd gains.
 
-use hearth_sim::storm::{Outcome, Shape, bare_store, requests_due, run, run_several};
+use hearth_sim::Span;
+use hearth_sim::storm::{Outcome, Pace, Shape, Times, bare_store, requests_due, run, run_several};
 
 fn right(shape: &Shape) -> Outcome {
     let outcome = run(shape);
@@ -71,7 +72,7 @@ fn a_crowd_gains_more_the_larger_it_is() {
 #[test]
 fn crowds_of_one_kind_differ_in_messages_alone() {
     let shape = Shape::new(8, 512);
-    let crowds = run_several(&shape, 9);
+    let crowds = run_several(&shape, &Pace::default(), 9);
     let due = requests_due(&shape).expect("it has a closed form");
     for crowd in &crowds {
         assert_eq!(crowd.violations, Vec::<String>::new());
@@ -79,4 +80,34 @@ fn crowds_of_one_kind_differ_in_messages_alone() {
     }
     let (least, most) = (crowds[0].messages, crowds[8].messages);
     assert!(least < most && most < least * 3 / 2, "{least} {most}");
+}
+
+/// Steps take what was measured, in whatever stretches: the store is asked for the same all the same.
+#[test]
+fn a_crowd_goes_at_the_pace_that_was_measured() {
+    let micros = |all: &[u64]| Times::new(all.iter().map(|&us| vec![Span(us * 1000); 40]));
+    let alone = Pace {
+        looks: micros(&[700]),
+        hits: micros(&[9]),
+        ways: Times::default(),
+    };
+    let shape = Shape::new(1, 256);
+    let lone = &run_several(&shape, &alone, 1)[0];
+    let looks = Span(700_000 * lone.store_requests);
+    assert!(
+        lone.took >= looks && lone.took <= Span(looks.0 + 256 * 9_000),
+        "{:?} beside {looks:?}",
+        lone.took
+    );
+    let uneven = Pace {
+        looks: micros(&[50, 5000, 400]),
+        hits: micros(&[10, 90]),
+        ways: micros(&[20, 600]),
+    };
+    let shape = Shape::new(8, 512);
+    let due = requests_due(&shape).expect("it has a closed form");
+    for crowd in run_several(&shape, &uneven, 9) {
+        assert_eq!(crowd.violations, Vec::<String>::new());
+        assert!((0.0..=6.0).contains(&(due - crowd.store_requests as f64)));
+    }
 }

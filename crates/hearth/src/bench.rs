@@ -28,6 +28,7 @@ mod small_io;
 mod stat;
 mod tiers;
 mod transports;
+mod watch;
 
 use crate::failure::{Failure, OrFail};
 use crate::options::Policy;

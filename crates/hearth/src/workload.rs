@@ -54,11 +54,25 @@ pub(crate) enum Program {
 }
 
 /// What a process says at its end, as one line of JSON.
-#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Report {
     pub(crate) times: IoTimes,
     /// What it read back was what was written.
     pub(crate) right: bool,
+    /// Of programs that tell them: the nanoseconds of every call, phase by phase.
+    #[serde(default)]
+    pub(crate) calls_ns: Vec<Vec<u64>>,
+}
+
+impl From<(IoTimes, bool)> for Report {
+    fn from((times, right): (IoTimes, bool)) -> Report {
+        let calls_ns = Vec::new();
+        Report {
+            times,
+            right,
+            calls_ns,
+        }
+    }
 }
 
 /// Runs one process of a program.
@@ -73,18 +87,20 @@ pub(crate) fn main(args: &Args) -> Result<ExitCode, Failure> {
     if *program == Program::LocalHit {
         return local_hit::run(dir, *size, *rank, *of);
     }
-    let ran = match program {
-        Program::Matmul => matmul::run(dir, *size, *rank, *of).map(|times| (times, true)),
-        Program::SmallIo => small_io::run(&dir.join("shared"), *size as u64, *rank, *of),
-        Program::RecordsSingle => records::run(dir, *size, *rank, records::Files::Single),
-        Program::RecordsOwn => records::run(dir, *size, *rank, records::Files::Own),
-        Program::RecordsShared => records::run(dir, *size, *rank, records::Files::Shared),
+    let records = |files| records::run(dir, *size, *rank, files).map(Report::from);
+    let ran: io::Result<Report> = match program {
+        Program::Matmul => matmul::run(dir, *size, *rank, *of).map(|times| (times, true).into()),
+        Program::SmallIo => {
+            small_io::run(&dir.join("shared"), *size as u64, *rank, *of).map(Report::from)
+        }
+        Program::RecordsSingle => records(records::Files::Single),
+        Program::RecordsOwn => records(records::Files::Own),
+        Program::RecordsShared => records(records::Files::Shared),
         Program::Stat => stat::run(dir, *size as u64),
         Program::LocalHit => unreachable!("it has been run"),
     };
     let what = || format!("cannot run process {rank} of {of} in `{}`", dir.display());
-    let (times, right) = ran.or_fail(what)?;
-    let line = serde_json::to_string(&Report { times, right }).or_fail(what)?;
+    let line = serde_json::to_string(&ran.or_fail(what)?).or_fail(what)?;
     writeln!(std::io::stdout().lock(), "{line}").or_fail(what)?;
     Ok(ExitCode::SUCCESS)
 }

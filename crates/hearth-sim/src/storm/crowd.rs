@@ -1,12 +1,13 @@
 //! All nodes, their network and the store, in order of time.
 
+use super::pace::{Pace, Place};
 use super::way_in::{Wants, WayIn};
 use super::{Outcome, Shape};
 use crate::rng::Rng;
 use hearth_proto::msg::{Body, Envelope};
 use hearth_proto::{Config, Effect, Input, Node, NodeId, Outbox, Request, Span, Ticket, Time};
 use std::cmp::Ordering;
-use std::collections::BinaryHeap;
+use std::collections::{BTreeMap, BinaryHeap};
 
 /// Violations that are kept; more say nothing new.
 const VIOLATIONS_MAX: usize = 16;
@@ -54,10 +55,17 @@ struct Host {
     way_in: WayIn,
     busy: Time,
     tickets: u64,
+    /// Where it is in the times that were measured.
+    look: Option<Place>,
+    hit: Option<Place>,
+    way: Option<Place>,
+    /// When the last message to another node is there: those between two nodes stay in order.
+    arrived: BTreeMap<NodeId, Time>,
 }
 
-pub(super) struct Crowd {
+pub(super) struct Crowd<'a> {
     shape: Shape,
+    pace: &'a Pace,
     now: Time,
     began: Time,
     hosts: Vec<Host>,
@@ -71,8 +79,8 @@ pub(super) struct Crowd {
     rng: Rng,
 }
 
-impl Crowd {
-    pub(super) fn new(shape: Shape) -> Crowd {
+impl<'a> Crowd<'a> {
+    pub(super) fn new(shape: Shape, pace: &'a Pace) -> Crowd<'a> {
         let host = |me: u32| Host {
             node: Node::new(Config {
                 // There are no pages.
@@ -82,10 +90,15 @@ impl Crowd {
             way_in: WayIn::new(me, &shape),
             busy: Time(0),
             tickets: 0,
+            look: None,
+            hit: None,
+            way: None,
+            arrived: BTreeMap::new(),
         };
         let now = Time(1_000_000_000);
         Crowd {
             shape,
+            pace,
             now,
             began: now,
             hosts: (0..shape.nodes).map(host).collect(),
@@ -104,6 +117,37 @@ impl Crowd {
         match self.shape.seed {
             0 => usual,
             _ => Span(usual.0 / 2 + self.rng.below(usual.0 + 1)),
+        }
+    }
+
+    /// When the store has answered a node that asks now.
+    fn store_answers(&mut self, node: u32) -> Time {
+        let place = &mut self.hosts[node as usize].look;
+        if let Some(look) = self.pace.looks.next(place, &mut self.rng) {
+            return self.now + look;
+        }
+        let free = self.store_free.max(self.now + self.shape.hop);
+        self.store_free = free + self.vary(self.shape.store);
+        self.store_free + self.shape.hop
+    }
+
+    /// When a message is there that leaves a node now.
+    fn arrival(&mut self, node: u32, to: NodeId) -> Time {
+        let host = &mut self.hosts[node as usize];
+        let way = self.pace.ways.next(&mut host.way, &mut self.rng);
+        let arrival = self.now + way.unwrap_or(self.shape.hop);
+        let last = host.arrived.entry(to).or_insert(arrival);
+        *last = arrival.max(*last);
+        *last
+    }
+
+    /// Time for files that a node has in memory.
+    fn hits_take(&mut self, node: u32, files: u32) -> Span {
+        let place = &mut self.hosts[node as usize].hit;
+        let each = (0..files).map(|_| self.pace.hits.next(place, &mut self.rng));
+        match each.map(|hit| hit.map(|hit| hit.0)).sum() {
+            Some(all) => Span(all),
+            None => self.vary(Span(self.shape.hit.0 * u64::from(files))),
         }
     }
 
@@ -180,12 +224,11 @@ impl Crowd {
             }
             Wants::Store => {
                 self.store_requests += 1;
-                let free = self.store_free.max(self.now + self.shape.hop);
-                self.store_free = free + self.vary(self.shape.store);
-                self.at(self.store_free + self.shape.hop, node, What::GoesOn);
+                let answered = self.store_answers(node);
+                self.at(answered, node, What::GoesOn);
             }
             Wants::Hits(files) => {
-                let takes = self.vary(Span(self.shape.hit.0 * u64::from(files)));
+                let takes = self.hits_take(node, files);
                 self.at(self.now + takes, node, What::GoesOn);
             }
             Wants::Nothing => {}
@@ -212,7 +255,8 @@ impl Crowd {
                 Effect::Send { to, envelope, .. } => {
                     self.messages += 1;
                     let arrives = What::Arrives(NodeId(node), envelope);
-                    self.at(self.now + self.shape.hop, to.0, arrives);
+                    let arrival = self.arrival(node, to);
+                    self.at(arrival, to.0, arrives);
                 }
                 Effect::Reply { reply, .. } => {
                     let wants = self.hosts[node as usize].way_in.answered(reply);

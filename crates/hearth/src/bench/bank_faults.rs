@@ -15,6 +15,7 @@ mod relay;
 use super::cells::BLOCK;
 use super::cluster::Cluster;
 use super::report::{Report, rounded};
+use super::watch::stop_if_told;
 use super::{progress, progress_over};
 use crate::bank::{Attributes, BankSpec, Daemons};
 use crate::failure::{Failure, OrFail};
@@ -93,9 +94,7 @@ pub(super) fn run(play: &Play, signals: &Signals) -> Result<Report, Failure> {
     while !rest.is_empty() {
         let (_, left) = rest.split_at(one_set(play.policy, rest, &mut sum, signals)?);
         rest = left;
-        if !signals.take().is_empty() {
-            return Err(Failure::new("interrupted"));
-        }
+        stop_if_told(signals)?;
     }
     progress_over();
     Ok(report(play, &sum))

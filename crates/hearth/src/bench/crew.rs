@@ -1,14 +1,17 @@
 //! The processes of a workload.
 
+use super::watch::wait_for;
 use crate::failure::{Failure, OrFail};
+use crate::signals::Signals;
 use crate::workload::{IoTimes, Report};
 use std::io::{BufRead, BufReader, Write};
 use std::path::PathBuf;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
 /// Processes that work together, one per directory.
-pub(crate) struct Crew {
+pub(crate) struct Crew<'a> {
     hands: Vec<Hand>,
+    signals: &'a Signals,
 }
 
 struct Hand {
@@ -17,12 +20,21 @@ struct Hand {
     words: BufReader<ChildStdout>,
 }
 
-impl Crew {
-    /// Starts one process of `program` per directory, each in its own view of the same files.
-    pub(crate) fn start(program: &str, dirs: &[PathBuf], size: usize) -> Result<Crew, Failure> {
+impl<'a> Crew<'a> {
+    /// Starts one process of `program` per directory, each in its own view of the same files. A signal ends every wait
+    /// for them.
+    pub(crate) fn start(
+        program: &str,
+        dirs: &[PathBuf],
+        size: usize,
+        signals: &'a Signals,
+    ) -> Result<Crew<'a>, Failure> {
         let what = || "cannot start a process of the workload".to_owned();
         let this = std::env::current_exe().or_fail(what)?;
-        let mut crew = Crew { hands: Vec::new() };
+        let mut crew = Crew {
+            hands: Vec::new(),
+            signals,
+        };
         for (rank, dir) in dirs.iter().enumerate() {
             let mut command = Command::new(&this);
             command.args(["workload", program, "--dir"]).arg(dir);
@@ -60,7 +72,7 @@ impl Crew {
     pub(crate) fn wait(&mut self) -> Result<(), Failure> {
         self.hands
             .iter_mut()
-            .try_for_each(|hand| hand.hear().map(drop))
+            .try_for_each(|hand| hand.hear(self.signals).map(drop))
     }
 
     /// Lets all go on.
@@ -72,11 +84,11 @@ impl Crew {
         Ok(())
     }
 
-    /// Waits for the end of all. The times are sums over the processes.
+    /// Waits for the end of all. The times are sums over the processes; their calls follow one another.
     pub(crate) fn end(mut self) -> Result<Report, Failure> {
         let mut reports = Vec::new();
         for hand in &mut self.hands {
-            let line = hand.hear()?;
+            let line = hand.hear(self.signals)?;
             let what = || format!("cannot understand a process of the workload: `{line}`");
             reports.push(serde_json::from_str::<Report>(&line).or_fail(what)?);
         }
@@ -84,13 +96,17 @@ impl Crew {
         Ok(Report {
             times: IoTimes::sum(&times),
             right: reports.iter().all(|report| report.right),
+            calls_ns: reports.into_iter().flat_map(|one| one.calls_ns).collect(),
         })
     }
 }
 
 impl Hand {
-    fn hear(&mut self) -> Result<String, Failure> {
+    fn hear(&mut self, signals: &Signals) -> Result<String, Failure> {
         let mut line = String::new();
+        if self.words.buffer().is_empty() {
+            wait_for(self.words.get_ref(), signals)?;
+        }
         let heard = self.words.read_line(&mut line);
         let count = heard.or_fail(|| "cannot hear a process of the workload".to_owned())?;
         if count == 0 {
@@ -102,7 +118,7 @@ impl Hand {
     }
 }
 
-impl Drop for Crew {
+impl Drop for Crew<'_> {
     fn drop(&mut self) {
         for hand in &mut self.hands {
             // One that has ended already is only taken in.

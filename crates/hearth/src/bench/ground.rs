@@ -4,13 +4,15 @@
 
 use super::cluster::{Cluster, Counts};
 use super::hosts::{HostAgents, forget_names};
-use super::rig::Rig;
+use super::rig::{Host, Rig};
+use super::transports;
 use crate::bank::{BankSpec, Update};
 use crate::failure::{Failure, OrFail};
 use crate::options::{Allocation, Policy, SetSpec};
 use crate::signals::Signals;
 use crate::size::{Size, Span};
 use std::io;
+use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -101,9 +103,10 @@ impl Ground {
         store: &str,
         clients: u32,
         translators: Translators,
+        signals: &Signals,
     ) -> Result<Ground, Failure> {
         let rig = match store {
-            "gluster" => Some(hosts(clients, translators, None)?),
+            "gluster" => Some(hosts(clients, translators, None, signals)?),
             _ => None,
         };
         Ok(Ground {
@@ -149,6 +152,21 @@ impl Ground {
         assert!(clients <= self.clients, "a ground has room for its clients");
         field.points.truncate(clients as usize);
         Ok(field)
+    }
+
+    /// How long messages take from the first client's host to the second's and back, one after another; `None` on one
+    /// host, or where there is one client.
+    pub(super) fn round_trips(&self, count: usize) -> Result<Option<Vec<Duration>>, Failure> {
+        let Some((rig, [one, other, ..])) = self.rig.as_ref().map(|rig| (rig, rig.hosts())) else {
+            return Ok(None);
+        };
+        let what = || "cannot send messages from host to host".to_owned();
+        let place = |host: &Host| -> Result<(PathBuf, IpAddr), Failure> {
+            Ok((rig.network(host)?, host.addr.parse().or_fail(what)?))
+        };
+        let (one, other) = (place(one)?, place(other)?);
+        let pair = ((one.0.as_path(), one.1), (other.0.as_path(), other.1));
+        transports::round_trips(pair, count).or_fail(what).map(Some)
     }
 
     fn on_this_machine(
@@ -203,6 +221,7 @@ pub(super) fn hosts(
     clients: u32,
     translators: Translators,
     link: Option<&str>,
+    signals: &Signals,
 ) -> Result<Rig, Failure> {
     let mut words: Vec<&str> = [
         "--attribute-timeout=0",
@@ -227,7 +246,7 @@ pub(super) fn hosts(
         words.extend(off.into_iter().flat_map(|word| ["--volume-option", word]));
     }
     words.extend(link.into_iter().flat_map(|link| ["--rate", link]));
-    let rig = Rig::start_with(clients, &words)?;
+    let rig = Rig::start_watched(clients, &words, signals)?;
     rig.count_requests()?;
     Ok(rig)
 }

@@ -13,6 +13,7 @@ mod record;
 
 use super::progress;
 use super::report::{Report, median, percentile, rounded};
+use super::watch::stop_if_told;
 use crate::failure::{Failure, OrFail};
 use crate::signals::Signals;
 use driver::{Driver, Workload};
@@ -158,13 +159,6 @@ fn pause(span: Duration) {
     let (_nobody, nothing) = mpsc::channel::<()>();
     // Nothing ever comes, so this is the end of the time.
     let _ = nothing.recv_timeout(span);
-}
-
-fn stop_if_told(signals: &Signals) -> Result<(), Failure> {
-    match signals.take().is_empty() {
-        true => Ok(()),
-        false => Err(Failure::new("stopped by a signal")),
-    }
 }
 
 /// Adds the median of some figures, and where nine tenths of them lie.

@@ -116,7 +116,7 @@ fn one(
     let made = std::fs::create_dir_all(&store).and_then(|()| matmul::init(&store, n));
     made.or_fail(|| format!("cannot write the inputs in `{}`", store.display()))?;
     let cluster = Cluster::start(&store, dir, system.spec(backing), signals)?;
-    let report = Crew::start("matmul", cluster.points(), n)?.end()?;
+    let report = Crew::start("matmul", cluster.points(), n, signals)?.end()?;
     let counts = cluster.counts()?;
     cluster.end()?;
     let verified = matmul::verify(&store, n).or_fail(|| "cannot read the product".to_owned())?;

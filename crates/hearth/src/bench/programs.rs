@@ -8,6 +8,7 @@ mod site;
 use std::collections::BTreeMap;
 
 use super::report::Report;
+use super::watch::stop_if_told;
 use crate::failure::Failure;
 use crate::signals::Signals;
 use rows::{Effort, ROWS, Row};
@@ -68,7 +69,7 @@ fn run_all<'a>(
 ) -> Result<Vec<Told<'a>>, Failure> {
     let mut expected = BTreeMap::new();
     for row in rows {
-        go_on(signals)?;
+        stop_if_told(signals)?;
         progress(&format!("{}, without a cache", row.name));
         expected.insert(row.name, site.plain(row)?);
     }
@@ -77,7 +78,7 @@ fn run_all<'a>(
         site.up()?;
         let mut ran = Vec::new();
         for row in rows {
-            go_on(signals)?;
+            stop_if_told(signals)?;
             progress(&format!("{}, {}", row.name, way.name()));
             ran.push((*row, way, site.cached(row, way, &expected[row.name])?));
         }
@@ -92,13 +93,6 @@ fn run_all<'a>(
         all.extend(ran);
     }
     Ok(all)
-}
-
-fn go_on(signals: &Signals) -> Result<(), Failure> {
-    match signals.take().is_empty() {
-        true => Ok(()),
-        false => Err(Failure::new("ended by a signal")),
-    }
 }
 
 fn tell(report: &mut Report, row: &Row, way: Way, runs: &[Ran]) {

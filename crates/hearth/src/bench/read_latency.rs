@@ -72,12 +72,12 @@ pub(super) fn run(store: &str, effort: &Effort, signals: &Signals) -> Result<Rep
     let mut samples: BTreeMap<Spot, Vec<f64>> = BTreeMap::new();
     let mut right = true;
     for (translators, systems) in SYSTEMS {
-        let ground = Ground::prepare(store, effort.clients, translators)?;
+        let ground = Ground::prepare(store, effort.clients, translators, signals)?;
         for turn in 0..effort.turns {
             for &(name, system) in systems {
                 progress(&format!("turn {} of {}: {name}", turn + 1, effort.turns));
                 let field = ground.field(system, effort.clients, signals)?;
-                right &= measure(&field, name, effort, &mut samples)?;
+                right &= measure(&field, (name, effort), &mut samples, signals)?;
                 field.end()?;
             }
         }
@@ -95,9 +95,9 @@ pub(super) fn run(store: &str, effort: &Effort, signals: &Signals) -> Result<Rep
 
 fn measure(
     field: &Field<'_>,
-    name: &'static str,
-    effort: &Effort,
+    (name, effort): (&'static str, &Effort),
     samples: &mut BTreeMap<Spot, Vec<f64>>,
+    signals: &Signals,
 ) -> Result<bool, Failure> {
     let mut right = true;
     for (case, program) in CASES {
@@ -106,7 +106,7 @@ fn measure(
                 "single" => &field.points[..1],
                 _ => &field.points[..],
             };
-            let mut crew = Crew::start(program, points, size)?;
+            let mut crew = Crew::start(program, points, size, signals)?;
             crew.wait()?;
             for phase in PHASES {
                 if phase == "cold read" {

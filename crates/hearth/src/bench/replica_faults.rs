@@ -11,6 +11,7 @@ mod schedule;
 mod trio;
 
 use super::report::Report;
+use super::watch::stop_if_told;
 use super::{progress, progress_over};
 use crate::failure::Failure;
 use crate::signals::Signals;
@@ -58,9 +59,7 @@ pub(super) fn run(play: &Play, signals: &Signals) -> Result<Report, Failure> {
         progress(&format!("schedule {seed}, {} before", sum.played));
         let schedule = Schedule::of(seed);
         sum.add(&schedule, one(&schedule)?);
-        if !signals.take().is_empty() {
-            return Err(Failure::new("interrupted"));
-        }
+        stop_if_told(signals)?;
     }
     progress_over();
     Ok(report(play, &sum))

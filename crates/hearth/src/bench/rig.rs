@@ -1,11 +1,15 @@
 //! The test hosts of `rig/`, for the time of a benchmark. The scripts travel inside the command.
 
 use super::shares::Shares;
+use super::watch::wait_for;
 use crate::failure::{Failure, OrFail};
+use crate::signals::Signals;
+use rustix::process::{Pid, Signal, kill_process};
 use serde::Deserialize;
+use std::io;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Command, Output, Stdio};
 
 const SCRIPTS: [(&str, &str); 6] = [
     ("rig.sh", include_str!("../../../../rig/rig.sh")),
@@ -59,6 +63,23 @@ impl Rig {
 
     /// As [`Rig::start`], with more options of `rig.sh up`.
     pub(crate) fn start_with(compute: u32, options: &[&str]) -> Result<Rig, Failure> {
+        Rig::build(compute, options, run)
+    }
+
+    /// As [`Rig::start_with`]; a signal ends it.
+    pub(super) fn start_watched(
+        compute: u32,
+        options: &[&str],
+        signals: &Signals,
+    ) -> Result<Rig, Failure> {
+        Rig::build(compute, options, |up| run_watched(up, signals))
+    }
+
+    fn build(
+        compute: u32,
+        options: &[&str],
+        run_up: impl FnOnce(&mut Command) -> Result<String, Failure>,
+    ) -> Result<Rig, Failure> {
         let what = || "cannot prepare the test hosts".to_owned();
         let dir = tempfile::Builder::new()
             .prefix("hearth-rig-")
@@ -82,7 +103,7 @@ impl Rig {
             .arg(&hosts)
             .args(["--compute", &compute.to_string()])
             .args(options);
-        let told: Told = serde_json::from_str(&run(&mut up)?).or_fail(what)?;
+        let told: Told = serde_json::from_str(&run_up(&mut up)?).or_fail(what)?;
         rig.hosts = told.compute;
         Ok(rig)
     }
@@ -138,6 +159,14 @@ impl Rig {
         command
     }
 
+    /// The network of a host, as a file that threads can enter it by.
+    pub(super) fn network(&self, host: &Host) -> Result<PathBuf, Failure> {
+        let what = || "cannot find the network of a test host".to_owned();
+        let words = std::fs::read_to_string(self.path("hosts/tag")).or_fail(what)?;
+        let tag = words.split_whitespace().next().unwrap_or_default();
+        Ok(PathBuf::from(format!("/run/netns/{tag}-{}", host.name)))
+    }
+
     /// Has the bricks count their requests from now on.
     pub(crate) fn count_requests(&self) -> Result<(), Failure> {
         self.volume(&["profile", VOLUME, "start"]).map(drop)
@@ -179,10 +208,33 @@ impl Drop for Rig {
 /// Runs a command to its end; its words become the cause if it fails.
 pub(crate) fn run(command: &mut Command) -> Result<String, Failure> {
     let name = command.get_program().to_string_lossy().into_owned();
-    let output = command
-        .stdin(Stdio::null())
-        .output()
-        .or_fail(|| format!("cannot run `{name}`"))?;
+    let output = command.stdin(Stdio::null()).output();
+    words_of(&name, output)
+}
+
+/// As [`run`], of a command that says something when it has done its work; a signal ends it.
+fn run_watched(command: &mut Command, signals: &Signals) -> Result<String, Failure> {
+    let name = command.get_program().to_string_lossy().into_owned();
+    command.stdin(Stdio::null()).stdout(Stdio::piped());
+    let child = command.stderr(Stdio::piped()).spawn();
+    let mut child = child.or_fail(|| format!("cannot run `{name}`"))?;
+    let waited = match &child.stdout {
+        Some(words) => wait_for(words, signals),
+        None => Ok(()),
+    };
+    if let Err(failure) = waited {
+        let pid = Pid::from_child(&child);
+        // One that has ended already needs no signal.
+        let _ = kill_process(pid, Signal::TERM);
+        let _ = child.wait();
+        return Err(failure);
+    }
+    words_of(&name, child.wait_with_output())
+}
+
+/// What a command has said.
+fn words_of(name: &str, output: io::Result<Output>) -> Result<String, Failure> {
+    let output = output.or_fail(|| format!("cannot run `{name}`"))?;
     if output.status.success() {
         return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
     }

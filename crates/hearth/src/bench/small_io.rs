@@ -80,7 +80,7 @@ fn one(
     let store = dir.join("store");
     std::fs::create_dir_all(&store).or_fail(|| "cannot make the store".to_owned())?;
     let cluster = Cluster::start(&store, dir, spec, signals)?;
-    let mut crew = Crew::start("small-io", cluster.points(), records)?;
+    let mut crew = Crew::start("small-io", cluster.points(), records, signals)?;
     for _ in 0..3 {
         crew.phase()?;
     }

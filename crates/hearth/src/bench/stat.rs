@@ -7,13 +7,20 @@ mod model;
 use super::crew::Crew;
 use super::ground::{Ground, System, Translators};
 use super::report::{Report, median, rounded};
+use super::watch::{pause, stop_if_told};
 use super::{progress, progress_over};
 use crate::failure::Failure;
 use crate::options::Policy;
 use crate::signals::Signals;
 use crate::workload;
+use hearth_sim::Span;
+use hearth_sim::storm::{Pace, Times};
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::{Duration, Instant};
+
+/// Messages of which the time is measured: fewer than a crowd's, so that clients are at work all the while.
+const ROUND_TRIPS: usize = 200;
 
 /// Files and turns of one run.
 pub(super) struct Effort {
@@ -24,7 +31,7 @@ pub(super) struct Effort {
 impl Effort {
     pub(super) const FULL: Effort = Effort {
         files: 1024,
-        turns: 3,
+        turns: 5,
     };
     pub(super) const QUICK: Effort = Effort {
         files: 128,
@@ -77,14 +84,27 @@ const FIGURES: [Figure; 6] = [
 ];
 
 /// One run of one system.
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Default)]
 struct Sample {
     seconds: [f64; 2],
     messages: [u64; 2],
     /// Requests for names and attributes that the store's servers took.
     asked: [u64; 2],
     right: bool,
+    /// Times of all looks: of the first client's first pass, of its second, of the next client's.
+    calls_ns: Vec<Vec<u64>>,
 }
+
+impl Sample {
+    /// Times of the looks of one pass, client by client.
+    fn looks(&self, pass: usize) -> impl Iterator<Item = Vec<Span>> + '_ {
+        let passes = self.calls_ns.iter().skip(pass).step_by(2);
+        passes.map(|calls| calls.iter().copied().map(Span).collect())
+    }
+}
+
+/// Times of messages, by the number of clients that were at work meanwhile.
+type Ways = BTreeMap<u32, Times>;
 
 /// One run of a system with so many clients.
 type Run = (System, u32, Sample);
@@ -92,7 +112,7 @@ type Run = (System, u32, Sample);
 /// Measures the systems one after another within each turn.
 pub(super) fn run(load: &Load<'_>, signals: &Signals) -> Result<Report, Failure> {
     let mut report = Report::new("stat", load.store);
-    let samples = measure(load, signals)?;
+    let (samples, ways) = measure(load, signals)?;
     let off = alone(load, signals)?;
     progress_over();
     tell(&mut report, &samples, load);
@@ -101,17 +121,22 @@ pub(super) fn run(load: &Load<'_>, signals: &Signals) -> Result<Report, Failure>
         let seconds = off.seconds[0];
         report.row("store, translators off", &case, "first pass", seconds, "s");
     }
-    sum_up(&mut report, &samples, load);
+    sum_up(&mut report, (&samples, &ways), load, signals)?;
     Ok(report)
 }
 
-fn measure(load: &Load<'_>, signals: &Signals) -> Result<Vec<Run>, Failure> {
+fn measure(load: &Load<'_>, signals: &Signals) -> Result<(Vec<Run>, Ways), Failure> {
     let (most, files) = (load.most(), load.effort.files);
     let mut samples = Vec::new();
-    let ground = Ground::prepare(load.store, most, Translators::AsShipped)?;
+    let ground = Ground::prepare(load.store, most, Translators::AsShipped, signals)?;
     // The first use of a mount by each client costs more than any later one.
     let span = settling(load.store);
     one(&ground, (System::Store, most), files, span, signals)?;
+    let mut ways = Ways::new();
+    for &count in load.clients.iter().filter(|count| **count > 1) {
+        progress(&format!("messages between {count} clients"));
+        ways.insert(count, messages(&ground, count, files, signals)?);
+    }
     for turn in 0..load.effort.turns {
         for &count in load.clients {
             for &system in &load.systems {
@@ -126,7 +151,27 @@ fn measure(load: &Load<'_>, signals: &Signals) -> Result<Vec<Run>, Failure> {
             }
         }
     }
-    Ok(samples)
+    Ok((samples, ways))
+}
+
+/// How long messages take while all clients ask the store.
+fn messages(
+    ground: &Ground,
+    clients: u32,
+    files: usize,
+    signals: &Signals,
+) -> Result<Times, Failure> {
+    let make = |store: &Path| workload::stat::make(store, files as u64);
+    let field = ground.field_with(System::Store, clients, signals, make)?;
+    let mut crew = Crew::start("stat", &field.points, files, signals)?;
+    crew.wait()?;
+    field.begin_cold()?;
+    crew.go()?;
+    let trips = ground.round_trips(ROUND_TRIPS)?.unwrap_or_default();
+    drop(crew);
+    field.end()?;
+    let way = |trip: &Duration| Span(trip.as_nanos() as u64 / 2);
+    Ok(Times::new([trips.iter().map(way).collect()]))
 }
 
 /// GlusterFS without the caches of its own client.
@@ -136,7 +181,7 @@ fn alone(load: &Load<'_>, signals: &Signals) -> Result<Option<Sample>, Failure> 
     }
     progress("GlusterFS without its caching translators");
     let (most, files) = (load.most(), load.effort.files);
-    let ground = Ground::prepare(load.store, most, Translators::Off)?;
+    let ground = Ground::prepare(load.store, most, Translators::Off, signals)?;
     let span = settling(load.store);
     one(&ground, (System::Store, most), files, span, signals)?;
     one(&ground, (System::Store, most), files, span, signals).map(Some)
@@ -151,14 +196,6 @@ fn settling(store: &str) -> Duration {
     }
 }
 
-#[expect(
-    clippy::disallowed_methods,
-    reason = "the volume's client tells nobody when it forgets"
-)]
-fn pause(span: Duration) {
-    std::thread::sleep(span);
-}
-
 fn one(
     ground: &Ground,
     (system, clients): (System, u32),
@@ -166,11 +203,13 @@ fn one(
     settling: Duration,
     signals: &Signals,
 ) -> Result<Sample, Failure> {
+    stop_if_told(signals)?;
     let make = |store: &Path| workload::stat::make(store, files as u64);
     let field = ground.field_with(system, clients, signals, make)?;
-    let mut crew = Crew::start("stat", &field.points, files)?;
+    let mut crew = Crew::start("stat", &field.points, files, signals)?;
     crew.wait()?;
-    pause(settling);
+    // The volume's client tells nobody when it forgets.
+    pause(settling, signals)?;
     let mut sample = Sample::default();
     for pass in 0..2 {
         field.begin_cold()?;
@@ -184,7 +223,8 @@ fn one(
         sample.messages[pass] = field.counts()?.messages_sent - before;
     }
     crew.go()?;
-    sample.right = crew.end()?.right;
+    let told = crew.end()?;
+    (sample.right, sample.calls_ns) = (told.right, told.calls_ns);
     field.end()?;
     Ok(sample)
 }
@@ -228,18 +268,24 @@ fn tell(report: &mut Report, samples: &[Run], load: &Load<'_>) {
     }
 }
 
-fn sum_up(report: &mut Report, samples: &[Run], load: &Load<'_>) {
+fn sum_up(
+    report: &mut Report,
+    (samples, ways): (&[Run], &Ways),
+    load: &Load<'_>,
+    signals: &Signals,
+) -> Result<(), Failure> {
     let verified = samples.iter().all(|(_, _, sample)| sample.right);
     report.sum_up("verified", verified);
     report.sum_up("files", load.effort.files);
     report.sum_up("clients", load.most());
     for &count in load.clients {
+        let pace = pace(samples, count, ways);
         for &system in &load.systems {
+            stop_if_told(signals)?;
             if system != System::Store {
                 compare(report, samples, (system, count), load);
             }
-            let request = request_time(samples, count, load);
-            if let Some(counts) = model::Counts::of(system, load.effort.files, count, request) {
+            if let Some(counts) = model::Counts::of(system, load.effort.files, count, &pace) {
                 count_out(report, samples, (system, count), &counts);
             }
         }
@@ -250,15 +296,23 @@ fn sum_up(report: &mut Report, samples: &[Run], load: &Load<'_>) {
          without what the operating system keeps. The gain of the first pass is that the store is \
          asked once for all clients, and not once for each",
     );
+    Ok(())
 }
 
-/// How long the store takes for one request while so many clients ask it.
-fn request_time(samples: &[Run], clients: u32, load: &Load<'_>) -> Duration {
-    let all = middle(samples, (System::Store, clients), |sample| {
-        sample.seconds[0]
-    });
-    let requests = load.effort.files as f64 * f64::from(clients);
-    Duration::from_secs_f64(all / requests.max(1.0))
+/// How fast this machine was with so many clients: in their first passes over the store itself, and in second ones under
+/// `home`, when all is in memory.
+fn pace(samples: &[Run], clients: u32, ways: &Ways) -> Pace {
+    let times = |system: System, pass: usize| {
+        let runs = samples
+            .iter()
+            .filter(move |(of, count, _)| (*of, *count) == (system, clients));
+        Times::new(runs.flat_map(|(_, _, sample)| sample.looks(pass)))
+    };
+    Pace {
+        looks: times(System::Store, 0),
+        hits: times(System::Under(Policy::Home), 1),
+        ways: ways.get(&clients).cloned().unwrap_or_default(),
+    }
 }
 
 /// What a system saves of the store's time.

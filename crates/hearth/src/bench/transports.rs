@@ -13,8 +13,11 @@ use crate::failure::{Failure, OrFail};
 use hearth_agent::net::Carrier;
 use hearth_agent::net::{Endpoint, Handler, Limits, NetConfig, PeerId, Secret, Transport};
 use link::Link;
+use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 use std::io::{self, IoSlice};
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
+use std::os::fd::AsFd;
+use std::path::Path;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, Instant};
@@ -142,13 +145,8 @@ impl Drop for Served {
 impl Pair {
     fn measure(&self) -> io::Result<Found> {
         let pair = self;
-        let mut trips = Vec::with_capacity(ROUND_TRIPS);
-        for number in 0..ROUND_TRIPS as u64 {
-            let start = Instant::now();
-            pair.ask(number, Kind::Answer, REQUEST_LEN)?;
-            pair.heard(number, ANSWER_LEN)?;
-            trips.push(start.elapsed().as_secs_f64() * 1e6);
-        }
+        let trips = pair.round_trips(ROUND_TRIPS)?;
+        let trips: Vec<f64> = trips.iter().map(|trip| trip.as_secs_f64() * 1e6).collect();
         let start = Instant::now();
         for number in 0..FRAMES as u64 {
             pair.ask(number, Kind::Keep, FRAME_LEN)?;
@@ -183,7 +181,53 @@ enum Heard {
     Answer(u64, usize, bool),
 }
 
+/// How long so many round trips take, one after another, of a question to a server in one network and its answer to a
+/// client in another, over TCP. Networks are files that threads enter them by.
+pub(super) fn round_trips(
+    (server, client): ((&Path, IpAddr), (&Path, IpAddr)),
+    count: usize,
+) -> io::Result<Vec<Duration>> {
+    let enter = |network: &Path| -> io::Result<()> {
+        let file = std::fs::File::open(network)?;
+        Ok(move_into_link_name_space(
+            file.as_fd(),
+            Some(LinkNameSpaceType::Network),
+        )?)
+    };
+    let bind =
+        |addr| Endpoint::bind(Carrier::Tcp, SocketAddr::new(addr, 0)).map_err(io::Error::other);
+    // What a transport starts is in the network of the thread that starts it.
+    let work = || {
+        enter(server.0)?;
+        let far = bind(server.1)?;
+        enter(client.0)?;
+        let near = bind(client.1)?;
+        let members = vec![far.local_addr()?, near.local_addr()?];
+        enter(server.0)?;
+        let served = start_server(far, members.clone())?;
+        enter(client.0)?;
+        Pair::of(near, members, Some(served))?.round_trips(count)
+    };
+    std::thread::scope(|scope| {
+        scope
+            .spawn(work)
+            .join()
+            .expect("a measurement does not panic")
+    })
+}
+
 impl Pair {
+    /// Asks so often, each time after the last answer.
+    fn round_trips(&self, count: usize) -> io::Result<Vec<Duration>> {
+        let trip = |number| {
+            let start = Instant::now();
+            self.ask(number, Kind::Answer, REQUEST_LEN)?;
+            self.heard(number, ANSWER_LEN)?;
+            Ok(start.elapsed())
+        };
+        (0..count as u64).map(trip).collect()
+    }
+
     fn start(carrier: Carrier, link: Link) -> io::Result<Pair> {
         let loopback = SocketAddr::from(([127, 0, 0, 1], 0));
         let bind = || Endpoint::bind(carrier, loopback).map_err(io::Error::other);

@@ -1,7 +1,7 @@
 //! Every process asks for the attributes of every file, as IMCa's stat experiment has it: the files are
 //! made beforehand, and are in one directory.
 
-use super::{IoTimes, phase_over};
+use super::{IoTimes, Report, phase_over};
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -21,20 +21,29 @@ pub(crate) fn make(dir: &Path, files: u64) -> io::Result<()> {
 }
 
 /// One process: asks for all of `files` files, twice, from their directory, so that no path to it counts.
-pub(crate) fn run(dir: &Path, files: u64) -> io::Result<(IoTimes, bool)> {
+pub(crate) fn run(dir: &Path, files: u64) -> io::Result<Report> {
     std::env::set_current_dir(dir)?;
     phase_over()?;
     let mut times = IoTimes::default();
     let mut right = true;
+    let mut calls_ns = Vec::new();
     for _pass in 0..2 {
+        let mut calls = Vec::with_capacity(files as usize);
         for file in 0..files {
             let name = name(file);
             let begun = Instant::now();
             let meta = fs::symlink_metadata(name)?;
-            times.add_read(begun.elapsed(), 0);
+            let span = begun.elapsed();
+            times.add_read(span, 0);
+            calls.push(span.as_nanos() as u64);
             right &= meta.is_file() && meta.len() == file % SIZES;
         }
+        calls_ns.push(calls);
         phase_over()?;
     }
-    Ok((times, right))
+    Ok(Report {
+        times,
+        right,
+        calls_ns,
+    })
 }

@@ -1,9 +1,10 @@
 //! Files read and written by records of several sizes, in order and at random, without logging, with
 //! the preloaded library, and with a line of text for each call.
 
+use super::super::watch::stop_if_told;
 use super::driver::{Driver, Workload};
 use super::pair::Pair;
-use super::{Effort, Place, stop_if_told};
+use super::{Effort, Place};
 use crate::bench::progress;
 use crate::bench::report::{Report, median, percentile, rounded};
 use crate::failure::Failure;

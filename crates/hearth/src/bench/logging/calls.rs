@@ -1,9 +1,10 @@
 //! What recording adds to a call of a program that never heard of it: processor time of `pwrite` and
 //! `pread` of 4 KiB on a file in memory, with and without the preloaded library.
 
+use super::super::watch::stop_if_told;
 use super::drain::LiveDrain;
 use super::driver::{Driver, Workload};
-use super::{Effort, Place, spread, stop_if_told};
+use super::{Effort, Place, spread};
 use crate::bench::progress;
 use crate::bench::report::{Report, median, rounded};
 use crate::failure::Failure;

@@ -5,8 +5,9 @@
 //! clock is read twice for each, as for a real call, but the times recorded are the generated ones,
 //! which are as irregular as real ones.
 
+use super::super::watch::stop_if_told;
 use super::pair::Pair;
-use super::{Place, pause, stop_if_told};
+use super::{Place, pause};
 use crate::bench::progress;
 use crate::bench::report::{Report, median, rounded};
 use crate::failure::Failure;

@@ -66,7 +66,12 @@ impl<'a> Site<'a> {
     ) -> Result<Site<'a>, Failure> {
         let kind = if store == "gluster" {
             // Ranks share files without a cache, too.
-            Kind::Hosts(hosts(ranks, Translators::OffAndDirect, Some(link))?)
+            Kind::Hosts(hosts(
+                ranks,
+                Translators::OffAndDirect,
+                Some(link),
+                signals,
+            )?)
         } else {
             let dir = tempfile::tempdir().or_fail(|| "cannot make a directory".to_owned())?;
             Kind::Here {

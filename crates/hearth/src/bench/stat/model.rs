@@ -1,15 +1,14 @@
 //! What should be counted in a first pass on GlusterFS. How a crowd shares the reading of a directory depends on who
 //! comes first, so its messages have no closed form: they are those of simulated crowds, which have one directory too.
-//! Their store is as fast as the real one was for as many clients without Hearth; who manages a file and how long
-//! single steps take differs from crowd to crowd, so there are several, and the one in the middle counts. The store
-//! takes a request for each look at a file; GlusterFS's own client answers some of them out of what came along with
-//! names, so no more than that should be counted.
+//! Their machine is as fast as the real one was in the same run: what a look at the store took each of as many clients
+//! without Hearth, what one took that memory answered, and what a message took from host to host while all clients were
+//! at work. Who manages a file differs from crowd to crowd, and where in the measured times it begins; so there are
+//! several, and the one in the middle counts. The store takes a request for each look at a file; GlusterFS's own client
+//! answers some of them out of what came along with names, so no more than that should be counted.
 
 use super::System;
 use crate::options::Policy;
-use hearth_sim::Span;
-use hearth_sim::storm::{self, Outcome, Shape};
-use std::time::Duration;
+use hearth_sim::storm::{self, Outcome, Pace, Shape};
 
 /// Crowds of which the one in the middle counts.
 const CROWDS: u64 = 31;
@@ -23,14 +22,8 @@ pub(super) struct Counts {
 }
 
 impl Counts {
-    /// `None` for systems without a model. `request` is the time that the store takes for one request while as many
-    /// clients ask.
-    pub(super) fn of(
-        system: System,
-        files: usize,
-        clients: u32,
-        request: Duration,
-    ) -> Option<Counts> {
+    /// `None` for systems without a model.
+    pub(super) fn of(system: System, files: usize, clients: u32, pace: &Pace) -> Option<Counts> {
         match system {
             // Each client asks once for each file: its name and attributes come together.
             System::Store => Some(Counts {
@@ -39,11 +32,8 @@ impl Counts {
                 spread: None,
             }),
             System::Under(Policy::Home) => {
-                let shape = Shape {
-                    store: Span(u64::try_from(request.as_nanos()).ok()?),
-                    ..Shape::new(clients, u32::try_from(files).ok()?)
-                };
-                let crowds = storm::run_several(&shape, CROWDS);
+                let shape = Shape::new(clients, u32::try_from(files).ok()?);
+                let crowds = storm::run_several(&shape, pace, CROWDS);
                 let usual = &crowds[crowds.len() / 2];
                 let of = |crowd: Option<&Outcome>| crowd.map(|crowd| crowd.messages);
                 Some(Counts {
