@@ -22,7 +22,9 @@ storage_exec() {
         shift 2
         findmnt --raw --noheadings --output TARGET,FSTYPE | sort -r |
             while read -r target type; do
-                [[ $type != fuse* ]] || umount --lazy -- "$target"
+                [[ $type == fuse* ]] || continue
+                # A mount goes by itself when its directory is removed meanwhile, here too.
+                umount --lazy -- "$target" 2>/dev/null || ! mountpoint -q -- "$target"
             done
         for pair in $dirs; do
             mount --bind -- "$own/${pair#*:}" "${pair%:*}"
