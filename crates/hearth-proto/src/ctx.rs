@@ -5,9 +5,11 @@ use crate::bank::list::List;
 use crate::config::Config;
 use crate::effect::{Effect, Outbox, Piece};
 use crate::frames::Frames;
+use crate::guard::Guard;
 use crate::ids::{Age, Buf, FileId, Gen, Names, NodeId, Op, ReqId, RevokeId, Ticket, View};
 use crate::msg::{Body, Envelope};
 use crate::peers::{Peers, Sending};
+use crate::placement;
 use crate::status::Counters;
 use crate::time::Time;
 use alloc::collections::VecDeque;
@@ -156,6 +158,13 @@ impl Ctx<'_> {
                     .push_back((to, Envelope { body, ..envelope }, Vec::new()));
             }
         }
+    }
+
+    /// Whether whoever is to change a file can find its manager: with a dead registrar those who have not asked before
+    /// change it without a word (S13), so nobody keeps its names and attributes (M6).
+    pub(crate) fn is_findable(&self, file: FileId) -> bool {
+        let registrar = placement::registrar_of(file, self.config.nodes);
+        !self.peers.is_down(registrar) || !self.config.keeps(Guard::ManagerFound)
     }
 
     /// The age of an operation over several homes that begins now.

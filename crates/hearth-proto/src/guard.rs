@@ -48,6 +48,7 @@ guards! {
     AppendsApart, "appends-apart", "an append is given a place behind those of others";
     EndTold, "end-told", "a write that lengthens the file is answered after its manager knows";
     ChangesAnnounced, "changes-announced", "names and attributes change after everybody has let go of them";
+    ManagerFound, "manager-found", "names and attributes are kept where whoever changes them can find who manages them";
     OutsidersNoticed, "outsiders-noticed", "an open that finds another stamp voids what was cached";
     FillsFirst, "fills-first", "a write waits for the store read that fills its page";
     AsideHeld, "aside-held", "pages stay as they are while the store is read for a call that is larger than a pool";

@@ -15,6 +15,8 @@
 //! - M4 (I3): while names or attributes are being changed nobody keeps them, and before that whoever
 //!   kept them has let go ([`leave`]).
 //! - M5: a question about a file's attributes is answered as soon as nobody reads them ([`leave`]).
+//! - M6: while a file's registrar is gone nobody keeps its names or attributes: whoever has not asked before could not
+//!   ask the manager before a change ([`leave`]).
 
 mod control;
 mod entry;
@@ -209,6 +211,9 @@ impl Manager {
         for id in ids {
             let mut seat = self.seat(ctx, id);
             seat.drop_peer(peer);
+            if !seat.ctx.is_findable(id) {
+                seat.recall();
+            }
             seat.work_off();
             self.tidy(id);
             self.unpark(ctx, id);

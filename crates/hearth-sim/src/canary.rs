@@ -34,6 +34,9 @@ pub fn try_without(guard: Guard, worlds_max: u64) -> Canary {
         if guard == Guard::NamesOnce {
             return names_plan(without, number);
         }
+        if guard == Guard::ManagerFound {
+            return deaths_plan(without, number);
+        }
         if guard.is_of_bank() {
             return bank_plan(without, number);
         }
@@ -131,6 +134,14 @@ fn names_plan(without: Option<Guard>, number: u64) -> Plan {
             ..plan.bank
         },
         ..plan
+    }
+}
+
+/// The same where agents die, and nothing else parts them.
+fn deaths_plan(without: Option<Guard>, number: u64) -> Plan {
+    Plan {
+        crashes: true,
+        ..names_plan(without, number)
     }
 }
 

@@ -107,6 +107,7 @@ fn set_up(plan: &mut Plan, words: &[&str]) -> Option<()> {
             let nodes = nodes.iter().map(|node| node.parse().map(NodeId));
             plan.bank.gateways = nodes.collect::<Result<_, _>>().ok()?;
         }
+        ["looks"] => plan.looks = true,
         ["frames", count] => plan.frames = count.parse().ok()?,
         ["daemons", count] => plan.bank.daemons = count.parse().ok()?,
         _ => return None,
@@ -184,6 +185,8 @@ fn action(words: &[&str]) -> Option<Action> {
             file: file(name)?,
             size: size.parse().ok()?,
         },
+        ["looks", "at", name] => Action::Look(file(name)?),
+        ["changes", name] => Action::Restamp(file(name)?),
         ["laminates", name] => Action::Laminate(file(name)?),
         ["settles", name] => Action::Settle(file(name)?),
         ["outside", name, offset, len] => Action::Outside {

@@ -138,6 +138,9 @@ pub struct World {
     pub(crate) tampered: u64,
     /// Some connection has been broken.
     pub(crate) apart: bool,
+    /// By something else than a death, or an agent that died is back: several nodes may take themselves for a file's
+    /// manager (S13).
+    pub(crate) parted: bool,
     /// No more faults.
     pub(crate) healed: bool,
     /// Faults that happened.
@@ -189,6 +192,7 @@ impl World {
             messages: 0,
             tampered: 0,
             apart: false,
+            parted: false,
             healed: false,
             faults: Faults::default(),
             slowest: Span(0),

@@ -158,6 +158,9 @@ impl Desk<'_, '_> {
 
     /// Attributes of such a file change all the time, or the store alone knows them.
     fn is_unfit(&self, id: FileId) -> bool {
+        if !self.ctx.is_findable(id) {
+            return true;
+        }
         let opening = |job: &Job| matches!(job, Job::Open(open) if open.file == id && open.write);
         let file = self.client.files.get(&id);
         file.is_some_and(|file| file.bypass || file.orphan || file.writers > 0)
@@ -403,12 +406,12 @@ impl Desk<'_, '_> {
         }
     }
 
-    /// Leave that a dead manager gave is void.
+    /// Leave that a dead manager gave is void, and so is any for files whose registrar is dead.
     pub(super) fn drop_leaves_of(&mut self, peer: NodeId) {
         self.client.managers.retain(|_, manager| *manager != peer);
         let kept = self.client.kept.iter();
         let gone: Vec<FileId> = kept
-            .filter(|(_, manager)| **manager == peer)
+            .filter(|(id, manager)| **manager == peer || !self.ctx.is_findable(**id))
             .map(|(&id, _)| id)
             .collect();
         gone.into_iter().for_each(|id| self.give_up_leave(id));

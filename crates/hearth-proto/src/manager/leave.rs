@@ -254,11 +254,12 @@ impl Seat<'_, '_> {
         leave
     }
 
-    /// The file is at rest, and nobody is about to change it.
+    /// The file is at rest, and nobody is about to change it, or could without a word (M6).
     pub(super) fn may_be_kept(&self) -> bool {
         let file = &*self.file;
         let at_rest = !file.known || (file.writers() == 0 && file.stamp.is_some());
-        at_rest && file.control.is_none() && file.queue.is_empty() && file.leaves.is_idle()
+        let at_rest = at_rest && file.control.is_none() && file.queue.is_empty();
+        at_rest && file.leaves.is_idle() && self.ctx.is_findable(self.id)
     }
 
     /// This node is to read the attributes, and of a directory the names, if it was asked for these.
@@ -292,7 +293,7 @@ impl Seat<'_, '_> {
     }
 
     /// Takes attributes back from everybody who may keep them.
-    fn recall(&mut self) {
+    pub(super) fn recall(&mut self) {
         self.file.leaves.forget();
         let keepers: NodeSet = self
             .file

@@ -69,10 +69,21 @@ impl World {
         self.hosts[node] = Host::new(Node::new(config));
         self.hosts[node].paused = DEAD;
         for peer in (0..self.plan.nodes).filter(|&peer| peer as usize != node) {
-            self.break_link(node as u32, peer);
+            self.cut_link(node as u32, peer);
         }
         let out = Span::millis(self.rng.below(4_000));
         self.after(out, Event::Restarts { node });
+    }
+
+    /// Agents that live have heard of every death so far, and nothing else has parted them.
+    pub(crate) fn have_all_heard(&self) -> bool {
+        let (alive, away): (Vec<&Host>, Vec<&Host>) =
+            self.hosts.iter().partition(|host| host.is_alive());
+        let knows = |host: &&Host, of: &Host| host.node.is_gone(of.node.config().me);
+        !self.parted
+            && alive
+                .iter()
+                .all(|host| away.iter().all(|of| knows(host, of)))
     }
 
     /// Replicas are promised for one death after another: one more before everybody has heard of the last, or while some
@@ -90,6 +101,7 @@ impl World {
 
     pub(crate) fn restart(&mut self, node: usize) {
         self.hosts[node].paused = Time(0);
+        self.parted = true;
         self.write_down(|| format!("{node}  starts anew"));
         for peer in (0..self.plan.nodes).filter(|&peer| peer as usize != node) {
             self.step(node, Input::PeerDown(NodeId(peer)));

@@ -150,8 +150,14 @@ impl World {
         None
     }
 
-    /// Breaks a connection: what is on its way is gone, both sides learn of it.
+    /// Breaks a connection between agents that live.
     pub(crate) fn break_link(&mut self, a: u32, b: u32) {
+        self.parted |= self.links.state(a, b) != State::Broken;
+        self.cut_link(a, b);
+    }
+
+    /// A connection is gone, and what is on its way with it; both sides learn of it.
+    pub(super) fn cut_link(&mut self, a: u32, b: u32) {
         if self.links.state(a, b) == State::Broken {
             return;
         }

@@ -15,7 +15,10 @@ impl World {
     pub(crate) fn begin_look(&mut self, session: usize, object: usize, file: FileId) {
         let node = self.sessions[session].node;
         match self.hosts[node].kernel.looked(object) {
-            Some(seen) => self.judge_look(session, object, seen, "kept attributes"),
+            Some(seen) => {
+                self.write_down(|| format!("{node} has the attributes"));
+                self.judge_look(session, object, seen, "kept attributes");
+            }
             None => match session % 3 {
                 0 => self.ask(session, Request::Leave(vec![file])),
                 1 => self.ask(session, Request::Await(vec![file])),
@@ -94,7 +97,9 @@ impl World {
     fn judge_look(&mut self, session: usize, object: usize, seen: Attributes, by: &'static str) {
         let began = self.sessions[session].doing.as_ref();
         let floor = began.map_or(0, |doing| doing.mode);
-        if seen.mode < floor && !self.apart {
+        // Until a death is heard of what is kept may be told, and again once the dead are back with nothing (S13).
+        let all_heard = began.is_some_and(|doing| doing.all_heard) && !self.parted;
+        if seen.mode < floor && (!self.apart || all_heard) {
             let node = self.sessions[session].node;
             let what = format!(
                 "node {node} sees attributes {} of object {object}, {floor} before it asked ({by})",

@@ -113,6 +113,8 @@ pub(crate) struct Doing {
     pub(crate) attributes: u64,
     /// Changes of the object's attributes that were over by then.
     pub(crate) mode: u32,
+    /// All who lived then knew who was dead.
+    pub(crate) all_heard: bool,
     /// An outsider had written, and nobody had opened the object since.
     pub(crate) outside: bool,
     /// Attributes are kept by nobody, as far as this needs that.
@@ -152,6 +154,7 @@ impl World {
             attributes: self.hosts[self.sessions[session].node].kernel.attributes,
             mode: self.store.objects[object].mode,
             outside: self.store.objects[object].outside,
+            all_heard: self.have_all_heard(),
             let_go: false,
             fetched: BTreeMap::new(),
         }
