@@ -54,6 +54,10 @@ const PER_SET: usize = 25;
 /// Reads and writes after the last fault, and after a gateway was killed.
 const AFTER: u64 = 120;
 
+/// And after all have heard of a death: names are in one of four of them, and many have to be looked at to find one
+/// that is kept wrongly.
+const AFTER_NEWS: u64 = 600;
+
 /// Nothing may take longer than this: what does, hangs.
 const HANG: Duration = Duration::from_secs(60);
 
@@ -237,7 +241,25 @@ fn kill(
     };
     board.mourn();
     cluster.kill(agent)?;
-    go_on(board, guest, AFTER)
+    go_on(board, guest, AFTER)?;
+    guest.resume()?;
+    await_news(agent, cluster, board)?;
+    board.hear();
+    go_on(board, guest, AFTER_NEWS)
+}
+
+/// Waits until all others have heard that an agent is gone.
+fn await_news(gone: usize, cluster: &Cluster, board: &Board) -> Result<(), Failure> {
+    let begun = Instant::now();
+    for agent in (0..AGENTS as usize).filter(|&agent| agent != gone) {
+        while !board.is_over() && !cluster.has_heard(agent, gone)? {
+            if begun.elapsed() > HANG {
+                return Err(Failure::new("an agent does not hear of the end of another"));
+            }
+            thread::park_timeout(LOOK_AGAIN);
+        }
+    }
+    Ok(())
 }
 
 /// Waits for so many more reads and writes.

@@ -105,6 +105,20 @@ impl Cluster {
         Ok(sum)
     }
 
+    /// Whether an agent has heard that another is gone.
+    pub(crate) fn has_heard(&self, agent: usize, gone: usize) -> Result<bool, Failure> {
+        let peer = &self.launched().set.peers()[agent..=agent];
+        let what = || format!("cannot read the status of agent {agent}");
+        let answers = ask_all(peer, &Request::Status).into_iter().next();
+        let value = answers.ok_or_else(|| Failure::new(what()))?;
+        let value = value.map_err(CallError::into_failure)?;
+        let health: Health = serde_json::from_value(value).or_fail(what)?;
+        let alarms = health.node["alarms"].as_array();
+        let word = format!("agent {gone} is gone");
+        let told = |alarm: &serde_json::Value| alarm.as_str().is_some_and(|it| it.contains(&word));
+        Ok(alarms.is_some_and(|alarms| alarms.iter().any(told)))
+    }
+
     /// The agents, in their order.
     pub(crate) fn processes(&self) -> Vec<Process> {
         let agents = self.launched().set.file.agents.iter();

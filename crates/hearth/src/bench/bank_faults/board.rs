@@ -74,6 +74,8 @@ pub(super) struct Board {
     lenient: AtomicBool,
     /// An agent is dead, or about to be.
     mourned: AtomicBool,
+    /// It is dead, and all others have heard of it.
+    heard: AtomicBool,
     /// A hand has ended before it was told to.
     over: AtomicBool,
     found: Mutex<Found>,
@@ -96,12 +98,28 @@ impl Board {
         let lenient = strict == Strict::Acknowledged;
         self.lenient.store(lenient, Ordering::SeqCst);
         self.mourned.store(false, Ordering::SeqCst);
+        self.heard.store(false, Ordering::SeqCst);
     }
 
-    /// An agent is about to be killed. From then on what only it could decide is refused, and names and
-    /// attributes change without a word to those who keep them, where it managed them or alone knew who does (S13).
+    /// An agent is about to be killed. From then on what only it could decide is refused. Names and attributes that
+    /// it managed, or alone knew who does, change without a word, and who has not heard of its end may tell what he
+    /// keeps (S13).
     pub(super) fn mourn(&self) {
         self.mourned.store(true, Ordering::SeqCst);
+    }
+
+    /// All others have heard of it: whatever looks at names and attributes from now on finds what was acknowledged.
+    pub(super) fn hear(&self) {
+        self.heard.store(true, Ordering::SeqCst);
+    }
+
+    fn have_all_heard(&self) -> bool {
+        self.heard.load(Ordering::SeqCst)
+    }
+
+    /// Whether a look at a name or at attributes is judged that is over now, and before which all had heard or not.
+    fn is_judged(&self, heard: bool) -> bool {
+        heard || !self.is_mourned()
     }
 
     fn is_mourned(&self) -> bool {
@@ -193,18 +211,18 @@ impl Board {
     /// Looks for one of the names that were there or will be: one that went may not be found any more, and the
     /// one that is there may not be missed.
     fn look_up(&self, at: &Path, file: usize, back: usize) {
-        let cell = &self.names[file];
+        let (cell, heard) = (&self.names[file], self.have_all_heard());
         let least = cell.least();
         let version = (least + 1).saturating_sub(back as u64);
         let found = std::fs::symlink_metadata(at.join(named(file)).join(name_of(version)));
         let most = cell.most();
         self.note(|found| found.lookups += 1);
-        if self.is_mourned() {
+        if !self.is_judged(heard) {
             return;
         }
         let what = || format!("{} of {}", name_of(version), named(file));
         match found {
-            Ok(_) => self.check(cell, (least, version), what),
+            Ok(_) => self.check_name(cell, (least, version), what),
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 if version == least && most == least {
                     self.wrong(format!("{} is missed", what()));
@@ -216,7 +234,7 @@ impl Board {
 
     /// A directory has one name at a time; while it is renamed a listing may show both or none.
     fn list(&self, at: &Path, file: usize) {
-        let cell = &self.names[file];
+        let (cell, heard) = (&self.names[file], self.have_all_heard());
         let least = cell.least();
         let listed = std::fs::read_dir(at.join(named(file))).and_then(|entries| {
             let names = entries.map(|entry| entry.map(|entry| version_named(&entry.file_name())));
@@ -224,11 +242,11 @@ impl Board {
         });
         let most = cell.most();
         self.note(|found| found.listings += 1);
-        if self.is_mourned() {
+        if !self.is_judged(heard) {
             return;
         }
         match listed.as_deref() {
-            Ok([Some(version)]) => self.check(cell, (least, *version), || {
+            Ok([Some(version)]) => self.check_name(cell, (least, *version), || {
                 format!("the name in {}", named(file))
             }),
             Ok(names) if most == least => {
@@ -303,15 +321,15 @@ impl Board {
     }
 
     fn look(&self, at: &Path, file: usize) {
-        let cell = &self.times[file];
+        let (cell, heard) = (&self.times[file], self.have_all_heard());
         let least = cell.least();
         let seen = std::fs::metadata(at.join(dated(file)));
         self.note(|found| found.stats += 1);
-        if self.is_mourned() {
+        if !self.is_judged(heard) {
             return;
         }
         match seen {
-            Ok(seen) => self.check(cell, (least, seen.mtime().cast_unsigned()), || {
+            Ok(seen) => self.check_name(cell, (least, seen.mtime().cast_unsigned()), || {
                 format!("the time of {}", dated(file))
             }),
             Err(error) => self.refused("a look", &error),
@@ -326,6 +344,15 @@ impl Board {
                 "{what}: version {version}, though {least} was there and {most} was the last"
             ));
         } else if !self.lenient.load(Ordering::Relaxed) {
+            cell.end(version);
+        }
+    }
+
+    /// As [`Self::check`], of names and attributes: the store says what they are, whichever agent dies, so none that
+    /// was seen is followed by an older one.
+    fn check_name(&self, cell: &Cell, (least, version): (u64, u64), what: impl Fn() -> String) {
+        self.check(cell, (least, version), what);
+        if version <= cell.most() {
             cell.end(version);
         }
     }
@@ -348,6 +375,10 @@ impl Board {
 
     /// Looks for what was acknowledged, in the store itself.
     pub(super) fn look_into(&self, store: &Path) -> Result<(), Failure> {
+        (0..FILES).for_each(|file| {
+            self.look(store, file);
+            self.list(store, file);
+        });
         for (file, cells) in self.blocks.iter().enumerate() {
             let versions = in_store(store, &content(file), BLOCKS)?;
             for (block, (cell, version)) in cells.iter().zip(versions).enumerate() {
