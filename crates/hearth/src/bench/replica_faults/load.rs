@@ -7,6 +7,7 @@
 use super::schedule::AGENTS;
 use crate::bench::cells::{BLOCK, Cell, Dice, Wrong, filled, in_store, version_of};
 use crate::failure::{Failure, OrFail};
+use rustix::io::Errno;
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
@@ -175,12 +176,18 @@ impl Board {
     }
 }
 
+/// A file whose manager is gone can be read and not written (S13): what is written through the handle fails, and then it is
+/// opened anew.
 fn open<'a>(file: &'a mut Option<File>, at: &Path, number: usize) -> io::Result<&'a File> {
     match file {
         Some(open) => Ok(open),
         None => {
             let path = at.join(name(number));
-            let open = File::options().read(true).write(true).open(path)?;
+            let both = File::options().read(true).write(true).open(&path);
+            let open = both.or_else(|error| match error.raw_os_error() {
+                Some(code) if code == Errno::HOSTDOWN.raw_os_error() => File::open(&path),
+                _ => Err(error),
+            })?;
             Ok(file.insert(open))
         }
     }
