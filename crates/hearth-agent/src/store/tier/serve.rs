@@ -134,7 +134,13 @@ impl Tier {
             kept.is_verified = true;
             return Ok(());
         }
-        kept.drop_where(&self.shelf, |_, block| block.stand == Stand::Clean);
+        // What was given to the store and not synced is one: it would be taken for newer than what came since.
+        let is_copy = |stand: Stand| stand == Stand::Clean || stand == Stand::Written;
+        let is_open = kept.is_open;
+        kept.drop_where(&self.shelf, |_, block| match is_open {
+            true => block.stand == Stand::Clean,
+            false => is_copy(block.stand),
+        });
         Ok(())
     }
 

@@ -347,6 +347,21 @@ fn copies_count_after_a_restart_unless_somebody_wrote() {
 }
 
 #[test]
+fn what_the_store_was_given_is_not_laid_over_what_came_since() {
+    let place = Place::new();
+    let (tier, file) = (place.tier(), place.file("f"));
+    put(&tier, &file, 0, b"aaaa");
+    tier.settle(file.as_fd()).unwrap();
+    // Others write the file now, until this agent is asked to once more.
+    tier.forget_tier(file.metadata().unwrap().ino());
+    file.write_all_at(b"bbbbbb", 0).unwrap();
+    put(&tier, &file, 2, b"cc");
+    assert_eq!(read(&tier, &file, 0, 6).unwrap(), b"bbccbb");
+    tier.settle(file.as_fd()).unwrap();
+    assert_eq!(place.stored("f"), b"bbccbb");
+}
+
+#[test]
 fn a_tier_that_may_not_be_written_is_passed_by() {
     let place = Place::new();
     let (tier, file) = (place.tier(), place.file("f"));
