@@ -22,7 +22,7 @@
 //! - A4: bytes that nobody wrote are never written to the store.
 //! - A5 (I14): dirty bytes never exceed the limit by more than one write.
 //! - A6: a cut is answered when the store has all that the tier had, and what it takes away is gone there too.
-//! - A7: see `offer`. A8: see `age`. A9, A10: see `replicate`.
+//! - A7: see `offer`. A8: see `age`. A9, A10: see `replicate`. A11: see `orphan`.
 
 mod age;
 mod aside;
@@ -37,6 +37,7 @@ mod held;
 mod moves;
 mod names;
 mod offer;
+mod orphan;
 mod page;
 mod peek;
 mod push;
@@ -116,6 +117,8 @@ struct Common {
     /// requests of earlier ones that come late must not count for what the file is now. Bounded by
     /// `idle_files_max`; the lowest numbers go.
     floors: BTreeMap<FileId, Gen>,
+    /// The last lives of files that nobody manages (A11). Bounded by `idle_files_max`; the lowest numbers go.
+    orphans: BTreeMap<FileId, u64>,
     /// Lives of files that ended here and the manager has not heard of.
     ended: Vec<(FileId, u64)>,
     /// Questions to peers that are not answered yet, by request number.
@@ -215,6 +218,8 @@ struct File {
     wards: Wards,
     /// Nodes that have yet to hear that bytes which they wrote are lost.
     bereft: NodeSet,
+    /// Who waits until the store has all of it, as nobody manages it.
+    orphaned: Vec<(NodeId, ReqId)>,
 }
 
 /// A request that waits.
@@ -408,6 +413,11 @@ impl Authority {
                 .answer(from, file, current, req, Body::OldGeneration);
             return self.tidy(ctx, file);
         }
+        if home.is_orphan(generation, &body) {
+            home.free(from, data);
+            home.fail(from, req, crate::errno::EHOSTDOWN);
+            return self.tidy(ctx, file);
+        }
         home.request(from, req, generation, body, data);
         home.pump();
         self.tidy(ctx, file);
@@ -455,18 +465,6 @@ impl Authority {
         }
     }
 
-    /// Nobody will call back what this node holds of a file any more: all of it goes.
-    pub(crate) fn sever(&mut self, ctx: &mut Ctx<'_>, id: FileId) {
-        if !self.files.contains_key(&id) {
-            return;
-        }
-        let mut home = self.home(ctx, id);
-        let generation = home.file.generation;
-        home.clear_out(Cut::Outside, generation);
-        home.pump();
-        self.tidy(ctx, id);
-    }
-
     /// A store operation ended; false if it is not one of the authority's.
     pub(crate) fn store_done(
         &mut self,
@@ -501,23 +499,6 @@ impl Authority {
         home.pump();
         self.tidy(ctx, id);
         true
-    }
-
-    /// A peer is gone: it holds nothing and waits for nothing.
-    pub(crate) fn peer_down(&mut self, ctx: &mut Ctx<'_>, peer: NodeId) {
-        for hints in self.common.hints.values_mut() {
-            hints.forget(peer);
-        }
-        if ctx.config.keeps(Guard::GoneLetGo) {
-            self.common.locks.drop_holds_of(peer);
-        }
-        let ids: Vec<FileId> = self.files.keys().copied().collect();
-        for id in ids {
-            let mut home = self.home(ctx, id);
-            home.drop_peer(peer);
-            home.pump();
-            self.tidy(ctx, id);
-        }
     }
 
     /// A page of this node's went out of the pool.
@@ -647,6 +628,7 @@ impl File {
             && self.writes.is_empty()
             && self.bar.is_none()
             && self.bereft.is_empty()
+            && self.orphaned.is_empty()
     }
 }
 
@@ -703,6 +685,7 @@ impl Home<'_, '_> {
     fn pump(&mut self) {
         self.keep_gathered();
         self.finish_writes();
+        self.settle_orphan();
         self.forget_hunger();
         let mut waiting = core::mem::take(&mut self.file.waiting);
         let mut ahead = Ahead::default();

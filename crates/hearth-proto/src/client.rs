@@ -19,6 +19,7 @@
 //! - C4 (I7): bytes that a dead home took with it are reported once per handle, at flush or sync.
 //! - C5 (I3): attributes are kept only while there is leave, which no answer gives that a recall
 //!   overtook, nor one about a file that this node writes.
+//! - C6: see `lapse`.
 
 mod ahead;
 mod bank;
@@ -28,6 +29,7 @@ mod file;
 pub(crate) mod gather;
 mod held;
 mod hold;
+mod lapse;
 mod leave;
 mod lend;
 mod local;
@@ -63,6 +65,7 @@ use alloc::vec::Vec;
 use close::FlushJob;
 use delegate::OwnedPages;
 use file::File;
+use lapse::Lapse;
 use leave::LeaveJob;
 use range::Locked;
 use read::ReadJob;
@@ -92,6 +95,10 @@ pub(crate) struct Client {
     kept: BTreeMap<FileId, NodeId>,
     /// Managers that registrars have named, of files that may be asked for next.
     managers: BTreeMap<FileId, NodeId>,
+    /// Files whose managers are back and do not know of this node's handles yet.
+    lapses: BTreeMap<FileId, Lapse>,
+    /// Questions that waited for files to lapse.
+    lapsed: Vec<(NodeId, Envelope)>,
     /// Changes of attributes that managers have let through, which have to be told when they are over.
     changing: BTreeMap<FileId, Vec<NodeId>>,
     /// What gateways allow to ask daemons for, and what has been asked.
@@ -168,6 +175,8 @@ enum What {
     Home(Ticket),
     /// A home's flush that no session waits for.
     Settled,
+    /// Word of a handle to a manager that is back.
+    Reopen,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -257,10 +266,12 @@ impl Client {
             authority,
             ctx,
         };
-        match (truncation, passage) {
-            (Some(ticket), _) => desk.truncated_in_store(ticket, result.map(|ok| ok.stamp)),
-            (None, Some(passage)) => desk.passed(passage, result),
-            (None, None) => return false,
+        let stamped = desk.client.stamped(op);
+        match (truncation, passage, stamped) {
+            (Some(ticket), _, _) => desk.truncated_in_store(ticket, result.map(|ok| ok.stamp)),
+            (None, Some(passage), _) => desk.passed(passage, result),
+            (None, None, Some(id)) => desk.open_anew(id, result),
+            (None, None, None) => return false,
         }
         true
     }
@@ -328,6 +339,7 @@ impl Client {
         desk.lose_locks(peer);
         desk.drop_window(peer);
         desk.client.leases.forget(peer);
+        desk.client.forget_asker(peer);
     }
 
     /// Forgets files that nobody uses, above the bound.
@@ -391,6 +403,13 @@ impl Client {
         ctx.out.push(Effect::Reply { ticket, reply });
     }
 
+    /// The generation that this node knows of a file.
+    pub(crate) fn generation(&self, id: FileId) -> Gen {
+        self.files
+            .get(&id)
+            .map_or_else(Gen::default, |file| file.generation)
+    }
+
     pub(crate) fn files(&self) -> usize {
         self.files.len()
     }
@@ -398,6 +417,12 @@ impl Client {
 
 impl Desk<'_, '_> {
     fn request(&mut self, ticket: Ticket, request: Request) {
+        if let Some((ticket, request)) = self.behind_lapse(ticket, request) {
+            self.begin(ticket, request);
+        }
+    }
+
+    fn begin(&mut self, ticket: Ticket, request: Request) {
         let Some(request) = self.behind_gathered(ticket, request) else {
             return;
         };
@@ -486,6 +511,7 @@ impl Desk<'_, '_> {
             self.learn(file, envelope.generation);
         }
         match what {
+            What::Reopen => self.opened_anew(file, Some(&envelope)),
             What::Settled => self.settled(file, from, &envelope.body),
             What::Whois => self.manager_known(file, &envelope.body),
             What::HomeOf(chunk) => self.home_known(file, chunk, &envelope.body),
@@ -531,6 +557,10 @@ impl Desk<'_, '_> {
     fn ask_manager(&mut self, id: FileId, body: Body, what: What) {
         let file = self.client.files.entry(id).or_default();
         let Some(manager) = file.manager else {
+            if let Some(manager) = self.instead_of_registrar(id) {
+                return self.found_manager(id, manager, alloc::vec![(body, what)]);
+            }
+            let file = self.client.files.entry(id).or_default();
             file.parked.push((body, what));
             if file.parked.len() == 1 {
                 let registrar = placement::registrar_of(id, self.ctx.config.nodes);
@@ -546,20 +576,37 @@ impl Desk<'_, '_> {
             return;
         };
         let parked = core::mem::take(&mut file.parked);
-        match body {
-            Body::WhoisOk(manager) => {
-                file.manager = Some(*manager);
-                for (body, what) in parked {
-                    self.ask(*manager, id, body, what, Vec::new());
-                }
-            }
-            _ => {
+        let told = match body {
+            Body::WhoisOk(manager) => Some(*manager),
+            _ => self.instead_of_registrar(id),
+        };
+        match told {
+            Some(manager) => self.found_manager(id, manager, parked),
+            None => {
                 for (_, what) in parked {
-                    if let What::Job(ticket) = what {
-                        self.without_manager(ticket);
+                    match what {
+                        What::Job(ticket) => self.without_manager(ticket),
+                        What::Reopen => self.opened_anew(id, None),
+                        _ => {}
                     }
                 }
             }
+        }
+    }
+
+    /// The registrar is gone; others may have said who manages the file.
+    fn instead_of_registrar(&self, id: FileId) -> Option<NodeId> {
+        let registrar = placement::registrar_of(id, self.ctx.config.nodes);
+        let gone = self.ctx.peers.is_down(registrar);
+        let known = self.client.managers.get(&id).copied();
+        known.filter(|_| gone && self.ctx.config.has_replicas())
+    }
+
+    fn found_manager(&mut self, id: FileId, manager: NodeId, parked: Vec<(Body, What)>) {
+        let file = self.client.files.entry(id).or_default();
+        file.manager = Some(manager);
+        for (body, what) in parked {
+            self.ask(manager, id, body, what, Vec::new());
         }
     }
 
@@ -712,6 +759,7 @@ impl Desk<'_, '_> {
 /// No handle, job or message in flight needs the file.
 fn file_idle(client: &Client, id: FileId) -> bool {
     client.files.get(&id).is_some_and(File::unused)
+        && !client.lapses.contains_key(&id)
         && !client.pending.values().any(|pending| pending.file == id)
         // A truncation of the store is under way without a message or a handle.
         && !client.jobs.values().any(|job| job.truncates(id))

@@ -222,6 +222,11 @@ impl Ctx<'_> {
         RevokeId(self.counts.revoke)
     }
 
+    /// Lives that this node gives come after this one.
+    pub(crate) fn outlive(&mut self, life: u64) {
+        self.counts.life = self.counts.life.max(life);
+    }
+
     /// A generation above every one that this node gave before, in this incarnation or earlier.
     pub(crate) fn new_generation(&mut self) -> Gen {
         let floor = self.config.incarnation << 32;

@@ -96,6 +96,8 @@ guards! {
     LossTold, "loss-told", "people are told when a home goes with bytes that nobody else has";
     WardSaved, "ward-saved", "what is kept for a home goes to the store when the home is gone";
     RescuedFirst, "rescued-first", "nothing is done about a file before what is kept for homes that are gone is in the store";
+    LapsedFirst, "lapsed-first", "a manager that is back does nothing about a file before who used it meanwhile has let go";
+    OrphanSettled, "orphan-settled", "a file whose manager is gone is in the store, and no home takes a write to it, before anybody goes there";
     TrimmedLate, "trimmed-late", "bytes are kept for a home until the store has them";
     CutEmptiesWards, "cut-empties-wards", "a cut waits until nobody keeps bytes of the file";
     CopiedAnew, "copied-anew", "when a node that kept bytes is gone another one gets them";
@@ -138,6 +140,8 @@ impl Guard {
                 | Guard::LossTold
                 | Guard::WardSaved
                 | Guard::RescuedFirst
+                | Guard::LapsedFirst
+                | Guard::OrphanSettled
                 | Guard::TrimmedLate
                 | Guard::CutEmptiesWards
                 | Guard::CopiedAnew

@@ -199,3 +199,13 @@ pub enum Request {
     /// Bring every dirty byte that this node is home of to the store.
     FlushAll,
 }
+
+impl Request {
+    /// False for one that only tells something about a file.
+    pub(crate) fn is_answered(&self) -> bool {
+        !matches!(
+            self,
+            Request::Restamp { .. } | Request::Mapped(_) | Request::Changed { .. }
+        )
+    }
+}

@@ -245,9 +245,9 @@ impl Manager {
         self.keeper.forget(id, life);
     }
 
-    /// True if this node manages the file.
+    /// True if this node manages the file, though nobody may have opened it yet.
     pub(crate) fn manages(&self, id: FileId) -> bool {
-        self.files.get(&id).is_some_and(|file| file.known)
+        self.files.get(&id).is_some_and(|file| !file.blank())
     }
 
     /// What nodes that live are to a file, which this one may have known in an earlier life.
@@ -263,6 +263,16 @@ impl Manager {
                 }
                 Here::Manager | Here::Home | Here::Nothing => {}
             }
+        }
+    }
+
+    /// Nobody manages the file; nodes know lives of it up to this. If this node is to, its life comes after those.
+    pub(crate) fn outlive(&mut self, ctx: &mut Ctx<'_>, id: FileId, life: u64) {
+        ctx.outlive(life);
+        if let Some(file) = self.files.get_mut(&id)
+            && file.generation.life <= life
+        {
+            file.generation = ctx.new_generation();
         }
     }
 

@@ -627,8 +627,14 @@ pub enum Body {
         /// These have been, and are back: what counts is what you keep of earlier lives.
         back: Vec<u32>,
     },
-    /// It is there; and this is what the sender is to the file.
+    /// It is there; and this is what the sender is to the file. The envelope has the latest generation that it knows.
     Rescued(Here),
+    /// Nobody manages the file: take no write of the life in the envelope or one before, and bring to the store what you
+    /// have of it. Then answer as to `Rescue`.
+    Orphaned {
+        /// The sender was gone: if the file is read from the store because of that, let go of it first.
+        back: bool,
+    },
 
     // --- any --------------------------------------------------------------------------------
     /// The request failed.

@@ -389,10 +389,13 @@ impl Machines<'_> {
         let Released {
             file,
             here,
+            life,
             parked,
             failed,
         } = released;
         self.manager.remembered(ctx, file, &here);
+        self.manager.outlive(ctx, file, life);
+        self.client.remembered(file, &here);
         for parked in parked {
             match parked {
                 Parked::Request(ticket, request) => match failed {
@@ -453,6 +456,9 @@ impl Machines<'_> {
             side,
             Side::Replica | Side::Keeper | Side::Rescuer | Side::Ping | Side::Pong
         );
+        // What a home has to bring to the store first may be what the end of a cut gives up.
+        let ends_cut = matches!(envelope.body, Body::Resume { .. });
+        let apart = apart || ends_cut && self.authority.awaits_resume(envelope.file);
         let apart = apart || self.rescues.owns(ctx.me(), envelope.req);
         if !apart && self.rescues.holds(envelope.file) {
             let file = envelope.file;
@@ -463,9 +469,7 @@ impl Machines<'_> {
             Side::Replica => self.keep(ctx, from, &envelope, data),
             Side::Keeper => self.authority.message(ctx, from, envelope, data),
             Side::Rescuer | Side::Asker if self.rescues.owns(ctx.me(), envelope.req) => {
-                let released = self
-                    .rescues
-                    .answered(ctx, from, envelope.req, &envelope.body);
+                let released = self.rescues.answered(ctx, from, &envelope);
                 released
                     .into_iter()
                     .for_each(|released| self.release(ctx, released));
@@ -498,13 +502,19 @@ impl Machines<'_> {
     fn keep(&mut self, ctx: &mut Ctx<'_>, from: NodeId, envelope: &Envelope, data: Option<Piece>) {
         match &envelope.body {
             Body::Rescue { gone, back } => {
-                let here = match self.manager.manages(envelope.file) {
+                let is_named = self.client.knows_manager(envelope.file, ctx.me());
+                let here = match is_named || self.manager.manages(envelope.file) {
                     true => Here::Manager,
                     false if self.authority.has(envelope.file) => Here::Home,
                     false => Here::Nothing,
                 };
-                self.replica.rescue(ctx, from, envelope, (gone, back), here);
+                let known = self.client.generation(envelope.file);
+                let told = (here, known.max(self.authority.generation(envelope.file)));
+                self.replica.rescue(ctx, from, envelope, (gone, back), told);
             }
+            Body::Orphaned { back: true }
+                if from != ctx.me() && self.client.lapses(ctx, self.authority, from, envelope) => {}
+            Body::Orphaned { .. } => self.authority.orphaned(ctx, from, envelope),
             _ => self.replica.message(ctx, from, envelope, data),
         }
         if let Some(Src::Buf(buf)) = data.map(|piece| piece.src) {
@@ -534,6 +544,7 @@ impl Machines<'_> {
     }
 
     fn upkeep(&mut self, ctx: &mut Ctx<'_>) {
+        self.go_on_rescuing(ctx);
         for daemon in ctx.bank.take_over() {
             self.authority.bank_over(ctx, daemon);
             self.manager.bank_over(ctx, daemon);
@@ -558,6 +569,13 @@ impl Machines<'_> {
         }
         self.authority.review_offers(ctx, self.client);
         self.client.review_offers(ctx, self.authority);
+    }
+
+    /// Questions go on that waited for files to lapse.
+    fn go_on_rescuing(&mut self, ctx: &mut Ctx<'_>) {
+        for (from, question) in self.client.take_lapsed() {
+            self.keep(ctx, from, &question, None);
+        }
     }
 }
 
@@ -626,7 +644,8 @@ fn side(body: &Body) -> Side {
         Body::Truncate(_) | Body::Truncated(_) => Side::Manager,
         Body::Window { .. } | Body::WindowOver(_) => Side::Manager,
         Body::Change | Body::Changed(_) => Side::Manager,
-        Body::Copy { .. } | Body::Mark | Body::Trim { .. } | Body::Rescue { .. } => Side::Replica,
+        Body::Copy { .. } | Body::Mark | Body::Trim { .. } => Side::Replica,
+        Body::Rescue { .. } | Body::Orphaned { .. } => Side::Replica,
         Body::Kept(_) => Side::Keeper,
         Body::Rescued(_) => Side::Rescuer,
         Body::BankAsk => Side::LeaseAsked,

@@ -81,7 +81,7 @@ fn in_its_place(body: &Body) -> Option<Body> {
         Body::Push { .. } | Body::PushNo { .. } => None,
         Body::Copy { .. } | Body::Mark => Some(Body::Kept(false)),
         Body::Trim { count, .. } => (*count == u32::MAX).then_some(Body::Kept(true)),
-        Body::Rescue { .. } => Some(Body::Rescued(Here::Nothing)),
+        Body::Rescue { .. } | Body::Orphaned { .. } => Some(Body::Rescued(Here::Nothing)),
         Body::Ping => Some(Body::Pong),
         #[rustfmt::skip]
         Body::WhoisOk(_) | Body::WhoisEachOk(_) | Body::Leaves(_) | Body::Learned(_)

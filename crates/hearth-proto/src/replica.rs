@@ -13,10 +13,10 @@
 
 use crate::Errno;
 use crate::ctx::Ctx;
-use crate::effect::{Alarm, Effect, Piece, Src};
+use crate::effect::{Alarm, Effect, Piece, Src, TierGone};
 use crate::frames::{Owner, Slot};
 use crate::guard::Guard;
-use crate::ids::{FileId, NodeId, Op, ReqId, Ver};
+use crate::ids::{FileId, Gen, NodeId, Op, ReqId, Ver};
 use crate::input::StoreOk;
 use crate::msg::{Body, Envelope, Here};
 use crate::ranges::Ranges;
@@ -67,7 +67,7 @@ struct Kept {
 struct Asker {
     from: NodeId,
     req: ReqId,
-    here: Here,
+    told: (Here, Gen),
     gone: Vec<u32>,
     back: Vec<u32>,
     /// Number of the question whether the home lives, while it counts as alive.
@@ -229,13 +229,16 @@ impl Replica {
         from: NodeId,
         envelope: &Envelope,
         (gone, back): (&[u32], &[u32]),
-        here: Here,
+        told: (Here, Gen),
     ) {
         let (file, req) = (envelope.file, envelope.req);
         let mine = (file, NodeId(0), 0)..=(file, NodeId(u32::MAX), u64::MAX);
-        let keys: Vec<Key> = self.wards.range(mine).map(|(&key, _)| key).collect();
-        let named = |key: &Key| gone.contains(&key.1.0) || back.contains(&key.1.0);
-        for key in keys.into_iter().filter(named) {
+        // The asker may have been away when another home went.
+        let counts = |(key, ward): &(&Key, &Ward)| {
+            ward.saving || gone.contains(&key.1.0) || back.contains(&key.1.0)
+        };
+        let wards = self.wards.range(mine).filter(counts);
+        for key in wards.map(|(&key, _)| key).collect::<Vec<Key>>() {
             let own = key.1 == from;
             if own && key.2 < req.inc || ctx.peers.is_down(key.1) {
                 self.save(ctx, key);
@@ -252,14 +255,14 @@ impl Replica {
             return ward.waiting.push(Asker {
                 from,
                 req,
-                here,
+                told,
                 back: back.to_vec(),
                 gone: gone.to_vec(),
                 ping: ping.map_or(0, |ping| ping.seq),
                 until,
             });
         }
-        self.rescued(ctx, from, file, req, here);
+        rescued(ctx, (from, req), file, told);
     }
 
     /// A home lives that somebody takes for gone, or for back.
@@ -276,7 +279,7 @@ impl Replica {
         for (file, mut asker) in answered {
             if asker.gone.contains(&home.0) {
                 let body = Body::Failed(crate::errno::EHOSTDOWN);
-                ctx.answer(asker.from, file, crate::Gen::default(), asker.req, body);
+                ctx.answer(asker.from, file, Gen::default(), asker.req, body);
                 continue;
             }
             asker.back.retain(|&node| node != home.0);
@@ -288,16 +291,12 @@ impl Replica {
         let envelope = Envelope {
             view: crate::View(1),
             file,
-            generation: crate::Gen::default(),
+            generation: Gen::default(),
             req: asker.req,
             body: Body::Ping,
         };
         let nodes = (&asker.gone[..], &asker.back[..]);
-        self.rescue(ctx, asker.from, &envelope, nodes, asker.here);
-    }
-
-    fn rescued(&self, ctx: &mut Ctx<'_>, from: NodeId, file: FileId, req: ReqId, here: Here) {
-        ctx.answer(from, file, crate::Gen::default(), req, Body::Rescued(here));
+        self.rescue(ctx, asker.from, &envelope, nodes, asker.told);
     }
 
     /// Brings a ward to the store.
@@ -384,7 +383,13 @@ impl Replica {
         }
         let gone = match (ctx.config.has_tier(), pages.is_empty()) {
             (false, _) => pages,
-            (true, true) => ward.pages.keys().copied().collect(),
+            (true, true) => {
+                // Others write the file from now on, past this node's tier: its copies of it would be old.
+                let (file, gone) = (key.0, TierGone::Copies);
+                let from = 0;
+                ctx.out.push(Effect::TierCut { file, from, gone });
+                ward.pages.keys().copied().collect()
+            }
             (true, false) if at_work => return,
             (true, false) => {
                 ward.settling = true;
@@ -415,7 +420,7 @@ impl Replica {
             ward.waiting = rest;
             for asker in Vec::<Asker>::into_iter(over) {
                 let body = Body::Failed(crate::errno::EHOSTDOWN);
-                ctx.answer(asker.from, key.0, crate::Gen::default(), asker.req, body);
+                ctx.answer(asker.from, key.0, Gen::default(), asker.req, body);
             }
         }
     }
@@ -478,6 +483,16 @@ impl Replica {
             assert!(saved, "R3: a ward is saved once its home is gone");
         }
     }
+}
+
+/// Nothing of the file is kept for nodes that are gone.
+fn rescued(
+    ctx: &mut Ctx<'_>,
+    (to, req): (NodeId, ReqId),
+    file: FileId,
+    (here, known): (Here, Gen),
+) {
+    ctx.answer(to, file, known, req, Body::Rescued(here));
 }
 
 /// What a ward has and no store write carries, joined where it touches.

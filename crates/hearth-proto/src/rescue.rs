@@ -4,8 +4,13 @@
 //! of it sooner, or come back from an end of their own. So a node that knows of one puts aside whatever comes about a
 //! file, asks everybody to save what they keep of it, and goes on when all have.
 //!
+//! Then it may turn out that nobody who lives manages the file. A life of a file ends with its manager: all nodes are
+//! asked once more, homes to bring to the store what they have and to take no more of that life
+//! (`authority::orphan`), and, by a node that is back, clients to let go of what they read there without it
+//! (`client::lapse`).
+//!
 //! Invariant R5: since the last end that this node has heard of, nothing was done here about a file before every node
-//! that lives has said that it keeps nothing more of it for nodes that are gone.
+//! that lives has said that it keeps nothing more of it for nodes that are gone, nor, if nobody manages it, for itself.
 
 use crate::Errno;
 use crate::ctx::Ctx;
@@ -44,8 +49,11 @@ struct Rescue {
     awaiting: BTreeSet<u64>,
     failed: Option<Errno>,
     retry: Option<Time>,
-    /// What live nodes are to the file.
+    /// Nobody manages it: homes have been asked to bring to the store what they have.
+    orphaned: bool,
+    /// What live nodes are to the file, and the latest life of it that one of them knows.
     here: Vec<(NodeId, Here)>,
+    life: u64,
     parked: Vec<Parked>,
 }
 
@@ -62,6 +70,8 @@ pub(crate) enum Parked {
 pub(crate) struct Released {
     pub(crate) file: FileId,
     pub(crate) here: Vec<(NodeId, Here)>,
+    /// The latest life of the file that anybody knows, if nobody manages it.
+    pub(crate) life: u64,
     pub(crate) parked: Vec<Parked>,
     /// Requests of sessions fail with this.
     pub(crate) failed: Option<Errno>,
@@ -149,8 +159,9 @@ impl Rescues {
             return;
         }
         rescue.of = self.fallen.clone();
-        (rescue.failed, rescue.retry) = (None, None);
+        (rescue.failed, rescue.retry, rescue.orphaned) = (None, None, false);
         rescue.here.clear();
+        rescue.life = 0;
         let fallen = self.fallen.iter().chain(self.unmet.iter());
         let (gone, back): (Vec<NodeId>, Vec<NodeId>) =
             fallen.partition(|&node| ctx.peers.is_down(node));
@@ -159,14 +170,40 @@ impl Rescues {
             gone: numbers(&gone),
             back: numbers(&back),
         };
+        self.ask_all(ctx, file, (0, body));
+    }
+
+    /// Asks everybody who lives.
+    fn ask_all(&mut self, ctx: &mut Ctx<'_>, file: FileId, (life, body): (u64, Body)) {
+        let Some(rescue) = self.under_way.get_mut(&file) else {
+            return;
+        };
         for node in (0..ctx.config.nodes).map(NodeId) {
-            if ctx.peers.is_down(node) {
-                continue;
+            if !ctx.peers.is_down(node) {
+                let req = ctx.ask(node, file, Gen { life, cut: 0 }, body.clone());
+                rescue.awaiting.insert(req.seq);
+                self.asked.insert(req.seq, file);
             }
-            let req = ctx.ask(node, file, Gen::default(), body.clone());
-            rescue.awaiting.insert(req.seq);
-            self.asked.insert(req.seq, file);
         }
+    }
+
+    /// Where nobody manages a file that somebody knows, what homes have of it goes to the store; and when this node is
+    /// back, whoever went there without it lets go. False if that is done.
+    fn orphan(&mut self, ctx: &mut Ctx<'_>, file: FileId) -> bool {
+        let is_back = self.fallen.contains(ctx.me());
+        let Some(rescue) = self.under_way.get_mut(&file) else {
+            return false;
+        };
+        if rescue.here.iter().any(|(_, here)| *here == Here::Manager) {
+            rescue.life = 0;
+        }
+        if rescue.orphaned || rescue.life == 0 && !is_back {
+            return false;
+        }
+        rescue.orphaned = true;
+        let life = rescue.life;
+        self.ask_all(ctx, file, (life, Body::Orphaned { back: is_back }));
+        true
     }
 
     /// True if the answer is one to a question of this machine.
@@ -179,14 +216,17 @@ impl Rescues {
         &mut self,
         ctx: &mut Ctx<'_>,
         from: NodeId,
-        req: ReqId,
-        body: &Body,
+        answer: &Envelope,
     ) -> Option<Released> {
-        let file = self.asked.remove(&req.seq)?;
+        let seq = answer.req.seq;
+        let file = self.asked.remove(&seq)?;
         let rescue = self.under_way.get_mut(&file)?;
-        rescue.awaiting.remove(&req.seq);
-        match *body {
-            Body::Rescued(here) => rescue.here.push((from, here)),
+        rescue.awaiting.remove(&seq);
+        match answer.body {
+            Body::Rescued(here) if !rescue.orphaned => {
+                rescue.here.push((from, here));
+                rescue.life = rescue.life.max(answer.generation.life);
+            }
             Body::Failed(errno) => rescue.failed = Some(errno),
             _ => {}
         }
@@ -201,11 +241,17 @@ impl Rescues {
             self.ask(ctx, file);
             return None;
         }
-        let Rescue { here, parked, .. } = self.under_way.remove(&file)?;
+        if self.orphan(ctx, file) {
+            return None;
+        }
+        let Rescue {
+            here, life, parked, ..
+        } = self.under_way.remove(&file)?;
         remember(&mut self.done, file, ctx.config.idle_files_max);
         Some(Released {
             file,
             here,
+            life,
             parked,
             failed: None,
         })
@@ -227,19 +273,13 @@ impl Rescues {
 impl Rescue {
     /// Requests of sessions fail; messages wait on.
     fn fail(&mut self, file: FileId, errno: Errno) -> Released {
-        let answered = |request: &Request| {
-            !matches!(
-                request,
-                Request::Restamp { .. } | Request::Mapped(_) | Request::Changed { .. }
-            )
-        };
-        let is_request =
-            |parked: &Parked| matches!(parked, Parked::Request(_, request) if answered(request));
+        let is_request = |parked: &Parked| matches!(parked, Parked::Request(_, request) if request.is_answered());
         let (requests, messages) = self.parked.drain(..).partition(is_request);
         self.parked = messages;
         Released {
             file,
             here: Vec::new(),
+            life: 0,
             parked: requests,
             failed: Some(errno),
         }

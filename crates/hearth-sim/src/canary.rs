@@ -173,7 +173,11 @@ fn replica_plan(guard: Guard, number: u64) -> Plan {
         looks: false,
         ..Plan::new(number, Trouble::All)
     };
-    plan.replicated(replicas)
+    let plan = plan.replicated(replicas);
+    match guard {
+        Guard::LapsedFirst | Guard::OrphanSettled => plan.strictly(),
+        _ => plan,
+    }
 }
 
 /// A world of writers with tiers, and sometimes a store that fails.

@@ -121,6 +121,9 @@ pub struct History {
     pub sizes: Vec<Sized>,
     /// Bytes may have been lost and the sessions were told: old values may show again.
     pub lossy: bool,
+    /// Nodes have lost each other: of its size some may be told what the store has (S13), and what was read of a write
+    /// that was not acknowledged may be gone.
+    pub parted: bool,
     /// Somebody was told so by name.
     pub told: bool,
     /// What the sessions are promised.

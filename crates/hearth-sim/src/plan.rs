@@ -61,6 +61,10 @@ pub struct Plan {
     pub pauses: bool,
     /// Agents die and start anew, with nothing; store writes of theirs may come late.
     pub crashes: bool,
+    /// With `sync` replicas: reads miss nothing that was acknowledged, whoever has died.
+    pub strict: bool,
+    /// An agent that has died is soon back, and met by the others.
+    pub hurries: bool,
     /// Daemons of the bank die, stand still, forget, or cannot be reached by some.
     pub bank_faults: bool,
     /// Daemons and gateways.
@@ -150,6 +154,15 @@ impl Plan {
         }
     }
 
+    /// The same world with reads that miss nothing, and agents that are soon back in most.
+    pub fn strictly(self) -> Plan {
+        Plan {
+            strict: true,
+            hurries: Rng::new(self.seed, 13).chance(60),
+            ..self
+        }
+    }
+
     /// True if a connection may be given up though both its sides are well.
     pub fn parts_nodes(&self) -> bool {
         self.link_faults || self.partitions || self.pauses || self.crashes
@@ -194,6 +207,8 @@ impl Plan {
             partitions: false,
             pauses: false,
             crashes: false,
+            strict: false,
+            hurries: false,
             bank_faults: false,
             bank: bank_of(seed, nodes),
             replicas: Replicas::None,

@@ -1,6 +1,6 @@
 //! Many seeds, no violations; `HEARTH_SIM_SEEDS` says how many.
 
-use hearth_proto::{Policy, Ranges, Semantics};
+use hearth_proto::{Policy, Ranges, Replicas, Semantics};
 use hearth_sim::{Plan, Trouble, run, shrink};
 
 /// Seeds when nobody says how many.
@@ -357,4 +357,33 @@ fn delegates_keep_every_promise() {
         }
     };
     hold((0..seeds() / 2).map(plan));
+}
+
+/// S35: what was acknowledged is read by everybody, though agents die and come back.
+#[test]
+fn agents_that_are_back_are_asked_before_the_store_is_read() {
+    let plan = |copies: u8| {
+        move |seed: u64| {
+            let plan = Plan {
+                policy: Policy::Local,
+                ..Plan::new(seed, Trouble::All)
+            };
+            plan.replicated(Replicas::Sync(copies)).strictly()
+        }
+    };
+    let home_that_lives = [589, 883, 2363];
+    let manager_dead_while_asked = [2040];
+    let manager_that_nobody_asked = [2154];
+    let home_that_the_asker_did_not_see_go = [3485];
+    let read_before_all_was_saved = [1844];
+    let keeper_without_what_came_before = [329];
+    let one = (0..seeds().min(1000))
+        .chain(home_that_lives)
+        .chain(manager_dead_while_asked)
+        .chain(manager_that_nobody_asked)
+        .chain(home_that_the_asker_did_not_see_go)
+        .chain(read_before_all_was_saved)
+        .chain(keeper_without_what_came_before);
+    hold(one.map(plan(1)));
+    hold((0..seeds().min(1000)).map(plan(2)));
 }

@@ -93,8 +93,10 @@ impl Home<'_, '_> {
         };
         match (bar.cut, bar.answered, bar.resumed) {
             // Impatient reads were given bytes that their nodes have yet to drop (A2), and once the
-            // cut is over nothing here would know of them.
-            (_, true, true) if !bar.awaiting.is_empty() => false,
+            // cut is over nothing here would know of them. Where nobody manages the file they need not: nobody writes.
+            (_, true, true) if !bar.awaiting.is_empty() && !self.is_over(self.file.generation) => {
+                false
+            }
             (cut, true, true) => {
                 let window = matches!(cut, Cut::Window { .. });
                 if bar.done && !window {
@@ -200,7 +202,7 @@ impl Home<'_, '_> {
     }
 
     /// Drops of the tier's bytes from the first of these on what a cut takes.
-    fn empty_tier(&mut self, (from, gone): (u64, TierGone)) {
+    pub(super) fn empty_tier(&mut self, (from, gone): (u64, TierGone)) {
         if self.ctx.config.has_tier() && self.ctx.config.keeps(Guard::CutEmptiesTier) {
             let file = self.id;
             self.ctx.out.push(Effect::TierCut { file, from, gone });

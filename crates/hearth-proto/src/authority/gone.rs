@@ -1,8 +1,42 @@
 //! A peer is gone: it holds nothing here and waits for nothing.
 
-use super::{File, FlushAsk, Home, PeekAsk, ReadAsk, Waiting};
+use super::{Authority, File, FlushAsk, Home, PeekAsk, ReadAsk, Waiting};
+use crate::ctx::Ctx;
 use crate::guard::Guard;
-use crate::ids::NodeId;
+use crate::ids::{FileId, NodeId};
+use crate::msg::Cut;
+use alloc::vec::Vec;
+
+impl Authority {
+    /// Nobody will call back what this node holds of a file any more: all of it goes.
+    pub(crate) fn sever(&mut self, ctx: &mut Ctx<'_>, id: FileId) {
+        if !self.files.contains_key(&id) {
+            return;
+        }
+        let mut home = self.home(ctx, id);
+        let generation = home.file.generation;
+        home.clear_out(Cut::Outside, generation);
+        home.pump();
+        self.tidy(ctx, id);
+    }
+
+    /// A peer is gone: it holds nothing and waits for nothing.
+    pub(crate) fn peer_down(&mut self, ctx: &mut Ctx<'_>, peer: NodeId) {
+        for hints in self.common.hints.values_mut() {
+            hints.forget(peer);
+        }
+        if ctx.config.keeps(Guard::GoneLetGo) {
+            self.common.locks.drop_holds_of(peer);
+        }
+        let ids: Vec<FileId> = self.files.keys().copied().collect();
+        for id in ids {
+            let mut home = self.home(ctx, id);
+            home.drop_peer(peer);
+            home.pump();
+            self.tidy(ctx, id);
+        }
+    }
+}
 
 impl File {
     /// Takes a peer off the lists of those whose acknowledgement is awaited.
@@ -27,6 +61,7 @@ impl Home<'_, '_> {
         self.lose_delegate(peer);
         self.file.forget_ack(peer, None);
         self.lose_keeper(peer);
+        self.file.orphaned.retain(|&(from, _)| from != peer);
         if self.ctx.config.keeps(Guard::GoneLetGo) {
             self.drop_staged_of(peer);
         }

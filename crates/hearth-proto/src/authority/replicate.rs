@@ -131,6 +131,7 @@ impl Home<'_, '_> {
         if self.file.wards.keepers.len() >= wanted {
             return true;
         }
+        let before = self.file.wards.keepers.len();
         let order = placement::keepers_of(self.ctx.config, self.id, self.ctx.me());
         for node in order {
             let keepers = &mut self.file.wards.keepers;
@@ -138,6 +139,10 @@ impl Home<'_, '_> {
             if keepers.len() < wanted && !known {
                 keepers.push(node);
             }
+        }
+        if self.file.wards.keepers.len() > before && self.ctx.config.keeps(Guard::CopiedAnew) {
+            // What others were sent before they have not.
+            self.lag_all();
         }
         self.file.wards.keepers.len() >= wanted
     }
@@ -447,7 +452,7 @@ impl Home<'_, '_> {
         wards.behind || wards.full || !wards.refused.is_empty()
     }
 
-    fn settle_now(&mut self) {
+    pub(super) fn settle_now(&mut self) {
         if core::mem::take(&mut self.file.spilled) {
             let (op, file) = (self.ctx.new_op(), self.id);
             self.common.ops.insert(op, StoreOp::Settle { file });
@@ -472,7 +477,7 @@ impl Home<'_, '_> {
         };
     }
 
-    fn is_syncing(&self) -> bool {
+    pub(super) fn is_syncing(&self) -> bool {
         let mine = |op: &StoreOp| match *op {
             StoreOp::Sync { file, .. } | StoreOp::Settle { file } => file == self.id,
             _ => false,
@@ -566,6 +571,7 @@ impl Home<'_, '_> {
         }
         if self.file.wards.keepers.is_empty() {
             self.file.wards.marked = false;
+            self.file.wards.copied.clear();
             self.start_flush();
         }
         self.copy_all_anew();
@@ -576,18 +582,23 @@ impl Home<'_, '_> {
         if self.rule().copies() == 0 {
             return;
         }
+        self.file.wards.full = false;
+        self.file.wards.refused.clear();
+        self.lag_all();
+        self.settle_now();
+    }
+
+    /// Not every keeper has what the store lacks.
+    fn lag_all(&mut self) {
         let dirty = self
             .file
             .pages
             .iter()
             .filter(|(_, page)| page.dirty_bytes() > 0);
         let pages: Vec<u64> = dirty.map(|(&number, _)| number).collect();
-        self.file.wards.full = false;
-        self.file.wards.refused.clear();
         self.file.wards.lag.extend(pages);
         let tier_alone = self.ctx.config.has_tier() && (self.file.spilled || self.is_syncing());
         self.file.wards.behind |= tier_alone;
-        self.settle_now();
     }
 
     /// The tier has brought to the store what it had, or some of it.

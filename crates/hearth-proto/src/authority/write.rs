@@ -228,7 +228,7 @@ impl Home<'_, '_> {
         self.refuse(ask, self.common.errno.unwrap_or(crate::errno::EIO))
     }
 
-    fn refuse(&mut self, ask: &WriteAsk, errno: crate::Errno) -> Verdict {
+    pub(super) fn refuse(&mut self, ask: &WriteAsk, errno: crate::Errno) -> Verdict {
         self.free(ask.from, Some(ask.data));
         self.fail(ask.from, ask.req, errno);
         Verdict::Done

@@ -176,10 +176,11 @@ impl Desk<'_, '_> {
 
     /// Tells the manager of a close.
     pub(super) fn tell_closed(&mut self, id: FileId, write: bool) {
+        let unknown = self.client.is_unknown(id);
         let Some(file) = self.client.files.get_mut(&id) else {
             return;
         };
-        let cached = !self.ctx.config.is_uncached() && !file.bypass && !file.orphan;
+        let cached = !self.ctx.config.is_uncached() && !file.bypass && !file.orphan && !unknown;
         if cached {
             let wrote = write && core::mem::take(&mut file.unreported);
             let stamp = file.stamp.filter(|_| wrote && file.unflushed().is_empty());

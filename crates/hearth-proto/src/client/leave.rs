@@ -7,7 +7,7 @@
 //! itself before it asks for the open (C5).
 
 use super::revoke::Tell;
-use super::{Desk, Job, What};
+use super::{Client, Desk, Job, What};
 use crate::effect::Reply;
 use crate::ids::{FileId, Learned, Leave, Listed, Named, NodeId, Ticket};
 use crate::manager::fitting;
@@ -70,6 +70,27 @@ impl LeaveJob {
     /// Something was told of a file.
     pub(super) fn tell(&mut self, file: FileId, leave: Leave) {
         self.told.insert(file, leave);
+    }
+}
+
+impl Client {
+    /// True if a registrar has named that node the manager, as far as this node remembers.
+    pub(crate) fn knows_manager(&self, id: FileId, manager: NodeId) -> bool {
+        let open = self.files.get(&id).and_then(|file| file.manager);
+        let heard = || {
+            self.kept
+                .get(&id)
+                .or_else(|| self.managers.get(&id))
+                .copied()
+        };
+        open.or_else(heard) == Some(manager)
+    }
+
+    pub(super) fn remember_manager(&mut self, file: FileId, manager: NodeId) {
+        if self.managers.len() >= MANAGERS_MAX {
+            self.managers.clear();
+        }
+        self.managers.insert(file, manager);
     }
 }
 
@@ -192,7 +213,7 @@ impl Desk<'_, '_> {
                 let seeks = job.seeks;
                 let mut by_manager = ByNode::new();
                 for (file, manager) in files.into_iter().zip(managers) {
-                    self.remember_manager(file, manager);
+                    self.client.remember_manager(file, manager);
                     by_manager.entry(manager).or_default().push(file);
                 }
                 for (manager, files) in by_manager {
@@ -288,17 +309,9 @@ impl Desk<'_, '_> {
     pub(super) fn remember_managers(&mut self, names: &[Named]) {
         for named in names {
             if let Some(manager) = named.manager {
-                self.remember_manager(named.file, manager);
+                self.client.remember_manager(named.file, manager);
             }
         }
-    }
-
-    fn remember_manager(&mut self, file: FileId, manager: NodeId) {
-        let managers = &mut self.client.managers;
-        if managers.len() >= MANAGERS_MAX {
-            managers.clear();
-        }
-        managers.insert(file, manager);
     }
 
     fn take_leave(&mut self, ticket: Ticket, from: NodeId, file: FileId, leave: Leave) {

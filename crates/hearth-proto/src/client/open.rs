@@ -50,30 +50,46 @@ impl Desk<'_, '_> {
         if let Body::Failed(errno::EPERM) = answer.body {
             return self.finish(ticket, Reply::Failed(errno::EPERM));
         }
-        let Body::OpenOk {
-            size,
-            shared,
-            homes,
-            holders,
-            semantics,
-            version,
-        } = &answer.body
-        else {
+        if !matches!(answer.body, Body::OpenOk { .. }) {
             return self.open_without_manager(ticket, open);
-        };
-        let (size, shared, homes) = (*size, *shared, *homes);
-        let promised = (*semantics, *version);
+        }
         self.client.jobs.remove(&ticket);
         if self.is_bypassed(open.file) {
             return self.open_after_detach(ticket, open, answer);
         }
-        self.learn(open.file, answer.generation);
-        if homes == HomeMap::Own {
-            self.authority.meet(self.ctx, open.file, holders);
-        }
-        self.promise(open.file, promised);
+        let Some((size, shared)) = self.learn_opened(open.file, answer) else {
+            return;
+        };
         let file = self.client.files.entry(open.file).or_default();
         let renewed = core::mem::take(&mut file.renewed);
+        // The operating system would be one more place that keeps the page.
+        let direct = shared || self.ctx.config.rules().copies == Copies::One;
+        // Without records the answer to another open, which has the operating system drop what it keeps,
+        // may still be on its way there.
+        let kept_valid = !renewed && file.semantics.is_recorded();
+        self.opened_as(ticket, open, size, direct, kept_valid);
+    }
+
+    /// Learns what a manager says of a file that it has let be opened: its size, and whether others write it. `None` if
+    /// it says something else.
+    pub(super) fn learn_opened(&mut self, id: FileId, answer: &Envelope) -> Option<(u64, bool)> {
+        let Body::OpenOk {
+            size,
+            shared,
+            homes,
+            ref holders,
+            semantics,
+            version,
+        } = answer.body
+        else {
+            return None;
+        };
+        self.learn(id, answer.generation);
+        if homes == HomeMap::Own {
+            self.authority.meet(self.ctx, id, holders);
+        }
+        self.promise(id, (semantics, version));
+        let file = self.client.files.entry(id).or_default();
         file.size = size;
         file.exact = !shared;
         file.gathering.no_cut_comes();
@@ -81,12 +97,7 @@ impl Desk<'_, '_> {
         if !matches!(homes, HomeMap::Ask | HomeMap::Keepers) {
             file.chunk_homes.clear();
         }
-        // The operating system would be one more place that keeps the page.
-        let direct = shared || self.ctx.config.rules().copies == Copies::One;
-        // Without records the answer to another open, which has the operating system drop what it keeps,
-        // may still be on its way there.
-        let kept_valid = !renewed && file.semantics.is_recorded();
-        self.opened_as(ticket, open, size, direct, kept_valid);
+        Some((size, shared))
     }
 
     /// The file was detached while it was being opened: the manager takes the open for one of the next
@@ -142,6 +153,10 @@ impl Desk<'_, '_> {
     /// The manager is gone: a reader is served from the store, a writer is refused.
     pub(super) fn open_without_manager(&mut self, ticket: Ticket, open: OpenRequest) {
         self.client.jobs.remove(&ticket);
+        let orphan = self.client.files.get(&open.file).is_some_and(|f| f.orphan);
+        if !orphan && self.may_ask_again(open.file) {
+            return self.open(ticket, open);
+        }
         let file = self.client.files.entry(open.file).or_default();
         file.orphan = true;
         if open.write {

@@ -33,6 +33,12 @@ impl Desk<'_, '_> {
     /// Drops every copy of a file here, and what ways in keep; what is on its way serves only the reads
     /// that wait for it.
     pub(super) fn drop_unrecorded(&mut self, id: FileId) {
+        self.drop_copies(id);
+        self.revoke_quietly(id);
+    }
+
+    /// Drops every copy of a file here; what is on its way serves only the reads that wait for it.
+    pub(super) fn drop_copies(&mut self, id: FileId) {
         let Some(file) = self.client.files.get_mut(&id) else {
             return;
         };
@@ -49,7 +55,6 @@ impl Desk<'_, '_> {
                 }
             }
         }
-        self.revoke_quietly(id);
     }
 
     /// What this node had gathered is at the homes: later reads see what others have brought there.

@@ -42,8 +42,8 @@ pub(super) struct ReadJob {
     /// Nothing of it is to take frames.
     aside: bool,
     /// Size of the file as the manager told this read.
-    size: Option<u64>,
-    asked_size: bool,
+    pub(super) size: Option<u64>,
+    pub(super) asked_size: bool,
     /// How often it has looked for its pages and not found all.
     pub(super) vain: u32,
     /// How often it has asked for pages that must be of one instant.
@@ -121,7 +121,7 @@ impl Desk<'_, '_> {
         };
         let file = self.client.files.entry(id).or_default();
         if file.is_read_from_store(self.ctx.config) {
-            return self.direct(ticket);
+            return self.read_at_store(ticket, id, keep);
         }
         file.kept |= keep;
         file.reads.push(ticket);
@@ -152,12 +152,16 @@ impl Desk<'_, '_> {
 
     /// The job is done on the store.
     pub(super) fn direct(&mut self, ticket: Ticket) {
+        self.kept_from_store(ticket);
         self.end_read(ticket);
         self.ctx.out.push(Effect::Direct { ticket });
     }
 
     /// Takes the next step of a read: learn the end, gather the pages, answer.
     pub(super) fn go_on_reading(&mut self, ticket: Ticket) {
+        if self.awaits_opening(ticket) {
+            return;
+        }
         let Some(Job::Read(job)) = self.client.jobs.get_mut(&ticket) else {
             return;
         };
@@ -320,7 +324,7 @@ impl Desk<'_, '_> {
             let Some(home) = self.home_or_ask(id, page, count == 1) else {
                 continue;
             };
-            if self.ctx.peers.is_down(home) {
+            if self.ctx.peers.is_down(home) || self.owes_answer(id, home) {
                 // Nobody can write through a home that is gone: the store has the latest bytes.
                 return self.direct(ticket);
             }

@@ -31,6 +31,8 @@ pub(super) enum Tell {
     Node(NodeId, Gen, ReqId, Body),
     /// A request of a session, which is done then.
     Session(Ticket),
+    /// The file lapses then.
+    Lapse,
 }
 
 impl Revocation {
@@ -248,6 +250,7 @@ impl Desk<'_, '_> {
                 self.ctx.answer(to, file, generation, req, body);
             }
             Tell::Session(ticket) => self.finish(ticket, Reply::Done),
+            Tell::Lapse => self.lapse(file),
         }
     }
 }

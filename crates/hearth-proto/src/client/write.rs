@@ -345,6 +345,9 @@ impl Desk<'_, '_> {
 
     /// Cuts the write by homes and sends the parts, once all homes are known.
     pub(super) fn go_on_writing(&mut self, ticket: Ticket) {
+        if self.awaits_opening(ticket) {
+            return;
+        }
         let Some(Job::Write(job)) = self.client.jobs.get(&ticket) else {
             return;
         };
@@ -501,6 +504,7 @@ impl Desk<'_, '_> {
         }
         self.open_window(ticket, number, home);
         let is_mine = self.own_written(ticket, number, home, answer);
+        let lapsed = self.awaits_opening(ticket);
         let Some(Job::Write(job)) = self.client.jobs.get_mut(&ticket) else {
             return;
         };
@@ -530,6 +534,8 @@ impl Desk<'_, '_> {
                 job.took(answer.generation, end);
             }
             Body::OldGeneration if job.at == WriteAt::End => job.refused = true,
+            // Its home may be another one by now.
+            Body::OldGeneration if lapsed => job.failed = Some(errno::EHOSTDOWN),
             Body::OldGeneration => return self.send_part(ticket, number),
             Body::Failed(errno) => job.failed = Some(errno),
             _ => {}
@@ -706,6 +712,15 @@ impl Desk<'_, '_> {
             job.failed = Some(errno);
         }
         self.end_write(ticket);
+    }
+
+    /// Fails a write of which nothing is on its way.
+    pub(super) fn fail_unplaced(&mut self, ticket: Ticket, errno: Errno) {
+        if let Some(Job::Write(job)) = self.client.jobs.get(&ticket)
+            && job.phase == Phase::Locating
+        {
+            self.fail_write(ticket, errno);
+        }
     }
 
     /// A write has ended here, without its home.

@@ -125,4 +125,5 @@ bodies! {
     93 => Kept(taken);
     94 => Rescue { gone, back };
     95 => Rescued(here);
+    96 => Orphaned { back };
 }

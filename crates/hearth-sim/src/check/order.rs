@@ -44,7 +44,7 @@ impl Group {
 
 /// Judges every byte of a file.
 pub fn check(history: &History) -> Option<Violation> {
-    if history.lossy || !history.semantics.is_recorded() {
+    if history.lossy || history.parted || !history.semantics.is_recorded() {
         return None;
     }
     let end = |read: &crate::model::Read| read.offset + read.bytes.len() as u64;

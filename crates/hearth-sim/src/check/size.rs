@@ -5,7 +5,7 @@ use crate::model::{History, Interval, Kind};
 
 /// Judges everything that was said of a file's size.
 pub fn check(history: &History) -> Option<Violation> {
-    if history.lossy {
+    if history.lossy || history.parted {
         return None;
     }
     said(history).or_else(|| appended(history))

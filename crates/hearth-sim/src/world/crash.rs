@@ -39,10 +39,7 @@ impl World {
             return;
         }
         self.faults.crashed += 1;
-        self.apart = true;
-        for object in &mut self.store.objects {
-            object.history.lossy = true;
-        }
+        self.part_histories();
         self.write_down(|| format!("{node}  dies"));
         self.forget_events(node);
         self.leave_bank(node);
@@ -71,7 +68,10 @@ impl World {
         for peer in (0..self.plan.nodes).filter(|&peer| peer as usize != node) {
             self.cut_link(node as u32, peer);
         }
-        let out = Span::millis(self.rng.below(4_000));
+        let out = Span::millis(self.rng.below(match self.plan.hurries {
+            true => 60,
+            false => 4_000,
+        }));
         self.after(out, Event::Restarts { node });
     }
 

@@ -5,7 +5,7 @@ use super::links::State;
 use super::session::{Action, Doing, Session};
 use super::{Event, World};
 use crate::check::liveness;
-use hearth_proto::{Effect, Input, NodeId, Span, Time};
+use hearth_proto::{Effect, Input, NodeId, Replicas, Span, Time};
 
 /// How much of a run is written down.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -163,22 +163,36 @@ impl World {
         }
         self.links.cut(a, b);
         self.faults.broken += 1;
-        self.apart = true;
-        for object in &mut self.store.objects {
-            object.history.lossy = true;
-        }
+        self.part_histories();
         for (node, peer) in [(a, b), (b, a)] {
             let delay = self.local_delay();
             self.after(delay, Event::Down { node, peer });
         }
         // A script says itself when a connection is made again.
         if !self.scripted {
-            let out = match self.healed {
-                true => Span::millis(50),
-                false => Span::millis(20 + self.rng.below(8_000)),
+            let out = match (self.healed, self.plan.hurries) {
+                (true, _) => Span::millis(50),
+                (false, true) => Span::millis(5 + self.rng.below(100)),
+                (false, false) => Span::millis(20 + self.rng.below(8_000)),
             };
             self.after(out, Event::Mend { a, b });
         }
+    }
+
+    /// Nodes have lost each other. Where others have what homes had before that was acknowledged, nothing acknowledged
+    /// is lost.
+    pub(crate) fn part_histories(&mut self) {
+        self.apart = true;
+        let kept = self.keeps_bytes();
+        for object in &mut self.store.objects {
+            object.history.parted = true;
+            object.history.lossy |= !kept;
+        }
+    }
+
+    /// What was acknowledged outlives the agents of nodes, and reads are held to it.
+    pub(crate) fn keeps_bytes(&self) -> bool {
+        self.plan.strict && matches!(self.plan.replicas, Replicas::Sync(_))
     }
 
     /// A kernel wants a connection cut.

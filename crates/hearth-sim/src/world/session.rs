@@ -307,7 +307,8 @@ impl World {
         }
         let mut history = crate::model::History::born(size, self.tick(), self.tick());
         // Nodes that have been apart may serve the new file as they did the last of that number.
-        history.lossy = self.apart;
+        history.parted = self.apart;
+        history.lossy = self.apart && !self.keeps_bytes();
         history.semantics = self.promised();
         let value = history.changes[1].value;
         Some(self.store.create(file, vec![value; size as usize], history))

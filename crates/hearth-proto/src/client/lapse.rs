@@ -1,0 +1,376 @@
+//! A manager that is back: what this node did without it ends, and it is told of every handle anew.
+//!
+//! While a file's manager is gone its readers go to the store, each by itself ([`super::open`]). The manager that is
+//! back knows nothing of them, nor does one that takes its place. Where there are replicas it asks all nodes to let go
+//! before it does anything about the file ([`crate::rescue`]), and this node answers when the file has *lapsed* here:
+//!
+//! 1. Ways in drop what they keep. Reads go on from the store meanwhile: a page can be locked until one is answered, and
+//!    nobody can have written yet.
+//! 2. Copies go, and requests wait. The question is answered.
+//! 3. The manager, whoever that is now, is told of every open handle as if it were opened now. Then requests go on; if
+//!    nobody can be told, as they did before.
+//!
+//! A write that would be refused because the manager was gone begins the same, if that is back.
+//!
+//! Invariant C6 (I3): since a manager that is back asked for it, nothing of the file was read or written here
+//! before it knew of the handles.
+
+use super::file::File;
+use super::revoke::Tell;
+use super::{Client, Desk, Job, What};
+use crate::authority::Authority;
+use crate::ctx::Ctx;
+use crate::effect::{Effect, Reply};
+use crate::guard::Guard;
+use crate::ids::{FileId, NodeId, Op, Stamp, Ticket};
+use crate::input::{Request, StoreOk};
+use crate::msg::{Body, Envelope, Here};
+use crate::{Errno, placement};
+use alloc::vec::Vec;
+
+/// A file whose manager is back, until that knows of the handles.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Lapse {
+    stage: Stage,
+    /// Questions that are answered when the file has lapsed.
+    askers: Vec<(NodeId, Envelope)>,
+    /// Requests that wait, in order.
+    parked: Vec<(Ticket, Request)>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Stage {
+    /// Ways in are dropping what they keep.
+    LettingGo,
+    /// It has lapsed, and the store would not tell its stamp. The next request has it asked again.
+    Refused,
+    /// The store is asked for the file's stamp, which an open tells.
+    Stamping(Op),
+    /// The manager has not answered about so many handles.
+    Opening { left: u32, failed: bool },
+}
+
+impl Client {
+    /// A node that is back is to do something about a file. True if the file has to lapse here first, because it was or
+    /// names the manager: the question comes back then ([`Client::take_lapsed`]).
+    pub(crate) fn lapses(
+        &mut self,
+        ctx: &mut Ctx<'_>,
+        authority: &mut Authority,
+        from: NodeId,
+        question: &Envelope,
+    ) -> bool {
+        let id = question.file;
+        let registrar = placement::registrar_of(id, ctx.config.nodes);
+        let lapses = |file: &File| {
+            file.orphan && (from == registrar || file.manager.is_none_or(|known| known == from))
+        };
+        let lapses = self.files.get(&id).is_some_and(lapses) && !self.has_lapsed(id);
+        if !lapses || !ctx.config.keeps(Guard::LapsedFirst) {
+            return false;
+        }
+        let mut desk = Desk {
+            client: self,
+            authority,
+            ctx,
+        };
+        let lapse = desk.begin_lapse(id);
+        lapse.askers.push((from, question.clone()));
+        desk.break_off(id, from);
+        true
+    }
+
+    /// Somebody who lives has said that it manages the file; its registrar may be gone.
+    pub(crate) fn remembered(&mut self, id: FileId, here: &[(NodeId, Here)]) {
+        let manager = here.iter().find(|(_, what)| *what == Here::Manager);
+        if let Some(&(manager, _)) = manager {
+            self.remember_manager(id, manager);
+        }
+    }
+
+    /// Questions about files that have lapsed since this was last asked.
+    pub(crate) fn take_lapsed(&mut self) -> Vec<(NodeId, Envelope)> {
+        core::mem::take(&mut self.lapsed)
+    }
+
+    /// True from when a file has lapsed until its manager knows of the handles.
+    pub(super) fn has_lapsed(&self, id: FileId) -> bool {
+        let lapse = self.lapses.get(&id);
+        lapse.is_some_and(|lapse| lapse.stage != Stage::LettingGo)
+    }
+
+    /// True if the manager has yet to be told of the handles that are open.
+    pub(super) fn is_unknown(&self, id: FileId) -> bool {
+        let lapse = self.lapses.get(&id);
+        lapse.is_some_and(|lapse| !matches!(lapse.stage, Stage::Opening { .. }))
+    }
+
+    /// A node that is gone waits for no answer.
+    pub(super) fn forget_asker(&mut self, peer: NodeId) {
+        for lapse in self.lapses.values_mut() {
+            lapse.askers.retain(|(from, _)| *from != peer);
+        }
+    }
+
+    /// The store's stamp came, if a lapse has asked for it.
+    pub(super) fn stamped(&self, op: Op) -> Option<FileId> {
+        let asked = |lapse: &Lapse| lapse.stage == Stage::Stamping(op);
+        let mut lapses = self.lapses.iter().filter(|(_, lapse)| asked(lapse));
+        lapses.next().map(|(&id, _)| id)
+    }
+}
+
+impl Desk<'_, '_> {
+    /// True for a read or write of a file that has lapsed: where it goes on the manager has yet to say.
+    pub(super) fn awaits_opening(&self, ticket: Ticket) -> bool {
+        match self.client.jobs.get(&ticket) {
+            Some(Job::Read(job)) => self.client.has_lapsed(job.file),
+            Some(Job::Write(job)) => self.client.has_lapsed(job.file),
+            Some(_) | None => false,
+        }
+    }
+
+    /// A read is done on the store from the start.
+    pub(super) fn read_at_store(&mut self, ticket: Ticket, id: FileId, keep: bool) {
+        if keep {
+            self.kept_while_revoking(id, 0, u32::MAX);
+        }
+        self.direct(ticket);
+    }
+
+    /// A way in may keep what a read is given from the store: a revocation that is under way must run once more.
+    pub(super) fn kept_from_store(&mut self, ticket: Ticket) {
+        if let Some(Job::Read(job)) = self.client.jobs.get(&ticket)
+            && job.keep
+        {
+            let id = job.file;
+            self.kept_while_revoking(id, 0, u32::MAX);
+        }
+    }
+
+    fn begin_lapse(&mut self, id: FileId) -> &mut Lapse {
+        if !self.client.lapses.contains_key(&id) {
+            // Whatever is noted of it: reads that went to the store are noted nowhere.
+            self.revoke(id, Some((0, u32::MAX)), Tell::Lapse);
+        }
+        self.client.lapses.entry(id).or_insert(Lapse {
+            stage: Stage::LettingGo,
+            askers: Vec::new(),
+            parked: Vec::new(),
+        })
+    }
+
+    /// Hands a request back unless it waits for a lapse, or begins one.
+    pub(super) fn behind_lapse(
+        &mut self,
+        ticket: Ticket,
+        request: Request,
+    ) -> Option<(Ticket, Request)> {
+        let Some(id) = self.client.file_of(&request) else {
+            return Some((ticket, request));
+        };
+        let waits = self.client.has_lapsed(id) || (needs_manager(&request) && self.is_back(id));
+        if !waits {
+            return Some((ticket, request));
+        }
+        let lapse = self.begin_lapse(id);
+        lapse.parked.push((ticket, request));
+        if lapse.stage == Stage::Refused {
+            self.ask_stamp(id);
+        }
+        None
+    }
+
+    /// Reads that wait for a home which is back and asks: it puts them aside until it is answered, and the answer waits
+    /// for pages that they hold locked. They are done on the store, which has what the home had.
+    fn break_off(&mut self, id: FileId, home: NodeId) {
+        let Some(file) = self.client.files.get(&id) else {
+            return;
+        };
+        let sent = |seq: &u64| self.client.pending.get(seq).is_some_and(|to| to.to == home);
+        let wanted = file.wants.iter().filter(|(_, want)| sent(&want.seq));
+        let pages: Vec<u64> = wanted.map(|(&page, _)| page).collect();
+        for page in pages {
+            if let Some(file) = self.client.files.get_mut(&id) {
+                file.wants.remove(&page);
+            }
+            for ticket in self.readers_of(id, page, 1) {
+                self.direct(ticket);
+            }
+        }
+        self.go_on_revoking(id);
+    }
+
+    /// True while this node owes a home that is back an answer about the file.
+    pub(super) fn owes_answer(&self, id: FileId, home: NodeId) -> bool {
+        let lapse = self.client.lapses.get(&id);
+        lapse.is_some_and(|lapse| lapse.askers.iter().any(|(from, _)| *from == home))
+    }
+
+    /// The manager of a file was gone, and is not any more as far as this node knows.
+    fn is_back(&self, id: FileId) -> bool {
+        let Some(file) = self.client.files.get(&id).filter(|file| file.orphan) else {
+            return false;
+        };
+        let registrar = placement::registrar_of(id, self.ctx.config.nodes);
+        let asked = file.manager.unwrap_or(registrar);
+        self.ctx.config.has_replicas() && !self.ctx.peers.is_down(asked)
+    }
+
+    /// A manager that was gone could not be asked. True if it is back since: who manages the file is to be asked again.
+    pub(super) fn may_ask_again(&mut self, id: FileId) -> bool {
+        let file = self.client.files.get(&id);
+        let manager = file.and_then(|file| file.manager);
+        let known = manager.or_else(|| self.client.managers.get(&id).copied());
+        let asked = known.unwrap_or(placement::registrar_of(id, self.ctx.config.nodes));
+        let keeps = self.ctx.config.keeps(Guard::LapsedFirst);
+        let again = self.ctx.config.has_replicas() && !self.ctx.peers.is_down(asked) && keeps;
+        if let Some(file) = self.client.files.get_mut(&id).filter(|_| again) {
+            file.manager = None;
+        }
+        again
+    }
+
+    /// Ways in keep nothing of the file any more: it lapses.
+    pub(super) fn lapse(&mut self, id: FileId) {
+        self.drop_copies(id);
+        let Some(file) = self.client.files.get_mut(&id) else {
+            return self.end_lapse(id, true);
+        };
+        (file.orphan, file.exact, file.manager) = (false, false, None);
+        file.chunk_homes.clear();
+        for ticket in &file.reads {
+            if let Some(Job::Read(job)) = self.client.jobs.get_mut(ticket) {
+                // The manager that it may have asked is gone.
+                job.asked_size &= job.size.is_some();
+            }
+        }
+        if file.handles == 0 {
+            return self.end_lapse(id, true);
+        }
+        if let Some(lapse) = self.client.lapses.get_mut(&id) {
+            self.client.lapsed.append(&mut lapse.askers);
+        }
+        self.ask_stamp(id);
+    }
+
+    fn ask_stamp(&mut self, file: FileId) {
+        let (op, sync) = (self.ctx.new_op(), false);
+        if let Some(lapse) = self.client.lapses.get_mut(&file) {
+            lapse.stage = Stage::Stamping(op);
+        }
+        self.ctx.out.push(Effect::StoreSync { op, file, sync });
+    }
+
+    /// The store fails: what waits fails with its error.
+    fn stamp_refused(&mut self, id: FileId, errno: Errno) {
+        let Some(lapse) = self.client.lapses.get_mut(&id) else {
+            return;
+        };
+        lapse.stage = Stage::Refused;
+        let silent = |(_, request): &(Ticket, Request)| !request.is_answered();
+        let parked = core::mem::take(&mut lapse.parked);
+        let (silent, parked): (Vec<_>, Vec<_>) = parked.into_iter().partition(silent);
+        lapse.parked = silent;
+        for (ticket, request) in parked {
+            self.client.refuse(self.ctx, ticket, &request, errno);
+        }
+        let file = self.client.files.get(&id);
+        let (reads, writes) = file.map_or_else(Default::default, |file| {
+            (file.reads.clone(), file.writes.clone())
+        });
+        for ticket in reads {
+            self.end_read(ticket);
+            self.reply(ticket, Reply::Failed(errno));
+        }
+        for ticket in writes {
+            self.fail_unplaced(ticket, errno);
+        }
+    }
+
+    /// The store has told the file's stamp: the manager is told of the handles.
+    pub(super) fn open_anew(&mut self, id: FileId, result: Result<StoreOk, Errno>) {
+        let stamp = match result {
+            Ok(ok) => ok.stamp,
+            Err(errno) => return self.stamp_refused(id, errno),
+        };
+        let handles = self.client.handles.values();
+        let writes: Vec<bool> = handles
+            .filter(|opened| opened.file == id)
+            .map(|opened| opened.write)
+            .collect();
+        if writes.is_empty() {
+            return self.end_lapse(id, true);
+        }
+        if let Some(lapse) = self.client.lapses.get_mut(&id) {
+            let left = writes.len() as u32;
+            lapse.stage = Stage::Opening {
+                left,
+                failed: false,
+            };
+        }
+        for write in writes {
+            self.tell_opened(id, write, stamp);
+        }
+    }
+
+    fn tell_opened(&mut self, id: FileId, write: bool, stamp: Stamp) {
+        let file = self.client.files.get(&id);
+        let body = Body::Open {
+            write,
+            stamp,
+            private: false,
+            semantics: file.map(|file| file.semantics).unwrap_or_default(),
+        };
+        self.ask_manager(id, body, What::Reopen);
+    }
+
+    /// The manager knows of a handle, or cannot be told.
+    pub(super) fn opened_anew(&mut self, id: FileId, answer: Option<&Envelope>) {
+        let told = answer.is_some_and(|answer| self.learn_opened(id, answer).is_some());
+        let Some(lapse) = self.client.lapses.get_mut(&id) else {
+            return;
+        };
+        if let Stage::Opening { left, failed } = &mut lapse.stage {
+            *left -= 1;
+            *failed |= !told;
+            if *left == 0 {
+                match !*failed {
+                    false if self.may_ask_again(id) => self.ask_stamp(id),
+                    well => self.end_lapse(id, well),
+                }
+            }
+        }
+    }
+
+    /// What waited goes on, as the manager said or without it.
+    fn end_lapse(&mut self, id: FileId, well: bool) {
+        let Some(mut lapse) = self.client.lapses.remove(&id) else {
+            return;
+        };
+        self.client.lapsed.append(&mut lapse.askers);
+        if let Some(file) = self.client.files.get_mut(&id) {
+            file.orphan = !well;
+        }
+        self.go_on_with_reads(id);
+        let file = self.client.files.get(&id);
+        for ticket in file.map(|file| file.writes.clone()).unwrap_or_default() {
+            self.go_on_writing(ticket);
+        }
+        for (ticket, request) in lapse.parked {
+            self.request(ticket, request);
+        }
+        if super::file_idle(self.client, id) {
+            self.client.files.remove(&id);
+        }
+    }
+}
+
+/// True for a request that is refused where the manager is gone.
+fn needs_manager(request: &Request) -> bool {
+    match request {
+        Request::Open(open) => open.write,
+        Request::Write { .. } | Request::Truncate { .. } => true,
+        _ => false,
+    }
+}
