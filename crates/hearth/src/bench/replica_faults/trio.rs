@@ -153,7 +153,11 @@ impl Trio {
     pub(super) fn suffer(&mut self, step: Step) -> Result<(), Failure> {
         match step {
             Step::Kill(agent) => self.kill(agent),
-            Step::Return => self.come_back(),
+            Step::Return => {
+                // Where there is no room for a tier no agent starts, and says so.
+                self.free()?;
+                self.come_back()
+            }
             Step::Fill => self.fill(),
             Step::Free => self.free(),
         }
