@@ -62,7 +62,7 @@ impl Home<'_, '_> {
     pub(super) fn is_orphan(&self, generation: Gen, body: &Body) -> bool {
         let writes = matches!(
             body,
-            Body::Write { .. } | Body::Scatter { .. } | Body::Stage { .. }
+            Body::Write { .. } | Body::Claim { .. } | Body::Scatter { .. } | Body::Stage { .. }
         );
         writes && self.is_over(generation)
     }

@@ -1,8 +1,9 @@
 //! Where the bytes of pages are that a read puts together.
 
-use crate::config::Config;
+use super::{Desk, Job};
+use crate::config::{Config, Copies, Writes};
 use crate::effect::{Piece, Src};
-use crate::ids::Buf;
+use crate::ids::{Buf, NodeId, Ticket};
 use crate::msg::Origin;
 use alloc::vec::Vec;
 
@@ -70,6 +71,29 @@ impl OncePage {
             from,
             extent,
         }
+    }
+}
+
+impl Desk<'_, '_> {
+    /// Where nobody but its home keeps a page, another node is sent what the reads that wait want of it.
+    pub(super) fn unwanted(
+        &self,
+        home: NodeId,
+        readers: &[Ticket],
+        (first, count): (u64, u32),
+    ) -> (u32, u32) {
+        let rules = self.ctx.config.rules();
+        let once = (rules.copies, rules.writes) == (Copies::One, Writes::Behind);
+        if !once || home == self.ctx.me() {
+            return (0, 0);
+        }
+        let unwanted = |ticket: &Ticket| match self.client.jobs.get(ticket) {
+            Some(Job::Read(job)) => Some(job.unwanted(self.ctx.config, first, count)),
+            Some(_) | None => None,
+        };
+        let least = |a: (u32, u32), b: (u32, u32)| (a.0.min(b.0), a.1.min(b.1));
+        let all = readers.iter().filter_map(unwanted);
+        all.reduce(least).unwrap_or_default()
     }
 }
 

@@ -5,7 +5,7 @@ use super::file::{Copy, Want};
 use super::hold::Holding;
 use super::once::{Bytes, Granted, OncePage, push_page};
 use super::{Desk, Job, What};
-use crate::config::{Config, Copies, Writes};
+use crate::config::Config;
 use crate::effect::{Effect, Piece, Reply, Src};
 use crate::frames::Owner;
 use crate::guard::Guard;
@@ -66,7 +66,7 @@ impl ReadJob {
     }
 
     /// The bytes of a run of pages that the read wants: how many at the beginning and the end it does not.
-    fn unwanted(&self, config: &Config, first: u64, count: u32) -> (u32, u32) {
+    pub(super) fn unwanted(&self, config: &Config, first: u64, count: u32) -> (u32, u32) {
         let (start, end) = (
             config.page_start(first),
             config.page_start(first + u64::from(count)),
@@ -417,27 +417,6 @@ impl Desk<'_, '_> {
                 },
             );
         }
-    }
-
-    /// Where nobody but its home keeps a page, another node is sent what the reads that wait want of it.
-    pub(super) fn unwanted(
-        &self,
-        home: NodeId,
-        readers: &[Ticket],
-        (first, count): (u64, u32),
-    ) -> (u32, u32) {
-        let rules = self.ctx.config.rules();
-        let once = (rules.copies, rules.writes) == (Copies::One, Writes::Behind);
-        if !once || home == self.ctx.me() {
-            return (0, 0);
-        }
-        let unwanted = |ticket: &Ticket| match self.client.jobs.get(ticket) {
-            Some(Job::Read(job)) => Some(job.unwanted(self.ctx.config, first, count)),
-            Some(_) | None => None,
-        };
-        let least = |a: (u32, u32), b: (u32, u32)| (a.0.min(b.0), a.1.min(b.1));
-        let all = readers.iter().filter_map(unwanted);
-        all.reduce(least).unwrap_or_default()
     }
 
     /// Waiting reads that touch any of the pages.
