@@ -89,9 +89,9 @@ pub(crate) struct Args {
     #[arg(long, value_enum, value_name = "MPI", hide_possible_values = true)]
     mpi: Option<mpi::Mpi>,
     /// What links of test hosts carry in sliding-window, btio and flash-io: little, so that the volume takes the
-    /// time and not the processors that all hosts share
-    #[arg(long, value_name = "RATE", default_value = "100mbit")]
-    link: String,
+    /// time and not the processors that all hosts share [default: 25mbit for sliding-window, else 100mbit]
+    #[arg(long, value_name = "RATE")]
+    link: Option<String>,
     /// Clients of stat, one run for each count
     #[arg(
         long,
@@ -278,6 +278,10 @@ fn replica_play(args: &Args) -> replica_faults::Play {
     }
 }
 
+fn link_or<'a>(args: &'a Args, usual: &'a str) -> &'a str {
+    args.link.as_deref().unwrap_or(usual)
+}
+
 fn sliding_load(args: &Args) -> sliding_window::Load<'_> {
     let (ranks, segments, turns): (&[u32], _, _) = match args.quick {
         true => (&[4], 1, 1),
@@ -285,7 +289,7 @@ fn sliding_load(args: &Args) -> sliding_window::Load<'_> {
     };
     sliding_window::Load {
         store: &args.store,
-        link: &args.link,
+        link: link_or(args, "25mbit"),
         mpi: args.mpi.unwrap_or_default(),
         ranks: ranks_or(args, ranks),
         segments,
@@ -302,7 +306,7 @@ fn btio_load(args: &Args) -> btio::Load<'_> {
     let (points, dumps) = class.size();
     btio::Load {
         store: &args.store,
-        link: &args.link,
+        link: link_or(args, "100mbit"),
         mpi: args.mpi.unwrap_or_default(),
         policies: &args.policy,
         modes: &args.mode,
@@ -330,7 +334,7 @@ fn flash_load(args: &Args) -> flash_io::Load<'_> {
     };
     flash_io::Load {
         store: &args.store,
-        link: &args.link,
+        link: link_or(args, "100mbit"),
         mpi: args.mpi.unwrap_or_default(),
         policies: &args.policy,
         ranks: ranks_or(args, &[4]),
