@@ -583,6 +583,11 @@ impl Authority {
         for file in self.files.values() {
             let pages: u64 = file.pages.values().map(Page::dirty_bytes).sum();
             assert_eq!(pages, file.dirty_bytes, "F2: dirty bytes of a file add up");
+            let mut dirty = file.pages.values().filter(|page| page.dirty_bytes() > 0);
+            assert!(
+                dirty.all(|page| page.slot.is_some()),
+                "F2: dirty bytes have a frame"
+            );
         }
         self.assert_aged();
         self.assert_framed();

@@ -133,6 +133,15 @@ fn what_a_failed_sync_covered_is_flushed_again() {
     }));
 }
 
+/// A4: the store refuses a sync while a call past the frames awaits acknowledgements for a page that it covers.
+#[test]
+fn a_failed_sync_makes_nothing_dirty_whose_frame_goes_for_a_write_past_it() {
+    hold(core::iter::once(Plan {
+        policy: Policy::HomePlus,
+        ..Plan::new(11_008, Trouble::All)
+    }));
+}
+
 /// S20: the store refuses the sync of a file of which only the tier has bytes.
 #[test]
 fn a_failed_sync_leaves_a_tier_what_it_has() {

@@ -134,7 +134,8 @@ impl Home<'_, '_> {
     pub(super) fn begin_aside(&mut self, ask: &WriteAsk, (first, count): (u64, u32)) -> Verdict {
         let pages = || first..first + u64::from(count);
         let mut within = self.file.pages.range(pages());
-        let lacks = within.any(|(_, page)| page.writes > 0 || !page.dirty.is_empty());
+        // What a sync covers is dirty again if that fails.
+        let lacks = within.any(|(_, page)| page.dirty_bytes() > 0 || !page.syncing.is_empty());
         if lacks && self.ctx.config.keeps(Guard::AsideEmptied) {
             self.start_flush_of(|number| pages().contains(&number));
             return Verdict::Wait;

@@ -323,11 +323,7 @@ impl Home<'_, '_> {
             return Verdict::Done;
         }
         if sync {
-            for page in self.file.pages.values_mut() {
-                for (start, end) in page.unsynced.take().iter() {
-                    page.syncing.insert(start, end);
-                }
-            }
+            self.cover();
         }
         self.file.unstamped = false;
         self.file.spilled &= sync && self.ctx.config.syncs_at_tier();
@@ -350,6 +346,23 @@ impl Home<'_, '_> {
             sync,
         });
         Verdict::Done
+    }
+
+    /// A sync begins: it covers what the store has taken. Of a page whose frame goes for a write past it nothing could be
+    /// sent again.
+    fn cover(&mut self) {
+        let writes = &self.file.writes;
+        let goes = |number| writes.iter().any(|w| w.ask.aside && w.touches(number, 1));
+        for (_, page) in self
+            .file
+            .pages
+            .iter_mut()
+            .filter(|(number, _)| !goes(**number))
+        {
+            for (start, end) in page.unsynced.take().iter() {
+                page.syncing.insert(start, end);
+            }
+        }
     }
 
     /// The store's fsync came back. After a failure the bytes that it covered are dirty again as far

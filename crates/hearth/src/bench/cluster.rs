@@ -10,7 +10,7 @@ use crate::options::SetSpec;
 use crate::process::Process;
 use crate::set::ask_all;
 use crate::signals::Signals;
-use crate::takedown::{Dirty, How, take_down};
+use crate::takedown::{Dirty, How, detach_stale, take_down};
 use rustix::process::Signal;
 use serde::Deserialize;
 use std::path::{Path, PathBuf};
@@ -171,7 +171,9 @@ impl Cluster {
         };
         let taken = take_down(&launched.set, how);
         launched.reap();
-        taken.map(drop)
+        // Agents that are killed leave them behind, and the set was not told of them.
+        let mut cleared = self.points.iter().map(|at| detach_stale(at));
+        taken.map(drop).and(cleared.try_for_each(|done| done))
     }
 }
 
