@@ -66,8 +66,8 @@ pub enum Left {
 pub enum Wanted {
     /// To read it, or to have its bytes in the store.
     Bytes,
-    /// To write some of it: a copy would be called back next.
-    Some,
+    /// To write a part of it: a copy would be called back next.
+    Part,
     /// To write all of it: what the delegate wrote need not come back.
     All,
 }

@@ -374,7 +374,7 @@ fn say_own(body: &Body) -> String {
         Body::TakeBack { page, wanted, .. } => {
             let why = match wanted {
                 Wanted::Bytes => "",
-                Wanted::Some => ", it is written",
+                Wanted::Part => ", it is written",
                 Wanted::All => ", all of it is written",
             };
             format!("take back page {page}{why}")

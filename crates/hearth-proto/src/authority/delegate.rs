@@ -77,7 +77,7 @@ impl Own {
     }
 
     /// Whom others may ask for the page.
-    pub(super) fn reader_of(&self) -> Option<NodeId> {
+    pub(super) fn lender(&self) -> Option<NodeId> {
         (!self.recalled).then_some(self.node)
     }
 
@@ -241,7 +241,7 @@ impl Home<'_, '_> {
         }
         let pages = self.delegated(0, u64::MAX);
         for &number in &pages {
-            self.call_back_page(number, Wanted::Some);
+            self.call_back_page(number, Wanted::Part);
         }
         !pages.is_empty()
     }

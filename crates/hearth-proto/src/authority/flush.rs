@@ -268,8 +268,8 @@ impl Home<'_, '_> {
         let recalled = self.call_back_for_flush(from, goal);
         if self.ctx.config.moves() {
             // What replaces them is on its way, and is needed instead when it is there.
-            let comes = |number| recalled.iter().any(|&(called, _)| called == number);
-            need.retain(|&(number, _)| !comes(number));
+            let comes = |number| recalled.binary_search_by_key(&number, |&(called, _)| called);
+            need.retain(|&(number, _)| comes(number).is_err());
         }
         let ask = FlushAsk {
             from,

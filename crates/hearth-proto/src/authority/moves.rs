@@ -39,33 +39,17 @@ impl WriteAsk {
 
 impl Home<'_, '_> {
     /// A node is about to overwrite a page, and would keep it.
-    pub(super) fn take_claim(
-        &mut self,
-        (from, req, generation): (NodeId, ReqId, Gen),
-        page: u64,
-        dropped: bool,
-    ) {
+    pub(super) fn take_claim(&mut self, of: (NodeId, ReqId, Gen), page: u64, dropped: bool) {
         let len = self.ctx.config.page_bytes;
-        let ask = WriteAsk {
-            from,
-            req,
-            generation,
-            offset: self.ctx.config.page_start(page),
+        let nothing = Piece {
+            src: Src::Zero,
+            at: 0,
             len,
+        };
+        let place = (self.ctx.config.page_start(page), len);
+        let ask = WriteAsk {
             dropped,
-            record: true,
-            alone: false,
-            aside: false,
-            grants: self.common.grants,
-            data: Piece {
-                src: Src::Zero,
-                at: 0,
-                len,
-            },
-            ranges: None,
-            age: self.ctx.age(),
-            staged: None,
-            tried: false,
+            ..self.write_ask(of, place, nothing)
         };
         self.file.waiting.push_back(Waiting::Write(ask));
     }
@@ -81,16 +65,19 @@ impl Home<'_, '_> {
     /// Calls back what is delegated of a write's pages, but those that it overwrites; true while something is.
     pub(super) fn calls_back_for(&mut self, ask: &WriteAsk, first: u64, count: u32) -> bool {
         if !self.ctx.config.moves() {
-            return self.calls_back(first, count, Wanted::Some);
+            return self.calls_back(first, count, Wanted::Part);
+        }
+        if !self.ctx.config.keeps(Guard::DelegateCalledBack) {
+            return false;
         }
         let mut back = self.delegated(first, first.saturating_add(u64::from(count)));
         back.retain(|&number| {
             let own = self.file.pages.get(&number).and_then(|page| page.own);
             // One that was called back for somebody else comes back first: so nobody chases it for ever.
-            !(self.overwrites(ask, number) && own.is_some_and(|own| own.reader_of().is_some()))
+            !(self.overwrites(ask, number) && own.is_some_and(|own| own.lender().is_some()))
         });
         for &number in &back {
-            self.call_back_page(number, Wanted::Some);
+            self.call_back_page(number, Wanted::Part);
         }
         !back.is_empty()
     }
@@ -177,7 +164,7 @@ impl Home<'_, '_> {
         let pages = self.delegated(ask.first, ask.first.saturating_add(u64::from(ask.count)));
         let moved = |&page: &u64| {
             let own = self.file.pages.get(&page)?.own?;
-            let node = own.reader_of().filter(|&node| node != ask.from)?;
+            let node = own.lender().filter(|&node| node != ask.from)?;
             Some(Moved { page, node })
         };
         let Some(moved) = pages.iter().map(moved).collect::<Option<Vec<Moved>>>() else {

@@ -208,21 +208,10 @@ impl Home<'_, '_> {
             ) if data.len == len && len > 0 => {
                 self.ctx.hear_clock(age.clock);
                 let ask = WriteAsk {
-                    ranges: None,
-                    from,
-                    req,
-                    generation,
-                    offset,
-                    len,
                     dropped,
-                    record: true,
-                    alone: false,
-                    aside: false,
-                    grants: self.common.grants,
-                    data,
                     age,
                     staged: Some(req.seq),
-                    tried: false,
+                    ..self.write_ask((from, req, generation), (offset, len), data)
                 };
                 self.enqueue(Waiting::Write(ask));
             }

@@ -97,51 +97,57 @@ impl Home<'_, '_> {
         } = *body
         {
             let ask = WriteAsk {
-                from,
-                req,
-                generation,
-                offset,
-                len,
                 dropped,
                 record,
                 alone,
                 aside: aside && self.passes_by(),
-                grants: self.common.grants,
-                data,
-                ranges: None,
-                age: self.ctx.age(),
-                staged: None,
-                tried: false,
+                ..self.write_ask((from, req, generation), (offset, len), data)
             };
             self.file.waiting.push_back(Waiting::Write(ask));
+        }
+    }
+
+    /// A write that has come now, for one home alone, of a writer that may have copies.
+    pub(super) fn write_ask(
+        &self,
+        (from, req, generation): (NodeId, ReqId, Gen),
+        (offset, len): (u64, u32),
+        data: Piece,
+    ) -> WriteAsk {
+        WriteAsk {
+            from,
+            req,
+            generation,
+            offset,
+            len,
+            dropped: false,
+            record: true,
+            alone: false,
+            aside: false,
+            grants: self.common.grants,
+            data,
+            ranges: None,
+            age: self.ctx.age(),
+            staged: None,
+            tried: false,
         }
     }
 
     /// What a writer has gathered of a page.
     pub(super) fn take_scatter(
         &mut self,
-        (from, req, generation): (NodeId, ReqId, Gen),
+        of: (NodeId, ReqId, Gen),
         page: u64,
         ranges: Ranges,
         data: Piece,
     ) {
         let (start, end) = ranges.span().unwrap_or_default();
+        let offset = self.ctx.config.page_start(page) + u64::from(start);
         let ask = WriteAsk {
-            from,
-            req,
-            generation,
-            offset: self.ctx.config.page_start(page) + u64::from(start),
-            len: end - start,
             dropped: true,
             record: false,
-            alone: false,
-            aside: false,
-            grants: self.common.grants,
-            data,
             ranges: Some(ranges),
-            age: self.ctx.age(),
-            staged: None,
-            tried: false,
+            ..self.write_ask(of, (offset, end - start), data)
         };
         self.file.waiting.push_back(Waiting::Write(ask));
     }

@@ -530,10 +530,9 @@ impl Desk<'_, '_> {
 
     /// The page is a copy from now on, or nothing.
     fn retire(&mut self, (id, page): (FileId, u64), owned: &Owned, left: Left) {
+        let may = self.may_copy() && self.ctx.frames.valid(owned.slot);
         let file = self.client.files.get_mut(&id);
-        let valid = self.ctx.frames.valid(owned.slot);
-        let copied = self.ctx.config.rules().copies == Copies::Many;
-        match file.filter(|_| copied && valid && left == Left::Copy && owned.filled) {
+        match file.filter(|_| may && left == Left::Copy && owned.filled) {
             Some(file) => {
                 self.ctx.frames.release(owned.slot);
                 let copy = Copy {
@@ -571,7 +570,7 @@ impl Desk<'_, '_> {
         let left = owned.left(wanted == Wanted::Bytes && self.may_copy());
         let (body, data) = match wanted {
             Wanted::All => (Body::all_void(page, grant, left), Vec::new()),
-            Wanted::Bytes | Wanted::Some => owned.returned(page, left),
+            Wanted::Bytes | Wanted::Part => owned.returned(page, left),
         };
         self.ctx.answer_with(from, id, generation, req, body, data);
         if self.ctx.config.keeps(Guard::DelegateStops)

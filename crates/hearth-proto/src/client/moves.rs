@@ -5,12 +5,12 @@
 //! A read that a home sends on asks the page's delegate; one that has gone there in vain too often asks
 //! the home to have the page back (M4: no read is sent on for ever).
 
+use super::file::Want;
 use super::write::{Part, WriteJob};
 use super::{Client, Desk, Job, What};
 use crate::config::Ranges;
 use crate::effect::{Piece, Src};
-use crate::ids::Ver;
-use crate::ids::{FileId, NodeId, Ticket};
+use crate::ids::{FileId, NodeId, Ticket, Ver};
 use crate::input::WriteAt;
 use crate::msg::{Body, Envelope, Moved, Origin, Use};
 use alloc::vec::Vec;
@@ -45,13 +45,13 @@ impl Desk<'_, '_> {
         }
     }
 
-    /// True if a part of a write, which is of one page, need not go to the page's home.
+    /// Where pages move: true if a part of a write, which is of one page, need not go to the page's home.
     pub(super) fn claims(&self, job: &WriteJob, part: &Part) -> bool {
         let config = self.ctx.config;
         let (id, page) = (job.file, config.page_of(part.offset));
         let whole = part.len == config.page_bytes;
         let plain = job.at != WriteAt::End && job.scattered.is_none() && !job.aside;
-        if !config.moves() || !whole || !plain || part.home == self.ctx.me() {
+        if !whole || !plain || part.home == self.ctx.me() {
             return false;
         }
         let Some(file) = self.client.files.get(&id) else {
@@ -119,12 +119,7 @@ impl Desk<'_, '_> {
     }
 
     /// A home says who has some of the pages that it was asked for: these are asked.
-    pub(super) fn sent_on(
-        &mut self,
-        id: FileId,
-        wanted: &[(u64, super::file::Want)],
-        moved: &[Moved],
-    ) {
+    pub(super) fn sent_on(&mut self, id: FileId, wanted: &[(u64, Want)], moved: &[Moved]) {
         for &Moved { page, node } in moved {
             let want = wanted.iter().find(|(number, _)| *number == page);
             let Some((_, want)) =

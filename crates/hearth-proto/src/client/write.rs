@@ -366,6 +366,7 @@ impl Desk<'_, '_> {
         if self.write_own(ticket) {
             return;
         }
+        let moves = self.ctx.config.moves();
         let mut parts: Vec<Part> = Vec::new();
         let (first, count) = self.ctx.config.pages_of(offset, end - offset);
         for page in first..first + u64::from(count) {
@@ -382,7 +383,7 @@ impl Desk<'_, '_> {
                 len,
                 claims: false,
             };
-            if let Some(Job::Write(job)) = self.client.jobs.get(&ticket) {
+            if moves && let Some(Job::Write(job)) = self.client.jobs.get(&ticket) {
                 part.claims = self.claims(job, &part);
             }
             match parts.last_mut() {

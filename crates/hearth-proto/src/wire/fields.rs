@@ -45,6 +45,24 @@ macro_rules! numbers {
 
 numbers!(u8, u32, u64, i32, i64);
 
+/// An enum of names alone: one byte.
+macro_rules! tags {
+    ($name:ident { $($variant:ident = $tag:literal),* }) => {
+        impl Fields for $name {
+            fn put(&self, to: &mut Writer<'_>) {
+                let tag: u8 = match self { $($name::$variant => $tag,)* };
+                tag.put(to);
+            }
+            fn get(from: &mut Reader<'_>) -> Result<Self, Violation> {
+                match u8::get(from)? {
+                    $($tag => Ok($name::$variant),)*
+                    _ => Err(Violation::Value),
+                }
+            }
+        }
+    };
+}
+
 /// A struct whose fields stand one after another.
 macro_rules! in_order {
     ($name:ident { $($field:tt),* }) => {
@@ -240,64 +258,11 @@ impl Fields for Held {
     }
 }
 
-impl Fields for Origin {
-    fn put(&self, to: &mut Writer<'_>) {
-        let tag: u8 = match self {
-            Origin::Memory => 0,
-            Origin::Store => 1,
-            Origin::Peer => 2,
-        };
-        tag.put(to);
-    }
-    fn get(from: &mut Reader<'_>) -> Result<Self, Violation> {
-        match u8::get(from)? {
-            0 => Ok(Origin::Memory),
-            1 => Ok(Origin::Store),
-            2 => Ok(Origin::Peer),
-            _ => Err(Violation::Value),
-        }
-    }
-}
+tags!(Origin { Memory = 0, Store = 1, Peer = 2 });
 
-impl Fields for Here {
-    fn put(&self, to: &mut Writer<'_>) {
-        let tag: u8 = match self {
-            Here::Nothing => 0,
-            Here::Home => 1,
-            Here::Manager => 2,
-        };
-        tag.put(to);
-    }
-    fn get(from: &mut Reader<'_>) -> Result<Self, Violation> {
-        match u8::get(from)? {
-            0 => Ok(Here::Nothing),
-            1 => Ok(Here::Home),
-            2 => Ok(Here::Manager),
-            _ => Err(Violation::Value),
-        }
-    }
-}
+tags!(Here { Nothing = 0, Home = 1, Manager = 2 });
 
-impl Fields for Service {
-    fn put(&self, to: &mut Writer<'_>) {
-        let tag: u8 = match self {
-            Service::Homes => 0,
-            Service::Store => 1,
-            Service::StoreAfterLoss => 2,
-            Service::Laminated => 3,
-        };
-        tag.put(to);
-    }
-    fn get(from: &mut Reader<'_>) -> Result<Self, Violation> {
-        match u8::get(from)? {
-            0 => Ok(Service::Homes),
-            1 => Ok(Service::Store),
-            2 => Ok(Service::StoreAfterLoss),
-            3 => Ok(Service::Laminated),
-            _ => Err(Violation::Value),
-        }
-    }
-}
+tags!(Service { Homes = 0, Store = 1, StoreAfterLoss = 2, Laminated = 3 });
 
 impl Fields for Use {
     fn put(&self, to: &mut Writer<'_>) {
@@ -320,64 +285,13 @@ impl Fields for Use {
     }
 }
 
-impl Fields for Left {
-    fn put(&self, to: &mut Writer<'_>) {
-        let tag: u8 = match self {
-            Left::Nothing => 0,
-            Left::Copy => 1,
-            Left::Own => 2,
-        };
-        tag.put(to);
-    }
-    fn get(from: &mut Reader<'_>) -> Result<Self, Violation> {
-        match u8::get(from)? {
-            0 => Ok(Left::Nothing),
-            1 => Ok(Left::Copy),
-            2 => Ok(Left::Own),
-            _ => Err(Violation::Value),
-        }
-    }
-}
+tags!(Left { Nothing = 0, Copy = 1, Own = 2 });
 
 in_order!(Moved { page, node });
 
-impl Fields for Wanted {
-    fn put(&self, to: &mut Writer<'_>) {
-        let tag: u8 = match self {
-            Wanted::Bytes => 0,
-            Wanted::Some => 1,
-            Wanted::All => 2,
-        };
-        tag.put(to);
-    }
-    fn get(from: &mut Reader<'_>) -> Result<Self, Violation> {
-        match u8::get(from)? {
-            0 => Ok(Wanted::Bytes),
-            1 => Ok(Wanted::Some),
-            2 => Ok(Wanted::All),
-            _ => Err(Violation::Value),
-        }
-    }
-}
+tags!(Wanted { Bytes = 0, Part = 1, All = 2 });
 
-impl Fields for Goal {
-    fn put(&self, to: &mut Writer<'_>) {
-        let tag: u8 = match self {
-            Goal::Own => 0,
-            Goal::Synced => 1,
-            Goal::All => 2,
-        };
-        tag.put(to);
-    }
-    fn get(from: &mut Reader<'_>) -> Result<Self, Violation> {
-        match u8::get(from)? {
-            0 => Ok(Goal::Own),
-            1 => Ok(Goal::Synced),
-            2 => Ok(Goal::All),
-            _ => Err(Violation::Value),
-        }
-    }
-}
+tags!(Goal { Own = 0, Synced = 1, All = 2 });
 
 impl Fields for Cut {
     fn put(&self, to: &mut Writer<'_>) {
@@ -411,32 +325,7 @@ impl Fields for Cut {
     }
 }
 
-impl Fields for Semantics {
-    fn put(&self, to: &mut Writer<'_>) {
-        let tag: u8 = match self {
-            Semantics::Posix => 0,
-            Semantics::MpiAtomic => 1,
-            Semantics::Mpi => 2,
-            Semantics::Cto => 3,
-            Semantics::Commit => 4,
-            Semantics::Laminated => 5,
-            Semantics::Job => 6,
-        };
-        tag.put(to);
-    }
-    fn get(from: &mut Reader<'_>) -> Result<Self, Violation> {
-        match u8::get(from)? {
-            0 => Ok(Semantics::Posix),
-            1 => Ok(Semantics::MpiAtomic),
-            2 => Ok(Semantics::Mpi),
-            3 => Ok(Semantics::Cto),
-            4 => Ok(Semantics::Commit),
-            5 => Ok(Semantics::Laminated),
-            6 => Ok(Semantics::Job),
-            _ => Err(Violation::Value),
-        }
-    }
-}
+tags!(Semantics { Posix = 0, MpiAtomic = 1, Mpi = 2, Cto = 3, Commit = 4, Laminated = 5, Job = 6 });
 
 impl Fields for HomeMap {
     fn put(&self, to: &mut Writer<'_>) {
