@@ -6,6 +6,7 @@
 //! A message is cut into *pieces*, each with a tag of its own. A piece's bytes belong to MPI until it is
 //! complete; a message that is dropped before that leaves them to MPI for good.
 
+use std::cell::Cell;
 use std::error::Error;
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::{fmt, mem};
@@ -67,6 +68,23 @@ macro_rules! function {
         // SAFETY: MPI says which type the function of this name has; handles are one register wide.
         unsafe { mem::transmute::<*mut c_void, $kind>(address) }
     }};
+}
+
+thread_local! {
+    /// Whether this thread is inside of a call that goes on with messages of ours.
+    static GOING_ON: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Whether this thread is inside of a call of MPI that this library makes for a message of its own.
+pub fn is_going_on() -> bool {
+    GOING_ON.get()
+}
+
+fn going_on<T>(call: impl FnOnce() -> T) -> T {
+    GOING_ON.set(true);
+    let done = call();
+    GOING_ON.set(false);
+    done
 }
 
 /// Whether any thread of this program may call MPI at any time.
@@ -210,10 +228,10 @@ impl Comm {
                 let mut request = 0;
                 // SAFETY: the bytes are the message's own, which keeps them until the piece is complete, and
                 // touches them no more; the request is kept as well.
-                let started = unsafe {
+                let started = going_on(|| unsafe {
                     let (byte, comm) = (self.byte, self.raw());
                     call(at, len, byte, peer, tag, comm, &raw mut request)
-                };
+                });
                 self.check(started)?;
                 message.pieces.push(request);
                 number += 1;
@@ -264,8 +282,9 @@ impl Message {
         while let Some(request) = self.pieces.last_mut() {
             let mut complete = 0;
             // SAFETY: the request is one of this message that was not complete; MPI takes it back when it is.
-            let tested =
-                unsafe { (comm.test)(&raw mut *request, &raw mut complete, comm.no_status) };
+            let tested = going_on(|| unsafe {
+                (comm.test)(&raw mut *request, &raw mut complete, comm.no_status)
+            });
             comm.check(tested)?;
             if complete == 0 {
                 return Ok(false);

@@ -14,7 +14,7 @@ mod program;
 pub mod symbols;
 mod transport;
 
-pub use comm::{Comm, CommError, is_multiple};
+pub use comm::{Comm, CommError, is_going_on, is_multiple};
 pub use program::Program;
 pub use symbols::{Abi, Raw, abi};
 pub use transport::{Lines, MpiEndpoint};

@@ -9,8 +9,14 @@ use std::sync::OnceLock;
 /// Versions under which the C library keeps symbols that it no longer links programs against.
 const OLD_VERSIONS: [&CStr; 3] = [c"GLIBC_2.2.5", c"GLIBC_2.4", c"GLIBC_2.17"];
 
-/// MPI libraries that a program may have loaded for itself alone, as an extension of Python does.
-const PRIVATE_LIBRARIES: [&CStr; 3] = [c"libmpi.so.40", c"libmpich.so.12", c"libmpi.so.12"];
+/// MPI libraries that a program may have loaded for itself alone, as an extension of Python does, and the part of
+/// Open MPI that it loads so itself.
+const PRIVATE_LIBRARIES: [&CStr; 4] = [
+    c"libmpi.so.40",
+    c"libmpich.so.12",
+    c"libmpi.so.12",
+    c"libmca_common_ompio.so.41",
+];
 
 /// Longest text of a library about itself.
 const VERSION_LEN: usize = 16 << 10;
@@ -65,7 +71,7 @@ pub fn next(name: &CStr) -> *mut c_void {
 
 fn is_mpi(name: &CStr) -> bool {
     let name = name.to_bytes();
-    [b"MPI_".as_slice(), b"PMPI_", b"ompi_"]
+    [b"MPI_".as_slice(), b"PMPI_", b"ompi_", b"mca_"]
         .iter()
         .any(|first| name.starts_with(first))
 }

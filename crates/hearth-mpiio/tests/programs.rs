@@ -116,6 +116,16 @@ fn c_programs_run_over_every_transport() {
     }
 }
 
+/// The thread that carries the cache's messages calls MPI while the program begins and ends requests.
+#[test]
+fn requests_are_begun_and_ended_while_messages_go_over_mpi() {
+    let test = "requests_are_begun_and_ended_while_messages_go_over_mpi";
+    let way = ("mpi", "MPI, and bells over: shared memory");
+    for mpi in BOTH {
+        runs_over(test, (mpi, "mpicc"), "pending.c", way);
+    }
+}
+
 #[test]
 fn fortran_programs_run_over_mpi() {
     let test = "fortran_programs_run_over_mpi";

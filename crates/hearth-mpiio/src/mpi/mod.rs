@@ -7,6 +7,7 @@
 mod access;
 mod files;
 mod hooks;
+mod progress;
 
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::sync::OnceLock;
