@@ -668,3 +668,55 @@ fn pong(ctx: &mut Ctx<'_>, to: NodeId, req: ReqId) {
     let (file, generation) = (FileId::default(), Gen::default());
     ctx.answer(to, file, generation, req, Body::Pong);
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::placement::registrar_of;
+
+    const ME: NodeId = NodeId(0);
+    const PEER: NodeId = NodeId(1);
+    const EARLIER: u64 = 6;
+
+    /// A node in its seventh life has asked the other one who manages a file.
+    fn asking() -> (Node, Envelope) {
+        let config = Config {
+            incarnation: EARLIER + 1,
+            ..Config::new(ME, 2)
+        };
+        let (mut node, mut out) = (Node::new(config), Vec::new());
+        let file = (1..)
+            .map(FileId)
+            .find(|&file| registrar_of(file, 2) == PEER);
+        let ask = Request::Size {
+            file: file.expect("the other node is registrar of some"),
+            ask: true,
+        };
+        node.step(Time(0), Input::Request(Ticket(1), ask), &mut out);
+        let asked = out.into_iter().find_map(|effect| match effect {
+            Effect::Send { to, envelope, .. } if to == PEER => Some(envelope),
+            _ => None,
+        });
+        (node, asked.expect("the other node is asked"))
+    }
+
+    #[test]
+    fn an_answer_to_an_earlier_life_counts_for_nothing() {
+        let (mut node, asked) = asking();
+        assert_eq!(asked.body, Body::Whois);
+        let answer_to = |inc| Input::Message {
+            from: PEER,
+            envelope: Envelope {
+                req: ReqId { inc, ..asked.req },
+                body: Body::WhoisOk(PEER),
+                ..asked.clone()
+            },
+            data: None,
+        };
+        let mut out = Vec::new();
+        node.step(Time(1), answer_to(EARLIER), &mut out);
+        assert_eq!(out, [], "it was asked by somebody who is gone");
+        node.step(Time(2), answer_to(EARLIER + 1), &mut out);
+        assert_ne!(out, [], "who manages the file is asked next");
+    }
+}
