@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use hearth_client::{FileKey, Revoker, Session};
 
+use crate::at_hand::come_along;
 use crate::directories::OpenDirectory;
 use crate::errands::Errands;
 use crate::handles::{Handles, OpenHandle, Way};
@@ -31,6 +32,8 @@ pub(crate) struct Core {
     pub(crate) errands: Errands,
     pub(crate) revoker: Arc<KernelRevoker>,
     pub(crate) wardrobe: Wardrobe,
+    /// The store's servers send attributes of files along with the names of their directory.
+    pub(crate) attributes_come_along: bool,
 }
 
 impl Core {
@@ -39,6 +42,7 @@ impl Core {
         session: Arc<dyn Session>,
         options: MountOptions,
     ) -> io::Result<Core> {
+        let attributes_come_along = come_along(&store_root);
         let nodes = Arc::new(Nodes::new(store_root)?);
         let memory = Memory::new(options.attr_ttl);
         let (known, kept) = (Arc::clone(&nodes), Arc::clone(&memory));
@@ -59,6 +63,7 @@ impl Core {
             nodes,
             memory,
             revoker,
+            attributes_come_along,
         })
     }
 

@@ -215,11 +215,8 @@ impl Core {
         let fresh = stat.as_ref().is_ok_and(|stat| is_fresh(leave, stat));
         let listing = match told {
             Some(told) => Some(Listing::new(told)),
-            None => self
-                .read_names(at.parent)
-                .ok()
-                .filter(|_| fresh)
-                .map(Listing::new),
+            None if fresh => self.read_names(at.parent).ok().map(Listing::just_read),
+            None => None,
         };
         if let (Leave::Read { number, .. }, Some(listing)) = (leave, &listing) {
             self.locate(listing);
@@ -250,7 +247,7 @@ impl Core {
         let first = listing.from(at.name).filter(unread).take(READ_AT_ONCE);
         let first: Vec<(FileKey, &OsStr)> = first.collect();
         if first.len() > 1 {
-            self.learn_batch(at.parent, &first);
+            self.learn_batch(at.parent, listing, &first);
         }
     }
 
@@ -261,7 +258,7 @@ impl Core {
         }
         let alone = [(wanted, at.name)];
         if self.session.looks_alone() {
-            return match self.learn_batch(at.parent, &alone) {
+            return match self.learn_batch(at.parent, listing, &alone) {
                 Some(Leave::Once(told)) => Some(Stat::told(self.nodes.dev(), wanted.ino, told)),
                 _ => None,
             };
@@ -273,7 +270,7 @@ impl Core {
         };
         let is_later = |leave: Option<Leave>| leave == Some(Leave::Later);
         if !listing.is_shared() {
-            if !is_later(self.learn_batch(at.parent, &near(listing.next_asked()))) {
+            if !is_later(self.learn_batch(at.parent, listing, &near(listing.next_asked()))) {
                 return None;
             }
             listing.share();
@@ -281,11 +278,11 @@ impl Core {
         self.learn_own(at.parent, listing);
         let awaited = near(listing.next_asked());
         // Nobody reads what comes later even so.
-        if is_later(self.await_batch(at.parent, &awaited))
-            && is_later(self.learn_batch(at.parent, &near(Listing::BATCH)))
+        if is_later(self.await_batch(at.parent, listing, &awaited))
+            && is_later(self.learn_batch(at.parent, listing, &near(Listing::BATCH)))
         {
             // Waits for whoever has begun to read it meanwhile.
-            self.learn_batch(at.parent, &alone);
+            self.learn_batch(at.parent, listing, &alone);
         }
         None
     }
@@ -296,25 +293,37 @@ impl Core {
         let mut own = listing.part(self.session.share()).filter(unread).peekable();
         if own.peek().is_some() {
             let own: Vec<(FileKey, &OsStr)> = own.take(listing.next_own()).collect();
-            self.learn_batch(dir, &own);
+            self.learn_batch(dir, listing, &own);
         }
     }
 
     /// Asks for leave and attributes of several files; says what was answered of the first.
-    fn learn_batch(&self, dir: u64, batch: &[(FileKey, &OsStr)]) -> Option<Leave> {
-        self.learn_by(dir, batch, |files, done| self.session.leave(files, done))
+    fn learn_batch(
+        &self,
+        dir: u64,
+        listing: &Listing,
+        batch: &[(FileKey, &OsStr)],
+    ) -> Option<Leave> {
+        self.learn_by((dir, listing), batch, |files, done| {
+            self.session.leave(files, done)
+        })
     }
 
     /// The same of what other nodes read, once they have read it.
-    fn await_batch(&self, dir: u64, batch: &[(FileKey, &OsStr)]) -> Option<Leave> {
-        self.learn_by(dir, batch, |files, done| {
+    fn await_batch(
+        &self,
+        dir: u64,
+        listing: &Listing,
+        batch: &[(FileKey, &OsStr)],
+    ) -> Option<Leave> {
+        self.learn_by((dir, listing), batch, |files, done| {
             self.session.await_leave(files, done)
         })
     }
 
     fn learn_by(
         &self,
-        dir: u64,
+        (dir, listing): (u64, &Listing),
         batch: &[(FileKey, &OsStr)],
         question: impl FnOnce(Vec<FileKey>, Done<Vec<Leave>>),
     ) -> Option<Leave> {
@@ -324,6 +333,10 @@ impl Core {
         let leaves = ask(|done| question(files, done)).ok().flatten();
         let leaves = leaves.unwrap_or_default();
         let first = leaves.first().copied();
+        let reads = leaves
+            .iter()
+            .filter(|leave| matches!(leave, Leave::Read { .. }));
+        self.bring_to_hand(dir, listing, reads.count().min(READ_AT_ONCE));
         let (mut learned, mut looks) = (Vec::new(), 0);
         let answers = leaves.into_iter().chain(std::iter::repeat(Leave::No));
         for ((&(file, name), mark), leave) in batch.iter().zip(marks).zip(answers) {
@@ -349,7 +362,8 @@ impl Core {
         Stat::of(open_path(&*self.nodes.fd(dir)?, name)?)
     }
 
-    fn read_names(&self, id: u64) -> io::Result<NamesRead> {
+    /// All names of a directory, from the store.
+    pub(crate) fn read_names(&self, id: u64) -> io::Result<NamesRead> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let fd = rustix::fs::open(proc_path(&*self.nodes.fd(id)?), flags, Mode::empty())?;
         let dev = self.nodes.dev();

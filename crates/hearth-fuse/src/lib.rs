@@ -22,6 +22,7 @@
 //!
 //! Shared writable mappings have no promise across nodes: see [`revoke`].
 
+mod at_hand;
 mod attributes;
 mod core;
 mod directories;

@@ -4,6 +4,8 @@ use std::collections::HashMap;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStringExt;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
 
 use hearth_client::{FileKey, NamesRead, Share};
 
@@ -16,6 +18,8 @@ pub(crate) struct Listing {
     /// Batches that were asked for, and those of this node's own part.
     asked: AtomicU32,
     asked_own: AtomicU32,
+    /// When this node last read the names from the store.
+    read_at: Mutex<Option<Instant>>,
 }
 
 struct Named {
@@ -30,6 +34,7 @@ impl Listing {
     /// So many at most: the answer fits into one message.
     pub(crate) const BATCH_MAX: usize = 512;
 
+    /// Names that another node has read.
     pub(crate) fn new(mut names: NamesRead) -> Listing {
         names.sort_unstable();
         let named = |(name, file)| Named {
@@ -44,7 +49,20 @@ impl Listing {
             is_shared: AtomicBool::new(false),
             asked: AtomicU32::new(0),
             asked_own: AtomicU32::new(0),
+            read_at: Mutex::new(None),
         }
+    }
+
+    /// Names that this node has read from the store just now.
+    pub(crate) fn just_read(names: NamesRead) -> Listing {
+        let listing = Listing::new(names);
+        *listing.read_at() = Some(Instant::now());
+        listing
+    }
+
+    /// When this node last read the names from the store.
+    pub(crate) fn read_at(&self) -> MutexGuard<'_, Option<Instant>> {
+        self.read_at.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Number of names.

@@ -32,6 +32,10 @@ pub struct Shape {
     pub entry: Span,
     /// Time of a node for a file that it has in memory.
     pub hit: Span,
+    /// Names that the store tells with one request.
+    pub names: u32,
+    /// Whether attributes come along with names: who has read them asks the store for no file.
+    pub along: bool,
     /// Tells crowds of one kind apart: each has its own numbers of inodes, which say who manages what, and times that
     /// vary by half. 0 is the plain one, in which all is as long as it is said and begins at once.
     pub seed: u64,
@@ -39,7 +43,8 @@ pub struct Shape {
 
 impl Shape {
     /// Times of a fast network and a busy store: 20 us a hop, 580 us a request as the publication of
-    /// home-based caching measured, 5 us a message and 0.1 us for what is in it, 15 us a hit.
+    /// home-based caching measured, 5 us a message and 0.1 us for what is in it, 15 us a hit. The store tells 128 names
+    /// with one request, and nothing along with them.
     pub fn new(nodes: u32, files: u32) -> Shape {
         Shape {
             nodes,
@@ -49,6 +54,8 @@ impl Shape {
             message: Span(5_000),
             entry: Span(100),
             hit: Span(15_000),
+            names: 128,
+            along: false,
             seed: 0,
         }
     }

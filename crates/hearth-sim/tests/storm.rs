@@ -89,7 +89,7 @@ fn a_crowd_goes_at_the_pace_that_was_measured() {
     let alone = Pace {
         looks: micros(&[700]),
         hits: micros(&[9]),
-        ways: Times::default(),
+        ..Pace::default()
     };
     let shape = Shape::new(1, 256);
     let lone = &run_several(&shape, &alone, 1)[0];
@@ -103,11 +103,34 @@ fn a_crowd_goes_at_the_pace_that_was_measured() {
         looks: micros(&[50, 5000, 400]),
         hits: micros(&[10, 90]),
         ways: micros(&[20, 600]),
+        ..Pace::default()
     };
     let shape = Shape::new(8, 512);
     let due = requests_due(&shape).expect("it has a closed form");
     for crowd in run_several(&shape, &uneven, 9) {
         assert_eq!(crowd.violations, Vec::<String>::new());
         assert!((0.0..=6.0).contains(&(due - crowd.store_requests as f64)));
+    }
+}
+
+/// Where the store sends attributes along with names, who is about to look at many files reads the names before, and
+/// then asks the store for no file.
+#[test]
+fn who_has_read_the_names_asks_the_store_for_no_file() {
+    for (nodes, files, listings) in [(1, 1024, 1), (2, 1024, 2), (16, 1024, 16), (64, 4096, 64)] {
+        let shape = Shape {
+            along: true,
+            ..Shape::new(nodes, files)
+        };
+        let alone = u64::from(nodes * 2 + nodes.min(2) * 4);
+        let names = u64::from(files / shape.names);
+        for crowd in run_several(&shape, &Pace::default(), 5) {
+            assert_eq!(crowd.violations, Vec::<String>::new());
+            let all = crowd.store_requests;
+            assert!(
+                all >= alone + names && all <= alone + listings * names,
+                "{nodes}: {all}"
+            );
+        }
     }
 }

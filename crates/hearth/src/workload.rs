@@ -49,6 +49,8 @@ pub(crate) enum Program {
     RecordsShared,
     /// Every file's attributes, by every process.
     Stat,
+    /// The same, by processes that have just read all names.
+    StatListed,
     /// Warm reads of one file, of copies of it, and of memory.
     LocalHit,
 }
@@ -96,7 +98,8 @@ pub(crate) fn main(args: &Args) -> Result<ExitCode, Failure> {
         Program::RecordsSingle => records(records::Files::Single),
         Program::RecordsOwn => records(records::Files::Own),
         Program::RecordsShared => records(records::Files::Shared),
-        Program::Stat => stat::run(dir, *size as u64),
+        Program::Stat => stat::run(dir, *size as u64, false),
+        Program::StatListed => stat::run(dir, *size as u64, true),
         Program::LocalHit => unreachable!("it has been run"),
     };
     let what = || format!("cannot run process {rank} of {of} in `{}`", dir.display());

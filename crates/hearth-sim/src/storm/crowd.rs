@@ -57,6 +57,7 @@ struct Host {
     tickets: u64,
     /// Where it is in the times that were measured.
     look: Option<Place>,
+    at_hand: Option<Place>,
     hit: Option<Place>,
     way: Option<Place>,
     /// When the last message to another node is there: those between two nodes stay in order.
@@ -91,6 +92,7 @@ impl<'a> Crowd<'a> {
             busy: Time(0),
             tickets: 0,
             look: None,
+            at_hand: None,
             hit: None,
             way: None,
             arrived: BTreeMap::new(),
@@ -120,8 +122,19 @@ impl<'a> Crowd<'a> {
         }
     }
 
+    /// When a node has looked at a file: the store's client has the attributes, or asks the store.
+    fn look(&mut self, node: u32) -> Time {
+        let host = &mut self.hosts[node as usize];
+        if !host.way_in.is_at_hand() {
+            return self.ask_store(node);
+        }
+        let look = self.pace.at_hand.next(&mut host.at_hand, &mut self.rng);
+        self.now + look.unwrap_or(self.shape.hit)
+    }
+
     /// When the store has answered a node that asks now.
-    fn store_answers(&mut self, node: u32) -> Time {
+    fn ask_store(&mut self, node: u32) -> Time {
+        self.store_requests += 1;
         let place = &mut self.hosts[node as usize].look;
         if let Some(look) = self.pace.looks.next(place, &mut self.rng) {
             return self.now + look;
@@ -222,9 +235,12 @@ impl<'a> Crowd<'a> {
                 self.request(node, request);
                 self.at(self.now, node, What::GoesOn);
             }
-            Wants::Store => {
-                self.store_requests += 1;
-                let answered = self.store_answers(node);
+            Wants::Look => {
+                let looked = self.look(node);
+                self.at(looked, node, What::GoesOn);
+            }
+            Wants::Names => {
+                let answered = self.ask_store(node);
                 self.at(answered, node, What::GoesOn);
             }
             Wants::Hits(files) => {

@@ -6,7 +6,7 @@
 //! takes, depends on who comes first, and has no form.
 
 use super::Shape;
-use super::way_in::{LOOKUPS_ALONE, NAMES_A_REQUEST};
+use super::way_in::LOOKUPS_ALONE;
 use hearth_proto::Span;
 
 /// Nodes that are told to look at more files alone, and at how many.
@@ -21,7 +21,7 @@ pub fn requests_due(shape: &Shape) -> Option<f64> {
         return None;
     }
     let alone = nodes * LOOKUPS_ALONE + nodes.min(REFUSED) * MORE_ALONE;
-    Some(f64::from(alone + files.div_ceil(NAMES_A_REQUEST)) + f64::from(files))
+    Some(f64::from(alone + files.div_ceil(shape.names)) + f64::from(files))
 }
 
 /// Time of as many clients of the store alone, each of which asks for one file after another: the store is

@@ -52,6 +52,9 @@ pub(super) struct Place {
 pub struct Pace {
     /// A request to the store, as its client saw it: the wait for others is in it.
     pub looks: Times,
+    /// The same by a client that has just read the names, with which the store sends attributes: its servers are not
+    /// asked.
+    pub at_hand: Times,
     /// A file out of the memory of a node.
     pub hits: Times,
     /// A message, from node to node.

@@ -1,6 +1,6 @@
 //! What a node's way in asks for, one question after another: two files by themselves, then the names of the
 //! directory, then attributes of many files at a time. It decides as `hearth-fuse` does
-//! (`learn.rs` and `listing.rs` there), with its numbers.
+//! (`learn.rs`, `listing.rs` and `at_hand.rs` there), with its numbers.
 
 use super::Shape;
 use hearth_proto::{Attributes, FileId, Learned, Leave, Reply, Request};
@@ -14,8 +14,6 @@ pub(super) const BATCH: u32 = 64;
 pub(super) const BATCH_MAX: u32 = 512;
 /// Files whose managers are asked for at once.
 pub(super) const LOCATED_AT_ONCE: u32 = 4096;
-/// Names that the store tells with one request.
-pub(super) const NAMES_A_REQUEST: u32 = 128;
 
 /// The number of the directory's inode in the store; those of its files follow.
 fn directory(shape: &Shape) -> FileId {
@@ -38,8 +36,10 @@ pub(super) enum Wants {
     Ask(Request),
     /// Tell the kernel, then go on.
     Tell(Request),
-    /// One request to the store.
-    Store,
+    /// One request to the store, for one file.
+    Look,
+    /// One request to the store, for some of the names.
+    Names,
     /// So many files come out of memory.
     Hits(u32),
     /// The pass is over.
@@ -77,6 +77,8 @@ enum Phase {
     Locating(u64, u32),
     /// Leave was asked for.
     Leaves(Why, Vec<u32>),
+    /// Names are read, with so many requests to come, for the attributes that come along; then that is read.
+    Bringing(Why, Vec<(u32, u64)>, bool, u32),
     /// What is to be read and told, and how much of it was read; what the first answer was.
     Reading(Why, Vec<(u32, u64)>, usize, bool),
 }
@@ -86,6 +88,11 @@ pub(super) struct WayIn {
     me: u32,
     nodes: u32,
     files: u32,
+    /// Requests of the store for all names.
+    listing: u32,
+    /// It has what comes along with names.
+    has_along: bool,
+    along_comes: bool,
     /// The next file that the program asks for.
     wanted: u32,
     known: Vec<bool>,
@@ -110,6 +117,9 @@ impl WayIn {
             me,
             nodes,
             files,
+            listing: files.div_ceil(shape.names),
+            has_along: false,
+            along_comes: shape.along,
             wanted: 0,
             known: vec![false; files as usize],
             lookups: 0,
@@ -133,6 +143,11 @@ impl WayIn {
         self.wanted = 0;
     }
 
+    /// A look at a file is answered by the store's client, from what came along with names.
+    pub(super) fn is_at_hand(&self) -> bool {
+        self.has_along
+    }
+
     /// The program has asked for all files.
     pub(super) fn is_at_end(&self) -> bool {
         self.wanted == self.files
@@ -146,10 +161,21 @@ impl WayIn {
                 self.wanted += 1;
                 self.look()
             }
-            Phase::Listing(number, 0) => self.locate(number, 0),
+            Phase::Listing(number, 0) => {
+                self.has_along = self.along_comes;
+                self.locate(number, 0)
+            }
             Phase::Listing(number, left) => {
                 self.phase = Phase::Listing(number, left - 1);
-                Wants::Store
+                Wants::Names
+            }
+            Phase::Bringing(why, reads, later, 0) => {
+                self.has_along = true;
+                self.read(why, reads, 0, later)
+            }
+            Phase::Bringing(why, reads, later, left) => {
+                self.phase = Phase::Bringing(why, reads, later, left - 1);
+                Wants::Names
             }
             Phase::Reading(why, reads, done, later) => self.read(why, reads, done, later),
             phase => {
@@ -164,7 +190,7 @@ impl WayIn {
         match (std::mem::replace(&mut self.phase, Phase::Idle), reply) {
             (Phase::Alone, Reply::Size { .. }) => {
                 self.phase = Phase::AloneInStore;
-                Wants::Store
+                Wants::Look
             }
             (Phase::Names, Reply::Names { leave, names }) => self.names(leave, names),
             (Phase::Locating(number, done), Reply::Done) => self.locate(number, done),
@@ -217,7 +243,7 @@ impl WayIn {
                 self.look()
             }
             (Leave::Read { number, .. }, None) => {
-                self.phase = Phase::Listing(number, self.files.div_ceil(NAMES_A_REQUEST));
+                self.phase = Phase::Listing(number, self.listing);
                 self.go_on()
             }
             (Leave::Later, None) => {
@@ -318,14 +344,19 @@ impl WayIn {
             }
         }
         let later = leaves.first() == Some(&Leave::Later);
-        self.phase = Phase::Reading(why, reads, 0, later);
+        let looks = (reads.len() as u32).min(READ_AT_ONCE);
+        self.phase = if self.along_comes && !self.has_along && looks > self.listing {
+            Phase::Bringing(why, reads, later, self.listing)
+        } else {
+            Phase::Reading(why, reads, 0, later)
+        };
         self.go_on()
     }
 
     fn read(&mut self, why: Why, reads: Vec<(u32, u64)>, done: usize, later: bool) -> Wants {
         if done < reads.len().min(READ_AT_ONCE as usize) {
             self.phase = Phase::Reading(why, reads, done + 1, later);
-            return Wants::Store;
+            return Wants::Look;
         }
         if !reads.is_empty() {
             let learned = (reads.iter().enumerate()).map(|(at, &(place, number))| Learned {

@@ -103,8 +103,19 @@ impl Sample {
     }
 }
 
-/// Times of messages, by the number of clients that were at work meanwhile.
-type Ways = BTreeMap<u32, Times>;
+/// What was measured of steps alone, by the number of clients that were at work meanwhile.
+type Steps = BTreeMap<u32, Alone>;
+
+/// Times of steps while all clients ask the store.
+#[derive(Default)]
+struct Alone {
+    /// Messages.
+    ways: Times,
+    /// Looks of who has read the names, with which GlusterFS sends attributes.
+    at_hand: Times,
+    /// Requests of the store for all names.
+    listing: f64,
+}
 
 /// One run of a system with so many clients.
 type Run = (System, u32, Sample);
@@ -112,8 +123,8 @@ type Run = (System, u32, Sample);
 /// Measures the systems one after another within each turn.
 pub(super) fn run(load: &Load<'_>, signals: &Signals) -> Result<Report, Failure> {
     let mut report = Report::new("stat", load.store);
-    let (samples, ways) = measure(load, signals)?;
-    let off = alone(load, signals)?;
+    let (samples, steps) = measure(load, signals)?;
+    let off = untranslated(load, signals)?;
     progress_over();
     tell(&mut report, &samples, load);
     if let Some(off) = off {
@@ -121,21 +132,21 @@ pub(super) fn run(load: &Load<'_>, signals: &Signals) -> Result<Report, Failure>
         let seconds = off.seconds[0];
         report.row("store, translators off", &case, "first pass", seconds, "s");
     }
-    sum_up(&mut report, (&samples, &ways), load, signals)?;
+    sum_up(&mut report, (&samples, &steps), load, signals)?;
     Ok(report)
 }
 
-fn measure(load: &Load<'_>, signals: &Signals) -> Result<(Vec<Run>, Ways), Failure> {
+fn measure(load: &Load<'_>, signals: &Signals) -> Result<(Vec<Run>, Steps), Failure> {
     let (most, files) = (load.most(), load.effort.files);
     let mut samples = Vec::new();
     let ground = Ground::prepare(load.store, most, Translators::AsShipped, signals)?;
     // The first use of a mount by each client costs more than any later one.
     let span = settling(load.store);
     one(&ground, (System::Store, most), files, span, signals)?;
-    let mut ways = Ways::new();
-    for &count in load.clients.iter().filter(|count| **count > 1) {
-        progress(&format!("messages between {count} clients"));
-        ways.insert(count, messages(&ground, count, files, signals)?);
+    let mut steps = Steps::new();
+    for &count in load.clients.iter().filter(|_| load.store == "gluster") {
+        progress(&format!("messages and looks of {count} clients"));
+        steps.insert(count, alone(&ground, count, files, signals)?);
     }
     for turn in 0..load.effort.turns {
         for &count in load.clients {
@@ -151,31 +162,38 @@ fn measure(load: &Load<'_>, signals: &Signals) -> Result<(Vec<Run>, Ways), Failu
             }
         }
     }
-    Ok((samples, ways))
+    Ok((samples, steps))
 }
 
-/// How long messages take while all clients ask the store.
-fn messages(
-    ground: &Ground,
-    clients: u32,
-    files: usize,
-    signals: &Signals,
-) -> Result<Times, Failure> {
+/// How long a message takes while all clients read the names of the store and look at each file, and such a look.
+fn alone(ground: &Ground, clients: u32, files: usize, signals: &Signals) -> Result<Alone, Failure> {
     let make = |store: &Path| workload::stat::make(store, files as u64);
     let field = ground.field_with(System::Store, clients, signals, make)?;
-    let mut crew = Crew::start("stat", &field.points, files, signals)?;
+    let mut crew = Crew::start("stat-listed", &field.points, files, signals)?;
     crew.wait()?;
     field.begin_cold()?;
+    field.name_requests()?;
     crew.go()?;
     let trips = ground.round_trips(ROUND_TRIPS)?.unwrap_or_default();
-    drop(crew);
+    crew.wait()?;
+    let asked = field.name_requests()?;
+    crew.phase_from_here()?;
+    crew.go()?;
+    let sample = Sample {
+        calls_ns: crew.end()?.calls_ns,
+        ..Sample::default()
+    };
     field.end()?;
     let way = |trip: &Duration| Span(trip.as_nanos() as u64 / 2);
-    Ok(Times::new([trips.iter().map(way).collect()]))
+    Ok(Alone {
+        ways: Times::new([trips.iter().map(way).collect()]),
+        at_hand: Times::new(sample.looks(0)),
+        listing: asked as f64 / f64::from(clients),
+    })
 }
 
 /// GlusterFS without the caches of its own client.
-fn alone(load: &Load<'_>, signals: &Signals) -> Result<Option<Sample>, Failure> {
+fn untranslated(load: &Load<'_>, signals: &Signals) -> Result<Option<Sample>, Failure> {
     if load.store != "gluster" {
         return Ok(None);
     }
@@ -270,7 +288,7 @@ fn tell(report: &mut Report, samples: &[Run], load: &Load<'_>) {
 
 fn sum_up(
     report: &mut Report,
-    (samples, ways): (&[Run], &Ways),
+    (samples, steps): (&[Run], &Steps),
     load: &Load<'_>,
     signals: &Signals,
 ) -> Result<(), Failure> {
@@ -278,14 +296,19 @@ fn sum_up(
     report.sum_up("verified", verified);
     report.sum_up("files", load.effort.files);
     report.sum_up("clients", load.most());
+    // Where all take longer than a store's client has what came along, some looks are counted with the names.
+    let listings = steps.values().map(|alone| alone.listing);
+    let listing = listings.reduce(f64::min);
     for &count in load.clients {
-        let pace = pace(samples, count, ways);
+        let pace = pace(samples, count, steps);
         for &system in &load.systems {
             stop_if_told(signals)?;
             if system != System::Store {
                 compare(report, samples, (system, count), load);
             }
-            if let Some(counts) = model::Counts::of(system, load.effort.files, count, &pace) {
+            if let Some(counts) =
+                model::Counts::of(system, (load.effort.files, count), &pace, listing)
+            {
                 count_out(report, samples, (system, count), &counts);
             }
         }
@@ -301,7 +324,7 @@ fn sum_up(
 
 /// How fast this machine was with so many clients: in their first passes over the store itself, and in second ones under
 /// `home`, when all is in memory.
-fn pace(samples: &[Run], clients: u32, ways: &Ways) -> Pace {
+fn pace(samples: &[Run], clients: u32, steps: &Steps) -> Pace {
     let times = |system: System, pass: usize| {
         let runs = samples
             .iter()
@@ -311,7 +334,14 @@ fn pace(samples: &[Run], clients: u32, ways: &Ways) -> Pace {
     Pace {
         looks: times(System::Store, 0),
         hits: times(System::Under(Policy::Home), 1),
-        ways: ways.get(&clients).cloned().unwrap_or_default(),
+        at_hand: steps
+            .get(&clients)
+            .map(|alone| alone.at_hand.clone())
+            .unwrap_or_default(),
+        ways: steps
+            .get(&clients)
+            .map(|alone| alone.ways.clone())
+            .unwrap_or_default(),
     }
 }
 

@@ -1,10 +1,10 @@
 //! What should be counted in a first pass on GlusterFS. How a crowd shares the reading of a directory depends on who
 //! comes first, so its messages have no closed form: they are those of simulated crowds, which have one directory too.
 //! Their machine is as fast as the real one was in the same run: what a look at the store took each of as many clients
-//! without Hearth, what one took that memory answered, and what a message took from host to host while all clients were
-//! at work. Who manages a file differs from crowd to crowd, and where in the measured times it begins; so there are
-//! several, and the one in the middle counts. The store takes a request for each look at a file; GlusterFS's own client
-//! answers some of them out of what came along with names, so no more than that should be counted.
+//! without Hearth, what one took after the names were read, with which GlusterFS sends attributes, what one took that
+//! memory answered, and what a message took from host to host while all clients were at work. How many requests of the
+//! store all names take is counted. Who manages a file differs from crowd to crowd, and where in the measured times it
+//! begins; so there are several, and the one in the middle counts.
 
 use super::System;
 use crate::options::Policy;
@@ -22,8 +22,13 @@ pub(super) struct Counts {
 }
 
 impl Counts {
-    /// `None` for systems without a model.
-    pub(super) fn of(system: System, files: usize, clients: u32, pace: &Pace) -> Option<Counts> {
+    /// `None` for systems without a model. `listing` are the requests for all names, where attributes come along.
+    pub(super) fn of(
+        system: System,
+        (files, clients): (usize, u32),
+        pace: &Pace,
+        listing: Option<f64>,
+    ) -> Option<Counts> {
         match system {
             // Each client asks once for each file: its name and attributes come together.
             System::Store => Some(Counts {
@@ -32,7 +37,11 @@ impl Counts {
                 spread: None,
             }),
             System::Under(Policy::Home) => {
-                let shape = Shape::new(clients, u32::try_from(files).ok()?);
+                let mut shape = Shape::new(clients, u32::try_from(files).ok()?);
+                if let Some(requests) = listing {
+                    shape.along = true;
+                    shape.names = (files as f64 / requests.max(1.0)).ceil() as u32;
+                }
                 let crowds = storm::run_several(&shape, pace, CROWDS);
                 let usual = &crowds[crowds.len() / 2];
                 let of = |crowd: Option<&Outcome>| crowd.map(|crowd| crowd.messages);
