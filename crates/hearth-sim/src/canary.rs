@@ -3,7 +3,7 @@
 use crate::plan::{Plan, Trouble};
 use crate::run::{Outcome, run, shrink};
 pub use hearth_proto::Guard;
-use hearth_proto::{Allocation, BankAttributes, BankConfig, Policy, Ranges, Replicas};
+use hearth_proto::{Allocation, BankAttributes, BankConfig, Policy, Ranges, Replicas, Span};
 
 /// What became of a guard that was off.
 #[derive(Clone, Debug)]
@@ -175,7 +175,22 @@ fn replica_plan(guard: Guard, number: u64) -> Plan {
     };
     let plan = plan.replicated(replicas);
     match guard {
-        Guard::LapsedFirst | Guard::OrphanSettled => plan.strictly(),
+        Guard::LapsedFirst
+        | Guard::OrphanSettled
+        | Guard::LeftTogether
+        | Guard::AskedAnew
+        | Guard::LifeAdopted
+        | Guard::NameGoneFirst => plan.strictly(),
+        // Few pages, and a store that takes its time: a home is back before a truncation is over.
+        Guard::CutAnew => Plan {
+            files: 1,
+            file_pages: 2,
+            store_faults: false,
+            net_delay: Span(10_000),
+            store_delay: Span::millis(60),
+            hurries: true,
+            ..plan.strictly()
+        },
         _ => plan,
     }
 }
