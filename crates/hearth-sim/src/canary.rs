@@ -34,6 +34,9 @@ pub fn try_without(guard: Guard, worlds_max: u64) -> Canary {
         if guard == Guard::NamesOnce {
             return names_plan(without, number);
         }
+        if guard == Guard::OldGenerationRefused {
+            return cut_plan(without, number);
+        }
         if guard == Guard::ManagerFound {
             return deaths_plan(without, number);
         }
@@ -133,6 +136,25 @@ fn names_plan(without: Option<Guard>, number: u64) -> Plan {
             attributes: BankAttributes::Daemons,
             ..plan.bank
         },
+        ..plan
+    }
+}
+
+/// A world of one short file that is cut while writes to it are on their way.
+fn cut_plan(without: Option<Guard>, number: u64) -> Plan {
+    let plan = Plan::new(number, Trouble::Never);
+    Plan {
+        without,
+        policy: Policy::Home,
+        looks: false,
+        files: 1,
+        file_pages: 2,
+        net_delay: Span::millis(40),
+        store_delay: Span(20_000),
+        local_delay: Span(0),
+        nodes: plan.nodes.max(3),
+        sessions: plan.sessions.max(8),
+        steps: plan.steps.max(100),
         ..plan
     }
 }
