@@ -241,6 +241,11 @@ impl Session for Core {
         self.submit(|_| (Waiting::Plain(done), Request::Detach(FileId(file.ino))));
     }
 
+    fn detached(&self, file: FileKey, gone: bool) {
+        let file = FileId(file.ino);
+        self.inform(Request::Detached { file, gone });
+    }
+
     fn settle(&self, file: FileKey, done: Done<()>) {
         self.submit(|_| (Waiting::Plain(done), Request::Settle(FileId(file.ino))));
     }

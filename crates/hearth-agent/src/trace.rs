@@ -121,6 +121,7 @@ fn asks(request: &Request) -> Option<(Op, u64, u64)> {
         Request::Close(_)
         | Request::Size { .. }
         | Request::Detach(_)
+        | Request::Detached { .. }
         | Request::Settle(_)
         | Request::Exchange(_)
         | Request::Laminate { .. }

@@ -90,7 +90,13 @@ pub trait Session: Send + Sync + 'static {
     /// Empties the cache of a file whose last name is about to go (unlink, rename over it): dirty
     /// bytes reach the store, copies are dropped everywhere, and handles that are still open are
     /// served straight from the store through their own descriptors from then on.
+    ///
+    /// They are once [`Session::detached`] says that the name is gone, which has to be said after this is done, even if
+    /// the name stays; until then whoever wants something of the file waits.
     fn detach(&self, file: FileKey, done: Done<()>);
+
+    /// What became of the name after [`Session::detach`]: it is `gone`, and was the last, or the file has one.
+    fn detached(&self, file: FileKey, gone: bool);
 
     /// Brings every dirty byte of a file, of any node, to the store; used before an operation whose
     /// result depends on the store's own view (setting times, reflinks, preallocation).

@@ -8,7 +8,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use fuser::{FileAttr, Generation};
-use hearth_client::FileKey;
+use hearth_client::{FileKey, Session};
 use rustix::fs::{AtFlags, CWD, FileType, Mode, RenameFlags};
 
 use crate::attributes::{Consult, Told};
@@ -50,6 +50,19 @@ impl Entry {
 struct Found {
     fd: OwnedFd,
     stat: Stat,
+}
+
+/// The last name of a file, while it is taken away; the session is told what became of it.
+struct Retiring<'a> {
+    session: &'a dyn Session,
+    file: FileKey,
+    gone: bool,
+}
+
+impl Drop for Retiring<'_> {
+    fn drop(&mut self) {
+        self.session.detached(self.file, self.gone);
+    }
 }
 
 impl Core {
@@ -216,13 +229,13 @@ impl Core {
         let victim = self.find(caller, at)?;
         // Before the file is given up: whose attributes are kept is not asked of the next of its number.
         let _changing = self.changing(&[self.kept(&victim.stat), self.directory(at.parent)])?;
-        self.retire(&victim.stat)?;
+        let retiring = self.retire(&victim.stat)?;
         let dir = self.nodes.fd(at.parent)?;
         {
             let _as = self.wardrobe.assume(caller)?;
             rustix::fs::unlinkat(&*dir, at.name, AtFlags::empty())?;
         }
-        self.lost_a_name(&victim)
+        self.lost_a_name(&victim, retiring)
     }
 
     pub(crate) fn rmdir(&self, caller: Caller, at: Name<'_>) -> io::Result<()> {
@@ -241,23 +254,27 @@ impl Core {
     }
 
     /// Empties the cache of a file whose last name is about to go.
-    fn retire(&self, victim: &Stat) -> io::Result<()> {
-        if self.nodes.is_cacheable(victim) && victim.links() == 1 {
-            ask(|done| {
-                self.session.detach(
-                    FileKey {
-                        ino: victim.key().ino,
-                    },
-                    done,
-                )
-            })?;
+    fn retire(&self, victim: &Stat) -> io::Result<Option<Retiring<'_>>> {
+        if !self.nodes.is_cacheable(victim) || victim.links() != 1 {
+            return Ok(None);
         }
-        Ok(())
+        let file = FileKey {
+            ino: victim.key().ino,
+        };
+        ask(|done| self.session.detach(file, done))?;
+        Ok(Some(Retiring {
+            session: &*self.session,
+            file,
+            gone: false,
+        }))
     }
 
-    fn lost_a_name(&self, victim: &Found) -> io::Result<()> {
+    fn lost_a_name(&self, victim: &Found, retiring: Option<Retiring<'_>>) -> io::Result<()> {
         let now = Stat::of(&victim.fd)?;
         if now.links() == 0 {
+            if let Some(mut retiring) = retiring {
+                retiring.gone = true;
+            }
             self.nodes.gone(now.key());
         } else {
             self.restamp(&victim.stat, &now);
@@ -291,9 +308,10 @@ impl Core {
             self.directory(from.parent),
             self.directory(to.parent),
         ])?;
-        if let Some(victim) = other.as_ref().filter(|_| !exchange) {
-            self.retire(&victim.stat)?;
-        }
+        let retiring = match other.as_ref().filter(|_| !exchange) {
+            Some(victim) => self.retire(&victim.stat)?,
+            None => None,
+        };
         self.rename_in_store(caller, from, to, flags)?;
         self.restamp(&moved.stat, &Stat::of(&moved.fd)?);
         self.nodes.moved(moved.stat.key(), to.parent, to.name);
@@ -303,7 +321,7 @@ impl Core {
                 self.nodes.moved(other.stat.key(), from.parent, from.name);
                 Ok(())
             }
-            Some(victim) => self.lost_a_name(&victim),
+            Some(victim) => self.lost_a_name(&victim, retiring),
             None => Ok(()),
         }
     }

@@ -342,11 +342,20 @@ impl Cached {
         ask(|done| self.session.settle(self.file, done)).map(drop)
     }
 
-    /// The file's last name is about to go.
-    pub(crate) fn detach(&self) {
-        if let Err(error) = ask(|done| self.session.detach(self.file, done)) {
-            log::warn!("cannot empty the cache of {}: {error}", self.path.display());
+    /// The file's last name is about to go; what became of it is to be told to [`Cached::detached`], if this is true.
+    pub(crate) fn detach(&self) -> bool {
+        match ask(|done| self.session.detach(self.file, done)) {
+            Ok(_) => true,
+            Err(error) => {
+                log::warn!("cannot empty the cache of {}: {error}", self.path.display());
+                false
+            }
         }
+    }
+
+    /// The name is gone, or stays.
+    pub(crate) fn detached(&self, gone: bool) {
+        self.session.detached(self.file, gone);
     }
 
     /// Space for `len` bytes at `offset`, with the file at least so long.

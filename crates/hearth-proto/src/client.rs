@@ -69,7 +69,7 @@ use lapse::Lapse;
 use leave::LeaveJob;
 use range::Locked;
 use read::ReadJob;
-use revoke::Revocation;
+use revoke::{Revocation, Tell};
 use through::Passage;
 use write::{Window, WriteJob};
 
@@ -101,6 +101,8 @@ pub(crate) struct Client {
     lapsed: Vec<(NodeId, Envelope)>,
     /// Changes of attributes that managers have let through, which have to be told when they are over.
     changing: BTreeMap<FileId, Vec<NodeId>>,
+    /// Who let the last name of a file go, until it is told what became of that.
+    unlinking: BTreeMap<FileId, NodeId>,
     /// What gateways allow to ask daemons for, and what has been asked.
     leases: Leases,
     gets: BTreeMap<BankOp, bank::Get>,
@@ -377,7 +379,9 @@ impl Client {
             | Request::Change(file)
             | Request::Changed { file, .. } => Some(*file),
             // A handle is closed at once; its manager hears of it when it may.
+            // Who let a name go waits for what became of it, and others wait for that.
             Request::Close(_)
+            | Request::Detached { .. }
             | Request::Leave(_)
             | Request::Locate(_)
             | Request::Learned(_)
@@ -456,6 +460,7 @@ impl Desk<'_, '_> {
             Request::Size { file, ask } => self.size(ticket, file, ask),
             Request::Truncate { file, size } => self.truncate(ticket, file, size),
             Request::Detach(file) => self.simple(ticket, file, Job::Detach(file), Body::Detach),
+            Request::Detached { file, gone } => self.detached(file, gone),
             Request::Settle(file) => self.simple(
                 ticket,
                 file,
@@ -470,12 +475,8 @@ impl Desk<'_, '_> {
                 before,
                 after,
             } => {
-                if self
-                    .client
-                    .files
-                    .get(&file)
-                    .is_some_and(|f| f.manager.is_some())
-                {
+                let known = self.client.files.get(&file);
+                if known.is_some_and(|file| file.manager.is_some()) {
                     self.ask_manager(file, Body::Restamp { before, after }, What::Whois);
                 }
             }
@@ -525,6 +526,9 @@ impl Desk<'_, '_> {
                 if let Body::ChangeGo = envelope.body {
                     self.client.changing.entry(file).or_default().push(from);
                 }
+                if let Body::DetachGo = envelope.body {
+                    self.client.unlinking.insert(file, from);
+                }
                 self.job_answered(ticket, file, envelope);
             }
         }
@@ -539,8 +543,8 @@ impl Desk<'_, '_> {
             Some(Job::Truncate { size, .. }) => {
                 self.truncate_answered(ticket, file, *size, &envelope)
             }
-            // Nobody could be told: who kept them drops them when it hears of the manager's end.
-            Some(Job::Change(_)) => self.finish(ticket, Reply::Done),
+            // Nobody could be told: who kept them drops them when it hears of the manager's end, as this node has.
+            Some(Job::Change(_)) => self.revoke(file, None, Tell::Session(ticket)),
             Some(Job::Detach(_) | Job::Settle(_) | Job::Laminate(_)) => {
                 let reply = match envelope.body {
                     Body::Failed(errno) => Reply::Failed(errno),
@@ -628,7 +632,7 @@ impl Desk<'_, '_> {
                     },
                 );
             }
-            Some(Job::Change(_)) => self.finish(ticket, Reply::Done),
+            Some(&Job::Change(file)) => self.revoke(file, None, Tell::Session(ticket)),
             Some(&Job::Muster(handle, until)) => self.flush_homes(ticket, handle, until),
             Some(Job::Write(_)) => self.fail_write(ticket, errno::EHOSTDOWN),
             Some(_) | None => self.finish(ticket, Reply::Failed(errno::EHOSTDOWN)),
@@ -656,6 +660,7 @@ impl Desk<'_, '_> {
             Body::Close { .. }
                 | Body::Restamp { .. }
                 | Body::Changed(_)
+                | Body::Detached(_)
                 | Body::Learned(_)
                 | Body::Listed(_)
         );

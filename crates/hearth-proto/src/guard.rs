@@ -98,6 +98,11 @@ guards! {
     RescuedFirst, "rescued-first", "nothing is done about a file before what is kept for homes that are gone is in the store";
     LapsedFirst, "lapsed-first", "a manager that is back does nothing about a file before who used it meanwhile has let go";
     OrphanSettled, "orphan-settled", "a file whose manager is gone is in the store, and no home takes a write to it, before anybody goes there";
+    AskedAnew, "asked-anew", "what everybody has said of a file is asked again when another node is gone or a life has begun meanwhile";
+    CutAnew, "cut-anew", "a truncation ends after a home that was gone meanwhile has let go as well";
+    NameGoneFirst, "name-gone-first", "who has a file open goes to the store after its last name is gone";
+    LeftTogether, "left-together", "a node that was not told that the last name is gone goes to the store as those who were";
+    LifeAdopted, "life-adopted", "what a home has of a life that is over is not read in the next";
     TrimmedLate, "trimmed-late", "bytes are kept for a home until the store has them";
     CutEmptiesWards, "cut-empties-wards", "a cut waits until nobody keeps bytes of the file";
     CopiedAnew, "copied-anew", "when a node that kept bytes is gone another one gets them";
@@ -142,6 +147,11 @@ impl Guard {
                 | Guard::RescuedFirst
                 | Guard::LapsedFirst
                 | Guard::OrphanSettled
+                | Guard::LeftTogether
+                | Guard::AskedAnew
+                | Guard::CutAnew
+                | Guard::LifeAdopted
+                | Guard::NameGoneFirst
                 | Guard::TrimmedLate
                 | Guard::CutEmptiesWards
                 | Guard::CopiedAnew

@@ -149,8 +149,15 @@ pub enum Request {
         /// To this.
         size: u64,
     },
-    /// The last name is about to go.
+    /// The last name is about to go: it may once this is answered. [`Request::Detached`] has to follow then.
     Detach(FileId),
+    /// It is gone, or stays; not answered.
+    Detached {
+        /// Of which file.
+        file: FileId,
+        /// It is gone, and no other is left.
+        gone: bool,
+    },
     /// Every dirty byte of any node to the store.
     Settle(FileId),
     /// The store lets nobody write any more: under `Commit`, that laminates the file.
@@ -205,7 +212,10 @@ impl Request {
     pub(crate) fn is_answered(&self) -> bool {
         !matches!(
             self,
-            Request::Restamp { .. } | Request::Mapped(_) | Request::Changed { .. }
+            Request::Restamp { .. }
+                | Request::Mapped(_)
+                | Request::Detached { .. }
+                | Request::Changed { .. }
         )
     }
 }

@@ -17,6 +17,8 @@
 //! - M5: a question about a file's attributes is answered as soon as nobody reads them ([`leave`]).
 //! - M6: while a file's registrar is gone nobody keeps its names or attributes: whoever has not asked before could not
 //!   ask the manager before a change ([`leave`]).
+//! - M7 (I3): openers go to the store after the file's last name is gone, and all of them: homes hold requests until
+//!   then, and who tells of a handle again that was open then is sent there ([`control`]).
 
 mod control;
 mod entry;
@@ -58,6 +60,8 @@ pub(crate) struct Manager {
     registry: BTreeMap<FileId, NodeId>,
     keeper: Keeper,
     acks: BTreeMap<u64, FileId>,
+    /// The last life in which a file's last name went: its handles go to the store. Bounded by `idle_files_max`.
+    left: BTreeMap<FileId, u64>,
     /// Orders to daemons.
     orders: BTreeMap<BankOp, Order>,
     /// Questions that wait for attributes which another node reads.
@@ -112,6 +116,8 @@ struct File {
     next_home: u32,
     appends: BTreeMap<u64, Append>,
     control: Option<Control>,
+    /// A home that is to let go for a truncation has gone: it may be back, and has let go of nothing.
+    uncut: bool,
     queue: VecDeque<Ask>,
 }
 
@@ -129,6 +135,7 @@ struct Seat<'a, 'c> {
     id: FileId,
     file: &'a mut File,
     acks: &'a mut BTreeMap<u64, FileId>,
+    left: &'a mut BTreeMap<FileId, u64>,
     orders: &'a mut BTreeMap<BankOp, Order>,
     ctx: &'a mut Ctx<'c>,
 }
@@ -250,8 +257,14 @@ impl Manager {
         self.files.get(&id).is_some_and(|file| !file.blank())
     }
 
-    /// What nodes that live are to a file, which this one may have known in an earlier life.
-    pub(crate) fn remembered(&mut self, ctx: &mut Ctx<'_>, id: FileId, here: &[(NodeId, Here)]) {
+    /// What nodes that live are to a file, which this one may have known in an earlier life, and the latest life of it
+    /// that anybody knows.
+    pub(crate) fn remembered(
+        &mut self,
+        ctx: &mut Ctx<'_>,
+        id: FileId,
+        (here, life): (&[(NodeId, Here)], u64),
+    ) {
         for &(node, what) in here {
             match what {
                 Here::Manager if ctx.config.rejoins => {
@@ -261,9 +274,11 @@ impl Manager {
                     let seat = self.seat(ctx, id);
                     seat.file.home.get_or_insert(node);
                 }
+                Here::Left => self.seat(ctx, id).leaves(life),
                 Here::Manager | Here::Home | Here::Nothing => {}
             }
         }
+        self.tidy(id);
     }
 
     /// Nobody manages the file; nodes know lives of it up to this. If this node is to, its life comes after those.
@@ -301,6 +316,7 @@ impl Manager {
             id,
             file,
             acks: &mut self.acks,
+            left: &mut self.left,
             orders: &mut self.orders,
             ctx,
         }
@@ -362,6 +378,7 @@ impl Seat<'_, '_> {
                 self.extend(&ask, end, None, mtime_ns);
             }
             Body::Truncated(result) => self.truncated(&ask, result),
+            Body::Detached(gone) => self.detached(&ask, gone),
             _ => self.file.queue.push_back(ask),
         }
     }
@@ -376,11 +393,15 @@ impl Seat<'_, '_> {
                 continue;
             };
             match ask.body {
+                Body::Open { again: true, .. } if self.has_left(ask.generation) => {
+                    self.answer(&ask, Body::Left);
+                }
                 Body::Open {
                     write,
                     stamp,
                     private,
                     semantics,
+                    ..
                 } => {
                     self.agree(semantics, &stamp);
                     self.open(ask, write, stamp, private);

@@ -149,6 +149,8 @@ pub enum Here {
     Home,
     /// Its manager.
     Manager,
+    /// It went to the store when the last name was gone.
+    Left,
 }
 
 /// Pages that one [`Held`] tells of.
@@ -227,6 +229,8 @@ pub enum Body {
         private: bool,
         /// What the opener wants to be promised.
         semantics: Semantics,
+        /// The handle is open already: it was told to a manager that is gone, or to nobody.
+        again: bool,
     },
     /// The open is registered.
     OpenOk {
@@ -311,8 +315,12 @@ pub enum Body {
     WindowOk(u64),
     /// The last name is about to go.
     Detach,
-    /// Nothing of it is cached any more.
-    DetachOk,
+    /// All of it is in the store, and homes hold requests: take the name away.
+    DetachGo,
+    /// The name is gone, or stays.
+    Detached(bool),
+    /// Its last name went in a life that the asker's handle is older than, or of: that goes to the store.
+    Left,
     /// Bring every byte that writers have gathered to the homes, and every dirty byte to the store if so.
     Settle {
         /// To the store.

@@ -393,9 +393,9 @@ impl Machines<'_> {
             parked,
             failed,
         } = released;
-        self.manager.remembered(ctx, file, &here);
+        self.manager.remembered(ctx, file, (&here, life));
         self.manager.outlive(ctx, file, life);
-        self.client.remembered(file, &here);
+        self.client.remembered(ctx, self.authority, file, &here);
         for parked in parked {
             match parked {
                 Parked::Request(ticket, request) => match failed {
@@ -505,6 +505,7 @@ impl Machines<'_> {
                 let is_named = self.client.knows_manager(envelope.file, ctx.me());
                 let here = match is_named || self.manager.manages(envelope.file) {
                     true => Here::Manager,
+                    false if self.client.has_left(envelope.file) => Here::Left,
                     false if self.authority.has(envelope.file) => Here::Home,
                     false => Here::Nothing,
                 };
@@ -616,6 +617,7 @@ fn side(body: &Body) -> Side {
         | Body::Append(_)
         | Body::HomeOf { .. }
         | Body::Detach
+        | Body::Detached(_)
         | Body::Settle { .. }
         | Body::Laminate(_)
         | Body::Restamp { .. }
@@ -654,10 +656,10 @@ fn side(body: &Body) -> Side {
         Body::WhoisOk(_) | Body::WhoisEachOk(_) | Body::Leaves(_) | Body::Names { .. } | Body::ChangeGo
           | Body::Collect { .. } | Body::Recall | Body::OpenOk { .. } | Body::SizeIs { .. }
           | Body::ExtendOk(_) | Body::AppendAt(_) | Body::HomeIs { .. } | Body::TruncateGo
-          | Body::TruncateOk | Body::WindowOk(_) | Body::WindowGo { .. } | Body::DetachOk
+          | Body::TruncateOk | Body::WindowOk(_) | Body::WindowGo { .. } | Body::DetachGo
           | Body::SettleOk | Body::LaminateOk | Body::Forget { .. } | Body::Grant { .. }
           | Body::WriteOk | Body::Inval { .. } | Body::BankIs(_) | Body::BankOver { .. }
-          | Body::Staged { .. } | Body::Wound { .. } | Body::OldGeneration => Side::Client,
+          | Body::Staged { .. } | Body::Wound { .. } | Body::OldGeneration | Body::Left => Side::Client,
         Body::Ping => Side::Ping,
         Body::Pong => Side::Pong,
     }

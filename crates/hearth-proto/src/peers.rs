@@ -89,7 +89,7 @@ fn in_its_place(body: &Body) -> Option<Body> {
           | Body::ChangeGo | Body::Changed(_) | Body::OpenOk { .. } | Body::Close { .. }
           | Body::SizeIs { .. } | Body::ExtendOk(_) | Body::AppendAt(_) | Body::HomeIs { .. }
           | Body::TruncateGo | Body::TruncateOk | Body::WindowOk(_) | Body::WindowOver(_)
-          | Body::Peeked { .. } | Body::DetachOk | Body::SettleOk | Body::LaminateOk
+          | Body::Peeked { .. } | Body::DetachGo | Body::Detached(_) | Body::Left | Body::SettleOk | Body::LaminateOk
           | Body::Restamp { .. } | Body::ForgetOk | Body::CutOk(_) | Body::Resume { .. }
           | Body::Grant { .. } | Body::WriteOk | Body::FlushOk(_) | Body::InvalOk
           | Body::Staged { .. } | Body::Release { .. } | Body::Wound { .. }

@@ -9,12 +9,16 @@
 //! (`authority::orphan`), and, by a node that is back, clients to let go of what they read there without it
 //! (`client::lapse`).
 //!
+//! What nodes say holds until another is gone, and says nothing of a life that began since they have: then all are asked
+//! again, and what a node that is gone had said of who manages the file counts no longer.
+//!
 //! Invariant R5: since the last end that this node has heard of, nothing was done here about a file before every node
 //! that lives has said that it keeps nothing more of it for nodes that are gone, nor, if nobody manages it, for itself.
 
 use crate::Errno;
 use crate::ctx::Ctx;
 use crate::effect::{Effect, Piece, Src};
+use crate::guard::Guard;
 use crate::ids::{FileId, Gen, NodeId, ReqId, Ticket};
 use crate::input::Request;
 use crate::msg::{Body, Envelope, Here};
@@ -31,6 +35,8 @@ const RETRY: Span = Span::secs(1);
 pub(crate) struct Rescues {
     /// Nodes that are gone, or have been. A node that has joined again counts itself.
     fallen: NodeSet,
+    /// Ends that were heard of.
+    falls: u64,
     /// Nodes that a node which has joined again has not met since: they may keep bytes of its earlier life.
     unmet: NodeSet,
     /// They are not waited for any longer than this.
@@ -45,7 +51,8 @@ pub(crate) struct Rescues {
 /// One file, while others are asked about it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 struct Rescue {
-    of: NodeSet,
+    /// Ends that had been heard of when everybody was asked.
+    of: u64,
     awaiting: BTreeSet<u64>,
     failed: Option<Errno>,
     retry: Option<Time>,
@@ -54,6 +61,8 @@ struct Rescue {
     /// What live nodes are to the file, and the latest life of it that one of them knows.
     here: Vec<(NodeId, Here)>,
     life: u64,
+    /// The latest life that somebody knew before everybody was asked: had it a manager who lives, that has been met.
+    before: u64,
     parked: Vec<Parked>,
 }
 
@@ -105,11 +114,22 @@ impl Rescues {
 
     /// A node is gone, and with it all that it has asked for. Its answers count, as nothing stands in for them.
     pub(crate) fn fell(&mut self, ctx: &mut Ctx<'_>, node: NodeId) {
+        let anew = ctx.config.keeps(Guard::AskedAnew);
+        self.falls += u64::from(anew);
         if !self.unmet.contains(node) {
             self.fallen.insert(node);
         }
         self.done.clear();
         for rescue in self.under_way.values_mut() {
+            for parked in rescue.parked.iter_mut().filter(|_| anew) {
+                if let Parked::Message(from, answer, _) = parked
+                    && *from == node
+                    && let Body::WhoisOk(_) | Body::OpenOk { .. } = answer.body
+                {
+                    // When it is back it knows nothing of that: who manages the file may be another.
+                    answer.body = Body::Failed(crate::errno::EHOSTDOWN);
+                }
+            }
             let its = |parked: &mut Parked| match parked {
                 Parked::Message(from, asked, _) => *from == node && asked.req.node == node,
                 Parked::Request(..) => false,
@@ -158,7 +178,7 @@ impl Rescues {
             rescue.retry = waits;
             return;
         }
-        rescue.of = self.fallen.clone();
+        rescue.of = self.falls;
         (rescue.failed, rescue.retry, rescue.orphaned) = (None, None, false);
         rescue.here.clear();
         rescue.life = 0;
@@ -200,6 +220,12 @@ impl Rescues {
         if rescue.orphaned || rescue.life == 0 && !is_back {
             return false;
         }
+        if rescue.life > rescue.before && ctx.config.keeps(Guard::AskedAnew) {
+            // It may have begun since some have answered, and its manager be one of them.
+            rescue.before = rescue.life;
+            self.ask(ctx, file);
+            return true;
+        }
         rescue.orphaned = true;
         let life = rescue.life;
         self.ask_all(ctx, file, (life, Body::Orphaned { back: is_back }));
@@ -237,7 +263,7 @@ impl Rescues {
             rescue.retry = Some(ctx.now + RETRY);
             return Some(rescue.fail(file, errno));
         }
-        if rescue.of != self.fallen {
+        if rescue.of != self.falls {
             self.ask(ctx, file);
             return None;
         }

@@ -3,7 +3,7 @@
 use crate::plan::{Plan, Trouble};
 use crate::run::{Outcome, run, shrink};
 pub use hearth_proto::Guard;
-use hearth_proto::{Allocation, BankAttributes, BankConfig, Policy, Ranges, Replicas};
+use hearth_proto::{Allocation, BankAttributes, BankConfig, Policy, Ranges, Replicas, Span};
 
 /// What became of a guard that was off.
 #[derive(Clone, Debug)]
@@ -33,6 +33,9 @@ pub fn try_without(guard: Guard, worlds_max: u64) -> Canary {
         let without = Some(guard);
         if guard == Guard::NamesOnce {
             return names_plan(without, number);
+        }
+        if guard == Guard::OldGenerationRefused {
+            return cut_plan(without, number);
         }
         if guard == Guard::ManagerFound {
             return deaths_plan(without, number);
@@ -137,6 +140,25 @@ fn names_plan(without: Option<Guard>, number: u64) -> Plan {
     }
 }
 
+/// A world of one short file that is cut while writes to it are on their way.
+fn cut_plan(without: Option<Guard>, number: u64) -> Plan {
+    let plan = Plan::new(number, Trouble::Never);
+    Plan {
+        without,
+        policy: Policy::Home,
+        looks: false,
+        files: 1,
+        file_pages: 2,
+        net_delay: Span::millis(40),
+        store_delay: Span(20_000),
+        local_delay: Span(0),
+        nodes: plan.nodes.max(3),
+        sessions: plan.sessions.max(8),
+        steps: plan.steps.max(100),
+        ..plan
+    }
+}
+
 /// The same where agents die, and nothing else parts them.
 fn deaths_plan(without: Option<Guard>, number: u64) -> Plan {
     Plan {
@@ -175,7 +197,22 @@ fn replica_plan(guard: Guard, number: u64) -> Plan {
     };
     let plan = plan.replicated(replicas);
     match guard {
-        Guard::LapsedFirst | Guard::OrphanSettled => plan.strictly(),
+        Guard::LapsedFirst
+        | Guard::OrphanSettled
+        | Guard::LeftTogether
+        | Guard::AskedAnew
+        | Guard::LifeAdopted
+        | Guard::NameGoneFirst => plan.strictly(),
+        // Few pages, and a store that takes its time: a home is back before a truncation is over.
+        Guard::CutAnew => Plan {
+            files: 1,
+            file_pages: 2,
+            store_faults: false,
+            net_delay: Span(10_000),
+            store_delay: Span::millis(60),
+            hurries: true,
+            ..plan.strictly()
+        },
         _ => plan,
     }
 }

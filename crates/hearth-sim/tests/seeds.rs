@@ -386,13 +386,42 @@ fn agents_that_are_back_are_asked_before_the_store_is_read() {
     let home_that_the_asker_did_not_see_go = [3485];
     let read_before_all_was_saved = [1844];
     let keeper_without_what_came_before = [329];
+    let name_gone_before_all_had_left = [4967, 8043];
+    let handle_that_no_manager_knew = [1551];
+    let old_home_of_a_node_that_nobody_told = [13663];
+    let manager_that_was_asked_before_it_began = [19120];
+    let answers_of_a_manager_that_died_since = [1955];
+    let word_of_a_name_behind_its_own_node = [7784];
+    let kept_attributes_of_who_changes_them = [18715];
     let one = (0..seeds().min(1000))
         .chain(home_that_lives)
         .chain(manager_dead_while_asked)
         .chain(manager_that_nobody_asked)
         .chain(home_that_the_asker_did_not_see_go)
         .chain(read_before_all_was_saved)
-        .chain(keeper_without_what_came_before);
+        .chain(keeper_without_what_came_before)
+        .chain(name_gone_before_all_had_left)
+        .chain(handle_that_no_manager_knew)
+        .chain(old_home_of_a_node_that_nobody_told)
+        .chain(manager_that_was_asked_before_it_began)
+        .chain(answers_of_a_manager_that_died_since)
+        .chain(word_of_a_name_behind_its_own_node)
+        .chain(kept_attributes_of_who_changes_them);
     hold(one.map(plan(1)));
-    hold((0..seeds().min(1000)).map(plan(2)));
+    let name_that_stayed = [1187, 15_498, 18_370, 18_729, 19_516, 19_982];
+    let handle_told_after_the_name_went = [1756, 13_032];
+    let pages_of_a_life_that_is_over = [3666];
+    let manager_dead_twice_while_asked = [7689, 8088, 11_043, 12_440];
+    let registrar_dead_since_it_answered = [10_012];
+    let home_back_within_a_truncation = [4264];
+    let life_begun_while_asked = [11_016, 12_264, 17_742];
+    let two = (0..seeds().min(1000))
+        .chain(name_that_stayed)
+        .chain(handle_told_after_the_name_went)
+        .chain(pages_of_a_life_that_is_over)
+        .chain(manager_dead_twice_while_asked)
+        .chain(registrar_dead_since_it_answered)
+        .chain(home_back_within_a_truncation)
+        .chain(life_begun_while_asked);
+    hold(two.map(plan(2)));
 }

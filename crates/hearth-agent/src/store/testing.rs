@@ -1,7 +1,7 @@
 //! What the tests of the stores share.
 
 use std::fs::File;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -84,6 +84,11 @@ impl TinyFs {
         made()
             .map(Self)
             .map_err(|error: Sys| format!("cannot make a small tmpfs (root?): {error}"))
+    }
+
+    /// Where it is for calls that take a path.
+    pub(super) fn path(&self) -> PathBuf {
+        PathBuf::from(format!("/proc/self/fd/{}", self.0.as_raw_fd()))
     }
 
     pub(super) fn create(&self, name: &str) -> File {

@@ -233,6 +233,8 @@ impl Session for Passthrough {
         self.run(move || then(Box::new(move || done(Outcome::Serve(())))));
     }
 
+    fn detached(&self, _file: FileKey, _gone: bool) {}
+
     fn settle(&self, _file: FileKey, done: Done<()>) {
         self.run(move || done(Outcome::Serve(())));
     }

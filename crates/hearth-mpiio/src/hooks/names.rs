@@ -51,22 +51,10 @@ hooks! {
                 .and_then(|own| file.truncate(own, size))
                 .answer(),
         };
-    fn unlink(path: *const c_char) -> c_int = |real| {
-        losing(libc::AT_FDCWD, path);
-        real(path)
-    };
-    fn unlinkat(dir: c_int, path: *const c_char, flags: c_int) -> c_int = |real| {
-        losing(dir, path);
-        real(dir, path, flags)
-    };
-    fn remove(path: *const c_char) -> c_int = |real| {
-        losing(libc::AT_FDCWD, path);
-        real(path)
-    };
-    fn rename(from: *const c_char, to: *const c_char) -> c_int = |real| {
-        losing(libc::AT_FDCWD, to);
-        real(from, to)
-    };
+    fn unlink(path: *const c_char) -> c_int = |real| losing(libc::AT_FDCWD, path, || real(path));
+    fn unlinkat(dir: c_int, path: *const c_char, flags: c_int) -> c_int = |real| losing(dir, path, || real(dir, path, flags));
+    fn remove(path: *const c_char) -> c_int = |real| losing(libc::AT_FDCWD, path, || real(path));
+    fn rename(from: *const c_char, to: *const c_char) -> c_int = |real| losing(libc::AT_FDCWD, to, || real(from, to));
 }
 
 /// Puts the size that the cache knows into what the store said.
@@ -115,9 +103,15 @@ fn writable(path: Option<&CStr>) -> Option<(c_int, Arc<Cached>)> {
     fds::writable(key_of(libc::AT_FDCWD, path)?)
 }
 
-/// A name is about to go: what is cached of its file goes to the store first.
-fn losing(dir: c_int, path: *const c_char) {
-    if let Some(file) = key_of(dir, text(path)).and_then(fds::of_file) {
-        file.detach();
+/// A call that takes a name away: what is cached of its file goes to the store first.
+fn losing(dir: c_int, path: *const c_char, real: impl FnOnce() -> c_int) -> c_int {
+    let file = key_of(dir, text(path)).and_then(fds::of_file);
+    let file = file.filter(|file| file.detach());
+    let done = real();
+    if let Some(file) = file {
+        let errno = crate::sys::errno();
+        file.detached(done == 0);
+        crate::sys::set_errno(errno);
     }
+    done
 }

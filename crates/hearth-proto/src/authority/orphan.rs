@@ -57,6 +57,27 @@ impl Authority {
     }
 }
 
+impl Authority {
+    /// True for a life of a file whose manager is gone, as far as this node was told.
+    pub(crate) fn is_over(&self, id: FileId, generation: Gen) -> bool {
+        let last = self.common.orphans.get(&id);
+        last.is_some_and(|&last| generation.life <= last)
+    }
+
+    /// This node has heard of another life of a file. What it has of one that is over would be read by its own sessions,
+    /// and called back by nobody: the store has all of it.
+    pub(crate) fn outlived(&mut self, ctx: &mut Ctx<'_>, id: FileId, generation: Gen) {
+        let over = |file: &super::File| self.is_over(id, file.generation);
+        if !self.files.get(&id).is_some_and(over) || !ctx.config.keeps(Guard::LifeAdopted) {
+            return;
+        }
+        let mut home = self.home(ctx, id);
+        home.adopt(generation);
+        home.pump();
+        self.tidy(ctx, id);
+    }
+}
+
 impl Home<'_, '_> {
     /// True for a request that would change a file of a life whose manager is gone.
     pub(super) fn is_orphan(&self, generation: Gen, body: &Body) -> bool {

@@ -77,6 +77,8 @@ pub(super) struct File {
     pub(super) writes: Vec<Ticket>,
     /// Served from the store through each handle's own descriptor.
     pub(super) bypass: bool,
+    /// It has lapsed, and no manager knows of the handles: the homes that are known are those of a life that is over.
+    pub(super) lapsed: bool,
     /// The manager is gone.
     pub(super) orphan: bool,
     /// A way in may keep bytes or attributes.
@@ -122,6 +124,7 @@ impl Default for File {
             reads: Vec::new(),
             writes: Vec::new(),
             bypass: false,
+            lapsed: false,
             orphan: false,
             kept: false,
             mapped: false,
@@ -152,7 +155,7 @@ impl File {
     pub(super) fn is_read_from_store(&self, config: &Config) -> bool {
         let gateway = config.rules().bank.is_some() && matches!(self.homes, HomeMap::Fixed(_));
         let told = self.semantics.is_recorded() && self.homes != HomeMap::Own && !gateway;
-        self.bypass || (self.orphan && !(told && self.generation.life > 0))
+        self.bypass || (self.orphan && (self.lapsed || !(told && self.generation.life > 0)))
     }
 
     /// Homes that may hold bytes of this node which the store lacks.

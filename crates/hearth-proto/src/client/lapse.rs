@@ -8,7 +8,7 @@
 //!    nobody can have written yet.
 //! 2. Copies go, and requests wait. The question is answered.
 //! 3. The manager, whoever that is now, is told of every open handle as if it were opened now. Then requests go on; if
-//!    nobody can be told, as they did before.
+//!    nobody can be told, reads on the store, since another life may begin at another home.
 //!
 //! A write that would be refused because the manager was gone begins the same, if that is back.
 //!
@@ -80,12 +80,33 @@ impl Client {
         true
     }
 
-    /// Somebody who lives has said that it manages the file; its registrar may be gone.
-    pub(crate) fn remembered(&mut self, id: FileId, here: &[(NodeId, Here)]) {
+    /// What nodes that live have said of a file. If one manages it, its registrar may be gone. If one went to the store
+    /// when the last name was gone, the manager died before it had told this one.
+    pub(crate) fn remembered(
+        &mut self,
+        ctx: &mut Ctx<'_>,
+        authority: &mut Authority,
+        id: FileId,
+        here: &[(NodeId, Here)],
+    ) {
+        let left = here.iter().any(|(_, what)| *what == Here::Left);
+        if left && !self.has_left(id) && ctx.config.keeps(Guard::LeftTogether) {
+            let mut desk = Desk {
+                client: self,
+                authority,
+                ctx,
+            };
+            desk.leave_homes(id);
+        }
         let manager = here.iter().find(|(_, what)| *what == Here::Manager);
         if let Some(&(manager, _)) = manager {
             self.remember_manager(id, manager);
         }
+    }
+
+    /// True for a file that was open here when its last name went.
+    pub(crate) fn has_left(&self, id: FileId) -> bool {
+        self.files.get(&id).is_some_and(|file| file.bypass)
     }
 
     /// Questions about files that have lapsed since this was last asked.
@@ -238,6 +259,7 @@ impl Desk<'_, '_> {
             return self.end_lapse(id, true);
         };
         (file.orphan, file.exact, file.manager) = (false, false, None);
+        file.lapsed = self.ctx.config.keeps(Guard::LifeAdopted);
         file.chunk_homes.clear();
         for ticket in &file.reads {
             if let Some(Job::Read(job)) = self.client.jobs.get_mut(ticket) {
@@ -299,7 +321,7 @@ impl Desk<'_, '_> {
             .filter(|opened| opened.file == id)
             .map(|opened| opened.write)
             .collect();
-        if writes.is_empty() {
+        if writes.is_empty() || self.is_bypassed(id) {
             return self.end_lapse(id, true);
         }
         if let Some(lapse) = self.client.lapses.get_mut(&id) {
@@ -321,13 +343,18 @@ impl Desk<'_, '_> {
             stamp,
             private: false,
             semantics: file.map(|file| file.semantics).unwrap_or_default(),
+            again: true,
         };
         self.ask_manager(id, body, What::Reopen);
     }
 
     /// The manager knows of a handle, or cannot be told.
     pub(super) fn opened_anew(&mut self, id: FileId, answer: Option<&Envelope>) {
-        let told = answer.is_some_and(|answer| self.learn_opened(id, answer).is_some());
+        let left = answer.is_some_and(|answer| answer.body == Body::Left);
+        if left {
+            self.leave_homes(id);
+        }
+        let told = left || answer.is_some_and(|answer| self.learn_opened(id, answer).is_some());
         let Some(lapse) = self.client.lapses.get_mut(&id) else {
             return;
         };
@@ -335,9 +362,10 @@ impl Desk<'_, '_> {
             *left -= 1;
             *failed |= !told;
             if *left == 0 {
-                match !*failed {
-                    false if self.may_ask_again(id) => self.ask_stamp(id),
-                    well => self.end_lapse(id, well),
+                let well = !*failed;
+                match !well && self.may_ask_again(id) {
+                    true => self.ask_stamp(id),
+                    false => self.end_lapse(id, well),
                 }
             }
         }

@@ -41,6 +41,7 @@ impl Desk<'_, '_> {
                 stamp,
                 private,
                 semantics,
+                again: false,
             },
             What::Job(ticket),
         );
@@ -91,13 +92,21 @@ impl Desk<'_, '_> {
         self.promise(id, (semantics, version));
         let file = self.client.files.entry(id).or_default();
         file.size = size;
-        file.exact = !shared;
+        (file.exact, file.lapsed) = (!shared, false);
         file.gathering.no_cut_comes();
         file.homes = homes;
         if !matches!(homes, HomeMap::Ask | HomeMap::Keepers) {
             file.chunk_homes.clear();
         }
         Some((size, shared))
+    }
+
+    /// The last name is gone, or stays.
+    pub(super) fn detached(&mut self, id: FileId, gone: bool) {
+        if let Some(manager) = self.client.unlinking.remove(&id) {
+            let body = Body::Detached(gone);
+            self.ask(manager, id, body, What::Whois, alloc::vec![]);
+        }
     }
 
     /// The file was detached while it was being opened: the manager takes the open for one of the next
@@ -119,6 +128,7 @@ impl Desk<'_, '_> {
         let file = self.client.files.get(&id);
         if file.is_some_and(|file| generation.life > file.generation.life) {
             self.lose_own(id, None);
+            self.authority.outlived(self.ctx, id, generation);
         }
         let Some(file) = self.client.files.get_mut(&id) else {
             return;

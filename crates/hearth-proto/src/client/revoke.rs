@@ -101,6 +101,11 @@ impl Desk<'_, '_> {
     pub(super) fn forget(&mut self, from: NodeId, order: &Envelope, size: u64, service: Service) {
         let id = order.file;
         let tell = Tell::Node(from, order.generation, order.req, Body::ForgetOk);
+        let bypass = matches!(service, Service::Store | Service::StoreAfterLoss);
+        if bypass && self.authority.is_over(id, order.generation) {
+            // The manager is gone, and others go on without having heard of this.
+            return self.revoke(id, None, tell);
+        }
         let known = self.client.files.get(&id).map(|file| file.generation);
         self.learn(id, order.generation);
         self.drop_leave(id);
@@ -118,30 +123,33 @@ impl Desk<'_, '_> {
             }
         }
         file.exact = false;
-        let bypass = match service {
-            Service::Homes => false,
-            Service::Laminated => {
-                file.semantics = Semantics::Laminated;
-                false
-            }
-            Service::Store | Service::StoreAfterLoss => true,
-        };
+        if service == Service::Laminated {
+            file.semantics = Semantics::Laminated;
+        }
         file.losses += u32::from(service == Service::StoreAfterLoss);
-        // Without handles nothing is left of the file; one of the same number is another.
-        file.bypass |= bypass && file.handles > 0;
         if bypass {
-            file.manager = None;
-            self.give_back_file(id);
-            let Some(file) = self.client.files.get(&id) else {
-                return;
-            };
-            for ticket in file.reads.clone() {
-                self.direct(ticket);
-            }
-            self.redirect_writes(id);
-            self.drop_gathered(id, Some(errno::EIO));
+            self.leave_homes(id);
         }
         self.revoke(id, pages, tell);
+    }
+
+    /// The last name is gone: handles are served from the store.
+    pub(super) fn leave_homes(&mut self, id: FileId) {
+        let Some(file) = self.client.files.get_mut(&id) else {
+            return;
+        };
+        // Without handles nothing is left of the file; one of the same number is another.
+        file.bypass |= file.handles > 0;
+        (file.manager, file.orphan) = (None, false);
+        self.give_back_file(id);
+        let Some(file) = self.client.files.get(&id) else {
+            return;
+        };
+        for ticket in file.reads.clone() {
+            self.direct(ticket);
+        }
+        self.redirect_writes(id);
+        self.drop_gathered(id, Some(errno::EIO));
     }
 
     /// The manager takes back leave to keep attributes.

@@ -5,7 +5,7 @@ use crate::Errno;
 use crate::config::{Allocation, Grain, Writes};
 use crate::effect::{Alarm, Effect};
 use crate::guard::Guard;
-use crate::ids::{NodeId, ReqId, Stamp};
+use crate::ids::{Gen, NodeId, ReqId, Stamp};
 use crate::msg::{Body, Cut, Goal, Service};
 use crate::nodeset::NodeSet;
 use crate::placement::home_of_chunk;
@@ -46,11 +46,17 @@ pub(super) enum Control {
         after: After,
         errno: Option<Errno>,
     },
-    /// The homes have let go of a detached file: openers go to the store from now on.
+    /// The node that asked takes the last name away.
+    Unlinking {
+        homes: Vec<NodeId>,
+        ask: Ask,
+        /// Why not all of the file is in the store.
+        errno: Option<Errno>,
+    },
+    /// The last name is gone, and homes have let go: openers go to the store from now on.
     Leaving {
         homes: Vec<NodeId>,
         awaiting: Vec<(NodeId, u64)>,
-        after: After,
     },
     /// Openers learn that the file is laminated.
     Laminating {
@@ -95,29 +101,41 @@ impl Control {
             | Control::Laminating { awaiting, .. }
             | Control::Writing { awaiting, .. }
             | Control::Settling { awaiting, .. } => Some(awaiting),
-            Control::Truncating { .. } => None,
+            Control::Truncating { .. } | Control::Unlinking { .. } => None,
         }
     }
 
-    fn asker(&self) -> NodeId {
+    /// True for a truncation of pages of this home.
+    fn shrinks(&self, home: NodeId) -> bool {
         match self {
+            Control::Truncating { homes, .. }
+            | Control::Cutting {
+                cut: Cut::Shrink(_),
+                homes,
+                ..
+            } => homes.contains(&home),
+            _ => false,
+        }
+    }
+
+    /// The node for which it is done, unless it has to be done whoever lives.
+    fn asker(&self) -> Option<NodeId> {
+        match self {
+            Control::Leaving { .. } => None,
             Control::Admitting { ask, .. }
             | Control::Collecting { ask, .. }
             | Control::Truncating { ask, .. }
+            | Control::Unlinking { ask, .. }
             | Control::Laminating { ask, .. }
             | Control::Writing { ask, .. }
             | Control::Cutting {
                 after: After::Open(ask) | After::Answer(ask) | After::Move(ask),
                 ..
             }
-            | Control::Leaving {
-                after: After::Open(ask) | After::Answer(ask) | After::Move(ask),
-                ..
-            }
             | Control::Settling {
                 after: After::Open(ask) | After::Answer(ask) | After::Move(ask),
                 ..
-            } => ask.from,
+            } => Some(ask.from),
         }
     }
 }
@@ -126,6 +144,7 @@ impl Seat<'_, '_> {
     /// Starts a cut. Openers forget the size at the same time, but leave a detached file only when
     /// all of it is in the store.
     pub(super) fn cut(&mut self, cut: Cut, homes: Vec<NodeId>, after: After) {
+        self.file.uncut = false;
         if !matches!(cut, Cut::Window { .. }) {
             self.file.generation.cut += 1;
             self.file.version += 1;
@@ -231,7 +250,7 @@ impl Seat<'_, '_> {
 
     pub(super) fn detach(&mut self, ask: Ask) {
         if !self.file.known {
-            return self.answer(&ask, Body::DetachOk);
+            return self.answer(&ask, Body::DetachGo);
         }
         let homes = self.all_homes();
         self.cut(Cut::Detach, homes, After::Answer(ask));
@@ -309,10 +328,10 @@ impl Seat<'_, '_> {
             Control::Cutting {
                 cut: Cut::Detach,
                 homes,
-                after,
+                after: After::Answer(ask),
                 errno,
                 ..
-            } => self.leave(homes, after, errno),
+            } => self.let_unlink(homes, ask, errno),
             Control::Cutting {
                 cut: Cut::Laminate,
                 homes,
@@ -327,7 +346,7 @@ impl Seat<'_, '_> {
                 errno,
                 ..
             } => self.cut_through(cut, homes, after, errno),
-            Control::Leaving { homes, after, .. } => self.left(&homes, &after),
+            Control::Leaving { homes, .. } => self.left(&homes),
             Control::Laminating { homes, ask, .. } => self.laminated(&homes, Some(&ask)),
             Control::Writing {
                 end,
@@ -352,7 +371,7 @@ impl Seat<'_, '_> {
                 }
                 self.settled(after, errno);
             }
-            Control::Truncating { .. } => {}
+            Control::Truncating { .. } | Control::Unlinking { .. } => {}
         }
     }
 
@@ -388,28 +407,70 @@ impl Seat<'_, '_> {
         }
     }
 
-    /// The homes have written what they could: openers go to the store.
-    fn leave(&mut self, homes: Vec<NodeId>, after: After, errno: Option<Errno>) {
+    /// The homes have written what they could, and hold requests: the name may go. Until it is known to be gone the
+    /// file's life may go on, so nobody leaves.
+    fn let_unlink(&mut self, homes: Vec<NodeId>, ask: Ask, errno: Option<Errno>) {
+        self.answer(&ask, Body::DetachGo);
+        if !self.ctx.config.keeps(Guard::NameGoneFirst) {
+            return self.leave(homes, errno);
+        }
+        self.file.control = Some(Control::Unlinking { homes, ask, errno });
+    }
+
+    /// The last name is gone, or stays.
+    pub(super) fn detached(&mut self, ask: &Ask, gone: bool) {
+        match self.file.control.take() {
+            Some(Control::Unlinking {
+                homes,
+                ask: asked,
+                errno,
+            }) if asked.from == ask.from => match gone {
+                true => self.leave(homes, errno),
+                false => self.tell(&homes, &Body::Resume { done: false }),
+            },
+            other => self.file.control = other,
+        }
+    }
+
+    /// Openers go to the store.
+    fn leave(&mut self, homes: Vec<NodeId>, errno: Option<Errno>) {
         let service = match errno {
             None => Service::Store,
             Some(_) => Service::StoreAfterLoss,
         };
         let awaiting = self.order_forget(u64::MAX, service);
-        self.file.control = Some(Control::Leaving {
-            homes,
-            awaiting,
-            after,
-        });
+        self.file.control = Some(Control::Leaving { homes, awaiting });
         self.advance();
     }
 
     /// Nobody asks the homes any more.
-    fn left(&mut self, homes: &[NodeId], after: &After) {
+    fn left(&mut self, homes: &[NodeId]) {
         self.tell(homes, &Body::Resume { done: true });
-        if let After::Answer(ask) = after {
-            self.answer(ask, Body::DetachOk);
-        }
+        self.leaves(self.file.generation.life);
         self.forget_file();
+    }
+
+    /// Handles of lives up to this go to the store.
+    pub(super) fn leaves(&mut self, life: u64) {
+        let last = self.left.entry(self.id).or_default();
+        *last = life.max(*last);
+        if self.left.len() > self.ctx.config.idle_files_max {
+            self.left.pop_first();
+        }
+    }
+
+    /// True for a handle that was open when the last name went, though its node was not told.
+    pub(super) fn has_left(&self, known: Gen) -> bool {
+        let Some(&last) = self.left.get(&self.id) else {
+            return false;
+        };
+        // Who was never told of a life may have a later file of the number open, if others have.
+        let was = if known.life == 0 {
+            !self.file.known
+        } else {
+            known.life <= last
+        };
+        was && self.ctx.config.keeps(Guard::LeftTogether)
     }
 
     /// The file is gone; a later one of the same number begins a new life.
@@ -472,6 +533,7 @@ impl Seat<'_, '_> {
         match result {
             Ok(stamp) => {
                 let hides_outsiders = self.file.known && size > 0 && self.is_settled();
+                let uncut = self.file.uncut && self.ctx.config.keeps(Guard::CutAnew);
                 self.cut_done();
                 self.file.size = size;
                 self.file.mtime_ns = None;
@@ -484,8 +546,8 @@ impl Seat<'_, '_> {
                     self.file.stamp = self.file.stamp.max(Some(stamp));
                 }
                 // The new stamp would hide that somebody outside wrote before: the pages that stay
-                // are read anew.
-                if hides_outsiders {
+                // are read anew. So they are if a home is back, which may have read what the truncation took.
+                if hides_outsiders || uncut {
                     let homes = self.all_homes();
                     return self.cut(Cut::Outside, homes, After::Answer(ask.clone()));
                 }
@@ -502,6 +564,8 @@ impl Seat<'_, '_> {
 
     pub(super) fn drop_peer(&mut self, peer: NodeId) {
         self.name_loss(peer);
+        let control = self.file.control.as_ref();
+        self.file.uncut |= control.is_some_and(|control| control.shrinks(peer));
         if let Some(opens) = self.file.openers.remove(&peer)
             && opens.writers > 0
         {
@@ -520,7 +584,7 @@ impl Seat<'_, '_> {
             .file
             .control
             .as_ref()
-            .is_some_and(|control| control.asker() == peer)
+            .is_some_and(|control| control.asker() == Some(peer))
         {
             self.abandon();
         }
@@ -559,13 +623,20 @@ impl Seat<'_, '_> {
             }
             // Some openers write no more; it goes on without the one who asked.
             Some(Control::Laminating { homes, .. }) => self.laminated(&homes, None),
-            // Some openers have left already; those that come later do so as well.
-            Some(Control::Leaving { homes, .. }) => {
-                self.tell(&homes, &Body::Resume { done: true });
-                self.forget_file();
+            // Nobody knows whether the name is gone. Where nobody has the file open its number may be another's soon;
+            // else its life goes on, with a name or without.
+            Some(Control::Unlinking { homes, errno, .. }) => {
+                let done = errno.is_none() && self.file.openers.is_empty();
+                self.tell(&homes, &Body::Resume { done });
+                if done {
+                    self.forget_file();
+                }
             }
             Some(Control::Collecting { mut others, .. }) => self.file.queue.append(&mut others),
-            Some(Control::Admitting { .. } | Control::Settling { .. }) | None => {}
+            Some(
+                Control::Admitting { .. } | Control::Settling { .. } | Control::Leaving { .. },
+            )
+            | None => {}
         }
     }
 

@@ -39,7 +39,7 @@ macro_rules! bodies {
 bodies! {
     1 => Whois;
     2 => WhoisOk(manager);
-    3 => Open { write, stamp, private, semantics };
+    3 => Open { write, stamp, private, semantics, again };
     4 => OpenOk { size, shared, homes, holders, semantics, version };
     5 => Close { write, wrote, stamp };
     6 => Size;
@@ -55,7 +55,7 @@ bodies! {
     16 => Truncated(result);
     17 => TruncateOk;
     18 => Detach;
-    19 => DetachOk;
+    19 => DetachGo;
     20 => Settle { store };
     21 => SettleOk;
     22 => Restamp { before, after };
@@ -114,6 +114,8 @@ bodies! {
     75 => WriteHere;
     76 => Elsewhere(pages);
     77 => Fetch { page, skip, spare };
+    78 => Detached(gone);
+    79 => Left;
     80 => Collect { cut };
     81 => Scatter { page, ranges };
     82 => AskNames(name);

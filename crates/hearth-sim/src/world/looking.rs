@@ -162,15 +162,15 @@ impl World {
         if doing.is_some_and(|doing| !doing.let_go) {
             return self.go_on_unlinking(session, file);
         }
-        self.store.objects[object].unlinked = true;
-        if self.plan.looks {
-            let node = self.sessions[session].node;
-            self.tell(node, Request::Changed { file, ctime_ns: 0 });
-        }
-        self.done(session);
+        let node = self.sessions[session].node;
+        // The store has the last word.
+        let gone = !self.plan.store_faults || self.rng.chance(80);
+        self.store.objects[object].unlinked = gone;
+        self.tell(node, Request::Detached { file, gone });
+        self.keep_name(session, file);
     }
 
-    /// The name stays: dirty bytes could not be written.
+    /// Its attributes may be looked at again.
     pub(crate) fn keep_name(&mut self, session: usize, file: FileId) {
         if self.plan.looks {
             let node = self.sessions[session].node;

@@ -10,12 +10,14 @@
 //! | 9-  | numbers, little endian, as the kind has them |
 //!
 //! Reading ends at the first record that is short or whose checksum is wrong: that is where the agent
-//! died. J1: a record is appended after the bytes that it speaks of are in their place.
+//! died. J1: a record is appended after the bytes that it speaks of are in their place. J2: nothing stands behind the last
+//! record when one is appended: what a write that failed half way has left would hide all that comes later.
 
 use std::ffi::OsStr;
 use std::fs::File;
-use std::io::{self, Read, Write};
+use std::io::{self, Read};
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 use hearth_client::Stamp;
@@ -57,7 +59,10 @@ pub(super) enum Record {
 #[derive(Debug)]
 pub(super) struct Journal {
     file: File,
+    /// How long it is, up to the last record.
     bytes: u64,
+    /// A write has failed, and what it left may be there still.
+    torn: bool,
 }
 
 impl Journal {
@@ -77,20 +82,38 @@ impl Journal {
             records.push(record);
             at += len;
         }
-        file.set_len(at as u64)?;
-        io::Seek::seek(&mut file, io::SeekFrom::Start(at as u64))?;
-        let bytes = at as u64;
-        Ok((Journal { file, bytes }, records))
+        let mut journal = Journal {
+            file,
+            bytes: at as u64,
+            torn: true,
+        };
+        journal.trim()?;
+        Ok((journal, records))
     }
 
-    /// Appends records with one write.
+    /// Appends records with one write: all of them, or none if it fails.
     pub(super) fn append(&mut self, records: &[Record]) -> io::Result<()> {
+        self.trim()?;
         let mut bytes = Vec::new();
         for record in records {
             encode(record, &mut bytes);
         }
-        self.file.write_all(&bytes)?;
+        if let Err(error) = self.file.write_all_at(&bytes, self.bytes) {
+            self.torn = true;
+            // If that fails too, the next record finds it so.
+            let _ = self.trim();
+            return Err(error);
+        }
         self.bytes += bytes.len() as u64;
+        Ok(())
+    }
+
+    /// What stands behind the last record goes (J2).
+    fn trim(&mut self) -> io::Result<()> {
+        if self.torn {
+            self.file.set_len(self.bytes)?;
+            self.torn = false;
+        }
         Ok(())
     }
 
@@ -106,10 +129,8 @@ impl Journal {
 
     /// Nothing is kept any more, so nothing has to be remembered.
     pub(super) fn clear(&mut self) -> io::Result<()> {
-        self.file.set_len(0)?;
-        io::Seek::seek(&mut self.file, io::SeekFrom::Start(0))?;
-        self.bytes = 0;
-        Ok(())
+        (self.bytes, self.torn) = (0, true);
+        self.trim()
     }
 }
 
@@ -260,6 +281,7 @@ fn stand_of(code: u8) -> Option<Stand> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::store::testing::TinyFs;
 
     fn records() -> Vec<Record> {
         let mut valid = Ranges::default();
@@ -325,5 +347,32 @@ mod tests {
             assert_eq!(found, records()[..found.len()], "byte {at}");
             assert!(found.len() < records().len(), "byte {at}");
         }
+    }
+
+    #[test]
+    fn an_append_that_found_no_room_hides_nothing_and_is_not_read_back() {
+        let disk = match TinyFs::new("12k") {
+            Ok(disk) => disk,
+            Err(missing) => return eprintln!("skipped: {missing}"),
+        };
+        let long = |ino| Record::File {
+            ino,
+            path: PathBuf::from("x".repeat(5000)),
+        };
+        let path = disk.path().join("journal");
+        let (mut journal, _) = Journal::open(&path).unwrap();
+        journal.append(&[long(1)]).unwrap();
+        let filler = disk.path().join("filler");
+        std::fs::write(&filler, [0; 4096]).unwrap();
+        // The first record fits, so that it is there whole.
+        let refused = journal.append(&[Record::Drops { ino: 2 }, long(2)]);
+        assert_eq!(refused.unwrap_err().kind(), io::ErrorKind::StorageFull);
+        std::fs::remove_file(&filler).unwrap();
+        journal.append(&[Record::Drops { ino: 3 }]).unwrap();
+        journal.append(&[Record::Drops { ino: 4 }]).unwrap();
+        let (_, found) = Journal::open(&path).unwrap();
+        let later = [3, 4].map(|ino| Record::Drops { ino });
+        assert_eq!(found[0], long(1));
+        assert_eq!(found[1..], later);
     }
 }
