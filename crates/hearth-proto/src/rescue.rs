@@ -15,6 +15,7 @@
 use crate::Errno;
 use crate::ctx::Ctx;
 use crate::effect::{Effect, Piece, Src};
+use crate::errno::EHOSTDOWN;
 use crate::ids::{FileId, Gen, NodeId, ReqId, Ticket};
 use crate::input::Request;
 use crate::msg::{Body, Envelope, Here};
@@ -109,7 +110,9 @@ impl Rescues {
             self.fallen.insert(node);
         }
         self.done.clear();
+        let loses = ctx.config.loses_with_node();
         for rescue in self.under_way.values_mut() {
+            rescue.doubt(node, loses);
             let its = |parked: &mut Parked| match parked {
                 Parked::Message(from, asked, _) => *from == node && asked.req.node == node,
                 Parked::Request(..) => false,
@@ -271,6 +274,18 @@ impl Rescues {
 }
 
 impl Rescue {
+    /// A node is gone, and with it what it had taken, if nobody else had that: what it said of it counts no more.
+    fn doubt(&mut self, node: NodeId, loses: bool) {
+        for parked in self.parked.iter_mut().filter(|_| loses) {
+            if let Parked::Message(from, answer, _) = parked
+                && *from == node
+                && answer.body == Body::WriteOk
+            {
+                answer.body = Body::Failed(EHOSTDOWN);
+            }
+        }
+    }
+
     /// Requests of sessions fail; messages wait on.
     fn fail(&mut self, file: FileId, errno: Errno) -> Released {
         let is_request = |parked: &Parked| matches!(parked, Parked::Request(_, request) if request.is_answered());
