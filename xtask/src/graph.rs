@@ -60,6 +60,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "hearth-agent",
             "hearth-bank",
             "hearth-client",
+            "hearth-erasure",
             "hearth-fuse",
             "hearth-gateway",
             "hearth-mpi",
