@@ -14,6 +14,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("hearth-net", &["hearth-shm"]),
     ("hearth-mpi", &["hearth-net"]),
     ("hearth-bank", &[]),
+    ("hearth-erasure", &[]),
     ("hearth-trace", &["hearth-net", "hearth-shm"]),
     ("hearth-client", &["hearth-shm"]),
     (
@@ -21,6 +22,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
         &[
             "hearth-bank",
             "hearth-client",
+            "hearth-erasure",
             "hearth-net",
             "hearth-plan",
             "hearth-proto",
@@ -30,9 +32,17 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ),
     (
         "hearth-sim",
-        &["hearth-plan", "hearth-proto", "hearth-trace"],
+        &[
+            "hearth-erasure",
+            "hearth-plan",
+            "hearth-proto",
+            "hearth-trace",
+        ],
     ),
-    ("hearth-sim-canary", &["hearth-proto-canary"]),
+    (
+        "hearth-sim-canary",
+        &["hearth-erasure", "hearth-proto-canary"],
+    ),
     ("hearth-fuse", &["hearth-client"]),
     (
         "hearth-gateway",
@@ -50,6 +60,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "hearth-agent",
             "hearth-bank",
             "hearth-client",
+            "hearth-erasure",
             "hearth-fuse",
             "hearth-gateway",
             "hearth-mpi",

@@ -27,6 +27,13 @@ impl Core {
                 state.buffers.insert(buf, bytes);
             }
             Effect::Free(buf) => state.buffers.free(buf),
+            Effect::Encode { data, parity } => self.encode(state, &data, parity),
+            Effect::Restore {
+                shards,
+                len,
+                at_hand,
+                lost,
+            } => self.restore(shards, len, &at_hand, &lost),
             Effect::StoreRead { .. }
             | Effect::StoreWrite { .. }
             | Effect::StoreSync { .. }
@@ -161,6 +168,7 @@ impl Core {
                 | Body::Stage { .. }
                 | Body::Hold { .. }
                 | Body::Copy { .. }
+                | Body::Shard { .. }
                 | Body::Mark
         );
         if at_home && let Some(path) = state.files.introduction(to, envelope.file) {

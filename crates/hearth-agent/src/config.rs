@@ -90,6 +90,9 @@ pub enum ConfigError {
     /// Only whole files can be in a tier.
     #[error("only policy `local` has tiers")]
     Tier,
+    /// Shards are of what memory has, not of what a tier has.
+    #[error("there are no shards where there is a tier")]
+    ShardsOfTier,
     /// Of whole files alone other nodes have copies.
     #[error("only policy `local` has replicas")]
     Replicas,
@@ -144,6 +147,9 @@ impl Config {
         }
         if self.replicas != Replicas::None && self.policy != Policy::Local {
             return Err(ConfigError::Replicas);
+        }
+        if self.replicas.shards().is_some() && self.tier.is_some() {
+            return Err(ConfigError::ShardsOfTier);
         }
         if self.node as usize >= self.members.len() {
             return Err(ConfigError::Node {

@@ -334,10 +334,16 @@ impl State {
                     node.0
                 )
             }
-            Alarm::NodeLost(node) => format!(
-                "agent {} is gone: what it had of files and had not brought to the store is lost",
-                node.0
-            ),
+            Alarm::NodeLost(node) => {
+                let kept = match self.node.config().replicas_rule().shards() {
+                    Some(_) => "neither sealed nor brought",
+                    None => "not brought",
+                };
+                format!(
+                    "agent {} is gone: what it had of files and had {kept} to the store is lost",
+                    node.0
+                )
+            }
             Alarm::HomeLost(file, node) => {
                 let name = name(self, file);
                 format!(

@@ -19,6 +19,7 @@ mod agent;
 mod bank;
 mod buffers;
 mod carry;
+mod coding;
 mod config;
 mod core;
 mod files;

@@ -129,6 +129,10 @@ fn sound(envelope: &Envelope, payload: u64, page_bytes: u64) -> bool {
             let end = offset.checked_add(ends.max().unwrap_or(0));
             rest.is_empty() && total == payload && end.is_some_and(|end| end < i64::MAX as u64)
         }
+        Body::Shard { pages, .. } => {
+            payload > 0 && payload <= page_bytes && pages.iter().all(|&page| page < last)
+        }
+        Body::Gathered => payload > 0 && payload <= page_bytes,
         Body::Scatter { page, ranges } => *page < last && u64::from(ranges.bytes()) == payload,
         Body::Read { first, count, .. }
         | Body::Peek { first, count, .. }

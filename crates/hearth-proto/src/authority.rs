@@ -22,7 +22,7 @@
 //! - A4: bytes that nobody wrote are never written to the store.
 //! - A5 (I14): dirty bytes never exceed the limit by more than one write.
 //! - A6: a cut is answered when the store has all that the tier had, and what it takes away is gone there too.
-//! - A7: see `offer`. A8: see `age`. A9, A10: see `replicate`. A11: see `orphan`.
+//! - A7: see `offer`. A8: see `age`. A9, A10: see `replicate`. A11: see `orphan`. A12, A13: see `seal`.
 
 mod age;
 mod aside;
@@ -44,6 +44,7 @@ mod push;
 mod range;
 mod read;
 mod replicate;
+mod seal;
 mod through;
 mod write;
 
@@ -609,9 +610,7 @@ impl Authority {
             self.home(ctx, id).end_gathering();
         }
         if self.files.get(&id).is_some_and(|file| !file.wards.idle()) {
-            let mut home = self.home(ctx, id);
-            home.settle_kept();
-            home.release_wards();
+            self.home(ctx, id).tidy_wards();
         }
         if self.files.get(&id).is_some_and(File::idle) && !self.is_settling(ctx, id) {
             self.files.remove(&id);

@@ -392,6 +392,13 @@ impl Client {
         }
     }
 
+    /// True if a close of the handle is one that seals what this node wrote: the last that can write.
+    pub(crate) fn seals(&self, config: &Config, handle: Handle) -> bool {
+        let opened = self.handles.get(&handle).filter(|opened| opened.write);
+        let file = opened.and_then(|opened| self.files.get(&opened.file));
+        config.replicas_rule().shards().is_some() && file.is_some_and(|file| file.writers == 1)
+    }
+
     /// A request that was not begun fails.
     pub(crate) fn refuse(
         &self,
@@ -709,6 +716,7 @@ impl Desk<'_, '_> {
         // Where others have the bytes, nothing is lost.
         let behind = behind && !matches!(self.ctx.config.replicas_rule(), Replicas::Sync(_));
         let unsaved = file.wrote.remove(peer) || file.flushing.contains(&peer);
+        file.sealed.remove(peer);
         if unsaved && behind {
             file.losses += 1;
             self.ctx.out.push(Effect::Alarm(Alarm::BytesLost(id, peer)));

@@ -322,10 +322,14 @@ pub enum Replicas {
     Async(u8),
     /// So many other nodes, before a write is acknowledged; or the store, where there are not so many.
     Sync(u8),
+    /// Nobody before a node closes the file. Then what it wrote is cut into so many data shards, and these and so many
+    /// parity shards are on as many nodes, its home among them, before the close is answered; or the store has it,
+    /// where there are not so many nodes. As many nodes as there are parity shards may go.
+    Erasure(u8, u8),
 }
 
 impl Replicas {
-    /// Most nodes that may be asked for.
+    /// Most nodes that may be asked for, and most shards of a kind.
     pub const MOST: u8 = 8;
 
     /// How many other nodes are to have the bytes.
@@ -333,12 +337,28 @@ impl Replicas {
         match self {
             Replicas::None => 0,
             Replicas::Async(copies) | Replicas::Sync(copies) => usize::from(copies),
+            Replicas::Erasure(data, parity) => usize::from(data) + usize::from(parity) - 1,
         }
     }
 
-    /// The one of a name that people type: `none`, `async[:K]` or `sync[:K]`.
+    /// How many data and parity shards there are, if there are any.
+    pub fn shards(self) -> Option<(usize, usize)> {
+        match self {
+            Replicas::Erasure(data, parity) => Some((usize::from(data), usize::from(parity))),
+            Replicas::None | Replicas::Async(_) | Replicas::Sync(_) => None,
+        }
+    }
+
+    /// The one of a name that people type: `none`, `async[:K]`, `sync[:K]` or `erasure[:K,M]`.
     pub fn by_name(name: &str) -> Option<Replicas> {
         let (kind, copies) = name.split_once(':').unwrap_or((name, "1"));
+        if kind == "erasure" {
+            let shards = name.split_once(':').map_or("4,2", |(_, shards)| shards);
+            let (data, parity) = shards.split_once(',')?;
+            let most = 1..=Replicas::MOST;
+            let number = |text: &str| text.parse().ok().filter(|count| most.contains(count));
+            return Some(Replicas::Erasure(number(data)?, number(parity)?));
+        }
         let copies = copies.parse().ok();
         let copies = copies.filter(|copies| (1..=Replicas::MOST).contains(copies))?;
         match kind {
@@ -356,6 +376,7 @@ impl core::fmt::Display for Replicas {
             Replicas::None => to.write_str("none"),
             Replicas::Async(copies) => write!(to, "async:{copies}"),
             Replicas::Sync(copies) => write!(to, "sync:{copies}"),
+            Replicas::Erasure(data, parity) => write!(to, "erasure:{data},{parity}"),
         }
     }
 }
@@ -534,7 +555,8 @@ impl Config {
     /// True if a node that dies may have been the home of whole files, of which nobody else has or knows what the
     /// store lacks.
     pub fn loses_with_node(&self) -> bool {
-        self.rules().grain == Grain::File && self.replicas == Replicas::None
+        let unkept = matches!(self.replicas, Replicas::None | Replicas::Erasure(..));
+        self.rules().grain == Grain::File && unkept
     }
 
     /// Frames of the pool that may hold bytes of other homes.

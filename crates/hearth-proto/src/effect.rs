@@ -70,6 +70,24 @@ pub enum Effect {
     },
     /// The buffer is no longer needed.
     Free(Buf),
+    /// Make buffers of the parity shards of a stripe.
+    Encode {
+        /// Bytes of each data shard, all as many, one run after another.
+        data: Vec<Vec<Piece>>,
+        /// A buffer for each parity shard.
+        parity: Vec<Buf>,
+    },
+    /// Make data shards of a stripe again out of as many others as it has data shards.
+    Restore {
+        /// How many data and parity shards it has.
+        shards: (u32, u32),
+        /// How long they are.
+        len: u32,
+        /// Places and frames of those at hand.
+        at_hand: Vec<(u32, FrameId)>,
+        /// Places and frames of those to be made.
+        lost: Vec<(u32, FrameId)>,
+    },
     /// Read the store; answer with [`crate::Input::StoreDone`].
     StoreRead {
         /// Names the answer.

@@ -106,6 +106,9 @@ guards! {
     TrimmedLate, "trimmed-late", "bytes are kept for a home until the store has them";
     CutEmptiesWards, "cut-empties-wards", "a cut waits until nobody keeps bytes of the file";
     CopiedAnew, "copied-anew", "when a node that kept bytes is gone another one gets them";
+    SealedFirst, "sealed-first", "a close is answered after as many nodes have shards of what was written as the job wants";
+    UnsealedFirst, "unsealed-first", "what is sealed is not written before the store has it and its shards are gone";
+    ShardsKept, "shards-kept", "shards are kept for a home until the store has what they are of";
     GoneAnswersGiven, "gone-answers-given", "a peer that is gone is taken to have answered";
 }
 
@@ -155,6 +158,9 @@ impl Guard {
                 | Guard::TrimmedLate
                 | Guard::CutEmptiesWards
                 | Guard::CopiedAnew
+                | Guard::SealedFirst
+                | Guard::UnsealedFirst
+                | Guard::ShardsKept
         )
     }
 

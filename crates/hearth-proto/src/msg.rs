@@ -90,6 +90,19 @@ pub enum Goal {
     All,
     /// All, and through the store's own fsync.
     Synced,
+    /// Those that the asker wrote; or shards of them to other nodes.
+    Sealed,
+}
+
+/// What became of what a node kept for a home that is gone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Fate {
+    /// The store has it.
+    Stored,
+    /// It is lost.
+    Lost,
+    /// The sender never had any of it, or has forgotten.
+    Unknown,
 }
 
 /// Which pages a cut takes away, and what happens to dirty bytes in them.
@@ -483,6 +496,8 @@ pub enum Body {
     Flush(Goal),
     /// They are there.
     FlushOk(Stamp),
+    /// They are not all there, and other nodes have shards of the rest.
+    Sealed,
 
     // --- to the homes of an operation that has several, and their answers ----------------------
     /// These bytes, please, when all homes can take theirs; they are the payload.
@@ -643,6 +658,47 @@ pub enum Body {
         /// The sender was gone: if the file is read from the store because of that, let go of it first.
         back: bool,
     },
+    /// Keep this shard of my bytes until they are in the store; it is the payload. Answered with [`Body::Kept`].
+    Shard {
+        /// Number of the stripe.
+        stripe: u32,
+        /// Place in the stripe: data shards first, of which the first stays at the home.
+        place: u32,
+        /// The home's count for it.
+        ver: Ver,
+        /// Who has the places from 1 on.
+        keepers: Vec<NodeId>,
+        /// With a parity shard: the page of each data shard.
+        pages: Vec<u64>,
+        /// With a parity shard: place, first byte and end of what the home wrote in it, one after another.
+        ranges: Vec<u32>,
+    },
+
+    // --- between nodes that have shards of a home that is gone --------------------------------
+    /// Bring what this life of the home had to the store, and then say what became of it.
+    Over {
+        /// The home.
+        home: NodeId,
+        /// Its life.
+        life: u64,
+        /// The last count of the shards that the asker has.
+        ver: Ver,
+    },
+    /// This.
+    OverIs(Fate),
+    /// The shard of this stripe, please; answered with [`Body::OverIs`] where there is none.
+    Gather {
+        /// The home.
+        home: NodeId,
+        /// Its life.
+        life: u64,
+        /// Number of the stripe.
+        stripe: u32,
+        /// The count of its shards.
+        ver: Ver,
+    },
+    /// It is the payload.
+    Gathered,
 
     // --- any --------------------------------------------------------------------------------
     /// The request failed.

@@ -167,6 +167,11 @@ impl Node {
         short.chain(self.replica.saving())
     }
 
+    /// True if a flush of this handle would seal what this node wrote (S35).
+    pub fn seals(&self, handle: Handle) -> bool {
+        self.client.seals(&self.config, handle)
+    }
+
     /// Errno of a file whose bytes cannot reach the store, if there is one.
     pub fn failing(&self) -> Option<crate::Errno> {
         self.authority.failing().or(self.client.refused())
@@ -432,6 +437,8 @@ impl Machines<'_> {
                 | Body::Return { .. }
                 | Body::Push { .. }
                 | Body::Copy { .. }
+                | Body::Shard { .. }
+                | Body::Gathered
         );
         let piece = data.map(|(buf, len)| Piece {
             src: Src::Buf(buf),
@@ -454,7 +461,7 @@ impl Machines<'_> {
         let side = side(&envelope.body);
         let apart = matches!(
             side,
-            Side::Replica | Side::Keeper | Side::Rescuer | Side::Ping | Side::Pong
+            Side::Replica | Side::Keeper | Side::Shards | Side::Rescuer | Side::Ping | Side::Pong
         );
         // What a home has to bring to the store first may be what the end of a cut gives up.
         let ends_cut = matches!(envelope.body, Body::Resume { .. });
@@ -466,7 +473,7 @@ impl Machines<'_> {
             return self.rescues.park(ctx, file, parked);
         }
         match side {
-            Side::Replica => self.keep(ctx, from, &envelope, data),
+            Side::Replica | Side::Shards => self.keep(ctx, from, &envelope, data),
             Side::Keeper => self.authority.message(ctx, from, envelope, data),
             Side::Rescuer | Side::Asker if self.rescues.owns(ctx.me(), envelope.req) => {
                 let released = self.rescues.answered(ctx, from, &envelope);
@@ -593,6 +600,8 @@ enum Side {
     LeaseOver,
     /// Whoever keeps bytes of homes.
     Replica,
+    /// Whoever makes bytes of shards again.
+    Shards,
     /// The home whose bytes are kept.
     Keeper,
     /// Whoever has such bytes saved.
@@ -642,12 +651,14 @@ fn side(body: &Body) -> Side {
         Body::WriteOwn { .. } | Body::TakeBack { .. } => Side::Client,
         Body::WriteHere | Body::Elsewhere(_) | Body::Fetch { .. } => Side::Client,
         Body::Peek { .. } => Side::Holder,
-        Body::FlushOk(_) | Body::Failed(_) => Side::Asker,
+        Body::FlushOk(_) | Body::Sealed | Body::Failed(_) => Side::Asker,
         Body::Truncate(_) | Body::Truncated(_) => Side::Manager,
         Body::Window { .. } | Body::WindowOver(_) => Side::Manager,
         Body::Change | Body::Changed(_) => Side::Manager,
         Body::Copy { .. } | Body::Mark | Body::Trim { .. } => Side::Replica,
         Body::Rescue { .. } | Body::Orphaned { .. } => Side::Replica,
+        Body::Shard { .. } | Body::Over { .. } | Body::Gather { .. } => Side::Replica,
+        Body::OverIs(_) | Body::Gathered => Side::Shards,
         Body::Kept(_) => Side::Keeper,
         Body::Rescued(_) => Side::Rescuer,
         Body::BankAsk => Side::LeaseAsked,

@@ -8,7 +8,7 @@ use crate::ctx::Ctx;
 use crate::effect::Effect;
 use crate::errno::EHOSTDOWN;
 use crate::ids::{FileId, Gen, NodeId, ReqId, View};
-use crate::msg::{Body, Envelope, Held, Here};
+use crate::msg::{Body, Envelope, Fate, Held, Here};
 use crate::nodeset::NodeSet;
 use crate::time::{Span, Time};
 use alloc::collections::{BTreeMap, VecDeque};
@@ -79,7 +79,8 @@ fn in_its_place(body: &Body) -> Option<Body> {
         Body::TakeBack { page, grant, .. } => Some(Body::nothing_back(*page, *grant)),
         Body::WriteOwn { .. } | Body::WriteHere | Body::Elsewhere(_) | Body::Return { .. } => None,
         Body::Push { .. } | Body::PushNo { .. } => None,
-        Body::Copy { .. } | Body::Mark => Some(Body::Kept(false)),
+        Body::Copy { .. } | Body::Mark | Body::Shard { .. } => Some(Body::Kept(false)),
+        Body::Over { .. } | Body::Gather { .. } => Some(Body::OverIs(Fate::Unknown)),
         Body::Trim { count, .. } => (*count == u32::MAX).then_some(Body::Kept(true)),
         Body::Rescue { .. } | Body::Orphaned { .. } => Some(Body::Rescued(Here::Nothing)),
         Body::Ping => Some(Body::Pong),
@@ -94,7 +95,8 @@ fn in_its_place(body: &Body) -> Option<Body> {
           | Body::Grant { .. } | Body::WriteOk | Body::FlushOk(_) | Body::InvalOk
           | Body::Staged { .. } | Body::Release { .. } | Body::Wound { .. }
           | Body::BankOver { .. } | Body::BankIs(_) | Body::BankOverOk | Body::Failed(_)
-          | Body::Kept(_) | Body::Rescued(_) | Body::OldGeneration | Body::Pong => None,
+          | Body::Kept(_) | Body::Rescued(_) | Body::OldGeneration | Body::Pong
+          | Body::OverIs(_) | Body::Gathered | Body::Sealed => None,
     }
 }
 

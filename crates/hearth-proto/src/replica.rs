@@ -11,6 +11,9 @@
 //! - R3: a ward is saved once its home is gone, and only then.
 //! - R4: a marked ward that is saved tells people, by name, that its home had more than it sent.
 
+mod salvage;
+mod shards;
+
 use crate::Errno;
 use crate::ctx::Ctx;
 use crate::effect::{Alarm, Effect, Piece, Src, TierGone};
@@ -23,6 +26,8 @@ use crate::ranges::Ranges;
 use crate::time::{Span, Time};
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
+use salvage::Question;
+use shards::{Ends, Shards};
 
 /// Pause before a store that failed is tried again.
 const RETRY: Span = Span::secs(1);
@@ -37,12 +42,18 @@ pub(crate) struct Replica {
     ops: BTreeMap<Op, (Key, Vec<u64>)>,
     /// Frames that wards have.
     frames: u32,
+    /// What became of shards that are not kept any more.
+    ends: Ends,
+    /// Questions about shards of a ward that are not answered, and store writes of what was made of them.
+    shard_asks: BTreeMap<u64, (Key, Question)>,
+    shard_ops: BTreeMap<Op, Key>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 struct Ward {
     marked: bool,
     pages: BTreeMap<u64, Kept>,
+    shards: Shards,
     /// The home is gone.
     saving: bool,
     /// All is in this node's tier, which brings it to the store.
@@ -93,6 +104,9 @@ impl Replica {
         envelope: &Envelope,
         data: Option<Piece>,
     ) {
+        if self.shard_message(ctx, from, envelope, data) {
+            return;
+        }
         let key = (envelope.file, from, envelope.req.inc);
         self.outlived(ctx, key);
         let answered = match (&envelope.body, data) {
@@ -104,6 +118,9 @@ impl Replica {
                 },
                 Some(data),
             ) => Some(self.copy(ctx, key, (*offset, pieces, *ver), data)),
+            (Body::Shard { .. }, Some(data)) => {
+                Some(self.take_shard(ctx, key, &envelope.body, data))
+            }
             (Body::Mark, _) => {
                 self.wards.entry(key).or_default().marked = true;
                 Some(true)
@@ -200,6 +217,7 @@ impl Replica {
             count => first.saturating_add(u64::from(count)),
         };
         ward.marked &= count != u32::MAX;
+        let all = count == u32::MAX;
         let old = ward.pages.range(first..end);
         let old = old.filter(|(_, kept)| kept.ver <= ver && kept.writes == 0);
         let gone: Vec<u64> = old.map(|(&page, _)| page).collect();
@@ -209,6 +227,9 @@ impl Replica {
                 self.frames -= 1;
             }
         }
+        if all {
+            self.trim_shards(ctx, key, ver);
+        }
         self.tidy(ctx, key);
     }
 
@@ -216,6 +237,7 @@ impl Replica {
     pub(crate) fn peer_down(&mut self, ctx: &mut Ctx<'_>, peer: NodeId) {
         for ward in self.wards.values_mut() {
             ward.waiting.retain(|asker| asker.from != peer);
+            ward.shards.gone.insert(peer);
         }
         let wards = self.wards.keys().filter(|(_, home, _)| *home == peer);
         let over: Vec<Key> = wards.copied().collect();
@@ -337,6 +359,7 @@ impl Replica {
                 data: run.data,
             });
         }
+        self.salvage(ctx, key);
         self.tidy(ctx, key);
     }
 
@@ -348,7 +371,7 @@ impl Replica {
         result: Result<StoreOk, Errno>,
     ) -> bool {
         let Some((key, pages)) = self.ops.remove(&op) else {
-            return false;
+            return self.salvage_stored(ctx, op, result);
         };
         let Some(ward) = self.wards.get_mut(&key) else {
             return true;
@@ -444,7 +467,7 @@ impl Replica {
 
     /// A ward of which nothing is left ends; whoever waited for that is answered.
     fn tidy(&mut self, ctx: &mut Ctx<'_>, key: Key) {
-        let over = |ward: &Ward| ward.pages.is_empty() && !ward.marked;
+        let over = |ward: &Ward| ward.pages.is_empty() && !ward.marked && ward.shards.is_empty();
         if !self.wards.get(&key).is_some_and(over) {
             return;
         }
@@ -465,7 +488,8 @@ impl Replica {
     /// Bytes that are kept for homes.
     pub(crate) fn bytes(&self) -> u64 {
         let pages = self.wards.values().flat_map(|ward| ward.pages.values());
-        pages.map(|kept| u64::from(kept.ranges.bytes())).sum()
+        let copies: u64 = pages.map(|kept| u64::from(kept.ranges.bytes())).sum();
+        copies + self.shard_bytes()
     }
 
     /// Files of homes that are gone, on their way to the store.
@@ -476,7 +500,8 @@ impl Replica {
 
     /// Checks what must hold between steps.
     pub(crate) fn assert_valid(&self, down: impl Fn(NodeId) -> bool) {
-        let frames: usize = self.wards.values().map(|ward| ward.pages.len()).sum();
+        let frames = |ward: &Ward| ward.pages.len() + ward.shards.frames();
+        let frames: usize = self.wards.values().map(frames).sum();
         assert_eq!(frames, self.frames as usize, "R2: a frame for each page");
         for (key, ward) in &self.wards {
             let saved = ward.saving || !down(key.1);

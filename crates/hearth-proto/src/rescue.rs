@@ -18,6 +18,7 @@
 use crate::Errno;
 use crate::ctx::Ctx;
 use crate::effect::{Effect, Piece, Src};
+use crate::errno::EHOSTDOWN;
 use crate::guard::Guard;
 use crate::ids::{FileId, Gen, NodeId, ReqId, Ticket};
 use crate::input::Request;
@@ -120,16 +121,9 @@ impl Rescues {
             self.fallen.insert(node);
         }
         self.done.clear();
+        let loses = ctx.config.loses_with_node();
         for rescue in self.under_way.values_mut() {
-            for parked in rescue.parked.iter_mut().filter(|_| anew) {
-                if let Parked::Message(from, answer, _) = parked
-                    && *from == node
-                    && let Body::WhoisOk(_) | Body::OpenOk { .. } = answer.body
-                {
-                    // When it is back it knows nothing of that: who manages the file may be another.
-                    answer.body = Body::Failed(crate::errno::EHOSTDOWN);
-                }
-            }
+            rescue.doubt(node, (anew, loses));
             let its = |parked: &mut Parked| match parked {
                 Parked::Message(from, asked, _) => *from == node && asked.req.node == node,
                 Parked::Request(..) => false,
@@ -297,6 +291,25 @@ impl Rescues {
 }
 
 impl Rescue {
+    /// A node is gone, and some of what it said counts no more. When it is back it knows nothing of who manages the file;
+    /// and what it had taken is gone with it, if nobody else had that (`loses`).
+    fn doubt(&mut self, node: NodeId, (anew, loses): (bool, bool)) {
+        for parked in &mut self.parked {
+            if let Parked::Message(from, answer, _) = parked
+                && *from == node
+            {
+                let counts = match answer.body {
+                    Body::WhoisOk(_) | Body::OpenOk { .. } => !anew,
+                    Body::WriteOk => !loses,
+                    _ => true,
+                };
+                if !counts {
+                    answer.body = Body::Failed(EHOSTDOWN);
+                }
+            }
+        }
+    }
+
     /// Requests of sessions fail; messages wait on.
     fn fail(&mut self, file: FileId, errno: Errno) -> Released {
         let is_request = |parked: &Parked| matches!(parked, Parked::Request(_, request) if request.is_answered());

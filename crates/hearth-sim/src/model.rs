@@ -126,6 +126,12 @@ pub struct History {
     pub parted: bool,
     /// Somebody was told so by name.
     pub told: bool,
+    /// Reads are held to what was sealed, whatever else is lost.
+    pub strict: bool,
+    /// Closes that sealed what a node had written.
+    pub sealed: Vec<(u32, Interval)>,
+    /// When what a node had written and not sealed was lost: it was told so, or was itself gone.
+    pub unsealed_lost: Vec<(u32, Tick)>,
     /// What the sessions are promised.
     pub semantics: Semantics,
     /// The file was laminated.
@@ -215,6 +221,29 @@ impl History {
         self.changes
             .iter()
             .any(|later| later.covers(at) && comes_before(change, later) && must_see(read, later))
+    }
+
+    /// True if a close that was over before `now` had sealed a change: other nodes had shards of it, or the store had it.
+    pub fn is_sealed(&self, change: &Change, now: &Interval) -> bool {
+        let lost = |end: Tick| {
+            let mut losses = self.unsealed_lost.iter();
+            losses.any(|&(node, at)| node == change.node && change.span.began < at && at < end)
+        };
+        let mut seals = self.sealed.iter();
+        seals.any(|(node, span)| {
+            *node == change.node
+                && change.span.before(span)
+                && span.before(now)
+                && !lost(span.ended)
+        })
+    }
+
+    /// True if a read misses, at `at`, what was sealed after `change` and before the read.
+    pub fn misses_sealed(&self, change: &Change, at: u64, read: &Read) -> bool {
+        let sealed = |later: &Change| {
+            later.covers(at) && comes_before(change, later) && self.is_sealed(later, &read.span)
+        };
+        self.strict && !self.told && self.changes.iter().any(sealed)
     }
 
     /// A change is over.

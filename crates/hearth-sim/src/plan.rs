@@ -61,7 +61,7 @@ pub struct Plan {
     pub pauses: bool,
     /// Agents die and start anew, with nothing; store writes of theirs may come late.
     pub crashes: bool,
-    /// With `sync` replicas: reads miss nothing that was acknowledged, whoever has died.
+    /// With `sync` replicas and shards: reads miss nothing that was acknowledged, or sealed, whoever has died.
     pub strict: bool,
     /// An agent that has died is soon back, and met by the others.
     pub hurries: bool,
@@ -142,10 +142,15 @@ impl Plan {
             return self;
         }
         let faults = self.trouble == Trouble::All;
+        // One more than have shards, and a spare for one that is away.
+        let nodes = replicas
+            .shards()
+            .map_or(3, |(data, parity)| (data + parity + 1).max(5));
         Plan {
             replicas,
-            nodes: self.nodes.max(3),
-            sessions: self.sessions.max(4),
+            nodes: self.nodes.max(nodes as u32),
+            sessions: self.sessions.max(nodes as u32 + 1),
+            tier: self.tier && replicas.shards().is_none(),
             crashes: faults,
             link_faults: false,
             partitions: false,

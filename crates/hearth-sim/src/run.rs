@@ -180,7 +180,7 @@ impl World {
                 .or_else(|| size::check(history))
                 .or_else(|| order::check(history))
                 .or_else(|| laminated::check(history))
-                .or_else(|| kept::check(history).filter(|_| keeps))
+                .or_else(|| kept::check(history, self.plan.replicas).filter(|_| keeps))
                 .or_else(|| ranges(history))
         };
         let objects = self.store.objects.iter().enumerate();

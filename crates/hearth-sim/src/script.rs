@@ -15,7 +15,7 @@ use hearth_proto::bank::{BankLost, BankOk, BankOrder, Daemon, Item, Key};
 use hearth_proto::msg::{Body, Envelope, Use, Wanted};
 use hearth_proto::{
     Allocation, BankConfig, CloseRule, Effect, FileId, Input, NodeId, Policy, Ranges, ReadInto,
-    Reply, Semantics, Span, WriteAt, errno,
+    Replicas, Reply, Semantics, Span, WriteAt, errno,
 };
 
 /// What a line asks for that nobody understands.
@@ -101,6 +101,7 @@ fn set_up(plan: &mut Plan, words: &[&str]) -> Option<()> {
         ["homes", "slot"] => plan.allocation = Allocation::Slot,
         ["homes", "first-touch"] => plan.allocation = Allocation::FirstTouch,
         ["homes", "round-robin"] => plan.allocation = Allocation::RoundRobin,
+        ["replicas", name] => plan.replicas = Replicas::by_name(name)?,
         ["close", "flushed"] => plan.close = CloseRule::Flushed,
         ["close", "buffered"] => plan.close = CloseRule::Buffered,
         ["gateways", nodes @ ..] => {
@@ -237,6 +238,8 @@ pub(crate) fn tell(node: usize, effect: &Effect) -> Option<String> {
         Effect::Fill { .. }
         | Effect::Stash { .. }
         | Effect::Free(_)
+        | Effect::Encode { .. }
+        | Effect::Restore { .. }
         | Effect::Release { .. }
         | Effect::Offer { .. }
         | Effect::TakeBack { .. }

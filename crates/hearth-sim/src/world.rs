@@ -5,6 +5,7 @@
 
 pub(crate) mod answers;
 mod bank;
+mod coding;
 mod crash;
 mod effects;
 mod faults;
@@ -141,6 +142,8 @@ pub struct World {
     /// By something else than a death, or an agent that died is back: several nodes may take themselves for a file's
     /// manager (S13).
     pub(crate) parted: bool,
+    /// Agents that died since all were there and all files had what they should have.
+    pub(crate) deaths: u32,
     /// No more faults.
     pub(crate) healed: bool,
     /// Faults that happened.
@@ -193,6 +196,7 @@ impl World {
             tampered: 0,
             apart: false,
             parted: false,
+            deaths: 0,
             healed: false,
             faults: Faults::default(),
             slowest: Span(0),
@@ -303,6 +307,8 @@ impl World {
             Event::Asked { node, ticket } => {
                 if let Some(call) = self.hosts[node].calls.get(&ticket) {
                     let request = call.request.clone();
+                    let session = call.session;
+                    self.note_seal(node, session, &request);
                     self.step(node, Input::Request(ticket, request));
                 }
             }
@@ -385,6 +391,7 @@ impl World {
                 | Body::Stage { .. }
                 | Body::Hold { .. }
                 | Body::Copy { .. }
+                | Body::Shard { .. }
                 | Body::Mark
         );
         if at_home {

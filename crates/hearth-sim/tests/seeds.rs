@@ -425,3 +425,28 @@ fn agents_that_are_back_are_asked_before_the_store_is_read() {
         .chain(life_begun_while_asked);
     hold(two.map(plan(2)));
 }
+
+/// S35: what was sealed is read by everybody and is in the store at the end, though as many agents die as there are parity
+/// shards.
+#[test]
+fn what_is_sealed_outlives_as_many_agents_as_there_are_parity_shards() {
+    let plan = |data, parity| {
+        move |seed: u64| {
+            let plan = Plan {
+                policy: Policy::Local,
+                ..Plan::new(seed, Trouble::All)
+            };
+            plan.replicated(Replicas::Erasure(data, parity))
+        }
+    };
+    let keepers_that_have_not_met = [2837, 2939];
+    hold(keepers_that_have_not_met.into_iter().map(plan(2, 1)));
+    let taken_by_a_home_that_died_since = [7095];
+    let strict = taken_by_a_home_that_died_since.map(plan(4, 2));
+    hold(strict.into_iter().map(Plan::strictly));
+    for (data, parity) in [(1, 1), (2, 1), (1, 2), (2, 2), (4, 2)] {
+        let seeds = || 0..seeds().min(500);
+        hold(seeds().map(plan(data, parity)));
+        hold(seeds().map(plan(data, parity)).map(Plan::strictly));
+    }
+}

@@ -102,6 +102,9 @@ impl Launched {
 pub(crate) fn start(base: &Path, plan: &Plan, signals: &Signals) -> Result<Launched, Failure> {
     check_doors(plan)?;
     let seats = Seats::take(plan)?;
+    if let Some(shortage) = plan.spec.replicas.shortage(seats.members.len()) {
+        eprintln!("care: {shortage}");
+    }
     let (job, dir) = name(plan, &seats)?;
     let mut launch = Launch {
         dir: JobDir::create(base, &dir)?,

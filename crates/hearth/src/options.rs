@@ -99,10 +99,13 @@ pub(crate) struct SetArgs {
     /// Let other users in; only root can
     #[arg(long, hide_short_help = true)]
     pub(crate) allow_other: bool,
-    /// Who else has written bytes until the store does: none, async[:K] or sync[:K] other agents [default: none]
+    /// Who else has written bytes until the store does: none, async[:K] or sync[:K] other agents, or erasure[:K,M]
+    /// [default: none]
     ///
     /// Policy local. With `sync` a write returns when K others have it, or the store has; it outlives the death of one
-    /// agent at a time. With `async` others are sent it afterwards, and a loss is named in `hearth status`.
+    /// agent at a time. With `async` others are sent it afterwards, and a loss is named in `hearth status`. With `erasure`
+    /// a close returns when K+M agents, 4+2 unless told otherwise, have shards of what was written, or the store has it;
+    /// it outlives M of them.
     #[arg(long, value_name = "R", hide_short_help = true)]
     pub(crate) replicas: Option<Replicas>,
     #[command(flatten)]
@@ -468,7 +471,7 @@ impl SetSpec {
             let what = format!("policy {} has no tiers", self.policy);
             return Err(Failure::new(what).hint("--policy local"));
         }
-        self.replicas.check(self.policy)?;
+        self.replicas.check(self.policy, self.tier.is_some())?;
         if self.others == Others::Allowed && !rustix::process::geteuid().is_root() {
             return Err(Failure::new("cannot let other users in: only root can"));
         }

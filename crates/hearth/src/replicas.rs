@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use crate::failure::Failure;
 use crate::options::Policy;
 
-/// What people say: `none`, `async[:K]` or `sync[:K]`.
+/// What people say: `none`, `async[:K]`, `sync[:K]` or `erasure[:K,M]`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(into = "String", try_from = "String")]
 pub(crate) struct Replicas(Kernel);
@@ -21,12 +21,31 @@ impl Replicas {
     }
 
     /// Refuses what cannot be.
-    pub(crate) fn check(self, policy: Policy) -> Result<(), Failure> {
+    pub(crate) fn check(self, policy: Policy, has_tier: bool) -> Result<(), Failure> {
         if self.0 != Kernel::None && policy != Policy::Local {
             let what = format!("policy {policy} has no replicas");
             return Err(Failure::new(what).hint("--policy local, or --replicas none"));
         }
+        if self.0.shards().is_some() && has_tier {
+            let what = "there are no shards of what is in a tier";
+            return Err(Failure::new(what).hint("--replicas sync, or no --tier"));
+        }
         Ok(())
+    }
+}
+
+impl Replicas {
+    /// What people should know where there are never enough agents.
+    pub(crate) fn shortage(self, agents: usize) -> Option<String> {
+        let wanted = self.0.copies() + 1;
+        let what = match self.0 {
+            Kernel::None | Kernel::Async(_) => return None,
+            Kernel::Sync(_) => "write",
+            Kernel::Erasure(..) => "close",
+        };
+        (agents < wanted).then(|| {
+            format!("--replicas {self} needs {wanted} agents, and there are {agents}: each {what} waits for the store")
+        })
     }
 }
 
@@ -43,7 +62,7 @@ impl FromStr for Replicas {
         let kernel = Kernel::by_name(text).map(Replicas);
         kernel.ok_or_else(|| {
             format!(
-                "none, async[:K] or sync[:K], with K from 1 to {}",
+                "none, async[:K], sync[:K] or erasure[:K,M], with K and M from 1 to {}",
                 Kernel::MOST
             )
         })

@@ -83,7 +83,8 @@ fn replicated(plan: Plan, replicas: Option<Replicas>) -> Result<Plan, Failure> {
 
 /// Replicas, as clap reads them.
 fn parse_replicas(name: &str) -> Result<Replicas, String> {
-    Replicas::by_name(name).ok_or_else(|| "none, async[:K] or sync[:K], K from 1 to 8".to_owned())
+    Replicas::by_name(name)
+        .ok_or_else(|| "none, async[:K], sync[:K] or erasure[:K,M], K and M from 1 to 8".to_owned())
 }
 
 /// A policy, as clap reads it.

@@ -5,6 +5,7 @@ mod scene;
 
 use scene::{LIMIT, Scene, kill, sh, shell, skipped, text, until};
 use std::io::Write;
+use std::path::Path;
 use std::process::Stdio;
 
 /// A file of the first agent is written until the store lacks bytes of it, then that agent ends; returns the sum of what
@@ -72,6 +73,116 @@ fn what_others_may_lack_is_named() {
         let words = scene.status_words();
         words.contains("held") && words.contains("lost")
     });
+    tear_down(&scene);
+}
+
+/// A store that is slow enough to lack what was closed just now.
+const SLOW: &str = "model:servers=1,service_us=500,bandwidth_mb=4";
+
+/// Agents with shards, over such a store.
+fn up_with_shards(scene: &Scene, agents: usize, shards: &str) -> String {
+    let options = ["--policy", "local", "--replicas", shards, "--backing", SLOW];
+    scene.up(agents, &options)
+}
+
+/// A file of the first agent is written and closed; returns the sum of what was written.
+fn is_sealed(scene: &Scene) -> String {
+    let here = scene.dir("here");
+    let mount = scene.mount(0);
+    sh(&here, "head -c 8000001 /dev/urandom > copy");
+    sh(&here, &format!("cat copy > {}/held", mount.display()));
+    sh(&here, "md5sum < copy")
+}
+
+#[test]
+fn what_is_sealed_outlives_as_many_agents_as_there_are_parity_shards() {
+    if skipped(
+        "what_is_sealed_outlives_as_many_agents_as_there_are_parity_shards",
+        &[],
+    ) {
+        return;
+    }
+    let scene = Scene::new();
+    up_with_shards(&scene, 6, "erasure");
+    let mut written = is_sealed(&scene);
+    // A machine that is busy may have brought all to the store meanwhile.
+    until("the store lacks what is sealed", LIMIT, || {
+        let lacks = sh(&scene.store(), "md5sum < held") != written;
+        if !lacks {
+            written = is_sealed(&scene);
+        }
+        lacks
+    });
+    kill(&scene.agents()[..2]);
+    for agent in 2..6 {
+        assert_eq!(sh(&scene.mount(agent), "md5sum < held"), written);
+    }
+    assert_eq!(sh(&scene.store(), "md5sum < held"), written);
+    let words = scene.status_words();
+    assert!(!words.contains("held"), "{words}");
+    tear_down(&scene);
+}
+
+#[test]
+fn what_is_sealed_can_be_written_and_sealed_again() {
+    if skipped("what_is_sealed_can_be_written_and_sealed_again", &[]) {
+        return;
+    }
+    let scene = Scene::new();
+    up_with_shards(&scene, 3, "erasure:2,1");
+    is_sealed(&scene);
+    let here = scene.dir("here");
+    // Over some pages, and beyond the end.
+    let held = scene.mount(0).join("held");
+    sh(&here, "head -c 900001 /dev/urandom > part");
+    for file in [Path::new("copy"), &held] {
+        let over = format!("dd if=part of={} conv=notrunc bs=900001", file.display());
+        sh(&here, &format!("{over} seek=3 && {over} seek=11"));
+    }
+    let written = sh(&here, "md5sum < copy");
+    kill(&scene.agents()[..1]);
+    for agent in 1..3 {
+        assert_eq!(sh(&scene.mount(agent), "md5sum < held"), written);
+    }
+    assert_eq!(sh(&scene.store(), "md5sum < held"), written);
+    tear_down(&scene);
+}
+
+#[test]
+fn what_too_few_agents_have_shards_of_is_named() {
+    if skipped("what_too_few_agents_have_shards_of_is_named", &[]) {
+        return;
+    }
+    // A machine that is busy may bring all to the store before the agents end.
+    for _ in 0..5 {
+        let scene = Scene::new();
+        up_with_shards(&scene, 6, "erasure:4,2");
+        let written = is_sealed(&scene);
+        kill(&scene.agents()[..3]);
+        let lacks = sh(&scene.store(), "md5sum < held") != written;
+        if lacks {
+            until("the loss is named", LIMIT, || {
+                scene.status_words().contains("`held`")
+            });
+        }
+        tear_down(&scene);
+        if lacks {
+            return;
+        }
+    }
+    panic!("the store always has what is sealed");
+}
+
+#[test]
+fn where_too_few_agents_are_a_close_waits_for_the_store() {
+    if skipped("where_too_few_agents_are_a_close_waits_for_the_store", &[]) {
+        return;
+    }
+    let scene = Scene::new();
+    let words = up_with_shards(&scene, 2, "erasure:2,1");
+    assert!(words.contains("needs 3 agents"), "{words}");
+    let written = is_sealed(&scene);
+    assert_eq!(sh(&scene.store(), "md5sum < held"), written);
     tear_down(&scene);
 }
 

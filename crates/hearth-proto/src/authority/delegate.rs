@@ -283,7 +283,7 @@ impl Home<'_, '_> {
                 continue;
             };
             let concerned = match goal {
-                Goal::Own => self.has_moved_from(page, from),
+                Goal::Own | Goal::Sealed => self.has_moved_from(page, from),
                 Goal::All | Goal::Synced => true,
             };
             // Who syncs has sent back what it wrote; a manager asks for everybody, its own node too.

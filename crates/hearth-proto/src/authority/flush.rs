@@ -255,7 +255,7 @@ impl Home<'_, '_> {
         }
         self.pay_all();
         let concerned = |page: &Page| match goal {
-            Goal::Own => page.writers.contains(from),
+            Goal::Own | Goal::Sealed => page.writers.contains(from),
             Goal::All | Goal::Synced => true,
         };
         let dirty = self
@@ -279,7 +279,9 @@ impl Home<'_, '_> {
             recalled,
             write: None,
         };
-        self.start_flush_for(&ask);
+        if goal != Goal::Sealed {
+            self.start_flush_for(&ask);
+        }
         self.file.waiting.push_back(Waiting::Flush(ask));
     }
 
@@ -298,6 +300,9 @@ impl Home<'_, '_> {
                 .get(number)
                 .is_some_and(|page| page.flushed < *ver && page.dirty_bytes() > 0)
         });
+        if let Some(verdict) = self.try_seal(ask) {
+            return verdict;
+        }
         if !ask.need.is_empty() {
             self.start_flush_for(ask);
         }

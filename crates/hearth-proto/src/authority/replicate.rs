@@ -35,7 +35,7 @@ const SETTLE_PAUSE: Span = Span::secs(1);
 /// What keepers have of one file.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) struct Wards {
-    keepers: Vec<NodeId>,
+    pub(super) keepers: Vec<NodeId>,
     /// Every keeper has been told that the file has bytes that may be lost.
     marked: bool,
     /// Keepers that have not said that they know, and numbers of those questions.
@@ -47,20 +47,24 @@ pub(super) struct Wards {
     /// Pages for which a keeper had no room. They are not sent again, but go to the store.
     refused: BTreeSet<u64>,
     /// Lagging pages that are on their way, by number of the message.
-    copying: BTreeMap<u64, (NodeId, Vec<u64>)>,
+    pub(super) copying: BTreeMap<u64, (NodeId, Vec<u64>)>,
     /// Pages of which keepers may have something.
-    copied: BTreeSet<u64>,
+    pub(super) copied: BTreeSet<u64>,
     /// Keepers that have yet to drop all, for a cut.
     emptying: Option<Vec<(NodeId, u64)>>,
     /// Nodes that were keepers, and have not said that they dropped all: a cut must not overtake that, as they would
     /// bring it back.
-    releasing: Vec<(NodeId, u64)>,
+    pub(super) releasing: Vec<(NodeId, u64)>,
     /// A tier has bytes that a keeper lacks, which came later.
     behind: bool,
     /// What a tier has alone goes to the store then: keepers have less room than tiers.
     settle_due: Option<Time>,
     /// A keeper had no room, or there were too few: what lags is not sent before the next write.
-    full: bool,
+    pub(super) full: bool,
+    /// Stripes that keepers have shards of.
+    pub(super) stripes: u32,
+    /// There are no more stripes, and what is sealed goes to the store.
+    pub(super) unsealing: bool,
 }
 
 impl Wards {
@@ -68,7 +72,7 @@ impl Wards {
     /// about some pages is not answered.
     pub(super) fn idle(&self) -> bool {
         let kept = !self.keepers.is_empty() || !self.copying.is_empty() || !self.marking.is_empty();
-        !kept && !self.behind
+        !kept && !self.behind && !self.unsealing
     }
 
     /// The same, and nobody has anything yet to drop.
@@ -91,6 +95,9 @@ impl File {
     fn is_short(&self, rule: Replicas) -> bool {
         let wards = &self.wards;
         let unsaved = self.dirty_bytes > 0 || self.spilled;
+        if rule.shards().is_some() {
+            return unsaved && self.lacks_shards(rule);
+        }
         let lags = !wards.lag.is_empty() || !wards.copying.is_empty() || !wards.refused.is_empty();
         let lags = lags && matches!(rule, Replicas::Sync(_));
         let few = wards.keepers.len() < rule.copies() || wards.marking_anew;
@@ -121,12 +128,12 @@ impl File {
 }
 
 impl Home<'_, '_> {
-    fn rule(&self) -> Replicas {
+    pub(super) fn rule(&self) -> Replicas {
         self.ctx.config.replicas_rule()
     }
 
     /// Makes the keepers as many as there are to be, as far as nodes are there; true if there are.
-    fn choose_keepers(&mut self) -> bool {
+    pub(super) fn choose_keepers(&mut self) -> bool {
         let wanted = self.rule().copies();
         if self.file.wards.keepers.len() >= wanted {
             return true;
@@ -150,14 +157,15 @@ impl Home<'_, '_> {
     /// A write begins: whoever must know of it, or have it, before it is acknowledged is told; returns whose answer
     /// to await, and whether the store must have it before.
     pub(super) fn replicate(&mut self, ask: &WriteAsk, ver: Ver) -> (Vec<(NodeId, u64)>, bool) {
-        self.file.wards.full = false;
         match self.rule() {
-            Replicas::None => (Vec::new(), false),
+            Replicas::None | Replicas::Erasure(..) => (Vec::new(), false),
             Replicas::Async(_) => {
+                self.file.wards.full = false;
                 let marking = self.mark();
                 (marking, self.file.wards.keepers.is_empty())
             }
             Replicas::Sync(_) => {
+                self.file.wards.full = false;
                 let enough = self.choose_keepers();
                 (self.copy_write(ask, ver), !enough)
             }
@@ -373,7 +381,8 @@ impl Home<'_, '_> {
     pub(super) fn trim(&mut self, pages: impl Iterator<Item = u64>) {
         // Of a file that is clean they are told so at once, and of all of it.
         let clean = self.file.dirty_bytes == 0 && self.file.writes.is_empty();
-        if !self.ctx.config.has_replicas() || self.ctx.config.has_tier() || clean {
+        let sealed = self.rule().shards().is_some();
+        if !self.ctx.config.has_replicas() || self.ctx.config.has_tier() || clean || sealed {
             return;
         }
         let mut runs: Vec<(u64, u32, Ver)> = Vec::new();
@@ -418,7 +427,7 @@ impl Home<'_, '_> {
     }
 
     /// What a tier has alone, and keepers keep in memory, goes to the store.
-    pub(super) fn settle_kept(&mut self) {
+    fn settle_kept(&mut self) {
         let lacks = self.lacks_keepers();
         let at_rest = self.file.dirty_bytes == 0 && self.file.writes.is_empty() || lacks;
         let copied = self.rule().copies() > 0 && !self.file.wards.idle();
@@ -461,11 +470,23 @@ impl Home<'_, '_> {
         }
     }
 
+    /// Brings on what keepers have, and lets them go when the store has it.
+    pub(super) fn tidy_wards(&mut self) {
+        self.settle_kept();
+        self.release_wards();
+        self.go_on_unsealed();
+    }
+
     /// Once the store has all of the file, nobody keeps anything of it.
-    pub(super) fn release_wards(&mut self) {
+    fn release_wards(&mut self) {
         let clean = self.file.dirty_bytes == 0 && !self.file.spilled && self.file.writes.is_empty();
         let settling = self.ctx.config.has_tier() && self.is_syncing();
-        let early = !self.ctx.config.keeps(Guard::TrimmedLate) && self.file.writes.is_empty();
+        let guard = match self.rule().shards() {
+            Some(_) => Guard::ShardsKept,
+            None => Guard::TrimmedLate,
+        };
+        let idle = self.file.writes.is_empty() && self.file.waiting.is_empty();
+        let early = !self.ctx.config.keeps(guard) && idle;
         if self.file.wards.idle() || self.file.bar.is_some() || !(clean && !settling || early) {
             return;
         }
@@ -503,7 +524,10 @@ impl Home<'_, '_> {
         let Some(bar) = self.file.bar.as_ref().filter(|bar| !bar.answered) else {
             return false;
         };
-        if !empties || (self.file.wards.is_over() && self.file.wards.emptying.is_none()) {
+        // What is not sealed yet may be before the cut is: bytes that a cut of a manager that dies would take go first.
+        let kept = self.rule().shards().is_some() && self.file.dirty_bytes > 0;
+        let over = self.file.wards.is_over() && self.file.wards.emptying.is_none();
+        if !empties || over && !kept {
             return false;
         }
         let failed = bar.result.is_err();
@@ -561,6 +585,9 @@ impl Home<'_, '_> {
         if self.file.wards.keepers.len() == before || !careful {
             return;
         }
+        if self.rule().shards().is_some() {
+            return self.lose_shards();
+        }
         let known = self.file.wards.keepers.clone();
         self.choose_keepers();
         if self.file.wards.marked {
@@ -588,8 +615,11 @@ impl Home<'_, '_> {
         self.settle_now();
     }
 
-    /// Not every keeper has what the store lacks.
+    /// Not every keeper has what the store lacks. Of shards nothing lags: a seal sends them.
     fn lag_all(&mut self) {
+        if self.rule().shards().is_some() {
+            return;
+        }
         let dirty = self
             .file
             .pages

@@ -177,6 +177,9 @@ impl Home<'_, '_> {
         if let Some(verdict) = self.refuse_or_delay(ask) {
             return verdict;
         }
+        if self.unseals(first, count) {
+            return Verdict::Wait;
+        }
         if ask.aside {
             return self.begin_aside(ask, (first, count));
         }

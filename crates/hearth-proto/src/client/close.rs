@@ -60,9 +60,11 @@ impl Desk<'_, '_> {
         let Some(id) = self.client.handles.get(&handle).map(|h| h.file) else {
             return self.finish(ticket, Reply::Failed(errno::EBADF));
         };
+        let seals = until == Until::Flushed && self.client.seals(self.ctx.config, handle);
         let file = self.client.files.entry(id).or_default();
         let homes: Vec<NodeId> = match (file.bypass, until) {
             (true, _) => Vec::new(),
+            (false, Until::Flushed) if seals => file.unsealed(),
             (false, Until::Flushed) if self.ctx.config.close_rule() == CloseRule::Buffered => {
                 Vec::new()
             }
@@ -92,6 +94,7 @@ impl Desk<'_, '_> {
         }
         for home in homes {
             let goal = match until {
+                Until::Flushed if seals => Goal::Sealed,
                 Until::Flushed => Goal::Own,
                 Until::Synced => Goal::Synced,
             };
@@ -109,10 +112,14 @@ impl Desk<'_, '_> {
             // What a dead home had is lost, which is told as such.
             let has_more = match body {
                 Body::FlushOk(_) => at_tier,
+                Body::Sealed => false,
                 _ => !self.ctx.peers.is_down(home),
             };
             if unsaved {
                 file.end_flush(home, has_more);
+                if *body == Body::Sealed {
+                    file.sealed.insert(home);
+                }
             }
             if let (Body::FlushOk(stamp), false) = (body, at_tier) {
                 file.stamp = file.stamp.max(known(*stamp));

@@ -89,6 +89,8 @@ pub(super) struct File {
     pub(super) wrote: NodeSet,
     /// Homes that flushes of this node wait for, once per flush.
     pub(super) flushing: Vec<NodeId>,
+    /// Homes with bytes that this node wrote, of which other nodes have shards.
+    pub(super) sealed: NodeSet,
     /// This node wrote since it last told the manager.
     pub(super) unreported: bool,
     /// The store's latest stamp that a flush of this node brought back.
@@ -130,6 +132,7 @@ impl Default for File {
             mapped: false,
             wrote: NodeSet::default(),
             flushing: Vec::new(),
+            sealed: NodeSet::default(),
             unreported: false,
             stamp: None,
             gathering: Gathering::default(),
@@ -160,11 +163,15 @@ impl File {
 
     /// Homes that may hold bytes of this node which the store lacks.
     pub(super) fn unflushed(&self) -> Vec<NodeId> {
-        let homes: NodeSet = self
-            .wrote
-            .iter()
-            .chain(self.flushing.iter().copied())
-            .collect();
+        let unsealed = self.unsealed().into_iter();
+        let homes: NodeSet = unsealed.chain(self.sealed.iter()).collect();
+        homes.iter().collect()
+    }
+
+    /// Those of them of which it is not known that others have shards of all these bytes.
+    pub(super) fn unsealed(&self) -> Vec<NodeId> {
+        let flushing = self.flushing.iter().copied();
+        let homes: NodeSet = self.wrote.iter().chain(flushing).collect();
         homes.iter().collect()
     }
 
@@ -176,6 +183,7 @@ impl File {
         let unsaved: NodeSet = asked.collect();
         for home in unsaved.iter() {
             self.wrote.remove(home);
+            self.sealed.remove(home);
             self.flushing.push(home);
         }
         unsaved

@@ -14,6 +14,7 @@ use crate::config::{Config, Delegates};
 use crate::ctx::Ctx;
 use crate::ids::{FileId, NodeId};
 use crate::msg::{Body, Goal};
+use crate::nodeset::NodeSet;
 use alloc::vec::Vec;
 
 impl File {
@@ -63,7 +64,9 @@ impl Desk<'_, '_> {
         let Some(file) = self.client.files.get_mut(&id) else {
             return;
         };
-        let homes: Vec<NodeId> = file.wrote.iter().filter(|&home| home != me).collect();
+        let homes = file.wrote.iter().chain(file.sealed.iter());
+        let homes: NodeSet = homes.filter(|&home| home != me).collect();
+        let homes: Vec<NodeId> = homes.iter().collect();
         file.begin_flush(&homes);
         for home in homes {
             self.ask(home, id, Body::Flush(Goal::Own), What::Settled, Vec::new());

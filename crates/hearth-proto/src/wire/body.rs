@@ -128,4 +128,10 @@ bodies! {
     94 => Rescue { gone, back };
     95 => Rescued(here);
     96 => Orphaned { back };
+    100 => Shard { stripe, place, ver, keepers, pages, ranges };
+    101 => Over { home, life, ver };
+    102 => OverIs(fate);
+    103 => Gather { home, life, stripe, ver };
+    104 => Gathered;
+    105 => Sealed;
 }

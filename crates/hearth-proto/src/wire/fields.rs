@@ -5,7 +5,7 @@ use crate::bank::{Daemon, Epoch};
 use crate::ids::{
     Age, Attributes, FileId, Gen, Learned, Leave, Listed, Named, NodeId, ReqId, Stamp, Ver, View,
 };
-use crate::msg::{Cut, Goal, Held, Here, HomeMap, Left, Moved, Origin, Service, Use, Wanted};
+use crate::msg::{Cut, Fate, Goal, Held, Here, HomeMap, Left, Moved, Origin, Service, Use, Wanted};
 use crate::ranges::Ranges;
 use crate::semantics::Semantics;
 use alloc::vec::Vec;
@@ -228,7 +228,9 @@ macro_rules! lists {
     )*};
 }
 
-lists!(u8, u32, Epoch, FileId, NodeId, Leave, Learned, Named, Moved);
+lists!(
+    u8, u32, u64, Epoch, FileId, NodeId, Leave, Learned, Named, Moved
+);
 
 /// Starts and ends, in turn. What is not ascending, or touches, has no meaning.
 impl Fields for Ranges {
@@ -291,7 +293,9 @@ in_order!(Moved { page, node });
 
 tags!(Wanted { Bytes = 0, Part = 1, All = 2 });
 
-tags!(Goal { Own = 0, Synced = 1, All = 2 });
+tags!(Goal { Own = 0, Synced = 1, All = 2, Sealed = 3 });
+
+tags!(Fate { Stored = 0, Lost = 1, Unknown = 2 });
 
 impl Fields for Cut {
     fn put(&self, to: &mut Writer<'_>) {

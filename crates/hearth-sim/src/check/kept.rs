@@ -1,19 +1,23 @@
 //! D1 (S35): what was acknowledged is in the store at the end though an agent died: always, where other nodes had
-//! it before; else as long as nobody was told of a loss.
+//! it before; else as long as nobody was told of a loss. Where nodes have shards, what was written before a close that
+//! sealed it.
 
 use super::Violation;
 use crate::model::{Change, History, Kind};
+use hearth_proto::Replicas;
 
 /// Judges what a last reader saw in the store.
-pub fn check(history: &History) -> Option<Violation> {
+pub fn check(history: &History, replicas: Replicas) -> Option<Violation> {
     if history.told {
         return None;
     }
     let mut reads = history.reads.iter().rev();
     let last = reads.find(|read| read.node == u32::MAX)?;
-    let acknowledged =
-        |change: &&Change| change.kind == Kind::Write && change.span.before(&last.span);
-    for change in history.changes.iter().filter(acknowledged) {
+    let promised = |change: &&Change| {
+        let before = change.kind == Kind::Write && change.span.before(&last.span);
+        before && (replicas.shards().is_none() || history.is_sealed(change, &last.span))
+    };
+    for change in history.changes.iter().filter(promised) {
         for at in change.place.clone() {
             // A byte beyond the end is a zero that a truncation made.
             let value = last.bytes.get(at as usize).copied().unwrap_or(0);

@@ -21,7 +21,10 @@ fn fresh(history: &History, read: &Read) -> Option<Violation> {
             .filter(|writer| writer.span.began < read.span.ended)
             .peekable();
         let known = writers.peek().is_some();
-        let explained = |writer| history.lossy || !history.overwritten(writer, at, read);
+        let explained = |writer| match history.lossy {
+            true => !history.misses_sealed(writer, at, read),
+            false => !history.overwritten(writer, at, read),
+        };
         if !writers.any(explained) {
             let fault = if known {
                 "was overwritten before"

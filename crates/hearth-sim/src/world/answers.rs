@@ -158,10 +158,20 @@ impl World {
         match (sync, buffered) {
             (true, _) => self.check_durable(session, object, durable::Whose::Node(node)),
             (false, false) => self.check_durable(session, object, durable::Whose::Node(node)),
-            (false, true) => {}
+            (false, true) => self.note_sealed(session, object),
         }
         self.look(session, handle, sync);
         self.done(session);
+    }
+
+    /// What the node wrote before outlives so many nodes as there are parity shards, if the close sealed it.
+    fn note_sealed(&mut self, session: usize, object: usize) {
+        let span = self.interval(session);
+        let node = self.sessions[session].node as u32;
+        let doing = self.sessions[session].doing.as_ref();
+        if doing.is_some_and(|doing| doing.seals) {
+            self.store.objects[object].history.sealed.push((node, span));
+        }
     }
 
     /// Everything that was written is final.

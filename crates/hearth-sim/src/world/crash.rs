@@ -40,6 +40,8 @@ impl World {
         }
         self.faults.crashed += 1;
         self.part_histories();
+        self.deaths += 1;
+        self.lose_unsealed(node as u32, None);
         self.write_down(|| format!("{node}  dies"));
         self.forget_events(node);
         self.leave_bank(node);
@@ -88,15 +90,23 @@ impl World {
 
     /// Replicas are promised for one death after another: one more before everybody has heard of the last, or while some
     /// file has fewer copies than it should have, may cost bytes. An agent that is away and known to be may stay away.
-    fn is_beyond_promise(&self) -> bool {
+    /// Shards are promised for as many deaths as there are parity shards until all is so again.
+    fn is_beyond_promise(&mut self) -> bool {
         let (alive, away): (Vec<&Host>, Vec<&Host>) =
             self.hosts.iter().partition(|host| host.is_alive());
-        let knows = |host: &Host| {
+        let knows = |host: &&Host| {
             let mut away = away.iter().map(|host| host.node.config().me);
             away.all(|node| host.node.is_gone(node)) && host.node.status().at_risk == 0
         };
-        let replicated = self.plan.replicas != Replicas::None;
-        replicated && (alive.len() < 2 || !alive.iter().all(|host| knows(host)))
+        let (is_well, alive) = (alive.iter().all(knows), alive.len());
+        if is_well {
+            self.deaths = 0;
+        }
+        match self.plan.replicas {
+            Replicas::None => false,
+            Replicas::Async(_) | Replicas::Sync(_) => alive < 2 || !is_well,
+            Replicas::Erasure(_, parity) => alive < 2 || self.deaths >= u32::from(parity),
+        }
     }
 
     pub(crate) fn restart(&mut self, node: usize) {

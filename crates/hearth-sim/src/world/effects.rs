@@ -30,6 +30,7 @@ impl World {
                 self.hosts[node].stash(buf, bytes)?;
             }
             Effect::Free(buf) => self.free(node, buf)?,
+            Effect::Encode { .. } | Effect::Restore { .. } => self.hosts[node].code(effect)?,
             Effect::StoreRead {
                 op,
                 file,
@@ -78,7 +79,7 @@ impl World {
             Effect::Disconnect { peer } => self.disconnect(node as u32, peer.0),
             Effect::Forgotten { file } => self.hosts[node].forget(file),
             Effect::Refused(buf) => return Err(format!("{buf:?} is refused, and was left")),
-            Effect::Alarm(alarm) => self.hear(alarm),
+            Effect::Alarm(alarm) => self.hear(node as u32, alarm),
             Effect::Offer { .. } | Effect::TakeBack { .. } => {}
         }
         Ok(())
@@ -105,17 +106,33 @@ impl World {
     }
 
     /// People are told something.
-    fn hear(&mut self, alarm: Alarm) {
+    fn hear(&mut self, node: u32, alarm: Alarm) {
         match alarm {
             Alarm::BytesDropped(file, _) => self.lose(file, true),
+            // What was sealed is not among the bytes that are lost then.
+            Alarm::BytesLost(file, _) if self.plan.replicas.shards().is_some() => {
+                self.lose_unsealed(node, Some(file));
+            }
+            // Of a seal that was not finished a part may be there. What the store refused may be given up with its file.
+            Alarm::HomeLost(..)
+                if self.plan.replicas.shards().is_some() && !self.plan.store_faults => {}
             // Whose end that was has made all files lossy.
             Alarm::HomeLost(file, _) | Alarm::BytesLost(file, _) => self.lose(file, false),
+            Alarm::NodeLost(_) if self.plan.replicas.shards().is_some() => {}
             Alarm::NodeLost(_) => {
                 let objects = self.store.objects.iter_mut();
                 objects.for_each(|object| object.history.told = true);
             }
             Alarm::FlushFails(..) => {}
         }
+    }
+
+    /// What a node had written of a file, or of all, and not sealed is lost.
+    pub(crate) fn lose_unsealed(&mut self, node: u32, file: Option<FileId>) {
+        let now = self.tick();
+        let objects = self.store.objects.iter_mut();
+        let named = objects.filter(|object| file.is_none_or(|file| object.file == file));
+        named.for_each(|object| object.history.unsealed_lost.push((node, now)));
     }
 
     /// Bytes of the file were given up, and people were told.

@@ -119,6 +119,8 @@ pub(crate) struct Doing {
     pub(crate) outside: bool,
     /// Attributes are kept by nobody, as far as this needs that.
     pub(crate) let_go: bool,
+    /// It is a close that seals what its node wrote.
+    pub(crate) seals: bool,
     /// Pages that a keep-read has been given.
     pub(crate) fetched: BTreeMap<u64, Vec<u8>>,
 }
@@ -156,6 +158,7 @@ impl World {
             outside: self.store.objects[object].outside,
             all_heard: self.have_all_heard(),
             let_go: false,
+            seals: false,
             fetched: BTreeMap::new(),
         }
     }
@@ -309,6 +312,7 @@ impl World {
         // Nodes that have been apart may serve the new file as they did the last of that number.
         history.parted = self.apart;
         history.lossy = self.apart && !self.keeps_bytes();
+        history.strict = self.plan.strict && self.plan.replicas.shards().is_some();
         history.semantics = self.promised();
         let value = history.changes[1].value;
         Some(self.store.create(file, vec![value; size as usize], history))
@@ -479,6 +483,15 @@ impl World {
         let node = self.sessions[session].node;
         let ticket = Ticket(self.hosts[node].new_name());
         self.step(node, Input::Request(ticket, Request::Close(open.handle)));
+        if !self.hosts[node]
+            .handles
+            .values()
+            .any(|&other| other == open.object)
+        {
+            // Of what it did not flush before its last close a node knows nothing any more.
+            let file = self.store.objects[open.object].file;
+            self.lose_unsealed(node as u32, Some(file));
+        }
         if self.hosts[node].handles.contains_key(&open.handle) {
             self.violate(Violation::contract(format!(
                 "{:?} is not released",
@@ -487,6 +500,14 @@ impl World {
         }
         // A writer's close is the flush before it.
         self.done(session);
+    }
+
+    /// A request is about to be taken in: is it a close that is promised to outlive its node?
+    pub(crate) fn note_seal(&mut self, node: usize, session: usize, request: &Request) {
+        if let (Request::Flush(handle), Some(doing)) = (request, &mut self.sessions[session].doing)
+        {
+            doing.seals = self.hosts[node].node.seals(*handle);
+        }
     }
 
     /// Gives a request to the session's node, after the usual delay.

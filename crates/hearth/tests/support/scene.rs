@@ -105,14 +105,16 @@ impl Scene {
     }
 
     /// Starts agents, each with a mount.
-    pub(crate) fn up(&self, agents: usize, options: &[&str]) {
+    pub(crate) fn up(&self, agents: usize, options: &[&str]) -> String {
         let mut command = self.hearth(&["up", "--agents", &agents.to_string()]);
         command.arg("--store").arg(self.store()).args(options);
         for agent in 0..agents {
             let at = self.dir(&format!("mount{agent}"));
             command.arg("--at").arg(at);
         }
-        well(&finish(&mut command));
+        let output = finish(&mut command);
+        well(&output);
+        text(&output.stderr)
     }
 
     /// Ends the set; nothing may be lost and nothing may be left.

@@ -52,6 +52,9 @@ impl Small {
             }
             Effect::StoreSync { op, .. } => self.order(node, Who::Kernel(op), Order::Sync),
             Effect::Bank { op, order, .. } => self.order_bank(node, op, order)?,
+            Effect::Encode { .. } | Effect::Restore { .. } => {
+                return Err(Violation::contract("nobody seals".to_owned()));
+            }
             Effect::StoreTruncate { .. } => {
                 return Err(Violation::contract("nobody truncates".to_owned()));
             }
