@@ -6,22 +6,26 @@
 //! file.
 
 use std::os::fd::AsFd;
-use std::time::{Duration, Instant};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use crate::core::Core;
 use crate::listing::Listing;
 
 /// So many names come with one request, at least.
 const NAMES_A_REQUEST: usize = 128;
-/// For so long a client has what came along: what GlusterFS and FUSE have by default, and others have more.
-const AT_HAND: Duration = Duration::from_secs(1);
-
 /// File systems whose clients are sent attributes along with names, by their number in `statfs`: FUSE, NFS, SMB and Ceph.
 const SENDERS: [u64; 5] = [0x6573_5546, 0x6969, 0xFF53_4D42, 0xFE53_4D42, 0x00C3_6400];
 
 /// Whether attributes come along with names in the file system of a directory.
 pub(crate) fn come_along(dir: impl AsFd) -> bool {
     rustix::fs::fstatfs(dir).is_ok_and(|about| SENDERS.contains(&(about.f_type as u64)))
+}
+
+/// The clock's second. A client has what came along for a second, by default, and GlusterFS's counts in whole ones: what
+/// came in one is old in the next. Others have it for longer.
+pub(crate) fn second() -> u64 {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH);
+    now.unwrap_or_default().as_secs()
 }
 
 impl Core {
@@ -31,9 +35,9 @@ impl Core {
         if !self.attributes_come_along || looks <= listing.len().div_ceil(NAMES_A_REQUEST) {
             return;
         }
-        let mut read_at = listing.read_at();
-        if read_at.is_none_or(|at| at.elapsed() > AT_HAND) && self.read_names(dir).is_ok() {
-            *read_at = Some(Instant::now());
+        let (mut read_in, now) = (listing.read_in(), second());
+        if *read_in != Some(now) && self.read_names(dir).is_ok() {
+            *read_in = Some(now);
         }
     }
 }

@@ -5,9 +5,10 @@ use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStringExt;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::Instant;
 
 use hearth_client::{FileKey, NamesRead, Share};
+
+use crate::at_hand::second;
 
 /// Names of a directory, in the order of their bytes.
 pub(crate) struct Listing {
@@ -18,8 +19,8 @@ pub(crate) struct Listing {
     /// Batches that were asked for, and those of this node's own part.
     asked: AtomicU32,
     asked_own: AtomicU32,
-    /// When this node last read the names from the store.
-    read_at: Mutex<Option<Instant>>,
+    /// The clock's second in which this node last read the names from the store.
+    read_in: Mutex<Option<u64>>,
 }
 
 struct Named {
@@ -49,20 +50,20 @@ impl Listing {
             is_shared: AtomicBool::new(false),
             asked: AtomicU32::new(0),
             asked_own: AtomicU32::new(0),
-            read_at: Mutex::new(None),
+            read_in: Mutex::new(None),
         }
     }
 
     /// Names that this node has read from the store just now.
     pub(crate) fn just_read(names: NamesRead) -> Listing {
         let listing = Listing::new(names);
-        *listing.read_at() = Some(Instant::now());
+        *listing.read_in() = Some(second());
         listing
     }
 
-    /// When this node last read the names from the store.
-    pub(crate) fn read_at(&self) -> MutexGuard<'_, Option<Instant>> {
-        self.read_at.lock().unwrap_or_else(PoisonError::into_inner)
+    /// The clock's second in which this node last read the names from the store.
+    pub(crate) fn read_in(&self) -> MutexGuard<'_, Option<u64>> {
+        self.read_in.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Number of names.

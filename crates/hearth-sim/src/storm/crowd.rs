@@ -78,6 +78,8 @@ pub(super) struct Crowd<'a> {
     store_requests: u64,
     violations: Vec<String>,
     rng: Rng,
+    /// How much of a second of the clock is over at the beginning.
+    phase: u64,
 }
 
 impl<'a> Crowd<'a> {
@@ -97,7 +99,11 @@ impl<'a> Crowd<'a> {
             way: None,
             arrived: BTreeMap::new(),
         };
-        let now = Time(1_000_000_000);
+        let (now, mut rng) = (Time(1_000_000_000), Rng::new(shape.seed, 1));
+        let phase = match shape.seed {
+            0 => 0,
+            _ => rng.below(Span::secs(1).0),
+        };
         Crowd {
             shape,
             pace,
@@ -110,7 +116,8 @@ impl<'a> Crowd<'a> {
             messages: 0,
             store_requests: 0,
             violations: Vec::new(),
-            rng: Rng::new(shape.seed, 1),
+            rng,
+            phase,
         }
     }
 
@@ -178,6 +185,8 @@ impl<'a> Crowd<'a> {
         }
         while let Some(Event { at, node, what, .. }) = self.events.pop() {
             self.now = at;
+            let second = (at.0 + self.phase) / Span::secs(1).0;
+            self.hosts[node as usize].way_in.now_is(second);
             match what {
                 What::Arrives(from, envelope) => {
                     let takes = self.shape.message.0 + self.shape.entry.0 * entries(&envelope.body);

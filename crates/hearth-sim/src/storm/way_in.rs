@@ -90,9 +90,10 @@ pub(super) struct WayIn {
     files: u32,
     /// Requests of the store for all names.
     listing: u32,
-    /// It has what comes along with names.
-    has_along: bool,
-    along_comes: bool,
+    comes_along: bool,
+    /// The clock's second, and that in which it read what comes along with names: in the next that is old.
+    second: u64,
+    along_in: Option<u64>,
     /// The next file that the program asks for.
     wanted: u32,
     known: Vec<bool>,
@@ -118,8 +119,9 @@ impl WayIn {
             nodes,
             files,
             listing: files.div_ceil(shape.names),
-            has_along: false,
-            along_comes: shape.along,
+            comes_along: shape.along,
+            second: 0,
+            along_in: None,
             wanted: 0,
             known: vec![false; files as usize],
             lookups: 0,
@@ -145,7 +147,12 @@ impl WayIn {
 
     /// A look at a file is answered by the store's client, from what came along with names.
     pub(super) fn is_at_hand(&self) -> bool {
-        self.has_along
+        self.along_in == Some(self.second)
+    }
+
+    /// What the clock says, in seconds.
+    pub(super) fn now_is(&mut self, second: u64) {
+        self.second = second;
     }
 
     /// The program has asked for all files.
@@ -162,7 +169,7 @@ impl WayIn {
                 self.look()
             }
             Phase::Listing(number, 0) => {
-                self.has_along = self.along_comes;
+                self.along_in = self.comes_along.then_some(self.second);
                 self.locate(number, 0)
             }
             Phase::Listing(number, left) => {
@@ -170,7 +177,7 @@ impl WayIn {
                 Wants::Names
             }
             Phase::Bringing(why, reads, later, 0) => {
-                self.has_along = true;
+                self.along_in = Some(self.second);
                 self.read(why, reads, 0, later)
             }
             Phase::Bringing(why, reads, later, left) => {
@@ -345,7 +352,7 @@ impl WayIn {
         }
         let later = leaves.first() == Some(&Leave::Later);
         let looks = (reads.len() as u32).min(READ_AT_ONCE);
-        self.phase = if self.along_comes && !self.has_along && looks > self.listing {
+        self.phase = if self.comes_along && !self.is_at_hand() && looks > self.listing {
             Phase::Bringing(why, reads, later, self.listing)
         } else {
             Phase::Reading(why, reads, 0, later)
