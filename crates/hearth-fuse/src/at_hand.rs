@@ -2,8 +2,8 @@
 //!
 //! Some file systems send attributes of files along with the names of their directory, and their clients answer from
 //! these for a while. So who is about to look at many files of a directory reads its names before, if that takes fewer
-//! requests: a look is then a call on this host, and the servers have a few requests where they would have one for each
-//! file.
+//! requests, and not too many nodes do so: a look is then a call on this host, and the servers have a few requests where
+//! they would have one for each file.
 
 use std::os::fd::AsFd;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -13,6 +13,9 @@ use crate::listing::Listing;
 
 /// So many names come with one request, at least.
 const NAMES_A_REQUEST: usize = 128;
+/// Nodes of a crowd in which each may read all names, at most: to send an entry with its attributes, and to take it in,
+/// is a sixteenth of a look, or less.
+const CROWD: usize = 12;
 /// File systems whose clients are sent attributes along with names, by their number in `statfs`: FUSE, NFS, SMB and Ceph.
 const SENDERS: [u64; 5] = [0x6573_5546, 0x6969, 0xFF53_4D42, 0xFE53_4D42, 0x00C3_6400];
 
@@ -32,7 +35,8 @@ impl Core {
     /// Makes what is about to be looked at come along with names, if it is worth that. Who comes meanwhile waits, and
     /// has it at hand as well.
     pub(crate) fn bring_to_hand(&self, dir: u64, listing: &Listing, looks: usize) {
-        if !self.attributes_come_along || looks <= listing.len().div_ceil(NAMES_A_REQUEST) {
+        let few = looks <= listing.len().div_ceil(NAMES_A_REQUEST);
+        if !self.attributes_come_along || few || self.session.share().parts > CROWD {
             return;
         }
         let (mut read_in, now) = (listing.read_in(), second());

@@ -117,7 +117,7 @@ fn a_crowd_goes_at_the_pace_that_was_measured() {
 /// then asks the store for no file.
 #[test]
 fn who_has_read_the_names_asks_the_store_for_no_file() {
-    for (nodes, files) in [(1, 1024), (2, 1024), (16, 1024), (64, 1024)] {
+    for (nodes, files) in [(1, 1024), (2, 1024), (12, 1024), (12, 1536)] {
         let shape = Shape {
             along: true,
             ..Shape::new(nodes, files)

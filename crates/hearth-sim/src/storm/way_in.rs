@@ -7,6 +7,8 @@ use hearth_proto::{Attributes, FileId, Learned, Leave, Reply, Request};
 
 /// Lookups in a directory before it is read as a whole.
 pub(super) const LOOKUPS_ALONE: u32 = 2;
+/// Nodes of a crowd in which each may read all names for what comes along with them.
+const CROWD: u32 = 12;
 /// Files whose attributes are read for one question, or along with the names.
 pub(super) const READ_AT_ONCE: u32 = 64;
 /// Files asked for at once, to begin with, and at most.
@@ -352,10 +354,10 @@ impl WayIn {
         }
         let later = leaves.first() == Some(&Leave::Later);
         let looks = (reads.len() as u32).min(READ_AT_ONCE);
-        self.phase = if self.comes_along && !self.is_at_hand() && looks > self.listing {
-            Phase::Bringing(why, reads, later, self.listing)
-        } else {
-            Phase::Reading(why, reads, 0, later)
+        let worth = self.comes_along && looks > self.listing && self.nodes <= CROWD;
+        self.phase = match worth && !self.is_at_hand() {
+            true => Phase::Bringing(why, reads, later, self.listing),
+            false => Phase::Reading(why, reads, 0, later),
         };
         self.go_on()
     }

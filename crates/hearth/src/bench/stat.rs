@@ -26,17 +26,31 @@ const ROUND_TRIPS: usize = 200;
 pub(super) struct Effort {
     pub(super) files: usize,
     pub(super) turns: usize,
+    /// Clients of all crowds of a size together, at least: what one of few sends depends more on who comes first.
+    crowded: u32,
 }
 
 impl Effort {
     pub(super) const FULL: Effort = Effort {
         files: 1024,
         turns: 5,
+        crowded: 30,
     };
     pub(super) const QUICK: Effort = Effort {
         files: 128,
         turns: 1,
+        crowded: 0,
     };
+
+    /// Crowds of so many clients whose messages stand beside the model, beyond those of the turns.
+    fn more_crowds(&self, clients: u32) -> usize {
+        let crowds = if clients > 1 {
+            self.crowded / clients
+        } else {
+            0
+        };
+        (crowds as usize).saturating_sub(self.turns)
+    }
 }
 
 /// What is measured.
@@ -160,6 +174,14 @@ fn measure(load: &Load<'_>, signals: &Signals) -> Result<(Vec<Run>, Steps), Fail
                 let sample = one(&ground, (system, count), files, span, signals)?;
                 samples.push((system, count, sample));
             }
+        }
+    }
+    let home = System::Under(Policy::Home);
+    for &count in load.clients.iter().filter(|_| load.systems.contains(&home)) {
+        for _ in 0..load.effort.more_crowds(count) {
+            progress(&format!("one more crowd of {count} clients"));
+            let sample = one(&ground, (home, count), files, span, signals)?;
+            samples.push((home, count, sample));
         }
     }
     Ok((samples, steps))
