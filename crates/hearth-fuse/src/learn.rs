@@ -247,7 +247,7 @@ impl Core {
         let first = listing.from(at.name).filter(unread).take(READ_AT_ONCE);
         let first: Vec<(FileKey, &OsStr)> = first.collect();
         if first.len() > 1 {
-            self.learn_batch(at.parent, listing, &first);
+            self.learn_batch((at.parent, listing), &first);
         }
     }
 
@@ -258,7 +258,7 @@ impl Core {
         }
         let alone = [(wanted, at.name)];
         if self.session.looks_alone() {
-            return match self.learn_batch(at.parent, listing, &alone) {
+            return match self.learn_batch((at.parent, listing), &alone) {
                 Some(Leave::Once(told)) => Some(Stat::told(self.nodes.dev(), wanted.ino, told)),
                 _ => None,
             };
@@ -270,7 +270,7 @@ impl Core {
         };
         let is_later = |leave: Option<Leave>| leave == Some(Leave::Later);
         if !listing.is_shared() {
-            if !is_later(self.learn_batch(at.parent, listing, &near(listing.next_asked()))) {
+            if !is_later(self.learn_batch((at.parent, listing), &near(listing.next_asked()))) {
                 return None;
             }
             listing.share();
@@ -278,11 +278,11 @@ impl Core {
         self.learn_own(at.parent, listing);
         let awaited = near(listing.next_asked());
         // Nobody reads what comes later even so.
-        if is_later(self.await_batch(at.parent, listing, &awaited))
-            && is_later(self.learn_batch(at.parent, listing, &near(Listing::BATCH)))
+        if is_later(self.await_batch((at.parent, listing), &awaited))
+            && is_later(self.learn_batch((at.parent, listing), &near(Listing::BATCH)))
         {
             // Waits for whoever has begun to read it meanwhile.
-            self.learn_batch(at.parent, listing, &alone);
+            self.learn_batch((at.parent, listing), &alone);
         }
         None
     }
@@ -293,30 +293,18 @@ impl Core {
         let mut own = listing.part(self.session.share()).filter(unread).peekable();
         if own.peek().is_some() {
             let own: Vec<(FileKey, &OsStr)> = own.take(listing.next_own()).collect();
-            self.learn_batch(dir, listing, &own);
+            self.learn_batch((dir, listing), &own);
         }
     }
 
     /// Asks for leave and attributes of several files; says what was answered of the first.
-    fn learn_batch(
-        &self,
-        dir: u64,
-        listing: &Listing,
-        batch: &[(FileKey, &OsStr)],
-    ) -> Option<Leave> {
-        self.learn_by((dir, listing), batch, |files, done| {
-            self.session.leave(files, done)
-        })
+    fn learn_batch(&self, at: (u64, &Listing), batch: &[(FileKey, &OsStr)]) -> Option<Leave> {
+        self.learn_by(at, batch, |files, done| self.session.leave(files, done))
     }
 
     /// The same of what other nodes read, once they have read it.
-    fn await_batch(
-        &self,
-        dir: u64,
-        listing: &Listing,
-        batch: &[(FileKey, &OsStr)],
-    ) -> Option<Leave> {
-        self.learn_by((dir, listing), batch, |files, done| {
+    fn await_batch(&self, at: (u64, &Listing), batch: &[(FileKey, &OsStr)]) -> Option<Leave> {
+        self.learn_by(at, batch, |files, done| {
             self.session.await_leave(files, done)
         })
     }

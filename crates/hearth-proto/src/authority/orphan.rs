@@ -55,9 +55,7 @@ impl Authority {
         let file = self.files.get(&id);
         file.map_or_else(Gen::default, |file| file.generation)
     }
-}
 
-impl Authority {
     /// True for a life of a file whose manager is gone, as far as this node was told.
     pub(crate) fn is_over(&self, id: FileId, generation: Gen) -> bool {
         let last = self.common.orphans.get(&id);

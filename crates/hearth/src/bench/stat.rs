@@ -121,7 +121,7 @@ impl Sample {
 type Steps = BTreeMap<u32, Alone>;
 
 /// Times of steps while all clients ask the store.
-#[derive(Default)]
+#[derive(Clone, Default)]
 struct Alone {
     /// Messages.
     ways: Times,
@@ -353,17 +353,12 @@ fn pace(samples: &[Run], clients: u32, steps: &Steps) -> Pace {
             .filter(move |(of, count, _)| (*of, *count) == (system, clients));
         Times::new(runs.flat_map(|(_, _, sample)| sample.looks(pass)))
     };
+    let alone = steps.get(&clients).cloned().unwrap_or_default();
     Pace {
         looks: times(System::Store, 0),
         hits: times(System::Under(Policy::Home), 1),
-        at_hand: steps
-            .get(&clients)
-            .map(|alone| alone.at_hand.clone())
-            .unwrap_or_default(),
-        ways: steps
-            .get(&clients)
-            .map(|alone| alone.ways.clone())
-            .unwrap_or_default(),
+        at_hand: alone.at_hand,
+        ways: alone.ways,
     }
 }
 
