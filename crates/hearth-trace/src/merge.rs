@@ -2,6 +2,7 @@
 
 mod compare;
 mod host;
+mod hull;
 mod pairs;
 mod timeline;
 

@@ -2,17 +2,19 @@
 //! answer comes before it was given.
 //!
 //! Each machine's clock is bent by a line with a knot every ten seconds. Of the requests between two
-//! machines the tightest of each short slice of time count; knots move, a little for each that is
-//! contradicted, until none is. A clock is not bent beyond what an oscillator can be off its pace:
+//! machines those of each short slice of time count that some straight bend could contradict first;
+//! knots move, a little for each that is contradicted, until none is. A clock is not bent beyond what an oscillator can be off its pace:
 //! records that want more are wrong themselves, and are counted.
 
 use std::collections::BTreeMap;
 
+use super::hull::Hull;
+
 /// Nanoseconds between two knots, at most.
 const KNOT_NS: i64 = 10_000_000_000;
-/// Nanoseconds of a slice.
+/// Nanoseconds of a slice; knots are between slices.
 const SLICE_NS: i64 = 10_000_000;
-/// Slices that are remembered; later requests do not count.
+/// Orders that are remembered; requests of later slices do not count.
 const ORDERS_MAX: usize = 1 << 18;
 /// A clock is not made to gain or lose more than this part, between two knots.
 const PACE_MAX: f64 = 1e-3;
@@ -93,11 +95,16 @@ impl Bends {
 /// One end of something: on which machine, and when by its clock.
 type Moment = (u32, i64);
 
+/// What came first, then what came after it.
+type Order = (Moment, Moment);
+
 /// What all requests between machines say.
 #[derive(Default)]
 pub(crate) struct Pairs {
-    /// What came first, then what came after it; the tightest of each slice, by the two machines.
-    orders: BTreeMap<(u32, u32, i64), (Moment, Moment)>,
+    /// How tight the orders of each slice are over time, by the two machines.
+    slices: BTreeMap<(u32, u32, i64), Hull<Order>>,
+    /// Orders in all slices.
+    count: usize,
 }
 
 impl Pairs {
@@ -115,26 +122,27 @@ impl Pairs {
 
     fn order(&mut self, first: Moment, then: Moment) {
         let slice = first.1.div_euclid(SLICE_NS);
-        let slack = |(first, then): (Moment, Moment)| then.1.saturating_sub(first.1);
+        let slack = then.1.saturating_sub(first.1);
         let place = (first.0, then.0, slice);
-        if self.orders.len() >= ORDERS_MAX && !self.orders.contains_key(&place) {
+        if self.count >= ORDERS_MAX && !self.slices.contains_key(&place) {
             return;
         }
-        let tightest = self.orders.entry(place).or_insert((first, then));
-        if slack((first, then)) < slack(*tightest) {
-            *tightest = (first, then);
-        }
+        let hull = self.slices.entry(place).or_insert_with(Hull::new);
+        self.count -= hull.len();
+        hull.add(first.1, slack, (first, then));
+        self.count += hull.len();
+    }
+
+    fn orders(&self) -> impl Iterator<Item = &Order> {
+        self.slices.values().flat_map(Hull::iter)
     }
 
     /// How to move each of so many clocks, as little as will do; and how many requests are
     /// contradicted even then.
     pub(crate) fn solve(&self, machines: usize) -> (Bends, usize) {
-        let times = || {
-            self.orders
-                .values()
-                .flat_map(|(first, then)| [first.1, then.1])
-        };
-        let start = times().min().unwrap_or(0);
+        let times = || self.orders().flat_map(|(first, then)| [first.1, then.1]);
+        let earliest = times().min().unwrap_or(0);
+        let start = earliest.saturating_sub(earliest.rem_euclid(SLICE_NS));
         let span = times().max().unwrap_or(0).saturating_sub(start);
         let every = span.clamp(1, KNOT_NS);
         let knots = (span / every) as usize + 2;
@@ -148,10 +156,10 @@ impl Pairs {
             then.1.saturating_sub(first.1).saturating_add(moved)
         };
         let mut wrong = 0;
-        let rounds = (LOOKS_MAX / self.orders.len().max(1)).min(ROUNDS_MAX);
+        let rounds = (LOOKS_MAX / self.count.max(1)).min(ROUNDS_MAX);
         for _ in 0..rounds {
             wrong = 0;
-            for (first, then) in self.orders.values() {
+            for (first, then) in self.orders() {
                 let slack = slack(&bends, *first, *then) as f64;
                 if slack < MARGIN {
                     wrong += usize::from(slack < 0.0);
@@ -201,6 +209,42 @@ mod tests {
                     "{apart} ns in {pair:?}"
                 );
             }
+        }
+    }
+
+    #[test]
+    fn requests_close_to_each_other_count_each_where_a_clock_is_bent() {
+        // Machine 1 gains 400 ns in each millisecond. The answer that looks latest of each 10 ms is not
+        // the one that was under way for the shortest time.
+        let off = |time: i64| time / 2_500;
+        let requests: Vec<_> = (0..100)
+            .flat_map(|turn| {
+                [
+                    (turn * 10, 100),
+                    (turn * 10 + 4, 1_500),
+                    (turn * 10 + 9, 3_000),
+                ]
+            })
+            .map(|(asked_ms, back)| {
+                let asked = asked_ms * 1_000_000;
+                let (began, done) = (asked + 100_000, asked + 100_300);
+                ((asked, done + back), (began + off(began), done + off(done)))
+            })
+            .collect();
+        let mut pairs = Pairs::default();
+        for (asked, served) in &requests {
+            pairs.add((0, 1), *asked, *served);
+        }
+        let (bends, wrong) = pairs.solve(2);
+        assert_eq!(wrong, 0);
+        for ((asked, heard), (began, done)) in requests {
+            let here = |time: i64| time + bends.at(0, time);
+            let there = |time: i64| time + bends.at(1, time);
+            let (out, back) = (there(began) - here(asked), here(heard) - there(done));
+            assert!(
+                out >= 0 && back >= 0,
+                "at {asked}: {out} ns out, {back} ns back"
+            );
         }
     }
 
