@@ -185,6 +185,8 @@ static void *reads_lines(void *seed) {
 
 /* What the writer has written, and what fsync has acknowledged: numbers of writes. */
 static uint64_t written[PLACES], acknowledged[PLACES];
+/* Where a write was refused: whether it was done cannot be known. */
+static int blurred[PLACES];
 static int told;
 
 static void fill(uint64_t *record, uint64_t number, int place) {
@@ -203,15 +205,14 @@ static void write_one(int fd, uint64_t *state, uint64_t number) {
         fault("pwrite returns %ld", (long)done);
     } else {
         atomic_fetch_add(&refused, 1);
-        // Whether it was done cannot be known.
-        written[place] = UINT64_MAX;
+        blurred[place] = 1;
     }
 }
 
 static void read_one(int fd, uint64_t *state) {
     uint64_t record[RECORD / 8];
     int place = (int)(next(state) % PLACES);
-    if (written[place] == 0 || written[place] == UINT64_MAX) return;
+    if (written[place] == 0 || blurred[place]) return;
     ssize_t done = pread(fd, record, RECORD, (off_t)place * RECORD);
     if (done == RECORD) {
         uint64_t right = told ? acknowledged[place] : written[place];
@@ -234,9 +235,7 @@ static void read_one(int fd, uint64_t *state) {
 }
 
 static int is_unsaved(void) {
-    for (int place = 0; place < PLACES; place++)
-        if (written[place] != acknowledged[place]) return 1;
-    return 0;
+    return memcmp(written, acknowledged, sizeof written) != 0;
 }
 
 static void sync_all(int fd) {
