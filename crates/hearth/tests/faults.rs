@@ -15,8 +15,8 @@ use std::time::Duration;
 
 use rustix::process::Signal;
 use scene::{
-    LIMIT, Scene, finish, finish_within, is_gone, kill, sh, shell, signal, skipped, text, until,
-    wait_within, well,
+    LIMIT, Scene, finish, finish_within, is_gone, kill, sh, shell, signal, skipped, text,
+    that_hears_interrupts, until, wait_within, well,
 };
 
 /// An operation that needs an agent which does not answer ends within this.
@@ -520,7 +520,7 @@ fn a_killed_run_leaves_nothing_that_doctor_does_not_clear() {
 /// `hearth run` of a command that has written a file and now waits.
 fn run_that_waits(scene: &Scene) -> std::process::Child {
     let script = "echo word > ready; while :; do sleep 0.05; done";
-    let mut command = scene.run_in_store(&["sh", "-c", script]);
+    let mut command = that_hears_interrupts(&scene.run_in_store(&["sh", "-c", script]));
     let ready = scene.store().join("ready");
     let child = command
         .current_dir(scene.store())

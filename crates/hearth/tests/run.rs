@@ -14,7 +14,8 @@ use hearth_trace::file::Reader;
 use hearth_trace::{Event, Flags, Layer, Source, StreamId};
 use rustix::process::Signal;
 use scene::{
-    LIMIT, Scene, finish, lacks_library, signal, skip, skipped, text, until, wait_within, well,
+    LIMIT, Scene, finish, lacks_library, signal, skip, skipped, text, that_hears_interrupts, until,
+    wait_within, well,
 };
 
 /// The file system type that a directory is of, as the process sees it.
@@ -202,7 +203,7 @@ fn exit_codes_and_signals_pass_through() {
     for (sent, trap) in [(Signal::TERM, "TERM"), (Signal::INT, "INT")] {
         let ready = scene.store().join(trap);
         let script = format!("trap 'exit 33' {trap}; : > {trap}; while :; do sleep 0.05; done");
-        let mut command = scene.run_in_store(&["sh", "-c", &script]);
+        let mut command = that_hears_interrupts(&scene.run_in_store(&["sh", "-c", &script]));
         command.current_dir(scene.store());
         let mut child = command.spawn().expect("hearth is there");
         until("the command is inside", LIMIT, || ready.exists());

@@ -9,6 +9,7 @@
 
 use std::fs::{self, DirBuilder, File, Permissions};
 use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
@@ -331,6 +332,19 @@ pub(crate) fn until(what: &str, limit: Duration, mut holds: impl FnMut() -> bool
 pub(crate) fn signal(pid: u32, signal: Signal) {
     let pid = Pid::from_raw(pid.cast_signed()).expect("a process");
     kill_process(pid, signal).expect("our own process");
+}
+
+/// The same command, told of an interrupt that is sent to it alone: whoever runs the tests in the
+/// background may have that ignored, and in the foreground it would seem to come from the keyboard.
+pub(crate) fn that_hears_interrupts(command: &Command) -> Command {
+    let mut hearing = Command::new("env");
+    hearing.arg("--default-signal=INT");
+    hearing.arg(command.get_program()).args(command.get_args());
+    let set = command
+        .get_envs()
+        .filter_map(|(name, value)| Some((name, value?)));
+    hearing.envs(set).process_group(0);
+    hearing
 }
 
 /// Kills processes and waits until they are gone.
