@@ -9,7 +9,7 @@ use std::os::fd::AsFd;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use crate::core::Core;
-use crate::listing::Listing;
+use crate::learn::Within;
 
 /// So many names come with one request, at least.
 const NAMES_A_REQUEST: usize = 128;
@@ -32,16 +32,18 @@ pub(crate) fn second() -> u64 {
 }
 
 impl Core {
-    /// Makes what is about to be looked at come along with names, if it is worth that. Who comes meanwhile waits, and
-    /// has it at hand as well.
-    pub(crate) fn bring_to_hand(&self, dir: u64, listing: &Listing, looks: usize) {
-        let few = looks <= listing.len().div_ceil(NAMES_A_REQUEST);
-        if !self.attributes_come_along || few || self.session.share().parts > CROWD {
-            return;
+    /// Makes what is about to be looked at come along with names, if it is worth that where so many nodes do so, and
+    /// says whether it has come. Who comes meanwhile waits, and has it at hand as well.
+    pub(crate) fn bring_to_hand(&self, within: Within<'_>, looks: usize) -> bool {
+        if !self.attributes_come_along {
+            return false;
         }
-        let (mut read_in, now) = (listing.read_in(), second());
-        if *read_in != Some(now) && self.read_names(dir).is_ok() {
+        let few = looks <= within.listing.len().div_ceil(NAMES_A_REQUEST);
+        let is_worth = !few && within.readers <= CROWD;
+        let (mut read_in, now) = (within.listing.read_in(), second());
+        if *read_in != Some(now) && is_worth && self.read_names(within.dir).is_ok() {
             *read_in = Some(now);
         }
+        *read_in == Some(now)
     }
 }

@@ -1,9 +1,10 @@
 //! Reading names and attributes for this node's memory, under leave of the session.
 //!
 //! A few lookups in a directory go to the store. When more come, of one node or of a crowd, the session has the
-//! directory read as a whole, by one node for all, and with it attributes of the first of its files: parallel file
-//! systems send both together, so that their clients have at hand what is looked at next. Attributes of others are
-//! asked for many at a time, and read a few at a time, so that no lookup waits for many others. A crowd that asks for
+//! directory read as a whole, by one node for all, and with it attributes of its first files: of many where the store
+//! sends both together, so that its client has them at hand, else of a few. That node has leave to read them before others
+//! hear the names, and tells some while it reads the next. Attributes of other files are asked for many at a time, and
+//! read a few at a time, so that no lookup waits for many others. A crowd that asks for
 //! the same files in the same order shares that work: where another node is at what it wants, each node reads some of a
 //! part of its own of the directory, and then awaits what the others read.
 
@@ -26,14 +27,28 @@ use crate::names::{Entry, Name};
 use crate::nodes::{Node, StoreKey, open_path, proc_path};
 use crate::stat::Stat;
 
-/// Files whose attributes are read for one question, or along with the names of their directory: a lookup waits
-/// for so many at most, here and on other nodes.
+/// Files whose attributes are read for one question, or along with the names of their directory, if that takes a
+/// request for each: a lookup waits for so many at most, here and on other nodes.
 const READ_AT_ONCE: usize = Listing::BATCH;
+/// The same along with the names where these bring attributes.
+const READ_ALONG_MAX: usize = 4096;
+/// Looks at one time, and what is worth another thread: the store's client and its servers wait for the network.
+const LOOKS_AT_ONCE: usize = 4;
+const LOOKS_EACH: usize = 8;
 /// Files whose managers are asked for at once.
 const LOCATED_AT_ONCE: usize = 4096;
 /// A directory with more names is not read as a whole.
 const LISTED_MAX: usize = 1 << 18;
 const LISTING_BYTES: usize = 64 * 1024;
+
+/// Where files are looked at.
+#[derive(Clone, Copy)]
+pub(crate) struct Within<'a> {
+    pub(crate) dir: u64,
+    pub(crate) listing: &'a Listing,
+    /// Nodes that look at files of it at one time.
+    pub(crate) readers: usize,
+}
 
 /// A lookup that was answered out of memory, or why not.
 pub(crate) enum Remembered {
@@ -60,6 +75,13 @@ impl Drop for Changing<'_> {
             self.core.session.changed(file, self.ctime_ns);
         }
     }
+}
+
+/// Files for which leave was asked, and what was answered of each.
+struct Asked<'a> {
+    batch: &'a [(FileKey, &'a OsStr)],
+    marks: Vec<Mark>,
+    leaves: Vec<Leave>,
 }
 
 impl Core {
@@ -220,9 +242,16 @@ impl Core {
         };
         if let (Leave::Read { number, .. }, Some(listing)) = (leave, &listing) {
             self.locate(listing);
+            // Before the names are told, so that nobody asks for leave to read the same.
+            let along = self.files_along(at, listing);
+            let asked = self.ask_along(&along);
             self.session.listed(dir, number, Some(listing.told()));
-            if !self.session.looks_alone() {
-                self.read_along(at, listing);
+            let within = Within {
+                readers: 1,
+                ..self.within(at.parent, listing)
+            };
+            for asked in asked {
+                self.read_asked(within, asked);
             }
         }
         self.memory.keep_listing(names, listing.filter(|_| fresh));
@@ -240,14 +269,35 @@ impl Core {
         }
     }
 
-    /// Reads attributes of files behind a name, while other nodes wait for the names. It must not wait for
-    /// attributes itself, so it never asks for one file alone.
-    fn read_along(&self, at: Name<'_>, listing: &Listing) {
+    /// Files behind a name, of which this node reads the attributes along with the names.
+    fn files_along<'a>(&self, at: Name<'_>, listing: &'a Listing) -> Vec<(FileKey, &'a OsStr)> {
+        let most = match (self.session.looks_alone(), self.attributes_come_along) {
+            (true, _) => 0,
+            (false, true) => READ_ALONG_MAX,
+            (false, false) => READ_AT_ONCE,
+        };
         let unread = |(file, _): &(FileKey, &OsStr)| !self.memory.has(*file);
-        let first = listing.from(at.name).filter(unread).take(READ_AT_ONCE);
-        let first: Vec<(FileKey, &OsStr)> = first.collect();
-        if first.len() > 1 {
-            self.learn_batch((at.parent, listing), &first);
+        let files = listing.from(at.name).filter(unread).take(most);
+        files.collect()
+    }
+
+    /// Asks for leave to read them. Others wait for the names meanwhile, so it must not wait for attributes itself:
+    /// it never asks for one file alone.
+    fn ask_along<'a>(&self, files: &'a [(FileKey, &'a OsStr)]) -> Vec<Asked<'a>> {
+        let batches = files.chunks(Listing::BATCH_MAX);
+        let batches = batches.filter(|batch| batch.len() > 1);
+        batches
+            .map(|batch| self.ask_leaves(batch, |files, done| self.session.leave(files, done)))
+            .collect()
+    }
+
+    /// Where each node of this job looks at files.
+    fn within<'a>(&self, dir: u64, listing: &'a Listing) -> Within<'a> {
+        let readers = self.session.share().parts;
+        Within {
+            dir,
+            listing,
+            readers,
         }
     }
 
@@ -256,9 +306,9 @@ impl Core {
         if self.memory.is_stale(wanted) && self.read_again(at, wanted) {
             return None;
         }
-        let alone = [(wanted, at.name)];
+        let (alone, within) = ([(wanted, at.name)], self.within(at.parent, listing));
         if self.session.looks_alone() {
-            return match self.learn_batch((at.parent, listing), &alone) {
+            return match self.learn_batch(within, &alone) {
                 Some(Leave::Once(told)) => Some(Stat::told(self.nodes.dev(), wanted.ino, told)),
                 _ => None,
             };
@@ -270,80 +320,128 @@ impl Core {
         };
         let is_later = |leave: Option<Leave>| leave == Some(Leave::Later);
         if !listing.is_shared() {
-            if !is_later(self.learn_batch((at.parent, listing), &near(listing.next_asked()))) {
+            if !is_later(self.learn_batch(within, &near(listing.next_asked()))) {
                 return None;
             }
             listing.share();
         }
-        self.learn_own(at.parent, listing);
+        self.learn_own(within);
         let awaited = near(listing.next_asked());
         // Nobody reads what comes later even so.
-        if is_later(self.await_batch((at.parent, listing), &awaited))
-            && is_later(self.learn_batch((at.parent, listing), &near(Listing::BATCH)))
+        if is_later(self.await_batch(within, &awaited))
+            && is_later(self.learn_batch(within, &near(Listing::BATCH)))
         {
             // Waits for whoever has begun to read it meanwhile.
-            self.learn_batch((at.parent, listing), &alone);
+            self.learn_batch(within, &alone);
         }
         None
     }
 
     /// Reads some of this node's part of a directory.
-    fn learn_own(&self, dir: u64, listing: &Listing) {
-        let unread = |(file, _): &(FileKey, &OsStr)| !self.memory.has(*file);
+    fn learn_own(&self, within: Within<'_>) {
+        let (unread, listing) = (
+            |(file, _): &(FileKey, &OsStr)| !self.memory.has(*file),
+            within.listing,
+        );
         let mut own = listing.part(self.session.share()).filter(unread).peekable();
         if own.peek().is_some() {
             let own: Vec<(FileKey, &OsStr)> = own.take(listing.next_own()).collect();
-            self.learn_batch((dir, listing), &own);
+            self.learn_batch(within, &own);
         }
     }
 
     /// Asks for leave and attributes of several files; says what was answered of the first.
-    fn learn_batch(&self, at: (u64, &Listing), batch: &[(FileKey, &OsStr)]) -> Option<Leave> {
-        self.learn_by(at, batch, |files, done| self.session.leave(files, done))
+    fn learn_batch(&self, within: Within<'_>, batch: &[(FileKey, &OsStr)]) -> Option<Leave> {
+        self.learn_by(within, batch, |files, done| self.session.leave(files, done))
     }
 
     /// The same of what other nodes read, once they have read it.
-    fn await_batch(&self, at: (u64, &Listing), batch: &[(FileKey, &OsStr)]) -> Option<Leave> {
-        self.learn_by(at, batch, |files, done| {
+    fn await_batch(&self, within: Within<'_>, batch: &[(FileKey, &OsStr)]) -> Option<Leave> {
+        self.learn_by(within, batch, |files, done| {
             self.session.await_leave(files, done)
         })
     }
 
     fn learn_by(
         &self,
-        (dir, listing): (u64, &Listing),
+        within: Within<'_>,
         batch: &[(FileKey, &OsStr)],
         question: impl FnOnce(Vec<FileKey>, Done<Vec<Leave>>),
     ) -> Option<Leave> {
+        let asked = self.ask_leaves(batch, question);
+        let first = asked.leaves.first().copied();
+        self.read_asked(within, asked);
+        first
+    }
+
+    fn ask_leaves<'a>(
+        &self,
+        batch: &'a [(FileKey, &'a OsStr)],
+        question: impl FnOnce(Vec<FileKey>, Done<Vec<Leave>>),
+    ) -> Asked<'a> {
         let files: Vec<FileKey> = batch.iter().map(|(file, _)| *file).collect();
-        let marks: Vec<Mark> = files.iter().map(|&file| self.memory.begin(file)).collect();
+        let marks = files.iter().map(|&file| self.memory.begin(file)).collect();
         // Without leave the store is asked: no reason to fail.
         let leaves = ask(|done| question(files, done)).ok().flatten();
-        let leaves = leaves.unwrap_or_default();
-        let first = leaves.first().copied();
-        let reads = leaves
-            .iter()
-            .filter(|leave| matches!(leave, Leave::Read { .. }));
-        self.bring_to_hand(dir, listing, reads.count().min(READ_AT_ONCE));
-        let (mut learned, mut looks) = (Vec::new(), 0);
-        let answers = leaves.into_iter().chain(std::iter::repeat(Leave::No));
-        for ((&(file, name), mark), leave) in batch.iter().zip(marks).zip(answers) {
-            let told = match leave {
-                Leave::Read { .. } if looks < READ_AT_ONCE => {
-                    looks += 1;
-                    self.look(dir, name)
-                }
-                Leave::Known(told) => Ok(Stat::told(self.nodes.dev(), file.ino, told)),
-                // Another node may read what is too much for now.
-                Leave::Read { .. } => Err(raw(libc::EAGAIN)),
-                Leave::No | Leave::Later | Leave::Once(_) => Err(raw(libc::ENODATA)),
-            };
-            learned.extend(self.settle_leave(file, leave, mark, told));
+        Asked {
+            batch,
+            marks,
+            leaves: leaves.unwrap_or_default(),
         }
-        if !learned.is_empty() {
-            self.session.learned(learned);
+    }
+
+    /// Keeps what was answered, and reads what may be read; others hear of some while the next are read.
+    fn read_asked(&self, within: Within<'_>, asked: Asked<'_>) {
+        let answers = asked.leaves.into_iter().chain(std::iter::repeat(Leave::No));
+        let mut each = asked.batch.iter().zip(asked.marks).zip(answers).peekable();
+        let mut left = READ_AT_ONCE;
+        while each.peek().is_some() {
+            let some: Vec<_> = each.by_ref().take(READ_AT_ONCE).collect();
+            let may_be_read = |leave: &Leave| matches!(leave, Leave::Read { .. });
+            let reads = some.iter().filter(|(_, leave)| may_be_read(leave));
+            let mut reads: Vec<&OsStr> = reads.map(|((file, _), _)| file.1).collect();
+            // What is at hand may grow old between some and the next.
+            if !self.bring_to_hand(within, reads.len()) {
+                reads.truncate(left);
+                left -= reads.len();
+            }
+            let mut looks = self.look_at(within.dir, &reads).into_iter();
+            let settled = some.into_iter().map(|((&(file, _), mark), leave)| {
+                let told = match leave {
+                    // Another node may read what is too much for now.
+                    Leave::Read { .. } => looks.next().unwrap_or_else(|| Err(raw(libc::EAGAIN))),
+                    Leave::Known(told) => Ok(Stat::told(self.nodes.dev(), file.ino, told)),
+                    Leave::No | Leave::Later | Leave::Once(_) => Err(raw(libc::ENODATA)),
+                };
+                self.settle_leave(file, leave, mark, told)
+            });
+            let learned: Vec<Learned> = settled.flatten().collect();
+            if !learned.is_empty() {
+                self.session.learned(learned);
+            }
         }
-        first
+    }
+
+    /// Attributes of several files, of which some are asked for at one time.
+    fn look_at(&self, dir: u64, names: &[&OsStr]) -> Vec<io::Result<Stat>> {
+        let look = |names: &[&OsStr]| -> Vec<io::Result<Stat>> {
+            names.iter().map(|name| self.look(dir, name)).collect()
+        };
+        let each = names.len().div_ceil(LOOKS_AT_ONCE).max(LOOKS_EACH);
+        let Some((first, others)) = names.split_at_checked(each) else {
+            return look(names);
+        };
+        std::thread::scope(|scope| {
+            let others = others
+                .chunks(each)
+                .map(|some| scope.spawn(move || look(some)));
+            let others: Vec<_> = others.collect();
+            let mut stats = look(first);
+            for other in others {
+                stats.extend(other.join().expect("a look does not panic"));
+            }
+            stats
+        })
     }
 
     fn look(&self, dir: u64, name: &OsStr) -> io::Result<Stat> {

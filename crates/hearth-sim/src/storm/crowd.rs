@@ -1,7 +1,7 @@
 //! All nodes, their network and the store, in order of time.
 
 use super::pace::{Pace, Place};
-use super::way_in::{Wants, WayIn};
+use super::way_in::{LOOKS_AT_ONCE, LOOKS_EACH, Wants, WayIn};
 use super::{Outcome, Shape};
 use crate::rng::Rng;
 use hearth_proto::msg::{Body, Envelope};
@@ -129,24 +129,35 @@ impl<'a> Crowd<'a> {
         }
     }
 
-    /// When a node has looked at a file: the store's client has the attributes, or asks the store.
-    fn look(&mut self, node: u32) -> Time {
-        let host = &mut self.hosts[node as usize];
-        if !host.way_in.is_at_hand() {
-            return self.ask_store(node);
+    /// When a node has looked at files, some at one time.
+    fn look_at(&mut self, node: u32, files: u32) -> Time {
+        let each = files.div_ceil(LOOKS_AT_ONCE).max(LOOKS_EACH);
+        let mut looked = vec![self.now; files.div_ceil(each) as usize];
+        let lines = looked.len();
+        for place in (0..files as usize).map(|file| file % lines) {
+            looked[place] = self.look(node, looked[place]);
         }
-        let look = self.pace.at_hand.next(&mut host.at_hand, &mut self.rng);
-        self.now + look.unwrap_or(self.shape.hit)
+        looked.into_iter().max().unwrap_or(self.now)
     }
 
-    /// When the store has answered a node that asks now.
-    fn ask_store(&mut self, node: u32) -> Time {
+    /// When a node that looks at a file at some time is done: the store's client has the attributes, or asks the store.
+    fn look(&mut self, node: u32, from: Time) -> Time {
+        let host = &mut self.hosts[node as usize];
+        if !host.way_in.is_at_hand() {
+            return self.ask_store(node, from);
+        }
+        let look = self.pace.at_hand.next(&mut host.at_hand, &mut self.rng);
+        from + look.unwrap_or(self.shape.hit)
+    }
+
+    /// When the store has answered a node that asks at some time.
+    fn ask_store(&mut self, node: u32, from: Time) -> Time {
         self.store_requests += 1;
         let place = &mut self.hosts[node as usize].look;
         if let Some(look) = self.pace.looks.next(place, &mut self.rng) {
-            return self.now + look;
+            return from + look;
         }
-        let free = self.store_free.max(self.now + self.shape.hop);
+        let free = self.store_free.max(from + self.shape.hop);
         self.store_free = free + self.vary(self.shape.store);
         self.store_free + self.shape.hop
     }
@@ -244,12 +255,12 @@ impl<'a> Crowd<'a> {
                 self.request(node, request);
                 self.at(self.now, node, What::GoesOn);
             }
-            Wants::Look => {
-                let looked = self.look(node);
+            Wants::Looks(files) => {
+                let looked = self.look_at(node, files);
                 self.at(looked, node, What::GoesOn);
             }
             Wants::Names => {
-                let answered = self.ask_store(node);
+                let answered = self.ask_store(node, self.now);
                 self.at(answered, node, What::GoesOn);
             }
             Wants::Hits(files) => {

@@ -9,8 +9,13 @@ use hearth_proto::{Attributes, FileId, Learned, Leave, Reply, Request};
 pub(super) const LOOKUPS_ALONE: u32 = 2;
 /// Nodes of a crowd in which each may read all names for what comes along with them.
 const CROWD: u32 = 12;
-/// Files whose attributes are read for one question, or along with the names.
+/// Files whose attributes are read for one question, or along with the names, if that takes a request for each.
 pub(super) const READ_AT_ONCE: u32 = 64;
+/// The same along with the names where these bring attributes.
+const READ_ALONG_MAX: u32 = 4096;
+/// Looks at one time, and what is worth another thread.
+pub(super) const LOOKS_AT_ONCE: u32 = 4;
+pub(super) const LOOKS_EACH: u32 = 8;
 /// Files asked for at once, to begin with, and at most.
 pub(super) const BATCH: u32 = 64;
 pub(super) const BATCH_MAX: u32 = 512;
@@ -38,8 +43,8 @@ pub(super) enum Wants {
     Ask(Request),
     /// Tell the kernel, then go on.
     Tell(Request),
-    /// One request to the store, for one file.
-    Look,
+    /// Look at so many files, some at one time: one request to the store for each, or what has come along.
+    Looks(u32),
     /// One request to the store, for some of the names.
     Names,
     /// So many files come out of memory.
@@ -79,10 +84,47 @@ enum Phase {
     Locating(u64, u32),
     /// Leave was asked for.
     Leaves(Why, Vec<u32>),
-    /// Names are read, with so many requests to come, for the attributes that come along; then that is read.
-    Bringing(Why, Vec<(u32, u64)>, bool, u32),
-    /// What is to be read and told, and how much of it was read; what the first answer was.
-    Reading(Why, Vec<(u32, u64)>, usize, bool),
+    /// Names are read, with so many requests to come, for the attributes that come along; then files are.
+    Bringing(Looks, u32),
+    Reading(Looks),
+}
+
+/// Files that are looked at one after another, and then told.
+#[derive(Debug)]
+struct Looks {
+    why: Why,
+    /// Under which number each may be.
+    reads: Vec<(u32, u64)>,
+    done: usize,
+    told: usize,
+    /// So many more with a request for each.
+    left: usize,
+    /// What the first answer was.
+    later: bool,
+}
+
+impl Looks {
+    fn new(why: Why, reads: Vec<(u32, u64)>, later: bool) -> Looks {
+        Looks {
+            why,
+            reads,
+            done: 0,
+            told: 0,
+            left: READ_AT_ONCE as usize,
+            later,
+        }
+    }
+}
+
+/// What is done along with the names.
+struct Along {
+    /// Under which they are read.
+    number: u64,
+    /// Files that are to be asked for, and those that may be read.
+    files: Vec<u32>,
+    reads: Vec<(u32, u64)>,
+    /// Others are told the names.
+    is_told: bool,
 }
 
 pub(super) struct WayIn {
@@ -104,8 +146,8 @@ pub(super) struct WayIn {
     is_shared: bool,
     asked: u32,
     asked_own: u32,
-    /// The number under which this node reads the names, and files that are to be asked for along with them.
-    along: Option<(u64, Vec<u32>)>,
+    /// What is done along with the names, while this node reads them.
+    along: Option<Along>,
     /// Lookups before the next question about names.
     alone: u32,
     phase: Phase,
@@ -178,15 +220,15 @@ impl WayIn {
                 self.phase = Phase::Listing(number, left - 1);
                 Wants::Names
             }
-            Phase::Bringing(why, reads, later, 0) => {
+            Phase::Bringing(looks, 0) => {
                 self.along_in = Some(self.second);
-                self.read(why, reads, 0, later)
+                self.read(looks)
             }
-            Phase::Bringing(why, reads, later, left) => {
-                self.phase = Phase::Bringing(why, reads, later, left - 1);
+            Phase::Bringing(looks, left) => {
+                self.phase = Phase::Bringing(looks, left - 1);
                 Wants::Names
             }
-            Phase::Reading(why, reads, done, later) => self.read(why, reads, done, later),
+            Phase::Reading(looks) => self.read(looks),
             phase => {
                 self.wrong = Some(format!("node {} goes on in {phase:?}", self.me));
                 Wants::Nothing
@@ -199,7 +241,7 @@ impl WayIn {
         match (std::mem::replace(&mut self.phase, Phase::Idle), reply) {
             (Phase::Alone, Reply::Size { .. }) => {
                 self.phase = Phase::AloneInStore;
-                Wants::Look
+                Wants::Looks(1)
             }
             (Phase::Names, Reply::Names { leave, names }) => self.names(leave, names),
             (Phase::Locating(number, done), Reply::Done) => self.locate(number, done),
@@ -274,23 +316,43 @@ impl WayIn {
                 (done..upto).map(|place| self.file(place)).collect(),
             ));
         }
+        let most = if self.comes_along {
+            READ_ALONG_MAX
+        } else {
+            READ_AT_ONCE
+        };
+        self.along = Some(Along {
+            number,
+            files: self.unread().take(most as usize).collect(),
+            reads: Vec::new(),
+            is_told: false,
+        });
+        self.read_along()
+    }
+
+    fn tell_names(&mut self, number: u64, reads: Vec<(u32, u64)>) -> Wants {
         let name = |place: u32| (format!("file-{place:06}").into_bytes(), self.file(place));
         let names = (0..self.files).map(name).collect();
-        let along = self.unread().take(READ_AT_ONCE as usize).collect();
-        self.along = Some((number, along));
-        self.phase = Phase::Reading(Why::Along, Vec::new(), 0, false);
+        self.phase = Phase::Reading(Looks::new(Why::Along, reads, false));
         Wants::Tell(Request::Listed(self.directory, number, Some(names)))
     }
 
-    /// What comes next is to be asked for along with the names, or the directory's attributes are told.
+    /// Leave is asked for some more, or the names are told and files read, or the directory's attributes are told.
     fn read_along(&mut self) -> Wants {
-        let Some((number, some)) = self.along.take() else {
+        let Some(along) = &mut self.along else {
             return self.look();
         };
-        if some.len() > 1 {
-            self.along = Some((number, Vec::new()));
+        let number = along.number;
+        let some = along.files.len().min(BATCH_MAX as usize);
+        if some > 1 {
+            let some = along.files.drain(..some).collect();
             return self.ask(Why::Along, some);
         }
+        if !std::mem::replace(&mut along.is_told, true) {
+            let reads = std::mem::take(&mut along.reads);
+            return self.tell_names(number, reads);
+        }
+        self.along = None;
         self.listed = true;
         let attributes = Some(attributes(self.directory));
         let file = self.directory;
@@ -353,33 +415,71 @@ impl WayIn {
             }
         }
         let later = leaves.first() == Some(&Leave::Later);
-        let looks = (reads.len() as u32).min(READ_AT_ONCE);
-        let worth = self.comes_along && looks > self.listing && self.nodes <= CROWD;
-        self.phase = match worth && !self.is_at_hand() {
-            true => Phase::Bringing(why, reads, later, self.listing),
-            false => Phase::Reading(why, reads, 0, later),
-        };
-        self.go_on()
+        match &mut self.along {
+            Some(along) => {
+                along.reads.extend(reads);
+                self.read_along()
+            }
+            None => self.read(Looks::new(why, reads, later)),
+        }
     }
 
-    fn read(&mut self, why: Why, reads: Vec<(u32, u64)>, done: usize, later: bool) -> Wants {
-        if done < reads.len().min(READ_AT_ONCE as usize) {
-            self.phase = Phase::Reading(why, reads, done + 1, later);
-            return Wants::Look;
+    /// Whether names are worth being read for the next of these files.
+    fn is_worth(&self, looks: &Looks) -> bool {
+        let next = (looks.reads.len() - looks.done).min(READ_AT_ONCE as usize) as u32;
+        let readers = if looks.why == Why::Along {
+            1
+        } else {
+            self.nodes
+        };
+        self.comes_along && next > self.listing && readers <= CROWD
+    }
+
+    fn read(&mut self, mut looks: Looks) -> Wants {
+        let count = looks.reads.len();
+        if looks.told == count {
+            return self.read_all(looks.why, looks.later);
         }
-        if !reads.is_empty() {
-            let learned = (reads.iter().enumerate()).map(|(at, &(place, number))| Learned {
-                file: self.file(place),
+        if looks.done > looks.told {
+            let upto = looks.done;
+            return self.tell(looks, upto);
+        }
+        if !self.is_at_hand() && self.is_worth(&looks) {
+            self.phase = Phase::Bringing(looks, self.listing);
+            return self.go_on();
+        }
+        let mut next = (count - looks.done).min(READ_AT_ONCE as usize);
+        if !self.is_at_hand() {
+            next = next.min(looks.left);
+            looks.left -= next;
+        }
+        if next == 0 {
+            return self.tell(looks, count);
+        }
+        looks.done += next;
+        self.phase = Phase::Reading(looks);
+        Wants::Looks(next as u32)
+    }
+
+    /// Tells of files up to here; those that were not looked at may be read by others.
+    fn tell(&mut self, mut looks: Looks, upto: usize) -> Wants {
+        let from = std::mem::replace(&mut looks.told, upto);
+        let mut learned = Vec::new();
+        for (at, &(place, number)) in (from..).zip(&looks.reads[from..upto]) {
+            let is_known = at < looks.done;
+            self.known[place as usize] |= is_known;
+            let file = self.file(place);
+            learned.push(Learned {
+                file,
                 number,
-                attributes: (at < READ_AT_ONCE as usize).then(|| attributes(self.file(place))),
+                attributes: is_known.then(|| attributes(file)),
             });
-            let learned = learned.collect();
-            for (place, _) in reads.into_iter().take(READ_AT_ONCE as usize) {
-                self.known[place as usize] = true;
-            }
-            self.phase = Phase::Reading(why, Vec::new(), 0, later);
-            return Wants::Tell(Request::Learned(learned));
         }
+        self.phase = Phase::Reading(looks);
+        Wants::Tell(Request::Learned(learned))
+    }
+
+    fn read_all(&mut self, why: Why, later: bool) -> Wants {
         match (why, later) {
             (Why::Along, _) => self.read_along(),
             (Why::Near, true) => {

@@ -187,11 +187,12 @@ fn measure(load: &Load<'_>, signals: &Signals) -> Result<(Vec<Run>, Steps), Fail
     Ok((samples, steps))
 }
 
-/// How long a message takes while all clients read the names of the store and look at each file, and such a look.
+/// How long a message takes while one client reads the names of the store and looks at each file, and such a look:
+/// in a crowd one node does so for all.
 fn alone(ground: &Ground, clients: u32, files: usize, signals: &Signals) -> Result<Alone, Failure> {
     let make = |store: &Path| workload::stat::make(store, files as u64);
     let field = ground.field_with(System::Store, clients, signals, make)?;
-    let mut crew = Crew::start("stat-listed", &field.points, files, signals)?;
+    let mut crew = Crew::start("stat-listed", &field.points[..1], files, signals)?;
     crew.wait()?;
     field.begin_cold()?;
     field.name_requests()?;
@@ -210,7 +211,7 @@ fn alone(ground: &Ground, clients: u32, files: usize, signals: &Signals) -> Resu
     Ok(Alone {
         ways: Times::new([trips.iter().map(way).collect()]),
         at_hand: Times::new(sample.looks(0)),
-        listing: asked as f64 / f64::from(clients),
+        listing: asked as f64,
     })
 }
 

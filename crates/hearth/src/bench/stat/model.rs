@@ -47,7 +47,8 @@ impl Counts {
                 let of = |crowd: Option<&Outcome>| crowd.map(|crowd| crowd.messages);
                 Some(Counts {
                     messages: usual.messages as f64,
-                    store_requests: usual.store_requests as f64,
+                    // Each node asks once for the directory itself.
+                    store_requests: (usual.store_requests + u64::from(clients)) as f64,
                     spread: of(crowds.first()).zip(of(crowds.last())),
                 })
             }
