@@ -368,18 +368,21 @@ fn delegates_keep_every_promise() {
     hold((0..seeds() / 2).map(plan));
 }
 
+/// Plans in which others keep what homes have, and reads are held to it.
+fn strict(replicas: Replicas) -> impl Fn(u64) -> Plan {
+    move |seed| {
+        let plan = Plan {
+            policy: Policy::Local,
+            ..Plan::new(seed, Trouble::All)
+        };
+        plan.replicated(replicas).strictly()
+    }
+}
+
 /// S35: what was acknowledged is read by everybody, though agents die and come back.
 #[test]
 fn agents_that_are_back_are_asked_before_the_store_is_read() {
-    let plan = |copies: u8| {
-        move |seed: u64| {
-            let plan = Plan {
-                policy: Policy::Local,
-                ..Plan::new(seed, Trouble::All)
-            };
-            plan.replicated(Replicas::Sync(copies)).strictly()
-        }
-    };
+    let plan = |copies: u8| strict(Replicas::Sync(copies));
     let home_that_lives = [589, 883, 2363];
     let manager_dead_while_asked = [2040];
     let manager_that_nobody_asked = [2154];
@@ -424,6 +427,17 @@ fn agents_that_are_back_are_asked_before_the_store_is_read() {
         .chain(home_back_within_a_truncation)
         .chain(life_begun_while_asked);
     hold(two.map(plan(2)));
+}
+
+/// S35: a store write that a death cuts short tears only what was not acknowledged.
+#[test]
+fn what_was_not_acknowledged_may_be_torn_by_a_death() {
+    let write_that_a_death_tears = [38_431];
+    hold(
+        write_that_a_death_tears
+            .into_iter()
+            .map(strict(Replicas::Sync(2))),
+    );
 }
 
 /// S35: what was sealed is read by everybody and is in the store at the end, though as many agents die as there are parity
