@@ -103,10 +103,13 @@ impl Node {
                     machines.message(ctx, from, envelope, data);
                 });
             }
+            if self.with(now, out, &mut loopback, |machines, ctx| machines.go_on(ctx)) {
+                continue;
+            }
             self.with(now, out, &mut loopback, |machines, ctx| {
                 machines.upkeep(ctx)
             });
-            if loopback.is_empty() {
+            if loopback.is_empty() && !self.rescues.has_ready() && !self.client.has_resumed() {
                 break;
             }
         }
@@ -395,21 +398,40 @@ impl Machines<'_> {
             file,
             here,
             life,
-            parked,
+            mut parked,
             failed,
         } = released;
+        // What this node had told itself belongs to what it had begun.
+        let own =
+            |parked: &Parked| matches!(parked, Parked::Message(from, ..) if *from == ctx.me());
+        parked.sort_by_key(|parked| !own(parked));
         self.manager.remembered(ctx, file, (&here, life));
         self.manager.outlive(ctx, file, life);
         self.client.remembered(ctx, self.authority, file, &here);
         for parked in parked {
-            match parked {
-                Parked::Request(ticket, request) => match failed {
-                    Some(errno) => self.client.refuse(ctx, ticket, &request, errno),
-                    None => self.request(ctx, ticket, request),
-                },
-                Parked::Message(from, envelope, data) => self.message(ctx, from, envelope, data),
+            match (parked, failed) {
+                (Parked::Request(ticket, request), Some(errno)) => {
+                    self.client.refuse(ctx, ticket, &request, errno);
+                }
+                (parked, _) => self.rescues.get_ready(parked),
             }
         }
+        while !ctx.config.keeps(Guard::OneByOne) && self.go_on(ctx) {}
+    }
+
+    /// The next of what was put aside goes on, after all that the one before has set off within this node: else a read
+    /// that came after a write would be served before the home has that. False if nothing is left.
+    fn go_on(&mut self, ctx: &mut Ctx<'_>) -> bool {
+        if let Some((ticket, request)) = self.client.take_resumed() {
+            self.request(ctx, ticket, request);
+            return true;
+        }
+        match self.rescues.take_ready() {
+            Some(Parked::Request(ticket, request)) => self.request(ctx, ticket, request),
+            Some(Parked::Message(from, envelope, data)) => self.message(ctx, from, envelope, data),
+            None => return false,
+        }
+        true
     }
 
     /// A message from another node.

@@ -203,6 +203,7 @@ fn replica_plan(guard: Guard, number: u64) -> Plan {
         | Guard::LeftTogether
         | Guard::AskedAnew
         | Guard::LifeAdopted
+        | Guard::OneByOne
         | Guard::NameGoneFirst => plan.strictly(),
         // Few pages, and a store that takes its time: a home is back before a truncation is over.
         Guard::CutAnew => Plan {

@@ -429,6 +429,17 @@ fn agents_that_are_back_are_asked_before_the_store_is_read() {
     hold(two.map(plan(2)));
 }
 
+/// S35: what was put aside while nodes are asked goes on in order.
+#[test]
+fn a_read_that_was_put_aside_behind_a_write_sees_it() {
+    let read_put_aside_behind_a_write = [7453];
+    hold(
+        read_put_aside_behind_a_write
+            .into_iter()
+            .map(strict(Replicas::Erasure(4, 2))),
+    );
+}
+
 /// S35: a store write that a death cuts short tears only what was not acknowledged.
 #[test]
 fn what_was_not_acknowledged_may_be_torn_by_a_death() {

@@ -114,6 +114,15 @@ impl Client {
         core::mem::take(&mut self.lapsed)
     }
 
+    /// The first request that waited for a lapse and does no more.
+    pub(crate) fn take_resumed(&mut self) -> Option<(Ticket, Request)> {
+        self.resumed.pop_front()
+    }
+
+    pub(crate) fn has_resumed(&self) -> bool {
+        !self.resumed.is_empty()
+    }
+
     /// True from when a file has lapsed until its manager knows of the handles.
     pub(super) fn has_lapsed(&self, id: FileId) -> bool {
         let lapse = self.lapses.get(&id);
@@ -385,9 +394,7 @@ impl Desk<'_, '_> {
         for ticket in file.map(|file| file.writes.clone()).unwrap_or_default() {
             self.go_on_writing(ticket);
         }
-        for (ticket, request) in lapse.parked {
-            self.request(ticket, request);
-        }
+        self.client.resumed.extend(lapse.parked);
         if super::file_idle(self.client, id) {
             self.client.files.remove(&id);
         }
