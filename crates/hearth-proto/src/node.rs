@@ -510,6 +510,9 @@ impl Machines<'_> {
                 self.manager.message(ctx, self.authority, from, envelope);
             }
             Side::Asker | Side::Client => {
+                if envelope.body == Body::WhoisOk(ctx.me()) {
+                    self.manager.named(ctx, envelope.file);
+                }
                 self.client
                     .message(ctx, self.authority, from, envelope, data);
             }
@@ -531,13 +534,14 @@ impl Machines<'_> {
     fn keep(&mut self, ctx: &mut Ctx<'_>, from: NodeId, envelope: &Envelope, data: Option<Piece>) {
         match &envelope.body {
             Body::Rescue { gone, back } => {
-                let is_named = self.client.knows_manager(envelope.file, ctx.me());
-                let here = match is_named || self.manager.manages(envelope.file) {
+                let here = match self.manager.manages(envelope.file) {
                     true => Here::Manager,
                     false if self.client.has_left(envelope.file) => Here::Left,
+                    false if self.client.knows_manager(envelope.file, ctx.me()) => Here::Named,
                     false if self.authority.has(envelope.file) => Here::Home,
                     false => Here::Nothing,
                 };
+                self.manager.asked_about(ctx, envelope.file, gone);
                 let known = self.client.generation(envelope.file);
                 let told = (here, known.max(self.authority.generation(envelope.file)));
                 self.replica.rescue(ctx, from, envelope, (gone, back), told);
@@ -673,7 +677,7 @@ fn side(body: &Body) -> Side {
         Body::WriteOwn { .. } | Body::TakeBack { .. } => Side::Client,
         Body::WriteHere | Body::Elsewhere(_) | Body::Fetch { .. } => Side::Client,
         Body::Peek { .. } => Side::Holder,
-        Body::FlushOk(_) | Body::Sealed | Body::Failed(_) => Side::Asker,
+        Body::FlushOk(_) | Body::Sealed | Body::Failed(_) | Body::WhoisOk(_) => Side::Asker,
         Body::Truncate(_) | Body::Truncated(_) => Side::Manager,
         Body::Window { .. } | Body::WindowOver(_) => Side::Manager,
         Body::Change | Body::Changed(_) => Side::Manager,
@@ -686,7 +690,7 @@ fn side(body: &Body) -> Side {
         Body::BankAsk => Side::LeaseAsked,
         Body::BankOverOk => Side::LeaseOver,
         #[rustfmt::skip]
-        Body::WhoisOk(_) | Body::WhoisEachOk(_) | Body::Leaves(_) | Body::Names { .. } | Body::ChangeGo
+        Body::WhoisEachOk(_) | Body::Leaves(_) | Body::Names { .. } | Body::ChangeGo
           | Body::Collect { .. } | Body::Recall | Body::OpenOk { .. } | Body::SizeIs { .. }
           | Body::ExtendOk(_) | Body::AppendAt(_) | Body::HomeIs { .. } | Body::TruncateGo
           | Body::TruncateOk | Body::WindowOk(_) | Body::WindowGo { .. } | Body::DetachGo

@@ -429,25 +429,29 @@ fn agents_that_are_back_are_asked_before_the_store_is_read() {
     hold(two.map(plan(2)));
 }
 
-/// S35: what was put aside while nodes are asked goes on in order.
+/// S35: a life of a file has one manager, and one home, whichever registrars die; what was put aside goes on in order; and
+/// a store write that a death cuts short tears only what was not acknowledged.
 #[test]
-fn a_read_that_was_put_aside_behind_a_write_sees_it() {
+fn lives_begin_where_a_registrar_that_lives_says_so() {
+    let registrar_gone_when_a_life_begins = [21_453];
+    hold(
+        registrar_gone_when_a_life_begins
+            .into_iter()
+            .map(strict(Replicas::Sync(1))),
+    );
+    let file_that_nobody_else_can_open = [22_722];
+    let manager_of_attributes_alone = [35_558];
+    let write_that_a_death_tears = [38_431];
+    let two = file_that_nobody_else_can_open
+        .into_iter()
+        .chain(manager_of_attributes_alone)
+        .chain(write_that_a_death_tears);
+    hold(two.map(strict(Replicas::Sync(2))));
     let read_put_aside_behind_a_write = [7453];
     hold(
         read_put_aside_behind_a_write
             .into_iter()
             .map(strict(Replicas::Erasure(4, 2))),
-    );
-}
-
-/// S35: a store write that a death cuts short tears only what was not acknowledged.
-#[test]
-fn what_was_not_acknowledged_may_be_torn_by_a_death() {
-    let write_that_a_death_tears = [38_431];
-    hold(
-        write_that_a_death_tears
-            .into_iter()
-            .map(strict(Replicas::Sync(2))),
     );
 }
 

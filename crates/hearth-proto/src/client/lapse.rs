@@ -25,8 +25,12 @@ use crate::guard::Guard;
 use crate::ids::{FileId, NodeId, Op, Stamp, Ticket};
 use crate::input::{Request, StoreOk};
 use crate::msg::{Body, Envelope, Here};
+use crate::time::Span;
 use crate::{Errno, placement};
 use alloc::vec::Vec;
+
+/// Pause before who manages a file is asked once more than again.
+const ASK_PAUSE: Span = Span::secs(1);
 
 /// A file whose manager is back, until that knows of the handles.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -244,19 +248,24 @@ impl Desk<'_, '_> {
         };
         let registrar = placement::registrar_of(id, self.ctx.config.nodes);
         let asked = file.manager.unwrap_or(registrar);
-        self.ctx.config.has_replicas() && !self.ctx.peers.is_down(asked)
+        let tried = file.again.is_some_and(|at| self.ctx.now < at);
+        self.ctx.config.has_replicas() && !self.ctx.peers.is_down(asked) && !tried
     }
 
-    /// A manager that was gone could not be asked. True if it is back since: who manages the file is to be asked again.
+    /// A manager that was gone could not be asked. True if it is back since: who manages the file is to be asked again;
+    /// but not for ever, if that knows of no registrar and refuses.
     pub(super) fn may_ask_again(&mut self, id: FileId) -> bool {
         let file = self.client.files.get(&id);
         let manager = file.and_then(|file| file.manager);
         let known = manager.or_else(|| self.client.managers.get(&id).copied());
         let asked = known.unwrap_or(placement::registrar_of(id, self.ctx.config.nodes));
         let keeps = self.ctx.config.keeps(Guard::LapsedFirst);
+        let tried = file.and_then(|file| file.again);
+        let tried = tried.is_some_and(|at| self.ctx.now < at);
         let again = self.ctx.config.has_replicas() && !self.ctx.peers.is_down(asked) && keeps;
+        let again = again && !tried;
         if let Some(file) = self.client.files.get_mut(&id).filter(|_| again) {
-            file.manager = None;
+            (file.manager, file.again) = (None, Some(self.ctx.now + ASK_PAUSE));
         }
         again
     }

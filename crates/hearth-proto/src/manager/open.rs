@@ -173,15 +173,16 @@ impl Seat<'_, '_> {
         self.go_on_opening(ask);
     }
 
-    /// The home of all pages, if the policy gives the file one: it was moved there, or this node is the gateway of all
-    /// that it manages.
+    /// The home of all pages, if the file has one: nobody else can open it, it was moved there, or this node is the
+    /// gateway of all that it manages.
     pub(super) fn sole_home(&self) -> Option<NodeId> {
-        let serves = self.file.private.is_none() && self.ctx.config.serves_managed();
-        self.file.home.or(serves.then_some(self.ctx.me()))
+        let serves = self.ctx.config.serves_managed();
+        let whole = self.file.private.or(self.file.home);
+        whole.or(serves.then_some(self.ctx.me()))
     }
 
     fn home_map(&self) -> HomeMap {
-        if let Some(node) = self.file.private.or(self.sole_home()) {
+        if let Some(node) = self.sole_home() {
             return HomeMap::Fixed(node);
         }
         let rules = self.ctx.config.rules();
