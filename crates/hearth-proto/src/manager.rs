@@ -434,6 +434,11 @@ impl Seat<'_, '_> {
 
     /// Takes requests off the queue until one must have the file to itself.
     fn work_off(&mut self) {
+        self.take_on();
+        self.open_at_once();
+    }
+
+    fn take_on(&mut self) {
         while self.file.control.is_none() {
             let Some(ask) = self.file.queue.pop_front() else {
                 return;
@@ -468,6 +473,7 @@ impl Seat<'_, '_> {
                 Body::Truncate(size) => self.truncate(ask, size),
                 Body::Window { at, len } => self.window(ask, at, len),
                 Body::Settle { store: false } => self.answer(&ask, Body::SettleOk),
+                Body::Forget { .. } => self.announce(ask),
                 Body::Detach => self.detach(ask),
                 Body::Settle { store: true } => self.settle(control::After::Answer(ask)),
                 Body::Laminate(stamp) => self.laminate(ask, stamp),

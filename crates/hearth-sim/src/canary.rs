@@ -206,7 +206,7 @@ fn replica_plan(guard: Guard, number: u64) -> Plan {
         | Guard::OneByOne
         | Guard::NameGoneFirst => plan.strictly(),
         // Many who read and write one file, and agents that are soon back.
-        Guard::BornRegistered => Plan {
+        Guard::BornRegistered | Guard::ReopenedAtOnce => Plan {
             files: 1,
             nodes: 4,
             sessions: 8,

@@ -434,11 +434,8 @@ fn agents_that_are_back_are_asked_before_the_store_is_read() {
 #[test]
 fn lives_begin_where_a_registrar_that_lives_says_so() {
     let registrar_gone_when_a_life_begins = [21_453];
-    hold(
-        registrar_gone_when_a_life_begins
-            .into_iter()
-            .map(strict(Replicas::Sync(1))),
-    );
+    let one = registrar_gone_when_a_life_begins.into_iter();
+    hold(one.map(strict(Replicas::Sync(1))));
     let file_that_nobody_else_can_open = [22_722];
     let manager_of_attributes_alone = [35_558];
     let write_that_a_death_tears = [38_431];
@@ -447,12 +444,24 @@ fn lives_begin_where_a_registrar_that_lives_says_so() {
         .chain(manager_of_attributes_alone)
         .chain(write_that_a_death_tears);
     hold(two.map(strict(Replicas::Sync(2))));
-    let read_put_aside_behind_a_write = [7453];
-    hold(
-        read_put_aside_behind_a_write
-            .into_iter()
-            .map(strict(Replicas::Erasure(4, 2))),
-    );
+    let read_put_aside_behind_a_write = core::iter::once(7453);
+    hold(read_put_aside_behind_a_write.map(strict(Replicas::Erasure(4, 2))));
+}
+
+/// S35: the same among seven agents.
+#[test]
+fn handles_are_told_anew_while_others_wait_for_the_file() {
+    let page_locked_by_a_read_that_waits_to_be_told = [9436];
+    let seeds = (0..seeds().min(300)).chain(page_locked_by_a_read_that_waits_to_be_told);
+    let seven = |plan| Plan {
+        nodes: 7,
+        sessions: 8,
+        ..plan
+    };
+    for copies in [1, 2] {
+        let plans = seeds.clone().map(strict(Replicas::Sync(copies)));
+        hold(plans.map(seven));
+    }
 }
 
 /// S35: what was sealed is read by everybody and is in the store at the end, though as many agents die as there are parity

@@ -338,8 +338,9 @@ impl Seat<'_, '_> {
         match control {
             Control::Registering { named, .. } => self.registered(named),
             Control::Admitting { ask, .. } => {
-                let write = matches!(ask.body, Body::Open { write: true, .. });
-                self.opened(&ask, write);
+                if let Body::Open { write, .. } = ask.body {
+                    self.opened(&ask, write);
+                }
             }
             Control::Collecting { ask, others, .. } => self.collected(ask, &others),
             Control::Cutting {
@@ -505,6 +506,22 @@ impl Seat<'_, '_> {
             leaves,
             ..super::File::default()
         };
+    }
+
+    /// The last name is gone, and openers are told so.
+    pub(super) fn is_leaving(&self) -> bool {
+        matches!(self.file.control, Some(Control::Leaving { .. }))
+    }
+
+    /// Who is to be the home of the file when the last one has let go, while that is awaited.
+    pub(super) fn mover(&self) -> Option<NodeId> {
+        match &self.file.control {
+            Some(Control::Cutting {
+                after: After::Move(ask),
+                ..
+            }) => Some(ask.from),
+            _ => None,
+        }
     }
 
     pub(super) fn go_on_opening(&mut self, ask: Ask) {
