@@ -429,12 +429,15 @@ fn agents_that_are_back_are_asked_before_the_store_is_read() {
     hold(two.map(plan(2)));
 }
 
-/// S35: a life of a file has one manager, and one home, whichever registrars die; what was put aside goes on in order; and
-/// a store write that a death cuts short tears only what was not acknowledged.
+/// S35: a life of a file has one manager, and one home, whichever registrars die; what was put aside goes on in order; what
+/// a tier has alone is known; and a store write that a death cuts short tears only what was not acknowledged.
 #[test]
 fn lives_begin_where_a_registrar_that_lives_says_so() {
     let registrar_gone_when_a_life_begins = [21_453];
-    let one = registrar_gone_when_a_life_begins.into_iter();
+    let tier_alone_has_what_came_before = [22_844];
+    let one = registrar_gone_when_a_life_begins
+        .into_iter()
+        .chain(tier_alone_has_what_came_before);
     hold(one.map(strict(Replicas::Sync(1))));
     let file_that_nobody_else_can_open = [22_722];
     let manager_of_attributes_alone = [35_558];
