@@ -455,7 +455,10 @@ fn lives_begin_where_a_registrar_that_lives_says_so() {
 #[test]
 fn handles_are_told_anew_while_others_wait_for_the_file() {
     let page_locked_by_a_read_that_waits_to_be_told = [9436];
-    let seeds = (0..seeds().min(300)).chain(page_locked_by_a_read_that_waits_to_be_told);
+    let cut_that_was_over_when_its_manager_died = [18_254];
+    let seeds = (0..seeds().min(300))
+        .chain(page_locked_by_a_read_that_waits_to_be_told)
+        .chain(cut_that_was_over_when_its_manager_died);
     let seven = |plan| Plan {
         nodes: 7,
         sessions: 8,
