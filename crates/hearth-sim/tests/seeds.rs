@@ -435,8 +435,10 @@ fn agents_that_are_back_are_asked_before_the_store_is_read() {
 fn lives_begin_where_a_registrar_that_lives_says_so() {
     let registrar_gone_when_a_life_begins = [21_453];
     let tier_alone_has_what_came_before = [22_844];
+    let two_who_ask_again_at_once = [45_891];
     let one = registrar_gone_when_a_life_begins
         .into_iter()
+        .chain(two_who_ask_again_at_once)
         .chain(tier_alone_has_what_came_before);
     hold(one.map(strict(Replicas::Sync(1))));
     let file_that_nobody_else_can_open = [22_722];

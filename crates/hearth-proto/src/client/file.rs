@@ -82,7 +82,9 @@ pub(super) struct File {
     pub(super) lapsed: bool,
     /// The manager is gone.
     pub(super) orphan: bool,
-    /// Nobody is asked before this who manages the file: that was done just now, in vain.
+    /// The node that was taken for the manager has refused.
+    pub(super) refused: bool,
+    /// Nobody is asked before this who manages the file: that was done just now, and refused again.
     pub(super) again: Option<Time>,
     /// A way in may keep bytes or attributes.
     pub(super) kept: bool,
@@ -131,6 +133,7 @@ impl Default for File {
             bypass: false,
             lapsed: false,
             orphan: false,
+            refused: false,
             again: None,
             kept: false,
             mapped: false,

@@ -21,6 +21,7 @@ use super::{Client, Desk, Job, What};
 use crate::authority::Authority;
 use crate::ctx::Ctx;
 use crate::effect::{Effect, Reply};
+use crate::errno::ESTALE;
 use crate::guard::Guard;
 use crate::ids::{FileId, NodeId, Op, Stamp, Ticket};
 use crate::input::{Request, StoreOk};
@@ -260,12 +261,22 @@ impl Desk<'_, '_> {
         let known = manager.or_else(|| self.client.managers.get(&id).copied());
         let asked = known.unwrap_or(placement::registrar_of(id, self.ctx.config.nodes));
         let keeps = self.ctx.config.keeps(Guard::LapsedFirst);
-        let tried = file.and_then(|file| file.again);
-        let tried = tried.is_some_and(|at| self.ctx.now < at);
         let again = self.ctx.config.has_replicas() && !self.ctx.peers.is_down(asked) && keeps;
+        let Some(file) = self.client.files.get_mut(&id) else {
+            return again;
+        };
+        let refused = core::mem::take(&mut file.refused);
+        if !file.parked.is_empty() {
+            // It is being asked already.
+            return again;
+        }
+        let tried = refused && file.again.is_some_and(|at| self.ctx.now < at);
         let again = again && !tried;
-        if let Some(file) = self.client.files.get_mut(&id).filter(|_| again) {
-            (file.manager, file.again) = (None, Some(self.ctx.now + ASK_PAUSE));
+        if again {
+            file.manager = None;
+        }
+        if again && refused {
+            file.again = Some(self.ctx.now + ASK_PAUSE);
         }
         again
     }
@@ -366,8 +377,19 @@ impl Desk<'_, '_> {
         self.ask_manager(id, body, What::Reopen);
     }
 
+    /// A node that was taken for the manager may have refused to be.
+    pub(super) fn note_refusal(&mut self, id: FileId, answer: &Envelope) {
+        let refused = answer.body == Body::Failed(ESTALE);
+        if let Some(file) = self.client.files.get_mut(&id) {
+            file.refused |= refused;
+        }
+    }
+
     /// The manager knows of a handle, or cannot be told.
     pub(super) fn opened_anew(&mut self, id: FileId, answer: Option<&Envelope>) {
+        if let Some(answer) = answer {
+            self.note_refusal(id, answer);
+        }
         let left = answer.is_some_and(|answer| answer.body == Body::Left);
         if left {
             self.leave_homes(id);

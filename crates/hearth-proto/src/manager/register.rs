@@ -5,7 +5,7 @@
 
 use super::Seat;
 use super::control::Control;
-use crate::errno::EHOSTDOWN;
+use crate::errno::{EHOSTDOWN, ESTALE};
 use crate::guard::Guard;
 use crate::msg::Body;
 use crate::placement;
@@ -42,7 +42,8 @@ impl Seat<'_, '_> {
         }
         for ask in core::mem::take(&mut self.file.queue) {
             match ask.body {
-                Body::Open { .. } | Body::Truncate(_) => self.fail(&ask, EHOSTDOWN),
+                Body::Open { .. } => self.fail(&ask, ESTALE),
+                Body::Truncate(_) => self.fail(&ask, EHOSTDOWN),
                 _ => self.file.queue.push_back(ask),
             }
         }
