@@ -60,7 +60,7 @@ use crate::input::{OpenRequest, Request, StoreOk};
 use crate::msg::{Body, Envelope};
 use crate::{Errno, placement};
 use ahead::Ahead;
-use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::vec::Vec;
 use close::FlushJob;
 use delegate::OwnedPages;
@@ -99,6 +99,8 @@ pub(crate) struct Client {
     lapses: BTreeMap<FileId, Lapse>,
     /// Questions that waited for files to lapse.
     lapsed: Vec<(NodeId, Envelope)>,
+    /// Requests that waited for a lapse and do no more, in order. Empty between steps.
+    resumed: VecDeque<(Ticket, Request)>,
     /// Changes of attributes that managers have let through, which have to be told when they are over.
     changing: BTreeMap<FileId, Vec<NodeId>>,
     /// Who let the last name of a file go, until it is told what became of that.

@@ -98,6 +98,9 @@ guards! {
     RescuedFirst, "rescued-first", "nothing is done about a file before what is kept for homes that are gone is in the store";
     LapsedFirst, "lapsed-first", "a manager that is back does nothing about a file before who used it meanwhile has let go";
     OrphanSettled, "orphan-settled", "a file whose manager is gone is in the store, and no home takes a write to it, before anybody goes there";
+    BornRegistered, "born-registered", "a life of a file begins when its registrar, as it lives now, has named the manager";
+    ReopenedAtOnce, "reopened-at-once", "a node that tells of its handles anew does not wait for others";
+    OneByOne, "one-by-one", "what was put aside goes on after all that the one before it has set off within its node";
     AskedAnew, "asked-anew", "what everybody has said of a file is asked again when another node is gone or a life has begun meanwhile";
     CutAnew, "cut-anew", "a truncation ends after a home that was gone meanwhile has let go as well";
     NameGoneFirst, "name-gone-first", "who has a file open goes to the store after its last name is gone";
@@ -152,6 +155,9 @@ impl Guard {
                 | Guard::OrphanSettled
                 | Guard::LeftTogether
                 | Guard::AskedAnew
+                | Guard::BornRegistered
+                | Guard::ReopenedAtOnce
+                | Guard::OneByOne
                 | Guard::CutAnew
                 | Guard::LifeAdopted
                 | Guard::NameGoneFirst

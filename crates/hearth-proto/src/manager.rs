@@ -19,6 +19,9 @@
 //!   ask the manager before a change ([`leave`]).
 //! - M7 (I3): openers go to the store after the file's last name is gone, and all of them: homes hold requests until
 //!   then, and who tells of a handle again that was open then is sent there ([`control`]).
+//! - M8 (I3): where there are replicas a life of a file begins when its registrar, as it lives now, has named this node:
+//!   whoever finds that nobody manages the file may go to the store while the registrar is gone, and one that is back
+//!   asks all to let go before it names anybody ([`register`]).
 
 mod control;
 mod entry;
@@ -27,6 +30,7 @@ mod laminate;
 mod leave;
 mod listing;
 mod open;
+mod register;
 mod size;
 mod storms;
 mod window;
@@ -39,8 +43,9 @@ use crate::ctx::Ctx;
 use crate::ids::{FileId, Gen, NodeId, ReqId, Stamp};
 use crate::msg::{Body, Envelope, Here};
 use crate::nodeset::NodeSet;
+use crate::placement;
 use crate::semantics::Semantics;
-use alloc::collections::{BTreeMap, VecDeque};
+use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::vec::Vec;
 use control::Control;
 use entry::Order;
@@ -62,6 +67,10 @@ pub(crate) struct Manager {
     acks: BTreeMap<u64, FileId>,
     /// The last life in which a file's last name went: its handles go to the store. Bounded by `idle_files_max`.
     left: BTreeMap<FileId, u64>,
+    /// Files whose registrar has named this node since it came to life. Bounded by `idle_files_max`.
+    named: BTreeSet<FileId>,
+    /// Registrars that others say are gone, of whose end this node has not heard.
+    doubted: NodeSet,
     /// Orders to daemons.
     orders: BTreeMap<BankOp, Order>,
     /// Questions that wait for attributes which another node reads.
@@ -136,6 +145,7 @@ struct Seat<'a, 'c> {
     file: &'a mut File,
     acks: &'a mut BTreeMap<u64, FileId>,
     left: &'a mut BTreeMap<FileId, u64>,
+    named: &'a mut BTreeSet<FileId>,
     orders: &'a mut BTreeMap<BankOp, Order>,
     ctx: &'a mut Ctx<'c>,
 }
@@ -214,6 +224,10 @@ impl Manager {
     /// A peer is gone, with its opens and what it waited for.
     pub(crate) fn peer_down(&mut self, ctx: &mut Ctx<'_>, peer: NodeId) {
         self.unpark_peer(peer);
+        let nodes = ctx.config.nodes;
+        self.doubted.remove(peer);
+        self.named
+            .retain(|&id| placement::registrar_of(id, nodes) != peer);
         let ids: Vec<FileId> = self.files.keys().copied().collect();
         for id in ids {
             let mut seat = self.seat(ctx, id);
@@ -229,6 +243,9 @@ impl Manager {
 
     /// Forgets files at rest, above the bound.
     pub(crate) fn upkeep(&mut self, ctx: &mut Ctx<'_>) {
+        while self.named.len() > ctx.config.idle_files_max {
+            self.named.pop_first();
+        }
         let excess = self.files.len().saturating_sub(ctx.config.idle_files_max);
         if excess == 0 {
             return;
@@ -252,9 +269,10 @@ impl Manager {
         self.keeper.forget(id, life);
     }
 
-    /// True if this node manages the file, though nobody may have opened it yet.
+    /// True if a life of the file has begun here. A question about attributes, or word of them from a node that takes this
+    /// one for the manager, begins none.
     pub(crate) fn manages(&self, id: FileId) -> bool {
-        self.files.get(&id).is_some_and(|file| !file.blank())
+        self.files.get(&id).is_some_and(File::has_begun)
     }
 
     /// What nodes that live are to a file, which this one may have known in an earlier life, and the latest life of it
@@ -265,17 +283,20 @@ impl Manager {
         id: FileId,
         (here, life): (&[(NodeId, Here)], u64),
     ) {
+        let is = |what: Here| move |&&(_, other): &&(NodeId, Here)| other == what;
+        let manager = here.iter().find(is(Here::Manager));
+        let manager = manager.or_else(|| here.iter().find(is(Here::Named)));
+        if let Some(&(node, _)) = manager.filter(|_| ctx.config.rejoins) {
+            self.registry.entry(id).or_insert(node);
+        }
         for &(node, what) in here {
             match what {
-                Here::Manager if ctx.config.rejoins => {
-                    self.registry.entry(id).or_insert(node);
-                }
                 Here::Home if ctx.config.rejoins && ctx.config.rules().grain == Grain::File => {
                     let seat = self.seat(ctx, id);
                     seat.file.home.get_or_insert(node);
                 }
                 Here::Left => self.seat(ctx, id).leaves(life),
-                Here::Manager | Here::Home | Here::Nothing => {}
+                Here::Manager | Here::Named | Here::Home | Here::Nothing => {}
             }
         }
         self.tidy(id);
@@ -288,6 +309,30 @@ impl Manager {
             && file.generation.life <= life
         {
             file.generation = ctx.new_generation();
+        }
+    }
+
+    /// The registrar of a file names this node.
+    pub(crate) fn named(&mut self, ctx: &Ctx<'_>, id: FileId) {
+        let registrar = placement::registrar_of(id, ctx.config.nodes);
+        if ctx.config.has_replicas() && !self.doubted.contains(registrar) {
+            self.named.insert(id);
+        }
+    }
+
+    /// Somebody asks about a file since these are gone, and may go to the store: what its registrar has said before
+    /// counts no longer, though this node has not heard of its end.
+    pub(crate) fn asked_about(&mut self, ctx: &mut Ctx<'_>, id: FileId, gone: &[u32]) {
+        let registrar = placement::registrar_of(id, ctx.config.nodes);
+        if !gone.contains(&registrar.0) {
+            return;
+        }
+        self.named.remove(&id);
+        if !ctx.peers.is_down(registrar) {
+            self.doubted.insert(registrar);
+        }
+        if self.files.contains_key(&id) {
+            self.seat(ctx, id).register_anew();
         }
     }
 
@@ -317,6 +362,7 @@ impl Manager {
             file,
             acks: &mut self.acks,
             left: &mut self.left,
+            named: &mut self.named,
             orders: &mut self.orders,
             ctx,
         }
@@ -332,13 +378,16 @@ impl Manager {
 impl File {
     /// Nothing is known and nobody waits.
     fn blank(&self) -> bool {
-        !self.known
-            && self.laminated.is_none()
-            && self.openers.is_empty()
-            && self.holders.is_empty()
-            && self.leaves.is_blank()
-            && self.control.is_none()
-            && self.queue.is_empty()
+        let rests = self.control.is_none() && self.queue.is_empty();
+        rests && !self.has_begun() && self.holders.is_empty() && self.leaves.is_blank()
+    }
+
+    /// Somebody has opened the file, or cuts it.
+    fn has_begun(&self) -> bool {
+        self.known
+            || self.laminated.is_some()
+            || !self.openers.is_empty()
+            || self.control.as_ref().is_some_and(Control::is_of_life)
     }
 
     /// Everything is in the store and nobody has it open.
@@ -385,6 +434,11 @@ impl Seat<'_, '_> {
 
     /// Takes requests off the queue until one must have the file to itself.
     fn work_off(&mut self) {
+        self.take_on();
+        self.open_at_once();
+    }
+
+    fn take_on(&mut self) {
         while self.file.control.is_none() {
             let Some(ask) = self.file.queue.pop_front() else {
                 return;
@@ -395,6 +449,10 @@ impl Seat<'_, '_> {
             match ask.body {
                 Body::Open { again: true, .. } if self.has_left(ask.generation) => {
                     self.answer(&ask, Body::Left);
+                }
+                Body::Open { .. } | Body::Truncate(_) if self.lacks_name() => {
+                    self.file.queue.push_front(ask);
+                    self.register();
                 }
                 Body::Open {
                     write,
@@ -415,6 +473,7 @@ impl Seat<'_, '_> {
                 Body::Truncate(size) => self.truncate(ask, size),
                 Body::Window { at, len } => self.window(ask, at, len),
                 Body::Settle { store: false } => self.answer(&ask, Body::SettleOk),
+                Body::Forget { .. } => self.announce(ask),
                 Body::Detach => self.detach(ask),
                 Body::Settle { store: true } => self.settle(control::After::Answer(ask)),
                 Body::Laminate(stamp) => self.laminate(ask, stamp),

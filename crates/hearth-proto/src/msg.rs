@@ -162,6 +162,8 @@ pub enum Here {
     Home,
     /// Its manager.
     Manager,
+    /// A registrar has named it, and no life of the file has begun there.
+    Named,
     /// It went to the store when the last name was gone.
     Left,
 }

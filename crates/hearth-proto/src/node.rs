@@ -103,10 +103,13 @@ impl Node {
                     machines.message(ctx, from, envelope, data);
                 });
             }
+            if self.with(now, out, &mut loopback, |machines, ctx| machines.go_on(ctx)) {
+                continue;
+            }
             self.with(now, out, &mut loopback, |machines, ctx| {
                 machines.upkeep(ctx)
             });
-            if loopback.is_empty() {
+            if loopback.is_empty() && !self.rescues.has_ready() && !self.client.has_resumed() {
                 break;
             }
         }
@@ -395,21 +398,40 @@ impl Machines<'_> {
             file,
             here,
             life,
-            parked,
+            mut parked,
             failed,
         } = released;
+        // What this node had told itself belongs to what it had begun.
+        let own =
+            |parked: &Parked| matches!(parked, Parked::Message(from, ..) if *from == ctx.me());
+        parked.sort_by_key(|parked| !own(parked));
         self.manager.remembered(ctx, file, (&here, life));
         self.manager.outlive(ctx, file, life);
         self.client.remembered(ctx, self.authority, file, &here);
         for parked in parked {
-            match parked {
-                Parked::Request(ticket, request) => match failed {
-                    Some(errno) => self.client.refuse(ctx, ticket, &request, errno),
-                    None => self.request(ctx, ticket, request),
-                },
-                Parked::Message(from, envelope, data) => self.message(ctx, from, envelope, data),
+            match (parked, failed) {
+                (Parked::Request(ticket, request), Some(errno)) => {
+                    self.client.refuse(ctx, ticket, &request, errno);
+                }
+                (parked, _) => self.rescues.get_ready(parked),
             }
         }
+        while !ctx.config.keeps(Guard::OneByOne) && self.go_on(ctx) {}
+    }
+
+    /// The next of what was put aside goes on, after all that the one before has set off within this node: else a read
+    /// that came after a write would be served before the home has that. False if nothing is left.
+    fn go_on(&mut self, ctx: &mut Ctx<'_>) -> bool {
+        if let Some((ticket, request)) = self.client.take_resumed() {
+            self.request(ctx, ticket, request);
+            return true;
+        }
+        match self.rescues.take_ready() {
+            Some(Parked::Request(ticket, request)) => self.request(ctx, ticket, request),
+            Some(Parked::Message(from, envelope, data)) => self.message(ctx, from, envelope, data),
+            None => return false,
+        }
+        true
     }
 
     /// A message from another node.
@@ -488,6 +510,9 @@ impl Machines<'_> {
                 self.manager.message(ctx, self.authority, from, envelope);
             }
             Side::Asker | Side::Client => {
+                if envelope.body == Body::WhoisOk(ctx.me()) {
+                    self.manager.named(ctx, envelope.file);
+                }
                 self.client
                     .message(ctx, self.authority, from, envelope, data);
             }
@@ -509,13 +534,14 @@ impl Machines<'_> {
     fn keep(&mut self, ctx: &mut Ctx<'_>, from: NodeId, envelope: &Envelope, data: Option<Piece>) {
         match &envelope.body {
             Body::Rescue { gone, back } => {
-                let is_named = self.client.knows_manager(envelope.file, ctx.me());
-                let here = match is_named || self.manager.manages(envelope.file) {
+                let here = match self.manager.manages(envelope.file) {
                     true => Here::Manager,
                     false if self.client.has_left(envelope.file) => Here::Left,
+                    false if self.client.knows_manager(envelope.file, ctx.me()) => Here::Named,
                     false if self.authority.has(envelope.file) => Here::Home,
                     false => Here::Nothing,
                 };
+                self.manager.asked_about(ctx, envelope.file, gone);
                 let known = self.client.generation(envelope.file);
                 let told = (here, known.max(self.authority.generation(envelope.file)));
                 self.replica.rescue(ctx, from, envelope, (gone, back), told);
@@ -651,7 +677,7 @@ fn side(body: &Body) -> Side {
         Body::WriteOwn { .. } | Body::TakeBack { .. } => Side::Client,
         Body::WriteHere | Body::Elsewhere(_) | Body::Fetch { .. } => Side::Client,
         Body::Peek { .. } => Side::Holder,
-        Body::FlushOk(_) | Body::Sealed | Body::Failed(_) => Side::Asker,
+        Body::FlushOk(_) | Body::Sealed | Body::Failed(_) | Body::WhoisOk(_) => Side::Asker,
         Body::Truncate(_) | Body::Truncated(_) => Side::Manager,
         Body::Window { .. } | Body::WindowOver(_) => Side::Manager,
         Body::Change | Body::Changed(_) => Side::Manager,
@@ -664,7 +690,7 @@ fn side(body: &Body) -> Side {
         Body::BankAsk => Side::LeaseAsked,
         Body::BankOverOk => Side::LeaseOver,
         #[rustfmt::skip]
-        Body::WhoisOk(_) | Body::WhoisEachOk(_) | Body::Leaves(_) | Body::Names { .. } | Body::ChangeGo
+        Body::WhoisEachOk(_) | Body::Leaves(_) | Body::Names { .. } | Body::ChangeGo
           | Body::Collect { .. } | Body::Recall | Body::OpenOk { .. } | Body::SizeIs { .. }
           | Body::ExtendOk(_) | Body::AppendAt(_) | Body::HomeIs { .. } | Body::TruncateGo
           | Body::TruncateOk | Body::WindowOk(_) | Body::WindowGo { .. } | Body::DetachGo

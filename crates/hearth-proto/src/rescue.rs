@@ -25,7 +25,7 @@ use crate::input::Request;
 use crate::msg::{Body, Envelope, Here};
 use crate::nodeset::NodeSet;
 use crate::time::{Span, Time};
-use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::vec::Vec;
 
 /// Pause before everybody is asked again, if somebody could not bring bytes to the store.
@@ -47,6 +47,8 @@ pub(crate) struct Rescues {
     under_way: BTreeMap<FileId, Rescue>,
     /// Questions that are not answered, by number.
     asked: BTreeMap<u64, FileId>,
+    /// What waits no more, in order. Empty between steps.
+    ready: VecDeque<Parked>,
 }
 
 /// One file, while others are asked about it.
@@ -161,6 +163,20 @@ impl Rescues {
         if !begun {
             self.ask(ctx, file);
         }
+    }
+
+    /// Something waits no more.
+    pub(crate) fn get_ready(&mut self, parked: Parked) {
+        self.ready.push_back(parked);
+    }
+
+    /// The first of what waits no more.
+    pub(crate) fn take_ready(&mut self) -> Option<Parked> {
+        self.ready.pop_front()
+    }
+
+    pub(crate) fn has_ready(&self) -> bool {
+        !self.ready.is_empty()
     }
 
     fn ask(&mut self, ctx: &mut Ctx<'_>, file: FileId) {

@@ -1,10 +1,28 @@
 //! Runs many seeds and says what fails: `sweep FIRST COUNT [STEPS]`; one seed prints its story.
 //! `HEARTH_SIM_POLICY` names a policy that all of them run.
-//! With `HEARTH_SIM_FAULTS` set, faults are of every kind.
+//! With `HEARTH_SIM_FAULTS` set, faults are of every kind; with `HEARTH_SIM_REPLICAS` others keep what homes have, and
+//! with `HEARTH_SIM_STRICT` reads are held to that across deaths. `HEARTH_SIM_NODES` says among how many nodes.
 
-use hearth_proto::Ranges;
+use hearth_proto::{Ranges, Replicas};
 use hearth_sim::{Detail, Plan, Trouble, run, shrink, tell};
 use std::collections::BTreeMap;
+
+/// The plan with what the environment says of copies.
+fn replicated(plan: Plan) -> Plan {
+    let Ok(name) = std::env::var("HEARTH_SIM_REPLICAS") else {
+        return plan;
+    };
+    let replicas = Replicas::by_name(&name);
+    let mut plan = plan.replicated(replicas.expect("HEARTH_SIM_REPLICAS is known"));
+    let nodes = std::env::var("HEARTH_SIM_NODES");
+    if let Some(nodes) = nodes.ok().and_then(|text| text.parse().ok()) {
+        (plan.nodes, plan.sessions) = (nodes, nodes + 1);
+    }
+    match std::env::var_os("HEARTH_SIM_STRICT") {
+        Some(_) => plan.strictly(),
+        None => plan,
+    }
+}
 
 fn main() {
     let number = |at: usize| {
@@ -32,6 +50,7 @@ fn main() {
         if let Ok(name) = std::env::var("HEARTH_SIM_RANGES") {
             plan.ranges = Ranges::by_name(&name).expect("HEARTH_SIM_RANGES is known");
         }
+        plan = replicated(plan);
         if let Some(steps) = number(3) {
             plan.steps = steps as u32;
         }
@@ -41,7 +60,7 @@ fn main() {
         };
         let same = failed.entry(violation.check).or_default();
         same.push(seed);
-        if same.len() <= 1 {
+        if same.len() <= 3 {
             let small = shrink(&plan);
             let (outcome, story) = tell(&small, Detail::Everything);
             if count == 1 {

@@ -203,7 +203,17 @@ fn replica_plan(guard: Guard, number: u64) -> Plan {
         | Guard::LeftTogether
         | Guard::AskedAnew
         | Guard::LifeAdopted
+        | Guard::OneByOne
         | Guard::NameGoneFirst => plan.strictly(),
+        // Many who read and write one file, and agents that are soon back.
+        Guard::BornRegistered | Guard::ReopenedAtOnce => Plan {
+            files: 1,
+            nodes: 4,
+            sessions: 8,
+            steps: plan.steps.max(80),
+            hurries: true,
+            ..plan.strictly()
+        },
         // Few pages, and a store that takes its time: a home is back before a truncation is over.
         Guard::CutAnew => Plan {
             files: 1,

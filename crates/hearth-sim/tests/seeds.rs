@@ -368,18 +368,21 @@ fn delegates_keep_every_promise() {
     hold((0..seeds() / 2).map(plan));
 }
 
+/// Plans in which others keep what homes have, and reads are held to it.
+fn strict(replicas: Replicas) -> impl Fn(u64) -> Plan {
+    move |seed| {
+        let plan = Plan {
+            policy: Policy::Local,
+            ..Plan::new(seed, Trouble::All)
+        };
+        plan.replicated(replicas).strictly()
+    }
+}
+
 /// S35: what was acknowledged is read by everybody, though agents die and come back.
 #[test]
 fn agents_that_are_back_are_asked_before_the_store_is_read() {
-    let plan = |copies: u8| {
-        move |seed: u64| {
-            let plan = Plan {
-                policy: Policy::Local,
-                ..Plan::new(seed, Trouble::All)
-            };
-            plan.replicated(Replicas::Sync(copies)).strictly()
-        }
-    };
+    let plan = |copies: u8| strict(Replicas::Sync(copies));
     let home_that_lives = [589, 883, 2363];
     let manager_dead_while_asked = [2040];
     let manager_that_nobody_asked = [2154];
@@ -424,6 +427,49 @@ fn agents_that_are_back_are_asked_before_the_store_is_read() {
         .chain(home_back_within_a_truncation)
         .chain(life_begun_while_asked);
     hold(two.map(plan(2)));
+}
+
+/// S35: a life of a file has one manager, and one home, whichever registrars die; what was put aside goes on in order; what
+/// a tier has alone is known; and a store write that a death cuts short tears only what was not acknowledged.
+#[test]
+fn lives_begin_where_a_registrar_that_lives_says_so() {
+    let registrar_gone_when_a_life_begins = [21_453];
+    let tier_alone_has_what_came_before = [22_844];
+    let two_who_ask_again_at_once = [45_891];
+    let one = registrar_gone_when_a_life_begins
+        .into_iter()
+        .chain(two_who_ask_again_at_once)
+        .chain(tier_alone_has_what_came_before);
+    hold(one.map(strict(Replicas::Sync(1))));
+    let file_that_nobody_else_can_open = [22_722];
+    let manager_of_attributes_alone = [35_558];
+    let write_that_a_death_tears = [38_431];
+    let two = file_that_nobody_else_can_open
+        .into_iter()
+        .chain(manager_of_attributes_alone)
+        .chain(write_that_a_death_tears);
+    hold(two.map(strict(Replicas::Sync(2))));
+    let read_put_aside_behind_a_write = core::iter::once(7453);
+    hold(read_put_aside_behind_a_write.map(strict(Replicas::Erasure(4, 2))));
+}
+
+/// S35: the same among seven agents.
+#[test]
+fn handles_are_told_anew_while_others_wait_for_the_file() {
+    let page_locked_by_a_read_that_waits_to_be_told = [9436];
+    let cut_that_was_over_when_its_manager_died = [18_254];
+    let seeds = (0..seeds().min(300))
+        .chain(page_locked_by_a_read_that_waits_to_be_told)
+        .chain(cut_that_was_over_when_its_manager_died);
+    let seven = |plan| Plan {
+        nodes: 7,
+        sessions: 8,
+        ..plan
+    };
+    for copies in [1, 2] {
+        let plans = seeds.clone().map(strict(Replicas::Sync(copies)));
+        hold(plans.map(seven));
+    }
 }
 
 /// S35: what was sealed is read by everybody and is in the store at the end, though as many agents die as there are parity

@@ -1,6 +1,6 @@
 //! A peer is gone: it holds nothing here and waits for nothing.
 
-use super::{Authority, File, FlushAsk, Home, PeekAsk, ReadAsk, Waiting};
+use super::{Authority, Bar, File, FlushAsk, Home, PeekAsk, ReadAsk, Waiting};
 use crate::ctx::Ctx;
 use crate::guard::Guard;
 use crate::ids::{FileId, NodeId};
@@ -79,7 +79,9 @@ impl Home<'_, '_> {
         }
         let generation = self.file.generation;
         let has_replicas = self.ctx.config.has_replicas();
-        if let Some(bar) = self.newest_bar().filter(|bar| bar.manager == peer) {
+        // What it has said of the end of a cut stands.
+        let its = |bar: &&mut Bar| bar.manager == peer && !bar.resumed;
+        if let Some(bar) = self.newest_bar().filter(its) {
             // Whether the file was detached after all nobody knows: its life goes on.
             bar.floor = generation;
             // Before this home has answered, or if it could not let go, nothing can have been done in the store; and

@@ -366,15 +366,16 @@ impl Home<'_, '_> {
     /// The store has pages that no keeper had: until then they lag, as the store may fail. A tier alone has them.
     pub(super) fn forget_lag(&mut self, pages: &BTreeSet<u64>) {
         let tier = self.ctx.config.has_tier();
-        let before = self.file.wards.lag.len() + self.file.wards.refused.len();
         let File {
             wards, pages: kept, ..
         } = &mut *self.file;
+        // Also of one that has been written again: keepers are sent that, and not what came before.
+        let lagged = |number: &u64| wards.lag.contains(number) || wards.refused.contains(number);
+        wards.behind |= tier && pages.iter().any(lagged);
         let dirty = |number: &u64| kept.get(number).is_some_and(|page| page.dirty_bytes() > 0);
         let stays = |number: &u64| !pages.contains(number) || dirty(number);
         wards.lag.retain(stays);
         wards.refused.retain(stays);
-        wards.behind |= tier && wards.lag.len() + wards.refused.len() < before;
     }
 
     /// The store has what was dirty of these pages: keepers may drop them (A10).

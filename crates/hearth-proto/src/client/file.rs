@@ -9,6 +9,7 @@ use crate::ids::{FileId, Gen, NodeId, Stamp, Ticket};
 use crate::msg::{Body, HomeMap};
 use crate::nodeset::NodeSet;
 use crate::semantics::Semantics;
+use crate::time::Time;
 use crate::{Errno, errno};
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
@@ -81,6 +82,10 @@ pub(super) struct File {
     pub(super) lapsed: bool,
     /// The manager is gone.
     pub(super) orphan: bool,
+    /// The node that was taken for the manager has refused.
+    pub(super) refused: bool,
+    /// Nobody is asked before this who manages the file: that was done just now, and refused again.
+    pub(super) again: Option<Time>,
     /// A way in may keep bytes or attributes.
     pub(super) kept: bool,
     /// A program stores into a mapping of it.
@@ -128,6 +133,8 @@ impl Default for File {
             bypass: false,
             lapsed: false,
             orphan: false,
+            refused: false,
+            again: None,
             kept: false,
             mapped: false,
             wrote: NodeSet::default(),

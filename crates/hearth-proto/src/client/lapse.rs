@@ -21,12 +21,17 @@ use super::{Client, Desk, Job, What};
 use crate::authority::Authority;
 use crate::ctx::Ctx;
 use crate::effect::{Effect, Reply};
+use crate::errno::ESTALE;
 use crate::guard::Guard;
 use crate::ids::{FileId, NodeId, Op, Stamp, Ticket};
 use crate::input::{Request, StoreOk};
 use crate::msg::{Body, Envelope, Here};
+use crate::time::Span;
 use crate::{Errno, placement};
 use alloc::vec::Vec;
+
+/// Pause before who manages a file is asked once more than again.
+const ASK_PAUSE: Span = Span::secs(1);
 
 /// A file whose manager is back, until that knows of the handles.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -112,6 +117,15 @@ impl Client {
     /// Questions about files that have lapsed since this was last asked.
     pub(crate) fn take_lapsed(&mut self) -> Vec<(NodeId, Envelope)> {
         core::mem::take(&mut self.lapsed)
+    }
+
+    /// The first request that waited for a lapse and does no more.
+    pub(crate) fn take_resumed(&mut self) -> Option<(Ticket, Request)> {
+        self.resumed.pop_front()
+    }
+
+    pub(crate) fn has_resumed(&self) -> bool {
+        !self.resumed.is_empty()
     }
 
     /// True from when a file has lapsed until its manager knows of the handles.
@@ -235,10 +249,12 @@ impl Desk<'_, '_> {
         };
         let registrar = placement::registrar_of(id, self.ctx.config.nodes);
         let asked = file.manager.unwrap_or(registrar);
-        self.ctx.config.has_replicas() && !self.ctx.peers.is_down(asked)
+        let tried = file.again.is_some_and(|at| self.ctx.now < at);
+        self.ctx.config.has_replicas() && !self.ctx.peers.is_down(asked) && !tried
     }
 
-    /// A manager that was gone could not be asked. True if it is back since: who manages the file is to be asked again.
+    /// A manager that was gone could not be asked. True if it is back since: who manages the file is to be asked again;
+    /// but not for ever, if that knows of no registrar and refuses.
     pub(super) fn may_ask_again(&mut self, id: FileId) -> bool {
         let file = self.client.files.get(&id);
         let manager = file.and_then(|file| file.manager);
@@ -246,8 +262,21 @@ impl Desk<'_, '_> {
         let asked = known.unwrap_or(placement::registrar_of(id, self.ctx.config.nodes));
         let keeps = self.ctx.config.keeps(Guard::LapsedFirst);
         let again = self.ctx.config.has_replicas() && !self.ctx.peers.is_down(asked) && keeps;
-        if let Some(file) = self.client.files.get_mut(&id).filter(|_| again) {
+        let Some(file) = self.client.files.get_mut(&id) else {
+            return again;
+        };
+        let refused = core::mem::take(&mut file.refused);
+        if !file.parked.is_empty() {
+            // It is being asked already.
+            return again;
+        }
+        let tried = refused && file.again.is_some_and(|at| self.ctx.now < at);
+        let again = again && !tried;
+        if again {
             file.manager = None;
+        }
+        if again && refused {
+            file.again = Some(self.ctx.now + ASK_PAUSE);
         }
         again
     }
@@ -348,8 +377,19 @@ impl Desk<'_, '_> {
         self.ask_manager(id, body, What::Reopen);
     }
 
+    /// A node that was taken for the manager may have refused to be.
+    pub(super) fn note_refusal(&mut self, id: FileId, answer: &Envelope) {
+        let refused = answer.body == Body::Failed(ESTALE);
+        if let Some(file) = self.client.files.get_mut(&id) {
+            file.refused |= refused;
+        }
+    }
+
     /// The manager knows of a handle, or cannot be told.
     pub(super) fn opened_anew(&mut self, id: FileId, answer: Option<&Envelope>) {
+        if let Some(answer) = answer {
+            self.note_refusal(id, answer);
+        }
         let left = answer.is_some_and(|answer| answer.body == Body::Left);
         if left {
             self.leave_homes(id);
@@ -385,9 +425,7 @@ impl Desk<'_, '_> {
         for ticket in file.map(|file| file.writes.clone()).unwrap_or_default() {
             self.go_on_writing(ticket);
         }
-        for (ticket, request) in lapse.parked {
-            self.request(ticket, request);
-        }
+        self.client.resumed.extend(lapse.parked);
         if super::file_idle(self.client, id) {
             self.client.files.remove(&id);
         }

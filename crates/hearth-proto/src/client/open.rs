@@ -52,6 +52,7 @@ impl Desk<'_, '_> {
             return self.finish(ticket, Reply::Failed(errno::EPERM));
         }
         if !matches!(answer.body, Body::OpenOk { .. }) {
+            self.note_refusal(open.file, answer);
             return self.open_without_manager(ticket, open);
         }
         self.client.jobs.remove(&ticket);

@@ -26,6 +26,11 @@ pub(super) enum After {
 /// The operation that has the file to itself.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Control {
+    /// The registrar says who manages the file, before its life begins.
+    Registering {
+        awaiting: Vec<(NodeId, u64)>,
+        named: bool,
+    },
     /// Others learn that there is a writer.
     Admitting {
         ask: Ask,
@@ -94,7 +99,8 @@ pub(super) enum Control {
 impl Control {
     fn awaiting(&mut self) -> Option<&mut Vec<(NodeId, u64)>> {
         match self {
-            Control::Admitting { awaiting, .. }
+            Control::Registering { awaiting, .. }
+            | Control::Admitting { awaiting, .. }
             | Control::Collecting { awaiting, .. }
             | Control::Cutting { awaiting, .. }
             | Control::Leaving { awaiting, .. }
@@ -103,6 +109,11 @@ impl Control {
             | Control::Settling { awaiting, .. } => Some(awaiting),
             Control::Truncating { .. } | Control::Unlinking { .. } => None,
         }
+    }
+
+    /// True for what is done to a file whose life has begun.
+    pub(super) fn is_of_life(&self) -> bool {
+        !matches!(self, Control::Registering { .. })
     }
 
     /// True for a truncation of pages of this home.
@@ -121,7 +132,7 @@ impl Control {
     /// The node for which it is done, unless it has to be done whoever lives.
     fn asker(&self) -> Option<NodeId> {
         match self {
-            Control::Leaving { .. } => None,
+            Control::Leaving { .. } | Control::Registering { .. } => None,
             Control::Admitting { ask, .. }
             | Control::Collecting { ask, .. }
             | Control::Truncating { ask, .. }
@@ -292,6 +303,11 @@ impl Seat<'_, '_> {
         let Some(control) = &mut self.file.control else {
             return;
         };
+        if let Control::Registering { awaiting, named } = control {
+            // What was said before the question was put anew counts no longer.
+            let asked = awaiting.contains(&(from, req.seq));
+            *named |= asked && *body == Body::WhoisOk(self.ctx.me());
+        }
         if let Some(awaiting) = control.awaiting() {
             awaiting.retain(|&(node, seq)| (node, seq) != (from, req.seq));
         }
@@ -320,9 +336,11 @@ impl Seat<'_, '_> {
             return;
         }
         match control {
+            Control::Registering { named, .. } => self.registered(named),
             Control::Admitting { ask, .. } => {
-                let write = matches!(ask.body, Body::Open { write: true, .. });
-                self.opened(&ask, write);
+                if let Body::Open { write, .. } = ask.body {
+                    self.opened(&ask, write);
+                }
             }
             Control::Collecting { ask, others, .. } => self.collected(ask, &others),
             Control::Cutting {
@@ -490,6 +508,22 @@ impl Seat<'_, '_> {
         };
     }
 
+    /// The last name is gone, and openers are told so.
+    pub(super) fn is_leaving(&self) -> bool {
+        matches!(self.file.control, Some(Control::Leaving { .. }))
+    }
+
+    /// Who is to be the home of the file when the last one has let go, while that is awaited.
+    pub(super) fn mover(&self) -> Option<NodeId> {
+        match &self.file.control {
+            Some(Control::Cutting {
+                after: After::Move(ask),
+                ..
+            }) => Some(ask.from),
+            _ => None,
+        }
+    }
+
     pub(super) fn go_on_opening(&mut self, ask: Ask) {
         let write = matches!(ask.body, Body::Open { write: true, .. });
         self.admit(ask, write);
@@ -593,7 +627,7 @@ impl Seat<'_, '_> {
     /// The home of a file is gone that somebody has open for writing.
     fn name_loss(&mut self, peer: NodeId) {
         let written = self.file.writers() > 0 || self.file.unsettled;
-        let loses = self.ctx.config.loses_with_node() && self.file.home == Some(peer);
+        let loses = self.ctx.config.loses_with_node() && self.sole_home() == Some(peer);
         if loses && written && self.ctx.config.keeps(Guard::LossTold) {
             let alarm = Alarm::HomeLost(self.id, peer);
             self.ctx.out.push(Effect::Alarm(alarm));
@@ -634,7 +668,10 @@ impl Seat<'_, '_> {
             }
             Some(Control::Collecting { mut others, .. }) => self.file.queue.append(&mut others),
             Some(
-                Control::Admitting { .. } | Control::Settling { .. } | Control::Leaving { .. },
+                Control::Registering { .. }
+                | Control::Admitting { .. }
+                | Control::Settling { .. }
+                | Control::Leaving { .. },
             )
             | None => {}
         }
@@ -643,7 +680,7 @@ impl Seat<'_, '_> {
     /// Homes of the pages that hold bytes between two sizes.
     fn homes_between(&self, from: u64, to: u64) -> Vec<NodeId> {
         let config = self.ctx.config;
-        if let Some(node) = self.file.private.or(self.sole_home()) {
+        if let Some(node) = self.sole_home() {
             return alloc::vec![node];
         }
         let chunk = |offset| config.chunk_of(config.page_of(offset));

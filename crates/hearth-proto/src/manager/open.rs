@@ -8,6 +8,7 @@ use crate::guard::Guard;
 use crate::ids::{NodeId, Stamp};
 use crate::msg::{Body, Cut, HomeMap, Service};
 use crate::nodeset::NodeSet;
+use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
 impl Seat<'_, '_> {
@@ -120,14 +121,18 @@ impl Seat<'_, '_> {
         }
         let elsewhere =
             |(&node, opens): (&NodeId, &super::Opens)| node != ask.from && opens.writers > 0;
-        let shared = self.file.openers.iter().any(elsewhere);
+        // Whoever is answered beside a control operation must not take the size for exact.
+        let shared = self.file.openers.iter().any(elsewhere) || self.file.control.is_some();
         let version = self.version_for(shared);
         let each = self.ctx.config.rules().authorities == Authorities::Each;
         if self.is_whole() {
             let first = self.file.private.unwrap_or(ask.from);
             self.file.home.get_or_insert(first);
         }
-        let homes = self.home_map();
+        let homes = match self.mover() {
+            Some(mover) => HomeMap::Fixed(mover),
+            None => self.home_map(),
+        };
         let size = self.file.size;
         let holders = self.holders_for(ask.from);
         if each {
@@ -144,6 +149,40 @@ impl Seat<'_, '_> {
                 version,
             },
         );
+    }
+
+    /// Nodes that tell of their handles anew never wait for others: until they are answered they read nothing, pages can be
+    /// locked until a read has ended, and whoever has the file to itself may wait for those.
+    pub(super) fn open_at_once(&mut self) {
+        let waits = self.file.control.as_ref().is_some_and(Control::is_of_life);
+        if !waits || !self.file.known || !self.ctx.config.keeps(Guard::ReopenedAtOnce) {
+            return;
+        }
+        let anew = |ask: &Ask| matches!(ask.body, Body::Open { again: true, .. });
+        let queue = core::mem::take(&mut self.file.queue).into_iter();
+        let (asks, rest): (VecDeque<Ask>, VecDeque<Ask>) = queue.partition(anew);
+        self.file.queue = rest;
+        for ask in asks {
+            if self.has_left(ask.generation) || self.is_leaving() {
+                self.answer(&ask, Body::Left);
+                continue;
+            }
+            let write = matches!(ask.body, Body::Open { write: true, .. });
+            self.opened(&ask, write);
+            if write {
+                let (size, service) = (u64::MAX, Service::Homes);
+                let body = Body::Forget { size, service };
+                self.file.queue.push_front(Ask { body, ..ask });
+            }
+        }
+    }
+
+    /// A writer is known already: others learn of it before anything that lengthens the file is taken (M1).
+    pub(super) fn announce(&mut self, ask: Ask) {
+        let mut awaiting = self.order_forget(u64::MAX, Service::Homes);
+        awaiting.retain(|&(node, _)| node != ask.from);
+        self.file.control = Some(Control::Admitting { ask, awaiting });
+        self.advance();
     }
 
     /// True if the file has one home for all of its pages.
@@ -173,15 +212,16 @@ impl Seat<'_, '_> {
         self.go_on_opening(ask);
     }
 
-    /// The home of all pages, if the policy gives the file one: it was moved there, or this node is the gateway of all
-    /// that it manages.
+    /// The home of all pages, if the file has one: nobody else can open it, it was moved there, or this node is the
+    /// gateway of all that it manages.
     pub(super) fn sole_home(&self) -> Option<NodeId> {
-        let serves = self.file.private.is_none() && self.ctx.config.serves_managed();
-        self.file.home.or(serves.then_some(self.ctx.me()))
+        let serves = self.ctx.config.serves_managed();
+        let whole = self.file.private.or(self.file.home);
+        whole.or(serves.then_some(self.ctx.me()))
     }
 
     fn home_map(&self) -> HomeMap {
-        if let Some(node) = self.file.private.or(self.sole_home()) {
+        if let Some(node) = self.sole_home() {
             return HomeMap::Fixed(node);
         }
         let rules = self.ctx.config.rules();

@@ -262,7 +262,7 @@ impl Fields for Held {
 
 tags!(Origin { Memory = 0, Store = 1, Peer = 2 });
 
-tags!(Here { Nothing = 0, Home = 1, Manager = 2, Left = 3 });
+tags!(Here { Nothing = 0, Home = 1, Manager = 2, Left = 3, Named = 4 });
 
 tags!(Service { Homes = 0, Store = 1, StoreAfterLoss = 2, Laminated = 3 });
 

@@ -5,7 +5,7 @@
 //! before it began, else its own node's changes, and those that others had published when it looked.
 
 use super::Violation;
-use crate::model::{History, Kind, Read};
+use crate::model::{Change, History, Kind, OPEN, Read};
 
 /// Judges all reads of a file.
 pub fn check(history: &History, page_bytes: u32) -> Option<Violation> {
@@ -50,7 +50,10 @@ fn untorn(history: &History, read: &Read, page_bytes: u64) -> Option<Violation> 
     }
     let writer = |at: u64, value: u8| {
         let mut writers = history.writers(at, value);
-        let writer = writers.next().filter(|w| w.kind == Kind::Write)?;
+        // Of a write that was not acknowledged when its home died the store may have a part.
+        let whole =
+            |w: &&Change| w.kind == Kind::Write && (!history.parted || w.span.ended != OPEN);
+        let writer = writers.next().filter(whole)?;
         writers.next().is_none().then_some(writer)
     };
     let bytes: Vec<(u64, u8)> = (read.offset..).zip(read.bytes.iter().copied()).collect();
