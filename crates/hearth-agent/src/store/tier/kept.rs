@@ -6,6 +6,7 @@
 
 use std::collections::BTreeMap;
 use std::io;
+use std::ops::Range;
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::time::Instant;
@@ -37,6 +38,8 @@ pub(super) struct Kept {
     pub(super) is_held: bool,
     /// Since when the store lacks something.
     pub(super) since: Option<Instant>,
+    /// The last run that was written, as far as the disk has not been told to take it.
+    pub(super) run: (Place, Range<u64>),
     /// When it was last used; larger is later.
     pub(super) used: u64,
 }
@@ -150,6 +153,7 @@ impl Kept {
         }
         for (place, at, start, end) in runs {
             shelf.write(self.ino, place, at, &bytes[start..end])?;
+            self.note_run(shelf, place, at..at + (end - start) as u64);
         }
         let ino = self.ino;
         records.extend(blocks.iter().map(|(number, block)| Record::Block {
@@ -168,6 +172,19 @@ impl Kept {
         self.since.get_or_insert_with(Instant::now);
         self.is_verified = true;
         Ok(())
+    }
+
+    /// A run was written. Writes that follow one another are one, however the program's were cut on their way here.
+    fn note_run(&mut self, shelf: &Shelf, place: Place, new: Range<u64>) {
+        let (last_place, last) = &mut self.run;
+        *last = match (*last_place, last.end) == (place, new.start) {
+            true => last.start..new.end,
+            false => new,
+        };
+        *last_place = place;
+        if shelf.begin_sync(self.ino, place, last) {
+            *last = last.end..last.end;
+        }
     }
 
     /// What a block becomes with new bytes at `at`, and whether they are all that is to be written of
