@@ -28,6 +28,10 @@ pub(super) struct Kept {
     pub(super) blocks: BTreeMap<u64, Block>,
     /// What the store said of the file when it last had all.
     pub(super) stamp: Option<Stamp>,
+    /// Whoever has written to it since left another one.
+    pub(super) is_sure: bool,
+    /// Since when it is to be asked for again.
+    pub(super) told: Option<Instant>,
     /// Bytes may be on their way to the store.
     pub(super) is_open: bool,
     /// Bytes were found to be lost, and nobody has been told by an error.
@@ -130,10 +134,7 @@ impl Kept {
                 ino: self.ino,
                 path: self.path.clone(),
             });
-            if let Some(stamp) = self.stamp {
-                let ino = self.ino;
-                records.push(Record::Closes { ino, stamp });
-            }
+            records.extend(self.stamp.map(|stamp| self.closes(stamp)));
         }
         let mut blocks = Vec::new();
         let mut runs: Vec<(Place, u64, usize, usize)> = Vec::new();
@@ -397,10 +398,11 @@ impl Kept {
                 }
             }
         }
-        self.stamp = Some(stamp);
-        self.is_open = false;
         self.since = self.since.filter(|_| self.is_waiting());
-        records.push(Record::Closes { ino, stamp });
+        records.push(match self.stamp == Some(stamp) && !self.is_open {
+            true => self.closes(stamp),
+            false => self.is_told(stamp),
+        });
         shelf.note(&records);
     }
 
@@ -418,7 +420,7 @@ impl Kept {
         let ino = self.ino;
         let path = self.path.clone();
         let mut records = vec![Record::File { ino, path }];
-        records.extend(self.stamp.map(|stamp| Record::Closes { ino, stamp }));
+        records.extend(self.stamp.map(|stamp| self.closes(stamp)));
         records.extend(self.is_open.then_some(Record::Opens { ino }));
         records.extend(self.blocks.iter().map(|(&number, block)| Record::Block {
             ino,
