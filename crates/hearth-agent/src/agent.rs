@@ -222,7 +222,14 @@ impl Agent {
             let why = io::Error::from_raw_os_error(errno.0);
             let dirty = tier.status().dirty_bytes;
             format!("the tier keeps {dirty} bytes: {why}")
-        })
+        })?;
+        // So that copies count when the agent is started again.
+        let begun = Instant::now();
+        while tier.is_soon_sure(begun) {
+            self.pause();
+            tier.make_sure(Instant::now());
+        }
+        Ok(())
     }
 
     /// Stops: no request is served any more. Flush first.

@@ -106,6 +106,8 @@ struct Common {
     reserved: u32,
     /// Bytes of writes that wait for keepers.
     copying: u64,
+    /// How often a keeper had no room: files that come to have keepers later have others.
+    refusals: u32,
     /// Files with a request that waits for a frame or for dirty bytes to go.
     starved: BTreeSet<FileId>,
     /// One of them waits for a frame.
@@ -289,6 +291,8 @@ struct FlushAsk {
     goal: Goal,
     /// Pages and the versions of them that must reach the store.
     need: Vec<(u64, Ver)>,
+    /// Pages that others must have as well.
+    copies: Vec<u64>,
     /// Pages that have been called back for it, by the number of their grants.
     recalled: Vec<(u64, Ver)>,
     /// It is a write, of this generation, that is answered when the store has it.
@@ -490,7 +494,7 @@ impl Authority {
             StoreOp::FillPages { first, count, .. } => home.pages_filled(first, count, result),
             StoreOp::FillAside { ask, buf, .. } => home.read_aside(&ask, buf, result),
             StoreOp::FillGaps { page, buf, .. } => home.gaps_filled(page, buf, result),
-            StoreOp::Write { ranges, .. } => home.written(ranges, result),
+            StoreOp::Write { ranges, .. } => home.written(&ranges, result),
             StoreOp::Through { ver, .. } => home.stored(ver, result),
             StoreOp::Sync {
                 from, req, write, ..

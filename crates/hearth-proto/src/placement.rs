@@ -40,14 +40,13 @@ pub(crate) fn registrar_of(file: FileId, nodes: u32) -> NodeId {
     home_of_slot(slot_of(file, u64::MAX), nodes)
 }
 
-/// Every node but `home`, those first that are to keep what it has of a file and the store lacks.
-pub(crate) fn keepers_of(config: &Config, file: FileId, home: NodeId) -> Vec<NodeId> {
-    let key = mix(file.0) ^ u64::from(home.0);
-    let weight = |node: &NodeId| mix(key ^ (u64::from(node.0) << 32));
-    let mut nodes: Vec<NodeId> = (0..config.nodes).map(NodeId).collect();
-    nodes.retain(|&node| node != home);
-    nodes.sort_unstable_by_key(weight);
-    nodes
+/// Every node but `home`, those first that are to keep what it has and the store lacks: the nodes that follow it, from
+/// the one after the next `turns` on. Homes that write as much as each other so have as much to keep of others.
+pub(crate) fn keepers_of(nodes: u32, home: NodeId, turns: u32) -> Vec<NodeId> {
+    let others = nodes.saturating_sub(1);
+    let step = |place: u32| 1 + (turns % others + place) % others;
+    let node = |place: u32| NodeId((home.0 + step(place)) % nodes);
+    (0..others).map(node).collect()
 }
 
 /// A bijective scramble of 64 bits (the finaliser of SplitMix64).
@@ -71,6 +70,28 @@ mod tests {
             load[home_of_slot(slot_of(FileId(7), chunk), nodes).0 as usize] += 1;
         }
         assert!(load.iter().all(|&l| (2250..=2750).contains(&l)), "{load:?}");
+    }
+
+    #[test]
+    fn every_node_keeps_for_as_many_homes_as_keep_for_it() {
+        for turns in [0, 1, 7, u32::MAX] {
+            let keepers = |home| keepers_of(5, NodeId(home), turns);
+            for place in 0..4 {
+                let mut at: Vec<NodeId> = (0..5).map(|home| keepers(home)[place]).collect();
+                at.sort_unstable();
+                assert!(at.iter().map(|node| node.0).eq(0..5), "{turns}: {at:?}");
+            }
+            for home in 0..5 {
+                let mut others = keepers(home);
+                others.sort_unstable();
+                let all = (0..5).filter(|&node| node != home);
+                assert!(
+                    others.iter().map(|node| node.0).eq(all),
+                    "{turns}: {others:?}"
+                );
+            }
+        }
+        assert_eq!(keepers_of(1, NodeId(0), 3), []);
     }
 
     #[test]

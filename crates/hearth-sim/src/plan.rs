@@ -73,6 +73,8 @@ pub struct Plan {
     pub replicas: Replicas,
     /// Under policy `local`: each node has a tier.
     pub tier: bool,
+    /// Where a sync ends for the kernel, if there are tiers; those of a world bring all to the store then.
+    pub synced: Synced,
     /// Somebody writes to the store behind the cache.
     pub outside: bool,
     /// Sessions look at attributes, which nodes keep under leave.
@@ -218,6 +220,7 @@ impl Plan {
             bank: bank_of(seed, nodes),
             replicas: Replicas::None,
             tier: Rng::new(seed, 6).chance(50),
+            synced: Synced::Store,
             outside: rng.chance(30),
             // From a stream of its own, so that all else of a seed is as if there were no looks.
             looks: Rng::new(seed, 7).chance(60),
@@ -247,7 +250,7 @@ impl Plan {
             offers: self.offers,
             bank: self.bank.clone(),
             spill: if self.tier && self.policy == Policy::Local {
-                Spill::Tier(Synced::Store)
+                Spill::Tier(self.synced)
             } else {
                 Spill::Store
             },

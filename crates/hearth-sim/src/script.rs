@@ -15,7 +15,7 @@ use hearth_proto::bank::{BankLost, BankOk, BankOrder, Daemon, Item, Key};
 use hearth_proto::msg::{Body, Envelope, Use, Wanted};
 use hearth_proto::{
     Allocation, BankConfig, CloseRule, Effect, FileId, Input, NodeId, Policy, Ranges, ReadInto,
-    Replicas, Reply, Semantics, Span, WriteAt, errno,
+    Replicas, Reply, Semantics, Span, Synced, WriteAt, errno,
 };
 
 /// What a line asks for that nobody understands.
@@ -102,6 +102,7 @@ fn set_up(plan: &mut Plan, words: &[&str]) -> Option<()> {
         ["homes", "first-touch"] => plan.allocation = Allocation::FirstTouch,
         ["homes", "round-robin"] => plan.allocation = Allocation::RoundRobin,
         ["replicas", name] => plan.replicas = Replicas::by_name(name)?,
+        ["tier"] => (plan.tier, plan.synced) = (true, Synced::Tier),
         ["close", "flushed"] => plan.close = CloseRule::Flushed,
         ["close", "buffered"] => plan.close = CloseRule::Buffered,
         ["gateways", nodes @ ..] => {

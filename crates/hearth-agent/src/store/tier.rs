@@ -13,7 +13,7 @@
 //! T2: bytes are forgotten when the store has synced them, or a cut has taken them away.
 //! T3: what is refused here (no room, an error) goes to the store; a tier is never a reason to fail.
 //!
-//! Locks: `files`, then a file's `settling`, then its `kept`, then the journal.
+//! Locks: `files`, then a file's `settling`, then its `kept`, then the journal; `unsure` and `work` last, each alone.
 
 mod block;
 mod bring;
@@ -22,8 +22,9 @@ mod kept;
 mod recover;
 mod serve;
 mod shelf;
+mod sure;
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::io;
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
@@ -98,6 +99,8 @@ pub struct Tier {
     dirty_files: AtomicUsize,
     refused: AtomicBool,
     lost: Mutex<Vec<String>>,
+    /// Files to ask the store about again ([`sure`]).
+    unsure: Mutex<BTreeSet<u64>>,
     work: Mutex<Work>,
     more: Condvar,
 }
@@ -117,6 +120,8 @@ struct Work {
     news: bool,
     /// The worker knows of nothing that will be due.
     waits_for_news: bool,
+    /// The worker knows of no stamp to ask for again.
+    all_is_sure: bool,
 }
 
 impl Tier {
@@ -142,6 +147,7 @@ impl Tier {
             dirty_files: AtomicUsize::new(0),
             refused: AtomicBool::new(false),
             lost: Mutex::default(),
+            unsure: Mutex::default(),
             work: Mutex::default(),
             more: Condvar::new(),
         };

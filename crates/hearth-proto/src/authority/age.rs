@@ -27,7 +27,7 @@ const SCATTERED_AGES: u64 = 6;
 const PIECES_FEW: usize = 3;
 const PIECE_SHARE: u32 = 8;
 
-/// A store that has nothing to do is given as small a share of its longest request as this, if it is whole.
+/// A store that has nothing to do is given as small a share of its longest request as this, if it is whole; more if that is.
 const EAGER_SHARE: u64 = 8;
 
 impl Authority {
@@ -227,10 +227,12 @@ impl Home<'_, '_> {
         let longest = self.ctx.config.store_io_bytes;
         let count = u64::from(longest / self.ctx.config.page_bytes).max(1);
         let sent = self.common.sent_bytes;
-        let is_sent = sent <= u64::from(longest) && self.send_if_fresh(number, count);
-        if !is_sent && sent == 0 && count > EAGER_SHARE {
-            self.send_if_fresh(number, count / EAGER_SHARE);
+        if sent <= u64::from(longest) && self.send_if_fresh(number, count) || sent > 0 {
+            return;
         }
+        let parts = (1..=EAGER_SHARE.ilog2()).map(|halvings| count >> halvings);
+        let mut parts = parts.filter(|_| count > EAGER_SHARE);
+        parts.any(|part| self.send_if_fresh(number, part));
     }
 
     /// Sends the aligned run of so many pages that a page is in, if every byte of it is new.

@@ -111,8 +111,7 @@ impl Home<'_, '_> {
         let mut runs: Vec<Run> = Vec::new();
         for &number in pages {
             let page = self.file.pages.get(&number);
-            let tier = self.ctx.config.has_tier();
-            let free = !self.file.wards.holds_back(number, tier);
+            let free = !self.file.wards.has_older(number);
             let Some((page, slot)) = page
                 .filter(|page| page.writes == 0 && free)
                 .and_then(|page| Some((page, page.slot?)))
@@ -152,11 +151,10 @@ impl Home<'_, '_> {
 
     pub(super) fn written(
         &mut self,
-        ranges: Vec<(u64, u32, u32, Ver)>,
+        ranges: &[(u64, u32, u32, Ver)],
         result: Result<StoreOk, Errno>,
     ) {
-        let pages: BTreeSet<u64> = ranges.iter().map(|range| range.0).collect();
-        for (number, start, end, ver) in ranges {
+        for &(number, start, end, ver) in ranges {
             let len = u64::from(end - start);
             self.common.sent_bytes -= len;
             let Some(page) = self.file.pages.get_mut(&number) else {
@@ -188,7 +186,8 @@ impl Home<'_, '_> {
         }
         match result {
             Ok(_) => {
-                self.forget_lag(&pages);
+                self.keep_lagging(ranges);
+                let pages: BTreeSet<u64> = ranges.iter().map(|range| range.0).collect();
                 self.trim(pages.into_iter());
                 self.file.failed = None;
                 self.file.spilled |= self.ctx.config.has_tier();
@@ -276,6 +275,7 @@ impl Home<'_, '_> {
             req,
             goal,
             need,
+            copies: self.lagging(goal),
             recalled,
             write: None,
         };
@@ -307,6 +307,9 @@ impl Home<'_, '_> {
             self.start_flush_for(ask);
         }
         if !ask.need.is_empty() && self.ctx.config.keeps(Guard::FlushWaits) {
+            return Verdict::Wait;
+        }
+        if self.awaits_copies(ask) {
             return Verdict::Wait;
         }
         let sync = ask.goal == Goal::Synced;

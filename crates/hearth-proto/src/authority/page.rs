@@ -80,6 +80,12 @@ impl Page {
         self.syncing = Ranges::default();
     }
 
+    /// These bytes are in its frame, which is valid.
+    pub(crate) fn knows(&self, start: u32, end: u32) -> bool {
+        let all = self.filled && end <= self.extent;
+        self.slot.is_some() && (all || self.valid.covers(start, end))
+    }
+
     /// Nothing is known and nobody cares.
     pub(crate) fn idle(&self) -> bool {
         self.slot.is_none() && self.readers.is_empty() && !self.busy()

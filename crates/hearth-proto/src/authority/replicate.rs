@@ -8,8 +8,10 @@
 //! Invariants:
 //! - A9: a write is acknowledged when as many keepers as the job wants have it, or the store has; where keepers are
 //!   sent it later, when one knows that the file has such bytes.
-//! - A10: a page is flushed only when no keeper has less of it than the store is going to get, and its keepers are told
-//!   to drop it only when the store has it.
+//! - A10: a page is flushed only when no keeper has older bytes of it than the store is going to get: it would bring them
+//!   back. A keeper that has nothing of it yet does no harm. Its keepers are told to drop it only when the store has it.
+//! - A14: what a tier has and a keeper lacks is sent from memory as well, or goes on to the store. A sync that ends at the
+//!   tier waits for it: what keepers bring when the home dies would have the tier's bytes put aside.
 
 use super::{File, FlushAsk, Home, PendingWrite, StoreOp, Waiting, WriteAsk};
 use crate::config::Replicas;
@@ -19,6 +21,7 @@ use crate::guard::Guard;
 use crate::ids::{FileId, NodeId, ReqId, Ver};
 use crate::msg::{Body, Cut, Goal};
 use crate::placement;
+use crate::ranges::Ranges;
 use crate::time::{Span, Time};
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
@@ -44,10 +47,12 @@ pub(super) struct Wards {
     marking_anew: bool,
     /// Pages with bytes that no keeper, or not every one, has been sent.
     lag: BTreeSet<u64>,
+    /// Those of their bytes that a tier has.
+    lag_in_tier: BTreeMap<u64, Ranges>,
     /// Pages for which a keeper had no room. They are not sent again, but go to the store.
     refused: BTreeSet<u64>,
     /// Lagging pages that are on their way, by number of the message.
-    pub(super) copying: BTreeMap<u64, (NodeId, Vec<u64>)>,
+    pub(super) copying: BTreeMap<u64, OnItsWay>,
     /// Pages of which keepers may have something.
     pub(super) copied: BTreeSet<u64>,
     /// Keepers that have yet to drop all, for a cut.
@@ -67,6 +72,15 @@ pub(super) struct Wards {
     pub(super) unsealing: bool,
 }
 
+/// What is on its way to a keeper.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) struct OnItsWay {
+    pub(super) keeper: NodeId,
+    pub(super) pages: Vec<u64>,
+    /// They are not flushed before it is there.
+    pub(super) held: bool,
+}
+
 impl Wards {
     /// Nobody keeps anything, and nobody is told. Keepers stay keepers until they are told to drop all, as a word
     /// about some pages is not answered.
@@ -80,13 +94,11 @@ impl Wards {
         self.idle() && self.releasing.is_empty()
     }
 
-    /// A page may not be flushed: keepers have less of it than the store would get (A10), or have not been sent what
-    /// a tier would have alone.
-    pub(super) fn holds_back(&self, page: u64, has_tier: bool) -> bool {
-        let sent = |(_, pages): &(NodeId, Vec<u64>)| pages.contains(&page);
-        let lags = self.lag.contains(&page);
-        let alone = has_tier && lags && !self.full && !self.keepers.is_empty();
-        alone || self.copied.contains(&page) && (lags || self.copying.values().any(sent))
+    /// A keeper may have older bytes of a page than the store would get (A10).
+    pub(super) fn has_older(&self, page: u64) -> bool {
+        let held = |way: &OnItsWay| way.held && way.pages.contains(&page);
+        let lags = self.copied.contains(&page) && self.lag.contains(&page);
+        lags || self.copying.values().any(held)
     }
 }
 
@@ -118,11 +130,11 @@ impl File {
         if let Some(emptying) = &mut self.wards.emptying {
             emptying.retain_mut(|entry| other(entry));
         }
-        if let Some((_, pages)) = self.wards.copying.remove(&seq)
+        if let Some(way) = self.wards.copying.remove(&seq)
             && !taken
         {
             self.wards.full = true;
-            self.wards.refused.extend(pages);
+            self.wards.refused.extend(way.pages);
         }
     }
 }
@@ -139,7 +151,8 @@ impl Home<'_, '_> {
             return true;
         }
         let before = self.file.wards.keepers.len();
-        let order = placement::keepers_of(self.ctx.config, self.id, self.ctx.me());
+        let turns = self.common.refusals;
+        let order = placement::keepers_of(self.ctx.config.nodes, self.ctx.me(), turns);
         for node in order {
             let keepers = &mut self.file.wards.keepers;
             let known = keepers.contains(&node) || self.ctx.peers.is_down(node);
@@ -276,6 +289,7 @@ impl Home<'_, '_> {
             req,
             goal: Goal::All,
             need,
+            copies: Vec::new(),
             recalled: Vec::new(),
             write: Some(generation),
         };
@@ -283,13 +297,10 @@ impl Home<'_, '_> {
         self.file.waiting.push_back(Waiting::Flush(ask));
     }
 
-    /// Pages that keepers must have first are due later (A10).
+    /// Pages that keepers must have first are due later.
     pub(super) fn put_off_copied(&mut self, pages: &BTreeSet<u64>) {
         for &number in pages {
-            if self
-                .file
-                .wards
-                .holds_back(number, self.ctx.config.has_tier())
+            if self.file.wards.has_older(number)
                 && let Some(page) = self.file.pages.get_mut(&number)
             {
                 page.since = Some(self.ctx.now);
@@ -300,7 +311,8 @@ impl Home<'_, '_> {
 
     /// Sends keepers what lags, as far as may be on its way at once.
     pub(super) fn send_lagging(&mut self) {
-        if self.file.wards.lag.is_empty() || self.is_held_back() {
+        let many = self.file.wards.copying.len() >= COPIES_MAX;
+        if many || self.file.wards.lag.is_empty() || self.is_held_back() {
             return;
         }
         self.file.wards.full |= self.file.wards.keepers.is_empty() && !self.choose_keepers();
@@ -318,6 +330,27 @@ impl Home<'_, '_> {
         }
     }
 
+    /// Pages that keepers must have before a sync is over that ends at a tier (A14).
+    pub(super) fn lagging(&self, goal: Goal) -> Vec<u64> {
+        let wards = &self.file.wards;
+        if goal != Goal::Synced || !self.ctx.config.syncs_at_tier() {
+            return Vec::new();
+        }
+        let sent = wards.copying.values().flat_map(|way| &way.pages);
+        let pages: BTreeSet<u64> = wards.lag.iter().chain(sent).copied().collect();
+        pages.into_iter().collect()
+    }
+
+    /// True while keepers that have room lack pages that a sync is about.
+    pub(super) fn awaits_copies(&self, ask: &mut FlushAsk) -> bool {
+        let wards = &self.file.wards;
+        let sent = |page: &u64| wards.copying.values().any(|way| way.pages.contains(page));
+        ask.copies
+            .retain(|page| wards.lag.contains(page) || sent(page));
+        let keeps = !wards.full && !wards.keepers.is_empty();
+        !ask.copies.is_empty() && keeps
+    }
+
     /// Sends what the store lacks of a page to every keeper.
     fn send_page(&mut self, number: u64) {
         let pending = self
@@ -325,57 +358,96 @@ impl Home<'_, '_> {
             .writes
             .iter()
             .any(|write| write.touches(number, 1));
-        let Some(page) = self.file.pages.get(&number) else {
-            self.file.wards.lag.remove(&number);
-            return;
-        };
-        if page.writes > 0 || pending {
+        let page = self.file.pages.get_mut(&number);
+        if pending || page.as_ref().is_some_and(|page| page.writes > 0) {
             return;
         }
-        self.file.wards.lag.remove(&number);
-        let Some(slot) = page.slot.filter(|_| !page.dirty.is_empty()) else {
+        let wards = &mut self.file.wards;
+        wards.lag.remove(&number);
+        let in_tier = wards.lag_in_tier.remove(&number).unwrap_or_default();
+        let Some(page) = page else {
+            wards.behind |= !in_tier.is_empty();
             return;
         };
+        page.refresh(self.ctx.frames);
+        let mut ranges = page.dirty.clone();
+        for (start, end) in in_tier.iter() {
+            // What is not in memory any more the tier brings to the store (A14).
+            match page.knows(start, end) {
+                true => _ = ranges.insert(start, end),
+                false => wards.behind = true,
+            }
+        }
+        let Some(slot) = page.slot.filter(|_| !ranges.is_empty()) else {
+            return;
+        };
+        let ver = page.ver;
         let piece = |(start, end): (u32, u32)| Piece {
             src: Src::Frame(slot.frame),
             at: start,
             len: end - start,
         };
-        let data: Vec<Piece> = page.dirty.iter().map(piece).collect();
+        let data: Vec<Piece> = ranges.iter().map(piece).collect();
         let body = Body::Copy {
             offset: self.ctx.config.page_start(number),
             pieces: data
                 .iter()
                 .flat_map(|piece| [piece.at, piece.len])
                 .collect(),
-            ver: page.ver,
+            ver,
         };
         let (id, generation) = (self.id, self.file.generation);
+        let held = !self.file.wards.copied.insert(number);
         for keeper in self.file.wards.keepers.clone() {
             let body = body.clone();
             let req = self
                 .ctx
                 .ask_with(keeper, id, generation, body, data.clone());
             self.common.acks.insert(req.seq, id);
-            let way = (keeper, alloc::vec![number]);
+            let way = OnItsWay {
+                keeper,
+                pages: alloc::vec![number],
+                held,
+            };
             self.file.wards.copying.insert(req.seq, way);
         }
-        self.file.wards.copied.insert(number);
     }
 
-    /// The store has pages that no keeper had: until then they lag, as the store may fail. A tier alone has them.
-    pub(super) fn forget_lag(&mut self, pages: &BTreeSet<u64>) {
+    /// The store has taken bytes that not every keeper has been sent: until then they lag, as it may fail. What a tier
+    /// has taken lags on (A14).
+    pub(super) fn keep_lagging(&mut self, taken: &[(u64, u32, u32, Ver)]) {
         let tier = self.ctx.config.has_tier();
-        let File {
-            wards, pages: kept, ..
-        } = &mut *self.file;
-        // Also of one that has been written again: keepers are sent that, and not what came before.
-        let lagged = |number: &u64| wards.lag.contains(number) || wards.refused.contains(number);
-        wards.behind |= tier && pages.iter().any(lagged);
-        let dirty = |number: &u64| kept.get(number).is_some_and(|page| page.dirty_bytes() > 0);
-        let stays = |number: &u64| !pages.contains(number) || dirty(number);
-        wards.lag.retain(stays);
-        wards.refused.retain(stays);
+        let File { wards, pages, .. } = &mut *self.file;
+        for &(number, start, end, _) in taken {
+            let refused = wards.refused.contains(&number);
+            if !refused && !wards.lag.contains(&number) {
+                continue;
+            }
+            if tier && !refused && !wards.full {
+                let in_tier = wards.lag_in_tier.entry(number).or_default();
+                in_tier.insert(start, end);
+                continue;
+            }
+            wards.behind |= tier;
+            if pages
+                .get(&number)
+                .is_none_or(|page| page.dirty_bytes() == 0)
+            {
+                wards.lag.remove(&number);
+                wards.refused.remove(&number);
+            }
+        }
+    }
+
+    /// What a keeper has no room for goes to the store; what is not dirty is there, or in the tier alone.
+    fn pass_refused(&mut self) {
+        let alone = self.ctx.config.has_tier() && (self.file.spilled || self.is_syncing());
+        let File { wards, pages, .. } = &mut *self.file;
+        let before = wards.refused.len();
+        let dirty = |number: &u64| pages.get(number).is_some_and(|page| page.dirty_bytes() > 0);
+        wards.refused.retain(dirty);
+        wards.behind |= alone && wards.refused.len() < before;
+        self.start_flush();
     }
 
     /// The store has what was dirty of these pages: keepers may drop them (A10).
@@ -576,7 +648,7 @@ impl Home<'_, '_> {
         let wards = &mut self.file.wards;
         wards.marking.retain(others);
         wards.releasing.retain(others);
-        wards.copying.retain(|_, way| way.0 != peer);
+        wards.copying.retain(|_, way| way.keeper != peer);
         if let Some(emptying) = &mut wards.emptying {
             emptying.retain(others);
         }
@@ -647,8 +719,9 @@ impl super::Authority {
         };
         let mut home = self.home(ctx, file);
         home.file.kept(from, req.seq, taken);
+        home.common.refusals = home.common.refusals.wrapping_add(u32::from(!taken));
         if !home.file.wards.refused.is_empty() {
-            home.start_flush();
+            home.pass_refused();
         }
         home.pump();
         self.tidy(ctx, file);

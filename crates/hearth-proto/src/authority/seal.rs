@@ -15,6 +15,7 @@
 //! - A13: a page of which there are shards does not change: else shards would not fit each other, or bring back what is
 //!   older than what the store has.
 
+use super::replicate::OnItsWay;
 use super::{File, FlushAsk, Home, Verdict};
 use crate::config::Replicas;
 use crate::effect::{Effect, Piece, Src};
@@ -74,10 +75,7 @@ impl File {
     /// Every keeper has its shard of the page's stripe.
     fn is_sealed(&self, page: u64) -> bool {
         let wards = &self.wards;
-        let under_way = wards
-            .copying
-            .values()
-            .any(|(_, pages)| pages.contains(&page));
+        let under_way = wards.copying.values().any(|way| way.pages.contains(&page));
         wards.copied.contains(&page) && !under_way && !self.is_unsealing()
     }
 }
@@ -201,7 +199,11 @@ impl Home<'_, '_> {
             };
             let req = self.ctx.ask_with(keeper, id, generation, body, pieces);
             self.common.acks.insert(req.seq, id);
-            let way = (keeper, pages.clone());
+            let way = OnItsWay {
+                keeper,
+                pages: pages.clone(),
+                held: true,
+            };
             self.file.wards.copying.insert(req.seq, way);
         }
     }

@@ -7,8 +7,9 @@ pub(super) const BLOCK: usize = 64 << 10;
 
 /// Where a block lies. Bytes that the store lacks are never overwritten where they lie: the new ones
 /// go to the other place, and count once the journal says so.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Place {
+    #[default]
     Main,
     Other,
 }

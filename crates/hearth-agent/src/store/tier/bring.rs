@@ -10,6 +10,7 @@ use hearth_client::Errno;
 use super::block::Stand;
 use super::journal::{JOURNAL_MAX, Record};
 use super::kept::{Durable, Kept, errno};
+use super::sure::PAUSE;
 use super::{DIRTY_FILES_MAX, Entry, RUN_BYTES, SyncKind, Tier, Work};
 
 impl Tier {
@@ -36,10 +37,16 @@ impl Tier {
                 self.make_room(0);
                 continue;
             }
+            self.make_sure(Instant::now());
             let mut work = self.lock_work();
             work.waits_for_news = wait.is_none();
+            work.all_is_sure = self.unsure().is_empty();
             let idle = |work: &mut Work| !work.ended && !work.news;
             let wait = wait.unwrap_or(Duration::MAX);
+            let wait = match work.all_is_sure {
+                true => wait,
+                false => wait.min(PAUSE),
+            };
             let waited = self.more.wait_timeout_while(work, wait, idle);
             work = waited.unwrap_or_else(PoisonError::into_inner).0;
             if work.ended {
@@ -164,9 +171,10 @@ impl Tier {
         {
             kept.settle(&self.shelf, stamp, durable);
         }
-        if !kept.is_waiting() && kept.store.take().is_some() {
-            self.dirty_files.fetch_sub(1, Ordering::Relaxed);
-        }
+        self.let_go(&mut kept);
+        let ino = kept.ino;
+        drop(kept);
+        self.note_unsure(ino);
         Ok(())
     }
 }

@@ -48,7 +48,12 @@ pub(super) enum Record {
     /// Bytes of the file are about to go to the store.
     Opens { ino: u64 },
     /// They have; this is what the store says of the file.
-    Closes { ino: u64, stamp: Stamp },
+    Closes {
+        ino: u64,
+        stamp: Stamp,
+        /// Whoever wrote since then left another modification time.
+        is_sure: bool,
+    },
     /// Nothing of the file is here any more.
     Drops { ino: u64 },
     /// A block is not here any more.
@@ -160,12 +165,17 @@ fn encode(record: &Record, out: &mut Vec<u8>) {
             body.push(stand_code(*stand));
         }
         Record::Opens { ino } => put(&mut body, 4, &[*ino]),
-        Record::Closes { ino, stamp } => {
+        Record::Closes {
+            ino,
+            stamp,
+            is_sure,
+        } => {
             let (ctime, mtime) = (
                 stamp.ctime_ns.cast_unsigned(),
                 stamp.mtime_ns.cast_unsigned(),
             );
-            put(&mut body, 5, &[*ino, ctime, mtime, stamp.size]);
+            let sure = u64::from(*is_sure);
+            put(&mut body, 5, &[*ino, ctime, mtime, stamp.size, sure]);
         }
         Record::Drops { ino } => put(&mut body, 6, &[*ino]),
         Record::DropsOne { ino, number } => put(&mut body, 7, &[*ino, *number]),
@@ -222,6 +232,8 @@ fn decode(bytes: &[u8]) -> Option<(Record, usize)> {
                 mtime_ns: number(2)?.cast_signed(),
                 size: number(3)?,
             },
+            // Earlier builds did not say, and took every one for sure.
+            is_sure: number(4).is_none_or(|sure| sure == 1),
         },
         6 => Record::Drops { ino },
         7 => Record::DropsOne {
@@ -315,7 +327,11 @@ mod tests {
                 count: 1,
                 stand: Stand::Clean,
             },
-            Record::Closes { ino: 7, stamp },
+            Record::Closes {
+                ino: 7,
+                stamp,
+                is_sure: true,
+            },
             Record::DropsOne { ino: 7, number: 2 },
             Record::Drops { ino: 7 },
         ]
@@ -347,6 +363,26 @@ mod tests {
             assert_eq!(found, records()[..found.len()], "byte {at}");
             assert!(found.len() < records().len(), "byte {at}");
         }
+    }
+
+    #[test]
+    fn a_stamp_of_an_earlier_build_is_read() {
+        let stamp = Stamp {
+            ctime_ns: 4,
+            mtime_ns: 5,
+            size: 9,
+        };
+        let mut body = Vec::new();
+        put(&mut body, 5, &[7, 4, 5, 9]);
+        let mut bytes = (body.len() as u32).to_le_bytes().to_vec();
+        bytes.extend(crc32c::crc32c(&body).to_le_bytes());
+        bytes.extend(&body);
+        let closes = Record::Closes {
+            ino: 7,
+            stamp,
+            is_sure: true,
+        };
+        assert_eq!(decode(&bytes), Some((closes, bytes.len())));
     }
 
     #[test]

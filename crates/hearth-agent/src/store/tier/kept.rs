@@ -6,6 +6,7 @@
 
 use std::collections::BTreeMap;
 use std::io;
+use std::ops::Range;
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::time::Instant;
@@ -27,6 +28,10 @@ pub(super) struct Kept {
     pub(super) blocks: BTreeMap<u64, Block>,
     /// What the store said of the file when it last had all.
     pub(super) stamp: Option<Stamp>,
+    /// Whoever has written to it since left another one.
+    pub(super) is_sure: bool,
+    /// Since when it is to be asked for again.
+    pub(super) told: Option<Instant>,
     /// Bytes may be on their way to the store.
     pub(super) is_open: bool,
     /// Bytes were found to be lost, and nobody has been told by an error.
@@ -37,6 +42,8 @@ pub(super) struct Kept {
     pub(super) is_held: bool,
     /// Since when the store lacks something.
     pub(super) since: Option<Instant>,
+    /// The last run that was written, as far as the disk has not been told to take it.
+    pub(super) run: (Place, Range<u64>),
     /// When it was last used; larger is later.
     pub(super) used: u64,
 }
@@ -127,10 +134,7 @@ impl Kept {
                 ino: self.ino,
                 path: self.path.clone(),
             });
-            if let Some(stamp) = self.stamp {
-                let ino = self.ino;
-                records.push(Record::Closes { ino, stamp });
-            }
+            records.extend(self.stamp.map(|stamp| self.closes(stamp)));
         }
         let mut blocks = Vec::new();
         let mut runs: Vec<(Place, u64, usize, usize)> = Vec::new();
@@ -150,6 +154,7 @@ impl Kept {
         }
         for (place, at, start, end) in runs {
             shelf.write(self.ino, place, at, &bytes[start..end])?;
+            self.note_run(shelf, place, at..at + (end - start) as u64);
         }
         let ino = self.ino;
         records.extend(blocks.iter().map(|(number, block)| Record::Block {
@@ -168,6 +173,19 @@ impl Kept {
         self.since.get_or_insert_with(Instant::now);
         self.is_verified = true;
         Ok(())
+    }
+
+    /// A run was written. Writes that follow one another are one, however the program's were cut on their way here.
+    fn note_run(&mut self, shelf: &Shelf, place: Place, new: Range<u64>) {
+        let (last_place, last) = &mut self.run;
+        *last = match (*last_place, last.end) == (place, new.start) {
+            true => last.start..new.end,
+            false => new,
+        };
+        *last_place = place;
+        if shelf.begin_sync(self.ino, place, last) {
+            *last = last.end..last.end;
+        }
     }
 
     /// What a block becomes with new bytes at `at`, and whether they are all that is to be written of
@@ -380,10 +398,11 @@ impl Kept {
                 }
             }
         }
-        self.stamp = Some(stamp);
-        self.is_open = false;
         self.since = self.since.filter(|_| self.is_waiting());
-        records.push(Record::Closes { ino, stamp });
+        records.push(match self.stamp == Some(stamp) && !self.is_open {
+            true => self.closes(stamp),
+            false => self.is_told(stamp),
+        });
         shelf.note(&records);
     }
 
@@ -401,7 +420,7 @@ impl Kept {
         let ino = self.ino;
         let path = self.path.clone();
         let mut records = vec![Record::File { ino, path }];
-        records.extend(self.stamp.map(|stamp| Record::Closes { ino, stamp }));
+        records.extend(self.stamp.map(|stamp| self.closes(stamp)));
         records.extend(self.is_open.then_some(Record::Opens { ino }));
         records.extend(self.blocks.iter().map(|(&number, block)| Record::Block {
             ino,

@@ -78,7 +78,7 @@ impl Tier {
         let now = self.inner.stamp(fd.as_fd());
         let now = now.map_err(|errno| format!("error {}", errno.0))?;
         match kept.stamp {
-            Some(known) if self.knows(kept) && is_later(now, known) => {
+            Some(known) if self.knows(kept) && self.is_later(now, known, kept.is_sure) => {
                 Err("somebody has written to it since".to_owned())
             }
             Some(_) | None => Ok(fd),
@@ -90,6 +90,13 @@ impl Tier {
     /// have come since.
     fn knows(&self, kept: &Kept) -> bool {
         !kept.is_open || self.config.kept_elsewhere
+    }
+
+    /// True if a file was written after the tier knew it. Within the same tick of the store's clock those may have done
+    /// so that keep what it has: what they have brought, or the tier's, is newer, and the tier's is not lost.
+    fn is_later(&self, now: Stamp, known: Stamp, is_sure: bool) -> bool {
+        let same = now.mtime_ns == known.mtime_ns;
+        now.mtime_ns > known.mtime_ns || same && !is_sure && self.config.kept_elsewhere
     }
 
     fn put_aside(&self, kept: &mut Kept, why: &str) -> io::Result<()> {
@@ -105,11 +112,6 @@ impl Tier {
         ));
         Ok(())
     }
-}
-
-/// True if a file was written after the tier knew it.
-fn is_later(now: Stamp, known: Stamp) -> bool {
-    now.mtime_ns > known.mtime_ns
 }
 
 fn open(root: BorrowedFd<'_>, path: &Path) -> rustix::io::Result<OwnedFd> {
@@ -143,9 +145,13 @@ fn replay(files: &mut HashMap<u64, Kept>, record: Record) {
             }
         }
         Record::Opens { ino } => of(files, ino).is_open = true,
-        Record::Closes { ino, stamp } => {
+        Record::Closes {
+            ino,
+            stamp,
+            is_sure,
+        } => {
             let kept = of(files, ino);
-            kept.stamp = Some(stamp);
+            (kept.stamp, kept.is_sure) = (Some(stamp), is_sure);
             kept.is_open = false;
         }
         Record::Drops { ino } => of(files, ino).blocks.clear(),

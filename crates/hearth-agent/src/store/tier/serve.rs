@@ -9,7 +9,7 @@ use hearth_proto::effect::TierGone;
 use hearth_shm::{FramePart, Pool};
 
 use super::block::{self, Stand};
-use super::journal::{JOURNAL_MAX, Record};
+use super::journal::JOURNAL_MAX;
 use super::kept::{Durable, Kept, errno};
 use super::{
     DIRTY_FILES_MAX, Entry, Haste, ROOM_SHARE, Store, StoreCounts, SyncKind, Tier, ino_of, parts,
@@ -43,13 +43,14 @@ impl Tier {
             kept.stamp = None;
             kept.is_open = false;
         }
+        let mut told = None;
         // Known before bytes come that the store lacks: later changes are then somebody else's.
         if kept.stamp.is_none() && !kept.is_open {
-            let (ino, stamp) = (kept.ino, self.inner.stamp(file)?);
-            kept.stamp = Some(stamp);
+            let closes = kept.is_told(self.inner.stamp(file)?);
             if !kept.blocks.is_empty() {
-                self.shelf.note(&[Record::Closes { ino, stamp }]);
+                self.shelf.note(&[closes]);
             }
+            told = Some(kept.ino);
         }
         kept.used = self.uses.fetch_add(1, Ordering::Relaxed);
         match kept.put(&self.shelf, offset, bytes) {
@@ -57,6 +58,7 @@ impl Tier {
                 self.written
                     .fetch_add(bytes.len() as u64, Ordering::Relaxed);
                 drop(kept);
+                told.into_iter().for_each(|ino| self.note_unsure(ino));
                 self.tell_worker(self.haste());
                 Ok(true)
             }
@@ -83,10 +85,9 @@ impl Tier {
         self.inner.write_bytes(file, offset, bytes)?;
         kept.passed(&self.shelf, offset, bytes.len());
         if !kept.blocks.is_empty() {
-            let (ino, stamp) = (kept.ino, self.inner.stamp(file)?);
-            kept.stamp = Some(stamp);
-            kept.is_open = false;
-            self.shelf.note(&[Record::Closes { ino, stamp }]);
+            let closes = kept.is_told(self.inner.stamp(file)?);
+            self.shelf.note(&[closes]);
+            self.note_unsure(kept.ino);
         }
         Ok(())
     }
@@ -118,7 +119,10 @@ impl Tier {
             }
         }
         let mut files = self.files();
-        files.retain(|_, entry| Arc::strong_count(entry) > 1 || !entry.kept().blocks.is_empty());
+        files.retain(|_, entry| {
+            let is_used = |kept: &Kept| !kept.blocks.is_empty() || kept.store.is_some();
+            Arc::strong_count(entry) > 1 || is_used(&entry.kept())
+        });
         let mut journal = self.shelf.journal();
         if files.is_empty() && journal.bytes() > JOURNAL_MAX {
             let _ = journal.clear();
@@ -130,7 +134,7 @@ impl Tier {
         if kept.is_verified || kept.blocks.is_empty() {
             return Ok(());
         }
-        if kept.stamp == Some(self.inner.stamp(file)?) {
+        if kept.is_sure && kept.stamp == Some(self.inner.stamp(file)?) {
             kept.is_verified = true;
             return Ok(());
         }

@@ -3,6 +3,7 @@
 use std::fs::{self, File};
 use std::io;
 use std::num::NonZeroU64;
+use std::ops::Range;
 use std::os::unix::fs::{DirBuilderExt, FileExt};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -113,19 +114,20 @@ impl Shelf {
     pub(super) fn write(&self, ino: u64, place: Place, at: u64, bytes: &[u8]) -> io::Result<()> {
         let options = || File::options().write(true).create(true).clone();
         let file = options().truncate(false).open(self.path(ino, place))?;
-        file.write_all_at(bytes, at)?;
-        self.begin_sync(&file, at, bytes.len());
-        Ok(())
+        file.write_all_at(bytes, at)
     }
 
-    /// Has the operating system send a long run to the disk now, where an fsync will wait for it: so
-    /// the disk works while the program goes on. What is on its way is not dropped.
-    fn begin_sync(&self, file: &File, at: u64, len: usize) {
-        let len = NonZeroU64::new(len as u64).filter(|len| len.get() >= RUN_BYTES_MIN);
-        if let (Synced::Tier, Some(len)) = (self.synced, len) {
+    /// Has the operating system send a long run to the disk now, where an fsync will wait for it: so the disk works
+    /// while the program goes on. What is on its way is not dropped. True if the run is long enough.
+    pub(super) fn begin_sync(&self, ino: u64, place: Place, run: &Range<u64>) -> bool {
+        let len = NonZeroU64::new(run.end - run.start).filter(|len| len.get() >= RUN_BYTES_MIN);
+        if let (Synced::Tier, Some(_)) = (self.synced, len)
+            && let Ok(file) = File::open(self.path(ino, place))
+        {
             // An advice: a file system that does not heed it loses time alone.
-            let _ = rustix::fs::fadvise(file, at, Some(len), Advice::DontNeed);
+            let _ = rustix::fs::fadvise(file, run.start, len, Advice::DontNeed);
         }
+        len.is_some()
     }
 
     /// Reads what is there; the rest stays as it was.

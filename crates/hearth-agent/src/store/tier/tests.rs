@@ -1,8 +1,11 @@
 use std::fs::{self, File};
 use std::os::fd::AsFd;
 use std::os::unix::fs::{FileExt, MetadataExt};
+use std::time::Instant;
 
+use hearth_client::Stamp;
 use hearth_proto::effect::TierGone;
+use hearth_shm::{FramePart, Pool};
 
 use super::super::testing::{EIO, Scratch};
 use super::super::{Counted, Fault, FaultPlan, Posix};
@@ -59,6 +62,68 @@ impl Place {
         let name = format!("tier/blocks/{}{place}", file.metadata().unwrap().ino());
         let path = self.scratch.path().join(name);
         File::options().read(true).write(true).open(path).unwrap()
+    }
+}
+
+/// A store whose clock stands still.
+struct SlowClock;
+
+impl Store for SlowClock {
+    fn read(
+        &self,
+        file: BorrowedFd<'_>,
+        offset: u64,
+        parts: &[FramePart],
+        pool: &Pool,
+    ) -> Result<usize, Errno> {
+        Posix.read(file, offset, parts, pool)
+    }
+
+    fn read_vec(&self, file: BorrowedFd<'_>, offset: u64, len: usize) -> Result<Vec<u8>, Errno> {
+        Posix.read_vec(file, offset, len)
+    }
+
+    fn write(
+        &self,
+        file: BorrowedFd<'_>,
+        offset: u64,
+        parts: &[FramePart],
+        pool: &Pool,
+    ) -> Result<(), Errno> {
+        Posix.write(file, offset, parts, pool)
+    }
+
+    fn write_bytes(&self, file: BorrowedFd<'_>, offset: u64, bytes: &[u8]) -> Result<(), Errno> {
+        Posix.write_bytes(file, offset, bytes)
+    }
+
+    fn append(&self, file: BorrowedFd<'_>, bytes: &[u8]) -> Result<u64, Errno> {
+        Posix.append(file, bytes)
+    }
+
+    fn sync(&self, file: BorrowedFd<'_>, kind: SyncKind) -> Result<(), Errno> {
+        Posix.sync(file, kind)
+    }
+
+    fn truncate(&self, file: BorrowedFd<'_>, size: u64) -> Result<(), Errno> {
+        Posix.truncate(file, size)
+    }
+
+    fn stamp(&self, file: BorrowedFd<'_>) -> Result<Stamp, Errno> {
+        let size = Posix.stamp(file)?.size;
+        Ok(Stamp {
+            ctime_ns: 2_000_000_000,
+            mtime_ns: 2_000_000_000,
+            size,
+        })
+    }
+
+    fn counts(&self) -> StoreCounts {
+        StoreCounts::default()
+    }
+
+    fn describe(&self) -> String {
+        "slow clock".to_owned()
     }
 }
 
@@ -295,6 +360,68 @@ fn what_others_kept_and_brought_stays() {
 }
 
 #[test]
+fn the_disk_is_told_of_a_run_however_it_came() {
+    let place = Place::new();
+    let (tier, file) = (place.tier(), place.file("f"));
+    let half = content(512 << 10, 1);
+    let waits = || {
+        let entry = tier.entry(file.as_fd()).unwrap().unwrap();
+        let kept = entry.kept();
+        kept.run.1.clone()
+    };
+    put(&tier, &file, 0, &half);
+    assert_eq!(waits(), 0..512 << 10);
+    put(&tier, &file, 512 << 10, &half);
+    assert_eq!(waits(), 1 << 20..1 << 20, "all of it is on its way");
+    put(&tier, &file, 4 << 20, &half);
+    assert_eq!(waits(), 4 << 20..(4 << 20) + (512 << 10), "another run");
+}
+
+/// What others keep and bring in the tick of the tier's last own write has the same time as that.
+#[test]
+fn what_others_brought_within_the_same_tick_stays() {
+    for is_sure in [false, true] {
+        let mut place = Place::new();
+        place.kept_elsewhere = true;
+        let tier = place.tier_over(Arc::new(SlowClock));
+        let file = place.file("f");
+        put(&tier, &file, 0, b"first");
+        tier.settle(file.as_fd()).unwrap();
+        put(&tier, &file, 0, b"older");
+        let after = if is_sure { LONG } else { Duration::ZERO };
+        tier.make_sure(Instant::now() + after);
+        drop(tier);
+        // The agent has died, and who kept what it had brings it.
+        file.write_all_at(b"newer", 0).unwrap();
+        let tier = place.tier_over(Arc::new(SlowClock));
+        // A store that says the same when the tick is over has not been written to since.
+        let (bytes, named) = match is_sure {
+            false => (b"newer", 1),
+            true => (b"older", 0),
+        };
+        assert_eq!(place.stored("f"), bytes);
+        assert_eq!(tier.status().lost.len(), named);
+    }
+}
+
+#[test]
+fn copies_that_somebody_may_have_changed_within_the_tick_do_not_count() {
+    let place = Place::new();
+    let (tier, file) = (place.tier_over(Arc::new(SlowClock)), place.file("f"));
+    put(&tier, &file, 0, b"mine");
+    tier.settle(file.as_fd()).unwrap();
+    tier.forget_tier(file.metadata().unwrap().ino());
+    file.write_all_at(b"ours", 0).unwrap();
+    assert_eq!(read(&tier, &file, 0, 9).unwrap(), b"ours");
+    put(&tier, &file, 0, b"mine");
+    tier.settle_all().unwrap();
+    drop(tier);
+    file.write_all_at(b"ours", 0).unwrap();
+    let tier = place.tier_over(Arc::new(SlowClock));
+    assert_eq!(read(&tier, &file, 0, 9).unwrap(), b"ours");
+}
+
+#[test]
 fn what_passed_the_tier_by_is_not_taken_for_somebody_elses() {
     let place = Place::new();
     let (tier, file) = (place.tier(), place.file("f"));
@@ -336,6 +463,7 @@ fn copies_count_after_a_restart_unless_somebody_wrote() {
     let (tier, file) = (place.tier(), place.file("f"));
     put(&tier, &file, 0, b"mine");
     tier.settle_all().unwrap();
+    tier.make_sure(Instant::now() + LONG);
     drop(tier);
     let tier = place.tier();
     assert_eq!(read(&tier, &file, 0, 4).unwrap(), b"mine");
