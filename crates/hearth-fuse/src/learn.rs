@@ -12,6 +12,7 @@ use std::ffi::OsStr;
 use std::io;
 use std::mem::MaybeUninit;
 use std::os::unix::ffi::OsStrExt;
+use std::thread;
 use std::time::Duration;
 
 use hearth_client::{Done, FileKey, Learned, Leave, Names, NamesRead};
@@ -431,14 +432,17 @@ impl Core {
         let Some((first, others)) = names.split_at_checked(each) else {
             return look(names);
         };
-        std::thread::scope(|scope| {
-            let others = others
+        thread::scope(|scope| {
+            let begin = |some| thread::Builder::new().spawn_scoped(scope, move || look(some));
+            // Without another thread it only takes longer.
+            let others: Vec<_> = others
                 .chunks(each)
-                .map(|some| scope.spawn(move || look(some)));
-            let others: Vec<_> = others.collect();
+                .map(|some| (some, begin(some)))
+                .collect();
             let mut stats = look(first);
-            for other in others {
-                stats.extend(other.join().expect("a look does not panic"));
+            for (some, other) in others {
+                let looked = other.map(|other| other.join().expect("a look does not panic"));
+                stats.extend(looked.unwrap_or_else(|_| look(some)));
             }
             stats
         })
