@@ -188,6 +188,7 @@ fn replica_plan(guard: Guard, number: u64) -> Plan {
     let replicas = match guard {
         Guard::MarkedFirst | Guard::LossTold => Replicas::Async(1),
         Guard::SealedFirst | Guard::UnsealedFirst | Guard::ShardsKept => Replicas::Erasure(2, 1),
+        Guard::BornRegistered | Guard::OneByOne => Replicas::Sync(1),
         _ => Replicas::Sync(1 + (number % 2) as u8),
     };
     let plan = Plan {
@@ -203,15 +204,30 @@ fn replica_plan(guard: Guard, number: u64) -> Plan {
         | Guard::LeftTogether
         | Guard::AskedAnew
         | Guard::LifeAdopted
-        | Guard::OneByOne
         | Guard::NameGoneFirst => plan.strictly(),
         // Many who read and write one file, and agents that are soon back.
-        Guard::BornRegistered | Guard::ReopenedAtOnce => Plan {
+        Guard::ReopenedAtOnce => Plan {
             files: 1,
             nodes: 4,
             sessions: 8,
             steps: plan.steps.max(80),
             hurries: true,
+            ..plan.strictly()
+        },
+        Guard::BornRegistered => Plan {
+            files: 1,
+            nodes: plan.nodes.max(5),
+            sessions: plan.sessions.max(10),
+            steps: plan.steps.max(120),
+            hurries: true,
+            ..plan.strictly()
+        },
+        // Who reads what the same node has just written.
+        Guard::OneByOne => Plan {
+            files: 2,
+            nodes: plan.nodes.max(5),
+            sessions: plan.sessions.max(16),
+            steps: plan.steps.max(200),
             ..plan.strictly()
         },
         // Few pages, and a store that takes its time: a home is back before a truncation is over.
