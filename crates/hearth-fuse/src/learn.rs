@@ -2,11 +2,11 @@
 //!
 //! A few lookups in a directory go to the store. When more come, of one node or of a crowd, the session has the
 //! directory read as a whole, by one node for all, and with it attributes of its first files: of many where the store
-//! sends both together, so that its client has them at hand, else of a few. That node has leave to read them before others
-//! hear the names, and tells some while it reads the next. Attributes of other files are asked for many at a time, and
-//! read a few at a time, so that no lookup waits for many others. A crowd that asks for
-//! the same files in the same order shares that work: where another node is at what it wants, each node reads some of a
-//! part of its own of the directory, and then awaits what the others read.
+//! sends both together, so that its client has them at hand, else of a few. That node has leave to read them before
+//! others hear the names, and tells some while it reads the next. Attributes of other files are asked for many at a
+//! time, and read a few at a time, so that no lookup waits for many others. A crowd that asks for the same files in the
+//! same order shares that work: where another node is at what it wants, each node reads some of a part of its own of
+//! the directory, and then awaits what the others read.
 
 use std::ffi::OsStr;
 use std::io;
@@ -277,9 +277,12 @@ impl Core {
             (false, true) => READ_ALONG_MAX,
             (false, false) => READ_AT_ONCE,
         };
-        let unread = |(file, _): &(FileKey, &OsStr)| !self.memory.has(*file);
-        let files = listing.from(at.name).filter(unread).take(most);
-        files.collect()
+        let unread = listing.from(at.name).filter(|file| self.is_unread(file));
+        unread.take(most).collect()
+    }
+
+    fn is_unread(&self, (file, _): &(FileKey, &OsStr)) -> bool {
+        !self.memory.has(*file)
     }
 
     /// Asks for leave to read them. Others wait for the names meanwhile, so it must not wait for attributes itself:
@@ -315,8 +318,8 @@ impl Core {
             };
         }
         let near = |count: usize| -> Vec<(FileKey, &OsStr)> {
-            let unread = |(file, _): &(FileKey, &OsStr)| *file != wanted && !self.memory.has(*file);
-            let others = listing.from(at.name).filter(unread).take(count - 1);
+            let other = |file: &(FileKey, &OsStr)| file.0 != wanted && self.is_unread(file);
+            let others = listing.from(at.name).filter(other).take(count - 1);
             alone.into_iter().chain(others).collect()
         };
         let is_later = |leave: Option<Leave>| leave == Some(Leave::Later);
@@ -340,13 +343,10 @@ impl Core {
 
     /// Reads some of this node's part of a directory.
     fn learn_own(&self, within: Within<'_>) {
-        let (unread, listing) = (
-            |(file, _): &(FileKey, &OsStr)| !self.memory.has(*file),
-            within.listing,
-        );
-        let mut own = listing.part(self.session.share()).filter(unread).peekable();
+        let part = within.listing.part(self.session.share());
+        let mut own = part.filter(|file| self.is_unread(file)).peekable();
         if own.peek().is_some() {
-            let own: Vec<(FileKey, &OsStr)> = own.take(listing.next_own()).collect();
+            let own: Vec<(FileKey, &OsStr)> = own.take(within.listing.next_own()).collect();
             self.learn_batch(within, &own);
         }
     }
