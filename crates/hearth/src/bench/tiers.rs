@@ -184,7 +184,7 @@ pub(super) fn fuse(backing: &str, effort: &Effort, signals: &Signals) -> Result<
     let mut written = Vec::new();
     for processes in [1, 2, 4, 8, 12] {
         let request = REQUEST_BYTES as u64;
-        let bytes = effort.bytes / 2 / processes as u64 / request * request;
+        let bytes = effort.bytes / processes as u64 / request * request;
         let (mut ratios, mut alone, mut mount) = (Vec::new(), Vec::new(), Vec::new());
         for turn in 0..effort.turns {
             let name = format!("{processes}-{turn}");
