@@ -1,5 +1,6 @@
 //! One agent, from start to stop.
 
+use crate::balance::Balance;
 use crate::bank::{self, BankConfig};
 use crate::config::{Config, ConfigError};
 use crate::core::Core;
@@ -116,7 +117,7 @@ impl Agent {
             pool,
             stores,
             (files, wishes),
-            config.kernel_cache,
+            (config.kernel_cache, Balance::new(config.balances())),
         );
         let mut workers = core.start_workers().map_err(StartError::Thread)?;
         workers.push(lanes::mind(&core).map_err(StartError::Thread)?);

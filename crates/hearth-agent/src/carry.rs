@@ -313,26 +313,17 @@ impl Core {
             (Waiting::Write { done, .. }, Reply::Written { offset, size }) => {
                 done(Outcome::Serve(Written { offset, size }));
             }
-            (
-                Waiting::Size(done),
-                Reply::Size {
-                    size,
-                    mtime_ns,
-                    keep,
-                },
-            ) => {
-                let known = size.map(|size| FileSize {
-                    size,
-                    mtime_ns,
-                    keep,
-                });
-                done(Outcome::Serve(known));
+            (Waiting::Size(done), reply @ Reply::Size { .. }) => {
+                done(Outcome::Serve(size_in(&reply)));
             }
             (Waiting::Leave(done), Reply::Leaves(leaves)) => {
                 done(Outcome::Serve(leave::all_for_way_in(leaves)));
             }
             (Waiting::Names(done), Reply::Names { leave, names }) => {
                 done(Outcome::Serve(leave::names_for_way_in(leave, names)));
+            }
+            (Waiting::HandOver(file), reply) => {
+                state.balance.over(self.now(), file, &reply);
             }
             (Waiting::Plain(done) | Waiting::Truncate { done, .. }, Reply::Done) => {
                 done(Outcome::Serve(()));
@@ -461,6 +452,22 @@ fn frame_parts(pieces: &[Piece]) -> Vec<FramePart> {
         .collect()
 }
 
+/// The size that a reply tells, unless the store's is right.
+fn size_in(reply: &Reply) -> Option<FileSize> {
+    match *reply {
+        Reply::Size {
+            size: Some(size),
+            mtime_ns,
+            keep,
+        } => Some(FileSize {
+            size,
+            mtime_ns,
+            keep,
+        }),
+        _ => None,
+    }
+}
+
 impl Waiting {
     fn fail(self, errno: Errno) {
         match self {
@@ -471,6 +478,7 @@ impl Waiting {
             Waiting::Leave(done) => done(Outcome::Fail(errno)),
             Waiting::Names(done) => done(Outcome::Fail(errno)),
             Waiting::Truncate { done, .. } | Waiting::Plain(done) => done(Outcome::Fail(errno)),
+            Waiting::HandOver(_) => {}
         }
     }
 }

@@ -68,6 +68,8 @@ pub struct Config {
     pub synced: Synced,
     /// Who else has what a home has and the store lacks, under policy `local`.
     pub replicas: Replicas,
+    /// Files go from agents whose memory is full to others with room, under policy `local` without tiers.
+    pub balance: bool,
 }
 
 /// Why settings make no sense.
@@ -112,6 +114,11 @@ pub fn pool_bytes_least(page_bytes: u32) -> u64 {
 }
 
 impl Config {
+    /// True if files go to agents with room. What a tier has of a file would not go along.
+    pub(crate) fn balances(&self) -> bool {
+        self.balance && self.policy == Policy::Local && self.tier.is_none()
+    }
+
     /// A job that is started as a whole on one machine has a secret of its own, so nobody knows an earlier life of its
     /// agents. All of them are at one address then.
     fn may_rejoin(&self) -> bool {

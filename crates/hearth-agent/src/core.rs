@@ -1,11 +1,12 @@
 //! The kernel behind one lock, with everything that its effects touch.
 
+use crate::balance::Balance;
 use crate::bank::Daemons;
 use crate::buffers::Buffers;
 use crate::files::Files;
 use crate::lanes::Lanes;
 use crate::store::{Store, Tier};
-use crate::tickets::Tickets;
+use crate::tickets::{Tickets, Waiting};
 use crate::trace::{StoreSpan, Trace};
 use crate::wishes::Wishes;
 use crate::workers::{self, Job, Queue, raw};
@@ -14,7 +15,9 @@ use hearth_client::{Errno, Revoker};
 use hearth_net::Transport;
 use hearth_proto::bank::{BankLost, BankOp};
 use hearth_proto::effect::Alarm;
-use hearth_proto::{Buf, Effect, FileId, Input, Node, NodeId, Op, RevokeId, StoreOk, Time, Writes};
+use hearth_proto::{
+    Buf, Effect, FileId, Input, Node, NodeId, Op, Request, RevokeId, StoreOk, Time, Writes,
+};
 use hearth_shm::Pool;
 use std::collections::VecDeque;
 use std::os::fd::OwnedFd;
@@ -61,6 +64,7 @@ pub(crate) struct State {
     pub(crate) up: Vec<bool>,
     pub(crate) trace: Trace,
     pub(crate) lanes: Lanes,
+    pub(crate) balance: Balance,
     /// Who makes the store writes of this turn.
     pub(crate) writer: Writer,
     outbox: Vec<Effect>,
@@ -83,6 +87,7 @@ pub(crate) enum After {
     Revoke(RevokeId, FileId, Option<(u64, u32)>),
     BankLost(BankOp),
     Bank(Vec<Asked>),
+    HandOver(FileId, NodeId),
 }
 
 impl Core {
@@ -91,7 +96,7 @@ impl Core {
         pool: Pool,
         (store, tier): (Arc<dyn Store>, Option<Arc<Tier>>),
         (files, wishes): (Files, Wishes),
-        kernel_cache: bool,
+        (kernel_cache, balance): (bool, Balance),
     ) -> Arc<Core> {
         let nodes = node.config().nodes as usize;
         let root = Arc::clone(files.root());
@@ -105,6 +110,7 @@ impl Core {
             up: vec![false; nodes],
             trace: Trace::default(),
             lanes: Lanes::default(),
+            balance,
             writer: Writer::Workers,
             outbox: Vec::new(),
         };
@@ -188,8 +194,11 @@ impl Core {
     }
 
     /// What follows a step, or several.
-    pub(crate) fn end_turn(&self, mut state: MutexGuard<'_, State>, after: Vec<After>) {
+    pub(crate) fn end_turn(&self, mut state: MutexGuard<'_, State>, mut after: Vec<After>) {
         self.open(&mut state);
+        let State { balance, node, .. } = &mut *state;
+        let due = balance.due(self.now(), node);
+        after.extend(due.map(|(file, heir)| After::HandOver(file, heir)));
         state.trace_step_over();
         let due = state.node.deadline().map_or(NEVER, |time| time.0);
         drop(state);
@@ -215,6 +224,10 @@ impl Core {
                 After::Revoke(id, file, pages) => self.revoke(id, file, pages),
                 After::BankLost(op) => self.drive(Input::BankDone(op, Err(BankLost))),
                 After::Bank(orders) => self.give_orders(orders),
+                After::HandOver(file, heir) => self.drive_with(|state| {
+                    let ticket = state.tickets.add(Waiting::HandOver(file));
+                    Input::Request(ticket, Request::HandOver { file, heir })
+                }),
             }
         }
     }

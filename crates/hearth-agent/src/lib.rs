@@ -16,6 +16,7 @@
 #![forbid(unsafe_code)]
 
 mod agent;
+mod balance;
 mod bank;
 mod buffers;
 mod carry;

@@ -1,7 +1,7 @@
 //! Requests of local sessions that have no answer yet.
 
 use hearth_client::{Done, FileSize, Leave, Names, OpenedFile, ReadDone, Written};
-use hearth_proto::{Buf, Handle, Ticket, WriteAt};
+use hearth_proto::{Buf, FileId, Handle, Ticket, WriteAt};
 use std::collections::HashMap;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -31,6 +31,8 @@ pub(crate) enum Waiting {
         done: Done<()>,
     },
     Plain(Done<()>),
+    /// The file is handed over to another node.
+    HandOver(FileId),
 }
 
 /// An open: its descriptor becomes the handle's.

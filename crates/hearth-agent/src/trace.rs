@@ -125,6 +125,7 @@ fn asks(request: &Request) -> Option<(Op, u64, u64)> {
         | Request::Settle(_)
         | Request::Exchange(_)
         | Request::Laminate { .. }
+        | Request::HandOver { .. }
         | Request::Restamp { .. }
         | Request::Mapped(_)
         | Request::Leave(_)

@@ -58,6 +58,7 @@ fn set(nodes: u32, change: impl Fn(&mut Config)) -> Set {
                 tier: None,
                 synced: hearth_agent::Synced::Store,
                 replicas: hearth_agent::Replicas::None,
+                balance: true,
             };
             change(&mut config);
             thread::spawn(move || Agent::start(config, listener).expect("an agent"))

@@ -184,6 +184,7 @@ fn build(
         tier: None,
         synced: hearth_agent::Synced::Store,
         replicas: hearth_agent::Replicas::None,
+        balance: true,
     };
     let crew = Crew::asleep(config, endpoint)
         .inspect_err(|error| say(&format_args!("cannot start a thread: {error}")))

@@ -33,6 +33,7 @@ mod fill;
 mod flush;
 mod gather;
 mod gone;
+mod hand_over;
 mod held;
 mod moves;
 mod names;
@@ -64,6 +65,7 @@ use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::vec::Vec;
 use bank::{BankJob, Blocks, Debt, Going};
 use gather::Gathering;
+use hand_over::{Handing, Legacies};
 use offer::Offers;
 pub(crate) use page::Page;
 use peek::{Hints, PeekAsk, Search};
@@ -120,6 +122,8 @@ struct Common {
     /// requests of earlier ones that come late must not count for what the file is now. Bounded by
     /// `idle_files_max`; the lowest numbers go.
     floors: BTreeMap<FileId, Gen>,
+    /// Pages of which this node may become the home.
+    legacies: Legacies,
     /// The last lives of files that nobody manages (A11). Bounded by `idle_files_max`; the lowest numbers go.
     orphans: BTreeMap<FileId, u64>,
     /// Lives of files that ended here and the manager has not heard of.
@@ -336,6 +340,8 @@ struct Bar {
     awaiting: Vec<(NodeId, u64)>,
     /// Entries in daemons that must be gone; `None` while they have not been called.
     going: Option<Vec<Going>>,
+    /// What has become of its pages, if the file is handed over.
+    handing: Handing,
 }
 
 /// The last try to flush failed.
@@ -370,6 +376,13 @@ impl Authority {
         envelope: Envelope,
         data: Option<Piece>,
     ) {
+        match envelope.body {
+            Body::Hand { .. } => return self.handed(ctx, from, &envelope, data),
+            Body::Inherit { is } => return self.inherit(ctx, &envelope, is),
+            Body::Read { .. } | Body::Hold { .. } => {}
+            // It may be written or cut now (B2).
+            _ => self.common.legacies.give_up(ctx, envelope.file),
+        }
         let Envelope {
             file,
             generation,
@@ -377,8 +390,8 @@ impl Authority {
             body,
             ..
         } = envelope;
-        if let Body::InvalOk = body {
-            return self.acknowledged(ctx, from, req);
+        if let Body::InvalOk | Body::Handed { .. } = body {
+            return self.acknowledged(ctx, (from, req), &body);
         }
         if let Body::Kept(taken) = body {
             return self.kept(ctx, from, req, taken);
@@ -393,12 +406,7 @@ impl Authority {
         if let Body::Peek { first, count, .. } = body
             && generation < current
         {
-            home.refuse_peek(&PeekAsk {
-                from,
-                req,
-                first,
-                count,
-            });
+            home.refuse_peek(&PeekAsk::of(from, req, (first, count)));
             return self.tidy(ctx, file);
         }
         let refuses = home.ctx.config.keeps(Guard::OldGenerationRefused);
@@ -428,12 +436,15 @@ impl Authority {
         self.tidy(ctx, file);
     }
 
-    /// A reader has dropped its copies.
-    fn acknowledged(&mut self, ctx: &mut Ctx<'_>, from: NodeId, req: ReqId) {
+    /// A reader has dropped its copies, or an heir has taken a page or refused it.
+    fn acknowledged(&mut self, ctx: &mut Ctx<'_>, (from, req): (NodeId, ReqId), body: &Body) {
         let Some(file) = self.common.acks.remove(&req.seq) else {
             return;
         };
         let mut home = self.home(ctx, file);
+        if let Body::Handed { taken } = *body {
+            home.handed_page(taken);
+        }
         home.file.forget_ack(from, Some(req.seq));
         home.pump();
         self.tidy(ctx, file);

@@ -148,9 +148,8 @@ enum Job {
         /// The manager ordered it and waits for what comes of it.
         managed: bool,
     },
-    Detach(FileId),
-    Settle(FileId),
-    Laminate(FileId),
+    /// One question to the manager, done when that answers.
+    Question,
 }
 
 impl Job {
@@ -376,6 +375,7 @@ impl Client {
             | Request::Detach(file)
             | Request::Settle(file)
             | Request::Laminate { file, .. }
+            | Request::HandOver { file, .. }
             | Request::Restamp { file, .. }
             | Request::Mapped(file)
             | Request::Change(file)
@@ -468,16 +468,17 @@ impl Desk<'_, '_> {
             Request::Exchange(handle) => self.exchange(ticket, handle),
             Request::Size { file, ask } => self.size(ticket, file, ask),
             Request::Truncate { file, size } => self.truncate(ticket, file, size),
-            Request::Detach(file) => self.simple(ticket, file, Job::Detach(file), Body::Detach),
+            Request::Detach(file) => self.simple(ticket, file, Job::Question, Body::Detach),
             Request::Detached { file, gone } => self.detached(file, gone),
-            Request::Settle(file) => self.simple(
-                ticket,
-                file,
-                Job::Settle(file),
-                Body::Settle { store: true },
-            ),
+            Request::Settle(file) => {
+                let body = Body::Settle { store: true };
+                self.simple(ticket, file, Job::Question, body);
+            }
             Request::Laminate { file, stamp } => {
-                self.simple(ticket, file, Job::Laminate(file), Body::Laminate(stamp));
+                self.simple(ticket, file, Job::Question, Body::Laminate(stamp));
+            }
+            Request::HandOver { file, heir } => {
+                self.simple(ticket, file, Job::Question, Body::HandOver(heir));
             }
             Request::Restamp {
                 file,
@@ -554,7 +555,7 @@ impl Desk<'_, '_> {
             }
             // Nobody could be told: who kept them drops them when it hears of the manager's end, as this node has.
             Some(Job::Change(_)) => self.revoke(file, None, Tell::Session(ticket)),
-            Some(Job::Detach(_) | Job::Settle(_) | Job::Laminate(_)) => {
+            Some(Job::Question) => {
                 let reply = match envelope.body {
                     Body::Failed(errno) => Reply::Failed(errno),
                     _ => Reply::Done,

@@ -172,6 +172,19 @@ impl Frames {
         self.free.len() as u32 + self.listed
     }
 
+    /// Frames in which nothing is.
+    pub(crate) fn free(&self) -> u32 {
+        self.free.len() as u32
+    }
+
+    /// Whose pages have been used longest ago, among so many.
+    pub(crate) fn oldest(&self, most: usize) -> impl Iterator<Item = Owner> + '_ {
+        let newer = |&at: &u32| Some(self.entries[at as usize].newer).filter(|&at| at != NONE);
+        let oldest = Some(self.oldest).filter(|&at| at != NONE);
+        let entries = core::iter::successors(oldest, newer).take(most);
+        entries.filter_map(|at| self.entries[at as usize].owner)
+    }
+
     /// Frames in use.
     pub(crate) fn used(&self) -> u32 {
         (self.entries.len() - self.free.len()) as u32

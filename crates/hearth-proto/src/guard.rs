@@ -108,6 +108,7 @@ guards! {
     LifeAdopted, "life-adopted", "what a home has of a life that is over is not read in the next";
     TrimmedLate, "trimmed-late", "bytes are kept for a home until the store has them";
     CutEmptiesWards, "cut-empties-wards", "a cut waits until nobody keeps bytes of the file";
+    HandedClosed, "handed-closed", "only a file that nobody has open is handed over to another home";
     CopiedAnew, "copied-anew", "when a node that kept bytes is gone another one gets them";
     SealedFirst, "sealed-first", "a close is answered after as many nodes have shards of what was written as the job wants";
     UnsealedFirst, "unsealed-first", "what is sealed is not written before the store has it and its shards are gone";

@@ -167,6 +167,14 @@ pub enum Request {
         /// Stamp after.
         stamp: Stamp,
     },
+    /// Nobody has the file open, of which this node is the home: this one is to be that instead, with the pages that
+    /// are here. Fails with `EBUSY` where that cannot be.
+    HandOver {
+        /// Which file.
+        file: FileId,
+        /// The next home.
+        heir: NodeId,
+    },
     /// Attributes were changed on purpose; not answered.
     Restamp {
         /// Which file.

@@ -79,6 +79,10 @@ pub mod errno {
     pub const EHOSTDOWN: i32 = 112;
     /// The file is laminated: nobody writes it any more.
     pub const EPERM: i32 = 1;
+    /// The file cannot be handed over: somebody has it open, or its bytes are not all in the store.
+    pub const EBUSY: i32 = 16;
+    /// No node has room for what is handed over.
+    pub const ENOSPC: i32 = 28;
     /// The handle is not open.
     pub const EBADF: i32 = 9;
     /// Beyond the largest file offset.

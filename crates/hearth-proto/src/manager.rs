@@ -25,6 +25,7 @@
 
 mod control;
 mod entry;
+mod hand_over;
 mod keeper;
 mod laminate;
 mod leave;
@@ -477,6 +478,7 @@ impl Seat<'_, '_> {
                 Body::Detach => self.detach(ask),
                 Body::Settle { store: true } => self.settle(control::After::Answer(ask)),
                 Body::Laminate(stamp) => self.laminate(ask, stamp),
+                Body::HandOver(heir) => self.hand_over(ask, heir),
                 _ => self.fail(&ask, crate::errno::EIO),
             }
         }

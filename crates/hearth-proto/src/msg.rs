@@ -116,6 +116,8 @@ pub enum Cut {
     Detach,
     /// Nobody writes the file any more: dirty bytes are written, and every page stays.
     Laminate,
+    /// This node is about to be the home: pages go to it, and none stays.
+    HandOver(NodeId),
     /// A range is about to be written in the store: its pages go. The generation stays.
     Window {
         /// First page.
@@ -348,6 +350,10 @@ pub enum Body {
     Laminate(Stamp),
     /// Nobody does, and all of it is in the store; or it is published otherwise.
     LaminateOk,
+    /// Nobody has the file open: may this node be its home instead of the sender?
+    HandOver(NodeId),
+    /// It is the home.
+    HandedOver,
     /// The sender changed the attributes on purpose.
     Restamp {
         /// Stamp before.
@@ -604,6 +610,23 @@ pub enum Body {
         grant: Ver,
         /// What for.
         wanted: Wanted,
+    },
+
+    // --- to the heir of a home, and its answer ----------------------------------------------
+    /// A page of a file that the receiver is about to be the home of; its bytes are the payload.
+    Hand {
+        /// The page.
+        page: u64,
+    },
+    /// It is set aside, or there is no room.
+    Handed {
+        /// It is set aside.
+        taken: bool,
+    },
+    /// From the manager: who is the home has been decided. Not answered.
+    Inherit {
+        /// The receiver is: what was handed over counts.
+        is: bool,
     },
 
     // --- from clients of the bank to a gateway, and its answers ------------------------------

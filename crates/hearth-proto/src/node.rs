@@ -141,6 +141,23 @@ impl Node {
             .min()
     }
 
+    /// Frames in which nothing is.
+    pub fn frames_free(&self) -> u32 {
+        self.frames.free()
+    }
+
+    /// The files of so many pages that would go next, of which this node is the home and nobody keeps anything, with their
+    /// pages that are here. A file can come several times.
+    pub fn coldest(&self, most: usize) -> impl Iterator<Item = (FileId, u32)> + '_ {
+        let homed = |owner| match owner {
+            Owner::Authority(file, _) => Some(file),
+            Owner::Client(..) | Owner::Replica(..) => None,
+        };
+        let files = self.frames.oldest(most).filter_map(homed);
+        let unread = files.filter(|&file| !self.authority.is_kept(file));
+        unread.map(|file| (file, self.authority.pages_of(file)))
+    }
+
     /// The epoch in which this node trusts each daemon of the bank.
     pub fn bank_epochs(&self) -> Vec<Epoch> {
         self.bank.epochs()
@@ -458,6 +475,7 @@ impl Machines<'_> {
                 | Body::Peeked { .. }
                 | Body::Return { .. }
                 | Body::Push { .. }
+                | Body::Hand { .. }
                 | Body::Copy { .. }
                 | Body::Shard { .. }
                 | Body::Gathered
@@ -678,6 +696,8 @@ fn side(body: &Body) -> Side {
         Body::WriteHere | Body::Elsewhere(_) | Body::Fetch { .. } => Side::Client,
         Body::Peek { .. } => Side::Holder,
         Body::FlushOk(_) | Body::Sealed | Body::Failed(_) | Body::WhoisOk(_) => Side::Asker,
+        Body::HandOver(_) => Side::Manager,
+        Body::Hand { .. } | Body::Handed { .. } | Body::Inherit { .. } => Side::Authority,
         Body::Truncate(_) | Body::Truncated(_) => Side::Manager,
         Body::Window { .. } | Body::WindowOver(_) => Side::Manager,
         Body::Change | Body::Changed(_) => Side::Manager,
@@ -694,7 +714,7 @@ fn side(body: &Body) -> Side {
           | Body::Collect { .. } | Body::Recall | Body::OpenOk { .. } | Body::SizeIs { .. }
           | Body::ExtendOk(_) | Body::AppendAt(_) | Body::HomeIs { .. } | Body::TruncateGo
           | Body::TruncateOk | Body::WindowOk(_) | Body::WindowGo { .. } | Body::DetachGo
-          | Body::SettleOk | Body::LaminateOk | Body::Forget { .. } | Body::Grant { .. }
+          | Body::SettleOk | Body::LaminateOk | Body::HandedOver | Body::Forget { .. } | Body::Grant { .. }
           | Body::WriteOk | Body::Inval { .. } | Body::BankIs(_) | Body::BankOver { .. }
           | Body::Staged { .. } | Body::Wound { .. } | Body::OldGeneration | Body::Left => Side::Client,
         Body::Ping => Side::Ping,

@@ -63,6 +63,7 @@ fn in_its_place(body: &Body) -> Option<Body> {
         | Body::Detach
         | Body::Settle { .. }
         | Body::Laminate(_)
+        | Body::HandOver(_)
         | Body::Read { .. }
         | Body::Write { .. }
         | Body::Claim { .. }
@@ -83,6 +84,7 @@ fn in_its_place(body: &Body) -> Option<Body> {
         Body::Over { .. } | Body::Gather { .. } => Some(Body::OverIs(Fate::Unknown)),
         Body::Trim { count, .. } => (*count == u32::MAX).then_some(Body::Kept(true)),
         Body::Rescue { .. } | Body::Orphaned { .. } => Some(Body::Rescued(Here::Nothing)),
+        Body::Hand { .. } => Some(Body::Handed { taken: false }),
         Body::Ping => Some(Body::Pong),
         #[rustfmt::skip]
         Body::WhoisOk(_) | Body::WhoisEachOk(_) | Body::Leaves(_) | Body::Learned(_)
@@ -96,7 +98,8 @@ fn in_its_place(body: &Body) -> Option<Body> {
           | Body::Staged { .. } | Body::Release { .. } | Body::Wound { .. }
           | Body::BankOver { .. } | Body::BankIs(_) | Body::BankOverOk | Body::Failed(_)
           | Body::Kept(_) | Body::Rescued(_) | Body::OldGeneration | Body::Pong
-          | Body::OverIs(_) | Body::Gathered | Body::Sealed => None,
+          | Body::OverIs(_) | Body::Gathered | Body::Sealed
+          | Body::HandedOver | Body::Handed { .. } | Body::Inherit { .. } => None,
     }
 }
 

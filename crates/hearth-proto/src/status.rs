@@ -37,6 +37,10 @@ pub struct Counters {
     pub flush_writes: u64,
     /// Store reads that this node ordered as a home.
     pub fill_reads: u64,
+    /// Pages that this node handed over to the next home of their file.
+    pub handed_pages: u64,
+    /// Pages that it was handed as the next home.
+    pub inherited_pages: u64,
 }
 
 /// A plain value for people.

@@ -1,7 +1,8 @@
 //! Runs many seeds and says what fails: `sweep FIRST COUNT [STEPS]`; one seed prints its story.
 //! `HEARTH_SIM_POLICY` names a policy that all of them run.
 //! With `HEARTH_SIM_FAULTS` set, faults are of every kind; with `HEARTH_SIM_REPLICAS` others keep what homes have, and
-//! with `HEARTH_SIM_STRICT` reads are held to that across deaths. `HEARTH_SIM_NODES` says among how many nodes.
+//! with `HEARTH_SIM_STRICT` reads are held to that across deaths. `HEARTH_SIM_NODES` says among how many nodes. With
+//! `HEARTH_SIM_HANDS` homes hand files over.
 
 use hearth_proto::{Ranges, Replicas};
 use hearth_sim::{Detail, Plan, Trouble, run, shrink, tell};
@@ -51,6 +52,9 @@ fn main() {
             plan.ranges = Ranges::by_name(&name).expect("HEARTH_SIM_RANGES is known");
         }
         plan = replicated(plan);
+        if std::env::var_os("HEARTH_SIM_HANDS").is_some() {
+            plan = plan.handing_over();
+        }
         if let Some(steps) = number(3) {
             plan.steps = steps as u32;
         }

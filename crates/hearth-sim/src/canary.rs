@@ -40,6 +40,9 @@ pub fn try_without(guard: Guard, worlds_max: u64) -> Canary {
         if guard == Guard::ManagerFound {
             return deaths_plan(without, number);
         }
+        if guard == Guard::HandedClosed {
+            return heir_plan(without, number);
+        }
         if guard.is_of_bank() {
             return bank_plan(without, number);
         }
@@ -157,6 +160,28 @@ fn cut_plan(without: Option<Guard>, number: u64) -> Plan {
         steps: plan.steps.max(100),
         ..plan
     }
+}
+
+/// A world of files that go from home to home, in small pools, where some messages come long after others.
+fn heir_plan(without: Option<Guard>, number: u64) -> Plan {
+    let plan = Plan::new(number, Trouble::Never);
+    let plan = Plan {
+        without,
+        policy: Policy::Local,
+        looks: false,
+        tier: false,
+        outside: false,
+        files: 2,
+        file_pages: 12,
+        frames: 12,
+        net_delay: Span::millis(5),
+        store_delay: Span(20_000),
+        nodes: plan.nodes.max(3),
+        sessions: plan.sessions.max(6),
+        steps: plan.steps.max(200),
+        ..plan
+    };
+    plan.handing_over()
 }
 
 /// The same where agents die, and nothing else parts them.

@@ -87,6 +87,8 @@ pub struct Plan {
     pub offers: bool,
     /// Some reads and writes are part of calls that are larger than the pool.
     pub asides: bool,
+    /// Sessions soon close what they open, and have homes hand files over to other nodes.
+    pub hands: bool,
     /// How the faults were chosen.
     pub trouble: Trouble,
     /// A guard that is broken on purpose, around the kernels.
@@ -170,6 +172,15 @@ impl Plan {
         }
     }
 
+    /// The same world with sessions that keep no file open for long, and have homes hand files over: under policy `local`
+    /// they do.
+    pub fn handing_over(self) -> Plan {
+        Plan {
+            hands: true,
+            ..self
+        }
+    }
+
     /// True if a connection may be given up though both its sides are well.
     pub fn parts_nodes(&self) -> bool {
         self.link_faults || self.partitions || self.pauses || self.crashes
@@ -228,6 +239,7 @@ impl Plan {
             stays: Rng::new(seed, 8).chance(75),
             offers: Rng::new(seed, 9).chance(60),
             asides: Rng::new(seed, 11).chance(50),
+            hands: false,
             trouble: Trouble::Some,
             tamper: Tamper::Nothing,
             #[cfg(feature = "canary")]
@@ -277,7 +289,8 @@ impl Plan {
             Replicas::None => String::new(),
             other => format!(" --replicas {other}"),
         };
-        let choices = format!("--policy {policy}{semantics}{ranges}{replicas}");
+        let hands = if self.hands { " --hand-over" } else { "" };
+        let choices = format!("--policy {policy}{semantics}{ranges}{replicas}{hands}");
         match self.trouble {
             Trouble::Some => format!("sweep {seed} 1 {steps}"),
             Trouble::Never => {

@@ -58,6 +58,7 @@ fn quiet_plan() -> Plan {
         nodes: 2,
         looks: false,
         asides: false,
+        hands: false,
         policy: Policy::Home,
         allocation: Allocation::Slot,
         close: CloseRule::Flushed,
@@ -191,6 +192,10 @@ fn action(words: &[&str]) -> Option<Action> {
         ["changes", name] => Action::Restamp(file(name)?),
         ["laminates", name] => Action::Laminate(file(name)?),
         ["settles", name] => Action::Settle(file(name)?),
+        ["hands", name, "to", heir] => Action::HandOver {
+            file: file(name)?,
+            heir: NodeId(heir.parse().ok()?),
+        },
         ["outside", name, offset, len] => Action::Outside {
             file: file(name)?,
             offset: offset.parse().ok()?,

@@ -5,7 +5,7 @@ use crate::rng::Rng;
 use crate::world::session::{Action, Open};
 use crate::world::{Event, World};
 use hearth_proto::{BankAttributes, Delegates};
-use hearth_proto::{FileId, Semantics, Span, WriteAt, errno};
+use hearth_proto::{FileId, NodeId, Semantics, Span, WriteAt, errno};
 use std::collections::BTreeMap;
 
 /// The stream of choices of a run, and how many are left.
@@ -158,6 +158,9 @@ impl World {
                 false => Action::Restamp(file),
             };
         }
+        if self.plan.hands && self.choices.rng.chance(35) {
+            return self.choose_heir(session);
+        }
         let handles = self.sessions[session].handles.clone();
         let roll = self.choices.rng.below(100);
         let few = handles.len() < 4;
@@ -185,6 +188,26 @@ impl World {
             // Nobody else can open it; a number that no file has stands for the refusal.
             Some(&owner) if owner != node => FileId(99),
             _ => file,
+        }
+    }
+
+    /// A file of which the session's node has something as its home goes to any node.
+    fn choose_heir(&mut self, session: usize) -> Action {
+        // Files that somebody has open stay.
+        let open = self.sessions[session].handles.len();
+        if open > 0 {
+            return Action::Close(self.choices.rng.below(open as u64) as usize);
+        }
+        let node = &self.hosts[self.sessions[session].node].node;
+        let files = (1..=u64::from(self.plan.files)).map(FileId);
+        let here: Vec<FileId> = files.filter(|&file| node.is_home_of(file)).collect();
+        if here.is_empty() {
+            return self.choose_open(session);
+        }
+        let rng = &mut self.choices.rng;
+        Action::HandOver {
+            file: *rng.pick(&here),
+            heir: NodeId(rng.below(u64::from(self.plan.nodes)) as u32),
         }
     }
 

@@ -318,6 +318,20 @@ fn local_files_keep_every_promise() {
     hold_under(Policy::Local);
 }
 
+/// S20, S35: files go from home to home, and are soon closed.
+#[test]
+fn files_that_are_handed_over_keep_every_promise() {
+    let plan = |seed| Plan {
+        policy: Policy::Local,
+        ..Plan::new(seed, [Trouble::Some, Trouble::All][(seed % 2) as usize])
+    };
+    hold((0..seeds() / 2).map(plan).map(Plan::handing_over));
+    let closed_while_another_handle_writes = [1758, 2752];
+    let one = (0..seeds() / 3).chain(closed_while_another_handle_writes);
+    let copied = one.map(strict(Replicas::Sync(1)));
+    hold(copied.map(Plan::handing_over));
+}
+
 /// S21
 #[test]
 fn banks_keep_every_promise() {

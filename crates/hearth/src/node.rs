@@ -16,7 +16,7 @@ use serde_json::Value;
 
 use crate::bank::{Placement, Update};
 use crate::failure::{Failure, OrFail};
-use crate::options::{Allocation, Atomic, Close, Policy, SetSpec};
+use crate::options::{Allocation, Atomic, Balance, Close, Policy, SetSpec};
 use crate::rules::Rule;
 use crate::secret::Secret;
 use crate::tier::Fsync;
@@ -335,6 +335,7 @@ fn translate(config: &NodeConfig, secret: Secret) -> Result<Config, Failure> {
             None => None,
         },
         replicas: spec.replicas.kernel(),
+        balance: spec.balance == Balance::On,
         synced: spec
             .tier
             .as_ref()

@@ -108,10 +108,31 @@ pub(crate) struct SetArgs {
     /// it outlives M of them.
     #[arg(long, value_name = "R", hide_short_help = true)]
     pub(crate) replicas: Option<Replicas>,
+    /// Whether files go from agents whose memory is full to others with room: on or off [default: on]
+    ///
+    /// Policy local, without tiers. What goes are files that nobody has open, before their pages would be dropped.
+    #[arg(
+        long,
+        value_name = "WHETHER",
+        hide_short_help = true,
+        hide_possible_values = true
+    )]
+    pub(crate) balance: Option<Balance>,
     #[command(flatten)]
     pub(crate) bank: BankArgs,
     #[command(flatten)]
     pub(crate) tier: TierArgs,
+}
+
+/// Whether files go to agents with room.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Balance {
+    /// They do.
+    #[default]
+    On,
+    /// They do not.
+    Off,
 }
 
 /// Who may keep what.
@@ -339,6 +360,9 @@ pub(crate) struct SetSpec {
     /// Who else has written bytes until the store does.
     #[serde(default)]
     pub(crate) replicas: Replicas,
+    /// Whether files go to agents with room.
+    #[serde(default)]
+    pub(crate) balance: Balance,
     /// The tiers, under policy `local`.
     #[serde(default)]
     pub(crate) tier: Option<TierSpec>,
@@ -365,6 +389,7 @@ impl Default for SetSpec {
             kernel_cache: false,
             bank: None,
             replicas: Replicas::default(),
+            balance: Balance::default(),
             tier: None,
         }
     }
@@ -415,6 +440,7 @@ impl SetArgs {
             kernel_cache: base.kernel_cache,
             bank: self.bank_over(base.bank),
             replicas: self.replicas.unwrap_or(base.replicas),
+            balance: self.balance.unwrap_or(base.balance),
             tier: self.tier.over(base.tier),
         }
     }
@@ -455,6 +481,7 @@ impl SetSpec {
             ("store at", format!("{:?}", self.store_at)),
             ("attr-ttl", self.attr_ttl.to_string()),
             ("replicas", self.replicas.to_string()),
+            ("balance", format!("{:?}", self.balance).to_lowercase()),
             ("others", format!("{:?}", self.others).to_lowercase()),
         ];
         facts.extend(bank);

@@ -71,14 +71,15 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
     }
 }
 
-/// A world with the replicas that are asked for, which policy `local` alone has.
-fn replicated(plan: Plan, replicas: Option<Replicas>) -> Result<Plan, Failure> {
+/// A world with the replicas that are asked for, which policy `local` alone has, and with hand-overs or without.
+fn replicated(plan: Plan, replicas: Option<Replicas>, hands: bool) -> Result<Plan, Failure> {
     let replicas = replicas.unwrap_or_default();
     if replicas != Replicas::None && plan.policy != Policy::Local {
         let what = format!("policy {} has no replicas", policy::name_of(plan.policy));
         return Err(Failure::new(what).hint("--policy local"));
     }
-    Ok(plan.replicated(replicas))
+    let plan = plan.replicated(replicas);
+    Ok(if hands { plan.handing_over() } else { plan })
 }
 
 /// Replicas, as clap reads them.

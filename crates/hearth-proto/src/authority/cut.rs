@@ -9,6 +9,7 @@
 //! manager is told, and none of them comes back until it resumes: what is read outside of the range
 //! goes on, and reads of the range wait for the writer (H1).
 
+use super::hand_over::Handing;
 use super::{Bar, File, Home, StoreOp, Waiting};
 use crate::config::{Config, Writes};
 use crate::effect::{Alarm, Effect, TierGone};
@@ -31,7 +32,7 @@ impl Home<'_, '_> {
         let bar = Bar {
             cut,
             floor: match cut {
-                Cut::Shrink(_) | Cut::Outside | Cut::Window { .. } => generation,
+                Cut::Shrink(_) | Cut::Outside | Cut::HandOver(_) | Cut::Window { .. } => generation,
                 Cut::Detach => end_of(generation.life),
                 // Its writers learn of the next generation with the news that it is laminated.
                 Cut::Laminate => Gen {
@@ -48,6 +49,7 @@ impl Home<'_, '_> {
             result: Ok(()),
             awaiting: alloc::vec![],
             going: None,
+            handing: Handing::default(),
         };
         self.answer_cut();
         match &self.file.bar {
@@ -63,7 +65,7 @@ impl Home<'_, '_> {
         match cut {
             // The generation stays: what waits may wait on.
             Cut::Window { .. } => {}
-            Cut::Shrink(_) | Cut::Outside => self.refuse_waiting(),
+            Cut::Shrink(_) | Cut::Outside | Cut::HandOver(_) => self.refuse_waiting(),
             Cut::Detach | Cut::Laminate => {
                 self.refuse_waiting();
                 self.start_flush();
@@ -164,11 +166,22 @@ impl Home<'_, '_> {
         if !bar.awaiting.is_empty() {
             return;
         }
+        if let Cut::HandOver(heir) = cut
+            && self.hand_pages(heir)
+        {
+            return;
+        }
+        let stays = self
+            .file
+            .bar
+            .as_ref()
+            .is_some_and(|bar| bar.result.is_err());
         self.end_delegates();
         match cut {
+            Cut::HandOver(_) if stays => {}
             // Impatient reads must see what the store has: nothing can refuse an outside change any
             // more, and openers of a detached file go to the store one after the other.
-            Cut::Outside | Cut::Detach => self.drop_clean(0, u32::MAX),
+            Cut::Outside | Cut::Detach | Cut::HandOver(_) => self.drop_clean(0, u32::MAX),
             Cut::Window { first, count } => self.drop_clean(first, count),
             Cut::Shrink(_) | Cut::Laminate => {}
         }
@@ -243,6 +256,7 @@ impl Home<'_, '_> {
             result: Ok(()),
             awaiting: alloc::vec![],
             going: None,
+            handing: Handing::default(),
         });
     }
 
@@ -277,7 +291,7 @@ impl Home<'_, '_> {
         let unguarded = self.ctx.config.rules().writes == Writes::ThroughUnguarded;
         let concerned = |first, count| match bar.cut {
             Cut::Window { .. } => !unguarded && bar.touches(self.ctx.config, first, count),
-            Cut::Shrink(_) | Cut::Outside | Cut::Detach | Cut::Laminate => true,
+            Cut::Shrink(_) | Cut::Outside | Cut::Detach | Cut::Laminate | Cut::HandOver(_) => true,
         };
         let mine = |op: &StoreOp| match *op {
             StoreOp::FillPages { file, first, count } => file == self.id && concerned(first, count),
@@ -317,7 +331,7 @@ impl Home<'_, '_> {
         self.empty_tier(gone_from_tier(cut));
         match cut {
             Cut::Shrink(size) => self.shrink(size),
-            Cut::Outside => self.drop_clean(0, u32::MAX),
+            Cut::Outside | Cut::HandOver(_) => self.drop_clean(0, u32::MAX),
             Cut::Window { first, count } => self.drop_clean(first, count),
             Cut::Laminate => self.refuse_waiting(),
             Cut::Detach => {
@@ -407,7 +421,7 @@ impl Home<'_, '_> {
 pub(super) fn pages_of(config: &Config, cut: Cut) -> (u64, u32) {
     match cut {
         Cut::Shrink(size) => (config.page_of(size), u32::MAX),
-        Cut::Outside | Cut::Detach => (0, u32::MAX),
+        Cut::Outside | Cut::Detach | Cut::HandOver(_) => (0, u32::MAX),
         Cut::Laminate => (0, 0),
         Cut::Window { first, count } => (first, count),
     }
@@ -418,7 +432,9 @@ fn gone_from_tier(cut: Cut) -> (u64, TierGone) {
     match cut {
         Cut::Shrink(size) => (size, TierGone::All),
         Cut::Detach => (0, TierGone::All),
-        Cut::Outside | Cut::Laminate | Cut::Window { .. } => (0, TierGone::Copies),
+        Cut::Outside | Cut::Laminate | Cut::HandOver(_) | Cut::Window { .. } => {
+            (0, TierGone::Copies)
+        }
     }
 }
 
@@ -443,7 +459,7 @@ impl File {
     pub(super) fn is_barred(&self, config: &Config, first: u64, count: u32) -> bool {
         self.bar.as_ref().is_some_and(|bar| match bar.cut {
             Cut::Window { .. } => bar.touches(config, first, count),
-            Cut::Shrink(_) | Cut::Outside | Cut::Detach | Cut::Laminate => true,
+            Cut::Shrink(_) | Cut::Outside | Cut::Detach | Cut::Laminate | Cut::HandOver(_) => true,
         })
     }
 }

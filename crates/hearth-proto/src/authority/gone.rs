@@ -22,6 +22,7 @@ impl Authority {
 
     /// A peer is gone: it holds nothing and waits for nothing.
     pub(crate) fn peer_down(&mut self, ctx: &mut Ctx<'_>, peer: NodeId) {
+        self.give_up_legacies(ctx);
         for hints in self.common.hints.values_mut() {
             hints.forget(peer);
         }

@@ -11,6 +11,16 @@ impl Authority {
         u32::try_from(pages).unwrap_or(u32::MAX)
     }
 
+    /// True if somebody is known to keep a page of the file.
+    pub(crate) fn is_kept(&self, id: FileId) -> bool {
+        let pages = self
+            .files
+            .get(&id)
+            .into_iter()
+            .flat_map(|file| file.pages.values());
+        pages.into_iter().any(|page| !page.readers.is_empty())
+    }
+
     /// Pages in frames, with the bytes known of each.
     pub(crate) fn held<'a>(
         &'a self,

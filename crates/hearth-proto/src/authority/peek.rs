@@ -109,15 +109,22 @@ pub(super) struct PeekAsk {
     pub(super) count: u32,
 }
 
-impl Home<'_, '_> {
-    /// Another home asks for what this node may have.
-    pub(super) fn take_peek(&mut self, from: NodeId, req: ReqId, first: u64, count: u32) {
-        self.file.waiting.push_back(Waiting::Peek(PeekAsk {
+impl PeekAsk {
+    pub(super) fn of(from: NodeId, req: ReqId, (first, count): (u64, u32)) -> PeekAsk {
+        PeekAsk {
             from,
             req,
             first,
             count,
-        }));
+        }
+    }
+}
+
+impl Home<'_, '_> {
+    /// Another home asks for what this node may have.
+    pub(super) fn take_peek(&mut self, from: NodeId, req: ReqId, first: u64, count: u32) {
+        let ask = PeekAsk::of(from, req, (first, count));
+        self.file.waiting.push_back(Waiting::Peek(ask));
     }
 
     /// Goes for pages whose frames are ready: to a peer, or to the store.

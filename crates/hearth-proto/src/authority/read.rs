@@ -302,7 +302,11 @@ impl Home<'_, '_> {
         match &self.file.bar {
             Some(bar) if bar.answered => match bar.cut {
                 Cut::Shrink(size) => size,
-                Cut::Outside | Cut::Detach | Cut::Laminate | Cut::Window { .. } => u64::MAX,
+                Cut::Outside
+                | Cut::Detach
+                | Cut::Laminate
+                | Cut::HandOver(_)
+                | Cut::Window { .. } => u64::MAX,
             },
             Some(_) | None => u64::MAX,
         }

@@ -189,8 +189,13 @@ impl Desk<'_, '_> {
         };
         let cached = !self.ctx.config.is_uncached() && !file.bypass && !file.orphan && !unknown;
         if cached {
-            let wrote = write && core::mem::take(&mut file.unreported);
-            let stamp = file.stamp.filter(|_| wrote && file.unflushed().is_empty());
+            let wrote = write && file.unreported;
+            // Of what is on its way through another handle the close of that one tells, too.
+            let rests = file.writes.is_empty();
+            file.unreported &= !(wrote && rests);
+            let stamp = file
+                .stamp
+                .filter(|_| wrote && rests && file.unflushed().is_empty());
             let body = Body::Close {
                 write,
                 wrote,

@@ -164,7 +164,7 @@ impl Seat<'_, '_> {
         match cut {
             Cut::Shrink(size) => awaiting.extend(self.order_forget(size, Service::Homes)),
             Cut::Outside => awaiting.extend(self.order_forget(self.file.size, Service::Homes)),
-            Cut::Detach | Cut::Laminate | Cut::Window { .. } => {}
+            Cut::Detach | Cut::Laminate | Cut::HandOver(_) | Cut::Window { .. } => {}
         }
         self.file.control = Some(Control::Cutting {
             cut,
@@ -408,12 +408,18 @@ impl Seat<'_, '_> {
                 }
             },
             (Cut::Window { .. }, After::Answer(ask)) => self.let_write(ask, homes),
+            (Cut::HandOver(heir), After::Answer(ask)) => self.bequeath(&homes, ask, (heir, errno)),
             (_, After::Move(ask)) => {
                 self.tell(&homes, &Body::Resume { done: true });
                 self.moved(ask);
             }
             (
-                Cut::Outside | Cut::Shrink(_) | Cut::Detach | Cut::Laminate | Cut::Window { .. },
+                Cut::Outside
+                | Cut::Shrink(_)
+                | Cut::Detach
+                | Cut::Laminate
+                | Cut::HandOver(_)
+                | Cut::Window { .. },
                 After::Open(ask) | After::Answer(ask),
             ) => {
                 self.tell(&homes, &Body::Resume { done: true });
@@ -545,9 +551,10 @@ impl Seat<'_, '_> {
                 }
                 self.go_on_opening(ask);
             }
-            After::Answer(ask) | After::Move(ask) => match errno {
-                Some(errno) => self.fail(&ask, errno),
-                None => self.answer(&ask, Body::SettleOk),
+            After::Answer(ask) | After::Move(ask) => match (errno, &ask.body) {
+                (Some(errno), _) => self.fail(&ask, errno),
+                (None, &Body::HandOver(heir)) => self.let_go_for(ask, heir),
+                (None, _) => self.answer(&ask, Body::SettleOk),
             },
         }
     }
@@ -647,6 +654,11 @@ impl Seat<'_, '_> {
                 self.file.size = self.file.size.min(size);
                 self.file.stamp = None;
             }
+            Some(Control::Cutting {
+                cut: Cut::HandOver(heir),
+                homes,
+                ..
+            }) => self.keep_home(&homes, heir),
             Some(Control::Cutting { homes, .. }) => {
                 self.tell(&homes, &Body::Resume { done: false })
             }

@@ -186,7 +186,7 @@ impl Seat<'_, '_> {
     }
 
     /// True if the file has one home for all of its pages.
-    fn is_whole(&self) -> bool {
+    pub(super) fn is_whole(&self) -> bool {
         self.ctx.config.rules().grain == Grain::File
     }
 

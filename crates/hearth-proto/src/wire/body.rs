@@ -134,4 +134,9 @@ bodies! {
     103 => Gather { home, life, stripe, ver };
     104 => Gathered;
     105 => Sealed;
+    106 => HandOver(heir);
+    107 => HandedOver;
+    108 => Hand { page };
+    109 => Handed { taken };
+    110 => Inherit { is };
 }

@@ -312,6 +312,10 @@ impl Fields for Cut {
                 count.put(to);
             }
             Cut::Laminate => 4u8.put(to),
+            Cut::HandOver(heir) => {
+                5u8.put(to);
+                heir.put(to);
+            }
         }
     }
     fn get(from: &mut Reader<'_>) -> Result<Self, Violation> {
@@ -324,6 +328,7 @@ impl Fields for Cut {
                 count: u32::get(from)?,
             }),
             4 => Ok(Cut::Laminate),
+            5 => Ok(Cut::HandOver(NodeId::get(from)?)),
             _ => Err(Violation::Value),
         }
     }

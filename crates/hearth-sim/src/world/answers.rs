@@ -80,6 +80,7 @@ impl World {
                 self.check_durable(session, doing.object, durable::Whose::Everybody);
                 self.done(session);
             }
+            (Action::HandOver { .. }, Answer::Done) => self.done(session),
             (Action::Laminate(_), Answer::Done) => self.laminated(session, doing.object),
             (Action::Truncate { .. }, Answer::Done) => self.truncated(session, doing.object),
             (Action::Unlink(file), Answer::Done) => {

@@ -4,7 +4,7 @@ use super::{Event, World};
 use crate::check::Violation;
 use crate::model::{Interval, Kind, Sized, Tick};
 use hearth_proto::{
-    FileId, Handle, Input, OpenRequest, Request, Semantics, Stamp, Ticket, Time, WriteAt,
+    FileId, Handle, Input, NodeId, OpenRequest, Request, Semantics, Stamp, Ticket, Time, WriteAt,
 };
 use std::collections::BTreeMap;
 
@@ -71,6 +71,13 @@ pub(crate) enum Action {
     },
     /// Every dirty byte to the store.
     Settle(FileId),
+    /// Have another node be its home.
+    HandOver {
+        /// Which file.
+        file: FileId,
+        /// The next home.
+        heir: NodeId,
+    },
     /// Have the store let nobody write it any more.
     Laminate(FileId),
     /// Change the attributes.
@@ -185,16 +192,14 @@ impl World {
                     return self.go_on_reading(session);
                 }
                 let (keep, aside) = (false, self.is_aside(offset, len));
-                self.ask(
-                    session,
-                    Request::Read {
-                        handle,
-                        offset,
-                        len,
-                        keep,
-                        aside,
-                    },
-                );
+                let read = Request::Read {
+                    handle,
+                    offset,
+                    len,
+                    keep,
+                    aside,
+                };
+                self.ask(session, read);
             }
             Action::Write { handle, at, len } => self.begin_write(session, handle, at, len),
             Action::Flush(handle) => {
@@ -219,6 +224,9 @@ impl World {
             }
             Action::Unlink(file) => self.begin_unlink(session, file),
             Action::Settle(file) => self.ask(session, Request::Settle(file)),
+            Action::HandOver { file, heir } => {
+                self.ask(session, Request::HandOver { file, heir });
+            }
             Action::Laminate(file) => self.begin_laminate(session, object, file),
             Action::Restamp(file) => self.begin_restamp(session, object, file),
             Action::Look(file) => self.begin_look(session, object, file),
@@ -244,6 +252,7 @@ impl World {
             | Action::Look(file)
             | Action::Truncate { file, .. }
             | Action::Settle(file)
+            | Action::HandOver { file, .. }
             | Action::Laminate(file)
             | Action::Restamp(file) => named(self, file),
             Action::Unlink(file) => named(self, file).filter(|&o| !self.is_being_named(o)),
@@ -293,6 +302,7 @@ impl World {
                 Action::Open { .. }
                     | Action::Truncate { .. }
                     | Action::Settle(_)
+                    | Action::HandOver { .. }
                     | Action::Laminate(_)
             )
         })

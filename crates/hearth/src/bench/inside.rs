@@ -55,6 +55,7 @@ pub(crate) fn agents(
                 tier: None,
                 synced: hearth_agent::Synced::Store,
                 replicas: hearth_agent::Replicas::None,
+                balance: false,
             };
             thread::spawn(move || {
                 // The agent's threads inherit the place.

@@ -33,6 +33,9 @@ pub(crate) struct Args {
     /// nodes; with any, of the faults that part nodes there are deaths alone, one at a time
     #[arg(long, value_parser = super::parse_replicas, value_name = "R", conflicts_with = "nodes")]
     replicas: Option<Replicas>,
+    /// Sessions soon close what they open, and homes hand files over to other nodes (policy local)
+    #[arg(long, conflicts_with = "nodes")]
+    hand_over: bool,
     /// Faults of every kind: packets, connections, partitions, pauses, crashes, the store
     #[arg(long)]
     faults: bool,
@@ -105,7 +108,7 @@ pub(super) fn run(args: &Args) -> Result<ExitCode, Failure> {
             ranges: args.ranges,
             ..Plan::new(args.seed.wrapping_add(number), trouble)
         };
-        let plan = super::replicated(plan, args.replicas)?;
+        let plan = super::replicated(plan, args.replicas, args.hand_over)?;
         let outcome = hearth_sim::run(&plan);
         sum.add(&outcome);
         if !outcome.violations.is_empty() {

@@ -22,6 +22,9 @@ pub(crate) struct Args {
     /// As `hearth sim run --replicas`
     #[arg(long, value_parser = super::parse_replicas, value_name = "R")]
     replicas: Option<Replicas>,
+    /// As `hearth sim run --hand-over`
+    #[arg(long)]
+    hand_over: bool,
     /// Faults of every kind, as `hearth sim run --faults`
     #[arg(long)]
     faults: bool,
@@ -52,7 +55,7 @@ pub(super) fn run(args: &Args) -> Result<ExitCode, Failure> {
         steps: args.ops.unwrap_or(drawn.steps),
         ..drawn
     };
-    let plan = super::replicated(plan, args.replicas)?;
+    let plan = super::replicated(plan, args.replicas, args.hand_over)?;
     let detail = if args.all {
         Detail::Everything
     } else {

@@ -68,6 +68,7 @@ impl Set {
                     tier: None,
                     synced: hearth_agent::Synced::Store,
                     replicas: hearth_agent::Replicas::None,
+                    balance: true,
                 };
                 change(&mut config);
                 std::thread::spawn(move || Agent::start(config, listener).expect("an agent"))
