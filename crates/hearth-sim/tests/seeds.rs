@@ -330,6 +330,20 @@ fn files_that_are_handed_over_keep_every_promise() {
     let one = (0..seeds() / 3).chain(closed_while_another_handle_writes);
     let copied = one.map(strict(Replicas::Sync(1)));
     hold(copied.map(Plan::handing_over));
+    let sync_beside_a_truncation_that_the_tier_missed = [33_473];
+    let tiers = sync_beside_a_truncation_that_the_tier_missed.into_iter();
+    let plan = |seed| Plan {
+        policy: Policy::Local,
+        ..Plan::new(seed, Trouble::All)
+    };
+    hold(tiers.map(plan).map(Plan::handing_over));
+    let keepers_that_came_back = [21_505, 23_348, 29_088];
+    let later = keepers_that_came_back.into_iter();
+    hold(
+        later
+            .map(strict(Replicas::Async(1)))
+            .map(Plan::handing_over),
+    );
 }
 
 /// S21

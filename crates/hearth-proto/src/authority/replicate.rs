@@ -315,7 +315,12 @@ impl Home<'_, '_> {
         if many || self.file.wards.lag.is_empty() || self.is_held_back() {
             return;
         }
-        self.file.wards.full |= self.file.wards.keepers.is_empty() && !self.choose_keepers();
+        if self.file.wards.keepers.is_empty() {
+            // None was left: who keeps from now on has to know it, whether anything can be sent already or not.
+            let knows = self.mark().is_empty();
+            self.file.wards.marking_anew |= !knows;
+            self.file.wards.full |= !self.choose_keepers();
+        }
         // What a keeper has some of it takes all of (R2), and must: else the page could never be flushed.
         let Wards {
             lag, full, copied, ..
