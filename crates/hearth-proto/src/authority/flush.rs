@@ -10,7 +10,7 @@ use crate::effect::{Alarm, Effect, Piece, Src};
 use crate::guard::Guard;
 use crate::ids::{FileId, Gen, NodeId, ReqId, Stamp, Ver};
 use crate::input::StoreOk;
-use crate::msg::{Body, Goal};
+use crate::msg::{Body, Cut, Goal};
 use crate::time::Span;
 use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
@@ -330,6 +330,9 @@ impl Home<'_, '_> {
                 .answer(ask.from, self.id, self.file.generation, ask.req, body);
             return Verdict::Done;
         }
+        if self.is_truncated_meanwhile() {
+            return Verdict::Wait;
+        }
         if sync {
             self.cover();
         }
@@ -428,6 +431,14 @@ impl Home<'_, '_> {
         let sync = false;
         self.ctx.out.push(Effect::StoreSync { op, file, sync });
         true
+    }
+
+    /// True while a truncation takes place. What the store refused of a tier before that would come there after it.
+    fn is_truncated_meanwhile(&self) -> bool {
+        let shrinks = |bar: &&super::Bar| matches!(bar.cut, Cut::Shrink(_));
+        let bars = self.file.bar.iter().chain(&self.file.next_bar);
+        let mut bars = bars.filter(shrinks);
+        bars.any(|bar| bar.answered) && self.ctx.config.has_tier()
     }
 
     /// The tier has brought its bytes to the store, or could not.

@@ -394,9 +394,8 @@ impl Seat<'_, '_> {
     }
 
     fn cut_through(&mut self, cut: Cut, homes: Vec<NodeId>, after: After, errno: Option<Errno>) {
-        // Others keep what the store refuses, or a tier does: they would bring back what a cut took.
-        let config = self.ctx.config;
-        let refused = errno.filter(|_| config.has_replicas() || config.has_tier());
+        // Others keep what the store refuses: they would bring back what a cut took.
+        let refused = errno.filter(|_| self.ctx.config.has_replicas());
         match (cut, after) {
             (Cut::Shrink(size), After::Answer(ask)) => match refused {
                 Some(errno) => {
