@@ -99,7 +99,9 @@ guards! {
     LapsedFirst, "lapsed-first", "a manager that is back does nothing about a file before who used it meanwhile has let go";
     OrphanSettled, "orphan-settled", "a file whose manager is gone is in the store, and no home takes a write to it, before anybody goes there";
     BornRegistered, "born-registered", "a life of a file begins when its registrar, as it lives now, has named the manager";
+    BegunTold, "begun-told", "a node tells of no life of a file that has not begun there";
     ReopenedAtOnce, "reopened-at-once", "a node that tells of its handles anew does not wait for others";
+    ClosedLater, "closed-later", "a manager that is told of handles anew hears of a close after it has answered";
     OneByOne, "one-by-one", "what was put aside goes on after all that the one before it has set off within its node";
     AskedAnew, "asked-anew", "what everybody has said of a file is asked again when another node is gone or a life has begun meanwhile";
     CutAnew, "cut-anew", "a truncation ends after a home that was gone meanwhile has let go as well";
@@ -156,7 +158,9 @@ impl Guard {
                 | Guard::LeftTogether
                 | Guard::AskedAnew
                 | Guard::BornRegistered
+                | Guard::BegunTold
                 | Guard::ReopenedAtOnce
+                | Guard::ClosedLater
                 | Guard::OneByOne
                 | Guard::CutAnew
                 | Guard::LifeAdopted

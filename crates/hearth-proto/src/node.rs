@@ -201,6 +201,11 @@ impl Node {
         self.peers.is_down(peer)
     }
 
+    /// Handles, of whatever node, that count as open for the files managed here.
+    pub fn opens_counted(&self) -> u32 {
+        self.manager.opens()
+    }
+
     /// True while this node is home of something of the file.
     pub fn is_home_of(&self, file: FileId) -> bool {
         self.authority.has(file)
