@@ -100,6 +100,7 @@ guards! {
     OrphanSettled, "orphan-settled", "a file whose manager is gone is in the store, and no home takes a write to it, before anybody goes there";
     BornRegistered, "born-registered", "a life of a file begins when its registrar, as it lives now, has named the manager";
     BegunTold, "begun-told", "a node tells of no life of a file that has not begun there";
+    SameKeepers, "same-keepers", "a node that may still have bytes of a file keeps the next ones, before others do";
     ReopenedAtOnce, "reopened-at-once", "a node that tells of its handles anew does not wait for others";
     ClosedLater, "closed-later", "a manager that is told of handles anew hears of a close after it has answered";
     OneByOne, "one-by-one", "what was put aside goes on after all that the one before it has set off within its node";
@@ -158,6 +159,7 @@ impl Guard {
                 | Guard::LeftTogether
                 | Guard::AskedAnew
                 | Guard::BornRegistered
+                | Guard::SameKeepers
                 | Guard::BegunTold
                 | Guard::ReopenedAtOnce
                 | Guard::ClosedLater

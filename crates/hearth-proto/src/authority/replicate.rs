@@ -10,6 +10,8 @@
 //!   sent it later, when one knows that the file has such bytes.
 //! - A10: a page is flushed only when no keeper has older bytes of it than the store is going to get: it would bring them
 //!   back. A keeper that has nothing of it yet does no harm. Its keepers are told to drop it only when the store has it.
+//! - A15: a node that has not said that it dropped what it kept is a keeper again before others are: what it is sent then
+//!   comes after the word to drop all. If the home died before that word had come, it would bring old bytes back.
 //! - A14: what a tier has and a keeper lacks is sent from memory as well, or goes on to the store. A sync that ends at the
 //!   tier waits for it: what keepers bring when the home dies would have the tier's bytes put aside.
 
@@ -153,7 +155,11 @@ impl Home<'_, '_> {
         let before = self.file.wards.keepers.len();
         let turns = self.common.refusals;
         let order = placement::keepers_of(self.ctx.config.nodes, self.ctx.me(), turns);
-        for node in order {
+        let first = match self.ctx.config.keeps(Guard::SameKeepers) {
+            true => self.file.wards.releasing.clone(),
+            false => Vec::new(),
+        };
+        for node in first.into_iter().map(|(node, _)| node).chain(order) {
             let keepers = &mut self.file.wards.keepers;
             let known = keepers.contains(&node) || self.ctx.peers.is_down(node);
             if keepers.len() < wanted && !known {
