@@ -93,6 +93,7 @@ guards! {
     ReplicatedFirst, "replicated-first", "a write is acknowledged after as many nodes have it as the job wants";
     ThroughIfFew, "through-if-few", "a write that too few nodes took is acknowledged after the store has it";
     MarkedFirst, "marked-first", "a write is acknowledged after another node knows that the file has bytes that may be lost";
+    MarkedAnew, "marked-anew", "when nobody was left who knew that a file has bytes that may be lost, the next one is told";
     LossTold, "loss-told", "people are told when a home goes with bytes that nobody else has";
     WardSaved, "ward-saved", "what is kept for a home goes to the store when the home is gone";
     RescuedFirst, "rescued-first", "nothing is done about a file before what is kept for homes that are gone is in the store";
@@ -159,6 +160,7 @@ impl Guard {
                 | Guard::LeftTogether
                 | Guard::AskedAnew
                 | Guard::BornRegistered
+                | Guard::MarkedAnew
                 | Guard::SameKeepers
                 | Guard::BegunTold
                 | Guard::ReopenedAtOnce

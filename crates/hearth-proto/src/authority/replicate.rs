@@ -203,6 +203,14 @@ impl Home<'_, '_> {
         self.file.wards.marking.clone()
     }
 
+    /// There was no keeper any more, though there are bytes that may be lost: who is one now is told so.
+    fn mark_anew(&mut self) {
+        if self.ctx.config.keeps(Guard::MarkedAnew) {
+            let marking = self.mark();
+            self.file.wards.marking_anew |= !marking.is_empty();
+        }
+    }
+
     fn mark_at(&mut self, keeper: NodeId) {
         let generation = self.file.generation;
         let req = self.ctx.ask(keeper, self.id, generation, Body::Mark);
@@ -321,7 +329,10 @@ impl Home<'_, '_> {
         if many || self.file.wards.lag.is_empty() || self.is_held_back() {
             return;
         }
-        self.file.wards.full |= self.file.wards.keepers.is_empty() && !self.choose_keepers();
+        if self.file.wards.keepers.is_empty() {
+            self.file.wards.full |= !self.choose_keepers();
+            self.mark_anew();
+        }
         // What a keeper has some of it takes all of (R2), and must: else the page could never be flushed.
         let Wards {
             lag, full, copied, ..
