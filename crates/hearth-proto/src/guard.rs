@@ -102,6 +102,7 @@ guards! {
     BornRegistered, "born-registered", "a life of a file begins when its registrar, as it lives now, has named the manager";
     BegunTold, "begun-told", "a node tells of no life of a file that has not begun there";
     SameKeepers, "same-keepers", "a node that may still have bytes of a file keeps the next ones, before others do";
+    MetFirst, "met-first", "a node that is back keeps nothing for others before it has met everybody, or waited for that";
     ReopenedAtOnce, "reopened-at-once", "a node that tells of its handles anew does not wait for others";
     ClosedLater, "closed-later", "a manager that is told of handles anew hears of a close after it has answered";
     OneByOne, "one-by-one", "what was put aside goes on after all that the one before it has set off within its node";
@@ -160,6 +161,7 @@ impl Guard {
                 | Guard::LeftTogether
                 | Guard::AskedAnew
                 | Guard::BornRegistered
+                | Guard::MetFirst
                 | Guard::MarkedAnew
                 | Guard::SameKeepers
                 | Guard::BegunTold

@@ -554,6 +554,10 @@ impl Machines<'_> {
             Body::Orphaned { back: true }
                 if from != ctx.me() && self.client.lapses(ctx, self.authority, from, envelope) => {}
             Body::Orphaned { .. } => self.authority.orphaned(ctx, from, envelope),
+            Body::Copy { .. } | Body::Mark | Body::Shard { .. } if self.rescues.is_unknown(ctx) => {
+                let (file, generation, req) = (envelope.file, envelope.generation, envelope.req);
+                ctx.answer(from, file, generation, req, Body::Kept(false));
+            }
             _ => self.replica.message(ctx, from, envelope, data),
         }
         if let Some(Src::Buf(buf)) = data.map(|piece| piece.src) {

@@ -114,8 +114,9 @@ impl File {
         }
         let lags = !wards.lag.is_empty() || !wards.copying.is_empty() || !wards.refused.is_empty();
         let lags = lags && matches!(rule, Replicas::Sync(_));
-        let few = wards.keepers.len() < rule.copies() || wards.marking_anew;
-        wards.behind || unsaved && (few || lags)
+        let unknown = matches!(rule, Replicas::Async(_)) && !wards.marked || wards.marking_anew;
+        let few = wards.keepers.len() < rule.copies();
+        wards.behind || unsaved && (few || unknown || lags)
     }
 
     /// A keeper has answered.
@@ -126,7 +127,9 @@ impl File {
             write.copying.retain_mut(|entry| other(entry));
             write.through |= write.copying.len() < before && !taken;
         }
+        let marks = self.wards.marking.len();
         self.wards.marking.retain_mut(|entry| other(entry));
+        self.wards.marked &= taken || self.wards.marking.len() == marks;
         self.wards.marking_anew &= !self.wards.marking.is_empty();
         self.wards.releasing.retain_mut(|entry| other(entry));
         if let Some(emptying) = &mut self.wards.emptying {
@@ -645,7 +648,7 @@ impl Home<'_, '_> {
         }
         if !waits && self.file.dirty_bytes > 0 {
             // The store takes nothing, and the bytes stay: they are as they were before the cut.
-            let _ = self.mark();
+            self.mark_anew();
             self.copy_all_anew();
         }
         waits
