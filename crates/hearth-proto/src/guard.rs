@@ -93,13 +93,18 @@ guards! {
     ReplicatedFirst, "replicated-first", "a write is acknowledged after as many nodes have it as the job wants";
     ThroughIfFew, "through-if-few", "a write that too few nodes took is acknowledged after the store has it";
     MarkedFirst, "marked-first", "a write is acknowledged after another node knows that the file has bytes that may be lost";
+    MarkedAnew, "marked-anew", "when nobody was left who knew that a file has bytes that may be lost, the next one is told";
     LossTold, "loss-told", "people are told when a home goes with bytes that nobody else has";
     WardSaved, "ward-saved", "what is kept for a home goes to the store when the home is gone";
     RescuedFirst, "rescued-first", "nothing is done about a file before what is kept for homes that are gone is in the store";
     LapsedFirst, "lapsed-first", "a manager that is back does nothing about a file before who used it meanwhile has let go";
     OrphanSettled, "orphan-settled", "a file whose manager is gone is in the store, and no home takes a write to it, before anybody goes there";
     BornRegistered, "born-registered", "a life of a file begins when its registrar, as it lives now, has named the manager";
+    BegunTold, "begun-told", "a node tells of no life of a file that has not begun there";
+    SameKeepers, "same-keepers", "a node that may still have bytes of a file keeps the next ones, before others do";
+    MetFirst, "met-first", "a node that is back keeps nothing for others before it has met everybody, or waited for that";
     ReopenedAtOnce, "reopened-at-once", "a node that tells of its handles anew does not wait for others";
+    ClosedLater, "closed-later", "a manager that is told of handles anew hears of a close after it has answered";
     OneByOne, "one-by-one", "what was put aside goes on after all that the one before it has set off within its node";
     AskedAnew, "asked-anew", "what everybody has said of a file is asked again when another node is gone or a life has begun meanwhile";
     CutAnew, "cut-anew", "a truncation ends after a home that was gone meanwhile has let go as well";
@@ -157,7 +162,12 @@ impl Guard {
                 | Guard::LeftTogether
                 | Guard::AskedAnew
                 | Guard::BornRegistered
+                | Guard::MetFirst
+                | Guard::MarkedAnew
+                | Guard::SameKeepers
+                | Guard::BegunTold
                 | Guard::ReopenedAtOnce
+                | Guard::ClosedLater
                 | Guard::OneByOne
                 | Guard::CutAnew
                 | Guard::LifeAdopted

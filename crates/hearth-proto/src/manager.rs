@@ -42,7 +42,7 @@ use crate::bank::BankOp;
 use crate::config::Grain;
 use crate::ctx::Ctx;
 use crate::ids::{FileId, Gen, NodeId, ReqId, Stamp};
-use crate::msg::{Body, Envelope, Here};
+use crate::msg::{Body, Envelope, Handles, Here};
 use crate::nodeset::NodeSet;
 use crate::placement;
 use crate::semantics::Semantics;
@@ -81,13 +81,6 @@ pub(crate) struct Manager {
     storms: Storms,
 }
 
-/// Opens of one node.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-struct Opens {
-    readers: u32,
-    writers: u32,
-}
-
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 struct File {
     generation: Gen,
@@ -111,7 +104,7 @@ struct File {
     changed: Option<Stamp>,
     /// A writer's bytes may not all be in the store.
     unsettled: bool,
-    openers: BTreeMap<NodeId, Opens>,
+    openers: BTreeMap<NodeId, Handles>,
     /// Nodes without an open that may keep size and times.
     holders: NodeSet,
     /// Attributes that are kept, and who is about to change them.
@@ -341,6 +334,12 @@ impl Manager {
         self.files.len()
     }
 
+    /// Handles that count as open, of all files and nodes.
+    pub(crate) fn opens(&self) -> u32 {
+        let opens = self.files.values().flat_map(|file| file.openers.values());
+        opens.map(|opens| opens.readers + opens.writers).sum()
+    }
+
     fn registered(&mut self, me: NodeId, id: FileId, asker: NodeId) -> NodeId {
         let full = self.registry.len() >= REGISTRY_MAX;
         match self.registry.get(&id) {
@@ -448,7 +447,7 @@ impl Seat<'_, '_> {
                 continue;
             };
             match ask.body {
-                Body::Open { again: true, .. } if self.has_left(ask.generation) => {
+                Body::Open { all: Some(_), .. } if self.has_left(ask.generation) => {
                     self.answer(&ask, Body::Left);
                 }
                 Body::Open { .. } | Body::Truncate(_) if self.lacks_name() => {

@@ -127,6 +127,30 @@ pub enum Cut {
     },
 }
 
+/// Handles of one file that are open on one node.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Handles {
+    /// Those that only read.
+    pub readers: u32,
+    /// Those that write.
+    pub writers: u32,
+}
+
+impl Handles {
+    /// One more is open, for writing or not.
+    pub(crate) fn add(&mut self, write: bool) {
+        match write {
+            true => self.writers += 1,
+            false => self.readers += 1,
+        }
+    }
+
+    /// True if there is none.
+    pub(crate) fn is_none(self) -> bool {
+        self.readers + self.writers == 0
+    }
+}
+
 /// Where a file is served from, from now on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Service {
@@ -246,8 +270,9 @@ pub enum Body {
         private: bool,
         /// What the opener wants to be promised.
         semantics: Semantics,
-        /// The handle is open already: it was told to a manager that is gone, or to nobody.
-        again: bool,
+        /// They are open already, and were told to a manager that is gone, or to nobody: all that the sender has open of
+        /// the file, in the place of what it may have told before.
+        all: Option<Handles>,
     },
     /// The open is registered.
     OpenOk {

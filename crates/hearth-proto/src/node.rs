@@ -218,6 +218,11 @@ impl Node {
         self.peers.is_down(peer)
     }
 
+    /// Handles, of whatever node, that count as open for the files managed here.
+    pub fn opens_counted(&self) -> u32 {
+        self.manager.opens()
+    }
+
     /// True while this node is home of something of the file.
     pub fn is_home_of(&self, file: FileId) -> bool {
         self.authority.has(file)
@@ -567,6 +572,10 @@ impl Machines<'_> {
             Body::Orphaned { back: true }
                 if from != ctx.me() && self.client.lapses(ctx, self.authority, from, envelope) => {}
             Body::Orphaned { .. } => self.authority.orphaned(ctx, from, envelope),
+            Body::Copy { .. } | Body::Mark | Body::Shard { .. } if self.rescues.is_unknown(ctx) => {
+                let (file, generation, req) = (envelope.file, envelope.generation, envelope.req);
+                ctx.answer(from, file, generation, req, Body::Kept(false));
+            }
             _ => self.replica.message(ctx, from, envelope, data),
         }
         if let Some(Src::Buf(buf)) = data.map(|piece| piece.src) {

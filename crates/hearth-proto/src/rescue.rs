@@ -12,8 +12,10 @@
 //! What nodes say holds until another is gone, and says nothing of a life that began since they have: then all are asked
 //! again, and what a node that is gone had said of who manages the file counts no longer.
 //!
-//! Invariant R5: since the last end that this node has heard of, nothing was done here about a file before every node
-//! that lives has said that it keeps nothing more of it for nodes that are gone, nor, if nobody manages it, for itself.
+//! Invariants:
+//! - R5: since the last end that this node has heard of, nothing was done here about a file before every node that lives
+//!   has said that it keeps nothing more of it for nodes that are gone, nor, if nobody manages it, for itself.
+//! - R6: a node that has joined again keeps nothing for others before it has met everybody, or waited for that.
 
 use crate::Errno;
 use crate::ctx::Ctx;
@@ -113,6 +115,12 @@ impl Rescues {
         let span = Span(ctx.config.give_up_after.0 * 2);
         let until = *self.patience.get_or_insert(ctx.now + span);
         (!self.unmet.is_empty() && ctx.now < until).then_some(until)
+    }
+
+    /// True while this node, which has joined again, keeps nothing for others: one that it has not met takes it for gone, and
+    /// would not ask it what it has (R6).
+    pub(crate) fn is_unknown(&mut self, ctx: &Ctx<'_>) -> bool {
+        self.waits_until(ctx).is_some() && ctx.config.keeps(Guard::MetFirst)
     }
 
     /// A node is gone, and with it all that it has asked for. Its answers count, as nothing stands in for them.

@@ -4,7 +4,7 @@ use crate::check::{Violation, kept, laminated, order, range, size, value};
 use crate::model::{History, Read, Sized};
 use crate::plan::Plan;
 use crate::world::{Detail, Faults, World};
-use hearth_proto::{NodeId, Policy, Ranges, Span};
+use hearth_proto::{NodeId, Policy, Ranges, Replicas, Span};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// What a run came to.
@@ -118,6 +118,12 @@ impl World {
             if status.kept_bytes > 0 {
                 let what = format!("{id:?}: {} bytes are still kept", status.kept_bytes);
                 found.push(Violation::new("kept", what));
+            }
+            let opens = host.node.opens_counted();
+            // Without replicas a node that is back takes itself for the manager of what another one manages.
+            if opens > 0 && self.plan.replicas != Replicas::None {
+                let what = format!("{id:?} counts {opens} handles that are closed");
+                found.push(Violation::new("opens", what));
             }
             if !host.bufs.is_empty() {
                 let names: Vec<_> = host.bufs.keys().collect();

@@ -481,6 +481,25 @@ fn lives_begin_where_a_registrar_that_lives_says_so() {
     hold(read_put_aside_behind_a_write.map(strict(Replicas::Erasure(4, 2))));
 }
 
+/// S35, S11: a manager counts no handle longer than it is open.
+#[test]
+fn no_handle_is_counted_longer_than_it_is_open() {
+    let closed_while_told = [864, 987, 1126];
+    let opened_while_told = [16_837, 30_238];
+    let told_of_a_life_that_had_not_begun = [11_489, 15_229];
+    let one = closed_while_told
+        .into_iter()
+        .chain(opened_while_told)
+        .chain(told_of_a_life_that_had_not_begun);
+    hold(one.map(strict(Replicas::Sync(1))));
+    let closed_after_the_manager_had_died_again = [15_264];
+    let life_that_a_home_had_heard_of = [50_415, 51_862];
+    let two = closed_after_the_manager_had_died_again
+        .into_iter()
+        .chain(life_that_a_home_had_heard_of);
+    hold(two.map(strict(Replicas::Sync(2))));
+}
+
 /// S35: the same among seven agents.
 #[test]
 fn handles_are_told_anew_while_others_wait_for_the_file() {

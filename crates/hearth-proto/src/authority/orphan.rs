@@ -50,10 +50,11 @@ impl Authority {
         bar.is_some_and(|bar| bar.answered && !bar.resumed)
     }
 
-    /// The generation that this node knows as home of the file.
+    /// The generation that this node knows as home of the file, though it may have nothing of the file any more.
     pub(crate) fn generation(&self, id: FileId) -> Gen {
+        let floor = self.common.floors.get(&id).copied().unwrap_or_default();
         let file = self.files.get(&id);
-        file.map_or_else(Gen::default, |file| file.generation)
+        file.map_or(floor, |file| file.generation.max(floor))
     }
 
     /// True for a life of a file whose manager is gone, as far as this node was told.

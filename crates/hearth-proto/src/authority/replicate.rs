@@ -10,6 +10,8 @@
 //!   sent it later, when one knows that the file has such bytes.
 //! - A10: a page is flushed only when no keeper has older bytes of it than the store is going to get: it would bring them
 //!   back. A keeper that has nothing of it yet does no harm. Its keepers are told to drop it only when the store has it.
+//! - A15: a node that has not said that it dropped what it kept is a keeper again before others are: what it is sent then
+//!   comes after the word to drop all. If the home died before that word had come, it would bring old bytes back.
 //! - A14: what a tier has and a keeper lacks is sent from memory as well, or goes on to the store. A sync that ends at the
 //!   tier waits for it: what keepers bring when the home dies would have the tier's bytes put aside.
 
@@ -112,8 +114,9 @@ impl File {
         }
         let lags = !wards.lag.is_empty() || !wards.copying.is_empty() || !wards.refused.is_empty();
         let lags = lags && matches!(rule, Replicas::Sync(_));
-        let few = wards.keepers.len() < rule.copies() || wards.marking_anew;
-        wards.behind || unsaved && (few || lags)
+        let unknown = matches!(rule, Replicas::Async(_)) && !wards.marked || wards.marking_anew;
+        let few = wards.keepers.len() < rule.copies();
+        wards.behind || unsaved && (few || unknown || lags)
     }
 
     /// A keeper has answered.
@@ -124,7 +127,9 @@ impl File {
             write.copying.retain_mut(|entry| other(entry));
             write.through |= write.copying.len() < before && !taken;
         }
+        let marks = self.wards.marking.len();
         self.wards.marking.retain_mut(|entry| other(entry));
+        self.wards.marked &= taken || self.wards.marking.len() == marks;
         self.wards.marking_anew &= !self.wards.marking.is_empty();
         self.wards.releasing.retain_mut(|entry| other(entry));
         if let Some(emptying) = &mut self.wards.emptying {
@@ -153,7 +158,11 @@ impl Home<'_, '_> {
         let before = self.file.wards.keepers.len();
         let turns = self.common.refusals;
         let order = placement::keepers_of(self.ctx.config.nodes, self.ctx.me(), turns);
-        for node in order {
+        let first = match self.ctx.config.keeps(Guard::SameKeepers) {
+            true => self.file.wards.releasing.clone(),
+            false => Vec::new(),
+        };
+        for node in first.into_iter().map(|(node, _)| node).chain(order) {
             let keepers = &mut self.file.wards.keepers;
             let known = keepers.contains(&node) || self.ctx.peers.is_down(node);
             if keepers.len() < wanted && !known {
@@ -195,6 +204,14 @@ impl Home<'_, '_> {
             }
         }
         self.file.wards.marking.clone()
+    }
+
+    /// There was no keeper any more, though there are bytes that may be lost: who is one now is told so.
+    fn mark_anew(&mut self) {
+        if self.ctx.config.keeps(Guard::MarkedAnew) {
+            let marking = self.mark();
+            self.file.wards.marking_anew |= !marking.is_empty();
+        }
     }
 
     fn mark_at(&mut self, keeper: NodeId) {
@@ -316,10 +333,8 @@ impl Home<'_, '_> {
             return;
         }
         if self.file.wards.keepers.is_empty() {
-            // None was left: who keeps from now on has to know it, whether anything can be sent already or not.
-            let knows = self.mark().is_empty();
-            self.file.wards.marking_anew |= !knows;
             self.file.wards.full |= !self.choose_keepers();
+            self.mark_anew();
         }
         // What a keeper has some of it takes all of (R2), and must: else the page could never be flushed.
         let Wards {
@@ -633,7 +648,7 @@ impl Home<'_, '_> {
         }
         if !waits && self.file.dirty_bytes > 0 {
             // The store takes nothing, and the bytes stay: they are as they were before the cut.
-            let _ = self.mark();
+            self.mark_anew();
             self.copy_all_anew();
         }
         waits

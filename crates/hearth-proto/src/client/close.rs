@@ -181,8 +181,14 @@ impl Desk<'_, '_> {
         }
     }
 
-    /// Tells the manager of a close.
+    /// Tells the manager of a close, now or later.
     pub(super) fn tell_closed(&mut self, id: FileId, write: bool) {
+        if !self.client.is_closed_later(self.ctx.config, id, write) {
+            self.say_closed(id, write);
+        }
+    }
+
+    pub(super) fn say_closed(&mut self, id: FileId, write: bool) {
         let unknown = self.client.is_unknown(id);
         let Some(file) = self.client.files.get_mut(&id) else {
             return;

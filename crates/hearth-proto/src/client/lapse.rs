@@ -7,25 +7,30 @@
 //! 1. Ways in drop what they keep. Reads go on from the store meanwhile: a page can be locked until one is answered, and
 //!    nobody can have written yet.
 //! 2. Copies go, and requests wait. The question is answered.
-//! 3. The manager, whoever that is now, is told of every open handle as if it were opened now. Then requests go on; if
-//!    nobody can be told, reads on the store, since another life may begin at another home.
+//! 3. The manager, whoever that is now, is told how many handles are open, in one message that stands for all that it
+//!    may have been told before. Then requests go on; if nobody can be told, reads on the store, since another life may
+//!    begin at another home.
 //!
 //! A write that would be refused because the manager was gone begins the same, if that is back.
 //!
-//! Invariant C6 (I3): since a manager that is back asked for it, nothing of the file was read or written here
-//! before it knew of the handles.
+//! Invariants:
+//! - C6 (I3): since a manager that is back asked for it, nothing of the file was read or written here before it knew of
+//!   the handles.
+//! - C7: a manager counts a handle once, and no longer than it is open: it hears of one that was closed while it was
+//!   told when it has answered, as a word of that would overtake an open that waits there.
 
 use super::file::File;
 use super::revoke::Tell;
 use super::{Client, Desk, Job, What};
 use crate::authority::Authority;
+use crate::config::Config;
 use crate::ctx::Ctx;
 use crate::effect::{Effect, Reply};
 use crate::errno::ESTALE;
 use crate::guard::Guard;
-use crate::ids::{FileId, NodeId, Op, Stamp, Ticket};
+use crate::ids::{FileId, NodeId, Op, Ticket};
 use crate::input::{Request, StoreOk};
-use crate::msg::{Body, Envelope, Here};
+use crate::msg::{Body, Envelope, Handles, Here};
 use crate::time::Span;
 use crate::{Errno, placement};
 use alloc::vec::Vec;
@@ -41,6 +46,8 @@ pub(super) struct Lapse {
     askers: Vec<(NodeId, Envelope)>,
     /// Requests that wait, in order.
     parked: Vec<(Ticket, Request)>,
+    /// Handles that the manager was told of, and that have been closed since (C7).
+    closed: Handles,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -51,8 +58,8 @@ enum Stage {
     Refused,
     /// The store is asked for the file's stamp, which an open tells.
     Stamping(Op),
-    /// The manager has not answered about so many handles.
-    Opening { left: u32, failed: bool },
+    /// The manager has been told of the handles, and has not answered.
+    Opening,
 }
 
 impl Client {
@@ -137,7 +144,15 @@ impl Client {
     /// True if the manager has yet to be told of the handles that are open.
     pub(super) fn is_unknown(&self, id: FileId) -> bool {
         let lapse = self.lapses.get(&id);
-        lapse.is_some_and(|lapse| !matches!(lapse.stage, Stage::Opening { .. }))
+        lapse.is_some_and(|lapse| lapse.stage != Stage::Opening)
+    }
+
+    /// A handle is closed. True if its manager is being told of it, and hears of the close later (C7).
+    pub(super) fn is_closed_later(&mut self, config: &Config, id: FileId, write: bool) -> bool {
+        let lapse = self.lapses.get_mut(&id);
+        let lapse = lapse.filter(|lapse| lapse.stage == Stage::Opening);
+        let told = lapse.filter(|_| config.keeps(Guard::ClosedLater));
+        told.map(|lapse| lapse.closed.add(write)).is_some()
     }
 
     /// A node that is gone waits for no answer.
@@ -192,6 +207,7 @@ impl Desk<'_, '_> {
             stage: Stage::LettingGo,
             askers: Vec::new(),
             parked: Vec::new(),
+            closed: Handles::default(),
         })
     }
 
@@ -345,34 +361,24 @@ impl Desk<'_, '_> {
             Ok(ok) => ok.stamp,
             Err(errno) => return self.stamp_refused(id, errno),
         };
-        let handles = self.client.handles.values();
-        let writes: Vec<bool> = handles
+        let mut handles = Handles::default();
+        let opened = self.client.handles.values();
+        opened
             .filter(|opened| opened.file == id)
-            .map(|opened| opened.write)
-            .collect();
-        if writes.is_empty() || self.is_bypassed(id) {
+            .for_each(|opened| handles.add(opened.write));
+        if handles.is_none() || self.is_bypassed(id) {
             return self.end_lapse(id, true);
         }
         if let Some(lapse) = self.client.lapses.get_mut(&id) {
-            let left = writes.len() as u32;
-            lapse.stage = Stage::Opening {
-                left,
-                failed: false,
-            };
+            (lapse.stage, lapse.closed) = (Stage::Opening, Handles::default());
         }
-        for write in writes {
-            self.tell_opened(id, write, stamp);
-        }
-    }
-
-    fn tell_opened(&mut self, id: FileId, write: bool, stamp: Stamp) {
         let file = self.client.files.get(&id);
         let body = Body::Open {
-            write,
+            write: handles.writers > 0,
             stamp,
             private: false,
             semantics: file.map(|file| file.semantics).unwrap_or_default(),
-            again: true,
+            all: Some(handles),
         };
         self.ask_manager(id, body, What::Reopen);
     }
@@ -385,7 +391,7 @@ impl Desk<'_, '_> {
         }
     }
 
-    /// The manager knows of a handle, or cannot be told.
+    /// The manager knows of the handles, or cannot be told.
     pub(super) fn opened_anew(&mut self, id: FileId, answer: Option<&Envelope>) {
         if let Some(answer) = answer {
             self.note_refusal(id, answer);
@@ -395,19 +401,12 @@ impl Desk<'_, '_> {
             self.leave_homes(id);
         }
         let told = left || answer.is_some_and(|answer| self.learn_opened(id, answer).is_some());
-        let Some(lapse) = self.client.lapses.get_mut(&id) else {
+        if !self.client.lapses.contains_key(&id) {
             return;
-        };
-        if let Stage::Opening { left, failed } = &mut lapse.stage {
-            *left -= 1;
-            *failed |= !told;
-            if *left == 0 {
-                let well = !*failed;
-                match !well && self.may_ask_again(id) {
-                    true => self.ask_stamp(id),
-                    false => self.end_lapse(id, well),
-                }
-            }
+        }
+        match !told && self.may_ask_again(id) {
+            true => self.ask_stamp(id),
+            false => self.end_lapse(id, told),
         }
     }
 
@@ -419,6 +418,11 @@ impl Desk<'_, '_> {
         self.client.lapsed.append(&mut lapse.askers);
         if let Some(file) = self.client.files.get_mut(&id) {
             file.orphan = !well;
+        }
+        if well {
+            let Handles { readers, writers } = lapse.closed;
+            (0..readers).for_each(|_| self.say_closed(id, false));
+            (0..writers).for_each(|_| self.say_closed(id, true));
         }
         self.go_on_with_reads(id);
         let file = self.client.files.get(&id);

@@ -6,7 +6,7 @@ use crate::config::Copies;
 use crate::effect::Reply;
 use crate::errno;
 use crate::ids::{FileId, Gen, Handle, NodeId, Ticket};
-use crate::input::OpenRequest;
+use crate::input::{OpenRequest, Request};
 use crate::msg::{Body, Envelope, HomeMap};
 
 /// Homes of chunks that a client remembers of a file, though it could work them out: among thousands of
@@ -41,7 +41,7 @@ impl Desk<'_, '_> {
                 stamp,
                 private,
                 semantics,
-                again: false,
+                all: None,
             },
             What::Job(ticket),
         );
@@ -165,8 +165,9 @@ impl Desk<'_, '_> {
     pub(super) fn open_without_manager(&mut self, ticket: Ticket, open: OpenRequest) {
         self.client.jobs.remove(&ticket);
         let orphan = self.client.files.get(&open.file).is_some_and(|f| f.orphan);
-        if !orphan && self.may_ask_again(open.file) {
-            return self.open(ticket, open);
+        // While the file lapses it waits, as what the manager is told then stands for all handles (C7).
+        if self.client.has_lapsed(open.file) || !orphan && self.may_ask_again(open.file) {
+            return self.request(ticket, Request::Open(open));
         }
         let file = self.client.files.entry(open.file).or_default();
         file.orphan = true;

@@ -462,6 +462,11 @@ impl Desk<'_, '_> {
                         continue;
                     };
                     let overtaken = want.floor > ver.seq;
+                    // What this node is home of is read in place. An answer that was put aside until the page was called
+                    // back has no bytes: it is asked for once more.
+                    if overtaken && data.is_none() && home == self.ctx.me() {
+                        continue;
+                    }
                     let good = match *good {
                         Use::Own(_) => *good,
                         _ if overtaken => Use::Once,

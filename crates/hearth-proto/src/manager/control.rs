@@ -6,7 +6,7 @@ use crate::config::{Allocation, Grain, Writes};
 use crate::effect::{Alarm, Effect};
 use crate::guard::Guard;
 use crate::ids::{Gen, NodeId, ReqId, Stamp};
-use crate::msg::{Body, Cut, Goal, Service};
+use crate::msg::{Body, Cut, Goal, Handles, Service};
 use crate::nodeset::NodeSet;
 use crate::placement::home_of_chunk;
 use alloc::collections::VecDeque;
@@ -202,7 +202,7 @@ impl Seat<'_, '_> {
         if !self.file.semantics.gathers() {
             return Some(ask);
         }
-        let writes = |(&node, opens): (&NodeId, &super::Opens)| (opens.writers > 0).then_some(node);
+        let writes = |(&node, opens): (&NodeId, &Handles)| (opens.writers > 0).then_some(node);
         let writers: Vec<NodeId> = self.file.openers.iter().filter_map(writes).collect();
         if writers.is_empty() {
             return Some(ask);

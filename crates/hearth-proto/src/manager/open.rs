@@ -6,7 +6,7 @@ use crate::config::{Allocation, Authorities, Grain};
 use crate::errno;
 use crate::guard::Guard;
 use crate::ids::{NodeId, Stamp};
-use crate::msg::{Body, Cut, HomeMap, Service};
+use crate::msg::{Body, Cut, Handles, HomeMap, Service};
 use crate::nodeset::NodeSet;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
@@ -114,13 +114,11 @@ impl Seat<'_, '_> {
 
     pub(super) fn opened(&mut self, ask: &Ask, write: bool) {
         let opens = self.file.openers.entry(ask.from).or_default();
-        if write {
-            opens.writers += 1;
-        } else {
-            opens.readers += 1;
+        match ask.body {
+            Body::Open { all: Some(all), .. } => *opens = all,
+            _ => opens.add(write),
         }
-        let elsewhere =
-            |(&node, opens): (&NodeId, &super::Opens)| node != ask.from && opens.writers > 0;
+        let elsewhere = |(&node, opens): (&NodeId, &Handles)| node != ask.from && opens.writers > 0;
         // Whoever is answered beside a control operation must not take the size for exact.
         let shared = self.file.openers.iter().any(elsewhere) || self.file.control.is_some();
         let version = self.version_for(shared);
@@ -158,7 +156,7 @@ impl Seat<'_, '_> {
         if !waits || !self.file.known || !self.ctx.config.keeps(Guard::ReopenedAtOnce) {
             return;
         }
-        let anew = |ask: &Ask| matches!(ask.body, Body::Open { again: true, .. });
+        let anew = |ask: &Ask| matches!(ask.body, Body::Open { all: Some(_), .. });
         let queue = core::mem::take(&mut self.file.queue).into_iter();
         let (asks, rest): (VecDeque<Ask>, VecDeque<Ask>) = queue.partition(anew);
         self.file.queue = rest;
@@ -255,7 +253,7 @@ impl Seat<'_, '_> {
             &mut opens.readers
         };
         *count = count.saturating_sub(1);
-        if opens.writers + opens.readers == 0 {
+        if opens.is_none() {
             self.file.openers.remove(&ask.from);
             // What its way in was told of the size while it had the file open is kept on.
             self.file.holders.insert(ask.from);

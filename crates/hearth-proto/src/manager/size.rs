@@ -3,6 +3,7 @@
 use super::control::Control;
 use super::{Ask, Seat};
 use crate::guard::Guard;
+use crate::ids::Gen;
 use crate::msg::{Body, Cut};
 
 /// An append between its place and its end.
@@ -46,7 +47,7 @@ impl Seat<'_, '_> {
 
     pub(super) fn extend(&mut self, ask: &Ask, end: u64, append: Option<u64>, mtime_ns: i64) {
         if ask.generation < self.file.floor {
-            return self.answer(ask, Body::OldGeneration);
+            return self.outdated(ask);
         }
         self.file.mtime_ns = Some(mtime_ns);
         let Some(start) = append else {
@@ -66,7 +67,7 @@ impl Seat<'_, '_> {
                 append.end = end;
                 append.done = Some(ask.clone());
             }
-            Some(_) | None => return self.answer(ask, Body::OldGeneration),
+            Some(_) | None => return self.outdated(ask),
         }
         self.end_appends();
     }
@@ -90,7 +91,7 @@ impl Seat<'_, '_> {
             return;
         }
         if ask.generation.life < self.file.generation.life {
-            return self.answer(ask, Body::OldGeneration);
+            return self.outdated(ask);
         }
         let tail = self
             .file
@@ -128,8 +129,21 @@ impl Seat<'_, '_> {
         self.file.floor = self.file.generation;
         for append in core::mem::take(&mut self.file.appends).into_values() {
             if let Some(ask) = append.done {
-                self.answer(&ask, Body::OldGeneration);
+                self.outdated(&ask);
             }
         }
+    }
+
+    /// A request is of another generation than the file's. Where the file's life has not begun here nobody is told of one:
+    /// the life that does begin may be another, elsewhere, and who had heard of this one would go by it.
+    fn outdated(&mut self, ask: &Ask) {
+        let begun = self.file.has_begun() || !self.ctx.config.has_replicas();
+        let known = match begun || !self.ctx.config.keeps(Guard::BegunTold) {
+            true => self.file.generation,
+            false => Gen::default(),
+        };
+        let (to, req) = (ask.from, ask.req);
+        self.ctx
+            .answer(to, self.id, known, req, Body::OldGeneration);
     }
 }

@@ -39,7 +39,7 @@ macro_rules! bodies {
 bodies! {
     1 => Whois;
     2 => WhoisOk(manager);
-    3 => Open { write, stamp, private, semantics, again };
+    3 => Open { write, stamp, private, semantics, all };
     4 => OpenOk { size, shared, homes, holders, semantics, version };
     5 => Close { write, wrote, stamp };
     6 => Size;

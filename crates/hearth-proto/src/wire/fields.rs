@@ -5,7 +5,9 @@ use crate::bank::{Daemon, Epoch};
 use crate::ids::{
     Age, Attributes, FileId, Gen, Learned, Leave, Listed, Named, NodeId, ReqId, Stamp, Ver, View,
 };
-use crate::msg::{Cut, Fate, Goal, Held, Here, HomeMap, Left, Moved, Origin, Service, Use, Wanted};
+use crate::msg::{
+    Cut, Fate, Goal, Handles, Held, Here, HomeMap, Left, Moved, Origin, Service, Use, Wanted,
+};
 use crate::ranges::Ranges;
 use crate::semantics::Semantics;
 use alloc::vec::Vec;
@@ -84,6 +86,7 @@ in_order!(Epoch { 0 });
 in_order!(FileId { 0 });
 in_order!(Age { clock, node });
 in_order!(Gen { life, cut });
+in_order!(Handles { readers, writers });
 in_order!(Ver { view, seq });
 in_order!(ReqId { node, inc, seq });
 in_order!(Stamp {

@@ -98,7 +98,10 @@ impl World {
             let mut away = away.iter().map(|host| host.node.config().me);
             away.all(|node| host.node.is_gone(node)) && host.node.status().at_risk == 0
         };
-        let (is_well, alive) = (alive.iter().all(knows), alive.len());
+        // One that is back already may not have been missed by everybody yet.
+        let told = |event: &Event| matches!(event, Event::Down { .. });
+        let unheard = self.queue.values().any(told);
+        let (is_well, alive) = (!unheard && alive.iter().all(knows), alive.len());
         if is_well {
             self.deaths = 0;
         }
