@@ -331,7 +331,10 @@ fn files_that_are_handed_over_keep_every_promise() {
     let copied = one.map(strict(Replicas::Sync(1)));
     hold(copied.map(Plan::handing_over));
     let sync_beside_a_truncation_that_the_tier_missed = [33_473];
-    let tiers = sync_beside_a_truncation_that_the_tier_missed.into_iter();
+    let read_under_a_leave_when_the_registrar_went = [76_783];
+    let tiers = sync_beside_a_truncation_that_the_tier_missed
+        .into_iter()
+        .chain(read_under_a_leave_when_the_registrar_went);
     let plan = |seed| Plan {
         policy: Policy::Local,
         ..Plan::new(seed, Trouble::All)

@@ -373,14 +373,26 @@ impl Desk<'_, '_> {
     pub(super) fn tell_learned(&mut self, learned: &[Learned]) {
         let mut by_manager: BTreeMap<NodeId, Vec<Learned>> = BTreeMap::new();
         for one in learned {
-            if let Some(&manager) = self.client.kept.get(&one.file) {
-                by_manager.entry(manager).or_default().push(*one);
+            // What is not kept any more was read all the same, and others may wait for the end of that.
+            let void = Learned {
+                attributes: None,
+                ..*one
+            };
+            let kept = self.client.kept.get(&one.file).map(|&to| (to, *one));
+            let told = kept.or_else(|| Some((self.known_manager(one.file)?, void)));
+            if let Some((manager, one)) = told {
+                by_manager.entry(manager).or_default().push(one);
             }
         }
         for (manager, some) in by_manager {
             let first = some.first().map(|one| one.file).unwrap_or_default();
             self.ask(manager, first, Body::Learned(some), What::Whois, Vec::new());
         }
+    }
+
+    fn known_manager(&self, id: FileId) -> Option<NodeId> {
+        let open = self.client.files.get(&id).and_then(|file| file.manager);
+        open.or_else(|| self.client.managers.get(&id).copied())
     }
 
     /// A change that was let through is over. Its manager may have been forgotten since, with the file.
@@ -423,11 +435,17 @@ impl Desk<'_, '_> {
     pub(super) fn drop_leaves_of(&mut self, peer: NodeId) {
         self.client.managers.retain(|_, manager| *manager != peer);
         let kept = self.client.kept.iter();
-        let gone: Vec<FileId> = kept
+        let gone: Vec<(FileId, NodeId)> = kept
             .filter(|(id, manager)| **manager == peer || !self.ctx.is_findable(**id))
-            .map(|(&id, _)| id)
+            .map(|(&id, &manager)| (id, manager))
             .collect();
-        gone.into_iter().for_each(|id| self.give_up_leave(id));
+        for (id, manager) in gone {
+            self.give_up_leave(id);
+            if manager != peer {
+                // It may wait to hear what was read under the leave.
+                self.client.remember_manager(id, manager);
+            }
+        }
         for managers in self.client.changing.values_mut() {
             managers.retain(|&manager| manager != peer);
         }
