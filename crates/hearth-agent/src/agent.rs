@@ -7,13 +7,13 @@ use crate::core::Core;
 use crate::files::Files;
 use crate::lanes;
 use crate::peers::Peers;
-use crate::residency::Residency;
+use crate::residency::{NotTold, Residency};
 use crate::status::AgentStatus;
 use crate::store::{self, Store, Tier};
 use crate::wishes::{NoPattern, Wishes};
 use hearth_client::Session;
 use hearth_net::{Endpoint, Handler, NetConfig, PeerId, Secret};
-use hearth_proto::{Input, Node, Request};
+use hearth_proto::{Input, Node, NodeId, Request};
 use hearth_shm::{Pool, PoolConfig};
 use rustix::fs::{Mode, OFlags};
 use std::io;
@@ -181,6 +181,21 @@ impl Agent {
     /// Which bytes of which files are here. Asks the store where each of these files is.
     pub fn residency(&self) -> Residency {
         self.core.residency()
+    }
+
+    /// What an agent of the job holds: this one, or another that is asked, for ten seconds at most.
+    pub fn residency_of(&self, node: u32) -> Result<Residency, NotTold> {
+        self.core.residency_of(NodeId(node))
+    }
+
+    /// What the scheduler calls this node, for others who ask what is here.
+    pub fn call(&self, name: String) {
+        self.core.lock().called = name;
+    }
+
+    /// Where a way in shows the store from now on, for those as well.
+    pub fn mounted(&self, at: Option<String>) {
+        self.core.lock().mounted = at;
     }
 
     /// Brings every dirty byte that this agent is home of, or has written by itself, to the store.

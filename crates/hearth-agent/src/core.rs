@@ -5,6 +5,7 @@ use crate::bank::Daemons;
 use crate::buffers::Buffers;
 use crate::files::Files;
 use crate::lanes::Lanes;
+use crate::residency::Asking;
 use crate::store::{Store, Tier};
 use crate::tickets::{Tickets, Waiting};
 use crate::trace::{StoreSpan, Trace};
@@ -45,6 +46,7 @@ pub(crate) struct Core {
     pub(crate) bank: OnceLock<Daemons>,
     pub(crate) kernel_cache: bool,
     pub(crate) wishes: Wishes,
+    pub(crate) asking: Asking,
     /// Wakes the thread that brings what programs have left.
     pub(crate) waker: Condvar,
     started: Instant,
@@ -62,6 +64,10 @@ pub(crate) struct State {
     pub(crate) revoker: Option<Arc<dyn Revoker>>,
     pub(crate) alarms: VecDeque<String>,
     pub(crate) up: Vec<bool>,
+    /// What its node is called.
+    pub(crate) called: String,
+    /// Where a way in shows the store.
+    pub(crate) mounted: Option<String>,
     pub(crate) trace: Trace,
     pub(crate) lanes: Lanes,
     pub(crate) balance: Balance,
@@ -108,6 +114,8 @@ impl Core {
             revoker: None,
             alarms: VecDeque::new(),
             up: vec![false; nodes],
+            called: String::new(),
+            mounted: None,
             trace: Trace::default(),
             lanes: Lanes::default(),
             balance,
@@ -126,6 +134,7 @@ impl Core {
             bank: OnceLock::new(),
             kernel_cache,
             wishes,
+            asking: Asking::default(),
             waker: Condvar::new(),
             started: Instant::now(),
             armed: AtomicU64::new(NEVER),

@@ -15,6 +15,10 @@ pub(crate) const MESSAGE: u8 = 0;
 pub(crate) const INTRODUCTION: u8 = 1;
 /// First byte of a head that asks for one.
 pub(crate) const WHERE: u8 = 2;
+/// First byte of a head that asks what a node holds.
+pub(crate) const ASK_HELD: u8 = 3;
+/// First byte of a head that tells a part of it.
+pub(crate) const HELD: u8 = 4;
 
 /// The question where a file is.
 pub(crate) fn encode_where(file: FileId) -> Vec<u8> {

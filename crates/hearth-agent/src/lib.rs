@@ -45,6 +45,6 @@ pub use hearth_net as net;
 pub use hearth_proto::{
     Allocation, BankAttributes, BankUpdate, CloseRule, Policy, Ranges, Replicas, Semantics, Synced,
 };
-pub use residency::{Residency, Resident};
+pub use residency::{NotTold, Residency, Resident};
 pub use status::{AgentStatus, FilePromise, PeerStatus, Programs};
 pub use wishes::{ATTRIBUTE, NoPattern, Rule, Way};

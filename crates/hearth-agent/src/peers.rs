@@ -1,7 +1,7 @@
 //! Frames from peers become messages of the kernel.
 
 use crate::core::Core;
-use crate::intro::{self, INTRODUCTION, Introduction, MESSAGE, WHERE};
+use crate::intro::{self, ASK_HELD, HELD, INTRODUCTION, Introduction, MESSAGE, WHERE};
 use hearth_net::{Handler, PeerId};
 use hearth_proto::msg::{Body, Cut, Envelope};
 use hearth_proto::{Input, NodeId, wire};
@@ -30,6 +30,7 @@ impl Handler for Peers {
             state.alarm(format!("{}{why}", gone(peer)));
             Input::PeerDown(node)
         });
+        self.0.asking.is_gone(node);
     }
 
     fn on_frame(&self, from: PeerId, head: &[u8], payload: Vec<u8>) {
@@ -38,6 +39,8 @@ impl Handler for Peers {
             Some((&MESSAGE, bytes)) => self.message(from, bytes, payload),
             Some((&INTRODUCTION, bytes)) => self.introduction(from, bytes),
             Some((&WHERE, bytes)) => self.tell_where(from, bytes),
+            Some((&ASK_HELD, bytes)) => self.0.owe_residency(from, bytes),
+            Some((&HELD, bytes)) => self.0.take_residency(from, bytes),
             Some(_) | None => self.0.disconnect(from, "it sent a frame of no known kind"),
         }
     }

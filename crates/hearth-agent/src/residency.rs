@@ -1,5 +1,12 @@
 //! Which bytes of which files are at this node, in its memory and its tier.
 
+mod asking;
+mod told;
+
+pub use asking::NotTold;
+
+pub(crate) use asking::Asking;
+
 use crate::core::Core;
 use hearth_proto::FileId;
 use rustix::fs::{AtFlags, statat};
@@ -16,6 +23,10 @@ const NAMES_BYTES_MAX: usize = 1 << 20;
 /// What is at a node.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Residency {
+    /// The node, as the scheduler calls it, or else the host.
+    pub node: String,
+    /// Where its mount is, if it is in the common tree.
+    pub mount: Option<String>,
     /// Bytes that its pool and its tier hold at most.
     pub memory: u64,
     /// Files of which some bytes are here, those with the most first.
@@ -54,21 +65,23 @@ impl Core {
             spans.entry(file).or_default().push(span);
         }
         let pool = state.node.config().pool_bytes();
+        let residency = Residency {
+            node: state.called.clone(),
+            mount: state.mounted.clone(),
+            memory: pool + limit,
+            ..Residency::default()
+        };
         let mut found: Vec<Found> = spans.into_iter().map(Found::new).collect();
         found.sort_by_key(|found| std::cmp::Reverse(found.held));
         for found in found.iter_mut().take(FILES_MAX) {
             found.path = state.files.whereabouts(found.file);
         }
         drop(state);
-        self.name(pool + limit, &found)
+        self.name(residency, &found)
     }
 
     /// Looks in the store, without the lock, whether files are where they were last known to be.
-    fn name(&self, memory: u64, found: &[Found]) -> Residency {
-        let mut residency = Residency {
-            memory,
-            ..Residency::default()
-        };
+    fn name(&self, mut residency: Residency, found: &[Found]) -> Residency {
         let mut names_bytes = 0;
         for found in found {
             let named = self.resident(found);

@@ -32,6 +32,7 @@ mod watch;
 
 use crate::failure::{Failure, OrFail};
 use crate::options::Policy;
+use crate::replicas::Replicas;
 use crate::signals::Signals;
 use report::{Format, Report};
 use rustix::process::Signal;
@@ -107,6 +108,9 @@ pub(crate) struct Args {
     /// Seed of the first schedule of bank-faults and replica-faults [default: 1]
     #[arg(long, value_name = "S")]
     seed: Option<u64>,
+    /// How replica-faults keeps bytes: none, async[:K], sync[:K] or erasure[:K,M] [default: none and sync:1 in turn]
+    #[arg(long, value_name = "HOW")]
+    replicas: Option<Replicas>,
     /// Fewer turns, less data
     #[arg(long)]
     quick: bool,
@@ -177,6 +181,7 @@ impl Args {
         let is_btio = self.name == Name::Btio;
         let is_faults = self.name.looks_for_wrong_data();
         let has_ranks = matches!(self.name, Name::SlidingWindow | Name::Btio | Name::FlashIo);
+        let has_replicas = self.name == Name::ReplicaFaults;
         let deaf = [
             ("--class", self.class.is_some() && !is_btio),
             ("--mode", !self.mode.is_empty() && !is_btio),
@@ -185,6 +190,7 @@ impl Args {
             ("--mpi", self.mpi.is_some() && !has_ranks),
             ("--schedules", self.schedules.is_some() && !is_faults),
             ("--seed", self.seed.is_some() && !is_faults),
+            ("--replicas", self.replicas.is_some() && !has_replicas),
         ];
         match deaf.iter().find(|(_, is_deaf)| *is_deaf) {
             None => Ok(()),
@@ -275,6 +281,7 @@ fn replica_play(args: &Args) -> replica_faults::Play {
     replica_faults::Play {
         seed: args.seed.unwrap_or(1),
         schedules: args.schedules.unwrap_or(usual) as usize,
+        replicas: args.replicas,
     }
 }
 

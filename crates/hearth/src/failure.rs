@@ -81,6 +81,13 @@ impl Failure {
         self
     }
 
+    /// What failed and its causes, as a part of a sentence.
+    pub(crate) fn in_a_line(&self) -> String {
+        let causes = self.causes.iter().map(String::as_str);
+        let words: Vec<&str> = std::iter::once(self.what.as_str()).chain(causes).collect();
+        words.join(": ")
+    }
+
     /// The process's exit code.
     pub(crate) fn exit_code(&self) -> u8 {
         match self.verdict {

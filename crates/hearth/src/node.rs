@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 use std::os::fd::{BorrowedFd, OwnedFd};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -108,9 +108,20 @@ impl Node {
         serde_json::to_value(self.0.status()).expect("a status is plain data")
     }
 
-    /// Which bytes of which files are here.
-    pub(crate) fn residency(&self) -> Residency {
-        self.0.residency()
+    /// Which bytes of which files are at an agent's node: this one, or another's.
+    pub(crate) fn residency_of(&self, agent: u32) -> Result<Residency, Failure> {
+        let told = self.0.residency_of(agent);
+        told.map_err(|why| Failure::new(why.to_string()))
+    }
+
+    /// What the scheduler calls this node.
+    pub(crate) fn call(&self, name: String) {
+        self.0.call(name);
+    }
+
+    /// Where the store is shown on this node, if it is in the common tree.
+    pub(crate) fn mounted(&self, at: Option<&Path>) {
+        self.0.mounted(at.map(|at| at.display().to_string()));
     }
 
     /// Brings every dirty byte to the store.

@@ -1,13 +1,13 @@
-//! The two system calls of the command that Rust cannot check.
+//! The three system calls of the command that Rust cannot check.
 
 #![allow(
     unsafe_code,
     reason = "nothing else in this crate may; each block says why it is sound"
 )]
 
-use std::fs;
+use std::fs::{self, File};
 use std::io;
-use std::os::fd::RawFd;
+use std::os::fd::{IntoRawFd, RawFd};
 
 use rustix::thread::{UnshareFlags, unshare_unsafe};
 
@@ -49,4 +49,10 @@ pub(crate) fn close_inherited() -> io::Result<()> {
         unsafe { rustix::io::close(fd) };
     }
     Ok(())
+}
+
+/// Closes a file, and says how that went: what was written may be refused there.
+pub(crate) fn close(file: File) -> io::Result<()> {
+    // SAFETY: the descriptor was the file's alone, which is gone, and it is not used again.
+    unsafe { rustix::io::try_close(file.into_raw_fd()) }.map_err(io::Error::from)
 }

@@ -147,7 +147,10 @@ impl Desk<'_, '_> {
         let opened = self.client.handles.get_mut(&handle);
         let lost = opened.is_some_and(|opened| {
             let news = opened.losses_told < losses;
-            opened.losses_told = losses;
+            // A close may be that of a duplicate, as when a child becomes another program: nobody sees its error.
+            if until == Until::Synced {
+                opened.losses_told = losses;
+            }
             news
         });
         let reply = match failed {

@@ -10,7 +10,7 @@ mod service;
 mod start;
 mod way_in;
 
-pub(crate) use service::{Health, Holdings};
+pub(crate) use service::Health;
 pub(crate) use start::{AgentConfig, Started};
 
 use std::fs::File;

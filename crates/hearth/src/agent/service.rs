@@ -19,7 +19,7 @@ use crate::control::{Answer, Answerer, Busy, Ids, Request};
 use crate::failure::{Failure, OrFail};
 use crate::gateway;
 use crate::mountinfo;
-use crate::node::{Node, Residency};
+use crate::node::Node;
 use crate::options::{Others, SetSpec};
 
 /// Programs whose buffers are smaller make many requests, however small blocks are.
@@ -50,17 +50,6 @@ pub(crate) struct Health {
     pub(crate) node: Value,
 }
 
-/// An agent's answer to [`Request::Residency`].
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
-pub(crate) struct Holdings {
-    /// Its node, as the scheduler calls it, or else the host.
-    pub(crate) node: String,
-    /// Where its mount is, if it is in the common tree.
-    pub(crate) mount: Option<PathBuf>,
-    /// What it holds.
-    pub(crate) residency: Residency,
-}
-
 /// Names the node to processes that Slurm starts there.
 const SLURM_NODE: &str = "SLURMD_NODENAME";
 
@@ -78,8 +67,11 @@ impl Service {
         let gateway = gateway::serve(&config.node, secret)?;
         let root = gateway::reach(&config.node)?;
         let endpoint = Endpoint::from_fd(config.node.spec.transport.of_nodes()?, peers);
+        let called = node_name()?;
+        let node = Node::start(&config.node, secret, root, endpoint)?;
+        node.call(called);
         Ok(Service {
-            node: Node::start(&config.node, secret, root, endpoint)?,
+            node,
             gateway,
             door: Mutex::default(),
             spec: config.node.spec.clone(),
@@ -142,22 +134,10 @@ impl Service {
         })
     }
 
-    fn holdings(&self) -> Result<Answer, Failure> {
-        let what = || "cannot tell this host's name".to_owned();
-        let node = match std::env::var(SLURM_NODE) {
-            Ok(node) => node,
-            Err(_) => fs::read_to_string(HOSTNAME)
-                .or_fail(what)?
-                .trim()
-                .to_owned(),
-        };
-        let holdings = Holdings {
-            node,
-            mount: self.door().at().map(Path::to_owned),
-            residency: self.node.residency(),
-        };
+    fn residency(&self, agent: u32) -> Result<Answer, Failure> {
+        let residency = self.node.residency_of(agent)?;
         let value =
-            serde_json::to_value(holdings).or_fail(|| "cannot tell the files".to_owned())?;
+            serde_json::to_value(residency).or_fail(|| "cannot tell the files".to_owned())?;
         Ok(Answer {
             value,
             ..Answer::default()
@@ -173,6 +153,7 @@ impl Service {
             .or_fail(|| format!("cannot mount at `{}`", at.display()))
             .map_err(|failure| failure.hint("hearth doctor"))?;
         door.open(Served::At { at, mount });
+        self.node.mounted(door.at());
         Ok(Answer::default())
     }
 
@@ -201,7 +182,10 @@ impl Service {
     }
 
     fn unmount(&self, at: &Path, busy: Busy) -> Result<Answer, Failure> {
-        self.door().unmount(at, busy).map(|()| Answer::default())
+        let mut door = self.door();
+        let unmounted = door.unmount(at, busy);
+        self.node.mounted(door.at());
+        unmounted.map(|()| Answer::default())
     }
 
     fn options(&self, ids: Ids) -> MountOptions {
@@ -248,11 +232,21 @@ impl Service {
     }
 }
 
+/// The node, as the scheduler calls it, or else the host.
+fn node_name() -> Result<String, Failure> {
+    if let Ok(node) = std::env::var(SLURM_NODE) {
+        return Ok(node);
+    }
+    let name =
+        fs::read_to_string(HOSTNAME).or_fail(|| "cannot tell this host's name".to_owned())?;
+    Ok(name.trim().to_owned())
+}
+
 impl Answerer for Service {
     fn answer(&self, request: Request, caller: u32, fds: Vec<OwnedFd>) -> Result<Answer, Failure> {
         match request {
             Request::Status => self.status(),
-            Request::Residency => self.holdings(),
+            Request::Residency { agent } => self.residency(agent),
             Request::Flush => self.node.flush().map(|()| Answer::default()),
             Request::Mount { at } => self.mount(at),
             Request::Unmount { at, busy } => self.unmount(&at, busy),

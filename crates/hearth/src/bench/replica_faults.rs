@@ -2,25 +2,27 @@
 //!
 //! A schedule is a function of its seed: whether others keep what a home has, whether there are tiers, which agents
 //! die and come back, and when the disk of the tiers is full; each after so many more reads and writes. With copies
-//! the next death comes when everybody has heard of the last and no file is at risk any more, as is promised, and
-//! nothing acknowledged may be missed by a read or in the store. Without, every death must be told by somebody who
-//! lives.
+//! or shards the next death comes when everybody has heard of the last and no file is at risk any more, as is
+//! promised, and nothing acknowledged may be missed by a read or in the store. Without, every death must be told by
+//! somebody who lives.
 
+mod agents;
+mod closing;
 mod load;
 mod schedule;
-mod trio;
 
 use super::report::Report;
 use super::watch::stop_if_told;
 use super::{progress, progress_over};
 use crate::failure::Failure;
+use crate::replicas::Replicas;
 use crate::signals::Signals;
+use agents::Agents;
 use load::{Board, Found};
-use schedule::{AGENTS, Schedule, Step};
+use schedule::{Schedule, Step};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
-use trio::Trio;
 
 /// Reads and writes after the last step.
 const AFTER: u64 = 100;
@@ -36,6 +38,8 @@ pub(super) struct Play {
     /// Seed of the first schedule; each that follows has the next.
     pub(super) seed: u64,
     pub(super) schedules: usize,
+    /// How bytes are kept; by itself with a copy and without, in turn.
+    pub(super) replicas: Option<Replicas>,
 }
 
 /// What became of some schedules.
@@ -45,7 +49,7 @@ struct Sum {
     deaths: usize,
     returns: usize,
     full_disks: usize,
-    /// With copies, and without.
+    /// With copies or shards, and without.
     kept: Found,
     alone: Found,
     /// Seeds of schedules in which a promise was broken.
@@ -57,7 +61,7 @@ pub(super) fn run(play: &Play, signals: &Signals) -> Result<Report, Failure> {
     let mut sum = Sum::default();
     for seed in (play.seed..).take(play.schedules) {
         progress(&format!("schedule {seed}, {} before", sum.played));
-        let schedule = Schedule::of(seed);
+        let schedule = Schedule::of(seed, play.replicas);
         sum.add(&schedule, one(&schedule)?);
         stop_if_told(signals)?;
     }
@@ -68,29 +72,35 @@ pub(super) fn run(play: &Play, signals: &Signals) -> Result<Report, Failure> {
 /// Plays one schedule under load on a set of its own: after a death nobody writes files any more that the dead agent
 /// managed (S13). Ends the set in good order, and looks into the store.
 fn one(schedule: &Schedule) -> Result<Found, Failure> {
-    let mut trio = Trio::start(schedule.mode)?;
-    let board = Board::new(schedule.mode.replicated);
-    board.lay_out(|agent| trio.point(agent))?;
+    let mut agents = Agents::start(schedule.mode)?;
+    let board = Board::new(schedule.mode.agents(), schedule.mode.is_strict());
+    board.lay_out(|agent| agents.point(agent))?;
     let over = AtomicBool::new(false);
-    let points: Vec<_> = (0..AGENTS).map(|agent| trio.point(agent)).collect();
+    let points: Vec<_> = board.files().map(|agent| agents.point(agent)).collect();
     let harmed = thread::scope(|scope| {
         for (hand, at) in points.iter().enumerate() {
             let (over, board) = (&over, &board);
-            scope.spawn(move || board.work(over, at, hand, schedule.seed));
+            scope.spawn(move || match schedule.mode.is_sealed() {
+                true => board.work_closing(over, at, hand, schedule.seed),
+                false => board.work(over, at, hand, schedule.seed),
+            });
         }
-        let harmed = harm(schedule, &mut trio, &board);
+        let harmed = harm(schedule, &mut agents, &board);
         over.store(true, Ordering::Relaxed);
         if !matches!(harmed, Ok(true)) {
             // Calls that hang end with their agents.
-            let here: Vec<usize> = (0..AGENTS).filter(|&agent| trio.is_here(agent)).collect();
+            let here: Vec<usize> = board
+                .files()
+                .filter(|&agent| agents.is_here(agent))
+                .collect();
             here.into_iter()
-                .try_for_each(|agent| trio.suffer(Step::Kill(agent)))?;
+                .try_for_each(|agent| agents.suffer(Step::Kill(agent)))?;
         }
         harmed
     })?;
     if harmed {
-        match trio.end() {
-            Ok(()) => board.look_into(&trio.store())?,
+        match agents.end() {
+            Ok(()) => board.look_into(&agents.store())?,
             Err(failure) => board.wrong(format!("agents do not end in good order: {failure}")),
         }
     }
@@ -98,21 +108,24 @@ fn one(schedule: &Schedule) -> Result<Found, Failure> {
 }
 
 /// Has everything happen; false if something hangs.
-fn harm(schedule: &Schedule, trio: &mut Trio, board: &Board) -> Result<bool, Failure> {
-    let replicated = schedule.mode.replicated;
+fn harm(schedule: &Schedule, agents: &mut Agents, board: &Board) -> Result<bool, Failure> {
+    let strict = schedule.mode.is_strict();
     for &(gap, step) in &schedule.steps {
         if !go_on(board, gap)? {
             return Ok(false);
         }
         let dies = matches!(step, Step::Kill(_));
-        if dies && replicated && !wait(|| trio.is_at_ease())? {
+        if dies && strict && !wait(|| agents.is_at_ease())? {
             board.wrong("files stay at risk".to_owned());
             return Ok(false);
         }
-        trio.suffer(step)?;
+        if let Step::Kill(agent) = step {
+            board.ends_life(agent);
+        }
+        agents.suffer(step)?;
         if let Step::Kill(agent) = step
-            && !replicated
-            && !wait(|| trio.tells_of(agent))?
+            && !strict
+            && !wait(|| agents.tells_of(agent))?
         {
             board.wrong(format!("nobody tells that agent {agent} is gone"));
         }
@@ -120,9 +133,9 @@ fn harm(schedule: &Schedule, trio: &mut Trio, board: &Board) -> Result<bool, Fai
     if !go_on(board, AFTER)? {
         return Ok(false);
     }
-    trio.suffer(Step::Free)?;
-    trio.suffer(Step::Return)?;
-    let whole = wait(|| trio.is_at_ease())?;
+    agents.suffer(Step::Free)?;
+    agents.suffer(Step::Return)?;
+    let whole = wait(|| agents.is_at_ease())?;
     if !whole {
         board.wrong("agents that came back are not met, or files stay at risk".to_owned());
     }
@@ -167,7 +180,7 @@ impl Sum {
             let tell = |line: &String| eprintln!("schedule {seed} ({mode}): {line}");
             found.wrong.lines.iter().for_each(tell);
         }
-        match schedule.mode.replicated {
+        match schedule.mode.is_strict() {
             true => self.kept.add(found),
             false => self.alone.add(found),
         }
@@ -176,14 +189,16 @@ impl Sum {
 
 fn report(play: &Play, sum: &Sum) -> Report {
     let mut report = Report::new("replica-faults", "posix");
+    let option = play.replicas.map(|asked| format!(" --replicas {asked}"));
+    let option = option.unwrap_or_default();
     for &seed in &sum.bad {
-        let mode = Schedule::of(seed).mode.name();
-        report.row(mode, &format!("schedule {seed}"), "violated", 1.0, "");
+        let mode = Schedule::of(seed, play.replicas).mode.name();
+        report.row(&mode, &format!("schedule {seed}"), "violated", 1.0, "");
         report.explain(&format!(
-            "hearth bench replica-faults --schedules 1 --seed {seed}"
+            "hearth bench replica-faults --schedules 1 --seed {seed}{option}"
         ));
     }
-    let counts = [
+    let mut counts = vec![
         ("schedules", sum.played as u64),
         ("deaths", sum.deaths as u64),
         ("returns", sum.returns as u64),
@@ -191,9 +206,17 @@ fn report(play: &Play, sum: &Sum) -> Report {
         ("reads", sum.kept.reads + sum.alone.reads),
         ("writes", sum.kept.writes + sum.alone.writes),
         ("refused", sum.kept.refused + sum.alone.refused),
-        ("lost_with_sync1", sum.kept.lost),
-        ("lost_with_none_and_told", sum.alone.lost),
     ];
+    counts.extend(match play.replicas {
+        None => [
+            ("lost_with_sync1", sum.kept.lost),
+            ("lost_with_none_and_told", sum.alone.lost),
+        ],
+        Some(_) => [
+            ("closes", sum.kept.closes + sum.alone.closes),
+            ("lost", sum.kept.lost + sum.alone.lost),
+        ],
+    });
     for (key, count) in counts {
         report.sum_up(key, count);
     }

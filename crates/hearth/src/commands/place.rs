@@ -31,8 +31,8 @@ Examples:
   mpirun --hostfile hosts --map-by seq ./solve
   SLURM_HOSTFILE=hosts srun --distribution=arbitrary ./solve
 
-Agents of several hosts: each host tells what its agent holds, then any of them places.
-  srun hearth place --as residency > now.json
+Agents of several hosts: any host of the job places for all of them, and records what all of them hold.
+  hearth place --as residency > now.json
   hearth place --residency now.json jobs.txt
 
 Slurm takes --nodelist for a demand: with --seats slurm a job is bound to no node that is busy now.
@@ -46,7 +46,8 @@ pub(crate) struct Args {
     /// Jobs and their files, or a directory of Slurm scripts
     #[arg(value_name = "JOBS")]
     jobs: Option<PathBuf>,
-    /// What nodes held when it was recorded (JSON), instead of what agents hold now; several add up
+    /// What nodes held when it was recorded (JSON), instead of what agents hold now; several add up, but what an agent
+    /// told twice counts once
     #[arg(long, value_name = "FILE", conflicts_with_all = ["store", "set", "nodes"])]
     residency: Vec<PathBuf>,
     /// Ask the agents for this store

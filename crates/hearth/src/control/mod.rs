@@ -33,8 +33,11 @@ const WORKING_SPAN: Duration = Duration::from_secs(1);
 pub(crate) enum Request {
     /// Say how you are.
     Status,
-    /// Say which bytes of which files are at your node.
-    Residency,
+    /// Say which bytes of which files are at an agent's node: yours, or another's that you ask.
+    Residency {
+        /// Its number in the job.
+        agent: u32,
+    },
     /// Bring every dirty byte to the store.
     Flush,
     /// Mount the store.

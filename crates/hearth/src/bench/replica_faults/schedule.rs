@@ -2,12 +2,11 @@
 
 use crate::bench::cells::Dice;
 use crate::options::Policy;
+use crate::replicas::Replicas;
+use hearth_agent::Replicas as Kernel;
 
-/// Agents of a set.
-pub(super) const AGENTS: usize = 3;
-
-/// Agents that are away at once, at most: one is left to tell.
-const AWAY_MAX: usize = AGENTS - 1;
+/// Agents of a set: as many as bytes are at, and one that has none of them.
+const AGENTS_LEAST: usize = 3;
 
 /// Things that happen in one schedule, beside agents that come back at its end.
 const STEPS: usize = 4;
@@ -18,34 +17,57 @@ const GAPS: [u64; 4] = [5, 40, 150, 500];
 /// How the agents of a set are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Mode {
-    pub(super) replicated: bool,
+    pub(super) replicas: Replicas,
     pub(super) tier: bool,
 }
 
 impl Mode {
-    /// The mode of a seed: each of the four for one seed in four.
-    fn of(seed: u64) -> Mode {
+    /// The mode of a seed: with or without a tier where there may be one, and unless somebody asked for replicas,
+    /// with and without copies, each for one seed in two.
+    fn of(seed: u64, asked: Option<Replicas>) -> Mode {
+        let copies = "sync:1".parse().expect("one of their names");
+        let by_seed = match seed.is_multiple_of(2) {
+            true => copies,
+            false => Replicas::default(),
+        };
+        let replicas = asked.unwrap_or(by_seed);
         Mode {
-            replicated: seed.is_multiple_of(2),
-            tier: (seed / 2).is_multiple_of(2),
+            replicas,
+            tier: (seed / 2).is_multiple_of(2) && !Mode::seals(replicas),
         }
+    }
+
+    pub(super) fn agents(self) -> usize {
+        (self.replicas.kernel().copies() + 2).max(AGENTS_LEAST)
+    }
+
+    /// Nothing acknowledged may be missed after deaths one by one.
+    pub(super) fn is_strict(self) -> bool {
+        matches!(
+            self.replicas.kernel(),
+            Kernel::Sync(_) | Kernel::Erasure(..)
+        )
+    }
+
+    /// A close acknowledges what was written, not the write.
+    pub(super) fn is_sealed(self) -> bool {
+        Mode::seals(self.replicas)
+    }
+
+    fn seals(replicas: Replicas) -> bool {
+        replicas.kernel().shards().is_some()
     }
 
     /// Options of `hearth up`.
     pub(super) fn words(self) -> Vec<String> {
-        let replicas = if self.replicated { "sync:1" } else { "none" };
-        let policy = Policy::Local.to_string();
-        let words = ["--policy", &policy, "--replicas", replicas];
+        let (policy, replicas) = (Policy::Local.to_string(), self.replicas.to_string());
+        let words = ["--policy", &policy, "--replicas", &replicas];
         words.into_iter().map(str::to_owned).collect()
     }
 
-    pub(super) fn name(self) -> &'static str {
-        match (self.replicated, self.tier) {
-            (true, false) => "sync:1",
-            (true, true) => "sync:1, tier",
-            (false, false) => "none",
-            (false, true) => "none, tier",
-        }
+    pub(super) fn name(self) -> String {
+        let tier = if self.tier { ", tier" } else { "" };
+        format!("{}{tier}", self.replicas)
     }
 }
 
@@ -72,8 +94,9 @@ pub(super) struct Schedule {
 
 impl Schedule {
     /// The schedule of a seed. At least one agent dies in it, and one is always left.
-    pub(super) fn of(seed: u64) -> Schedule {
-        let (mut dice, mode) = (Dice::new(seed), Mode::of(seed));
+    pub(super) fn of(seed: u64, asked: Option<Replicas>) -> Schedule {
+        let (mut dice, mode) = (Dice::new(seed), Mode::of(seed, asked));
+        let agents = mode.agents();
         let mut away: Vec<usize> = Vec::new();
         let mut steps = Vec::new();
         for number in 0..STEPS {
@@ -81,13 +104,13 @@ impl Schedule {
             let step = match dice.roll(4) {
                 0 if mode.tier && number > 0 => Step::Fill,
                 1 if mode.tier && number > 0 => Step::Free,
-                _ if away.len() == AWAY_MAX || !away.is_empty() && dice.roll(2) == 0 => {
+                _ if away.len() + 1 == agents || !away.is_empty() && dice.roll(2) == 0 => {
                     away.clear();
                     Step::Return
                 }
                 _ => {
                     let here: Vec<usize> =
-                        (0..AGENTS).filter(|agent| !away.contains(agent)).collect();
+                        (0..agents).filter(|agent| !away.contains(agent)).collect();
                     let agent = here[dice.roll(here.len())];
                     away.push(agent);
                     Step::Kill(agent)
@@ -105,9 +128,10 @@ mod tests {
 
     #[test]
     fn a_seed_has_one_schedule_in_which_an_agent_dies_and_one_is_left() {
-        for seed in 0..200 {
-            let schedule = Schedule::of(seed);
-            assert_eq!(schedule, Schedule::of(seed));
+        let asked = ["none", "sync:1", "erasure:2,1"].map(|name| name.parse().ok());
+        for (seed, asked) in (0..200).flat_map(|seed| asked.map(|asked| (seed, asked))) {
+            let schedule = Schedule::of(seed, asked);
+            assert_eq!(schedule, Schedule::of(seed, asked));
             let mut away = 0;
             let mut deaths = 0;
             for (_, step) in &schedule.steps {
@@ -116,7 +140,7 @@ mod tests {
                     Step::Return => away = 0,
                     Step::Fill | Step::Free => assert!(schedule.mode.tier),
                 }
-                assert!(away <= AWAY_MAX);
+                assert!(away < schedule.mode.agents());
             }
             assert!(deaths > 0, "{schedule:?}");
         }

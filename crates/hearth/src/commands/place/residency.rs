@@ -8,6 +8,7 @@
 //!
 //! What nodes tell one by one, one object each, is put together by [`Residency::join`].
 
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::fs;
@@ -45,6 +46,9 @@ pub(super) struct Node {
     /// Bytes that it can hold.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) memory: Option<Amount>,
+    /// Agents that have told this, by the names of their jobs and their numbers there.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub(super) agents: BTreeSet<String>,
 }
 
 /// A file.
@@ -103,9 +107,11 @@ impl Residency {
         self.roots.iter().find_map(below).unwrap_or(word)
     }
 
-    /// Puts what nodes tell one by one together. What agents of one node hold of a file is added up,
-    /// and no more than the file.
+    /// Puts what nodes tell one by one together. What agents of one node hold of a file is added up, and no more
+    /// than the file; what an agent has told twice counts once.
     pub(super) fn join(parts: impl IntoIterator<Item = Residency>) -> Residency {
+        let mut parts: Vec<Residency> = parts.into_iter().collect();
+        Residency::forget_repeated(&mut parts);
         let mut all = Residency::default();
         let mut files: BTreeMap<String, File> = BTreeMap::new();
         for part in parts {
@@ -122,12 +128,44 @@ impl Residency {
         all
     }
 
+    /// Of parts that tell of one node by the word of the same agent, keeps that of the most agents, or else the first.
+    fn forget_repeated(parts: &mut [Residency]) {
+        let told = |(at, part): (usize, &Residency)| -> Vec<(usize, String, BTreeSet<String>)> {
+            let nodes = part.nodes.iter();
+            nodes
+                .map(|node| (at, node.name.clone(), node.agents.clone()))
+                .collect()
+        };
+        let mut told: Vec<_> = parts.iter().enumerate().flat_map(told).collect();
+        told.sort_by_key(|(at, _, agents)| (Reverse(agents.len()), *at));
+        let mut heard: BTreeSet<(String, String)> = BTreeSet::new();
+        for (at, node, agents) in told {
+            let names: Vec<_> = agents
+                .into_iter()
+                .map(|agent| (node.clone(), agent))
+                .collect();
+            match names.iter().any(|name| heard.contains(name)) {
+                true => parts[at].forget(&node),
+                false => heard.extend(names),
+            }
+        }
+    }
+
+    /// Leaves out what was told of a node.
+    fn forget(&mut self, node: &str) {
+        self.nodes.retain(|known| known.name != node);
+        for file in &mut self.files {
+            file.held.remove(node);
+        }
+    }
+
     fn admit(&mut self, node: Node) {
         match self.nodes.iter_mut().find(|known| known.name == node.name) {
             Some(known) => {
                 let sum = known.memory.zip(node.memory);
                 known.memory = sum.map(|(one, other)| Amount(one.0.saturating_add(other.0)));
                 known.seats = known.seats.max(node.seats);
+                known.agents.extend(node.agents);
             }
             None => self.nodes.push(node),
         }
@@ -279,5 +317,30 @@ mod tests {
         assert_eq!(all.files[0].held, held.into());
         assert_eq!((all.name_of("/s/a"), all.name_of("/sa")), ("a", "/sa"));
         assert_eq!(parse(" ").unwrap_err(), "it is empty");
+    }
+
+    #[test]
+    fn what_an_agent_has_told_twice_counts_once() {
+        let told = |agents: &str, memory: u64, held: u64| {
+            format!(
+                r#"{{"nodes": [{{"name": "m", "memory": {memory}, "agents": [{agents}]}}],
+                    "files": [{{"path": "a", "size": 99, "held": {{"m": {held}}}}}]}}"#
+            )
+        };
+        let (one, both) = (told(r#""j/0""#, 10, 4), told(r#""j/0", "j/1""#, 20, 9));
+        let (other, nobody) = (told(r#""k/0""#, 30, 5), told("", 10, 4));
+        for (texts, sums) in [
+            (vec![&one, &one, &one], (10, 4)),
+            (vec![&one, &both, &one], (20, 9)),
+            (vec![&both, &other, &both, &other], (50, 14)),
+            // Nobody knows who has told these.
+            (vec![&nobody, &one, &nobody], (30, 12)),
+        ] {
+            let text: String = texts.into_iter().map(String::as_str).collect();
+            let all = Residency::join(parse(&text).unwrap());
+            assert_eq!((all.nodes.len(), all.files.len()), (1, 1));
+            let found = (all.nodes[0].memory, all.files[0].held["m"]);
+            assert_eq!(found, (Some(Amount(sums.0)), Amount(sums.1)), "{text}");
+        }
     }
 }

@@ -1,13 +1,16 @@
-//! Three agents of one list, each a set of its own as on a host of its own, so that one can die and come back.
+//! Agents of one list, each a set of its own as on a host of its own, so that one can die and come back.
 
-use super::schedule::{AGENTS, Mode, Step};
+use super::schedule::{Mode, Step};
+use crate::control::{CallError, Request, call};
 use crate::failure::{Failure, OrFail};
 use crate::process::Process;
+use crate::set::{self, Set};
 use rustix::process::Signal;
 use serde_json::Value;
 use std::fs::{self, File};
 use std::io::Write;
 use std::net::{IpAddr, Ipv4Addr, TcpListener};
+use std::ops::Range;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
@@ -21,57 +24,64 @@ const DISK: &str = "size=24m";
 const TIER: &str = "6MiB";
 
 /// Agents of one mode, over a store; dropping it ends them.
-pub(super) struct Trio {
+pub(super) struct Agents {
     dir: tempfile::TempDir,
     mode: Mode,
     this: PathBuf,
     hosts: String,
-    pids: [Option<u32>; AGENTS],
+    pids: Vec<Option<u32>>,
     disk: Option<PathBuf>,
 }
 
-impl Trio {
-    pub(super) fn start(mode: Mode) -> Result<Trio, Failure> {
+impl Agents {
+    pub(super) fn start(mode: Mode) -> Result<Agents, Failure> {
         let what = || "cannot make a directory".to_owned();
-        let mut trio = Trio {
+        let mut agents = Agents {
             dir: tempfile::tempdir().or_fail(what)?,
             mode,
             this: std::env::current_exe().or_fail(|| "cannot find this program".to_owned())?,
-            hosts: addresses()?,
-            pids: [None; AGENTS],
+            hosts: addresses(mode.agents())?,
+            pids: vec![None; mode.agents()],
             disk: None,
         };
-        fs::create_dir(trio.store()).or_fail(what)?;
-        for agent in 0..AGENTS {
-            fs::create_dir(trio.point(agent)).or_fail(what)?;
+        fs::create_dir(agents.store()).or_fail(what)?;
+        for agent in agents.all() {
+            fs::create_dir(agents.point(agent)).or_fail(what)?;
             let mut private = fs::DirBuilder::new();
-            private.mode(0o700).create(trio.own(agent)).or_fail(what)?;
+            private
+                .mode(0o700)
+                .create(agents.own(agent))
+                .or_fail(what)?;
         }
         let mut secret = File::options();
         let secret = secret.write(true).create_new(true).mode(0o600);
-        let secret = secret.open(trio.dir.path().join("secret"));
+        let secret = secret.open(agents.dir.path().join("secret"));
         secret
             .and_then(|mut file| writeln!(file, "{:064x}", 0x4ea7_u32))
             .or_fail(|| "cannot write the secret".to_owned())?;
         if mode.tier {
-            let disk = trio.dir.path().join("disk");
+            let disk = agents.dir.path().join("disk");
             fs::create_dir(&disk).or_fail(what)?;
             let mut mount = Command::new("mount");
             mount.args(["-t", "tmpfs", "-o", DISK, "tmpfs"]).arg(&disk);
             crate::bench::rig::run(&mut mount)?;
-            trio.disk = Some(disk);
+            agents.disk = Some(disk);
         }
-        trio.come_back()?;
-        Ok(trio)
+        agents.come_back()?;
+        Ok(agents)
     }
 
     /// Starts all that are not here, at once: each waits for the others.
     fn come_back(&mut self) -> Result<(), Failure> {
-        let away: Vec<usize> = (0..AGENTS).filter(|&agent| !self.is_here(agent)).collect();
+        let away: Vec<usize> = self.all().filter(|&agent| !self.is_here(agent)).collect();
         let starts: Result<Vec<Child>, Failure> =
             away.iter().map(|&agent| self.up(agent)).collect();
         let mut starts = away.into_iter().zip(starts?);
         starts.try_for_each(|(agent, child)| self.is_up(agent, child))
+    }
+
+    fn all(&self) -> Range<usize> {
+        0..self.pids.len()
     }
 
     pub(super) fn store(&self) -> PathBuf {
@@ -131,22 +141,21 @@ impl Trio {
             let words = String::from_utf8_lossy(&done.stderr).trim().to_owned();
             return Err(Failure::new(what()).cause(words));
         }
-        let status = self.status(agent)?;
-        let pid = status["pid"]
-            .as_u64()
-            .and_then(|pid| u32::try_from(pid).ok());
-        self.pids[agent] = pid;
-        pid.map(drop).ok_or_else(|| Failure::new(what()))
+        let process = self.set(agent)?.peer_of_rank(0).process;
+        self.pids[agent] = process.map(|process| process.pid);
+        process.map(drop).ok_or_else(|| Failure::new(what()))
     }
 
-    /// What an agent says of itself. A status that asks for care is one, too.
+    fn set(&self, agent: usize) -> Result<Set, Failure> {
+        let mut sets = set::all(&self.own(agent))?;
+        sets.pop()
+            .ok_or_else(|| Failure::new(format!("agent {agent} has no set")))
+    }
+
+    /// What an agent says of itself. No program is started for it: that would close what this one has open.
     pub(super) fn status(&self, agent: usize) -> Result<Value, Failure> {
-        let what = || format!("cannot read the status of agent {agent}");
-        let output = self
-            .command(agent, &["status", "--json"])
-            .output()
-            .or_fail(what)?;
-        serde_json::from_slice(&output.stdout).or_fail(what)
+        let set = self.set(agent)?;
+        call(&set.peer_of_rank(0), &Request::Status).map_err(CallError::into_failure)
     }
 
     /// Has something happen.
@@ -206,7 +215,7 @@ impl Trio {
 
     /// Everybody who is here knows who is not, and no file has fewer copies than wanted.
     pub(super) fn is_at_ease(&self) -> Result<bool, Failure> {
-        for agent in (0..AGENTS).filter(|&agent| self.is_here(agent)) {
+        for agent in self.all().filter(|&agent| self.is_here(agent)) {
             let status = self.status(agent)?;
             let node = &status["node"];
             let peers = node["peers"].as_array().into_iter().flatten();
@@ -227,7 +236,7 @@ impl Trio {
     /// Somebody says that an agent is gone, and what that costs.
     pub(super) fn tells_of(&self, gone: usize) -> Result<bool, Failure> {
         let words = format!("agent {gone} is gone");
-        for agent in (0..AGENTS).filter(|&agent| self.is_here(agent)) {
+        for agent in self.all().filter(|&agent| self.is_here(agent)) {
             let status = self.status(agent)?;
             let alarms = status["node"]["alarms"].as_array().into_iter().flatten();
             let mut alarms = alarms.filter_map(Value::as_str);
@@ -240,7 +249,7 @@ impl Trio {
 
     /// Ends whoever is here, with what is dirty brought to the store; says why that could not be.
     pub(super) fn end(&mut self) -> Result<(), Failure> {
-        for agent in 0..AGENTS {
+        for agent in self.all() {
             if self.pids[agent].take().is_some() {
                 crate::bench::rig::run(&mut self.command(agent, &["down"]))?;
             }
@@ -249,9 +258,9 @@ impl Trio {
     }
 }
 
-impl Drop for Trio {
+impl Drop for Agents {
     fn drop(&mut self) {
-        for agent in 0..AGENTS {
+        for agent in self.all() {
             if !self.is_here(agent) {
                 continue;
             }
@@ -269,11 +278,11 @@ impl Drop for Trio {
 }
 
 /// A place for each agent that nobody listens at, all on addresses of this process's own.
-fn addresses() -> Result<String, Failure> {
+fn addresses(agents: usize) -> Result<String, Failure> {
     let what = || "cannot find a free port".to_owned();
     let pid = std::process::id();
     let mut places = Vec::new();
-    for agent in 0..AGENTS {
+    for agent in 0..agents {
         let [_, _, high, low] = pid.to_be_bytes();
         let ip = IpAddr::V4(Ipv4Addr::new(127, high | 128, low, 1 + agent as u8));
         let port = TcpListener::bind((ip, 0)).and_then(|listener| listener.local_addr());
