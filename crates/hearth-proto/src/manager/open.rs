@@ -118,8 +118,7 @@ impl Seat<'_, '_> {
             Body::Open { all: Some(all), .. } => *opens = all,
             _ => opens.add(write),
         }
-        let elsewhere =
-            |(&node, opens): (&NodeId, &Handles)| node != ask.from && opens.writers > 0;
+        let elsewhere = |(&node, opens): (&NodeId, &Handles)| node != ask.from && opens.writers > 0;
         // Whoever is answered beside a control operation must not take the size for exact.
         let shared = self.file.openers.iter().any(elsewhere) || self.file.control.is_some();
         let version = self.version_for(shared);

@@ -5,7 +5,9 @@ use crate::bank::{Daemon, Epoch};
 use crate::ids::{
     Age, Attributes, FileId, Gen, Learned, Leave, Listed, Named, NodeId, ReqId, Stamp, Ver, View,
 };
-use crate::msg::{Cut, Fate, Goal, Handles, Held, Here, HomeMap, Left, Moved, Origin, Service, Use, Wanted};
+use crate::msg::{
+    Cut, Fate, Goal, Handles, Held, Here, HomeMap, Left, Moved, Origin, Service, Use, Wanted,
+};
 use crate::ranges::Ranges;
 use crate::semantics::Semantics;
 use alloc::vec::Vec;
