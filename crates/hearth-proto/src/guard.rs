@@ -103,6 +103,7 @@ guards! {
     BegunTold, "begun-told", "a node tells of no life of a file that has not begun there";
     SameKeepers, "same-keepers", "a node that may still have bytes of a file keeps the next ones, before others do";
     MetFirst, "met-first", "a node that is back keeps nothing for others before it has met everybody, or waited for that";
+    RetriedWhole, "retried-whole", "what is saved is tried again when nothing of it is on its way to the store";
     ReopenedAtOnce, "reopened-at-once", "a node that tells of its handles anew does not wait for others";
     ClosedLater, "closed-later", "a manager that is told of handles anew hears of a close after it has answered";
     OneByOne, "one-by-one", "what was put aside goes on after all that the one before it has set off within its node";
@@ -162,6 +163,7 @@ impl Guard {
                 | Guard::LeftTogether
                 | Guard::AskedAnew
                 | Guard::BornRegistered
+                | Guard::RetriedWhole
                 | Guard::MetFirst
                 | Guard::MarkedAnew
                 | Guard::SameKeepers

@@ -9,6 +9,8 @@
 //!   never takes anything back ([`crate::authority`] flushes a page only when its keepers have what the store gets).
 //! - R2: a page of a copy is taken whole or not at all, and one that is kept already is always taken.
 //! - R3: a ward is saved once its home is gone, and only then.
+//! - R7: a page that the store refused a part of is written again as a whole, when no part of the ward is on its way: one
+//!   that came later says nothing of the part that was refused.
 //! - R4: a marked ward that is saved tells people, by name, that its home had more than it sent.
 
 mod salvage;
@@ -93,6 +95,13 @@ struct Run {
     len: u32,
     data: Vec<Piece>,
     pages: Vec<u64>,
+}
+
+impl Ward {
+    /// Some of it is on its way to the store.
+    fn is_writing(&self) -> bool {
+        self.pages.values().any(|kept| kept.writes > 0)
+    }
 }
 
 impl Replica {
@@ -400,7 +409,7 @@ impl Replica {
         let Some(ward) = self.wards.get_mut(&key) else {
             return;
         };
-        let at_work = ward.pages.values().any(|kept| kept.writes > 0);
+        let at_work = ward.is_writing();
         if ward.retry.is_some() || ward.settling {
             return;
         }
@@ -433,7 +442,9 @@ impl Replica {
     /// Tries stores again that failed, and ends what was asked in vain.
     pub(crate) fn tick(&mut self, ctx: &mut Ctx<'_>) {
         let now = ctx.now;
-        let due = |ward: &Ward| ward.retry.is_some_and(|at| at <= now);
+        let whole = ctx.config.keeps(Guard::RetriedWhole);
+        let waits = |ward: &Ward| whole && ward.is_writing();
+        let due = |ward: &Ward| ward.retry.is_some_and(|at| at <= now) && !waits(ward);
         let wards = self.wards.iter().filter(|(_, ward)| due(ward));
         let keys: Vec<Key> = wards.map(|(&key, _)| key).collect();
         keys.into_iter().for_each(|key| self.write(ctx, key));
@@ -450,7 +461,7 @@ impl Replica {
 
     pub(crate) fn deadline(&self) -> Option<Time> {
         let late = |ward: &Ward| match ward.saving {
-            true => ward.retry,
+            true => ward.retry.filter(|_| !ward.is_writing()),
             false => ward.waiting.iter().map(|asker| asker.until).min(),
         };
         self.wards.values().filter_map(late).min()

@@ -233,9 +233,9 @@ fn replica_plan(guard: Guard, number: u64) -> Plan {
         // Many who read and write one file, and agents that are soon back.
         Guard::ReopenedAtOnce => Plan {
             files: 1,
-            nodes: 4,
-            sessions: 8,
-            steps: plan.steps.max(80),
+            nodes: 5,
+            sessions: 10,
+            steps: plan.steps.max(100),
             hurries: true,
             ..plan.strictly()
         },
@@ -265,6 +265,13 @@ fn replica_plan(guard: Guard, number: u64) -> Plan {
             hurries: true,
             ..plan.strictly()
         },
+        // Keepers without room, whose homes take others.
+        Guard::SameKeepers => Plan {
+            frames: 8,
+            file_pages: 5,
+            ..plan.strictly()
+        },
+        Guard::MetFirst | Guard::RetriedWhole => plan.strictly(),
         _ => plan,
     }
 }

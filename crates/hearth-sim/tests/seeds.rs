@@ -503,6 +503,40 @@ fn no_handle_is_counted_longer_than_it_is_open() {
     hold(two.map(strict(Replicas::Sync(2))));
 }
 
+/// S35: what is kept for a home that dies is not older than what the store has, is asked for by everybody, and goes to the
+/// store as a whole.
+#[test]
+fn what_is_kept_is_neither_old_nor_forgotten() {
+    let keeper_without_room_that_had_not_dropped_the_rest =
+        [14_190, 16_424, 28_850, 101_473, 113_961, 125_124];
+    let part_of_a_page_that_the_store_refused = [142_820];
+    let keeper_that_had_not_met_all = [145_160];
+    let grant_put_aside_until_the_page_was_called_back = [53_726];
+    let death_before_all_had_heard = [171_927, 216_241, 218_118];
+    let one = keeper_without_room_that_had_not_dropped_the_rest
+        .into_iter()
+        .chain(part_of_a_page_that_the_store_refused)
+        .chain(keeper_that_had_not_met_all)
+        .chain(grant_put_aside_until_the_page_was_called_back)
+        .chain(death_before_all_had_heard);
+    hold(one.map(strict(Replicas::Sync(1))));
+    let two = [53_726, 134_627, 161_665, 172_219];
+    hold(two.into_iter().map(strict(Replicas::Sync(2))));
+}
+
+/// S35: a death is told of, though those who knew that bytes may be lost had died before.
+#[test]
+fn who_keeps_what_is_sent_later_knows_of_it_first() {
+    let nobody_left_who_knew = [329, 5715, 20_058, 34_896, 41_498, 45_610, 100_069];
+    let marks_that_are_refused = [34_079];
+    let marks_after_a_cut_that_the_store_refused = [16_196];
+    let seeds = nobody_left_who_knew
+        .into_iter()
+        .chain(marks_that_are_refused)
+        .chain(marks_after_a_cut_that_the_store_refused);
+    hold(seeds.map(strict(Replicas::Async(1))));
+}
+
 /// S35: the same among seven agents.
 #[test]
 fn handles_are_told_anew_while_others_wait_for_the_file() {
