@@ -125,6 +125,8 @@ pub(crate) struct Client {
 struct Opened {
     file: FileId,
     write: bool,
+    /// It was written through since it was last closed, which a flush stands for.
+    wrote: bool,
     /// Losses of the file that this handle has been told of.
     losses_told: u32,
     ahead: Ahead,
@@ -392,13 +394,6 @@ impl Client {
             | Request::Listed(..)
             | Request::FlushAll => None,
         }
-    }
-
-    /// True if a close of the handle is one that seals what this node wrote: the last that can write.
-    pub(crate) fn seals(&self, config: &Config, handle: Handle) -> bool {
-        let opened = self.handles.get(&handle).filter(|opened| opened.write);
-        let file = opened.and_then(|opened| self.files.get(&opened.file));
-        config.replicas_rule().shards().is_some() && file.is_some_and(|file| file.writers == 1)
     }
 
     /// A request that was not begun fails.

@@ -1,7 +1,7 @@
 //! Flush, sync, close.
 
-use super::{Desk, Job, What};
-use crate::config::CloseRule;
+use super::{Client, Desk, Job, Opened, What};
+use crate::config::{CloseRule, Config};
 use crate::effect::{Effect, Reply};
 use crate::errno;
 use crate::ids::{FileId, Handle, NodeId, Stamp, Ticket};
@@ -25,6 +25,21 @@ pub(super) struct FlushJob {
     errno: Option<Errno>,
     /// Homes that may hold bytes of this node which the store lacked when they were asked.
     unsaved: NodeSet,
+}
+
+impl Client {
+    /// True if a close of the handle is one that seals what this node wrote: if it writes the file through another one that
+    /// has not been closed since, the close of that one does. Whether that handle is known to be gone does not matter: an
+    /// operating system tells it later than the close.
+    pub(crate) fn seals(&self, config: &Config, handle: Handle) -> bool {
+        let Some(opened) = self.handles.get(&handle).filter(|opened| opened.write) else {
+            return false;
+        };
+        let at_work = |(other, one): (&Handle, &Opened)| {
+            *other != handle && one.file == opened.file && one.wrote
+        };
+        config.replicas_rule().shards().is_some() && !self.handles.iter().any(at_work)
+    }
 }
 
 impl Desk<'_, '_> {
@@ -61,6 +76,9 @@ impl Desk<'_, '_> {
             return self.finish(ticket, Reply::Failed(errno::EBADF));
         };
         let seals = until == Until::Flushed && self.client.seals(self.ctx.config, handle);
+        if let Some(opened) = self.client.handles.get_mut(&handle) {
+            opened.wrote = false;
+        }
         let file = self.client.files.entry(id).or_default();
         let homes: Vec<NodeId> = match (file.bypass, until) {
             (true, _) => Vec::new(),

@@ -196,6 +196,7 @@ impl Desk<'_, '_> {
         let opened = Opened {
             file: open.file,
             write: open.write,
+            wrote: false,
             losses_told: file.losses,
             ahead: Ahead::default(),
         };

@@ -201,9 +201,12 @@ impl Desk<'_, '_> {
         let opened = self
             .client
             .handles
-            .get(&job.handle)
+            .get_mut(&job.handle)
             .filter(|opened| opened.write);
-        let Some(id) = opened.map(|opened| opened.file) else {
+        let Some(id) = opened.map(|opened| {
+            opened.wrote = true;
+            opened.file
+        }) else {
             return self.refuse_write(ticket, job.buf, errno::EBADF);
         };
         job.file = id;
