@@ -93,7 +93,6 @@ guards! {
     ReplicatedFirst, "replicated-first", "a write is acknowledged after as many nodes have it as the job wants";
     ThroughIfFew, "through-if-few", "a write that too few nodes took is acknowledged after the store has it";
     MarkedFirst, "marked-first", "a write is acknowledged after another node knows that the file has bytes that may be lost";
-    MarkedAnew, "marked-anew", "when nobody was left who knew that a file has bytes that may be lost, the next one is told";
     LossTold, "loss-told", "people are told when a home goes with bytes that nobody else has";
     WardSaved, "ward-saved", "what is kept for a home goes to the store when the home is gone";
     RescuedFirst, "rescued-first", "nothing is done about a file before what is kept for homes that are gone is in the store";
@@ -102,8 +101,6 @@ guards! {
     BornRegistered, "born-registered", "a life of a file begins when its registrar, as it lives now, has named the manager";
     BegunTold, "begun-told", "a node tells of no life of a file that has not begun there";
     SameKeepers, "same-keepers", "a node that may still have bytes of a file keeps the next ones, before others do";
-    MetFirst, "met-first", "a node that is back keeps nothing for others before it has met everybody, or waited for that";
-    RetriedWhole, "retried-whole", "what is saved is tried again when nothing of it is on its way to the store";
     ReopenedAtOnce, "reopened-at-once", "a node that tells of its handles anew does not wait for others";
     ClosedLater, "closed-later", "a manager that is told of handles anew hears of a close after it has answered";
     OneByOne, "one-by-one", "what was put aside goes on after all that the one before it has set off within its node";
@@ -163,9 +160,6 @@ impl Guard {
                 | Guard::LeftTogether
                 | Guard::AskedAnew
                 | Guard::BornRegistered
-                | Guard::RetriedWhole
-                | Guard::MetFirst
-                | Guard::MarkedAnew
                 | Guard::SameKeepers
                 | Guard::BegunTold
                 | Guard::ReopenedAtOnce

@@ -442,9 +442,7 @@ impl Replica {
     /// Tries stores again that failed, and ends what was asked in vain.
     pub(crate) fn tick(&mut self, ctx: &mut Ctx<'_>) {
         let now = ctx.now;
-        let whole = ctx.config.keeps(Guard::RetriedWhole);
-        let waits = |ward: &Ward| whole && ward.is_writing();
-        let due = |ward: &Ward| ward.retry.is_some_and(|at| at <= now) && !waits(ward);
+        let due = |ward: &Ward| ward.retry.is_some_and(|at| at <= now) && !ward.is_writing();
         let wards = self.wards.iter().filter(|(_, ward)| due(ward));
         let keys: Vec<Key> = wards.map(|(&key, _)| key).collect();
         keys.into_iter().for_each(|key| self.write(ctx, key));

@@ -120,7 +120,7 @@ impl Rescues {
     /// True while this node, which has joined again, keeps nothing for others: one that it has not met takes it for gone, and
     /// would not ask it what it has (R6).
     pub(crate) fn is_unknown(&mut self, ctx: &Ctx<'_>) -> bool {
-        self.waits_until(ctx).is_some() && ctx.config.keeps(Guard::MetFirst)
+        self.waits_until(ctx).is_some()
     }
 
     /// A node is gone, and with it all that it has asked for. Its answers count, as nothing stands in for them.

@@ -211,7 +211,7 @@ fn delegate_plan(without: Option<Guard>, number: u64, policy: Policy) -> Plan {
 /// A world in which agents die, and others have or know of what they had.
 fn replica_plan(guard: Guard, number: u64) -> Plan {
     let replicas = match guard {
-        Guard::MarkedFirst | Guard::MarkedAnew | Guard::LossTold => Replicas::Async(1),
+        Guard::MarkedFirst | Guard::LossTold => Replicas::Async(1),
         Guard::SealedFirst | Guard::UnsealedFirst | Guard::ShardsKept => Replicas::Erasure(2, 1),
         Guard::BornRegistered | Guard::OneByOne => Replicas::Sync(1),
         _ => Replicas::Sync(1 + (number % 2) as u8),
@@ -271,7 +271,6 @@ fn replica_plan(guard: Guard, number: u64) -> Plan {
             file_pages: 5,
             ..plan.strictly()
         },
-        Guard::MetFirst | Guard::RetriedWhole => plan.strictly(),
         _ => plan,
     }
 }

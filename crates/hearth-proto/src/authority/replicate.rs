@@ -208,10 +208,8 @@ impl Home<'_, '_> {
 
     /// There was no keeper any more, though there are bytes that may be lost: who is one now is told so.
     fn mark_anew(&mut self) {
-        if self.ctx.config.keeps(Guard::MarkedAnew) {
-            let marking = self.mark();
-            self.file.wards.marking_anew |= !marking.is_empty();
-        }
+        let marking = self.mark();
+        self.file.wards.marking_anew |= !marking.is_empty();
     }
 
     fn mark_at(&mut self, keeper: NodeId) {
