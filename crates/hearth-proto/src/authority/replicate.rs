@@ -476,6 +476,7 @@ impl Home<'_, '_> {
         if !self.ctx.config.has_replicas() || self.ctx.config.has_tier() || clean || sealed {
             return;
         }
+        let afterwards = matches!(self.rule(), Replicas::Async(_));
         let mut runs: Vec<(u64, u32, Ver)> = Vec::new();
         for number in pages {
             let page = self.file.pages.get(&number);
@@ -489,7 +490,8 @@ impl Home<'_, '_> {
                 .writes
                 .iter()
                 .any(|write| write.touches(number, 1));
-            if !pending {
+            // What is sent afterwards may reach the store before: until all are told of all, a keeper may not have heard.
+            if !pending && !afterwards {
                 self.file.wards.copied.remove(&number);
             }
             let ver = page.map_or(self.common.ver(), |page| page.ver);
