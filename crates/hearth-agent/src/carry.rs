@@ -170,6 +170,7 @@ impl Core {
                 | Body::Copy { .. }
                 | Body::Shard { .. }
                 | Body::Mark
+                | Body::Hand { .. }
         );
         if at_home && let Some(path) = state.files.introduction(to, envelope.file) {
             self.send_head(to, &Introduction::encode(envelope.file, &path));

@@ -51,6 +51,13 @@ fn what_one_agent_has_no_room_for_is_found_in_the_memory_of_others() {
         inherited[1..].iter().any(|&pages| pages > 0),
         "{inherited:?}"
     );
+    // Whoever has a file now can say which it is.
+    let told = scene.run(&["place", "--as", "residency"]);
+    let words = scene::text(&told.stderr);
+    assert!(
+        told.status.success() && !words.contains("does not name"),
+        "{words}"
+    );
     let before = all("store_read_bytes");
     assert_eq!(sh(&scene.mount(3), "cat f* | md5sum"), written);
     let read = all("store_read_bytes") - before;
