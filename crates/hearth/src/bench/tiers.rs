@@ -42,7 +42,7 @@ impl Effort {
     pub(super) const FULL: Effort = Effort {
         counts: &[1, 2, 3, 4],
         bytes: 192 << 20,
-        turns: 5,
+        turns: 7,
         files: 200_000,
     };
     pub(super) const QUICK: Effort = Effort {

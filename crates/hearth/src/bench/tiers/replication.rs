@@ -49,7 +49,7 @@ impl Effort {
     pub(in crate::bench) const FULL: Effort = Effort {
         bytes: 48 << 20,
         sealed_bytes: 24 << 20,
-        turns: 5,
+        turns: 7,
     };
     pub(in crate::bench) const QUICK: Effort = Effort {
         bytes: 16 << 20,
