@@ -61,9 +61,18 @@ impl Balance {
     }
 
     /// The file that is to be handed over now, and to whom. Answered by [`Balance::over`].
-    pub(crate) fn due(&mut self, now: Time, node: &Node) -> Option<(FileId, NodeId)> {
-        let room = node.frames_free() > node.config().frames / FREE;
-        if !self.is_on || self.moving || room || now < self.next {
+    pub(crate) fn due(
+        &mut self,
+        clock: impl FnOnce() -> Time,
+        node: &Node,
+    ) -> Option<(FileId, NodeId)> {
+        // After every turn of an agent: without a look at the clock where nothing is to be done.
+        let room = || node.frames_free() > node.config().frames / FREE;
+        if !self.is_on || self.moving || room() {
+            return None;
+        }
+        let now = clock();
+        if now < self.next {
             return None;
         }
         let others = node.config().nodes.saturating_sub(1);
@@ -74,8 +83,8 @@ impl Balance {
         }
         let heir = self.heir(node)?;
         let most = node.config().frames / SHARE;
-        let fits = |&(file, pages): &(FileId, u32)| pages <= most && !self.passed.contains(&file);
-        let Some((file, _)) = node.coldest(CONSIDERED).find(fits) else {
+        let fits = |file, pages| pages <= most && !self.passed.contains(&file);
+        let Some(file) = node.coldest(CONSIDERED, fits) else {
             self.passed.clear();
             self.rest(now);
             return None;

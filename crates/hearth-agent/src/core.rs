@@ -206,7 +206,7 @@ impl Core {
     pub(crate) fn end_turn(&self, mut state: MutexGuard<'_, State>, mut after: Vec<After>) {
         self.open(&mut state);
         let State { balance, node, .. } = &mut *state;
-        let due = balance.due(self.now(), node);
+        let due = balance.due(|| self.now(), node);
         after.extend(due.map(|(file, heir)| After::HandOver(file, heir)));
         state.trace_step_over();
         let due = state.node.deadline().map_or(NEVER, |time| time.0);

@@ -146,16 +146,20 @@ impl Node {
         self.frames.free()
     }
 
-    /// The files of so many pages that would go next, of which this node is the home and nobody keeps anything, with their
-    /// pages that are here. A file can come several times.
-    pub fn coldest(&self, most: usize) -> impl Iterator<Item = (FileId, u32)> + '_ {
+    /// The file of the page that would go next, of which this node is the home and nobody keeps anything, if it fits with
+    /// its pages that are here. Of so many pages the files are looked at.
+    pub fn coldest(&self, most: usize, fits: impl Fn(FileId, u32) -> bool) -> Option<FileId> {
         let homed = |owner| match owner {
             Owner::Authority(file, _) => Some(file),
             Owner::Client(..) | Owner::Replica(..) => None,
         };
-        let files = self.frames.oldest(most).filter_map(homed);
-        let unread = files.filter(|&file| !self.authority.is_kept(file));
-        unread.map(|file| (file, self.authority.pages_of(file)))
+        let mut last = None;
+        let mut files = self.frames.oldest(most).filter_map(homed);
+        files.find(|&file| {
+            // Pages of one file often stand together.
+            let other = last.replace(file) != Some(file);
+            other && fits(file, self.authority.pages_of(file)) && !self.authority.is_kept(file)
+        })
     }
 
     /// The epoch in which this node trusts each daemon of the bank.

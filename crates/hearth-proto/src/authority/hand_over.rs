@@ -79,15 +79,10 @@ impl Legacies {
     }
 
     pub(super) fn give_up(&mut self, ctx: &mut Ctx<'_>, file: FileId) {
-        for (slot, _) in self.take(file).into_iter().flat_map(Legacy::into_pages) {
+        let legacy = self.take(file).unwrap_or_default();
+        for (slot, _) in legacy.pages.into_values() {
             ctx.frames.give_back(slot);
         }
-    }
-}
-
-impl Legacy {
-    fn into_pages(self) -> impl Iterator<Item = (Slot, u32)> {
-        self.pages.into_values()
     }
 }
 
@@ -180,8 +175,7 @@ impl Authority {
 
     fn set_aside(&mut self, ctx: &mut Ctx<'_>, ask: &Envelope, page: u64, bytes: Piece) -> bool {
         let (file, generation) = (ask.file, ask.generation);
-        let floor = self.common.floors.get(&file).copied().unwrap_or_default();
-        let known = self.generation(file).max(floor);
+        let known = self.generation(file);
         let frames = ctx.config.frames;
         let legacies = &mut self.common.legacies;
         if legacies.files.get(&file).map(|legacy| legacy.generation) != Some(generation) {
@@ -189,13 +183,15 @@ impl Authority {
         }
         let room = legacies.frames < frames / SHARE && ctx.frames.free() > frames / FREE;
         let old = generation < known || bytes.len > ctx.config.page_bytes;
-        let legacy = legacies.files.entry(file).or_default();
-        if old || !room || legacy.pages.contains_key(&page) {
+        let legacy = legacies.files.get(&file);
+        let twice = legacy.is_some_and(|legacy| legacy.pages.contains_key(&page));
+        if old || !room || twice {
             return false;
         }
         let Some(slot) = ctx.frames.take(Owner::Authority(file, page)) else {
             return false;
         };
+        let legacy = legacies.files.entry(file).or_default();
         legacies.frames += 1;
         legacy.generation = generation;
         legacy.pages.insert(page, (slot, bytes.len));
