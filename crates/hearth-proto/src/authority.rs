@@ -64,6 +64,7 @@ use crate::time::{Span, Time};
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::vec::Vec;
 use bank::{BankJob, Blocks, Debt, Going};
+use flush::Sent;
 use gather::Gathering;
 use hand_over::{Handing, Legacies};
 use offer::Offers;
@@ -178,11 +179,8 @@ enum StoreOp {
     },
     /// One page into a buffer, for the bytes that it lacks.
     FillGaps { file: FileId, page: u64, buf: Buf },
-    /// A run of dirty ranges: page, start, end, version.
-    Write {
-        file: FileId,
-        ranges: Vec<(u64, u32, u32, Ver)>,
-    },
+    /// Dirty bytes of pages.
+    Write { file: FileId, sent: Vec<Sent> },
     /// Bytes of a write that is answered when the store has them.
     Through { file: FileId, ver: Ver },
     /// The end of a flush.
@@ -215,6 +213,8 @@ struct File {
     dirty_bytes: u64,
     /// Pages with dirty bytes and no store write in flight, by the time when they are due (A8).
     ages: BTreeSet<(Time, u64)>,
+    /// Store writes of its dirty bytes in flight.
+    flushing: u32,
     /// Where `Common::dirty` has this file.
     listed: Option<Time>,
     /// A write went through to the store since its stamp was last taken.
@@ -505,7 +505,7 @@ impl Authority {
             StoreOp::FillPages { first, count, .. } => home.pages_filled(first, count, result),
             StoreOp::FillAside { ask, buf, .. } => home.read_aside(&ask, buf, result),
             StoreOp::FillGaps { page, buf, .. } => home.gaps_filled(page, buf, result),
-            StoreOp::Write { ranges, .. } => home.written(&ranges, result),
+            StoreOp::Write { sent, .. } => home.written(sent, result),
             StoreOp::Through { ver, .. } => home.stored(ver, result),
             StoreOp::Sync {
                 from, req, write, ..
