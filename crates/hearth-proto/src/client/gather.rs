@@ -90,7 +90,8 @@ impl Gathering {
         self.held_off.is_none_or(|of| of < generation) && self.waiting.is_empty()
     }
 
-    fn touches(&self, first: u64, count: u32) -> bool {
+    /// True if any of the pages is gathered, or being scattered.
+    pub(super) fn touches(&self, first: u64, count: u32) -> bool {
         let pages = first..first + u64::from(count);
         self.pages.range(pages.clone()).next().is_some()
             || self.scattering.range(pages).next().is_some()
