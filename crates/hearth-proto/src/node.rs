@@ -672,7 +672,7 @@ fn side(body: &Body) -> Side {
     match body {
         Body::Whois
         | Body::WhoisEach(_)
-        | Body::AskLeave(_)
+        | Body::AskLeave { .. }
         | Body::AwaitLeave(_)
         | Body::Learned(_)
         | Body::AskNames(_)
