@@ -42,6 +42,9 @@ pub(crate) fn run(lab: &Lab, plan: &Plan, dir: &Path) -> io::Result<Done> {
     if plan.nemesis == Nemesis::Full {
         set.bound_store("24m")?;
     }
+    if plan.policy == "bank" {
+        set.start_daemon()?;
+    }
     prepare(&set.store, plan)?;
     set.up()?;
     let mut round = Round {

@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use std::net::TcpListener;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Child, Command};
 use std::time::Duration;
 
 use super::net::Net;
@@ -22,6 +22,7 @@ pub(crate) struct HostSet {
     net: Option<Net>,
     pids: Vec<Option<i32>>,
     store_is_mounted: bool,
+    daemon: Option<Child>,
 }
 
 /// Time for an agent to start, on a busy machine.
@@ -52,6 +53,7 @@ impl HostSet {
         write!(file, "{random}{random}")?;
         for node in 0..nodes {
             fs::create_dir(dir.join(format!("mount{node}")))?;
+            fs::create_dir(dir.join(format!("tier{node}")))?;
             fs::DirBuilder::new()
                 .mode(0o700)
                 .create(dir.join(format!("run{node}")))?;
@@ -77,7 +79,30 @@ impl HostSet {
             net,
             pids: vec![None; nodes],
             store_is_mounted: false,
+            daemon: None,
         })
+    }
+
+    /// Starts a daemon for policy `bank`, which all agents share.
+    pub(crate) fn start_daemon(&mut self) -> io::Result<()> {
+        let address = free_addresses(1)?.remove(0);
+        let port = address.rsplit(':').next().unwrap_or_default();
+        let mut daemon = Command::new("memcached");
+        daemon.args([
+            "-l",
+            "127.0.0.1",
+            "-p",
+            port,
+            "-U",
+            "0",
+            "-m",
+            "64",
+            "-u",
+            "nobody",
+        ]);
+        self.daemon = Some(daemon.spawn()?);
+        self.args.extend(["--bank".into(), address]);
+        Ok(())
     }
 
     /// Makes the store a file system of that size.
@@ -249,6 +274,10 @@ impl HostSet {
                 Command::new("umount").arg("-l").arg(&self.store),
                 START_MOST,
             );
+        }
+        if let Some(mut daemon) = self.daemon.take() {
+            let _ = daemon.kill();
+            let _ = daemon.wait();
         }
         self.net = None;
     }

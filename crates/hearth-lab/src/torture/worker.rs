@@ -14,13 +14,19 @@ use crate::random::Random;
 use crate::sys::{self, Access, Mapping};
 
 /// What programs do in a round.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
 pub(crate) enum Kind {
+    /// Write and read slots of files
     Registers,
+    /// Truncate files that others write and read
     Cuts,
+    /// Append records
     Logs,
+    /// Rename whole versions over a name
     Versions,
+    /// Create, remove, rename and link names, and list them
     Names,
+    /// Add under a lock
     Counters,
 }
 
