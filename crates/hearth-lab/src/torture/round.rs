@@ -377,15 +377,16 @@ impl Round<'_> {
         self.snapshot(None)?;
         let said = self.set.down()?;
         let in_order = said.is_empty();
-        if matches!(
+        let is_calm = matches!(
             self.plan.nemesis,
             Nemesis::None | Nemesis::Load | Nemesis::Stop(3)
-        ) {
-            for what in said {
+        );
+        for refusal in said {
+            if is_calm || refusal.hangs {
                 self.findings.push(Finding {
-                    what,
+                    what: refusal.what,
                     key: "down".into(),
-                    lines: Vec::new(),
+                    lines: refusal.words.lines().map(str::to_owned).collect(),
                 });
             }
         }

@@ -25,6 +25,15 @@ pub(crate) struct HostSet {
     daemon: Option<Child>,
 }
 
+/// A set that was not taken down in good order.
+#[derive(Debug)]
+pub(crate) struct Refusal {
+    pub(crate) what: String,
+    pub(crate) words: String,
+    /// Whether it did not end at all.
+    pub(crate) hangs: bool,
+}
+
 /// Time for an agent to start, on a busy machine.
 const START_MOST: Duration = Duration::from_secs(60);
 /// Time for a set to end, on a busy machine.
@@ -222,8 +231,8 @@ impl HostSet {
         }
     }
 
-    /// Takes every agent down in good order; what did not end so, in words.
-    pub(crate) fn down(&mut self) -> io::Result<Vec<String>> {
+    /// Takes every agent down in good order; what did not end so.
+    pub(crate) fn down(&mut self) -> io::Result<Vec<Refusal>> {
         let mut begun = Vec::new();
         for node in (0..self.nodes).filter(|node| self.pids[*node].is_some()) {
             begun.push((node, Running::start(self.command(node).arg("down"))?));
@@ -233,17 +242,19 @@ impl HostSet {
             let ended = running.wait(DOWN_MOST)?;
             match ended.code {
                 Some(0) => self.pids[node] = None,
-                Some(code) => said.push(format!(
-                    "`hearth down` of agent {node} exits with {code}: {}",
-                    ended.err.trim()
-                )),
-                None => {
-                    let stacks = self.pids[node].map_or(String::new(), super::process::stacks);
-                    said.push(format!(
-                        "`hearth down` of agent {node} did not end in {:.0} s\n{stacks}",
+                Some(code) => said.push(Refusal {
+                    what: format!("`hearth down` of agent {node} exits with {code}"),
+                    words: ended.err.trim().to_owned(),
+                    hangs: false,
+                }),
+                None => said.push(Refusal {
+                    what: format!(
+                        "`hearth down` of agent {node} did not end in {:.0} s",
                         ended.took.as_secs_f64()
-                    ));
-                }
+                    ),
+                    words: self.pids[node].map_or(String::new(), super::process::stacks),
+                    hangs: true,
+                }),
             }
         }
         Ok(said)
