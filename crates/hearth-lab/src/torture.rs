@@ -41,6 +41,9 @@ pub(crate) struct Args {
     /// Faults to choose from [default: all that this machine can have]
     #[arg(long, value_name = "NAME")]
     nemesis: Vec<String>,
+    /// What programs do [default: all of it, or two by the seed]
+    #[arg(long, value_name = "KIND", value_enum)]
+    kind: Vec<worker::Kind>,
     /// Agents of each set
     #[arg(long, value_name = "N", default_value_t = 3)]
     agents: usize,
@@ -151,6 +154,7 @@ fn choices(args: &Args) -> io::Result<Choices> {
             ],
         ),
         nemeses,
+        kinds: args.kind.clone(),
         nodes: args.agents,
         extra: args.extra.clone(),
     })
@@ -203,7 +207,7 @@ fn one(lab: &Lab, plan: &Plan, choices: &Choices) -> io::Result<Done> {
             .for_each(|line| eprintln!("    {line}"));
     }
     eprintln!("  logs: {}", dir.keep().display());
-    eprintln!("  again: {}", plan.again(&choices.extra));
+    eprintln!("  again: {}", plan.again(&choices.kinds, &choices.extra));
     Ok(done)
 }
 

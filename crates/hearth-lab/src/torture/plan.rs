@@ -1,5 +1,7 @@
 //! What happens in a round, all of it from its seed and what was asked for.
 
+use clap::ValueEnum as _;
+
 use super::check::{Level, Promise};
 use super::net::Cut;
 use super::worker::{KINDS, Kind, Maps, Way};
@@ -73,6 +75,8 @@ pub(crate) struct Choices {
     pub(crate) policies: Vec<String>,
     pub(crate) levels: Vec<String>,
     pub(crate) nemeses: Vec<String>,
+    /// What programs do; the seed says if there are none.
+    pub(crate) kinds: Vec<Kind>,
     pub(crate) nodes: usize,
     /// Options of `hearth up` for every round.
     pub(crate) extra: Vec<String>,
@@ -84,7 +88,11 @@ impl Plan {
         let mut random = Random::of(seed, 1);
         let policy = random.pick(&choices.policies).clone();
         let nemesis_name = random.pick(&choices.nemeses).clone();
-        let nemesis = nemesis_of(&nemesis_name).unwrap_or(Nemesis::None);
+        let mut nemesis = nemesis_of(&nemesis_name).unwrap_or(Nemesis::None);
+        if policy == "bank" && matches!(nemesis, Nemesis::Cut(_)) {
+            // The daemon that all share would be behind the cut as well.
+            nemesis = Nemesis::Kill;
+        }
         let level = level_for(&policy, random.pick(&choices.levels).as_str());
         let mut random = Random::of(seed, 2);
         let page = *random.pick(&[16_u64, 64, 256]) << 10;
@@ -96,10 +104,13 @@ impl Plan {
         let (buffered, outlives) =
             more_options(&mut random, &policy, &level, nemesis, &mut options);
         options.extend(choices.extra.iter().cloned());
-        let kinds = match random.chance(60) {
+        let mut kinds = match random.chance(60) {
             true => KINDS.to_vec(),
             false => vec![*random.pick(&KINDS), *random.pick(&KINDS)],
         };
+        if !choices.kinds.is_empty() {
+            kinds.clone_from(&choices.kinds);
+        }
         let is_buffered = buffered || choices.extra.iter().any(|word| word == "buffered");
         let promise = Promise {
             level: strength(&level),
@@ -148,11 +159,18 @@ impl Plan {
     }
 
     /// The command that runs the round again.
-    pub(crate) fn again(&self, extra: &[String]) -> String {
+    pub(crate) fn again(&self, kinds: &[Kind], extra: &[String]) -> String {
         let mut words = format!(
             "hearth-lab torture --rounds 1 --seed {} --policy {} --level {} --nemesis {} --agents {}",
             self.seed, self.policy, self.level, self.nemesis_name, self.nodes
         );
+        for kind in kinds {
+            words += &format!(
+                " --kind {}",
+                kind.to_possible_value()
+                    .map_or(String::new(), |value| value.get_name().to_owned())
+            );
+        }
         if !extra.is_empty() {
             words += &format!(" -- {}", extra.join(" "));
         }

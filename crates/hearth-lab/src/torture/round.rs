@@ -42,6 +42,9 @@ pub(crate) fn run(lab: &Lab, plan: &Plan, dir: &Path) -> io::Result<Done> {
     if plan.nemesis == Nemesis::Full {
         set.bound_store("24m")?;
     }
+    if plan.policy == "bank" {
+        set.start_daemon()?;
+    }
     prepare(&set.store, plan)?;
     set.up()?;
     let mut round = Round {
@@ -374,15 +377,16 @@ impl Round<'_> {
         self.snapshot(None)?;
         let said = self.set.down()?;
         let in_order = said.is_empty();
-        if matches!(
+        let is_calm = matches!(
             self.plan.nemesis,
             Nemesis::None | Nemesis::Load | Nemesis::Stop(3)
-        ) {
-            for what in said {
+        );
+        for refusal in said {
+            if is_calm || refusal.hangs {
                 self.findings.push(Finding {
-                    what,
+                    what: refusal.what,
                     key: "down".into(),
-                    lines: Vec::new(),
+                    lines: refusal.words.lines().map(str::to_owned).collect(),
                 });
             }
         }

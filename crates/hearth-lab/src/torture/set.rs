@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use std::net::TcpListener;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Child, Command};
 use std::time::Duration;
 
 use super::net::Net;
@@ -22,6 +22,16 @@ pub(crate) struct HostSet {
     net: Option<Net>,
     pids: Vec<Option<i32>>,
     store_is_mounted: bool,
+    daemon: Option<Child>,
+}
+
+/// A set that was not taken down in good order.
+#[derive(Debug)]
+pub(crate) struct Refusal {
+    pub(crate) what: String,
+    pub(crate) words: String,
+    /// Whether it did not end at all.
+    pub(crate) hangs: bool,
 }
 
 /// Time for an agent to start, on a busy machine.
@@ -52,6 +62,7 @@ impl HostSet {
         write!(file, "{random}{random}")?;
         for node in 0..nodes {
             fs::create_dir(dir.join(format!("mount{node}")))?;
+            fs::create_dir(dir.join(format!("tier{node}")))?;
             fs::DirBuilder::new()
                 .mode(0o700)
                 .create(dir.join(format!("run{node}")))?;
@@ -77,7 +88,30 @@ impl HostSet {
             net,
             pids: vec![None; nodes],
             store_is_mounted: false,
+            daemon: None,
         })
+    }
+
+    /// Starts a daemon for policy `bank`, which all agents share.
+    pub(crate) fn start_daemon(&mut self) -> io::Result<()> {
+        let address = free_addresses(1)?.remove(0);
+        let port = address.rsplit(':').next().unwrap_or_default();
+        let mut daemon = Command::new("memcached");
+        daemon.args([
+            "-l",
+            "127.0.0.1",
+            "-p",
+            port,
+            "-U",
+            "0",
+            "-m",
+            "64",
+            "-u",
+            "nobody",
+        ]);
+        self.daemon = Some(daemon.spawn()?);
+        self.args.extend(["--bank".into(), address]);
+        Ok(())
     }
 
     /// Makes the store a file system of that size.
@@ -197,8 +231,8 @@ impl HostSet {
         }
     }
 
-    /// Takes every agent down in good order; what did not end so, in words.
-    pub(crate) fn down(&mut self) -> io::Result<Vec<String>> {
+    /// Takes every agent down in good order; what did not end so.
+    pub(crate) fn down(&mut self) -> io::Result<Vec<Refusal>> {
         let mut begun = Vec::new();
         for node in (0..self.nodes).filter(|node| self.pids[*node].is_some()) {
             begun.push((node, Running::start(self.command(node).arg("down"))?));
@@ -208,17 +242,19 @@ impl HostSet {
             let ended = running.wait(DOWN_MOST)?;
             match ended.code {
                 Some(0) => self.pids[node] = None,
-                Some(code) => said.push(format!(
-                    "`hearth down` of agent {node} exits with {code}: {}",
-                    ended.err.trim()
-                )),
-                None => {
-                    let stacks = self.pids[node].map_or(String::new(), super::process::stacks);
-                    said.push(format!(
-                        "`hearth down` of agent {node} did not end in {:.0} s\n{stacks}",
+                Some(code) => said.push(Refusal {
+                    what: format!("`hearth down` of agent {node} exits with {code}"),
+                    words: ended.err.trim().to_owned(),
+                    hangs: false,
+                }),
+                None => said.push(Refusal {
+                    what: format!(
+                        "`hearth down` of agent {node} did not end in {:.0} s",
                         ended.took.as_secs_f64()
-                    ));
-                }
+                    ),
+                    words: self.pids[node].map_or(String::new(), super::process::stacks),
+                    hangs: true,
+                }),
             }
         }
         Ok(said)
@@ -249,6 +285,10 @@ impl HostSet {
                 Command::new("umount").arg("-l").arg(&self.store),
                 START_MOST,
             );
+        }
+        if let Some(mut daemon) = self.daemon.take() {
+            let _ = daemon.kill();
+            let _ = daemon.wait();
         }
         self.net = None;
     }

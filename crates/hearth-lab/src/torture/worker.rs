@@ -14,13 +14,19 @@ use crate::random::Random;
 use crate::sys::{self, Access, Mapping};
 
 /// What programs do in a round.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
 pub(crate) enum Kind {
+    /// Write and read slots of files
     Registers,
+    /// Truncate files that others write and read
     Cuts,
+    /// Append records
     Logs,
+    /// Rename whole versions over a name
     Versions,
+    /// Create, remove, rename and link names, and list them
     Names,
+    /// Add under a lock
     Counters,
 }
 
@@ -98,13 +104,31 @@ pub(crate) fn work(spec: &Path) -> io::Result<()> {
         writes: spec.life << 24,
         spec,
     };
-    let mut pause = 0;
+    let (begun, mut pause, mut steps) = (now(), 0, 0);
     while !input_ended(pause)? {
         let failed = worker.step()?;
+        steps += 1;
         // A program whose agent is gone would fill its log with errors.
-        pause = if failed { 20 } else { 0 };
+        pause = if failed {
+            20
+        } else {
+            pace(steps, now() - begun)
+        };
     }
     worker.end()
+}
+
+/// Calls at full speed between two rests.
+const BURST: u64 = 150;
+/// Calls of one program in a second, over all: longer histories only take longer to check.
+const RATE: u64 = 300;
+
+/// Milliseconds to rest after so many steps in so many nanoseconds.
+fn pace(steps: u64, took: u64) -> i64 {
+    if !steps.is_multiple_of(BURST) {
+        return 0;
+    }
+    (steps * 1000 / RATE).saturating_sub(took / 1_000_000) as i64
 }
 
 /// Waits some milliseconds for the end of standard input.
@@ -113,8 +137,8 @@ fn input_ended(pause: i64) -> io::Result<bool> {
     let stdin = rustix::stdio::stdin();
     let mut fds = [PollFd::new(&stdin, PollFlags::IN)];
     let wait = Timespec {
-        tv_sec: 0,
-        tv_nsec: pause * 1_000_000,
+        tv_sec: pause / 1000,
+        tv_nsec: pause % 1000 * 1_000_000,
     };
     Ok(poll(&mut fds, Some(&wait))? > 0)
 }

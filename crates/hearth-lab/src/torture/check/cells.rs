@@ -470,6 +470,12 @@ fn changes(history: &History, call: &Call, file: &str, put: &mut dyn FnMut(&str,
             put(file, call, turns(0, 1));
         }
         (Op::Link { .. }, Out::Failed(_) | Out::Pending) => put(file, call, turns(0, 1)),
+        (Op::Move { from, .. }, Out::Done) if is_beside_another(history, call) => {
+            let mut unsure = call.clone();
+            unsure.out = Out::Pending;
+            put(from, &unsure, turns(1, 0));
+            put(file, call, sets(1));
+        }
         (Op::Move { from, .. }, Out::Done | Out::Failed(_) | Out::Pending) => {
             put(from, call, turns(1, 0));
             put(file, call, sets(1));
@@ -483,6 +489,18 @@ fn changes(history: &History, call: &Call, file: &str, put: &mut dyn FnMut(&str,
         (Op::Remove { .. } | Op::Look { .. }, Out::Absent) if is_seen => put(file, &seen, sees(0)),
         _ => {}
     }
+}
+
+/// Whether a rename ran beside another to the same name. An operating system that finds the same file behind both
+/// names, since the other rename came between its two looks, has nothing to do.
+fn is_beside_another(history: &History, call: &Call) -> bool {
+    history.calls.iter().any(|other| {
+        matches!(other.op, Op::Move { .. })
+            && other.file() == call.file()
+            && (other.worker, other.begun) != (call.worker, call.begun)
+            && other.begun <= call.end()
+            && other.end() >= call.begun
+    })
 }
 
 /// Versions that are renamed over a name (S7, S9).

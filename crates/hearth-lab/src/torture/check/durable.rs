@@ -144,6 +144,19 @@ fn registers(
 
 fn logs(history: &History, snapshot: &Snapshot, checked: &mut Checked) {
     let bringers = bringers(history);
+    let mut counts: BTreeMap<(&str, u64), usize> = BTreeMap::new();
+    for (file, bytes) in snapshot
+        .files
+        .iter()
+        .filter(|(file, _)| file.starts_with("log"))
+    {
+        for record in bytes.chunks(RECORD_BYTES as usize) {
+            let word = record
+                .first_chunk::<8>()
+                .map_or(0, |word| u64::from_le_bytes(*word));
+            *counts.entry((file, word)).or_default() += 1;
+        }
+    }
     for call in history.calls.iter().filter(|call| call.is_good()) {
         let Op::Append { file, value } = &call.op else {
             continue;
@@ -156,12 +169,7 @@ fn logs(history: &History, snapshot: &Snapshot, checked: &mut Checked) {
         if at.is_none_or(|at| at > snapshot.begun) {
             continue;
         }
-        let bytes = snapshot.files.get(file).map_or(&[][..], Vec::as_slice);
-        let word = value.to_le_bytes();
-        let count = bytes
-            .chunks(RECORD_BYTES as usize)
-            .filter(|record| record.starts_with(&word))
-            .count();
+        let count = counts.get(&(file.as_str(), *value)).copied().unwrap_or(0);
         if count != 1 {
             let what = format!(
                 "the store has a confirmed record {count} times: {}",
