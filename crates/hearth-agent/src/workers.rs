@@ -79,6 +79,8 @@ pub(crate) enum Job {
 pub(crate) enum From {
     /// In frames.
     Frames(Vec<FramePart>),
+    /// In frames, each with its place in the file: there are gaps between them.
+    Pieces(Vec<(u64, FramePart)>),
     /// In a part of one buffer: they went past the frames.
     Buf(Arc<Vec<u8>>, Range<usize>),
 }
@@ -87,6 +89,7 @@ impl From {
     fn len(&self) -> usize {
         match self {
             From::Frames(parts) => len_of(parts),
+            From::Pieces(parts) => parts.iter().map(|(_, part)| part.len).sum(),
             From::Buf(_, range) => range.len(),
         }
     }
@@ -94,6 +97,9 @@ impl From {
     fn write(self, core: &Core, fd: BorrowedFd<'_>, offset: u64) -> Result<(), Errno> {
         match self {
             From::Frames(parts) => core.store.write(fd, offset, &parts, &core.pool),
+            From::Pieces(parts) => parts
+                .iter()
+                .try_for_each(|&(offset, part)| core.store.write(fd, offset, &[part], &core.pool)),
             From::Buf(bytes, range) => core.store.write_bytes(fd, offset, &bytes[range]),
         }
     }

@@ -8,7 +8,11 @@ use rustix::fs::XattrFlags;
 use crate::core::Core;
 use crate::errors::raw;
 use crate::identity::Caller;
-use crate::nodes::proc_path;
+use crate::nodes::{ROOT, proc_path};
+use crate::options::Identity;
+
+/// The access control lists, as extended attributes.
+const LISTS: [&str; 2] = ["system.posix_acl_access", "system.posix_acl_default"];
 
 /// An answer whose length may have been all that was asked for.
 pub(crate) enum Sized {
@@ -35,9 +39,34 @@ impl Core {
         let fd = self.nodes.fd(id)?;
         let _as = self.wardrobe.assume(caller)?;
         let path = proc_path(&*fd);
-        match size {
-            0 => length(rustix::fs::getxattr_query(path, name)?),
+        let told = match size {
+            0 => length(rustix::fs::getxattr_query(path, name)),
             _ => bytes(size, |buffer| rustix::fs::getxattr(path, name, buffer)),
+        };
+        // The kernel asks so who may do something. Part of a store may have no lists, though its root
+        // has; an error would keep everybody out there.
+        match told {
+            Err(error) if is_unknown(&error) && self.judges_by(name) => Err(raw(libc::ENODATA)),
+            told => told,
+        }
+    }
+
+    fn judges_by(&self, name: &OsStr) -> bool {
+        self.options.identity == Identity::AsCaller && LISTS.iter().any(|list| name == *list)
+    }
+
+    /// Whether the kernel is to judge rights by the store's access control lists.
+    pub(crate) fn has_lists(&self) -> bool {
+        if self.options.identity != Identity::AsCaller {
+            return false;
+        }
+        let Ok(root) = self.nodes.fd(ROOT) else {
+            return true;
+        };
+        let [list, _] = LISTS;
+        match rustix::fs::getxattr_query(proc_path(&*root), list) {
+            Err(error) => !is_unknown(&error.into()),
+            Ok(_) => true,
         }
     }
 
@@ -46,7 +75,7 @@ impl Core {
         let _as = self.wardrobe.assume(caller)?;
         let path = proc_path(&*fd);
         match size {
-            0 => length(rustix::fs::listxattr_query(path)?),
+            0 => length(rustix::fs::listxattr_query(path)),
             _ => bytes(size, |buffer| rustix::fs::listxattr(path, buffer)),
         }
     }
@@ -72,9 +101,14 @@ impl Core {
     }
 }
 
+/// The store has no attributes of that kind.
+fn is_unknown(error: &io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(libc::EOPNOTSUPP | libc::ENOSYS))
+}
+
 /// The answer to a caller who asks with size 0.
-fn length(len: usize) -> io::Result<Sized> {
-    u32::try_from(len)
+fn length(len: rustix::io::Result<usize>) -> io::Result<Sized> {
+    u32::try_from(len?)
         .map(Sized::Length)
         .map_err(|_| raw(libc::E2BIG))
 }

@@ -166,7 +166,7 @@ impl Manager {
             return ctx.answer(from, id, generation, req, Body::WhoisOk(manager));
         }
         if let Body::WhoisEach(_)
-        | Body::AskLeave(_)
+        | Body::AskLeave { .. }
         | Body::AwaitLeave(_)
         | Body::AskNames(_)
         | Body::Listed(_)

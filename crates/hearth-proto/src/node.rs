@@ -84,6 +84,7 @@ impl Node {
         let mut turns = Turns::default();
         let is_local = matches!(input, Input::Locals(_));
         self.bank.begin(&self.config, now);
+        self.counts.pieces = 0;
         self.with(now, out, &mut loopback, |machines, ctx| {
             machines.input(ctx, input)
         });
@@ -676,7 +677,7 @@ fn side(body: &Body) -> Side {
     match body {
         Body::Whois
         | Body::WhoisEach(_)
-        | Body::AskLeave(_)
+        | Body::AskLeave { .. }
         | Body::AwaitLeave(_)
         | Body::Learned(_)
         | Body::AskNames(_)

@@ -48,7 +48,7 @@ fn in_its_place(body: &Body) -> Option<Body> {
         Body::Cut(_) => Some(Body::CutOk(Ok(()))),
         Body::Whois
         | Body::WhoisEach(_)
-        | Body::AskLeave(_)
+        | Body::AskLeave { .. }
         | Body::AwaitLeave(_)
         | Body::AskNames(_)
         | Body::Change

@@ -266,7 +266,7 @@ impl Desk<'_, '_> {
         let (mut lacking, mut full) = (0, false);
         for page in first..first + u64::from(count) {
             match file.gathering.pages.get(&page) {
-                Some(gathered) => full |= gathered.ranges.iter().count() >= PIECES_MAX,
+                Some(gathered) => full |= gathered.ranges.count() >= PIECES_MAX,
                 None => lacking += 1,
             }
         }
@@ -372,7 +372,7 @@ impl Desk<'_, '_> {
         gathered.mtime_ns = job.mtime_ns;
         gathered.ranges.insert(from, to);
         let whole = gathered.ranges.covers(0, config.page_bytes);
-        if whole || gathered.ranges.iter().count() >= PIECES_MAX {
+        if whole || gathered.ranges.count() >= PIECES_MAX {
             self.scatter(id, page);
         }
     }
