@@ -45,6 +45,7 @@ mod revoke;
 mod settle;
 mod size;
 mod through;
+mod waits;
 mod write;
 
 use crate::authority::Authority;

@@ -34,6 +34,7 @@ mod open;
 mod register;
 mod size;
 mod storms;
+mod waits;
 mod window;
 
 use crate::Errno;

@@ -223,6 +223,11 @@ impl Node {
         self.peers.is_down(peer)
     }
 
+    /// What this node waits for, and who waits here for another.
+    pub fn waits(&self) -> Vec<crate::Wait> {
+        crate::wait::all(self.config.me, &self.client, &self.manager)
+    }
+
     /// Handles, of whatever node, that count as open for the files managed here.
     pub fn opens_counted(&self) -> u32 {
         self.manager.opens()

@@ -91,6 +91,12 @@ impl Leaves {
         self.reader.is_some() || self.entry.is_noted() || self.known.is_some_and(differs)
     }
 
+    /// Nodes that wait to change attributes, and those that have not let go.
+    pub(super) fn waits(&self) -> impl Iterator<Item = (NodeId, NodeId)> + '_ {
+        let each = self.waiting.iter();
+        each.flat_map(|ask| self.awaiting.iter().map(|&(on, _)| (ask.from, on)))
+    }
+
     pub(super) fn drop_peer(&mut self, peer: NodeId) {
         self.changing.remove(&peer);
         self.waiting.retain(|ask| ask.from != peer);
