@@ -5,6 +5,7 @@ use crate::bank::Daemons;
 use crate::buffers::Buffers;
 use crate::files::Files;
 use crate::lanes::Lanes;
+use crate::openers::Openers;
 use crate::residency::Asking;
 use crate::store::{Store, Tier};
 use crate::tickets::{Tickets, Waiting};
@@ -61,6 +62,7 @@ pub(crate) struct State {
     pub(crate) buffers: Buffers,
     pub(crate) tickets: Tickets,
     pub(crate) files: Files,
+    pub(crate) openers: Openers,
     pub(crate) revoker: Option<Arc<dyn Revoker>>,
     pub(crate) alarms: VecDeque<String>,
     pub(crate) up: Vec<bool>,
@@ -113,6 +115,7 @@ impl Core {
             buffers: Buffers::default(),
             tickets: Tickets::default(),
             files,
+            openers: Openers::default(),
             revoker: None,
             alarms: VecDeque::new(),
             anew: None,
@@ -212,6 +215,10 @@ impl Core {
         let due = balance.due(|| self.now(), node);
         after.extend(due.map(|(file, heir)| After::HandOver(file, heir)));
         state.trace_step_over();
+        let State { files, node, .. } = &mut *state;
+        if files.is_crowded() {
+            files.let_go(|file| node.owes(file));
+        }
         let due = state.node.deadline().map_or(NEVER, |time| time.0);
         drop(state);
         self.arm(due);

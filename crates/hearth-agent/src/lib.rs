@@ -27,6 +27,8 @@ mod files;
 mod intro;
 mod lanes;
 mod leave;
+mod making;
+mod openers;
 mod peers;
 mod residency;
 mod session;

@@ -607,6 +607,12 @@ impl Authority {
         self.files.contains_key(&id)
     }
 
+    /// True while bytes of the file are dirty, or only in a tier.
+    pub(crate) fn owes(&self, id: FileId) -> bool {
+        let owes = |file: &File| file.dirty_bytes > 0 || file.spilled;
+        self.files.get(&id).is_some_and(owes)
+    }
+
     pub(crate) fn assert_valid(&self, dirty_bytes: u64) {
         let sum: u64 = self.files.values().map(|f| f.dirty_bytes).sum();
         assert_eq!(sum, dirty_bytes, "F2: dirty bytes add up");

@@ -32,6 +32,7 @@ mod hold;
 mod lapse;
 mod leave;
 mod lend;
+mod linger;
 mod local;
 mod look;
 mod moves;
@@ -68,6 +69,7 @@ use delegate::OwnedPages;
 use file::File;
 use lapse::Lapse;
 use leave::LeaveJob;
+use linger::Lingering;
 use range::Locked;
 use read::ReadJob;
 use revoke::{Revocation, Tell};
@@ -117,6 +119,8 @@ pub(crate) struct Client {
     lent: BTreeMap<Buf, u32>,
     /// Pages that this node writes by itself.
     owned: OwnedPages,
+    /// Descriptors that stay after the close.
+    lingering: Lingering,
     /// What the last home said that would not bring to the store what this node has to have there.
     refused: Option<Errno>,
 }
@@ -358,6 +362,7 @@ impl Client {
             }
             .forget_idle();
         }
+        self.end_lingering(ctx, authority);
     }
 
     pub(crate) fn jobs(&self) -> usize {
@@ -772,6 +777,7 @@ impl Desk<'_, '_> {
 fn file_idle(client: &Client, id: FileId) -> bool {
     client.files.get(&id).is_some_and(File::unused)
         && !client.lapses.contains_key(&id)
+        && !client.lingering.has(id)
         && !client.pending.values().any(|pending| pending.file == id)
         // A truncation of the store is under way without a message or a handle.
         && !client.jobs.values().any(|job| job.truncates(id))
