@@ -233,7 +233,7 @@ impl Desk<'_, '_> {
             self.ask_manager(id, body, What::Whois);
             return;
         }
-        if super::file_idle(self.client, id) {
+        if super::idle::is_idle(self.client, id) {
             self.revoke_quietly(id);
             self.client.files.remove(&id);
         } else if let Some(file) = self.client.files.get_mut(&id).filter(|f| f.unused()) {
