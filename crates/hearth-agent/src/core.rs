@@ -6,6 +6,7 @@ use crate::buffers::Buffers;
 use crate::files::Files;
 use crate::lanes::Lanes;
 use crate::residency::Asking;
+use crate::steps::{self, Steps};
 use crate::store::{Store, Tier};
 use crate::tickets::{Tickets, Waiting};
 use crate::trace::{StoreSpan, Trace};
@@ -73,6 +74,7 @@ pub(crate) struct State {
     pub(crate) balance: Balance,
     /// Who makes the store writes of this turn.
     pub(crate) writer: Writer,
+    pub(crate) steps: Steps,
     outbox: Vec<Effect>,
 }
 
@@ -120,6 +122,7 @@ impl Core {
             lanes: Lanes::default(),
             balance,
             writer: Writer::Workers,
+            steps: Steps::default(),
             outbox: Vec::new(),
         };
         Arc::new_cyclic(|this| Core {
@@ -217,11 +220,17 @@ impl Core {
 
     pub(crate) fn step(&self, state: &mut State, input: Input, after: &mut Vec<After>) {
         let mut outbox = std::mem::take(&mut state.outbox);
-        state.node.step(self.now(), input, &mut outbox);
+        let (kind, began) = (steps::kind_of(&input), self.now());
+        state.node.step(began, input, &mut outbox);
         for effect in outbox.drain(..) {
             self.carry(state, effect, after);
         }
         state.outbox = outbox;
+        if let Some(told) = state.steps.note(kind, began, self.now()) {
+            let before = |alarm: &String| alarm.starts_with(steps::LONG_STEP);
+            state.alarms.retain(|alarm| !before(alarm));
+            state.alarm(told);
+        }
     }
 
     fn follow(&self, after: Vec<After>) {
