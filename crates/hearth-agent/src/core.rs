@@ -7,6 +7,7 @@ use crate::files::Files;
 use crate::lanes::Lanes;
 use crate::openers::Openers;
 use crate::residency::Asking;
+use crate::steps::{self, Steps};
 use crate::store::{Store, Tier};
 use crate::tickets::{Tickets, Waiting};
 use crate::trace::{StoreSpan, Trace};
@@ -77,6 +78,7 @@ pub(crate) struct State {
     pub(crate) balance: Balance,
     /// Who makes the store writes of this turn.
     pub(crate) writer: Writer,
+    pub(crate) steps: Steps,
     outbox: Vec<Effect>,
 }
 
@@ -126,6 +128,7 @@ impl Core {
             lanes: Lanes::default(),
             balance,
             writer: Writer::Workers,
+            steps: Steps::default(),
             outbox: Vec::new(),
         };
         Arc::new_cyclic(|this| Core {
@@ -227,11 +230,17 @@ impl Core {
 
     pub(crate) fn step(&self, state: &mut State, input: Input, after: &mut Vec<After>) {
         let mut outbox = std::mem::take(&mut state.outbox);
-        state.node.step(self.now(), input, &mut outbox);
+        let (kind, began) = (steps::kind_of(&input), self.now());
+        state.node.step(began, input, &mut outbox);
         for effect in outbox.drain(..) {
             self.carry(state, effect, after);
         }
         state.outbox = outbox;
+        if let Some(told) = state.steps.note(kind, began, self.now()) {
+            let before = |alarm: &String| alarm.starts_with(steps::LONG_STEP);
+            state.alarms.retain(|alarm| !before(alarm));
+            state.alarm(told);
+        }
     }
 
     fn follow(&self, after: Vec<After>) {

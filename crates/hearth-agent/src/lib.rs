@@ -34,6 +34,7 @@ mod residency;
 mod session;
 mod share;
 mod status;
+mod steps;
 pub mod store;
 mod tickets;
 mod trace;

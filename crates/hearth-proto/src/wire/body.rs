@@ -30,6 +30,15 @@ macro_rules! bodies {
             }
         }
 
+        impl Body {
+            /// What it is called.
+            pub fn kind(&self) -> &'static str {
+                match self {
+                    $(Body::$name { .. } => concat!("a message ", stringify!($name)),)*
+                }
+            }
+        }
+
         /// Every tag.
         #[cfg(test)]
         pub(super) const TAGS: &[u8] = &[$($tag),*];
