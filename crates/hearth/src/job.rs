@@ -3,6 +3,7 @@
 //! ```text
 //! BASE/                 $HEARTH_DIR, else $XDG_RUNTIME_DIR/hearth, else /tmp/hearth-UID
 //!   store-HASH.lock     held while a set for the store is looked for, started or taken down
+//!   starts.lock         held while it is looked whether agents of other stores are in the way, and agents start
 //!   JOB/
 //!     set.json          everything about the set but its secret
 //!     secret            what its members prove to know
@@ -189,6 +190,11 @@ pub(crate) fn all(base: &Path) -> Result<Vec<JobDir>, Failure> {
 /// Keeps other commands from starting or ending a set for the same store.
 pub(crate) fn lock_store(base: &Path, store: &Path) -> Result<Lock, Failure> {
     lock(&base.join(lock_name(store)), LockKind::Exclusive)
+}
+
+/// Keeps other commands from looking for agents that are about to start.
+pub(crate) fn lock_starts(base: &Path) -> Result<Lock, Failure> {
+    lock(&base.join("starts.lock"), LockKind::Exclusive)
 }
 
 fn lock_name(store: &Path) -> String {

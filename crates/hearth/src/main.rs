@@ -25,6 +25,7 @@ mod node;
 mod options;
 mod os;
 mod output;
+mod overlap;
 mod place;
 mod pool;
 mod preload;

@@ -24,6 +24,8 @@ pub(crate) struct MountPoint {
     pub(crate) id: u32,
     /// The device of its file system, which copies of the mount share.
     pub(crate) device: (u32, u32),
+    /// What of its file system it shows.
+    pub(crate) root: PathBuf,
     /// Where it is.
     pub(crate) at: PathBuf,
     /// Its type, `fuse.hearth` for one.
@@ -124,13 +126,15 @@ fn parse(line: &[u8]) -> Option<MountPoint> {
     let id = number(fields.next()?)?;
     let mut device = fields.nth(1)?.split(|byte| *byte == b':');
     let device = (number(device.next()?)?, number(device.next()?)?);
-    let at = unescape(fields.nth(1)?);
+    let root = unescape(fields.next()?);
+    let at = unescape(fields.next()?);
     let mut rest = fields.skip_while(|field| *field != b"-").skip(1);
     let kind = rest.next()?;
     let source = rest.next()?;
     Some(MountPoint {
         id,
         device,
+        root: PathBuf::from(OsString::from_vec(root)),
         at: PathBuf::from(OsString::from_vec(at)),
         kind: String::from_utf8_lossy(kind).into_owned(),
         source: String::from_utf8_lossy(&unescape(source)).into_owned(),

@@ -59,7 +59,10 @@ impl Door {
 
     /// Notes that a command enters.
     pub(super) fn admit(&mut self, pid: u32) {
-        self.users.extend(Process::of(pid));
+        let user = Process::of(pid);
+        // It asks for the way in, and again when it has made the mount.
+        self.users
+            .extend(user.filter(|user| !self.users.contains(user)));
     }
 
     /// Fails unless a mount can be made.
