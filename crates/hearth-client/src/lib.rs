@@ -13,6 +13,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod asking;
 pub mod caller;
 pub mod local;
 mod owner;
