@@ -101,9 +101,24 @@ fn confirmed_at(
         // wrote through can say what became of the bytes.
         let can_tell = !history.is_cut_off(call)
             || (call.worker == write.worker && !reopened(history, write, call));
-        call.begun >= ended && of_all && can_tell
+        call.begun >= ended && of_all && can_tell && !told(history, write, call)
     });
     brought.filter_map(|call| call.ended).min()
+}
+
+/// Whether the end of an agent was told to the writer's node by an error before a later call: once is enough (S13).
+fn told(history: &History, write: &Call, call: &Call) -> bool {
+    let Some(gap) = &history.breaks else {
+        return false;
+    };
+    history.calls.iter().any(|other| {
+        matches!(other.op, Op::Sync { .. } | Op::Close { .. })
+            && matches!(other.out, Out::Failed(_))
+            && other.node == write.node
+            && other.file() == write.file()
+            && other.end() >= gap.begun
+            && (write.end()..call.begun).contains(&other.begun)
+    })
 }
 
 /// Whether a program opened a file anew between its write and a later call.
