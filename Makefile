@@ -6,10 +6,12 @@ TARGET := $(abspath $(or $(CARGO_TARGET_DIR),target))
 HEARTH := $(TARGET)/release/hearth
 # The command, and the libraries that it loads into programs.
 PROGRAMS := -p hearth -p hearth-preload -p hearth-mpiio
+LIBRARIES := libhearth_preload.so libhearth_mpiio.so
+PREFIX ?= /usr/local
 BOUNDED := --config "target.'cfg(unix)'.runner='setup/bounded.sh'"
 BENCHES := matmul small-io remote-hit local-hit
 
-.PHONY: help demo test torture check fix miri bench clean build
+.PHONY: help demo test torture install check fix miri bench clean build
 .DEFAULT_GOAL := help
 
 help: ## Print this
@@ -28,6 +30,12 @@ MINUTES ?= 60
 torture: build ## Run programs beside sets of agents under faults for MINUTES=60, and check what they saw
 	cargo build --release -p hearth-lab
 	$(TARGET)/release/hearth-lab torture --hearth $(HEARTH) --minutes $(MINUTES) --json
+
+install: ## Build, and put the command and its libraries under PREFIX (/usr/local)
+	cargo build --release $(PROGRAMS)
+	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/lib/hearth
+	install -m 755 $(HEARTH) $(DESTDIR)$(PREFIX)/bin/
+	install -m 755 $(addprefix $(TARGET)/release/,$(LIBRARIES)) $(DESTDIR)$(PREFIX)/lib/hearth/
 
 check: ## Format, lints and tidy checks; changes no source
 	@setup/packages.sh build

@@ -1,8 +1,9 @@
 //! One place where everything that can go wrong becomes an error number.
 
 use std::io;
-use std::sync::mpsc;
-use std::time::Duration;
+use std::sync::{Arc, Mutex, PoisonError, mpsc};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use hearth_client::{Done, Outcome};
 
@@ -48,4 +49,50 @@ pub(crate) fn wait<T: Send + 'static>(
 /// must do it.
 pub(crate) fn ask<T: Send + 'static>(start: impl FnOnce(Done<T>)) -> io::Result<Option<T>> {
     wait(start).and_then(served)
+}
+
+/// As [`ask`], for answers that others wait to be used: `unused` is called with one that comes too late.
+pub(crate) fn ask_or<T: Send + 'static>(
+    start: impl FnOnce(Done<T>),
+    unused: impl FnOnce(T) + Send + 'static,
+) -> io::Result<Option<T>> {
+    let place = Arc::new(Mutex::new(Place::Awaited));
+    let told = Arc::clone(&place);
+    let wake = thread::current();
+    start(Box::new(move |outcome| {
+        let mut place = told.lock().unwrap_or_else(PoisonError::into_inner);
+        match (&*place, outcome) {
+            (Place::GivenUp, Outcome::Serve(late)) => {
+                drop(place);
+                unused(late);
+            }
+            (_, outcome) => {
+                *place = Place::Told(outcome);
+                wake.unpark();
+            }
+        }
+    }));
+    let until = Instant::now() + ANSWER_WAIT_MAX;
+    loop {
+        let now = Instant::now();
+        let mut place = place.lock().unwrap_or_else(PoisonError::into_inner);
+        match std::mem::replace(&mut *place, Place::Awaited) {
+            Place::Told(outcome) => return served(outcome),
+            Place::Awaited | Place::GivenUp if now >= until => {
+                *place = Place::GivenUp;
+                log::warn!("the session did not answer within {ANSWER_WAIT_MAX:?}");
+                return Err(raw(libc::EIO));
+            }
+            Place::Awaited | Place::GivenUp => {}
+        }
+        drop(place);
+        thread::park_timeout(until - now);
+    }
+}
+
+/// An answer, between who gives it and who waits for it.
+enum Place<T> {
+    Awaited,
+    Told(Outcome<T>),
+    GivenUp,
 }

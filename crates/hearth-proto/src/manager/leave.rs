@@ -91,6 +91,12 @@ impl Leaves {
         self.reader.is_some() || self.entry.is_noted() || self.known.is_some_and(differs)
     }
 
+    /// Nodes that wait to change attributes, and those that have not let go.
+    pub(super) fn waits(&self) -> impl Iterator<Item = (NodeId, NodeId)> + '_ {
+        let each = self.waiting.iter();
+        each.flat_map(|ask| self.awaiting.iter().map(|&(on, _)| (ask.from, on)))
+    }
+
     pub(super) fn drop_peer(&mut self, peer: NodeId) {
         self.changing.remove(&peer);
         self.waiting.retain(|ask| ask.from != peer);
@@ -108,8 +114,6 @@ impl Leaves {
 pub(super) struct Parked {
     /// What it was asked for, or the first of it.
     pub(super) file: FileId,
-    /// What is being read.
-    pub(super) on: FileId,
     pub(super) ask: Ask,
 }
 
@@ -143,22 +147,27 @@ impl Manager {
     /// A question that may have to wait, for the first time or once more.
     fn ask_again(&mut self, ctx: &mut Ctx<'_>, file: FileId, ask: Ask) {
         let answer = match &ask.body {
-            Body::AskLeave(files) => self.give_leaves(ctx, files, &ask),
+            Body::AskLeave { files, alone } => self.give_leaves(ctx, (files, *alone), &ask),
             Body::AwaitLeave(files) => self.give_known(ctx, files, &ask),
             Body::AskNames(behind) => self.give_names(ctx, file, &ask, behind).ok_or(file),
             _ => return,
         };
         match answer {
             Ok(body) => ctx.answer(ask.from, file, ask.generation, ask.req, body),
-            Err(on) => self.parked.push(Parked { file, on, ask }),
+            Err(on) => self
+                .parked
+                .entry(on)
+                .or_default()
+                .push(Parked { file, ask }),
         }
     }
 
-    /// Answers, or says which file must be awaited: one that is asked for alone.
+    /// Answers, or says which file must be awaited: one that is asked for alone. Part of a larger question is not: its
+    /// asker may have been given other files to read, for which somebody waits.
     fn give_leaves(
         &mut self,
         ctx: &mut Ctx<'_>,
-        files: &[FileId],
+        (files, alone): (&[FileId], bool),
         ask: &Ask,
     ) -> Result<Body, FileId> {
         let mut leaves = Vec::with_capacity(files.len());
@@ -170,7 +179,7 @@ impl Manager {
             self.tidy(file);
         }
         match (files, leaves.as_slice()) {
-            (&[file], [Leave::Later]) => Err(file),
+            (&[file], [Leave::Later]) if alone => Err(file),
             _ => Ok(Body::Leaves(leaves)),
         }
     }
@@ -207,36 +216,17 @@ impl Manager {
         if self.parked.is_empty() || self.files.get(&id).is_some_and(is_read) {
             return;
         }
-        let parked = core::mem::take(&mut self.parked);
-        let (ready, rest) = parked.into_iter().partition(|asked| asked.on == id);
-        self.parked = rest;
-        let ready: Vec<Parked> = ready;
-        for Parked { file, ask, .. } in ready {
+        for Parked { file, ask } in self.parked.remove(&id).unwrap_or_default() {
             self.ask_again(ctx, file, ask);
         }
     }
 
     /// A node that waits is gone.
     pub(super) fn unpark_peer(&mut self, peer: NodeId) {
-        self.parked.retain(|asked| asked.ask.from != peer);
-    }
-
-    /// Calls attributes back of files at rest, so that those files can be forgotten.
-    pub(super) fn call_back(&mut self, ctx: &mut Ctx<'_>, count: usize) {
-        let kept = |(_, file): &(&FileId, &super::File)| {
-            let kept = !file.holders.is_empty() || file.leaves.entry.is_noted();
-            kept && file.openers.is_empty() && file.leaves.is_idle()
-        };
-        let ids: Vec<FileId> = self
-            .files
-            .iter()
-            .filter(kept)
-            .take(count)
-            .map(|(&id, _)| id)
-            .collect();
-        for id in ids {
-            self.seat(ctx, id).recall();
-        }
+        self.parked.retain(|_, parked| {
+            parked.retain(|asked| asked.ask.from != peer);
+            !parked.is_empty()
+        });
     }
 }
 

@@ -30,6 +30,15 @@ macro_rules! bodies {
             }
         }
 
+        impl Body {
+            /// What it is called.
+            pub fn kind(&self) -> &'static str {
+                match self {
+                    $(Body::$name { .. } => concat!("a message ", stringify!($name)),)*
+                }
+            }
+        }
+
         /// Every tag.
         #[cfg(test)]
         pub(super) const TAGS: &[u8] = &[$($tag),*];
@@ -88,7 +97,7 @@ bodies! {
     49 => BankOverOk;
     50 => WhoisEach(files);
     51 => WhoisEachOk(nodes);
-    52 => AskLeave(files);
+    52 => AskLeave { files, alone };
     53 => Leaves(leaves);
     54 => Learned(learned);
     55 => Change;

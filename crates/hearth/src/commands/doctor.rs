@@ -1,7 +1,7 @@
 //! `hearth doctor`.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
 
 use rustix::fs::{MemfdFlags, memfd_create, statvfs};
@@ -11,6 +11,7 @@ use crate::failure::Failure;
 use crate::job;
 use crate::leftovers::{self, Leftover};
 use crate::output::print;
+use crate::preload;
 use crate::requirements;
 use crate::size::Size;
 
@@ -49,13 +50,15 @@ use Finding::{Care, Well};
 /// Checks everything; one line each.
 pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
     let mut is_well = true;
-    let checks: [Check; 6] = [
+    let checks: [Check; 8] = [
         ("/dev/fuse", device),
         ("fusermount3", helper),
         ("namespaces", namespaces),
         ("open files", open_files),
         ("memfd", memfd),
         ("memory", memory),
+        ("library for programs", program_library),
+        ("library for MPI ranks", rank_library),
     ];
     for (name, check) in checks {
         is_well &= show(name, &check())?;
@@ -152,6 +155,34 @@ fn namespaces() -> Finding {
         (Ok(_), None) => Care(
             "an ordinary user may not make them".to_owned(),
             "`hearth run` needs --at DIR here".to_owned(),
+        ),
+    }
+}
+
+fn program_library() -> Finding {
+    found(
+        preload::library(),
+        "`hearth run` uses its mount alone, and nothing is traced",
+    )
+}
+
+fn rank_library() -> Finding {
+    found(
+        preload::mpi_library(),
+        "`hearth run --way-in mpiio` cannot work",
+    )
+}
+
+fn found(library: Result<PathBuf, Failure>, without: &str) -> Finding {
+    match library {
+        Ok(path) if path.is_file() => Well(path.display().to_string()),
+        Ok(path) => Care(
+            format!("`{}` is not there, so {without}", path.display()),
+            "correct the variable that names it".to_owned(),
+        ),
+        Err(failure) => Care(
+            format!("{}, so {without}", failure.in_a_line()),
+            "make install".to_owned(),
         ),
     }
 }

@@ -122,9 +122,17 @@ impl Args {
         match self.way_in {
             Some(WayIn::Fuse | WayIn::Mpiio) => Ok(None),
             Some(WayIn::Preload) => library().map(Some),
-            None => Ok(library().ok()),
+            None => Ok(library().map_err(warn_of_the_mount_alone).ok()),
         }
     }
+}
+
+/// Programs do without what nobody asked for by name.
+fn warn_of_the_mount_alone(failure: Failure) {
+    eprintln!(
+        "warning: programs reach the cache by its mount alone, which is slower: {}; `make install` puts the library in place, --way-in fuse does without",
+        failure.in_a_line()
+    );
 }
 
 /// What goes along with a command.
@@ -210,7 +218,7 @@ fn run_at(
     command.args(words).env("HEARTH_AT", &at);
     command.envs(help.environment.iter().cloned());
     // Without it programs use the mount.
-    if let Ok(told) = pool::environment(&at, &peer.socket, Some(&set.file.store))
+    if let Ok(told) = pool::environment(&at, &peer.socket, Some(&set.file.store), None)
         && help.pool
     {
         command.envs(told);
