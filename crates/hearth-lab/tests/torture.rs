@@ -1,6 +1,7 @@
 //! Short rounds over real sets of agents. They run the command that `HEARTH_BIN` names.
 
 #![forbid(unsafe_code)]
+#![expect(clippy::print_stdout, reason = "a test that is skipped says so")]
 
 use std::path::PathBuf;
 use std::process::{Command, Output};

@@ -78,6 +78,10 @@ pub(crate) struct Choices {
     /// What programs do; the seed says if there are none.
     pub(crate) kinds: Vec<Kind>,
     pub(crate) nodes: usize,
+    /// Seconds of work before and after each fault.
+    pub(crate) seconds: u64,
+    /// Busy processes beside every round.
+    pub(crate) load: usize,
     /// Options of `hearth up` for every round.
     pub(crate) extra: Vec<String>,
 }
@@ -159,20 +163,23 @@ impl Plan {
     }
 
     /// The command that runs the round again.
-    pub(crate) fn again(&self, kinds: &[Kind], extra: &[String]) -> String {
+    pub(crate) fn again(&self, choices: &Choices) -> String {
         let mut words = format!(
-            "hearth-lab torture --rounds 1 --seed {} --policy {} --level {} --nemesis {} --agents {}",
-            self.seed, self.policy, self.level, self.nemesis_name, self.nodes
+            "hearth-lab torture --rounds 1 --seed {} --policy {} --level {} --nemesis {} --agents {} --seconds {}",
+            self.seed, self.policy, self.level, self.nemesis_name, self.nodes, choices.seconds
         );
-        for kind in kinds {
-            words += &format!(
-                " --kind {}",
-                kind.to_possible_value()
-                    .map_or(String::new(), |value| value.get_name().to_owned())
-            );
+        if choices.load > 0 {
+            words += &format!(" --load {}", choices.load);
         }
-        if !extra.is_empty() {
-            words += &format!(" -- {}", extra.join(" "));
+        for kind in choices
+            .kinds
+            .iter()
+            .filter_map(|kind| kind.to_possible_value())
+        {
+            words += &format!(" --kind {}", kind.get_name());
+        }
+        if !choices.extra.is_empty() {
+            words += &format!(" -- {}", choices.extra.join(" "));
         }
         words
     }
