@@ -27,6 +27,7 @@ mod output;
 mod place;
 mod pool;
 mod preload;
+mod probe;
 mod process;
 mod replay;
 mod replicas;
