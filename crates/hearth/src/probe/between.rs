@@ -16,7 +16,7 @@ pub(super) const PATIENCE: Duration = Duration::from_secs(4);
 const PAUSE: Duration = Duration::from_millis(10);
 
 /// Lines that each of two clients appends.
-const LINES: usize = 25;
+const LINES: usize = 8;
 
 /// Measures between the client that changes and one that looks.
 pub(super) fn measure(one: &mut Client, other: &mut Client, findings: &mut Findings) {

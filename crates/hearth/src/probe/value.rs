@@ -59,7 +59,7 @@ impl fmt::Display for Value {
             Value::Yes => f.write_str("yes"),
             Value::No(how) => write!(f, "no: {how}"),
             // Below that it is the time of the calls.
-            Value::After(span) if span.as_millis() < 20 => f.write_str("at once"),
+            Value::After(span) if span.as_millis() < 50 => f.write_str("at once"),
             Value::After(span) => write!(f, "{:.1} s", span.as_secs_f64()),
             Value::NotWithin(span) => write!(f, "over {} s", span.as_secs()),
             Value::Is(words) => f.write_str(words),

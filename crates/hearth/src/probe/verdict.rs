@@ -68,7 +68,7 @@ const PROMISES: &[(&str, &str, &[Need])] = &[
             ("hard-links", "no hard links"),
             ("symlinks", "symbolic links fail"),
             ("fifos", "fifos fail"),
-            ("seek-hole", "holes are not told"),
+            ("seek-hole", "SEEK_HOLE finds none"),
         ],
     ),
 ];
