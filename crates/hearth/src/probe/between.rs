@@ -15,6 +15,9 @@ pub(super) const PATIENCE: Duration = Duration::from_secs(4);
 /// Between two looks at what has not been seen yet.
 const PAUSE: Duration = Duration::from_millis(10);
 
+/// After that a client that keeps names for a second has nothing older than this.
+const FRESH: Duration = Duration::from_millis(1100);
+
 /// Lines that each of two clients appends.
 const LINES: usize = 8;
 
@@ -25,6 +28,14 @@ pub(super) fn measure(one: &mut Client, other: &mut Client, findings: &mut Findi
         one.renew();
         other.renew();
     }
+}
+
+#[expect(
+    clippy::disallowed_methods,
+    reason = "a change by another client has no event to wait for"
+)]
+fn pause(span: Duration) {
+    std::thread::sleep(span);
 }
 
 /// Whether a file has one number everywhere.
@@ -45,7 +56,7 @@ pub(super) fn wait_for(client: &mut Client, path: &str) -> Told<super::op::Facts
     loop {
         match client.facts(path) {
             Err(Miss::Error(Errno::NOENT)) if begun.elapsed() < PATIENCE => {
-                std::thread::sleep(PAUSE);
+                pause(PAUSE);
             }
             told => return told,
         }
@@ -168,7 +179,7 @@ fn changes(one: &mut Client, other: &mut Client, findings: &mut Findings) {
     let prepared = CHANGES.each_ref().map(|change| (change.prepare)(one));
     // Names that the other lacks yet would be looked for in vain, and kept so.
     wait_for(other, "mode").ok();
-    std::thread::sleep(Duration::from_millis(1100));
+    pause(FRESH);
     for change in &CHANGES {
         (change.sees)(other).ok();
     }
@@ -185,7 +196,7 @@ fn changes(one: &mut Client, other: &mut Client, findings: &mut Findings) {
         look(change, pending, other);
     }
     while pending.iter().any(|pending| pending.value.is_none()) {
-        std::thread::sleep(PAUSE);
+        pause(PAUSE);
         for (change, pending) in CHANGES.iter().zip(&mut pending) {
             look(change, pending, other);
         }
@@ -323,7 +334,7 @@ fn until(mut shows: impl FnMut() -> Told<bool>) -> Told<Value> {
         if shows()? {
             return Ok(Value::After(made.elapsed()));
         }
-        std::thread::sleep(PAUSE);
+        pause(PAUSE);
     }
     Ok(Value::NotWithin(PATIENCE))
 }
