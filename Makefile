@@ -11,7 +11,7 @@ PREFIX ?= /usr/local
 BOUNDED := --config "target.'cfg(unix)'.runner='setup/bounded.sh'"
 BENCHES := matmul small-io remote-hit local-hit
 
-.PHONY: help demo test torture install check fix miri bench clean build
+.PHONY: help demo test torture stores install check fix miri bench clean build
 .DEFAULT_GOAL := help
 
 help: ## Print this
@@ -57,6 +57,12 @@ bench: build ## Run the main benches over a modelled store; as root, one over Gl
 		echo "== bench $$name"; $(HEARTH) bench $$name --store model; done
 	@if [ "$$(id -u)" = 0 ]; then \
 		echo "== bench matmul over GlusterFS"; $(HEARTH) bench matmul --store gluster; fi
+
+stores: ## As root: run programs over real stores, bare and through Hearth, and measure the stores (an hour)
+	@setup/packages.sh stores
+	cargo build --release $(PROGRAMS)
+	HEARTH=$(HEARTH) rig/measure.py --write docs/stores.md
+	HEARTH=$(HEARTH) rig/programs.py --json $(TARGET)/stores.jsonl -- --allow-other
 
 clean: ## Remove what was built
 	cargo clean

@@ -100,6 +100,16 @@ impl Launched {
     }
 }
 
+impl Members {
+    /// Whether agents see the store as several hosts have it.
+    pub(crate) fn is_several(&self) -> bool {
+        match self {
+            Members::Here => false,
+            Members::Hosts { members, .. } => members.len() > 1,
+        }
+    }
+}
+
 /// Starts a set. The lock of its store is held by the caller.
 pub(crate) fn start(base: &Path, plan: &Plan, signals: &Signals) -> Result<Launched, Failure> {
     check_doors(plan)?;

@@ -29,6 +29,7 @@ mod overlap;
 mod place;
 mod pool;
 mod preload;
+mod probe;
 mod process;
 mod replay;
 mod replicas;

@@ -1,5 +1,7 @@
 //! `hearth doctor`.
 
+mod store;
+
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
@@ -7,11 +9,12 @@ use std::process::{Command, ExitCode, Stdio};
 use rustix::fs::{MemfdFlags, memfd_create, statvfs};
 use rustix::process::geteuid;
 
-use crate::failure::Failure;
+use crate::failure::{Failure, OrFail};
 use crate::job;
 use crate::leftovers::{self, Leftover};
 use crate::output::print;
 use crate::preload;
+use crate::probe;
 use crate::requirements;
 use crate::size::Size;
 
@@ -22,6 +25,8 @@ const EXAMPLES: &str = "\
 Examples:
   hearth doctor          only looks
   hearth doctor --fix    also clears what crashed agents left
+  hearth doctor --store /scratch --hosts n2     what a store does, seen from here and from n2
+  hearth doctor --store /mnt/a --also /mnt/b    the same, by two mounts of it on this machine
 
 Exit codes: 0 healthy, 1 something needs care.";
 
@@ -32,6 +37,8 @@ pub(crate) struct Args {
     /// Clear what crashes left: directories and mounts of dead agents, agents without a job
     #[arg(long)]
     fix: bool,
+    #[command(flatten)]
+    store: store::StoreArgs,
 }
 
 /// What a check found.
@@ -49,6 +56,13 @@ use Finding::{Care, Well};
 
 /// Checks everything; one line each.
 pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
+    if let Some(dir) = &args.store.hand {
+        probe::serve(dir).or_fail(|| "cannot go on as a client".to_owned())?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    if let Some(dir) = &args.store.store {
+        return store::run(&args.store, dir);
+    }
     let mut is_well = true;
     let checks: [Check; 8] = [
         ("/dev/fuse", device),

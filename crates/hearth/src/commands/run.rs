@@ -20,6 +20,7 @@ use crate::failure::{Failure, OrFail};
 use crate::options::{Others, SetArgs};
 use crate::place;
 use crate::pool;
+use crate::probe::known;
 use crate::requirements;
 use crate::set::Set;
 use crate::signals::Signals;
@@ -87,6 +88,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
     }
     let store = args.store.clone().unwrap_or_else(|| PathBuf::from("."));
     let store = place::store(&store)?;
+    known::check(&store, false)?;
     let at = args.at.as_ref().map(|at| place::mount_point(at, &store));
     let at = at.transpose()?;
     match &at {
