@@ -260,6 +260,7 @@ impl Core {
                     direct,
                     kept_valid,
                     size,
+                    left,
                 },
             ) => {
                 let handle = hearth_client::Handle(handle.0);
@@ -268,6 +269,7 @@ impl Core {
                     direct,
                     kept_valid,
                     size,
+                    left,
                 };
                 self.opened(state, open, answer);
             }
