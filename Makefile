@@ -9,7 +9,7 @@ PROGRAMS := -p hearth -p hearth-preload -p hearth-mpiio
 BOUNDED := --config "target.'cfg(unix)'.runner='setup/bounded.sh'"
 BENCHES := matmul small-io remote-hit local-hit
 
-.PHONY: help demo test check fix miri bench clean build
+.PHONY: help demo test torture check fix miri bench clean build
 .DEFAULT_GOAL := help
 
 help: ## Print this
@@ -23,6 +23,11 @@ test: ## Install what is missing, build, and run every test; ends with a count
 	cargo build --release $(PROGRAMS)
 	@HEARTH_BIN=$(HEARTH) setup/summary.sh $(TARGET)/test.log \
 		cargo test --release --workspace --no-fail-fast $(BOUNDED) -- --show-output
+
+MINUTES ?= 60
+torture: build ## Run programs beside sets of agents under faults for MINUTES=60, and check what they saw
+	cargo build --release -p hearth-lab
+	$(TARGET)/release/hearth-lab torture --hearth $(HEARTH) --minutes $(MINUTES) --json
 
 check: ## Format, lints and tidy checks; changes no source
 	@setup/packages.sh build

@@ -71,6 +71,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "hearth-trace",
         ],
     ),
+    ("hearth-lab", &[]),
     ("xtask", &[]),
 ];
 

@@ -12,7 +12,7 @@ use crate::status::AgentStatus;
 use crate::store::{self, Store, Tier};
 use crate::wishes::{NoPattern, Wishes};
 use hearth_client::Session;
-use hearth_net::{Endpoint, Handler, NetConfig, PeerId, Secret};
+use hearth_net::{Anew, Endpoint, Handler, NetConfig, PeerId, Secret};
 use hearth_proto::{Input, Node, NodeId, Request};
 use hearth_shm::{Pool, PoolConfig};
 use rustix::fs::{Mode, OFlags};
@@ -65,6 +65,25 @@ pub enum StartError {
     /// A thread did not start.
     #[error("cannot start a thread")]
     Thread(#[source] io::Error),
+    /// There are no random numbers.
+    #[error("cannot tell this life of the agent from others")]
+    Incarnation(#[source] io::Error),
+    /// An agent does not come back into its set.
+    #[error(
+        "agent {by} has met an earlier life of this agent, and an agent does not come back into its set: it has forgotten what it owed"
+    )]
+    Anew {
+        /// Who refuses it.
+        by: u32,
+    },
+    /// Another agent ended before all had joined.
+    #[error(
+        "agent {who} had joined, ended, and was started again; an agent does not come back into its set"
+    )]
+    JoinedAnew {
+        /// Which.
+        who: u32,
+    },
     /// Other agents did not come.
     #[error("agent {missing:?} did not join within {} s", waited.as_secs())]
     Join {
@@ -127,7 +146,8 @@ impl Agent {
             bank: config.bank.clone(),
         };
         let handler: Arc<dyn Handler> = Arc::new(Peers(Arc::clone(&agent.core)));
-        let transport = endpoint.into().start(net_config(&config), handler)?;
+        let net = net_config(&config).map_err(StartError::Incarnation)?;
+        let transport = endpoint.into().start(net, handler)?;
         if agent.core.transport.set(transport).is_err() {
             unreachable!("the transport is set once, here");
         }
@@ -263,6 +283,11 @@ impl Agent {
         loop {
             let missing: Vec<u32> = {
                 let state = self.core.lock();
+                match state.anew {
+                    Some((by, Anew::Me)) => return Err(StartError::Anew { by }),
+                    Some((who, Anew::Peer)) => return Err(StartError::JoinedAnew { who }),
+                    None => {}
+                }
                 let others = (0..)
                     .zip(&state.up)
                     .filter(|&(node, up)| !up && node != config.node);
@@ -332,13 +357,13 @@ fn open_root(path: &std::path::Path) -> io::Result<OwnedFd> {
     Ok(rustix::fs::open(path, flags, Mode::empty())?)
 }
 
-fn net_config(config: &Config) -> NetConfig {
-    NetConfig {
+fn net_config(config: &Config) -> io::Result<NetConfig> {
+    Ok(NetConfig {
         me: PeerId(config.node),
-        incarnation: config.incarnation,
+        incarnation: NetConfig::own_incarnation()?,
         members: config.members.clone(),
         secret: Secret::new(config.secret),
         job: config.job.clone(),
         limits: hearth_net::Limits::default(),
-    }
+    })
 }

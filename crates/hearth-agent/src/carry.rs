@@ -36,6 +36,7 @@ impl Core {
             } => self.restore(shards, len, &at_hand, &lost),
             Effect::StoreRead { .. }
             | Effect::StoreWrite { .. }
+            | Effect::StorePieces { .. }
             | Effect::StoreSync { .. }
             | Effect::StoreTruncate { .. } => self.hand_to_worker(state, effect),
             Effect::StoreThrough {
@@ -90,6 +91,7 @@ impl Core {
     fn hand_to_worker(&self, state: &mut State, effect: Effect) {
         if let Effect::StoreRead { op, .. }
         | Effect::StoreWrite { op, .. }
+        | Effect::StorePieces { op, .. }
         | Effect::StoreSync { op, .. }
         | Effect::StoreTruncate { op, .. } = effect
         {
@@ -125,6 +127,20 @@ impl Core {
                     Writer::Session => state.writer = Writer::Chosen(Box::new(job)),
                     Writer::Workers | Writer::Chosen(_) => self.queue.push(job),
                 }
+            }
+            Effect::StorePieces { op, file, data } => {
+                let at = state.files.file(file);
+                let part = |(offset, piece)| Some((offset, frame_part(&piece)?));
+                let parts: Vec<(u64, FramePart)> = data.into_iter().filter_map(part).collect();
+                let offset = parts.first().map_or(0, |&(offset, _)| offset);
+                let from = From::Pieces(parts);
+                self.queue.push(Job::Write {
+                    op,
+                    file,
+                    at,
+                    offset,
+                    from,
+                });
             }
             Effect::StoreSync { op, file, sync } => {
                 let job = FileJob::new(state, (op, file), Task::Sync { sync });
@@ -417,17 +433,18 @@ fn bytes_of(state: &State, data: &[Piece]) -> From {
 }
 
 fn frame_parts(pieces: &[Piece]) -> Vec<FramePart> {
-    pieces
-        .iter()
-        .filter_map(|piece| match piece.src {
-            Src::Frame(frame) => Some(FramePart {
-                frame: FrameId(frame.0),
-                offset: piece.at as usize,
-                len: piece.len as usize,
-            }),
-            Src::Buf(_) | Src::Zero => None,
-        })
-        .collect()
+    pieces.iter().filter_map(frame_part).collect()
+}
+
+fn frame_part(piece: &Piece) -> Option<FramePart> {
+    match piece.src {
+        Src::Frame(frame) => Some(FramePart {
+            frame: FrameId(frame.0),
+            offset: piece.at as usize,
+            len: piece.len as usize,
+        }),
+        Src::Buf(_) | Src::Zero => None,
+    }
 }
 
 /// The size that a reply tells, unless the store's is right.

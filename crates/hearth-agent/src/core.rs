@@ -14,7 +14,7 @@ use crate::wishes::Wishes;
 use crate::workers::{self, Job, Queue, raw};
 use hearth_bank::Asked;
 use hearth_client::{Errno, Revoker};
-use hearth_net::Transport;
+use hearth_net::{Anew, Transport};
 use hearth_proto::bank::{BankLost, BankOp};
 use hearth_proto::effect::Alarm;
 use hearth_proto::{
@@ -66,6 +66,8 @@ pub(crate) struct State {
     pub(crate) revoker: Option<Arc<dyn Revoker>>,
     pub(crate) alarms: VecDeque<String>,
     pub(crate) up: Vec<bool>,
+    /// A member that is kept apart from this one, as one of the two runs anew.
+    pub(crate) anew: Option<(u32, Anew)>,
     /// What its node is called.
     pub(crate) called: String,
     /// Where a way in shows the store.
@@ -116,6 +118,7 @@ impl Core {
             openers: Openers::default(),
             revoker: None,
             alarms: VecDeque::new(),
+            anew: None,
             up: vec![false; nodes],
             called: String::new(),
             mounted: None,

@@ -243,6 +243,14 @@ impl Core {
                 store.settle(fd)?;
                 store.sync(fd, SyncKind::Data)?;
             }
+            Work::Pieces => {
+                let torn = Errno(hearth_proto::errno::EIO);
+                for (offset, piece) in making::pieces(bytes).ok_or(torn)? {
+                    store.write_bytes(fd, offset, piece)?;
+                }
+                store.settle(fd)?;
+                store.sync(fd, SyncKind::Data)?;
+            }
             Work::Stamp => store.settle(fd)?,
             Work::Sync => {
                 store.settle(fd)?;

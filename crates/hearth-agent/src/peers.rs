@@ -4,7 +4,7 @@ use crate::core::Core;
 use crate::intro::{
     ASK_HELD, HELD, INTRODUCTION, Introduction, MADE, MAKE, MESSAGE, OPENER, WHERE,
 };
-use hearth_net::{Handler, PeerId};
+use hearth_net::{Anew, Handler, PeerId};
 use hearth_proto::msg::{Body, Cut, Envelope};
 use hearth_proto::{Input, NodeId, wire};
 use std::sync::Arc;
@@ -22,6 +22,22 @@ impl Handler for Peers {
             state.alarms.retain(|alarm| !alarm.starts_with(&over));
             Input::PeerUp(node)
         });
+    }
+
+    fn on_anew(&self, peer: PeerId, who: Anew) {
+        let mut state = self.0.lock();
+        state.anew = Some((peer.0, who));
+        let text = match who {
+            // The start fails.
+            Anew::Me => return,
+            Anew::Peer => format!(
+                "agent {} was started again and is refused, as it has forgotten what it owed; end the set on all hosts, and start it on all",
+                peer.0
+            ),
+        };
+        if !state.alarms.contains(&text) {
+            state.alarm(text);
+        }
     }
 
     fn on_down(&self, peer: PeerId, why: &str) {

@@ -2,7 +2,7 @@
 
 use crate::core::{Core, State};
 use crate::files::{Purpose, STALE, StoreFile};
-use crate::making::{Make, Work};
+use crate::making::{self, Make, Work};
 use crate::openers::Stuck;
 use crate::store::{Store, SyncKind};
 use crate::trace::StoreSpan;
@@ -149,7 +149,13 @@ impl Task {
         match self {
             Task::Read { offset, parts } => (Work::Read, *offset, len_of(parts) as u32),
             Task::ReadBuf { offset, len, .. } => (Work::Read, *offset, *len),
-            Task::Write { offset, from } => (Work::Write, *offset, from.len() as u32),
+            Task::Write { offset, from } => match from {
+                From::Pieces(parts) => {
+                    let heads = parts.len() * making::PIECE_HEAD;
+                    (Work::Pieces, 0, (heads + from.len()) as u32)
+                }
+                From::Frames(_) | From::Buf(..) => (Work::Write, *offset, from.len() as u32),
+            },
             Task::Sync { sync: true } => (Work::Sync, 0, 0),
             Task::Sync { sync: false } => (Work::Stamp, 0, 0),
         }
@@ -210,6 +216,8 @@ fn fill(core: &Core, parts: &[FramePart], bytes: &[u8]) -> usize {
 pub(crate) enum From {
     /// In frames.
     Frames(Vec<FramePart>),
+    /// In frames, each with its place in the file: there are gaps between them.
+    Pieces(Vec<(u64, FramePart)>),
     /// In a part of one buffer: they went past the frames.
     Buf(Arc<Vec<u8>>, Range<usize>),
 }
@@ -218,6 +226,7 @@ impl From {
     fn len(&self) -> usize {
         match self {
             From::Frames(parts) => len_of(parts),
+            From::Pieces(parts) => parts.iter().map(|(_, part)| part.len).sum(),
             From::Buf(_, range) => range.len(),
         }
     }
@@ -225,23 +234,30 @@ impl From {
     fn write(&self, core: &Core, fd: BorrowedFd<'_>, offset: u64) -> Result<(), Errno> {
         match self {
             From::Frames(parts) => core.store.write(fd, offset, parts, &core.pool),
+            From::Pieces(parts) => parts
+                .iter()
+                .try_for_each(|&(offset, part)| core.store.write(fd, offset, &[part], &core.pool)),
             From::Buf(bytes, range) => core.store.write_bytes(fd, offset, &bytes[range.clone()]),
         }
     }
 
+    /// For another node: bytes, or pieces with their places.
     fn bytes(&self, core: &Core) -> Vec<u8> {
+        let copy = |bytes: &mut Vec<u8>, part: &FramePart| {
+            let at = bytes.len();
+            bytes.resize(at + part.len, 0);
+            core.pool.read(part.frame, part.offset, &mut bytes[at..]);
+        };
+        let mut bytes = Vec::with_capacity(self.len());
         match self {
-            From::Frames(parts) => {
-                let mut bytes = vec![0; len_of(parts)];
-                let mut rest = bytes.as_mut_slice();
-                for part in parts {
-                    let (here, more) = rest.split_at_mut(part.len);
-                    core.pool.read(part.frame, part.offset, here);
-                    rest = more;
+            From::Frames(parts) => parts.iter().for_each(|part| copy(&mut bytes, part)),
+            From::Pieces(parts) => {
+                for (offset, part) in parts {
+                    making::begin_piece(&mut bytes, *offset, part.len);
+                    copy(&mut bytes, part);
                 }
-                bytes
             }
-            From::Buf(bytes, range) => bytes[range.clone()].to_vec(),
+            From::Buf(lent, range) => bytes.extend_from_slice(&lent[range.clone()]),
         }
     }
 }
@@ -356,7 +372,7 @@ fn span_of(job: &Job) -> StoreSpan {
             let (work, offset, len) = job.task.work();
             let traced = match work {
                 Work::Read => Traced::StoreRead,
-                Work::Write => Traced::StoreWrite,
+                Work::Write | Work::Pieces => Traced::StoreWrite,
                 Work::Sync => Traced::StoreSync,
                 Work::Stamp => Traced::StoreOther,
             };

@@ -15,8 +15,10 @@
 
 pub mod caller;
 pub mod local;
+mod owner;
 mod types;
 
+pub use owner::{OWNER, Owner};
 pub use types::{
     Access, Attributes, Bypass, Done, Errno, FileKey, FileSize, Handle, Keep, Learned, Leave,
     Names, NamesRead, OpenFile, OpenedFile, Outcome, PageRange, Place, ReadDone, Share, Stamp,

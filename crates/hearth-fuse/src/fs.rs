@@ -152,7 +152,7 @@ fn open_existing(core: &Arc<Core>, open: StoreOpen, reply: ReplyOpen) {
 
 impl fuser::Filesystem for HearthFs {
     fn init(&mut self, _request: &Request, config: &mut KernelConfig) -> io::Result<()> {
-        crate::init::negotiate(&self.core.options, config)
+        crate::init::negotiate(self.core.has_lists(), config)
     }
 
     fn destroy(&mut self) {
@@ -244,7 +244,7 @@ impl fuser::Filesystem for HearthFs {
         parent: INodeNo,
         name: &OsStr,
         mode: u32,
-        _umask: u32,
+        umask: u32,
         rdev: u32,
         reply: ReplyEntry,
     ) {
@@ -255,7 +255,7 @@ impl fuser::Filesystem for HearthFs {
                 name: &name,
             };
             reply_entry(
-                Self::rename_by(core, |core| core.mknod(caller, at, mode, rdev)),
+                Self::rename_by(core, |core| core.mknod(caller, at, (mode, umask), rdev)),
                 reply,
             );
         });
@@ -267,7 +267,7 @@ impl fuser::Filesystem for HearthFs {
         parent: INodeNo,
         name: &OsStr,
         mode: u32,
-        _umask: u32,
+        umask: u32,
         reply: ReplyEntry,
     ) {
         let (caller, name) = (Caller::from(request), name.to_owned());
@@ -277,7 +277,7 @@ impl fuser::Filesystem for HearthFs {
                 name: &name,
             };
             reply_entry(
-                Self::rename_by(core, |core| core.mkdir(caller, at, mode)),
+                Self::rename_by(core, |core| core.mkdir(caller, at, (mode, umask))),
                 reply,
             );
         });
@@ -398,7 +398,7 @@ impl fuser::Filesystem for HearthFs {
         parent: INodeNo,
         name: &OsStr,
         mode: u32,
-        _umask: u32,
+        umask: u32,
         flags: i32,
         reply: ReplyCreate,
     ) {
@@ -411,7 +411,13 @@ impl fuser::Filesystem for HearthFs {
                 parent: parent.0,
                 name: &name,
             };
-            create(core, caller, NewFile { at, mode, flags }, reply);
+            let new = NewFile {
+                at,
+                mode,
+                umask,
+                flags,
+            };
+            create(core, caller, new, reply);
         });
     }
 

@@ -4,8 +4,6 @@ use std::io;
 
 use fuser::{InitFlags, KernelConfig};
 
-use crate::options::{Identity, MountOptions};
-
 const WRITE_BYTES_MAX: u32 = 1 << 20;
 const BACKGROUND_MAX: u16 = 64;
 
@@ -20,6 +18,8 @@ const WANTED: &[InitFlags] = &[
     InitFlags::FUSE_ATOMIC_O_TRUNC,
     InitFlags::FUSE_BIG_WRITES,
     InitFlags::FUSE_DIRECT_IO_ALLOW_MMAP,
+    // The store takes the program's mask off, or puts a directory's default list on.
+    InitFlags::FUSE_DONT_MASK,
     InitFlags::FUSE_DO_READDIRPLUS,
     InitFlags::FUSE_FLOCK_LOCKS,
     InitFlags::FUSE_MAX_PAGES,
@@ -28,10 +28,11 @@ const WANTED: &[InitFlags] = &[
     InitFlags::FUSE_READDIRPLUS_AUTO,
 ];
 
-pub(crate) fn negotiate(options: &MountOptions, config: &mut KernelConfig) -> io::Result<()> {
-    let acl = match options.identity {
-        Identity::AsCaller => InitFlags::FUSE_POSIX_ACL,
-        Identity::SingleUser => InitFlags::empty(),
+/// With `lists` the kernel judges rights by the store's access control lists as well.
+pub(crate) fn negotiate(lists: bool, config: &mut KernelConfig) -> io::Result<()> {
+    let acl = match lists {
+        true => InitFlags::FUSE_POSIX_ACL,
+        false => InitFlags::empty(),
     };
     for flag in WANTED.iter().copied().chain([acl]) {
         if config.add_capabilities(flag).is_err() {

@@ -54,7 +54,7 @@ pub mod store {
     pub use crate::identity::{Assumed, Credentials, Wardrobe};
     pub use crate::nodes::{Node, Nodes, ROOT, StoreKey, open_path, proc_path};
     pub use crate::stat::{Stat, device_number, kernel_kind};
-    pub use crate::sys::{RangeLock, set_lock, test_lock, unmask};
+    pub use crate::sys::{RangeLock, put_on_mask, set_lock, test_lock};
 }
 
 pub use mount::Mount;

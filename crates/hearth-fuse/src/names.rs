@@ -20,7 +20,7 @@ use crate::listing::Listing;
 use crate::memory::OnItsWay;
 use crate::nodes::{Node, open_path, proc_path};
 use crate::stat::{Stat, device_number};
-use crate::sys::unmask;
+use crate::sys::put_on_mask;
 
 /// A name in a directory that the kernel knows.
 #[derive(Clone, Copy)]
@@ -148,24 +148,29 @@ impl Core {
         &self,
         caller: Caller,
         at: Name<'_>,
-        mode: u32,
+        (mode, umask): (u32, u32),
         device: u32,
     ) -> io::Result<Entry> {
-        self.make(caller, at, |dir| {
+        self.make(caller, at, umask, |dir| {
             let kind = FileType::from_raw_mode(mode);
             let permissions = Mode::from_raw_mode(mode & 0o7777);
             rustix::fs::mknodat(dir, at.name, kind, permissions, device_number(device))
         })
     }
 
-    pub(crate) fn mkdir(&self, caller: Caller, at: Name<'_>, mode: u32) -> io::Result<Entry> {
-        self.make(caller, at, |dir| {
+    pub(crate) fn mkdir(
+        &self,
+        caller: Caller,
+        at: Name<'_>,
+        (mode, umask): (u32, u32),
+    ) -> io::Result<Entry> {
+        self.make(caller, at, umask, |dir| {
             rustix::fs::mkdirat(dir, at.name, Mode::from_raw_mode(mode & 0o7777))
         })
     }
 
     pub(crate) fn symlink(&self, caller: Caller, at: Name<'_>, target: &Path) -> io::Result<Entry> {
-        self.make(caller, at, |dir| {
+        self.make(caller, at, 0, |dir| {
             rustix::fs::symlinkat(target, dir, at.name)
         })
     }
@@ -174,11 +179,12 @@ impl Core {
         &self,
         caller: Caller,
         at: Name<'_>,
+        umask: u32,
         create: impl FnOnce(&OwnedFd) -> rustix::io::Result<()>,
     ) -> io::Result<Entry> {
         let dir = self.nodes.fd(at.parent)?;
         let changing = self.changing(&[self.directory(at.parent)])?;
-        unmask()?;
+        put_on_mask(umask)?;
         {
             let _as = self.wardrobe.assume(caller)?;
             create(&dir)?;
@@ -235,7 +241,8 @@ impl Core {
             let _as = self.wardrobe.assume(caller)?;
             rustix::fs::unlinkat(&*dir, at.name, AtFlags::empty())?;
         }
-        self.lost_a_name(&victim, retiring)
+        self.lost_a_name(&victim, retiring);
+        Ok(())
     }
 
     pub(crate) fn rmdir(&self, caller: Caller, at: Name<'_>) -> io::Result<()> {
@@ -269,17 +276,26 @@ impl Core {
         }))
     }
 
-    fn lost_a_name(&self, victim: &Found, retiring: Option<Retiring<'_>>) -> io::Result<()> {
-        let now = Stat::of(&victim.fd)?;
-        if now.links() == 0 {
+    /// A name was taken away. Some stores do not answer for an inode without names, so a look that
+    /// fails says nothing against the change, which is done: the count of names before it decides.
+    fn lost_a_name(&self, victim: &Found, retiring: Option<Retiring<'_>>) {
+        let now = Stat::of(&victim.fd).ok();
+        let left = now.map_or(victim.stat.links().saturating_sub(1), |now| now.links());
+        if left == 0 {
             if let Some(mut retiring) = retiring {
                 retiring.gone = true;
             }
-            self.nodes.gone(now.key());
+            self.nodes.gone(victim.stat.key());
         } else {
-            self.restamp(&victim.stat, &now);
+            self.stamp_again(victim);
         }
-        Ok(())
+    }
+
+    /// After a change of a name: what the store says of the file's times now is our own doing.
+    fn stamp_again(&self, found: &Found) {
+        if let Ok(now) = Stat::of(&found.fd) {
+            self.restamp(&found.stat, &now);
+        }
     }
 
     /// `RENAME` in all its forms. May wait for the session.
@@ -313,17 +329,17 @@ impl Core {
             None => None,
         };
         self.rename_in_store(caller, from, to, flags)?;
-        self.restamp(&moved.stat, &Stat::of(&moved.fd)?);
+        self.stamp_again(&moved);
         self.nodes.moved(moved.stat.key(), to.parent, to.name);
         match other {
             Some(other) if exchange => {
-                self.restamp(&other.stat, &Stat::of(&other.fd)?);
+                self.stamp_again(&other);
                 self.nodes.moved(other.stat.key(), from.parent, from.name);
-                Ok(())
             }
             Some(victim) => self.lost_a_name(&victim, retiring),
-            None => Ok(()),
+            None => {}
         }
+        Ok(())
     }
 
     fn rename_in_store(

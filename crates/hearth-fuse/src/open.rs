@@ -18,7 +18,7 @@ use crate::identity::Caller;
 use crate::names::{Entry, Name};
 use crate::nodes::{Node, proc_path};
 use crate::stat::Stat;
-use crate::sys::unmask;
+use crate::sys::put_on_mask;
 
 const OWNER_READ_WRITE: u32 = 0o600;
 const SET_UID: u32 = 0o4000;
@@ -59,6 +59,8 @@ pub(crate) enum Origin {
 pub(crate) struct NewFile<'a> {
     pub(crate) at: Name<'a>,
     pub(crate) mode: u32,
+    /// The program's file creation mask, which is not taken off the mode yet.
+    pub(crate) umask: u32,
     pub(crate) flags: OpenFlags,
 }
 
@@ -160,8 +162,8 @@ impl Core {
         let mode = new.mode & 0o7777;
         let dir = self.nodes.fd(new.at.parent)?;
         let changing = self.changing(&[self.directory(new.at.parent)])?;
-        unmask()?;
-        let (fd, path, private) = {
+        put_on_mask(new.umask)?;
+        let (fd, path, stat, private) = {
             let _as = self.wardrobe.assume(caller)?;
             let fd = make_in(&*dir, new.at.name, access, mode)?;
             let path = rustix::fs::open(
@@ -169,11 +171,12 @@ impl Core {
                 OFlags::PATH | OFlags::CLOEXEC,
                 Mode::empty(),
             )?;
-            let private = mode & OWNER_READ_WRITE != OWNER_READ_WRITE && !opens_again(&fd);
-            (fd, path, private)
+            let stat = Stat::of(&fd)?;
+            let shut = stat.permissions() & OWNER_READ_WRITE != OWNER_READ_WRITE;
+            let private = shut && !opens_again(&fd);
+            (fd, path, stat, private)
         };
         drop(changing);
-        let stat = Stat::of(&fd)?;
         let entry = self.enter(caller, new.at, path, &stat)?;
         if !access.write {
             // An open for writing calls back what is kept by itself.

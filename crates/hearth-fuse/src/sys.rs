@@ -90,24 +90,23 @@ pub(crate) fn set_fs_gid(gid: u32) -> io::Result<()> {
 }
 
 thread_local! {
-    /// Set once this thread has a file creation mask of its own, which is zero.
-    static UNMASKED: OnceCell<()> = const { OnceCell::new() };
+    /// Set once this thread has a file creation mask of its own.
+    static OWN_MASK: OnceCell<()> = const { OnceCell::new() };
 }
 
-/// Makes the calling thread create files with exactly the mode it says: the kernel has already
-/// applied the program's mask. The rest of the process keeps its own.
-pub fn unmask() -> io::Result<()> {
-    if UNMASKED.with(|done| done.get().is_some()) {
-        return Ok(());
+/// Gives the calling thread a program's file creation mask, which the store applies unless the
+/// directory has a default access control list. The rest of the process keeps its own.
+pub fn put_on_mask(mask: u32) -> io::Result<()> {
+    if OWN_MASK.with(|done| done.get().is_none()) {
+        // SAFETY: takes an integer. The thread gets copies of root, working directory and mask; nobody
+        // relies on sharing them with it.
+        if unsafe { libc::unshare(libc::CLONE_FS) } != 0 {
+            return Err(io::Error::last_os_error());
+        }
+        OWN_MASK
+            .with(|done| done.set(()))
+            .expect("only this thread sets it, and it was not set");
     }
-    // SAFETY: takes an integer. The thread gets copies of root, working directory and mask; nobody
-    // relies on sharing them with it.
-    if unsafe { libc::unshare(libc::CLONE_FS) } != 0 {
-        return Err(io::Error::last_os_error());
-    }
-    rustix::process::umask(rustix::fs::Mode::empty());
-    UNMASKED
-        .with(|done| done.set(()))
-        .expect("only this thread sets it, and it was not set");
+    rustix::process::umask(rustix::fs::Mode::from_raw_mode(mask & 0o777));
     Ok(())
 }

@@ -121,6 +121,43 @@ fn supplementary_groups_count() {
     assert!(run("--groups=4321"));
 }
 
+/// A default access control list takes the place of the program's mask.
+#[test]
+fn a_default_list_counts_instead_of_the_mask() {
+    let Some(rig) = as_caller() else { return };
+    let entries: [(u16, u16, u32); 5] = [
+        (1, 7, u32::MAX),
+        (4, 5, u32::MAX),
+        (8, 7, 4321),
+        (16, 7, u32::MAX),
+        (32, 0, u32::MAX),
+    ];
+    let mut list = 2u32.to_le_bytes().to_vec();
+    for (tag, rights, whose) in entries {
+        list.extend(tag.to_le_bytes());
+        list.extend(rights.to_le_bytes());
+        list.extend(whose.to_le_bytes());
+    }
+    for at in [rig.at("d"), rig.stored("e")] {
+        fs::create_dir(&at).unwrap();
+        fs::set_permissions(&at, Permissions::from_mode(0o777)).unwrap();
+        let name = "system.posix_acl_default";
+        if rustix::fs::setxattr(&at, name, &list, rustix::fs::XattrFlags::empty()).is_err() {
+            eprintln!("skipped: the store has no access control lists");
+            return;
+        }
+    }
+    let script =
+        "umask 077; cd $ROOT; for i in d e; do echo x > $i/f; mkdir $i/d; mkfifo $i/p; done";
+    assert!(shell_as(SOMEBODY, &rig, script));
+    for (name, mode) in [("f", 0o660), ("d", 0o770), ("p", 0o660)] {
+        for dir in ["d", "e"] {
+            let stored = fs::metadata(rig.stored(dir).join(name)).unwrap();
+            assert_eq!(stored.mode() & 0o777, mode, "{dir}/{name}");
+        }
+    }
+}
+
 #[test]
 fn writing_and_truncating_take_set_user_id_away() {
     let Some(rig) = as_caller() else { return };

@@ -19,7 +19,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 use hearth_net::{
-    Carry, Endpoint, HEAD_LEN_MAX, Handler, NetConfig, PAYLOAD_LEN_MAX, PeerId, PeerState,
+    Anew, Carry, Endpoint, HEAD_LEN_MAX, Handler, NetConfig, PAYLOAD_LEN_MAX, PeerId, PeerState,
     SendError, StartError, Transport,
 };
 
@@ -205,6 +205,10 @@ impl Handler for Front {
     fn on_up(&self, peer: PeerId, incarnation: u64) {
         self.lines.set_up(peer.index());
         self.handler.on_up(peer, incarnation);
+    }
+
+    fn on_anew(&self, peer: PeerId, who: Anew) {
+        self.handler.on_anew(peer, who);
     }
 
     fn on_down(&self, peer: PeerId, why: &str) {

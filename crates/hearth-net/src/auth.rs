@@ -36,6 +36,8 @@ impl fmt::Debug for Secret {
 pub(crate) struct Side {
     pub(crate) id: PeerId,
     pub(crate) incarnation: u64,
+    /// Which run of the other side it has met before; 0 if none.
+    pub(crate) met: u64,
     pub(crate) nonce: Nonce,
 }
 
@@ -57,6 +59,7 @@ impl Transcript {
         for side in [dialer, acceptor] {
             bytes.extend_from_slice(&side.id.0.to_le_bytes());
             bytes.extend_from_slice(&side.incarnation.to_le_bytes());
+            bytes.extend_from_slice(&side.met.to_le_bytes());
             bytes.extend_from_slice(&side.nonce);
         }
         // Last, because it is the only part whose length varies.

@@ -156,6 +156,7 @@ fn identity(party: &Party, me: PeerId) -> Identity {
         member_count: u32::MAX,
         job: party.job.clone(),
         secret: party.secret.clone(),
+        met: Vec::new(),
     }
 }
 

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use mio::Poll;
 
-use crate::auth::Secret;
+use crate::auth::{self, Secret};
 use crate::handshake::{Identity, JOB_LEN_MAX};
 use crate::link::{Shared, Wire};
 use crate::transport::PeerId;
@@ -19,7 +19,7 @@ use crate::transport::PeerId;
 pub struct NetConfig {
     /// This member.
     pub me: PeerId,
-    /// Tells two runs of the same member apart; a later run has a greater one.
+    /// Tells two runs of the same member apart: no run has that of another, and none has 0.
     pub incarnation: u64,
     /// Where each member listens, in the order of their ids; the same list at every member.
     pub members: Vec<SocketAddr>,
@@ -140,6 +140,13 @@ impl fmt::Display for ListenHint {
 }
 
 impl NetConfig {
+    /// An incarnation that no other run has.
+    pub fn own_incarnation() -> io::Result<u64> {
+        let nonce = auth::nonce().map_err(io::Error::other)?;
+        let (word, _) = nonce.split_first_chunk().expect("a nonce is longer");
+        Ok(u64::from_le_bytes(*word).max(1))
+    }
+
     /// What every transport begins with, if the configuration makes sense.
     pub(crate) fn begin<W: Wire>(self) -> Result<(Identity, Poll, Arc<Shared<W>>), StartError> {
         let identity = self.identity()?;
@@ -155,6 +162,7 @@ impl NetConfig {
             member_count: check(self)?,
             job: self.job.clone(),
             secret: self.secret.clone(),
+            met: vec![0; self.members.len()],
         })
     }
 }
@@ -168,6 +176,8 @@ fn check(config: &NetConfig) -> Result<u32, StartError> {
         format!("the job's name has more than {JOB_LEN_MAX} bytes")
     } else if !(512..=60_000).contains(&config.limits.datagram_len) {
         "a datagram has 512 to 60000 bytes".into()
+    } else if config.incarnation == 0 {
+        "no run has incarnation 0".into()
     } else if config.limits.strangers_max == 0 {
         "no connection could ever be accepted with strangers_max = 0".into()
     } else {

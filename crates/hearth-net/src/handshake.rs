@@ -2,18 +2,20 @@
 //!
 //! ```text
 //! dialer                                              acceptor
-//!   Hello { to, from, incarnation, nonce, job }  -->
-//!                <--  Challenge { incarnation, nonce, proof of both sides' words }
+//!   Hello { to, from, incarnation, met, nonce, job }  -->
+//!           <--  Challenge { incarnation, met, nonce, proof of both sides' words }
 //!   Proof { proof of both sides' words, shares } -->
 //! ```
 //!
-//! Each proof covers the version, the job, both ids, incarnations and nonces, and its direction, so
-//! a recorded handshake is worth nothing. Either side may answer `Refuse { text }` and close. This
+//! Each proof covers the version, the job, both sides' words, and its direction, so a recorded
+//! handshake is worth nothing. `met` is the incarnation of the other member that this one has met, 0 if
+//! none: both sides learn so, and proved, that one of them runs anew. They then part for good, since a
+//! run that begins anew has forgotten what it owed. Either side may answer `Refuse { text }` and close. This
 //! file does no I/O: [`Handshake::step`] takes a frame and says what to send and what was learnt.
 
 use crate::auth::{FrameKey, KEY_LEN, Nonce, Secret, Side, Transcript};
 use crate::frame::{FrameError, HEADER_LEN, Kind, handshake_frame};
-use crate::transport::PeerId;
+use crate::transport::{Anew, PeerId};
 
 /// The longest name of a job.
 pub(crate) const JOB_LEN_MAX: usize = 128;
@@ -28,15 +30,28 @@ pub(crate) struct Identity {
     pub(crate) member_count: u32,
     pub(crate) job: String,
     pub(crate) secret: Secret,
+    /// The incarnation of each member that was connected, 0 if none was; never another afterwards.
+    pub(crate) met: Vec<u64>,
 }
 
 impl Identity {
-    fn side(&self, nonce: Nonce) -> Side {
+    fn side(&self, other: PeerId, nonce: Nonce) -> Side {
         Side {
             id: self.me,
             incarnation: self.incarnation,
+            met: self.met.get(other.index()).copied().unwrap_or(0),
             nonce,
         }
+    }
+
+    /// Remembers the run of a member for good; fails if an earlier one was met.
+    pub(crate) fn meet(&mut self, peer: PeerId, incarnation: u64) -> Result<(), HandshakeError> {
+        match self.met.get_mut(peer.index()) {
+            Some(met) if *met == 0 => *met = incarnation,
+            Some(met) if *met != incarnation => return Err(HandshakeError::Anew(Anew::Peer)),
+            Some(_) | None => {}
+        }
+        Ok(())
     }
 }
 
@@ -45,9 +60,13 @@ pub(crate) enum Handshake {
     /// The acceptor has heard nothing.
     Opened,
     /// The dialer has said hello.
-    Greeted { peer: PeerId, nonce: Nonce },
+    Greeted { peer: PeerId, me: Side },
     /// The acceptor has answered with its challenge; the peer is still a claim.
-    Challenged { peer: Side, transcript: Transcript },
+    Challenged {
+        peer: Side,
+        anew: Option<Anew>,
+        transcript: Transcript,
+    },
 }
 
 /// What a step led to.
@@ -66,6 +85,8 @@ pub(crate) struct Session {
     pub(crate) rx: FrameKey,
     /// The dialer has taken what the acceptor offered beside its challenge.
     pub(crate) shares: bool,
+    /// One side runs anew: the connection may not be used.
+    pub(crate) anew: Option<Anew>,
 }
 
 /// Says in a proof that the dialer has taken what it was offered. No proof covers it: a wrong word here is worth
@@ -91,21 +112,23 @@ pub(crate) enum HandshakeError {
     Secret,
     #[error("peer refused: {0}")]
     Refused(String),
-    #[error("peer runs as incarnation {theirs}, but incarnation {known} is connected")]
-    Stale { theirs: u64, known: u64 },
+    #[error("{0}")]
+    Anew(Anew),
 }
 
 impl Handshake {
     /// Opens the conversation with `peer`.
     pub(crate) fn dial(who: &Identity, peer: PeerId, nonce: Nonce) -> (Handshake, Vec<u8>) {
-        let mut head = Vec::with_capacity(50 + who.job.len());
+        let me = who.side(peer, nonce);
+        let mut head = Vec::with_capacity(58 + who.job.len());
         head.extend_from_slice(&peer.0.to_le_bytes());
-        head.extend_from_slice(&who.me.0.to_le_bytes());
-        head.extend_from_slice(&who.incarnation.to_le_bytes());
+        head.extend_from_slice(&me.id.0.to_le_bytes());
+        head.extend_from_slice(&me.incarnation.to_le_bytes());
+        head.extend_from_slice(&me.met.to_le_bytes());
         head.extend_from_slice(&nonce);
         head.extend_from_slice(who.job.as_bytes());
         (
-            Handshake::Greeted { peer, nonce },
+            Handshake::Greeted { peer, me },
             handshake_frame(Kind::Hello, &head),
         )
     }
@@ -129,12 +152,17 @@ impl Handshake {
         match (self, kind) {
             (_, Kind::Refuse) => Err(HandshakeError::Refused(readable(head)).into()),
             (Handshake::Opened, Kind::Hello) => Ok(on_hello(who, head, nonce)?),
-            (Handshake::Greeted { peer, nonce }, Kind::Challenge) => {
-                Ok(on_challenge(who, (*peer, *nonce), head)?)
+            (Handshake::Greeted { peer, me }, Kind::Challenge) => {
+                Ok(on_challenge(who, (*peer, me), head)?)
             }
-            (Handshake::Challenged { peer, transcript }, Kind::Proof) => {
-                Ok(on_proof(who, peer, transcript, head)?)
-            }
+            (
+                Handshake::Challenged {
+                    peer,
+                    anew,
+                    transcript,
+                },
+                Kind::Proof,
+            ) => Ok(on_proof(who, (peer, *anew), transcript, head)?),
             (
                 Handshake::Opened | Handshake::Greeted { .. } | Handshake::Challenged { .. },
                 Kind::Hello | Kind::Challenge | Kind::Proof | Kind::Data,
@@ -170,6 +198,7 @@ fn on_hello(who: &Identity, head: &[u8], nonce: Nonce) -> Result<Progress, Hands
     let dialer = Side {
         id: PeerId(words.u32()?),
         incarnation: words.u64()?,
+        met: words.u64()?,
         nonce: words.key()?,
     };
     let theirs = words.rest();
@@ -191,12 +220,15 @@ fn on_hello(who: &Identity, head: &[u8], nonce: Nonce) -> Result<Progress, Hands
             members: who.member_count,
         });
     }
-    let transcript = Transcript::new(&who.job, &dialer, &who.side(nonce));
-    let mut head = Vec::with_capacity(8 + 2 * KEY_LEN);
-    head.extend_from_slice(&who.incarnation.to_le_bytes());
+    let mine = who.side(dialer.id, nonce);
+    let transcript = Transcript::new(&who.job, &dialer, &mine);
+    let mut head = Vec::with_capacity(16 + 2 * KEY_LEN);
+    head.extend_from_slice(&mine.incarnation.to_le_bytes());
+    head.extend_from_slice(&mine.met.to_le_bytes());
     head.extend_from_slice(&nonce);
     head.extend_from_slice(transcript.accept_proof(&who.secret).as_bytes());
     let next = Handshake::Challenged {
+        anew: anew(&mine, &dialer),
         peer: dialer,
         transcript,
     };
@@ -208,18 +240,19 @@ fn on_hello(who: &Identity, head: &[u8], nonce: Nonce) -> Result<Progress, Hands
 
 fn on_challenge(
     who: &Identity,
-    (peer, nonce): (PeerId, Nonce),
+    (peer, me): (PeerId, &Side),
     head: &[u8],
 ) -> Result<Progress, HandshakeError> {
     let mut words = Words(head);
     let acceptor = Side {
         id: peer,
         incarnation: words.u64()?,
+        met: words.u64()?,
         nonce: words.key()?,
     };
     let proof = words.key()?;
     words.end()?;
-    let transcript = Transcript::new(&who.job, &who.side(nonce), &acceptor);
+    let transcript = Transcript::new(&who.job, me, &acceptor);
     // `blake3::Hash` compares in constant time.
     if transcript.accept_proof(&who.secret) != proof {
         return Err(HandshakeError::Secret);
@@ -230,6 +263,7 @@ fn on_challenge(
         tx: transcript.key_from_dialer(&who.secret),
         rx: transcript.key_from_acceptor(&who.secret),
         shares: false,
+        anew: anew(me, &acceptor),
     };
     let reply = handshake_frame(Kind::Proof, transcript.dial_proof(&who.secret).as_bytes());
     Ok(Progress::Done(session, Some(reply)))
@@ -237,7 +271,7 @@ fn on_challenge(
 
 fn on_proof(
     who: &Identity,
-    dialer: &Side,
+    (dialer, anew): (&Side, Option<Anew>),
     transcript: &Transcript,
     head: &[u8],
 ) -> Result<Progress, HandshakeError> {
@@ -257,8 +291,19 @@ fn on_proof(
         tx: transcript.key_from_acceptor(&who.secret),
         rx: transcript.key_from_dialer(&who.secret),
         shares,
+        anew,
     };
     Ok(Progress::Done(session, None))
+}
+
+/// Which of two sides runs anew, though the other has met it before.
+fn anew(me: &Side, peer: &Side) -> Option<Anew> {
+    let forgot = |met: u64, incarnation: u64| met != 0 && met != incarnation;
+    if forgot(peer.met, me.incarnation) {
+        Some(Anew::Me)
+    } else {
+        forgot(me.met, peer.incarnation).then_some(Anew::Peer)
+    }
 }
 
 /// Reads a head from the front; outside bytes never panic.
@@ -323,6 +368,7 @@ mod tests {
             member_count: 3,
             job: job.into(),
             secret: Secret::new([secret; KEY_LEN]),
+            met: vec![0; 3],
         }
     }
 
@@ -373,6 +419,40 @@ mod tests {
                 .open(&fields, b"x", &near.tx.seal(&fields, b"x"))
                 .is_err()
         );
+    }
+
+    #[test]
+    fn both_sides_learn_who_runs_anew() {
+        for (met_by_dialer, met_by_acceptor, expected) in [
+            (10, 11, [None, None]),
+            (0, 5, [Some(Anew::Me), Some(Anew::Peer)]),
+            (5, 0, [Some(Anew::Peer), Some(Anew::Me)]),
+            (5, 5, [Some(Anew::Me), Some(Anew::Me)]),
+        ] {
+            let (mut dialer, mut acceptor) = (identity(1, 7, "job"), identity(0, 7, "job"));
+            dialer.met[0] = met_by_dialer;
+            acceptor.met[1] = met_by_acceptor;
+            let (dialing, accepting, frame) = challenge(&dialer, &acceptor);
+            let step = dialing.step(&dialer, (Kind::Challenge, &frame[HEADER_LEN..]), [0; 32]);
+            let Ok(Progress::Done(near, Some(proof))) = step else {
+                panic!("not done")
+            };
+            let step = accepting.step(&acceptor, (Kind::Proof, &proof[HEADER_LEN..]), [0; 32]);
+            let Ok(Progress::Done(far, None)) = step else {
+                panic!("not done")
+            };
+            assert_eq!([near.anew, far.anew], expected);
+        }
+    }
+
+    #[test]
+    fn who_was_met_stays() {
+        let mut me = identity(0, 7, "job");
+        assert_eq!(me.meet(PeerId(1), 5), Ok(()));
+        assert_eq!(me.meet(PeerId(1), 5), Ok(()));
+        let other = me.meet(PeerId(1), 6);
+        assert_eq!(other, Err(HandshakeError::Anew(Anew::Peer)));
+        assert_eq!(me.meet(PeerId(1), 5), Ok(()));
     }
 
     #[test]
@@ -462,7 +542,7 @@ mod tests {
     #[test]
     fn short_heads_and_misplaced_kinds_are_errors() {
         let acceptor = identity(0, 7, "job");
-        for len in 0..48 {
+        for len in 0..56 {
             let head = vec![0; len];
             let step = Handshake::Opened.step(&acceptor, (Kind::Hello, &head), [2; 32]);
             assert_eq!(words(step), HandshakeError::Malformed);

@@ -15,6 +15,7 @@
 //! - N4: what is queued for a peer is bounded; past the bound the peer is dropped with a reason.
 //! - N5: an idle transport does not wake its thread; over datagrams it does once a second.
 //! - N6: bytes from outside end at most their own connection, never the process, never another.
+//! - N7: who has met one run of a member is never connected to another run of it; both are told.
 
 #![forbid(unsafe_code)]
 
@@ -45,4 +46,4 @@ pub use frame::{HEAD_LEN_MAX, PAYLOAD_LEN_MAX, PROTOCOL_VERSION};
 pub use mem::{MemNet, MemTransport};
 pub use socket::{Door, DoorListener, Socket};
 pub use tcp::{Near, TcpTransport};
-pub use transport::{Handler, Link, PeerId, PeerState, SendError, Transport};
+pub use transport::{Anew, Handler, Link, PeerId, PeerState, SendError, Transport};

@@ -18,7 +18,6 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use crate::config::{Limits, Refusal};
 use crate::frame::HEADER_LEN;
-use crate::handshake::HandshakeError;
 use crate::sync::lock;
 use crate::transport::{self, PeerId, PeerState};
 use crate::why::Why;
@@ -104,17 +103,6 @@ impl<W: Wire> Shared<W> {
             return Vec::new();
         }
         std::mem::take(&mut lock(&self.broken))
-    }
-
-    /// Fails if a later run of the same member is connected.
-    pub(crate) fn check_fresh(&self, peer: PeerId, theirs: u64) -> Result<(), Why> {
-        let current = self.peers[peer.index()].link().current();
-        match current {
-            Some((_, Some(known))) if theirs < known => {
-                Err(HandshakeError::Stale { theirs, known }.into())
-            }
-            Some(_) | None => Ok(()),
-        }
     }
 
     /// Tells people of a connection that did not become a member's. `absent`: there was nobody to
@@ -290,11 +278,11 @@ impl<W: Wire> PeerLink<W> {
         }
     }
 
-    /// The place and incarnation of the connection that `on_up` has reported last, if any.
-    pub(crate) fn current(&self) -> Option<(usize, Option<u64>)> {
+    /// The place of the connection that `on_up` has reported last, if any.
+    pub(crate) fn current(&self) -> Option<usize> {
         match &self.state {
-            State::Up(wire) => Some((wire.index(), Some(wire.incarnation()))),
-            State::Broken { index, .. } => Some((*index, None)),
+            State::Up(wire) => Some(wire.index()),
+            State::Broken { index, .. } => Some(*index),
             State::Down { .. } => None,
         }
     }

@@ -11,7 +11,7 @@ use std::thread::{self, JoinHandle};
 use std::time::Instant;
 
 use crate::sync::lock;
-use crate::transport::{Handler, Link, PeerId, PeerState, SendError, Transport, payload_len};
+use crate::transport::{Anew, Handler, Link, PeerId, PeerState, SendError, Transport, payload_len};
 
 /// A network of `n` members inside one process.
 #[derive(Clone)]
@@ -39,6 +39,8 @@ struct Member {
     woken: bool,
     inbox: VecDeque<Event>,
     peers: Vec<Counters>,
+    /// The incarnation of each member that was connected.
+    met: Vec<Option<u64>>,
 }
 
 #[derive(Clone)]
@@ -53,6 +55,7 @@ struct Counters {
 enum Event {
     Up(PeerId, u64),
     Down(PeerId, String),
+    Anew(PeerId, Anew),
     Frame(PeerId, Vec<u8>, Vec<u8>),
 }
 
@@ -73,7 +76,7 @@ impl MemNet {
         MemNet(Arc::new(Mutex::new(state)))
     }
 
-    /// Starts member `me`, in place of an earlier incarnation if there is one.
+    /// Starts member `me`, in place of an earlier incarnation if there is one, by whose peers it is refused.
     pub fn start(
         &self,
         me: PeerId,
@@ -143,6 +146,7 @@ impl State {
             woken: false,
             inbox: VecDeque::new(),
             peers,
+            met: vec![None; self.members.len()],
         };
         self.members[me.index()] = Some(member);
         for peer in self.ids() {
@@ -169,11 +173,35 @@ impl State {
         if a == b || self.cuts.contains(&(a.min(b), a.max(b))) {
             return;
         }
-        for (me, peer, incarnation) in [(a, b, inc_b), (b, a, inc_a)] {
+        let ends = [(a, b, inc_b), (b, a, inc_a)];
+        if self.refuse(ends) {
+            return;
+        }
+        for (me, peer, incarnation) in ends {
             let member = self.member(me).expect("found running above");
+            member.met[peer.index()] = Some(incarnation);
             member.peers[peer.index()].link = Link::Up { incarnation };
             member.push(Event::Up(peer, incarnation));
         }
+    }
+
+    /// Tells two members that one of them runs anew, if that is so.
+    fn refuse(&mut self, ends: [(PeerId, PeerId, u64); 2]) -> bool {
+        let known = ends.map(|(me, peer, incarnation)| {
+            let met = self.member(me).and_then(|member| member.met[peer.index()]);
+            met.is_some_and(|met| met != incarnation)
+        });
+        if known == [false, false] {
+            return false;
+        }
+        for ((me, peer, _), by_peer) in ends.into_iter().zip([known[1], known[0]]) {
+            let who = if by_peer { Anew::Me } else { Anew::Peer };
+            let member = self.member(me).expect("found running by the caller");
+            let why = who.to_string();
+            member.peers[peer.index()].link = Link::Down { why };
+            member.push(Event::Anew(peer, who));
+        }
+        true
     }
 
     /// Breaks a connection for good; frames that were under way are lost.
@@ -370,6 +398,7 @@ impl Place {
                     up.insert(peer);
                     handler.on_up(peer, incarnation);
                 }
+                Turn::Deliver(Event::Anew(peer, who)) => handler.on_anew(peer, who),
                 Turn::Deliver(Event::Down(peer, why)) => {
                     up.remove(&peer);
                     handler.on_down(peer, &why);

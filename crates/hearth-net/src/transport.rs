@@ -24,6 +24,24 @@ impl fmt::Display for PeerId {
     }
 }
 
+/// Which member runs anew, though another has met its earlier run.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Anew {
+    /// This one.
+    Me,
+    /// The other.
+    Peer,
+}
+
+impl fmt::Display for Anew {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Anew::Me => "peer knows this agent from before it was started again",
+            Anew::Peer => "peer was started again, and is refused for that",
+        })
+    }
+}
+
 /// Moves frames between the members.
 pub trait Transport: Send + Sync {
     /// Sends one frame, or queues what the connection cannot take now.
@@ -49,6 +67,12 @@ pub trait Transport: Send + Sync {
 pub trait Handler: Send + Sync + 'static {
     /// A connection to `peer`, which runs as `incarnation`, stands; frames may be sent.
     fn on_up(&self, peer: PeerId, incarnation: u64);
+
+    /// This member and `peer` will never be connected: one of them runs anew, and the other has met the run before.
+    /// Proved by both; told again with each attempt.
+    fn on_anew(&self, peer: PeerId, who: Anew) {
+        let _ = (peer, who);
+    }
 
     /// The connection is gone; frames that were under way may be lost.
     fn on_down(&self, peer: PeerId, why: &str);

@@ -38,8 +38,8 @@ pub(crate) enum Why {
     Silent(Duration),
     #[error("peer reads too slowly: more than {max} bytes queued")]
     QueueFull { max: usize },
-    #[error("peer connected anew as incarnation {incarnation}")]
-    Replaced { incarnation: u64 },
+    #[error("peer connected anew")]
+    Replaced,
     #[error("disconnected: {0}")]
     Disconnected(String),
     #[error("shut down")]
@@ -52,7 +52,8 @@ impl Why {
         match self {
             Why::Frame(FrameError::Version { theirs }) => Some(version_refusal(*theirs)),
             // Also the answer to a refusal: it has been heard.
-            Why::Handshake(HandshakeError::Refused(_)) => None,
+            // Or both sides know.
+            Why::Handshake(HandshakeError::Refused(_) | HandshakeError::Anew(_)) => None,
             Why::Handshake(error) => Some(refusal(&error.to_string())),
             Why::Frame(_)
             | Why::HandshakeTime(_)
@@ -68,7 +69,7 @@ impl Why {
             | Why::Write(_)
             | Why::Setup(_)
             | Why::QueueFull { .. }
-            | Why::Replaced { .. }
+            | Why::Replaced
             | Why::Disconnected(_)
             | Why::Shutdown => None,
         }

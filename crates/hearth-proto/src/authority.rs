@@ -41,6 +41,7 @@ mod offer;
 mod orphan;
 mod page;
 mod peek;
+mod pump;
 mod push;
 mod range;
 mod read;
@@ -64,6 +65,7 @@ use crate::time::{Span, Time};
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::vec::Vec;
 use bank::{BankJob, Blocks, Debt, Going};
+use flush::Sent;
 use gather::Gathering;
 use hand_over::{Handing, Legacies};
 use offer::Offers;
@@ -178,11 +180,8 @@ enum StoreOp {
     },
     /// One page into a buffer, for the bytes that it lacks.
     FillGaps { file: FileId, page: u64, buf: Buf },
-    /// A run of dirty ranges: page, start, end, version.
-    Write {
-        file: FileId,
-        ranges: Vec<(u64, u32, u32, Ver)>,
-    },
+    /// Dirty bytes of pages.
+    Write { file: FileId, sent: Vec<Sent> },
     /// Bytes of a write that is answered when the store has them.
     Through { file: FileId, ver: Ver },
     /// The end of a flush.
@@ -207,6 +206,8 @@ struct File {
     /// What daemons have not been given yet (G4).
     debt: Debt,
     waiting: VecDeque<Waiting>,
+    /// What those of `waiting` keep from requests that come after them, as of when all were tried.
+    ahead: Ahead,
     writes: Vec<PendingWrite>,
     bar: Option<Bar>,
     /// The next cut, which came while the last step of one waits for the store.
@@ -215,6 +216,8 @@ struct File {
     dirty_bytes: u64,
     /// Pages with dirty bytes and no store write in flight, by the time when they are due (A8).
     ages: BTreeSet<(Time, u64)>,
+    /// Store writes of its dirty bytes in flight.
+    flushing: u32,
     /// Where `Common::dirty` has this file.
     listed: Option<Time>,
     /// A write went through to the store since its stamp was last taken.
@@ -401,6 +404,7 @@ impl Authority {
         }
         let floor = self.common.floors.get(&file).copied().unwrap_or_default();
         let mut home = self.home(ctx, file);
+        let before = home.file.generation;
         home.adopt(generation);
         let current = home.file.generation.max(floor);
         if let Body::Peek { first, count, .. } = body
@@ -431,8 +435,18 @@ impl Authority {
             home.fail(from, req, crate::errno::EHOSTDOWN);
             return self.tidy(ctx, file);
         }
+        let is_known = home.file.generation == before;
+        let waits = home.file.waiting.len();
+        // Such a request changes nothing for those that came before.
+        let is_next = matches!(
+            body,
+            Body::Read { .. } | Body::Write { .. } | Body::Scatter { .. } | Body::Flush(_)
+        );
         home.request(from, req, generation, body, data);
-        home.pump();
+        match is_known && is_next {
+            true => home.pump_from(waits),
+            false => home.pump(),
+        }
         self.tidy(ctx, file);
     }
 
@@ -505,7 +519,7 @@ impl Authority {
             StoreOp::FillPages { first, count, .. } => home.pages_filled(first, count, result),
             StoreOp::FillAside { ask, buf, .. } => home.read_aside(&ask, buf, result),
             StoreOp::FillGaps { page, buf, .. } => home.gaps_filled(page, buf, result),
-            StoreOp::Write { ranges, .. } => home.written(&ranges, result),
+            StoreOp::Write { sent, .. } => home.written(sent, result),
             StoreOp::Through { ver, .. } => home.stored(ver, result),
             StoreOp::Sync {
                 from, req, write, ..
@@ -703,38 +717,6 @@ impl Home<'_, '_> {
                 self.free(from, data);
                 self.fail(from, req, crate::errno::EIO);
             }
-        }
-    }
-
-    /// Tries every waiting request, in order, until none can be answered.
-    fn pump(&mut self) {
-        self.keep_gathered();
-        self.finish_writes();
-        self.settle_orphan();
-        self.forget_hunger();
-        let mut waiting = core::mem::take(&mut self.file.waiting);
-        let mut ahead = Ahead::default();
-        let mut left = VecDeque::new();
-        while let Some(mut ask) = waiting.pop_front() {
-            let verdict = match &mut ask {
-                Waiting::Read(read) => self.try_read(read),
-                Waiting::Write(write) => self.try_write(write, &ahead),
-                Waiting::Hold(hold) => self.try_hold(hold, &ahead),
-                Waiting::Flush(flush) => self.try_flush(flush),
-                Waiting::Peek(peek) => self.try_peek(peek),
-            };
-            if verdict == Verdict::Done {
-                continue;
-            }
-            ahead.note(self.ctx, &ask);
-            left.push_back(ask);
-        }
-        // What has come in meanwhile is writes that wait for the store; messages to this node itself wait.
-        left.append(&mut self.file.waiting);
-        self.file.waiting = left;
-        self.send_lagging();
-        if self.go_on_with_cut() {
-            self.pump();
         }
     }
 

@@ -46,6 +46,7 @@ mod revoke;
 mod settle;
 mod size;
 mod through;
+mod waits;
 mod write;
 
 use crate::authority::Authority;

@@ -25,6 +25,8 @@ pub(crate) struct Counts {
     scatter: u64,
     bank: u64,
     life: u64,
+    /// Pieces of pages that this step has sent to the store.
+    pub(crate) pieces: usize,
     /// The clock by which operations over several homes have their age.
     clock: u64,
 }
@@ -39,6 +41,7 @@ impl Counts {
             scatter: 0,
             bank: names.bank,
             life: 0,
+            pieces: 0,
             clock: 0,
         }
     }

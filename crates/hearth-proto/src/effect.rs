@@ -110,6 +110,16 @@ pub enum Effect {
         /// The bytes, one run after another.
         data: Vec<Piece>,
     },
+    /// Write pieces with gaps between them to the store, and nothing between; answer with
+    /// [`crate::Input::StoreDone`] when all are written, or with the first failure.
+    StorePieces {
+        /// Names the answer.
+        op: Op,
+        /// Which file.
+        file: FileId,
+        /// Frames' bytes and the place of each in the file, ascending.
+        data: Vec<(u64, Piece)>,
+    },
     /// Write a buffer to the store through the handle of a local write, free it, and take the file's
     /// stamp; answer with [`crate::Input::StoreDone`].
     StoreThrough {

@@ -46,6 +46,7 @@ mod rescue;
 pub mod semantics;
 pub mod status;
 pub mod time;
+mod wait;
 pub mod wire;
 
 pub use config::{
@@ -65,6 +66,7 @@ pub use placement::{home_of_slot, slot_of};
 pub use semantics::Semantics;
 pub use status::Status;
 pub use time::{Span, Time};
+pub use wait::Wait;
 
 /// A system error number, as `errno(3)` has it.
 pub type Errno = i32;

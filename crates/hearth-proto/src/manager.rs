@@ -34,6 +34,7 @@ mod open;
 mod register;
 mod size;
 mod storms;
+mod waits;
 mod window;
 
 use crate::Errno;
@@ -165,7 +166,7 @@ impl Manager {
             return ctx.answer(from, id, generation, req, Body::WhoisOk(manager));
         }
         if let Body::WhoisEach(_)
-        | Body::AskLeave(_)
+        | Body::AskLeave { .. }
         | Body::AwaitLeave(_)
         | Body::AskNames(_)
         | Body::Listed(_)

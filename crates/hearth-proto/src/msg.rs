@@ -233,7 +233,12 @@ pub enum Body {
     // --- to the manager ---------------------------------------------------------------------
     /// May the attributes of each be kept until they are called back? Of a directory they stand for its
     /// names as well.
-    AskLeave(Vec<FileId>),
+    AskLeave {
+        /// Which.
+        files: Vec<FileId>,
+        /// The asker wants no other file, so it reads nothing for others: the answer comes when nobody reads this one.
+        alone: bool,
+    },
     /// Answers, in the order of the question.
     Leaves(Vec<Leave>),
     /// The same, answered when no other node reads the first; gives no leave to read.

@@ -84,6 +84,7 @@ impl Node {
         let mut turns = Turns::default();
         let is_local = matches!(input, Input::Locals(_));
         self.bank.begin(&self.config, now);
+        self.counts.pieces = 0;
         self.with(now, out, &mut loopback, |machines, ctx| {
             machines.input(ctx, input)
         });
@@ -221,6 +222,11 @@ impl Node {
     /// True if a peer is gone, as far as this node knows.
     pub fn is_gone(&self, peer: NodeId) -> bool {
         self.peers.is_down(peer)
+    }
+
+    /// What this node waits for, and who waits here for another.
+    pub fn waits(&self) -> Vec<crate::Wait> {
+        crate::wait::all(self.config.me, &self.client, &self.manager)
     }
 
     /// Handles, of whatever node, that count as open for the files managed here.
@@ -682,7 +688,7 @@ fn side(body: &Body) -> Side {
     match body {
         Body::Whois
         | Body::WhoisEach(_)
-        | Body::AskLeave(_)
+        | Body::AskLeave { .. }
         | Body::AwaitLeave(_)
         | Body::Learned(_)
         | Body::AskNames(_)

@@ -3,6 +3,10 @@
 //! Nobody beats a heart while nothing is owed. A peer that owes an answer and has been silent for a
 //! while is asked whether it lives; one that stays silent is cut off. A request to a peer that is
 //! gone is answered here in its place, so that every machine sees one kind of end.
+//!
+//! From the question on, silence counts only while this node itself runs: it looks each second, and a look that
+//! comes late counts as one second. On a host that is too busy for this node, or that stood still, the answers may
+//! have come long ago and wait here to be read.
 
 use crate::ctx::Ctx;
 use crate::effect::Effect;
@@ -13,6 +17,9 @@ use crate::nodeset::NodeSet;
 use crate::time::{Span, Time};
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec::Vec;
+
+/// Silence after the question is looked at as often, and a look counts for no more.
+const LOOK: Span = Span::secs(1);
 
 /// An answer that a peer owes.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -29,7 +36,15 @@ struct Peer {
     /// By request number, which only grows.
     owed: VecDeque<Owed>,
     heard: Time,
-    probed: Option<Time>,
+    probed: Option<Probe>,
+}
+
+/// A question whether a peer lives.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct Probe {
+    /// How long the peer has been silent while this node ran.
+    silent: Span,
+    looked: Time,
 }
 
 /// What this node knows about the others.
@@ -48,7 +63,7 @@ fn in_its_place(body: &Body) -> Option<Body> {
         Body::Cut(_) => Some(Body::CutOk(Ok(()))),
         Body::Whois
         | Body::WhoisEach(_)
-        | Body::AskLeave(_)
+        | Body::AskLeave { .. }
         | Body::AwaitLeave(_)
         | Body::AskNames(_)
         | Body::Change
@@ -209,14 +224,26 @@ impl Peers {
         let mut ask = Vec::new();
         for (&id, peer) in &mut ctx.peers.peers {
             let Some(silent_since) = peer.silent_since() else {
+                peer.probed = None;
                 continue;
             };
-            if silent_since + give_up <= now {
-                ctx.out.push(Effect::Disconnect { peer: id });
-                peer.heard = now;
-            } else if silent_since + probe <= now && peer.probed.is_none() {
-                peer.probed = Some(now);
-                ask.push(id);
+            match &mut peer.probed {
+                None if silent_since + probe <= now => {
+                    peer.probed = Some(Probe {
+                        silent: probe,
+                        looked: now,
+                    });
+                    ask.push(id);
+                }
+                None => {}
+                Some(probed) => {
+                    probed.look(now);
+                    if probed.silent >= give_up {
+                        ctx.out.push(Effect::Disconnect { peer: id });
+                        peer.heard = now;
+                        peer.probed = None;
+                    }
+                }
             }
         }
         for id in ask {
@@ -227,16 +254,20 @@ impl Peers {
     pub(crate) fn deadline(&self, probe: Span, give_up: Span) -> Option<Time> {
         let due = |peer: &Peer| {
             let since = peer.silent_since()?;
-            Some(
-                since
-                    + if peer.probed.is_some() {
-                        give_up
-                    } else {
-                        probe
-                    },
-            )
+            Some(match &peer.probed {
+                None => since + probe,
+                Some(probed) => probed.looked + LOOK.min(Span(give_up.0 - probed.silent.0)),
+            })
         };
         self.peers.values().filter_map(due).min()
+    }
+}
+
+impl Probe {
+    fn look(&mut self, now: Time) {
+        let since = Span(now.0.saturating_sub(self.looked.0));
+        self.silent = Span(self.silent.0 + since.min(LOOK).0);
+        self.looked = now;
     }
 }
 
@@ -252,5 +283,75 @@ impl Peer {
     fn silent_since(&self) -> Option<Time> {
         let oldest = self.owed.front()?.sent;
         Some(oldest.max(self.heard))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::Config;
+    use crate::node::Node;
+    use crate::{Input, Outbox, Request, Ticket};
+    use alloc::vec;
+
+    const BEGIN: Time = Time(1_000_000_000_000);
+
+    fn secs(count: u64) -> Time {
+        BEGIN + Span::secs(count)
+    }
+
+    /// Node 0, to which node 1 owes an answer since `BEGIN`.
+    fn waiting() -> Node {
+        let mut node = Node::new(Config::new(NodeId(0), 2));
+        let mut out = Outbox::new();
+        // Of so many files node 1 is the registrar of some.
+        let files = (1..64).map(FileId).collect();
+        node.step(
+            BEGIN,
+            Input::Request(Ticket(1), Request::Locate(files)),
+            &mut out,
+        );
+        let asked = |effect: &Effect| matches!(effect, Effect::Send { .. });
+        assert!(out.iter().any(asked), "something is asked");
+        node
+    }
+
+    fn tick(node: &mut Node, at: Time) -> Outbox {
+        let mut out = Outbox::new();
+        node.step(at, Input::Tick, &mut out);
+        out
+    }
+
+    fn gives_up(out: &Outbox) -> bool {
+        out.contains(&Effect::Disconnect { peer: NodeId(1) })
+    }
+
+    #[test]
+    fn a_silent_peer_is_given_up_in_time() {
+        let mut node = waiting();
+        let mut given_up = vec![];
+        let mut looks = 0;
+        while let Some(due) = node.deadline().filter(|&due| due <= secs(20)) {
+            looks += 1;
+            assert!(looks < 100, "each look brings the end nearer");
+            if gives_up(&tick(&mut node, due)) {
+                given_up.push(due);
+                break;
+            }
+        }
+        assert_eq!(given_up, [secs(7)]);
+    }
+
+    #[test]
+    fn a_peer_is_not_given_up_by_a_node_that_did_not_run() {
+        let mut node = waiting();
+        // Each look is a minute late.
+        for minute in 1..=5 {
+            assert!(
+                !gives_up(&tick(&mut node, secs(60 * minute))),
+                "minute {minute}"
+            );
+        }
+        assert!(gives_up(&tick(&mut node, secs(360))));
     }
 }

@@ -1,10 +1,18 @@
 //! Byte ranges within one page: which bytes are known, which are dirty.
+//!
+//! A page may have as many ranges as half of its bytes. So all that is done with one of them costs the
+//! logarithm of how many there are, and to count ranges or bytes costs nothing.
 
+use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
 /// Disjoint, non-touching, ascending half-open ranges of bytes.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-pub struct Ranges(Vec<(u32, u32)>);
+pub struct Ranges {
+    /// Where each begins and ends.
+    list: BTreeMap<u32, u32>,
+    bytes: u32,
+}
 
 impl Ranges {
     /// Adds `start..end`, merging what overlaps or touches. Returns how many bytes are new.
@@ -12,26 +20,48 @@ impl Ranges {
         if start >= end {
             return 0;
         }
-        let first = self.0.partition_point(|&(_, e)| e < start);
-        let last = self.0.partition_point(|&(s, _)| s <= end);
-        let (mut from, mut to, mut had) = (start, end, 0);
-        for &(s, e) in &self.0[first..last] {
+        let before = self.bytes;
+        let (mut from, mut to) = (start, end);
+        while let Some((s, e)) = self.last_from(to).filter(|&(_, e)| e >= start) {
+            if s <= start && end <= e {
+                return 0;
+            }
+            self.list.remove(&s);
+            self.bytes -= e - s;
             from = from.min(s);
             to = to.max(e);
-            had += e - s;
         }
-        self.0.splice(first..last, [(from, to)]);
-        (to - from) - had
+        self.list.insert(from, to);
+        self.bytes += to - from;
+        self.bytes - before
+    }
+
+    /// Adds all of `others`. Returns how many bytes are new.
+    pub fn insert_all(&mut self, others: Ranges) -> u32 {
+        if self.is_empty() {
+            *self = others;
+            return self.bytes;
+        }
+        others.iter().map(|(s, e)| self.insert(s, e)).sum()
+    }
+
+    /// The last range that begins at `at` or before.
+    fn last_from(&self, at: u32) -> Option<(u32, u32)> {
+        let (&s, &e) = self.list.range(..=at).next_back()?;
+        Some((s, e))
     }
 
     /// Cuts everything at and above `end`. Returns how many bytes went.
     pub fn clip(&mut self, end: u32) -> u32 {
-        let before = self.bytes();
-        self.0.retain(|&(s, _)| s < end);
-        if let Some(last) = self.0.last_mut() {
-            last.1 = last.1.min(end);
+        let above = self.list.split_off(&end);
+        let mut gone: u32 = above.iter().map(|(s, e)| e - s).sum();
+        if let Some(mut last) = self.list.last_entry() {
+            gone += last.get().saturating_sub(end);
+            let cut = (*last.get()).min(end);
+            last.insert(cut);
         }
-        before - self.bytes()
+        self.bytes -= gone;
+        gone
     }
 
     /// Takes everything out and returns it.
@@ -41,46 +71,66 @@ impl Ranges {
 
     /// Keeps the first `count` ranges and returns the others.
     pub fn split_off(&mut self, count: usize) -> Ranges {
-        Ranges(self.0.split_off(count.min(self.0.len())))
+        if self.list.len() <= count {
+            return Ranges::default();
+        }
+        let kept = self.iter().take(count).map(|(s, e)| e - s).sum();
+        let first = self.list.keys().nth(count).copied();
+        let list = first.map(|first| self.list.split_off(&first));
+        let bytes = core::mem::replace(&mut self.bytes, kept) - kept;
+        Ranges {
+            list: list.unwrap_or_default(),
+            bytes,
+        }
     }
 
     /// Bytes covered.
     pub fn bytes(&self) -> u32 {
-        self.0.iter().map(|&(s, e)| e - s).sum()
+        self.bytes
+    }
+
+    /// How many there are.
+    pub fn count(&self) -> usize {
+        self.list.len()
     }
 
     /// From the first byte to behind the last.
     pub fn span(&self) -> Option<(u32, u32)> {
-        Some((self.0.first()?.0, self.0.last()?.1))
+        let (&first, _) = self.list.first_key_value()?;
+        let (_, &last) = self.list.last_key_value()?;
+        Some((first, last))
     }
 
     /// These ranges, if they are ascending, not empty, and do not touch.
     pub fn from_sorted(list: Vec<(u32, u32)>) -> Option<Ranges> {
         let apart = list.windows(2).all(|pair| pair[0].1 < pair[1].0);
         let whole = list.iter().all(|&(start, end)| start < end);
-        (apart && whole).then_some(Ranges(list))
+        (apart && whole).then(|| Ranges {
+            bytes: list.iter().map(|(s, e)| e - s).sum(),
+            list: list.into_iter().collect(),
+        })
     }
 
     /// True if nothing is covered.
     pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.list.is_empty()
     }
 
     /// True if `start..end` is covered whole.
     pub fn covers(&self, start: u32, end: u32) -> bool {
-        start >= end || self.0.iter().any(|&(s, e)| s <= start && end <= e)
+        start >= end || self.last_from(start).is_some_and(|(_, e)| end <= e)
     }
 
     /// The ranges, ascending.
     pub fn iter(&self) -> impl Iterator<Item = (u32, u32)> + '_ {
-        self.0.iter().copied()
+        self.list.iter().map(|(&s, &e)| (s, e))
     }
 
     /// The gaps within `0..end`, ascending.
     pub fn gaps(&self, end: u32) -> Vec<(u32, u32)> {
         let mut gaps = Vec::new();
         let mut at = 0;
-        for &(s, e) in &self.0 {
+        for (s, e) in self.iter() {
             if s >= end {
                 break;
             }
@@ -134,6 +184,18 @@ mod tests {
         assert_eq!(r.clip(35), 5);
         assert_eq!(r.clip(5), 15);
         assert!(r.is_empty());
+    }
+
+    #[test]
+    fn what_is_split_off_goes_in_again() {
+        let mut r = ranges(&[(0, 4), (8, 12), (16, 20)]);
+        let whole = r.clone();
+        let rest = r.split_off(1);
+        assert_eq!((r.bytes(), r.count()), (4, 1));
+        assert_eq!((rest.bytes(), rest.count()), (8, 2));
+        assert_eq!(r.insert_all(rest), 8);
+        assert_eq!(r, whole);
+        assert!(r.split_off(3).is_empty());
     }
 
     #[test]

@@ -220,6 +220,11 @@ pub(crate) fn tell(node: usize, effect: &Effect) -> Option<String> {
             let len: u32 = data.iter().map(|piece| piece.len).sum();
             format!("{node} store write {offset}+{len}")
         }
+        Effect::StorePieces { data, .. } => {
+            let pieces = data.iter();
+            let pieces = pieces.map(|(offset, piece)| format!(" {offset}+{}", piece.len));
+            format!("{node} store write{}", pieces.collect::<String>())
+        }
         Effect::StoreThrough { offset, .. } => format!("{node} store write through {offset}"),
         Effect::StoreSync { sync: true, .. } => format!("{node} store fsync"),
         Effect::StoreSync { sync: false, .. } => format!("{node} store stamp"),

@@ -39,6 +39,8 @@ pub struct Shape {
     /// Tells crowds of one kind apart: each has its own numbers of inodes, which say who manages what, and times that
     /// vary by half. 0 is the plain one, in which all is as long as it is said and begins at once.
     pub seed: u64,
+    /// Nodes manage the files by turns, as if each had made some; else who asks first manages them.
+    pub spread: bool,
 }
 
 impl Shape {
@@ -57,6 +59,7 @@ impl Shape {
             names: 128,
             along: false,
             seed: 0,
+            spread: false,
         }
     }
 }
@@ -94,6 +97,7 @@ pub fn run(shape: &Shape) -> Outcome {
 
 fn run_at(shape: &Shape, pace: &Pace) -> Outcome {
     let mut crowd = crowd::Crowd::new(*shape, pace);
+    crowd.make_files();
     crowd.pass();
     let mut outcome = crowd.outcome();
     crowd.pass();

@@ -19,6 +19,7 @@ pub(crate) mod session;
 mod store;
 mod store_ops;
 mod tier;
+mod waits;
 
 use crate::check::{Violation, liveness, memory};
 use crate::model::Tick;
@@ -492,6 +493,7 @@ impl World {
                 list.push(format!("{:?} revokes {order:?}", host.id));
             }
         }
+        list.extend(waits::chains(&self.hosts));
         list
     }
 }

@@ -13,10 +13,19 @@ fn seeds() -> u64 {
         .unwrap_or(SEEDS)
 }
 
-/// Runs plans and tells the first few that fail, each shrunk, with the line that replays it.
+/// Runs plans and tells the first few that fail, each shrunk, with the line that replays it. Worlds whose sessions ask for
+/// several files at once are run without that as well: seeds that once failed had none.
 fn hold(plans: impl Iterator<Item = Plan>) {
     let mut told = Vec::new();
-    for plan in plans {
+    let alone = |plan: &Plan| Plan {
+        crowds: false,
+        ..plan.clone()
+    };
+    let both = plans.flat_map(|plan| {
+        let alone = plan.crowds.then(|| alone(&plan));
+        core::iter::once(plan).chain(alone)
+    });
+    for plan in both {
         if run(&plan).violations.is_empty() {
             continue;
         }
@@ -33,6 +42,27 @@ fn hold(plans: impl Iterator<Item = Plan>) {
 #[test]
 fn random_runs_keep_every_promise() {
     hold((0..seeds()).map(Plan::from_seed));
+}
+
+/// S7, S8: nobody who has leave to read attributes for others waits for what these read.
+#[test]
+fn questions_about_several_files_do_not_wait_in_a_circle() {
+    let parts_that_were_about_one_file =
+        [9_200_000_357, 9_200_001_390, 9_200_001_640, 9_200_002_236];
+    let home = |seed| Plan {
+        policy: Policy::Home,
+        crowds: true,
+        ..Plan::from_seed(seed)
+    };
+    hold(parts_that_were_about_one_file.into_iter().map(home));
+    let of_each = [Policy::Home, Policy::Bank, Policy::Local];
+    let crowds = (0..seeds() / 4).map(|seed| Plan {
+        policy: of_each[(seed % 3) as usize],
+        looks: true,
+        crowds: true,
+        ..Plan::new(seed, [Trouble::Never, Trouble::All][(seed % 2) as usize])
+    });
+    hold(crowds);
 }
 
 #[test]

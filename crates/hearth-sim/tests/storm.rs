@@ -140,3 +140,20 @@ fn who_has_read_the_names_asks_the_store_for_no_file() {
         }
     }
 }
+
+/// Each file has another manager than its neighbours: a question about several has parts about one. Nobody who reads
+/// attributes for others waits for what they read.
+#[test]
+fn nobody_waits_for_who_waits() {
+    for nodes in [2, 3, 5] {
+        for files in [nodes, 64 + nodes, 2 * nodes, 64 * nodes + 1] {
+            let shape = Shape {
+                spread: true,
+                ..Shape::new(nodes, files)
+            };
+            for crowd in run_several(&shape, &Pace::default(), 40) {
+                assert_eq!(crowd.violations, Vec::<String>::new(), "{shape:?}");
+            }
+        }
+    }
+}

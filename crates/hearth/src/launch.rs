@@ -217,7 +217,9 @@ fn name(plan: &Plan, seats: &Seats) -> Result<(String, String), Failure> {
     match &plan.members {
         Members::Here => {
             let random = secret::make()?;
-            let job = format!("{store}-{:02x}{:02x}", random[0], random[1]);
+            // Killed commands leave their names taken.
+            let [a, b, c, d, ..] = random;
+            let job = format!("{store}-{a:02x}{b:02x}{c:02x}{d:02x}");
             Ok((job.clone(), job))
         }
         // The same on every host, as members of another job are refused.

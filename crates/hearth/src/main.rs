@@ -14,6 +14,7 @@ mod control;
 mod demo;
 mod failure;
 mod gateway;
+mod holders;
 mod job;
 mod launch;
 mod leftovers;

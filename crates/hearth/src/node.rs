@@ -9,7 +9,7 @@ use std::time::Duration;
 pub(crate) use hearth_agent::Residency;
 use hearth_agent::net::Endpoint;
 use hearth_agent::store::StoreSpec;
-use hearth_agent::{Agent, BankConfig, Config};
+use hearth_agent::{Agent, BankConfig, Config, StartError};
 use hearth_client::Session;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -32,7 +32,7 @@ const FLUSH_SPAN_MAX: Duration = Duration::from_secs(120);
 pub(crate) struct NodeConfig {
     /// Its number in the job.
     pub(crate) node: u32,
-    /// Larger than that of any agent that was in its place before.
+    /// Larger than that of any agent that was in its place before, of another set.
     pub(crate) incarnation: u64,
     /// Where every member listens.
     pub(crate) members: Vec<SocketAddr>,
@@ -68,7 +68,14 @@ impl Node {
             Some(root) => Agent::start_over(config, root, endpoint),
             None => Agent::start(config, endpoint),
         };
-        started.map(Node).or_fail(|| what)
+        started.map(Node).map_err(|error| {
+            let hint = way_out(&error);
+            let failure = Failure::new(what).because(error);
+            match hint {
+                Some(hint) => failure.hint(hint),
+                None => failure,
+            }
+        })
     }
 
     /// What a way in talks to.
@@ -284,6 +291,15 @@ pub(crate) struct DaemonStatus {
     pub(crate) bytes_max: u64,
     /// Entries that it forgot.
     pub(crate) evictions: u64,
+}
+
+/// What to do about an agent that others keep apart.
+fn way_out(error: &StartError) -> Option<&'static str> {
+    matches!(
+        error,
+        StartError::Anew { .. } | StartError::JoinedAnew { .. }
+    )
+    .then_some("end the set on all its hosts (`hearth down`), then start it on all of them again")
 }
 
 /// Refuses a store that nobody knows.

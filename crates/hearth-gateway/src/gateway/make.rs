@@ -46,7 +46,7 @@ impl Shared {
                 Ok(Answer::Done)
             }
             call => {
-                hearth_fuse::store::unmask()?;
+                hearth_fuse::store::put_on_mask(0)?;
                 match self.make_name(client, &whom, &call) {
                     Some(told) => told,
                     None => {

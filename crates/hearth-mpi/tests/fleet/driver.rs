@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, MutexGuard, Weak};
 use std::thread;
 use std::time::Instant;
 
-use hearth_net::{Handler, Link, PeerId, PeerState, SendError, Transport};
+use hearth_net::{Anew, Handler, Link, PeerId, PeerState, SendError, Transport};
 use tempfile::TempDir;
 
 use super::words::{Kind, Message, word};
@@ -168,6 +168,10 @@ impl Rank {
                 Kind::Timer => handler.on_timer(),
                 Kind::Up => handler.on_up(peer(message), message.word(1)),
                 Kind::Down => handler.on_down(peer(message), &message.text(1)),
+                Kind::Anew => {
+                    let who = [Anew::Peer, Anew::Me][message.word(1) as usize];
+                    handler.on_anew(peer(message), who);
+                }
                 Kind::Frame => {
                     let payload = message.fields[2].clone();
                     handler.on_frame(peer(message), &message.fields[1], payload);

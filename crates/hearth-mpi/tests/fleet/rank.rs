@@ -12,7 +12,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use hearth_mpi::{Comm, Lines, MpiEndpoint, Program, is_multiple};
-use hearth_net::{Carrier, Carry, Endpoint, Handler, Link, PeerId, SendError, Transport};
+use hearth_net::{Anew, Carrier, Carry, Endpoint, Handler, Link, PeerId, SendError, Transport};
 
 use super::words::{Kind, Message, word};
 use crate::rig::net_config;
@@ -216,6 +216,11 @@ impl Teller {
 impl Handler for Teller {
     fn on_up(&self, peer: PeerId, incarnation: u64) {
         self.tell(Kind::Up, vec![word(u64::from(peer.0)), word(incarnation)]);
+    }
+
+    fn on_anew(&self, peer: PeerId, who: Anew) {
+        let is_me = u64::from(who == Anew::Me);
+        self.tell(Kind::Anew, vec![word(u64::from(peer.0)), word(is_me)]);
     }
 
     fn on_down(&self, peer: PeerId, why: &str) {

@@ -21,6 +21,7 @@ pub(crate) enum Kind {
     /// A rank's handler is called; the answer has the event's number.
     Up,
     Down,
+    Anew,
     Frame,
     Deadline,
     Timer,
@@ -28,7 +29,7 @@ pub(crate) enum Kind {
     Answer,
 }
 
-const KINDS: [Kind; 15] = [
+const KINDS: [Kind; 16] = [
     Kind::Bind,
     Kind::Start,
     Kind::Send,
@@ -40,6 +41,7 @@ const KINDS: [Kind; 15] = [
     Kind::Quit,
     Kind::Up,
     Kind::Down,
+    Kind::Anew,
     Kind::Frame,
     Kind::Deadline,
     Kind::Timer,

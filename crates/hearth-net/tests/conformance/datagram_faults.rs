@@ -4,7 +4,7 @@
 use std::net::{SocketAddr, UdpSocket};
 use std::time::Duration;
 
-use hearth_net::{Link, PeerId, Transport};
+use hearth_net::{Anew, Link, PeerId, Transport};
 
 use super::lossy::LossyRig;
 use super::rig::{Node, Rig, Seen, UdpRig, eventually, node, over, pair_on};
@@ -121,7 +121,7 @@ fn a_peer_that_falls_silent_is_given_up() {
 
 /// The restarted member has no memory of the connection, and its end was not heard.
 #[test]
-fn a_member_that_lost_its_memory_is_connected_anew() {
+fn a_member_that_lost_its_memory_is_refused() {
     let rig = LossyRig::<true>::new(2);
     let (old, b) = pair_on(&rig);
     rig.faults().cut(true);
@@ -131,6 +131,6 @@ fn a_member_that_lost_its_memory_is_connected_anew() {
     let new = node(&rig, 0, 2);
     let (_, why) = b.next_down();
     assert!(why.contains("runs anew"), "{why}");
-    assert_eq!(b.next(), Seen::Up(0, 2));
-    assert_eq!(new.next(), Seen::Up(1, 1));
+    assert_eq!(b.next(), Seen::Anew(0, Anew::Peer));
+    assert_eq!(new.next(), Seen::Anew(1, Anew::Me));
 }

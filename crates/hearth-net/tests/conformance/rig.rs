@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, Instant};
 
 use hearth_net::{
-    DatagramTransport, Handler, Limits, MemNet, Near, NetConfig, PeerId, Secret, SendError,
+    Anew, DatagramTransport, Handler, Limits, MemNet, Near, NetConfig, PeerId, Secret, SendError,
     Service, TcpTransport, Transport,
 };
 
@@ -160,6 +160,7 @@ pub(crate) fn net_config(me: u32, incarnation: u64, members: Vec<SocketAddr>) ->
 pub(crate) enum Seen {
     Up(u32, u64),
     Down(u32, String),
+    Anew(u32, Anew),
     Frame(u32, Vec<u8>, Vec<u8>),
     Timer,
 }
@@ -188,6 +189,10 @@ impl Recorder {
 impl Handler for Recorder {
     fn on_up(&self, peer: PeerId, incarnation: u64) {
         self.report(Seen::Up(peer.0, incarnation));
+    }
+
+    fn on_anew(&self, peer: PeerId, who: Anew) {
+        self.report(Seen::Anew(peer.0, who));
     }
 
     fn on_down(&self, peer: PeerId, why: &str) {

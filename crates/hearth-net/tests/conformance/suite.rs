@@ -6,7 +6,7 @@ use std::io::IoSlice;
 use std::sync::{Arc, Barrier, Mutex, mpsc};
 use std::time::{Duration, Instant};
 
-use hearth_net::{HEAD_LEN_MAX, Link, PAYLOAD_LEN_MAX, PeerId, SendError};
+use hearth_net::{Anew, HEAD_LEN_MAX, Link, PAYLOAD_LEN_MAX, PeerId, SendError};
 
 use super::rig::{QUEUED_BYTES_MAX, Rig, Seen, answering_node, node, pair};
 
@@ -27,7 +27,7 @@ macro_rules! promises {
             a_send_to_a_peer_that_is_down_fails_at_once
             a_send_to_oneself_or_a_stranger_is_an_error
             a_peer_that_does_not_read_is_dropped_at_the_bound
-            a_restarted_peer_is_down_before_it_is_up
+            a_peer_that_runs_anew_is_refused_by_who_met_it
             a_timer_fires_when_it_is_due
             a_wake_makes_the_loop_ask_again
             shutdown_reports_every_peer_as_down
@@ -336,21 +336,22 @@ pub(crate) fn a_peer_that_does_not_read_is_dropped_at_the_bound<R: Rig>() {
     b.transport.shutdown();
 }
 
-// N2
-pub(crate) fn a_restarted_peer_is_down_before_it_is_up<R: Rig>() {
+// N7
+pub(crate) fn a_peer_that_runs_anew_is_refused_by_who_met_it<R: Rig>() {
     for restarted in [0, 1] {
         let rig = R::new(2);
-        let (old, other) = (node(&rig, restarted, 1), node(&rig, 1 - restarted, 1));
-        assert_eq!(other.next(), Seen::Up(restarted, 1));
-        old.transport.shutdown();
-        let new = node(&rig, restarted, 2);
-        assert_eq!(other.next_down().0, restarted);
+        let (old, other) = (node(&rig, restarted, 2), node(&rig, 1 - restarted, 1));
         assert_eq!(other.next(), Seen::Up(restarted, 2));
-        assert_eq!(new.next(), Seen::Up(1 - restarted, 1));
-        other
-            .send(restarted, b"welcome back", &[])
-            .expect("it is up");
-        assert_eq!(new.next_frame().1, b"welcome back");
+        old.transport.shutdown();
+        // Whether its number is greater or less.
+        for incarnation in [1, 3] {
+            let new = node(&rig, restarted, incarnation);
+            assert_eq!(new.next(), Seen::Anew(1 - restarted, Anew::Me));
+            while !matches!(other.next(), Seen::Anew(_, Anew::Peer)) {}
+            let sent = new.send(1 - restarted, b"let me in", &[]);
+            assert_eq!(sent, Err(SendError::Down(PeerId(1 - restarted))));
+            new.transport.shutdown();
+        }
     }
 }
 

@@ -78,7 +78,7 @@ fn header(kind: u8, head_len: usize, payload_len: usize) -> Vec<u8> {
 
 fn hello(to: u32, from: u32, job: &str) -> Vec<u8> {
     let mut head = [to.to_le_bytes(), from.to_le_bytes()].concat();
-    head.resize(48, 9);
+    head.resize(56, 9);
     head.extend_from_slice(job.as_bytes());
     [header(HELLO, head.len(), 0), head].concat()
 }

@@ -8,11 +8,13 @@
 //!   half of the bound, so that what is being written can gather.
 //! - When a run as long as the longest store write has been written whole for the first time: a
 //!   program that writes much overlaps with the store. What is written again gathers.
+//! - At once, with the next step, if a step had as much to send as it may.
 //!
 //! Invariant A8: a file's `ages` name exactly its pages with dirty bytes and no store write in flight,
 //! each at the time when it is due; `listed` is where `Common::dirty` has the file: at the first of
 //! these times, or nowhere while its store fails or a cut holds its bytes back.
 
+use super::flush::PIECES_A_STEP;
 use super::{Authority, File, Home, Page};
 use crate::ctx::Ctx;
 use crate::ids::{FileId, Ver};
@@ -34,7 +36,7 @@ impl Authority {
     /// Flushes pages that are old enough.
     pub(super) fn flush_aged(&mut self, ctx: &mut Ctx<'_>) {
         while let Some(&(due, id)) = self.common.dirty.first() {
-            if due > ctx.now {
+            if due > ctx.now || ctx.counts.pieces >= PIECES_A_STEP {
                 break;
             }
             self.home(ctx, id).flush_due();
@@ -112,7 +114,7 @@ impl File {
 impl Page {
     /// Whether its dirty bytes would be many small store writes.
     fn is_scattered(&self, page_bytes: u32) -> bool {
-        let pieces = self.dirty.iter().count();
+        let pieces = self.dirty.count();
         pieces > PIECES_FEW
             && u64::from(self.dirty.bytes()) * u64::from(PIECE_SHARE)
                 < pieces as u64 * u64::from(page_bytes)
@@ -128,8 +130,10 @@ impl Home<'_, '_> {
         };
         let since = page.since.unwrap_or(self.ctx.now);
         page.since = (!page.dirty.is_empty()).then_some(since);
+        page.urgent &= page.since.is_some();
         let age = self.ctx.config.flush_age;
         let age = match page.is_scattered(self.ctx.config.page_bytes) {
+            _ if page.urgent => Span(0),
             true => Span(age.0 * SCATTERED_AGES),
             false => age,
         };

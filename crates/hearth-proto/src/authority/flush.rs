@@ -8,19 +8,49 @@ use crate::config::Writes;
 use crate::ctx::Ctx;
 use crate::effect::{Alarm, Effect, Piece, Src};
 use crate::guard::Guard;
-use crate::ids::{FileId, Gen, NodeId, ReqId, Stamp, Ver};
+use crate::ids::{FileId, FrameId, Gen, NodeId, ReqId, Stamp, Ver};
 use crate::input::StoreOk;
 use crate::msg::{Body, Cut, Goal};
+use crate::ranges::Ranges;
 use crate::time::Span;
 use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 
-/// Contiguous dirty bytes.
-struct Run {
-    offset: u64,
-    len: u32,
-    data: Vec<Piece>,
-    ranges: Vec<(u64, u32, u32, Ver)>,
+/// Pieces of pages that one step sends to the store: it is as long as that takes.
+pub(super) const PIECES_A_STEP: usize = 32 * PIECES_A_WRITE;
+
+/// Pieces that one store operation brings. A page with more goes in several, which run side by side.
+const PIECES_A_WRITE: usize = 1024;
+
+/// Dirty bytes of a page on their way to the store.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Sent {
+    pub(super) number: u64,
+    pub(super) ranges: Ranges,
+    ver: Ver,
+}
+
+/// One store operation: pieces that touch, or pieces of one page.
+#[derive(Default)]
+struct Load {
+    data: Vec<(u64, Piece)>,
+    sent: Vec<Sent>,
+    bytes: u32,
+}
+
+impl Load {
+    fn end(&self) -> Option<u64> {
+        self.data
+            .last()
+            .map(|&(offset, piece)| offset + u64::from(piece.len))
+    }
+
+    /// True if pieces that begin at `offset` may come with these.
+    fn takes(&self, offset: u64, ranges: &Ranges, longest: u32) -> bool {
+        self.end() == Some(offset)
+            && self.bytes + ranges.bytes() <= longest
+            && self.data.len() + ranges.count() <= PIECES_A_WRITE
+    }
 }
 
 impl Authority {
@@ -52,142 +82,116 @@ impl Home<'_, '_> {
         self.file.bar.as_ref().is_some_and(|bar| bar.answered)
     }
 
-    /// Orders store writes for the dirty bytes of some pages, of which none is on its way.
+    /// Orders store writes for the dirty bytes of some pages, of which none is on its way. What is too much
+    /// for one step is due at once, and goes with the next.
     pub(super) fn send_dirty(&mut self, pages: &BTreeSet<u64>) {
         self.put_off_copied(pages);
-        let runs = match self.is_held_back() {
-            true => Vec::new(),
-            false => self.dirty_runs(pages),
-        };
-        for run in runs {
-            for &(number, start, end, _) in &run.ranges {
-                let page = self
-                    .file
-                    .pages
-                    .get_mut(&number)
-                    .expect("a run is made of pages");
-                page.dirty = without(&page.dirty, start, end);
-                page.writing += u64::from(end - start);
-                page.writes += 1;
-                self.note_age(number);
+        if !self.is_held_back() {
+            let mut load = Load::default();
+            for &number in pages {
+                self.load_page(&mut load, number);
             }
-            self.send_run(run);
+            self.send(load);
         }
         self.relist();
     }
 
-    fn send_run(&mut self, run: Run) {
-        let op = self.ctx.new_op();
-        self.ctx.stats.flush_writes += 1;
-        let Run {
-            offset,
-            len,
-            data,
-            ranges,
-        } = run;
-        self.common.sent_bytes += u64::from(len);
-        self.common.ops.insert(
-            op,
-            StoreOp::Write {
-                file: self.id,
+    /// Takes what is dirty of a page, unless a store write of it is in flight (A3).
+    fn load_page(&mut self, load: &mut Load, number: u64) {
+        let is_free = !self.file.wards.has_older(number);
+        let Some(page) = self.file.pages.get_mut(&number) else {
+            return;
+        };
+        let Some(slot) = page.slot.filter(|_| page.writes == 0 && is_free) else {
+            return;
+        };
+        let pieces = page.dirty.count();
+        let is_first = self.ctx.counts.pieces == 0;
+        page.urgent = !is_first && self.ctx.counts.pieces + pieces > PIECES_A_STEP;
+        if page.urgent {
+            self.ctx.counts.pieces = self.ctx.counts.pieces.max(PIECES_A_STEP);
+            return self.note_age(number);
+        }
+        self.ctx.counts.pieces += pieces;
+        let mut ranges = page.dirty.take();
+        let ver = page.ver;
+        page.writing += u64::from(ranges.bytes());
+        page.writes += pieces.div_ceil(PIECES_A_WRITE) as u32;
+        self.note_age(number);
+        while !ranges.is_empty() {
+            let rest = ranges.split_off(PIECES_A_WRITE);
+            let sent = Sent {
+                number,
                 ranges,
+                ver,
+            };
+            self.load(load, sent, slot.frame);
+            ranges = rest;
+        }
+    }
+
+    /// Adds pieces of a page to what goes to the store, or begins another load with them.
+    fn load(&mut self, load: &mut Load, sent: Sent, frame: FrameId) {
+        let base = self.ctx.config.page_start(sent.number);
+        let first = sent.ranges.span().map_or(0, |(start, _)| start);
+        let longest = self.ctx.config.store_io_bytes;
+        if !load.takes(base + u64::from(first), &sent.ranges, longest) {
+            self.send(core::mem::take(load));
+        }
+        let piece = |(start, end)| Piece {
+            src: Src::Frame(frame),
+            at: start,
+            len: end - start,
+        };
+        let pieces = sent.ranges.iter().map(piece);
+        let placed = pieces.map(|piece| (base + u64::from(piece.at), piece));
+        load.data.extend(placed);
+        load.bytes += sent.ranges.bytes();
+        load.sent.push(sent);
+    }
+
+    fn send(&mut self, load: Load) {
+        let Load { data, sent, bytes } = load;
+        let Some(&(offset, _)) = data.first() else {
+            return;
+        };
+        let (op, file) = (self.ctx.new_op(), self.id);
+        self.ctx.stats.flush_writes += 1;
+        self.common.sent_bytes += u64::from(bytes);
+        self.common.ops.insert(op, StoreOp::Write { file, sent });
+        self.file.flushing += 1;
+        let end = data
+            .last()
+            .map(|&(last, piece)| last + u64::from(piece.len));
+        let is_run = end == Some(offset + u64::from(bytes));
+        self.ctx.out.push(match is_run {
+            true => Effect::StoreWrite {
+                op,
+                file,
+                offset,
+                data: data.into_iter().map(|(_, piece)| piece).collect(),
             },
-        );
-        self.ctx.out.push(Effect::StoreWrite {
-            op,
-            file: self.id,
-            offset,
-            data,
+            false => Effect::StorePieces { op, file, data },
         });
     }
 
+    /// True while store writes of dirty bytes are in flight.
     pub(super) fn flushing_here(&self) -> bool {
-        self.file.pages.values().any(|page| page.writes > 0)
+        self.file.flushing > 0
     }
 
-    /// Dirty ranges of these pages, less those with a store write in flight (A3), joined where they
-    /// touch.
-    fn dirty_runs(&self, pages: &BTreeSet<u64>) -> Vec<Run> {
-        let mut runs: Vec<Run> = Vec::new();
-        for &number in pages {
-            let page = self.file.pages.get(&number);
-            let free = !self.file.wards.has_older(number);
-            let Some((page, slot)) = page
-                .filter(|page| page.writes == 0 && free)
-                .and_then(|page| Some((page, page.slot?)))
-            else {
-                continue;
-            };
-            let base = self.ctx.config.page_start(number);
-            for (start, end) in page.dirty.iter() {
-                let offset = base + u64::from(start);
-                let len = end - start;
-                let piece = Piece {
-                    src: Src::Frame(slot.frame),
-                    at: start,
-                    len,
-                };
-                let range = (number, start, end, page.ver);
-                match runs.last_mut() {
-                    Some(run)
-                        if run.offset + u64::from(run.len) == offset
-                            && run.len + len <= self.ctx.config.store_io_bytes =>
-                    {
-                        run.len += len;
-                        run.data.push(piece);
-                        run.ranges.push(range);
-                    }
-                    Some(_) | None => runs.push(Run {
-                        offset,
-                        len,
-                        data: alloc::vec![piece],
-                        ranges: alloc::vec![range],
-                    }),
-                }
-            }
+    pub(super) fn written(&mut self, sent: Vec<Sent>, result: Result<StoreOk, Errno>) {
+        self.file.flushing = self.file.flushing.saturating_sub(1);
+        if result.is_ok() {
+            self.keep_lagging(&sent);
         }
-        runs
-    }
-
-    pub(super) fn written(
-        &mut self,
-        ranges: &[(u64, u32, u32, Ver)],
-        result: Result<StoreOk, Errno>,
-    ) {
-        for &(number, start, end, ver) in ranges {
-            let len = u64::from(end - start);
-            self.common.sent_bytes -= len;
-            let Some(page) = self.file.pages.get_mut(&number) else {
-                continue;
-            };
-            page.writing -= len;
-            page.writes -= 1;
-            let kept = match result {
-                Ok(_) => {
-                    page.unsynced.insert(start, end);
-                    0
-                }
-                Err(_) => {
-                    page.torn = true;
-                    u64::from(page.dirty.insert(start, end))
-                }
-            };
-            // All writes in flight of a page carry one version of it (A3).
-            if page.writes == 0 && !core::mem::take(&mut page.torn) {
-                page.flushed = page.flushed.max(ver);
-            }
-            self.file.dirty_bytes -= len - kept;
-            self.ctx.frames.dirty_bytes -= len - kept;
-            if page.dirty_bytes() == 0 && page.own.is_none() {
-                page.writers.clear();
-            }
-            page.settle(self.ctx.frames);
-            self.note_age(number);
+        let pages: BTreeSet<u64> = sent.iter().map(|sent| sent.number).collect();
+        for sent in sent {
+            self.page_written(sent, result.is_ok());
         }
         match result {
             Ok(_) => {
-                self.keep_lagging(ranges);
-                let pages: BTreeSet<u64> = ranges.iter().map(|range| range.0).collect();
+                self.stop_lagging(pages.iter().copied());
                 self.trim(pages.into_iter());
                 self.file.failed = None;
                 self.file.spilled |= self.ctx.config.has_tier();
@@ -195,6 +199,40 @@ impl Home<'_, '_> {
             Err(errno) => self.flush_failed(errno),
         }
         self.relist();
+    }
+
+    fn page_written(&mut self, sent: Sent, taken: bool) {
+        let Sent {
+            number,
+            ranges,
+            ver,
+        } = sent;
+        let len = u64::from(ranges.bytes());
+        self.common.sent_bytes -= len;
+        let Some(page) = self.file.pages.get_mut(&number) else {
+            return;
+        };
+        page.writing -= len;
+        page.writes -= 1;
+        page.torn |= !taken;
+        let kept = match taken {
+            true => {
+                page.unsynced.insert_all(ranges);
+                0
+            }
+            false => u64::from(page.dirty.insert_all(ranges)),
+        };
+        // All writes in flight of a page carry one version of it (A3).
+        if page.writes == 0 && !core::mem::take(&mut page.torn) {
+            page.flushed = page.flushed.max(ver);
+        }
+        self.file.dirty_bytes -= len - kept;
+        self.ctx.frames.dirty_bytes -= len - kept;
+        if page.dirty_bytes() == 0 && page.own.is_none() {
+            page.writers.clear();
+        }
+        page.settle(self.ctx.frames);
+        self.note_age(number);
     }
 
     fn flush_failed(&mut self, errno: Errno) {
@@ -294,12 +332,7 @@ impl Home<'_, '_> {
         if self.awaits_return(ask) {
             return Verdict::Wait;
         }
-        let pages = &self.file.pages;
-        ask.need.retain(|(number, ver)| {
-            pages
-                .get(number)
-                .is_some_and(|page| page.flushed < *ver && page.dirty_bytes() > 0)
-        });
+        self.forget_flushed(ask.goal, &mut ask.need);
         if let Some(verdict) = self.try_seal(ask) {
             return verdict;
         }
@@ -359,6 +392,22 @@ impl Home<'_, '_> {
         Verdict::Done
     }
 
+    /// Pages that the store has are needed no more. Only the last are looked at, up to one that it lacks: each is
+    /// found in its turn, so that a flush of many pages costs no look at all of them for each that is written.
+    fn forget_flushed(&self, goal: Goal, need: &mut Vec<(u64, Ver)>) {
+        let lacks = |&(number, ver): &(u64, Ver)| {
+            let page = self.file.pages.get(&number);
+            page.is_some_and(|page| page.flushed < ver && page.dirty_bytes() > 0)
+        };
+        match goal {
+            // Stripes are made of what is still here.
+            Goal::Sealed => need.retain(lacks),
+            Goal::Own | Goal::All | Goal::Synced => {
+                while need.pop_if(|need| !lacks(need)).is_some() {}
+            }
+        }
+    }
+
     /// A sync begins: it covers what the store has taken. Of a page whose frame goes for a write past it nothing could be
     /// sent again.
     fn cover(&mut self) {
@@ -370,9 +419,7 @@ impl Home<'_, '_> {
             .iter_mut()
             .filter(|(number, _)| !goes(**number))
         {
-            for (start, end) in page.unsynced.take().iter() {
-                page.syncing.insert(start, end);
-            }
+            page.syncing.insert_all(page.unsynced.take());
         }
     }
 
@@ -389,10 +436,7 @@ impl Home<'_, '_> {
             if result.is_ok() || covered.is_empty() {
                 continue;
             }
-            let mut again = 0;
-            for (start, end) in covered.iter() {
-                again += u64::from(page.dirty.insert(start, end));
-            }
+            let again = u64::from(page.dirty.insert_all(covered));
             // No version of the page counts as being in the store, nor will the one that is under way.
             page.flushed = Ver::default();
             page.torn |= page.writes > 0;
@@ -463,13 +507,4 @@ impl Authority {
         };
         ctx.config.has_tier() && self.common.ops.values().any(mine)
     }
-}
-
-/// `ranges` less one of its own members.
-fn without(ranges: &crate::ranges::Ranges, start: u32, end: u32) -> crate::ranges::Ranges {
-    let mut rest = crate::ranges::Ranges::default();
-    for (s, e) in ranges.iter().filter(|&r| r != (start, end)) {
-        rest.insert(s, e);
-    }
-    rest
 }

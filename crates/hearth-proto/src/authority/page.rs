@@ -23,6 +23,8 @@ pub(crate) struct Page {
     /// Since when there are such bytes, and when they are due at the store (A8).
     pub(crate) since: Option<Time>,
     pub(crate) due: Option<Time>,
+    /// They were to be sent, and were too much for the step.
+    pub(crate) urgent: bool,
     /// Bytes that store writes in flight carry, and how many those are.
     pub(crate) writing: u64,
     pub(crate) writes: u32,

@@ -77,12 +77,41 @@ struct Lock {
 pub(super) struct Locks(BTreeMap<(Age, u64), Lock>);
 
 /// Requests that wait and have been tried before the one at hand, with their ages.
-#[derive(Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) struct Ahead {
-    writes: Vec<(Age, (u64, u32))>,
-    holds: Vec<(Age, (u64, u32))>,
+    writes: Spans,
+    holds: Spans,
     /// Reads that have lost patience, and wait for what they do not have of their pages.
-    impatient: Vec<(u64, u32)>,
+    impatient: Spans,
+}
+
+/// Runs of pages, with the age of the oldest request for each. As many as there are on the same pages cost no more
+/// than one.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+struct Spans {
+    oldest: BTreeMap<(u64, u32), Age>,
+    longest: u32,
+}
+
+impl Spans {
+    fn add(&mut self, age: Age, pages: (u64, u32)) {
+        let oldest = self.oldest.entry(pages).or_insert(age);
+        *oldest = age.min(*oldest);
+        self.longest = self.longest.max(pages.1);
+    }
+
+    /// True if one of these pages is asked for by a request that is as old or older.
+    fn blocks(&self, age: Age, first: u64, count: u32) -> bool {
+        let from = first.saturating_sub(u64::from(self.longest));
+        let mut near = self.oldest.range((from, 0)..(first + u64::from(count), 0));
+        near.any(|(&pages, &other)| other <= age && overlap(pages, first, count))
+    }
+
+    fn touches(&self, first: u64, count: u32) -> bool {
+        let from = first.saturating_sub(u64::from(self.longest));
+        let mut near = self.oldest.range((from, 0)..(first + u64::from(count), 0));
+        near.any(|(&pages, _)| overlap(pages, first, count))
+    }
 }
 
 fn overlap((f, c): (u64, u32), first: u64, count: u32) -> bool {
@@ -94,14 +123,14 @@ impl Ahead {
         match ask {
             Waiting::Write(write) => {
                 let pages = ctx.config.pages_of(write.offset, u64::from(write.len));
-                self.writes.push((write.age, pages));
+                self.writes.add(write.age, pages);
             }
             Waiting::Hold(hold) => {
                 let pages = (hold.read.first, hold.read.count);
-                self.holds.push((hold.age, pages));
+                self.holds.add(hold.age, pages);
             }
             Waiting::Read(read) if read.since + PATIENCE <= ctx.now => {
-                self.impatient.push((read.first, read.count));
+                self.impatient.add(Age::default(), (read.first, read.count));
             }
             Waiting::Read(_) | Waiting::Flush(_) | Waiting::Peek(_) => {}
         }
@@ -110,18 +139,15 @@ impl Ahead {
     /// A write over several homes that took the pages once more would be told to give way once more, for
     /// as long as the read waits for the store.
     fn robs_a_read(&self, ask: &WriteAsk, first: u64, count: u32) -> bool {
-        let mut reads = self.impatient.iter();
-        ask.staged.is_some() && reads.any(|&pages| overlap(pages, first, count))
+        ask.staged.is_some() && self.impatient.touches(first, count)
     }
 
     fn blocks_write(&self, age: Age, first: u64, count: u32) -> bool {
-        let mut waiting = self.writes.iter().chain(&self.holds);
-        waiting.any(|&(other, pages)| other <= age && overlap(pages, first, count))
+        self.writes.blocks(age, first, count) || self.holds.blocks(age, first, count)
     }
 
     fn blocks_read(&self, age: Age, first: u64, count: u32) -> bool {
-        let mut waiting = self.writes.iter();
-        waiting.any(|&(other, pages)| other <= age && overlap(pages, first, count))
+        self.writes.blocks(age, first, count)
     }
 }
 

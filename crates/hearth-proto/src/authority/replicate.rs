@@ -15,6 +15,7 @@
 //! - A14: what a tier has and a keeper lacks is sent from memory as well, or goes on to the store. A sync that ends at the
 //!   tier waits for it: what keepers bring when the home dies would have the tier's bytes put aside.
 
+use super::flush::Sent;
 use super::{File, FlushAsk, Home, PendingWrite, StoreOp, Waiting, WriteAsk};
 use crate::config::Replicas;
 use crate::ctx::Ctx;
@@ -319,6 +320,7 @@ impl Home<'_, '_> {
                 && let Some(page) = self.file.pages.get_mut(&number)
             {
                 page.since = Some(self.ctx.now);
+                page.urgent = false;
                 self.note_age(number);
             }
         }
@@ -433,17 +435,26 @@ impl Home<'_, '_> {
 
     /// The store has taken bytes that not every keeper has been sent: until then they lag, as it may fail. What a tier
     /// has taken lags on (A14).
-    pub(super) fn keep_lagging(&mut self, taken: &[(u64, u32, u32, Ver)]) {
+    pub(super) fn keep_lagging(&mut self, taken: &[Sent]) {
+        let tier = self.ctx.config.has_tier();
+        let wards = &mut self.file.wards;
+        for Sent { number, ranges, .. } in taken {
+            let refused = wards.refused.contains(number);
+            if tier && !refused && !wards.full && wards.lag.contains(number) {
+                let in_tier = wards.lag_in_tier.entry(*number).or_default();
+                in_tier.insert_all(ranges.clone());
+            }
+        }
+    }
+
+    /// Of pages that the store has whole nothing lags but what only a tier has.
+    pub(super) fn stop_lagging(&mut self, taken: impl Iterator<Item = u64>) {
         let tier = self.ctx.config.has_tier();
         let File { wards, pages, .. } = &mut *self.file;
-        for &(number, start, end, _) in taken {
+        for number in taken {
             let refused = wards.refused.contains(&number);
-            if !refused && !wards.lag.contains(&number) {
-                continue;
-            }
-            if tier && !refused && !wards.full {
-                let in_tier = wards.lag_in_tier.entry(number).or_default();
-                in_tier.insert(start, end);
+            let in_tier = tier && !refused && !wards.full;
+            if in_tier || !refused && !wards.lag.contains(&number) {
                 continue;
             }
             wards.behind |= tier;

@@ -125,7 +125,7 @@ impl Home<'_, '_> {
     /// More pieces of a page were written than a message names.
     fn is_scattered(&self, page: u64) -> bool {
         let page = self.file.pages.get(&page);
-        page.is_some_and(|page| page.dirty.iter().count() > PIECES_MAX)
+        page.is_some_and(|page| page.dirty.count() > PIECES_MAX)
     }
 
     /// The page is not sealed, and nothing is under way that changes which of its bytes the store lacks.

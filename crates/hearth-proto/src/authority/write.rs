@@ -72,9 +72,7 @@ impl PendingWrite {
 impl Home<'_, '_> {
     /// True if the payload is what the list of pieces says, within a page.
     pub(super) fn is_scatter(&self, page: u64, ranges: &Ranges, data: Piece) -> bool {
-        let span = ranges
-            .span()
-            .filter(|_| ranges.iter().count() <= PIECES_MAX);
+        let span = ranges.span().filter(|_| ranges.count() <= PIECES_MAX);
         let within = |(_, end): (u32, u32)| end <= self.ctx.config.page_bytes;
         let there = page <= i64::MAX as u64 / u64::from(self.ctx.config.page_bytes);
         there && span.is_some_and(within) && data.len == ranges.bytes()

@@ -6,6 +6,8 @@
 //! - R2: one handle has at most its window beyond its last read asked for or here, and no window is
 //!   larger than an eighth of the frames that can be had.
 //! - R3: nothing is asked for beyond the end, nor of a file that another node may write.
+//! - R4: nothing is asked for of a page that is gathered or being scattered: its home has older bytes, and the copy would
+//!   stay when the gathered ones are there.
 //!
 //! [`Ahead`] is told of reads, and says what to ask for. Reads are in order if each begins in the last page
 //! of the one before or behind it; some that overtake each other, within the window, are so too. The
@@ -162,7 +164,9 @@ impl Desk<'_, '_> {
             let is_here = copy.is_some_and(|copy| self.ctx.frames.valid(copy.slot));
             let home = home_of(config, id, file, page);
             let home = home.filter(|&home| home != self.ctx.me() && !self.ctx.peers.is_down(home));
-            let Some(home) = home.filter(|_| !is_here && !file.wants.contains_key(&page)) else {
+            let lacks = !is_here && !file.wants.contains_key(&page);
+            let lacks = lacks && !file.gathering.touches(page, 1);
+            let Some(home) = home.filter(|_| lacks) else {
                 continue;
             };
             match runs.last_mut() {

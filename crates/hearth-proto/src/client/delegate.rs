@@ -477,7 +477,7 @@ impl Desk<'_, '_> {
         };
         let was_clean = owned.dirty.is_empty();
         let new = owned.dirty.insert(start, end);
-        let pieces = owned.dirty.iter().count();
+        let pieces = owned.dirty.count();
         self.ctx.frames.hold(owned.slot);
         self.client.owned.dirty_bytes += u64::from(new);
         if was_clean {

@@ -90,7 +90,8 @@ impl Gathering {
         self.held_off.is_none_or(|of| of < generation) && self.waiting.is_empty()
     }
 
-    fn touches(&self, first: u64, count: u32) -> bool {
+    /// True if any of the pages is gathered, or being scattered.
+    pub(super) fn touches(&self, first: u64, count: u32) -> bool {
         let pages = first..first + u64::from(count);
         self.pages.range(pages.clone()).next().is_some()
             || self.scattering.range(pages).next().is_some()
@@ -265,7 +266,7 @@ impl Desk<'_, '_> {
         let (mut lacking, mut full) = (0, false);
         for page in first..first + u64::from(count) {
             match file.gathering.pages.get(&page) {
-                Some(gathered) => full |= gathered.ranges.iter().count() >= PIECES_MAX,
+                Some(gathered) => full |= gathered.ranges.count() >= PIECES_MAX,
                 None => lacking += 1,
             }
         }
@@ -371,7 +372,7 @@ impl Desk<'_, '_> {
         gathered.mtime_ns = job.mtime_ns;
         gathered.ranges.insert(from, to);
         let whole = gathered.ranges.covers(0, config.page_bytes);
-        if whole || gathered.ranges.iter().count() >= PIECES_MAX {
+        if whole || gathered.ranges.count() >= PIECES_MAX {
             self.scatter(id, page);
         }
     }

@@ -118,7 +118,7 @@ impl Desk<'_, '_> {
             self.seek_of(ticket, manager, files, seeks);
         }
         for (registrar, files) in unknown {
-            self.ask_leave(ticket, registrar, files, Body::WhoisEach);
+            self.ask_leave(ticket, registrar, files.clone(), Body::WhoisEach(files));
         }
         self.end_leave(ticket);
     }
@@ -131,7 +131,7 @@ impl Desk<'_, '_> {
         let (_, unknown) = self.by_whom(&files);
         self.begin_leave(ticket, Seeks::Managers, files);
         for (registrar, files) in unknown {
-            self.ask_leave(ticket, registrar, files, Body::WhoisEach);
+            self.ask_leave(ticket, registrar, files.clone(), Body::WhoisEach(files));
         }
         self.end_leave(ticket);
     }
@@ -140,7 +140,9 @@ impl Desk<'_, '_> {
     fn seek_of(&mut self, ticket: Ticket, manager: NodeId, files: Vec<FileId>, seeks: Seeks) {
         match seeks {
             Seeks::Leave => self.ask_attributes(ticket, manager, files),
-            Seeks::Known => self.ask_leave(ticket, manager, files, Body::AwaitLeave),
+            Seeks::Known => {
+                self.ask_leave(ticket, manager, files.clone(), Body::AwaitLeave(files));
+            }
             Seeks::Names => self.ask_for_names(ticket, manager, files),
             Seeks::Managers => {}
         }
@@ -188,16 +190,23 @@ impl Desk<'_, '_> {
             || (file.is_some() && self.client.jobs.values().any(opening))
     }
 
-    pub(super) fn ask_leave(
-        &mut self,
-        ticket: Ticket,
-        to: NodeId,
-        files: Vec<FileId>,
-        body: fn(Vec<FileId>) -> Body,
-    ) {
+    /// Asks a manager for leave for some of the files of a question.
+    pub(super) fn ask_for_leave(&mut self, ticket: Ticket, manager: NodeId, files: Vec<FileId>) {
+        let alone = match self.client.jobs.get(&ticket) {
+            Some(Job::Leave(job)) => job.wanted.len() == 1,
+            _ => false,
+        };
+        self.ask_leave(
+            ticket,
+            manager,
+            files.clone(),
+            Body::AskLeave { files, alone },
+        );
+    }
+
+    pub(super) fn ask_leave(&mut self, ticket: Ticket, to: NodeId, files: Vec<FileId>, body: Body) {
         let first = files.first().copied().unwrap_or_default();
-        let what = What::Leaves(ticket);
-        let seq = self.ask(to, first, body(files.clone()), what, Vec::new());
+        let seq = self.ask(to, first, body, What::Leaves(ticket), Vec::new());
         if let Some(Job::Leave(job)) = self.client.jobs.get_mut(&ticket) {
             job.parts.insert(seq, files);
         }

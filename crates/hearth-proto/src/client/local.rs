@@ -189,7 +189,7 @@ impl Client {
 impl Gathered {
     /// It goes to its home before it grows.
     fn is_due(&self, page_bytes: u32) -> bool {
-        self.ranges.covers(0, page_bytes) || self.ranges.iter().count() >= PIECES_MAX
+        self.ranges.covers(0, page_bytes) || self.ranges.count() >= PIECES_MAX
     }
 }
 

@@ -39,7 +39,7 @@ impl Desk<'_, '_> {
             self.ask_daemon((ticket, manager), at, files, false);
         }
         if !others.is_empty() {
-            self.ask_leave(ticket, manager, others, Body::AskLeave);
+            self.ask_for_leave(ticket, manager, others);
         }
     }
 
@@ -50,7 +50,7 @@ impl Desk<'_, '_> {
             .and_then(|&dir| self.attributes_at(manager, dir));
         match at {
             Some(at) => self.ask_daemon((ticket, manager), at, dirs, true),
-            None => self.ask_leave(ticket, manager, dirs, |_| Body::AskNames(Vec::new())),
+            None => self.ask_leave(ticket, manager, dirs, Body::AskNames(Vec::new())),
         }
     }
 
@@ -144,11 +144,11 @@ impl Desk<'_, '_> {
         self.ctx.stats.bank_hits += (asked - missed.len()) as u64;
         self.ctx.stats.bank_misses += missed.len() as u64;
         if !missed.is_empty() {
-            let body = match look.names {
-                true => |_| Body::AskNames(Vec::new()),
-                false => Body::AskLeave,
-            };
-            self.ask_leave(look.ticket, look.manager, missed, body);
+            let (ticket, manager) = (look.ticket, look.manager);
+            match look.names {
+                true => self.ask_leave(ticket, manager, missed, Body::AskNames(Vec::new())),
+                false => self.ask_for_leave(ticket, manager, missed),
+            }
         }
         self.end_leave(look.ticket);
     }

@@ -31,6 +31,8 @@ pub(super) enum Tell {
     Node(NodeId, Gen, ReqId, Body),
     /// A request of a session, which is done then.
     Session(Ticket),
+    /// A write of a session, which goes to the store then.
+    Store(Ticket),
     /// The file lapses then.
     Lapse,
 }
@@ -175,6 +177,15 @@ impl Desk<'_, '_> {
         }
     }
 
+    /// Has the driver write to the store itself, once the ways in keep nothing of the file that is older. No home calls
+    /// back what they keep of a file that has none.
+    pub(super) fn write_at_store(&mut self, ticket: Ticket, id: FileId) {
+        match self.client.files.get(&id).is_some_and(|file| file.kept) {
+            true => self.revoke(id, Some((0, u32::MAX)), Tell::Store(ticket)),
+            false => self.ctx.out.push(Effect::Direct { ticket }),
+        }
+    }
+
     pub(super) fn revoke(&mut self, file: FileId, pages: Option<(u64, u32)>, tell: Tell) {
         let revocation = Revocation {
             file,
@@ -259,6 +270,7 @@ impl Desk<'_, '_> {
                 self.ctx.answer(to, file, generation, req, body);
             }
             Tell::Session(ticket) => self.finish(ticket, Reply::Done),
+            Tell::Store(ticket) => self.ctx.out.push(Effect::Direct { ticket }),
             Tell::Lapse => self.lapse(file),
         }
     }

@@ -222,8 +222,7 @@ impl Desk<'_, '_> {
             return self.refuse_write(ticket, job.buf, errno::EPERM);
         }
         if file.bypass {
-            self.ctx.out.push(Effect::Direct { ticket });
-            return;
+            return self.write_at_store(ticket, id);
         }
         if file.orphan {
             return self.refuse_write(ticket, job.buf, errno::EHOSTDOWN);
@@ -784,15 +783,15 @@ impl Desk<'_, '_> {
 
     /// The driver still holds the bytes of the ticket and writes them to the store itself.
     pub(super) fn redirect(&mut self, ticket: Ticket) {
-        let job = self.client.jobs.remove(&ticket);
-        if let Some(Job::Write(job)) = job {
-            if let Some(file) = self.client.files.get_mut(&job.file) {
-                file.writes.retain(|&write| write != ticket);
-            }
-            if job.scattered.is_some() {
-                return self.abandon_scatter(job);
-            }
+        let Some(Job::Write(job)) = self.client.jobs.remove(&ticket) else {
+            return;
+        };
+        if let Some(file) = self.client.files.get_mut(&job.file) {
+            file.writes.retain(|&write| write != ticket);
         }
-        self.ctx.out.push(Effect::Direct { ticket });
+        match job.scattered {
+            Some(_) => self.abandon_scatter(job),
+            None => self.write_at_store(ticket, job.file),
+        }
     }
 }

@@ -111,6 +111,21 @@ impl Control {
         }
     }
 
+    /// Whose word it waits for.
+    pub(super) fn awaits(&self) -> &[(NodeId, u64)] {
+        match self {
+            Control::Registering { awaiting, .. }
+            | Control::Admitting { awaiting, .. }
+            | Control::Collecting { awaiting, .. }
+            | Control::Cutting { awaiting, .. }
+            | Control::Leaving { awaiting, .. }
+            | Control::Laminating { awaiting, .. }
+            | Control::Writing { awaiting, .. }
+            | Control::Settling { awaiting, .. } => awaiting,
+            Control::Truncating { .. } | Control::Unlinking { .. } => &[],
+        }
+    }
+
     /// True for what is done to a file whose life has begun.
     pub(super) fn is_of_life(&self) -> bool {
         !matches!(self, Control::Registering { .. })
@@ -130,7 +145,7 @@ impl Control {
     }
 
     /// The node for which it is done, unless it has to be done whoever lives.
-    fn asker(&self) -> Option<NodeId> {
+    pub(super) fn asker(&self) -> Option<NodeId> {
         match self {
             Control::Leaving { .. } | Control::Registering { .. } => None,
             Control::Admitting { ask, .. }

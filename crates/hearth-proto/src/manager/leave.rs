@@ -91,6 +91,12 @@ impl Leaves {
         self.reader.is_some() || self.entry.is_noted() || self.known.is_some_and(differs)
     }
 
+    /// Nodes that wait to change attributes, and those that have not let go.
+    pub(super) fn waits(&self) -> impl Iterator<Item = (NodeId, NodeId)> + '_ {
+        let each = self.waiting.iter();
+        each.flat_map(|ask| self.awaiting.iter().map(|&(on, _)| (ask.from, on)))
+    }
+
     pub(super) fn drop_peer(&mut self, peer: NodeId) {
         self.changing.remove(&peer);
         self.waiting.retain(|ask| ask.from != peer);
@@ -143,7 +149,7 @@ impl Manager {
     /// A question that may have to wait, for the first time or once more.
     fn ask_again(&mut self, ctx: &mut Ctx<'_>, file: FileId, ask: Ask) {
         let answer = match &ask.body {
-            Body::AskLeave(files) => self.give_leaves(ctx, files, &ask),
+            Body::AskLeave { files, alone } => self.give_leaves(ctx, (files, *alone), &ask),
             Body::AwaitLeave(files) => self.give_known(ctx, files, &ask),
             Body::AskNames(behind) => self.give_names(ctx, file, &ask, behind).ok_or(file),
             _ => return,
@@ -154,11 +160,12 @@ impl Manager {
         }
     }
 
-    /// Answers, or says which file must be awaited: one that is asked for alone.
+    /// Answers, or says which file must be awaited: one that is asked for alone. Part of a larger question is not: its
+    /// asker may have been given other files to read, for which somebody waits.
     fn give_leaves(
         &mut self,
         ctx: &mut Ctx<'_>,
-        files: &[FileId],
+        (files, alone): (&[FileId], bool),
         ask: &Ask,
     ) -> Result<Body, FileId> {
         let mut leaves = Vec::with_capacity(files.len());
@@ -170,7 +177,7 @@ impl Manager {
             self.tidy(file);
         }
         match (files, leaves.as_slice()) {
-            (&[file], [Leave::Later]) => Err(file),
+            (&[file], [Leave::Later]) if alone => Err(file),
             _ => Ok(Body::Leaves(leaves)),
         }
     }

@@ -88,7 +88,7 @@ bodies! {
     49 => BankOverOk;
     50 => WhoisEach(files);
     51 => WhoisEachOk(nodes);
-    52 => AskLeave(files);
+    52 => AskLeave { files, alone };
     53 => Leaves(leaves);
     54 => Learned(learned);
     55 => Change;

@@ -484,6 +484,12 @@ impl Cluster {
                 let first = self.page_at(file, offset);
                 self.order(node, Event::StoreWrites(op, first, data));
             }
+            Effect::StorePieces { op, file, data } => {
+                self.store_writes += 1;
+                let first = self.page_at(file, data.first().map_or(0, |&(offset, _)| offset));
+                let pieces = data.into_iter().map(|(_, piece)| piece).take(1).collect();
+                self.order(node, Event::StoreWrites(op, first, pieces));
+            }
             Effect::StoreThrough { op, buf, .. } => self.order(node, Event::StoreTakes(op, buf)),
             Effect::StoreSync { op, .. } => self.order(node, Event::StoreSyncs(op)),
             Effect::Bank { op, order, .. } => self.ask_bank(node, op, order),

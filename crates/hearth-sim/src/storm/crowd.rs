@@ -194,6 +194,26 @@ impl<'a> Crowd<'a> {
             };
             self.at(self.now + late, node, What::GoesOn);
         }
+        self.run();
+        self.check_ended();
+    }
+
+    /// Each node becomes the manager of some files, if that is wanted.
+    pub(super) fn make_files(&mut self) {
+        let nodes = if self.shape.spread {
+            self.shape.nodes
+        } else {
+            0
+        };
+        for node in 0..nodes {
+            let wants = self.hosts[node as usize].way_in.make_own();
+            self.serve(node, wants);
+        }
+        self.run();
+    }
+
+    /// Until nothing is to happen any more.
+    fn run(&mut self) {
         while let Some(Event { at, node, what, .. }) = self.events.pop() {
             self.now = at;
             let second = (at.0 + self.phase) / Span::secs(1).0;
@@ -222,7 +242,6 @@ impl<'a> Crowd<'a> {
                 }
             }
         }
-        self.check_ended();
     }
 
     /// What came of the passes so far; the time is that of the last.
@@ -320,7 +339,9 @@ impl<'a> Crowd<'a> {
 /// Files and names in a message.
 fn entries(body: &Body) -> u64 {
     let count = match body {
-        Body::WhoisEach(files) | Body::AskLeave(files) | Body::AwaitLeave(files) => files.len(),
+        Body::WhoisEach(files) | Body::AskLeave { files, .. } | Body::AwaitLeave(files) => {
+            files.len()
+        }
         Body::WhoisEachOk(nodes) => nodes.len(),
         Body::Leaves(leaves) => leaves.len(),
         Body::Learned(learned) => learned.len(),

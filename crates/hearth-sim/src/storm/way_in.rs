@@ -74,6 +74,8 @@ enum Why {
 #[derive(Debug)]
 enum Phase {
     Idle,
+    /// It is named the manager of files.
+    Making,
     /// A file by itself: its size, then the store.
     Alone,
     AloneInStore,
@@ -184,6 +186,13 @@ impl WayIn {
         FileId(self.directory.0 + 1 + u64::from(place))
     }
 
+    /// It has made some of the files: as many as each other node.
+    pub(super) fn make_own(&mut self) -> Wants {
+        self.phase = Phase::Making;
+        let own = (self.me..self.files).step_by(self.nodes as usize);
+        Wants::Ask(Request::Locate(own.map(|place| self.file(place)).collect()))
+    }
+
     /// A pass begins.
     pub(super) fn begin(&mut self) {
         self.wanted = 0;
@@ -243,6 +252,7 @@ impl WayIn {
                 self.phase = Phase::AloneInStore;
                 Wants::Looks(1)
             }
+            (Phase::Making, Reply::Done) => Wants::Nothing,
             (Phase::Names, Reply::Names { leave, names }) => self.names(leave, names),
             (Phase::Locating(number, done), Reply::Done) => self.locate(number, done),
             (Phase::Leaves(why, asked), Reply::Leaves(leaves)) => self.leaves(why, &asked, &leaves),

@@ -88,8 +88,7 @@ impl World {
             }
             (Action::Restamp(_), Answer::Done) => self.change_attributes(session, doing.object),
             (Action::Look(_), Answer::Leaves(leaves)) => {
-                let leave = leaves.first().copied().unwrap_or(Leave::No);
-                self.given_leave(session, doing.object, leave);
+                self.given_leaves(session, doing.object, &leaves);
             }
             (Action::Look(_), Answer::Names(leave, names)) => {
                 self.given_names(session, doing.object, leave, names);

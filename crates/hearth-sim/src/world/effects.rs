@@ -48,8 +48,14 @@ impl World {
                 offset,
                 data,
             } => {
-                let data = self.hold_still(node, &data)?;
-                self.order(node, Job::by_file(op, file, What::Write { offset, data }));
+                let runs = vec![(offset, self.hold_still(node, &data)?)];
+                self.order(node, Job::by_file(op, file, What::Write { runs }));
+            }
+            Effect::StorePieces { op, file, data } => {
+                let held = |(offset, piece)| Ok((offset, self.hold_still(node, &[piece])?));
+                let runs: Result<_, Breach> = data.into_iter().map(held).collect();
+                let runs = runs?;
+                self.order(node, Job::by_file(op, file, What::Write { runs }));
             }
             Effect::StoreSync { op, file, .. } => {
                 self.order(node, Job::by_file(op, file, What::Sync));
@@ -223,11 +229,8 @@ impl World {
         let bytes = self.hosts[node].bufs.get(&buf).cloned();
         let bytes = bytes.ok_or_else(|| format!("{buf:?} of {ticket:?} is gone"))?;
         self.hosts[node].free(buf)?;
-        let data = vec![Bytes::Held(bytes)];
-        self.order(
-            node,
-            Job::by_handle(op, object, What::Write { offset, data }),
-        );
+        let runs = vec![(offset, vec![Bytes::Held(bytes)])];
+        self.order(node, Job::by_handle(op, object, What::Write { runs }));
         Ok(())
     }
 

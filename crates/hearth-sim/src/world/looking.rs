@@ -1,8 +1,10 @@
 //! Attributes: asked for, kept under leave, changed.
 //!
 //! Sessions ask in one of three ways: for one file alone; for what another node reads, and alone if nobody
-//! does; and as for a directory, with its names, and without if these are not worth being read. An object has one name, which says how often its attributes
-//! were changed, so that a name which is too old shows.
+//! does; and as for a directory, with its names, and without if these are not worth being read. In some worlds the
+//! first two ask for several files at once, as the FUSE front end does: for leave to read them, then for what others
+//! read, then for the first alone. An object has one name, which says how often its attributes were changed, so that a
+//! name which is too old shows.
 //!
 //! A look that begins after a change is over must not show what was before. Nodes that were cut off, or
 //! had no manager to ask, may not know of a change (S13), so worlds with those are not judged.
@@ -19,11 +21,101 @@ impl World {
                 self.write_down(|| format!("{node} has the attributes"));
                 self.judge_look(session, object, seen, "kept attributes");
             }
+            None if self.plan.crowds && session % 3 < 2 => self.ask_for_many(session, file),
             None => match session % 3 {
                 0 => self.ask(session, Request::Leave(vec![file])),
                 1 => self.ask(session, Request::Await(vec![file])),
                 _ => self.ask(session, Request::Names(file)),
             },
+        }
+    }
+
+    /// Asks for a file and for all behind it and round to it: for leave first, then for what others read, then alone.
+    fn ask_for_many(&mut self, session: usize, file: FileId) {
+        let store = &self.store;
+        let named = |of: &FileId| {
+            store
+                .current
+                .get(of)
+                .is_some_and(|&o| !store.objects[o].unlinked)
+        };
+        let behind = store.current.range(file..).map(|(&of, _)| of);
+        let before = store.current.range(..file).map(|(&of, _)| of);
+        let files: Vec<FileId> = behind.chain(before).filter(named).collect();
+        let Some(doing) = &mut self.sessions[session].doing else {
+            return;
+        };
+        let request = match doing.crowd.questions {
+            0 => Request::Leave(files.clone()),
+            1 => Request::Await(files.clone()),
+            _ => Request::Leave(vec![file]),
+        };
+        doing.crowd.questions += 1;
+        doing.crowd.files = files;
+        self.ask(session, request);
+    }
+
+    /// There is leave to keep attributes of several files, or not: those that nobody has read are read for all, and the
+    /// first is what the session wants.
+    pub(crate) fn given_leaves(&mut self, session: usize, object: usize, leaves: &[Leave]) {
+        let doing = self.sessions[session].doing.as_ref();
+        let files = doing.map(|doing| doing.crowd.files.clone());
+        for (&file, &leave) in files.iter().flatten().zip(leaves).skip(1) {
+            self.given_another(session, file, leave);
+        }
+        let leave = leaves.first().copied().unwrap_or(Leave::No);
+        match leave {
+            Leave::Later if leaves.len() > 1 => {
+                self.ask_for_many(session, self.store.objects[object].file);
+            }
+            leave => self.given_leave(session, object, leave),
+        }
+    }
+
+    /// The same of a file that the session does not want yet.
+    fn given_another(&mut self, session: usize, file: FileId, leave: Leave) {
+        let Some(&object) = self.store.current.get(&file) else {
+            return;
+        };
+        let seen = match leave {
+            Leave::Read { number, floor_ns } => {
+                self.read_for_all(session, object, number, floor_ns)
+            }
+            Leave::Known(attributes) => attributes,
+            Leave::No | Leave::Later | Leave::Once(_) => return,
+        };
+        if !self.store.objects[object].unlinked {
+            self.keep_look(session, object, seen);
+        }
+    }
+
+    /// Reads attributes, and tells the manager, who tells others.
+    fn read_for_all(
+        &mut self,
+        session: usize,
+        object: usize,
+        number: u64,
+        floor_ns: i64,
+    ) -> Attributes {
+        let file = self.store.objects[object].file;
+        let seen = self.store.attributes(object);
+        let fresh = self.store.objects[object].stamp.ctime_ns >= floor_ns;
+        let attributes = Some(seen).filter(|_| fresh && !self.store.objects[object].unlinked);
+        let learned = Learned {
+            file,
+            number,
+            attributes,
+        };
+        self.tell(self.sessions[session].node, Request::Learned(vec![learned]));
+        seen
+    }
+
+    /// Keeps attributes, unless some were called back since they were asked for.
+    fn keep_look(&mut self, session: usize, object: usize, seen: Attributes) {
+        let kernel = &mut self.hosts[self.sessions[session].node].kernel;
+        let asked = self.sessions[session].doing.as_ref();
+        if asked.is_some_and(|doing| doing.attributes == kernel.attributes) {
+            kernel.keep_look(object, seen);
         }
     }
 
@@ -57,7 +149,6 @@ impl World {
 
     /// There is leave to keep attributes, or not.
     pub(crate) fn given_leave(&mut self, session: usize, object: usize, leave: Leave) {
-        let node = self.sessions[session].node;
         let seen = match leave {
             Leave::No => return self.done(session),
             Leave::Later if !session.is_multiple_of(3) => {
@@ -73,24 +164,10 @@ impl World {
                 return self.judge_look(session, object, seen, "a daemon's attributes");
             }
             Leave::Read { number, floor_ns } => {
-                let file = self.store.objects[object].file;
-                let seen = self.store.attributes(object);
-                let fresh = self.store.objects[object].stamp.ctime_ns >= floor_ns;
-                let attributes = Some(seen).filter(|_| fresh);
-                let learned = Learned {
-                    file,
-                    number,
-                    attributes,
-                };
-                self.tell(node, Request::Learned(vec![learned]));
-                seen
+                self.read_for_all(session, object, number, floor_ns)
             }
         };
-        let kernel = &mut self.hosts[node].kernel;
-        let asked = self.sessions[session].doing.as_ref();
-        if asked.is_some_and(|doing| doing.attributes == kernel.attributes) {
-            kernel.keep_look(object, seen);
-        }
+        self.keep_look(session, object, seen);
         self.judge_look(session, object, seen, "attributes");
     }
 

@@ -107,6 +107,14 @@ pub(crate) struct Open {
     pub(crate) since: Tick,
 }
 
+/// Files whose attributes are asked for at once.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Crowd {
+    pub(crate) files: Vec<FileId>,
+    /// How often they were asked for.
+    pub(crate) questions: u32,
+}
+
 /// The operation that a session waits for.
 #[derive(Clone, Debug)]
 pub(crate) struct Doing {
@@ -126,6 +134,8 @@ pub(crate) struct Doing {
     pub(crate) outside: bool,
     /// Attributes are kept by nobody, as far as this needs that.
     pub(crate) let_go: bool,
+    /// Files that it has asked for at once, and what it has asked of them.
+    pub(crate) crowd: Crowd,
     /// It is a close that seals what its node wrote.
     pub(crate) seals: bool,
     /// Pages that a keep-read has been given.
@@ -165,6 +175,7 @@ impl World {
             outside: self.store.objects[object].outside,
             all_heard: self.have_all_heard(),
             let_go: false,
+            crowd: Crowd::default(),
             seals: false,
             fetched: BTreeMap::new(),
         }

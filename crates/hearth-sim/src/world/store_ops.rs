@@ -23,7 +23,7 @@ pub(crate) enum Bytes {
 #[derive(Clone, Debug)]
 pub(crate) enum What {
     Read { offset: u64, into: ReadInto },
-    Write { offset: u64, data: Vec<Bytes> },
+    Write { runs: Vec<(u64, Vec<Bytes>)> },
     Sync,
     Truncate { size: u64 },
     DirectRead { offset: u64, len: u32 },
@@ -105,10 +105,7 @@ impl World {
     /// It goes to the object that the agent had open, whatever becomes of the name and the number.
     pub(crate) fn outlive(&mut self, node: usize, mut job: Job) -> Option<Job> {
         match &mut job.what {
-            What::Write { data, .. } => {
-                let bytes = self.bytes_of(node, data).ok()?;
-                *data = vec![Bytes::Held(bytes)];
-            }
+            What::Write { runs } => *runs = self.as_they_are(node, runs).ok()?,
             What::Truncate { .. } | What::DirectWrite { .. } => {}
             What::Read { .. } | What::Sync | What::DirectRead { .. } => return None,
         }
@@ -121,14 +118,12 @@ impl World {
 
     /// The same write once more, with the bytes of now.
     fn repeat(&mut self, node: usize, job: &Job, wait: Span) {
-        if let What::Write { offset, data } = &job.what
-            && let Ok(bytes) = self.bytes_of(node, data)
+        if let What::Write { runs } = &job.what
+            && let Ok(runs) = self.as_they_are(node, runs)
         {
             self.store_busy += 1;
-            let data = vec![Bytes::Held(bytes)];
-            let offset = *offset;
             let job = Job {
-                what: What::Write { offset, data },
+                what: What::Write { runs },
                 ..job.clone()
             };
             let job = Box::new(job);
@@ -194,10 +189,12 @@ impl World {
 
     /// A flush that ends at the tier.
     fn put(&mut self, node: usize, object: usize, what: &What) -> Result<Done, Errno> {
-        if let What::Write { offset, data } = what {
-            let bytes = self.bytes_of(node, data)?;
+        if let What::Write { runs } = what {
             let file = self.store.objects[object].file;
-            self.hosts[node].tier.put(file, *offset, &bytes);
+            for (offset, data) in runs {
+                let bytes = self.bytes_of(node, data)?;
+                self.hosts[node].tier.put(file, *offset, &bytes);
+            }
         }
         self.settle_at_leisure(node, object);
         Ok(Done::default())
@@ -220,10 +217,13 @@ impl World {
             What::Read { offset, into } => {
                 done.ok.bytes = self.read_into(node, object, *offset, into)?;
             }
-            What::Write { offset, data } => {
-                let bytes = self.bytes_of(node, data)?;
-                if !self.tampers(Tamper::SkipStoreWrite, 3) {
-                    self.store.write(object, *offset, &bytes);
+            What::Write { runs } => {
+                let skips = self.tampers(Tamper::SkipStoreWrite, 3);
+                for (offset, data) in runs {
+                    let bytes = self.bytes_of(node, data)?;
+                    if !skips {
+                        self.store.write(object, *offset, &bytes);
+                    }
                 }
             }
             What::Sync => self.settle(node, object),
@@ -290,6 +290,19 @@ impl World {
                 }
             }
         }
+    }
+
+    /// Runs with their bytes of now.
+    fn as_they_are(
+        &mut self,
+        node: usize,
+        runs: &[(u64, Vec<Bytes>)],
+    ) -> Result<Vec<(u64, Vec<Bytes>)>, Errno> {
+        let held = |(offset, data): &(u64, Vec<Bytes>)| {
+            let bytes = self.bytes_of(node, data)?;
+            Ok((*offset, vec![Bytes::Held(bytes)]))
+        };
+        runs.iter().map(held).collect()
     }
 
     fn bytes_of(&mut self, node: usize, data: &[Bytes]) -> Result<Vec<u8>, Errno> {

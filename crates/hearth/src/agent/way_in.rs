@@ -124,14 +124,7 @@ impl Door {
                 failure
             });
         }
-        match busy {
-            Busy::Refuse => mount.wait().or_fail(|| what),
-            // It lasts until the last program leaves it; nobody waits for that.
-            Busy::Detach => {
-                drop(mount);
-                Ok(())
-            }
-        }
+        mount.leave().or_fail(|| what)
     }
 
     /// Takes everything away, whoever is inside.

@@ -210,7 +210,7 @@ fn run_at(
     command.args(words).env("HEARTH_AT", &at);
     command.envs(help.environment.iter().cloned());
     // Without it programs use the mount.
-    if let Ok(told) = pool::environment(&at, &peer.socket, Some(&set.file.store))
+    if let Ok(told) = pool::environment(&at, &peer.socket, Some(&set.file.store), None)
         && help.pool
     {
         command.envs(told);

@@ -12,7 +12,7 @@ use crate::dgram::receiver::Receiver;
 use crate::dgram::sender::Sender;
 use crate::dgram::wire::{Out, Wire, part_len};
 use crate::frame::{FrameError, HANDSHAKE_HEAD_LEN_MAX, HEADER_LEN, Kind};
-use crate::handshake::{Handshake, Progress, Session};
+use crate::handshake::{Handshake, HandshakeError, Progress, Session};
 use crate::sync::lock;
 use crate::timers::Timer;
 use crate::transport::PeerId;
@@ -146,10 +146,6 @@ impl EventLoop {
         let nonce = auth::nonce().map_err(|error| Why::Setup(error.to_string()))?;
         match handshake.step(&self.who, frame, nonce)? {
             Progress::Reply(next, reply) => {
-                if let Handshake::Challenged { peer, .. } = &next {
-                    // Here, because now it can still be told.
-                    self.shared.check_fresh(peer.id, peer.incarnation)?;
-                }
                 lock(&conn.out).push(reply.len(), reply);
                 conn.phase = Phase::Greeting(next);
                 Ok(())
@@ -171,11 +167,16 @@ impl EventLoop {
             tx,
             rx,
             shares: _,
+            anew,
         } = session;
-        self.shared.check_fresh(peer, incarnation)?;
+        if let Some(anew) = anew {
+            self.handler.on_anew(peer, anew);
+            return Err(HandshakeError::Anew(anew).into());
+        }
+        self.who.meet(peer, incarnation)?;
         let previous = self.shared.peers[peer.index()].link().current();
-        if let Some((place, _)) = previous {
-            self.close(place, &Why::Replaced { incarnation });
+        if let Some(place) = previous {
+            self.close(place, &Why::Replaced);
         }
         if conn.origin == Origin::Accepted {
             self.strangers -= 1;
@@ -222,7 +223,7 @@ impl EventLoop {
             None => self.give_up(index, &conn, why),
         }
         if let Origin::Dialed(peer) = conn.origin
-            && !matches!(why, Why::Replaced { .. } | Why::Shutdown)
+            && !matches!(why, Why::Replaced | Why::Shutdown)
         {
             self.plan_dial(peer);
         }

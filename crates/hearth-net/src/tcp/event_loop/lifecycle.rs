@@ -176,10 +176,6 @@ impl EventLoop {
         let nonce = auth::nonce().map_err(|error| Why::Setup(error.to_string()))?;
         match handshake.step(&self.who, frame, nonce)? {
             Progress::Reply(next, reply) => {
-                if let Handshake::Challenged { peer, .. } = &next {
-                    // Here, because now it can still be told.
-                    self.shared.check_fresh(peer.id, peer.incarnation)?;
-                }
                 let rights = self.offer(greeting.stream, greeting.memory, greeting.unshared);
                 greeting.stream.greet(&reply, &rights)?;
                 Ok((Phase::Greeting(next), None))
@@ -262,12 +258,17 @@ impl EventLoop {
             tx,
             rx,
             shares: _,
+            anew,
         } = session;
-        self.shared.check_fresh(peer, incarnation)?;
+        if let Some(anew) = anew {
+            self.handler.on_anew(peer, anew);
+            return Err(HandshakeError::Anew(anew).into());
+        }
+        self.who.meet(peer, incarnation)?;
         let (intake, outlet) = self.sides(greeting.memory.take(), greeting.index)?;
         let previous = self.shared.peers[peer.index()].link().current();
-        if let Some((index, _)) = previous {
-            self.close(index, &Why::Replaced { incarnation });
+        if let Some(index) = previous {
+            self.close(index, &Why::Replaced);
         }
         if greeting.origin == Origin::Accepted {
             self.strangers -= 1;
@@ -344,7 +345,7 @@ impl EventLoop {
             log::debug!("shutdown of a socket that is closed already: {error}");
         }
         if let Origin::Dialed(peer) = conn.origin
-            && !matches!(why, Why::Replaced { .. } | Why::Shutdown)
+            && !matches!(why, Why::Replaced | Why::Shutdown)
         {
             self.plan_dial(peer);
         }

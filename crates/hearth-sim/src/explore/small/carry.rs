@@ -44,6 +44,9 @@ impl Small {
             } => {
                 self.order(node, Who::Kernel(op), Order::Write { offset, data });
             }
+            Effect::StorePieces { op, data, .. } => {
+                self.order(node, Who::Kernel(op), Order::Pieces(data));
+            }
             Effect::StoreThrough {
                 op, offset, buf, ..
             } => {
@@ -219,6 +222,18 @@ impl Small {
             Order::Write { offset, data } => {
                 let bytes = self.host(node).gather(&data).map_err(Violation::contract)?;
                 self.write_store(node, offset, &bytes, story);
+            }
+            Order::Pieces(pieces) => {
+                for (offset, piece) in pieces {
+                    let bytes = self.host(node).gather(&[piece]);
+                    let bytes = bytes.map_err(Violation::contract)?;
+                    self.write_store(node, offset, &bytes, story);
+                }
+            }
+            Order::PieceBytes(pieces) => {
+                for (offset, bytes) in pieces {
+                    self.write_store(node, offset, &bytes, story);
+                }
             }
             Order::WriteBytes { offset, bytes } => self.write_store(node, offset, &bytes, story),
             Order::Sync => {}

@@ -84,6 +84,9 @@ pub(super) enum Order {
         offset: u64,
         bytes: Vec<u8>,
     },
+    /// Bytes of frames with gaps between them, and what is left of that when its agent ends.
+    Pieces(Vec<(u64, Piece)>),
+    PieceBytes(Vec<(u64, Vec<u8>)>),
     Sync,
     DirectRead {
         offset: u64,
@@ -228,7 +231,13 @@ impl Host {
                 offset,
                 bytes: self.gather(&data).ok()?,
             },
-            Order::WriteBytes { .. } | Order::DirectWrite { .. } => job.order,
+            Order::Pieces(pieces) => {
+                let bytes = |(offset, piece)| Some((offset, self.gather(&[piece]).ok()?));
+                Order::PieceBytes(pieces.into_iter().map(bytes).collect::<Option<_>>()?)
+            }
+            Order::WriteBytes { .. } | Order::PieceBytes(_) | Order::DirectWrite { .. } => {
+                job.order
+            }
             Order::Read { .. } | Order::Sync | Order::DirectRead { .. } => return None,
         };
         let (who, done) = (Who::Nobody, None);

@@ -1,4 +1,4 @@
-//! Agents of one list, each a set of its own as on a host of its own, so that one can die and come back.
+//! Agents of one list, each a set of its own as on a host of its own, so that one can die.
 
 use super::schedule::{Mode, Step};
 use crate::control::{CallError, Request, call};
@@ -67,16 +67,14 @@ impl Agents {
             crate::bench::rig::run(&mut mount)?;
             agents.disk = Some(disk);
         }
-        agents.come_back()?;
+        agents.start_all()?;
         Ok(agents)
     }
 
-    /// Starts all that are not here, at once: each waits for the others.
-    fn come_back(&mut self) -> Result<(), Failure> {
-        let away: Vec<usize> = self.all().filter(|&agent| !self.is_here(agent)).collect();
-        let starts: Result<Vec<Child>, Failure> =
-            away.iter().map(|&agent| self.up(agent)).collect();
-        let mut starts = away.into_iter().zip(starts?);
+    /// Starts all at once: each waits for the others.
+    fn start_all(&mut self) -> Result<(), Failure> {
+        let starts: Result<Vec<Child>, Failure> = self.all().map(|agent| self.up(agent)).collect();
+        let mut starts = self.all().zip(starts?);
         starts.try_for_each(|(agent, child)| self.is_up(agent, child))
     }
 
@@ -162,11 +160,6 @@ impl Agents {
     pub(super) fn suffer(&mut self, step: Step) -> Result<(), Failure> {
         match step {
             Step::Kill(agent) => self.kill(agent),
-            Step::Return => {
-                // Where there is no room for a tier no agent starts, and says so.
-                self.free()?;
-                self.come_back()
-            }
             Step::Fill => self.fill(),
             Step::Free => self.free(),
         }

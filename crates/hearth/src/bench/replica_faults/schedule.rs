@@ -8,7 +8,7 @@ use hearth_agent::Replicas as Kernel;
 /// Agents of a set: as many as bytes are at, and one that has none of them.
 const AGENTS_LEAST: usize = 3;
 
-/// Things that happen in one schedule, beside agents that come back at its end.
+/// Things that happen in one schedule, if there are agents left for them.
 const STEPS: usize = 4;
 
 /// Reads and writes before each: none has time to act, or one acts on what another did.
@@ -75,8 +75,6 @@ impl Mode {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Step {
     Kill(usize),
-    /// All that are away come back, with nothing but their tiers. (One that starts waits for all others.)
-    Return,
     /// The disk of the tiers takes no byte more.
     Fill,
     /// It has room again.
@@ -104,10 +102,7 @@ impl Schedule {
             let step = match dice.roll(4) {
                 0 if mode.tier && number > 0 => Step::Fill,
                 1 if mode.tier && number > 0 => Step::Free,
-                _ if away.len() + 1 == agents || !away.is_empty() && dice.roll(2) == 0 => {
-                    away.clear();
-                    Step::Return
-                }
+                _ if away.len() + 1 == agents => break,
                 _ => {
                     let here: Vec<usize> =
                         (0..agents).filter(|agent| !away.contains(agent)).collect();
@@ -137,7 +132,6 @@ mod tests {
             for (_, step) in &schedule.steps {
                 match step {
                     Step::Kill(_) => (away, deaths) = (away + 1, deaths + 1),
-                    Step::Return => away = 0,
                     Step::Fill | Step::Free => assert!(schedule.mode.tier),
                 }
                 assert!(away < schedule.mode.agents());

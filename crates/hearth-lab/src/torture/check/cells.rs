@@ -1,0 +1,623 @@
+//! What is linearizable: pages of registers, names, versions of names, counters, cut files.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::super::history::{Call, Op, Out, SECOND, SLOT_BYTES, SLOTS};
+use super::super::worker;
+use super::durable::Confirmed;
+use super::{Checked, History, Snapshot, store_says};
+use crate::linear::{self, Model, Span, Verdict};
+
+/// Up to four words; `None`: nobody knows.
+pub(super) type Words = [Option<u64>; 4];
+
+/// What a call does with such words.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Act {
+    /// Sees some words, and at the same moment sets some.
+    Turn { sees: Words, sets: Words },
+    /// The first word becomes at least this.
+    Raise(u64),
+    /// The first word grows by one; nobody knows from what.
+    Grow,
+}
+
+/// A cell of words.
+pub(super) struct Cell {
+    pub(super) begin: Words,
+}
+
+const NOTHING: Words = [None; 4];
+
+impl Model for Cell {
+    type State = Words;
+    type Op = Act;
+
+    fn begin(&self) -> Words {
+        self.begin
+    }
+
+    fn step(&self, state: &Words, act: &Act) -> Option<Words> {
+        let mut after = *state;
+        match act {
+            Act::Turn { sees, sets } => {
+                for index in 0..after.len() {
+                    match (sees[index], after[index]) {
+                        (Some(seen), Some(is)) if seen != is => return None,
+                        (seen, is) => after[index] = sets[index].or(seen).or(is),
+                    }
+                }
+            }
+            Act::Raise(least) => after[0] = after[0].map(|is| is.max(*least)),
+            Act::Grow => after[0] = after[0].map(|is| is + 1),
+        }
+        Some(after)
+    }
+}
+
+fn one(value: u64) -> Words {
+    [Some(value), None, None, None]
+}
+
+fn sees(value: u64) -> Act {
+    Act::Turn {
+        sees: one(value),
+        sets: NOTHING,
+    }
+}
+
+fn sets(value: u64) -> Act {
+    Act::Turn {
+        sees: NOTHING,
+        sets: one(value),
+    }
+}
+
+fn turns(from: u64, to: u64) -> Act {
+    Act::Turn {
+        sees: one(from),
+        sets: one(to),
+    }
+}
+
+/// Calls of each key.
+type Keys = BTreeMap<String, Vec<Span<Act>>>;
+
+fn add(keys: &mut Keys, key: String, call: &Call, act: Act) {
+    let ended = call.ended.filter(|_| call.is_good());
+    let span = Span {
+        begun: call.begun,
+        ended,
+        op: act,
+    };
+    keys.entry(key).or_default().push(span);
+}
+
+fn judge(
+    history: &History,
+    checked: &mut Checked,
+    key: &str,
+    spans: &[Span<Act>],
+    begin: Words,
+    what: &str,
+    own: &dyn Fn(&Call) -> bool,
+) {
+    checked.histories += 1;
+    match linear::check(&Cell { begin }, spans) {
+        Verdict::Right => {}
+        Verdict::TooHard => checked.undecided += 1,
+        Verdict::WrongAt(at) => checked.findings.push(history.finding(what, key, at, own)),
+    }
+}
+
+/// Each page of a register file is one cell: a read of several of its slots is one (S1).
+pub(super) fn registers(history: &History, checked: &mut Checked) {
+    let mut keys = Keys::new();
+    for call in &history.calls {
+        for (page, act) in pages_of(call) {
+            let is_read = matches!(call.op, Op::Read { .. });
+            if !is_read || (call.is_good() && !history.is_cut_off(call)) {
+                add(&mut keys, format!("{} page {page}", call.file()), call, act);
+            }
+        }
+    }
+    for snapshot in calm_ends(history) {
+        for (file, bytes) in snapshot
+            .files
+            .iter()
+            .filter(|(file, _)| file.starts_with("register"))
+        {
+            for page in 0..worker::PAGES {
+                let words = (0..SLOTS).map(|slot| {
+                    Some(word_at(
+                        bytes,
+                        worker::offset_of(page * SLOTS + slot, history.page),
+                    ))
+                });
+                let mut seen = NOTHING;
+                seen.iter_mut()
+                    .zip(words)
+                    .for_each(|(slot, word)| *slot = word);
+                let op = Act::Turn {
+                    sees: seen,
+                    sets: NOTHING,
+                };
+                let span = Span {
+                    begun: snapshot.begun,
+                    ended: Some(snapshot.ended),
+                    op,
+                };
+                keys.entry(format!("{file} page {page}"))
+                    .or_default()
+                    .push(span);
+            }
+        }
+    }
+    for (key, spans) in keys {
+        let (file, page) = key.split_once(" page ").unwrap_or((&key, "0"));
+        let page: u64 = page.parse().unwrap_or(0);
+        let own = |call: &Call| {
+            call.file() == file
+                && (pages_of(call).iter().any(|(of, _)| *of == page)
+                    || matches!(call.op, Op::Sync { .. } | Op::Close { .. }))
+        };
+        for (spans, begin) in strict_parts(history, &spans, [Some(0); 4]) {
+            let what = "reads of a page have no order";
+            judge(history, checked, &key, &spans, begin, what, &own);
+        }
+    }
+    fresh(history, checked);
+}
+
+fn word_at(bytes: &[u8], offset: u64) -> u64 {
+    let word = bytes
+        .get(offset as usize..)
+        .and_then(|rest| rest.first_chunk::<8>());
+    word.map_or(0, |word| u64::from_le_bytes(*word))
+}
+
+/// The pages that a call on a register file touches, and what it does there.
+fn pages_of(call: &Call) -> Vec<(u64, Act)> {
+    let (slot, count) = match &call.op {
+        Op::Write {
+            file, slot, count, ..
+        }
+        | Op::Read {
+            file, slot, count, ..
+        } if file.starts_with("register") => (*slot, *count),
+        _ => return Vec::new(),
+    };
+    let mut pages: BTreeMap<u64, Words> = BTreeMap::new();
+    for index in 0..count {
+        let value = match (&call.op, &call.out) {
+            (Op::Write { value, .. }, _) => *value,
+            // A file of registers is never shortened, so an end within it is as wrong as a strange value.
+            (_, Out::Values(values)) => values
+                .get(index as usize)
+                .copied()
+                .flatten()
+                .unwrap_or(u64::MAX),
+            _ => return Vec::new(),
+        };
+        let at = slot + index;
+        pages.entry(at / SLOTS).or_insert(NOTHING)[(at % SLOTS) as usize] = Some(value);
+    }
+    let is_write = matches!(call.op, Op::Write { .. });
+    let act = |words| match is_write {
+        true => Act::Turn {
+            sees: NOTHING,
+            sets: words,
+        },
+        false => Act::Turn {
+            sees: words,
+            sets: NOTHING,
+        },
+    };
+    pages
+        .into_iter()
+        .map(|(page, words)| (page, act(words)))
+        .collect()
+}
+
+/// What the set left behind when it ended in good order, where nothing was lost on the way.
+fn calm_ends(history: &History) -> impl Iterator<Item = &Snapshot> {
+    let is_calm = history.breaks.is_none();
+    history
+        .snapshots
+        .iter()
+        .filter(move |snapshot| is_calm && snapshot.is_final)
+}
+
+/// The parts of a round in which all is strict: all of it, or what is before a break and what is after it.
+fn strict_parts(
+    history: &History,
+    spans: &[Span<Act>],
+    begin: Words,
+) -> Vec<(Vec<Span<Act>>, Words)> {
+    let outlives = history.promise.outlives || history.promise.write_brings;
+    let Some(gap) = history.breaks.as_ref().filter(|_| !outlives) else {
+        return vec![(spans.to_vec(), begin)];
+    };
+    let mut before = Vec::new();
+    let mut after = Vec::new();
+    for span in spans {
+        let is_read = matches!(span.op, Act::Turn { sets: NOTHING, .. });
+        if span.begun < gap.begun {
+            let mut span = span.clone();
+            span.ended = span.ended.filter(|end| *end < gap.begun);
+            if span.ended.is_some() || !is_read {
+                before.push(span);
+            }
+        }
+        if span.begun >= gap.ended || (!is_read && span.ended.is_none_or(|end| end >= gap.ended)) {
+            after.push(span.clone());
+        }
+    }
+    vec![(before, begin), (after, NOTHING)]
+}
+
+/// After a break a read may miss what was lost, but nothing that was confirmed.
+fn fresh(history: &History, checked: &mut Checked) {
+    let Some(gap) = &history.breaks else {
+        return;
+    };
+    let confirmed = Confirmed::of(history, history.promise.outlives);
+    for call in history.calls.iter().filter(|call| call.begun >= gap.begun) {
+        let (Op::Read { file, slot, .. }, Out::Values(values)) = (&call.op, &call.out) else {
+            continue;
+        };
+        if history.is_cut_off(call) || !file.starts_with("register") {
+            continue;
+        }
+        for (index, value) in values.iter().enumerate() {
+            let slot = slot + index as u64;
+            let value = value.unwrap_or(u64::MAX);
+            if let Some(missed) = confirmed.missed(file, slot, value, call.begun) {
+                let what = store_says(value, missed).replace("the store has", "a read returned");
+                let own = |other: &Call| other.file() == file && touches(other, slot);
+                let key = format!("{file} slot {slot}");
+                checked
+                    .findings
+                    .push(history.finding(what, &key, call.end(), &own));
+                return;
+            }
+        }
+    }
+}
+
+/// Whether a call is about a slot, or brings it to the store.
+pub(super) fn touches(call: &Call, of: u64) -> bool {
+    match &call.op {
+        Op::Write { slot, count, .. } | Op::Read { slot, count, .. } => {
+            (*slot..slot + count).contains(&of)
+        }
+        Op::Sync { .. } | Op::Close { .. } => true,
+        _ => false,
+    }
+}
+
+/// Slots and size of files that are cut (S3, S8).
+pub(super) fn cuts(history: &History, checked: &mut Checked) {
+    let mut keys = Keys::new();
+    for call in history
+        .calls
+        .iter()
+        .filter(|call| call.file().starts_with("cut"))
+    {
+        let file = call.file();
+        let slot_key = |slot: u64| format!("{file} slot {slot}");
+        let is_seen = call.is_good() && !history.is_cut_off(call);
+        match (&call.op, &call.out) {
+            (Op::Write { slot, value, .. }, _) => {
+                add(&mut keys, slot_key(*slot), call, sets(*value));
+                add(
+                    &mut keys,
+                    format!("{file} size"),
+                    call,
+                    Act::Raise(slot + 1),
+                );
+            }
+            (Op::Truncate { slots, .. }, _) => {
+                (*slots..SLOTS).for_each(|slot| add(&mut keys, slot_key(slot), call, sets(0)));
+                add(&mut keys, format!("{file} size"), call, sets(*slots));
+            }
+            (Op::Read { slot, .. }, Out::Values(values)) if is_seen => {
+                let value = values.first().copied().flatten().unwrap_or(0);
+                add(&mut keys, slot_key(*slot), call, sees(value));
+            }
+            (Op::Size { .. }, Out::Count(slots)) if is_seen => {
+                add(&mut keys, format!("{file} size"), call, sees(*slots));
+            }
+            _ => {}
+        }
+    }
+    for snapshot in calm_ends(history) {
+        for (file, bytes) in snapshot
+            .files
+            .iter()
+            .filter(|(file, _)| file.starts_with("cut"))
+        {
+            let mut see = |key: String, value: u64| {
+                let span = Span {
+                    begun: snapshot.begun,
+                    ended: Some(snapshot.ended),
+                    op: sees(value),
+                };
+                keys.entry(key).or_default().push(span);
+            };
+            see(
+                format!("{file} size"),
+                (bytes.len() as u64).div_ceil(SLOT_BYTES),
+            );
+            for slot in 0..SLOTS {
+                see(
+                    format!("{file} slot {slot}"),
+                    word_at(bytes, slot * SLOT_BYTES),
+                );
+            }
+        }
+    }
+    for (key, spans) in keys {
+        let (file, part) = key.split_once(' ').unwrap_or((&key, ""));
+        let slot = part
+            .strip_prefix("slot ")
+            .and_then(|slot| slot.parse::<u64>().ok());
+        let own = |call: &Call| {
+            let is_part = match (&call.op, slot) {
+                (Op::Write { slot: of, .. } | Op::Read { slot: of, .. }, Some(slot)) => *of == slot,
+                (Op::Truncate { slots, .. }, Some(slot)) => *slots <= slot,
+                (Op::Size { .. }, Some(_)) | (Op::Read { .. }, None) => false,
+                _ => true,
+            };
+            call.file() == file && is_part
+        };
+        for (spans, begin) in strict_parts(history, &spans, [Some(0); 4]) {
+            let what = if slot.is_some() {
+                "a cut and reads have no order"
+            } else {
+                "sizes have no order"
+            };
+            judge(history, checked, &key, &spans, begin, what, &own);
+        }
+    }
+}
+
+/// Time for which a node may tell a name after a death that it has not noticed (S13).
+const NAMES_OLD: u64 = SECOND + SECOND / 5;
+
+/// When a look at a name may have taken place.
+fn looked(history: &History, call: &Call) -> Call {
+    let mut call = call.clone();
+    if history
+        .breaks
+        .as_ref()
+        .is_some_and(|gap| call.end() >= gap.begun)
+    {
+        call.begun = call.begun.saturating_sub(NAMES_OLD);
+    }
+    call
+}
+
+/// Names of a directory: there or not (S7).
+pub(super) fn names(history: &History, checked: &mut Checked) {
+    let mut keys = Keys::new();
+    let mut put = |key: &str, call: &Call, act: Act| add(&mut keys, key.to_owned(), call, act);
+    let all: BTreeSet<String> = (0..worker::NAMES)
+        .map(|name| format!("names/{name}"))
+        .collect();
+    for call in &history.calls {
+        if let Op::Create { file }
+        | Op::Remove { file }
+        | Op::Link { file, .. }
+        | Op::Move { file, .. }
+        | Op::Look { file } = &call.op
+        {
+            changes(history, call, file, &mut put);
+        }
+        if let (Op::List { .. }, Out::Names(names), false) =
+            (&call.op, &call.out, history.is_cut_off(call))
+        {
+            let call = looked(history, call);
+            for name in &all {
+                put(name, &call, sees(u64::from(names.contains(name))));
+            }
+        }
+    }
+    for snapshot in history
+        .snapshots
+        .iter()
+        .filter(|snapshot| snapshot.is_final)
+    {
+        for name in &all {
+            let there = u64::from(snapshot.files.contains_key(name));
+            let span = Span {
+                begun: snapshot.begun,
+                ended: Some(snapshot.ended),
+                op: sees(there),
+            };
+            keys.entry(name.clone()).or_default().push(span);
+        }
+    }
+    for (key, spans) in keys {
+        let own = |call: &Call| match &call.op {
+            Op::List { .. } => true,
+            Op::Link { from, file } | Op::Move { from, file } => *from == key || *file == key,
+            _ => call.file() == key,
+        };
+        judge(
+            history,
+            checked,
+            &key,
+            &spans,
+            one(0),
+            "answers about a name have no order",
+            &own,
+        );
+    }
+}
+
+fn changes(history: &History, call: &Call, file: &str, put: &mut dyn FnMut(&str, &Call, Act)) {
+    let is_seen = !history.is_cut_off(call);
+    let seen = looked(history, call);
+    match (&call.op, &call.out) {
+        (Op::Create { .. }, Out::Done) => put(file, call, turns(0, 1)),
+        (Op::Create { .. }, Out::Failed(_) | Out::Pending) => put(file, call, turns(0, 1)),
+        (Op::Remove { .. }, Out::Done | Out::Failed(_) | Out::Pending) => {
+            put(file, call, turns(1, 0))
+        }
+        (Op::Link { from, .. }, Out::Done) => {
+            put(from, call, sees(1));
+            put(file, call, turns(0, 1));
+        }
+        (Op::Link { .. }, Out::Failed(_) | Out::Pending) => put(file, call, turns(0, 1)),
+        (Op::Move { from, .. }, Out::Done) if is_beside_another(history, call) => {
+            let mut unsure = call.clone();
+            unsure.out = Out::Pending;
+            put(from, &unsure, turns(1, 0));
+            put(file, call, sets(1));
+        }
+        (Op::Move { from, .. }, Out::Done | Out::Failed(_) | Out::Pending) => {
+            put(from, call, turns(1, 0));
+            put(file, call, sets(1));
+        }
+        (Op::Link { from, .. } | Op::Move { from, .. }, Out::Absent) if is_seen => {
+            put(from, &seen, sees(0))
+        }
+        (Op::Create { .. } | Op::Look { .. } | Op::Link { .. }, Out::Present) if is_seen => {
+            put(file, &seen, sees(1))
+        }
+        (Op::Remove { .. } | Op::Look { .. }, Out::Absent) if is_seen => put(file, &seen, sees(0)),
+        _ => {}
+    }
+}
+
+/// Whether a rename ran beside another to the same name. An operating system that finds the same file behind both
+/// names, since the other rename came between its two looks, has nothing to do.
+fn is_beside_another(history: &History, call: &Call) -> bool {
+    history.calls.iter().any(|other| {
+        matches!(other.op, Op::Move { .. })
+            && other.file() == call.file()
+            && (other.worker, other.begun) != (call.worker, call.begun)
+            && other.begun <= call.end()
+            && other.end() >= call.begun
+    })
+}
+
+/// Versions that are renamed over a name (S7, S9).
+pub(super) fn versions(history: &History, checked: &mut Checked) {
+    let mut keys = Keys::new();
+    let mut words: BTreeMap<u64, u64> = BTreeMap::new();
+    for call in &history.calls {
+        match (&call.op, &call.out) {
+            (
+                Op::Publish {
+                    file,
+                    value,
+                    words: count,
+                    ..
+                },
+                _,
+            ) => {
+                words.insert(*value, *count);
+                add(&mut keys, file.clone(), call, sets(*value));
+            }
+            (Op::Fetch { file }, Out::Absent) if !history.is_cut_off(call) => {
+                add(&mut keys, file.clone(), &looked(history, call), sees(0));
+            }
+            (Op::Fetch { file }, Out::Version { value, .. })
+                if !history.is_cut_off(call) && (*value != 0 || history.breaks.is_none()) =>
+            {
+                add(
+                    &mut keys,
+                    file.clone(),
+                    &looked(history, call),
+                    sees(*value),
+                );
+            }
+            _ => {}
+        }
+    }
+    whole(history, checked, &words);
+    for (key, spans) in keys {
+        let own = |call: &Call| call.file() == key;
+        judge(
+            history,
+            checked,
+            &key,
+            &spans,
+            one(0),
+            "versions of a name have no order",
+            &own,
+        );
+    }
+}
+
+/// Each read of a version is as long as the version, unless an agent that had its bytes is gone.
+fn whole(history: &History, checked: &mut Checked, words: &BTreeMap<u64, u64>) {
+    let is_lost = |call: &Call| {
+        let gap = history
+            .breaks
+            .as_ref()
+            .filter(|_| !history.promise.close_brings);
+        history.is_cut_off(call) || gap.is_some_and(|gap| call.end() >= gap.begun)
+    };
+    let short = history.calls.iter().find(|call| match &call.out {
+        Out::Version { value, words: seen } => words.get(value) != Some(seen) && !is_lost(call),
+        _ => false,
+    });
+    if let Some(call) = short {
+        let key = call.file().to_owned();
+        let own = |other: &Call| other.file() == key;
+        let what = "a read of a version was short";
+        checked
+            .findings
+            .push(history.finding(what, &key, call.end(), &own));
+    }
+}
+
+/// Additions under a lock count one by one (S12).
+pub(super) fn counters(history: &History, checked: &mut Checked) {
+    let mut keys = Keys::new();
+    for call in &history.calls {
+        match (&call.op, &call.out) {
+            (Op::Add { file, .. }, Out::Count(before)) => {
+                add(&mut keys, file.clone(), call, turns(*before, before + 1));
+            }
+            (Op::Add { file, .. }, Out::Failed(_) | Out::Pending) => {
+                add(&mut keys, file.clone(), call, Act::Grow);
+            }
+            _ => {}
+        }
+    }
+    for snapshot in history
+        .snapshots
+        .iter()
+        .filter(|snapshot| snapshot.is_final)
+    {
+        for (file, bytes) in snapshot
+            .files
+            .iter()
+            .filter(|(file, _)| file.starts_with("counter"))
+        {
+            let op = sees(word_at(bytes, 0));
+            let span = Span {
+                begun: snapshot.begun,
+                ended: Some(snapshot.ended),
+                op,
+            };
+            keys.entry(file.clone()).or_default().push(span);
+        }
+    }
+    for (key, spans) in keys {
+        let own = |call: &Call| call.file() == key;
+        judge(
+            history,
+            checked,
+            &key,
+            &spans,
+            one(0),
+            "additions under a lock do not add up",
+            &own,
+        );
+    }
+}

@@ -1,0 +1,240 @@
+//! What was confirmed is in the store (S4, S5, S16, S18, S21).
+
+use std::collections::BTreeMap;
+
+use super::super::history::{Call, Op, Out, RECORD_BYTES};
+use super::super::worker;
+use super::cells::touches;
+use super::{Checked, History, Snapshot, is_writer, store_says};
+
+/// Writes of each slot that were confirmed, and from when on.
+pub(super) struct Confirmed<'a> {
+    slots: BTreeMap<(&'a str, u64), Vec<(u64, &'a Call)>>,
+    /// When the write of each value of a slot had ended.
+    ends: BTreeMap<u64, u64>,
+}
+
+impl<'a> Confirmed<'a> {
+    /// Looks through a history; `outlives`: a write counts once it has returned.
+    pub(super) fn of(history: &'a History, outlives: bool) -> Confirmed<'a> {
+        let mut confirmed = Confirmed {
+            slots: BTreeMap::new(),
+            ends: BTreeMap::new(),
+        };
+        let bringers = bringers(history);
+        for call in &history.calls {
+            let Op::Write {
+                file,
+                slot,
+                count,
+                value,
+                ..
+            } = &call.op
+            else {
+                continue;
+            };
+            // A write that failed may take effect at any time.
+            let ended = call.ended.filter(|_| call.is_good()).unwrap_or(u64::MAX);
+            confirmed.ends.insert(*value, ended);
+            if !file.starts_with("register") || !call.is_good() {
+                continue;
+            }
+            let at = match history.promise.write_brings || outlives {
+                true => call.ended,
+                false => confirmed_at(history, &bringers, call),
+            };
+            let Some(at) = at else {
+                continue;
+            };
+            for slot in *slot..slot + count {
+                confirmed
+                    .slots
+                    .entry((file, slot))
+                    .or_default()
+                    .push((at, call));
+            }
+        }
+        confirmed
+    }
+
+    /// A confirmed write that who saw `value` at `time` or later must have missed.
+    pub(super) fn missed(&self, file: &str, slot: u64, value: u64, time: u64) -> Option<&'a Call> {
+        let ended = match value {
+            0 => 0,
+            value => self.ends.get(&value).copied().unwrap_or(0),
+        };
+        let writes = self.slots.get(&(file, slot))?;
+        let newer = writes
+            .iter()
+            .filter(|(at, call)| *at <= time && call.begun > ended);
+        newer.map(|(_, call)| *call).max_by_key(|call| call.begun)
+    }
+}
+
+/// Calls that bring bytes of each file to the store.
+fn bringers(history: &History) -> BTreeMap<&str, Vec<&Call>> {
+    let mut bringers: BTreeMap<&str, Vec<&Call>> = BTreeMap::new();
+    for call in history.calls.iter().filter(|call| call.is_good()) {
+        let brings = match &call.op {
+            Op::Sync { .. } => true,
+            Op::Close { by, .. } => is_writer(*by) && history.promise.close_brings,
+            _ => false,
+        };
+        if brings {
+            bringers.entry(call.file()).or_default().push(call);
+        }
+    }
+    bringers
+}
+
+/// From when on a write is in the store: the first sync of anybody, or close of its node, that began after it.
+fn confirmed_at(
+    history: &History,
+    bringers: &BTreeMap<&str, Vec<&Call>>,
+    write: &Call,
+) -> Option<u64> {
+    let ended = write.ended?;
+    let of_file = bringers.get(write.file())?;
+    let brought = of_file.iter().filter(|call| {
+        let of_all = matches!(call.op, Op::Sync { .. }) && !history.is_cut_off(call);
+        call.begun >= ended && (of_all || call.node == write.node)
+    });
+    brought.filter_map(|call| call.ended).min()
+}
+
+/// Compares each snapshot of the store with what was confirmed before it.
+pub(super) fn check(history: &History, checked: &mut Checked) {
+    let confirmed = Confirmed::of(history, false);
+    for snapshot in &history.snapshots {
+        checked.histories += 1;
+        registers(history, snapshot, &confirmed, checked);
+        logs(history, snapshot, checked);
+        versions(history, snapshot, checked);
+    }
+}
+
+fn registers(
+    history: &History,
+    snapshot: &Snapshot,
+    confirmed: &Confirmed<'_>,
+    checked: &mut Checked,
+) {
+    for (file, bytes) in snapshot
+        .files
+        .iter()
+        .filter(|(file, _)| file.starts_with("register"))
+    {
+        for slot in 0..worker::PAGES * super::super::history::SLOTS {
+            let at = worker::offset_of(slot, history.page) as usize;
+            let word = bytes.get(at..).and_then(|rest| rest.first_chunk::<8>());
+            let value = word.map_or(0, |word| u64::from_le_bytes(*word));
+            let Some(missed) = confirmed.missed(file, slot, value, snapshot.begun) else {
+                continue;
+            };
+            let own = |call: &Call| call.file() == file && touches(call, slot);
+            let key = format!("{file} slot {slot}");
+            let what = store_says(value, missed);
+            checked
+                .findings
+                .push(history.finding(what, &key, snapshot.ended, &own));
+            return;
+        }
+    }
+}
+
+fn logs(history: &History, snapshot: &Snapshot, checked: &mut Checked) {
+    let bringers = bringers(history);
+    let mut counts: BTreeMap<(&str, u64), usize> = BTreeMap::new();
+    for (file, bytes) in snapshot
+        .files
+        .iter()
+        .filter(|(file, _)| file.starts_with("log"))
+    {
+        for record in bytes.chunks(RECORD_BYTES as usize) {
+            let word = record
+                .first_chunk::<8>()
+                .map_or(0, |word| u64::from_le_bytes(*word));
+            *counts.entry((file, word)).or_default() += 1;
+        }
+    }
+    for call in history.calls.iter().filter(|call| call.is_good()) {
+        let Op::Append { file, value } = &call.op else {
+            continue;
+        };
+        let at =
+            match history.promise.write_brings || (snapshot.is_final && history.breaks.is_none()) {
+                true => call.ended,
+                false => confirmed_at(history, &bringers, call),
+            };
+        if at.is_none_or(|at| at > snapshot.begun) {
+            continue;
+        }
+        let count = counts.get(&(file.as_str(), *value)).copied().unwrap_or(0);
+        if count != 1 {
+            let what = format!(
+                "the store has a confirmed record {count} times: {}",
+                call.op
+            );
+            let own = |other: &Call| match &other.op {
+                Op::Append { value: of, .. } => of == value,
+                Op::Sync { .. } | Op::Close { .. } => {
+                    other.file() == file && other.begun >= call.end()
+                }
+                _ => false,
+            };
+            checked
+                .findings
+                .push(history.finding(what, file, at.unwrap_or(0), &own));
+            return;
+        }
+    }
+}
+
+/// A version that was synced, or closed where close brings it, is whole under its name or was renamed over.
+fn versions(history: &History, snapshot: &Snapshot, checked: &mut Checked) {
+    for (file, bytes) in snapshot
+        .files
+        .iter()
+        .filter(|(file, _)| file.starts_with("version"))
+    {
+        let published =
+            |call: &&Call| matches!(&call.op, Op::Publish { file: of, .. } if of == file);
+        let calls: Vec<&Call> = history.calls.iter().filter(published).collect();
+        let brings = |call: &Call| match &call.op {
+            Op::Publish { synced, .. } => {
+                *synced
+                    || history.promise.close_brings
+                    || (snapshot.is_final && history.breaks.is_none())
+            }
+            _ => false,
+        };
+        let all_brought = calls.iter().all(|call| brings(call));
+        let found = match worker::version_of(bytes) {
+            Out::Version { value, words } => calls.iter().find(|call| {
+                matches!(&call.op, Op::Publish { value: of, words: count, .. } if *of == value && *count == words)
+            }),
+            _ => None,
+        };
+        let own = |other: &Call| other.file() == file;
+        match found {
+            None if all_brought && !calls.is_empty() => {
+                let what = format!("the store has {} bytes that are no version", bytes.len());
+                checked
+                    .findings
+                    .push(history.finding(what, file, snapshot.ended, &own));
+            }
+            Some(found) => {
+                let newer = calls.iter().find(|call| {
+                    call.is_good() && call.end() < snapshot.begun && call.begun > found.end()
+                });
+                if let Some(newer) = newer.filter(|_| found.is_good()) {
+                    let what = format!("the store has an older version than that of {}", newer.op);
+                    checked
+                        .findings
+                        .push(history.finding(what, file, snapshot.ended, &own));
+                }
+            }
+            None => {}
+        }
+    }
+}

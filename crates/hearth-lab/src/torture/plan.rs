@@ -1,0 +1,275 @@
+//! What happens in a round, all of it from its seed and what was asked for.
+
+use clap::ValueEnum as _;
+
+use super::check::{Level, Promise};
+use super::net::Cut;
+use super::worker::{KINDS, Kind, Maps, Way};
+use crate::random::Random;
+
+/// What is done to the set.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Nemesis {
+    /// Nothing.
+    None,
+    /// Busy processes take the processors.
+    Load,
+    /// An agent is killed.
+    Kill,
+    /// An agent is killed and started again.
+    Restart,
+    /// An agent stands still for some seconds.
+    Stop(u64),
+    /// An agent's network is cut.
+    Cut(Cut),
+    /// The store is full for a while.
+    Full,
+    /// Calls of the store fail.
+    Fail,
+    /// The laboratory itself takes confirmed bytes from the store; its checkers must see it.
+    Lie,
+}
+
+/// All of them by name, but for the lie.
+pub(crate) const NEMESES: [(&str, Nemesis); 12] = [
+    ("none", Nemesis::None),
+    ("load", Nemesis::Load),
+    ("kill", Nemesis::Kill),
+    ("restart", Nemesis::Restart),
+    ("stop-3", Nemesis::Stop(3)),
+    ("stop-10", Nemesis::Stop(10)),
+    ("stop-30", Nemesis::Stop(30)),
+    ("cut-in", Nemesis::Cut(Cut::In)),
+    ("cut-out", Nemesis::Cut(Cut::Out)),
+    ("cut-both", Nemesis::Cut(Cut::Both)),
+    ("full", Nemesis::Full),
+    ("fail", Nemesis::Fail),
+];
+
+/// The name of the lie.
+pub(crate) const LIE: &str = "lie";
+
+/// One round.
+#[derive(Clone, Debug)]
+pub(crate) struct Plan {
+    pub(crate) seed: u64,
+    pub(crate) policy: String,
+    pub(crate) level: String,
+    pub(crate) nemesis: Nemesis,
+    pub(crate) nemesis_name: String,
+    /// Options of `hearth up`.
+    pub(crate) options: Vec<String>,
+    pub(crate) nodes: usize,
+    /// The agent that the nemesis is after.
+    pub(crate) target: usize,
+    /// Beside each agent: how its programs reach the cache, and whether they map files.
+    pub(crate) programs: Vec<(usize, Way, Maps)>,
+    pub(crate) kinds: Vec<Kind>,
+    pub(crate) page: u64,
+    pub(crate) promise: Promise,
+}
+
+/// What the caller left to the seed.
+#[derive(Clone, Debug)]
+pub(crate) struct Choices {
+    pub(crate) policies: Vec<String>,
+    pub(crate) levels: Vec<String>,
+    pub(crate) nemeses: Vec<String>,
+    /// What programs do; the seed says if there are none.
+    pub(crate) kinds: Vec<Kind>,
+    pub(crate) nodes: usize,
+    /// Options of `hearth up` for every round.
+    pub(crate) extra: Vec<String>,
+}
+
+impl Plan {
+    /// The round of a seed.
+    pub(crate) fn of(seed: u64, choices: &Choices) -> Plan {
+        let mut random = Random::of(seed, 1);
+        let policy = random.pick(&choices.policies).clone();
+        let nemesis_name = random.pick(&choices.nemeses).clone();
+        let mut nemesis = nemesis_of(&nemesis_name).unwrap_or(Nemesis::None);
+        if policy == "bank" && matches!(nemesis, Nemesis::Cut(_)) {
+            // The daemon that all share would be behind the cut as well.
+            nemesis = Nemesis::Kill;
+        }
+        let level = level_for(&policy, random.pick(&choices.levels).as_str());
+        let mut random = Random::of(seed, 2);
+        let page = *random.pick(&[16_u64, 64, 256]) << 10;
+        let mut options: Vec<String> = ["--policy", &policy, "--semantics", &level, "--page-size"]
+            .map(str::to_owned)
+            .to_vec();
+        options.push(format!("{}KiB", page >> 10));
+        options.extend(["--pool".into(), "64MiB".into()]);
+        let (buffered, outlives) =
+            more_options(&mut random, &policy, &level, nemesis, &mut options);
+        options.extend(choices.extra.iter().cloned());
+        let mut kinds = match random.chance(60) {
+            true => KINDS.to_vec(),
+            false => vec![*random.pick(&KINDS), *random.pick(&KINDS)],
+        };
+        if !choices.kinds.is_empty() {
+            kinds.clone_from(&choices.kinds);
+        }
+        let is_buffered = buffered || choices.extra.iter().any(|word| word == "buffered");
+        let promise = Promise {
+            level: strength(&level),
+            close_brings: policy != "local" && !is_buffered,
+            write_brings: matches!(policy.as_str(), "hint" | "bank" | "none"),
+            outlives: outlives || choices.extra.iter().any(|word| word.starts_with("sync")),
+        };
+        Plan {
+            seed,
+            level,
+            nemesis,
+            nemesis_name,
+            options,
+            nodes: choices.nodes,
+            target: random.below(choices.nodes as u64) as usize,
+            programs: programs(&mut random, choices.nodes, &policy),
+            kinds,
+            page,
+            promise,
+            policy,
+        }
+    }
+
+    /// The round in words.
+    pub(crate) fn words(&self) -> String {
+        let ways: Vec<String> = self
+            .programs
+            .iter()
+            .map(|(node, way, maps)| {
+                let maps = if *maps == Maps::Reads { "+map" } else { "" };
+                let way = if *way == Way::Run { "run" } else { "mount" };
+                format!("{node}:{way}{maps}")
+            })
+            .collect();
+        format!(
+            "seed {} policy {} level {} nemesis {} (agent {}) programs {} kinds {:?} options {}",
+            self.seed,
+            self.policy,
+            self.level,
+            self.nemesis_name,
+            self.target,
+            ways.join(" "),
+            self.kinds,
+            self.options.join(" ")
+        )
+    }
+
+    /// The command that runs the round again.
+    pub(crate) fn again(&self, kinds: &[Kind], extra: &[String]) -> String {
+        let mut words = format!(
+            "hearth-lab torture --rounds 1 --seed {} --policy {} --level {} --nemesis {} --agents {}",
+            self.seed, self.policy, self.level, self.nemesis_name, self.nodes
+        );
+        for kind in kinds {
+            words += &format!(
+                " --kind {}",
+                kind.to_possible_value()
+                    .map_or(String::new(), |value| value.get_name().to_owned())
+            );
+        }
+        if !extra.is_empty() {
+            words += &format!(" -- {}", extra.join(" "));
+        }
+        words
+    }
+}
+
+/// A nemesis by its name.
+pub(crate) fn nemesis_of(name: &str) -> Option<Nemesis> {
+    if name == LIE {
+        return Some(Nemesis::Lie);
+    }
+    NEMESES
+        .iter()
+        .find(|(of, _)| *of == name)
+        .map(|(_, nemesis)| *nemesis)
+}
+
+/// Levels below `posix` change something under two policies alone.
+fn level_for(policy: &str, level: &str) -> String {
+    let is_weak = strength(level) != Level::Strict;
+    if is_weak && !matches!(policy, "home" | "local") {
+        "posix".into()
+    } else {
+        level.into()
+    }
+}
+
+fn strength(level: &str) -> Level {
+    match level {
+        "cto" => Level::Opened,
+        "mpi" => Level::Synced,
+        "commit" => Level::Own,
+        _ => Level::Strict,
+    }
+}
+
+/// Options that a seed adds: whether close waits for nothing, and whether replicas are kept.
+fn more_options(
+    random: &mut Random,
+    policy: &str,
+    level: &str,
+    nemesis: Nemesis,
+    options: &mut Vec<String>,
+) -> (bool, bool) {
+    let mut add = |words: &[&str]| options.extend(words.iter().map(|word| (*word).to_owned()));
+    let (buffered, tier, replicas, whole, transport) = (
+        random.chance(25),
+        random.chance(30),
+        random.chance(40),
+        random.chance(15),
+        random.below(3),
+    );
+    match nemesis {
+        // Agents of one host would talk past the network that is cut.
+        Nemesis::Cut(_) => add(&["--transport", "tcp"]),
+        _ => add(&["--transport", ["unix", "tcp", "shm"][transport as usize]]),
+    }
+    if buffered {
+        add(&["--close", "buffered"]);
+    }
+    let is_local = policy == "local";
+    if is_local && tier {
+        add(&["--tier", "TIER"]);
+    }
+    let outlives = is_local && replicas && level == "posix";
+    if outlives {
+        add(&["--replicas", "sync:1"]);
+    }
+    if whole && matches!(policy, "home" | "home:plus" | "single" | "local") && level == "posix" {
+        add(&["--atomic", "call"]);
+    }
+    if nemesis == Nemesis::Fail {
+        let first = 20 + random.below(60);
+        let last = first + 1 + random.below(40);
+        let sync = 3 + random.below(10);
+        let plan = format!("fault:write:eio@{first}-{last};sync:eio@{sync}");
+        add(&["--backing", &plan]);
+    }
+    (buffered, outlives)
+}
+
+/// Two programs beside each agent: the first in its mount, the second by chance under `hearth run`.
+fn programs(random: &mut Random, nodes: usize, policy: &str) -> Vec<(usize, Way, Maps)> {
+    let mut programs = Vec::new();
+    for node in 0..nodes {
+        for second in [false, true] {
+            let way = if second && random.chance(60) {
+                Way::Run
+            } else {
+                Way::Mount
+            };
+            let maps = if random.chance(40) && policy != "none" {
+                Maps::Reads
+            } else {
+                Maps::None
+            };
+            programs.push((node, way, maps));
+        }
+    }
+    programs
+}

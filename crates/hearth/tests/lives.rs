@@ -1,0 +1,185 @@
+//! An agent that ended does not come back into its set (S13), however it ended and wherever it starts.
+
+#[path = "support/addresses.rs"]
+mod addresses;
+#[path = "support/scene.rs"]
+mod scene;
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::process::{Child, Command, Output, Stdio};
+
+use addresses::own_address;
+use rustix::process::Signal;
+use scene::{LIMIT, Scene, finish, kill, sh, signal, skipped, text, until, well};
+use serde_json::Value;
+
+const HOSTS: usize = 3;
+
+/// Agents of one list, each with a control directory of its own, as on a host of its own.
+struct Hosts {
+    scene: Scene,
+    members: String,
+    options: &'static [&'static str],
+}
+
+impl Hosts {
+    fn up(options: &'static [&'static str]) -> Hosts {
+        let scene = Scene::new();
+        let secret = scene.path("secret");
+        fs::write(&secret, "5a".repeat(32)).expect("our own directory");
+        fs::set_permissions(secret, fs::Permissions::from_mode(0o600)).expect("our own file");
+        let members: Vec<String> = (0..HOSTS).map(|_| own_address().to_string()).collect();
+        let hosts = Hosts {
+            scene,
+            members: members.join(","),
+            options,
+        };
+        hosts.all_start();
+        hosts
+    }
+
+    fn all_start(&self) {
+        let starts: Vec<Child> = (0..HOSTS).map(|host| self.start(host, "own")).collect();
+        for start in starts {
+            well(&start.wait_with_output().expect("our own child"));
+        }
+    }
+
+    /// Begins to start the agent of a host, which keeps its set in a directory of this name.
+    fn start(&self, host: usize, control: &str) -> Child {
+        let at = self.scene.dir(&format!("mount{host}"));
+        let mut up = self.hearth(host, control, &["up", "--pool", "16MiB"]);
+        up.args(self.options).args(["--hosts", &self.members]);
+        up.args(["--node", &host.to_string(), "--secret-file"]);
+        up.arg(self.scene.path("secret")).arg("--store");
+        up.arg(self.scene.store()).arg("--at").arg(at);
+        up.stdout(Stdio::piped()).stderr(Stdio::piped());
+        up.spawn().expect("the command starts")
+    }
+
+    fn hearth(&self, host: usize, control: &str, words: &[&str]) -> Command {
+        let control = self.scene.dir(&format!("{control}{host}"));
+        let mode = fs::Permissions::from_mode(0o700);
+        fs::set_permissions(&control, mode).expect("our own directory");
+        let mut command = self.scene.hearth(words);
+        command.env("HEARTH_DIR", control);
+        command
+    }
+
+    fn run(&self, host: usize, words: &[&str]) -> Output {
+        finish(&mut self.hearth(host, "own", words))
+    }
+
+    fn agent(&self, host: usize) -> u32 {
+        let status = self.run(host, &["status", "--json"]);
+        let line: Value = serde_json::from_slice(&status.stdout).expect("one agent");
+        line["pid"].as_u64().expect("it lives") as u32
+    }
+
+    /// Kills the agent of a host, and takes away what it left.
+    fn dies(&self, host: usize) {
+        kill(&[self.agent(host)]);
+        self.run(host, &["down"]);
+    }
+
+    fn is_refused(&self, start: Child) {
+        let output = start.wait_with_output().expect("our own child");
+        let words = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{words}");
+        assert!(words.contains("does not come back into its set"), "{words}");
+        assert!(
+            words.contains("hint: end the set on all its hosts"),
+            "{words}"
+        );
+    }
+
+    /// Ends whoever lives; then all start, and have what was written.
+    fn start_anew(&self) {
+        for host in 0..HOSTS {
+            self.run(host, &["down"]);
+        }
+        self.all_start();
+        for host in 0..HOSTS {
+            assert_eq!(sh(&self.scene.mount(host), "cat kept"), "kept\n");
+            well(&self.run(host, &["down"]));
+        }
+    }
+}
+
+fn is_refused_in_each_way(options: &'static [&'static str]) {
+    let hosts = Hosts::up(options);
+    sh(&hosts.scene.mount(2), "echo kept > kept; sync kept");
+    hosts.dies(1);
+    hosts.is_refused(hosts.start(1, "own"));
+    hosts.is_refused(hosts.start(1, "other"));
+    let words = text(&hosts.run(0, &["status"]).stderr) + &text(&hosts.run(0, &["status"]).stdout);
+    assert!(
+        words.contains("agent 1 was started again and is refused"),
+        "{words}"
+    );
+    // Two of three, who would have each other.
+    hosts.dies(2);
+    let both = [hosts.start(1, "own"), hosts.start(2, "own")];
+    both.into_iter().for_each(|start| hosts.is_refused(start));
+    assert_eq!(sh(&hosts.scene.mount(0), "cat kept"), "kept\n");
+    hosts.start_anew();
+}
+
+#[test]
+fn an_agent_that_was_killed_is_refused_under_policy_local() {
+    if !skipped(
+        "an_agent_that_was_killed_is_refused_under_policy_local",
+        &[],
+    ) {
+        is_refused_in_each_way(&["--policy", "local", "--replicas", "sync:1"]);
+    }
+}
+
+#[test]
+fn an_agent_that_was_killed_is_refused_under_policy_home_over_datagrams() {
+    let test = "an_agent_that_was_killed_is_refused_under_policy_home_over_datagrams";
+    if !skipped(test, &[]) {
+        is_refused_in_each_way(&["--policy", "home", "--transport", "udp"]);
+    }
+}
+
+#[test]
+fn an_agent_that_was_taken_down_alone_is_refused() {
+    if skipped("an_agent_that_was_taken_down_alone_is_refused", &[]) {
+        return;
+    }
+    let hosts = Hosts::up(&[]);
+    sh(&hosts.scene.mount(0), "echo kept > kept");
+    well(&hosts.run(0, &["down"]));
+    hosts.is_refused(hosts.start(0, "own"));
+    hosts.start_anew();
+}
+
+/// Those who know the agent stand still when it dies and starts, and so notice both at once.
+#[test]
+fn an_agent_is_refused_by_others_that_stood_still() {
+    if skipped("an_agent_is_refused_by_others_that_stood_still", &[]) {
+        return;
+    }
+    let hosts = Hosts::up(&[]);
+    sh(&hosts.scene.mount(0), "echo kept > kept; sync kept");
+    let others = [0, 2].map(|host| hosts.agent(host));
+    for agent in others {
+        signal(agent, Signal::STOP);
+    }
+    hosts.dies(1);
+    let start = hosts.start(1, "own");
+    let log = || {
+        let control = hosts.scene.path("own1");
+        let dirs = fs::read_dir(control).expect("our own directory").flatten();
+        dirs.map(|dir| dir.path().join("agent-1.log"))
+            .any(|log| log.exists())
+    };
+    until("the new agent starts", LIMIT, log);
+    for agent in others {
+        signal(agent, Signal::CONT);
+    }
+    hosts.is_refused(start);
+    hosts.start_anew();
+}
