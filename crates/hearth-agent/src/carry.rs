@@ -129,18 +129,12 @@ impl Core {
                 }
             }
             Effect::StorePieces { op, file, data } => {
-                let at = state.files.file(file);
                 let part = |(offset, piece)| Some((offset, frame_part(&piece)?));
                 let parts: Vec<(u64, FramePart)> = data.into_iter().filter_map(part).collect();
                 let offset = parts.first().map_or(0, |&(offset, _)| offset);
                 let from = From::Pieces(parts);
-                self.queue.push(Job::Write {
-                    op,
-                    file,
-                    at,
-                    offset,
-                    from,
-                });
+                let job = FileJob::new(state, (op, file), Task::Write { offset, from });
+                self.queue.push(Job::File(job));
             }
             Effect::StoreSync { op, file, sync } => {
                 let job = FileJob::new(state, (op, file), Task::Sync { sync });

@@ -259,6 +259,7 @@ impl From {
             }
             From::Buf(lent, range) => bytes.extend_from_slice(&lent[range.clone()]),
         }
+        bytes
     }
 }
 
