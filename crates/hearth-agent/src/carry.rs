@@ -270,6 +270,7 @@ impl Core {
                     direct,
                     kept_valid,
                     size,
+                    left,
                 },
             ) => {
                 let handle = hearth_client::Handle(handle.0);
@@ -278,6 +279,7 @@ impl Core {
                     direct,
                     kept_valid,
                     size,
+                    left,
                 };
                 self.opened(state, open, answer);
             }

@@ -8,6 +8,9 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 
+/// Largest offset at which a payload still fits into a file.
+const OFFSET_MAX: u64 = i64::MAX as u64 - PAYLOAD_LEN_MAX as u64;
+
 /// The question who has a file open.
 pub(crate) fn encode_where(file: FileId) -> Vec<u8> {
     let mut head = vec![WHERE];
@@ -65,56 +68,49 @@ pub(crate) enum Work {
     Stamp,
     /// The same, after an fsync.
     Sync,
-    /// Write pieces that have gaps between them, each with its place before it.
-    WritePieces,
+    /// Write pieces that have gaps between them.
+    Pieces,
 }
 
-const WORKS: [Work; 5] = [
-    Work::Read,
-    Work::Write,
-    Work::Stamp,
-    Work::Sync,
-    Work::WritePieces,
-];
+/// Bytes before those of each piece: its offset and length.
+pub(crate) const PIECE_HEAD: usize = 12;
+
+/// Says where the piece is whose bytes follow.
+pub(crate) fn begin_piece(bytes: &mut Vec<u8>, offset: u64, len: usize) {
+    bytes.extend_from_slice(&offset.to_le_bytes());
+    bytes.extend_from_slice(&(len as u32).to_le_bytes());
+}
+
+/// The pieces in a payload; `None` if it is torn.
+pub(crate) fn pieces(mut bytes: &[u8]) -> Option<Vec<(u64, &[u8])>> {
+    let mut pieces = Vec::new();
+    while !bytes.is_empty() {
+        let (offset, rest) = bytes.split_first_chunk::<8>()?;
+        let (len, rest) = rest.split_first_chunk::<4>()?;
+        let (piece, rest) = rest.split_at_checked(u32::from_le_bytes(*len) as usize)?;
+        let offset = u64::from_le_bytes(*offset);
+        if offset > OFFSET_MAX {
+            return None;
+        }
+        pieces.push((offset, piece));
+        bytes = rest;
+    }
+    Some(pieces)
+}
 
 impl Work {
     fn of(code: u8) -> Option<Work> {
-        WORKS.into_iter().find(|work| *work as u8 == code)
+        use Work::{Pieces, Read, Stamp, Sync, Write};
+        let all = [Read, Write, Stamp, Sync, Pieces];
+        all.into_iter().find(|work| *work as u8 == code)
     }
 
     pub(crate) fn purpose(self) -> Purpose {
         match self {
             Work::Read | Work::Stamp | Work::Sync => Purpose::Read,
-            Work::Write | Work::WritePieces => Purpose::Write,
+            Work::Write | Work::Pieces => Purpose::Write,
         }
     }
-}
-
-/// Bytes before a piece: where it goes, and how long it is.
-const PIECE_HEAD_LEN: usize = 12;
-
-/// How long pieces of these lengths are with their heads.
-pub(crate) fn pieces_len(lens: impl Iterator<Item = usize>) -> usize {
-    lens.map(|len| PIECE_HEAD_LEN + len).sum()
-}
-
-/// Pieces with gaps between them, as one payload.
-pub(crate) fn encode_pieces(pieces: impl Iterator<Item = (u64, Vec<u8>)>) -> Vec<u8> {
-    let mut payload = Vec::new();
-    for (offset, bytes) in pieces {
-        payload.extend_from_slice(&offset.to_le_bytes());
-        payload.extend_from_slice(&(bytes.len() as u32).to_le_bytes());
-        payload.extend_from_slice(&bytes);
-    }
-    payload
-}
-
-/// Takes the first piece off a payload.
-pub(crate) fn decode_piece(payload: &[u8]) -> Option<((u64, &[u8]), &[u8])> {
-    let (offset, rest) = payload.split_first_chunk::<8>()?;
-    let (len, rest) = rest.split_first_chunk::<4>()?;
-    let (bytes, rest) = rest.split_at_checked(u32::from_le_bytes(*len) as usize)?;
-    Some(((u64::from_le_bytes(*offset), bytes), rest))
 }
 
 /// An operation that another node is to make. The payload is what it writes.
@@ -157,11 +153,11 @@ impl Make {
     pub(crate) fn is_sound(&self, payload: usize) -> bool {
         let len = self.len as usize;
         let fits = match self.work {
-            Work::Write | Work::WritePieces => len == payload,
+            Work::Write | Work::Pieces => len == payload,
             Work::Read => len <= PAYLOAD_LEN_MAX && payload == 0,
             Work::Stamp | Work::Sync => len == 0 && payload == 0,
         };
-        fits && self.offset < i64::MAX as u64 - PAYLOAD_LEN_MAX as u64
+        fits && self.offset <= OFFSET_MAX
     }
 }
 
@@ -231,7 +227,13 @@ mod tests {
 
     #[test]
     fn an_operation_survives_the_wire() {
-        for work in WORKS {
+        for work in [
+            Work::Read,
+            Work::Write,
+            Work::Stamp,
+            Work::Sync,
+            Work::Pieces,
+        ] {
             let make = Make {
                 number: 1,
                 file: FileId(7),
@@ -242,20 +244,6 @@ mod tests {
             assert_eq!(Make::decode(&make.encode()[1..]), Some(make));
         }
         assert_eq!(Make::decode(&[0; 9]), None);
-    }
-
-    #[test]
-    fn pieces_survive_the_wire() {
-        let pieces = [(0u64, vec![1u8; 4]), (1 << 40, vec![2])];
-        let payload = encode_pieces(pieces.clone().into_iter());
-        assert_eq!(
-            payload.len(),
-            pieces_len(pieces.iter().map(|(_, bytes)| bytes.len()))
-        );
-        let (first, rest) = decode_piece(&payload).expect("whole");
-        assert_eq!(first, (0, &[1u8; 4][..]));
-        assert_eq!(decode_piece(rest), Some(((1 << 40, &[2u8][..]), &[][..])));
-        assert_eq!(decode_piece(&rest[..12]), None, "torn");
     }
 
     #[test]
@@ -287,5 +275,19 @@ mod tests {
             ..make
         };
         assert!(!far.is_sound(3));
+    }
+
+    #[test]
+    fn pieces_survive_the_wire() {
+        let mut bytes = Vec::new();
+        for (offset, piece) in [(3, b"one".as_slice()), (9, b"")] {
+            begin_piece(&mut bytes, offset, piece.len());
+            bytes.extend_from_slice(piece);
+        }
+        let read = pieces(&bytes).expect("whole");
+        assert_eq!(read, [(3, b"one".as_slice()), (9, b"")]);
+        assert_eq!(pieces(&bytes[..bytes.len() - 1]), None);
+        begin_piece(&mut bytes, u64::MAX, 0);
+        assert_eq!(pieces(&bytes), None);
     }
 }

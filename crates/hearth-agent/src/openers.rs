@@ -243,13 +243,10 @@ impl Core {
                 store.settle(fd)?;
                 store.sync(fd, SyncKind::Data)?;
             }
-            Work::WritePieces => {
-                let mut rest = bytes;
-                while !rest.is_empty() {
-                    let piece = making::decode_piece(rest);
-                    let ((offset, piece), more) = piece.ok_or(Errno(hearth_proto::errno::EIO))?;
+            Work::Pieces => {
+                let torn = Errno(hearth_proto::errno::EIO);
+                for (offset, piece) in making::pieces(bytes).ok_or(torn)? {
                     store.write_bytes(fd, offset, piece)?;
-                    rest = more;
                 }
                 store.settle(fd)?;
                 store.sync(fd, SyncKind::Data)?;

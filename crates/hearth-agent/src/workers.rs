@@ -149,7 +149,13 @@ impl Task {
         match self {
             Task::Read { offset, parts } => (Work::Read, *offset, len_of(parts) as u32),
             Task::ReadBuf { offset, len, .. } => (Work::Read, *offset, *len),
-            Task::Write { offset, from } => (from.work(), *offset, from.len() as u32),
+            Task::Write { offset, from } => match from {
+                From::Pieces(parts) => {
+                    let heads = parts.len() * making::PIECE_HEAD;
+                    (Work::Pieces, 0, (heads + from.len()) as u32)
+                }
+                From::Frames(_) | From::Buf(..) => (Work::Write, *offset, from.len() as u32),
+            },
             Task::Sync { sync: true } => (Work::Sync, 0, 0),
             Task::Sync { sync: false } => (Work::Stamp, 0, 0),
         }
@@ -220,15 +226,8 @@ impl From {
     fn len(&self) -> usize {
         match self {
             From::Frames(parts) => len_of(parts),
-            From::Pieces(parts) => making::pieces_len(parts.iter().map(|(_, part)| part.len)),
+            From::Pieces(parts) => parts.iter().map(|(_, part)| part.len).sum(),
             From::Buf(_, range) => range.len(),
-        }
-    }
-
-    fn work(&self) -> Work {
-        match self {
-            From::Frames(_) | From::Buf(..) => Work::Write,
-            From::Pieces(_) => Work::WritePieces,
         }
     }
 
@@ -242,16 +241,25 @@ impl From {
         }
     }
 
-    /// The bytes for another node; pieces each with their place.
+    /// For another node: bytes, or pieces with their places.
     fn bytes(&self, core: &Core) -> Vec<u8> {
+        let copy = |bytes: &mut Vec<u8>, part: &FramePart| {
+            let at = bytes.len();
+            bytes.resize(at + part.len, 0);
+            core.pool.read(part.frame, part.offset, &mut bytes[at..]);
+        };
+        let mut bytes = Vec::with_capacity(self.len());
         match self {
-            From::Frames(parts) => bytes_of(core, parts),
+            From::Frames(parts) => parts.iter().for_each(|part| copy(&mut bytes, part)),
             From::Pieces(parts) => {
-                let bytes = |part| bytes_of(core, &[part]);
-                making::encode_pieces(parts.iter().map(|&(offset, part)| (offset, bytes(part))))
+                for (offset, part) in parts {
+                    making::begin_piece(&mut bytes, *offset, part.len);
+                    copy(&mut bytes, part);
+                }
             }
-            From::Buf(bytes, range) => bytes[range.clone()].to_vec(),
+            From::Buf(lent, range) => bytes.extend_from_slice(&lent[range.clone()]),
         }
+        bytes
     }
 }
 
@@ -365,7 +373,7 @@ fn span_of(job: &Job) -> StoreSpan {
             let (work, offset, len) = job.task.work();
             let traced = match work {
                 Work::Read => Traced::StoreRead,
-                Work::Write | Work::WritePieces => Traced::StoreWrite,
+                Work::Write | Work::Pieces => Traced::StoreWrite,
                 Work::Sync => Traced::StoreSync,
                 Work::Stamp => Traced::StoreOther,
             };
@@ -386,17 +394,6 @@ fn span_of(job: &Job) -> StoreSpan {
 
 /// A file that is known by a descriptor only.
 const NO_FILE: FileId = FileId(0);
-
-fn bytes_of(core: &Core, parts: &[FramePart]) -> Vec<u8> {
-    let mut bytes = vec![0; len_of(parts)];
-    let mut rest = bytes.as_mut_slice();
-    for part in parts {
-        let (here, more) = rest.split_at_mut(part.len);
-        core.pool.read(part.frame, part.offset, here);
-        rest = more;
-    }
-    bytes
-}
 
 fn len_of(parts: &[FramePart]) -> usize {
     parts.iter().map(|part| part.len).sum()

@@ -221,8 +221,24 @@ impl Core {
             private: open.private,
         };
         let core = Arc::clone(self);
-        let finish = move |outcome| done(core.admitted(open, outcome));
+        let finish = move |outcome: Outcome<OpenedFile>| match outcome {
+            Outcome::Serve(answer) if answer.left => {
+                let own = Arc::clone(&core);
+                own.errands
+                    .later(move || done(core.admitted_after_leave(open, answer)));
+            }
+            outcome => done(core.admitted(open, outcome)),
+        };
         self.session.open(request, own, Box::new(finish));
+    }
+
+    /// Of a file without a name all go to the store, each by itself: its cache was given up with the last name.
+    fn admitted_after_leave(&self, open: StoreOpen, answer: OpenedFile) -> io::Result<Opened> {
+        if Stat::of(&open.fd).is_ok_and(|stat| stat.links() == 0) {
+            self.session.close(answer.handle);
+            return Ok(self.opened(open, Way::Store, FopenFlags::FOPEN_DIRECT_IO));
+        }
+        self.admitted(open, Outcome::Serve(answer))
     }
 
     fn admitted(&self, open: StoreOpen, outcome: Outcome<OpenedFile>) -> io::Result<Opened> {

@@ -1,6 +1,7 @@
 //! Files whose names are wrong: homes reach them through the descriptors of who has them open, or had (S6, S22).
 
 use super::*;
+use hearth_agent::store::Seconds;
 
 const LEN: usize = 60_000;
 
@@ -121,5 +122,89 @@ fn a_descriptor_goes_when_the_store_has_the_bytes() {
     while ours() > 8 {
         assert!(started.elapsed() < Duration::from_secs(60), "{}", ours());
         thread::yield_now();
+    }
+}
+
+fn lagging(config: &mut Config, seconds: &Seconds) {
+    config.store = StoreSpec::Lagging(seconds.clone());
+}
+
+impl Set {
+    /// Takes a file's last name away, as a way in does.
+    fn remove(&self, node: usize, name: &str) {
+        let file = FileKey {
+            ino: std::fs::metadata(self.path(name))
+                .expect("attributes")
+                .ino(),
+        };
+        wait(|done| self.session(node).detach(file, done)).expect("lets go");
+        std::fs::remove_file(self.path(name)).expect("removes");
+        self.session(node).detached(file, true);
+    }
+
+    /// Makes a file, writes and syncs it; what the store has then, whatever has the name.
+    fn made(&self, name: &str, seed: usize) -> (Handle, Vec<u8>) {
+        let writer = self.open(0, name, true).expect("opens").handle;
+        let own = File::open(self.path(name)).expect("opens");
+        self.write(0, writer, Place::At(0), &pattern(LEN, seed))
+            .expect("writes");
+        self.sync(0, writer).expect("syncs");
+        (writer, behind(&own))
+    }
+}
+
+/// Homes whose clients still know the last file of the name.
+#[test]
+fn a_name_that_is_used_again_within_the_second_is_no_obstacle() {
+    for policy in [
+        Policy::Home,
+        Policy::HomePlus,
+        Policy::Single,
+        Policy::Local,
+    ] {
+        let seconds = Seconds::default();
+        let set = set(3, |config| {
+            config.policy = policy;
+            lagging(config, &seconds);
+        });
+        // It stays open, so that its number is not given to the next.
+        let mut kept = Vec::new();
+        for round in 1..5 {
+            let (writer, stored) = set.made("f", round);
+            assert_eq!(stored, pattern(LEN, round), "{policy:?}");
+            kept.push(File::open(set.path("f")).expect("opens"));
+            set.close(0, writer);
+            let reader = set.open(round % 3, "f", false).expect("opens").handle;
+            let read = set.read(round % 3, reader, 0, LEN as u32).expect("reads");
+            assert_eq!(read, pattern(LEN, round), "{policy:?}");
+            set.session(round % 3).close(reader);
+            set.remove(0, "f");
+        }
+    }
+}
+
+/// Homes whose clients still know that the name was not there.
+#[test]
+fn a_name_that_was_missing_a_moment_ago_is_no_obstacle() {
+    let seconds = Seconds::default();
+    let set = set(3, |config| {
+        buffered(config);
+        lagging(config, &seconds);
+    });
+    for round in 1..5 {
+        let (_, stored) = set.made("f", round);
+        assert_eq!(stored, pattern(LEN, round));
+        let (from, to) = (format!("t{round}"), format!("u{round}"));
+        let (writer, _) = set.made(&from, round);
+        std::fs::rename(set.path(&from), set.path(&to)).expect("renames");
+        set.write(0, writer, Place::At(0), &pattern(LEN, round + 9))
+            .expect("writes");
+        set.close(0, writer);
+        let ino = std::fs::metadata(set.path(&to)).expect("attributes").ino();
+        wait(|done| set.session(round % 3).settle(FileKey { ino }, done)).expect("settles");
+        let stored = std::fs::read(set.path(&to)).expect("reads");
+        assert_eq!(stored, pattern(LEN, round + 9));
+        seconds.pass();
+        set.remove(0, "f");
     }
 }

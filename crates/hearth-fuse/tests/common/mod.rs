@@ -158,6 +158,7 @@ impl Session for Passthrough {
             direct: !kept,
             kept_valid: kept,
             size,
+            left: false,
         };
         self.run(move || done(Outcome::Serve(opened)));
     }
