@@ -348,15 +348,18 @@ impl Launch {
     }
 
     fn describe(
-        &self,
+        &mut self,
         plan: &Plan,
         job: String,
         members: Vec<SocketAddr>,
     ) -> Result<SetFile, Failure> {
         let mut agents = Vec::new();
-        for agent in &self.agents {
-            let process = Process::of(agent.child.id()).ok_or_else(|| self.ended(agent))?;
-            let node = agent.node;
+        for index in 0..self.agents.len() {
+            let Starting { node, child, .. } = &self.agents[index];
+            let node = *node;
+            let Some(process) = Process::of(child.id()) else {
+                return Err(self.last_word(index));
+            };
             agents.push(AgentEntry { node, process });
         }
         Ok(SetFile {
@@ -433,6 +436,15 @@ impl Launch {
             Ok(Started::Ready) => Ok(()),
             Ok(Started::Failed(failure)) => Err(failure),
             Err(_) => Err(self.ended(agent)),
+        }
+    }
+
+    /// Why an agent is gone: what it has said comes before the end of what it says.
+    fn last_word(&mut self, index: usize) -> Failure {
+        loop {
+            if let Err(failure) = self.hear(index) {
+                return failure;
+            }
         }
     }
 

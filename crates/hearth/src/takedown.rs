@@ -12,7 +12,7 @@ use crate::agent::Health;
 use crate::bank;
 use crate::control::{Busy, CallError, Peer, Request, call_within};
 use crate::failure::{Failure, OrFail};
-use crate::holders;
+use crate::holders::{self, Holder};
 use crate::job::MountEntry;
 use crate::mountinfo::{self, Service};
 use crate::process::Process;
@@ -27,6 +27,12 @@ const HURRY_MAX: Duration = Duration::from_secs(9);
 
 /// Of that, what is kept for the end of processes.
 const END_SPAN: Duration = Duration::from_secs(2);
+
+/// A program has started another after this.
+const FORK_SPAN: Duration = Duration::from_millis(500);
+
+/// Between two looks at the programs in a mount.
+const LOOK_AGAIN: Duration = Duration::from_millis(50);
 
 /// Programs that are named; there may be many.
 const NAMED_MAX: usize = 5;
@@ -202,20 +208,32 @@ pub(crate) fn health(value: serde_json::Value) -> Health {
 /// Fails if programs use a mount, unless it is to be taken away under them; then it says so.
 fn check_mounts(set: &Set, how: How) -> Result<(), Failure> {
     for mount in &set.file.mounts {
-        let held = holders::of(&mount.at);
+        let held = holders_for_a_while(&mount.at);
         let names = held.iter().take(NAMED_MAX).map(ToString::to_string);
         let at = mount.at.display();
         if busy(how) == Busy::Detach {
             let lose = |name| eprintln!("note: taking `{at}` away under {name}");
             names.for_each(lose);
         } else if !held.is_empty() {
-            let what = Failure::new(format!("programs use the mount at `{at}`"));
+            let what = Failure::new(format!("cannot unmount `{at}`: programs use it"));
             return Err(names.fold(what, Failure::cause).hint(
                 "let them end, or take it away under them with --force: they lose what they write from then on",
             ));
         }
     }
     Ok(())
+}
+
+/// Programs that are about to start others have what these will not have, for a moment.
+fn holders_for_a_while(at: &Path) -> Vec<Holder> {
+    let end = Instant::now() + FORK_SPAN;
+    loop {
+        let held = holders::of(at);
+        if held.is_empty() || Instant::now() > end {
+            return held;
+        }
+        thread::park_timeout(LOOK_AGAIN);
+    }
 }
 
 fn busy(how: How) -> Busy {

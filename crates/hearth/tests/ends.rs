@@ -92,14 +92,17 @@ fn after_a_killed_run_the_next_one_works() {
     for after in 0..20_u32 {
         let mut run = scene.run_in_store(&script);
         run.stdout(Stdio::null()).stderr(Stdio::null());
+        run.current_dir(scene.store());
         let mut run = run.process_group(0).spawn().expect("the command");
         // Each at another moment of its life.
         std::thread::park_timeout(Duration::from_millis(u64::from(after) * 15));
         run.kill().expect("our own child");
         wait_within(&mut run, LIMIT).expect("it is killed");
-        let next = finish(&mut scene.run_in_store(&["sh", "-c", "echo well > g; cat g"]));
+        let mut next = scene.run_in_store(&["sh", "-c", "echo well > g; cat g"]);
+        let next = finish(next.current_dir(scene.store()));
         well(&next);
         assert_eq!(text(&next.stdout), "well\n");
+        assert_eq!(sh(&scene.store(), "cat g; rm g"), "well\n");
     }
     scene.run(&["doctor", "--fix"]);
     scene.assert_clean();
