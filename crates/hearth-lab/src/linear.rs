@@ -40,7 +40,7 @@ pub(crate) enum Verdict {
 }
 
 /// Most pairs of calls and state that one search remembers.
-const TRIED_MOST: usize = 400_000;
+const TRIED_MOST: usize = 150_000;
 
 /// Checks a history, and finds the earliest time at which it is wrong.
 pub(crate) fn check<M: Model>(model: &M, spans: &[Span<M::Op>]) -> Verdict {

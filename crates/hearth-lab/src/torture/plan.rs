@@ -107,6 +107,13 @@ impl Plan {
         options.extend(["--pool".into(), "64MiB".into()]);
         let (buffered, outlives) =
             more_options(&mut random, &policy, &level, nemesis, &mut options);
+        // An option that was asked for takes the place of the seed's.
+        let mut options: Vec<String> = options
+            .chunks(2)
+            .filter(|pair| !choices.extra.contains(&pair[0]))
+            .flatten()
+            .cloned()
+            .collect();
         options.extend(choices.extra.iter().cloned());
         let mut kinds = match random.chance(60) {
             true => KINDS.to_vec(),
