@@ -180,7 +180,9 @@ def tried(run, program, directory):
     text = ""
     if not failure:
         text, failure = run.check(program.name, directory)
-    return (failure, text), time.monotonic() - begun
+    seconds = time.monotonic() - begun
+    print(f"{directory}: {failure or 'ok'} ({seconds:.1f} s)", file=sys.stderr, flush=True)
+    return (failure, text), seconds
 
 
 def cases(hosts, store, count, chosen, args):
