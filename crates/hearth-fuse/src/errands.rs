@@ -27,8 +27,9 @@ pub(crate) struct Errands {
     queue: Arc<Queue>,
 }
 
+/// Jobs that wait for a thread.
 #[derive(Default)]
-struct Queue {
+pub(crate) struct Queue {
     state: Mutex<State>,
     changed: Condvar,
 }
@@ -68,8 +69,12 @@ impl Errands {
 
     /// Runs a job on a thread of its own: for completions, which must not block.
     pub(crate) fn later(&self, job: impl FnOnce() + Send + 'static) {
-        self.queue.lock().jobs.push_back(Box::new(job));
-        self.queue.changed.notify_one();
+        self.queue.later(job);
+    }
+
+    /// Where completions leave what must not be done in them.
+    pub(crate) fn queue(&self) -> Arc<Queue> {
+        Arc::clone(&self.queue)
     }
 }
 
@@ -81,6 +86,12 @@ impl Drop for Errands {
 }
 
 impl Queue {
+    /// As [`Errands::later`].
+    pub(crate) fn later(&self, job: impl FnOnce() + Send + 'static) {
+        self.lock().jobs.push_back(Box::new(job));
+        self.changed.notify_one();
+    }
+
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().expect("no job runs under this lock")
     }

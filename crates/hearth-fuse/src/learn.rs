@@ -12,6 +12,7 @@ use std::ffi::OsStr;
 use std::io;
 use std::mem::MaybeUninit;
 use std::os::unix::ffi::OsStrExt;
+use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
@@ -24,7 +25,7 @@ use rustix::fs::{Mode, OFlags, RawDir};
 
 use crate::attributes::Told;
 use crate::core::Core;
-use crate::errors::{ask, raw};
+use crate::errors::{ask, ask_or, raw};
 use crate::identity::Caller;
 use crate::listing::Listing;
 use crate::memory::{Known, Mark, OnItsWay};
@@ -32,6 +33,8 @@ use crate::names::{Entry, Name};
 use crate::nodes::{Node, StoreKey, open_path, proc_path};
 use crate::stat::Stat;
 
+/// Names that one lookup looks at for files to ask for: a directory may have many more, of which all are known.
+const LOOKED_AT_MAX: usize = 4096;
 /// A directory with more names is not read as a whole.
 const LISTED_MAX: usize = 1 << 18;
 const LISTING_BYTES: usize = 64 * 1024;
@@ -312,7 +315,8 @@ impl Core {
         }
         let near = |count: usize| -> Vec<(FileKey, &OsStr)> {
             let other = |file: &(FileKey, &OsStr)| file.0 != wanted && self.is_unread(file);
-            let others = listing.from(at.name).filter(other).take(count - 1);
+            let near = listing.from(at.name).take(LOOKED_AT_MAX);
+            let others = near.filter(other).take(count - 1);
             alone.into_iter().chain(others).collect()
         };
         let mut next = Some(Question::first(listing.is_shared()));
@@ -336,6 +340,7 @@ impl Core {
     /// Reads some of this node's part of a directory.
     fn learn_own(&self, within: Within<'_>) {
         let part = within.listing.part(self.session.share());
+        let part = part.take(LOOKED_AT_MAX);
         let mut own = part.filter(|file| self.is_unread(file)).peekable();
         if own.peek().is_some() {
             let own: Vec<(FileKey, &OsStr)> = own.take(within.listing.next_own()).collect();
@@ -374,8 +379,17 @@ impl Core {
     ) -> Asked<'a> {
         let files: Vec<FileKey> = batch.iter().map(|(file, _)| *file).collect();
         let marks = files.iter().map(|&file| self.memory.begin(file)).collect();
-        // Without leave the store is asked: no reason to fail.
-        let leaves = ask(|done| question(files, done)).ok().flatten();
+        let session = Arc::clone(&self.session);
+        let asked = files.clone();
+        let errands = self.errands.queue();
+        // Without leave the store is asked: no reason to fail. Leave to read that comes too late is given back.
+        let leaves = ask_or(
+            |done| question(files, done),
+            move |leaves: Vec<Leave>| {
+                errands.later(move || session.learned(unread(&asked, &leaves)))
+            },
+        );
+        let leaves = leaves.ok().flatten();
         Asked {
             batch,
             marks,
@@ -522,6 +536,19 @@ impl Core {
             raw(libc::ESTALE)
         })
     }
+}
+
+/// Word that this node reads nothing of what it was given to read.
+fn unread(files: &[FileKey], leaves: &[Leave]) -> Vec<Learned> {
+    let void = |(&file, leave): (&FileKey, &Leave)| match *leave {
+        Leave::Read { number, .. } => Some(Learned {
+            file,
+            number,
+            attributes: None,
+        }),
+        Leave::No | Leave::Later | Leave::Known(_) | Leave::Once(_) => None,
+    };
+    files.iter().zip(leaves).filter_map(void).collect()
 }
 
 /// Whether attributes may be kept under a leave: they are not older than a change that it knows of.

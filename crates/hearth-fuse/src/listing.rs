@@ -1,8 +1,7 @@
 //! All names of a directory, as they were read at once, and how far this node is with their attributes.
 
-use std::collections::HashMap;
 use std::ffi::{OsStr, OsString};
-use std::os::unix::ffi::OsStringExt;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -14,7 +13,6 @@ use crate::at_hand::second;
 /// Names of a directory, in the order of their bytes.
 pub(crate) struct Listing {
     names: Vec<Named>,
-    places: HashMap<OsString, usize>,
     /// Other nodes ask for the same files.
     is_shared: AtomicBool,
     /// Batches that were asked for, and those of this node's own part.
@@ -25,7 +23,7 @@ pub(crate) struct Listing {
 }
 
 struct Named {
-    name: OsString,
+    name: Box<OsStr>,
     /// What may be kept.
     file: Option<FileKey>,
 }
@@ -35,14 +33,11 @@ impl Listing {
     pub(crate) fn new(mut names: NamesRead) -> Listing {
         names.sort_unstable();
         let named = |(name, file)| Named {
-            name: OsString::from_vec(name),
+            name: OsString::from_vec(name).into_boxed_os_str(),
             file,
         };
-        let names: Vec<Named> = names.into_iter().map(named).collect();
-        let each = names.iter().enumerate();
         Listing {
-            places: each.map(|(at, named)| (named.name.clone(), at)).collect(),
-            names,
+            names: names.into_iter().map(named).collect(),
             is_shared: AtomicBool::new(false),
             asked: AtomicU32::new(0),
             asked_own: AtomicU32::new(0),
@@ -67,9 +62,15 @@ impl Listing {
         self.names.len()
     }
 
+    fn place(&self, name: &OsStr) -> Option<usize> {
+        let name = name.as_bytes();
+        let order = |named: &Named| named.name.as_bytes().cmp(name);
+        self.names.binary_search_by(order).ok()
+    }
+
     /// What may be kept, from a name on and round to it.
     pub(crate) fn from(&self, name: &OsStr) -> impl Iterator<Item = (FileKey, &OsStr)> + '_ {
-        let at = self.places.get(name).copied().unwrap_or(0);
+        let at = self.place(name).unwrap_or(0);
         let (before, behind) = self.names.split_at(at);
         kept(behind).chain(kept(before))
     }
@@ -87,12 +88,12 @@ impl Listing {
 
     /// What a name leads to: a file whose attributes may be kept or something else, if it is there.
     pub(crate) fn find(&self, name: &OsStr) -> Option<Option<FileKey>> {
-        self.places.get(name).map(|&at| self.names[at].file)
+        self.place(name).map(|at| self.names[at].file)
     }
 
     /// As it is told to other nodes.
     pub(crate) fn told(&self) -> NamesRead {
-        let plain = |named: &Named| (named.name.clone().into_vec(), named.file);
+        let plain = |named: &Named| (named.name.as_bytes().to_vec(), named.file);
         self.names.iter().map(plain).collect()
     }
 
@@ -125,5 +126,5 @@ fn kept(names: &[Named]) -> impl Iterator<Item = (FileKey, &OsStr)> + '_ {
     let one = |named: &'_ Named| named.file;
     names
         .iter()
-        .filter_map(move |named| one(named).map(|file| (file, named.name.as_os_str())))
+        .filter_map(move |named| one(named).map(|file| (file, &*named.name)))
 }

@@ -8,7 +8,7 @@
 //! fuser shows programs the one as the other. All others have numbers from [`SPARE_FIRST`] on, so that a
 //! program which knows a cached page by its file's number never takes another file for it.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::ffi::{OsStr, OsString};
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -24,6 +24,8 @@ use crate::stat::Stat;
 
 /// The kernel's number for the root.
 pub const ROOT: u64 = 1;
+/// Descriptors that are looked at for some to close, when one is opened.
+const LOOKS_AT_ONCE: usize = 8;
 /// Node numbers for inodes whose own number is taken start here.
 const SPARE_FIRST: u64 = 1 << 63;
 /// Names that are remembered of one inode, besides the last.
@@ -85,6 +87,16 @@ struct Table {
     clock: u64,
     open: usize,
     open_max: usize,
+    /// Open descriptors, those first whose turn it is to be closed. Some are of descriptors that are closed.
+    turns: VecDeque<Turn>,
+}
+
+/// A descriptor's place in the order of closing.
+struct Turn {
+    id: u64,
+    opened: u64,
+    /// When it was last used, when it was given this place.
+    used: u64,
 }
 
 struct Entry {
@@ -96,6 +108,8 @@ struct Entry {
     others: Vec<Place>,
     lookups: u64,
     used: u64,
+    /// When its descriptor was opened.
+    opened: u64,
     /// The size that the kernel was last told.
     told: Option<u64>,
     /// It was last found in this node's memory and not in the store.
@@ -121,6 +135,7 @@ impl Nodes {
             clock: 0,
             open: 1,
             open_max,
+            turns: VecDeque::new(),
         };
         // The root is never forgotten.
         table.insert(
@@ -330,6 +345,11 @@ impl Nodes {
 }
 
 impl Entry {
+    /// Its descriptor is the one that was given this place.
+    fn is_of(&self, turn: &Turn) -> bool {
+        self.fd.is_some() && self.opened == turn.opened
+    }
+
     fn new(node: Arc<Node>, fd: Option<OwnedFd>, place: Option<Place>, lookups: u64) -> Entry {
         Entry {
             node,
@@ -338,6 +358,7 @@ impl Entry {
             others: Vec::new(),
             lookups,
             used: 0,
+            opened: 0,
             told: None,
             remembered: false,
         }
@@ -394,7 +415,7 @@ impl Table {
         entry.remembered = remembered;
         self.insert(id, entry);
         if !remembered {
-            self.opened();
+            self.opened(id);
         }
         node
     }
@@ -408,7 +429,7 @@ impl Table {
             None => true,
         };
         if !had {
-            self.opened();
+            self.opened(id);
         }
     }
 
@@ -434,39 +455,52 @@ impl Table {
             return Arc::clone(first);
         }
         entry.fd = Some(Arc::clone(&fd));
-        self.opened();
+        self.opened(id);
         fd
     }
 
-    /// Accounts for one more descriptor, and closes an eighth of them at the limit: those unused for
-    /// longest whose nodes nobody holds.
-    fn opened(&mut self) {
+    /// Accounts for one more descriptor. Beyond the limit it closes those unused for longest whose nodes nobody holds; it
+    /// looks at a few, however many there are.
+    fn opened(&mut self, id: u64) {
         self.open += 1;
-        if self.open <= self.open_max {
-            return;
+        let clock = self.tick();
+        if let Some(entry) = self.entries.get_mut(&id) {
+            entry.opened = clock;
+            let (opened, used) = (clock, entry.used);
+            self.turns.push_back(Turn { id, opened, used });
         }
-        let idle = |entry: &Entry| {
-            entry.fd.is_some() && entry.place.is_some() && Arc::strong_count(&entry.node) == 1
+        for _ in 0..LOOKS_AT_ONCE {
+            if self.open <= self.open_max {
+                break;
+            }
+            let Some(turn) = self.turns.pop_front() else {
+                break;
+            };
+            self.close_or_keep(turn);
+        }
+        if self.turns.len() > 2 * self.open + LOOKS_AT_ONCE {
+            let entries = &self.entries;
+            self.turns
+                .retain(|turn| entries.get(&turn.id).is_some_and(|entry| entry.is_of(turn)));
+        }
+    }
+
+    /// Closes a descriptor that was not used since its last turn, or gives it another.
+    fn close_or_keep(&mut self, turn: Turn) {
+        let Some(entry) = self
+            .entries
+            .get_mut(&turn.id)
+            .filter(|entry| entry.is_of(&turn))
+        else {
+            return;
         };
-        let mut used: Vec<u64> = self
-            .entries
-            .values()
-            .filter(|e| idle(e))
-            .map(|e| e.used)
-            .collect();
-        if used.is_empty() {
-            return;
-        }
-        let oldest = used.len().min(self.open_max / 8 + 1) - 1;
-        let (_, bound, _) = used.select_nth_unstable(oldest);
-        let bound = *bound;
-        for entry in self
-            .entries
-            .values_mut()
-            .filter(|entry| idle(entry) && entry.used <= bound)
-        {
+        let idle = entry.place.is_some() && Arc::strong_count(&entry.node) == 1;
+        if idle && entry.used == turn.used {
             entry.fd = None;
             self.open -= 1;
+        } else {
+            let used = entry.used;
+            self.turns.push_back(Turn { used, ..turn });
         }
     }
 }

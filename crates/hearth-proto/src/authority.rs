@@ -48,6 +48,7 @@ mod read;
 mod replicate;
 mod seal;
 mod through;
+mod timed;
 mod write;
 
 use crate::Errno;
@@ -74,6 +75,7 @@ use peek::{Hints, PeekAsk, Search};
 use range::{Ahead, HoldAsk, Hungry, Locks};
 use replicate::Wards;
 use through::Stage;
+use timed::Timed;
 pub(crate) use write::parts;
 
 /// A read may wait this long behind an unfinished write before it gets the old bytes after all and
@@ -144,7 +146,7 @@ struct Common {
     /// Pages that nodes write by themselves.
     delegated: BTreeSet<(FileId, u64)>,
     /// Files with a read that waits behind an unfinished write, or a failed flush.
-    timed: BTreeMap<FileId, Time>,
+    timed: Timed,
     /// Pages that programs may write by themselves (A7).
     offers: Offers,
 }
@@ -216,6 +218,10 @@ struct File {
     dirty_bytes: u64,
     /// Pages with dirty bytes and no store write in flight, by the time when they are due (A8).
     ages: BTreeSet<(Time, u64)>,
+    /// Pages with bytes that the store took but has not synced, and that a sync in flight covers; also some that are
+    /// not here any more.
+    unsynced: BTreeSet<u64>,
+    syncing: BTreeSet<u64>,
     /// Store writes of its dirty bytes in flight.
     flushing: u32,
     /// Where `Common::dirty` has this file.
@@ -537,6 +543,7 @@ impl Authority {
         if let Some(file) = self.files.get_mut(&id) {
             if let Some(page) = file.pages.get_mut(&number).filter(|p| p.slot == Some(slot)) {
                 page.vacate();
+                file.unsynced.remove(&number);
                 if page.idle() {
                     file.pages.remove(&number);
                 }
@@ -547,15 +554,7 @@ impl Authority {
 
     /// Runs what time has brought: old dirty bytes, impatient reads, tries after a failure.
     pub(crate) fn tick(&mut self, ctx: &mut Ctx<'_>) {
-        let due: Vec<FileId> = self
-            .common
-            .timed
-            .iter()
-            .filter(|&(_, &t)| t <= ctx.now)
-            .map(|(&f, _)| f)
-            .collect();
-        for id in due {
-            self.common.timed.remove(&id);
+        for id in self.common.timed.take_due(ctx.now) {
             let mut home = self.home(ctx, id);
             home.retry_flush();
             home.pump();
@@ -590,7 +589,7 @@ impl Authority {
 
     pub(crate) fn deadline(&self) -> Option<Time> {
         let dirty = self.common.dirty.first().map(|&(due, _)| due);
-        let timed = self.common.timed.values().min().copied();
+        let timed = self.common.timed.first();
         dirty.into_iter().chain(timed).min()
     }
 
@@ -605,6 +604,12 @@ impl Authority {
 
     pub(crate) fn has(&self, id: FileId) -> bool {
         self.files.contains_key(&id)
+    }
+
+    /// True while bytes of the file are dirty, or only in a tier.
+    pub(crate) fn owes(&self, id: FileId) -> bool {
+        let owes = |file: &File| file.dirty_bytes > 0 || file.spilled;
+        self.files.get(&id).is_some_and(owes)
     }
 
     pub(crate) fn assert_valid(&self, dirty_bytes: u64) {
@@ -643,7 +648,7 @@ impl Authority {
         }
         if self.files.get(&id).is_some_and(File::idle) && !self.is_settling(ctx, id) {
             self.files.remove(&id);
-            self.common.timed.remove(&id);
+            self.common.timed.remove(id);
             self.common.hungry.retain(|hungry| hungry.file != id);
             ctx.out.push(Effect::Forgotten { file: id });
         }
@@ -763,7 +768,6 @@ impl Home<'_, '_> {
 
     /// Wants to be tried again at `at`.
     fn wake_at(&mut self, at: Time) {
-        let wake = self.common.timed.entry(self.id).or_insert(at);
-        *wake = (*wake).min(at);
+        self.common.timed.wake(self.id, at);
     }
 }

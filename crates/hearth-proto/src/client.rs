@@ -29,9 +29,11 @@ mod file;
 pub(crate) mod gather;
 mod held;
 mod hold;
+mod idle;
 mod lapse;
 mod leave;
 mod lend;
+mod linger;
 mod local;
 mod look;
 mod moves;
@@ -68,6 +70,7 @@ use delegate::OwnedPages;
 use file::File;
 use lapse::Lapse;
 use leave::LeaveJob;
+use linger::Lingering;
 use range::Locked;
 use read::ReadJob;
 use revoke::{Revocation, Tell};
@@ -96,6 +99,8 @@ pub(crate) struct Client {
     kept: BTreeMap<FileId, NodeId>,
     /// Managers that registrars have named, of files that may be asked for next.
     managers: BTreeMap<FileId, NodeId>,
+    /// The last file that was looked at for one to forget.
+    looked_at: FileId,
     /// Files whose managers are back and do not know of this node's handles yet.
     lapses: BTreeMap<FileId, Lapse>,
     /// Questions that waited for files to lapse.
@@ -117,6 +122,8 @@ pub(crate) struct Client {
     lent: BTreeMap<Buf, u32>,
     /// Pages that this node writes by itself.
     owned: OwnedPages,
+    /// Descriptors that stay after the close.
+    lingering: Lingering,
     /// What the last home said that would not bring to the store what this node has to have there.
     refused: Option<Errno>,
 }
@@ -156,8 +163,11 @@ enum Job {
 }
 
 impl Job {
-    fn truncates(&self, id: FileId) -> bool {
-        matches!(self, Job::Truncate { file, .. } if *file == id)
+    fn truncated(&self) -> Option<FileId> {
+        match self {
+            Job::Truncate { file, .. } => Some(*file),
+            _ => None,
+        }
     }
 }
 
@@ -350,7 +360,8 @@ impl Client {
 
     /// Forgets files that nobody uses, above the bound.
     pub(crate) fn upkeep(&mut self, ctx: &mut Ctx<'_>, authority: &mut Authority) {
-        if self.files.len() > ctx.config.idle_files_max {
+        // Some at a time: each time all that is under way is looked at.
+        if self.files.len() >= ctx.config.idle_files_max + idle::AT_ONCE {
             Desk {
                 client: self,
                 authority,
@@ -358,6 +369,7 @@ impl Client {
             }
             .forget_idle();
         }
+        self.end_lingering(ctx, authority);
     }
 
     pub(crate) fn jobs(&self) -> usize {
@@ -742,39 +754,10 @@ impl Desk<'_, '_> {
         if kept {
             self.revoke_quietly(id);
         }
-        if file_idle(self.client, id) {
+        if idle::is_idle(self.client, id) {
             self.client.files.remove(&id);
         }
     }
-
-    fn forget_idle(&mut self) {
-        let client = &*self.client;
-        let excess = client.files.len() - self.ctx.config.idle_files_max;
-        let idle: Vec<FileId> = client
-            .files
-            .keys()
-            .copied()
-            .filter(|&id| file_idle(client, id))
-            .take(excess)
-            .collect();
-        for id in idle {
-            self.revoke_quietly(id);
-            if let Some(file) = self.client.files.remove(&id) {
-                for copy in file.copies.values() {
-                    self.ctx.frames.give_back(copy.slot);
-                }
-            }
-        }
-    }
-}
-
-/// No handle, job or message in flight needs the file.
-fn file_idle(client: &Client, id: FileId) -> bool {
-    client.files.get(&id).is_some_and(File::unused)
-        && !client.lapses.contains_key(&id)
-        && !client.pending.values().any(|pending| pending.file == id)
-        // A truncation of the store is under way without a message or a handle.
-        && !client.jobs.values().any(|job| job.truncates(id))
 }
 
 /// The home of a page, if it is known.

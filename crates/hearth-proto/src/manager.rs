@@ -50,6 +50,7 @@ use crate::semantics::Semantics;
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::vec::Vec;
 use control::Control;
+use core::ops::Bound;
 use entry::Order;
 use keeper::Keeper;
 use leave::{Leaves, Parked};
@@ -75,10 +76,14 @@ pub(crate) struct Manager {
     doubted: NodeSet,
     /// Orders to daemons.
     orders: BTreeMap<BankOp, Order>,
-    /// Questions that wait for attributes which another node reads.
-    parked: Vec<Parked>,
-    /// Directories whose names are known, the oldest first.
+    /// Questions that wait for attributes which another node reads, by the file that is read.
+    parked: BTreeMap<FileId, Vec<Parked>>,
+    /// Directories whose names were told, the oldest first, and names told since they were last counted, at least as many
+    /// as there are.
     listings: VecDeque<FileId>,
+    listed: usize,
+    /// The last file that was looked at for one to forget.
+    looked_at: FileId,
     storms: Storms,
 }
 
@@ -242,20 +247,31 @@ impl Manager {
             self.named.pop_first();
         }
         let excess = self.files.len().saturating_sub(ctx.config.idle_files_max);
-        if excess == 0 {
-            return;
+        if excess > 0 {
+            self.forget_some(ctx, excess);
         }
-        self.call_back(ctx, excess);
-        let at_rest = |(_, file): &(&FileId, &File)| file.at_rest();
-        let gone: Vec<FileId> = self
-            .files
-            .iter()
-            .filter(at_rest)
-            .take(excess)
-            .map(|(&id, _)| id)
-            .collect();
-        for id in gone {
+    }
+
+    /// Looks at some files behind those of the last step: forgets what rests, and calls back what is kept of others, so
+    /// that they can be forgotten in a later round. A step looks at so few that it does not matter how many files there are.
+    fn forget_some(&mut self, ctx: &mut Ctx<'_>, excess: usize) {
+        let count = looked_at(excess).min(self.files.len());
+        let (mut gone, mut kept) = (Vec::new(), Vec::new());
+        for (&id, file) in round(&self.files, self.looked_at).take(count) {
+            self.looked_at = id;
+            match () {
+                () if file.at_rest() => gone.push(id),
+                () if file.is_only_kept() => kept.push(id),
+                () => {}
+            }
+        }
+        for id in gone.into_iter().take(excess) {
             self.files.remove(&id);
+        }
+        for id in kept.into_iter().take(excess) {
+            self.seat(ctx, id).recall();
+            // Nobody is to read it any more.
+            self.unpark(ctx, id);
         }
     }
 
@@ -376,7 +392,28 @@ impl Manager {
     }
 }
 
+/// Entries of which some are to be forgotten, from behind a place on and round to it.
+pub(crate) fn round<T>(
+    entries: &BTreeMap<FileId, T>,
+    behind: FileId,
+) -> impl Iterator<Item = (&FileId, &T)> {
+    let rest = entries.range((Bound::Excluded(behind), Bound::Unbounded));
+    rest.chain(entries.range(..=behind))
+}
+
+/// How many of them one step looks at, if there are so many too many. More than a message brings at once, so that
+/// they become fewer.
+pub(crate) fn looked_at(excess: usize) -> usize {
+    excess.saturating_mul(4).clamp(16, 1024)
+}
+
 impl File {
+    /// Nobody has it open, and nodes or a daemon keep attributes that nobody changes.
+    fn is_only_kept(&self) -> bool {
+        let kept = !self.holders.is_empty() || self.leaves.entry.is_noted();
+        kept && self.openers.is_empty() && self.control.is_none() && self.leaves.is_idle()
+    }
+
     /// Nothing is known and nobody waits.
     fn blank(&self) -> bool {
         let rests = self.control.is_none() && self.queue.is_empty();

@@ -430,7 +430,7 @@ impl Desk<'_, '_> {
             self.go_on_writing(ticket);
         }
         self.client.resumed.extend(lapse.parked);
-        if super::file_idle(self.client, id) {
+        if super::idle::is_idle(self.client, id) {
             self.client.files.remove(&id);
         }
     }

@@ -114,8 +114,6 @@ impl Leaves {
 pub(super) struct Parked {
     /// What it was asked for, or the first of it.
     pub(super) file: FileId,
-    /// What is being read.
-    pub(super) on: FileId,
     pub(super) ask: Ask,
 }
 
@@ -156,7 +154,11 @@ impl Manager {
         };
         match answer {
             Ok(body) => ctx.answer(ask.from, file, ask.generation, ask.req, body),
-            Err(on) => self.parked.push(Parked { file, on, ask }),
+            Err(on) => self
+                .parked
+                .entry(on)
+                .or_default()
+                .push(Parked { file, ask }),
         }
     }
 
@@ -214,36 +216,17 @@ impl Manager {
         if self.parked.is_empty() || self.files.get(&id).is_some_and(is_read) {
             return;
         }
-        let parked = core::mem::take(&mut self.parked);
-        let (ready, rest) = parked.into_iter().partition(|asked| asked.on == id);
-        self.parked = rest;
-        let ready: Vec<Parked> = ready;
-        for Parked { file, ask, .. } in ready {
+        for Parked { file, ask } in self.parked.remove(&id).unwrap_or_default() {
             self.ask_again(ctx, file, ask);
         }
     }
 
     /// A node that waits is gone.
     pub(super) fn unpark_peer(&mut self, peer: NodeId) {
-        self.parked.retain(|asked| asked.ask.from != peer);
-    }
-
-    /// Calls attributes back of files at rest, so that those files can be forgotten.
-    pub(super) fn call_back(&mut self, ctx: &mut Ctx<'_>, count: usize) {
-        let kept = |(_, file): &(&FileId, &super::File)| {
-            let kept = !file.holders.is_empty() || file.leaves.entry.is_noted();
-            kept && file.openers.is_empty() && file.leaves.is_idle()
-        };
-        let ids: Vec<FileId> = self
-            .files
-            .iter()
-            .filter(kept)
-            .take(count)
-            .map(|(&id, _)| id)
-            .collect();
-        for id in ids {
-            self.seat(ctx, id).recall();
-        }
+        self.parked.retain(|_, parked| {
+            parked.retain(|asked| asked.ask.from != peer);
+            !parked.is_empty()
+        });
     }
 }
 

@@ -11,6 +11,7 @@ use crate::ctx::Ctx;
 use crate::ids::{FileId, Leave, Listed, Named, NodeId};
 use crate::msg::Body;
 use crate::time::Time;
+use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 
 /// Names that a manager remembers, of all directories together; a directory with more is read by every node
@@ -75,7 +76,7 @@ impl Listing {
     }
 
     fn add(&mut self, listed: &Listed) {
-        let before = match core::mem::take(self) {
+        let mut all = match core::mem::take(self) {
             Listing::Coming(names, true) => names,
             _ => Vec::new(),
         };
@@ -83,14 +84,14 @@ impl Listing {
             *self = Listing::Own;
             return;
         };
-        if before.len() != listed.first as usize {
+        if all.len() != listed.first as usize {
             return;
         }
-        *self = if before.len() + names.len() > NAMES_MAX {
+        *self = if all.len() + names.len() > NAMES_MAX {
             Listing::Own
         } else {
-            let all = before.into_iter().chain(names.iter().cloned());
-            Listing::Coming(all.collect(), listed.more)
+            all.extend_from_slice(names);
+            Listing::Coming(all, listed.more)
         };
     }
 }
@@ -149,31 +150,36 @@ impl Manager {
         }
     }
 
-    /// Forgets the oldest listings while there are too many names, the newest of which are of `id`.
+    /// Forgets the oldest listings where there are too many names, the newest of which are of `id`. They are counted
+    /// anew only when so many were told that there may be too many, and then a quarter goes.
     fn bound_listings(&mut self, id: FileId) {
-        let whole = |file: Option<&super::File>| match file.map(|file| &file.leaves.listing) {
-            Some(Listing::Whole(names)) => Some(names.len()),
-            _ => None,
-        };
-        if whole(self.files.get(&id)).is_none() {
+        self.listings.push_back(id);
+        self.listed += self.names_of(id).unwrap_or(0).max(1);
+        if self.listed <= NAMES_MAX {
             return;
         }
-        self.listings
-            .retain(|&dir| dir != id && whole(self.files.get(&dir)).is_some());
-        self.listings.push_back(id);
-        let counts = self
-            .listings
-            .iter()
-            .filter_map(|dir| whole(self.files.get(dir)));
-        let mut names: usize = counts.sum();
-        while names > NAMES_MAX {
-            let Some(oldest) = self.listings.pop_front() else {
-                return;
+        self.listed = 0;
+        let mut newest = BTreeSet::new();
+        let told = core::mem::take(&mut self.listings);
+        for dir in told.into_iter().rev().filter(|&dir| newest.insert(dir)) {
+            let Some(names) = self.names_of(dir) else {
+                continue;
             };
-            names -= whole(self.files.get(&oldest)).unwrap_or(0);
-            if let Some(file) = self.files.get_mut(&oldest) {
+            let fits = dir == id || self.listed + names.max(1) <= NAMES_MAX / 4 * 3;
+            if fits {
+                self.listed += names.max(1);
+                self.listings.push_front(dir);
+            } else if let Some(file) = self.files.get_mut(&dir) {
                 file.leaves.listing = Listing::Unread;
             }
+        }
+    }
+
+    /// Number of names that are known of a directory.
+    fn names_of(&self, dir: FileId) -> Option<usize> {
+        match self.files.get(&dir).map(|file| &file.leaves.listing) {
+            Some(Listing::Whole(names)) => Some(names.len()),
+            _ => None,
         }
     }
 }

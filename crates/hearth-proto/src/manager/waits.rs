@@ -14,13 +14,14 @@ impl Manager {
 
     /// Questions that wait for what another node reads.
     pub(super) fn questions_held(&self) -> impl Iterator<Item = Wait> + '_ {
-        self.parked.iter().filter_map(|parked| {
-            let file = self.files.get(&parked.on)?;
-            let (reader, _) = file.leaves.reader?;
+        let each = self.parked.iter();
+        let each = each.flat_map(|(&file, parked)| parked.iter().map(move |parked| (file, parked)));
+        each.filter_map(|(file, parked)| {
+            let (on, _) = self.files.get(&file)?.leaves.reader?;
             Some(Wait {
                 who: parked.ask.from,
-                on: reader,
-                file: parked.on,
+                on,
+                file,
                 what: "what it reads of the attributes",
             })
         })
