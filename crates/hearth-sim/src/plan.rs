@@ -185,10 +185,12 @@ impl Plan {
         }
     }
 
-    /// The same world over a store whose clients keep pages for a second, each on its own.
+    /// The same world over a store whose clients keep pages for a second, each on its own. Nobody writes behind the cache:
+    /// no client of such a store would show it in time.
     pub fn lagging(self) -> Plan {
         Plan {
             lagging: true,
+            outside: false,
             ..self
         }
     }

@@ -630,3 +630,21 @@ fn what_is_sealed_outlives_as_many_agents_as_there_are_parity_shards() {
         hold(seeds().map(plan(data, parity)).map(Plan::strictly));
     }
 }
+
+/// Clients of a store that keep pages for a second are a double that bites: under `hint` every node reads the store through
+/// its own, which no window of another node empties. Where the store alone is asked nothing is kept by anybody.
+#[test]
+fn clients_that_keep_pages_break_what_each_node_reads_by_itself() {
+    let breaks = |policy| {
+        let plan = move |seed| Plan {
+            policy,
+            ..Plan::new(seed, Trouble::Never)
+        };
+        let lagging = (0..300).map(plan).map(Plan::lagging);
+        lagging
+            .filter(|plan| !run(plan).violations.is_empty())
+            .count()
+    };
+    assert!(breaks(Policy::Hint) > 0);
+    assert_eq!(breaks(Policy::None), 0);
+}

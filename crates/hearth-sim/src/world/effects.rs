@@ -11,7 +11,7 @@ use crate::tamper::Tamper;
 use hearth_proto::effect::Alarm;
 use hearth_proto::msg::{Body, Envelope, Service};
 use hearth_proto::{
-    Buf, Effect, FileId, Input, NodeId, Op, Piece, ReadInto, Reply, Request, Src, Ticket,
+    Buf, Effect, FileId, Handle, Input, NodeId, Op, Piece, ReadInto, Reply, Request, Src, Ticket,
 };
 
 impl World {
@@ -51,12 +51,7 @@ impl World {
                 let runs = vec![(offset, self.hold_still(node, &data)?)];
                 self.order(node, Job::by_file(op, file, What::Write { runs }));
             }
-            Effect::StorePieces { op, file, data } => {
-                let held = |(offset, piece)| Ok((offset, self.hold_still(node, &[piece])?));
-                let runs: Result<_, Breach> = data.into_iter().map(held).collect();
-                let runs = runs?;
-                self.order(node, Job::by_file(op, file, What::Write { runs }));
-            }
+            Effect::StorePieces { op, file, data } => self.store_pieces(node, (op, file), data)?,
             Effect::StoreSync { op, file, .. } => {
                 self.order(node, Job::by_file(op, file, What::Sync));
             }
@@ -76,18 +71,33 @@ impl World {
             Effect::Revoke { id, file, pages } => {
                 self.queue_revoke(node, Revoke { id, file, pages })
             }
-            Effect::Release { handle } => {
-                let released = self.hosts[node].handles.remove(&handle);
-                let object =
-                    released.ok_or_else(|| format!("{handle:?} is not there to release"))?;
-                self.store.objects[object].users -= 1;
-            }
+            Effect::Release { handle } => self.release(node, handle)?,
             Effect::Disconnect { peer } => self.disconnect(node as u32, peer.0),
             Effect::Forgotten { file } => self.hosts[node].forget(file),
             Effect::Refused(buf) => return Err(format!("{buf:?} is refused, and was left")),
             Effect::Alarm(alarm) => self.hear(node as u32, alarm),
             Effect::Offer { .. } | Effect::TakeBack { .. } => {}
         }
+        Ok(())
+    }
+
+    fn store_pieces(
+        &mut self,
+        node: usize,
+        (op, file): (Op, FileId),
+        data: Vec<(u64, Piece)>,
+    ) -> Result<(), Breach> {
+        let held = |(offset, piece)| Ok((offset, self.hold_still(node, &[piece])?));
+        let runs: Result<_, Breach> = data.into_iter().map(held).collect();
+        let runs = runs?;
+        self.order(node, Job::by_file(op, file, What::Write { runs }));
+        Ok(())
+    }
+
+    fn release(&mut self, node: usize, handle: Handle) -> Result<(), Breach> {
+        let released = self.hosts[node].handles.remove(&handle);
+        let object = released.ok_or_else(|| format!("{handle:?} is not there to release"))?;
+        self.store.objects[object].users -= 1;
         Ok(())
     }
 
