@@ -4,8 +4,8 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
@@ -22,13 +22,18 @@ use crate::options::{Busy, Identity, MountOptions, Others};
 /// programs may stay inside of one that was taken out of the tree: it then lasts for as long as they do.
 const END_SPAN: Duration = Duration::from_secs(2);
 
+/// The lock is there so that a mount can be shared: nobody waits for it.
+fn word<T>(told: &mut Mutex<Receiver<T>>) -> &mut Receiver<T> {
+    told.get_mut().unwrap_or_else(PoisonError::into_inner)
+}
+
 /// A mounted store. Dropping it unmounts, lazily if somebody is still inside.
 #[derive(Debug)]
 pub struct Mount {
     /// `None` if somebody else mounted it and will unmount it.
     point: Option<PathBuf>,
     /// Says once how the serving ended; `None` when that was heard, or nobody waits any more.
-    server: Option<Receiver<io::Result<()>>>,
+    server: Option<Mutex<Receiver<io::Result<()>>>>,
 }
 
 impl Mount {
@@ -84,7 +89,7 @@ impl Mount {
             })?;
         Ok(Mount {
             point,
-            server: Some(told),
+            server: Some(Mutex::new(told)),
         })
     }
 
@@ -101,7 +106,10 @@ impl Mount {
     }
 
     fn end(&mut self, busy: Busy) -> io::Result<()> {
-        let ended = self.server.as_ref().and_then(|told| told.try_recv().ok());
+        let ended = self
+            .server
+            .as_mut()
+            .and_then(|told| word(told).try_recv().ok());
         if let Some(ended) = ended {
             self.point = None;
             self.server = None;
@@ -126,7 +134,7 @@ impl Mount {
         let told = self
             .server
             .take()
-            .map(|server| server.recv_timeout(END_SPAN));
+            .map(|mut server| word(&mut server).recv_timeout(END_SPAN));
         match told {
             Some(Ok(ended)) => ended,
             Some(Err(RecvTimeoutError::Disconnected)) => {
