@@ -104,8 +104,11 @@ impl Entrance {
                 Ids::Mine
             }
         };
-        let fds: Vec<_> = fds.iter().map(AsFd::as_fd).collect();
-        self.ask(attaching, &Request::Attach { ids }, &fds)?;
+        let lent: Vec<_> = fds.iter().map(AsFd::as_fd).collect();
+        self.ask(attaching, &Request::Attach { ids }, &lent)?;
+        // The agent alone has the device from here on: should it end, the mount ends with it. Who held the device too
+        // would wait for ever for an answer that nobody gives.
+        drop(fds);
         // Until it has asked once, the kernel takes the root of the mount for user 0's, who does not
         // exist in here, and lets nobody make a file in it.
         fs::metadata(&self.store)

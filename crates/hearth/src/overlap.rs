@@ -7,11 +7,15 @@
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use crate::agent::AgentConfig;
 use crate::failure::Failure;
 use crate::leftovers;
 use crate::mountinfo;
+
+/// How long agents whose command was killed may take to end.
+const END_SPAN_MAX: Duration = Duration::from_secs(9);
 
 /// Where a directory is, in every way in which another may lie above or below it.
 struct Place {
@@ -96,6 +100,10 @@ pub(crate) fn check(store: &Path, job: &str) -> Result<(), Failure> {
             Lies::Above => "are at a directory that holds it",
             Lies::Below => "are at a directory below it",
         };
+        // Whose command was killed ends by itself, be it that it had not been written down yet.
+        if config.owner.is_gone() && agent.process.wait_gone(END_SPAN_MAX).unwrap_or(false) {
+            continue;
+        }
         let (store, theirs) = (store.display(), other.store.display());
         return Err(Failure::new(format!("cannot use `{store}` as a store"))
             .cause(format!("agents of job {} {how}, `{theirs}`: neither would see what the other has in memory", other.job))
