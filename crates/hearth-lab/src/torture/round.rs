@@ -293,6 +293,15 @@ impl Round<'_> {
         self.snapshot(Some(begun))?;
         self.broken(begun, u64::MAX);
         self.lab.interrupts.pause(Duration::from_millis(500))?;
+        // Once the dead mount is taken away they would write into the directory below it.
+        for program in self
+            .programs
+            .iter_mut()
+            .filter(|program| program.node == target)
+        {
+            drop(program.child.stdin.take());
+            wait_for(&mut program.child, Duration::from_secs(10))?;
+        }
         let again = self.set.again(target)?;
         if let Some(gap) = &mut self.breaks {
             gap.ended = now() + NOTICE;
