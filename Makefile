@@ -6,10 +6,12 @@ TARGET := $(abspath $(or $(CARGO_TARGET_DIR),target))
 HEARTH := $(TARGET)/release/hearth
 # The command, and the libraries that it loads into programs.
 PROGRAMS := -p hearth -p hearth-preload -p hearth-mpiio
+LIBRARIES := libhearth_preload.so libhearth_mpiio.so
+PREFIX ?= /usr/local
 BOUNDED := --config "target.'cfg(unix)'.runner='setup/bounded.sh'"
 BENCHES := matmul small-io remote-hit local-hit
 
-.PHONY: help demo test check fix miri bench clean build
+.PHONY: help demo test torture stores install check fix miri bench clean build
 .DEFAULT_GOAL := help
 
 help: ## Print this
@@ -23,6 +25,17 @@ test: ## Install what is missing, build, and run every test; ends with a count
 	cargo build --release $(PROGRAMS)
 	@HEARTH_BIN=$(HEARTH) setup/summary.sh $(TARGET)/test.log \
 		cargo test --release --workspace --no-fail-fast $(BOUNDED) -- --show-output
+
+MINUTES ?= 60
+torture: build ## Run programs beside sets of agents under faults for MINUTES=60, and check what they saw
+	cargo build --release -p hearth-lab
+	$(TARGET)/release/hearth-lab torture --hearth $(HEARTH) --minutes $(MINUTES) --json
+
+install: ## Build, and put the command and its libraries under PREFIX (/usr/local)
+	cargo build --release $(PROGRAMS)
+	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/lib/hearth
+	install -m 755 $(HEARTH) $(DESTDIR)$(PREFIX)/bin/
+	install -m 755 $(addprefix $(TARGET)/release/,$(LIBRARIES)) $(DESTDIR)$(PREFIX)/lib/hearth/
 
 check: ## Format, lints and tidy checks; changes no source
 	@setup/packages.sh build
@@ -44,6 +57,12 @@ bench: build ## Run the main benches over a modelled store; as root, one over Gl
 		echo "== bench $$name"; $(HEARTH) bench $$name --store model; done
 	@if [ "$$(id -u)" = 0 ]; then \
 		echo "== bench matmul over GlusterFS"; $(HEARTH) bench matmul --store gluster; fi
+
+stores: ## As root: run programs over real stores, bare and through Hearth, and measure the stores (an hour)
+	@setup/packages.sh stores
+	cargo build --release $(PROGRAMS)
+	HEARTH=$(HEARTH) rig/measure.py --write docs/stores.md
+	HEARTH=$(HEARTH) rig/programs.py --json $(TARGET)/stores.jsonl -- --allow-other
 
 clean: ## Remove what was built
 	cargo clean

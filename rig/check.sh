@@ -7,19 +7,35 @@
 readonly NEEDED='
     ip:iproute2 tc:iproute2
     nsenter:util-linux unshare:util-linux findmnt:mount
-    glusterd:glusterfs-server gluster:glusterfs-cli glusterfs:glusterfs-client
     fusermount3:fuse3'
 
+# The same for each kind of store.
+needed_by() {
+    case $1 in
+        gluster*) echo glusterd:glusterfs-server gluster:glusterfs-cli glusterfs:glusterfs-client ;;
+        moosefs) echo mfsmaster:moosefs-master mfschunkserver:moosefs-chunkserver mfsmount:moosefs-client ;;
+        ceph) echo ceph-mon:ceph-mon ceph-mgr:ceph-mgr ceph-osd:ceph-osd ceph-mds:ceph-mds \
+            ceph-fuse:ceph-fuse ceph:ceph-common ;;
+        nfs) echo ganesha.nfsd:nfs-ganesha-vfs mount.nfs4:nfs-common ;;
+        ext4) echo mkfs.ext4:e2fsprogs ;;
+        xfs) echo mkfs.xfs:xfsprogs ;;
+        btrfs) echo mkfs.btrfs:btrfs-progs ;;
+    esac
+}
+
 # Says what is missing and what to type; succeeds when all is there.
-check() {
+check_store() {
     local pair packages=()
     problems=0
-    for pair in $NEEDED; do
+    is_store "$1" || misuse "\`$1\` is none of: $STORES"
+    for pair in $NEEDED $(needed_by "$1"); do
         command -v "${pair%:*}" >/dev/null || packages+=("${pair#*:}")
     done
     if ((${#packages[@]})); then
         lacks packages "apt-get install $(printf '%s\n' "${packages[@]}" | sort -u | paste -sd' ')"
     fi
+    [[ $1 != nfs ]] || grep -qw nfs4 /proc/filesystems || modprobe nfs 2>/dev/null ||
+        lacks "the kernel's NFS client" 'modprobe nfs, or another kernel; Debian has no NFS client for FUSE'
     [[ -c /dev/fuse ]] || lacks '/dev/fuse' 'modprobe fuse'
     if ((EUID != 0)); then
         lacks 'the rights of root' "sudo $0 ..."
@@ -29,7 +45,7 @@ check() {
     ((problems == 0))
 }
 
-check_quietly() { check 2>/dev/null; }
+check_quietly() { check_store "$1" 2>/dev/null; }
 
 lacks() {
     printf 'missing: %s\n  type: %s\n' "$1" "$2" >&2

@@ -38,7 +38,7 @@ storage_run() { (storage_exec "$@"); }
 # The daemon may fail without an answer, which the command line tool awaits for two minutes.
 gluster_on() { storage_run "$1" timeout 30 gluster --mode=script "${@:2}" </dev/null; }
 
-build_volume() {
+gluster_build() {
     local host
     for host in $(hosts_of storage); do
         start_daemon "$host"
@@ -47,7 +47,26 @@ build_volume() {
         wait_until 20 daemon_answers "$host" || fail "glusterd on \`$host\` does not answer"
     done
     join_pool
+    tune_volume
     create_volume
+}
+
+# What sites set where few files are shared: names, attributes and bytes kept for long.
+tune_volume() {
+    [[ $store == gluster-tuned ]] || return 0
+    volume_options=(
+        features.cache-invalidation=on features.cache-invalidation-timeout=600
+        performance.cache-invalidation=on performance.md-cache-timeout=600
+        performance.stat-prefetch=on performance.nl-cache=on performance.nl-cache-timeout=600
+        performance.readdir-ahead=on performance.parallel-readdir=on
+        performance.cache-size=256MB performance.cache-refresh-timeout=10
+        network.inode-lru-limit=200000
+        ${volume_options[@]+"${volume_options[@]}"}
+    )
+    client_options=(
+        --attribute-timeout=30 --entry-timeout=30 --negative-timeout=30
+        ${client_options[@]+"${client_options[@]}"}
+    )
 }
 
 start_daemon() {
@@ -110,33 +129,9 @@ bricks_online() {
     ((online == storage_count))
 }
 
-mount_volume() {
-    local host
-    for host in $(hosts_of compute); do
-        start_client "$host"
-    done
-    for host in $(hosts_of compute); do
-        wait_until 20 mount_works "$host" || fail "\`$host\` cannot use the volume"
-    done
-}
-
-start_client() {
+gluster_mount() {
     local home=$dir/$1
-    mkdir -- "$home/store"
     compute_run "$1" glusterfs --volfile-server="$(addr_of storage0)" --volfile-id="/$VOLUME" \
         --log-file="$home/client.log" --pid-file="$home/client.pid" --process-name=fuse \
         ${client_options[@]+"${client_options[@]}"} "$home/store" </dev/null >&2
-}
-
-mount_works() { mountpoint -q -- "$dir/$1/store" && stat -f -- "$dir/$1/store" >/dev/null 2>&1; }
-
-# The last errors in every log, for somebody who wonders why `up` failed.
-show_errors() {
-    local log
-    for log in "$dir"/storage*/log/*.log "$dir"/storage*/log/bricks/*.log "$dir"/compute*/*.log; do
-        [[ -e $log ]] || continue
-        # Three complaints that every fresh daemon has say nothing.
-        grep -H ' [EC] \[' -- "$log" | grep -Ev 'MSGID: (101032|106053|106061)' |
-            tail -n 8 >&2 || true
-    done
 }

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Test hosts on one machine: storage hosts that serve a real GlusterFS volume and compute hosts that
-# mount it, each in a network namespace of its own, joined by shaped links. README.md has the tour.
+# Test hosts on one machine: storage hosts that serve a real file system and compute hosts that mount
+# it, each in a network namespace of its own, joined by shaped links. README.md has the tour.
 #
 # Three facts hold at every moment of a rig's life, so `down` needs no records and can finish what
 # an `up` that was killed half-way left behind:
@@ -12,14 +12,15 @@ set -euo pipefail
 here=$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")" && pwd)
 # shellcheck source=rig/net.sh
 source "$here/net.sh"
-# shellcheck source=rig/gluster.sh
-source "$here/gluster.sh"
+# shellcheck source=rig/stores.sh
+source "$here/stores.sh"
 # shellcheck source=rig/check.sh
 source "$here/check.sh"
 
-readonly USAGE='usage: rig.sh check
-       rig.sh up DIR [--storage 1] [--compute 4] [--rate 1gbit] [--volume-option KEY=VALUE]...
-               [--client-option WORD]...
+readonly USAGE='usage: rig.sh check [STORE]
+       rig.sh up DIR [--store gluster] [--storage 1] [--compute 4] [--rate 1gbit]
+               [--volume-option KEY=VALUE]... [--client-option WORD]...
+       rig.sh stores
        rig.sh exec DIR HOST COMMAND [ARGUMENT]...
        rig.sh down DIR'
 
@@ -39,6 +40,7 @@ wait_until() {
 
 # ---- up -----------------------------------------------------------------------------------------
 
+store=gluster
 storage_count=1
 compute_count=4
 rate=1gbit
@@ -52,6 +54,7 @@ parse_up_options() {
         fi
         (($# >= 2)) || misuse "\`$1\` needs a value"
         case $1 in
+            --store) store=$2 ;;
             --storage) storage_count=$2 ;;
             --compute) compute_count=$2 ;;
             --rate) rate=$2 ;;
@@ -71,6 +74,8 @@ check_up_options() {
         misuse "\`--storage $storage_count\` is not a count from 0 to 250"
     [[ $compute_count =~ ^[1-9][0-9]{0,2}$ ]] && ((compute_count <= 250)) ||
         misuse "\`--compute $compute_count\` is not a count from 1 to 250"
+    is_store "$store" || misuse "\`--store $store\` is none of: $STORES"
+    [[ $store == gluster* ]] || ((storage_count <= 1)) || misuse "$store has one storage host here"
     rate_bits "$rate" >/dev/null || misuse "\`--rate $rate\` is not a rate such as 1gbit or 100mbit"
     for option in ${volume_options[@]+"${volume_options[@]}"}; do
         [[ $option == ?*=?* ]] || misuse "\`--volume-option $option\` is not KEY=VALUE"
@@ -96,15 +101,16 @@ up() {
     # GlusterFS splits brick paths and volume files at blanks, colons and the like.
     [[ $dir =~ ^[A-Za-z0-9_./-]+$ ]] || fail "cannot build a rig in \`$dir\`:" \
         'its name may hold letters, digits and . _ - only'
-    check_quietly || fail 'this machine cannot build a rig; `rig.sh check` says why'
+    check_quietly "$store" ||
+        fail "this machine cannot build such a rig; \`rig.sh check $store\` says why"
     trap 'exit 130' INT
     trap 'exit 143' TERM HUP
     claim_dir
     trap 'undo_up $?' EXIT
     build_hosts
     if ((storage_count > 0)); then
-        build_volume
-        mount_volume
+        build_store
+        mount_store
     fi
     write_description
     trap - EXIT
@@ -144,7 +150,7 @@ addr_of() { sed -n "s/^$1 //p" -- "$dir/hosts"; }
 
 write_description() {
     {
-        printf '{"dir":"%s","volume":"%s",' "$dir" "$VOLUME"
+        printf '{"dir":"%s","store":"%s","volume":"%s",' "$dir" "$store" "$VOLUME"
         printf '"storage":[%s],' "$(hosts_of storage | describe_hosts)"
         printf '"compute":[%s]}\n' "$(hosts_of compute | describe_hosts)"
     } >"$dir/rig.json"
@@ -184,6 +190,7 @@ down() {
     local kind
     find_rig "$1" || { say "there is no rig in \`$1\`"; return 0; }
     unmount_below "$dir"
+    abort_below "$dir"
     for kind in compute storage switch; do
         end_processes "$kind" || fail "processes of \`$tag\` outlive SIGKILL; run down again"
         unmount_below "$dir" --lazy
@@ -201,7 +208,8 @@ down() {
 command=${1-}
 shift || true
 case $command in
-    check) (($# == 0)) || misuse 'check takes no argument'; check ;;
+    check) (($# <= 1)) || misuse 'check takes a store and nothing else'; check_store "${1-gluster}" ;;
+    stores) printf '%s\n' $STORES ;;
     up) (($# >= 1)) && [[ $1 != -* ]] || misuse 'up needs a directory'; up "$@" ;;
     exec) (($# >= 3)) || misuse 'exec needs a directory, a host and a command'; exec_on "$@" ;;
     down) (($# == 1)) || misuse 'down needs a directory and nothing else'; down "$1" ;;

@@ -4,6 +4,7 @@
 #   setup/packages.sh build   a compiler, make and cargo
 #   setup/packages.sh demo    build, and FUSE
 #   setup/packages.sh test    build, and what the tests use where they find it
+#   setup/packages.sh stores  test, and what `make stores` uses: servers that do not start by themselves
 #
 # Missing Debian or Ubuntu packages are installed when root or sudo without a password allows;
 # otherwise they are named, with what to type. Exit 0: go on. Exit 1: it makes no sense to go on.
@@ -58,6 +59,27 @@ munge            munged          jobs under Slurm
 slurmctld        slurmctld       jobs under Slurm
 slurmd           slurmd          jobs under Slurm
 slurm-client     sbatch          jobs under Slurm
+'
+# The servers of these would start at once, and serve nobody.
+stores_table='
+moosefs-master   mfsmaster       MooseFS
+moosefs-chunkserver mfschunkserver MooseFS
+moosefs-client   mfsmount        MooseFS
+ceph-mon         ceph-mon        CephFS
+ceph-mgr         ceph-mgr        CephFS
+ceph-osd         ceph-osd        CephFS
+ceph-mds         ceph-mds        CephFS
+ceph-common      ceph            CephFS
+ceph-fuse        ceph-fuse       CephFS
+nfs-ganesha-vfs  ganesha.nfsd    NFS
+nfs-common       mount.nfs4      NFS
+e2fsprogs        mkfs.ext4       ext4
+xfsprogs         mkfs.xfs        XFS
+btrfs-progs      mkfs.btrfs      btrfs
+rsync            rsync           rsync
+rocksdb-tools    ldb             RocksDB
+postgresql       pg_ctlcluster   PostgreSQL
+hdf5-tools       h5dump          HDF5
 '
 
 say() { printf 'setup: %s\n' "$*" >&2; }
@@ -164,12 +186,31 @@ offer_tests() {
     [ "$(id -u)" = 0 ] || say "will be skipped: tests over several hosts (they need root)"
 }
 
+# Runs a command while packages may not start what they bring.
+without_services() {
+    local policy=/usr/sbin/policy-rc.d made=no status=0
+    if as_root true 2>/dev/null && [ ! -e "$policy" ]; then
+        as_root sh -c "printf '#!/bin/sh\nexit 101\n' >$policy && chmod 755 $policy" && made=yes
+    fi
+    "$@" || status=$?
+    [ "$made" = no ] || as_root rm -f "$policy"
+    return "$status"
+}
+
+offer_stores() {
+    without_services provide "$stores_table" || true
+    # It brings no command.
+    /usr/bin/python3 -c 'import h5py' 2>/dev/null || install_packages python3-h5py
+    without "$stores_table" | while read -r what; do say "will be skipped: $what"; done
+}
+
 case ${1:-} in
+    stores) build_is_ready && offer_tests && offer_stores ;;
     build) build_is_ready ;;
     demo) build_is_ready && provide "$demo_table" && fuse_is_ready ;;
     test) build_is_ready && offer_tests ;;
     *)
-        say "usage: setup/packages.sh build|demo|test"
+        say "usage: setup/packages.sh build|demo|test|stores"
         exit 2
         ;;
 esac

@@ -33,6 +33,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     (
         "hearth-sim",
         &[
+            "hearth-client",
             "hearth-erasure",
             "hearth-plan",
             "hearth-proto",
@@ -41,7 +42,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ),
     (
         "hearth-sim-canary",
-        &["hearth-erasure", "hearth-proto-canary"],
+        &["hearth-client", "hearth-erasure", "hearth-proto-canary"],
     ),
     ("hearth-fuse", &["hearth-client"]),
     (

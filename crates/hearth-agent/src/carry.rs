@@ -1,10 +1,10 @@
 //! Carrying out what the kernel orders.
 
 use crate::core::{After, Core, State, Writer};
-use crate::intro::{self, Introduction, MESSAGE};
+use crate::intro::{Introduction, MESSAGE};
 use crate::leave;
 use crate::tickets::{Opening, Waiting};
-use crate::workers::{From, Job};
+use crate::workers::{FileJob, From, Job, Task};
 use hearth_client::{Errno, FileKey, FileSize, OpenedFile, Outcome, PageRange, Written};
 use hearth_net::PeerId;
 use hearth_proto::effect::{Effect, Piece, ReadInto, Reply, Src};
@@ -64,7 +64,11 @@ impl Core {
                 self.hide(file, pages);
                 after.push(After::Revoke(id, file, pages));
             }
-            Effect::Release { handle } => state.files.closed(handle),
+            Effect::Release { handle } => {
+                let file = state.files.file_of(handle);
+                let keeps = file.is_some_and(|file| state.node.keeps(file));
+                state.files.closed(handle, keeps);
+            }
             Effect::Forgotten { file } => {
                 state.files.forget(file);
                 self.store.forget_tier(file.0);
@@ -100,24 +104,15 @@ impl Core {
                 offset,
                 into,
             } => {
-                let at = state.files.file(file);
-                self.queue.push(match into {
-                    ReadInto::Frames(data) => Job::Read {
-                        op,
-                        file,
-                        at,
+                let task = match into {
+                    ReadInto::Frames(data) => Task::Read {
                         offset,
                         parts: frame_parts(&data),
                     },
-                    ReadInto::Buf(buf, len) => Job::ReadBuf {
-                        op,
-                        file,
-                        at,
-                        offset,
-                        buf,
-                        len,
-                    },
-                });
+                    ReadInto::Buf(buf, len) => Task::ReadBuf { offset, buf, len },
+                };
+                let job = FileJob::new(state, (op, file), task);
+                self.queue.push(Job::File(job));
             }
             Effect::StoreWrite {
                 op,
@@ -125,37 +120,25 @@ impl Core {
                 offset,
                 data,
             } => {
-                let at = state.files.file(file);
                 let from = bytes_of(state, &data);
-                let job = Job::Write {
-                    op,
-                    file,
-                    at,
-                    offset,
-                    from,
-                };
+                let job = FileJob::new(state, (op, file), Task::Write { offset, from });
+                let job = Job::File(job);
                 match state.writer {
                     Writer::Session => state.writer = Writer::Chosen(Box::new(job)),
                     Writer::Workers | Writer::Chosen(_) => self.queue.push(job),
                 }
             }
             Effect::StorePieces { op, file, data } => {
-                let at = state.files.file(file);
                 let part = |(offset, piece)| Some((offset, frame_part(&piece)?));
                 let parts: Vec<(u64, FramePart)> = data.into_iter().filter_map(part).collect();
                 let offset = parts.first().map_or(0, |&(offset, _)| offset);
                 let from = From::Pieces(parts);
-                self.queue.push(Job::Write {
-                    op,
-                    file,
-                    at,
-                    offset,
-                    from,
-                });
+                let job = FileJob::new(state, (op, file), Task::Write { offset, from });
+                self.queue.push(Job::File(job));
             }
             Effect::StoreSync { op, file, sync } => {
-                let at = state.files.file(file);
-                self.queue.push(Job::Sync { op, file, at, sync });
+                let job = FileJob::new(state, (op, file), Task::Sync { sync });
+                self.queue.push(Job::File(job));
             }
             Effect::StoreTruncate { op, ticket, size } => {
                 if let Some(Waiting::Truncate { fd, .. }) = state.tickets.get(ticket) {
@@ -212,20 +195,6 @@ impl Core {
         {
             log::debug!("{error}");
         }
-    }
-
-    /// Asks every other agent where a file is.
-    pub(crate) fn ask_where(&self, file: FileId) {
-        let up: Vec<NodeId> = {
-            let state = self.lock();
-            (0..)
-                .zip(&state.up)
-                .filter(|(_, up)| **up)
-                .map(|(node, _)| NodeId(node))
-                .collect()
-        };
-        let head = intro::encode_where(file);
-        up.into_iter().for_each(|node| self.send_head(node, &head));
     }
 
     fn fill(&self, state: &State, frame: FrameId, at: u32, from: Piece) {
@@ -301,6 +270,7 @@ impl Core {
                     direct,
                     kept_valid,
                     size,
+                    left,
                 },
             ) => {
                 let handle = hearth_client::Handle(handle.0);
@@ -309,6 +279,7 @@ impl Core {
                     direct,
                     kept_valid,
                     size,
+                    left,
                 };
                 self.opened(state, open, answer);
             }

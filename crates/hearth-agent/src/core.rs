@@ -5,7 +5,9 @@ use crate::bank::Daemons;
 use crate::buffers::Buffers;
 use crate::files::Files;
 use crate::lanes::Lanes;
+use crate::openers::Openers;
 use crate::residency::Asking;
+use crate::steps::{self, Steps};
 use crate::store::{Store, Tier};
 use crate::tickets::{Tickets, Waiting};
 use crate::trace::{StoreSpan, Trace};
@@ -61,6 +63,7 @@ pub(crate) struct State {
     pub(crate) buffers: Buffers,
     pub(crate) tickets: Tickets,
     pub(crate) files: Files,
+    pub(crate) openers: Openers,
     pub(crate) revoker: Option<Arc<dyn Revoker>>,
     pub(crate) alarms: VecDeque<String>,
     pub(crate) up: Vec<bool>,
@@ -75,6 +78,7 @@ pub(crate) struct State {
     pub(crate) balance: Balance,
     /// Who makes the store writes of this turn.
     pub(crate) writer: Writer,
+    pub(crate) steps: Steps,
     outbox: Vec<Effect>,
 }
 
@@ -113,6 +117,7 @@ impl Core {
             buffers: Buffers::default(),
             tickets: Tickets::default(),
             files,
+            openers: Openers::default(),
             revoker: None,
             alarms: VecDeque::new(),
             anew: None,
@@ -123,6 +128,7 @@ impl Core {
             lanes: Lanes::default(),
             balance,
             writer: Writer::Workers,
+            steps: Steps::default(),
             outbox: Vec::new(),
         };
         Arc::new_cyclic(|this| Core {
@@ -212,6 +218,10 @@ impl Core {
         let due = balance.due(|| self.now(), node);
         after.extend(due.map(|(file, heir)| After::HandOver(file, heir)));
         state.trace_step_over();
+        let State { files, node, .. } = &mut *state;
+        if files.is_crowded() {
+            files.let_go(|file| node.owes(file));
+        }
         let due = state.node.deadline().map_or(NEVER, |time| time.0);
         drop(state);
         self.arm(due);
@@ -220,11 +230,17 @@ impl Core {
 
     pub(crate) fn step(&self, state: &mut State, input: Input, after: &mut Vec<After>) {
         let mut outbox = std::mem::take(&mut state.outbox);
-        state.node.step(self.now(), input, &mut outbox);
+        let (kind, began) = (steps::kind_of(&input), self.now());
+        state.node.step(began, input, &mut outbox);
         for effect in outbox.drain(..) {
             self.carry(state, effect, after);
         }
         state.outbox = outbox;
+        if let Some(told) = state.steps.note(kind, began, self.now()) {
+            let before = |alarm: &String| alarm.starts_with(steps::LONG_STEP);
+            state.alarms.retain(|alarm| !before(alarm));
+            state.alarm(told);
+        }
     }
 
     fn follow(&self, after: Vec<After>) {

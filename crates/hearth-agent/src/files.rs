@@ -3,25 +3,26 @@
 //! A handle has the descriptor that its way in opened. A home has one of its own per file: that of a
 //! local handle if there was one, else opened by the path that the introducer gave and checked
 //! against the file's number, so that a path that has come to mean another file is never used. A
-//! home that has lost the path, or finds another file there, asks the other agents.
+//! home that cannot reach the file so has a node that has it open make the store operation
+//! ([`crate::openers`]).
+//!
+//! Invariant: while this node is a home of the file, a descriptor that was open for writing here stays,
+//! though its handle is closed. A name may be wrong by then, or gone; the descriptor is right.
 
+use crate::store::Store;
 use hearth_client::Errno;
 use hearth_proto::{FileId, Handle, NodeId, Stamp};
-use rustix::fs::{AtFlags, FileType, Mode, OFlags, ResolveFlags};
+use rustix::fs::{AtFlags, FileType, OFlags};
 use rustix::io::Errno as Sys;
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
-use std::time::Duration;
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// Share of the process's descriptors that homes may keep open, as a divisor.
 const OPEN_SHARE: u64 = 8;
-
-/// How long a worker waits for another agent to say where a file is.
-const ANSWER_SPAN: Duration = Duration::from_secs(3);
 
 /// What a store operation does with the bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,7 +35,6 @@ pub(crate) enum Purpose {
 #[derive(Debug, Default)]
 pub(crate) struct StoreFile {
     inner: Mutex<Reach>,
-    told: Condvar,
 }
 
 #[derive(Debug, Default)]
@@ -53,17 +53,19 @@ pub(crate) struct Files {
     root_path: PathBuf,
     /// As people call it.
     shown_path: PathBuf,
-    handles: HashMap<Handle, Held>,
+    handles: HashMap<Handle, FileId>,
+    /// The same by file, as homes look for them.
+    held: BTreeMap<(FileId, Handle), Held>,
     files: HashMap<FileId, (Arc<StoreFile>, u64)>,
     introduced: HashSet<(NodeId, FileId)>,
     uses: u64,
     files_max: usize,
+    files_least: usize,
 }
 
 /// The descriptor of an open handle.
 #[derive(Debug)]
 struct Held {
-    file: FileId,
     fd: Arc<OwnedFd>,
     write: bool,
 }
@@ -73,15 +75,18 @@ impl Files {
     pub(crate) fn new(root: OwnedFd, shown: PathBuf) -> io::Result<Files> {
         let root_path = path_of(root.as_fd())?;
         let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
+        let files_max = (limit.unwrap_or(1 << 20) / OPEN_SHARE).max(64) as usize;
         Ok(Files {
             root: Arc::new(root),
             root_path,
             shown_path: shown,
             handles: HashMap::new(),
+            held: BTreeMap::new(),
             files: HashMap::new(),
             introduced: HashSet::new(),
             uses: 0,
-            files_max: (limit.unwrap_or(1 << 20) / OPEN_SHARE).max(64) as usize,
+            files_max,
+            files_least: files_max,
         })
     }
 
@@ -96,14 +101,12 @@ impl Files {
 
     /// A handle was opened; its descriptor also serves this node as a home.
     pub(crate) fn opened(&mut self, handle: Handle, file: FileId, fd: Arc<OwnedFd>, write: bool) {
-        self.handles.insert(
-            handle,
-            Held {
-                file,
-                fd: Arc::clone(&fd),
-                write,
-            },
-        );
+        self.handles.insert(handle, file);
+        let held = Held {
+            fd: Arc::clone(&fd),
+            write,
+        };
+        self.held.insert((file, handle), held);
         if let Some((known, _)) = self.files.get(&file) {
             known.offer(fd, write);
         }
@@ -119,18 +122,49 @@ impl Files {
         self.file(file).lock().stamp.replace(stamp) == Some(stamp)
     }
 
-    /// A handle was closed.
-    pub(crate) fn closed(&mut self, handle: Handle) {
-        self.handles.remove(&handle);
+    /// A handle was closed. A home here goes on with its descriptor.
+    pub(crate) fn closed(&mut self, handle: Handle, is_home: bool) {
+        let Some(file) = self.handles.remove(&handle) else {
+            return;
+        };
+        if let Some(held) = self.held.remove(&(file, handle))
+            && is_home
+        {
+            self.file(file).offer(held.fd, held.write);
+        } else if !is_home {
+            self.forget(file);
+        }
     }
 
     pub(crate) fn handle(&self, handle: Handle) -> Option<Arc<OwnedFd>> {
-        self.handles.get(&handle).map(|held| Arc::clone(&held.fd))
+        let held = self.held.get(&(self.file_of(handle)?, handle));
+        held.map(|held| Arc::clone(&held.fd))
     }
 
     /// The file that a handle is of.
     pub(crate) fn file_of(&self, handle: Handle) -> Option<FileId> {
-        self.handles.get(&handle).map(|held| held.file)
+        self.handles.get(&handle).copied()
+    }
+
+    /// Handles that are open of a file.
+    fn held_of(&self, file: FileId) -> impl Iterator<Item = &Held> {
+        let of_it = self
+            .held
+            .range((file, Handle(0))..=(file, Handle(u64::MAX)));
+        of_it.map(|(_, held)| held)
+    }
+
+    /// A descriptor that is open here and serves the purpose.
+    pub(crate) fn opener(&self, file: FileId, purpose: Purpose) -> Option<Arc<OwnedFd>> {
+        let serves = |held: &&Held| match purpose {
+            Purpose::Read => readable(&held.fd),
+            Purpose::Write => held.write,
+        };
+        let held = self
+            .held_of(file)
+            .find(serves)
+            .map(|held| Arc::clone(&held.fd));
+        held.or_else(|| self.files.get(&file)?.0.lock().open(purpose))
     }
 
     /// Where a file is, from the root of all; what a peer said will do.
@@ -148,11 +182,8 @@ impl Files {
             *used = uses;
             return Arc::clone(found);
         }
-        if self.files.len() >= self.files_max {
-            self.let_go();
-        }
         let found = Arc::new(StoreFile::default());
-        for held in self.handles.values().filter(|held| held.file == file) {
+        for held in self.held_of(file) {
             found.offer(Arc::clone(&held.fd), held.write);
         }
         self.files.insert(file, (Arc::clone(&found), uses));
@@ -161,15 +192,13 @@ impl Files {
 
     /// A peer said where a file is.
     pub(crate) fn introduce(&mut self, file: FileId, path: PathBuf) {
-        let found = self.file(file);
-        found.lock().path = Some(path);
-        found.told.notify_all();
+        self.file(file).lock().path = Some(path);
     }
 
     /// This home has nothing of the file any more: its descriptors go, so that a file without a name
     /// takes no room in the store. Where it was stays known, for a sync that may still come.
     pub(crate) fn forget(&mut self, file: FileId) {
-        if self.handles.values().any(|held| held.file == file) || !self.files.contains_key(&file) {
+        if self.held_of(file).next().is_some() || !self.files.contains_key(&file) {
             return;
         }
         let place = self.place(file);
@@ -211,8 +240,7 @@ impl Files {
 
     fn place_by(&self, file: FileId, reach: &Reach) -> Option<PathBuf> {
         let kept = reach.writer.iter().chain(&reach.reader);
-        let held = self.handles.values().filter(|held| held.file == file);
-        let mut descriptors = kept.chain(held.map(|held| &held.fd));
+        let mut descriptors = kept.chain(self.held_of(file).map(|held| &held.fd));
         descriptors.find_map(|fd| {
             let path = path_of(fd.as_fd()).ok()?;
             let place = path.strip_prefix(&self.root_path).ok()?;
@@ -234,15 +262,23 @@ impl Files {
         self.introduced.retain(|&(told, _)| told != peer);
     }
 
-    /// Closes the descriptors of the half of the files that was used longest ago.
-    fn let_go(&mut self) {
+    /// True if more files have descriptors than may.
+    pub(crate) fn is_crowded(&self) -> bool {
+        self.files.len() >= self.files_max
+    }
+
+    /// Closes the descriptors of the half of the files that was used longest ago, but for those of which a home here
+    /// has bytes that the store lacks.
+    pub(crate) fn let_go(&mut self, owes: impl Fn(FileId) -> bool) {
         let mut ages: Vec<u64> = self.files.values().map(|&(_, used)| used).collect();
         ages.sort_unstable();
         let middle = ages[ages.len() / 2];
         self.files
-            .retain(|_, (file, used)| *used > middle || Arc::strong_count(file) > 1);
+            .retain(|&id, (file, used)| *used > middle || Arc::strong_count(file) > 1 || owes(id));
         let files = &self.files;
         self.introduced.retain(|(_, file)| files.contains_key(file));
+        // Those that are owed are not looked at again with every step.
+        self.files_max = self.files_least.max(self.files.len() * 3 / 2);
     }
 }
 
@@ -261,34 +297,24 @@ impl StoreFile {
         place.get_or_insert(fd);
     }
 
-    /// A descriptor that serves the purpose; opens one if there is none. May block, and asks others
-    /// through `ask` if the file is not where it was last known to be.
-    pub(crate) fn reach(
-        &self,
-        root: BorrowedFd<'_>,
-        file: FileId,
-        purpose: Purpose,
-        ask: impl FnOnce(),
-    ) -> Result<Arc<OwnedFd>, Errno> {
-        match self.find(root, file, purpose) {
-            Err(errno) if errno == STALE => {}
-            found => return found,
-        }
-        self.lock().path = None;
-        ask();
-        let unknown = |reach: &mut Reach| reach.path.is_none();
-        let waited = self
-            .told
-            .wait_timeout_while(self.lock(), ANSWER_SPAN, unknown);
-        drop(waited.unwrap_or_else(PoisonError::into_inner));
-        self.find(root, file, purpose)
+    /// What is written goes through it, if it is open.
+    pub(crate) fn writer(&self) -> Option<Arc<OwnedFd>> {
+        self.lock().writer.clone()
     }
 
-    /// A descriptor that is open, or one opened where the file was last known to be. No lock is held
-    /// while the store opens it: a store that hangs must hold up its worker alone.
-    fn find(
+    /// Closes what this home reaches the file by: the store calls it stale, or another client has written the file, of
+    /// which this node's may keep old pages until it opens the file anew.
+    pub(crate) fn lose(&self) {
+        let mut reach = self.lock();
+        reach.reader = None;
+        reach.writer = None;
+    }
+
+    /// A descriptor that is open, or one opened where the file was last known to be; `ESTALE` if it is not there. May
+    /// block. No lock is held while the store opens it: a store that hangs must hold up its worker alone.
+    pub(crate) fn reach(
         &self,
-        root: BorrowedFd<'_>,
+        store: (&dyn Store, BorrowedFd<'_>),
         file: FileId,
         purpose: Purpose,
     ) -> Result<Arc<OwnedFd>, Errno> {
@@ -297,7 +323,7 @@ impl StoreFile {
             return Ok(fd);
         }
         let path = self.lock().place();
-        let fd = Arc::new(open_checked(root, path.as_deref(), file, purpose)?);
+        let fd = Arc::new(open_checked(store, path.as_deref(), file, purpose)?);
         self.lock().keep(Arc::clone(&fd), purpose);
         Ok(fd)
     }
@@ -329,7 +355,7 @@ impl Reach {
     }
 }
 
-const STALE: Errno = Errno(hearth_proto::errno::ESTALE);
+pub(crate) const STALE: Errno = Errno(hearth_proto::errno::ESTALE);
 
 /// True if the descriptor may be read; a way in may have been granted writing alone.
 fn readable(fd: &Arc<OwnedFd>) -> bool {
@@ -339,16 +365,18 @@ fn readable(fd: &Arc<OwnedFd>) -> bool {
 /// Opens what a path names if that is the file. Whatever else the path has come to name, be it a
 /// directory or a device, is looked at and not opened.
 fn open_checked(
-    root: BorrowedFd<'_>,
+    (store, root): (&dyn Store, BorrowedFd<'_>),
     path: Option<&Path>,
     file: FileId,
     purpose: Purpose,
 ) -> Result<OwnedFd, Errno> {
     let path = path.ok_or(STALE)?;
-    let found = open_at(root, path, OFlags::PATH).map_err(|errno| match errno {
-        Sys::NOENT | Sys::LOOP | Sys::NOTDIR | Sys::XDEV => STALE,
-        other => Errno(other.raw_os_error()),
-    })?;
+    let found = store
+        .open(root, path, OFlags::PATH)
+        .map_err(|errno| match errno {
+            Sys::NOENT | Sys::LOOP | Sys::NOTDIR | Sys::XDEV => STALE,
+            other => Errno(other.raw_os_error()),
+        })?;
     let stat = rustix::fs::fstat(&found).map_err(|errno| Errno(errno.raw_os_error()))?;
     let is_regular = FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile;
     if stat.st_ino != file.0 || !is_regular {
@@ -356,22 +384,12 @@ fn open_checked(
     }
     let again = PathBuf::from(format!("/proc/self/fd/{}", found.as_raw_fd()));
     let opened = match purpose {
-        Purpose::Read => open_at(root, &again, OFlags::RDONLY),
-        Purpose::Write => {
-            open_at(root, &again, OFlags::RDWR).or_else(|_| open_at(root, &again, OFlags::WRONLY))
-        }
+        Purpose::Read => store.open(root, &again, OFlags::RDONLY),
+        Purpose::Write => store
+            .open(root, &again, OFlags::RDWR)
+            .or_else(|_| store.open(root, &again, OFlags::WRONLY)),
     };
     opened.map_err(|errno| Errno(errno.raw_os_error()))
-}
-
-fn open_at(root: BorrowedFd<'_>, path: &Path, access: OFlags) -> rustix::io::Result<OwnedFd> {
-    let flags = access | OFlags::CLOEXEC;
-    if path.is_absolute() {
-        return rustix::fs::open(path, flags, Mode::empty());
-    }
-    // A peer's path must not lead out of the store.
-    let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
-    rustix::fs::openat2(root, path, flags, Mode::empty(), resolve)
 }
 
 /// Where a descriptor's file is now.
@@ -393,6 +411,8 @@ fn is_named(root: BorrowedFd<'_>, place: &Path, file: FileId) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::store::Posix;
+    use rustix::fs::Mode;
     use std::os::unix::fs::MetadataExt;
 
     fn root_of(dir: &Path) -> OwnedFd {
@@ -404,7 +424,7 @@ mod tests {
         FileId(std::fs::metadata(path).expect("the file is there").ino())
     }
 
-    /// A home that heard where a file was, and what tells it that the file is at `new` now.
+    /// A home that heard where a file was does not reach another that is there now, and reaches it where it is.
     fn reached_after(change: impl FnOnce(&Path), purpose: Purpose) {
         let dir = tempfile::tempdir().expect("a directory");
         let (old, new) = (dir.path().join("old"), dir.path().join("new"));
@@ -415,21 +435,23 @@ mod tests {
         let root = root_of(dir.path());
         let home = StoreFile::default();
         home.lock().path = Some(PathBuf::from("old"));
-        let ask = || home.lock().path = Some(PathBuf::from("new"));
-        let fd = home.reach(root.as_fd(), file, purpose, ask);
+        let there = home.reach((&Posix, root.as_fd()), file, purpose);
+        assert_eq!(there.map(drop), Err(STALE));
+        home.lock().path = Some(PathBuf::from("new"));
+        let fd = home.reach((&Posix, root.as_fd()), file, purpose);
         let fd = fd.expect("found where it is now");
         assert_eq!(rustix::fs::fstat(&fd).expect("open").st_ino, file.0);
     }
 
     #[test]
-    fn a_home_whose_path_names_a_directory_now_asks_where_the_file_is() {
+    fn a_home_does_not_open_a_directory_for_its_file() {
         for purpose in [Purpose::Read, Purpose::Write] {
             reached_after(|old| std::fs::create_dir(old).expect("made"), purpose);
         }
     }
 
     #[test]
-    fn a_home_whose_path_names_a_pipe_now_asks_where_the_file_is() {
+    fn a_home_does_not_open_a_pipe_for_its_file() {
         let pipe = |old: &Path| {
             let mode = Mode::RUSR | Mode::WUSR;
             rustix::fs::mknodat(rustix::fs::CWD, old, FileType::Fifo, mode, 0).expect("made");
@@ -457,5 +479,35 @@ mod tests {
         assert_eq!(place.as_deref(), Some(Path::new("second (deleted)")));
         std::fs::remove_file(&second).expect("removed");
         assert_eq!(files.place(file), None);
+    }
+
+    #[test]
+    fn a_home_goes_on_with_the_descriptor_of_a_handle_that_was_closed() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let dir = dir.path().canonicalize().expect("it is there");
+        let path = dir.join("file");
+        std::fs::write(&path, b"x").expect("written");
+        let file = number_of(&path);
+        let fd = std::fs::File::options().write(true).open(&path);
+        let fd = Arc::new(OwnedFd::from(fd.expect("open")));
+        let mut files = Files::new(root_of(&dir), dir.to_path_buf()).expect("its path is read");
+        files.opened(Handle(1), file, fd, true);
+        files.closed(Handle(1), true);
+        std::fs::rename(&path, dir.join("other")).expect("renamed");
+        let root = Arc::clone(files.root());
+        let reached = files
+            .file(file)
+            .reach((&Posix, root.as_fd()), file, Purpose::Write);
+        assert!(reached.is_ok());
+        files.let_go(|_| true);
+        assert!(
+            files.opener(file, Purpose::Write).is_some(),
+            "its bytes are owed"
+        );
+        files.let_go(|_| false);
+        assert!(
+            files.opener(file, Purpose::Write).is_none(),
+            "nothing is owed"
+        );
     }
 }

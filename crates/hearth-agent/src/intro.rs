@@ -2,7 +2,8 @@
 //!
 //! Files are named by number; a home needs a path to open one. The path is read off a descriptor
 //! that is open here, so it is true even after a rename. An introduction goes ahead of the request
-//! on the same connection and is not answered. A home that has lost the place asks for it.
+//! on the same connection and is not answered. A home that has lost the place asks who has the file open
+//! ([`crate::openers`]).
 
 use hearth_proto::FileId;
 use std::ffi::OsStr;
@@ -13,24 +14,18 @@ use std::path::{Path, PathBuf};
 pub(crate) const MESSAGE: u8 = 0;
 /// First byte of a head that carries an introduction.
 pub(crate) const INTRODUCTION: u8 = 1;
-/// First byte of a head that asks for one.
+/// First byte of a head that asks who has a file open.
 pub(crate) const WHERE: u8 = 2;
 /// First byte of a head that asks what a node holds.
 pub(crate) const ASK_HELD: u8 = 3;
 /// First byte of a head that tells a part of it.
 pub(crate) const HELD: u8 = 4;
-
-/// The question where a file is.
-pub(crate) fn encode_where(file: FileId) -> Vec<u8> {
-    let mut head = vec![WHERE];
-    head.extend_from_slice(&file.0.to_le_bytes());
-    head
-}
-
-/// Reads what follows the first byte of a question.
-pub(crate) fn decode_where(bytes: &[u8]) -> Option<FileId> {
-    Some(FileId(u64::from_le_bytes(bytes.try_into().ok()?)))
-}
+/// First byte of a head that says what a node has of a file.
+pub(crate) const OPENER: u8 = 5;
+/// First byte of a head that has a node make a store operation.
+pub(crate) const MAKE: u8 = 6;
+/// First byte of a head that says how that went.
+pub(crate) const MADE: u8 = 7;
 
 /// Where a file is, relative to the store's root.
 #[derive(Debug, PartialEq, Eq)]

@@ -1,7 +1,9 @@
 //! Frames from peers become messages of the kernel.
 
 use crate::core::Core;
-use crate::intro::{self, ASK_HELD, HELD, INTRODUCTION, Introduction, MESSAGE, WHERE};
+use crate::intro::{
+    ASK_HELD, HELD, INTRODUCTION, Introduction, MADE, MAKE, MESSAGE, OPENER, WHERE,
+};
 use hearth_net::{Anew, Handler, PeerId};
 use hearth_proto::msg::{Body, Cut, Envelope};
 use hearth_proto::{Input, NodeId, wire};
@@ -40,12 +42,15 @@ impl Handler for Peers {
 
     fn on_down(&self, peer: PeerId, why: &str) {
         let node = NodeId(peer.0);
+        let mut alone = Vec::new();
         self.0.drive_with(|state| {
             state.up[peer.0 as usize] = false;
+            alone = state.openers.gone(node);
             state.files.forget_introductions(node);
             state.alarm(format!("{}{why}", gone(peer)));
             Input::PeerDown(node)
         });
+        self.0.try_alone(alone);
         self.0.asking.is_gone(node);
     }
 
@@ -54,7 +59,10 @@ impl Handler for Peers {
         match head.split_first() {
             Some((&MESSAGE, bytes)) => self.message(from, bytes, payload),
             Some((&INTRODUCTION, bytes)) => self.introduction(from, bytes),
-            Some((&WHERE, bytes)) => self.tell_where(from, bytes),
+            Some((&WHERE, bytes)) => self.0.tell_opener(from, bytes),
+            Some((&OPENER, bytes)) => self.0.hear_opener(from, bytes),
+            Some((&MAKE, bytes)) => self.0.owe_made(from, bytes, payload),
+            Some((&MADE, bytes)) => self.0.take_made(from, bytes, payload),
             Some((&ASK_HELD, bytes)) => self.0.owe_residency(from, bytes),
             Some((&HELD, bytes)) => self.0.take_residency(from, bytes),
             Some(_) | None => self.0.disconnect(from, "it sent a frame of no known kind"),
@@ -98,16 +106,6 @@ impl Peers {
         match Introduction::decode(bytes) {
             Some(Introduction { file, path }) => self.0.lock().files.introduce(file, path),
             None => self.0.disconnect(from, "it sent a torn introduction"),
-        }
-    }
-
-    fn tell_where(&self, to: NodeId, bytes: &[u8]) {
-        let Some(file) = intro::decode_where(bytes) else {
-            return self.0.disconnect(to, "it sent a torn question");
-        };
-        let place = self.0.lock().files.place(file);
-        if let Some(path) = place {
-            self.0.send_head(to, &Introduction::encode(file, &path));
         }
     }
 }

@@ -48,7 +48,7 @@ impl Session for Core {
         self.lock().revoker = Some(revoker);
     }
 
-    fn open(&self, open: OpenFile, fd: OwnedFd, done: Done<OpenedFile>) {
+    fn open(&self, open: OpenFile, fd: Arc<OwnedFd>, done: Done<OpenedFile>) {
         let OpenFile {
             file,
             access,
@@ -65,7 +65,6 @@ impl Session for Core {
         let stamp = kernel_stamp(stamp);
         self.submit(|state| {
             let same_stamp = state.files.same_stamp(file, stamp);
-            let fd = Arc::new(fd);
             let waiting = Waiting::Open(Opening {
                 file,
                 fd,

@@ -52,6 +52,10 @@ pub struct AgentStatus {
     pub at_risk: Vec<String>,
     /// Open files of which something else is promised than `posix`; the first of them if they are many.
     pub promises: Vec<FilePromise>,
+    /// The longest time for which one step of the kernel kept all others waiting, in microseconds, and what it was.
+    pub longest_step_us: u64,
+    /// See `longest_step_us`.
+    pub longest_step: String,
     /// What a person should know, oldest first.
     pub alarms: Vec<String>,
 }
@@ -191,6 +195,8 @@ impl Core {
             kept_bytes: kernel.kept_bytes,
             at_risk,
             promises,
+            longest_step_us: state.steps.longest().0,
+            longest_step: state.steps.longest().1.to_owned(),
             alarms: state.alarms.iter().cloned().collect(),
         }
     }

@@ -8,10 +8,13 @@
 //! - [`Model`] makes a directory as slow as the I/O servers it models,
 //! - [`Fault`] breaks what a script tells it to break.
 //!
+//! [`Lagging`] takes its place in tests: a client of a network file system, which believes in old names for a second.
+//!
 //! [`StoreSpec`] is the way to name a store on a command line.
 
 mod counted;
 mod fault;
+mod lagging;
 mod model;
 mod parts;
 mod posix;
@@ -20,21 +23,35 @@ mod tier;
 
 pub use counted::Counted;
 pub use fault::{Fault, FaultPlan, PlanError};
+pub use lagging::{Lagging, Seconds};
 pub use model::{Model, ModelConfig, ModelError};
 pub use posix::Posix;
 pub use spec::{SpecError, StoreSpec, build};
 pub use tier::{Tier, TierConfig, TierStatus};
 
-use std::os::fd::BorrowedFd;
+use std::os::fd::{BorrowedFd, OwnedFd};
+use std::path::Path;
 
 use hearth_client::{Errno, Stamp};
 use hearth_proto::effect::TierGone;
 use hearth_shm::{FramePart, Pool};
+use rustix::fs::{Mode, OFlags, ResolveFlags};
 
 /// Moves bytes between open files and the pool. Calls block; every one may run on many threads.
 ///
 /// Descriptors must not be in append mode: the kernel would ignore the offset of a write.
 pub trait Store: Send + Sync {
+    /// Opens what has a name below `root`, or what an absolute path names. A name must not lead out of the store. It may
+    /// be wrong: who opens by name looks at what was opened.
+    fn open(
+        &self,
+        root: BorrowedFd<'_>,
+        path: &Path,
+        access: OFlags,
+    ) -> rustix::io::Result<OwnedFd> {
+        open_by_name(root, path, access)
+    }
+
     /// Fills `parts`, in order, from `offset`. Comes back with less only at the end of the file;
     /// the rest of the parts is then as it was.
     fn read(
@@ -96,6 +113,17 @@ pub trait Store: Send + Sync {
 
     /// One line for people: what this store is, and whether it is the real thing.
     fn describe(&self) -> String;
+}
+
+/// Opens as the operating system's client of the store finds it.
+fn open_by_name(root: BorrowedFd<'_>, path: &Path, access: OFlags) -> rustix::io::Result<OwnedFd> {
+    let flags = access | OFlags::CLOEXEC;
+    if path.is_absolute() {
+        return rustix::fs::open(path, flags, Mode::empty());
+    }
+    // A peer's path must not lead out of the store.
+    let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
+    rustix::fs::openat2(root, path, flags, Mode::empty(), resolve)
 }
 
 /// What a sync covers.

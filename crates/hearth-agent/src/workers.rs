@@ -1,11 +1,13 @@
 //! Store workers: the only threads that block on the store.
 
-use crate::core::Core;
-use crate::files::{Purpose, StoreFile};
+use crate::core::{Core, State};
+use crate::files::{Purpose, STALE, StoreFile};
+use crate::making::{self, Make, Work};
+use crate::openers::Stuck;
 use crate::store::{Store, SyncKind};
 use crate::trace::StoreSpan;
-use hearth_client::{Done, Errno, Outcome, ReadDone, Written};
-use hearth_proto::{FileId, Input, Op, StoreOk, WriteAt};
+use hearth_client::{Done, Errno, Outcome as Answer, ReadDone, Written};
+use hearth_proto::{FileId, Input, NodeId, Op, StoreOk, WriteAt};
 use hearth_shm::FramePart;
 use hearth_trace::Op as Traced;
 use std::collections::VecDeque;
@@ -18,30 +20,18 @@ pub(crate) const WORKERS: usize = 4;
 
 /// One blocking operation.
 pub(crate) enum Job {
-    /// Fill frames.
-    Read {
-        op: Op,
-        file: FileId,
-        at: Arc<StoreFile>,
-        offset: u64,
-        parts: Vec<FramePart>,
-    },
-    /// Fill a new buffer.
-    ReadBuf {
-        op: Op,
-        file: FileId,
-        at: Arc<StoreFile>,
-        offset: u64,
-        buf: hearth_proto::Buf,
-        len: u32,
-    },
-    /// Write what the cache has.
-    Write {
-        op: Op,
-        file: FileId,
-        at: Arc<StoreFile>,
-        offset: u64,
-        from: From,
+    /// Of a home, on its file.
+    File(FileJob),
+    /// The same, of which nobody else has the file open.
+    Alone(Stuck),
+    /// The same, by a node that has the file open.
+    ByOpener(NodeId, Stuck),
+    /// For a home elsewhere, through a descriptor that is open here.
+    ForHome {
+        to: NodeId,
+        make: Make,
+        fd: Option<Arc<OwnedFd>>,
+        bytes: Vec<u8>,
     },
     /// Write a buffer through a handle's descriptor, unless that is closed, and take the stamp.
     WriteThrough {
@@ -49,13 +39,6 @@ pub(crate) enum Job {
         fd: Option<Arc<OwnedFd>>,
         offset: u64,
         bytes: Vec<u8>,
-    },
-    /// Take the stamp, after fsync if asked.
-    Sync {
-        op: Op,
-        file: FileId,
-        at: Arc<StoreFile>,
-        sync: bool,
     },
     /// Set the size.
     Truncate { op: Op, fd: Arc<OwnedFd>, size: u64 },
@@ -75,7 +58,161 @@ pub(crate) enum Job {
     },
 }
 
+/// An operation of a home on its file.
+#[derive(Debug)]
+pub(crate) struct FileJob {
+    pub(crate) op: Op,
+    pub(crate) file: FileId,
+    pub(crate) at: Arc<StoreFile>,
+    pub(crate) task: Task,
+}
+
+/// What it is.
+#[derive(Debug)]
+pub(crate) enum Task {
+    /// Fill frames.
+    Read { offset: u64, parts: Vec<FramePart> },
+    /// Fill a new buffer.
+    ReadBuf {
+        offset: u64,
+        buf: hearth_proto::Buf,
+        len: u32,
+    },
+    /// Write what the cache has.
+    Write { offset: u64, from: From },
+    /// Take the stamp, after fsync if asked.
+    Sync { sync: bool },
+}
+
+/// What came of it.
+#[derive(Debug)]
+pub(crate) struct Outcome {
+    pub(crate) ok: StoreOk,
+    /// Bytes for a new buffer, or for another node.
+    pub(crate) bytes: Option<Vec<u8>>,
+}
+
+impl std::convert::From<StoreOk> for Outcome {
+    fn from(ok: StoreOk) -> Outcome {
+        Outcome { ok, bytes: None }
+    }
+}
+
+impl Outcome {
+    pub(crate) fn of_bytes(bytes: Vec<u8>) -> Outcome {
+        Outcome {
+            ok: count(bytes.len()),
+            bytes: Some(bytes),
+        }
+    }
+}
+
+impl FileJob {
+    pub(crate) fn new(state: &mut State, (op, file): (Op, FileId), task: Task) -> FileJob {
+        let at = state.files.file(file);
+        FileJob { op, file, at, task }
+    }
+
+    /// Makes the operation through a descriptor of this node. One that the store calls stale is not used again.
+    fn make(&self, core: &Core) -> Result<Outcome, Errno> {
+        let reach = |purpose| {
+            let store = (core.store.as_ref(), core.root.as_fd());
+            self.at.reach(store, self.file, purpose)
+        };
+        let fd = match &self.task {
+            // What was written through a descriptor is best synced through it.
+            Task::Sync { .. } => match self.at.writer() {
+                Some(fd) => Ok(fd),
+                None => reach(Purpose::Read).or_else(|_| reach(Purpose::Write)),
+            },
+            task => reach(task.purpose()),
+        }?;
+        let made = self.task.make(core, fd.as_fd());
+        if let Err(STALE) = made {
+            self.at.lose();
+        }
+        made
+    }
+}
+
+impl Task {
+    pub(crate) fn purpose(&self) -> Purpose {
+        self.work().0.purpose()
+    }
+
+    pub(crate) fn is_sync(&self) -> bool {
+        matches!(self, Task::Sync { .. })
+    }
+
+    /// What another node is to do, where, and to how many bytes.
+    pub(crate) fn work(&self) -> (Work, u64, u32) {
+        match self {
+            Task::Read { offset, parts } => (Work::Read, *offset, len_of(parts) as u32),
+            Task::ReadBuf { offset, len, .. } => (Work::Read, *offset, *len),
+            Task::Write { offset, from } => match from {
+                From::Pieces(parts) => {
+                    let heads = parts.len() * making::PIECE_HEAD;
+                    (Work::Pieces, 0, (heads + from.len()) as u32)
+                }
+                From::Frames(_) | From::Buf(..) => (Work::Write, *offset, from.len() as u32),
+            },
+            Task::Sync { sync: true } => (Work::Sync, 0, 0),
+            Task::Sync { sync: false } => (Work::Stamp, 0, 0),
+        }
+    }
+
+    /// What it writes.
+    pub(crate) fn bytes(&self, core: &Core) -> Vec<u8> {
+        match self {
+            Task::Write { from, .. } => from.bytes(core),
+            Task::Read { .. } | Task::ReadBuf { .. } | Task::Sync { .. } => Vec::new(),
+        }
+    }
+
+    fn make(&self, core: &Core, fd: BorrowedFd<'_>) -> Result<Outcome, Errno> {
+        let ok = match self {
+            Task::Read { offset, parts } => count(core.store.read(fd, *offset, parts, &core.pool)?),
+            Task::ReadBuf { offset, len, .. } => {
+                let bytes = core.store.read_vec(fd, *offset, *len as usize)?;
+                return Ok(Outcome::of_bytes(bytes));
+            }
+            Task::Write { offset, from } => {
+                from.write(core, fd, *offset)?;
+                StoreOk::default()
+            }
+            Task::Sync { sync } => stamp_after(core, fd, *sync)?,
+        };
+        Ok(Outcome::from(ok))
+    }
+
+    /// What came of it where another node has made it.
+    pub(crate) fn take(&self, core: &Core, ok: StoreOk, bytes: Vec<u8>) -> Result<Outcome, Errno> {
+        let (work, _, len) = self.work();
+        if work == Work::Read && bytes.len() > len as usize {
+            return Err(Errno(hearth_proto::errno::EIO));
+        }
+        Ok(match self {
+            Task::Read { parts, .. } => Outcome::from(count(fill(core, parts, &bytes))),
+            Task::ReadBuf { .. } => Outcome::of_bytes(bytes),
+            Task::Write { .. } => Outcome::from(StoreOk::default()),
+            Task::Sync { .. } => Outcome::from(ok),
+        })
+    }
+}
+
+/// Fills parts of frames, in order, as far as the bytes go.
+fn fill(core: &Core, parts: &[FramePart], bytes: &[u8]) -> usize {
+    let mut rest = bytes;
+    for part in parts {
+        let (here, more) = rest.split_at(part.len.min(rest.len()));
+        core.pool.write(part.frame, part.offset, here);
+        rest = more;
+    }
+    bytes.len()
+}
+
 /// Where bytes are that go to the store.
+#[derive(Debug)]
 pub(crate) enum From {
     /// In frames.
     Frames(Vec<FramePart>),
@@ -94,14 +231,35 @@ impl From {
         }
     }
 
-    fn write(self, core: &Core, fd: BorrowedFd<'_>, offset: u64) -> Result<(), Errno> {
+    fn write(&self, core: &Core, fd: BorrowedFd<'_>, offset: u64) -> Result<(), Errno> {
         match self {
-            From::Frames(parts) => core.store.write(fd, offset, &parts, &core.pool),
+            From::Frames(parts) => core.store.write(fd, offset, parts, &core.pool),
             From::Pieces(parts) => parts
                 .iter()
                 .try_for_each(|&(offset, part)| core.store.write(fd, offset, &[part], &core.pool)),
-            From::Buf(bytes, range) => core.store.write_bytes(fd, offset, &bytes[range]),
+            From::Buf(bytes, range) => core.store.write_bytes(fd, offset, &bytes[range.clone()]),
         }
+    }
+
+    /// For another node: bytes, or pieces with their places.
+    fn bytes(&self, core: &Core) -> Vec<u8> {
+        let copy = |bytes: &mut Vec<u8>, part: &FramePart| {
+            let at = bytes.len();
+            bytes.resize(at + part.len, 0);
+            core.pool.read(part.frame, part.offset, &mut bytes[at..]);
+        };
+        let mut bytes = Vec::with_capacity(self.len());
+        match self {
+            From::Frames(parts) => parts.iter().for_each(|part| copy(&mut bytes, part)),
+            From::Pieces(parts) => {
+                for (offset, part) in parts {
+                    making::begin_piece(&mut bytes, *offset, part.len);
+                    copy(&mut bytes, part);
+                }
+            }
+            From::Buf(lent, range) => bytes.extend_from_slice(&lent[range.clone()]),
+        }
+        bytes
     }
 }
 
@@ -162,40 +320,21 @@ pub(crate) fn work(core: &Core) {
 pub(crate) fn run(core: &Core, job: Job) {
     let span = span_of(&job);
     match job {
-        Job::Read {
-            op,
-            file,
-            at,
-            offset,
-            parts,
-        } => {
-            let read = reach(core, file, &at, Purpose::Read)
-                .and_then(|fd| core.store.read(fd.as_fd(), offset, &parts, &core.pool));
-            done(core, (op, span), read.map(bytes));
+        Job::File(job) => match job.make(core) {
+            Err(STALE) => core.seek_opener(Stuck { job, span }),
+            made => finish(core, Stuck { job, span }, made),
+        },
+        Job::Alone(stuck) => {
+            let made = stuck.job.make(core);
+            finish(core, stuck, made);
         }
-        Job::ReadBuf {
-            op,
-            file,
-            at,
-            offset,
-            buf,
-            len,
-        } => {
-            let read = reach(core, file, &at, Purpose::Read)
-                .and_then(|fd| core.store.read_vec(fd.as_fd(), offset, len as usize));
-            core.store_filled((op, span), buf, len, read);
-        }
-        Job::Write {
-            op,
-            file,
-            at,
-            offset,
-            from,
-        } => {
-            let written = reach(core, file, &at, Purpose::Write)
-                .and_then(|fd| from.write(core, fd.as_fd(), offset));
-            done(core, (op, span), written.map(|()| StoreOk::default()));
-        }
+        Job::ByOpener(node, stuck) => core.have_made(node, stuck),
+        Job::ForHome {
+            to,
+            make,
+            fd,
+            bytes,
+        } => core.make_for(to, &make, fd, &bytes),
         Job::WriteThrough {
             op,
             fd,
@@ -204,9 +343,6 @@ pub(crate) fn run(core: &Core, job: Job) {
         } => {
             let stamp = write_through(core, fd, offset, &bytes);
             done(core, (op, span), stamp);
-        }
-        Job::Sync { op, file, at, sync } => {
-            done(core, (op, span), stamp_after(core, file, &at, sync));
         }
         Job::Truncate { op, fd, size } => {
             done(core, (op, span), truncate(core, &fd, size));
@@ -233,27 +369,25 @@ pub(crate) fn run(core: &Core, job: Job) {
 /// The record that a job begins.
 fn span_of(job: &Job) -> StoreSpan {
     let (op, file, offset, len) = match job {
-        Job::Read {
-            file,
-            offset,
-            parts,
-            ..
-        } => (Traced::StoreRead, *file, *offset, len_of(parts)),
-        Job::ReadBuf {
-            file, offset, len, ..
-        } => (Traced::StoreRead, *file, *offset, *len as usize),
-        Job::Write {
-            file, offset, from, ..
-        } => (Traced::StoreWrite, *file, *offset, from.len()),
+        Job::File(job) => {
+            let (work, offset, len) = job.task.work();
+            let traced = match work {
+                Work::Read => Traced::StoreRead,
+                Work::Write | Work::Pieces => Traced::StoreWrite,
+                Work::Sync => Traced::StoreSync,
+                Work::Stamp => Traced::StoreOther,
+            };
+            (traced, job.file, offset, len as usize)
+        }
         Job::WriteThrough { offset, bytes, .. } => {
             (Traced::StoreWrite, NO_FILE, *offset, bytes.len())
         }
-        Job::Sync {
-            file, sync: true, ..
-        } => (Traced::StoreSync, *file, 0, 0),
-        Job::Sync { file, .. } => (Traced::StoreOther, *file, 0, 0),
         Job::Truncate { size, .. } => (Traced::StoreOther, NO_FILE, *size, 0),
-        Job::DirectRead { .. } | Job::DirectWrite { .. } => return StoreSpan::none(),
+        Job::Alone(_)
+        | Job::ByOpener(..)
+        | Job::ForHome { .. }
+        | Job::DirectRead { .. }
+        | Job::DirectWrite { .. } => return StoreSpan::none(),
     };
     StoreSpan::begin(op, file, offset, len)
 }
@@ -274,28 +408,31 @@ fn done(core: &Core, (op, span): (Op, StoreSpan), result: Result<StoreOk, Errno>
     });
 }
 
-fn reach(
-    core: &Core,
-    file: FileId,
-    at: &StoreFile,
-    purpose: Purpose,
-) -> Result<Arc<OwnedFd>, Errno> {
-    at.reach(core.root.as_fd(), file, purpose, || core.ask_where(file))
+/// Tells the kernel how an operation on a file went.
+pub(crate) fn finish(core: &Core, stuck: Stuck, made: Result<Outcome, Errno>) {
+    let Stuck { job, span } = stuck;
+    match job.task {
+        Task::ReadBuf { buf, len, .. } => {
+            let bytes = made.map(|outcome| outcome.bytes.unwrap_or_default());
+            core.store_filled((job.op, span), buf, len, bytes);
+        }
+        Task::Read { .. } | Task::Write { .. } | Task::Sync { .. } => {
+            done(core, (job.op, span), made.map(|outcome| outcome.ok));
+        }
+    }
 }
 
-fn stamp_after(core: &Core, file: FileId, at: &StoreFile, sync: bool) -> Result<StoreOk, Errno> {
-    let fd =
-        reach(core, file, at, Purpose::Read).or_else(|_| reach(core, file, at, Purpose::Write))?;
+fn stamp_after(core: &Core, fd: BorrowedFd<'_>, sync: bool) -> Result<StoreOk, Errno> {
     if sync && core.lock().node.config().syncs_at_tier() {
         // Not in the store: no stamp of it may count.
-        core.store.sync_tier(fd.as_fd())?;
+        core.store.sync_tier(fd)?;
         return Ok(StoreOk::default());
     }
-    core.store.settle(fd.as_fd())?;
+    core.store.settle(fd)?;
     if sync {
-        core.store.sync(fd.as_fd(), SyncKind::All)?;
+        core.store.sync(fd, SyncKind::All)?;
     }
-    Ok(stamped(core.store.stamp(fd.as_fd())?))
+    Ok(stamped(core.store.stamp(fd)?))
 }
 
 fn truncate(core: &Core, fd: &OwnedFd, size: u64) -> Result<StoreOk, Errno> {
@@ -323,12 +460,12 @@ fn stamped(stamp: hearth_client::Stamp) -> StoreOk {
 
 fn direct_read(store: &dyn Store, fd: &OwnedFd, offset: u64, len: u32, done: ReadDone) {
     match store.read_vec(fd.as_fd(), offset, len as usize) {
-        Ok(bytes) => done(Outcome::Serve(&[&bytes])),
-        Err(errno) => done(Outcome::Fail(errno)),
+        Ok(bytes) => done(Answer::Serve(&[&bytes])),
+        Err(errno) => done(Answer::Fail(errno)),
     }
 }
 
-fn direct_write(store: &dyn Store, fd: &OwnedFd, at: WriteAt, bytes: &[u8]) -> Outcome<Written> {
+fn direct_write(store: &dyn Store, fd: &OwnedFd, at: WriteAt, bytes: &[u8]) -> Answer<Written> {
     let written = match at {
         WriteAt::Offset(offset) => store
             .write_bytes(fd.as_fd(), offset, bytes)
@@ -336,17 +473,17 @@ fn direct_write(store: &dyn Store, fd: &OwnedFd, at: WriteAt, bytes: &[u8]) -> O
         WriteAt::End => store.append(fd.as_fd(), bytes),
     };
     match written {
-        Ok(offset) => Outcome::Serve(Written {
+        Ok(offset) => Answer::Serve(Written {
             offset,
             size: offset + bytes.len() as u64,
         }),
-        Err(errno) => Outcome::Fail(errno),
+        Err(errno) => Answer::Fail(errno),
     }
 }
 
-fn bytes(count: usize) -> StoreOk {
+fn count(bytes: usize) -> StoreOk {
     StoreOk {
-        bytes: count as u32,
+        bytes: bytes as u32,
         ..StoreOk::default()
     }
 }

@@ -10,7 +10,7 @@ use hearth_client::{
 use std::fs::File;
 use std::net::TcpListener;
 use std::os::unix::fs::MetadataExt;
-use std::sync::mpsc;
+use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::Duration;
 
@@ -89,7 +89,7 @@ fn wait<T: Send + 'static>(call: impl FnOnce(hearth_client::Done<T>)) -> Result<
 }
 
 impl Set {
-    fn session(&self, node: usize) -> std::sync::Arc<dyn Session> {
+    fn session(&self, node: usize) -> Arc<dyn Session> {
         self.agents[node].session()
     }
 
@@ -113,7 +113,7 @@ impl Set {
             },
             private: false,
         };
-        wait(|done| self.session(node).open(open, fd.into(), done))
+        wait(|done| self.session(node).open(open, Arc::new(fd.into()), done))
     }
 
     fn read(&self, node: usize, handle: Handle, offset: u64, len: u32) -> Result<Vec<u8>, Errno> {
@@ -502,6 +502,9 @@ fn who_wrote_by_itself_is_told_by_each_close_until_a_sync_that_the_home_is_gone(
     assert_eq!(set.sync(0, writer), Err(Errno(5)));
     assert_eq!(close(), Ok(()));
 }
+
+#[path = "agents/openers.rs"]
+mod openers;
 
 #[path = "agents/lanes.rs"]
 mod lanes;

@@ -13,10 +13,13 @@
 
 #![forbid(unsafe_code)]
 
+pub mod asking;
 pub mod caller;
 pub mod local;
+mod owner;
 mod types;
 
+pub use owner::{OWNER, Owner};
 pub use types::{
     Access, Attributes, Bypass, Done, Errno, FileKey, FileSize, Handle, Keep, Learned, Leave,
     Names, NamesRead, OpenFile, OpenedFile, Outcome, PageRange, Place, ReadDone, Share, Stamp,
@@ -37,8 +40,9 @@ pub trait Session: Send + Sync + 'static {
     fn attach(&self, revoker: Arc<dyn Revoker>);
 
     /// Opens a file that the way in has already opened in the store (so the store has judged the
-    /// caller's rights). `fd` is that descriptor; the agent keeps it until [`Session::close`].
-    fn open(&self, open: OpenFile, fd: OwnedFd, done: Done<OpenedFile>);
+    /// caller's rights). `fd` is that descriptor; the agent keeps it until [`Session::close`], or longer if
+    /// bytes that were written are not in the store by then. The way in may keep it too.
+    fn open(&self, open: OpenFile, fd: Arc<OwnedFd>, done: Done<OpenedFile>);
 
     /// Ends a handle. Buffered bytes stay with the cache; callers that need them in the store use
     /// [`Session::flush`] first.

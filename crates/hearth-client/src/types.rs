@@ -57,6 +57,8 @@ pub struct OpenedFile {
     pub kept_valid: bool,
     /// Size of the file now.
     pub size: u64,
+    /// The file may have lost its last name before it was opened: the way in looks, and goes to the store if so.
+    pub left: bool,
 }
 
 /// Size and modification time while the cache knows better than the store.

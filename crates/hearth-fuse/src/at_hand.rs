@@ -8,14 +8,13 @@
 use std::os::fd::AsFd;
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use hearth_client::asking::names_are_worth;
+
 use crate::core::Core;
 use crate::learn::Within;
 
 /// So many names come with one request, at least.
 const NAMES_A_REQUEST: usize = 128;
-/// Nodes of a crowd in which each may read all names, at most: to send an entry with its attributes, and to take it in,
-/// is a sixteenth of a look, or less.
-const CROWD: usize = 12;
 /// File systems whose clients are sent attributes along with names, by their number in `statfs`: FUSE, NFS, SMB and Ceph.
 const SENDERS: [u64; 5] = [0x6573_5546, 0x6969, 0xFF53_4D42, 0xFE53_4D42, 0x00C3_6400];
 
@@ -38,8 +37,8 @@ impl Core {
         if !self.attributes_come_along {
             return false;
         }
-        let few = looks <= within.listing.len().div_ceil(NAMES_A_REQUEST);
-        let is_worth = !few && within.readers <= CROWD;
+        let requests = within.listing.len().div_ceil(NAMES_A_REQUEST);
+        let is_worth = names_are_worth(looks, requests, within.readers);
         let (mut read_in, now) = (within.listing.read_in(), second());
         if *read_in != Some(now) && is_worth && self.read_names(within.dir).is_ok() {
             *read_in = Some(now);

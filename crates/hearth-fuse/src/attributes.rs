@@ -5,13 +5,13 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use fuser::{AccessFlags, FileAttr, FileHandle, TimeOrNow};
-use hearth_client::FileSize;
 use hearth_client::local::{Attributes, Ticket};
+use hearth_client::{FileSize, Owner};
 use rustix::fs::{Access, AtFlags, CWD, Gid, Mode, OFlags, StatVfs, Timespec, Timestamps, Uid};
 use rustix::fs::{UTIME_NOW, UTIME_OMIT};
 
 use crate::core::Core;
-use crate::errors::ask;
+use crate::errors::{ask, raw};
 use crate::handles::OpenHandle;
 use crate::identity::Caller;
 use crate::memory::OnItsWay;
@@ -243,10 +243,37 @@ impl Core {
                 set_mode(fd, mode)?;
             }
             if change.uid.is_some() || change.gid.is_some() {
+                self.may_be_meant(fd, change)?;
                 let (uid, gid) = (change.uid.map(Uid::from_raw), change.gid.map(Gid::from_raw));
                 rustix::fs::chownat(fd, "", uid, gid, AtFlags::EMPTY_PATH)?;
             }
             Ok(())
+        })
+    }
+
+    /// A program in whose eyes all is its own says so of a copy of anything. It is refused aloud what
+    /// would take a true owner away.
+    fn may_be_meant(&self, fd: &OwnedFd, change: &Change) -> io::Result<()> {
+        if self.options.ids == Ids::AsStored {
+            return Ok(());
+        }
+        let now = rustix::fs::fstat(fd)?;
+        let is_same = change.uid.is_none_or(|uid| uid == now.st_uid)
+            && change.gid.is_none_or(|gid| gid == now.st_gid);
+        match is_same {
+            true => Ok(()),
+            false => Err(raw(libc::EPERM)),
+        }
+    }
+
+    /// Gives an inode to the owner that is meant.
+    pub(crate) fn give(&self, caller: Caller, node: &Node, owner: Owner) -> io::Result<()> {
+        let told = |id: u32| (id != u32::MAX).then_some(id);
+        let (uid, gid) = (told(owner.uid), told(owner.gid));
+        self.touch(node, |fd| {
+            let _as = self.wardrobe.assume(caller)?;
+            let (uid, gid) = (uid.map(Uid::from_raw), gid.map(Gid::from_raw));
+            Ok(rustix::fs::chownat(fd, "", uid, gid, AtFlags::EMPTY_PATH)?)
         })
     }
 

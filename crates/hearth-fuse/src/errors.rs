@@ -1,17 +1,30 @@
 //! One place where everything that can go wrong becomes an error number.
 
 use std::io;
-use std::sync::{Arc, Mutex, PoisonError, mpsc};
+use std::sync::{Arc, Mutex, Once, PoisonError, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use hearth_client::{Done, Outcome};
+use rustix::process::{Resource, getrlimit};
 
 /// Longest wait for the session before a store operation that needs its answer.
 const ANSWER_WAIT_MAX: Duration = Duration::from_secs(30);
 
+/// Said once: programs get the error each time.
+static NO_DESCRIPTORS: Once = Once::new();
+
 /// The error number a program gets.
 pub(crate) fn errno(error: &io::Error) -> fuser::Errno {
+    if error.raw_os_error() == Some(libc::EMFILE) {
+        NO_DESCRIPTORS.call_once(|| {
+            let limit = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
+            log::warn!(
+                "too many files are open: each takes one of the {limit} descriptors of this agent; start it where \
+                 `ulimit -Hn` is higher"
+            );
+        });
+    }
     fuser::Errno::from_i32(error.raw_os_error().unwrap_or(libc::EIO))
 }
 

@@ -24,7 +24,7 @@ pub(crate) enum Way {
 /// One open file.
 pub(crate) struct OpenHandle {
     pub(crate) node: Arc<Node>,
-    /// The store's descriptor. The session has a duplicate of its own.
+    /// The store's descriptor. The session has it, too.
     pub(crate) fd: Arc<OwnedFd>,
     pub(crate) access: Access,
     pub(crate) way: Way,

@@ -16,6 +16,10 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
+use hearth_client::asking::{
+    BATCH, BATCH_MAX, LOCATED_AT_ONCE, LOOKS_AT_ONCE, LOOKS_EACH, Question, READ_AT_ONCE,
+    read_along,
+};
 use hearth_client::{Done, FileKey, Learned, Leave, Names, NamesRead};
 use rustix::fs::{Mode, OFlags, RawDir};
 
@@ -29,18 +33,8 @@ use crate::names::{Entry, Name};
 use crate::nodes::{Node, StoreKey, open_path, proc_path};
 use crate::stat::Stat;
 
-/// Files whose attributes are read for one question, or along with the names of their directory, if that takes a
-/// request for each: a lookup waits for so many at most, here and on other nodes.
-const READ_AT_ONCE: usize = Listing::BATCH;
-/// The same along with the names where these bring attributes.
-const READ_ALONG_MAX: usize = 4096;
-/// Looks at one time, and what is worth another thread: the store's client and its servers wait for the network.
-const LOOKS_AT_ONCE: usize = 4;
-const LOOKS_EACH: usize = 8;
 /// Names that one lookup looks at for files to ask for: a directory may have many more, of which all are known.
 const LOOKED_AT_MAX: usize = 4096;
-/// Files whose managers are asked for at once.
-const LOCATED_AT_ONCE: usize = 4096;
 /// A directory with more names is not read as a whole.
 const LISTED_MAX: usize = 1 << 18;
 const LISTING_BYTES: usize = 64 * 1024;
@@ -275,10 +269,9 @@ impl Core {
 
     /// Files behind a name, of which this node reads the attributes along with the names.
     fn files_along<'a>(&self, at: Name<'_>, listing: &'a Listing) -> Vec<(FileKey, &'a OsStr)> {
-        let most = match (self.session.looks_alone(), self.attributes_come_along) {
-            (true, _) => 0,
-            (false, true) => READ_ALONG_MAX,
-            (false, false) => READ_AT_ONCE,
+        let most = match self.session.looks_alone() {
+            true => 0,
+            false => read_along(self.attributes_come_along),
         };
         let unread = listing.from(at.name).filter(|file| self.is_unread(file));
         unread.take(most).collect()
@@ -291,7 +284,7 @@ impl Core {
     /// Asks for leave to read them. Others wait for the names meanwhile, so it must not wait for attributes itself:
     /// it never asks for one file alone.
     fn ask_along<'a>(&self, files: &'a [(FileKey, &'a OsStr)]) -> Vec<Asked<'a>> {
-        let batches = files.chunks(Listing::BATCH_MAX);
+        let batches = files.chunks(BATCH_MAX);
         let batches = batches.filter(|batch| batch.len() > 1);
         batches
             .map(|batch| self.ask_leaves(batch, |files, done| self.session.leave(files, done)))
@@ -326,21 +319,20 @@ impl Core {
             let others = near.filter(other).take(count - 1);
             alone.into_iter().chain(others).collect()
         };
-        let is_later = |leave: Option<Leave>| leave == Some(Leave::Later);
-        if !listing.is_shared() {
-            if !is_later(self.learn_batch(within, &near(listing.next_asked()))) {
-                return None;
-            }
-            listing.share();
-        }
-        self.learn_own(within);
-        let awaited = near(listing.next_asked());
-        // Nobody reads what comes later even so.
-        if is_later(self.await_batch(within, &awaited))
-            && is_later(self.learn_batch(within, &near(Listing::BATCH)))
-        {
-            // Waits for whoever has begun to read it meanwhile.
-            self.learn_batch(within, &alone);
+        let mut next = Some(Question::first(listing.is_shared()));
+        while let Some(question) = next {
+            let first = match question {
+                Question::Near => self.learn_batch(within, &near(listing.next_asked())),
+                Question::Own => {
+                    listing.share();
+                    self.learn_own(within);
+                    None
+                }
+                Question::Awaited => self.await_batch(within, &near(listing.next_asked())),
+                Question::Unread => self.learn_batch(within, &near(BATCH)),
+                Question::Alone => self.learn_batch(within, &alone),
+            };
+            next = question.next(first == Some(Leave::Later));
         }
         None
     }

@@ -5,6 +5,7 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use hearth_client::asking::batch;
 use hearth_client::{FileKey, NamesRead, Share};
 
 use crate::at_hand::second;
@@ -28,11 +29,6 @@ struct Named {
 }
 
 impl Listing {
-    /// Files whose attributes are asked for at once, to begin with.
-    pub(crate) const BATCH: usize = 64;
-    /// So many at most: the answer fits into one message.
-    pub(crate) const BATCH_MAX: usize = 512;
-
     /// Names that another node has read.
     pub(crate) fn new(mut names: NamesRead) -> Listing {
         names.sort_unstable();
@@ -121,10 +117,9 @@ impl Listing {
     }
 }
 
-/// Whoever asks for many files gets more with each question. Only a matter of speed, so any order will do.
+/// Only a matter of speed, so any order will do.
 fn doubled(count: &AtomicU32) -> usize {
-    let times = count.fetch_add(1, Ordering::Relaxed);
-    (Listing::BATCH << times.min(usize::BITS / 2)).min(Listing::BATCH_MAX)
+    batch(count.fetch_add(1, Ordering::Relaxed))
 }
 
 fn kept(names: &[Named]) -> impl Iterator<Item = (FileKey, &OsStr)> + '_ {

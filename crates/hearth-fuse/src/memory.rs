@@ -14,19 +14,13 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 use hearth_client::FileKey;
+use hearth_client::asking::Lookups;
 
 use crate::listing::Listing;
 use crate::stat::Stat;
 
 /// Names of all directories together, and files with attributes; at the bound everything is dropped.
 const KEPT_MAX: usize = 1 << 18;
-/// Lookups in one directory, within the time-to-live, after which it is worth being read as a whole.
-const LOOKUPS_ALONE: u32 = 2;
-/// Names of a directory that are read in the time of one lookup: one that changes all the time is read
-/// again only when as much has been spent on lookups.
-const NAMES_A_LOOKUP: usize = 16;
-/// Lookups for which a directory is left alone at most after there was no leave to keep its names.
-const LOOKUPS_ALONE_MAX: u32 = 1024;
 
 /// Names and attributes of one mount.
 pub(crate) struct Memory {
@@ -53,9 +47,7 @@ struct Kept {
 
 struct Directory {
     since: Instant,
-    lookups: u32,
-    /// Lookups after which it is read as a whole.
-    alone: u32,
+    lookups: Lookups,
     listing: Option<Arc<Listing>>,
 }
 
@@ -134,11 +126,11 @@ impl Memory {
         if directory.since.elapsed() > self.ttl {
             state.names -= directory.forget();
             directory.since = Instant::now();
-            directory.lookups = 0;
+            directory.lookups.begin_anew();
         }
-        directory.lookups = directory.lookups.saturating_add(1);
+        directory.lookups.count();
         let Some(listing) = &directory.listing else {
-            return match directory.lookups > directory.alone {
+            return match directory.lookups.is_storm() {
                 true => Known::Storm,
                 false => Known::Nothing,
             };
@@ -227,9 +219,8 @@ impl Memory {
         let directory = directory.or_insert_with(Directory::new);
         state.names -= directory.forget();
         directory.since = Instant::now();
-        directory.lookups = 0;
         let Some(listing) = listing.filter(|_| good) else {
-            directory.alone = (directory.alone * 2).min(LOOKUPS_ALONE_MAX);
+            directory.lookups.refused();
             return;
         };
         let names = listing.len();
@@ -241,8 +232,7 @@ impl Memory {
         state.names += names;
         let directory = state.directories.entry(mark.file);
         let directory = directory.or_insert_with(Directory::new);
-        let spent = u32::try_from(names / NAMES_A_LOOKUP).unwrap_or(u32::MAX);
-        directory.alone = spent.max(LOOKUPS_ALONE);
+        directory.lookups.listed(names);
         directory.listing = Some(Arc::new(listing));
     }
 
@@ -253,7 +243,7 @@ impl Memory {
         state.attributes.remove(&file);
         if let Some(directory) = state.directories.get_mut(&file) {
             state.names -= directory.forget();
-            directory.lookups = 0;
+            directory.lookups.begin_anew();
         }
         if let Some(reading) = state.reading.get_mut(&file) {
             reading.revocations += 1;
@@ -292,8 +282,7 @@ impl Directory {
     fn new() -> Directory {
         Directory {
             since: Instant::now(),
-            lookups: 0,
-            alone: LOOKUPS_ALONE,
+            lookups: Lookups::default(),
             listing: None,
         }
     }

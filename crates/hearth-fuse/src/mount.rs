@@ -5,7 +5,9 @@ use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::Arc;
-use std::thread::{self, JoinHandle};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::thread;
+use std::time::Duration;
 
 use fuser::{Config, MountOption, SessionACL};
 use hearth_client::Session;
@@ -16,12 +18,17 @@ use crate::errands::WORKERS;
 use crate::fs::HearthFs;
 use crate::options::{Busy, Identity, MountOptions, Others};
 
+/// How long an unmount waits for the end of what served it. Other mount namespaces may have copies of the mount, and
+/// programs may stay inside of one that was taken out of the tree: it then lasts for as long as they do.
+const END_SPAN: Duration = Duration::from_secs(2);
+
 /// A mounted store. Dropping it unmounts, lazily if somebody is still inside.
 #[derive(Debug)]
 pub struct Mount {
     /// `None` if somebody else mounted it and will unmount it.
     point: Option<PathBuf>,
-    server: Option<JoinHandle<io::Result<()>>>,
+    /// Says once how the serving ended; `None` when that was heard, or nobody waits any more.
+    server: Option<Receiver<io::Result<()>>>,
 }
 
 impl Mount {
@@ -61,7 +68,8 @@ impl Mount {
         point: Option<PathBuf>,
     ) -> io::Result<Mount> {
         let revoker = core.revoker.start(server.notifier())?;
-        let server = thread::Builder::new()
+        let (tell, told) = channel();
+        thread::Builder::new()
             .name("fuse-mount".to_owned())
             .spawn(move || {
                 let ended = match server.run() {
@@ -69,33 +77,35 @@ impl Mount {
                     Err(error) if error.raw_os_error() == Some(libc::ECONNABORTED) => Ok(()),
                     ended => ended,
                 };
-                revoker
-                    .join()
-                    .map_err(|_| io::Error::other("the revoker panicked"))?;
-                ended
+                let revoked = revoker.join();
+                let revoked = revoked.map_err(|_| io::Error::other("the revoker panicked"));
+                // Nobody may wait any more.
+                tell.send(revoked.and(ended)).ok();
             })?;
         Ok(Mount {
             point,
-            server: Some(server),
+            server: Some(told),
         })
     }
 
-    /// Unmounts and waits until everything has ended; with [`Busy::Detach`], programs that are still
-    /// inside keep their files, and nobody waits for them.
+    /// Unmounts and waits until everything has ended, for two seconds at most: programs that are still inside, with
+    /// [`Busy::Detach`], and other mount namespaces, which may have copies, keep it until this process ends.
     pub fn unmount(mut self, busy: Busy) -> io::Result<()> {
         self.end(busy)
     }
 
-    /// Waits until somebody unmounts it.
-    pub fn wait(mut self) -> io::Result<()> {
+    /// Somebody has unmounted it: waits for the end in the same way.
+    pub fn leave(mut self) -> io::Result<()> {
         self.point = None;
         self.join()
     }
 
     fn end(&mut self, busy: Busy) -> io::Result<()> {
-        if self.server.as_ref().is_some_and(JoinHandle::is_finished) {
+        let ended = self.server.as_ref().and_then(|told| told.try_recv().ok());
+        if let Some(ended) = ended {
             self.point = None;
-            return self.join();
+            self.server = None;
+            return ended;
         }
         let Some(point) = self.point.take() else {
             return Ok(());
@@ -113,10 +123,19 @@ impl Mount {
     }
 
     fn join(&mut self) -> io::Result<()> {
-        match self.server.take() {
-            Some(server) => server
-                .join()
-                .map_err(|_| io::Error::other("the mount panicked"))?,
+        let told = self
+            .server
+            .take()
+            .map(|server| server.recv_timeout(END_SPAN));
+        match told {
+            Some(Ok(ended)) => ended,
+            Some(Err(RecvTimeoutError::Disconnected)) => {
+                Err(io::Error::other("the mount panicked"))
+            }
+            Some(Err(RecvTimeoutError::Timeout)) => {
+                log::info!("somebody still has a copy of the mount");
+                Ok(())
+            }
             None => Ok(()),
         }
     }

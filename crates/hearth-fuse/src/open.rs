@@ -28,7 +28,8 @@ const GROUP_EXECUTE: u32 = 0o010;
 /// A file that the store has opened for a caller.
 pub(crate) struct StoreOpen {
     pub(crate) node: Arc<Node>,
-    fd: OwnedFd,
+    /// The session has it, too: one descriptor for each open.
+    fd: Arc<OwnedFd>,
     access: Access,
     private: bool,
 }
@@ -108,7 +109,7 @@ impl Core {
         }?;
         Ok(StoreOpen {
             node,
-            fd,
+            fd: Arc::new(fd),
             access,
             private: false,
         })
@@ -186,7 +187,7 @@ impl Core {
             entry,
             open: StoreOpen {
                 node,
-                fd,
+                fd: Arc::new(fd),
                 access,
                 private,
             },
@@ -208,10 +209,11 @@ impl Core {
             )));
             return;
         }
-        let (stat, own) = match Stat::of(&open.fd).and_then(|s| Ok((s, open.fd.try_clone()?))) {
-            Ok(both) => both,
+        let stat = match Stat::of(&open.fd) {
+            Ok(stat) => stat,
             Err(error) => return done(Err(error)),
         };
+        let own = Arc::clone(&open.fd);
         let request = OpenFile {
             file: open.node.file(),
             access: open.access,
@@ -219,8 +221,24 @@ impl Core {
             private: open.private,
         };
         let core = Arc::clone(self);
-        let finish = move |outcome| done(core.admitted(open, outcome));
+        let finish = move |outcome: Outcome<OpenedFile>| match outcome {
+            Outcome::Serve(answer) if answer.left => {
+                let own = Arc::clone(&core);
+                own.errands
+                    .later(move || done(core.admitted_after_leave(open, answer)));
+            }
+            outcome => done(core.admitted(open, outcome)),
+        };
         self.session.open(request, own, Box::new(finish));
+    }
+
+    /// Of a file without a name all go to the store, each by itself: its cache was given up with the last name.
+    fn admitted_after_leave(&self, open: StoreOpen, answer: OpenedFile) -> io::Result<Opened> {
+        if Stat::of(&open.fd).is_ok_and(|stat| stat.links() == 0) {
+            self.session.close(answer.handle);
+            return Ok(self.opened(open, Way::Store, FopenFlags::FOPEN_DIRECT_IO));
+        }
+        self.admitted(open, Outcome::Serve(answer))
     }
 
     fn admitted(&self, open: StoreOpen, outcome: Outcome<OpenedFile>) -> io::Result<Opened> {
@@ -249,7 +267,7 @@ impl Core {
     fn opened(&self, open: StoreOpen, way: Way, flags: FopenFlags) -> Opened {
         let handle = self.files.insert(OpenHandle {
             node: open.node,
-            fd: Arc::new(open.fd),
+            fd: open.fd,
             access: open.access,
             way,
             privileges_dropped: AtomicBool::new(false),

@@ -37,15 +37,6 @@ fn checked(result: libc::c_int) -> io::Result<()> {
     Ok(())
 }
 
-/// How a file is mapped.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Access {
-    /// For reading alone.
-    Read,
-    /// For reading and writing.
-    Write,
-}
-
 /// A file in this process's memory.
 #[derive(Debug)]
 pub(crate) struct Mapping {
@@ -54,16 +45,21 @@ pub(crate) struct Mapping {
 }
 
 impl Mapping {
-    /// Maps the first `len` bytes of a file, shared.
-    pub(crate) fn of(file: &File, len: u64, access: Access) -> io::Result<Mapping> {
-        let rights = match access {
-            Access::Read => libc::PROT_READ,
-            Access::Write => libc::PROT_READ | libc::PROT_WRITE,
-        };
+    /// Maps the first `len` bytes of a file, shared, for reading.
+    pub(crate) fn of(file: &File, len: u64) -> io::Result<Mapping> {
         let len = usize::try_from(len).map_err(io::Error::other)?;
         let fd = file.as_raw_fd();
         // SAFETY: a fresh mapping at a place of the operating system's choice.
-        let at = unsafe { libc::mmap(std::ptr::null_mut(), len, rights, libc::MAP_SHARED, fd, 0) };
+        let at = unsafe {
+            libc::mmap(
+                std::ptr::null_mut(),
+                len,
+                libc::PROT_READ,
+                libc::MAP_SHARED,
+                fd,
+                0,
+            )
+        };
         if at == libc::MAP_FAILED {
             return Err(io::Error::last_os_error());
         }
@@ -76,24 +72,6 @@ impl Mapping {
         // SAFETY: within the mapping and aligned; others change it, so it is read as one volatile
         // word. Files that are mapped are never shortened in a round.
         u64::from_le(unsafe { self.at.byte_add(offset).cast::<u64>().read_volatile() })
-    }
-
-    /// Stores a word at an offset, which is a multiple of 8.
-    pub(crate) fn store(&self, offset: u64, word: u64) {
-        let offset = self.checked(offset);
-        // SAFETY: as for `word`, and the mapping was made for writing by who calls this.
-        unsafe {
-            self.at
-                .byte_add(offset)
-                .cast::<u64>()
-                .write_volatile(word.to_le());
-        }
-    }
-
-    /// Brings what was stored to the file.
-    pub(crate) fn sync(&self) -> io::Result<()> {
-        // SAFETY: the mapping is this value's own.
-        checked(unsafe { libc::msync(self.at, self.len, libc::MS_SYNC) })
     }
 
     fn checked(&self, offset: u64) -> usize {

@@ -84,8 +84,8 @@ pub(crate) fn run(args: &Args) -> io::Result<ExitCode> {
     let lab = Lab {
         hearth: hearth(args)?,
         interrupts: process::Interrupts::new()?,
-        load: args.load,
-        seconds: args.seconds,
+        load: choices.load,
+        seconds: choices.seconds,
     };
     let end = args
         .minutes
@@ -156,6 +156,8 @@ fn choices(args: &Args) -> io::Result<Choices> {
         nemeses,
         kinds: args.kind.clone(),
         nodes: args.agents,
+        seconds: args.seconds,
+        load: args.load,
         extra: args.extra.clone(),
     })
 }
@@ -207,7 +209,7 @@ fn one(lab: &Lab, plan: &Plan, choices: &Choices) -> io::Result<Done> {
             .for_each(|line| eprintln!("    {line}"));
     }
     eprintln!("  logs: {}", dir.keep().display());
-    eprintln!("  again: {}", plan.again(&choices.kinds, &choices.extra));
+    eprintln!("  again: {}", plan.again(choices));
     Ok(done)
 }
 

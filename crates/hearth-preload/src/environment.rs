@@ -14,12 +14,13 @@ use crate::sys::Pages;
 /// A program that has it set to `no` is not traced, and its environment is left alone.
 const FOLLOW: &[u8] = b"HEARTH_TRACE_FOLLOW=";
 const PRELOAD: &[u8] = b"LD_PRELOAD=";
-const OURS: [&[u8]; 5] = [
+const OURS: [&[u8]; 6] = [
     b"HEARTH_TRACE",
     b"HEARTH_POOL=",
     b"HEARTH_MOUNT=",
     b"HEARTH_BEHIND=",
     b"HEARTH_FILTERS=",
+    b"HEARTH_OWNERS=",
 ];
 
 /// What this process found, whole as `NAME=value`.

@@ -44,6 +44,7 @@ mod mpi;
 mod names;
 mod notice;
 mod outcome;
+mod owners;
 mod real;
 mod stdio;
 mod streams;

@@ -7,8 +7,8 @@ use hearth_trace::ring::{Options, Policy, tracer};
 
 use crate::errno::keeping_errno;
 use crate::{
-    behind, bus, cache, cwd, environment, fds, filter, jail, lane, maps, notice, streams, sys,
-    thread,
+    behind, bus, cache, cwd, environment, fds, filter, jail, lane, maps, notice, owners, streams,
+    sys, thread,
 };
 
 /// A word that a fork wipes: the process that has this memory, or 0 in a child that has yet to say
@@ -36,6 +36,7 @@ extern "C" fn start() {
         cache::start();
         lane::start();
         behind::start();
+        owners::start();
         if jail::is_closer() {
             cache::jailed();
             behind::stop();

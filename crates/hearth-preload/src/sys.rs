@@ -9,8 +9,11 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, IntoRawFd, OwnedFd};
 use std::ptr;
 use std::sync::atomic::AtomicI32;
 
+use crate::names::At;
+use hearth_client::{OWNER, Owner};
 use rustix::fs::{
     Access, AtFlags, CWD, FileType, Mode, OFlags, ResolveFlags, SeekFrom, Statx, StatxFlags,
+    XattrFlags,
 };
 use rustix::io::{DupFlags, Errno, FdFlags};
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
@@ -476,6 +479,99 @@ pub(crate) fn copy_foreign_string(from: *const c_char, into: &mut [u8]) -> Optio
         .iter()
         .position(|byte| *byte == 0)
         .or((copied.len() == into.len()).then_some(into.len()))
+}
+
+/// Calls `work` with a path that a call got, from the working directory on, and whether a symbolic link
+/// at its end is followed. `None` if it cannot be read.
+pub(crate) fn with_path<R>(at: At, flags: c_int, work: impl FnOnce(&CStr, bool) -> R) -> Option<R> {
+    const PATH_MAX: usize = 4096;
+    let mut given = [0; PATH_MAX];
+    let len = match at.path.is_null() {
+        true => 0,
+        false => copy_foreign_string(at.path, &mut given)?,
+    };
+    let given = given.get(..len)?;
+    if len == 0 && flags & libc::AT_EMPTY_PATH == 0 {
+        return None;
+    }
+    let mut whole = [0; DESCRIPTOR_PATH_BYTES + PATH_MAX + 1];
+    let mut start = 0;
+    if at.dir != libc::AT_FDCWD && given.first() != Some(&b'/') {
+        let mut name = [0; DESCRIPTOR_PATH_BYTES];
+        let name = descriptor_name(at.dir, &mut name)?.to_bytes();
+        whole[..name.len()].copy_from_slice(name);
+        start = name.len();
+        if len > 0 {
+            whole[start] = b'/';
+            start += 1;
+        }
+    } else if len == 0 {
+        whole[0] = b'.';
+        start = 1;
+    }
+    whole.get_mut(start..start + len)?.copy_from_slice(given);
+    let follow = len == 0 || flags & libc::AT_SYMLINK_NOFOLLOW == 0;
+    Some(work(CStr::from_bytes_until_nul(&whole).ok()?, follow))
+}
+
+/// The device of what is at a path.
+pub(crate) fn device_at(path: &CStr, follow: bool) -> Option<u64> {
+    let flags = match follow {
+        true => AtFlags::empty(),
+        false => AtFlags::SYMLINK_NOFOLLOW,
+    };
+    let stat = rustix::fs::statx(CWD, path, flags, StatxFlags::INO).ok()?;
+    Some(device_of(&stat))
+}
+
+/// The true owner of what is at a path of the mount.
+pub(crate) fn owner_at(path: &CStr, follow: bool) -> Option<Owner> {
+    let mut bytes = [0; Owner::BYTES];
+    let len = match follow {
+        true => rustix::fs::getxattr(path, OWNER, &mut bytes),
+        false => rustix::fs::lgetxattr(path, OWNER, &mut bytes),
+    };
+    Owner::from_bytes(bytes.get(..len.ok()?)?)
+}
+
+/// The true owner of what is open as `fd`, as the agent of a mount sees it.
+pub(crate) fn owner_of(mount: &CStr, fd: c_int) -> Option<Owner> {
+    let mut link = [0; DESCRIPTOR_PATH_BYTES];
+    let number = descriptor_name(fd, &mut link)?
+        .to_bytes()
+        .get(DESCRIPTORS.len()..)?;
+    let mut name = [0; OWNER.len() + 12];
+    name[..OWNER.len()].copy_from_slice(OWNER.as_bytes());
+    name[OWNER.len()] = b'.';
+    name.get_mut(OWNER.len() + 1..)?
+        .get_mut(..number.len())?
+        .copy_from_slice(number);
+    let mut bytes = [0; Owner::BYTES];
+    let name = CStr::from_bytes_until_nul(&name).ok()?;
+    let len = rustix::fs::getxattr(mount, name, &mut bytes).ok()?;
+    Owner::from_bytes(bytes.get(..len)?)
+}
+
+/// Gives what is at a path of the mount to somebody; an error is its number.
+pub(crate) fn give(path: &CStr, follow: bool, owner: Owner) -> Result<(), c_int> {
+    let (bytes, flags) = (owner.to_bytes(), XattrFlags::empty());
+    let done = match follow {
+        true => rustix::fs::setxattr(path, OWNER, &bytes, flags),
+        false => rustix::fs::lsetxattr(path, OWNER, &bytes, flags),
+    };
+    done.map_err(|error| error.raw_os_error())
+}
+
+/// A descriptor that stands for what is at a path, and lets nobody read it.
+pub(crate) fn open_path(path: &CStr, follow: bool) -> Option<OwnedFd> {
+    let mut how = OFlags::PATH | OFlags::CLOEXEC;
+    how.set(OFlags::NOFOLLOW, !follow);
+    rustix::fs::openat(CWD, path, how, Mode::empty()).ok()
+}
+
+/// Seconds of the clock that files have their times of.
+pub(crate) fn now_seconds() -> i64 {
+    rustix::time::clock_gettime(rustix::time::ClockId::RealtimeCoarse).tv_sec
 }
 
 /// Sum of the lengths of a vector's elements.

@@ -218,6 +218,10 @@ struct File {
     dirty_bytes: u64,
     /// Pages with dirty bytes and no store write in flight, by the time when they are due (A8).
     ages: BTreeSet<(Time, u64)>,
+    /// Pages with bytes that the store took but has not synced, and that a sync in flight covers; also some that are
+    /// not here any more.
+    unsynced: BTreeSet<u64>,
+    syncing: BTreeSet<u64>,
     /// Store writes of its dirty bytes in flight.
     flushing: u32,
     /// Where `Common::dirty` has this file.
@@ -539,6 +543,7 @@ impl Authority {
         if let Some(file) = self.files.get_mut(&id) {
             if let Some(page) = file.pages.get_mut(&number).filter(|p| p.slot == Some(slot)) {
                 page.vacate();
+                file.unsynced.remove(&number);
                 if page.idle() {
                     file.pages.remove(&number);
                 }
@@ -599,6 +604,12 @@ impl Authority {
 
     pub(crate) fn has(&self, id: FileId) -> bool {
         self.files.contains_key(&id)
+    }
+
+    /// True while bytes of the file are dirty, or only in a tier.
+    pub(crate) fn owes(&self, id: FileId) -> bool {
+        let owes = |file: &File| file.dirty_bytes > 0 || file.spilled;
+        self.files.get(&id).is_some_and(owes)
     }
 
     pub(crate) fn assert_valid(&self, dirty_bytes: u64) {

@@ -33,6 +33,7 @@ mod idle;
 mod lapse;
 mod leave;
 mod lend;
+mod linger;
 mod local;
 mod look;
 mod moves;
@@ -69,6 +70,7 @@ use delegate::OwnedPages;
 use file::File;
 use lapse::Lapse;
 use leave::LeaveJob;
+use linger::Lingering;
 use range::Locked;
 use read::ReadJob;
 use revoke::{Revocation, Tell};
@@ -120,6 +122,8 @@ pub(crate) struct Client {
     lent: BTreeMap<Buf, u32>,
     /// Pages that this node writes by itself.
     owned: OwnedPages,
+    /// Descriptors that stay after the close.
+    lingering: Lingering,
     /// What the last home said that would not bring to the store what this node has to have there.
     refused: Option<Errno>,
 }
@@ -365,6 +369,7 @@ impl Client {
             }
             .forget_idle();
         }
+        self.end_lingering(ctx, authority);
     }
 
     pub(crate) fn jobs(&self) -> usize {

@@ -270,6 +270,9 @@ pub enum Reply {
         kept_valid: bool,
         /// Size now.
         size: u64,
+        /// The file may have lost its last name before it was opened: if it has none, nobody else goes through the
+        /// cache for it, and who opened it must not either.
+        left: bool,
     },
     /// The bytes read.
     Data(Vec<Piece>),

@@ -293,6 +293,8 @@ pub enum Body {
         semantics: Semantics,
         /// Another one if another node may have changed the file since the last was told.
         version: u64,
+        /// A file of this number has lost its last name: the open may be one of that file.
+        left: bool,
     },
     /// A session closed the file.
     Close {

@@ -139,6 +139,7 @@ impl Node {
             .chain(self.rescues.deadline())
             .chain(self.client.return_due())
             .chain(self.client.scatter_due())
+            .chain(self.client.linger_due())
             .min()
     }
 
@@ -236,6 +237,16 @@ impl Node {
     /// True while this node is home of something of the file.
     pub fn is_home_of(&self, file: FileId) -> bool {
         self.authority.has(file)
+    }
+
+    /// True while this node has something of the file that the store may come to need: as its home, or for another.
+    pub fn keeps(&self, file: FileId) -> bool {
+        self.authority.has(file) || self.replica.has(file)
+    }
+
+    /// True while this node has bytes of the file that the store lacks.
+    pub fn owes(&self, file: FileId) -> bool {
+        self.authority.owes(file) || self.replica.has(file)
     }
 
     /// True if small writes through a handle may stay at this node for a while.

@@ -2,7 +2,7 @@
 //! `HEARTH_SIM_POLICY` names a policy that all of them run.
 //! With `HEARTH_SIM_FAULTS` set, faults are of every kind; with `HEARTH_SIM_REPLICAS` others keep what homes have, and
 //! with `HEARTH_SIM_STRICT` reads are held to that across deaths. `HEARTH_SIM_NODES` says among how many nodes. With
-//! `HEARTH_SIM_HANDS` homes hand files over.
+//! `HEARTH_SIM_HANDS` homes hand files over. With `HEARTH_SIM_LAG` clients of the store keep pages.
 
 use hearth_proto::{Ranges, Replicas};
 use hearth_sim::{Detail, Plan, Trouble, run, shrink, tell};
@@ -54,6 +54,9 @@ fn main() {
         plan = replicated(plan);
         if std::env::var_os("HEARTH_SIM_HANDS").is_some() {
             plan = plan.handing_over();
+        }
+        if std::env::var_os("HEARTH_SIM_LAG").is_some() {
+            plan = plan.lagging();
         }
         if let Some(steps) = number(3) {
             plan.steps = steps as u32;

@@ -89,6 +89,8 @@ pub struct Plan {
     pub offers: bool,
     /// Some reads and writes are part of calls that are larger than the pool.
     pub asides: bool,
+    /// Each node reaches the store through a client of its own, which keeps the pages that it has read for a second.
+    pub lagging: bool,
     /// Sessions soon close what they open, and have homes hand files over to other nodes.
     pub hands: bool,
     /// How the faults were chosen.
@@ -183,6 +185,14 @@ impl Plan {
         }
     }
 
+    /// The same world over a store whose clients keep pages for a second, each on its own.
+    pub fn lagging(self) -> Plan {
+        Plan {
+            lagging: true,
+            ..self
+        }
+    }
+
     /// True if a connection may be given up though both its sides are well.
     pub fn parts_nodes(&self) -> bool {
         self.link_faults || self.partitions || self.pauses || self.crashes
@@ -242,6 +252,7 @@ impl Plan {
             stays: Rng::new(seed, 8).chance(75),
             offers: Rng::new(seed, 9).chance(60),
             asides: Rng::new(seed, 11).chance(50),
+            lagging: false,
             hands: false,
             trouble: Trouble::Some,
             tamper: Tamper::Nothing,

@@ -17,6 +17,7 @@ mod looking;
 mod reading;
 pub(crate) mod session;
 mod store;
+mod store_client;
 mod store_ops;
 mod tier;
 mod waits;

@@ -44,6 +44,20 @@ fn random_runs_keep_every_promise() {
     hold((0..seeds()).map(Plan::from_seed));
 }
 
+/// F1: what is read for one page of a request does not go to the frame of another that was taken for it.
+#[test]
+fn a_page_whose_frame_was_taken_for_the_same_read_is_filled_anew() {
+    let partly_known_and_not_busy = [9_100_003_827];
+    let plan = |seed| {
+        let plan = Plan {
+            policy: Policy::Local,
+            ..Plan::new(seed, Trouble::All)
+        };
+        plan.replicated(Replicas::Erasure(4, 2))
+    };
+    hold(partly_known_and_not_busy.into_iter().map(plan));
+}
+
 /// S7, S8: nobody who has leave to read attributes for others waits for what these read.
 #[test]
 fn questions_about_several_files_do_not_wait_in_a_circle() {
@@ -601,6 +615,12 @@ fn what_is_sealed_outlives_as_many_agents_as_there_are_parity_shards() {
     };
     let keepers_that_have_not_met = [2837, 2939];
     hold(keepers_that_have_not_met.into_iter().map(plan(2, 1)));
+    let write_that_the_home_had_not_heard_of = [9_100_001_916];
+    hold(
+        write_that_the_home_had_not_heard_of
+            .into_iter()
+            .map(plan(2, 1)),
+    );
     let taken_by_a_home_that_died_since = [7095];
     let strict = taken_by_a_home_that_died_since.map(plan(4, 2));
     hold(strict.into_iter().map(Plan::strictly));

@@ -3,6 +3,7 @@
 //! ```text
 //! BASE/                 $HEARTH_DIR, else $XDG_RUNTIME_DIR/hearth, else /tmp/hearth-UID
 //!   store-HASH.lock     held while a set for the store is looked for, started or taken down
+//!   starts.lock         held while it is looked whether agents of other stores are in the way, and agents start
 //!   JOB/
 //!     set.json          everything about the set but its secret
 //!     secret            what its members prove to know
@@ -21,6 +22,7 @@ use std::io::{self, Write};
 use std::net::SocketAddr;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use rustix::fs::{FlockOperation, flock};
 use rustix::mount::{UnmountFlags, unmount};
@@ -31,6 +33,12 @@ use crate::failure::{Failure, OrFail};
 use crate::namespace::BEHIND;
 use crate::options::SetSpec;
 use crate::process::Process;
+
+/// How long a command that only ends a set waits for others that start or end it.
+const LOCK_SPAN_MAX: Duration = Duration::from_secs(8);
+
+/// How often it looks.
+const LOCK_LOOK_AGAIN: Duration = Duration::from_millis(20);
 
 /// Longest path of a socket, `sun_path` without its last zero.
 const SOCKET_PATH_MAX: usize = 107;
@@ -82,7 +90,21 @@ pub(crate) enum Owner {
     /// `hearth down`.
     Nobody,
     /// The command that started it, at its end; the agents do not outlive it.
-    Command(u32),
+    Command(Process),
+}
+
+impl Owner {
+    /// This process.
+    pub(crate) fn this_command() -> Result<Owner, Failure> {
+        let me = Process::of(std::process::id());
+        me.map(Owner::Command)
+            .ok_or_else(|| Failure::new("cannot find this process in /proc"))
+    }
+
+    /// The command that should take the set down is not there any more.
+    pub(crate) fn is_gone(self) -> bool {
+        matches!(self, Owner::Command(command) if !command.lives())
+    }
 }
 
 /// A job's directory.
@@ -167,11 +189,56 @@ pub(crate) fn all(base: &Path) -> Result<Vec<JobDir>, Failure> {
 
 /// Keeps other commands from starting or ending a set for the same store.
 pub(crate) fn lock_store(base: &Path, store: &Path) -> Result<Lock, Failure> {
-    let name = format!(
+    lock(&base.join(lock_name(store)), LockKind::Exclusive)
+}
+
+/// Keeps other commands from looking for agents that are about to start.
+pub(crate) fn lock_starts(base: &Path) -> Result<Lock, Failure> {
+    lock(&base.join("starts.lock"), LockKind::Exclusive)
+}
+
+fn lock_name(store: &Path) -> String {
+    format!(
         "store-{:016x}.lock",
         hash(store.as_os_str().as_encoded_bytes())
-    );
-    lock(&base.join(name), LockKind::Exclusive)
+    )
+}
+
+/// The same, but gives up when another command holds it for long.
+pub(crate) fn lock_store_soon(base: &Path, store: &Path) -> Result<Lock, Failure> {
+    let path = base.join(lock_name(store));
+    let what = || format!("cannot lock `{}`", path.display());
+    let file = open_lock(&path).or_fail(what)?;
+    let end = Instant::now() + LOCK_SPAN_MAX;
+    loop {
+        match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => return Ok(Lock(file)),
+            Err(rustix::io::Errno::WOULDBLOCK) if Instant::now() < end => {
+                std::thread::park_timeout(LOCK_LOOK_AGAIN);
+            }
+            Err(rustix::io::Errno::WOULDBLOCK) => {
+                let who = holder(&file).map(|pid| format!(" (pid {pid})"));
+                return Err(Failure::new(format!(
+                    "another command{} starts or ends agents for `{}`",
+                    who.unwrap_or_default(),
+                    store.display()
+                ))
+                .hint("let it end, or end it, then try again"));
+            }
+            Err(error) => return Err(Failure::new(what()).because(error)),
+        }
+    }
+}
+
+/// Who has locked a file, as far as the operating system tells.
+fn holder(file: &File) -> Option<u32> {
+    let inode = format!(":{}", file.metadata().ok()?.ino());
+    let locks = fs::read_to_string("/proc/locks").ok()?;
+    let line = locks.lines().find(|line| {
+        let mut fields = line.split_ascii_whitespace();
+        fields.nth(1) == Some("FLOCK") && fields.nth(3).is_some_and(|at| at.ends_with(&inode))
+    })?;
+    line.split_ascii_whitespace().nth(4)?.parse().ok()
 }
 
 /// FNV-1a: the same on every host and in every build.

@@ -18,8 +18,10 @@ use crate::agent::{AgentConfig, Started};
 use crate::bank::{Daemonry, Wanted};
 use crate::failure::{Failure, OrFail};
 use crate::job::{self, AgentEntry, JobDir, Owner, SetFile};
+use crate::leftovers;
 use crate::node::NodeConfig;
 use crate::options::SetSpec;
+use crate::overlap;
 use crate::process::{Process, timespec};
 use crate::secret::{self, Secret};
 use crate::set::Set;
@@ -98,6 +100,16 @@ impl Launched {
     }
 }
 
+impl Members {
+    /// Whether agents see the store as several hosts have it.
+    pub(crate) fn is_several(&self) -> bool {
+        match self {
+            Members::Here => false,
+            Members::Hosts { members, .. } => members.len() > 1,
+        }
+    }
+}
+
 /// Starts a set. The lock of its store is held by the caller.
 pub(crate) fn start(base: &Path, plan: &Plan, signals: &Signals) -> Result<Launched, Failure> {
     check_doors(plan)?;
@@ -106,6 +118,10 @@ pub(crate) fn start(base: &Path, plan: &Plan, signals: &Signals) -> Result<Launc
         eprintln!("care: {shortage}");
     }
     let (job, dir) = name(plan, &seats)?;
+    // Nobody else looks until the agents can be seen, and the directory says whose it is.
+    let looking = job::lock_starts(base)?;
+    overlap::check(&plan.store, &job)?;
+    leftovers::clear_nameless(base)?;
     let mut launch = Launch {
         dir: JobDir::create(base, &dir)?,
         trace: plan.trace.clone(),
@@ -121,6 +137,7 @@ pub(crate) fn start(base: &Path, plan: &Plan, signals: &Signals) -> Result<Launc
     }
     let file = launch.describe(plan, job, members)?;
     launch.dir.write_set(&file)?;
+    drop(looking);
     launch.await_all(signals, join_span(plan) + START_SLACK)?;
     Ok(launch.finish(file))
 }
@@ -217,7 +234,9 @@ fn name(plan: &Plan, seats: &Seats) -> Result<(String, String), Failure> {
     match &plan.members {
         Members::Here => {
             let random = secret::make()?;
-            let job = format!("{store}-{:02x}{:02x}", random[0], random[1]);
+            // Killed commands leave their names taken.
+            let [a, b, c, d, ..] = random;
+            let job = format!("{store}-{a:02x}{b:02x}{c:02x}{d:02x}");
             Ok((job.clone(), job))
         }
         // The same on every host, as members of another job are refused.

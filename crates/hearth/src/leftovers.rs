@@ -8,6 +8,7 @@ use std::time::Duration;
 use rustix::process::{Signal, geteuid};
 
 use crate::failure::{Failure, OrFail};
+use crate::holders;
 use crate::job::{self, JobDir};
 use crate::mountinfo::{self, Service};
 use crate::process::Process;
@@ -34,7 +35,14 @@ impl Leftover {
     /// In words.
     pub(crate) fn describe(&self) -> String {
         match self {
-            Leftover::Set(set) => format!("job {} is dead, its directory is there", set.file.job),
+            Leftover::Set(set) => {
+                let mounts = set.file.mounts.iter();
+                let mounts: String = mounts
+                    .map(|mount| format!(", and its mount at `{}`", mount.at.display()))
+                    .collect();
+                let job = &set.file.job;
+                format!("job {job} is dead, its directory is there{mounts}")
+            }
             Leftover::Directory(dir) => format!("`{}` belongs to no job", dir.path().display()),
             Leftover::Mount(at) => format!("nobody serves the mount at `{}`", at.display()),
             Leftover::Agent(process) => format!("agent with pid {} belongs to no job", process.pid),
@@ -44,9 +52,17 @@ impl Leftover {
     /// Takes it away.
     pub(crate) fn clear(&self) -> Result<(), Failure> {
         match self {
-            Leftover::Set(set) => takedown::clear(set),
+            Leftover::Set(set) => {
+                check_left(set)?;
+                takedown::clear(set)
+            }
             Leftover::Directory(dir) => dir.remove(),
-            Leftover::Mount(at) => takedown::detach_stale(at),
+            // Its programs would write into the directory below.
+            Leftover::Mount(at) => Err(Failure::new("it belongs to no set that is known here")
+                .hint(format!(
+                    "when no program needs it: umount -l {}",
+                    at.display()
+                ))),
             Leftover::Agent(process) => process
                 .signal(Signal::TERM)
                 .or_fail(|| format!("cannot end the agent with pid {}", process.pid)),
@@ -57,7 +73,7 @@ impl Leftover {
 /// Everything that is left over, of this user.
 pub(crate) fn find(base: &Path) -> Result<Vec<Leftover>, Failure> {
     // Agents first: one that is listed by the time its set is read is not an orphan.
-    let agents = agents(base);
+    let agents = agents(Some(base));
     let mut found = Vec::new();
     let mut known = Vec::new();
     for dir in job::all(base)? {
@@ -68,13 +84,32 @@ pub(crate) fn find(base: &Path) -> Result<Vec<Leftover>, Failure> {
             None => found.push(Leftover::Directory(dir)),
         }
     }
-    found.extend(stale_mounts()?);
+    found.extend(stale_mounts(&found)?);
     let orphans = agents.into_iter().filter(|agent| {
         let is_known = known.contains(&agent.process);
         !is_known && agent.process.lives() && !agent.dir.join("set.json").exists()
     });
     found.extend(orphans.map(|agent| Leftover::Agent(agent.process)));
     Ok(found)
+}
+
+/// Fails while programs are in a mount of a dead set: without it they would go on in the directory below.
+fn check_left(set: &Set) -> Result<(), Failure> {
+    let held = set.file.mounts.iter().flat_map(|mount| {
+        let at = mount.at.clone();
+        holders::of(&mount.at)
+            .into_iter()
+            .map(move |holder| (at.clone(), holder))
+    });
+    match held.into_iter().next() {
+        None => Ok(()),
+        Some((at, holder)) => Err(Failure::new(format!(
+            "a program still uses the mount at `{}`",
+            at.display()
+        ))
+        .cause(holder.to_string())
+        .hint("end it first; then the mount can go")),
+    }
 }
 
 /// Whether somebody may be about to write down whose directory it is.
@@ -84,9 +119,19 @@ fn is_young(dir: &Path) -> bool {
     age.is_none_or(|age| age < STARTING_SPAN_MAX)
 }
 
-fn stale_mounts() -> Result<Vec<Leftover>, Failure> {
+/// Mounts that nobody serves and that no set of ours knows.
+fn stale_mounts(found: &[Leftover]) -> Result<Vec<Leftover>, Failure> {
+    let of_set = |leftover: &Leftover| match leftover {
+        Leftover::Set(set) => set.file.mounts.clone(),
+        Leftover::Directory(_) | Leftover::Mount(_) | Leftover::Agent(_) => Vec::new(),
+    };
+    let known: Vec<PathBuf> = found
+        .iter()
+        .flat_map(of_set)
+        .map(|mount| mount.at)
+        .collect();
     let mut mounts = mountinfo::read().or_fail(|| "cannot list mounts".to_owned())?;
-    mounts.retain(mountinfo::MountPoint::is_hearth);
+    mounts.retain(|mount| mount.is_hearth() && !known.contains(&mount.at));
     let services = mountinfo::services(&mounts);
     let stale = mounts
         .into_iter()
@@ -95,13 +140,17 @@ fn stale_mounts() -> Result<Vec<Leftover>, Failure> {
     Ok(stale.map(|(mount, _)| Leftover::Mount(mount.at)).collect())
 }
 
-struct RunningAgent {
-    process: Process,
+/// An agent of this user, be it of a set that nobody knows.
+pub(crate) struct RunningAgent {
+    /// Its process.
+    pub(crate) process: Process,
+    /// What it was told.
+    pub(crate) config: PathBuf,
     dir: PathBuf,
 }
 
-/// Agents of this user whose job's directory is, or was, in `base`.
-fn agents(base: &Path) -> Vec<RunningAgent> {
+/// Agents of this user whose job's directory is, or was, in `base`, or anywhere.
+pub(crate) fn agents(base: Option<&Path>) -> Vec<RunningAgent> {
     let uid = geteuid().as_raw();
     let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
     entries
@@ -112,19 +161,35 @@ fn agents(base: &Path) -> Vec<RunningAgent> {
 }
 
 /// `hearth agent --config BASE/JOB/agent-N.json`.
-fn agent(pid: u32, base: &Path) -> Option<RunningAgent> {
+fn agent(pid: u32, base: Option<&Path>) -> Option<RunningAgent> {
     let line = fs::read_to_string(format!("/proc/{pid}/cmdline")).ok()?;
     let mut words = line.split('\0');
     let program = Path::new(words.next()?).file_name()?;
     if program != "hearth" || words.next()? != "agent" || words.next()? != "--config" {
         return None;
     }
-    let dir = Path::new(words.next()?).parent()?.to_owned();
-    if dir.parent()? != base {
+    let config = PathBuf::from(words.next()?);
+    let dir = config.parent()?.to_owned();
+    if base.is_some_and(|base| dir.parent() != Some(base)) {
         return None;
     }
     let process = Process::of(pid)?;
-    Some(RunningAgent { process, dir })
+    Some(RunningAgent {
+        process,
+        config,
+        dir,
+    })
+}
+
+/// Removes directories whose starter was killed before it had written down whose they are. The lock of starts is held
+/// by the caller, so nobody is about to.
+pub(crate) fn clear_nameless(base: &Path) -> Result<(), Failure> {
+    for dir in job::all(base)? {
+        if !dir.path().join("set.json").exists() {
+            dir.remove()?;
+        }
+    }
+    Ok(())
 }
 
 /// Clears dead sets of a store, as something else is about to take their place.

@@ -20,6 +20,12 @@ const SILENCE_MAX: Duration = Duration::from_secs(2);
 /// One mount.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct MountPoint {
+    /// Its number in its namespace.
+    pub(crate) id: u32,
+    /// The device of its file system, which copies of the mount share.
+    pub(crate) device: (u32, u32),
+    /// What of its file system it shows.
+    pub(crate) root: PathBuf,
     /// Where it is.
     pub(crate) at: PathBuf,
     /// Its type, `fuse.hearth` for one.
@@ -95,7 +101,12 @@ pub(crate) fn is_not_connected(error: &io::Error) -> bool {
 
 /// All mounts, in the order they were made.
 pub(crate) fn read() -> io::Result<Vec<MountPoint>> {
-    let text = fs::read("/proc/self/mountinfo")?;
+    read_of(Path::new("/proc/self"))
+}
+
+/// All mounts that a process sees.
+pub(crate) fn read_of(process: &Path) -> io::Result<Vec<MountPoint>> {
+    let text = fs::read(process.join("mountinfo"))?;
     let lines = text.split(|byte| *byte == b'\n');
     Ok(lines.filter_map(parse).collect())
 }
@@ -112,15 +123,26 @@ pub(crate) fn holding(path: &Path) -> io::Result<Option<MountPoint>> {
 /// `36 35 98:0 /root /at options shared:1 - kind source super-options`.
 fn parse(line: &[u8]) -> Option<MountPoint> {
     let mut fields = line.split(|byte| *byte == b' ');
-    let at = unescape(fields.nth(4)?);
+    let id = number(fields.next()?)?;
+    let mut device = fields.nth(1)?.split(|byte| *byte == b':');
+    let device = (number(device.next()?)?, number(device.next()?)?);
+    let root = unescape(fields.next()?);
+    let at = unescape(fields.next()?);
     let mut rest = fields.skip_while(|field| *field != b"-").skip(1);
     let kind = rest.next()?;
     let source = rest.next()?;
     Some(MountPoint {
+        id,
+        device,
+        root: PathBuf::from(OsString::from_vec(root)),
         at: PathBuf::from(OsString::from_vec(at)),
         kind: String::from_utf8_lossy(kind).into_owned(),
         source: String::from_utf8_lossy(&unescape(source)).into_owned(),
     })
+}
+
+fn number(field: &[u8]) -> Option<u32> {
+    std::str::from_utf8(field).ok()?.parse().ok()
 }
 
 /// Spaces and the like are written as `\040`.
@@ -158,6 +180,7 @@ mod tests {
         let mount = parse(line).unwrap();
         assert_eq!(mount.at, Path::new("/mnt/a b"));
         assert!(mount.is_hearth());
+        assert_eq!((mount.id, mount.device), (36, (0, 40)));
         let line = b"36 35 0:40 / /mnt rw - fuse.sshfs host:/ rw";
         assert!(!parse(line).unwrap().is_hearth());
         assert_eq!(parse(b""), None);

@@ -407,12 +407,32 @@ impl SetArgs {
             let what = format!("{option} says something of a tier, and there is none");
             return Err(Failure::new(what).hint("--tier DIR"));
         }
+        self.check_heeded(&spec)?;
         if let Some(path) = &self.rules {
             spec.rules = rules::read(path, spec.policy)?;
         }
         spec.check()?;
         spec.policy.warn();
         Ok(spec)
+    }
+
+    /// Refuses what was said and would change nothing.
+    fn check_heeded(&self, spec: &SetSpec) -> Result<(), Failure> {
+        let policy = spec.policy;
+        let heeds = match self.allocation {
+            None | Some(Allocation::Slot) => true,
+            Some(Allocation::FirstTouch) if policy.has_bank() => true,
+            Some(_) => matches!(policy, Policy::Home | Policy::HomePlus),
+        };
+        if !heeds {
+            let what = format!("policy {policy} says by itself who is the home of a chunk");
+            return Err(Failure::new(what).hint("leave --allocation out, or --policy home"));
+        }
+        if self.balance == Some(Balance::On) && (policy != Policy::Local || spec.tier.is_some()) {
+            let what = "files go to agents with room under policy local without tiers alone";
+            return Err(Failure::new(what).hint("leave --balance out"));
+        }
+        Ok(())
     }
 
     /// What was said, and `base` where nothing was.

@@ -6,6 +6,8 @@ use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
+use rustix::process::Gid;
+
 /// The device number of the mount, a colon, and where the agent lends its pool.
 const VARIABLE: &str = "HEARTH_POOL";
 
@@ -14,6 +16,10 @@ const MOUNT: &str = "HEARTH_MOUNT";
 
 /// Where the store is seen without the mount: programs read on there when their agent is gone.
 const BEHIND: &str = "HEARTH_BEHIND";
+
+/// In a user namespace: the mount's device, the groups that the user has outside, and the mount, with
+/// colons between.
+const OWNERS: &str = "HEARTH_OWNERS";
 
 /// How many filters of system calls there are here: a program with more is in a jail of its own, in
 /// which its library is careful.
@@ -37,19 +43,33 @@ fn value(at: &Path, socket: &Path) -> io::Result<OsString> {
     Ok(value)
 }
 
-/// What a program is told that sees the mount at `at`, and the store without it at `behind`.
+/// What a program is told that sees the mount at `at`, and the store without it at `behind`; in a user
+/// namespace that does not have its `groups`, those too.
 pub(crate) fn environment(
     at: &Path,
     socket: &Path,
     behind: Option<&Path>,
+    groups: Option<&[Gid]>,
 ) -> io::Result<Vec<(&'static str, OsString)>> {
     let mut told = vec![(VARIABLE, value(at, socket)?)];
     told.extend(filters().map(|count| (FILTERS, count.into())));
+    if let Some(groups) = groups {
+        told.push((OWNERS, owners(at, groups)?));
+    }
     if let Some(behind) = behind {
         told.push((MOUNT, at.into()));
         told.push((BEHIND, behind.into()));
     }
     Ok(told)
+}
+
+/// What the library must know to show true owners and groups.
+fn owners(at: &Path, groups: &[Gid]) -> io::Result<OsString> {
+    let device = std::fs::metadata(at)?.dev();
+    let groups: Vec<String> = groups.iter().map(|it| it.as_raw().to_string()).collect();
+    let mut value = OsString::from(format!("{device}:{}:", groups.join(",")));
+    value.push(at);
+    Ok(value)
 }
 
 fn filters() -> Option<String> {

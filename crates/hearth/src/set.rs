@@ -1,8 +1,9 @@
 //! The sets that are up on this machine, and those that once were.
 
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
-use crate::control::{CallError, Peer, Request, call};
+use crate::control::{CallError, Peer, Request, call, call_within};
 use crate::failure::Failure;
 use crate::job::{self, AgentEntry, JobDir, SetFile};
 
@@ -171,10 +172,24 @@ pub(crate) fn ask_all(
     peers: &[Peer],
     request: &Request,
 ) -> Vec<Result<serde_json::Value, CallError>> {
+    each(peers, |peer| call(peer, request))
+}
+
+/// The same; who takes longer counts as silent.
+pub(crate) fn ask_all_within(
+    peers: &[Peer],
+    request: &Request,
+    limit: Duration,
+) -> Vec<Result<serde_json::Value, CallError>> {
+    each(peers, |peer| call_within(peer, request, limit))
+}
+
+fn each<T: Send>(peers: &[Peer], call: impl Fn(&Peer) -> T + Sync) -> Vec<T> {
+    let call = &call;
     std::thread::scope(|scope| {
         let calls: Vec<_> = peers
             .iter()
-            .map(|peer| scope.spawn(move || call(peer, request)))
+            .map(|peer| scope.spawn(move || call(peer)))
             .collect();
         calls
             .into_iter()

@@ -1,20 +1,35 @@
 //! Ends a set: flush, unmount, flush, stop, look whether everything is gone, clear up.
 
 use std::path::Path;
-use std::time::Duration;
+use std::process::{Command, Stdio};
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 
 use crate::agent::Health;
 use crate::bank;
-use crate::control::{Busy, CallError, Peer, Request, call};
+use crate::control::{Busy, CallError, Peer, Request, call_within};
 use crate::failure::{Failure, OrFail};
+use crate::holders;
+use crate::job::MountEntry;
 use crate::mountinfo::{self, Service};
-use crate::set::{Life, Set, ask_all};
+use crate::process::Process;
+use crate::set::{Life, Set, ask_all, ask_all_within};
 use crate::unmount::unmount_at;
 
-/// How long an agent that was told to stop may take before it gets a signal, and then another.
-const PATIENCE: Duration = Duration::from_secs(10);
+/// The longest wait for one step of an agent, but for bytes on their way to the store, of which people hear then.
+const STEP_MAX: Duration = Duration::from_secs(8);
+
+/// The longest that all steps together take in a hurry.
+const HURRY_MAX: Duration = Duration::from_secs(9);
+
+/// Of that, what is kept for the end of processes.
+const END_SPAN: Duration = Duration::from_secs(2);
+
+/// Programs that are named; there may be many.
+const NAMED_MAX: usize = 5;
 
 /// How a set is ended.
 #[derive(Clone, Copy, Debug)]
@@ -23,6 +38,8 @@ pub(crate) struct How {
     pub(crate) dirty: Dirty,
     /// What to do about programs that still use it.
     pub(crate) busy: Busy,
+    /// Whether to end within ten seconds, be it that the set is still up.
+    pub(crate) hurry: bool,
 }
 
 impl How {
@@ -30,6 +47,7 @@ impl How {
     pub(crate) const AT_ONCE: How = How {
         dirty: Dirty::Discard,
         busy: Busy::Detach,
+        hurry: true,
     };
 }
 
@@ -42,21 +60,41 @@ pub(crate) enum Dirty {
     Discard,
 }
 
+/// When a hurry is over.
+#[derive(Clone, Copy)]
+struct Clock(Option<Instant>);
+
+impl Clock {
+    fn of(how: How) -> Clock {
+        Clock(how.hurry.then(|| Instant::now() + HURRY_MAX - END_SPAN))
+    }
+
+    /// How long the next step may take.
+    fn left(self) -> Duration {
+        self.0.map_or(STEP_MAX, |end| {
+            end.saturating_duration_since(Instant::now())
+                .max(END_SPAN / 10)
+        })
+    }
+}
+
 /// Ends a set; comes back with what people should know, once nothing of it is left.
 pub(crate) fn take_down(set: &Set, how: How) -> Result<Vec<String>, Failure> {
     let mut notes = Vec::new();
+    let clock = Clock::of(how);
     if set.life() != Life::Dead {
         if how.busy == Busy::Refuse {
-            check_unused(set)?;
+            check_unused(set, clock)?;
         }
+        check_mounts(set, how)?;
         if how.dirty == Dirty::Flush {
-            notes = flush(set)?;
+            notes = flush_by(set, clock)?;
         }
-        unmount(set, how)?;
+        unmount(set, how, clock)?;
         if how.dirty == Dirty::Flush {
-            flush(set)?;
+            flush_by(set, clock)?;
         }
-        stop(set, how.dirty)?;
+        stop(set, how.dirty, clock)?;
     } else {
         notes.push("its agents were gone; what they had not flushed is lost".to_owned());
     }
@@ -66,9 +104,23 @@ pub(crate) fn take_down(set: &Set, how: How) -> Result<Vec<String>, Failure> {
 
 /// Brings everything to the store. Agents that are gone are named in the answer.
 pub(crate) fn flush(set: &Set) -> Result<Vec<String>, Failure> {
+    flush_by(set, Clock(None))
+}
+
+fn flush_by(set: &Set, clock: Clock) -> Result<Vec<String>, Failure> {
     let mut gone = Vec::new();
     let peers = set.peers();
-    for (peer, answer) in peers.iter().zip(ask_all(&peers, &Request::Flush)) {
+    let answers = match clock.0 {
+        Some(_) => ask_all_within(&peers, &Request::Flush, clock.left()),
+        None => {
+            let job = &set.file.job;
+            let word = format!(
+                "bytes of job {job} are still on their way to the store; `hearth down --job {job} --discard` gives them up"
+            );
+            with_word(word, || ask_all(&peers, &Request::Flush))
+        }
+    };
+    for (peer, answer) in peers.iter().zip(answers) {
         match answer {
             Ok(_) => {}
             Err(CallError::Gone(who)) => {
@@ -77,10 +129,31 @@ pub(crate) fn flush(set: &Set) -> Result<Vec<String>, Failure> {
             Err(CallError::Refused(failure)) => {
                 return Err(Failure::new(format!("{peer} could not flush")).after(failure));
             }
+            Err(CallError::Silent(who)) if clock.0.is_some() => {
+                return Err(Failure::new(format!(
+                    "{who} has not brought all its bytes to the store"
+                ))
+                .hint("try again, or give these bytes up with --discard"));
+            }
             Err(silent) => return Err(silent.into_failure()),
         }
     }
     Ok(gone)
+}
+
+/// Says a word to people if something takes long.
+fn with_word<T>(word: String, work: impl FnOnce() -> T) -> T {
+    let (working, done) = channel::<()>();
+    let watch = thread::spawn(move || {
+        if done.recv_timeout(STEP_MAX) == Err(RecvTimeoutError::Timeout) {
+            eprintln!("note: {word}");
+        }
+    });
+    let result = work();
+    drop(working);
+    // It only prints.
+    let _ = watch.join();
+    result
 }
 
 /// Removes what a set left whose agents are all gone.
@@ -107,8 +180,8 @@ pub(crate) fn detach_stale(at: &Path) -> Result<(), Failure> {
 }
 
 /// Fails if commands are inside of namespaces that an agent serves.
-fn check_unused(set: &Set) -> Result<(), Failure> {
-    let answers = ask_all(&set.peers(), &Request::Status);
+fn check_unused(set: &Set, clock: Clock) -> Result<(), Failure> {
+    let answers = ask_all_within(&set.peers(), &Request::Status, clock.left());
     for health in answers.into_iter().flatten().map(health) {
         if let Some(user) = health.users.first() {
             let what = format!(
@@ -126,61 +199,102 @@ pub(crate) fn health(value: serde_json::Value) -> Health {
     serde_json::from_value(value).unwrap_or_default()
 }
 
-fn unmount(set: &Set, how: How) -> Result<(), Failure> {
-    let busy = match how.dirty {
+/// Fails if programs use a mount, unless it is to be taken away under them; then it says so.
+fn check_mounts(set: &Set, how: How) -> Result<(), Failure> {
+    for mount in &set.file.mounts {
+        let held = holders::of(&mount.at);
+        let names = held.iter().take(NAMED_MAX).map(ToString::to_string);
+        let at = mount.at.display();
+        if busy(how) == Busy::Detach {
+            let lose = |name| eprintln!("note: taking `{at}` away under {name}");
+            names.for_each(lose);
+        } else if !held.is_empty() {
+            let what = Failure::new(format!("programs use the mount at `{at}`"));
+            return Err(names.fold(what, Failure::cause).hint(
+                "let them end, or take it away under them with --force: they lose what they write from then on",
+            ));
+        }
+    }
+    Ok(())
+}
+
+fn busy(how: How) -> Busy {
+    match how.dirty {
         Dirty::Flush => how.busy,
         // Their bytes are given up; so is their mount.
         Dirty::Discard => Busy::Detach,
-    };
+    }
+}
+
+fn unmount(set: &Set, how: How, clock: Clock) -> Result<(), Failure> {
     for mount in &set.file.mounts {
-        let Some(agent) = set
-            .file
-            .agents
-            .iter()
-            .find(|agent| agent.node == mount.node)
-        else {
-            continue;
-        };
-        let at = mount.at.clone();
-        match call(&set.peer(agent), &Request::Unmount { at, busy }) {
-            Ok(_) => {}
-            // Nothing is mounted there any more.
-            Err(CallError::Refused(failure)) if failure.exit_code() == 1 => {}
-            Err(CallError::Gone(_)) => detach_stale(&mount.at)?,
-            Err(CallError::Silent(_)) if how.dirty == Dirty::Discard => {}
-            Err(error) => return Err(error.into_failure()),
+        let agents = &set.file.agents;
+        if let Some(agent) = agents.iter().find(|agent| agent.node == mount.node) {
+            unmount_one(&set.peer(agent), mount, how, clock)?;
         }
     }
     Ok(())
 }
 
-fn stop(set: &Set, dirty: Dirty) -> Result<(), Failure> {
+fn unmount_one(peer: &Peer, mount: &MountEntry, how: How, clock: Clock) -> Result<(), Failure> {
+    if how.dirty == Dirty::Flush {
+        write_back(&mount.at, clock);
+    }
+    let request = Request::Unmount {
+        at: mount.at.clone(),
+        busy: busy(how),
+    };
+    match call_within(peer, &request, clock.left()) {
+        Ok(_) => Ok(()),
+        // Nothing is mounted there any more.
+        Err(CallError::Refused(failure)) if failure.exit_code() == 1 => Ok(()),
+        Err(CallError::Gone(_)) => detach_stale(&mount.at),
+        Err(CallError::Silent(_)) if how.dirty == Dirty::Discard => Ok(()),
+        Err(error) => Err(error.into_failure()),
+    }
+}
+
+/// Has the operating system give back what programs wrote to mapped files: with the mount's last copy it would, but
+/// other mount namespaces may have one. In a process of its own, which may have to be left behind.
+fn write_back(at: &Path, clock: Clock) {
+    let mut sync = Command::new("sync");
+    let sync = sync.arg("--file-system").arg(at).stdin(Stdio::null());
+    let Ok(mut child) = sync.stdout(Stdio::null()).stderr(Stdio::null()).spawn() else {
+        return;
+    };
+    let gone = Process::of(child.id()).map(|process| process.wait_gone(clock.left() / 2));
+    if matches!(gone, None | Some(Ok(true))) {
+        // Its word on how it went changes nothing.
+        let _ = child.wait();
+    }
+}
+
+fn stop(set: &Set, dirty: Dirty, clock: Clock) -> Result<(), Failure> {
     let peers = set.peers();
     if dirty == Dirty::Flush {
         // Whether they have heard it shows below.
-        drop(ask_all(&peers, &Request::Stop));
+        drop(ask_all_within(&peers, &Request::Stop, clock.left()));
     }
     for peer in &peers {
-        end(peer, dirty)?;
+        end(peer, dirty, clock)?;
     }
     Ok(())
 }
 
-fn end(peer: &Peer, dirty: Dirty) -> Result<(), Failure> {
+/// An agent that does not end is killed: all that it had is in the store by now, or given up.
+fn end(peer: &Peer, dirty: Dirty, clock: Clock) -> Result<(), Failure> {
     let what = || format!("cannot end {peer}");
     let process = peer.process.expect("agents of a set are known by process");
-    if dirty == Dirty::Flush && process.wait_gone(PATIENCE).or_fail(what)? {
-        return Ok(());
-    }
-    let signals: &[Signal] = match dirty {
-        Dirty::Flush => &[Signal::TERM, Signal::KILL],
-        Dirty::Discard => &[Signal::KILL],
-    };
-    for signal in signals {
-        process.signal(*signal).or_fail(what)?;
-        if process.wait_gone(PATIENCE).or_fail(what)? {
+    if dirty == Dirty::Flush {
+        if process.wait_gone(clock.left()).or_fail(what)? {
             return Ok(());
         }
+        eprintln!("note: {peer} had brought its bytes to the store, did not end, and is killed");
+    }
+    process.signal(Signal::KILL).or_fail(what)?;
+    let last = clock.0.map_or(STEP_MAX, |_| END_SPAN);
+    if process.wait_gone(last).or_fail(what)? {
+        return Ok(());
     }
     Err(Failure::new(what()).cause("the kernel holds it in a call that does not end"))
 }

@@ -120,7 +120,12 @@ impl TierArgs {
         })
     }
 
-    /// The first option that makes no sense without a tier.
+    /// Whether anything was said of tiers.
+    pub(crate) fn is_said(&self) -> bool {
+        self.tier.is_some() || self.tier_age.is_some() || self.fsync.is_some()
+    }
+
+    /// The first option that says something of a tier where there is none.
     pub(crate) fn astray(&self) -> Option<&'static str> {
         let age = self.tier_age.map(|_| "--tier-age");
         age.or(self.fsync.map(|_| "--fsync"))

@@ -1,10 +1,12 @@
 //! An observer: counts requests, bytes and errors of the store it wraps.
 
-use std::os::fd::BorrowedFd;
+use std::os::fd::{BorrowedFd, OwnedFd};
+use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use hearth_client::{Errno, Stamp};
 use hearth_shm::{FramePart, Pool};
+use rustix::fs::OFlags;
 
 use super::{Store, StoreCounts, SyncKind, parts};
 
@@ -62,6 +64,15 @@ impl<S> Counted<S> {
 }
 
 impl<S: Store> Store for Counted<S> {
+    fn open(
+        &self,
+        root: BorrowedFd<'_>,
+        path: &Path,
+        access: OFlags,
+    ) -> rustix::io::Result<OwnedFd> {
+        self.inner.open(root, path, access)
+    }
+
     fn read(
         &self,
         file: BorrowedFd<'_>,

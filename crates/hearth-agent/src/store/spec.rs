@@ -8,7 +8,10 @@ use std::sync::Arc;
 
 use hearth_shm::ServerQueue;
 
-use super::{Counted, Fault, FaultPlan, Model, ModelConfig, ModelError, PlanError, Posix, Store};
+use super::{
+    Counted, Fault, FaultPlan, Lagging, Model, ModelConfig, ModelError, PlanError, Posix, Seconds,
+    Store,
+};
 
 /// Which store to put behind the cache: `posix`, `model[:OPTION=N,...]` or `fault:PLAN`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -20,6 +23,8 @@ pub enum StoreSpec {
     Model(ModelConfig),
     /// A directory that fails by a script.
     Fault(FaultPlan),
+    /// A client that believes in old names for a second; tests alone have it.
+    Lagging(Seconds),
 }
 
 /// Why a text names no store.
@@ -67,6 +72,7 @@ impl fmt::Display for StoreSpec {
             Self::Posix => f.write_str("posix"),
             Self::Model(config) => write!(f, "model:{config}"),
             Self::Fault(plan) => write!(f, "fault:{plan}"),
+            Self::Lagging(_) => f.write_str("lagging"),
         }
     }
 }
@@ -79,6 +85,7 @@ pub fn build(spec: &StoreSpec, job_dir: &Path) -> io::Result<Arc<dyn Store>> {
             let queue = ServerQueue::open(&job_dir.join("store-queue"), config.servers)?;
             Arc::new(Counted::new(Model::new(Posix, *config, queue)))
         }
+        StoreSpec::Lagging(seconds) => Arc::new(Counted::new(Lagging::new(seconds.clone()))),
         StoreSpec::Fault(plan) => Arc::new(Counted::new(Fault::new(Posix, plan.clone()))),
     })
 }

@@ -144,9 +144,9 @@ impl Session for Passthrough {
         assert!(self.revoker.set(revoker).is_ok(), "attached once");
     }
 
-    fn open(&self, open: OpenFile, fd: OwnedFd, done: Done<OpenedFile>) {
+    fn open(&self, open: OpenFile, fd: Arc<OwnedFd>, done: Done<OpenedFile>) {
         let number = self.next.fetch_add(1, Ordering::Relaxed);
-        let file = File::from(fd);
+        let file = File::from(fd.try_clone().unwrap());
         let size = file.metadata().unwrap().len();
         self.files
             .lock()
@@ -158,6 +158,7 @@ impl Session for Passthrough {
             direct: !kept,
             kept_valid: kept,
             size,
+            left: false,
         };
         self.run(move || done(Outcome::Serve(opened)));
     }

@@ -26,7 +26,7 @@ pub(crate) enum Nemesis {
     Full,
     /// Calls of the store fail.
     Fail,
-    /// The store says that it has bytes that it has not; checkers must see it.
+    /// The laboratory itself takes confirmed bytes from the store; its checkers must see it.
     Lie,
 }
 
@@ -78,6 +78,10 @@ pub(crate) struct Choices {
     /// What programs do; the seed says if there are none.
     pub(crate) kinds: Vec<Kind>,
     pub(crate) nodes: usize,
+    /// Seconds of work before and after each fault.
+    pub(crate) seconds: u64,
+    /// Busy processes beside every round.
+    pub(crate) load: usize,
     /// Options of `hearth up` for every round.
     pub(crate) extra: Vec<String>,
 }
@@ -159,20 +163,23 @@ impl Plan {
     }
 
     /// The command that runs the round again.
-    pub(crate) fn again(&self, kinds: &[Kind], extra: &[String]) -> String {
+    pub(crate) fn again(&self, choices: &Choices) -> String {
         let mut words = format!(
-            "hearth-lab torture --rounds 1 --seed {} --policy {} --level {} --nemesis {} --agents {}",
-            self.seed, self.policy, self.level, self.nemesis_name, self.nodes
+            "hearth-lab torture --rounds 1 --seed {} --policy {} --level {} --nemesis {} --agents {} --seconds {}",
+            self.seed, self.policy, self.level, self.nemesis_name, self.nodes, choices.seconds
         );
-        for kind in kinds {
-            words += &format!(
-                " --kind {}",
-                kind.to_possible_value()
-                    .map_or(String::new(), |value| value.get_name().to_owned())
-            );
+        if choices.load > 0 {
+            words += &format!(" --load {}", choices.load);
         }
-        if !extra.is_empty() {
-            words += &format!(" -- {}", extra.join(" "));
+        for kind in choices
+            .kinds
+            .iter()
+            .filter_map(|kind| kind.to_possible_value())
+        {
+            words += &format!(" --kind {}", kind.get_name());
+        }
+        if !choices.extra.is_empty() {
+            words += &format!(" -- {}", choices.extra.join(" "));
         }
         words
     }
@@ -243,18 +250,12 @@ fn more_options(
     if whole && matches!(policy, "home" | "home:plus" | "single" | "local") && level == "posix" {
         add(&["--atomic", "call"]);
     }
-    match nemesis {
-        Nemesis::Fail => {
-            let first = 20 + random.below(60);
-            let last = first + 1 + random.below(40);
-            let sync = 3 + random.below(10);
-            add(&[
-                "--backing",
-                &format!("fault:write:eio@{first}-{last};sync:eio@{sync}"),
-            ]);
-        }
-        Nemesis::Lie => add(&["--backing", "fault:write:lose@30-"]),
-        _ => {}
+    if nemesis == Nemesis::Fail {
+        let first = 20 + random.below(60);
+        let last = first + 1 + random.below(40);
+        let sync = 3 + random.below(10);
+        let plan = format!("fault:write:eio@{first}-{last};sync:eio@{sync}");
+        add(&["--backing", &plan]);
     }
     (buffered, outlives)
 }

@@ -122,7 +122,7 @@ const NOTICE: u64 = 4 * SECOND;
 impl Round<'_> {
     fn play(&mut self) -> io::Result<()> {
         self.spin(self.lab.load)?;
-        if matches!(self.plan.nemesis, Nemesis::Fail | Nemesis::Lie) {
+        if self.plan.nemesis == Nemesis::Fail {
             self.faults.push(Fault {
                 what: "store".into(),
                 begun: 0,
@@ -374,6 +374,9 @@ impl Round<'_> {
             wait_for(spinner, Duration::from_secs(10))?;
         }
         self.end_programs()?;
+        if self.plan.nemesis == Nemesis::Lie {
+            self.lose()?;
+        }
         self.snapshot(None)?;
         let said = self.set.down()?;
         let in_order = said.is_empty();
@@ -395,6 +398,19 @@ impl Round<'_> {
             last.is_final = in_order;
         }
         self.set.end();
+        Ok(())
+    }
+
+    /// Takes from the store what agents brought there.
+    fn lose(&self) -> io::Result<()> {
+        for file in 0..FILES {
+            let len = PAGES * self.plan.page;
+            fs::write(
+                self.set.store.join(format!("register{file}")),
+                vec![0; len as usize],
+            )?;
+            fs::write(self.set.store.join(format!("log{file}")), b"")?;
+        }
         Ok(())
     }
 

@@ -209,11 +209,11 @@ impl HostSet {
 
     fn ask_pid(&self, node: usize) -> io::Result<Option<i32>> {
         let status = bounded(self.command(node).args(["status", "--json"]), START_MOST)?;
-        let pids = status.out.lines().filter_map(|line| {
+        let mut pids = status.out.lines().filter_map(|line| {
             let row: serde_json::Value = serde_json::from_str(line).ok()?;
             i32::try_from(row.get("pid")?.as_i64()?).ok()
         });
-        Ok(pids.last())
+        Ok(pids.next_back())
     }
 
     /// The process of an agent.

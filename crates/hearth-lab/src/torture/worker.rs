@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use super::history::{By, End, Log, Op, Out, RECORD_BYTES, SLOT_BYTES, SLOTS, now, value_of};
 use crate::random::Random;
-use crate::sys::{self, Access, Mapping};
+use crate::sys::{self, Mapping};
 
 /// What programs do in a round.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
@@ -340,7 +340,7 @@ impl Worker {
             let Some(handle) = self.opened(file, By::Map, false)? else {
                 return Ok(true);
             };
-            let mapping = Mapping::of(&handle, PAGES * self.spec.page, Access::Read);
+            let mapping = Mapping::of(&handle, PAGES * self.spec.page);
             self.keep(file, By::Map, handle);
             let Ok(mapping) = mapping else {
                 return Ok(true);

@@ -6,11 +6,11 @@ use hearth_trace::Op;
 use libc::{gid_t, mode_t, size_t, ssize_t, uid_t};
 
 use crate::call::{on, on_path};
-use crate::gone;
 use crate::kept::{self, Form};
 use crate::names::At;
 use crate::sys;
 use crate::table::hooks;
+use crate::{gone, owners};
 
 hooks! {
     fn stat(path: *const c_char, buf: *mut c_void) -> c_int =
@@ -31,9 +31,9 @@ hooks! {
         |real| on_path(Op::Stat, At { dir, path })
             .call(move || at_place(Form::Statx { flags, mask }, At { dir, path }, flags, buf, real));
     fn fstat(fd: c_int, buf: *mut c_void) -> c_int =
-        |real| on(Op::Fstat, fd).call(move || open_file(fd, buf, || gone::reading(fd, real, real)));
+        |real| on(Op::Fstat, fd).call(move || open_file(fd, buf, real));
     fn fstat64(fd: c_int, buf: *mut c_void) -> c_int =
-        |real| on(Op::Fstat, fd).call(move || open_file(fd, buf, || gone::reading(fd, real, real)));
+        |real| on(Op::Fstat, fd).call(move || open_file(fd, buf, real));
     fn __xstat(version: c_int, path: *const c_char, buf: *mut c_void) -> c_int =
         |real| on_path(Op::Stat, At::cwd(path)).call(move || at_path(path, 0, buf, real));
     fn __xstat64(version: c_int, path: *const c_char, buf: *mut c_void) -> c_int =
@@ -43,9 +43,9 @@ hooks! {
     fn __lxstat64(version: c_int, path: *const c_char, buf: *mut c_void) -> c_int =
         |real| on_path(Op::Stat, At::cwd(path)).call(move || at_path(path, LINK_ITSELF, buf, real));
     fn __fxstat(version: c_int, fd: c_int, buf: *mut c_void) -> c_int =
-        |real| on(Op::Fstat, fd).call(move || open_file(fd, buf, || gone::reading(fd, real, real)));
+        |real| on(Op::Fstat, fd).call(move || open_file(fd, buf, real));
     fn __fxstat64(version: c_int, fd: c_int, buf: *mut c_void) -> c_int =
-        |real| on(Op::Fstat, fd).call(move || open_file(fd, buf, || gone::reading(fd, real, real)));
+        |real| on(Op::Fstat, fd).call(move || open_file(fd, buf, real));
     fn __fxstatat(version: c_int, dir: c_int, path: *const c_char, buf: *mut c_void, flags: c_int) -> c_int =
         |real| on_path(Op::Stat, At { dir, path })
             .call(move || at_place(Form::Stat, At { dir, path }, flags, buf, real));
@@ -74,13 +74,16 @@ hooks! {
         |real| on_path(Op::Setattr, At { dir, path }).call(real);
     fn fchmod(fd: c_int, mode: mode_t) -> c_int = |real| on(Op::Setattr, fd).call(real);
     fn chown(path: *const c_char, user: uid_t, group: gid_t) -> c_int =
-        |real| on_path(Op::Setattr, At::cwd(path)).call(real);
+        |real| on_path(Op::Setattr, At::cwd(path))
+            .call(move || owners::giving(At::cwd(path), 0, (user, group), real));
     fn lchown(path: *const c_char, user: uid_t, group: gid_t) -> c_int =
-        |real| on_path(Op::Setattr, At::cwd(path)).call(real);
+        |real| on_path(Op::Setattr, At::cwd(path))
+            .call(move || owners::giving(At::cwd(path), LINK_ITSELF, (user, group), real));
     fn fchownat(dir: c_int, path: *const c_char, user: uid_t, group: gid_t, flags: c_int) -> c_int =
-        |real| on_path(Op::Setattr, At { dir, path }).call(real);
+        |real| on_path(Op::Setattr, At { dir, path })
+            .call(move || owners::giving(At { dir, path }, flags, (user, group), real));
     fn fchown(fd: c_int, user: uid_t, group: gid_t) -> c_int =
-        |real| on(Op::Setattr, fd).call(real);
+        |real| on(Op::Setattr, fd).call(move || owners::giving(owners::open(fd), libc::AT_EMPTY_PATH, (user, group), real));
     fn utime(path: *const c_char, times: *const c_void) -> c_int =
         |real| on_path(Op::Setattr, At::cwd(path)).call(real);
     fn utimes(path: *const c_char, times: *const c_void) -> c_int =
@@ -129,14 +132,16 @@ fn at_path(
     buf: *mut c_void,
     real: impl FnOnce() -> c_int,
 ) -> c_int {
-    gone::asking(
+    let asked = gone::asking(
         At::cwd(path),
         flags,
         // SAFETY: that is what the program says by the call.
         || unsafe { kept::by_path(Form::Stat, path, buf, real) },
         // SAFETY: as above.
         |store| unsafe { sys::fill_stat(store, buf) },
-    )
+    );
+    // SAFETY: as above.
+    unsafe { owners::shown(asked, Form::Stat, At::cwd(path), flags, buf) }
 }
 
 fn at_place(
@@ -146,7 +151,7 @@ fn at_place(
     buf: *mut c_void,
     real: impl FnOnce() -> c_int,
 ) -> c_int {
-    gone::asking(
+    let asked = gone::asking(
         at,
         flags,
         // SAFETY: that is what the program says by the call.
@@ -157,10 +162,23 @@ fn at_place(
             // SAFETY: as above.
             Form::Stat | Form::Access { .. } => unsafe { sys::fill_stat(store, buf) },
         },
-    )
+    );
+    // SAFETY: as above.
+    unsafe { owners::shown(asked, form, at, flags, buf) }
 }
 
-fn open_file(fd: c_int, buf: *mut c_void, real: impl FnOnce() -> c_int) -> c_int {
+fn open_file(fd: c_int, buf: *mut c_void, real: impl Fn() -> c_int + Copy) -> c_int {
+    let ask = || gone::reading(fd, real, real);
     // SAFETY: that is what the program says by the call.
-    unsafe { kept::by_descriptor(Form::Stat, fd, buf, real) }
+    let asked = unsafe { kept::by_descriptor(Form::Stat, fd, buf, ask) };
+    // SAFETY: as above.
+    unsafe {
+        owners::shown(
+            asked,
+            Form::Stat,
+            owners::open(fd),
+            libc::AT_EMPTY_PATH,
+            buf,
+        )
+    }
 }

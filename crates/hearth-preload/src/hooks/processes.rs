@@ -6,7 +6,7 @@ use libc::pid_t;
 
 use crate::environment::{Environment, completed};
 use crate::table::hooks;
-use crate::{behind, cache, fds, kept, life};
+use crate::{behind, cache, fds, kept, life, owners};
 
 /// An array of C strings that ends with null.
 type Strings = *const *const c_char;
@@ -40,6 +40,12 @@ hooks! {
     fn setregid(real_group: libc::gid_t, group: libc::gid_t) -> c_int = |real| becoming(real);
     fn setresgid(real_group: libc::gid_t, group: libc::gid_t, saved: libc::gid_t) -> c_int = |real| becoming(real);
     fn setfsgid(group: libc::gid_t) -> c_int = |real| becoming(real);
+    fn getgroups(room: c_int, groups: *mut libc::gid_t) -> c_int =
+        // SAFETY: that is what the program says by the call.
+        |real| match unsafe { owners::groups(room, groups) } {
+            Some(done) => done,
+            None => real(),
+        };
     fn setgroups(count: libc::size_t, groups: *const libc::gid_t) -> c_int = |real| becoming(real);
     fn initgroups(user: *const c_char, group: libc::gid_t) -> c_int = |real| becoming(real);
     fn capset(header: *mut c_void, data: *const c_void) -> c_int = |real| becoming(real);

@@ -22,6 +22,8 @@ impl Home<'_, '_> {
         let mut run: Option<(u64, u32)> = None;
         for number in ask.first..ask.first + u64::from(ask.count) {
             let page = self.file.pages.entry(number).or_default();
+            // Its frame may have been taken for an earlier page of the same read.
+            page.refresh(self.ctx.frames);
             if page.filled || page.filling {
                 continue;
             }

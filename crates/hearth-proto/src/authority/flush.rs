@@ -1,7 +1,7 @@
 //! Bringing dirty bytes to the store: contiguous runs become one store write.
 
 use super::{
-    Authority, FlushAsk, Home, Page, RETRY_FIRST, RETRY_LONGEST, StoreOp, Verdict, Waiting,
+    Authority, File, FlushAsk, Home, Page, RETRY_FIRST, RETRY_LONGEST, StoreOp, Verdict, Waiting,
 };
 use crate::Errno;
 use crate::config::Writes;
@@ -218,6 +218,7 @@ impl Home<'_, '_> {
         let kept = match taken {
             true => {
                 page.unsynced.insert_all(ranges);
+                self.file.unsynced.insert(number);
                 0
             }
             false => u64::from(page.dirty.insert_all(ranges)),
@@ -295,11 +296,9 @@ impl Home<'_, '_> {
             Goal::Own | Goal::Sealed => page.writers.contains(from),
             Goal::All | Goal::Synced => true,
         };
-        let dirty = self
-            .file
-            .pages
-            .iter()
-            .filter(|(_, page)| page.dirty_bytes() > 0);
+        let is_dirty = self.file.dirty_bytes > 0;
+        let pages = self.file.pages.iter().filter(|_| is_dirty);
+        let dirty = pages.filter(|(_, page)| page.dirty_bytes() > 0);
         let pages = dirty.filter(|(_, page)| concerned(page));
         let mut need: Vec<(u64, Ver)> = pages.map(|(&number, page)| (number, page.ver)).collect();
         let recalled = self.call_back_for_flush(from, goal);
@@ -411,16 +410,22 @@ impl Home<'_, '_> {
     /// A sync begins: it covers what the store has taken. Of a page whose frame goes for a write past it nothing could be
     /// sent again.
     fn cover(&mut self) {
-        let writes = &self.file.writes;
+        let File {
+            pages,
+            writes,
+            unsynced,
+            syncing,
+            ..
+        } = &mut *self.file;
         let goes = |number| writes.iter().any(|w| w.ask.aside && w.touches(number, 1));
-        for (_, page) in self
-            .file
-            .pages
-            .iter_mut()
-            .filter(|(number, _)| !goes(**number))
-        {
-            page.syncing.insert_all(page.unsynced.take());
-        }
+        unsynced.retain(|&number| {
+            let stays = goes(number);
+            if let Some(page) = pages.get_mut(&number).filter(|_| !stays) {
+                page.syncing.insert_all(page.unsynced.take());
+                syncing.insert(number);
+            }
+            stays
+        });
     }
 
     /// The store's fsync came back. After a failure the bytes that it covered are dirty again as far
@@ -431,7 +436,10 @@ impl Home<'_, '_> {
         result: Result<StoreOk, Errno>,
     ) {
         let mut changed = Vec::new();
-        for (&number, page) in &mut self.file.pages {
+        for number in core::mem::take(&mut self.file.syncing) {
+            let Some(page) = self.file.pages.get_mut(&number) else {
+                continue;
+            };
             let covered = page.syncing.take();
             if result.is_ok() || covered.is_empty() {
                 continue;

@@ -186,16 +186,18 @@ impl Desk<'_, '_> {
         let Some(opened) = self.client.handles.remove(&handle) else {
             return;
         };
-        self.ctx.out.push(Effect::Release { handle });
         let id = opened.file;
         let Some(file) = self.client.files.get_mut(&id) else {
-            return;
+            return self.ctx.out.push(Effect::Release { handle });
         };
         file.handles -= 1;
         file.mapped &= file.handles > 0;
         file.writers -= u32::from(opened.write);
         if file.writers == 0 {
             self.give_back_file(id);
+        }
+        if !opened.write || !self.lingers(id, handle) {
+            self.ctx.out.push(Effect::Release { handle });
         }
         if !self.close_behind_gathered(id, opened.write) {
             self.tell_closed(id, opened.write);

@@ -19,7 +19,8 @@ impl Desk<'_, '_> {
         let mut idle = BTreeSet::new();
         for (&id, file) in round(&client.files, client.looked_at).take(count) {
             client.looked_at = id;
-            if file.unused() && !client.lapses.contains_key(&id) {
+            let is_free = !client.lapses.contains_key(&id) && !client.lingering.has(id);
+            if file.unused() && is_free {
                 idle.insert(id);
             }
         }
@@ -52,6 +53,7 @@ impl Desk<'_, '_> {
 pub(super) fn is_idle(client: &Client, id: FileId) -> bool {
     client.files.get(&id).is_some_and(File::unused)
         && !client.lapses.contains_key(&id)
+        && !client.lingering.has(id)
         && !client.pending.values().any(|pending| pending.file == id)
         // A truncation of the store is under way without a message or a handle.
         && !client.jobs.values().any(|job| job.truncated() == Some(id))

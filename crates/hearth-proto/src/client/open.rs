@@ -69,7 +69,8 @@ impl Desk<'_, '_> {
         // Without records the answer to another open, which has the operating system drop what it keeps,
         // may still be on its way there.
         let kept_valid = !renewed && file.semantics.is_recorded();
-        self.opened_as(ticket, open, size, direct, kept_valid);
+        let left = matches!(answer.body, Body::OpenOk { left: true, .. });
+        self.opened_as(ticket, open, size, (direct, kept_valid), left);
     }
 
     /// Learns what a manager says of a file that it has let be opened: its size, and whether others write it. `None` if
@@ -82,6 +83,7 @@ impl Desk<'_, '_> {
             ref holders,
             semantics,
             version,
+            left: _,
         } = answer.body
         else {
             return None;
@@ -178,7 +180,7 @@ impl Desk<'_, '_> {
     }
 
     fn opened(&mut self, ticket: Ticket, open: OpenRequest, size: u64, direct: bool) {
-        self.opened_as(ticket, open, size, direct, false);
+        self.opened_as(ticket, open, size, (direct, false), false);
     }
 
     fn opened_as(
@@ -186,8 +188,8 @@ impl Desk<'_, '_> {
         ticket: Ticket,
         open: OpenRequest,
         size: u64,
-        direct: bool,
-        kept_valid: bool,
+        (direct, kept_valid): (bool, bool),
+        left: bool,
     ) {
         let handle = Handle(ticket.0);
         let file = self.client.files.entry(open.file).or_default();
@@ -208,6 +210,7 @@ impl Desk<'_, '_> {
                 direct,
                 kept_valid,
                 size,
+                left,
             },
         );
     }

@@ -152,6 +152,7 @@ impl Desk<'_, '_> {
         }
         self.redirect_writes(id);
         self.drop_gathered(id, Some(errno::EIO));
+        self.stops_lingering(id);
     }
 
     /// The manager takes back leave to keep attributes.

@@ -23,7 +23,7 @@ impl File {
         !self.bypass && (config.rules().delegates != Delegates::Never || self.semantics.gathers())
     }
 
-    fn is_settled(&self, me: NodeId) -> bool {
+    pub(super) fn is_settled(&self, me: NodeId) -> bool {
         let elsewhere = |&home: &NodeId| home != me;
         self.gathering.is_idle() && !self.unflushed().iter().any(elsewhere)
     }
@@ -59,7 +59,7 @@ impl Client {
 }
 
 impl Desk<'_, '_> {
-    fn settle_homes(&mut self, id: FileId) {
+    pub(super) fn settle_homes(&mut self, id: FileId) {
         let me = self.ctx.me();
         let Some(file) = self.client.files.get_mut(&id) else {
             return;
@@ -83,5 +83,6 @@ impl Desk<'_, '_> {
             Body::Failed(errno) if has_more => Some(*errno),
             _ => None,
         };
+        self.stops_lingering(id);
     }
 }

@@ -145,6 +145,7 @@ impl Seat<'_, '_> {
                 holders,
                 semantics: self.file.semantics,
                 version,
+                left: self.left.contains_key(&self.id),
             },
         );
     }

@@ -30,6 +30,15 @@ macro_rules! bodies {
             }
         }
 
+        impl Body {
+            /// What it is called.
+            pub fn kind(&self) -> &'static str {
+                match self {
+                    $(Body::$name { .. } => concat!("a message ", stringify!($name)),)*
+                }
+            }
+        }
+
         /// Every tag.
         #[cfg(test)]
         pub(super) const TAGS: &[u8] = &[$($tag),*];
@@ -40,7 +49,7 @@ bodies! {
     1 => Whois;
     2 => WhoisOk(manager);
     3 => Open { write, stamp, private, semantics, all };
-    4 => OpenOk { size, shared, homes, holders, semantics, version };
+    4 => OpenOk { size, shared, homes, holders, semantics, version, left };
     5 => Close { write, wrote, stamp };
     6 => Size;
     7 => SizeIs { size, mtime_ns, keep };

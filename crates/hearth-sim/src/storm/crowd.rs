@@ -1,9 +1,10 @@
 //! All nodes, their network and the store, in order of time.
 
 use super::pace::{Pace, Place};
-use super::way_in::{LOOKS_AT_ONCE, LOOKS_EACH, Wants, WayIn};
+use super::way_in::{Wants, WayIn};
 use super::{Outcome, Shape};
 use crate::rng::Rng;
+use hearth_client::asking::{LOOKS_AT_ONCE, LOOKS_EACH};
 use hearth_proto::msg::{Body, Envelope};
 use hearth_proto::{Config, Effect, Input, Node, NodeId, Outbox, Request, Span, Ticket, Time};
 use std::cmp::Ordering;
@@ -131,7 +132,7 @@ impl<'a> Crowd<'a> {
 
     /// When a node has looked at files, some at one time.
     fn look_at(&mut self, node: u32, files: u32) -> Time {
-        let each = files.div_ceil(LOOKS_AT_ONCE).max(LOOKS_EACH);
+        let each = files.div_ceil(LOOKS_AT_ONCE as u32).max(LOOKS_EACH as u32);
         let mut looked = vec![self.now; files.div_ceil(each) as usize];
         let lines = looked.len();
         for place in (0..files as usize).map(|file| file % lines) {

@@ -6,7 +6,7 @@
 //! takes, depends on who comes first, and has no form.
 
 use super::Shape;
-use super::way_in::LOOKUPS_ALONE;
+use hearth_client::asking::LOOKUPS_ALONE;
 use hearth_proto::Span;
 
 /// Nodes that are told to look at more files alone, and at how many.

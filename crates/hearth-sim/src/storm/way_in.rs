@@ -1,26 +1,13 @@
 //! What a node's way in asks for, one question after another: two files by themselves, then the names of the
-//! directory, then attributes of many files at a time. It decides as `hearth-fuse` does
-//! (`learn.rs`, `listing.rs` and `at_hand.rs` there), with its numbers.
+//! directory, then attributes of many files at a time. What it asks for and in which order is decided by
+//! [`hearth_client::asking`], as in `hearth-fuse`.
 
 use super::Shape;
+use hearth_client::asking::{
+    BATCH, BATCH_MAX, LOCATED_AT_ONCE, Lookups, Question, READ_AT_ONCE, batch, names_are_worth,
+    read_along,
+};
 use hearth_proto::{Attributes, FileId, Learned, Leave, Reply, Request};
-
-/// Lookups in a directory before it is read as a whole.
-pub(super) const LOOKUPS_ALONE: u32 = 2;
-/// Nodes of a crowd in which each may read all names for what comes along with them.
-const CROWD: u32 = 12;
-/// Files whose attributes are read for one question, or along with the names, if that takes a request for each.
-pub(super) const READ_AT_ONCE: u32 = 64;
-/// The same along with the names where these bring attributes.
-const READ_ALONG_MAX: u32 = 4096;
-/// Looks at one time, and what is worth another thread.
-pub(super) const LOOKS_AT_ONCE: u32 = 4;
-pub(super) const LOOKS_EACH: u32 = 8;
-/// Files asked for at once, to begin with, and at most.
-pub(super) const BATCH: u32 = 64;
-pub(super) const BATCH_MAX: u32 = 512;
-/// Files whose managers are asked for at once.
-pub(super) const LOCATED_AT_ONCE: u32 = 4096;
 
 /// The number of the directory's inode in the store; those of its files follow.
 fn directory(shape: &Shape) -> FileId {
@@ -58,16 +45,8 @@ pub(super) enum Wants {
 enum Why {
     /// Along with the names, up to here.
     Along,
-    /// A program wants the first.
-    Near,
-    /// They are of this node's own part.
-    Own,
-    /// Others read them.
-    Awaited,
-    /// Nobody reads them after all.
-    Unread,
-    /// Waits for whoever has begun to.
-    Alone,
+    /// A program wants one.
+    Wanted(Question),
 }
 
 /// Where it is.
@@ -112,7 +91,7 @@ impl Looks {
             reads,
             done: 0,
             told: 0,
-            left: READ_AT_ONCE as usize,
+            left: READ_AT_ONCE,
             later,
         }
     }
@@ -143,15 +122,13 @@ pub(super) struct WayIn {
     /// The next file that the program asks for.
     wanted: u32,
     known: Vec<bool>,
-    lookups: u32,
+    lookups: Lookups,
     listed: bool,
     is_shared: bool,
     asked: u32,
     asked_own: u32,
     /// What is done along with the names, while this node reads them.
     along: Option<Along>,
-    /// Lookups before the next question about names.
-    alone: u32,
     phase: Phase,
     pub(super) wrong: Option<String>,
 }
@@ -170,13 +147,12 @@ impl WayIn {
             along_in: None,
             wanted: 0,
             known: vec![false; files as usize],
-            lookups: 0,
+            lookups: Lookups::default(),
             listed: false,
             is_shared: false,
             asked: 0,
             asked_own: 0,
             along: None,
-            alone: LOOKUPS_ALONE,
             phase: Phase::Idle,
             wrong: None,
         }
@@ -275,13 +251,10 @@ impl WayIn {
             return Wants::Nothing;
         }
         if self.listed {
-            return match self.is_shared {
-                false => self.ask_near(Why::Near),
-                true => self.ask_own(),
-            };
+            return self.ask_next(Question::first(self.is_shared));
         }
-        self.lookups += 1;
-        if self.lookups > self.alone {
+        self.lookups.count();
+        if self.lookups.is_storm() {
             self.phase = Phase::Names;
             return Wants::Ask(Request::Names(self.directory));
         }
@@ -308,7 +281,8 @@ impl WayIn {
                 self.go_on()
             }
             (Leave::Later, None) => {
-                (self.alone, self.lookups) = (2 * self.alone, 1);
+                self.lookups.refused();
+                self.lookups.count();
                 self.look_alone()
             }
             (leave, _) => {
@@ -319,21 +293,17 @@ impl WayIn {
     }
 
     fn locate(&mut self, number: u64, done: u32) -> Wants {
-        let upto = (done + LOCATED_AT_ONCE).min(self.files);
+        let upto = (done + LOCATED_AT_ONCE as u32).min(self.files);
         if done < self.files {
             self.phase = Phase::Locating(number, upto);
             return Wants::Ask(Request::Locate(
                 (done..upto).map(|place| self.file(place)).collect(),
             ));
         }
-        let most = if self.comes_along {
-            READ_ALONG_MAX
-        } else {
-            READ_AT_ONCE
-        };
+        let most = read_along(self.comes_along);
         self.along = Some(Along {
             number,
-            files: self.unread().take(most as usize).collect(),
+            files: self.unread().take(most).collect(),
             reads: Vec::new(),
             is_told: false,
         });
@@ -353,7 +323,7 @@ impl WayIn {
             return self.look();
         };
         let number = along.number;
-        let some = along.files.len().min(BATCH_MAX as usize);
+        let some = along.files.len().min(BATCH_MAX);
         if some > 1 {
             let some = along.files.drain(..some).collect();
             return self.ask(Why::Along, some);
@@ -377,19 +347,21 @@ impl WayIn {
         let files = asked.iter().map(|&place| self.file(place)).collect();
         self.phase = Phase::Leaves(why, asked);
         Wants::Ask(match why {
-            Why::Awaited => Request::Await(files),
+            Why::Wanted(Question::Awaited) => Request::Await(files),
             _ => Request::Leave(files),
         })
     }
 
-    /// The wanted file, and some behind it and round to it.
-    fn ask_near(&mut self, why: Why) -> Wants {
-        let count = match why {
-            Why::Near | Why::Awaited => doubled(&mut self.asked),
-            _ => BATCH,
+    /// Asks for the wanted file, and some behind it and round to it, or for some of this node's part.
+    fn ask_next(&mut self, question: Question) -> Wants {
+        let count = match question {
+            Question::Near | Question::Awaited => doubled(&mut self.asked),
+            Question::Unread => BATCH,
+            Question::Alone => 1,
+            Question::Own => return self.ask_own(),
         };
-        let near = self.unread().take(count as usize).collect();
-        self.ask(why, near)
+        let near = self.unread().take(count).collect();
+        self.ask(Why::Wanted(question), near)
     }
 
     /// Files whose attributes are not here, from the wanted one on and round to it.
@@ -399,15 +371,19 @@ impl WayIn {
     }
 
     fn ask_own(&mut self) -> Wants {
+        self.is_shared = true;
         let at =
             |part: u32| (u64::from(part) * u64::from(self.files) / u64::from(self.nodes)) as u32;
         let part = at(self.me)..at(self.me + 1);
         let own: Vec<u32> = part.filter(|&place| !self.known[place as usize]).collect();
         if own.is_empty() {
-            return self.ask_near(Why::Awaited);
+            return self.go_on_asking(Question::Own, false);
         }
-        let count = doubled(&mut self.asked_own) as usize;
-        self.ask(Why::Own, own.into_iter().take(count).collect())
+        let count = doubled(&mut self.asked_own);
+        self.ask(
+            Why::Wanted(Question::Own),
+            own.into_iter().take(count).collect(),
+        )
     }
 
     fn leaves(&mut self, why: Why, asked: &[u32], leaves: &[Leave]) -> Wants {
@@ -436,13 +412,13 @@ impl WayIn {
 
     /// Whether names are worth being read for the next of these files.
     fn is_worth(&self, looks: &Looks) -> bool {
-        let next = (looks.reads.len() - looks.done).min(READ_AT_ONCE as usize) as u32;
+        let next = (looks.reads.len() - looks.done).min(READ_AT_ONCE);
         let readers = if looks.why == Why::Along {
             1
         } else {
-            self.nodes
+            self.nodes as usize
         };
-        self.comes_along && next > self.listing && readers <= CROWD
+        self.comes_along && names_are_worth(next, self.listing as usize, readers)
     }
 
     fn read(&mut self, mut looks: Looks) -> Wants {
@@ -458,7 +434,7 @@ impl WayIn {
             self.phase = Phase::Bringing(looks, self.listing);
             return self.go_on();
         }
-        let mut next = (count - looks.done).min(READ_AT_ONCE as usize);
+        let mut next = (count - looks.done).min(READ_AT_ONCE);
         if !self.is_at_hand() {
             next = next.min(looks.left);
             looks.left -= next;
@@ -490,22 +466,21 @@ impl WayIn {
     }
 
     fn read_all(&mut self, why: Why, later: bool) -> Wants {
-        match (why, later) {
-            (Why::Along, _) => self.read_along(),
-            (Why::Near, true) => {
-                self.is_shared = true;
-                self.ask_own()
-            }
-            (Why::Own, _) => self.ask_near(Why::Awaited),
-            (Why::Awaited, true) => self.ask_near(Why::Unread),
-            (Why::Unread, true) => self.ask(Why::Alone, vec![self.wanted]),
-            (Why::Near | Why::Awaited | Why::Unread | Why::Alone, _) => self.look(),
+        match why {
+            Why::Along => self.read_along(),
+            Why::Wanted(question) => self.go_on_asking(question, later),
+        }
+    }
+
+    fn go_on_asking(&mut self, question: Question, later: bool) -> Wants {
+        match question.next(later) {
+            Some(question) => self.ask_next(question),
+            None => self.look(),
         }
     }
 }
 
-fn doubled(count: &mut u32) -> u32 {
-    let times = (*count).min(u32::BITS / 2);
+fn doubled(count: &mut u32) -> usize {
     *count += 1;
-    (BATCH << times).min(BATCH_MAX)
+    batch(*count - 1)
 }

@@ -158,19 +158,23 @@ impl World {
         match (sync, buffered) {
             (true, _) => self.check_durable(session, object, durable::Whose::Node(node)),
             (false, false) => self.check_durable(session, object, durable::Whose::Node(node)),
-            (false, true) => self.note_sealed(session, object),
+            (false, true) => self.note_sealed(session, handle, object),
         }
         self.look(session, handle, sync);
         self.done(session);
     }
 
-    /// What the node wrote before outlives so many nodes as there are parity shards, if the close sealed it.
-    fn note_sealed(&mut self, session: usize, object: usize) {
+    /// What the node wrote before outlives so many nodes as there are parity shards, if the close sealed it. Where the
+    /// node has begun to write through another handle meanwhile, the close of that one seals (S35).
+    fn note_sealed(&mut self, session: usize, handle: usize, object: usize) {
         let span = self.interval(session);
-        let node = self.sessions[session].node as u32;
+        let node = self.sessions[session].node;
+        let closed = self.sessions[session].handles[handle].handle;
+        let still = self.hosts[node].node.seals(closed);
         let doing = self.sessions[session].doing.as_ref();
-        if doing.is_some_and(|doing| doing.seals) {
-            self.store.objects[object].history.sealed.push((node, span));
+        if still && doing.is_some_and(|doing| doing.seals) {
+            let sealed = &mut self.store.objects[object].history.sealed;
+            sealed.push((node as u32, span));
         }
     }
 

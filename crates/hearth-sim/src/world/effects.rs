@@ -241,6 +241,7 @@ impl World {
                 direct,
                 kept_valid,
                 size,
+                left: _,
             } => {
                 let call = self.hosts[node].calls.get(&ticket);
                 let object = call

@@ -4,6 +4,7 @@
 
 use super::kernel::Kernel;
 use super::session::Call;
+use super::store_client::StoreClient;
 use super::tier::Tier;
 use hearth_proto::effect::TierGone;
 use hearth_proto::{Buf, FileId, Handle, LocalWrite, Node, NodeId, Piece, Src, Ticket, Time};
@@ -34,6 +35,7 @@ pub(crate) struct Host {
     /// Writes of programs that have not been brought to the kernel.
     pub(crate) left: Vec<LocalWrite>,
     pub(crate) tier: Tier,
+    pub(crate) store_client: StoreClient,
     /// The agent stands still until then; one that died, for ever.
     pub(crate) paused: Time,
 }
@@ -54,6 +56,7 @@ impl Host {
             kernel: Kernel::default(),
             left: Vec::new(),
             tier: Tier::default(),
+            store_client: StoreClient::default(),
             paused: Time(0),
             node,
         }

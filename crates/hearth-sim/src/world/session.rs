@@ -357,6 +357,8 @@ impl World {
 
     fn begin_open(&mut self, session: usize, file: FileId, write: bool) {
         let object = self.store.current[&file];
+        let node = self.sessions[session].node;
+        self.hosts[node].store_client.forget(object);
         let read_only = self.store.objects[object].read_only;
         if write && read_only {
             // The store refuses it.

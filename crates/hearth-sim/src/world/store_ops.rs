@@ -203,7 +203,7 @@ impl World {
     /// Bytes of the store as the node's agent sees them, its tier laid over them.
     fn seen(&mut self, node: usize, object: usize, offset: u64, len: u64) -> Vec<u8> {
         self.settle_at_leisure(node, object);
-        let mut bytes = self.store.read(object, offset, len);
+        let mut bytes = self.read_by_client(node, object, offset, len);
         let file = self.store.objects[object].file;
         self.hosts[node]
             .tier
@@ -222,13 +222,18 @@ impl World {
                 for (offset, data) in runs {
                     let bytes = self.bytes_of(node, data)?;
                     if !skips {
-                        self.store.write(object, *offset, &bytes);
+                        self.write_by_client(node, object, *offset, &bytes);
                     }
                 }
             }
             What::Sync => self.settle(node, object),
-            What::Truncate { size } => self.store.truncate(object, *size),
+            What::Truncate { size } => {
+                self.hosts[node].store_client.forget(object);
+                self.store.truncate(object, *size);
+            }
             What::DirectRead { offset, len } => {
+                // Past the homes nothing is promised between nodes (S9): no reason to find that clients keep pages.
+                self.hosts[node].store_client.forget(object);
                 done.answer = Answer::Data {
                     bytes: self.seen(node, object, *offset, u64::from(*len)),
                     cached: false,
@@ -243,7 +248,7 @@ impl World {
                 let file = self.store.objects[object].file;
                 let len = bytes.len() as u64;
                 self.hosts[node].tier.pass_by(file, offset, len);
-                self.store.write(object, offset, bytes);
+                self.write_by_client(node, object, offset, bytes);
                 let size = self.store.objects[object].data.len() as u64;
                 done.answer = Answer::Written { offset, size };
             }

@@ -12,6 +12,7 @@ use crate::failure::{Failure, OrFail};
 use crate::job::{JobDir, Owner};
 use crate::node::NodeConfig;
 use crate::os::close_inherited;
+use crate::process::Process;
 
 /// What an agent reads when it starts.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -74,7 +75,7 @@ fn detach_all() -> io::Result<Inherited> {
 
 /// Ends this process, as by SIGTERM, when its owner ends.
 pub(super) fn die_with_owner(owner: Owner) -> Result<(), Failure> {
-    let Owner::Command(pid) = owner else {
+    let Owner::Command(Process { pid, .. }) = owner else {
         return Ok(());
     };
     let what = || "cannot follow the command that owns this agent".to_owned();

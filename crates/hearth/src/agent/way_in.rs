@@ -59,7 +59,10 @@ impl Door {
 
     /// Notes that a command enters.
     pub(super) fn admit(&mut self, pid: u32) {
-        self.users.extend(Process::of(pid));
+        let user = Process::of(pid);
+        // It asks for the way in, and again when it has made the mount.
+        self.users
+            .extend(user.filter(|user| !self.users.contains(user)));
     }
 
     /// Fails unless a mount can be made.
@@ -124,14 +127,7 @@ impl Door {
                 failure
             });
         }
-        match busy {
-            Busy::Refuse => mount.wait().or_fail(|| what),
-            // It lasts until the last program leaves it; nobody waits for that.
-            Busy::Detach => {
-                drop(mount);
-                Ok(())
-            }
-        }
+        mount.leave().or_fail(|| what)
     }
 
     /// Takes everything away, whoever is inside.

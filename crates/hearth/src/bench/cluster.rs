@@ -64,7 +64,7 @@ impl Cluster {
         let plan = Plan {
             store: store.to_owned(),
             spec,
-            owner: Owner::Command(std::process::id()),
+            owner: Owner::this_command()?,
             members: Members::Here,
             trace: None,
         };
@@ -156,6 +156,7 @@ impl Cluster {
         self.leave(How {
             dirty: Dirty::Flush,
             busy: Busy::Detach,
+            hurry: false,
         })
     }
 

@@ -104,7 +104,7 @@ pub(crate) fn open(session: &dyn Session, path: &Path, private: bool) -> io::Res
     let done = move |outcome: Outcome<OpenedFile>| {
         let _ = tell.send(outcome);
     };
-    session.open(open, file.into(), Box::new(done));
+    session.open(open, Arc::new(file.into()), Box::new(done));
     match told.recv() {
         Ok(Outcome::Serve(opened)) => Ok(opened.handle),
         Ok(Outcome::Fail(errno)) => Err(io::Error::from_raw_os_error(errno.0)),

@@ -11,10 +11,15 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
-const SCRIPTS: [(&str, &str); 6] = [
+const SCRIPTS: [(&str, &str); 11] = [
     ("rig.sh", include_str!("../../../../rig/rig.sh")),
     ("net.sh", include_str!("../../../../rig/net.sh")),
+    ("stores.sh", include_str!("../../../../rig/stores.sh")),
     ("gluster.sh", include_str!("../../../../rig/gluster.sh")),
+    ("moosefs.sh", include_str!("../../../../rig/moosefs.sh")),
+    ("ceph.sh", include_str!("../../../../rig/ceph.sh")),
+    ("nfs.sh", include_str!("../../../../rig/nfs.sh")),
+    ("local.sh", include_str!("../../../../rig/local.sh")),
     ("check.sh", include_str!("../../../../rig/check.sh")),
     ("mpirun.sh", include_str!("../../../../rig/mpirun.sh")),
     ("rsh.sh", include_str!("../../../../rig/rsh.sh")),

@@ -1,16 +1,20 @@
 //! `hearth doctor`.
 
+mod store;
+
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
 
 use rustix::fs::{MemfdFlags, memfd_create, statvfs};
 use rustix::process::geteuid;
 
-use crate::failure::Failure;
+use crate::failure::{Failure, OrFail};
 use crate::job;
 use crate::leftovers::{self, Leftover};
 use crate::output::print;
+use crate::preload;
+use crate::probe;
 use crate::requirements;
 use crate::size::Size;
 
@@ -21,6 +25,8 @@ const EXAMPLES: &str = "\
 Examples:
   hearth doctor          only looks
   hearth doctor --fix    also clears what crashed agents left
+  hearth doctor --store /scratch --hosts n2     what a store does, seen from here and from n2
+  hearth doctor --store /mnt/a --also /mnt/b    the same, by two mounts of it on this machine
 
 Exit codes: 0 healthy, 1 something needs care.";
 
@@ -31,6 +37,8 @@ pub(crate) struct Args {
     /// Clear what crashes left: directories and mounts of dead agents, agents without a job
     #[arg(long)]
     fix: bool,
+    #[command(flatten)]
+    store: store::StoreArgs,
 }
 
 /// What a check found.
@@ -48,14 +56,23 @@ use Finding::{Care, Well};
 
 /// Checks everything; one line each.
 pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
+    if let Some(dir) = &args.store.hand {
+        probe::serve(dir).or_fail(|| "cannot go on as a client".to_owned())?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    if let Some(dir) = &args.store.store {
+        return store::run(&args.store, dir);
+    }
     let mut is_well = true;
-    let checks: [Check; 6] = [
+    let checks: [Check; 8] = [
         ("/dev/fuse", device),
         ("fusermount3", helper),
         ("namespaces", namespaces),
         ("open files", open_files),
         ("memfd", memfd),
         ("memory", memory),
+        ("library for programs", program_library),
+        ("library for MPI ranks", rank_library),
     ];
     for (name, check) in checks {
         is_well &= show(name, &check())?;
@@ -152,6 +169,34 @@ fn namespaces() -> Finding {
         (Ok(_), None) => Care(
             "an ordinary user may not make them".to_owned(),
             "`hearth run` needs --at DIR here".to_owned(),
+        ),
+    }
+}
+
+fn program_library() -> Finding {
+    found(
+        preload::library(),
+        "`hearth run` uses its mount alone, and nothing is traced",
+    )
+}
+
+fn rank_library() -> Finding {
+    found(
+        preload::mpi_library(),
+        "`hearth run --way-in mpiio` cannot work",
+    )
+}
+
+fn found(library: Result<PathBuf, Failure>, without: &str) -> Finding {
+    match library {
+        Ok(path) if path.is_file() => Well(path.display().to_string()),
+        Ok(path) => Care(
+            format!("`{}` is not there, so {without}", path.display()),
+            "correct the variable that names it".to_owned(),
+        ),
+        Err(failure) => Care(
+            format!("{}, so {without}", failure.in_a_line()),
+            "make install".to_owned(),
         ),
     }
 }

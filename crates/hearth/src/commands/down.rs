@@ -25,7 +25,7 @@ pub(crate) struct Args {
     /// End agents that cannot flush or do not answer; what is not flushed is lost
     #[arg(long)]
     discard: bool,
-    /// End the set though programs still use it
+    /// End the set though programs still use it, within ten seconds; they are named
     #[arg(long)]
     force: bool,
 }
@@ -43,6 +43,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
         } else {
             Busy::Refuse
         },
+        hurry: args.force || args.discard,
     };
     let mut worst = 0;
     for set in choose(&args.named.choice())? {
@@ -72,6 +73,6 @@ fn end(set: &Set, how: How) -> u8 {
 }
 
 fn lock_and_end(set: &Set, how: How) -> Result<Vec<String>, Failure> {
-    let _nobody_starts_one = job::lock_store(&job::base()?, &set.file.store)?;
+    let _nobody_starts_one = job::lock_store_soon(&job::base()?, &set.file.store)?;
     take_down(set, how)
 }

@@ -8,7 +8,7 @@ use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Command, ExitCode};
 
-use rustix::process::{Signal, getppid, set_parent_process_death_signal};
+use rustix::process::{Signal, getgroups, getppid, set_parent_process_death_signal};
 
 use crate::control::Peer;
 use crate::failure::{Failure, OrFail};
@@ -59,15 +59,23 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
         lock: args.socket.with_extension("lock"),
         behind: args.socket.with_extension(BEHIND),
     };
+    let groups = getgroups().or_fail(|| "cannot tell whose groups these are".to_owned())?;
+    let users = users();
     let behind = entrance.enter()?;
+    let hidden = (users != self::users()).then_some(groups.as_slice());
     // Last: to change users takes the wish back.
     die_with(args.owner)?;
     // Without it programs use the mount.
     let told = match args.pool {
-        true => pool::environment(&args.store, &args.socket, behind.as_deref()).ok(),
+        true => pool::environment(&args.store, &args.socket, behind.as_deref(), hidden).ok(),
         false => None,
     };
     become_command(&args.command, told.unwrap_or_default())
+}
+
+/// The user namespace of this process.
+fn users() -> Option<PathBuf> {
+    std::fs::read_link("/proc/self/ns/user").ok()
 }
 
 /// Ends the command, as by SIGTERM, when `hearth run` is killed: its files end with its agents.

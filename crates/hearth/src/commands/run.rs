@@ -20,6 +20,7 @@ use crate::failure::{Failure, OrFail};
 use crate::options::{Others, SetArgs};
 use crate::place;
 use crate::pool;
+use crate::probe::known;
 use crate::requirements;
 use crate::set::Set;
 use crate::signals::Signals;
@@ -87,6 +88,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
     }
     let store = args.store.clone().unwrap_or_else(|| PathBuf::from("."));
     let store = place::store(&store)?;
+    known::check(&store, false)?;
     let at = args.at.as_ref().map(|at| place::mount_point(at, &store));
     let at = at.transpose()?;
     match &at {
@@ -122,9 +124,17 @@ impl Args {
         match self.way_in {
             Some(WayIn::Fuse | WayIn::Mpiio) => Ok(None),
             Some(WayIn::Preload) => library().map(Some),
-            None => Ok(library().ok()),
+            None => Ok(library().map_err(warn_of_the_mount_alone).ok()),
         }
     }
+}
+
+/// Programs do without what nobody asked for by name.
+fn warn_of_the_mount_alone(failure: Failure) {
+    eprintln!(
+        "warning: programs reach the cache by its mount alone, which is slower: {}; `make install` puts the library in place, --way-in fuse does without",
+        failure.in_a_line()
+    );
 }
 
 /// What goes along with a command.
@@ -210,7 +220,7 @@ fn run_at(
     command.args(words).env("HEARTH_AT", &at);
     command.envs(help.environment.iter().cloned());
     // Without it programs use the mount.
-    if let Ok(told) = pool::environment(&at, &peer.socket, Some(&set.file.store))
+    if let Ok(told) = pool::environment(&at, &peer.socket, Some(&set.file.store), None)
         && help.pool
     {
         command.envs(told);

@@ -14,6 +14,7 @@ use crate::leftovers;
 use crate::options::SetArgs;
 use crate::output;
 use crate::place;
+use crate::probe::known;
 use crate::requirements;
 use crate::secret;
 use crate::set::{self, Life, Set};
@@ -74,6 +75,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
         }
         _ => place::store(&args.store)?,
     };
+    known::check(&store, members.is_several())?;
     let plan = Plan {
         spec,
         owner: Owner::Nobody,

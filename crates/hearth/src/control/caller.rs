@@ -5,6 +5,7 @@ use std::io;
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
+use std::time::{Duration, Instant};
 
 use rustix::io::Errno;
 use rustix::net::{
@@ -73,6 +74,32 @@ impl Peer {
 pub(crate) fn call(peer: &Peer, request: &Request) -> Result<Value, CallError> {
     let stream = connect(peer)?;
     ask(&stream, peer, request, &[]).map(|answer| answer.value)
+}
+
+/// Asks an agent, which counts as silent if it takes longer, whatever it says meanwhile.
+pub(crate) fn call_within(
+    peer: &Peer,
+    request: &Request,
+    limit: Duration,
+) -> Result<Value, CallError> {
+    let stream = connect(peer)?;
+    let end = Instant::now() + limit;
+    line::send(&stream, request, &[]).map_err(|_| peer.no_answer())?;
+    let mut reader = line::Reader::new(&stream);
+    loop {
+        let left = end.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Err(CallError::Silent(peer.to_string()));
+        }
+        stream
+            .set_read_timeout(Some(left.min(SILENCE_MAX)))
+            .map_err(|_| peer.no_answer())?;
+        match reader.line().map_err(|_| peer.no_answer())? {
+            Reply::Working => {}
+            Reply::Done(value) => return Ok(value),
+            Reply::Failed(failure) => return Err(CallError::Refused(failure)),
+        }
+    }
 }
 
 /// Connects to an agent. Never waits: an agent that is stopped has a queue, which may be full.

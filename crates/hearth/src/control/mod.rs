@@ -9,7 +9,7 @@ mod hand;
 mod line;
 mod listener;
 
-pub(crate) use caller::{CallError, Peer, ask, call, connect};
+pub(crate) use caller::{CallError, Peer, ask, call, call_within, connect};
 pub(crate) use hand::{hand_over, take_over};
 pub(crate) use listener::{Answer, Answerer, Listener};
 

@@ -1,12 +1,14 @@
 //! A tier as the store that it stands before: what it takes in, and what it answers.
 
-use std::os::fd::BorrowedFd;
+use std::os::fd::{BorrowedFd, OwnedFd};
+use std::path::Path;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
 
 use hearth_client::{Errno, Stamp};
 use hearth_proto::effect::TierGone;
 use hearth_shm::{FramePart, Pool};
+use rustix::fs::OFlags;
 
 use super::block::{self, Stand};
 use super::journal::JOURNAL_MAX;
@@ -180,6 +182,15 @@ impl Tier {
 }
 
 impl Store for Tier {
+    fn open(
+        &self,
+        root: BorrowedFd<'_>,
+        path: &Path,
+        access: OFlags,
+    ) -> rustix::io::Result<OwnedFd> {
+        self.inner.open(root, path, access)
+    }
+
     fn read(
         &self,
         file: BorrowedFd<'_>,

@@ -272,7 +272,10 @@ fn fresh(history: &History, checked: &mut Checked) {
         for (index, value) in values.iter().enumerate() {
             let slot = slot + index as u64;
             let value = value.unwrap_or(u64::MAX);
-            if let Some(missed) = confirmed.missed(file, slot, value, call.begun) {
+            // Who was given up and does not know it yet may go on for so long, and the others do not hear of it.
+            let unheard = |write: &Call| history.is_cut_off(write) && call.begun < gap.ended;
+            let missed = confirmed.missed(file, slot, value, call.begun);
+            if let Some(missed) = missed.filter(|write| !unheard(write)) {
                 let what = store_says(value, missed).replace("the store has", "a read returned");
                 let own = |other: &Call| other.file() == file && touches(other, slot);
                 let key = format!("{file} slot {slot}");
@@ -296,8 +299,8 @@ pub(super) fn touches(call: &Call, of: u64) -> bool {
     }
 }
 
-/// Slots and size of files that are cut (S3, S8).
-pub(super) fn cuts(history: &History, checked: &mut Checked) {
+/// What calls and the end of the set say of each slot and the size of files that are cut.
+fn cut_keys(history: &History) -> Keys {
     let mut keys = Keys::new();
     for call in history
         .calls
@@ -357,7 +360,12 @@ pub(super) fn cuts(history: &History, checked: &mut Checked) {
             }
         }
     }
-    for (key, spans) in keys {
+    keys
+}
+
+/// Slots and size of files that are cut (S3, S8).
+pub(super) fn cuts(history: &History, checked: &mut Checked) {
+    for (key, spans) in cut_keys(history) {
         let (file, part) = key.split_once(' ').unwrap_or((&key, ""));
         let slot = part
             .strip_prefix("slot ")

@@ -96,10 +96,40 @@ fn confirmed_at(
     let ended = write.ended?;
     let of_file = bringers.get(write.file())?;
     let brought = of_file.iter().filter(|call| {
-        let of_all = matches!(call.op, Op::Sync { .. }) && !history.is_cut_off(call);
-        call.begun >= ended && (of_all || call.node == write.node)
+        let of_all = matches!(call.op, Op::Sync { .. }) || call.node == write.node;
+        // Beside an agent that is gone a program may open the store itself, and sync that. Only the descriptor that it
+        // wrote through can say what became of the bytes.
+        let can_tell = !history.is_cut_off(call)
+            || (call.worker == write.worker && !reopened(history, write, call));
+        call.begun >= ended && of_all && can_tell && !told(history, write, call)
     });
     brought.filter_map(|call| call.ended).min()
+}
+
+/// Whether the end of an agent was told to the writer's node by an error before a later call: once is enough (S13).
+fn told(history: &History, write: &Call, call: &Call) -> bool {
+    let Some(gap) = &history.breaks else {
+        return false;
+    };
+    history.calls.iter().any(|other| {
+        matches!(other.op, Op::Sync { .. } | Op::Close { .. })
+            && matches!(other.out, Out::Failed(_))
+            && other.node == write.node
+            && other.file() == write.file()
+            && other.end() >= gap.begun
+            && (write.end()..call.begun).contains(&other.begun)
+    })
+}
+
+/// Whether a program opened a file anew between its write and a later call.
+fn reopened(history: &History, write: &Call, call: &Call) -> bool {
+    history.calls.iter().any(|other| {
+        let is_writer = matches!(&other.op, Op::Open { by, .. } if is_writer(*by));
+        is_writer
+            && other.worker == write.worker
+            && other.file() == write.file()
+            && (write.end()..call.begun).contains(&other.begun)
+    })
 }
 
 /// Compares each snapshot of the store with what was confirmed before it.

@@ -151,7 +151,19 @@ fn s13_after_a_death_unconfirmed_bytes_may_go_and_confirmed_ones_may_not() {
     assert_eq!(found(&history), "");
     history.calls.insert(1, sync(0, 3, 4));
     assert!(found(&history).contains("was confirmed"));
-    history.calls.remove(1);
+    history.calls[1].out = Out::Failed(libc::EIO);
+    history.calls[1].begun = 5 * SECOND;
+    history.calls[1].ended = Some(6 * SECOND);
+    history.calls.insert(2, sync(0, 6, 7));
+    let errors: &[i32] = &[libc::EIO];
+    history.faults = vec![Fault {
+        what: "kill".into(),
+        begun: 0,
+        ended: 9 * SECOND,
+        errors,
+    }];
+    assert_eq!(found(&history), "", "the loss was told");
+    history.calls.drain(1..3);
     history.promise.outlives = true;
     assert!(found(&history).contains("was confirmed"), "S35");
 }

@@ -7,9 +7,10 @@
 //! second.
 
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use crate::control::Busy;
-use crate::failure::Failure;
+use crate::failure::{Failure, OrFail};
 use crate::job::{self, Lock, LockKind, Owner};
 use crate::launch::{self, Launched, Members, Plan};
 use crate::leftovers;
@@ -17,6 +18,9 @@ use crate::options::SetArgs;
 use crate::set::{self, Life, Set};
 use crate::signals::Signals;
 use crate::takedown::{Dirty, How, take_down};
+
+/// How long agents whose command was killed may take to end.
+const END_SPAN_MAX: Duration = Duration::from_secs(9);
 
 /// A set in use by this command.
 pub(super) struct Membership {
@@ -41,6 +45,10 @@ impl Membership {
             let Some(set) = set::for_store(&base, store)? else {
                 return start(base, store, args, (trace, signals));
             };
+            if set.file.owner.is_gone() {
+                await_end(&set)?;
+                return start(base, store, args, (trace, signals));
+            }
             check(&set, args)?;
             if trace.is_some() {
                 eprintln!("agents are up already; the trace is of the command alone");
@@ -78,6 +86,25 @@ impl Membership {
     }
 }
 
+/// The command that owned a set was killed, and its agents are about to end by themselves.
+fn await_end(set: &Set) -> Result<(), Failure> {
+    let what = || "cannot wait for agents".to_owned();
+    let end = Instant::now() + END_SPAN_MAX;
+    for agent in &set.file.agents {
+        let left = end.saturating_duration_since(Instant::now());
+        if !agent.process.wait_gone(left).or_fail(what)? {
+            let job = &set.file.job;
+            let what =
+                format!("agents of job {job}, whose `hearth run` was killed, have not ended");
+            let cause = "its bytes may still be on their way to the store";
+            let hint =
+                format!("try again later, or give them up: hearth down --job {job} --discard");
+            return Err(Failure::new(what).cause(cause).hint(hint));
+        }
+    }
+    Ok(())
+}
+
 fn start(
     base: PathBuf,
     store: &Path,
@@ -88,7 +115,7 @@ fn start(
     let plan = Plan {
         store: store.to_owned(),
         spec: args.resolve()?,
-        owner: Owner::Command(std::process::id()),
+        owner: Owner::this_command()?,
         members: Members::Here,
         trace: trace.map(Path::to_owned),
     };
@@ -124,6 +151,7 @@ fn end(set: &Set) -> Result<(), Failure> {
     let gently = How {
         dirty: Dirty::Flush,
         busy: Busy::Detach,
+        hurry: false,
     };
     // The directory may be gone: `hearth down` has ended it meanwhile.
     let Some(set) = Set::read(set.dir.clone()) else {

@@ -17,6 +17,7 @@ use crate::failure::{Failure, OrFail};
 use crate::options::{Policy, SetArgs, Transport};
 use crate::place;
 use crate::preload;
+use crate::rules::Semantics;
 use crate::signals::Signals;
 
 /// Names the variables that Open MPI hands on to ranks of other hosts.
@@ -54,17 +55,50 @@ pub(super) fn run(args: &Args) -> Result<ExitCode, Failure> {
 }
 
 fn refuse_what_needs_agents(args: &Args) -> Result<(), Failure> {
+    // Each by its name: an option that is new is not forgotten here.
+    let SetArgs {
+        agents,
+        policy: _,
+        semantics: _,
+        atomic,
+        rules,
+        pool: _,
+        page_size: _,
+        chunk,
+        allocation,
+        transport: _,
+        close: _,
+        backing: _,
+        store_at,
+        attr_ttl,
+        allow_other,
+        replicas,
+        balance,
+        bank,
+        tier,
+    } = &args.set;
     let asked = [
         ("--at", args.at.is_some()),
         ("--trace", args.trace.is_some()),
-        ("--agents", args.set.agents.is_some()),
-        ("--allow-other", args.set.allow_other),
+        ("--agents", agents.is_some()),
+        ("--allow-other", *allow_other),
+        ("--atomic", atomic.is_some()),
+        ("--rules", rules.is_some()),
+        ("--chunk", chunk.is_some()),
+        ("--allocation", allocation.is_some()),
+        ("--store-at", store_at.is_some()),
+        ("--attr-ttl", attr_ttl.is_some()),
+        ("--replicas", replicas.is_some()),
+        ("--balance", balance.is_some()),
+        ("--bank and what goes with it", !bank.is_silent()),
+        ("--tier and what goes with it", tier.is_said()),
     ];
     match asked.iter().find(|(_, asked)| *asked) {
         None => Ok(()),
         Some((option, _)) => Err(Failure::new(format!(
             "cannot heed {option}: with --way-in mpiio there is no mount, and ranks are the agents"
-        ))),
+        ))
+        .hint("leave it out, or another --way-in")),
     }
 }
 
@@ -78,6 +112,7 @@ fn environment(store: &Path, set: &SetArgs) -> Result<Vec<(&'static str, OsStrin
         environment.extend(value.map(|value| (name, OsString::from(value))));
     };
     say("HEARTH_POLICY", set.policy.map(policy).transpose()?);
+    say("HEARTH_SEMANTICS", set.semantics.map(level).transpose()?);
     say(
         "HEARTH_PAGE_SIZE",
         set.page_size.map(|size| size.0.to_string()),
@@ -88,6 +123,15 @@ fn environment(store: &Path, set: &SetArgs) -> Result<Vec<(&'static str, OsStrin
     let transport = set.transport.map(Transport::of_ranks);
     say("HEARTH_TRANSPORT", transport.transpose()?);
     Ok(environment)
+}
+
+fn level(level: Semantics) -> Result<String, Failure> {
+    match level {
+        Semantics::Posix | Semantics::Mpi => Ok(level.to_string()),
+        other => Err(Failure::new(format!(
+            "cannot promise {other} in ranks: posix or mpi"
+        ))),
+    }
 }
 
 fn policy(policy: Policy) -> Result<String, Failure> {

@@ -16,12 +16,10 @@ use hearth_trace::file::Writer;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::failure::{Failure, OrFail};
+use crate::preload;
 
 /// Begins the names of recordings' directories; the recorder's process number follows.
 const RUN: &str = "run-";
-
-/// The library that is loaded into programs.
-const LIBRARY: &str = "libhearth_preload.so";
 
 /// A recording that is under way.
 pub(crate) struct Recording {
@@ -122,16 +120,9 @@ pub(in crate::commands) fn loading(library: &Path) -> (&'static str, OsString) {
     ("LD_PRELOAD", list)
 }
 
-/// The library, beside this command or where `HEARTH_PRELOAD` says.
+/// The library, in a place that the dynamic linker can be told.
 pub(crate) fn library() -> Result<PathBuf, Failure> {
-    let beside = || {
-        let command = std::env::current_exe().ok()?;
-        Some(command.parent()?.join(LIBRARY))
-    };
-    let named = std::env::var_os("HEARTH_PRELOAD").map(PathBuf::from);
-    let Some(path) = named.or_else(beside) else {
-        return Err(Failure::new("cannot find this command's own path"));
-    };
+    let path = preload::library()?;
     // The dynamic linker cuts its list at blanks and colons.
     let splits = |path: &Path| {
         path.as_os_str()
@@ -145,7 +136,7 @@ pub(crate) fn library() -> Result<PathBuf, Failure> {
     }
     if !path.exists() {
         let what = format!("cannot find the library `{}`", path.display());
-        return Err(Failure::new(what).hint("cargo build --release -p hearth -p hearth-preload"));
+        return Err(Failure::new(what).hint("make install, or name it in HEARTH_PRELOAD"));
     }
     Ok(path)
 }

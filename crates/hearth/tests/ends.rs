@@ -1,0 +1,281 @@
+//! Ends under programs, ends of killed commands, and sets that would be in each other's way.
+
+#[path = "support/scene.rs"]
+mod scene;
+
+use std::fs;
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use scene::{
+    LIMIT, Scene, finish, is_gone, kill, sh, shell, skipped, text, until, wait_within, well,
+};
+
+/// An end takes less, whatever programs do.
+const END_MAX: Duration = Duration::from_secs(30);
+
+/// A program that stays in a directory until it is killed.
+fn stays_in(dir: &Path) -> Child {
+    let mut sleep = Command::new("sleep");
+    sleep.arg("1000").current_dir(dir);
+    sleep.spawn().expect("sleep is there")
+}
+
+fn ends(mut program: Child) {
+    program.kill().expect("our own child");
+    wait_within(&mut program, LIMIT).expect("it is killed");
+}
+
+fn down(scene: &Scene, options: &[&str]) -> (Output, String) {
+    let begun = Instant::now();
+    let store = scene.store();
+    let output = finish(scene.hearth(&["down", "--store"]).arg(store).args(options));
+    assert!(begun.elapsed() < END_MAX, "{:?}", begun.elapsed());
+    let words = text(&output.stderr);
+    (output, words)
+}
+
+#[test]
+fn who_is_in_a_mount_is_named_and_may_be_left_there() {
+    if skipped("who_is_in_a_mount_is_named_and_may_be_left_there", &[]) {
+        return;
+    }
+    let scene = Scene::new();
+    scene.up(1, &[]);
+    sh(&scene.mount(0), "echo kept > f");
+    let program = stays_in(&scene.mount(0));
+    let name = format!("`sleep` (pid {})", program.id());
+    let (refused, words) = down(&scene, &[]);
+    assert_eq!(refused.status.code(), Some(2), "{words}");
+    assert!(
+        words.contains(&name) && words.contains("--force"),
+        "{words}"
+    );
+    let (forced, words) = down(&scene, &["--force"]);
+    assert_eq!(forced.status.code(), Some(0), "{words}");
+    assert!(words.contains(&name), "{words}");
+    assert_eq!(sh(&scene.store(), "cat f"), "kept\n");
+    ends(program);
+    scene.assert_clean();
+}
+
+/// A mount namespace that was made meanwhile has a copy, which no unmount outside takes away.
+#[test]
+fn a_copy_in_another_namespace_does_not_hold_up_an_end() {
+    let test = "a_copy_in_another_namespace_does_not_hold_up_an_end";
+    if skipped(test, &["unshare"]) {
+        return;
+    }
+    let scene = Scene::new();
+    scene.up(1, &[]);
+    sh(&scene.mount(0), "echo kept > f");
+    let here = scene.dir("here");
+    let script = "unshare --mount --propagation private sh -c 'echo > ready; exec sleep 1000'";
+    let other = shell(&here, script).spawn().expect("a shell");
+    until("it has a copy", LIMIT, || here.join("ready").exists());
+    let (ended, words) = down(&scene, &[]);
+    assert_eq!(ended.status.code(), Some(0), "{words}");
+    assert_eq!(sh(&scene.store(), "cat f"), "kept\n");
+    ends(other);
+    scene.assert_clean();
+}
+
+#[test]
+fn after_a_killed_run_the_next_one_works() {
+    if skipped("after_a_killed_run_the_next_one_works", &[]) {
+        return;
+    }
+    let scene = Scene::new();
+    let script = ["sh", "-c", "echo a >> f; sleep 0.1; echo b >> f"];
+    for after in 0..20_u32 {
+        let mut run = scene.run_in_store(&script);
+        run.stdout(Stdio::null()).stderr(Stdio::null());
+        let mut run = run.process_group(0).spawn().expect("the command");
+        // Each at another moment of its life.
+        std::thread::park_timeout(Duration::from_millis(u64::from(after) * 15));
+        run.kill().expect("our own child");
+        wait_within(&mut run, LIMIT).expect("it is killed");
+        let next = finish(&mut scene.run_in_store(&["sh", "-c", "echo well > g; cat g"]));
+        well(&next);
+        assert_eq!(text(&next.stdout), "well\n");
+    }
+    scene.run(&["doctor", "--fix"]);
+    scene.assert_clean();
+}
+
+#[test]
+fn a_store_in_another_sets_store_is_refused() {
+    if skipped(
+        "a_store_in_another_sets_store_is_refused",
+        &["mount", "umount"],
+    ) {
+        return;
+    }
+    let scene = Scene::new();
+    let sub = scene.dir("store/sub");
+    let (link, bound, other) = (scene.path("link"), scene.dir("bound"), scene.dir("other"));
+    std::os::unix::fs::symlink(&sub, &link).expect("a link");
+    sh(
+        &scene.store(),
+        &format!("mount --bind {} {}", sub.display(), bound.display()),
+    );
+    scene.up(1, &[]);
+    for store in [&sub, &link, &bound] {
+        for words in [&["up"][..], &["run"]] {
+            let mut command = scene.hearth(words);
+            command.arg("--store").arg(store);
+            if words == ["run"] {
+                command.args(["--", "true"]);
+            }
+            // Other control directories hide nothing.
+            let control = scene.dir("other-control");
+            let mode = std::os::unix::fs::PermissionsExt::from_mode(0o700);
+            fs::set_permissions(&control, mode).expect("our own");
+            let output = finish(command.env("HEARTH_DIR", control));
+            let said = text(&output.stderr);
+            assert_eq!(output.status.code(), Some(2), "{store:?} {words:?}: {said}");
+            assert!(said.contains("a directory that holds it"), "{said}");
+        }
+    }
+    well(&finish(scene.hearth(&["up", "--store"]).arg(&other)));
+    well(&finish(scene.hearth(&["down", "--store"]).arg(&other)));
+    scene.down_of_store();
+    well(&finish(scene.hearth(&["up", "--store"]).arg(&sub)));
+    let output = finish(scene.hearth(&["up", "--store"]).arg(scene.store()));
+    assert!(text(&output.stderr).contains("a directory below it"));
+    well(&finish(scene.hearth(&["down", "--store"]).arg(&sub)));
+    sh(&other, &format!("umount {}", bound.display()));
+    scene.assert_clean();
+}
+
+impl Scene {
+    fn down_of_store(&self) {
+        well(&finish(self.hearth(&["down", "--store"]).arg(self.store())));
+    }
+}
+
+#[test]
+fn the_doctor_leaves_mounts_that_programs_or_others_have() {
+    let test = "the_doctor_leaves_mounts_that_programs_or_others_have";
+    if skipped(test, &["umount"]) {
+        return;
+    }
+    let scene = Scene::new();
+    scene.up(1, &[]);
+    let program = stays_in(&scene.mount(0));
+    kill(&scene.agents());
+    let fixed = text(&scene.run(&["doctor", "--fix"]).stdout);
+    assert!(fixed.contains("a program still uses the mount"), "{fixed}");
+    assert!(
+        fixed.contains(&format!("(pid {})", program.id())),
+        "{fixed}"
+    );
+    assert!(!scene.leftovers().is_empty(), "the mount stays");
+    // Others know nothing of the set, and so do not know whose the mount is.
+    let other = scene.dir("other-control");
+    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o700);
+    fs::set_permissions(&other, mode).expect("our own");
+    ends(program);
+    let fixed = finish(scene.hearth(&["doctor", "--fix"]).env("HEARTH_DIR", other));
+    let fixed = text(&fixed.stdout);
+    assert!(
+        fixed.contains("belongs to no set that is known here"),
+        "{fixed}"
+    );
+    assert!(!scene.leftovers().is_empty(), "the mount stays");
+    scene.run(&["doctor", "--fix"]);
+    scene.assert_clean();
+}
+
+#[test]
+fn a_missing_library_is_told() {
+    if skipped("a_missing_library_is_told", &[]) {
+        return;
+    }
+    let scene = Scene::new();
+    let mut run = scene.run_in_store(&["true"]);
+    let output = finish(run.env("HEARTH_PRELOAD", scene.path("none.so")));
+    well(&output);
+    let words = text(&output.stderr);
+    assert_eq!(words.matches("warning: ").count(), 1, "{words}");
+    assert!(
+        words.contains("none.so") && words.contains("make install"),
+        "{words}"
+    );
+    let mut doctor = scene.hearth(&["doctor"]);
+    let output = finish(doctor.env("HEARTH_PRELOAD", scene.path("none.so")));
+    let words = text(&output.stdout);
+    assert!(words.contains("care  library for programs"), "{words}");
+    assert_eq!(output.status.code(), Some(1), "{words}");
+}
+
+#[test]
+fn options_that_would_change_nothing_are_refused() {
+    let scene = Scene::new();
+    let refused = |words: &[&str], named: &str| {
+        let mut command = scene.hearth(words);
+        if words[0] == "run" {
+            command.args(["--", "true"]);
+        }
+        let output = finish(&mut command.current_dir(scene.store()));
+        let said = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{words:?}: {said}");
+        assert!(said.contains(named), "{words:?}: {said}");
+    };
+    for (option, value) in [
+        ("--atomic", "call"),
+        ("--semantics", "cto"),
+        ("--replicas", "sync:1"),
+        ("--allocation", "first-touch"),
+        ("--chunk", "16MiB"),
+        ("--attr-ttl", "2s"),
+        ("--balance", "off"),
+        ("--tier", "/tmp"),
+        ("--store-at", "0:7100"),
+    ] {
+        let named = match option {
+            "--semantics" => "cannot promise cto",
+            other => other,
+        };
+        refused(&["run", "--way-in", "mpiio", option, value], named);
+    }
+    let up = ["up", "--store", "."];
+    refused(
+        &[
+            &up[..],
+            &["--policy", "single", "--allocation", "first-touch"],
+        ]
+        .concat(),
+        "--allocation",
+    );
+    refused(
+        &[&up[..], &["--policy", "home", "--balance", "on"]].concat(),
+        "--balance",
+    );
+}
+
+/// Agents that are gone are no users of what a run left.
+#[test]
+fn the_status_counts_a_run_once() {
+    if skipped("the_status_counts_a_run_once", &[]) {
+        return;
+    }
+    let scene = Scene::new();
+    let ready = scene.store().join("ready");
+    let mut run = scene.run_in_store(&["sh", "-c", "echo > ready; exec sleep 1000"]);
+    let mut run = run.current_dir(scene.store()).spawn().expect("the command");
+    until("it runs", LIMIT, || ready.exists());
+    let (agents, _) = scene.status();
+    let users = agents[0]["users"]
+        .as_array()
+        .expect("they are listed")
+        .len();
+    assert_eq!(users, 1, "{agents:?}");
+    let pids = scene.agents();
+    run.kill().expect("our own child");
+    wait_within(&mut run, LIMIT).expect("it is killed");
+    until("its agents follow", LIMIT, || pids.iter().all(is_gone));
+    scene.run(&["doctor", "--fix"]);
+}
