@@ -9,7 +9,7 @@ use hearth_client::{Errno, FileKey, FileSize, OpenedFile, Outcome, PageRange, Wr
 use hearth_net::PeerId;
 use hearth_proto::effect::{Effect, Piece, ReadInto, Reply, Src};
 use hearth_proto::msg::{Body, Envelope};
-use hearth_proto::{FileId, Input, NodeId, RevokeId, Ticket, wire};
+use hearth_proto::{FileId, Input, NodeId, Op, RevokeId, Ticket, wire};
 use hearth_shm::{FrameId, FramePart};
 use std::io::IoSlice;
 use std::sync::Arc;
@@ -140,18 +140,7 @@ impl Core {
                 }
             }
             Effect::StorePieces { op, file, data } => {
-                let at = state.files.file(file);
-                let part = |(offset, piece)| Some((offset, frame_part(&piece)?));
-                let parts: Vec<(u64, FramePart)> = data.into_iter().filter_map(part).collect();
-                let offset = parts.first().map_or(0, |&(offset, _)| offset);
-                let from = From::Pieces(parts);
-                self.queue.push(Job::Write {
-                    op,
-                    file,
-                    at,
-                    offset,
-                    from,
-                });
+                self.queue.push(job_of_pieces(state, (op, file), data));
             }
             Effect::StoreSync { op, file, sync } => {
                 let at = state.files.file(file);
@@ -435,6 +424,19 @@ impl Core {
         let core = self.arc();
         let done = Box::new(move || core.drive(Input::Revoked(id)));
         revoker.revoke(FileKey { ino: file.0 }, range, done);
+    }
+}
+
+/// One job for all of them.
+fn job_of_pieces(state: &mut State, (op, file): (Op, FileId), data: Vec<(u64, Piece)>) -> Job {
+    let part = |(offset, piece)| Some((offset, frame_part(&piece)?));
+    let parts: Vec<(u64, FramePart)> = data.into_iter().filter_map(part).collect();
+    Job::Write {
+        op,
+        file,
+        at: state.files.file(file),
+        offset: parts.first().map_or(0, |&(offset, _)| offset),
+        from: From::Pieces(parts),
     }
 }
 

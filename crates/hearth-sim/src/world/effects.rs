@@ -51,12 +51,7 @@ impl World {
                 let runs = vec![(offset, self.hold_still(node, &data)?)];
                 self.order(node, Job::by_file(op, file, What::Write { runs }));
             }
-            Effect::StorePieces { op, file, data } => {
-                let held = |(offset, piece)| Ok((offset, self.hold_still(node, &[piece])?));
-                let runs: Result<_, Breach> = data.into_iter().map(held).collect();
-                let runs = runs?;
-                self.order(node, Job::by_file(op, file, What::Write { runs }));
-            }
+            Effect::StorePieces { op, file, data } => self.store_pieces(node, (op, file), data)?,
             Effect::StoreSync { op, file, .. } => {
                 self.order(node, Job::by_file(op, file, What::Sync));
             }
@@ -198,6 +193,18 @@ impl World {
             })
         };
         data.iter().map(hold).collect()
+    }
+
+    fn store_pieces(
+        &mut self,
+        node: usize,
+        (op, file): (Op, FileId),
+        data: Vec<(u64, Piece)>,
+    ) -> Result<(), Breach> {
+        let held = |(offset, piece)| Ok((offset, self.hold_still(node, &[piece])?));
+        let runs: Result<_, Breach> = data.into_iter().map(held).collect();
+        self.order(node, Job::by_file(op, file, What::Write { runs: runs? }));
+        Ok(())
     }
 
     fn store_truncate(
