@@ -1,6 +1,7 @@
 //! Carrying out what the kernel orders.
 
 use crate::core::{After, Core, State, Writer};
+use crate::files::StoreFile;
 use crate::intro::{self, Introduction, MESSAGE};
 use crate::leave;
 use crate::tickets::{Opening, Waiting};
@@ -127,20 +128,14 @@ impl Core {
             } => {
                 let at = state.files.file(file);
                 let from = bytes_of(state, &data);
-                let job = Job::Write {
-                    op,
-                    file,
-                    at,
-                    offset,
-                    from,
-                };
+                let job = write_job((op, file, at), offset, from);
                 match state.writer {
                     Writer::Session => state.writer = Writer::Chosen(Box::new(job)),
                     Writer::Workers | Writer::Chosen(_) => self.queue.push(job),
                 }
             }
             Effect::StorePieces { op, file, data } => {
-                self.queue.push(job_of_pieces(state, (op, file), data));
+                self.queue.push(job_of_pieces(state, (op, file), data))
             }
             Effect::StoreSync { op, file, sync } => {
                 let at = state.files.file(file);
@@ -148,11 +143,8 @@ impl Core {
             }
             Effect::StoreTruncate { op, ticket, size } => {
                 if let Some(Waiting::Truncate { fd, .. }) = state.tickets.get(ticket) {
-                    self.queue.push(Job::Truncate {
-                        op,
-                        fd: Arc::clone(fd),
-                        size,
-                    });
+                    let fd = Arc::clone(fd);
+                    self.queue.push(Job::Truncate { op, fd, size });
                 }
             }
             _ => unreachable!("only store operations are handed to workers"),
@@ -424,6 +416,16 @@ impl Core {
         let core = self.arc();
         let done = Box::new(move || core.drive(Input::Revoked(id)));
         revoker.revoke(FileKey { ino: file.0 }, range, done);
+    }
+}
+
+fn write_job((op, file, at): (Op, FileId, Arc<StoreFile>), offset: u64, from: From) -> Job {
+    Job::Write {
+        op,
+        file,
+        at,
+        offset,
+        from,
     }
 }
 
