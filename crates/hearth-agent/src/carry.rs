@@ -9,7 +9,7 @@ use hearth_client::{Errno, FileKey, FileSize, OpenedFile, Outcome, PageRange, Wr
 use hearth_net::PeerId;
 use hearth_proto::effect::{Effect, Piece, ReadInto, Reply, Src};
 use hearth_proto::msg::{Body, Envelope};
-use hearth_proto::{FileId, Input, NodeId, RevokeId, Ticket, wire};
+use hearth_proto::{FileId, Input, NodeId, Op, RevokeId, Ticket, wire};
 use hearth_shm::{FrameId, FramePart};
 use std::io::IoSlice;
 use std::sync::Arc;
@@ -121,20 +121,14 @@ impl Core {
                 data,
             } => {
                 let from = bytes_of(state, &data);
-                let job = FileJob::new(state, (op, file), Task::Write { offset, from });
-                let job = Job::File(job);
+                let job = write_job(state, (op, file), offset, from);
                 match state.writer {
                     Writer::Session => state.writer = Writer::Chosen(Box::new(job)),
                     Writer::Workers | Writer::Chosen(_) => self.queue.push(job),
                 }
             }
             Effect::StorePieces { op, file, data } => {
-                let part = |(offset, piece)| Some((offset, frame_part(&piece)?));
-                let parts: Vec<(u64, FramePart)> = data.into_iter().filter_map(part).collect();
-                let offset = parts.first().map_or(0, |&(offset, _)| offset);
-                let from = From::Pieces(parts);
-                let job = FileJob::new(state, (op, file), Task::Write { offset, from });
-                self.queue.push(Job::File(job));
+                self.queue.push(job_of_pieces(state, (op, file), data))
             }
             Effect::StoreSync { op, file, sync } => {
                 let job = FileJob::new(state, (op, file), Task::Sync { sync });
@@ -142,11 +136,8 @@ impl Core {
             }
             Effect::StoreTruncate { op, ticket, size } => {
                 if let Some(Waiting::Truncate { fd, .. }) = state.tickets.get(ticket) {
-                    self.queue.push(Job::Truncate {
-                        op,
-                        fd: Arc::clone(fd),
-                        size,
-                    });
+                    let fd = Arc::clone(fd);
+                    self.queue.push(Job::Truncate { op, fd, size });
                 }
             }
             _ => unreachable!("only store operations are handed to workers"),
@@ -407,6 +398,22 @@ impl Core {
         let done = Box::new(move || core.drive(Input::Revoked(id)));
         revoker.revoke(FileKey { ino: file.0 }, range, done);
     }
+}
+
+fn write_job(state: &mut State, (op, file): (Op, FileId), offset: u64, from: From) -> Job {
+    Job::File(FileJob::new(
+        state,
+        (op, file),
+        Task::Write { offset, from },
+    ))
+}
+
+/// One job for all of them.
+fn job_of_pieces(state: &mut State, of: (Op, FileId), data: Vec<(u64, Piece)>) -> Job {
+    let part = |(offset, piece)| Some((offset, frame_part(&piece)?));
+    let parts: Vec<(u64, FramePart)> = data.into_iter().filter_map(part).collect();
+    let offset = parts.first().map_or(0, |&(offset, _)| offset);
+    write_job(state, of, offset, From::Pieces(parts))
 }
 
 /// Where the bytes of a store write are: in frames, or one piece of a message that went past them.

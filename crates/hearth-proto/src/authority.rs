@@ -442,17 +442,7 @@ impl Authority {
             return self.tidy(ctx, file);
         }
         let is_known = home.file.generation == before;
-        let waits = home.file.waiting.len();
-        // Such a request changes nothing for those that came before.
-        let is_next = matches!(
-            body,
-            Body::Read { .. } | Body::Write { .. } | Body::Scatter { .. } | Body::Flush(_)
-        );
-        home.request(from, req, generation, body, data);
-        match is_known && is_next {
-            true => home.pump_from(waits),
-            false => home.pump(),
-        }
+        home.take_and_try((from, req, generation), body, data, is_known);
         self.tidy(ctx, file);
     }
 
@@ -671,6 +661,27 @@ impl File {
 }
 
 impl Home<'_, '_> {
+    /// Takes in a request, and tries it; `is_known` if it is of the generation that those before it are of.
+    fn take_and_try(
+        &mut self,
+        (from, req, generation): (NodeId, ReqId, Gen),
+        body: Body,
+        data: Option<Piece>,
+        is_known: bool,
+    ) {
+        let waits = self.file.waiting.len();
+        // Such a request changes nothing for those that came before.
+        let is_next = matches!(
+            body,
+            Body::Read { .. } | Body::Write { .. } | Body::Scatter { .. } | Body::Flush(_)
+        );
+        self.request(from, req, generation, body, data);
+        match is_known && is_next {
+            true => self.pump_from(waits),
+            false => self.pump(),
+        }
+    }
+
     /// Takes in a request; [`Home::pump`] answers it when it can.
     fn request(
         &mut self,

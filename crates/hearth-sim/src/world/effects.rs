@@ -210,6 +210,18 @@ impl World {
         data.iter().map(hold).collect()
     }
 
+    fn store_pieces(
+        &mut self,
+        node: usize,
+        (op, file): (Op, FileId),
+        data: Vec<(u64, Piece)>,
+    ) -> Result<(), Breach> {
+        let held = |(offset, piece)| Ok((offset, self.hold_still(node, &[piece])?));
+        let runs: Result<_, Breach> = data.into_iter().map(held).collect();
+        self.order(node, Job::by_file(op, file, What::Write { runs: runs? }));
+        Ok(())
+    }
+
     fn store_truncate(
         &mut self,
         node: usize,
