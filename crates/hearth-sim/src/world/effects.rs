@@ -81,19 +81,6 @@ impl World {
         Ok(())
     }
 
-    fn store_pieces(
-        &mut self,
-        node: usize,
-        (op, file): (Op, FileId),
-        data: Vec<(u64, Piece)>,
-    ) -> Result<(), Breach> {
-        let held = |(offset, piece)| Ok((offset, self.hold_still(node, &[piece])?));
-        let runs: Result<_, Breach> = data.into_iter().map(held).collect();
-        let runs = runs?;
-        self.order(node, Job::by_file(op, file, What::Write { runs }));
-        Ok(())
-    }
-
     fn release(&mut self, node: usize, handle: Handle) -> Result<(), Breach> {
         let released = self.hosts[node].handles.remove(&handle);
         let object = released.ok_or_else(|| format!("{handle:?} is not there to release"))?;
