@@ -300,5 +300,5 @@ fn a_descriptor_that_somebody_mounted_is_served_until_it_is_unmounted() {
     fs::write(point.path().join("a"), b"attached").unwrap();
     assert_eq!(fs::read(store.path().join("a")).unwrap(), b"attached");
     unmount(point.path(), UnmountFlags::empty()).unwrap();
-    served.wait().unwrap();
+    served.leave().unwrap();
 }

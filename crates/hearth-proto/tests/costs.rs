@@ -216,7 +216,7 @@ fn spent() -> u64 {
 
 /// Cost of one of `count`, the least of a few tries.
 fn cost(count: u64, case: &impl Fn(u64)) -> f64 {
-    let mut measure = || {
+    let measure = || {
         let before = spent();
         case(count);
         (spent() - before) as f64 / count as f64
