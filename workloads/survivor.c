@@ -284,7 +284,7 @@ static pid_t find_agent(void) {
     if (!file) return 0;
     text[fread(text, 1, sizeof text - 1, file)] = 0;
     fclose(file);
-    const char *agents = strstr(text, "\"agents\"");
+    const char *agents = strstr(text, "\"agents\": [");
     const char *pid = agents ? strstr(agents, "\"pid\"") : 0;
     return pid ? (pid_t)atol(strchr(pid, ':') + 1) : 0;
 }
