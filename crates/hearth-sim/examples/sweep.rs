@@ -2,7 +2,8 @@
 //! `HEARTH_SIM_POLICY` names a policy that all of them run.
 //! With `HEARTH_SIM_FAULTS` set, faults are of every kind; with `HEARTH_SIM_REPLICAS` others keep what homes have, and
 //! with `HEARTH_SIM_STRICT` reads are held to that across deaths. `HEARTH_SIM_NODES` says among how many nodes. With
-//! `HEARTH_SIM_HANDS` homes hand files over. With `HEARTH_SIM_LAG` clients of the store keep pages.
+//! `HEARTH_SIM_HANDS` homes hand files over. With `HEARTH_SIM_LAG` clients of the store keep pages, and with
+//! `HEARTH_SIM_ALONE` nobody asks for attributes of several files at once.
 
 use hearth_proto::{Ranges, Replicas};
 use hearth_sim::{Detail, Plan, Trouble, run, shrink, tell};
@@ -58,6 +59,7 @@ fn main() {
         if std::env::var_os("HEARTH_SIM_LAG").is_some() {
             plan = plan.lagging();
         }
+        plan.crowds &= std::env::var_os("HEARTH_SIM_ALONE").is_none();
         if let Some(steps) = number(3) {
             plan.steps = steps as u32;
         }

@@ -101,7 +101,13 @@ impl Desk<'_, '_> {
             let due = self.ctx.now + self.ctx.config.flush_age;
             self.client.lingering.put(id, handle, due);
         }
-        self.settle_homes(id);
+        // First what this node alone has: a home that is asked before counts as one that has all.
+        self.return_file(id);
+        self.scatter_file(id);
+        let file = self.client.files.get(&id);
+        if file.is_some_and(|file| file.gathering.is_idle()) {
+            self.settle_homes(id);
+        }
     }
 
     /// Lets go of the descriptor if no home needs it.
