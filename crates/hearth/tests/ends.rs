@@ -222,7 +222,7 @@ fn options_that_would_change_nothing_are_refused() {
         if words[0] == "run" {
             command.args(["--", "true"]);
         }
-        let output = finish(&mut command.current_dir(scene.store()));
+        let output = finish(command.current_dir(scene.store()));
         let said = text(&output.stderr);
         assert_eq!(output.status.code(), Some(2), "{words:?}: {said}");
         assert!(said.contains(named), "{words:?}: {said}");
