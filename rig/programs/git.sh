@@ -21,7 +21,7 @@ work() {
         echo "$k" >"h$host-$k"; git add .; git commit -qm "h$host $k"
         push || { echo "push $k of $host fails" >&2; return 1; }
     done
-    git fsck --strict --no-progress; git gc -q; git fsck --strict --no-progress
+    git fsck --strict --no-progress; git gc -q; git fsck --strict --no-progress --no-dangling
 }
 push() {
     local said=../said$host
@@ -34,9 +34,9 @@ push() {
     return 1
 }
 check() {
-    git -C base.git fsck --strict --no-progress
+    git -C base.git fsck --strict --no-progress --no-dangling
     git -C base.git ls-tree -r main
     git -C base.git rev-list --count main
     each_host one
 }
-one() { git -C "own$1" fsck --strict --no-progress; git -C "own$1" rev-parse main:f4; }
+one() { git -C "own$1" fsck --strict --no-progress --no-dangling; git -C "own$1" rev-parse main:f4; }

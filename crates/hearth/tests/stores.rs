@@ -13,7 +13,7 @@ use serde_json::Value;
 const DOCTOR_MAX: Duration = Duration::from_secs(60);
 
 /// Programs of `rig/programs` that take a second or two each.
-const QUICK: &str = "special,reuse,sqlite-delete,git,tar,append,creates,copy";
+const QUICK: &str = "reuse,append,creates";
 
 fn program() -> PathBuf {
     let built = PathBuf::from(env!("CARGO_BIN_EXE_hearth"));

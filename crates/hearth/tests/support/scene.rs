@@ -359,7 +359,9 @@ pub(crate) fn kill(pids: &[u32]) {
 
 /// Whether a process is over, be it that nobody has asked how it ended.
 pub(crate) fn is_gone(pid: &u32) -> bool {
-    !Path::new(&format!("/proc/{pid}")).exists() || is_zombie(*pid)
+    // The first thread of a process is over before the others let go of its sockets.
+    let threads = fs::read_dir(format!("/proc/{pid}/task")).map_or(0, Iterator::count);
+    threads == 0 || threads == 1 && is_zombie(*pid)
 }
 
 fn is_zombie(pid: u32) -> bool {
