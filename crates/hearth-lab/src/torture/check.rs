@@ -24,6 +24,8 @@ pub(crate) struct Promise {
     pub(crate) close_brings: bool,
     /// A write ends in the store (S16, S18, S21).
     pub(crate) write_brings: bool,
+    /// A read mixes no writes within a page (S1); where it is the store's own, it may (S16).
+    pub(crate) pages_are_whole: bool,
     /// What a write acknowledged outlives one agent (S35).
     pub(crate) outlives: bool,
 }

@@ -127,6 +127,7 @@ impl Plan {
             level: strength(&level),
             close_brings: policy != "local" && !is_buffered,
             write_brings: matches!(policy.as_str(), "hint" | "bank" | "none"),
+            pages_are_whole: policy != "none",
             outlives: outlives || choices.extra.iter().any(|word| word.starts_with("sync")),
         };
         Plan {

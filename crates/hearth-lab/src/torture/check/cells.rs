@@ -110,52 +110,29 @@ fn judge(
     }
 }
 
-/// Each page of a register file is one cell: a read of several of its slots is one (S1).
+/// Each page of a register file is one cell: a read of several of its slots is one (S1). Where every call goes to the
+/// store (S16) a slot is one: a file system may show half of a write that is longer than its own pages.
 pub(super) fn registers(history: &History, checked: &mut Checked) {
     let mut keys = Keys::new();
     for call in &history.calls {
+        let is_read = matches!(call.op, Op::Read { .. });
+        if is_read && (!call.is_good() || history.is_cut_off(call)) {
+            continue;
+        }
         for (page, act) in pages_of(call) {
-            let is_read = matches!(call.op, Op::Read { .. });
-            if !is_read || (call.is_good() && !history.is_cut_off(call)) {
-                add(&mut keys, format!("{} page {page}", call.file()), call, act);
+            for (key, act) in cells_of(history, call.file(), page, act) {
+                add(&mut keys, key, call, act);
             }
         }
     }
-    for snapshot in calm_ends(history) {
-        for (file, bytes) in snapshot
-            .files
-            .iter()
-            .filter(|(file, _)| file.starts_with("register"))
-        {
-            for page in 0..worker::PAGES {
-                let words = (0..SLOTS).map(|slot| {
-                    Some(word_at(
-                        bytes,
-                        worker::offset_of(page * SLOTS + slot, history.page),
-                    ))
-                });
-                let mut seen = NOTHING;
-                seen.iter_mut()
-                    .zip(words)
-                    .for_each(|(slot, word)| *slot = word);
-                let op = Act::Turn {
-                    sees: seen,
-                    sets: NOTHING,
-                };
-                let span = Span {
-                    begun: snapshot.begun,
-                    ended: Some(snapshot.ended),
-                    op,
-                };
-                keys.entry(format!("{file} page {page}"))
-                    .or_default()
-                    .push(span);
-            }
-        }
-    }
+    add_ends(history, &mut keys);
     for (key, spans) in keys {
         let (file, page) = key.split_once(" page ").unwrap_or((&key, "0"));
-        let page: u64 = page.parse().unwrap_or(0);
+        let page: u64 = page
+            .split(' ')
+            .next()
+            .and_then(|page| page.parse().ok())
+            .unwrap_or(0);
         let own = |call: &Call| {
             call.file() == file
                 && (pages_of(call).iter().any(|(of, _)| *of == page)
@@ -167,6 +144,52 @@ pub(super) fn registers(history: &History, checked: &mut Checked) {
         }
     }
     fresh(history, checked);
+}
+
+/// What is read of register files when the set has ended in good order.
+fn add_ends(history: &History, keys: &mut Keys) {
+    for snapshot in calm_ends(history) {
+        let files = snapshot.files.iter();
+        for (file, bytes) in files.filter(|(file, _)| file.starts_with("register")) {
+            for page in 0..worker::PAGES {
+                let mut seen = NOTHING;
+                for (slot, word) in (page * SLOTS..).zip(&mut seen) {
+                    *word = Some(word_at(bytes, worker::offset_of(slot, history.page)));
+                }
+                let act = Act::Turn {
+                    sees: seen,
+                    sets: NOTHING,
+                };
+                for (key, op) in cells_of(history, file, page, act) {
+                    let span = Span {
+                        begun: snapshot.begun,
+                        ended: Some(snapshot.ended),
+                        op,
+                    };
+                    keys.entry(key).or_default().push(span);
+                }
+            }
+        }
+    }
+}
+
+/// The cells that an act on a page is about: the page, or its slots where pages may tear.
+fn cells_of(history: &History, file: &str, page: u64, act: Act) -> Vec<(String, Act)> {
+    let key = format!("{file} page {page}");
+    let Act::Turn { sees, sets } = act else {
+        return vec![(key, act)];
+    };
+    if history.promise.pages_are_whole {
+        return vec![(key, act)];
+    }
+    let only = |words: Words, slot: usize| [words[slot], None, None, None];
+    let slots = (0..sees.len()).filter(|&slot| sees[slot].or(sets[slot]).is_some());
+    slots
+        .map(|slot| {
+            let (sees, sets) = (only(sees, slot), only(sets, slot));
+            (format!("{key} slot {slot}"), Act::Turn { sees, sets })
+        })
+        .collect()
 }
 
 fn word_at(bytes: &[u8], offset: u64) -> u64 {

@@ -63,6 +63,7 @@ fn history(calls: Vec<Call>) -> History {
             level: Level::Strict,
             close_brings: true,
             write_brings: false,
+            pages_are_whole: true,
             outlives: false,
         },
         breaks: None,
@@ -117,6 +118,19 @@ fn s1_a_mixture_within_a_page_is_found_and_one_over_pages_is_allowed() {
     assert_found(within, "no order");
     let over = vec![write(0, 1, 5, 3, 2), read(1, 2, 3, 3, &[value, 0])];
     assert_eq!(found(&history(over)), "");
+}
+
+#[test]
+fn s16_a_store_may_mix_writes_within_a_page_and_shows_no_old_slot() {
+    let value = value_of(0, 1);
+    let mut mixed = history(vec![
+        write(0, 1, 5, 0, 4),
+        read(1, 2, 3, 0, &[value, 0, value, value]),
+    ]);
+    mixed.promise.pages_are_whole = false;
+    assert_eq!(found(&mixed), "");
+    mixed.calls.push(read(1, 6, 7, 0, &[value, 0]));
+    assert!(found(&mixed).contains("no order"));
 }
 
 #[test]
