@@ -69,7 +69,9 @@ impl Core {
                 let keeps = file.is_some_and(|file| state.node.keeps(file));
                 state.files.closed(handle, keeps);
             }
+            Effect::Reopen { file } => state.files.reopen(file),
             Effect::Forgotten { file } => {
+                state.files.reopen(file);
                 state.files.forget(file);
                 self.store.forget_tier(file.0);
             }

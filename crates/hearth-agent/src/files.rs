@@ -6,6 +6,9 @@
 //! home that cannot reach the file so has a node that has it open make the store operation
 //! ([`crate::openers`]).
 //!
+//! Bytes of the store that other nodes have written are read through a descriptor that was opened after them: a client
+//! of a network file system may keep older bytes of a file until the file is opened.
+//!
 //! Invariant: while this node is a home of the file, a descriptor that was open for writing here stays,
 //! though its handle is closed. A name may be wrong by then, or gone; the descriptor is right.
 
@@ -43,6 +46,10 @@ struct Reach {
     reader: Option<Arc<OwnedFd>>,
     writer: Option<Arc<OwnedFd>>,
     stamp: Option<Stamp>,
+    /// How often other nodes have changed the file in the store, as far as this home knows.
+    changes: u64,
+    /// What that was when this home opened `reader`; 0 for a descriptor of a handle.
+    reader_since: u64,
 }
 
 /// All files and handles of one agent.
@@ -209,6 +216,14 @@ impl Files {
         reach.writer = None;
     }
 
+    /// Other nodes have changed the file in the store: descriptors that are open serve no read from now on.
+    pub(crate) fn reopen(&mut self, file: FileId) {
+        let is_open = self.files.contains_key(&file) || self.held_of(file).next().is_some();
+        if is_open {
+            self.file(file).lock().changes += 1;
+        }
+    }
+
     /// The path to introduce a file to a peer by, if the peer does not know it yet.
     pub(crate) fn introduction(&mut self, peer: NodeId, file: FileId) -> Option<PathBuf> {
         if self.introduced.contains(&(peer, file)) {
@@ -273,8 +288,15 @@ impl Files {
         let mut ages: Vec<u64> = self.files.values().map(|&(_, used)| used).collect();
         ages.sort_unstable();
         let middle = ages[ages.len() / 2];
-        self.files
-            .retain(|&id, (file, used)| *used > middle || Arc::strong_count(file) > 1 || owes(id));
+        let held = &self.held;
+        // A handle's descriptor may be older than the last change that this home was told of.
+        let is_held = |id: FileId| {
+            let mut handles = held.range((id, Handle(0))..=(id, Handle(u64::MAX)));
+            handles.next().is_some()
+        };
+        self.files.retain(|&id, (file, used)| {
+            *used > middle || Arc::strong_count(file) > 1 || owes(id) || is_held(id)
+        });
         let files = &self.files;
         self.introduced.retain(|(_, file)| files.contains_key(file));
         // Those that are owed are not looked at again with every step.
@@ -289,12 +311,11 @@ impl StoreFile {
 
     fn offer(&self, fd: Arc<OwnedFd>, write: bool) {
         let mut reach = self.lock();
-        let place = if write {
-            &mut reach.writer
-        } else {
-            &mut reach.reader
-        };
-        place.get_or_insert(fd);
+        if write {
+            reach.writer.get_or_insert(fd);
+        } else if reach.reader.is_none() {
+            (reach.reader, reach.reader_since) = (Some(fd), 0);
+        }
     }
 
     /// What is written goes through it, if it is open.
@@ -318,15 +339,35 @@ impl StoreFile {
         file: FileId,
         purpose: Purpose,
     ) -> Result<Arc<OwnedFd>, Errno> {
-        let known = self.lock().open(purpose);
-        if let Some(fd) = known {
-            return Ok(fd);
-        }
-        let path = self.lock().place();
-        let fd = Arc::new(open_checked(store, path.as_deref(), file, purpose)?);
-        self.lock().keep(Arc::clone(&fd), purpose);
+        let (known, is_old, changes) = {
+            let reach = self.lock();
+            (reach.open(purpose), reach.is_old(), reach.changes)
+        };
+        let opened = match known {
+            Some(fd) if purpose == Purpose::Write || !is_old => return Ok(fd),
+            // Who may not open it again goes on with what it has.
+            Some(fd) => match open_again(store, &fd) {
+                Some(again) => again,
+                None => return Ok(fd),
+            },
+            None => {
+                let path = self.lock().place();
+                open_checked(store, path.as_deref(), file, purpose)?
+            }
+        };
+        let fd = Arc::new(opened);
+        self.lock().keep(Arc::clone(&fd), purpose, changes);
         Ok(fd)
     }
+}
+
+/// The file of a descriptor, opened for reading once more; `None` if that is refused.
+pub(crate) fn open_again(
+    (store, root): (&dyn Store, BorrowedFd<'_>),
+    fd: &OwnedFd,
+) -> Option<OwnedFd> {
+    let path = PathBuf::from(format!("/proc/self/fd/{}", fd.as_raw_fd()));
+    store.open(root, &path, OFlags::RDONLY).ok()
 }
 
 impl Reach {
@@ -347,9 +388,15 @@ impl Reach {
             .or_else(|| self.path.clone())
     }
 
-    fn keep(&mut self, fd: Arc<OwnedFd>, purpose: Purpose) {
+    /// True if the reader may be older than what other nodes have changed.
+    fn is_old(&self) -> bool {
+        self.reader_since < self.changes
+    }
+
+    /// Keeps a descriptor that was opened when the file had been changed so often.
+    fn keep(&mut self, fd: Arc<OwnedFd>, purpose: Purpose, changes: u64) {
         match purpose {
-            Purpose::Read => self.reader = Some(fd),
+            Purpose::Read => (self.reader, self.reader_since) = (Some(fd), changes),
             Purpose::Write => self.writer = Some(fd),
         }
     }

@@ -13,7 +13,7 @@
 //! - If nobody has the file open the operation is tried once more, by the name that was told last, and then fails.
 
 use crate::core::Core;
-use crate::files::{Purpose, STALE};
+use crate::files::{Purpose, STALE, open_again};
 use crate::making::{self, Made, Make, Opener, Work};
 use crate::store::SyncKind;
 use crate::trace::StoreSpan;
@@ -232,9 +232,12 @@ impl Core {
     }
 
     fn make(&self, make: &Make, fd: &OwnedFd, bytes: &[u8]) -> Result<Outcome, Errno> {
-        let (store, fd) = (&self.store, fd.as_fd());
+        let (store, file, fd) = (&self.store, fd, fd.as_fd());
         match make.work {
             Work::Read => {
+                // Nobody tells this node of the writes of others.
+                let again = open_again((store.as_ref(), self.root.as_fd()), file);
+                let fd = again.as_ref().map_or(fd, AsFd::as_fd);
                 let bytes = store.read_vec(fd, make.offset, make.len as usize)?;
                 return Ok(Outcome::of_bytes(bytes));
             }

@@ -200,6 +200,12 @@ pub enum Effect {
         /// Which.
         file: FileId,
     },
+    /// Other nodes may have changed the file in the store: each later read of it goes through a descriptor that is opened
+    /// after this, for the node's client of the store may keep older bytes until a file is opened.
+    Reopen {
+        /// Which.
+        file: FileId,
+    },
     /// Programs of this node may write the first bytes of a page by themselves; what they write comes
     /// as [`crate::Input::Locals`]. Said again of a page that is offered already.
     Offer {

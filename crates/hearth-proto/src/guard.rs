@@ -53,6 +53,7 @@ guards! {
     FillsFirst, "fills-first", "a write waits for the store read that fills its page";
     AsideHeld, "aside-held", "pages stay as they are while the store is read for a call that is larger than a pool";
     AsideEmptied, "aside-emptied", "a write that goes past the frames begins when they have nothing of its pages";
+    ChangesReopened, "changes-reopened", "what other nodes have changed in the store is read through a descriptor that is opened after it";
     CutSettlesTier, "cut-settles-tier", "a cut waits until the store has all that the tier had";
     CutEmptiesTier, "cut-empties-tier", "what a cut takes away is gone from the tier";
     AppliedTogether, "applied-together", "a write over several homes is applied after each of them has it";

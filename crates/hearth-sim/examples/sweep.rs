@@ -56,9 +56,6 @@ fn main() {
         if std::env::var_os("HEARTH_SIM_HANDS").is_some() {
             plan = plan.handing_over();
         }
-        if std::env::var_os("HEARTH_SIM_LAG").is_some() {
-            plan = plan.lagging();
-        }
         plan.crowds &= std::env::var_os("HEARTH_SIM_ALONE").is_none();
         if let Some(steps) = number(3) {
             plan.steps = steps as u32;

@@ -89,8 +89,6 @@ pub struct Plan {
     pub offers: bool,
     /// Some reads and writes are part of calls that are larger than the pool.
     pub asides: bool,
-    /// Each node reaches the store through a client of its own, which keeps the pages that it has read for a second.
-    pub lagging: bool,
     /// Sessions soon close what they open, and have homes hand files over to other nodes.
     pub hands: bool,
     /// How the faults were chosen.
@@ -185,16 +183,6 @@ impl Plan {
         }
     }
 
-    /// The same world over a store whose clients keep pages for a second, each on its own. Nobody writes behind the cache:
-    /// no client of such a store would show it in time.
-    pub fn lagging(self) -> Plan {
-        Plan {
-            lagging: true,
-            outside: false,
-            ..self
-        }
-    }
-
     /// True if a connection may be given up though both its sides are well.
     pub fn parts_nodes(&self) -> bool {
         self.link_faults || self.partitions || self.pauses || self.crashes
@@ -254,7 +242,6 @@ impl Plan {
             stays: Rng::new(seed, 8).chance(75),
             offers: Rng::new(seed, 9).chance(60),
             asides: Rng::new(seed, 11).chance(50),
-            lagging: false,
             hands: false,
             trouble: Trouble::Some,
             tamper: Tamper::Nothing,

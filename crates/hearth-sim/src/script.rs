@@ -255,7 +255,8 @@ pub(crate) fn tell(node: usize, effect: &Effect) -> Option<String> {
         | Effect::Offer { .. }
         | Effect::TakeBack { .. }
         | Effect::Refused(_)
-        | Effect::Forgotten { .. } => return None,
+        | Effect::Forgotten { .. }
+        | Effect::Reopen { .. } => return None,
     };
     Some(line)
 }

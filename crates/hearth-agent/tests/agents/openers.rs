@@ -142,6 +142,15 @@ impl Set {
         self.session(node).detached(file, true);
     }
 
+    /// Cuts or lengthens a file, as a way in does.
+    fn truncate(&self, node: usize, name: &str, size: u64) {
+        let file = File::options().write(true).open(self.path(name));
+        let file = file.expect("opens");
+        let ino = file.metadata().expect("attributes").ino();
+        let session = self.session(node);
+        wait(|done| session.truncate(FileKey { ino }, file.into(), size, done)).expect("truncates");
+    }
+
     /// Makes a file, writes and syncs it; what the store has then, whatever has the name.
     fn made(&self, name: &str, seed: usize) -> (Handle, Vec<u8>) {
         let writer = self.open(0, name, true).expect("opens").handle;
@@ -206,5 +215,46 @@ fn a_name_that_was_missing_a_moment_ago_is_no_obstacle() {
         assert_eq!(stored, pattern(LEN, round + 9));
         seconds.pass();
         set.remove(0, "f");
+    }
+}
+
+/// Homes whose clients keep pages that another node has since written through, or cut off.
+#[test]
+fn pages_that_a_client_keeps_are_not_read_again_after_a_change() {
+    for policy in [
+        Policy::Home,
+        Policy::HomePlus,
+        Policy::Hint,
+        Policy::Single,
+        Policy::Local,
+    ] {
+        let seconds = Seconds::default();
+        let set = set(3, |config| {
+            config.policy = policy;
+            lagging(config, &seconds);
+        });
+        std::fs::write(set.path("f"), pattern(LEN, 1)).expect("made");
+        let readers: Vec<Handle> = (0..3)
+            .map(|node| set.open(node, "f", false).expect("opens").handle)
+            .collect();
+        let all_read = |bytes: &[u8]| {
+            for (node, &reader) in readers.iter().enumerate() {
+                let read = set.read(node, reader, 0, LEN as u32).expect("reads");
+                assert_eq!(read, bytes, "{policy:?} node {node}");
+            }
+        };
+        all_read(&pattern(LEN, 1));
+        for round in 2..6 {
+            let node = round % 3;
+            let writer = set.open(node, "f", true).expect("opens").handle;
+            set.truncate(node, "f", 0);
+            set.truncate(node, "f", LEN as u64);
+            all_read(&vec![0; LEN]);
+            set.write(node, writer, Place::At(0), &pattern(LEN, round))
+                .expect("writes");
+            set.sync(node, writer).expect("syncs");
+            set.close(node, writer);
+            all_read(&pattern(LEN, round));
+        }
     }
 }

@@ -107,6 +107,10 @@ impl Home<'_, '_> {
                     self.raise_floor(floor);
                 }
                 self.file.bar = None;
+                if self.ctx.config.keeps(Guard::ChangesReopened) {
+                    let file = self.id;
+                    self.ctx.out.push(Effect::Reopen { file });
+                }
                 // Dirty bytes that fell due meanwhile were passed over.
                 self.relist();
                 if let Some(next) = self.file.next_bar.take() {

@@ -498,6 +498,7 @@ impl Cluster {
             Effect::Revoke { id, .. } => self.soon.push_back((self.now, node, Event::Revoked(id))),
             Effect::Release { .. }
             | Effect::Forgotten { .. }
+            | Effect::Reopen { .. }
             | Effect::Offer { .. }
             | Effect::TakeBack { .. }
             | Effect::Refused(_) => {}

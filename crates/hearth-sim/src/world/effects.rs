@@ -73,7 +73,11 @@ impl World {
             }
             Effect::Release { handle } => self.release(node, handle)?,
             Effect::Disconnect { peer } => self.disconnect(node as u32, peer.0),
-            Effect::Forgotten { file } => self.hosts[node].forget(file),
+            Effect::Forgotten { file } => {
+                self.hosts[node].forget(file);
+                self.reopen(node, file);
+            }
+            Effect::Reopen { file } => self.reopen(node, file),
             Effect::Refused(buf) => return Err(format!("{buf:?} is refused, and was left")),
             Effect::Alarm(alarm) => self.hear(node as u32, alarm),
             Effect::Offer { .. } | Effect::TakeBack { .. } => {}

@@ -60,12 +60,14 @@ impl World {
     pub(crate) fn given_leaves(&mut self, session: usize, object: usize, leaves: &[Leave]) {
         let doing = self.sessions[session].doing.as_ref();
         let files = doing.map(|doing| doing.crowd.files.clone());
+        // Names may have gone, and left one file to ask for; only the third question is about one file alone.
+        let is_of_many = doing.is_some_and(|doing| (1..3).contains(&doing.crowd.questions));
         for (&file, &leave) in files.iter().flatten().zip(leaves).skip(1) {
             self.given_another(session, file, leave);
         }
         let leave = leaves.first().copied().unwrap_or(Leave::No);
         match leave {
-            Leave::Later if leaves.len() > 1 => {
+            Leave::Later if is_of_many => {
                 self.ask_for_many(session, self.store.objects[object].file);
             }
             leave => self.given_leave(session, object, leave),

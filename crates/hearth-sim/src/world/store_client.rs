@@ -4,7 +4,7 @@
 //! It sees what its own node writes, and lets go of a file that a program of its node opens (close-to-open).
 
 use super::World;
-use hearth_proto::{Span, Time};
+use hearth_proto::{FileId, Span, Time};
 use std::collections::BTreeMap;
 
 /// So long a page is believed.
@@ -24,6 +24,13 @@ impl StoreClient {
 }
 
 impl World {
+    /// A node reads a file through a new descriptor from now on.
+    pub(super) fn reopen(&mut self, node: usize, file: FileId) {
+        if let Some(&object) = self.store.current.get(&file) {
+            self.hosts[node].store_client.forget(object);
+        }
+    }
+
     /// Bytes of the store as a node's client shows them.
     pub(crate) fn read_by_client(
         &mut self,
@@ -32,9 +39,6 @@ impl World {
         offset: u64,
         len: u64,
     ) -> Vec<u8> {
-        if !self.plan.lagging {
-            return self.store.read(object, offset, len);
-        }
         let (page_bytes, now) = (u64::from(self.plan.page_bytes), self.now);
         let mut bytes = Vec::new();
         for page in offset / page_bytes..(offset + len).div_ceil(page_bytes) {

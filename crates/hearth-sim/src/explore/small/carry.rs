@@ -72,6 +72,7 @@ impl Small {
             Effect::Alarm(Alarm::BytesDropped(..)) => Rc::make_mut(&mut self.book).lose(),
             Effect::Alarm(_)
             | Effect::Forgotten { .. }
+            | Effect::Reopen { .. }
             | Effect::TierCut { .. }
             | Effect::Offer { .. }
             | Effect::TakeBack { .. }
