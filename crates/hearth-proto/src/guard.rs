@@ -54,6 +54,7 @@ guards! {
     AsideHeld, "aside-held", "pages stay as they are while the store is read for a call that is larger than a pool";
     AsideEmptied, "aside-emptied", "a write that goes past the frames begins when they have nothing of its pages";
     ChangesReopened, "changes-reopened", "what other nodes have changed in the store is read through a descriptor that is opened after it";
+    OldBytesKept, "old-bytes-kept", "what a delegate wrote is void only for a write that no reader can delay";
     CutSettlesTier, "cut-settles-tier", "a cut waits until the store has all that the tier had";
     CutEmptiesTier, "cut-empties-tier", "what a cut takes away is gone from the tier";
     AppliedTogether, "applied-together", "a write over several homes is applied after each of them has it";
@@ -138,7 +139,10 @@ impl Guard {
 
     /// True for a rule about pages that move to who overwrites them, which policy `single` alone has.
     pub fn is_of_moves(self) -> bool {
-        matches!(self, Guard::MovedFollowed | Guard::StoppedFirst)
+        matches!(
+            self,
+            Guard::MovedFollowed | Guard::StoppedFirst | Guard::OldBytesKept
+        )
     }
 
     /// True for a rule about calls that are larger than the pool.

@@ -39,8 +39,10 @@ fn main() {
         known.unwrap_or_else(|| panic!("HEARTH_SIM_POLICY={name} is no policy"))
     });
     std::panic::set_hook(Box::new(|_| {}));
+    let hot = std::env::var_os("HEARTH_SIM_HOT").is_some();
     let trouble = match std::env::var_os("HEARTH_SIM_FAULTS") {
         Some(_) => Trouble::All,
+        None if hot => Trouble::Never,
         None => Trouble::Some,
     };
     let mut failed: BTreeMap<&str, Vec<u64>> = BTreeMap::new();
@@ -55,6 +57,9 @@ fn main() {
         plan = replicated(plan);
         if std::env::var_os("HEARTH_SIM_HANDS").is_some() {
             plan = plan.handing_over();
+        }
+        if hot {
+            plan = plan.hot();
         }
         plan.crowds &= std::env::var_os("HEARTH_SIM_ALONE").is_none();
         if let Some(steps) = number(3) {

@@ -58,6 +58,13 @@ pub fn try_without(guard: Guard, worlds_max: u64) -> Canary {
         if guard.is_of_delegates() {
             return delegate_plan(without, number, Policy::HomePlus);
         }
+        if guard == Guard::OldBytesKept {
+            let plan = delegate_plan(without, number, Policy::Single);
+            return Plan {
+                without,
+                ..plan.hot()
+            };
+        }
         if guard.is_of_moves() {
             return delegate_plan(without, number, Policy::Single);
         }

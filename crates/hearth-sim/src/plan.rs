@@ -91,6 +91,8 @@ pub struct Plan {
     pub asides: bool,
     /// Sessions soon close what they open, and have homes hand files over to other nodes.
     pub hands: bool,
+    /// Few pages and many sessions, as [`Plan::hot`] has it.
+    pub hot: bool,
     /// How the faults were chosen.
     pub trouble: Trouble,
     /// A guard that is broken on purpose, around the kernels.
@@ -183,6 +185,23 @@ impl Plan {
         }
     }
 
+    /// The same world with two sessions on each of three nodes and two pages for all: what rarely meets elsewhere does here.
+    pub fn hot(self) -> Plan {
+        Plan {
+            hot: true,
+            nodes: 3,
+            sessions: 6,
+            files: 1,
+            file_pages: 2,
+            frames: 64,
+            steps: 120,
+            semantics: Semantics::Posix,
+            outside: false,
+            asides: self.seed.is_multiple_of(4),
+            ..self
+        }
+    }
+
     /// True if a connection may be given up though both its sides are well.
     pub fn parts_nodes(&self) -> bool {
         self.link_faults || self.partitions || self.pauses || self.crashes
@@ -243,6 +262,7 @@ impl Plan {
             offers: Rng::new(seed, 9).chance(60),
             asides: Rng::new(seed, 11).chance(50),
             hands: false,
+            hot: false,
             trouble: Trouble::Some,
             tamper: Tamper::Nothing,
             #[cfg(feature = "canary")]
@@ -294,6 +314,15 @@ impl Plan {
         };
         let hands = if self.hands { " --hand-over" } else { "" };
         let choices = format!("--policy {policy}{semantics}{ranges}{replicas}{hands}");
+        if self.hot {
+            let faults = match self.trouble {
+                Trouble::All => " HEARTH_SIM_FAULTS=1",
+                Trouble::Some | Trouble::Never => "",
+            };
+            return format!(
+                "HEARTH_SIM_HOT=1{faults} HEARTH_SIM_POLICY={policy} sweep {seed} 1 {steps}"
+            );
+        }
         match self.trouble {
             Trouble::Some => format!("sweep {seed} 1 {steps}"),
             Trouble::Never => {

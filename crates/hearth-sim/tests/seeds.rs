@@ -359,6 +359,18 @@ fn hints_keep_every_promise() {
 #[test]
 fn single_copies_keep_every_promise() {
     hold_under(Policy::Single);
+    let read_of_a_page_whose_delegate_was_called_back = 2401;
+    let claim_that_overtook_a_flush = [9807, 12_734];
+    let write_given_its_version_before_a_flush = [8801, 10_374];
+    let seeds = (0..seeds() / 3)
+        .chain([read_of_a_page_whose_delegate_was_called_back])
+        .chain(claim_that_overtook_a_flush)
+        .chain(write_given_its_version_before_a_flush);
+    let plan = |seed| Plan {
+        policy: Policy::Single,
+        ..Plan::new(seed, Trouble::Never)
+    };
+    hold(seeds.map(plan).map(Plan::hot));
 }
 
 /// S20

@@ -277,6 +277,10 @@ impl Home<'_, '_> {
         if !self.ctx.config.keeps(Guard::FlushCallsBack) {
             return Vec::new();
         }
+        let follows = self.ctx.config.moves() && self.ctx.config.keeps(Guard::MovedFollowed);
+        // Who syncs has sent back what it wrote; a manager asks for everybody, its own node too. A page that a node has
+        // claimed, and has sent nothing of, may have come to it after it asked for this.
+        let is_back = |own: &Own| goal != Goal::All && own.node == from && (own.wrote || !follows);
         let mut called = Vec::new();
         for number in self.delegated(0, u64::MAX) {
             let Some(page) = self.file.pages.get(&number) else {
@@ -286,8 +290,6 @@ impl Home<'_, '_> {
                 Goal::Own | Goal::Sealed => self.has_moved_from(page, from),
                 Goal::All | Goal::Synced => true,
             };
-            // Who syncs has sent back what it wrote; a manager asks for everybody, its own node too.
-            let is_back = |own: &Own| goal != Goal::All && own.node == from;
             if let Some(own) = page.own.filter(|own| concerned && !is_back(own)) {
                 self.call_back_page(number, Wanted::Bytes);
                 called.push((number, own.grant));

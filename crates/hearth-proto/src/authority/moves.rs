@@ -15,8 +15,9 @@
 //! ```
 //!
 //! Invariants:
-//! - M1 (I1, I3): the bytes of a delegate are void only for a write that is under way: it waits for nothing but
-//!   acknowledgements, gives no read a chance before it, and cannot fail.
+//! - M1 (I1, I3): the bytes of a delegate are void only for a write of that page alone, while nobody has a copy: it waits
+//!   for nothing but the delegate's word and cannot fail. A write that waits for readers may have to give one of them
+//!   the old bytes (A2), so the home must have these. A delegate that goes on keeping some of the page sends them along.
 //! - M2 (I6): a flush for a node follows the page that its bytes have moved on with, until the home has them
 //!   or what replaced them.
 //! - M3 (I13): who wrote bytes that a later delegate has taken with it when it died is told with its next flush.
@@ -71,10 +72,14 @@ impl Home<'_, '_> {
             return false;
         }
         let mut back = self.delegated(first, first.saturating_add(u64::from(count)));
+        let waits = count > 1 || !self.readers_before(ask, first, count).is_empty();
+        let voids = !waits || !self.ctx.config.keeps(Guard::OldBytesKept);
         back.retain(|&number| {
             let own = self.file.pages.get(&number).and_then(|page| page.own);
             // One that was called back for somebody else comes back first: so nobody chases it for ever.
-            !(self.overwrites(ask, number) && own.is_some_and(|own| own.lender().is_some()))
+            !(voids
+                && self.overwrites(ask, number)
+                && own.is_some_and(|own| own.lender().is_some()))
         });
         for &number in &back {
             self.call_back_page(number, Wanted::Part);

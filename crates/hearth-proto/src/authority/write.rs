@@ -273,10 +273,8 @@ impl Home<'_, '_> {
         slots.is_some()
     }
 
-    pub(super) fn begin(&mut self, ask: &WriteAsk, first: u64, count: u32) {
-        for number in first..first + u64::from(count) {
-            self.common.take_back(self.ctx, self.id, number);
-        }
+    /// Nodes that have copies of a write's pages and must let go of them before it is applied.
+    pub(super) fn readers_before(&self, ask: &WriteAsk, first: u64, count: u32) -> NodeSet {
         let pages = || self.file.pages.range(first..first + u64::from(count));
         let mut readers: NodeSet = pages().flat_map(|(_, page)| page.readers.iter()).collect();
         // A copy that the writer was given while its write waited has not been dropped.
@@ -294,6 +292,14 @@ impl Home<'_, '_> {
             }
             false => {}
         }
+        readers
+    }
+
+    pub(super) fn begin(&mut self, ask: &WriteAsk, first: u64, count: u32) {
+        for number in first..first + u64::from(count) {
+            self.common.take_back(self.ctx, self.id, number);
+        }
+        let readers = self.readers_before(ask, first, count);
         if !ask.aside {
             self.common.reserved += count;
         }
@@ -414,6 +420,12 @@ impl Home<'_, '_> {
         (writer, ver): (NodeId, Ver),
     ) -> bool {
         let end = start + from.len;
+        // A delegate's bytes may have come, and gone to the store, since the write was given its version.
+        let known = self.file.pages.get(&number);
+        let ver = match known.is_some_and(|page| ver < page.ver) {
+            true => self.common.next_ver(),
+            false => ver,
+        };
         let page = self.file.pages.get_mut(&number);
         let page = page.expect("a page that is written is known");
         let frame = page.slot.expect("and has a frame").frame;

@@ -569,8 +569,9 @@ impl Desk<'_, '_> {
         };
         let left = owned.left(wanted == Wanted::Bytes && self.may_copy());
         let (body, data) = match wanted {
-            Wanted::All => (Body::all_void(page, grant, left), Vec::new()),
-            Wanted::Bytes | Wanted::Part => owned.returned(page, left),
+            Wanted::All if left == Left::Nothing => (Body::all_void(page, grant, left), Vec::new()),
+            // A page that is kept here in part is called back like a reader's, and may be read meanwhile.
+            Wanted::All | Wanted::Bytes | Wanted::Part => owned.returned(page, left),
         };
         self.ctx.answer_with(from, id, generation, req, body, data);
         if self.ctx.config.keeps(Guard::DelegateStops)
