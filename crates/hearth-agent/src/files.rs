@@ -43,6 +43,8 @@ struct Reach {
     reader: Option<Arc<OwnedFd>>,
     writer: Option<Arc<OwnedFd>>,
     stamp: Option<Stamp>,
+    /// Another node has written the file for this home, of which this node's client may not know.
+    overtaken: bool,
 }
 
 /// All files and handles of one agent.
@@ -302,12 +304,18 @@ impl StoreFile {
         self.lock().writer.clone()
     }
 
-    /// Closes what this home reaches the file by: the store calls it stale, or another client has written the file, of
-    /// which this node's may keep old pages until it opens the file anew.
+    /// Closes what this home reaches the file by: the store calls it stale.
     pub(crate) fn lose(&self) {
         let mut reach = self.lock();
         reach.reader = None;
         reach.writer = None;
+    }
+
+    /// Another client has written the file. This node's may keep old pages until it opens the file anew, and an old size
+    /// until it has looked at it once more.
+    pub(crate) fn overtake(&self) {
+        self.lose();
+        self.lock().overtaken = true;
     }
 
     /// A descriptor that is open, or one opened where the file was last known to be; `ESTALE` if it is not there. May
@@ -322,9 +330,17 @@ impl StoreFile {
         if let Some(fd) = known {
             return Ok(fd);
         }
-        let path = self.lock().place();
+        let (path, overtaken) = {
+            let reach = self.lock();
+            (reach.place(), reach.overtaken)
+        };
         let fd = Arc::new(open_checked(store, path.as_deref(), file, purpose)?);
-        self.lock().keep(Arc::clone(&fd), purpose);
+        if overtaken {
+            store.0.renew(fd.as_fd())?;
+        }
+        let mut reach = self.lock();
+        reach.overtaken &= !overtaken;
+        reach.keep(Arc::clone(&fd), purpose);
         Ok(fd)
     }
 }
@@ -411,7 +427,7 @@ fn is_named(root: BorrowedFd<'_>, place: &Path, file: FileId) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::store::Posix;
+    use crate::store::{Lagging, Posix, Seconds};
     use rustix::fs::Mode;
     use std::os::unix::fs::MetadataExt;
 
@@ -459,6 +475,26 @@ mod tests {
         for purpose in [Purpose::Read, Purpose::Write] {
             reached_after(pipe, purpose);
         }
+    }
+
+    #[test]
+    fn a_home_reads_what_another_node_has_written_for_it() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let path = dir.path().join("f");
+        std::fs::write(&path, b"").expect("made");
+        let (root, file) = (root_of(dir.path()), number_of(&path));
+        let client = Lagging::new(Seconds::default());
+        let home = StoreFile::default();
+        home.lock().path = Some(PathBuf::from("f"));
+        let read = || {
+            let fd = home.reach((&client, root.as_fd()), file, Purpose::Read);
+            client.read_vec(fd.expect("it is there").as_fd(), 0, 9)
+        };
+        assert_eq!(read(), Ok(Vec::new()));
+        std::fs::write(&path, b"bytes").expect("written");
+        assert_eq!(read(), Ok(Vec::new()), "its client lags");
+        home.overtake();
+        assert_eq!(read(), Ok(b"bytes".to_vec()));
     }
 
     #[test]
