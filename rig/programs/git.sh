@@ -36,6 +36,8 @@ push() {
 check() {
     git -C base.git fsck --strict --no-progress --no-dangling
     git -C base.git ls-tree -r main
+    pushed=$(git -C base.git ls-tree --name-only main | grep -c '^h')
+    [[ $pushed == $((hosts * 2)) ]] || { echo "$pushed of $((hosts * 2)) commits are there" >&2; return 1; }
     git -C base.git rev-list --count main
     each_host one
 }

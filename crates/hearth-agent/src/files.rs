@@ -50,6 +50,8 @@ struct Reach {
     changes: u64,
     /// What that was when this home opened `reader`; 0 for a descriptor of a handle.
     reader_since: u64,
+    /// Another node has written the file for this home, of which this node's client may not know.
+    overtaken: bool,
 }
 
 /// All files and handles of one agent.
@@ -323,12 +325,18 @@ impl StoreFile {
         self.lock().writer.clone()
     }
 
-    /// Closes what this home reaches the file by: the store calls it stale, or another client has written the file, of
-    /// which this node's may keep old pages until it opens the file anew.
+    /// Closes what this home reaches the file by: the store calls it stale.
     pub(crate) fn lose(&self) {
         let mut reach = self.lock();
         reach.reader = None;
         reach.writer = None;
+    }
+
+    /// Another client has written the file. This node's may keep old pages until it opens the file anew, and an old size
+    /// until it has looked at it once more.
+    pub(crate) fn overtake(&self) {
+        self.lose();
+        self.lock().overtaken = true;
     }
 
     /// A descriptor that is open, or one opened where the file was last known to be; `ESTALE` if it is not there. May
@@ -339,9 +347,10 @@ impl StoreFile {
         file: FileId,
         purpose: Purpose,
     ) -> Result<Arc<OwnedFd>, Errno> {
-        let (known, is_old, changes) = {
+        let (known, is_old, changes, overtaken) = {
             let reach = self.lock();
-            (reach.open(purpose), reach.is_old(), reach.changes)
+            let known = reach.open(purpose);
+            (known, reach.is_old(), reach.changes, reach.overtaken)
         };
         let opened = match known {
             Some(fd) if purpose == Purpose::Write || !is_old => return Ok(fd),
@@ -355,8 +364,13 @@ impl StoreFile {
                 open_checked(store, path.as_deref(), file, purpose)?
             }
         };
+        if overtaken {
+            store.0.renew(opened.as_fd())?;
+        }
         let fd = Arc::new(opened);
-        self.lock().keep(Arc::clone(&fd), purpose, changes);
+        let mut reach = self.lock();
+        reach.overtaken &= !overtaken;
+        reach.keep(Arc::clone(&fd), purpose, changes);
         Ok(fd)
     }
 }
@@ -458,7 +472,7 @@ fn is_named(root: BorrowedFd<'_>, place: &Path, file: FileId) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::store::Posix;
+    use crate::store::{Lagging, Posix, Seconds};
     use rustix::fs::Mode;
     use std::os::unix::fs::MetadataExt;
 
@@ -506,6 +520,26 @@ mod tests {
         for purpose in [Purpose::Read, Purpose::Write] {
             reached_after(pipe, purpose);
         }
+    }
+
+    #[test]
+    fn a_home_reads_what_another_node_has_written_for_it() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let path = dir.path().join("f");
+        std::fs::write(&path, b"").expect("made");
+        let (root, file) = (root_of(dir.path()), number_of(&path));
+        let client = Lagging::new(Seconds::default());
+        let home = StoreFile::default();
+        home.lock().path = Some(PathBuf::from("f"));
+        let read = || {
+            let fd = home.reach((&client, root.as_fd()), file, Purpose::Read);
+            client.read_vec(fd.expect("it is there").as_fd(), 0, 9)
+        };
+        assert_eq!(read(), Ok(Vec::new()));
+        std::fs::write(&path, b"bytes").expect("written");
+        assert_eq!(read(), Ok(Vec::new()), "its client lags");
+        home.overtake();
+        assert_eq!(read(), Ok(b"bytes".to_vec()));
     }
 
     #[test]

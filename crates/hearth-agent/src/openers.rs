@@ -278,7 +278,7 @@ impl Core {
             Err(errno) => finish(self, stuck, Err(Errno(errno))),
             Ok(ok) => {
                 if stuck.job.task.purpose() == Purpose::Write {
-                    stuck.job.at.lose();
+                    stuck.job.at.overtake();
                 }
                 let outcome = stuck.job.task.take(self, ok, payload);
                 finish(self, stuck, outcome);

@@ -91,6 +91,9 @@ pub trait Store: Send + Sync {
     /// What the store says about the file's content now.
     fn stamp(&self, file: BorrowedFd<'_>) -> Result<Stamp, Errno>;
 
+    /// Makes this node's client look at the file anew: another has written it.
+    fn renew(&self, file: BorrowedFd<'_>) -> Result<(), Errno>;
+
     /// Brings to the store what a tier has of the file.
     fn settle(&self, _file: BorrowedFd<'_>) -> Result<(), Errno> {
         Ok(())

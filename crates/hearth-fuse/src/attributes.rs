@@ -94,7 +94,7 @@ impl Core {
         }
         let node = self.nodes.node(id)?;
         if self.memory.is_on()
-            && self.session.looks_alone()
+            && (self.session.looks_alone() || self.options.store_lags)
             && let Some(told) = self.look_alone(caller, &node)
         {
             return Ok(told);
@@ -368,7 +368,9 @@ impl Core {
         let fd = self.nodes.fd(node.id)?;
         let mut changing = self.changing(&[self.nodes.leasable(node.key, node.kind)])?;
         if !self.nodes.is_cached(node) {
-            return change(&fd);
+            let result = change(&fd);
+            changing.ctime_ns = Stat::of(&*fd).map_or(0, |after| after.stamp().ctime_ns);
+            return result;
         }
         let before = Stat::of(&*fd)?;
         let result = change(&fd);

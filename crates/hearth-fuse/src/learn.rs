@@ -144,7 +144,7 @@ impl Core {
         }
         let told = match leave {
             Leave::Known(told) => Ok(Stat::told(self.nodes.dev(), file.ino, told)),
-            Leave::Read { .. } => self.nodes.fd(node.id).and_then(|fd| Stat::of(&*fd)),
+            Leave::Read { floor_ns, .. } => self.stat_since(node, floor_ns),
             Leave::No | Leave::Later | Leave::Once(_) => Err(raw(libc::ENODATA)),
         };
         let learned = self.settle_leave(file, leave, mark, told);

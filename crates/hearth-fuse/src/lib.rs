@@ -43,6 +43,7 @@ mod names;
 mod nodes;
 mod open;
 mod options;
+mod renew;
 mod revoke;
 mod space;
 mod stat;

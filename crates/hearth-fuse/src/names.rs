@@ -18,7 +18,7 @@ use crate::identity::Caller;
 use crate::learn::Remembered;
 use crate::listing::Listing;
 use crate::memory::OnItsWay;
-use crate::nodes::{Node, open_path, proc_path};
+use crate::nodes::{Node, proc_path};
 use crate::stat::{Stat, device_number};
 use crate::sys::put_on_mask;
 
@@ -101,7 +101,7 @@ impl Core {
     fn find(&self, caller: Caller, at: Name<'_>) -> io::Result<Found> {
         let dir = self.nodes.fd(at.parent)?;
         let _as = self.wardrobe.assume(caller)?;
-        let fd = open_path(&*dir, at.name)?;
+        let fd = self.open_named(&*dir, at.name)?;
         let stat = Stat::of(&fd)?;
         Ok(Found { fd, stat })
     }

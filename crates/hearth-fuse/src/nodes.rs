@@ -320,6 +320,13 @@ impl Nodes {
         }
     }
 
+    /// The directory and name under which a node was last found.
+    pub(crate) fn place_of(&self, id: u64) -> Option<(u64, OsString)> {
+        let table = self.lock();
+        let place = table.entries.get(&id)?.place.as_ref()?;
+        Some((place.parent, place.name.clone()))
+    }
+
     /// Records that an inode lost its last name.
     pub fn gone(&self, key: StoreKey) {
         let table = self.lock();

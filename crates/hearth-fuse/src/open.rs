@@ -107,6 +107,7 @@ impl Core {
                 opened => opened,
             },
         }?;
+        self.anchor(&node, &fd)?;
         Ok(StoreOpen {
             node,
             fd: Arc::new(fd),

@@ -12,8 +12,8 @@ use serde_json::Value;
 /// What the doctor may take at most, with room for a busy machine.
 const DOCTOR_MAX: Duration = Duration::from_secs(60);
 
-/// Programs of `rig/programs` that take a second or two each.
-const QUICK: &str = "reuse,append,creates";
+/// Programs of `rig/programs` that take a few seconds each. Git takes longer; what it does with refs, `count` does.
+const QUICK: &str = "reuse,append,creates,special,sqlite-delete,tar,copy,count,held";
 
 fn program() -> PathBuf {
     let built = PathBuf::from(env!("CARGO_BIN_EXE_hearth"));

@@ -124,6 +124,10 @@ impl<S: Store> Store for Counted<S> {
         self.others.note(self.inner.stamp(file), |_| 0)
     }
 
+    fn renew(&self, file: BorrowedFd<'_>) -> Result<(), Errno> {
+        self.others.note(self.inner.renew(file), |()| 0)
+    }
+
     fn counts(&self) -> StoreCounts {
         let now = |count: &AtomicU64| count.load(Ordering::Relaxed);
         let tallies = [&self.reads, &self.writes, &self.syncs, &self.others];

@@ -2,8 +2,8 @@
 //!
 //! A client keeps what it has learned of names, attributes and pages until the next second of a logical clock, as
 //! GlusterFS, NFS and CephFS do by their defaults, and hears nothing of what other clients do meanwhile. Descriptors
-//! that are open are always right about their file. Opening a file anew drops the pages that are kept of it
-//! (close-to-open).
+//! that are open are always right about their file, but for its size: a read ends where the client believes that the file
+//! does. Opening a file anew drops the pages that are kept of it (close-to-open), and no attributes.
 
 use std::collections::HashMap;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
@@ -82,7 +82,13 @@ impl Lagging {
         let mut kept = self.kept();
         let looked = kept.names.entry(path.to_owned());
         let found = looked.or_insert_with(|| open_by_name(root, path, OFlags::PATH).map(Arc::new));
-        found.clone()
+        let found = found.clone()?;
+        // Attributes come along with a name.
+        let (number, stamp) = (number_of(found.as_fd()), Posix.stamp(found.as_fd()));
+        if let (Ok(number), Ok(stamp)) = (number, stamp) {
+            kept.stamps.entry(number).or_insert(stamp);
+        }
+        Ok(found)
     }
 
     fn wrote(&self, file: BorrowedFd<'_>) -> Result<(), Errno> {
@@ -160,7 +166,12 @@ impl Store for Lagging {
                 break;
             }
         }
-        let end = bytes.len().min(skip + len);
+        // Nothing is asked for behind the end that this client believes in.
+        let believed = self.kept().stamps.get(&number).map(|stamp| stamp.size);
+        let believed = believed.map_or(usize::MAX, |size| {
+            size.saturating_sub(first * PAGE) as usize
+        });
+        let end = bytes.len().min(skip + len).min(believed);
         Ok(bytes[skip.min(end)..end].to_vec())
     }
 
@@ -203,6 +214,10 @@ impl Store for Lagging {
         let stamp = Posix.stamp(file)?;
         self.kept().stamps.insert(number, stamp);
         Ok(stamp)
+    }
+
+    fn renew(&self, file: BorrowedFd<'_>) -> Result<(), Errno> {
+        self.wrote(file)
     }
 
     fn counts(&self) -> StoreCounts {

@@ -116,6 +116,10 @@ impl<S: Store> Store for Model<S> {
         self.inner.stamp(file)
     }
 
+    fn renew(&self, file: BorrowedFd<'_>) -> Result<(), Errno> {
+        self.inner.renew(file)
+    }
+
     fn counts(&self) -> StoreCounts {
         self.inner.counts()
     }

@@ -5,6 +5,7 @@ use std::os::fd::BorrowedFd;
 
 use hearth_client::{Errno, Stamp};
 use hearth_shm::{FramePart, Pool};
+use rustix::fs::{AtFlags, StatxFlags};
 use rustix::io::retry_on_intr;
 
 use super::{Store, StoreCounts, SyncKind, parts};
@@ -100,6 +101,15 @@ impl Store for Posix {
             mtime_ns: stat.st_mtime * 1_000_000_000 + stat.st_mtime_nsec as i64,
             size: u64::try_from(stat.st_size).expect("sizes are not negative"),
         })
+    }
+
+    fn renew(&self, file: BorrowedFd<'_>) -> Result<(), Errno> {
+        // GlusterFS's client keeps what comes back with a sync, and tells it then.
+        rustix::fs::fsync(file).map_err(from_rustix)?;
+        let flags = AtFlags::EMPTY_PATH | AtFlags::STATX_FORCE_SYNC;
+        let wanted = StatxFlags::BASIC_STATS;
+        let looked = rustix::fs::statx(file, "", flags, wanted);
+        looked.map(drop).map_err(from_rustix)
     }
 
     fn counts(&self) -> StoreCounts {

@@ -259,6 +259,10 @@ impl Store for Tier {
         self.inner.stamp(file)
     }
 
+    fn renew(&self, file: BorrowedFd<'_>) -> Result<(), Errno> {
+        self.inner.renew(file)
+    }
+
     fn counts(&self) -> StoreCounts {
         self.inner.counts()
     }

@@ -118,6 +118,10 @@ impl Store for SlowClock {
         })
     }
 
+    fn renew(&self, file: BorrowedFd<'_>) -> Result<(), Errno> {
+        Posix.renew(file)
+    }
+
     fn counts(&self) -> StoreCounts {
         StoreCounts::default()
     }
