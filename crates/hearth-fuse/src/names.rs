@@ -18,7 +18,7 @@ use crate::identity::Caller;
 use crate::learn::Remembered;
 use crate::listing::Listing;
 use crate::memory::OnItsWay;
-use crate::nodes::{Node, open_path, proc_path};
+use crate::nodes::{Moment, Node, open_path, proc_path};
 use crate::stat::{Stat, device_number};
 use crate::sys::put_on_mask;
 
@@ -93,9 +93,10 @@ impl Core {
 
     /// The store's answer to a lookup.
     pub(crate) fn look_up(&self, caller: Caller, at: Name<'_>) -> io::Result<Entry> {
+        let asked = self.nodes.moment();
         self.session.name_unheard();
         let found = self.find(caller, at)?;
-        self.enter(caller, at, found.fd, &found.stat)
+        self.enter(caller, at, (found.fd, &found.stat), asked)
     }
 
     fn find(&self, caller: Caller, at: Name<'_>) -> io::Result<Found> {
@@ -111,16 +112,16 @@ impl Core {
         &self,
         caller: Caller,
         at: Name<'_>,
-        fd: OwnedFd,
-        stat: &Stat,
+        (fd, stat): (OwnedFd, &Stat),
+        asked: Moment,
     ) -> io::Result<Entry> {
         let node = self.nodes.found(at.parent, at.name, fd, stat);
-        self.entry_of(caller, &node)
+        self.entry_of(caller, &node, asked)
             .inspect_err(|_| self.nodes.forget(node.id, 1))
     }
 
-    pub(crate) fn entry_of(&self, caller: Caller, node: &Node) -> io::Result<Entry> {
-        let told = self.attributes(caller, node, Consult::Here)?;
+    pub(crate) fn entry_of(&self, caller: Caller, node: &Node, asked: Moment) -> io::Result<Entry> {
+        let told = self.attributes(caller, node, Consult::Here, asked)?;
         Ok(self.entry(node, told))
     }
 
