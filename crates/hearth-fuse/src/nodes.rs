@@ -445,7 +445,13 @@ impl Table {
                 if entry.node.id != ROOT {
                     entry.find_at(place);
                 }
-                return Arc::clone(&entry.node);
+                let (id, node) = (entry.node.id, Arc::clone(&entry.node));
+                // The name may lead to another file by the time that this one is opened.
+                if let Some(fd) = fd.filter(|_| entry.fd.is_none()) {
+                    entry.fd = Some(Arc::new(fd));
+                    self.opened(id);
+                }
+                return node;
             }
             // The number was used again: the kernel's count goes on, under a new generation.
             Some(entry) => {
@@ -674,6 +680,24 @@ mod tests {
         std::fs::rename(dir.path().join("b"), dir.path().join("a")).unwrap();
         let error = nodes.fd(a).unwrap_err();
         assert_eq!(error.raw_os_error(), Some(libc::ESTALE));
+    }
+
+    #[test]
+    fn a_file_that_was_found_in_the_store_is_reached_though_it_was_remembered_before() {
+        let dir = tempfile::tempdir().unwrap();
+        let nodes = nodes_over(dir.path(), 100);
+        let at = |name: &str| dir.path().join(name);
+        std::fs::write(at("a"), b"x").unwrap();
+        let stat = Stat::of(open_path(nodes.fd(ROOT).unwrap(), OsStr::new("a")).unwrap()).unwrap();
+        let id = nodes.remembered(ROOT, OsStr::new("a"), &stat).id;
+        assert_eq!(look_up(&nodes, "a"), id);
+        std::fs::write(at("b"), b"y").unwrap();
+        std::fs::rename(at("b"), at("a")).unwrap();
+        nodes.confirm(id).unwrap();
+        assert_eq!(
+            Stat::of(&*nodes.fd(id).unwrap()).unwrap().key().ino,
+            stat.key().ino
+        );
     }
 
     #[test]
