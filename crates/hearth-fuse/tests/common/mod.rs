@@ -51,6 +51,9 @@ pub struct Passthrough {
     pub reads: Arc<AtomicUsize>,
     /// The store lags: files are so long.
     size_known: Option<u64>,
+    /// Files that were to lose their last names, and what happens in the store when the next one is.
+    pub detached: Mutex<Vec<u64>>,
+    pub at_detach: Mutex<Option<Box<dyn FnOnce() + Send>>>,
     /// Revocations overtake the answers to all exact questions about sizes.
     pub overtakes: AtomicBool,
 }
@@ -66,6 +69,8 @@ impl Passthrough {
             appending: Arc::default(),
             reads: Arc::default(),
             size_known: None,
+            detached: Mutex::default(),
+            at_detach: Mutex::default(),
             overtakes: AtomicBool::new(false),
         })
     }
@@ -248,6 +253,10 @@ impl Session for Passthrough {
     }
 
     fn detach(&self, file: FileKey, done: Done<()>) {
+        self.detached.lock().unwrap().push(file.ino);
+        if let Some(happens) = self.at_detach.lock().unwrap().take() {
+            happens();
+        }
         let then = self.after_revocation(file, None);
         self.run(move || then(Box::new(move || done(Outcome::Serve(())))));
     }
