@@ -9,7 +9,7 @@ use hearth_client::{
     Bypass, Done, Errno, FileKey, FileSize, Handle, Keep, Learned, Leave, Names, NamesRead,
     OpenFile, OpenedFile, Outcome, Place, ReadDone, Revoker, Session, Share, Stamp, Written,
 };
-use hearth_proto::{Copies, FileId, Input, OpenRequest, Request, Ticket, WriteAt};
+use hearth_proto::{CloseRule, Copies, FileId, Input, OpenRequest, Request, Ticket, WriteAt};
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -221,6 +221,10 @@ impl Session for Core {
                 },
             )
         });
+    }
+
+    fn store_lags(&self) -> bool {
+        self.lock().node.config().close_rule() == CloseRule::Buffered
     }
 
     fn truncate(&self, file: FileKey, fd: OwnedFd, size: u64, done: Done<()>) {

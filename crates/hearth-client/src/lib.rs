@@ -86,6 +86,12 @@ pub trait Session: Send + Sync + 'static {
     /// the call completes before it returns.
     fn size(&self, file: FileKey, ask: bool, done: Done<Option<FileSize>>);
 
+    /// True if bytes of a file that nobody has open any more may be in memory alone: what the store says of its size is
+    /// then worth nothing, however old it may be. Costs no message.
+    fn store_lags(&self) -> bool {
+        false
+    }
+
     /// Sets the size of a file, in the cache and in the store.
     ///
     /// `fd` is open for writing on the file.

@@ -15,7 +15,7 @@ use crate::errors::{ask, raw};
 use crate::handles::OpenHandle;
 use crate::identity::Caller;
 use crate::memory::OnItsWay;
-use crate::nodes::{Node, proc_path};
+use crate::nodes::{Moment, Node, proc_path};
 use crate::options::Ids;
 use crate::stat::Stat;
 
@@ -92,6 +92,7 @@ impl Core {
         if let Some(told) = self.told_at_once(caller, id) {
             return Ok(told);
         }
+        let asked = self.nodes.moment();
         let node = self.nodes.node(id)?;
         if self.memory.is_on()
             && (self.session.looks_alone() || self.options.store_lags)
@@ -101,7 +102,7 @@ impl Core {
         }
         // Before the look: what changes meanwhile must not be told to programs.
         let ticket = self.looking(&node);
-        let told = self.attributes(caller, &node, Consult::Everywhere)?;
+        let told = self.attributes(caller, &node, Consult::Everywhere, asked)?;
         self.tell_programs(&node, ticket, &told);
         Ok(told)
     }
@@ -134,7 +135,7 @@ impl Core {
         if let (Some(bytes), true) = (self.options.request_bytes, self.nodes.is_cached(node)) {
             stat.best_served_in(bytes);
         }
-        self.nodes.tell(node.id, stat.size());
+        self.nodes.tell(node.id, stat.size(), self.nodes.moment());
         let told = Told {
             way: Some(way),
             ..self.told(caller, node, stat, ttl)
@@ -149,7 +150,7 @@ impl Core {
         if let (Some(bytes), true) = (self.options.request_bytes, self.nodes.is_cached(node)) {
             stat.best_served_in(bytes);
         }
-        self.nodes.tell(node.id, stat.size());
+        self.nodes.tell(node.id, stat.size(), self.nodes.moment());
         self.told(caller, node, stat, Duration::ZERO)
     }
 
@@ -167,12 +168,15 @@ impl Core {
         }
     }
 
-    /// The attributes of a node. With [`Consult::Here`] nothing waits.
+    /// The attributes of a node, for a request that came at a moment. With [`Consult::Here`] nothing waits, unless the
+    /// store lags: the kernel cuts reads of a file that it did not know at the size which it is told here, until it has
+    /// taken another answer, and it ignores those that a revocation overtakes.
     pub(crate) fn attributes(
         &self,
         caller: Caller,
         node: &Node,
         consult: Consult,
+        asked: Moment,
     ) -> io::Result<Told> {
         let fd = self.nodes.fd(node.id)?;
         if !self.nodes.is_cached(node) {
@@ -181,7 +185,8 @@ impl Core {
         }
         let exact = consult == Consult::Everywhere;
         // The session first: what it knows may reach the store between the two looks, not leave it.
-        let known = ask(|done| self.session.size(node.file(), exact, done))?;
+        let others = exact || self.store_lags;
+        let known = ask(|done| self.session.size(node.file(), others, done))?;
         let mut stat = Stat::of(&*fd)?;
         if let Some(Some(size)) = known {
             stat.overlay(size);
@@ -193,7 +198,15 @@ impl Core {
             Some(None | Some(FileSize { keep: true, .. })) if exact => self.options.attr_ttl,
             Some(_) | None => Duration::ZERO,
         };
-        self.nodes.tell(node.id, stat.size());
+        match known {
+            Some(Some(FileSize { keep: true, .. })) => {
+                self.nodes.tell(node.id, stat.size(), asked);
+            }
+            Some(_) | None if others => self.nodes.tell(node.id, stat.size(), asked),
+            Some(_) | None => {
+                stat.set_size(self.nodes.tell_no_less(node.id, stat.size(), asked));
+            }
+        }
         Ok(self.told(caller, node, stat, ttl))
     }
 
@@ -210,6 +223,7 @@ impl Core {
 
     /// `SETATTR`. May wait for the session.
     pub(crate) fn setattr(&self, caller: Caller, id: u64, change: &Change) -> io::Result<Told> {
+        let asked = self.nodes.moment();
         let node = self.nodes.node(id)?;
         let handle = change
             .handle
@@ -224,7 +238,7 @@ impl Core {
         if change.sets_times() {
             self.set_times(caller, &node, change)?;
         }
-        self.attributes(caller, &node, Consult::Everywhere)
+        self.attributes(caller, &node, Consult::Everywhere, asked)
     }
 
     fn set_rights(&self, caller: Caller, node: &Node, change: &Change) -> io::Result<()> {

@@ -168,8 +168,10 @@ impl fuser::Filesystem for HearthFs {
         match self.core.remember(caller, at) {
             Remembered::Entry(entry) => reply_entry(Ok(*entry), reply),
             Remembered::Absent => reply.error(fuser::Errno::ENOENT),
-            Remembered::No => reply_entry(self.core.look_up(caller, at), reply),
-            Remembered::Perhaps => {
+            Remembered::No if !self.core.store_lags => {
+                reply_entry(self.core.look_up(caller, at), reply);
+            }
+            Remembered::No | Remembered::Perhaps => {
                 let name = name.to_owned();
                 self.run(move |core| {
                     let at = Name {

@@ -530,9 +530,9 @@ impl Core {
     pub(crate) fn confirm(&self, node: &Node) -> io::Result<()> {
         self.nodes.confirm(node.id).map_err(|dir| {
             if let Some(dir) = self.directory(dir) {
-                self.memory.drop_all_of(dir);
+                self.memory.distrust(dir);
             }
-            // The kernel looks the name up again.
+            // The kernel looks the name up again, once.
             raw(libc::ESTALE)
         })
     }

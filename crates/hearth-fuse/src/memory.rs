@@ -49,6 +49,9 @@ struct Directory {
     since: Instant,
     lookups: Lookups,
     listing: Option<Arc<Listing>>,
+    /// When a name was found to stand for another file than memory had. For a time-to-live from then on lookups go to
+    /// the store, as the operating system asks for a name only once more.
+    distrusted: Option<Instant>,
 }
 
 #[derive(Default)]
@@ -123,6 +126,12 @@ impl Memory {
             state.names = 0;
         }
         let directory = state.directories.entry(dir).or_insert_with(Directory::new);
+        if directory
+            .distrusted
+            .is_some_and(|at| at.elapsed() < self.ttl)
+        {
+            return Known::Nothing;
+        }
         if directory.since.elapsed() > self.ttl {
             state.names -= directory.forget();
             directory.since = Instant::now();
@@ -250,6 +259,14 @@ impl Memory {
         }
     }
 
+    /// Names of a directory are not what the store has: lookups go there for a while.
+    pub(crate) fn distrust(&self, dir: FileKey) {
+        self.drop_all_of(dir);
+        let mut state = self.lock();
+        let directory = state.directories.entry(dir);
+        directory.or_insert_with(Directory::new).distrusted = Some(Instant::now());
+    }
+
     /// Waits until the kernel has taken every answer that names attributes of a file. Nobody who writes
     /// such an answer waits for anything.
     pub(crate) fn wait_for_answers(&self, file: FileKey) {
@@ -284,6 +301,7 @@ impl Directory {
             since: Instant::now(),
             lookups: Lookups::default(),
             listing: None,
+            distrusted: None,
         }
     }
 

@@ -18,7 +18,7 @@ use crate::identity::Caller;
 use crate::learn::Remembered;
 use crate::listing::Listing;
 use crate::memory::OnItsWay;
-use crate::nodes::{Node, proc_path};
+use crate::nodes::{Moment, Node, proc_path};
 use crate::stat::{Stat, device_number};
 use crate::sys::put_on_mask;
 
@@ -93,9 +93,10 @@ impl Core {
 
     /// The store's answer to a lookup.
     pub(crate) fn look_up(&self, caller: Caller, at: Name<'_>) -> io::Result<Entry> {
+        let asked = self.nodes.moment();
         self.session.name_unheard();
         let found = self.find(caller, at)?;
-        self.enter(caller, at, found.fd, &found.stat)
+        self.enter(caller, at, (found.fd, &found.stat), asked)
     }
 
     fn find(&self, caller: Caller, at: Name<'_>) -> io::Result<Found> {
@@ -111,16 +112,16 @@ impl Core {
         &self,
         caller: Caller,
         at: Name<'_>,
-        fd: OwnedFd,
-        stat: &Stat,
+        (fd, stat): (OwnedFd, &Stat),
+        asked: Moment,
     ) -> io::Result<Entry> {
         let node = self.nodes.found(at.parent, at.name, fd, stat);
-        self.entry_of(caller, &node)
+        self.entry_of(caller, &node, asked)
             .inspect_err(|_| self.nodes.forget(node.id, 1))
     }
 
-    pub(crate) fn entry_of(&self, caller: Caller, node: &Node) -> io::Result<Entry> {
-        let told = self.attributes(caller, node, Consult::Here)?;
+    pub(crate) fn entry_of(&self, caller: Caller, node: &Node, asked: Moment) -> io::Result<Entry> {
+        let told = self.attributes(caller, node, Consult::Here, asked)?;
         Ok(self.entry(node, told))
     }
 
@@ -232,17 +233,26 @@ impl Core {
 
     /// `UNLINK`. May wait for the session.
     pub(crate) fn unlink(&self, caller: Caller, at: Name<'_>) -> io::Result<()> {
+        while !self.try_unlink(caller, at)? {}
+        Ok(())
+    }
+
+    /// Takes a name away, unless it leads to another file by the time that this one is retired.
+    fn try_unlink(&self, caller: Caller, at: Name<'_>) -> io::Result<bool> {
         let victim = self.find(caller, at)?;
         // Before the file is given up: whose attributes are kept is not asked of the next of its number.
         let _changing = self.changing(&[self.kept(&victim.stat), self.directory(at.parent)])?;
         let retiring = self.retire(&victim.stat)?;
+        if retiring.is_some() && !self.still_leads(caller, at, &victim) {
+            return Ok(false);
+        }
         let dir = self.nodes.fd(at.parent)?;
         {
             let _as = self.wardrobe.assume(caller)?;
             rustix::fs::unlinkat(&*dir, at.name, AtFlags::empty())?;
         }
         self.lost_a_name(&victim, retiring);
-        Ok(())
+        Ok(true)
     }
 
     pub(crate) fn rmdir(&self, caller: Caller, at: Name<'_>) -> io::Result<()> {
@@ -276,6 +286,13 @@ impl Core {
         }))
     }
 
+    /// Whether a name leads to the file that was found there. Two changes can have found one file at it; the second to
+    /// retire that waits for the first, whose file has the name then and would lose it with bytes that the store lacks.
+    fn still_leads(&self, caller: Caller, at: Name<'_>, found: &Found) -> bool {
+        let now = self.find(caller, at);
+        now.is_ok_and(|now| now.stat.key() == found.stat.key())
+    }
+
     /// A name was taken away. Some stores do not answer for an inode without names, so a look that
     /// fails says nothing against the change, which is done: the count of names before it decides.
     fn lost_a_name(&self, victim: &Found, retiring: Option<Retiring<'_>>) {
@@ -306,6 +323,18 @@ impl Core {
         to: Name<'_>,
         flags: RenameFlags,
     ) -> io::Result<()> {
+        while !self.try_rename(caller, from, to, flags)? {}
+        Ok(())
+    }
+
+    /// Gives a file a name, unless that leads to another file by the time that the one there is retired.
+    fn try_rename(
+        &self,
+        caller: Caller,
+        from: Name<'_>,
+        to: Name<'_>,
+        flags: RenameFlags,
+    ) -> io::Result<bool> {
         let moved = self.find(caller, from)?;
         let other = match self.find(caller, to) {
             Ok(found) => Some(found),
@@ -328,6 +357,11 @@ impl Core {
             Some(victim) => self.retire(&victim.stat)?,
             None => None,
         };
+        if let (Some(victim), Some(_)) = (&other, &retiring)
+            && !self.still_leads(caller, to, victim)
+        {
+            return Ok(false);
+        }
         self.rename_in_store(caller, from, to, flags)?;
         self.stamp_again(&moved);
         self.nodes.moved(moved.stat.key(), to.parent, to.name);
@@ -339,7 +373,7 @@ impl Core {
             Some(victim) => self.lost_a_name(&victim, retiring),
             None => {}
         }
-        Ok(())
+        Ok(true)
     }
 
     fn rename_in_store(

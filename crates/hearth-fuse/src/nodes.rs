@@ -12,7 +12,7 @@ use std::collections::{HashMap, VecDeque};
 use std::ffi::{OsStr, OsString};
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use hearth_client::FileKey;
@@ -70,9 +70,15 @@ impl Node {
     }
 }
 
+/// A moment among the revocations of a mount.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Moment(u64);
+
 /// The table of nodes.
 pub struct Nodes {
     table: Mutex<Table>,
+    /// Revocations that the kernel was told of.
+    revocations: AtomicU64,
     /// The device of the store's root: only its regular files are cached.
     dev: u64,
 }
@@ -112,6 +118,10 @@ struct Entry {
     opened: u64,
     /// The size that the kernel was last told.
     told: Option<u64>,
+    /// No revocation is known that has overtaken that answer: the kernel has taken it.
+    taken: bool,
+    /// The last revocation that the kernel was told of.
+    revoked: Moment,
     /// It was last found in this node's memory and not in the store.
     remembered: bool,
 }
@@ -144,6 +154,7 @@ impl Nodes {
         );
         Ok(Nodes {
             table: Mutex::new(table),
+            revocations: AtomicU64::new(0),
             dev: stat.key().dev,
         })
     }
@@ -335,19 +346,46 @@ impl Nodes {
         }
     }
 
-    /// Records the size that the kernel is being told.
-    pub(crate) fn tell(&self, id: u64, size: u64) {
+    /// To be taken when a request for attributes comes.
+    pub(crate) fn moment(&self) -> Moment {
+        Moment(self.revocations.load(Ordering::SeqCst))
+    }
+
+    /// Records the size that the kernel is being told, in answer to a request that came at a moment. The kernel ignores
+    /// an answer that a revocation has overtaken.
+    pub(crate) fn tell(&self, id: u64, size: u64, asked: Moment) {
         if let Some(entry) = self.lock().entries.get_mut(&id) {
-            entry.told = Some(size);
+            entry.tell(size, asked);
         }
     }
 
-    /// Whether the kernel was last told this size.
+    /// The same for a size that may be of before bytes which wait in memory, and says what is to be told: never less
+    /// than the kernel believes, as it would cut reads of whoever has the file open.
+    pub(crate) fn tell_no_less(&self, id: u64, size: u64, asked: Moment) -> u64 {
+        let mut table = self.lock();
+        let Some(entry) = table.entries.get_mut(&id) else {
+            return size;
+        };
+        let size = size.max(entry.told.unwrap_or(0));
+        entry.tell(size, asked);
+        size
+    }
+
+    /// Records that the kernel is about to be told of a revocation.
+    pub(crate) fn revoked(&self, id: u64) {
+        let last = self.revocations.fetch_add(1, Ordering::SeqCst) + 1;
+        if let Some(entry) = self.lock().entries.get_mut(&id) {
+            entry.revoked = entry.revoked.max(Moment(last));
+            entry.taken = false;
+        }
+    }
+
+    /// Whether the kernel was last told this size, and believes it.
     pub(crate) fn was_told(&self, id: u64, size: u64) -> bool {
         self.lock()
             .entries
             .get(&id)
-            .is_some_and(|entry| entry.told == Some(size))
+            .is_some_and(|entry| entry.told == Some(size) && entry.taken)
     }
 }
 
@@ -367,8 +405,15 @@ impl Entry {
             used: 0,
             opened: 0,
             told: None,
+            taken: false,
+            revoked: Moment(0),
             remembered: false,
         }
+    }
+
+    fn tell(&mut self, size: u64, asked: Moment) {
+        self.told = Some(size);
+        self.taken = self.revoked <= asked;
     }
 
     /// The file has this name; those that it had before it may still have.
@@ -407,7 +452,13 @@ impl Table {
                 if entry.node.id != ROOT {
                     entry.find_at(place);
                 }
-                return Arc::clone(&entry.node);
+                let (id, node) = (entry.node.id, Arc::clone(&entry.node));
+                // The name may lead to another file by the time that this one is opened.
+                if let Some(fd) = fd.filter(|_| entry.fd.is_none()) {
+                    entry.fd = Some(Arc::new(fd));
+                    self.opened(id);
+                }
+                return node;
             }
             // The number was used again: the kernel's count goes on, under a new generation.
             Some(entry) => {
@@ -596,6 +647,36 @@ mod tests {
     }
 
     #[test]
+    fn an_answer_that_a_revocation_may_have_overtaken_is_not_believed() {
+        let dir = tempfile::tempdir().unwrap();
+        let nodes = nodes_over(dir.path(), 16);
+        std::fs::write(dir.path().join("a"), b"x").unwrap();
+        let id = look_up(&nodes, "a");
+        let asked = nodes.moment();
+        nodes.tell(id, 1, asked);
+        assert!(nodes.was_told(id, 1));
+        nodes.revoked(id);
+        assert!(!nodes.was_told(id, 1));
+        nodes.tell(id, 1, asked);
+        assert!(!nodes.was_told(id, 1));
+        nodes.revoked(ROOT);
+        nodes.tell(id, 1, nodes.moment());
+        assert!(nodes.was_told(id, 1));
+    }
+
+    #[test]
+    fn a_size_that_may_be_too_old_never_shrinks_what_was_told() {
+        let dir = tempfile::tempdir().unwrap();
+        let nodes = nodes_over(dir.path(), 16);
+        std::fs::write(dir.path().join("a"), b"x").unwrap();
+        let id = look_up(&nodes, "a");
+        assert_eq!(nodes.tell_no_less(id, 7, nodes.moment()), 7);
+        assert_eq!(nodes.tell_no_less(id, 0, nodes.moment()), 7);
+        nodes.tell(id, 3, nodes.moment());
+        assert_eq!(nodes.tell_no_less(id, 5, nodes.moment()), 5);
+    }
+
+    #[test]
     fn a_closed_node_whose_name_was_taken_by_another_file_is_stale() {
         let dir = tempfile::tempdir().unwrap();
         let nodes = nodes_over(dir.path(), 1);
@@ -606,6 +687,24 @@ mod tests {
         std::fs::rename(dir.path().join("b"), dir.path().join("a")).unwrap();
         let error = nodes.fd(a).unwrap_err();
         assert_eq!(error.raw_os_error(), Some(libc::ESTALE));
+    }
+
+    #[test]
+    fn a_file_that_was_found_in_the_store_is_reached_though_it_was_remembered_before() {
+        let dir = tempfile::tempdir().unwrap();
+        let nodes = nodes_over(dir.path(), 100);
+        let at = |name: &str| dir.path().join(name);
+        std::fs::write(at("a"), b"x").unwrap();
+        let stat = Stat::of(open_path(nodes.fd(ROOT).unwrap(), OsStr::new("a")).unwrap()).unwrap();
+        let id = nodes.remembered(ROOT, OsStr::new("a"), &stat).id;
+        assert_eq!(look_up(&nodes, "a"), id);
+        std::fs::write(at("b"), b"y").unwrap();
+        std::fs::rename(at("b"), at("a")).unwrap();
+        nodes.confirm(id).unwrap();
+        assert_eq!(
+            Stat::of(&*nodes.fd(id).unwrap()).unwrap().key().ino,
+            stat.key().ino
+        );
     }
 
     #[test]

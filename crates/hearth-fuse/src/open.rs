@@ -132,7 +132,7 @@ impl Core {
             self.close(opened.handle);
             return Err(error);
         }
-        self.nodes.tell(node.id, 0);
+        self.nodes.tell(node.id, 0, self.nodes.moment());
         Ok(opened)
     }
 
@@ -178,7 +178,7 @@ impl Core {
             (fd, path, stat, private)
         };
         drop(changing);
-        let entry = self.enter(caller, new.at, path, &stat)?;
+        let entry = self.enter(caller, new.at, (path, &stat), self.nodes.moment())?;
         if !access.write {
             // An open for writing calls back what is kept by itself.
             self.begin_life(&entry)?;
@@ -258,7 +258,9 @@ impl Core {
             flags |= FopenFlags::FOPEN_KEEP_CACHE;
         }
         if !self.nodes.was_told(open.node.id, answer.size) {
-            // Reads are cut at the size that the kernel believes in.
+            // Reads out of the kernel's pages are cut at the size that it believes in. It is told to ask again, and
+            // ignores what it is then told if a revocation overtakes the answer: reads of this handle come here.
+            flags |= FopenFlags::FOPEN_DIRECT_IO;
             self.session.file_changed(open.node.file());
             self.revoker.drop_attributes(open.node.id);
         }

@@ -176,6 +176,7 @@ impl KernelRevoker {
         let Some(notifier) = self.notifier.get() else {
             return;
         };
+        self.nodes.revoked(node);
         if let Err(error) = notifier.inval_inode(INodeNo(node), offset, len) {
             // The mount is going away, and its pages with it.
             log::debug!("cannot revoke node {node}: {error}");

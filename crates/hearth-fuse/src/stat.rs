@@ -121,6 +121,10 @@ impl Stat {
         }
     }
 
+    pub(crate) fn set_size(&mut self, size: u64) {
+        self.told.size = size;
+    }
+
     /// Replaces what the cache knows better.
     pub(crate) fn overlay(&mut self, known: FileSize) {
         // A file that looks shorter than its blocks is taken for sparse by cp and tar.

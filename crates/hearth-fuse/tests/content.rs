@@ -10,10 +10,11 @@ use std::io::{Read, Seek, SeekFrom, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::Path;
+use std::sync::atomic::Ordering;
 use std::time::{Duration, UNIX_EPOCH};
 
 use common::{Pages, Rig, Timing, errno, everywhere};
-use rustix::fs::{FallocateFlags, fallocate};
+use rustix::fs::{AtFlags, FallocateFlags, StatxFlags, fallocate};
 
 fn pattern(len: usize) -> Vec<u8> {
     (0..len).map(|n| (n * 7 + n / 251) as u8).collect()
@@ -258,4 +259,46 @@ fn an_open_file_that_grew_elsewhere_is_read_to_its_new_end_by_the_next_open() {
         None,
     );
     assert_eq!(fs::read(rig.at("a")).unwrap(), pattern(9000));
+}
+
+#[test]
+fn a_file_is_read_to_its_end_though_the_kernel_ignores_every_answer_about_its_size() {
+    let Some(rig) = Rig::new(Timing::AtOnce, Pages::Kept) else {
+        return;
+    };
+    fs::write(rig.stored("a"), b"short").unwrap();
+    let ino = fs::metadata(rig.at("a")).unwrap().ino();
+    fs::write(rig.stored("a"), pattern(9000)).unwrap();
+    let file = hearth_client::FileKey { ino };
+    rig.session.revoke(file, None);
+    rig.session.overtakes.store(true, Ordering::Relaxed);
+    for _ in 0..2 {
+        assert_eq!(fs::read(rig.at("a")).unwrap(), pattern(9000));
+    }
+    rig.session.overtakes.store(false, Ordering::Relaxed);
+    assert_eq!(fs::metadata(rig.at("a")).unwrap().len(), 9000);
+    let reads = rig.session.reads.load(Ordering::Relaxed);
+    for _ in 0..2 {
+        assert_eq!(fs::read(rig.at("a")).unwrap(), pattern(9000));
+    }
+    assert_eq!(
+        rig.session.reads.load(Ordering::Relaxed),
+        reads + 1,
+        "pages are kept again"
+    );
+}
+
+#[test]
+fn a_lookup_tells_the_kernel_a_size_that_the_store_has_not_heard_of() {
+    let Some(rig) = Rig::lagging(9000) else {
+        return;
+    };
+    fs::write(rig.stored("a"), b"short").unwrap();
+    let believed = rustix::fs::statx(
+        rustix::fs::CWD,
+        rig.at("a"),
+        AtFlags::STATX_DONT_SYNC,
+        StatxFlags::SIZE,
+    );
+    assert_eq!(believed.unwrap().stx_size, 9000);
 }

@@ -22,6 +22,46 @@ fn passthrough() -> Option<Rig> {
     Rig::new(Timing::AtOnce, Pages::Kept)
 }
 
+/// Changes a name that another change gives to another file at the same time; says which files were given up, and which
+/// had the name.
+fn change_beside_another(change: impl Fn(&Rig)) -> Option<(Vec<u64>, Vec<u64>)> {
+    let rig = passthrough()?;
+    for name in ["first", "second", "third"] {
+        fs::write(rig.stored(name), name).unwrap();
+    }
+    let number = |name| fs::metadata(rig.stored(name)).unwrap().ino();
+    let had = vec![number("first"), number("second")];
+    let (from, to) = (rig.stored("second"), rig.stored("first"));
+    let other = Box::new(move || fs::rename(from, to).unwrap());
+    *rig.session.at_detach.lock().unwrap() = Some(other);
+    change(&rig);
+    let detached = rig.session.detached.lock().unwrap().clone();
+    rig.unmount();
+    Some((detached, had))
+}
+
+#[test]
+fn a_file_that_takes_the_name_meanwhile_is_given_up_before_it_is_replaced() {
+    let changed = change_beside_another(|rig| {
+        fs::rename(rig.at("third"), rig.at("first")).unwrap();
+        assert_eq!(fs::read(rig.at("first")).unwrap(), b"third");
+    });
+    if let Some((detached, had)) = changed {
+        assert_eq!(detached, had);
+    }
+}
+
+#[test]
+fn a_file_that_takes_the_name_meanwhile_is_given_up_before_it_is_removed() {
+    let changed = change_beside_another(|rig| {
+        fs::remove_file(rig.at("first")).unwrap();
+        assert!(!rig.stored("first").exists());
+    });
+    if let Some((detached, had)) = changed {
+        assert_eq!(detached, had);
+    }
+}
+
 #[test]
 fn rename_moves_and_replaces() {
     everywhere(|rig| {

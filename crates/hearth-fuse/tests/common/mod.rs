@@ -9,7 +9,7 @@ use std::os::fd::OwnedFd;
 use std::os::unix::fs::{FileExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::thread;
@@ -49,6 +49,13 @@ pub struct Passthrough {
     /// Appends must be atomic although the descriptor is not open for appending.
     appending: Arc<Mutex<()>>,
     pub reads: Arc<AtomicUsize>,
+    /// The store lags: files are so long.
+    size_known: Option<u64>,
+    /// Files that were to lose their last names, and what happens in the store when the next one is.
+    pub detached: Mutex<Vec<u64>>,
+    pub at_detach: Mutex<Option<Box<dyn FnOnce() + Send>>>,
+    /// Revocations overtake the answers to all exact questions about sizes.
+    pub overtakes: AtomicBool,
 }
 
 impl Passthrough {
@@ -61,6 +68,10 @@ impl Passthrough {
             revoker: OnceLock::new(),
             appending: Arc::default(),
             reads: Arc::default(),
+            size_known: None,
+            detached: Mutex::default(),
+            at_detach: Mutex::default(),
+            overtakes: AtomicBool::new(false),
         })
     }
 
@@ -213,12 +224,24 @@ impl Session for Passthrough {
         self.run(move || done(outcome(file.sync_all())));
     }
 
-    fn size(&self, _file: FileKey, ask: bool, done: Done<Option<FileSize>>) {
+    fn size(&self, file: FileKey, ask: bool, done: Done<Option<FileSize>>) {
+        if ask && self.overtakes.load(Ordering::Relaxed) {
+            self.revoke(file, None);
+        }
         if ask {
-            self.run(move || done(Outcome::Serve(None)));
+            let known = self.size_known.map(|size| FileSize {
+                size,
+                mtime_ns: None,
+                keep: false,
+            });
+            self.run(move || done(Outcome::Serve(known)));
         } else {
             done(Outcome::Serve(None));
         }
+    }
+
+    fn store_lags(&self) -> bool {
+        self.size_known.is_some()
     }
 
     fn truncate(&self, file: FileKey, fd: OwnedFd, size: u64, done: Done<()>) {
@@ -230,6 +253,10 @@ impl Session for Passthrough {
     }
 
     fn detach(&self, file: FileKey, done: Done<()>) {
+        self.detached.lock().unwrap().push(file.ino);
+        if let Some(happens) = self.at_detach.lock().unwrap().take() {
+            happens();
+        }
         let then = self.after_revocation(file, None);
         self.run(move || then(Box::new(move || done(Outcome::Serve(())))));
     }
@@ -294,33 +321,33 @@ impl Rig {
     }
 
     pub fn with(timing: Timing, pages: Pages, options: MountOptions) -> Option<Rig> {
-        Rig::over(Arc::new(open_dir()), timing, pages, options)
+        Rig::over(
+            Arc::new(open_dir()),
+            Passthrough::new(timing, pages),
+            options,
+        )
+    }
+
+    /// Over a store that lags: files are so long.
+    pub fn lagging(size: u64) -> Option<Rig> {
+        let mut session = Passthrough::new(Timing::Later, Pages::Kept);
+        Arc::get_mut(&mut session).unwrap().size_known = Some(size);
+        Rig::over(Arc::new(open_dir()), session, MountOptions::default())
     }
 
     /// Another mount of the same store.
     pub fn beside(&self) -> Rig {
         let store = Arc::clone(&self.store);
-        Rig::over(
-            store,
-            Timing::AtOnce,
-            Pages::Direct,
-            MountOptions::default(),
-        )
-        .expect("the first mount worked")
+        let session = Passthrough::new(Timing::AtOnce, Pages::Direct);
+        Rig::over(store, session, MountOptions::default()).expect("the first mount worked")
     }
 
-    fn over(
-        store: Arc<TempDir>,
-        timing: Timing,
-        pages: Pages,
-        options: MountOptions,
-    ) -> Option<Rig> {
+    fn over(store: Arc<TempDir>, session: Arc<Passthrough>, options: MountOptions) -> Option<Rig> {
         if let Err(error) = File::options().read(true).write(true).open("/dev/fuse") {
             eprintln!("skipped: /dev/fuse cannot be opened: {error}");
             return None;
         }
         let point = open_dir();
-        let session = Passthrough::new(timing, pages);
         let root = OwnedFd::from(File::open(store.path()).unwrap());
         let mount = Mount::at(point.path(), root, session.clone(), options).unwrap();
         Some(Rig {
