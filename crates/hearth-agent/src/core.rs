@@ -5,6 +5,7 @@ use crate::bank::Daemons;
 use crate::buffers::Buffers;
 use crate::files::Files;
 use crate::lanes::Lanes;
+use crate::late::{self, About};
 use crate::openers::Openers;
 use crate::residency::Asking;
 use crate::steps::{self, Steps};
@@ -222,7 +223,9 @@ impl Core {
         if files.is_crowded() {
             files.let_go(|file| node.owes(file));
         }
-        let due = state.node.deadline().map_or(NEVER, |time| time.0);
+        let dues = [state.node.deadline(), state.tickets.deadline()];
+        let due = dues.into_iter().flatten().min();
+        let due = due.map_or(NEVER, |time| time.0);
         drop(state);
         self.arm(due);
         self.follow(after);
@@ -231,6 +234,10 @@ impl Core {
     pub(crate) fn step(&self, state: &mut State, input: Input, after: &mut Vec<After>) {
         let mut outbox = std::mem::take(&mut state.outbox);
         let (kind, began) = (steps::kind_of(&input), self.now());
+        if let Input::Request(ticket, request) = &input {
+            let State { tickets, files, .. } = state;
+            tickets.begin(began, *ticket, || About::new(began, request, files));
+        }
         state.node.step(began, input, &mut outbox);
         for effect in outbox.drain(..) {
             self.carry(state, effect, after);
@@ -288,7 +295,10 @@ impl Core {
     /// The timer fired.
     pub(crate) fn tick(&self) {
         self.armed.store(NEVER, Ordering::Release);
-        self.drive(Input::Tick);
+        self.turn(|state, after| {
+            self.step(state, Input::Tick, after);
+            late::look(state, self.now());
+        });
     }
 
     /// A store read into a buffer ended; what the file does not have is zero.

@@ -265,6 +265,17 @@ impl Files {
         })
     }
 
+    /// What people called an open file when it was opened, or its number. Asks nothing of the store.
+    pub(crate) fn called(&self, file: FileId) -> String {
+        let mut open = self.held_of(file);
+        let path = open.find_map(|held| path_of(held.fd.as_fd()).ok());
+        let place = path.and_then(|path| Some(path.strip_prefix(&self.root_path).ok()?.to_owned()));
+        match place {
+            Some(place) => format!("`{}`", place.display()),
+            None => format!("inode {}", file.0),
+        }
+    }
+
     /// What people call a file.
     pub(crate) fn name(&mut self, file: FileId) -> String {
         let heard = |files: &mut Files| files.file(file).lock().path.clone();

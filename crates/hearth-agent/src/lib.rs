@@ -26,6 +26,7 @@ mod core;
 mod files;
 mod intro;
 mod lanes;
+mod late;
 mod leave;
 mod making;
 mod openers;

@@ -2,6 +2,7 @@
 
 use crate::bank::{self, BankConfig, DaemonStatus};
 use crate::core::{Core, State};
+use crate::late;
 use crate::store::TierStatus;
 use hearth_client::local::{Count, Sums};
 use hearth_net::{Link, Transport};
@@ -165,6 +166,8 @@ impl Core {
         let mut state = self.lock();
         let promises = promises(&mut state);
         let at_risk = at_risk(&mut state);
+        let late = late::words(&state, self.now());
+        let late = late.into_iter().map(|(_, word)| word);
         for (daemon, epoch) in daemons.iter_mut().zip(state.node.bank_epochs()) {
             daemon.epoch = epoch.0;
         }
@@ -197,7 +200,7 @@ impl Core {
             promises,
             longest_step_us: state.steps.longest().0,
             longest_step: state.steps.longest().1.to_owned(),
-            alarms: state.alarms.iter().cloned().collect(),
+            alarms: state.alarms.iter().cloned().chain(late).collect(),
         }
     }
 

@@ -1,7 +1,8 @@
 //! Requests of local sessions that have no answer yet.
 
+use crate::late::{About, LOOK};
 use hearth_client::{Done, FileSize, Leave, Names, OpenedFile, ReadDone, Written};
-use hearth_proto::{Buf, FileId, Handle, Ticket, WriteAt};
+use hearth_proto::{Buf, FileId, Handle, Ticket, Time, WriteAt};
 use std::collections::HashMap;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -45,19 +46,69 @@ pub(crate) struct Opening {
     pub(crate) done: Done<OpenedFile>,
 }
 
+/// A request, and what is told of it if it is late.
+struct Ticketed {
+    waiting: Waiting,
+    about: Option<About>,
+    told: bool,
+}
+
 /// All requests of local sessions.
 #[derive(Default)]
 pub(crate) struct Tickets {
-    waiting: HashMap<Ticket, Waiting>,
+    waiting: HashMap<Ticket, Ticketed>,
     given: u64,
+    /// When it was last looked for requests that are late.
+    looked: Time,
 }
 
 impl Tickets {
     /// Takes a request in and names it.
     pub(crate) fn add(&mut self, waiting: Waiting) -> Ticket {
         let ticket = self.next();
-        self.waiting.insert(ticket, waiting);
+        let held = Ticketed {
+            waiting,
+            about: None,
+            told: false,
+        };
+        self.waiting.insert(ticket, held);
         ticket
+    }
+
+    /// A request is begun.
+    pub(crate) fn begin(&mut self, now: Time, ticket: Ticket, about: impl FnOnce() -> About) {
+        if self.waiting.len() == 1 {
+            self.looked = now;
+        }
+        if let Some(held) = self.waiting.get_mut(&ticket) {
+            held.about = Some(about());
+        }
+    }
+
+    /// What waits, and since when.
+    pub(crate) fn abouts(&self) -> impl Iterator<Item = (Ticket, About)> + '_ {
+        let about = |(&ticket, held): (&Ticket, &Ticketed)| Some((ticket, held.about?));
+        self.waiting.iter().filter_map(about)
+    }
+
+    /// When it is to be looked for late ones.
+    pub(crate) fn deadline(&self) -> Option<Time> {
+        (!self.waiting.is_empty()).then(|| self.looked + LOOK)
+    }
+
+    /// True if that has come; then it is looked.
+    pub(crate) fn are_due(&mut self, now: Time) -> bool {
+        let due = self.deadline().is_some_and(|due| due <= now);
+        if due {
+            self.looked = now;
+        }
+        due
+    }
+
+    /// True the first time.
+    pub(crate) fn tell_once(&mut self, ticket: Ticket) -> bool {
+        let held = self.waiting.get_mut(&ticket);
+        held.is_some_and(|held| !std::mem::replace(&mut held.told, true))
     }
 
     /// A name for a request that is not answered.
@@ -68,12 +119,12 @@ impl Tickets {
 
     /// Takes a request out, to answer it.
     pub(crate) fn take(&mut self, ticket: Ticket) -> Option<Waiting> {
-        self.waiting.remove(&ticket)
+        Some(self.waiting.remove(&ticket)?.waiting)
     }
 
     /// Looks at a request.
     pub(crate) fn get(&self, ticket: Ticket) -> Option<&Waiting> {
-        self.waiting.get(&ticket)
+        Some(&self.waiting.get(&ticket)?.waiting)
     }
 
     /// How many wait.

@@ -18,6 +18,7 @@ pub mod caller;
 pub mod local;
 mod owner;
 mod types;
+pub mod waits;
 
 pub use owner::{OWNER, Owner};
 pub use types::{

@@ -6,12 +6,12 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use fuser::{AccessFlags, FileAttr, FileHandle, TimeOrNow};
 use hearth_client::local::{Attributes, Ticket};
-use hearth_client::{FileSize, Owner};
+use hearth_client::{FileKey, FileSize, Owner};
 use rustix::fs::{Access, AtFlags, CWD, Gid, Mode, OFlags, StatVfs, Timespec, Timestamps, Uid};
 use rustix::fs::{UTIME_NOW, UTIME_OMIT};
 
 use crate::core::Core;
-use crate::errors::{ask, raw};
+use crate::errors::{Sought, ask, ask_soon, raw};
 use crate::handles::OpenHandle;
 use crate::identity::Caller;
 use crate::memory::OnItsWay;
@@ -186,7 +186,8 @@ impl Core {
         let exact = consult == Consult::Everywhere;
         // The session first: what it knows may reach the store between the two looks, not leave it.
         let others = exact || self.store_lags;
-        let known = ask(|done| self.session.size(node.file(), others, done))?;
+        let sought = Sought::of("the size", node.file());
+        let known = ask_soon(sought, |done| self.session.size(node.file(), others, done))?;
         let mut stat = Stat::of(&*fd)?;
         if let Some(Some(size)) = known {
             stat.overlay(size);
@@ -379,18 +380,30 @@ impl Core {
         node: &Node,
         change: impl FnOnce(&OwnedFd) -> io::Result<()>,
     ) -> io::Result<()> {
+        self.touch_along(node, None, change)
+    }
+
+    /// The same where names of a directory change as well: both are asked for at once, in order.
+    pub(crate) fn touch_along(
+        &self,
+        node: &Node,
+        dir: Option<FileKey>,
+        change: impl FnOnce(&OwnedFd) -> io::Result<()>,
+    ) -> io::Result<()> {
         let fd = self.nodes.fd(node.id)?;
-        let mut changing = self.changing(&[self.nodes.leasable(node.key, node.kind)])?;
+        let file = self.nodes.leasable(node.key, node.kind);
+        let mut changing = self.changing(&[file, dir])?;
         if !self.nodes.is_cached(node) {
             let result = change(&fd);
-            changing.ctime_ns = Stat::of(&*fd).map_or(0, |after| after.stamp().ctime_ns);
+            let after = Stat::of(&*fd).ok();
+            changing.ctime = file.zip(after.map(|after| after.stamp().ctime_ns));
             return result;
         }
         let before = Stat::of(&*fd)?;
         let result = change(&fd);
         // Part of a change may have happened before it failed.
         let after = Stat::of(&*fd)?;
-        changing.ctime_ns = after.stamp().ctime_ns;
+        changing.ctime = file.map(|file| (file, after.stamp().ctime_ns));
         self.restamp(&before, &after);
         result
     }

@@ -20,12 +20,14 @@ use hearth_client::asking::{
     BATCH, BATCH_MAX, LOCATED_AT_ONCE, LOOKS_AT_ONCE, LOOKS_EACH, Question, READ_AT_ONCE,
     read_along,
 };
-use hearth_client::{Done, FileKey, Learned, Leave, Names, NamesRead};
+use hearth_client::waits::{Asks, Holds};
+use hearth_client::{FileKey, Learned, Leave, Names, NamesRead};
 use rustix::fs::{Mode, OFlags, RawDir};
 
 use crate::attributes::Told;
 use crate::core::Core;
-use crate::errors::{ask, ask_or, raw};
+use crate::errors::{Sought, ask, ask_or, ask_soon, raw};
+use crate::holding;
 use crate::identity::Caller;
 use crate::listing::Listing;
 use crate::memory::{Known, Mark, OnItsWay};
@@ -63,16 +65,28 @@ pub(crate) enum Remembered {
 pub(crate) struct Changing<'a> {
     core: &'a Core,
     files: Vec<FileKey>,
-    /// The status change time that the change led to, if it is about one file and somebody looked.
-    pub(crate) ctime_ns: i64,
+    /// The status change time that the change of one of them led to, if somebody looked.
+    pub(crate) ctime: Option<(FileKey, i64)>,
 }
 
 impl Drop for Changing<'_> {
     fn drop(&mut self) {
         for &file in &self.files {
-            self.core.session.changed(file, self.ctime_ns);
+            let seen = self.ctime.filter(|&(of, _)| of == file);
+            let ctime_ns = seen.map_or(0, |(_, ctime_ns)| ctime_ns);
+            self.core.session.changed(file, ctime_ns);
+            holding::note(|holds| holds.end_change(file.ino));
         }
     }
+}
+
+/// What is asked about files.
+#[derive(Clone, Copy)]
+enum Inquiry {
+    /// For leave to keep attributes.
+    Leave,
+    /// For what others read, once they have.
+    Known,
 }
 
 /// Files for which leave was asked, and what was answered of each.
@@ -91,10 +105,12 @@ impl Core {
         let changing = Changing {
             core: self,
             files,
-            ctime_ns: 0,
+            ctime: None,
         };
         for &file in &changing.files {
+            holding::asks(Asks::Change(file.ino));
             ask(|done| self.session.change(file, done))?;
+            holding::note(|holds| holds.begin_change(file.ino));
         }
         Ok(changing)
     }
@@ -135,8 +151,7 @@ impl Core {
     pub(crate) fn look_alone(&self, caller: Caller, node: &Node) -> Option<Told> {
         let file = self.nodes.leasable(node.key, node.kind)?;
         let mark = self.memory.begin(file);
-        let leaves = ask(|done| self.session.leave(vec![file], done));
-        let leave = *leaves.ok().flatten()?.first()?;
+        let leave = *self.ask_for(&[file], Inquiry::Leave)?.first()?;
         if let Leave::Once(told) = leave {
             let once = Stat::told(self.nodes.dev(), file.ino, told);
             self.memory.keep(mark, None);
@@ -148,7 +163,7 @@ impl Core {
             Leave::No | Leave::Later | Leave::Once(_) => Err(raw(libc::ENODATA)),
         };
         let learned = self.settle_leave(file, leave, mark, told);
-        self.session.learned(learned.into_iter().collect());
+        self.tell_learned(learned.into_iter().collect());
         self.told_at_once(caller, node.id)
     }
 
@@ -215,7 +230,7 @@ impl Core {
     /// cannot be read is not kept, and lookups go to the store. Names that may not be kept come back.
     fn list(&self, at: Name<'_>, dir: FileKey) -> Option<Listing> {
         let (names, attributes) = (self.memory.begin(dir), self.memory.begin(dir));
-        let told = ask(|done| self.session.names(dir, done)).ok().flatten();
+        let told = self.ask_names(dir);
         let Some(Names { leave, names: told }) = told else {
             self.memory.keep_listing(names, None);
             self.memory.keep(attributes, None);
@@ -254,8 +269,30 @@ impl Core {
         }
         self.memory.keep_listing(names, listing.filter(|_| fresh));
         let learned = self.settle_leave(dir, leave, attributes, stat);
+        if let Leave::Read { .. } = leave {
+            holding::note(Holds::told_names);
+        }
         self.session.learned(learned.into_iter().collect());
         None
+    }
+
+    /// Asks for the names of a directory. Leave to read them that comes too late is given back.
+    fn ask_names(&self, dir: FileKey) -> Option<Names> {
+        holding::asks(Asks::Names);
+        let session = Arc::clone(&self.session);
+        let errands = self.errands.queue();
+        let told = ask_or(
+            Sought::of("the names of a directory", dir),
+            |done| self.session.names(dir, done),
+            move |late: Names| {
+                errands.later(move || session.learned(unread(&[dir], &[late.leave])))
+            },
+        );
+        let told = told.ok().flatten();
+        if let Some(Leave::Read { .. }) = told.as_ref().map(|told| told.leave) {
+            holding::note(Holds::given_names);
+        }
+        told
     }
 
     /// Whoever reads a directory as a whole will ask for its files: finds out who manages them.
@@ -263,7 +300,9 @@ impl Core {
         let files: Vec<FileKey> = listing.all().map(|(file, _)| file).collect();
         for some in files.chunks(LOCATED_AT_ONCE) {
             // Only a way to ask less often.
-            let _ = ask(|done| self.session.locate(some.to_vec(), done));
+            let sought = Sought::of("who manages files of a directory, the first", some[0]);
+            holding::asks(Asks::AtOnce);
+            let _ = ask_soon(sought, |done| self.session.locate(some.to_vec(), done));
         }
     }
 
@@ -287,7 +326,7 @@ impl Core {
         let batches = files.chunks(BATCH_MAX);
         let batches = batches.filter(|batch| batch.len() > 1);
         batches
-            .map(|batch| self.ask_leaves(batch, |files, done| self.session.leave(files, done)))
+            .map(|batch| self.ask_leaves(batch, Inquiry::Leave))
             .collect()
     }
 
@@ -350,21 +389,19 @@ impl Core {
 
     /// Asks for leave and attributes of several files; says what was answered of the first.
     fn learn_batch(&self, within: Within<'_>, batch: &[(FileKey, &OsStr)]) -> Option<Leave> {
-        self.learn_by(within, batch, |files, done| self.session.leave(files, done))
+        self.learn_by(within, batch, Inquiry::Leave)
     }
 
     /// The same of what other nodes read, once they have read it.
     fn await_batch(&self, within: Within<'_>, batch: &[(FileKey, &OsStr)]) -> Option<Leave> {
-        self.learn_by(within, batch, |files, done| {
-            self.session.await_leave(files, done)
-        })
+        self.learn_by(within, batch, Inquiry::Known)
     }
 
     fn learn_by(
         &self,
         within: Within<'_>,
         batch: &[(FileKey, &OsStr)],
-        question: impl FnOnce(Vec<FileKey>, Done<Vec<Leave>>),
+        question: Inquiry,
     ) -> Option<Leave> {
         let asked = self.ask_leaves(batch, question);
         let first = asked.leaves.first().copied();
@@ -372,28 +409,54 @@ impl Core {
         first
     }
 
-    fn ask_leaves<'a>(
-        &self,
-        batch: &'a [(FileKey, &'a OsStr)],
-        question: impl FnOnce(Vec<FileKey>, Done<Vec<Leave>>),
-    ) -> Asked<'a> {
+    fn ask_leaves<'a>(&self, batch: &'a [(FileKey, &'a OsStr)], question: Inquiry) -> Asked<'a> {
         let files: Vec<FileKey> = batch.iter().map(|(file, _)| *file).collect();
         let marks = files.iter().map(|&file| self.memory.begin(file)).collect();
+        Asked {
+            batch,
+            marks,
+            leaves: self.ask_for(&files, question).unwrap_or_default(),
+        }
+    }
+
+    /// Asks about files, of which there is at least one.
+    fn ask_for(&self, files: &[FileKey], question: Inquiry) -> Option<Vec<Leave>> {
+        let (order, what) = match (question, files) {
+            (Inquiry::Leave, [_, _, ..]) => (
+                Asks::AtOnce,
+                "leave to keep attributes of some files, the first",
+            ),
+            (Inquiry::Leave, _) => (Asks::Read, "leave to keep attributes"),
+            (Inquiry::Known, _) => (Asks::Read, "attributes that another agent reads"),
+        };
+        holding::asks(order);
         let session = Arc::clone(&self.session);
-        let asked = files.clone();
+        let asked = files.to_vec();
         let errands = self.errands.queue();
         // Without leave the store is asked: no reason to fail. Leave to read that comes too late is given back.
         let leaves = ask_or(
-            |done| question(files, done),
+            Sought::of(what, *files.first()?),
+            |done| match question {
+                Inquiry::Leave => self.session.leave(files.to_vec(), done),
+                Inquiry::Known => self.session.await_leave(files.to_vec(), done),
+            },
             move |leaves: Vec<Leave>| {
                 errands.later(move || session.learned(unread(&asked, &leaves)))
             },
         );
-        let leaves = leaves.ok().flatten();
-        Asked {
-            batch,
-            marks,
-            leaves: leaves.unwrap_or_default(),
+        let leaves = leaves.ok().flatten()?;
+        let reads = leaves
+            .iter()
+            .filter(|leave| matches!(leave, Leave::Read { .. }));
+        holding::note(|holds| holds.given_files(reads.count()));
+        Some(leaves)
+    }
+
+    /// Others hear of what this thread was to read.
+    fn tell_learned(&self, learned: Vec<Learned>) {
+        if !learned.is_empty() {
+            holding::note(|holds| holds.told_files(learned.len()));
+            self.session.learned(learned);
         }
     }
 
@@ -423,9 +486,7 @@ impl Core {
                 self.settle_leave(file, leave, mark, told)
             });
             let learned: Vec<Learned> = settled.flatten().collect();
-            if !learned.is_empty() {
-                self.session.learned(learned);
-            }
+            self.tell_learned(learned);
         }
     }
 

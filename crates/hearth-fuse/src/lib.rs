@@ -31,6 +31,7 @@ mod errors;
 mod files;
 mod fs;
 mod handles;
+mod holding;
 mod identity;
 mod init;
 mod learn;

@@ -210,8 +210,7 @@ impl Core {
     pub(crate) fn link(&self, caller: Caller, id: u64, at: Name<'_>) -> io::Result<Entry> {
         let node = self.nodes.node(id)?;
         let dir = self.nodes.fd(at.parent)?;
-        let changing = self.changing(&[self.directory(at.parent)])?;
-        self.touch(&node, |fd| {
+        self.touch_along(&node, self.directory(at.parent), |fd| {
             let _as = self.wardrobe.assume(caller)?;
             let flags = AtFlags::SYMLINK_FOLLOW;
             Ok(rustix::fs::linkat(
@@ -222,7 +221,6 @@ impl Core {
                 flags,
             )?)
         })?;
-        drop(changing);
         self.look_up(caller, at)
     }
 

@@ -7,7 +7,7 @@ use fuser::FileHandle;
 use rustix::fs::FallocateFlags;
 
 use crate::core::Core;
-use crate::errors::{ask, raw};
+use crate::errors::{Sought, ask, ask_soon, raw};
 use crate::handles::{OpenHandle, Way};
 use crate::stat::Stat;
 
@@ -64,7 +64,10 @@ impl Core {
     }
 
     fn grow(&self, open: &OpenHandle, end: u64) -> io::Result<()> {
-        let known = ask(|done| self.session.size(open.node.file(), true, done))?;
+        let file = open.node.file();
+        let known = ask_soon(Sought::of("the size", file), |done| {
+            self.session.size(file, true, done)
+        })?;
         let size = match known.flatten() {
             Some(known) => known.size,
             None => Stat::of(&*open.fd)?.size(),
@@ -73,7 +76,7 @@ impl Core {
             return Ok(());
         }
         let fd = open.fd.try_clone()?;
-        match ask(|done| self.session.truncate(open.node.file(), fd, end, done))? {
+        match ask(|done| self.session.truncate(file, fd, end, done))? {
             Some(()) => Ok(()),
             None => Ok(rustix::fs::ftruncate(&*open.fd, end)?),
         }

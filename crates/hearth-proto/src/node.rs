@@ -229,6 +229,11 @@ impl Node {
         crate::wait::all(self.config.me, &self.client, &self.manager)
     }
 
+    /// Answers that others owe this node, each with the file that it is about, and since when.
+    pub fn owed(&self) -> impl Iterator<Item = (NodeId, FileId, crate::Time)> + '_ {
+        self.peers.owed()
+    }
+
     /// Handles, of whatever node, that count as open for the files managed here.
     pub fn opens_counted(&self) -> u32 {
         self.manager.opens()

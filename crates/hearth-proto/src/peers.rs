@@ -210,6 +210,12 @@ impl Peers {
             .collect()
     }
 
+    /// Answers that others owe this node, each with the file that it is about, and since when.
+    pub(crate) fn owed(&self) -> impl Iterator<Item = (NodeId, FileId, Time)> + '_ {
+        let peers = self.peers.iter();
+        peers.flat_map(|(&id, peer)| peer.owed.iter().map(move |owed| (id, owed.file, owed.sent)))
+    }
+
     pub(crate) fn are_all_up(&self) -> bool {
         self.down.is_empty()
     }

@@ -7,10 +7,12 @@
 
 mod crowd;
 mod forms;
+mod openers;
 mod pace;
 mod way_in;
 
 pub use forms::{bare_store, requests_due};
+pub use openers::{Openers, run_openers};
 pub use pace::{Pace, Times};
 
 use hearth_proto::Span;

@@ -1,8 +1,10 @@
 //! A crowd that asks for attributes: store requests are as many as the closed form says, and few nodes pay nothing
 //! for what a crowd gains.
 
-use hearth_sim::Span;
-use hearth_sim::storm::{Outcome, Pace, Shape, Times, bare_store, requests_due, run, run_several};
+use hearth_sim::storm::{
+    Openers, Outcome, Pace, Shape, Times, bare_store, requests_due, run, run_openers, run_several,
+};
+use hearth_sim::{Policy, Replicas, Span};
 
 fn right(shape: &Shape) -> Outcome {
     let outcome = run(shape);
@@ -154,6 +156,32 @@ fn nobody_waits_for_who_waits() {
             for crowd in run_several(&shape, &Pace::default(), 40) {
                 assert_eq!(crowd.violations, Vec::<String>::new(), "{shape:?}");
             }
+        }
+    }
+}
+
+/// Programs that open files of their own, beside others that do so in the same directory, never wait for long.
+#[test]
+fn nobody_waits_for_who_opens_a_file_of_his_own() {
+    let policies = [
+        (Policy::Single, Replicas::None),
+        (Policy::Home, Replicas::None),
+        (Policy::HomePlus, Replicas::None),
+        (Policy::Hint, Replicas::None),
+        (Policy::Local, Replicas::None),
+        (Policy::Local, Replicas::Sync(1)),
+    ];
+    for (policy, replicas) in policies {
+        for seed in 0..18 {
+            let shape = Openers {
+                nodes: 2 + (seed / 9 % 4) as u32,
+                programs: 1 + (seed / 3 % 3) as u32,
+                rounds: 60,
+                policy,
+                replicas,
+                seed,
+            };
+            assert_eq!(run_openers(&shape), Vec::<String>::new(), "{shape:?}");
         }
     }
 }

@@ -7,6 +7,7 @@ use hearth_client::asking::{
     BATCH, BATCH_MAX, LOCATED_AT_ONCE, Lookups, Question, READ_AT_ONCE, batch, names_are_worth,
     read_along,
 };
+use hearth_client::waits::{Asks, Holds};
 use hearth_proto::{Attributes, FileId, Learned, Leave, Reply, Request};
 
 /// The number of the directory's inode in the store; those of its files follow.
@@ -130,6 +131,8 @@ pub(super) struct WayIn {
     /// What is done along with the names, while this node reads them.
     along: Option<Along>,
     phase: Phase,
+    /// What others wait for.
+    holds: Holds,
     pub(super) wrong: Option<String>,
 }
 
@@ -154,6 +157,7 @@ impl WayIn {
             asked_own: 0,
             along: None,
             phase: Phase::Idle,
+            holds: Holds::default(),
             wrong: None,
         }
     }
@@ -256,6 +260,7 @@ impl WayIn {
         self.lookups.count();
         if self.lookups.is_storm() {
             self.phase = Phase::Names;
+            self.check(Asks::Names);
             return Wants::Ask(Request::Names(self.directory));
         }
         self.look_alone()
@@ -278,6 +283,7 @@ impl WayIn {
             }
             (Leave::Read { number, .. }, None) => {
                 self.phase = Phase::Listing(number, self.listing);
+                self.holds.given_names();
                 self.go_on()
             }
             (Leave::Later, None) => {
@@ -334,6 +340,7 @@ impl WayIn {
         }
         self.along = None;
         self.listed = true;
+        self.holds.told_names();
         let attributes = Some(attributes(self.directory));
         let file = self.directory;
         Wants::Tell(Request::Learned(vec![Learned {
@@ -344,12 +351,24 @@ impl WayIn {
     }
 
     fn ask(&mut self, why: Why, asked: Vec<u32>) -> Wants {
-        let files = asked.iter().map(|&place| self.file(place)).collect();
+        let files: Vec<FileId> = asked.iter().map(|&place| self.file(place)).collect();
+        self.check(match why {
+            Why::Wanted(Question::Awaited) => Asks::Read,
+            _ if files.len() == 1 => Asks::Read,
+            _ => Asks::AtOnce,
+        });
         self.phase = Phase::Leaves(why, asked);
         Wants::Ask(match why {
             Why::Wanted(Question::Awaited) => Request::Await(files),
             _ => Request::Leave(files),
         })
+    }
+
+    /// It may ask that now: nobody waits for what it has to tell.
+    fn check(&mut self, asks: Asks) {
+        if let Some(why) = self.holds.forbids(asks) {
+            self.wrong = Some(format!("node {} asks {asks:?}: {why}", self.me));
+        }
     }
 
     /// Asks for the wanted file, and some behind it and round to it, or for some of this node's part.
@@ -401,6 +420,7 @@ impl WayIn {
             }
         }
         let later = leaves.first() == Some(&Leave::Later);
+        self.holds.given_files(reads.len());
         match &mut self.along {
             Some(along) => {
                 along.reads.extend(reads);
@@ -462,6 +482,7 @@ impl WayIn {
             });
         }
         self.phase = Phase::Reading(looks);
+        self.holds.told_files(learned.len());
         Wants::Tell(Request::Learned(learned))
     }
 
