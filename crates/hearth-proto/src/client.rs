@@ -453,9 +453,7 @@ impl Desk<'_, '_> {
                 len,
                 keep,
                 aside,
-            } => {
-                self.read(ticket, handle, (offset, len), (keep, aside));
-            }
+            } => self.read(ticket, handle, (offset, len), (keep, aside)),
             Request::Write {
                 handle,
                 at,
