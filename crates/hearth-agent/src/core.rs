@@ -220,13 +220,15 @@ impl Core {
         after.extend(due.map(|(file, heir)| After::HandOver(file, heir)));
         state.trace_step_over();
         let State { files, node, .. } = &mut *state;
-        if files.is_crowded() {
-            files.let_go(|file| node.owes(file));
-        }
+        let crowd = match files.is_crowded() {
+            true => files.let_go(|file| node.owes(file)),
+            false => Vec::new(),
+        };
         let dues = [state.node.deadline(), state.tickets.deadline()];
         let due = dues.into_iter().flatten().min();
         let due = due.map_or(NEVER, |time| time.0);
         drop(state);
+        drop(crowd);
         self.arm(due);
         self.follow(after);
     }

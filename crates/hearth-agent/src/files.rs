@@ -17,7 +17,7 @@ use hearth_client::Errno;
 use hearth_proto::{FileId, Handle, NodeId, Stamp};
 use rustix::fs::{AtFlags, FileType, OFlags};
 use rustix::io::Errno as Sys;
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
@@ -26,6 +26,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 /// Share of the process's descriptors that homes may keep open, as a divisor.
 const OPEN_SHARE: u64 = 8;
+/// Files that are known at most, however many descriptors there may be: each takes memory.
+const FILES_MAX: u64 = 1 << 15;
+/// Files that are looked at for some to let go of, when there are too many.
+const LOOKS_AT_ONCE: usize = 16;
+/// Descriptors of one file that are asked for its name: thousands may be open of a file that has lost it.
+const ASKED_FOR_NAME: usize = 64;
 
 /// What a store operation does with the bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -66,10 +72,11 @@ pub(crate) struct Files {
     /// The same by file, as homes look for them.
     held: BTreeMap<(FileId, Handle), Held>,
     files: HashMap<FileId, (Arc<StoreFile>, u64)>,
-    introduced: HashSet<(NodeId, FileId)>,
+    /// The same in the order of their last uses.
+    by_use: BTreeMap<u64, FileId>,
+    introduced: BTreeSet<(FileId, NodeId)>,
     uses: u64,
     files_max: usize,
-    files_least: usize,
 }
 
 /// The descriptor of an open handle.
@@ -84,7 +91,7 @@ impl Files {
     pub(crate) fn new(root: OwnedFd, shown: PathBuf) -> io::Result<Files> {
         let root_path = path_of(root.as_fd())?;
         let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
-        let files_max = (limit.unwrap_or(1 << 20) / OPEN_SHARE).max(64) as usize;
+        let files_max = (limit.unwrap_or(1 << 20) / OPEN_SHARE).clamp(64, FILES_MAX) as usize;
         Ok(Files {
             root: Arc::new(root),
             root_path,
@@ -92,10 +99,10 @@ impl Files {
             handles: HashMap::new(),
             held: BTreeMap::new(),
             files: HashMap::new(),
-            introduced: HashSet::new(),
+            by_use: BTreeMap::new(),
+            introduced: BTreeSet::new(),
             uses: 0,
             files_max,
-            files_least: files_max,
         })
     }
 
@@ -187,8 +194,9 @@ impl Files {
     pub(crate) fn file(&mut self, file: FileId) -> Arc<StoreFile> {
         self.uses += 1;
         let uses = self.uses;
+        self.by_use.insert(uses, file);
         if let Some((found, used)) = self.files.get_mut(&file) {
-            *used = uses;
+            self.by_use.remove(&std::mem::replace(used, uses));
             return Arc::clone(found);
         }
         let found = Arc::new(StoreFile::default());
@@ -228,11 +236,11 @@ impl Files {
 
     /// The path to introduce a file to a peer by, if the peer does not know it yet.
     pub(crate) fn introduction(&mut self, peer: NodeId, file: FileId) -> Option<PathBuf> {
-        if self.introduced.contains(&(peer, file)) {
+        if self.introduced.contains(&(file, peer)) {
             return None;
         }
         let path = self.place(file)?;
-        self.introduced.insert((peer, file));
+        self.introduced.insert((file, peer));
         Some(path)
     }
 
@@ -258,7 +266,7 @@ impl Files {
     fn place_by(&self, file: FileId, reach: &Reach) -> Option<PathBuf> {
         let kept = reach.writer.iter().chain(&reach.reader);
         let mut descriptors = kept.chain(self.held_of(file).map(|held| &held.fd));
-        descriptors.find_map(|fd| {
+        descriptors.by_ref().take(ASKED_FOR_NAME).find_map(|fd| {
             let path = path_of(fd.as_fd()).ok()?;
             let place = path.strip_prefix(&self.root_path).ok()?;
             is_named(self.root.as_fd(), place, file).then(|| place.to_owned())
@@ -287,33 +295,46 @@ impl Files {
 
     /// The peer is gone: a later life of it must be told anew.
     pub(crate) fn forget_introductions(&mut self, peer: NodeId) {
-        self.introduced.retain(|&(told, _)| told != peer);
+        self.introduced.retain(|&(_, told)| told != peer);
     }
 
     /// True if more files have descriptors than may.
     pub(crate) fn is_crowded(&self) -> bool {
-        self.files.len() >= self.files_max
+        self.files.len() > self.files_max
     }
 
-    /// Closes the descriptors of the half of the files that was used longest ago, but for those of which a home here
-    /// has bytes that the store lacks.
-    pub(crate) fn let_go(&mut self, owes: impl Fn(FileId) -> bool) {
-        let mut ages: Vec<u64> = self.files.values().map(|&(_, used)| used).collect();
-        ages.sort_unstable();
-        let middle = ages[ages.len() / 2];
-        let held = &self.held;
-        // A handle's descriptor may be older than the last change that this home was told of.
-        let is_held = |id: FileId| {
-            let mut handles = held.range((id, Handle(0))..=(id, Handle(u64::MAX)));
-            handles.next().is_some()
-        };
-        self.files.retain(|&id, (file, used)| {
-            *used > middle || Arc::strong_count(file) > 1 || owes(id) || is_held(id)
-        });
-        let files = &self.files;
-        self.introduced.retain(|(_, file)| files.contains_key(file));
-        // Those that are owed are not looked at again with every step.
-        self.files_max = self.files_least.max(self.files.len() * 3 / 2);
+    /// Lets go of some of the files that were used longest ago, but not of those of which a home here has bytes that the
+    /// store lacks: these count as used. It looks at a few, however many there are. What it returns closes descriptors
+    /// when it is dropped, for which the store may take long.
+    #[must_use = "to be dropped when nothing is locked"]
+    pub(crate) fn let_go(&mut self, owes: impl Fn(FileId) -> bool) -> Vec<Arc<StoreFile>> {
+        let mut gone = Vec::new();
+        for _ in 0..LOOKS_AT_ONCE {
+            if !self.is_crowded() {
+                break;
+            }
+            let Some((_, id)) = self.by_use.pop_first() else {
+                break;
+            };
+            // A handle's descriptor may be older than the last change that this home was told of.
+            let is_held = self.held_of(id).next().is_some();
+            let Some((file, used)) = self.files.get_mut(&id) else {
+                continue;
+            };
+            if is_held || Arc::strong_count(file) > 1 || owes(id) {
+                self.uses += 1;
+                *used = self.uses;
+                self.by_use.insert(self.uses, id);
+                continue;
+            }
+            gone.extend(self.files.remove(&id).map(|(file, _)| file));
+            let told = (id, NodeId(0))..=(id, NodeId(u32::MAX));
+            let told: Vec<_> = self.introduced.range(told).copied().collect();
+            told.iter().for_each(|one| {
+                self.introduced.remove(one);
+            });
+        }
+        gone
     }
 }
 
@@ -591,15 +612,35 @@ mod tests {
             .file(file)
             .reach((&Posix, root.as_fd()), file, Purpose::Write);
         assert!(reached.is_ok());
-        files.let_go(|_| true);
+        files.files_max = 0;
+        drop(files.let_go(|_| true));
         assert!(
             files.opener(file, Purpose::Write).is_some(),
             "its bytes are owed"
         );
-        files.let_go(|_| false);
+        assert_eq!(files.let_go(|_| false).len(), 1);
         assert!(
             files.opener(file, Purpose::Write).is_none(),
             "nothing is owed"
         );
+    }
+
+    /// What a crowd of files costs is what is looked at: those that were used longest ago, a few at a time.
+    #[test]
+    fn a_few_files_go_at_a_time_the_oldest_first() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let dir = dir.path().canonicalize().expect("it is there");
+        let mut files = Files::new(root_of(&dir), dir).expect("its path is read");
+        files.files_max = 100;
+        (1..=1000).for_each(|file| drop(files.file(FileId(file))));
+        drop(files.file(FileId(1)));
+        let owed = |file: FileId| file.0 < 10;
+        assert_eq!(files.let_go(owed).len(), LOOKS_AT_ONCE - 8);
+        assert!(files.files.contains_key(&FileId(1)) && !files.files.contains_key(&FileId(10)));
+        while files.is_crowded() {
+            drop(files.let_go(owed));
+        }
+        assert_eq!((files.files.len(), files.by_use.len()), (100, 100));
+        assert!((1..10).all(|file| files.files.contains_key(&FileId(file))));
     }
 }

@@ -2,6 +2,7 @@
 //! so that neither has to know the other.
 
 use hearth_client as way_in;
+use hearth_client::asking::LISTED_AT_ONCE;
 use hearth_proto as kernel;
 
 /// Attributes of one side as those of the other. A field that is missing here does not compile.
@@ -42,10 +43,22 @@ pub(crate) fn names_for_way_in(
     }
 }
 
-pub(crate) fn names_for_kernel(names: way_in::NamesRead) -> Vec<(Vec<u8>, kernel::FileId)> {
+/// Names that were read, of which the kernel takes some in a step; one part without names if there are too many, or none.
+pub(crate) fn parts_for_kernel(
+    names: Option<way_in::NamesRead>,
+) -> impl Iterator<Item = Option<Vec<(Vec<u8>, kernel::FileId)>>> {
     let number = |file: Option<way_in::FileKey>| kernel::FileId(file.map_or(0, |file| file.ino));
-    let one = |(name, file)| (name, number(file));
-    names.into_iter().map(one).collect()
+    let is_known = names.is_some();
+    let mut rest = names.unwrap_or_default().into_iter();
+    let mut is_first = true;
+    std::iter::from_fn(move || {
+        if !std::mem::take(&mut is_first) && rest.len() == 0 {
+            return None;
+        }
+        let some = rest.by_ref().take(LISTED_AT_ONCE);
+        let some: Vec<_> = some.map(|(name, file)| (name, number(file))).collect();
+        Some(is_known.then_some(some))
+    })
 }
 
 pub(crate) fn for_kernel(told: way_in::Attributes) -> kernel::Attributes {

@@ -297,8 +297,19 @@ impl Session for Core {
     }
 
     fn listed(&self, dir: FileKey, number: u64, names: Option<NamesRead>) {
-        let names = names.map(leave::names_for_kernel);
-        self.inform(Request::Listed(FileId(dir.ino), number, names));
+        let mut parts = leave::parts_for_kernel(names).peekable();
+        let mut first = 0;
+        while let Some(names) = parts.next() {
+            let count = names.as_ref().map_or(0, Vec::len);
+            self.inform(Request::Listed {
+                dir: FileId(dir.ino),
+                number,
+                first: first as u32,
+                names,
+                more: parts.peek().is_some(),
+            });
+            first += count;
+        }
     }
 
     fn locate(&self, files: Vec<FileKey>, done: Done<()>) {

@@ -131,7 +131,7 @@ fn asks(request: &Request) -> Option<(Op, u64, u64)> {
         | Request::Leave(_)
         | Request::Await(_)
         | Request::Names(_)
-        | Request::Listed(..)
+        | Request::Listed { .. }
         | Request::Locate(_)
         | Request::Learned(_)
         | Request::Change(_)

@@ -25,7 +25,9 @@ pub const LOOKS_AT_ONCE: usize = 4;
 /// Looks that are worth another thread.
 pub const LOOKS_EACH: usize = 8;
 /// Files whose managers are asked for at once.
-pub const LOCATED_AT_ONCE: usize = 4096;
+pub const LOCATED_AT_ONCE: usize = 1024;
+/// Names of a directory that an agent takes in at once: others are served before it takes the next.
+pub const LISTED_AT_ONCE: usize = 1024;
 /// Nodes of a crowd in which each may read all names, at most: to send an entry with its attributes, and to take it in,
 /// is a sixteenth of a look, or less.
 const CROWD: usize = 12;

@@ -19,8 +19,10 @@ use hearth_client::asking::Lookups;
 use crate::listing::Listing;
 use crate::stat::Stat;
 
-/// Names of all directories together, and files with attributes; at the bound everything is dropped.
+/// Names of all directories together, and directories; at the bound all are dropped.
 const KEPT_MAX: usize = 1 << 18;
+/// Files with attributes; the older half goes when there are so many.
+const ATTRIBUTES_MAX: usize = 1 << 16;
 
 /// Names and attributes of one mount.
 pub(crate) struct Memory {
@@ -31,13 +33,41 @@ pub(crate) struct Memory {
 
 #[derive(Default)]
 struct State {
-    attributes: HashMap<FileKey, Kept>,
+    attributes: Halves,
     directories: HashMap<FileKey, Directory>,
     names: usize,
     /// What is being read, and how often it was revoked meanwhile.
     reading: HashMap<FileKey, Reading>,
     /// Answers that the kernel has not taken yet.
     on_their_way: HashMap<FileKey, u32>,
+}
+
+/// Attributes in two halves: when one is full the other, which is older, goes as a whole.
+#[derive(Default)]
+struct Halves {
+    young: HashMap<FileKey, Kept>,
+    old: HashMap<FileKey, Kept>,
+}
+
+impl Halves {
+    fn get(&self, file: &FileKey) -> Option<&Kept> {
+        self.young.get(file).or_else(|| self.old.get(file))
+    }
+
+    /// What is returned is too much, and takes time to be dropped.
+    fn insert(&mut self, file: FileKey, kept: Kept) -> HashMap<FileKey, Kept> {
+        self.old.remove(&file);
+        self.young.insert(file, kept);
+        if self.young.len() < ATTRIBUTES_MAX / 2 {
+            return HashMap::new();
+        }
+        std::mem::replace(&mut self.old, std::mem::take(&mut self.young))
+    }
+
+    fn remove(&mut self, file: &FileKey) {
+        self.young.remove(file);
+        self.old.remove(file);
+    }
 }
 
 struct Kept {
@@ -212,11 +242,10 @@ impl Memory {
         let Some(stat) = stat.filter(|_| good) else {
             return;
         };
-        if state.attributes.len() >= KEPT_MAX {
-            state.attributes.clear();
-        }
         let read_at = Instant::now();
-        state.attributes.insert(file, Kept { stat, read_at });
+        let gone = state.attributes.insert(file, Kept { stat, read_at });
+        drop(state);
+        drop(gone);
     }
 
     /// Keeps a listing that was read since the mark, likewise.

@@ -26,10 +26,14 @@ use crate::stat::Stat;
 pub const ROOT: u64 = 1;
 /// Descriptors that are looked at for some to close, when one is opened.
 const LOOKS_AT_ONCE: usize = 8;
+/// Entries for which there always is room.
+const ROOM_LEAST: usize = 1 << 12;
 /// Node numbers for inodes whose own number is taken start here.
 const SPARE_FIRST: u64 = 1 << 63;
 /// Names that are remembered of one inode, besides the last.
 const OTHERS_MAX: usize = 8;
+/// Descriptors of nodes that are open at most: each holds an inode in the operating system's memory.
+const OPEN_MAX: u64 = 1 << 16;
 /// Descriptors assumed when the process has no limit.
 const DESCRIPTORS_UNLIMITED: u64 = 1 << 20;
 
@@ -86,7 +90,8 @@ pub struct Nodes {
 struct Table {
     /// The device of the store's root.
     dev: u64,
-    entries: HashMap<u64, Entry>,
+    /// On the heap: a table that grows has room for twice as many, and is copied.
+    entries: HashMap<u64, Box<Entry>>,
     ids: HashMap<StoreKey, u64>,
     spare_next: u64,
     /// Ticks at every use, for the order of closing.
@@ -129,14 +134,14 @@ struct Entry {
 #[derive(Clone, PartialEq, Eq)]
 struct Place {
     parent: u64,
-    name: OsString,
+    name: Box<OsStr>,
 }
 
 impl Nodes {
     /// A table that knows the store's root. Raises the limit of open files as far as allowed.
     pub fn new(root: OwnedFd) -> io::Result<Nodes> {
         let stat = Stat::of(&root)?;
-        let open_max = usize::try_from(raise_descriptor_limit() / 2).unwrap_or(usize::MAX);
+        let open_max = (raise_descriptor_limit() / 2).min(OPEN_MAX) as usize;
         let mut table = Table {
             dev: stat.key().dev,
             entries: HashMap::new(),
@@ -249,7 +254,7 @@ impl Nodes {
     pub fn found(&self, parent: u64, name: &OsStr, fd: OwnedFd, stat: &Stat) -> Arc<Node> {
         let place = Place {
             parent,
-            name: name.to_owned(),
+            name: name.into(),
         };
         self.lock().found(place, Some(fd), stat)
     }
@@ -258,7 +263,7 @@ impl Nodes {
     pub(crate) fn remembered(&self, parent: u64, name: &OsStr, stat: &Stat) -> Arc<Node> {
         let place = Place {
             parent,
-            name: name.to_owned(),
+            name: name.into(),
         };
         self.lock().found(place, None, stat)
     }
@@ -268,7 +273,7 @@ impl Nodes {
     pub(crate) fn confirm(&self, id: u64) -> Result<(), u64> {
         let (node, place) = {
             let table = self.lock();
-            match table.entries.get(&id) {
+            match table.entries.get(&id).map(|entry| &**entry) {
                 Some(Entry {
                     remembered: true,
                     node,
@@ -316,6 +321,10 @@ impl Nodes {
                 .expect("it was there under the same lock");
             table.ids.remove(&entry.node.key);
             table.open -= usize::from(entry.fd.is_some());
+            table.shrink();
+            // The store may take long to close it.
+            drop(table);
+            drop(entry);
         }
     }
 
@@ -326,7 +335,7 @@ impl Nodes {
             return;
         };
         if let Some(entry) = table.entries.get_mut(&id) {
-            let name = name.to_owned();
+            let name = name.into();
             entry.find_at(Place { parent, name });
         }
     }
@@ -335,7 +344,7 @@ impl Nodes {
     pub(crate) fn place_of(&self, id: u64) -> Option<(u64, OsString)> {
         let table = self.lock();
         let place = table.entries.get(&id)?.place.as_ref()?;
-        Some((place.parent, place.name.clone()))
+        Some((place.parent, place.name.clone().into()))
     }
 
     /// Records that an inode lost its last name.
@@ -430,6 +439,15 @@ impl Entry {
 }
 
 impl Table {
+    /// Gives room back after many were forgotten.
+    fn shrink(&mut self) {
+        let count = self.entries.len();
+        if self.entries.capacity() > (4 * count).max(ROOM_LEAST) {
+            self.entries.shrink_to(2 * count);
+            self.ids.shrink_to(2 * count);
+        }
+    }
+
     fn tick(&mut self) -> u64 {
         self.clock += 1;
         self.clock
@@ -437,7 +455,7 @@ impl Table {
 
     fn insert(&mut self, id: u64, entry: Entry) {
         self.ids.insert(entry.node.key, id);
-        self.entries.insert(id, entry);
+        self.entries.insert(id, Box::new(entry));
     }
 
     fn found(&mut self, place: Place, fd: Option<OwnedFd>, stat: &Stat) -> Arc<Node> {

@@ -6,6 +6,7 @@
 #![deny(unsafe_code)]
 
 mod linear;
+mod many;
 mod random;
 #[expect(
     unsafe_code,
@@ -30,6 +31,8 @@ struct Cli {
 enum Command {
     /// Run programs over sets of agents under faults, and check their histories
     Torture(torture::Args),
+    /// List, look at and open many files through all agents of a set, and say how long calls took
+    Many(many::Args),
     /// One program of a round
     #[command(hide = true)]
     Worker {
@@ -44,6 +47,7 @@ enum Command {
 fn main() -> ExitCode {
     let done = match Cli::parse().command {
         Command::Torture(args) => torture::run(&args),
+        Command::Many(args) => many::run(&args),
         Command::Worker { spec } => torture::work(&spec).map(|()| ExitCode::SUCCESS),
         Command::Spin => {
             torture::spin();

@@ -63,6 +63,7 @@ use crate::msg::{Body, Cut, Envelope, Goal, Held};
 use crate::nodeset::NodeSet;
 use crate::ranges::Ranges;
 use crate::time::{Span, Time};
+use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::vec::Vec;
 use bank::{BankJob, Blocks, Debt, Going};
@@ -89,7 +90,8 @@ const RETRY_LONGEST: Span = Span::secs(30);
 /// All files with pages here.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Authority {
-    files: BTreeMap<FileId, File>,
+    /// On the heap, so that the tree has no room for files that it does not hold.
+    files: BTreeMap<FileId, Box<File>>,
     common: Common,
 }
 
@@ -599,7 +601,7 @@ impl Authority {
     /// True while bytes of the file are dirty, or only in a tier.
     pub(crate) fn owes(&self, id: FileId) -> bool {
         let owes = |file: &File| file.dirty_bytes > 0 || file.spilled;
-        self.files.get(&id).is_some_and(owes)
+        self.files.get(&id).is_some_and(|file| owes(file))
     }
 
     pub(crate) fn assert_valid(&self, dirty_bytes: u64) {
@@ -636,7 +638,7 @@ impl Authority {
         if self.files.get(&id).is_some_and(|file| !file.wards.idle()) {
             self.home(ctx, id).tidy_wards();
         }
-        if self.files.get(&id).is_some_and(File::idle) && !self.is_settling(ctx, id) {
+        if self.files.get(&id).is_some_and(|file| file.idle()) && !self.is_settling(ctx, id) {
             self.files.remove(&id);
             self.common.timed.remove(id);
             self.common.hungry.retain(|hungry| hungry.file != id);

@@ -30,6 +30,7 @@ pub(crate) mod gather;
 mod held;
 mod hold;
 mod idle;
+mod jobs;
 mod lapse;
 mod leave;
 mod lend;
@@ -61,13 +62,16 @@ use crate::frames::{Frames, Slot};
 use crate::ids::{Buf, FileId, Gen, Handle, NodeId, Op, RevokeId, Ticket};
 use crate::input::{OpenRequest, Request, StoreOk};
 use crate::msg::{Body, Envelope};
+use crate::time::Time;
 use crate::{Errno, placement};
 use ahead::Ahead;
+use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::vec::Vec;
 use close::FlushJob;
 use delegate::OwnedPages;
 use file::File;
+use jobs::{InFlight, Jobs};
 use lapse::Lapse;
 use leave::LeaveJob;
 use linger::Lingering;
@@ -80,10 +84,11 @@ use write::{Window, WriteJob};
 /// Every file that sessions of this node use or have used.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Client {
-    files: BTreeMap<FileId, File>,
+    /// On the heap, so that the tree has no room for files that it does not hold.
+    files: BTreeMap<FileId, Box<File>>,
     handles: BTreeMap<Handle, Opened>,
-    jobs: BTreeMap<Ticket, Job>,
-    pending: BTreeMap<u64, Pending>,
+    jobs: Jobs,
+    pending: InFlight,
     revocations: BTreeMap<RevokeId, Revocation>,
     truncations: BTreeMap<Op, Ticket>,
     /// Writes that are on their way to the store within a window.
@@ -120,6 +125,8 @@ pub(crate) struct Client {
     locks: BTreeMap<u64, Locked>,
     /// Payloads that waiting reads or the message at hand still need, and by how many pages.
     lent: BTreeMap<Buf, u32>,
+    /// Names of directories that are managed here, to be asked for behind one; a part in each step, and since when.
+    names_later: VecDeque<(Time, Ticket, FileId, Vec<u8>)>,
     /// Pages that this node writes by itself.
     owned: OwnedPages,
     /// Descriptors that stay after the close.
@@ -160,15 +167,6 @@ enum Job {
     },
     /// One question to the manager, done when that answers.
     Question,
-}
-
-impl Job {
-    fn truncated(&self) -> Option<FileId> {
-        match self {
-            Job::Truncate { file, .. } => Some(*file),
-            _ => None,
-        }
-    }
 }
 
 /// What a message in flight is for.
@@ -360,8 +358,7 @@ impl Client {
 
     /// Forgets files that nobody uses, above the bound.
     pub(crate) fn upkeep(&mut self, ctx: &mut Ctx<'_>, authority: &mut Authority) {
-        // Some at a time: each time all that is under way is looked at.
-        if self.files.len() >= ctx.config.idle_files_max + idle::AT_ONCE {
+        if self.files.len() > ctx.config.idle_files_max {
             Desk {
                 client: self,
                 authority,
@@ -404,7 +401,7 @@ impl Client {
             | Request::Learned(_)
             | Request::Await(_)
             | Request::Names(_)
-            | Request::Listed(..)
+            | Request::Listed { .. }
             | Request::FlushAll => None,
         }
     }
@@ -456,9 +453,7 @@ impl Desk<'_, '_> {
                 len,
                 keep,
                 aside,
-            } => {
-                self.read(ticket, handle, (offset, len), (keep, aside));
-            }
+            } => self.read(ticket, handle, (offset, len), (keep, aside)),
             Request::Write {
                 handle,
                 at,
@@ -502,7 +497,13 @@ impl Desk<'_, '_> {
             Request::Leave(files) => self.leave(ticket, files),
             Request::Await(files) => self.await_leave(ticket, files),
             Request::Names(dir) => self.ask_names(ticket, dir),
-            Request::Listed(dir, number, names) => self.tell_listed(dir, number, names),
+            Request::Listed {
+                dir,
+                number,
+                first,
+                names,
+                more,
+            } => self.tell_listed((dir, number), (first, more), names),
             Request::Locate(files) => self.locate(ticket, files),
             Request::Learned(learned) => self.tell_learned(&learned),
             Request::Change(file) => self.simple(ticket, file, Job::Change(file), Body::Change),
@@ -523,7 +524,7 @@ impl Desk<'_, '_> {
 
     /// Routes an answer to the job that waits for it.
     fn answered(&mut self, from: NodeId, envelope: Envelope, data: Option<Piece>) {
-        let Some(Pending { file, what, .. }) = self.client.pending.remove(&envelope.req.seq) else {
+        let Some(Pending { file, what, .. }) = self.client.pending.remove(envelope.req.seq) else {
             return;
         };
         if let Body::OldGeneration = envelope.body {

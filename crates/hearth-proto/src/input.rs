@@ -196,8 +196,20 @@ pub enum Request {
     /// reads them.
     Names(FileId),
     /// Names that were read under a [`crate::Leave::Read`] of this number, each with what it leads to; not
-    /// answered. `None` if there are too many. To be told before [`Request::Learned`].
-    Listed(FileId, u64, Option<Vec<(Vec<u8>, FileId)>>),
+    /// answered. `None` if there are too many. To be told before [`Request::Learned`]; those of a large directory
+    /// a part at a time, in order, so that no step takes long.
+    Listed {
+        /// The directory.
+        dir: FileId,
+        /// The number.
+        number: u64,
+        /// So many were told before.
+        first: u32,
+        /// Names of this part.
+        names: Option<Vec<(Vec<u8>, FileId)>>,
+        /// There are more behind them.
+        more: bool,
+    },
     /// There will be such questions about these: who manages them?
     Locate(Vec<FileId>),
     /// What the store said of some for which there was leave; not answered.

@@ -47,6 +47,7 @@ use crate::msg::{Body, Envelope, Handles, Here};
 use crate::nodeset::NodeSet;
 use crate::placement;
 use crate::semantics::Semantics;
+use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::vec::Vec;
 use control::Control;
@@ -64,7 +65,8 @@ const REGISTRY_MAX: usize = 1 << 20;
 /// Every file that this node manages, and the registry.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Manager {
-    files: BTreeMap<FileId, File>,
+    /// On the heap, so that the tree has no room for files that it does not hold.
+    files: BTreeMap<FileId, Box<File>>,
     registry: BTreeMap<FileId, NodeId>,
     keeper: Keeper,
     acks: BTreeMap<u64, FileId>,
@@ -283,7 +285,7 @@ impl Manager {
     /// True if a life of the file has begun here. A question about attributes, or word of them from a node that takes this
     /// one for the manager, begins none.
     pub(crate) fn manages(&self, id: FileId) -> bool {
-        self.files.get(&id).is_some_and(File::has_begun)
+        self.files.get(&id).is_some_and(|file| file.has_begun())
     }
 
     /// What nodes that live are to a file, which this one may have known in an earlier life, and the latest life of it
@@ -370,9 +372,11 @@ impl Manager {
     }
 
     fn seat<'a, 'c>(&'a mut self, ctx: &'a mut Ctx<'c>, id: FileId) -> Seat<'a, 'c> {
-        let file = self.files.entry(id).or_insert_with(|| File {
-            generation: ctx.new_generation(),
-            ..File::default()
+        let file = self.files.entry(id).or_insert_with(|| {
+            Box::new(File {
+                generation: ctx.new_generation(),
+                ..File::default()
+            })
         });
         Seat {
             id,
@@ -386,7 +390,7 @@ impl Manager {
     }
 
     fn tidy(&mut self, id: FileId) {
-        if self.files.get(&id).is_some_and(File::blank) {
+        if self.files.get(&id).is_some_and(|file| file.blank()) {
             self.files.remove(&id);
         }
     }

@@ -137,6 +137,7 @@ impl Node {
             .chain(self.bank.deadline())
             .chain(self.replica.deadline())
             .chain(self.rescues.deadline())
+            .chain(self.client.names_due())
             .chain(self.client.return_due())
             .chain(self.client.scatter_due())
             .chain(self.client.linger_due())
@@ -416,6 +417,7 @@ impl Machines<'_> {
             Input::Tick => {
                 Peers::tick(ctx);
                 List::tick(ctx);
+                self.client.ask_names_left(ctx, self.authority);
                 self.client.scatter_old(ctx, self.authority);
                 self.authority.tick(ctx);
                 self.client.return_old(ctx, self.authority);

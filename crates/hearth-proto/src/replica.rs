@@ -26,7 +26,7 @@ use crate::input::StoreOk;
 use crate::msg::{Body, Envelope, Here};
 use crate::ranges::Ranges;
 use crate::time::{Span, Time};
-use alloc::collections::BTreeMap;
+use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 use salvage::Question;
 use shards::{Ends, Shards};
@@ -41,6 +41,8 @@ type Key = (FileId, NodeId, u64);
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Replica {
     wards: BTreeMap<Key, Ward>,
+    /// All wards that wait for a time, and others that did: those that are saved, and those that somebody asks about.
+    timed: BTreeSet<Key>,
     ops: BTreeMap<Op, (Key, Vec<u64>)>,
     /// Frames that wards have.
     frames: u32,
@@ -283,6 +285,7 @@ impl Replica {
             let ping =
                 alive.then(|| ctx.ask(key.1, FileId::default(), envelope.generation, Body::Ping));
             let until = ctx.now + Span(ctx.config.give_up_after.0 * 2);
+            self.timed.insert(key);
             return ward.waiting.push(Asker {
                 from,
                 req,
@@ -338,6 +341,7 @@ impl Replica {
         if core::mem::replace(&mut ward.saving, true) {
             return;
         }
+        self.timed.insert(key);
         if core::mem::take(&mut ward.marked) && ctx.config.keeps(Guard::LossTold) {
             ctx.out.push(Effect::Alarm(Alarm::HomeLost(key.0, key.1)));
         }
@@ -442,11 +446,20 @@ impl Replica {
     /// Tries stores again that failed, and ends what was asked in vain.
     pub(crate) fn tick(&mut self, ctx: &mut Ctx<'_>) {
         let now = ctx.now;
+        let waits = |ward: &Ward| ward.saving || !ward.waiting.is_empty();
+        let wards = &self.wards;
+        self.timed.retain(|key| wards.get(key).is_some_and(waits));
         let due = |ward: &Ward| ward.retry.is_some_and(|at| at <= now) && !ward.is_writing();
-        let wards = self.wards.iter().filter(|(_, ward)| due(ward));
-        let keys: Vec<Key> = wards.map(|(&key, _)| key).collect();
-        keys.into_iter().for_each(|key| self.write(ctx, key));
-        for (key, ward) in self.wards.iter_mut().filter(|(_, ward)| !ward.saving) {
+        let timed: Vec<Key> = self.timed.iter().copied().collect();
+        for &key in &timed {
+            if self.wards.get(&key).is_some_and(due) {
+                self.write(ctx, key);
+            }
+        }
+        for key in timed {
+            let Some(ward) = self.wards.get_mut(&key).filter(|ward| !ward.saving) else {
+                continue;
+            };
             let late = |asker: &Asker| asker.until <= now;
             let (over, rest) = ward.waiting.drain(..).partition(late);
             ward.waiting = rest;
@@ -462,7 +475,8 @@ impl Replica {
             true => ward.retry.filter(|_| !ward.is_writing()),
             false => ward.waiting.iter().map(|asker| asker.until).min(),
         };
-        self.wards.values().filter_map(late).min()
+        let timed = self.timed.iter().filter_map(|key| self.wards.get(key));
+        timed.filter_map(late).min()
     }
 
     fn drop_pages(&mut self, ctx: &mut Ctx<'_>, key: Key) {

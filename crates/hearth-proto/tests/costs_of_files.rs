@@ -5,7 +5,7 @@
 use hearth_proto::msg::{Body, Envelope};
 use hearth_proto::{
     Attributes, Config, Effect, FileId, Gen, Input, Learned, Leave, Listed, Named, Node, NodeId,
-    Outbox, ReqId, Request, Ticket, Time, View,
+    Outbox, Policy, Replicas, Reply, ReqId, Request, Ticket, Time, View,
 };
 
 const ASKER: NodeId = NodeId(1);
@@ -24,11 +24,14 @@ struct Rig {
 
 impl Rig {
     fn new(idle_files_max: usize) -> Rig {
-        let config = Config {
+        Rig::of(Config {
             idle_files_max,
             frames: 8,
             ..Config::new(NodeId(0), 3)
-        };
+        })
+    }
+
+    fn of(config: Config) -> Rig {
         Rig {
             node: Node::new(config),
             names: 0,
@@ -206,4 +209,128 @@ fn directories_whose_names_are_known() {
         rig
     };
     grows_little("directories", 500, make, |rig, dir| list(rig, dir + 1));
+}
+
+#[test]
+fn leave_that_is_sought_while_other_is_called_back() {
+    let make = |count: u64| {
+        let mut rig = Rig::new(1 << 20);
+        for file in 1..=count {
+            rig.give(Input::Request(
+                Ticket(file),
+                Request::Leave(vec![FileId(file)]),
+            ));
+        }
+        rig
+    };
+    grows_little("leave that is sought", 1000, make, |rig, file| {
+        rig.hear(OTHER, FileId((1 << 40) + file), Body::Recall);
+    });
+}
+
+#[test]
+fn files_of_which_bytes_are_kept_for_their_homes() {
+    let make = |count: u64| {
+        let mut rig = Rig::of(Config {
+            policy: Policy::Local,
+            replicas: Replicas::Sync(1),
+            ..Config::new(NodeId(0), 3)
+        });
+        for file in 1..=count {
+            rig.hear(ASKER, FileId(file), Body::Mark);
+        }
+        rig
+    };
+    grows_little("kept for homes", 1000, make, |rig, file| {
+        rig.ask_size(file % 8 + 1);
+    });
+}
+
+/// A directory of so many names, which this node has read and manages.
+fn read(count: u64) -> (Rig, FileId) {
+    let mut rig = Rig::of(Config::new(NodeId(0), 1));
+    let dir = FileId(7);
+    let ask = |rig: &mut Rig, ticket: u64| {
+        let out = rig.give(Input::Request(Ticket(ticket), Request::Names(dir)));
+        out.into_iter().find_map(|effect| match effect {
+            Effect::Reply {
+                reply:
+                    Reply::Names {
+                        leave: Leave::Read { number, .. },
+                        ..
+                    },
+                ..
+            } => Some(number),
+            _ => None,
+        })
+    };
+    let number = (1..4).find_map(|ticket| ask(&mut rig, ticket));
+    let number = number.expect("names are worth being read");
+    let name = |place: u64| {
+        (
+            format!("file-{place:08}").into_bytes(),
+            FileId(1000 + place),
+        )
+    };
+    for first in (0..count).step_by(1000) {
+        rig.give(Input::Request(
+            Ticket(10 + first),
+            Request::Listed {
+                dir,
+                number,
+                first: first as u32,
+                names: Some((first..count.min(first + 1000)).map(name).collect()),
+                more: first + 1000 < count,
+            },
+        ));
+    }
+    let attributes = Some(Attributes {
+        links: 2,
+        ..Attributes::default()
+    });
+    let told = Learned {
+        file: dir,
+        number,
+        attributes,
+    };
+    rig.give(Input::Request(Ticket(5), Request::Learned(vec![told])));
+    (rig, dir)
+}
+
+#[test]
+fn names_of_a_directory_that_is_managed_here() {
+    let make = |count: u64| read(count).0;
+    grows_little("names", 4000, make, |rig, ticket| {
+        let ask = Request::Names(FileId(7));
+        rig.give(Input::Request(Ticket((1 << 32) + ticket), ask));
+    });
+}
+
+#[test]
+fn names_of_a_directory_that_is_managed_here_are_told_in_parts() {
+    let (mut rig, dir) = read(10_000);
+    let mut out = rig.give(Input::Request(Ticket(1 << 32), Request::Names(dir)));
+    let mut steps = 1;
+    while !out
+        .iter()
+        .any(|effect| matches!(effect, Effect::Reply { .. }))
+    {
+        assert!(
+            rig.node
+                .deadline()
+                .is_some_and(|due| due <= Time(1_000_000_000))
+        );
+        out = rig.give(Input::Tick);
+        steps += 1;
+    }
+    let all = out.into_iter().find_map(|effect| match effect {
+        Effect::Reply {
+            reply: Reply::Names { names, .. },
+            ..
+        } => names,
+        _ => None,
+    });
+    let all = all.expect("names are known");
+    assert_eq!((all.len(), all[9999].1), (10_000, FileId(10_999)));
+    assert!(steps > 5, "{steps} steps");
 }

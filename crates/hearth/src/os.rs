@@ -1,4 +1,4 @@
-//! The three system calls of the command that Rust cannot check.
+//! The calls of the command to the system and its library that Rust cannot check.
 
 #![allow(
     unsafe_code,
@@ -49,6 +49,15 @@ pub(crate) fn close_inherited() -> io::Result<()> {
         unsafe { rustix::io::close(fd) };
     }
     Ok(())
+}
+
+/// Gives memory that is free back to the operating system, where the library can.
+pub(crate) fn give_back_memory() {
+    #[cfg(target_env = "gnu")]
+    // SAFETY: it takes a number, and touches nothing but what is free.
+    unsafe {
+        libc::malloc_trim(0);
+    }
 }
 
 /// Closes a file, and says how that went: what was written may be refused there.

@@ -136,7 +136,7 @@ impl Authority {
             config.page_start(number) + u64::from(offer.limit)
         });
         let known = client.lets_write(id).is_some_and(|size| end <= size);
-        known && self.files.get(&id).is_some_and(File::lets_write)
+        known && self.files.get(&id).is_some_and(|file| file.lets_write())
     }
 
     fn offer(&mut self, ctx: &mut Ctx<'_>, client: &Client, id: FileId, number: u64) {

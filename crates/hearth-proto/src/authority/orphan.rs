@@ -67,7 +67,9 @@ impl Authority {
     /// and called back by nobody: the store has all of it.
     pub(crate) fn outlived(&mut self, ctx: &mut Ctx<'_>, id: FileId, generation: Gen) {
         let over = |file: &super::File| self.is_over(id, file.generation);
-        if !self.files.get(&id).is_some_and(over) || !ctx.config.keeps(Guard::LifeAdopted) {
+        if !self.files.get(&id).is_some_and(|file| over(file))
+            || !ctx.config.keeps(Guard::LifeAdopted)
+        {
             return;
         }
         let mut home = self.home(ctx, id);

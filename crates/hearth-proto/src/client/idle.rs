@@ -1,13 +1,9 @@
 //! Forgetting files that nobody uses.
 
-use super::{Client, Desk, File, Job};
+use super::{Client, Desk};
 use crate::ids::FileId;
 use crate::manager::{looked_at, round};
-use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
-
-/// So many unused files too many are kept before some are forgotten: each time all that is under way is looked at.
-pub(super) const AT_ONCE: usize = 64;
 
 impl Desk<'_, '_> {
     /// Forgets some of the files that nobody uses, above the bound. It looks at those behind the ones of the last time, and
@@ -16,29 +12,16 @@ impl Desk<'_, '_> {
         let client = &mut *self.client;
         let excess = client.files.len() - self.ctx.config.idle_files_max;
         let count = looked_at(excess).min(client.files.len());
-        let mut idle = BTreeSet::new();
+        let mut idle = Vec::new();
+        let mut last = client.looked_at;
         for (&id, file) in round(&client.files, client.looked_at).take(count) {
-            client.looked_at = id;
-            let is_free = !client.lapses.contains_key(&id) && !client.lingering.has(id);
-            if file.unused() && is_free {
-                idle.insert(id);
+            last = id;
+            if file.unused() && is_free(client, id) {
+                idle.push(id);
             }
         }
-        if !idle.is_empty() {
-            // One look at all that is under way, for all of these.
-            client.pending.values().for_each(|pending| {
-                idle.remove(&pending.file);
-            });
-            client
-                .jobs
-                .values()
-                .filter_map(Job::truncated)
-                .for_each(|id| {
-                    idle.remove(&id);
-                });
-        }
-        let idle: Vec<FileId> = idle.into_iter().take(excess).collect();
-        for id in idle {
+        client.looked_at = last;
+        for id in idle.into_iter().take(excess) {
             self.revoke_quietly(id);
             if let Some(file) = self.client.files.remove(&id) {
                 for copy in file.copies.values() {
@@ -51,10 +34,13 @@ impl Desk<'_, '_> {
 
 /// No handle, job or message in flight needs the file.
 pub(super) fn is_idle(client: &Client, id: FileId) -> bool {
-    client.files.get(&id).is_some_and(File::unused)
-        && !client.lapses.contains_key(&id)
+    client.files.get(&id).is_some_and(|file| file.unused()) && is_free(client, id)
+}
+
+fn is_free(client: &Client, id: FileId) -> bool {
+    !client.lapses.contains_key(&id)
         && !client.lingering.has(id)
-        && !client.pending.values().any(|pending| pending.file == id)
+        && !client.pending.are_of(id)
         // A truncation of the store is under way without a message or a handle.
-        && !client.jobs.values().any(|job| job.truncated() == Some(id))
+        && !client.jobs.is_truncated(id)
 }

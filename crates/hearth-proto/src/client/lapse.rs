@@ -77,7 +77,7 @@ impl Client {
         let lapses = |file: &File| {
             file.orphan && (from == registrar || file.manager.is_none_or(|known| known == from))
         };
-        let lapses = self.files.get(&id).is_some_and(lapses) && !self.has_lapsed(id);
+        let lapses = self.files.get(&id).is_some_and(|file| lapses(file)) && !self.has_lapsed(id);
         if !lapses || !ctx.config.keeps(Guard::LapsedFirst) {
             return false;
         }

@@ -8,19 +8,25 @@
 
 use super::revoke::Tell;
 use super::{Client, Desk, Job, What};
+use crate::authority::Authority;
+use crate::ctx::Ctx;
 use crate::effect::Reply;
 use crate::ids::{FileId, Learned, Leave, Listed, Named, NodeId, Ticket};
-use crate::manager::fitting;
+use crate::manager::{fitting, round};
 use crate::msg::{Body, Envelope};
 use crate::placement;
+use crate::time::Time;
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 
 /// Files whose attributes ways in of one node may keep; there is no leave for more.
 const KEPT_MAX: usize = 1 << 18;
 
-/// Managers that are remembered; at the bound all are forgotten.
+/// Managers that are remembered; beyond it one goes for each that comes.
 const MANAGERS_MAX: usize = 1 << 18;
+
+/// Stands for a message that is sent in a later step; no other has this number.
+const LATER: u64 = u64::MAX;
 
 /// What a session waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -32,6 +38,17 @@ enum Seeks {
     Names,
     /// Who could give it.
     Managers,
+}
+
+/// Who manages what names lead to, where their teller knew.
+pub(super) fn managers_of(names: &[Named]) -> impl Iterator<Item = (FileId, NodeId)> + '_ {
+    let known = |named: &Named| Some((named.file, named.manager?));
+    names.iter().filter_map(known)
+}
+
+/// A name as ways in take it.
+fn plain(named: Named) -> (Vec<u8>, FileId) {
+    (named.name, named.file)
 }
 
 /// Files by the node that is asked about them.
@@ -48,10 +65,15 @@ pub(super) struct LeaveJob {
     /// Called back since.
     overtaken: BTreeSet<FileId>,
     /// Of the directory that was asked for.
-    names: Option<Vec<Named>>,
+    names: Option<Vec<(Vec<u8>, FileId)>>,
 }
 
 impl LeaveJob {
+    /// Files, each of which is asked for.
+    pub(super) fn wanted(&self) -> &[FileId] {
+        &self.wanted
+    }
+
     /// An answer about these is due.
     pub(super) fn await_part(&mut self, number: u64, files: Vec<FileId>) {
         self.parts.insert(number, files);
@@ -64,7 +86,7 @@ impl LeaveJob {
 
     /// All names of the directory that was asked for.
     pub(super) fn tell_names(&mut self, names: Vec<Named>) {
-        self.names = Some(names);
+        self.names = Some(names.into_iter().map(plain).collect());
     }
 
     /// Something was told of a file.
@@ -86,11 +108,35 @@ impl Client {
         open.or_else(heard) == Some(manager)
     }
 
-    pub(super) fn remember_manager(&mut self, file: FileId, manager: NodeId) {
-        if self.managers.len() >= MANAGERS_MAX {
-            self.managers.clear();
+    /// When names of a directory that is managed here are due.
+    pub(crate) fn names_due(&self) -> Option<Time> {
+        self.names_later.front().map(|&(since, ..)| since)
+    }
+
+    /// Goes on with some of them.
+    pub(crate) fn ask_names_left(&mut self, ctx: &mut Ctx<'_>, authority: &mut Authority) {
+        Desk {
+            client: self,
+            authority,
+            ctx,
         }
+        .ask_names_left();
+    }
+
+    pub(super) fn remember_manager(&mut self, file: FileId, manager: NodeId) {
         self.managers.insert(file, manager);
+        if self.managers.len() > MANAGERS_MAX {
+            // Files that are used one after another often have numbers in order: this was used longest ago.
+            let behind = round(&self.managers, file).next();
+            let oldest = behind.map_or(file, |(&id, _)| id);
+            self.managers.remove(&oldest);
+        }
+    }
+
+    pub(super) fn remember_managers(&mut self, of: impl IntoIterator<Item = (FileId, NodeId)>) {
+        for (file, manager) in of {
+            self.remember_manager(file, manager);
+        }
     }
 }
 
@@ -184,10 +230,9 @@ impl Desk<'_, '_> {
         if !self.ctx.is_findable(id) {
             return true;
         }
-        let opening = |job: &Job| matches!(job, Job::Open(open) if open.file == id && open.write);
         let file = self.client.files.get(&id);
         file.is_some_and(|file| file.bypass || file.orphan || file.writers > 0)
-            || (file.is_some() && self.client.jobs.values().any(opening))
+            || (file.is_some() && self.client.jobs.is_opened_to_write(id))
     }
 
     /// Asks a manager for leave for some of the files of a question.
@@ -258,25 +303,51 @@ impl Desk<'_, '_> {
             job.names = None;
             return;
         };
+        let last = names.last().map(|named| named.name.clone());
+        let managers: Vec<(FileId, NodeId)> = managers_of(&names).collect();
         let all = job.names.get_or_insert_default();
-        all.extend(names.iter().cloned());
-        let last = all.last().map(|named| named.name.clone());
+        all.extend(names.into_iter().map(plain));
+        self.client.remember_managers(managers);
         let manager = self.client.kept.get(&dir).copied();
-        self.remember_managers(&names);
         if let (true, Some(manager), Some(last)) = (more, manager, last) {
-            let what = What::Leaves(ticket);
-            let seq = self.ask(manager, dir, Body::AskNames(last), what, Vec::new());
-            if let Some(Job::Leave(job)) = self.client.jobs.get_mut(&ticket) {
-                job.parts.insert(seq, alloc::vec![dir]);
+            if manager == self.ctx.me() {
+                // It would tell all of them within this step.
+                if let Some(Job::Leave(job)) = self.client.jobs.get_mut(&ticket) {
+                    job.await_part(LATER, alloc::vec![dir]);
+                }
+                let since = self.ctx.now;
+                let later = (since, ticket, dir, last);
+                return self.client.names_later.push_back(later);
             }
+            self.ask_more_names(ticket, (manager, dir), last);
         }
     }
 
-    /// Tells the manager which names the store said, in parts.
+    fn ask_more_names(&mut self, ticket: Ticket, (manager, dir): (NodeId, FileId), last: Vec<u8>) {
+        let what = What::Leaves(ticket);
+        let seq = self.ask(manager, dir, Body::AskNames(last), what, Vec::new());
+        if let Some(Job::Leave(job)) = self.client.jobs.get_mut(&ticket) {
+            job.parts.insert(seq, alloc::vec![dir]);
+        }
+    }
+
+    /// Goes on with the names of one directory that is managed here.
+    pub(super) fn ask_names_left(&mut self) {
+        let Some((_, ticket, dir, last)) = self.client.names_later.pop_front() else {
+            return;
+        };
+        if let Some(Job::Leave(job)) = self.client.jobs.get_mut(&ticket) {
+            job.part_over(LATER);
+            let me = self.ctx.me();
+            self.ask_more_names(ticket, (me, dir), last);
+        }
+    }
+
+    /// Tells the manager which names the store said, behind the first so many, in parts; there are more to come or not.
     pub(super) fn tell_listed(
         &mut self,
-        dir: FileId,
-        number: u64,
+        (dir, number): (FileId, u64),
+        (first, more): (u32, bool),
         names: Option<Vec<(Vec<u8>, FileId)>>,
     ) {
         let Some(&manager) = self.client.kept.get(&dir) else {
@@ -295,30 +366,21 @@ impl Desk<'_, '_> {
             }
         };
         let names: Option<Vec<Named>> = names.map(|names| names.into_iter().map(named).collect());
-        let mut first = 0;
+        let mut done = 0;
         loop {
-            let rest = names.as_ref().map(|names| &names[first..]);
+            let rest = names.as_ref().map(|names| &names[done..]);
             let now = rest.map_or(0, fitting);
             let listed = Listed {
                 number,
-                first: first as u32,
+                first: first + done as u32,
                 names: rest.map(|rest| rest[..now].to_vec()),
-                more: rest.is_some_and(|rest| now < rest.len()),
+                more: more || rest.is_some_and(|rest| now < rest.len()),
             };
-            let more = listed.more;
+            let is_last = rest.is_none_or(|rest| now == rest.len());
             self.ask(manager, dir, Body::Listed(listed), What::Whois, Vec::new());
-            first += now;
-            if !more {
+            done += now;
+            if is_last {
                 return;
-            }
-        }
-    }
-
-    /// Who manages what names lead to, where their teller knew.
-    pub(super) fn remember_managers(&mut self, names: &[Named]) {
-        for named in names {
-            if let Some(manager) = named.manager {
-                self.client.remember_manager(named.file, manager);
             }
         }
     }
@@ -354,28 +416,25 @@ impl Desk<'_, '_> {
     }
 
     pub(super) fn end_leave(&mut self, ticket: Ticket) {
-        let Some(Job::Leave(job)) = self.client.jobs.get(&ticket) else {
+        match self.client.jobs.get(&ticket) {
+            Some(Job::Leave(job)) if job.parts.is_empty() => {}
+            _ => return,
+        }
+        let Some(Job::Leave(mut job)) = self.client.jobs.remove(&ticket) else {
             return;
         };
-        if !job.parts.is_empty() {
-            return;
-        }
+        let names = job.names.take();
         let told = |file| job.told.get(file).copied().unwrap_or(Leave::No);
         let reply = match job.seeks {
             Seeks::Leave | Seeks::Known => Reply::Leaves(job.wanted.iter().map(told).collect()),
             Seeks::Names => {
                 let leave = job.wanted.first().map_or(Leave::No, told);
-                let names = job
-                    .names
-                    .clone()
-                    .filter(|_| matches!(leave, Leave::Known(_) | Leave::Once(_)));
-                let plain = |named: Named| (named.name, named.file);
-                let names = names.map(|names| names.into_iter().map(plain).collect());
+                let names = names.filter(|_| matches!(leave, Leave::Known(_) | Leave::Once(_)));
                 Reply::Names { leave, names }
             }
             Seeks::Managers => Reply::Done,
         };
-        self.finish(ticket, reply);
+        self.reply(ticket, reply);
     }
 
     /// Tells managers what the store said.
@@ -422,12 +481,14 @@ impl Desk<'_, '_> {
     /// The ways in are told by whoever calls this.
     pub(super) fn drop_leave(&mut self, id: FileId) {
         self.client.kept.remove(&id);
-        for job in self.client.jobs.values_mut() {
-            if let Job::Leave(job) = job {
+        let mut next = self.client.jobs.seeking(id, Ticket(0));
+        while let Some(ticket) = next {
+            if let Some(Job::Leave(job)) = self.client.jobs.get_mut(&ticket) {
                 job.overtaken.insert(id);
                 job.told.remove(&id);
                 job.names = None;
             }
+            next = self.client.jobs.seeking(id, Ticket(ticket.0 + 1));
         }
     }
 

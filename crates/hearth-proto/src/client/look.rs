@@ -4,6 +4,7 @@
 //! does not have the manager is asked for, which gives leave.
 
 use super::bank::ASKED_OF_BANK;
+use super::leave::managers_of;
 use super::{Desk, Job};
 use crate::bank::{BankLost, BankOk, BankOp, BankOrder, Daemon, Epoch, Key, Told};
 use crate::effect::Effect;
@@ -114,7 +115,7 @@ impl Desk<'_, '_> {
             .flatten()
             .filter_map(|told| told.names.as_ref())
         {
-            self.remember_managers(named);
+            self.client.remember_managers(managers_of(named));
         }
         let Some(Job::Leave(job)) = self.client.jobs.get_mut(&look.ticket) else {
             return;

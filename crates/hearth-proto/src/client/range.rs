@@ -367,7 +367,7 @@ impl Desk<'_, '_> {
         };
         let mine =
             |what: What| what == What::Part(ticket, part) || what == What::Hold(ticket, part);
-        self.client.pending.retain(|_, pending| !mine(pending.what));
+        self.client.pending.give_up(id, mine);
         let known = self.client.files.get(&id).map(|file| file.generation);
         let body = Body::Release { of: key };
         self.ctx.ask(home, id, known.unwrap_or_default(), body);

@@ -234,7 +234,7 @@ impl Desk<'_, '_> {
                 && file.homes == HomeMap::Ask
                 && super::home_of(self.ctx.config, id, file, page).is_none()
         };
-        self.client.files.get(&id).is_some_and(unknown)
+        self.client.files.get(&id).is_some_and(|file| unknown(file))
     }
 
     /// All bytes of the read, if every page of it can be read at this instant.

@@ -33,8 +33,9 @@ impl Client {
     /// Brings what this node alone has to homes, and has them bring it to the store.
     pub(crate) fn settle_all(&mut self, ctx: &mut Ctx<'_>, authority: &mut Authority) {
         self.scatter_all(ctx, authority);
-        let kept = |(&id, file): (&FileId, &File)| file.is_kept_behind(ctx.config).then_some(id);
-        let ids: Vec<FileId> = self.files.iter().filter_map(kept).collect();
+        let files = self.files.iter();
+        let kept = files.filter(|(_, file)| file.is_kept_behind(ctx.config));
+        let ids: Vec<FileId> = kept.map(|(&id, _)| id).collect();
         let mut desk = Desk {
             client: self,
             authority,

@@ -201,8 +201,11 @@ impl Manager {
 
     /// Every epoch of a daemon is over: its entries are as good as gone.
     pub(crate) fn bank_over(&mut self, ctx: &mut Ctx<'_>, daemon: Daemon) {
-        let noted = |(_, file): &(&FileId, &super::File)| file.leaves.entry.noted;
-        let files: Vec<FileId> = self.files.iter().filter(noted).map(|(&id, _)| id).collect();
+        let noted = self
+            .files
+            .iter()
+            .filter(|(_, file)| file.leaves.entry.noted);
+        let files: Vec<FileId> = noted.map(|(&id, _)| id).collect();
         for id in files {
             if ctx.config.daemon_of_attributes(id) == Some(daemon) {
                 self.at_entry(ctx, id, |seat| seat.entry_gone());

@@ -213,7 +213,7 @@ impl Manager {
     /// Asks again for those who wait for a file's attributes, if nobody reads them any more (M5).
     pub(super) fn unpark(&mut self, ctx: &mut Ctx<'_>, id: FileId) {
         let is_read = |file: &super::File| file.leaves.reader.is_some();
-        if self.parked.is_empty() || self.files.get(&id).is_some_and(is_read) {
+        if self.parked.is_empty() || self.files.get(&id).is_some_and(|file| is_read(file)) {
             return;
         }
         for Parked { file, ask } in self.parked.remove(&id).unwrap_or_default() {

@@ -78,7 +78,11 @@ impl Listing {
     fn add(&mut self, listed: &Listed) {
         let mut all = match core::mem::take(self) {
             Listing::Coming(names, true) => names,
-            _ => Vec::new(),
+            Listing::Own => {
+                *self = Listing::Own;
+                return;
+            }
+            Listing::Coming(_, false) | Listing::Unread | Listing::Whole(_) => Vec::new(),
         };
         let Some(names) = &listed.names else {
             *self = Listing::Own;

@@ -388,8 +388,13 @@ impl Yard {
             let name = format!("{:08}", one.own.0).into_bytes();
             (name, one.own)
         });
-        let names = Some(names.collect());
-        let listed = Request::Listed(FileId(DIRECTORY), number, names);
+        let listed = Request::Listed {
+            dir: FileId(DIRECTORY),
+            number,
+            first: 0,
+            names: Some(names.collect()),
+            more: false,
+        };
         self.tell(program, listed);
         self.read(program, reads, Next::Names(number));
     }

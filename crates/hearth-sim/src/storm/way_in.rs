@@ -320,7 +320,13 @@ impl WayIn {
         let name = |place: u32| (format!("file-{place:06}").into_bytes(), self.file(place));
         let names = (0..self.files).map(name).collect();
         self.phase = Phase::Reading(Looks::new(Why::Along, reads, false));
-        Wants::Tell(Request::Listed(self.directory, number, Some(names)))
+        Wants::Tell(Request::Listed {
+            dir: self.directory,
+            number,
+            first: 0,
+            names: Some(names),
+            more: false,
+        })
     }
 
     /// Leave is asked for some more, or the names are told and files read, or the directory's attributes are told.

@@ -135,7 +135,13 @@ impl World {
                 self.store.objects[object].mode,
             );
             let name = mode.to_le_bytes().to_vec();
-            let listed = Request::Listed(file, number, Some(vec![(name, FileId(0))]));
+            let listed = Request::Listed {
+                dir: file,
+                number,
+                first: 0,
+                names: Some(vec![(name, FileId(0))]),
+                more: false,
+            };
             self.tell(self.sessions[session].node, listed);
         }
         if let Leave::Known(attributes) | Leave::Once(attributes) = leave {

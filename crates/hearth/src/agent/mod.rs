@@ -7,6 +7,7 @@
 
 mod lender;
 mod service;
+mod spare;
 mod start;
 mod way_in;
 
@@ -20,13 +21,15 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
+use std::time::Instant;
 
 use hearth_trace::ring::{Options, tracer};
-use rustix::event::{PollFd, PollFlags, poll};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::inotify;
 use rustix::io::Errno;
 use rustix::process::Signal;
 
+use self::spare::Spare;
 use crate::control::Listener;
 use crate::failure::{Failure, OrFail};
 use crate::pool;
@@ -117,7 +120,13 @@ impl Running {
 
     /// Serves commands until there is a reason to end.
     fn serve(&self) -> Result<&'static str, Failure> {
+        let mut spare = Spare::default();
+        let mut looked = Instant::now();
         loop {
+            if looked.elapsed() >= spare::EACH {
+                spare.give_back();
+                looked = Instant::now();
+            }
             let ready = self
                 .wait()
                 .or_fail(|| "cannot wait for commands".to_owned())?;
@@ -155,7 +164,11 @@ impl Running {
             .iter()
             .map(|fd| PollFd::from_borrowed_fd(*fd, PollFlags::IN))
             .collect();
-        match poll(&mut polled, None) {
+        let span = Timespec {
+            tv_sec: spare::EACH.as_secs() as i64,
+            tv_nsec: 0,
+        };
+        match poll(&mut polled, Some(&span)) {
             Ok(_) | Err(Errno::INTR) => {}
             Err(error) => return Err(error.into()),
         }
