@@ -241,7 +241,7 @@ impl Core {
         // Before the file is given up: whose attributes are kept is not asked of the next of its number.
         let _changing = self.changing(&[self.kept(&victim.stat), self.directory(at.parent)])?;
         let retiring = self.retire(&victim.stat)?;
-        if retiring.is_some() && !self.still_leads(caller, at, &victim) {
+        if !self.still_leads(caller, at, (&victim, retiring.as_ref())) {
             return Ok(false);
         }
         let dir = self.nodes.fd(at.parent)?;
@@ -286,7 +286,16 @@ impl Core {
 
     /// Whether a name leads to the file that was found there. Two changes can have found one file at it; the second to
     /// retire that waits for the first, whose file has the name then and would lose it with bytes that the store lacks.
-    fn still_leads(&self, caller: Caller, at: Name<'_>, found: &Found) -> bool {
+    /// A file that was found without a name has been replaced since.
+    fn still_leads(
+        &self,
+        caller: Caller,
+        at: Name<'_>,
+        (found, retiring): (&Found, Option<&Retiring<'_>>),
+    ) -> bool {
+        if retiring.is_none() && found.stat.links() > 0 {
+            return true;
+        }
         let now = self.find(caller, at);
         now.is_ok_and(|now| now.stat.key() == found.stat.key())
     }
@@ -355,8 +364,8 @@ impl Core {
             Some(victim) => self.retire(&victim.stat)?,
             None => None,
         };
-        if let (Some(victim), Some(_)) = (&other, &retiring)
-            && !self.still_leads(caller, to, victim)
+        if let Some(victim) = &other
+            && !self.still_leads(caller, to, (victim, retiring.as_ref()))
         {
             return Ok(false);
         }
