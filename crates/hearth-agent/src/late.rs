@@ -153,7 +153,7 @@ fn told(request: &Request, files: &Files) -> (&'static str, Option<FileId>) {
         Request::Restamp { file, .. } | Request::Mapped(file) => ("word", Some(*file)),
         Request::Leave(files) => ("leave to keep attributes", files.first().copied()),
         Request::Await(files) => ("attributes that an agent reads", files.first().copied()),
-        Request::Names(dir) | Request::Listed(dir, ..) => ("names", Some(*dir)),
+        Request::Names(dir) | Request::Listed { dir, .. } => ("names", Some(*dir)),
         Request::Locate(files) => ("who manages files, the first", files.first().copied()),
         Request::Learned(learned) => ("word", learned.first().map(|one| one.file)),
         Request::Change(file) | Request::Changed { file, .. } => {
