@@ -197,6 +197,7 @@ impl Home<'_, '_> {
         if !self.file.bar.as_ref().is_some_and(left) {
             return;
         }
+        self.reopen();
         for number in ask.first..ask.first + u64::from(ask.count) {
             let page = self.file.pages.get_mut(&number);
             if let Some(page) = page.filter(|page| !page.busy()) {

@@ -105,7 +105,7 @@ impl World {
     pub(crate) fn settle(&mut self, node: usize, object: usize) {
         let file = self.store.objects[object].file;
         for (at, value) in self.hosts[node].tier.take_dirty(file) {
-            self.store.write(object, at, &[value]);
+            self.write_by_client(node, object, at, &[value]);
         }
     }
 
