@@ -108,11 +108,11 @@ impl Home<'_, '_> {
             }
             Obstacle::Once => {
                 self.grant(ask, Use::Once);
-                self.forget_detached(ask);
+                self.forget_detached();
             }
             Obstacle::Join => {
                 self.grant(ask, Use::Once);
-                self.forget_detached(ask);
+                self.forget_detached();
                 self.join(ask);
             }
             Obstacle::Wait | Obstacle::Closed | Obstacle::Locked => {}
@@ -192,20 +192,18 @@ impl Home<'_, '_> {
 
     /// Some opener of a file that is being detached may write to the store already: the next read
     /// that comes here must see that.
-    fn forget_detached(&mut self, ask: &ReadAsk) {
+    fn forget_detached(&mut self) {
         let left = |bar: &Bar| bar.cut == Cut::Detach && bar.answered;
         if !self.file.bar.as_ref().is_some_and(left) {
             return;
         }
         self.reopen();
-        for number in ask.first..ask.first + u64::from(ask.count) {
-            let page = self.file.pages.get_mut(&number);
-            if let Some(page) = page.filter(|page| !page.busy()) {
-                if let Some(slot) = page.slot {
-                    self.ctx.frames.give_back(slot);
-                }
-                page.vacate();
+        // One read of the store may have filled pages for several.
+        for page in self.file.pages.values_mut().filter(|page| !page.busy()) {
+            if let Some(slot) = page.slot {
+                self.ctx.frames.give_back(slot);
             }
+            page.vacate();
         }
         self.file.pages.retain(|_, page| !page.idle());
     }
