@@ -198,8 +198,12 @@ impl Home<'_, '_> {
             return;
         }
         self.reopen();
-        // One read of the store may have filled pages for several.
-        for page in self.file.pages.values_mut().filter(|page| !page.busy()) {
+        // One read of the store may have filled pages for several, and a read may gather some: it begins anew.
+        for page in self.file.pages.values_mut() {
+            page.pinned = false;
+            if page.busy() {
+                continue;
+            }
             if let Some(slot) = page.slot {
                 self.ctx.frames.give_back(slot);
             }
