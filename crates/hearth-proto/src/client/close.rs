@@ -236,8 +236,11 @@ impl Desk<'_, '_> {
         if super::idle::is_idle(self.client, id) {
             self.revoke_quietly(id);
             self.client.files.remove(&id);
-        } else if let Some(file) = self.client.files.get_mut(&id).filter(|f| f.unused()) {
-            // Answers are still due, but the next open is one of another file of that number.
+        } else if let Some(file) = self.client.files.get_mut(&id)
+            && file.handles == 0
+            && file.writes.is_empty()
+        {
+            // Questions and answers may be on their way, but the next open is one of another file of that number.
             file.bypass = false;
         }
     }

@@ -276,7 +276,9 @@ impl Seat<'_, '_> {
 
     pub(super) fn detach(&mut self, ask: Ask) {
         if !self.file.known {
-            return self.answer(&ask, Body::DetachGo);
+            // Nobody has anything of it. Others who find it at the name wait all the same, and whoever has opened it in
+            // the store already goes there.
+            return self.let_unlink(Vec::new(), ask, None);
         }
         let homes = self.all_homes();
         self.cut(Cut::Detach, homes, After::Answer(ask));

@@ -54,8 +54,12 @@ impl Seat<'_, '_> {
         self.advance();
     }
 
+    /// Where a file of this number has lost its last name, who had found that one by name may have opened it last: what
+    /// was told then says nothing of the next.
     fn notices(&self) -> bool {
-        self.file.semantics.heeds_outsiders() && self.ctx.config.keeps(Guard::OutsidersNoticed)
+        let another = self.left.contains_key(&self.id);
+        let heeds = another || self.file.semantics.heeds_outsiders();
+        heeds && self.ctx.config.keeps(Guard::OutsidersNoticed)
     }
 
     /// True for a stamp that was taken before the last truncation or window took place.

@@ -1,0 +1,164 @@
+//! The store gives the number of a file that is gone to another. Nothing that was known of the first counts for that.
+
+use hearth_proto::msg::{Body, Envelope, HomeMap, Service};
+use hearth_proto::{
+    Config, Effect, FileId, Gen, Handle, Input, Node, NodeId, OpenRequest, Outbox, Reply, ReqId,
+    Request, Semantics, Stamp, StoreOk, Ticket, Time,
+};
+
+const FILE: FileId = FileId(7);
+const ME: NodeId = NodeId(0);
+const PEER: NodeId = NodeId(1);
+
+/// One node. Its store answers at once, others answer when they are told to.
+struct Rig {
+    node: Node,
+    asked: Vec<Envelope>,
+    replies: Vec<(Ticket, Reply)>,
+}
+
+impl Rig {
+    fn new(nodes: u32) -> Rig {
+        Rig {
+            node: Node::new(Config::new(ME, nodes)),
+            asked: Vec::new(),
+            replies: Vec::new(),
+        }
+    }
+
+    fn give(&mut self, input: Input) {
+        let mut inputs = vec![input];
+        while let Some(input) = inputs.pop() {
+            let mut out = Outbox::new();
+            self.node.step(Time(1_000_000_000), input, &mut out);
+            for effect in out {
+                match effect {
+                    Effect::Send { envelope, .. } => self.asked.push(envelope),
+                    Effect::Reply { ticket, reply } => self.replies.push((ticket, reply)),
+                    Effect::Revoke { id, .. } => inputs.push(Input::Revoked(id)),
+                    Effect::StoreSync { op, .. } => {
+                        let (bytes, stamp) = (0, Stamp::default());
+                        inputs.push(Input::StoreDone(op, Ok(StoreOk { bytes, stamp })));
+                    }
+                    _ => {}
+                }
+            }
+        }
+    }
+
+    fn request(&mut self, ticket: u64, request: Request) {
+        self.give(Input::Request(Ticket(ticket), request));
+    }
+
+    fn open(&mut self, ticket: u64, file: FileId, (ctime_ns, size): (i64, u64), write: bool) {
+        let (mtime_ns, private, semantics) = (0, false, Semantics::Job);
+        let stamp = Stamp {
+            ctime_ns,
+            mtime_ns,
+            size,
+        };
+        let open = OpenRequest {
+            file,
+            write,
+            stamp,
+            private,
+            semantics,
+        };
+        self.request(ticket, Request::Open(open));
+    }
+
+    /// The size that an open was told, once it is answered.
+    fn opened(&self, ticket: u64) -> Option<u64> {
+        let of = |&&(to, _): &&(Ticket, Reply)| to == Ticket(ticket);
+        match self.replies.iter().find(of)?.1 {
+            Reply::Opened { size, .. } => Some(size),
+            ref other => panic!("an open is answered with {other:?}"),
+        }
+    }
+
+    /// The peer answers the last question.
+    fn answer(&mut self, generation: Gen, body: Body) {
+        let asked = self.asked.last().expect("something was asked").clone();
+        self.peer_says(asked, generation, body);
+    }
+
+    fn peer_says(&mut self, asked: Envelope, generation: Gen, body: Body) {
+        let envelope = Envelope {
+            generation,
+            body,
+            ..asked
+        };
+        self.give(Input::Message {
+            from: PEER,
+            envelope,
+            data: None,
+        });
+    }
+}
+
+#[test]
+fn an_open_asks_the_manager_though_questions_of_the_file_before_are_on_their_way() {
+    // A file whose registrar is the other node.
+    let whois = |file: &FileId| {
+        let mut rig = Rig::new(2);
+        rig.open(1, *file, (1, 100), false);
+        rig.asked.last().is_some_and(|to| to.body == Body::Whois)
+    };
+    let file = (1..).map(FileId).find(whois).expect("half of all files");
+    let mut rig = Rig::new(2);
+    rig.open(1, file, (1, 100), false);
+    let life = Gen { life: 1, cut: 0 };
+    rig.answer(Gen::default(), Body::WhoisOk(PEER));
+    rig.answer(
+        life,
+        Body::OpenOk {
+            size: 100,
+            shared: false,
+            homes: HomeMap::Slot,
+            holders: Vec::new(),
+            semantics: Semantics::Job,
+            version: 0,
+            left: false,
+        },
+    );
+    assert_eq!(rig.opened(1), Some(100));
+    let (node, inc, seq) = (PEER, 0, 1);
+    let order = Envelope {
+        req: ReqId { node, inc, seq },
+        ..rig.asked.last().expect("the open").clone()
+    };
+    let (size, service) = (u64::MAX, Service::Store);
+    rig.peer_says(order, life, Body::Forget { size, service });
+    // Another rename found the file at the name that it replaces.
+    rig.request(2, Request::Detach(file));
+    rig.request(1, Request::Close(Handle(1)));
+    rig.open(3, file, (2, 0), false);
+    assert_eq!(rig.opened(3), None, "nobody was asked");
+}
+
+#[test]
+fn a_file_that_nobody_knows_is_given_up_by_one_at_a_time() {
+    let mut rig = Rig::new(1);
+    for ticket in [1, 2] {
+        rig.request(ticket, Request::Detach(FILE));
+    }
+    assert_eq!(rig.replies, [(Ticket(1), Reply::Done)]);
+    let (file, gone) = (FILE, true);
+    rig.request(3, Request::Detached { file, gone });
+    assert_eq!(rig.replies.last(), Some(&(Ticket(2), Reply::Done)));
+}
+
+#[test]
+fn what_an_open_of_a_file_without_a_name_was_told_does_not_count_for_the_next_of_its_number() {
+    let mut rig = Rig::new(1);
+    rig.request(1, Request::Detach(FILE));
+    // It was found by its name before.
+    rig.open(2, FILE, (1, 100), false);
+    assert_eq!(rig.opened(2), None, "the name is about to go");
+    let (file, gone) = (FILE, true);
+    rig.request(3, Request::Detached { file, gone });
+    assert_eq!(rig.opened(2), Some(100));
+    rig.request(2, Request::Close(Handle(2)));
+    rig.open(4, FILE, (2, 0), true);
+    assert_eq!(rig.opened(4), Some(0));
+}
