@@ -14,6 +14,8 @@ const PEER: NodeId = NodeId(1);
 struct Rig {
     node: Node,
     asked: Vec<Envelope>,
+    /// What is done on the store.
+    direct: Vec<Ticket>,
     replies: Vec<(Ticket, Reply)>,
 }
 
@@ -22,6 +24,7 @@ impl Rig {
         Rig {
             node: Node::new(Config::new(ME, nodes)),
             asked: Vec::new(),
+            direct: Vec::new(),
             replies: Vec::new(),
         }
     }
@@ -36,6 +39,7 @@ impl Rig {
                     Effect::Send { envelope, .. } => self.asked.push(envelope),
                     Effect::Reply { ticket, reply } => self.replies.push((ticket, reply)),
                     Effect::Revoke { id, .. } => inputs.push(Input::Revoked(id)),
+                    Effect::Direct { ticket, .. } => self.direct.push(ticket),
                     Effect::StoreSync { op, .. } => {
                         let (bytes, stamp) = (0, Stamp::default());
                         inputs.push(Input::StoreDone(op, Ok(StoreOk { bytes, stamp })));
@@ -96,8 +100,8 @@ impl Rig {
     }
 }
 
-#[test]
-fn an_open_asks_the_manager_though_questions_of_the_file_before_are_on_their_way() {
+/// A node that has a file open, of 100 bytes, whose manager is the other one and whose home it is itself.
+fn with_one_open() -> (Rig, FileId, Gen) {
     // A file whose registrar is the other node.
     let whois = |file: &FileId| {
         let mut rig = Rig::new(2);
@@ -114,7 +118,7 @@ fn an_open_asks_the_manager_though_questions_of_the_file_before_are_on_their_way
         Body::OpenOk {
             size: 100,
             shared: false,
-            homes: HomeMap::Slot,
+            homes: HomeMap::Fixed(ME),
             holders: Vec::new(),
             semantics: Semantics::Job,
             version: 0,
@@ -122,6 +126,12 @@ fn an_open_asks_the_manager_though_questions_of_the_file_before_are_on_their_way
         },
     );
     assert_eq!(rig.opened(1), Some(100));
+    (rig, file, life)
+}
+
+#[test]
+fn an_open_asks_the_manager_though_questions_of_the_file_before_are_on_their_way() {
+    let (mut rig, file, life) = with_one_open();
     let (node, inc, seq) = (PEER, 0, 1);
     let order = Envelope {
         req: ReqId { node, inc, seq },
@@ -134,6 +144,30 @@ fn an_open_asks_the_manager_though_questions_of_the_file_before_are_on_their_way
     rig.request(1, Request::Close(Handle(1)));
     rig.open(3, file, (2, 0), false);
     assert_eq!(rig.opened(3), None, "nobody was asked");
+}
+
+#[test]
+fn who_opens_a_file_whose_manager_is_gone_reads_it_as_the_store_has_it() {
+    let (mut rig, file, _) = with_one_open();
+    rig.request(1, Request::Close(Handle(1)));
+    // Another file has the number by now, and a name that leads to it is about to go.
+    rig.request(2, Request::Detach(file));
+    rig.give(Input::PeerDown(PEER));
+    rig.open(3, file, (2, 40), false);
+    assert_eq!(rig.opened(3), Some(40));
+    let (handle, offset, len) = (Handle(3), 0, 200);
+    let (keep, aside) = (false, false);
+    rig.request(
+        4,
+        Request::Read {
+            handle,
+            offset,
+            len,
+            keep,
+            aside,
+        },
+    );
+    assert_eq!(rig.direct, [Ticket(4)]);
 }
 
 #[test]

@@ -173,6 +173,8 @@ impl Desk<'_, '_> {
         }
         let file = self.client.files.entry(open.file).or_default();
         file.orphan = true;
+        // Without a handle the homes and the size that are known may be those of an earlier file of the number.
+        file.lapsed |= file.handles == 0;
         if open.write {
             return self.reply(ticket, Reply::Failed(errno::EHOSTDOWN));
         }
