@@ -1,7 +1,6 @@
 //! Many files, though few enough for a test; `hearth-lab many --files 1000000` is the same by hand.
 
 #![forbid(unsafe_code)]
-#![expect(clippy::print_stdout, reason = "a test that is skipped says so")]
 
 use std::process::Command;
 

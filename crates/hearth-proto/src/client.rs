@@ -59,7 +59,7 @@ use crate::ctx::Ctx;
 use crate::effect::{Alarm, Effect, Piece, Reply, Src};
 use crate::errno;
 use crate::frames::{Frames, Slot};
-use crate::ids::{Buf, FileId, Gen, Handle, NodeId, Op, RevokeId, Ticket};
+use crate::ids::{Buf, FileId, Gen, Handle, NodeId, Op, RevokeId, Stamp, Ticket};
 use crate::input::{OpenRequest, Request, StoreOk};
 use crate::msg::{Body, Envelope};
 use crate::time::Time;
@@ -487,12 +487,7 @@ impl Desk<'_, '_> {
                 file,
                 before,
                 after,
-            } => {
-                let known = self.client.files.get(&file);
-                if known.is_some_and(|file| file.manager.is_some()) {
-                    self.ask_manager(file, Body::Restamp { before, after }, What::Whois);
-                }
-            }
+            } => self.restamp(file, before, after),
             Request::Mapped(file) => self.mapped(file),
             Request::Leave(files) => self.leave(ticket, files),
             Request::Await(files) => self.await_leave(ticket, files),
@@ -510,6 +505,14 @@ impl Desk<'_, '_> {
             Request::Changed { file, ctime_ns } => self.changed(file, ctime_ns),
             // The node hands it to both sides.
             Request::FlushAll => {}
+        }
+    }
+
+    /// What this node did to a file changed its stamp.
+    fn restamp(&mut self, file: FileId, before: Stamp, after: Stamp) {
+        let known = self.client.files.get(&file);
+        if known.is_some_and(|file| file.manager.is_some()) {
+            self.ask_manager(file, Body::Restamp { before, after }, What::Whois);
         }
     }
 

@@ -123,9 +123,11 @@ pub struct Stamp {
 
 impl Stamp {
     /// True if the store's content changed between `self` and `seen`. A `seen` that is older than
-    /// `self` comes from an attribute cache of the store's own client and says nothing.
+    /// `self` comes from an attribute cache of the store's own client and says nothing. Within one tick
+    /// of the store's clock the shorter of two is taken for the older: between two store writes of what the
+    /// job wrote an opener sees the end of the first.
     pub fn changed_by(&self, seen: &Stamp) -> bool {
-        seen.ctime_ns > self.ctime_ns || (seen.ctime_ns == self.ctime_ns && seen.size != self.size)
+        seen.ctime_ns > self.ctime_ns || (seen.ctime_ns == self.ctime_ns && seen.size > self.size)
     }
 }
 

@@ -59,11 +59,12 @@ pub fn try_without(guard: Guard, worlds_max: u64) -> Canary {
             return delegate_plan(without, number, Policy::HomePlus);
         }
         if guard == Guard::OldBytesKept {
-            let plan = delegate_plan(without, number, Policy::Single);
-            return Plan {
+            let plan = Plan {
                 without,
-                ..plan.hot()
+                policy: Policy::Single,
+                ..Plan::new(number, Trouble::Never)
             };
+            return plan.hot();
         }
         if guard.is_of_moves() {
             return delegate_plan(without, number, Policy::Single);

@@ -373,6 +373,33 @@ fn single_copies_keep_every_promise() {
     hold(seeds.map(plan).map(Plan::hot));
 }
 
+/// Worlds of few pages and many sessions.
+#[test]
+fn what_meets_often_keeps_every_promise() {
+    let plan = |policy| {
+        move |seed| {
+            let plan = Plan::new(seed, Trouble::Never);
+            Plan { policy, ..plan }.hot()
+        }
+    };
+    let pages_of_a_removed_file_that_others_read = [1247];
+    hold(
+        pages_of_a_removed_file_that_others_read
+            .into_iter()
+            .map(plan(Policy::Home)),
+    );
+    hold([3005, 5550].into_iter().map(plan(Policy::Hint)));
+    let delegate_whose_way_in_kept_the_page = [8973];
+    hold(
+        delegate_whose_way_in_kept_the_page
+            .into_iter()
+            .map(plan(Policy::HomePlus)),
+    );
+    for policy in [Policy::Home, Policy::HomePlus, Policy::Hint, Policy::Local] {
+        hold((0..seeds() / 6).map(plan(policy)));
+    }
+}
+
 /// S20
 #[test]
 fn local_files_keep_every_promise() {

@@ -79,6 +79,9 @@ pub(crate) struct History {
     pub(crate) snapshots: Vec<Snapshot>,
     /// Bytes of a page.
     pub(crate) page: u64,
+    /// Programs in mounts: what they read through a descriptor for reading comes from pages that their operating system
+    /// keeps, one by one (S1).
+    pub(crate) mounted: Vec<usize>,
 }
 
 /// A promise that was not kept.
@@ -134,6 +137,12 @@ impl History {
         self.breaks
             .as_ref()
             .is_some_and(|gap| gap.victims.contains(&call.worker) && call.end() >= gap.begun)
+    }
+
+    /// Whether a read takes effect at one instant within a page.
+    pub(crate) fn is_at_once(&self, call: &Call) -> bool {
+        let is_kept = matches!(&call.op, Op::Read { by: By::Reader, .. });
+        self.promise.pages_are_whole && !(is_kept && self.mounted.contains(&call.worker))
     }
 
     fn finding(

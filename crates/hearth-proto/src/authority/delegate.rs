@@ -213,7 +213,10 @@ impl Home<'_, '_> {
         for (_, page) in self.file.pages.range_mut(pages) {
             page.sole.count(ask.from, false);
         }
-        let asked = ask.record && !ask.keep && ask.count == 1;
+        // A way in of its node may keep bytes of the page, and would not hear of what the node writes by itself (D3).
+        let page = self.file.pages.get(&ask.first);
+        let keeps = page.is_some_and(|page| page.readers.contains(ask.from));
+        let asked = ask.record && !ask.keep && ask.count == 1 && !keeps;
         if !asked || !self.can_delegate(ask.first, ask.from) {
             return None;
         }

@@ -28,6 +28,8 @@ enum What {
     Handled(NodeId, Envelope),
     /// The way in has what it wanted.
     GoesOn,
+    /// Something that the node put off within a step is due.
+    Due,
 }
 
 impl PartialEq for Event {
@@ -237,6 +239,7 @@ impl<'a> Crowd<'a> {
                     };
                     self.step(node, input);
                 }
+                What::Due => self.step(node, Input::Tick),
                 What::GoesOn => {
                     let wants = self.hosts[node as usize].way_in.go_on();
                     self.serve(node, wants);
@@ -320,6 +323,10 @@ impl<'a> Crowd<'a> {
                 }
                 other => self.violate(format!("node {node} wants {other:?}")),
             }
+        }
+        let due = self.hosts[node as usize].node.deadline();
+        if due.is_some_and(|due| due <= self.now) {
+            self.at(self.now, node, What::Due);
         }
     }
 

@@ -46,7 +46,8 @@ impl World {
             let fresh = self.store.read(object, start, page_bytes);
             let kept = self.hosts[node].store_client.pages.entry((object, page));
             let (kept, until) = kept.or_insert_with(|| (fresh.clone(), now + BELIEF));
-            if *until <= now {
+            // An agent that gets less than it asked for has its client look again.
+            if *until <= now || kept.len() < fresh.len() {
                 (*kept, *until) = (fresh, now + BELIEF);
             }
             let from = (offset.max(start) - start) as usize;

@@ -121,7 +121,9 @@ pub(super) fn registers(history: &History, checked: &mut Checked) {
         }
         for (page, act) in pages_of(call) {
             for (key, act) in cells_of(history, call.file(), page, act) {
-                add(&mut keys, key, call, act);
+                for act in parts_of(act, history.is_at_once(call) || !is_read) {
+                    add(&mut keys, key.clone(), call, act);
+                }
             }
         }
     }
@@ -171,6 +173,23 @@ fn add_ends(history: &History, keys: &mut Keys) {
             }
         }
     }
+}
+
+/// The acts that a call on a cell stands for: one, or one for each slot.
+fn parts_of(act: Act, is_one: bool) -> Vec<Act> {
+    let Act::Turn { sees, sets } = act else {
+        return vec![act];
+    };
+    if is_one {
+        return vec![act];
+    }
+    let slots = (0..sees.len()).filter(|&slot| sees[slot].is_some());
+    let alone = |slot: usize| {
+        let mut words = NOTHING;
+        words[slot] = sees[slot];
+        Act::Turn { sees: words, sets }
+    };
+    slots.map(alone).collect()
 }
 
 /// The cells that an act on a page is about: the page, or its slots where pages may tear.

@@ -70,6 +70,7 @@ fn history(calls: Vec<Call>) -> History {
         faults: Vec::new(),
         snapshots: Vec::new(),
         page: PAGE,
+        mounted: Vec::new(),
     }
 }
 
@@ -131,6 +132,18 @@ fn s16_a_store_may_mix_writes_within_a_page_and_shows_no_old_slot() {
     assert_eq!(found(&mixed), "");
     mixed.calls.push(read(1, 6, 7, 0, &[value, 0]));
     assert!(found(&mixed).contains("no order"));
+}
+
+#[test]
+fn s1_what_an_operating_system_keeps_is_read_slot_by_slot() {
+    let value = value_of(0, 1);
+    let mixed = read(1, 2, 3, 0, &[0, 0, value, value]);
+    let mut apart = history(vec![write(0, 1, 5, 0, 4), mixed]);
+    assert!(found(&apart).contains("no order"));
+    apart.mounted = vec![1];
+    assert_eq!(found(&apart), "");
+    apart.calls.push(read(1, 6, 7, 0, &[value, 0]));
+    assert!(found(&apart).contains("no order"));
 }
 
 #[test]
