@@ -1,6 +1,9 @@
 //! One node: composition only. Routes inputs to the machines, and messages that the machines give
 //! themselves, until nothing is left.
 
+mod side;
+
+use self::side::{Side, side};
 use crate::authority::Authority;
 use crate::bank::Epoch;
 use crate::bank::list::List;
@@ -665,97 +668,6 @@ impl Machines<'_> {
         for (from, question) in self.client.take_lapsed() {
             self.keep(ctx, from, &question, None);
         }
-    }
-}
-
-/// Which machine a message is for.
-enum Side {
-    Manager,
-    Authority,
-    Client,
-    /// The manager, if it asked, or else the client.
-    Asker,
-    /// Whoever has copies: the authority where each node is home to itself, or else the client.
-    Holder,
-    LeaseAsked,
-    LeaseOver,
-    /// Whoever keeps bytes of homes.
-    Replica,
-    /// Whoever makes bytes of shards again.
-    Shards,
-    /// The home whose bytes are kept.
-    Keeper,
-    /// Whoever has such bytes saved.
-    Rescuer,
-    Ping,
-    Pong,
-}
-
-fn side(body: &Body) -> Side {
-    match body {
-        Body::Whois
-        | Body::WhoisEach(_)
-        | Body::AskLeave { .. }
-        | Body::AwaitLeave(_)
-        | Body::Learned(_)
-        | Body::AskNames(_)
-        | Body::Listed(_)
-        | Body::Open { .. }
-        | Body::Close { .. }
-        | Body::Size
-        | Body::Extend { .. }
-        | Body::Append(_)
-        | Body::HomeOf { .. }
-        | Body::Detach
-        | Body::Detached(_)
-        | Body::Settle { .. }
-        | Body::Laminate(_)
-        | Body::Restamp { .. }
-        | Body::ForgetOk
-        | Body::CutOk(_) => Side::Manager,
-        Body::Read { .. }
-        | Body::Write { .. }
-        | Body::Claim { .. }
-        | Body::Scatter { .. }
-        | Body::Flush(_)
-        | Body::Stage { .. }
-        | Body::Apply { .. }
-        | Body::Release { .. }
-        | Body::Hold { .. }
-        | Body::Yield { .. }
-        | Body::Cut(_)
-        | Body::Resume { .. }
-        | Body::Peeked { .. }
-        | Body::InvalOk => Side::Authority,
-        Body::Return { .. } | Body::PushNo { .. } => Side::Authority,
-        Body::Push { .. } => Side::Client,
-        Body::WriteOwn { .. } | Body::TakeBack { .. } => Side::Client,
-        Body::WriteHere | Body::Elsewhere(_) | Body::Fetch { .. } => Side::Client,
-        Body::Peek { .. } => Side::Holder,
-        Body::FlushOk(_) | Body::Sealed | Body::Failed(_) | Body::WhoisOk(_) => Side::Asker,
-        Body::HandOver(_) => Side::Manager,
-        Body::Hand { .. } | Body::Handed { .. } | Body::Inherit { .. } => Side::Authority,
-        Body::Truncate(_) | Body::Truncated(_) => Side::Manager,
-        Body::Window { .. } | Body::WindowOver(_) => Side::Manager,
-        Body::Change | Body::Changed(_) => Side::Manager,
-        Body::Copy { .. } | Body::Mark | Body::Trim { .. } => Side::Replica,
-        Body::Rescue { .. } | Body::Orphaned { .. } => Side::Replica,
-        Body::Shard { .. } | Body::Over { .. } | Body::Gather { .. } => Side::Replica,
-        Body::OverIs(_) | Body::Gathered => Side::Shards,
-        Body::Kept(_) => Side::Keeper,
-        Body::Rescued(_) => Side::Rescuer,
-        Body::BankAsk => Side::LeaseAsked,
-        Body::BankOverOk => Side::LeaseOver,
-        #[rustfmt::skip]
-        Body::WhoisEachOk(_) | Body::Leaves(_) | Body::Names { .. } | Body::ChangeGo
-          | Body::Collect { .. } | Body::Recall | Body::OpenOk { .. } | Body::SizeIs { .. }
-          | Body::ExtendOk(_) | Body::AppendAt(_) | Body::HomeIs { .. } | Body::TruncateGo
-          | Body::TruncateOk | Body::WindowOk(_) | Body::WindowGo { .. } | Body::DetachGo
-          | Body::SettleOk | Body::LaminateOk | Body::HandedOver | Body::Forget { .. } | Body::Grant { .. }
-          | Body::WriteOk | Body::Inval { .. } | Body::BankIs(_) | Body::BankOver { .. }
-          | Body::Staged { .. } | Body::Wound { .. } | Body::OldGeneration | Body::Left => Side::Client,
-        Body::Ping => Side::Ping,
-        Body::Pong => Side::Pong,
     }
 }
 
