@@ -589,11 +589,19 @@ pub(crate) fn same_words(bytes: &[u8]) -> Result<Option<u64>, Out> {
     let Some(first) = words.next() else {
         return Ok(None);
     };
-    let other = words.position(|word| word != first);
-    if other.is_some() || !rest.is_empty() {
-        let at = other.map_or(bytes.len(), |index| (index + 1) * 8);
-        let names = super::history::name_of(first);
-        let what = format!("{} bytes; {names} up to byte {at}", bytes.len());
+    let name = super::history::name_of;
+    let other = words.enumerate().find(|(_, word)| *word != first);
+    if let Some((index, other)) = other {
+        let (at, len) = ((index + 1) * 8, bytes.len());
+        let what = format!(
+            "{len} bytes; {} up to byte {at}, then {}",
+            name(first),
+            name(other)
+        );
+        return Err(Out::Mixed(what));
+    }
+    if !rest.is_empty() {
+        let what = format!("{} bytes of {}", bytes.len(), name(first));
         return Err(Out::Mixed(what));
     }
     Ok(Some(first))
