@@ -196,24 +196,23 @@ impl Core {
         })
     }
 
-    /// Hands an opened file to the session. `done` may run on another thread.
+    /// Hands an opened file to the session. `done` may run on another thread. A file without a name stays with the store:
+    /// its homes have brought there what they had before the name went, and its number may soon be that of another.
     pub(crate) fn admit(
         self: &Arc<Self>,
         open: StoreOpen,
         done: impl FnOnce(io::Result<Opened>) + Send + 'static,
     ) {
         if !self.nodes.is_cached(&open.node) {
-            done(Ok(self.opened(
-                open,
-                Way::Store,
-                FopenFlags::FOPEN_DIRECT_IO,
-            )));
-            return;
+            return done(Ok(self.opened_past(open)));
         }
         let stat = match Stat::of(&open.fd) {
             Ok(stat) => stat,
             Err(error) => return done(Err(error)),
         };
+        if stat.links() == 0 {
+            return done(Ok(self.opened_past(open)));
+        }
         let own = Arc::clone(&open.fd);
         let request = OpenFile {
             file: open.node.file(),
@@ -237,14 +236,14 @@ impl Core {
     fn admitted_after_leave(&self, open: StoreOpen, answer: OpenedFile) -> io::Result<Opened> {
         if Stat::of(&open.fd).is_ok_and(|stat| stat.links() == 0) {
             self.session.close(answer.handle);
-            return Ok(self.opened(open, Way::Store, FopenFlags::FOPEN_DIRECT_IO));
+            return Ok(self.opened_past(open));
         }
         self.admitted(open, Outcome::Serve(answer))
     }
 
     fn admitted(&self, open: StoreOpen, outcome: Outcome<OpenedFile>) -> io::Result<Opened> {
         let Some(answer) = served(outcome)? else {
-            return Ok(self.opened(open, Way::Store, FopenFlags::FOPEN_DIRECT_IO));
+            return Ok(self.opened_past(open));
         };
         let mut flags = FopenFlags::empty();
         if open.access.write {
@@ -265,6 +264,11 @@ impl Core {
             self.revoker.drop_attributes(open.node.id);
         }
         Ok(self.opened(open, Way::Session(answer.handle), flags))
+    }
+
+    /// Reads and writes go past the cache.
+    fn opened_past(&self, open: StoreOpen) -> Opened {
+        self.opened(open, Way::Store, FopenFlags::FOPEN_DIRECT_IO)
     }
 
     fn opened(&self, open: StoreOpen, way: Way, flags: FopenFlags) -> Opened {
