@@ -1,9 +1,9 @@
 //! The store gives the number of a file that is gone to another. Nothing that was known of the first counts for that.
 
-use hearth_proto::msg::{Body, Envelope, HomeMap, Service};
+use hearth_proto::msg::{Body, Envelope, HomeMap, Origin, Service, Use};
 use hearth_proto::{
-    Config, Effect, FileId, Gen, Handle, Input, Node, NodeId, OpenRequest, Outbox, Reply, ReqId,
-    Request, Semantics, Stamp, StoreOk, Ticket, Time,
+    Buf, Config, Effect, FileId, Gen, Handle, Input, Node, NodeId, OpenRequest, Outbox, Reply,
+    ReqId, Request, Semantics, Stamp, StoreOk, Ticket, Time, Ver,
 };
 
 const FILE: FileId = FileId(7);
@@ -87,6 +87,16 @@ impl Rig {
     }
 
     fn peer_says(&mut self, asked: Envelope, generation: Gen, body: Body) {
+        self.peer_sends(asked, generation, body, None);
+    }
+
+    fn peer_sends(
+        &mut self,
+        asked: Envelope,
+        generation: Gen,
+        body: Body,
+        data: Option<(Buf, u32)>,
+    ) {
         let envelope = Envelope {
             generation,
             body,
@@ -95,13 +105,18 @@ impl Rig {
         self.give(Input::Message {
             from: PEER,
             envelope,
-            data: None,
+            data,
         });
     }
 }
 
 /// A node that has a file open, of 100 bytes, whose manager is the other one and whose home it is itself.
 fn with_one_open() -> (Rig, FileId, Gen) {
+    with_one_open_of(Semantics::Job, ME)
+}
+
+/// The same of another level, and with another home.
+fn with_one_open_of(semantics: Semantics, home: NodeId) -> (Rig, FileId, Gen) {
     // A file whose registrar is the other node.
     let whois = |file: &FileId| {
         let mut rig = Rig::new(2);
@@ -118,9 +133,9 @@ fn with_one_open() -> (Rig, FileId, Gen) {
         Body::OpenOk {
             size: 100,
             shared: false,
-            homes: HomeMap::Fixed(ME),
+            homes: HomeMap::Fixed(home),
             holders: Vec::new(),
-            semantics: Semantics::Job,
+            semantics,
             version: 0,
             left: false,
         },
@@ -195,4 +210,52 @@ fn what_an_open_of_a_file_without_a_name_was_told_does_not_count_for_the_next_of
     rig.request(2, Request::Close(Handle(2)));
     rig.open(4, FILE, (2, 0), true);
     assert_eq!(rig.opened(4), Some(0));
+}
+
+/// A node whose copy of the one page of a file no home has recorded, and the life of that file.
+fn with_one_copy() -> (Rig, Gen) {
+    let (mut rig, _, life) = with_one_open_of(Semantics::Cto, PEER);
+    let (handle, offset, len) = (Handle(1), 0, 100);
+    let (keep, aside) = (false, false);
+    let read = Request::Read {
+        handle,
+        offset,
+        len,
+        keep,
+        aside,
+    };
+    rig.request(2, read);
+    let grant = Body::Grant {
+        first: 0,
+        skip: 0,
+        lens: vec![100],
+        ver: Ver::default(),
+        good: Use::Copy,
+        origin: Origin::Memory,
+    };
+    let asked = rig.asked.last().expect("a read").clone();
+    let data = Some((Buf(1), 100));
+    rig.peer_sends(asked, life, grant, data);
+    rig.request(1, Request::Close(Handle(1)));
+    assert_eq!(
+        rig.node.status().frames_used,
+        1,
+        "it is kept for the next open"
+    );
+    (rig, life)
+}
+
+#[test]
+fn a_node_that_is_not_told_of_a_file_any_more_keeps_no_copy_of_it() {
+    let (size, service) = (u64::MAX, Service::Homes);
+    for order in [Body::Recall, Body::Forget { size, service }] {
+        let (mut rig, life) = with_one_copy();
+        let (node, inc, seq) = (PEER, 0, 1);
+        let asked = Envelope {
+            req: ReqId { node, inc, seq },
+            ..rig.asked.last().expect("a close").clone()
+        };
+        rig.peer_says(asked, life, order);
+        assert_eq!(rig.node.status().frames_used, 0);
+    }
 }

@@ -117,7 +117,7 @@ impl Desk<'_, '_> {
         // Nobody else will call back what the ways in keep of such a file.
         let cut = known.is_some_and(|known| known < order.generation);
         let unrecorded = file.kept && !file.semantics.is_recorded();
-        let pages = (cut && unrecorded).then_some((0, u32::MAX));
+        let cut = (cut && unrecorded).then_some((0, u32::MAX));
         file.size = file.size.min(size);
         for ticket in &file.reads {
             if let Some(Job::Read(job)) = self.client.jobs.get_mut(ticket) {
@@ -132,7 +132,20 @@ impl Desk<'_, '_> {
         if bypass {
             self.leave_homes(id);
         }
+        let pages = self.drop_untold(id).or(cut);
         self.revoke(id, pages, tell);
+    }
+
+    /// Nobody tells this node of a file any more that it has not open, and of which it keeps neither size nor attributes.
+    /// So copies that no home has recorded go too (V4). Returns the pages that ways in are to drop.
+    fn drop_untold(&mut self, id: FileId) -> Option<(u64, u32)> {
+        let file = self.client.files.get(&id)?;
+        if file.handles > 0 || file.semantics.is_recorded() {
+            return None;
+        }
+        let kept = file.kept;
+        self.drop_copies(id);
+        kept.then_some((0, u32::MAX))
     }
 
     /// The last name is gone: handles are served from the store.
@@ -159,7 +172,8 @@ impl Desk<'_, '_> {
     pub(super) fn recalled(&mut self, from: NodeId, order: &Envelope) {
         self.drop_leave(order.file);
         let tell = Tell::Node(from, order.generation, order.req, Body::ForgetOk);
-        self.revoke(order.file, None, tell);
+        let pages = self.drop_untold(order.file);
+        self.revoke(order.file, pages, tell);
     }
 
     /// Drops what the ways in keep of a file; nobody waits for it.
