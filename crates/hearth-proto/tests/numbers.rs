@@ -236,20 +236,25 @@ fn with_one_copy() -> (Rig, Gen) {
     let asked = rig.asked.last().expect("a read").clone();
     let data = Some((Buf(1), 100));
     rig.peer_sends(asked, life, grant, data);
-    rig.request(1, Request::Close(Handle(1)));
-    assert_eq!(
-        rig.node.status().frames_used,
-        1,
-        "it is kept for the next open"
-    );
     (rig, life)
 }
 
 #[test]
 fn a_node_that_is_not_told_of_a_file_any_more_keeps_no_copy_of_it() {
-    let (size, service) = (u64::MAX, Service::Homes);
-    for order in [Body::Recall, Body::Forget { size, service }] {
+    let size = u64::MAX;
+    let forget = |service| Body::Forget { size, service };
+    let homes = forget(Service::Homes);
+    let (still_open, closed) = (false, true);
+    for (is_closed, order) in [
+        (closed, Body::Recall),
+        (closed, homes),
+        (still_open, forget(Service::Store)),
+    ] {
         let (mut rig, life) = with_one_copy();
+        if is_closed {
+            rig.request(1, Request::Close(Handle(1)));
+        }
+        assert_eq!(rig.node.status().frames_used, 1, "{order:?}");
         let (node, inc, seq) = (PEER, 0, 1);
         let asked = Envelope {
             req: ReqId { node, inc, seq },

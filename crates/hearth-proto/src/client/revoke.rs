@@ -136,11 +136,12 @@ impl Desk<'_, '_> {
         self.revoke(id, pages, tell);
     }
 
-    /// Nobody tells this node of a file any more that it has not open, and of which it keeps neither size nor attributes.
-    /// So copies that no home has recorded go too (V4). Returns the pages that ways in are to drop.
+    /// Nobody tells this node any more of a file that it has not open, or has from the store, and of which it keeps neither
+    /// size nor attributes. So copies that no home has recorded go too (V4). Returns the pages that ways in are to drop.
     fn drop_untold(&mut self, id: FileId) -> Option<(u64, u32)> {
         let file = self.client.files.get(&id)?;
-        if file.handles > 0 || file.semantics.is_recorded() {
+        let is_told = file.handles > 0 && !file.bypass;
+        if is_told || file.semantics.is_recorded() {
             return None;
         }
         let kept = file.kept;
