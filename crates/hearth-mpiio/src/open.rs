@@ -58,7 +58,8 @@ fn open_plain(flags: c_int, real: &impl Fn(c_int) -> c_int) -> c_int {
 
 fn admit(session: &Arc<dyn Session>, fd: c_int, path: &Path, flags: c_int) -> io::Result<()> {
     let stat = rustix::fs::fstat(borrow(fd))?;
-    if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile || !job::is_of_store(&stat) {
+    let cacheable = FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile;
+    if !cacheable || stat.st_nlink == 0 || !job::is_of_store(&stat) {
         return plain_again(fd, flags);
     }
     let file = FileKey { ino: stat.st_ino };
@@ -76,6 +77,11 @@ fn admit(session: &Arc<dyn Session>, fd: c_int, path: &Path, flags: c_int) -> io
     let Some(opened) = ask(|done| session.open(open, own, done))? else {
         return plain_again(fd, flags);
     };
+    // The number of a file whose last name went meanwhile may soon be that of another: it stays with the store.
+    if opened.left && rustix::fs::fstat(borrow(fd))?.st_nlink == 0 {
+        session.close(opened.handle);
+        return plain_again(fd, flags);
+    }
     let cached = Cached::new(
         Arc::clone(session),
         &Opened {
