@@ -270,7 +270,15 @@ impl Core {
 
     /// Empties the cache of a file whose last name is about to go.
     fn retire(&self, victim: &Stat) -> io::Result<Option<Retiring<'_>>> {
-        if !self.nodes.is_cacheable(victim) || victim.links() != 1 {
+        match victim.links() {
+            1 => self.give_up(victim),
+            _ => Ok(None),
+        }
+    }
+
+    /// Has homes bring to the store what they have of a file, and hold what comes until its name is gone or stays.
+    fn give_up(&self, victim: &Stat) -> io::Result<Option<Retiring<'_>>> {
+        if !self.nodes.is_cacheable(victim) {
             return Ok(None);
         }
         let file = FileKey {
@@ -306,7 +314,10 @@ impl Core {
         let now = Stat::of(&victim.fd).ok();
         let left = now.map_or(victim.stat.links().saturating_sub(1), |now| now.links());
         if left == 0 {
-            if let Some(mut retiring) = retiring {
+            // The other names went beside this one, by others who did not take theirs for the last either. The number stays
+            // this file's until the descriptor of the victim is closed.
+            let late = || self.give_up(&victim.stat).ok().flatten();
+            if let Some(mut retiring) = retiring.or_else(late) {
                 retiring.gone = true;
             }
             self.nodes.gone(victim.stat.key());

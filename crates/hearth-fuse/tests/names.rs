@@ -63,6 +63,21 @@ fn a_file_that_takes_the_name_meanwhile_is_given_up_before_it_is_removed() {
 }
 
 #[test]
+fn a_file_whose_two_names_go_at_once_is_given_up() {
+    let Some(rig) = passthrough() else { return };
+    fs::write(rig.stored("one"), "x").unwrap();
+    fs::hard_link(rig.stored("one"), rig.stored("other")).unwrap();
+    let number = fs::metadata(rig.stored("one")).unwrap().ino();
+    let other = rig.stored("other");
+    *rig.session.at_change.lock().unwrap() = Some(Box::new(move || {
+        fs::remove_file(other).unwrap();
+    }));
+    fs::remove_file(rig.at("one")).unwrap();
+    assert_eq!(*rig.session.detached.lock().unwrap(), [number]);
+    rig.unmount();
+}
+
+#[test]
 fn rename_moves_and_replaces() {
     everywhere(|rig| {
         fs::write(rig.at("a"), b"a").unwrap();

@@ -54,6 +54,8 @@ pub struct Passthrough {
     /// Files that were to lose their last names, and what happens in the store when the next one is.
     pub detached: Mutex<Vec<u64>>,
     pub at_detach: Mutex<Option<Box<dyn FnOnce() + Send>>>,
+    /// What happens in the store when the next change of attributes is announced.
+    pub at_change: Mutex<Option<Box<dyn FnOnce() + Send>>>,
     /// Revocations overtake the answers to all exact questions about sizes.
     pub overtakes: AtomicBool,
 }
@@ -71,6 +73,7 @@ impl Passthrough {
             size_known: None,
             detached: Mutex::default(),
             at_detach: Mutex::default(),
+            at_change: Mutex::default(),
             overtakes: AtomicBool::new(false),
         })
     }
@@ -301,6 +304,9 @@ impl Session for Passthrough {
     }
 
     fn change(&self, _file: FileKey, done: Done<()>) {
+        if let Some(happens) = self.at_change.lock().unwrap().take() {
+            happens();
+        }
         self.run(move || done(Outcome::Serve(())));
     }
 
