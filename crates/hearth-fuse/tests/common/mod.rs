@@ -56,6 +56,8 @@ pub struct Passthrough {
     /// Files that were to lose their last names, and what happens in the store when the next one is.
     pub detached: Mutex<Vec<u64>>,
     pub at_detach: Mutex<Option<Box<dyn FnOnce() + Send>>>,
+    /// What happens in the store when names or attributes have changed.
+    pub at_changed: Mutex<Option<Box<dyn FnOnce() + Send>>>,
     /// Revocations overtake the answers to all exact questions about sizes.
     pub overtakes: AtomicBool,
 }
@@ -74,6 +76,7 @@ impl Passthrough {
             changes_are_told: true,
             detached: Mutex::default(),
             at_detach: Mutex::default(),
+            at_changed: Mutex::default(),
             overtakes: AtomicBool::new(false),
         })
     }
@@ -311,7 +314,11 @@ impl Session for Passthrough {
         self.run(move || done(Outcome::Serve(())));
     }
 
-    fn changed(&self, _file: FileKey, _ctime_ns: i64) {}
+    fn changed(&self, _file: FileKey, _ctime_ns: i64) {
+        if let Some(happens) = self.at_changed.lock().unwrap().take() {
+            happens();
+        }
+    }
 }
 
 /// A store, a mount of it, and the session between.
