@@ -294,8 +294,19 @@ impl Core {
             (Waiting::Write { done, .. }, Reply::Written { offset, size }) => {
                 done(Outcome::Serve(Written { offset, size }));
             }
-            (Waiting::Size(done), reply @ Reply::Size { .. }) => {
-                done(Outcome::Serve(size_in(&reply)));
+            (
+                Waiting::Size(done),
+                Reply::Size {
+                    size,
+                    mtime_ns,
+                    keep,
+                },
+            ) => {
+                done(Outcome::Serve(FileSize {
+                    size,
+                    mtime_ns,
+                    keep,
+                }));
             }
             (Waiting::Leave(done), Reply::Leaves(leaves)) => {
                 done(Outcome::Serve(leave::all_for_way_in(leaves)));
@@ -447,22 +458,6 @@ fn frame_part(piece: &Piece) -> Option<FramePart> {
             len: piece.len as usize,
         }),
         Src::Buf(_) | Src::Zero => None,
-    }
-}
-
-/// The size that a reply tells, unless the store's is right.
-fn size_in(reply: &Reply) -> Option<FileSize> {
-    match *reply {
-        Reply::Size {
-            size: Some(size),
-            mtime_ns,
-            keep,
-        } => Some(FileSize {
-            size,
-            mtime_ns,
-            keep,
-        }),
-        _ => None,
     }
 }
 

@@ -211,7 +211,7 @@ impl Session for Core {
         self.submit(|_| (Waiting::Plain(done), request));
     }
 
-    fn size(&self, file: FileKey, ask: bool, done: Done<Option<FileSize>>) {
+    fn size(&self, file: FileKey, ask: bool, done: Done<FileSize>) {
         self.submit(|_| {
             (
                 Waiting::Size(done),

@@ -24,7 +24,7 @@ pub(crate) enum Waiting {
         buf: Buf,
         done: Done<Written>,
     },
-    Size(Done<Option<FileSize>>),
+    Size(Done<FileSize>),
     Leave(Done<Vec<Leave>>),
     Names(Done<Names>),
     Truncate {

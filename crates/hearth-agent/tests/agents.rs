@@ -302,6 +302,44 @@ fn a_dead_home_fails_writers_at_once_and_readers_go_to_the_store() {
     );
 }
 
+impl Set {
+    /// Whether a node may keep what it is told of the size of a file that the store knows best.
+    fn keeps_size(&self, node: usize, name: &str) -> bool {
+        let meta = std::fs::metadata(self.dir.path().join(name)).expect("attributes");
+        let file = FileKey { ino: meta.ino() };
+        let told = wait(|done| self.session(node).size(file, true, done)).expect("a size");
+        assert_eq!(told.size, None, "as the store says");
+        told.keep
+    }
+}
+
+/// S16: an operating system that keeps a size for a second tells it after another node's truncation.
+#[test]
+fn a_size_is_kept_only_where_its_change_would_be_told() {
+    for (nodes, is_kept) in [(1, true), (2, false)] {
+        let set = set(nodes, |config| config.policy = Policy::None);
+        std::fs::write(set.dir.path().join("f"), b"").expect("a file");
+        assert_eq!(set.keeps_size(0, "f"), is_kept, "of {nodes} nodes");
+    }
+}
+
+/// S13
+#[test]
+fn nobody_keeps_sizes_of_files_whose_manager_is_gone() {
+    let mut set = set(3, |_| ());
+    let names: Vec<String> = (0..32).map(|number| format!("f{number}")).collect();
+    for name in &names {
+        std::fs::write(set.dir.path().join(name), b"").expect("a file");
+        set.open(1, name, false).expect("opens");
+        assert!(set.keeps_size(0, name), "{name} is at rest");
+    }
+    set.agents.pop().expect("agent 2").stop();
+    set.agents.pop().expect("agent 1").stop();
+    until_gone(&set);
+    let kept = names.iter().filter(|name| set.keeps_size(0, name)).count();
+    assert_eq!(kept, 0, "of {} files", names.len());
+}
+
 /// Waits until agent 0 has acted on it that every other is gone: its transport knows earlier.
 fn until_gone(set: &Set) {
     let started = std::time::Instant::now();

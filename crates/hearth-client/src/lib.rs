@@ -80,12 +80,11 @@ pub trait Session: Send + Sync + 'static {
         done(Outcome::Serve(()));
     }
 
-    /// The true size and modification time of a file while the cache knows better than the store;
-    /// `None` when the store's own answer is the truth.
+    /// The true size and modification time of a file, as far as the cache knows better than the store.
     ///
     /// With `ask`, other nodes are consulted (exact). Without, only what this node knows is used and
     /// the call completes before it returns.
-    fn size(&self, file: FileKey, ask: bool, done: Done<Option<FileSize>>);
+    fn size(&self, file: FileKey, ask: bool, done: Done<FileSize>);
 
     /// True if bytes of a file that nobody has open any more may be in memory alone: what the store says of its size is
     /// then worth nothing, however old it may be. Costs no message.

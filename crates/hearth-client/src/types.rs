@@ -61,11 +61,11 @@ pub struct OpenedFile {
     pub left: bool,
 }
 
-/// Size and modification time while the cache knows better than the store.
+/// Size and modification time of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FileSize {
-    /// Size in bytes.
-    pub size: u64,
+    /// Size in bytes while the cache knows better than the store; `None`: as the store says.
+    pub size: Option<u64>,
     /// Modification time in nanoseconds since 1970, if a buffered write moved it.
     pub mtime_ns: Option<i64>,
     /// The answer may be kept for the attribute time-to-live; a change will be revoked.

@@ -6,7 +6,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use fuser::{AccessFlags, FileAttr, FileHandle, TimeOrNow};
 use hearth_client::local::{Attributes, Ticket};
-use hearth_client::{FileKey, FileSize, Owner};
+use hearth_client::{FileKey, Owner};
 use rustix::fs::{Access, AtFlags, CWD, Gid, Mode, OFlags, StatVfs, Timespec, Timestamps, Uid};
 use rustix::fs::{UTIME_NOW, UTIME_OMIT};
 
@@ -189,24 +189,21 @@ impl Core {
         let sought = Sought::of("the size", node.file());
         let known = ask_soon(sought, |done| self.session.size(node.file(), others, done))?;
         let mut stat = Stat::of(&*fd)?;
-        if let Some(Some(size)) = known {
-            stat.overlay(size);
+        if let Some(known) = known {
+            stat.overlay(known);
         }
         if let Some(bytes) = self.options.request_bytes {
             stat.best_served_in(bytes);
         }
-        let ttl = match known {
-            Some(None | Some(FileSize { keep: true, .. })) if exact => self.options.attr_ttl,
-            Some(_) | None => Duration::ZERO,
+        let keep = known.is_some_and(|known| known.keep);
+        let ttl = match keep && exact {
+            true => self.options.attr_ttl,
+            false => Duration::ZERO,
         };
-        match known {
-            Some(Some(FileSize { keep: true, .. })) => {
-                self.nodes.tell(node.id, stat.size(), asked);
-            }
-            Some(_) | None if others => self.nodes.tell(node.id, stat.size(), asked),
-            Some(_) | None => {
-                stat.set_size(self.nodes.tell_no_less(node.id, stat.size(), asked));
-            }
+        if others || (keep && known.is_some_and(|known| known.size.is_some())) {
+            self.nodes.tell(node.id, stat.size(), asked);
+        } else {
+            stat.set_size(self.nodes.tell_no_less(node.id, stat.size(), asked));
         }
         Ok(self.told(caller, node, stat, ttl))
     }

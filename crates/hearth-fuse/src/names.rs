@@ -221,7 +221,17 @@ impl Core {
                 flags,
             )?)
         })?;
-        self.look_up(caller, at)
+        let asked = self.nodes.moment();
+        let gone = |error: &io::Error| error.raw_os_error() == Some(libc::ENOENT);
+        match self.look_up(caller, at) {
+            // Another node has taken the name away since: the link was made all the same.
+            Err(error) if gone(&error) => {
+                let node = self.nodes.found_nameless(id)?;
+                self.entry_of(caller, &node, asked)
+                    .inspect_err(|_| self.nodes.forget(id, 1))
+            }
+            found => found,
+        }
     }
 
     pub(crate) fn readlink(&self, id: u64) -> io::Result<Vec<u8>> {

@@ -268,6 +268,14 @@ impl Nodes {
         self.lock().found(place, None, stat)
     }
 
+    /// The same for a node that the kernel knows, which has lost that name again.
+    pub(crate) fn found_nameless(&self, id: u64) -> io::Result<Arc<Node>> {
+        let mut table = self.lock();
+        let entry = table.entries.get_mut(&id).ok_or(raw(libc::ESTALE))?;
+        entry.lookups += 1;
+        Ok(Arc::clone(&entry.node))
+    }
+
     /// Makes sure that a node which was found in memory is what the store has at its name, and says in
     /// which directory that is not so.
     pub(crate) fn confirm(&self, id: u64) -> Result<(), u64> {

@@ -68,8 +68,8 @@ impl Core {
         let known = ask_soon(Sought::of("the size", file), |done| {
             self.session.size(file, true, done)
         })?;
-        let size = match known.flatten() {
-            Some(known) => known.size,
+        let size = match known.and_then(|known| known.size) {
+            Some(size) => size,
             None => Stat::of(&*open.fd)?.size(),
         };
         if end <= size {

@@ -127,10 +127,13 @@ impl Stat {
 
     /// Replaces what the cache knows better.
     pub(crate) fn overlay(&mut self, known: FileSize) {
+        let Some(size) = known.size else {
+            return;
+        };
         // A file that looks shorter than its blocks is taken for sparse by cp and tar.
-        let unstored = known.size.saturating_sub(self.told.size);
+        let unstored = size.saturating_sub(self.told.size);
         self.told.blocks += unstored.div_ceil(BLOCK_BYTES);
-        self.told.size = known.size;
+        self.told.size = size;
         if let Some(mtime_ns) = known.mtime_ns {
             self.told.mtime_ns = mtime_ns;
             self.times[1] = since_epoch(mtime_ns);

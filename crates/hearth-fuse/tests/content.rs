@@ -54,6 +54,22 @@ fn reads_at_and_beyond_the_end_are_short() {
     });
 }
 
+/// S8: an operating system that kept the first answer would repeat it.
+#[test]
+fn each_look_at_a_size_is_new_where_nobody_tells_of_changes() {
+    let Some(rig) = Rig::untold() else {
+        return;
+    };
+    fs::write(rig.at("a"), pattern(100)).unwrap();
+    let file = File::open(rig.at("a")).unwrap();
+    for len in [100, 40, 0, 70] {
+        let stored = OpenOptions::new().write(true).open(rig.stored("a"));
+        stored.unwrap().set_len(len).unwrap();
+        assert_eq!(file.metadata().unwrap().len(), len);
+        assert_eq!(fs::metadata(rig.at("a")).unwrap().len(), len);
+    }
+}
+
 #[test]
 fn appends_of_two_descriptors_do_not_overwrite_each_other() {
     everywhere(|rig| {

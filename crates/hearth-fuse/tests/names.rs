@@ -62,6 +62,23 @@ fn a_file_that_takes_the_name_meanwhile_is_given_up_before_it_is_removed() {
     }
 }
 
+/// S7
+#[test]
+fn a_link_was_made_though_another_node_has_removed_its_name_since() {
+    let Some(rig) = passthrough() else {
+        return;
+    };
+    fs::write(rig.at("first"), b"first").unwrap();
+    let name = rig.stored("second");
+    let other = Box::new(move || fs::remove_file(name).unwrap());
+    *rig.session.at_changed.lock().unwrap() = Some(other);
+    fs::hard_link(rig.at("first"), rig.at("second")).unwrap();
+    assert!(!rig.stored("second").exists());
+    fs::hard_link(rig.at("first"), rig.at("third")).unwrap();
+    assert_eq!(fs::read(rig.at("third")).unwrap(), b"first");
+    rig.unmount();
+}
+
 #[test]
 fn a_file_whose_two_names_go_at_once_is_given_up() {
     let Some(rig) = passthrough() else { return };

@@ -1,9 +1,11 @@
 //! Is a history of calls linearizable? The search of Wing and Gong with Lowe's memory of what was tried:
 //! calls are put in an order one after the other, each as early as it can be, and a set of calls
 //! done that led to a state is never tried twice. A call without an end may take effect at any later
-//! time, or never.
+//! time, or never: it is tried last, and of those that do the same the first. A call that only looks
+//! has its place as soon as it sees what is there. A set of calls done that led nowhere leads nowhere
+//! from the same state with more of the calls that may not have happened.
 
-use std::collections::HashSet;
+use std::collections::HashMap;
 use std::hash::Hash;
 
 /// What an object does with one call after another.
@@ -11,13 +13,16 @@ pub(crate) trait Model {
     /// What the object is between two calls.
     type State: Clone + Eq + Hash;
     /// A call with its result.
-    type Op;
+    type Op: PartialEq;
 
     /// The state before the first call.
     fn begin(&self) -> Self::State;
 
     /// The state after a call, or `None` where it cannot have had that result.
     fn step(&self, state: &Self::State, op: &Self::Op) -> Option<Self::State>;
+
+    /// Whether a call changes nothing but what is known of the state.
+    fn looks(&self, op: &Self::Op) -> bool;
 }
 
 /// A call and the time that it took.
@@ -41,6 +46,8 @@ pub(crate) enum Verdict {
 
 /// Most pairs of calls and state that one search remembers.
 const TRIED_MOST: usize = 150_000;
+/// Most that are compared of one such pair. Those with the fewest calls that may not have happened come first.
+const COMPARED_MOST: usize = 64;
 
 /// Checks a history, and finds the earliest time at which it is wrong.
 pub(crate) fn check<M: Model>(model: &M, spans: &[Span<M::Op>]) -> Verdict {
@@ -70,50 +77,91 @@ enum Event {
     Return(usize),
 }
 
-/// Events in order of time, as a list from which calls are lifted out; place 0 is before the first.
+/// Calls that ended and their returns in order of time, as a list from which calls are lifted out; place 0 is before
+/// the first.
 struct List {
     events: Vec<Event>,
     next: Vec<usize>,
     before: Vec<usize>,
-    /// Of each call, the place of its return, or 0.
-    returns: Vec<usize>,
-    calls: Vec<usize>,
+    /// Of each call, its place and that of its return.
+    places: Vec<(usize, usize)>,
+    /// Calls of which nobody knows whether they happened.
+    open: Vec<Open>,
+}
+
+struct Open {
+    index: usize,
+    /// The first place in the list after it.
+    since: usize,
+    /// The place of a call that does the same and may happen earlier.
+    twin: Option<usize>,
 }
 
 impl List {
     /// Calls that began by `until`; returns after it count as unknown.
-    fn new<O>(spans: &[Span<O>], until: u64) -> (List, usize) {
+    fn new<O: PartialEq>(spans: &[Span<O>], until: u64) -> List {
         let mut order: Vec<(u64, u8, Event)> = Vec::new();
-        let mut ended = 0;
-        for (index, span) in spans
-            .iter()
-            .enumerate()
-            .filter(|(_, span)| span.begun <= until)
-        {
-            order.push((span.begun, 0, Event::Call(index)));
-            if let Some(end) = span.ended.filter(|end| *end <= until) {
-                order.push((end, 1, Event::Return(index)));
-                ended += 1;
+        let mut unknown: Vec<usize> = Vec::new();
+        let begun = |(_, span): &(usize, &Span<O>)| span.begun <= until;
+        for (index, span) in spans.iter().enumerate().filter(begun) {
+            match span.ended.filter(|end| *end <= until) {
+                Some(end) => {
+                    order.push((span.begun, 0, Event::Call(index)));
+                    order.push((end, 1, Event::Return(index)));
+                }
+                None => unknown.push(index),
             }
         }
         order.sort_by_key(|(at, rank, _)| (*at, *rank));
+        unknown.sort_by_key(|index| spans[*index].begun);
+        let mut open: Vec<Open> = Vec::new();
+        for index in unknown {
+            let span = &spans[index];
+            let earlier = order.partition_point(|(at, rank, _)| (*at, *rank) <= (span.begun, 0));
+            let does_the_same = |other: &Open| spans[other.index].op == span.op;
+            let twin = open.iter().rposition(does_the_same);
+            open.push(Open {
+                index,
+                since: earlier + 1,
+                twin,
+            });
+        }
         let events: Vec<Event> = std::iter::once(Event::Call(usize::MAX))
             .chain(order.into_iter().map(|(_, _, event)| event))
             .collect();
         let mut list = List {
             next: (1..=events.len()).collect(),
             before: (0..=events.len()).map(|at| at.saturating_sub(1)).collect(),
-            returns: vec![0; spans.len()],
-            calls: vec![0; spans.len()],
+            places: vec![(0, 0); spans.len()],
             events,
+            open,
         };
         for (at, event) in list.events.iter().enumerate().skip(1) {
             match event {
-                Event::Call(index) => list.calls[*index] = at,
-                Event::Return(index) => list.returns[*index] = at,
+                Event::Call(index) => list.places[*index].0 = at,
+                Event::Return(index) => list.places[*index].1 = at,
             }
         }
-        (list, ended)
+        list
+    }
+
+    /// Whether no call that ended is left.
+    fn is_empty(&self) -> bool {
+        self.next[0] == self.events.len()
+    }
+
+    /// The calls from a place on that may be next, and behind them the return which must come after its call.
+    fn candidates(&self, mut at: usize) -> (impl Iterator<Item = usize> + '_, usize) {
+        let from = at;
+        while let Some(Event::Call(_)) = self.events.get(at) {
+            at = self.next[at];
+        }
+        let places = std::iter::successors(Some(from), |at| self.next.get(*at).copied());
+        let calls = places.map_while(|at| match self.events.get(at) {
+            Some(Event::Call(index)) => Some(*index),
+            Some(Event::Return(_)) | None => None,
+        });
+        (calls, at)
     }
 
     fn take(&mut self, at: usize) {
@@ -129,59 +177,225 @@ impl List {
     }
 
     fn lift(&mut self, index: usize) {
-        self.take(self.calls[index]);
-        if self.returns[index] != 0 {
-            self.take(self.returns[index]);
-        }
+        let (call, its_return) = self.places[index];
+        self.take(call);
+        self.take(its_return);
     }
 
     fn unlift(&mut self, index: usize) {
-        if self.returns[index] != 0 {
-            self.give_back(self.returns[index]);
-        }
-        self.give_back(self.calls[index]);
+        let (call, its_return) = self.places[index];
+        self.give_back(its_return);
+        self.give_back(call);
+    }
+}
+
+/// What is tried next: a call that ended, by its place, or one of those without an end.
+#[derive(Clone, Copy)]
+enum Next {
+    Ended(usize),
+    Open(usize),
+}
+
+/// A call that was put in order: by its number, or by its place if it has no end.
+#[derive(Clone, Copy)]
+enum Put {
+    Ended(usize),
+    Open(usize),
+}
+
+/// A step of the search.
+struct Step<S> {
+    put: Put,
+    /// The state before it.
+    earlier: S,
+    /// What is tried instead; `None`: if this order is wrong then all with another call here are.
+    instead: Option<Next>,
+}
+
+struct Search<'a, M: Model> {
+    model: &'a M,
+    spans: &'a [Span<M::Op>],
+    list: List,
+    state: M::State,
+    /// Calls that ended, and by their places those without an end, that were put in order.
+    done: Bits,
+    taken: Bits,
+    /// What was done that led to a state, and beside it the fewest that were taken.
+    tried: HashMap<(Bits, M::State), Vec<Bits>>,
+    count: usize,
+    path: Vec<Step<M::State>>,
+}
+
+#[derive(Clone, PartialEq, Eq, Hash)]
+struct Bits(Box<[u64]>);
+
+impl Bits {
+    fn none_of(count: usize) -> Bits {
+        Bits(vec![0; count.div_ceil(64)].into())
+    }
+
+    fn flip(&mut self, at: usize) {
+        self.0[at / 64] ^= 1 << (at % 64);
+    }
+
+    fn has(&self, at: usize) -> bool {
+        self.0[at / 64] & (1 << (at % 64)) != 0
+    }
+
+    fn are_among(&self, others: &Bits) -> bool {
+        let mut both = self.0.iter().zip(&others.0);
+        both.all(|(own, others)| own & !others == 0)
     }
 }
 
 /// Whether an order explains what returned by `until`; `None` if that was too much work.
 fn search<M: Model>(model: &M, spans: &[Span<M::Op>], until: u64) -> Option<bool> {
-    let (mut list, mut left) = List::new(spans, until);
-    let mut done = vec![0_u64; spans.len().div_ceil(64)];
-    let mut state = model.begin();
-    let mut tried: HashSet<(Box<[u64]>, M::State)> = HashSet::new();
-    let mut path: Vec<(usize, M::State)> = Vec::new();
-    let mut at = list.next[0];
-    while left > 0 {
-        if let Event::Call(index) = list.events[at] {
-            let after = model.step(&state, &spans[index].op);
-            done[index / 64] ^= 1 << (index % 64);
-            if let Some(after) =
-                after.filter(|after| tried.insert((done.clone().into(), after.clone())))
-            {
-                path.push((index, std::mem::replace(&mut state, after)));
-                left -= usize::from(list.returns[index] != 0);
-                list.lift(index);
-                at = list.next[0];
-            } else {
-                done[index / 64] ^= 1 << (index % 64);
-                at = list.next[at];
+    let list = List::new(spans, until);
+    let mut search = Search {
+        model,
+        spans,
+        state: model.begin(),
+        done: Bits::none_of(spans.len()),
+        taken: Bits::none_of(list.open.len()),
+        tried: HashMap::new(),
+        count: 0,
+        path: Vec::new(),
+        list,
+    };
+    search.look();
+    let mut next = Next::Ended(search.list.next[0]);
+    while !search.list.is_empty() {
+        next = match search.go_on(next) {
+            true => {
+                search.look();
+                Next::Ended(search.list.next[0])
             }
-            if tried.len() > TRIED_MOST {
-                return None;
-            }
-        } else {
-            // Its call was not put in order, and all that could come before it was tried.
-            let Some((index, earlier)) = path.pop() else {
-                return Some(false);
-            };
-            state = earlier;
-            left += usize::from(list.returns[index] != 0);
-            done[index / 64] ^= 1 << (index % 64);
-            list.unlift(index);
-            at = list.next[list.calls[index]];
+            false => match search.go_back() {
+                Some(instead) => instead,
+                None => return Some(false),
+            },
+        };
+        if search.count > TRIED_MOST {
+            return None;
         }
     }
     Some(true)
+}
+
+impl<M: Model> Search<'_, M> {
+    /// Puts in order, at once, all that only looks and sees what is there: what else comes first, it could come before.
+    fn look(&mut self) {
+        loop {
+            let (mut calls, _) = self.list.candidates(self.list.next[0]);
+            let Some(index) = calls.find(|index| {
+                let op = &self.spans[*index].op;
+                self.model.looks(op)
+                    && self.model.step(&self.state, op).as_ref() == Some(&self.state)
+            }) else {
+                return;
+            };
+            drop(calls);
+            let state = self.state.clone();
+            self.put(Put::Ended(index), state, None);
+        }
+    }
+
+    /// Puts one more call in order: of those that ended from `next` on, or else one that may have happened.
+    fn go_on(&mut self, next: Next) -> bool {
+        let mut from = 0;
+        match next {
+            Next::Ended(at) => {
+                let (calls, _) = self.list.candidates(at);
+                let calls: Vec<usize> = calls.collect();
+                for index in calls {
+                    let instead = Next::Ended(self.list.next[self.list.places[index].0]);
+                    if self.may_be_next(Put::Ended(index), instead) {
+                        return true;
+                    }
+                }
+            }
+            Next::Open(place) => from = place,
+        }
+        let (_, bound) = self.list.candidates(self.list.next[0]);
+        for place in from..self.list.open.len() {
+            let open = &self.list.open[place];
+            if open.since > bound {
+                return false;
+            }
+            let waits_for_twin = open.twin.is_some_and(|twin| !self.taken.has(twin));
+            if !waits_for_twin
+                && !self.taken.has(place)
+                && self.may_be_next(Put::Open(place), Next::Open(place + 1))
+            {
+                return true;
+            }
+        }
+        false
+    }
+
+    /// Puts a call in order if it can be next and what that leads to was not tried. One that may not have happened need
+    /// not where it changes nothing.
+    fn may_be_next(&mut self, put: Put, instead: Next) -> bool {
+        let (index, is_open) = match put {
+            Put::Ended(index) => (index, false),
+            Put::Open(place) => (self.list.open[place].index, true),
+        };
+        let Some(after) = self.model.step(&self.state, &self.spans[index].op) else {
+            return false;
+        };
+        if is_open && after == self.state {
+            return false;
+        }
+        self.flip(put);
+        let tried = self.tried.entry((self.done.clone(), after.clone()));
+        let tried = tried.or_default();
+        let mut fewest = tried.iter().take(COMPARED_MOST);
+        let is_new = !fewest.any(|taken| taken.are_among(&self.taken));
+        if is_new {
+            tried.push(self.taken.clone());
+            self.count += 1;
+        }
+        self.flip(put);
+        if is_new {
+            self.put(put, after, Some(instead));
+        }
+        is_new
+    }
+
+    fn put(&mut self, put: Put, after: M::State, instead: Option<Next>) {
+        let earlier = std::mem::replace(&mut self.state, after);
+        self.path.push(Step {
+            put,
+            earlier,
+            instead,
+        });
+        self.flip(put);
+        if let Put::Ended(index) = put {
+            self.list.lift(index);
+        }
+    }
+
+    /// Takes back the last call for which there was a choice, and says what else to try.
+    fn go_back(&mut self) -> Option<Next> {
+        loop {
+            let step = self.path.pop()?;
+            self.state = step.earlier;
+            self.flip(step.put);
+            if let Put::Ended(index) = step.put {
+                self.list.unlift(index);
+            }
+            if step.instead.is_some() {
+                return step.instead;
+            }
+        }
+    }
+
+    fn flip(&mut self, put: Put) {
+        match put {
+            Put::Ended(index) => self.done.flip(index),
+            Put::Open(place) => self.taken.flip(place),
+        }
+    }
 }
 
 #[cfg(test)]
@@ -190,7 +404,7 @@ mod tests {
 
     struct Register;
 
-    #[derive(Clone, Copy, Debug)]
+    #[derive(Clone, Copy, Debug, PartialEq)]
     enum Do {
         Write(u32),
         Read(u32),
@@ -209,6 +423,10 @@ mod tests {
                 Do::Write(value) => Some(*value),
                 Do::Read(value) => (value == state).then_some(*state),
             }
+        }
+
+        fn looks(&self, op: &Do) -> bool {
+            matches!(op, Do::Read(_))
         }
     }
 
@@ -301,5 +519,75 @@ mod tests {
         assert_eq!(verdict(&history), Verdict::Right);
         history.push((50_000, 50_001, Do::Read(3)));
         assert!(matches!(verdict(&history), Verdict::WrongAt(_)));
+    }
+
+    #[test]
+    fn calls_that_failed_do_not_make_a_history_too_hard() {
+        let mut history = Vec::new();
+        for step in 0..60_u64 {
+            let (at, value) = (step * 100, step as u32);
+            history.extend([1, 2].map(|value| (at, 0, Do::Write(value))));
+            history.push((at + 1, at + 50, Do::Write(value + 3)));
+            history.push((
+                at + 60,
+                at + 70,
+                Do::Read(if step % 7 == 0 { 2 } else { value + 3 }),
+            ));
+        }
+        assert_eq!(verdict(&history), Verdict::Right);
+        history.push((6000, 6001, Do::Read(500)));
+        assert_eq!(verdict(&history), Verdict::WrongAt(6001));
+    }
+
+    /// Whether an order explains a history, by trying all of them.
+    fn is_explained(calls: &[Span<Do>], done: &mut Vec<bool>, state: u32) -> bool {
+        let left = |index: usize, done: &[bool]| !done[index] && calls[index].ended.is_some();
+        if (0..calls.len()).all(|index| !left(index, done)) {
+            return true;
+        }
+        let first_return = (0..calls.len()).filter(|index| left(*index, done));
+        let bound = first_return.filter_map(|index| calls[index].ended).min();
+        (0..calls.len()).any(|index| {
+            let may_be_next =
+                !done[index] && bound.is_some_and(|bound| calls[index].begun <= bound);
+            let after = Register
+                .step(&state, &calls[index].op)
+                .filter(|_| may_be_next);
+            after.is_some_and(|after| {
+                done[index] = true;
+                let is_explained = is_explained(calls, done, after);
+                done[index] = false;
+                is_explained
+            })
+        })
+    }
+
+    #[test]
+    fn verdicts_are_those_of_trying_all_orders() {
+        let mut random = crate::random::Random::of(1, 1);
+        let mut counts = [0; 2];
+        for _ in 0..20_000 {
+            let calls: Vec<Span<Do>> = (0..7)
+                .map(|_| {
+                    let begun = random.below(20);
+                    let value = random.below(3) as u32;
+                    let is_read = random.chance(50);
+                    Span {
+                        begun,
+                        ended: (is_read || random.chance(60)).then(|| begun + 1 + random.below(8)),
+                        op: if is_read {
+                            Do::Read(value)
+                        } else {
+                            Do::Write(value)
+                        },
+                    }
+                })
+                .collect();
+            let is_right = is_explained(&calls, &mut vec![false; calls.len()], 0);
+            let verdict = check(&Register, &calls);
+            assert_eq!(verdict == Verdict::Right, is_right, "{calls:?}");
+            counts[usize::from(is_right)] += 1;
+        }
+        assert!(counts.iter().all(|count| *count > 1000), "{counts:?}");
     }
 }

@@ -295,7 +295,7 @@ impl Cached {
     /// The size if the store does not know it.
     pub(crate) fn known_size(&self) -> io::Result<Option<u64>> {
         let known = ask(|done| self.session.size(self.file, true, done))?;
-        Ok(known.flatten().map(|known| known.size))
+        Ok(known.and_then(|known| known.size))
     }
 
     /// Sets the size, here and in the store.

@@ -407,6 +407,7 @@ impl Machines<'_> {
                 ctx.peers.up(ctx.now, peer);
                 List::met(ctx, peer);
                 self.rescues.met(ctx, peer);
+                self.client.met(ctx, self.authority, peer);
             }
             Input::PeerDown(peer) => self.peer_down(ctx, peer),
             Input::Locals(writes) => {

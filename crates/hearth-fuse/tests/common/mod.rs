@@ -51,11 +51,15 @@ pub struct Passthrough {
     pub reads: Arc<AtomicUsize>,
     /// The store lags: files are so long.
     size_known: Option<u64>,
+    /// Of what others change of a file's size every node is told.
+    changes_are_told: bool,
     /// Files that were to lose their last names, and what happens in the store when the next one is.
     pub detached: Mutex<Vec<u64>>,
     pub at_detach: Mutex<Option<Box<dyn FnOnce() + Send>>>,
     /// What happens in the store when the next change of attributes is announced.
     pub at_change: Mutex<Option<Box<dyn FnOnce() + Send>>>,
+    /// What happens in the store when names or attributes have changed.
+    pub at_changed: Mutex<Option<Box<dyn FnOnce() + Send>>>,
     /// Revocations overtake the answers to all exact questions about sizes.
     pub overtakes: AtomicBool,
 }
@@ -71,9 +75,11 @@ impl Passthrough {
             appending: Arc::default(),
             reads: Arc::default(),
             size_known: None,
+            changes_are_told: true,
             detached: Mutex::default(),
             at_detach: Mutex::default(),
             at_change: Mutex::default(),
+            at_changed: Mutex::default(),
             overtakes: AtomicBool::new(false),
         })
     }
@@ -227,19 +233,23 @@ impl Session for Passthrough {
         self.run(move || done(outcome(file.sync_all())));
     }
 
-    fn size(&self, file: FileKey, ask: bool, done: Done<Option<FileSize>>) {
+    fn size(&self, file: FileKey, ask: bool, done: Done<FileSize>) {
         if ask && self.overtakes.load(Ordering::Relaxed) {
             self.revoke(file, None);
         }
         if ask {
-            let known = self.size_known.map(|size| FileSize {
-                size,
+            let known = FileSize {
+                size: self.size_known,
                 mtime_ns: None,
-                keep: false,
-            });
+                keep: self.size_known.is_none() && self.changes_are_told,
+            };
             self.run(move || done(Outcome::Serve(known)));
         } else {
-            done(Outcome::Serve(None));
+            done(Outcome::Serve(FileSize {
+                size: None,
+                mtime_ns: None,
+                keep: false,
+            }));
         }
     }
 
@@ -310,7 +320,11 @@ impl Session for Passthrough {
         self.run(move || done(Outcome::Serve(())));
     }
 
-    fn changed(&self, _file: FileKey, _ctime_ns: i64) {}
+    fn changed(&self, _file: FileKey, _ctime_ns: i64) {
+        if let Some(happens) = self.at_changed.lock().unwrap().take() {
+            happens();
+        }
+    }
 }
 
 /// A store, a mount of it, and the session between.
@@ -338,6 +352,13 @@ impl Rig {
     pub fn lagging(size: u64) -> Option<Rig> {
         let mut session = Passthrough::new(Timing::Later, Pages::Kept);
         Arc::get_mut(&mut session).unwrap().size_known = Some(size);
+        Rig::over(Arc::new(open_dir()), session, MountOptions::default())
+    }
+
+    /// Over a store in which others change files and nobody is told.
+    pub fn untold() -> Option<Rig> {
+        let mut session = Passthrough::new(Timing::Later, Pages::Kept);
+        Arc::get_mut(&mut session).unwrap().changes_are_told = false;
         Rig::over(Arc::new(open_dir()), session, MountOptions::default())
     }
 

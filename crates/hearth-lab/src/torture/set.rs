@@ -193,8 +193,21 @@ impl HostSet {
         }
         for node in 0..self.nodes {
             self.pids[node] = self.ask_pid(node)?;
+            self.keep_log(node, "");
         }
         Ok(())
+    }
+
+    /// An agent takes its log away when it ends; a second name lets it stay with the other logs of the round.
+    fn keep_log(&self, node: usize, life: &str) {
+        let name = format!("agent-{node}.log");
+        let Ok(jobs) = fs::read_dir(self.dir.join(format!("run{node}"))) else {
+            return;
+        };
+        for job in jobs.flatten() {
+            let to = self.dir.join(format!("agent{node}{life}.log"));
+            let _ = fs::hard_link(job.path().join(&name), to);
+        }
     }
 
     /// Starts an agent again with the same command.
@@ -203,6 +216,7 @@ impl HostSet {
         let ended = self.begin(node)?.wait(START_MOST)?;
         if ended.code == Some(0) {
             self.pids[node] = self.ask_pid(node)?;
+            self.keep_log(node, "-again");
         }
         Ok(ended)
     }

@@ -2,7 +2,8 @@
 //!
 //! While a file's manager is gone its readers go to the store, each by itself ([`super::open`]). The manager that is
 //! back knows nothing of them, nor does one that takes its place. Where there are replicas it asks all nodes to let go
-//! before it does anything about the file ([`crate::rescue`]), and this node answers when the file has *lapsed* here:
+//! before it does anything about the file ([`crate::rescue`]), and this node answers when the file has *lapsed* here.
+//! Elsewhere nobody asks: this node begins by itself when it is connected with the manager again.
 //!
 //! 1. Ways in drop what they keep. Reads go on from the store meanwhile: a page can be locked until one is answered, and
 //!    nobody can have written yet.
@@ -14,7 +15,7 @@
 //! A write that would be refused because the manager was gone begins the same, if that is back.
 //!
 //! Invariants:
-//! - C6 (I3): since a manager that is back asked for it, nothing of the file was read or written here before it knew of
+//! - C6 (I3): since a manager that is back asked for it, or was met again, nothing of the file was read or written here before it knew of
 //!   the handles.
 //! - C7: a manager counts a handle once, and no longer than it is open: it hears of one that was closed while it was
 //!   told when it has answered, as a word of that would overtake an open that waits there.
@@ -33,6 +34,7 @@ use crate::input::{Request, StoreOk};
 use crate::msg::{Body, Envelope, Handles, Here};
 use crate::time::Span;
 use crate::{Errno, placement};
+use alloc::boxed::Box;
 use alloc::vec::Vec;
 
 /// Pause before who manages a file is asked once more than again.
@@ -90,6 +92,29 @@ impl Client {
         lapse.askers.push((from, question.clone()));
         desk.break_off(id, from);
         true
+    }
+
+    /// A node is connected again. Without replicas it asks about no file, and of those that it manages this node would go
+    /// on to read what the store has.
+    pub(crate) fn met(&mut self, ctx: &mut Ctx<'_>, authority: &mut Authority, peer: NodeId) {
+        if ctx.config.has_replicas() {
+            return;
+        }
+        let nodes = ctx.config.nodes;
+        let managed = |(&id, file): (&FileId, &Box<File>)| {
+            let named = file.manager.or_else(|| self.managers.get(&id).copied());
+            let manager = named.unwrap_or(placement::registrar_of(id, nodes));
+            (file.orphan && manager == peer).then_some(id)
+        };
+        let back: Vec<FileId> = self.files.iter().filter_map(managed).collect();
+        let mut desk = Desk {
+            client: self,
+            authority,
+            ctx,
+        };
+        for id in back {
+            desk.begin_lapse(id);
+        }
     }
 
     /// What nodes that live have said of a file. If one manages it, its registrar may be gone. If one went to the store

@@ -158,6 +158,8 @@ impl Seat<'_, '_> {
     /// locked until a read has ended, and whoever has the file to itself may wait for those.
     pub(super) fn open_at_once(&mut self) {
         let waits = self.file.control.as_ref().is_some_and(Control::is_of_life);
+        // A node that keeps its own pages reads none while a window is open that it has not heard of.
+        let waits = waits && self.ctx.config.rules().authorities != Authorities::Each;
         if !waits || !self.file.known || !self.ctx.config.keeps(Guard::ReopenedAtOnce) {
             return;
         }

@@ -12,7 +12,7 @@ use crate::linear::{self, Model, Span, Verdict};
 pub(super) type Words = [Option<u64>; 4];
 
 /// What a call does with such words.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Act {
     /// Sees some words, and at the same moment sets some.
     Turn { sees: Words, sets: Words },
@@ -52,6 +52,10 @@ impl Model for Cell {
             Act::Grow => after[0] = after[0].map(|is| is + 1),
         }
         Some(after)
+    }
+
+    fn looks(&self, act: &Act) -> bool {
+        matches!(act, Act::Turn { sets: NOTHING, .. })
     }
 }
 
@@ -93,6 +97,34 @@ fn add(keys: &mut Keys, key: String, call: &Call, act: Act) {
     keys.entry(key).or_default().push(span);
 }
 
+/// Leaves out what may have happened, sets something alone, and was seen by nobody: it need not have happened.
+fn with_use(spans: &[Span<Act>]) -> Vec<Span<Act>> {
+    let mut seen: BTreeSet<(usize, u64)> = BTreeSet::new();
+    for span in spans {
+        if let Act::Turn { sees, .. } = span.op {
+            seen.extend(
+                sees.iter()
+                    .enumerate()
+                    .filter_map(|(at, word)| Some((at, (*word)?))),
+            );
+        }
+    }
+    let has_use = |span: &&Span<Act>| match span.op {
+        Act::Turn {
+            sees: NOTHING,
+            sets,
+        } if span.ended.is_none() => {
+            let mut set = sets
+                .iter()
+                .enumerate()
+                .filter_map(|(at, word)| Some((at, (*word)?)));
+            set.any(|word| seen.contains(&word))
+        }
+        _ => true,
+    };
+    spans.iter().filter(has_use).cloned().collect()
+}
+
 fn judge(
     history: &History,
     checked: &mut Checked,
@@ -103,7 +135,7 @@ fn judge(
     own: &dyn Fn(&Call) -> bool,
 ) {
     checked.histories += 1;
-    match linear::check(&Cell { begin }, spans) {
+    match linear::check(&Cell { begin }, &with_use(spans)) {
         Verdict::Right => {}
         Verdict::TooHard => checked.undecided += 1,
         Verdict::WrongAt(at) => checked.findings.push(history.finding(what, key, at, own)),

@@ -21,7 +21,7 @@ impl<'a> Confirmed<'a> {
             slots: BTreeMap::new(),
             ends: BTreeMap::new(),
         };
-        let bringers = bringers(history);
+        let bringers = Bringers::of(history);
         for call in &history.calls {
             let Op::Write {
                 file,
@@ -41,7 +41,7 @@ impl<'a> Confirmed<'a> {
             }
             let at = match history.promise.write_brings || outlives {
                 true => call.ended,
-                false => confirmed_at(history, &bringers, call),
+                false => bringers.confirmed_at(history, call),
             };
             let Some(at) = at else {
                 continue;
@@ -71,65 +71,82 @@ impl<'a> Confirmed<'a> {
     }
 }
 
-/// Calls that bring bytes of each file to the store.
-fn bringers(history: &History) -> BTreeMap<&str, Vec<&Call>> {
-    let mut bringers: BTreeMap<&str, Vec<&Call>> = BTreeMap::new();
-    for call in history.calls.iter().filter(|call| call.is_good()) {
-        let brings = match &call.op {
-            Op::Sync { .. } => true,
-            Op::Close { by, .. } => is_writer(*by) && history.promise.close_brings,
-            _ => false,
+/// What calls say of bytes on their way to the store.
+struct Bringers<'a> {
+    /// Calls that bring bytes of each file there.
+    of: BTreeMap<&'a str, Vec<&'a Call>>,
+    /// When each node began calls that told it of an end of an agent.
+    told: BTreeMap<(&'a str, usize), Vec<u64>>,
+    /// When each program opened a file to write it.
+    opened: BTreeMap<(&'a str, usize), Vec<u64>>,
+}
+
+impl<'a> Bringers<'a> {
+    fn of(history: &'a History) -> Bringers<'a> {
+        let mut bringers = Bringers {
+            of: BTreeMap::new(),
+            told: BTreeMap::new(),
+            opened: BTreeMap::new(),
         };
-        if brings {
-            bringers.entry(call.file()).or_default().push(call);
+        let broken = history.breaks.as_ref().map_or(u64::MAX, |gap| gap.begun);
+        for call in &history.calls {
+            let file = call.file();
+            match &call.op {
+                Op::Sync { .. } | Op::Close { .. } if matches!(call.out, Out::Failed(_)) => {
+                    if call.end() >= broken {
+                        let told = bringers.told.entry((file, call.node));
+                        told.or_default().push(call.begun);
+                    }
+                }
+                Op::Sync { .. } if call.is_good() => {
+                    bringers.of.entry(file).or_default().push(call);
+                }
+                Op::Close { by, .. }
+                    if call.is_good() && is_writer(*by) && history.promise.close_brings =>
+                {
+                    bringers.of.entry(file).or_default().push(call);
+                }
+                Op::Open { by, .. } if is_writer(*by) => {
+                    let opened = bringers.opened.entry((file, call.worker));
+                    opened.or_default().push(call.begun);
+                }
+                _ => {}
+            }
         }
+        bringers
     }
-    bringers
+
+    /// From when on a write is in the store: the first sync of anybody, or close of its node, that began after it.
+    fn confirmed_at(&self, history: &History, write: &Call) -> Option<u64> {
+        let ended = write.ended?;
+        let of_file = self.of.get(write.file())?;
+        let brought = of_file.iter().filter(|call| {
+            let of_all = matches!(call.op, Op::Sync { .. }) || call.node == write.node;
+            // Beside an agent that is gone a program may open the store itself, and sync that. Only the descriptor that
+            // it wrote through can say what became of the bytes.
+            let can_tell = !history.is_cut_off(call)
+                || (call.worker == write.worker && !self.reopened(write, call));
+            call.begun >= ended && of_all && can_tell && !self.told(write, call)
+        });
+        brought.filter_map(|call| call.ended).min()
+    }
+
+    /// Whether the end of an agent was told to the writer's node by an error before a later call: once is enough (S13).
+    fn told(&self, write: &Call, call: &Call) -> bool {
+        let told = self.told.get(&(write.file(), write.node));
+        told.is_some_and(|told| is_any_between(told, write, call))
+    }
+
+    /// Whether a program opened a file anew between its write and a later call.
+    fn reopened(&self, write: &Call, call: &Call) -> bool {
+        let opened = self.opened.get(&(write.file(), write.worker));
+        opened.is_some_and(|opened| is_any_between(opened, write, call))
+    }
 }
 
-/// From when on a write is in the store: the first sync of anybody, or close of its node, that began after it.
-fn confirmed_at(
-    history: &History,
-    bringers: &BTreeMap<&str, Vec<&Call>>,
-    write: &Call,
-) -> Option<u64> {
-    let ended = write.ended?;
-    let of_file = bringers.get(write.file())?;
-    let brought = of_file.iter().filter(|call| {
-        let of_all = matches!(call.op, Op::Sync { .. }) || call.node == write.node;
-        // Beside an agent that is gone a program may open the store itself, and sync that. Only the descriptor that it
-        // wrote through can say what became of the bytes.
-        let can_tell = !history.is_cut_off(call)
-            || (call.worker == write.worker && !reopened(history, write, call));
-        call.begun >= ended && of_all && can_tell && !told(history, write, call)
-    });
-    brought.filter_map(|call| call.ended).min()
-}
-
-/// Whether the end of an agent was told to the writer's node by an error before a later call: once is enough (S13).
-fn told(history: &History, write: &Call, call: &Call) -> bool {
-    let Some(gap) = &history.breaks else {
-        return false;
-    };
-    history.calls.iter().any(|other| {
-        matches!(other.op, Op::Sync { .. } | Op::Close { .. })
-            && matches!(other.out, Out::Failed(_))
-            && other.node == write.node
-            && other.file() == write.file()
-            && other.end() >= gap.begun
-            && (write.end()..call.begun).contains(&other.begun)
-    })
-}
-
-/// Whether a program opened a file anew between its write and a later call.
-fn reopened(history: &History, write: &Call, call: &Call) -> bool {
-    history.calls.iter().any(|other| {
-        let is_writer = matches!(&other.op, Op::Open { by, .. } if is_writer(*by));
-        is_writer
-            && other.worker == write.worker
-            && other.file() == write.file()
-            && (write.end()..call.begun).contains(&other.begun)
-    })
+fn is_any_between(times: &[u64], write: &Call, call: &Call) -> bool {
+    let between = write.end()..call.begun;
+    times.iter().any(|time| between.contains(time))
 }
 
 /// Compares each snapshot of the store with what was confirmed before it.
@@ -173,7 +190,7 @@ fn registers(
 }
 
 fn logs(history: &History, snapshot: &Snapshot, checked: &mut Checked) {
-    let bringers = bringers(history);
+    let bringers = Bringers::of(history);
     let mut counts: BTreeMap<(&str, u64), usize> = BTreeMap::new();
     for (file, bytes) in snapshot
         .files
@@ -194,7 +211,7 @@ fn logs(history: &History, snapshot: &Snapshot, checked: &mut Checked) {
         let at =
             match history.promise.write_brings || (snapshot.is_final && history.breaks.is_none()) {
                 true => call.ended,
-                false => confirmed_at(history, &bringers, call),
+                false => bringers.confirmed_at(history, call),
             };
         if at.is_none_or(|at| at > snapshot.begun) {
             continue;
