@@ -162,8 +162,8 @@ enum Job {
     Truncate {
         file: FileId,
         size: u64,
-        /// The manager ordered it and waits for what comes of it.
-        managed: bool,
+        /// The manager that has let it begin, and waits for what comes of it.
+        go: Option<NodeId>,
     },
     /// One question to the manager, done when that answers.
     Question,
@@ -550,6 +550,11 @@ impl Desk<'_, '_> {
                 }
                 if let Body::DetachGo = envelope.body {
                     self.client.unlinking.insert(file, from);
+                }
+                if let (Body::TruncateGo, Some(Job::Truncate { go, .. })) =
+                    (&envelope.body, self.client.jobs.get_mut(&ticket))
+                {
+                    *go = Some(from);
                 }
                 self.job_answered(ticket, file, envelope);
             }

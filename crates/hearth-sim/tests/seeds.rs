@@ -373,6 +373,27 @@ fn single_copies_keep_every_promise() {
     hold(seeds.map(plan).map(Plan::hot));
 }
 
+/// Worlds of few pages and many sessions, whose nodes lose each other.
+#[test]
+fn what_meets_often_beside_faults_keeps_every_promise() {
+    let plan = |policy| {
+        move |seed| {
+            let plan = Plan::new(seed, Trouble::All);
+            Plan { policy, ..plan }.hot()
+        }
+    };
+    let truncations_whose_file_lapses_meanwhile =
+        [(Policy::Home, 304_275), (Policy::HomePlus, 304_354)];
+    let and_a_sync_after_it = [(Policy::Single, 300_472)];
+    let worlds = truncations_whose_file_lapses_meanwhile
+        .into_iter()
+        .chain(and_a_sync_after_it);
+    hold(worlds.map(|(policy, seed)| plan(policy)(seed)));
+    for policy in [Policy::Home, Policy::HomePlus, Policy::Single] {
+        hold((0..seeds() / 6).map(plan(policy)));
+    }
+}
+
 /// Worlds of few pages and many sessions.
 #[test]
 fn what_meets_often_keeps_every_promise() {

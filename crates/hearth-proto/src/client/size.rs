@@ -71,16 +71,15 @@ impl Desk<'_, '_> {
     }
 
     pub(super) fn truncate(&mut self, ticket: Ticket, id: FileId, size: u64) {
-        let managed = !self.uncached(id);
         self.client.jobs.insert(
             ticket,
             Job::Truncate {
                 file: id,
                 size,
-                managed,
+                go: None,
             },
         );
-        if !managed {
+        if self.uncached(id) {
             return self.truncate_store(ticket, size);
         }
         self.ask_manager(id, Body::Truncate(size), What::Job(ticket));
@@ -117,12 +116,13 @@ impl Desk<'_, '_> {
 
     /// The store has a new size, or refused it.
     pub(super) fn truncated_in_store(&mut self, ticket: Ticket, result: Result<Stamp, Errno>) {
-        let Some(Job::Truncate { file, managed, .. }) = self.client.jobs.get(&ticket) else {
+        let Some(&Job::Truncate { file, go, .. }) = self.client.jobs.get(&ticket) else {
             return;
         };
-        let file = *file;
-        if *managed {
-            return self.ask_manager(file, Body::Truncated(result), What::Job(ticket));
+        if let Some(manager) = go {
+            let body = Body::Truncated(result);
+            self.ask(manager, file, body, What::Job(ticket), alloc::vec![]);
+            return;
         }
         self.finish(ticket, result.map_or_else(Reply::Failed, |_| Reply::Done));
     }
