@@ -431,6 +431,11 @@ impl Seat<'_, '_> {
             },
             (Cut::Window { .. }, After::Answer(ask)) => self.let_write(ask, homes),
             (Cut::HandOver(heir), After::Answer(ask)) => self.bequeath(&homes, ask, (heir, errno)),
+            (_, After::Move(ask)) if errno.is_some() => {
+                self.tell(&homes, &Body::Resume { done: false });
+                self.unsettle();
+                self.settle(After::Open(ask));
+            }
             (_, After::Move(ask)) => {
                 self.tell(&homes, &Body::Resume { done: true });
                 self.moved(ask);
