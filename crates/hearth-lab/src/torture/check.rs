@@ -47,6 +47,8 @@ pub(crate) struct Break {
     pub(crate) ended: u64,
     /// The programs beside the agents that it hit.
     pub(crate) victims: Vec<usize>,
+    /// An agent ended, and is not part of its set any more.
+    pub(crate) is_death: bool,
 }
 
 /// A fault that was put in, which calls may wait for.
@@ -143,6 +145,12 @@ impl History {
     pub(crate) fn is_at_once(&self, call: &Call) -> bool {
         let is_kept = matches!(&call.op, Op::Read { by: By::Reader, .. });
         self.promise.pages_are_whole && !(is_kept && self.mounted.contains(&call.worker))
+    }
+
+    /// Whether a read may be done on the store as a whole: one that touches a page of a dead agent is (S13).
+    pub(crate) fn is_as_stored(&self, call: &Call, pages: usize) -> bool {
+        let is_dead = |gap: &Break| gap.is_death && call.end() >= gap.begun;
+        pages > 1 && !self.promise.outlives && self.breaks.as_ref().is_some_and(is_dead)
     }
 
     fn finding(

@@ -172,6 +172,7 @@ fn s13_after_a_death_unconfirmed_bytes_may_go_and_confirmed_ones_may_not() {
         begun: 5 * SECOND,
         ended: 6 * SECOND,
         victims: vec![2],
+        is_death: false,
     };
     let mut history = history(vec![write(0, 1, 2, 0, 1), read(1, 7, 8, 0, &[0])]);
     history.breaks = Some(gap);
@@ -201,6 +202,7 @@ fn s13_strangers_to_a_break_agree_again_after_it() {
         begun: 5 * SECOND,
         ended: 6 * SECOND,
         victims: vec![2],
+        is_death: false,
     };
     let (old, new) = (0, value_of(0, 1));
     let calls = vec![
@@ -211,6 +213,33 @@ fn s13_strangers_to_a_break_agree_again_after_it() {
     let mut history = history(calls);
     history.breaks = Some(gap);
     assert!(found(&history).contains("no order"));
+}
+
+#[test]
+fn s13_a_read_over_pages_of_which_one_is_a_dead_agents_may_be_as_the_store_has_it() {
+    let (old, new) = (0, value_of(0, 7));
+    let calls = |slot, seen: &[u64]| {
+        let calls = vec![
+            write(0, 7, 8, 3, 1),
+            read(1, 9, 10, 3, &[new]),
+            read(1, 11, 12, slot, seen),
+        ];
+        let mut history = history(calls);
+        history.breaks = Some(Break {
+            begun: 5 * SECOND,
+            ended: 6 * SECOND,
+            victims: vec![2],
+            is_death: true,
+        });
+        history
+    };
+    assert_eq!(found(&calls(3, &[old, 0])), "");
+    assert!(found(&calls(3, &[old])).contains("no order"));
+    let mut cut = calls(3, &[old, 0]);
+    if let Some(gap) = &mut cut.breaks {
+        gap.is_death = false;
+    }
+    assert!(found(&cut).contains("no order"));
 }
 
 fn append(worker: usize, begun: u64, ended: u64) -> Call {
