@@ -147,6 +147,29 @@ impl History {
         self.promise.pages_are_whole && !(is_kept && self.mounted.contains(&call.worker))
     }
 
+    /// Whether a program wrote a slot while another read it: a store may copy the one into its page, and the other out
+    /// of it, at the same time (S16).
+    fn is_beside_a_write(&self, read: &Call) -> bool {
+        let Op::Read {
+            file, slot, count, ..
+        } = &read.op
+        else {
+            return false;
+        };
+        self.calls.iter().any(|call| match &call.op {
+            Op::Write {
+                file: of,
+                slot: first,
+                count: slots,
+                ..
+            } => {
+                let meet = *first < slot + count && *slot < first + slots;
+                of == file && meet && call.begun <= read.end() && read.begun <= call.end()
+            }
+            _ => false,
+        })
+    }
+
     /// Whether a read may be done on the store as a whole: one that touches a page of a dead agent is (S13).
     pub(crate) fn is_as_stored(&self, call: &Call, pages: usize) -> bool {
         let is_dead = |gap: &Break| gap.is_death && call.end() >= gap.begun;
@@ -273,6 +296,7 @@ fn mixed(history: &History, checked: &mut Checked) {
         let may_be_lost = is_broken && !promise.write_brings && !promise.outlives;
         let is_version = matches!(call.op, Op::Fetch { .. });
         let is_excused = (is_version && promise.level == Level::Own)
+            || (!promise.pages_are_whole && history.is_beside_a_write(call))
             || may_be_lost && (!is_version || !promise.close_brings)
             || history.is_cut_off(call);
         matches!(call.out, Out::Mixed(_)) && !is_excused

@@ -216,6 +216,22 @@ fn s13_strangers_to_a_break_agree_again_after_it() {
 }
 
 #[test]
+fn s16_a_store_may_mix_a_slot_while_it_is_written_and_at_no_other_time() {
+    let torn = |begun, ended| {
+        let mut torn = read(1, begun, ended, 0, &[0]);
+        torn.out = Out::Mixed("torn".into());
+        let mut history = history(vec![write(0, 3, 5, 0, 1), torn]);
+        history.promise.pages_are_whole = false;
+        history
+    };
+    assert_eq!(found(&torn(4, 6)), "");
+    assert!(found(&torn(6, 7)).contains("a part of a write"));
+    let mut cached = torn(4, 6);
+    cached.promise.pages_are_whole = true;
+    assert!(found(&cached).contains("a part of a write"));
+}
+
+#[test]
 fn s13_a_read_over_pages_of_which_one_is_a_dead_agents_may_be_as_the_store_has_it() {
     let (old, new) = (0, value_of(0, 7));
     let calls = |slot, seen: &[u64]| {
