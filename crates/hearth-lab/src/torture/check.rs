@@ -170,6 +170,20 @@ impl History {
         })
     }
 
+    /// Whether a read may be one of a version that is being replaced, of which a failing store refused bytes: they go with
+    /// its name (S9).
+    fn is_of_refused_bytes(&self, read: &Call) -> bool {
+        let refuses = |fault: &Fault| !fault.errors.is_empty() && fault.begun <= read.end();
+        let replaces = |call: &Call| {
+            let is_publish = matches!(&call.op, Op::Publish { file, .. } if file == read.file());
+            is_publish && call.begun <= read.end() && read.begun <= call.end()
+        };
+        matches!(read.op, Op::Fetch { .. })
+            && !self.promise.close_brings
+            && self.faults.iter().any(refuses)
+            && self.calls.iter().any(replaces)
+    }
+
     /// Whether a read may be done on the store as a whole: one that touches a page of a dead agent is (S13).
     pub(crate) fn is_as_stored(&self, call: &Call, pages: usize) -> bool {
         let is_dead = |gap: &Break| gap.is_death && call.end() >= gap.begun;
@@ -297,6 +311,7 @@ fn mixed(history: &History, checked: &mut Checked) {
         let is_version = matches!(call.op, Op::Fetch { .. });
         let is_excused = (is_version && promise.level == Level::Own)
             || (!promise.pages_are_whole && history.is_beside_a_write(call))
+            || history.is_of_refused_bytes(call)
             || may_be_lost && (!is_version || !promise.close_brings)
             || history.is_cut_off(call);
         matches!(call.out, Out::Mixed(_)) && !is_excused

@@ -645,7 +645,9 @@ fn whole(history: &History, checked: &mut Checked, words: &BTreeMap<u64, u64>) {
             .breaks
             .as_ref()
             .filter(|_| !history.promise.close_brings);
-        history.is_cut_off(call) || gap.is_some_and(|gap| call.end() >= gap.begun)
+        history.is_cut_off(call)
+            || gap.is_some_and(|gap| call.end() >= gap.begun)
+            || history.is_of_refused_bytes(call)
     };
     let short = history.calls.iter().find(|call| match &call.out {
         Out::Version { value, words: seen } => words.get(value) != Some(seen) && !is_lost(call),

@@ -232,6 +232,23 @@ fn s16_a_store_may_mix_a_slot_while_it_is_written_and_at_no_other_time() {
 }
 
 #[test]
+fn s9_a_version_that_is_replaced_may_lose_what_a_failing_store_refused() {
+    let empty = fetch(4, 6, Out::Mixed("empty".into()));
+    let mut history = history(vec![publish(0, 3, 5), empty]);
+    history.promise.close_brings = false;
+    assert!(found(&history).contains("a part of a write"));
+    history.faults = vec![Fault {
+        what: "store".into(),
+        begun: 0,
+        ended: 0,
+        errors: &[libc::EIO],
+    }];
+    assert_eq!(found(&history), "");
+    history.promise.close_brings = true;
+    assert!(found(&history).contains("a part of a write"));
+}
+
+#[test]
 fn s13_a_read_over_pages_of_which_one_is_a_dead_agents_may_be_as_the_store_has_it() {
     let (old, new) = (0, value_of(0, 7));
     let calls = |slot, seen: &[u64]| {
