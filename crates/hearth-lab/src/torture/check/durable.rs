@@ -92,11 +92,11 @@ impl<'a> Bringers<'a> {
         for call in &history.calls {
             let file = call.file();
             match &call.op {
-                Op::Sync { .. } | Op::Close { .. } if matches!(call.out, Out::Failed(_)) => {
-                    if call.end() >= broken {
-                        let told = bringers.told.entry((file, call.node));
-                        told.or_default().push(call.begun);
-                    }
+                Op::Sync { .. } | Op::Close { .. }
+                    if matches!(call.out, Out::Failed(_)) && call.end() >= broken =>
+                {
+                    let told = bringers.told.entry((file, call.node));
+                    told.or_default().push(call.begun);
                 }
                 Op::Sync { .. } if call.is_good() => {
                     bringers.of.entry(file).or_default().push(call);
