@@ -232,6 +232,31 @@ fn s16_a_store_may_mix_a_slot_while_it_is_written_and_at_no_other_time() {
 }
 
 #[test]
+fn s30_writes_of_several_nodes_have_no_order_before_they_are_synced() {
+    let calls = vec![
+        write(0, 1, 2, 0, 1),
+        write(1, 3, 4, 0, 1),
+        sync(1, 5, 6),
+        sync(0, 7, 8),
+    ];
+    let mut history = history(calls);
+    history.promise.level = Level::Synced;
+    let mut page = vec![0; 3 * PAGE as usize];
+    page[..8].copy_from_slice(&value_of(0, 1).to_le_bytes());
+    let files = [("register0".to_owned(), page)];
+    history.snapshots = vec![Snapshot {
+        begun: 9 * SECOND,
+        ended: 10 * SECOND,
+        files: files.into(),
+        is_final: false,
+    }];
+    assert_eq!(found(&history), "");
+    history.calls[3].begun = 2 * SECOND;
+    history.calls[3].ended = Some(3 * SECOND - 1);
+    assert!(found(&history).contains("was confirmed"));
+}
+
+#[test]
 fn s9_a_version_that_is_replaced_may_lose_what_a_failing_store_refused() {
     let empty = fetch(4, 6, Out::Mixed("empty".into()));
     let mut history = history(vec![publish(0, 3, 5), empty]);
