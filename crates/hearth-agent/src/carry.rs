@@ -294,19 +294,8 @@ impl Core {
             (Waiting::Write { done, .. }, Reply::Written { offset, size }) => {
                 done(Outcome::Serve(Written { offset, size }));
             }
-            (
-                Waiting::Size(done),
-                Reply::Size {
-                    size,
-                    mtime_ns,
-                    keep,
-                },
-            ) => {
-                done(Outcome::Serve(FileSize {
-                    size,
-                    mtime_ns,
-                    keep,
-                }));
+            (Waiting::Size(done), reply @ Reply::Size { .. }) => {
+                done(Outcome::Serve(size_in(&reply)));
             }
             (Waiting::Leave(done), Reply::Leaves(leaves)) => {
                 done(Outcome::Serve(leave::all_for_way_in(leaves)));
@@ -458,6 +447,26 @@ fn frame_part(piece: &Piece) -> Option<FramePart> {
             len: piece.len as usize,
         }),
         Src::Buf(_) | Src::Zero => None,
+    }
+}
+
+/// What a reply tells of a size.
+fn size_in(reply: &Reply) -> FileSize {
+    match *reply {
+        Reply::Size {
+            size,
+            mtime_ns,
+            keep,
+        } => FileSize {
+            size,
+            mtime_ns,
+            keep,
+        },
+        _ => FileSize {
+            size: None,
+            mtime_ns: None,
+            keep: false,
+        },
     }
 }
 

@@ -47,6 +47,8 @@ pub(crate) struct Break {
     pub(crate) ended: u64,
     /// The programs beside the agents that it hit.
     pub(crate) victims: Vec<usize>,
+    /// An agent ended, and is not part of its set any more.
+    pub(crate) is_death: bool,
 }
 
 /// A fault that was put in, which calls may wait for.
@@ -143,6 +145,49 @@ impl History {
     pub(crate) fn is_at_once(&self, call: &Call) -> bool {
         let is_kept = matches!(&call.op, Op::Read { by: By::Reader, .. });
         self.promise.pages_are_whole && !(is_kept && self.mounted.contains(&call.worker))
+    }
+
+    /// Whether a program wrote a slot while another read it: a store may copy the one into its page, and the other out
+    /// of it, at the same time (S16).
+    fn is_beside_a_write(&self, read: &Call) -> bool {
+        let Op::Read {
+            file, slot, count, ..
+        } = &read.op
+        else {
+            return false;
+        };
+        self.calls.iter().any(|call| match &call.op {
+            Op::Write {
+                file: of,
+                slot: first,
+                count: slots,
+                ..
+            } => {
+                let meet = *first < slot + count && *slot < first + slots;
+                of == file && meet && call.begun <= read.end() && read.begun <= call.end()
+            }
+            _ => false,
+        })
+    }
+
+    /// Whether a read may be one of a version that is being replaced, of which a failing store refused bytes: they go with
+    /// its name (S9).
+    fn is_of_refused_bytes(&self, read: &Call) -> bool {
+        let refuses = |fault: &Fault| !fault.errors.is_empty() && fault.begun <= read.end();
+        let replaces = |call: &Call| {
+            let is_publish = matches!(&call.op, Op::Publish { file, .. } if file == read.file());
+            is_publish && call.begun <= read.end() && read.begun <= call.end()
+        };
+        matches!(read.op, Op::Fetch { .. })
+            && !self.promise.close_brings
+            && self.faults.iter().any(refuses)
+            && self.calls.iter().any(replaces)
+    }
+
+    /// Whether a read may be done on the store as a whole: one that touches a page of a dead agent is (S13).
+    pub(crate) fn is_as_stored(&self, call: &Call, pages: usize) -> bool {
+        let is_dead = |gap: &Break| gap.is_death && call.end() >= gap.begun;
+        pages > 1 && !self.promise.outlives && self.breaks.as_ref().is_some_and(is_dead)
     }
 
     fn finding(
@@ -265,6 +310,8 @@ fn mixed(history: &History, checked: &mut Checked) {
         let may_be_lost = is_broken && !promise.write_brings && !promise.outlives;
         let is_version = matches!(call.op, Op::Fetch { .. });
         let is_excused = (is_version && promise.level == Level::Own)
+            || (!promise.pages_are_whole && history.is_beside_a_write(call))
+            || history.is_of_refused_bytes(call)
             || may_be_lost && (!is_version || !promise.close_brings)
             || history.is_cut_off(call);
         matches!(call.out, Out::Mixed(_)) && !is_excused

@@ -30,6 +30,13 @@ pub(crate) enum Nemesis {
     Lie,
 }
 
+impl Nemesis {
+    /// True if an agent that others take for dead lives and may go on by itself: nothing stops it (S35).
+    fn goes_on_alone(self) -> bool {
+        matches!(self, Nemesis::Cut(_) | Nemesis::Stop(6..))
+    }
+}
+
 /// All of them by name, but for the lie.
 pub(crate) const NEMESES: [(&str, Nemesis); 12] = [
     ("none", Nemesis::None),
@@ -128,7 +135,8 @@ impl Plan {
             close_brings: policy != "local" && !is_buffered,
             write_brings: matches!(policy.as_str(), "hint" | "bank" | "none"),
             pages_are_whole: policy != "none",
-            outlives: outlives || choices.extra.iter().any(|word| word.starts_with("sync")),
+            outlives: (outlives || choices.extra.iter().any(|word| word.starts_with("sync")))
+                && !nemesis.goes_on_alone(),
         };
         Plan {
             seed,

@@ -345,6 +345,7 @@ impl Round<'_> {
             begun,
             ended,
             victims,
+            is_death: matches!(self.plan.nemesis, Nemesis::Kill | Nemesis::Restart),
         });
     }
 

@@ -11,8 +11,9 @@
 
 use super::hand_over::Handing;
 use super::{Bar, File, Home, StoreOp, Waiting};
-use crate::config::{Config, Writes};
+use crate::config::{Config, Grain, Writes};
 use crate::effect::{Alarm, Effect, TierGone};
+use crate::errno::EIO;
 use crate::guard::Guard;
 use crate::ids::{Gen, NodeId, ReqId};
 use crate::msg::{Body, Cut};
@@ -172,6 +173,7 @@ impl Home<'_, '_> {
         {
             return;
         }
+        self.keep_refused(cut);
         let stays = self
             .file
             .bar
@@ -190,6 +192,16 @@ impl Home<'_, '_> {
             self.give_up_dirty();
         }
         self.answer_cut();
+    }
+
+    /// The manager moves a file of which all was in the store. What an fsync covered that has failed since is dirty again:
+    /// here it would be behind what the next home brings there.
+    fn keep_refused(&mut self, cut: Cut) {
+        let moves = cut == Cut::Outside && self.ctx.config.rules().grain == Grain::File;
+        let dirty = self.file.dirty_bytes > 0 || self.file.spilled;
+        if let Some(bar) = self.file.bar.as_mut().filter(|_| moves && dirty) {
+            bar.result = Err(EIO);
+        }
     }
 
     /// Openers of a detached file will be told that bytes are lost: so is whoever watches the agent.

@@ -34,7 +34,6 @@ use crate::input::{Request, StoreOk};
 use crate::msg::{Body, Envelope, Handles, Here};
 use crate::time::Span;
 use crate::{Errno, placement};
-use alloc::boxed::Box;
 use alloc::vec::Vec;
 
 /// Pause before who manages a file is asked once more than again.
@@ -101,12 +100,13 @@ impl Client {
             return;
         }
         let nodes = ctx.config.nodes;
-        let managed = |(&id, file): (&FileId, &Box<File>)| {
-            let named = file.manager.or_else(|| self.managers.get(&id).copied());
-            let manager = named.unwrap_or(placement::registrar_of(id, nodes));
-            (file.orphan && manager == peer).then_some(id)
+        let is_back = |id: &FileId| {
+            let file = self.files.get(id).filter(|file| file.orphan)?;
+            let named = file.manager.or_else(|| self.managers.get(id).copied());
+            let manager = named.unwrap_or(placement::registrar_of(*id, nodes));
+            (manager == peer).then_some(*id)
         };
-        let back: Vec<FileId> = self.files.iter().filter_map(managed).collect();
+        let back: Vec<FileId> = self.files.keys().filter_map(is_back).collect();
         let mut desk = Desk {
             client: self,
             authority,

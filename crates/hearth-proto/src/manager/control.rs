@@ -4,6 +4,7 @@ use super::{Ask, Seat};
 use crate::Errno;
 use crate::config::{Allocation, Grain, Writes};
 use crate::effect::{Alarm, Effect};
+use crate::errno;
 use crate::guard::Guard;
 use crate::ids::{Gen, NodeId, ReqId, Stamp};
 use crate::msg::{Body, Cut, Goal, Handles, Service};
@@ -412,7 +413,11 @@ impl Seat<'_, '_> {
 
     fn cut_through(&mut self, cut: Cut, homes: Vec<NodeId>, after: After, errno: Option<Errno>) {
         // Others keep what the store refuses: they would bring back what a cut took.
-        let refused = errno.filter(|_| self.ctx.config.has_replicas());
+        let refused = match (self.ctx.config.has_replicas(), cut) {
+            (true, _) => errno,
+            (false, Cut::Shrink(size)) if self.misses_home(size) => Some(errno::EHOSTDOWN),
+            (false, _) => None,
+        };
         match (cut, after) {
             (Cut::Shrink(size), After::Answer(ask)) => match refused {
                 Some(errno) => {
@@ -426,6 +431,11 @@ impl Seat<'_, '_> {
             },
             (Cut::Window { .. }, After::Answer(ask)) => self.let_write(ask, homes),
             (Cut::HandOver(heir), After::Answer(ask)) => self.bequeath(&homes, ask, (heir, errno)),
+            (_, After::Move(ask)) if errno.is_some() => {
+                self.tell(&homes, &Body::Resume { done: false });
+                self.unsettle();
+                self.settle(After::Open(ask));
+            }
             (_, After::Move(ask)) => {
                 self.tell(&homes, &Body::Resume { done: true });
                 self.moved(ask);
@@ -703,6 +713,31 @@ impl Seat<'_, '_> {
                 | Control::Leaving { .. },
             )
             | None => {}
+        }
+    }
+
+    /// True if a home that is gone may have bytes beyond a size. It may be cut off alone: what it had would be back with
+    /// it. Who has a page of a file without chunks is not known here.
+    fn misses_home(&self, size: u64) -> bool {
+        let config = self.ctx.config;
+        let Some(last) = self.file.size.checked_sub(1).filter(|last| size <= *last) else {
+            return false;
+        };
+        let chunk = |offset| config.chunk_of(config.page_of(offset));
+        let chunks = chunk(size)..=chunk(last);
+        let is_down = |home: &NodeId| self.ctx.peers.is_down(*home);
+        match self.sole_home() {
+            Some(home) => is_down(&home),
+            None if config.is_home_to_itself() || config.rules().grain != Grain::Chunk => false,
+            None if config.allocation_rule() != Allocation::Slot => self
+                .file
+                .chunk_homes
+                .range(chunks)
+                .any(|(_, home)| is_down(home)),
+            None => {
+                let homes = self.homes_between(size, last);
+                homes.iter().any(is_down)
+            }
         }
     }
 

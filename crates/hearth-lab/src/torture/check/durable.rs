@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::super::history::{Call, Op, Out, RECORD_BYTES};
 use super::super::worker;
 use super::cells::touches;
-use super::{Checked, History, Snapshot, is_writer, store_says};
+use super::{Checked, History, Level, Snapshot, is_writer, store_says};
 
 /// Writes of each slot that were confirmed, and from when on.
 pub(super) struct Confirmed<'a> {
@@ -34,7 +34,14 @@ impl<'a> Confirmed<'a> {
                 continue;
             };
             // A write that failed may take effect at any time.
-            let ended = call.ended.filter(|_| call.is_good()).unwrap_or(u64::MAX);
+            let ended = call.ended.filter(|_| call.is_good());
+            // Where several nodes write at once and need not see it, a write has no place before its node has synced or
+            // closed (S30).
+            let ended = match history.promise.level {
+                Level::Strict => ended,
+                _ => ended.and_then(|_| bringers.published_at(call)),
+            };
+            let ended = ended.unwrap_or(u64::MAX);
             confirmed.ends.insert(*value, ended);
             if !file.starts_with("register") || !call.is_good() {
                 continue;
@@ -92,11 +99,11 @@ impl<'a> Bringers<'a> {
         for call in &history.calls {
             let file = call.file();
             match &call.op {
-                Op::Sync { .. } | Op::Close { .. } if matches!(call.out, Out::Failed(_)) => {
-                    if call.end() >= broken {
-                        let told = bringers.told.entry((file, call.node));
-                        told.or_default().push(call.begun);
-                    }
+                Op::Sync { .. } | Op::Close { .. }
+                    if matches!(call.out, Out::Failed(_)) && call.end() >= broken =>
+                {
+                    let told = bringers.told.entry((file, call.node));
+                    told.or_default().push(call.begun);
                 }
                 Op::Sync { .. } if call.is_good() => {
                     bringers.of.entry(file).or_default().push(call);
@@ -129,6 +136,17 @@ impl<'a> Bringers<'a> {
             call.begun >= ended && of_all && can_tell && !self.told(write, call)
         });
         brought.filter_map(|call| call.ended).min()
+    }
+
+    /// When the node of a write had synced or closed the file after it.
+    fn published_at(&self, write: &Call) -> Option<u64> {
+        let of_file = self.of.get(write.file())?;
+        let of_node = |call: &&&Call| call.node == write.node && call.begun >= write.end();
+        of_file
+            .iter()
+            .filter(of_node)
+            .filter_map(|call| call.ended)
+            .min()
     }
 
     /// Whether the end of an agent was told to the writer's node by an error before a later call: once is enough (S13).

@@ -172,6 +172,7 @@ fn s13_after_a_death_unconfirmed_bytes_may_go_and_confirmed_ones_may_not() {
         begun: 5 * SECOND,
         ended: 6 * SECOND,
         victims: vec![2],
+        is_death: false,
     };
     let mut history = history(vec![write(0, 1, 2, 0, 1), read(1, 7, 8, 0, &[0])]);
     history.breaks = Some(gap);
@@ -201,6 +202,7 @@ fn s13_strangers_to_a_break_agree_again_after_it() {
         begun: 5 * SECOND,
         ended: 6 * SECOND,
         victims: vec![2],
+        is_death: false,
     };
     let (old, new) = (0, value_of(0, 1));
     let calls = vec![
@@ -211,6 +213,91 @@ fn s13_strangers_to_a_break_agree_again_after_it() {
     let mut history = history(calls);
     history.breaks = Some(gap);
     assert!(found(&history).contains("no order"));
+}
+
+#[test]
+fn s16_a_store_may_mix_a_slot_while_it_is_written_and_at_no_other_time() {
+    let torn = |begun, ended| {
+        let mut torn = read(1, begun, ended, 0, &[0]);
+        torn.out = Out::Mixed("torn".into());
+        let mut history = history(vec![write(0, 3, 5, 0, 1), torn]);
+        history.promise.pages_are_whole = false;
+        history
+    };
+    assert_eq!(found(&torn(4, 6)), "");
+    assert!(found(&torn(6, 7)).contains("a part of a write"));
+    let mut cached = torn(4, 6);
+    cached.promise.pages_are_whole = true;
+    assert!(found(&cached).contains("a part of a write"));
+}
+
+#[test]
+fn s30_writes_of_several_nodes_have_no_order_before_they_are_synced() {
+    let calls = vec![
+        write(0, 1, 2, 0, 1),
+        write(1, 3, 4, 0, 1),
+        sync(1, 5, 6),
+        sync(0, 7, 8),
+    ];
+    let mut history = history(calls);
+    history.promise.level = Level::Synced;
+    let mut page = vec![0; 3 * PAGE as usize];
+    page[..8].copy_from_slice(&value_of(0, 1).to_le_bytes());
+    let files = [("register0".to_owned(), page)];
+    history.snapshots = vec![Snapshot {
+        begun: 9 * SECOND,
+        ended: 10 * SECOND,
+        files: files.into(),
+        is_final: false,
+    }];
+    assert_eq!(found(&history), "");
+    history.calls[3].begun = 2 * SECOND;
+    history.calls[3].ended = Some(3 * SECOND - 1);
+    assert!(found(&history).contains("was confirmed"));
+}
+
+#[test]
+fn s9_a_version_that_is_replaced_may_lose_what_a_failing_store_refused() {
+    let empty = fetch(4, 6, Out::Mixed("empty".into()));
+    let mut history = history(vec![publish(0, 3, 5), empty]);
+    history.promise.close_brings = false;
+    assert!(found(&history).contains("a part of a write"));
+    history.faults = vec![Fault {
+        what: "store".into(),
+        begun: 0,
+        ended: 0,
+        errors: &[libc::EIO],
+    }];
+    assert_eq!(found(&history), "");
+    history.promise.close_brings = true;
+    assert!(found(&history).contains("a part of a write"));
+}
+
+#[test]
+fn s13_a_read_over_pages_of_which_one_is_a_dead_agents_may_be_as_the_store_has_it() {
+    let (old, new) = (0, value_of(0, 7));
+    let calls = |slot, seen: &[u64]| {
+        let calls = vec![
+            write(0, 7, 8, 3, 1),
+            read(1, 9, 10, 3, &[new]),
+            read(1, 11, 12, slot, seen),
+        ];
+        let mut history = history(calls);
+        history.breaks = Some(Break {
+            begun: 5 * SECOND,
+            ended: 6 * SECOND,
+            victims: vec![2],
+            is_death: true,
+        });
+        history
+    };
+    assert_eq!(found(&calls(3, &[old, 0])), "");
+    assert!(found(&calls(3, &[old])).contains("no order"));
+    let mut cut = calls(3, &[old, 0]);
+    if let Some(gap) = &mut cut.breaks {
+        gap.is_death = false;
+    }
+    assert!(found(&cut).contains("no order"));
 }
 
 fn append(worker: usize, begun: u64, ended: u64) -> Call {
