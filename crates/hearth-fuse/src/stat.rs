@@ -126,7 +126,7 @@ impl Stat {
     }
 
     /// Replaces what the cache knows better.
-    pub(crate) fn overlay(&mut self, known: FileSize) {
+    pub(crate) fn overlaid(mut self, known: FileSize) -> Stat {
         // A file that looks shorter than its blocks is taken for sparse by cp and tar.
         let unstored = known.size.saturating_sub(self.told.size);
         self.told.blocks += unstored.div_ceil(BLOCK_BYTES);
@@ -135,6 +135,7 @@ impl Stat {
             self.told.mtime_ns = mtime_ns;
             self.times[1] = since_epoch(mtime_ns);
         }
+        self
     }
 
     /// Says what a good size of one request is.

@@ -106,7 +106,7 @@ impl Rig {
         let options = MountOptions {
             attr_ttl: Duration::ZERO,
             name_ttl: Duration::ZERO,
-            store_lags: true,
+            client_lags: true,
             ..MountOptions::default()
         };
         let session = Passthrough::new(Timing::AtOnce, Pages::Direct);

@@ -240,7 +240,7 @@ impl Session for Passthrough {
         }
     }
 
-    fn store_lags(&self) -> bool {
+    fn store_is_behind(&self) -> bool {
         self.size_known.is_some()
     }
 
