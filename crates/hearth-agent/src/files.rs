@@ -78,6 +78,8 @@ pub(crate) struct Files {
     introduced: BTreeSet<(FileId, NodeId)>,
     uses: u64,
     files_max: usize,
+    /// Descriptors that nobody uses any more, to be closed when nothing is locked.
+    unused: Vec<Arc<OwnedFd>>,
 }
 
 /// The descriptor of an open handle.
@@ -126,6 +128,7 @@ impl Files {
             introduced: BTreeSet::new(),
             uses: 0,
             files_max,
+            unused: Vec::new(),
         })
     }
 
@@ -167,11 +170,11 @@ impl Files {
         let Some(file) = self.handles.remove(&handle) else {
             return;
         };
-        if let Some(held) = self.held.remove(&(file, handle))
-            && is_home
-        {
+        let held = self.held.remove(&(file, handle));
+        if is_home && let Some(held) = held {
             self.file(file).offer(held.fd, held.write);
         } else if !is_home {
+            self.unused.extend(held.map(|held| held.fd));
             self.forget(file);
         }
     }
@@ -258,8 +261,15 @@ impl Files {
         let found = self.file(file);
         let mut reach = found.lock();
         reach.path = place.or_else(|| reach.path.take());
-        reach.reader = None;
-        reach.writer = None;
+        let gone = [reach.reader.take(), reach.writer.take()];
+        drop(reach);
+        self.unused.extend(gone.into_iter().flatten());
+    }
+
+    /// Descriptors that nobody uses any more. The store may take long to close them.
+    #[must_use = "to be dropped when nothing is locked"]
+    pub(crate) fn unused(&mut self) -> Vec<Arc<OwnedFd>> {
+        std::mem::take(&mut self.unused)
     }
 
     /// Other nodes have changed the file in the store: descriptors that are open serve no read from now on.
