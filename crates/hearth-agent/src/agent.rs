@@ -123,7 +123,8 @@ impl Agent {
             source,
         };
         let files = Files::new(root, config.store_root.clone()).map_err(store_error)?;
-        let bare = store::build(&config.store, &config.job_dir).map_err(store_error)?;
+        let bare = store::build(&config.store, &config.job_dir, files.root().as_fd());
+        let bare = bare.map_err(store_error)?;
         let stores = behind_tier(&config, bare, &files)?;
         let pool = PoolConfig::new(kernel.page_bytes as usize, kernel.frames);
         let pool = Pool::new(pool).map_err(|source| StartError::Pool {

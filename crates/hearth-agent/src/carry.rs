@@ -351,9 +351,9 @@ impl Core {
                 len,
                 done,
                 ..
-            } => match state.files.handle(handle) {
-                Some(fd) => self.queue.push(Job::DirectRead {
-                    fd,
+            } => match state.files.past_cache(handle) {
+                Some(from) => self.queue.push(Job::DirectRead {
+                    from,
                     offset,
                     len,
                     done,

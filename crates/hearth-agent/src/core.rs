@@ -224,11 +224,12 @@ impl Core {
             true => files.let_go(|file| node.owes(file)),
             false => Vec::new(),
         };
+        let unused = files.unused();
         let dues = [state.node.deadline(), state.tickets.deadline()];
         let due = dues.into_iter().flatten().min();
         let due = due.map_or(NEVER, |time| time.0);
         drop(state);
-        drop(crowd);
+        drop((crowd, unused));
         self.arm(due);
         self.follow(after);
     }

@@ -22,6 +22,7 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// Share of the process's descriptors that homes may keep open, as a divisor.
@@ -77,6 +78,8 @@ pub(crate) struct Files {
     introduced: BTreeSet<(FileId, NodeId)>,
     uses: u64,
     files_max: usize,
+    /// Descriptors that nobody uses any more, to be closed when nothing is locked.
+    unused: Vec<Arc<OwnedFd>>,
 }
 
 /// The descriptor of an open handle.
@@ -84,6 +87,28 @@ pub(crate) struct Files {
 struct Held {
     fd: Arc<OwnedFd>,
     write: bool,
+    /// How often other nodes had changed the file in the store when this node's client looked at it anew.
+    seen: Arc<AtomicU64>,
+}
+
+/// The descriptor of a handle whose file is read past the cache.
+#[derive(Debug)]
+pub(crate) struct PastCache {
+    fd: Arc<OwnedFd>,
+    seen: Arc<AtomicU64>,
+    changes: u64,
+}
+
+impl PastCache {
+    /// Shows what other nodes have changed as far as it was known when this was asked for. May block.
+    pub(crate) fn up_to_date(&self, store: &dyn Store) -> Result<BorrowedFd<'_>, Errno> {
+        let fd = self.fd.as_fd();
+        if self.seen.load(Ordering::Acquire) < self.changes {
+            store.renew(fd)?;
+            self.seen.fetch_max(self.changes, Ordering::AcqRel);
+        }
+        Ok(fd)
+    }
 }
 
 impl Files {
@@ -103,6 +128,7 @@ impl Files {
             introduced: BTreeSet::new(),
             uses: 0,
             files_max,
+            unused: Vec::new(),
         })
     }
 
@@ -121,6 +147,7 @@ impl Files {
         let held = Held {
             fd: Arc::clone(&fd),
             write,
+            seen: Arc::default(),
         };
         self.held.insert((file, handle), held);
         if let Some((known, _)) = self.files.get(&file) {
@@ -143,11 +170,11 @@ impl Files {
         let Some(file) = self.handles.remove(&handle) else {
             return;
         };
-        if let Some(held) = self.held.remove(&(file, handle))
-            && is_home
-        {
+        let held = self.held.remove(&(file, handle));
+        if is_home && let Some(held) = held {
             self.file(file).offer(held.fd, held.write);
         } else if !is_home {
+            self.unused.extend(held.map(|held| held.fd));
             self.forget(file);
         }
     }
@@ -155,6 +182,18 @@ impl Files {
     pub(crate) fn handle(&self, handle: Handle) -> Option<Arc<OwnedFd>> {
         let held = self.held.get(&(self.file_of(handle)?, handle));
         held.map(|held| Arc::clone(&held.fd))
+    }
+
+    /// The same for reads past the cache.
+    pub(crate) fn past_cache(&self, handle: Handle) -> Option<PastCache> {
+        let file = self.file_of(handle)?;
+        let held = self.held.get(&(file, handle))?;
+        let known = self.files.get(&file);
+        Some(PastCache {
+            fd: Arc::clone(&held.fd),
+            seen: Arc::clone(&held.seen),
+            changes: known.map_or(0, |(known, _)| known.lock().changes),
+        })
     }
 
     /// The file that a handle is of.
@@ -222,8 +261,15 @@ impl Files {
         let found = self.file(file);
         let mut reach = found.lock();
         reach.path = place.or_else(|| reach.path.take());
-        reach.reader = None;
-        reach.writer = None;
+        let gone = [reach.reader.take(), reach.writer.take()];
+        drop(reach);
+        self.unused.extend(gone.into_iter().flatten());
+    }
+
+    /// Descriptors that nobody uses any more. The store may take long to close them.
+    #[must_use = "to be dropped when nothing is locked"]
+    pub(crate) fn unused(&mut self) -> Vec<Arc<OwnedFd>> {
+        std::mem::take(&mut self.unused)
     }
 
     /// Other nodes have changed the file in the store: descriptors that are open serve no read from now on.
@@ -359,9 +405,12 @@ impl StoreFile {
 
     /// Closes what this home reaches the file by: the store calls it stale.
     pub(crate) fn lose(&self) {
-        let mut reach = self.lock();
-        reach.reader = None;
-        reach.writer = None;
+        let gone = {
+            let mut reach = self.lock();
+            (reach.reader.take(), reach.writer.take())
+        };
+        // The store may take long to close them.
+        drop(gone);
     }
 
     /// Another client has written the file. This node's may keep old pages until it opens the file anew, and an old size
@@ -372,7 +421,7 @@ impl StoreFile {
     }
 
     /// A descriptor that is open, or one opened where the file was last known to be; `ESTALE` if it is not there. May
-    /// block. No lock is held while the store opens it: a store that hangs must hold up its worker alone.
+    /// block. No lock is held while the store opens or closes it: a store that hangs must hold up its worker alone.
     pub(crate) fn reach(
         &self,
         store: (&dyn Store, BorrowedFd<'_>),
@@ -382,28 +431,31 @@ impl StoreFile {
         let (known, is_old, changes, overtaken) = {
             let reach = self.lock();
             let known = reach.open(purpose);
-            (known, reach.is_old(), reach.changes, reach.overtaken)
+            let is_old = purpose == Purpose::Read && reach.is_old();
+            (known, is_old, reach.changes, reach.overtaken)
         };
         let opened = match known {
-            Some(fd) if purpose == Purpose::Write || !is_old => return Ok(fd),
-            // Who may not open it again goes on with what it has.
+            Some(fd) if !is_old => return Ok(fd),
             Some(fd) => match open_again(store, &fd) {
-                Some(again) => again,
-                None => return Ok(fd),
+                Some(again) => Arc::new(again),
+                // Who may not open it again goes on with what it has.
+                None => return store.0.renew(fd.as_fd()).map(|()| fd),
             },
             None => {
                 let path = self.lock().place();
-                open_checked(store, path.as_deref(), file, purpose)?
+                Arc::new(open_checked(store, path.as_deref(), file, purpose)?)
             }
         };
-        if overtaken {
+        if is_old || overtaken {
             store.0.renew(opened.as_fd())?;
         }
-        let fd = Arc::new(opened);
-        let mut reach = self.lock();
-        reach.overtaken &= !overtaken;
-        reach.keep(Arc::clone(&fd), purpose, changes);
-        Ok(fd)
+        let replaced = {
+            let mut reach = self.lock();
+            reach.overtaken &= !overtaken;
+            reach.keep(Arc::clone(&opened), purpose, changes)
+        };
+        drop(replaced);
+        Ok(opened)
     }
 }
 
@@ -439,11 +491,15 @@ impl Reach {
         self.reader_since < self.changes
     }
 
-    /// Keeps a descriptor that was opened when the file had been changed so often.
-    fn keep(&mut self, fd: Arc<OwnedFd>, purpose: Purpose, changes: u64) {
+    /// Keeps a descriptor that was opened when the file had been changed so often. What it replaces is to be closed when
+    /// nothing is locked.
+    fn keep(&mut self, fd: Arc<OwnedFd>, purpose: Purpose, changes: u64) -> Option<Arc<OwnedFd>> {
         match purpose {
-            Purpose::Read => (self.reader, self.reader_since) = (Some(fd), changes),
-            Purpose::Write => self.writer = Some(fd),
+            Purpose::Read => {
+                self.reader_since = changes;
+                self.reader.replace(fd)
+            }
+            Purpose::Write => self.writer.replace(fd),
         }
     }
 }

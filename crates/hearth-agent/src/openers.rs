@@ -238,6 +238,7 @@ impl Core {
                 // Nobody tells this node of the writes of others.
                 let again = open_again((store.as_ref(), self.root.as_fd()), file);
                 let fd = again.as_ref().map_or(fd, AsFd::as_fd);
+                store.renew(fd)?;
                 let bytes = store.read_vec(fd, make.offset, make.len as usize)?;
                 return Ok(Outcome::of_bytes(bytes));
             }

@@ -223,7 +223,7 @@ impl Session for Core {
         });
     }
 
-    fn store_lags(&self) -> bool {
+    fn store_is_behind(&self) -> bool {
         self.lock().node.config().close_rule() == CloseRule::Buffered
     }
 

@@ -6,13 +6,15 @@
 //!
 //! - [`Counted`] counts what passes,
 //! - [`Model`] makes a directory as slow as the I/O servers it models,
-//! - [`Fault`] breaks what a script tells it to break.
+//! - [`Fault`] breaks what a script tells it to break,
+//! - `Doubting` asks the servers where a file ends, if a client that lags has brought less than was asked for.
 //!
 //! [`Lagging`] takes its place in tests: a client of a network file system, which believes in old names for a second.
 //!
 //! [`StoreSpec`] is the way to name a store on a command line.
 
 mod counted;
+mod doubting;
 mod fault;
 mod lagging;
 mod model;
@@ -52,8 +54,8 @@ pub trait Store: Send + Sync {
         open_by_name(root, path, access)
     }
 
-    /// Fills `parts`, in order, from `offset`. Comes back with less only at the end of the file;
-    /// the rest of the parts is then as it was.
+    /// Fills `parts`, in order, from `offset`. Comes back with less only at the end of the file, as the servers know it;
+    /// the rest of the parts is then as it was, or has bytes that count for nothing.
     fn read(
         &self,
         file: BorrowedFd<'_>,
@@ -91,7 +93,8 @@ pub trait Store: Send + Sync {
     /// What the store says about the file's content now.
     fn stamp(&self, file: BorrowedFd<'_>) -> Result<Stamp, Errno>;
 
-    /// Makes this node's client look at the file anew: another has written it.
+    /// Makes this node's client look at the file anew: another has changed it. A client that keeps bytes between opens
+    /// forgets them.
     fn renew(&self, file: BorrowedFd<'_>) -> Result<(), Errno>;
 
     /// Brings to the store what a tier has of the file.

@@ -1,7 +1,7 @@
 //! Store workers: the only threads that block on the store.
 
 use crate::core::{Core, State};
-use crate::files::{Purpose, STALE, StoreFile};
+use crate::files::{PastCache, Purpose, STALE, StoreFile};
 use crate::making::{self, Make, Work};
 use crate::openers::Stuck;
 use crate::store::{Store, SyncKind};
@@ -44,7 +44,7 @@ pub(crate) enum Job {
     Truncate { op: Op, fd: Arc<OwnedFd>, size: u64 },
     /// A local read, done on the store.
     DirectRead {
-        fd: Arc<OwnedFd>,
+        from: PastCache,
         offset: u64,
         len: u32,
         done: ReadDone,
@@ -348,12 +348,12 @@ pub(crate) fn run(core: &Core, job: Job) {
             done(core, (op, span), truncate(core, &fd, size));
         }
         Job::DirectRead {
-            fd,
+            from,
             offset,
             len,
             done,
         } => {
-            direct_read(core.store.as_ref(), &fd, offset, len, done);
+            direct_read(core.store.as_ref(), &from, offset, len, done);
         }
         Job::DirectWrite {
             fd,
@@ -458,8 +458,9 @@ fn stamped(stamp: hearth_client::Stamp) -> StoreOk {
     }
 }
 
-fn direct_read(store: &dyn Store, fd: &OwnedFd, offset: u64, len: u32, done: ReadDone) {
-    match store.read_vec(fd.as_fd(), offset, len as usize) {
+fn direct_read(store: &dyn Store, from: &PastCache, offset: u64, len: u32, done: ReadDone) {
+    let read = |fd| store.read_vec(fd, offset, len as usize);
+    match from.up_to_date(store).and_then(read) {
         Ok(bytes) => done(Answer::Serve(&[&bytes])),
         Err(errno) => done(Answer::Fail(errno)),
     }

@@ -607,3 +607,52 @@ fn names_of_many_frames_are_told_whole_to_many_at_once() {
         }
     });
 }
+
+/// What is known of writes tells nothing any more of a file whose times have been set.
+#[test]
+fn a_time_that_is_set_is_the_stores_also_while_the_file_is_open() {
+    for policy in [
+        Policy::Home,
+        Policy::HomePlus,
+        Policy::Single,
+        Policy::Local,
+    ] {
+        let set = set(2, |config| {
+            config.policy = policy;
+            config.close = CloseRule::Buffered;
+        });
+        let writer = set.open(0, "f", true).expect("opens").handle;
+        let file = File::open(set.dir.path().join("f")).expect("opens");
+        let stamp = || {
+            let meta = file.metadata().expect("attributes");
+            Stamp {
+                ctime_ns: meta.ctime() * 1_000_000_000 + meta.ctime_nsec(),
+                mtime_ns: meta.mtime() * 1_000_000_000 + meta.mtime_nsec(),
+                size: meta.size(),
+            }
+        };
+        let key = FileKey {
+            ino: file.metadata().expect("attributes").ino(),
+        };
+        let told = |node: usize| {
+            let size = wait(|done| set.session(node).size(key, true, done));
+            size.expect("an answer").and_then(|told| told.mtime_ns)
+        };
+        set.write(0, writer, Place::At(0), b"some").expect("writes");
+        assert!(
+            [0, 1].iter().all(|&node| told(node).is_some()),
+            "{policy:?}"
+        );
+        wait(|done| set.session(0).settle(key, done)).expect("settles");
+        let before = stamp();
+        file.set_modified(std::time::UNIX_EPOCH).expect("sets");
+        set.session(0).restamp(key, before, stamp());
+        assert_eq!([told(0), told(1)], [None, None], "{policy:?}");
+        set.write(0, writer, Place::At(9), b"more").expect("writes");
+        assert!(
+            [0, 1].iter().all(|&node| told(node).is_some()),
+            "{policy:?}"
+        );
+        set.session(0).close(writer);
+    }
+}

@@ -14,6 +14,7 @@
 #![forbid(unsafe_code)]
 
 pub mod asking;
+pub mod belief;
 pub mod caller;
 pub mod local;
 mod owner;
@@ -88,7 +89,7 @@ pub trait Session: Send + Sync + 'static {
 
     /// True if bytes of a file that nobody has open any more may be in memory alone: what the store says of its size is
     /// then worth nothing, however old it may be. Costs no message.
-    fn store_lags(&self) -> bool {
+    fn store_is_behind(&self) -> bool {
         false
     }
 

@@ -117,6 +117,13 @@ pub struct PageRange {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Errno(pub i32);
 
+impl From<std::io::Error> for Errno {
+    fn from(error: std::io::Error) -> Errno {
+        let broken = rustix::io::Errno::IO.raw_os_error();
+        Errno(error.raw_os_error().unwrap_or(broken))
+    }
+}
+
 /// Why a call is not for the cache; the way in then does it on the store itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Bypass {

@@ -95,7 +95,7 @@ impl Core {
         let asked = self.nodes.moment();
         let node = self.nodes.node(id)?;
         if self.memory.is_on()
-            && (self.session.looks_alone() || self.options.store_lags)
+            && (self.session.looks_alone() || self.options.client_lags)
             && let Some(told) = self.look_alone(caller, &node)
         {
             return Ok(told);
@@ -185,13 +185,15 @@ impl Core {
         }
         let exact = consult == Consult::Everywhere;
         // The session first: what it knows may reach the store between the two looks, not leave it.
-        let others = exact || self.store_lags;
+        let others = exact || self.store_is_behind;
         let sought = Sought::of("the size", node.file());
         let known = ask_soon(sought, |done| self.session.size(node.file(), others, done))?;
-        let mut stat = Stat::of(&*fd)?;
-        if let Some(known) = known {
-            stat.overlay(known);
-        }
+        // The store's own client may be wrong of what nobody else tells.
+        let stat = match known.filter(|known| known.size.is_some()) {
+            Some(known) => Stat::of(&*fd).map(|stat| stat.overlaid(known)),
+            None => self.stat(node, &fd),
+        };
+        let mut stat = stat?;
         if let Some(bytes) = self.options.request_bytes {
             stat.best_served_in(bytes);
         }

@@ -35,7 +35,7 @@ pub(crate) struct Core {
     /// The store's servers send attributes of files along with the names of their directory.
     pub(crate) attributes_come_along: bool,
     /// The store may know less of a closed file than programs must see.
-    pub(crate) store_lags: bool,
+    pub(crate) store_is_behind: bool,
 }
 
 impl Core {
@@ -45,7 +45,7 @@ impl Core {
         options: MountOptions,
     ) -> io::Result<Core> {
         let attributes_come_along = come_along(&store_root);
-        let store_lags = session.store_lags();
+        let store_is_behind = session.store_is_behind();
         let nodes = Arc::new(Nodes::new(store_root)?);
         let memory = Memory::new(options.attr_ttl);
         let (known, kept) = (Arc::clone(&nodes), Arc::clone(&memory));
@@ -67,7 +67,7 @@ impl Core {
             memory,
             revoker,
             attributes_come_along,
-            store_lags,
+            store_is_behind,
         })
     }
 

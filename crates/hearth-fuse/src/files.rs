@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use fuser::{FileHandle, LockOwner, OpenFlags, ReplyData, ReplyEmpty, ReplyWrite, WriteFlags};
+use hearth_client::belief::{Client, Mounted};
 use hearth_client::{Handle, Keep, Outcome, Place};
 use rustix::io::ReadWriteFlags;
 
@@ -66,7 +67,7 @@ impl Core {
             Err(error) => return reply.error(errno(&error)),
         };
         let Way::Session(handle) = open.way else {
-            return read_store(&open, read, reply);
+            return self.read_store(&open, read, reply);
         };
         let core = Arc::clone(self);
         let keep = match read.keeper == Keeper::Kernel {
@@ -77,7 +78,11 @@ impl Core {
             Outcome::Serve([]) => reply.data(&[]),
             Outcome::Serve([piece]) => reply.data(piece),
             Outcome::Serve(pieces) => reply.data(&pieces.concat()),
-            Outcome::Bypass(_) => core.errands.later(move || read_store(&open, read, reply)),
+            Outcome::Bypass(_) => {
+                let own = Arc::clone(&core);
+                core.errands
+                    .later(move || own.read_store(&open, read, reply));
+            }
             Outcome::Fail(error) => reply.error(fuser::Errno::from_i32(error.0)),
         };
         self.session
@@ -158,6 +163,21 @@ impl Core {
         self.session.file_changed(open.node.file());
         match written {
             Ok(_) => reply.written(len),
+            Err(error) => reply.error(errno(&error)),
+        }
+    }
+
+    /// A read past the cache.
+    fn read_store(&self, open: &OpenHandle, read: ReadAt, reply: ReplyData) {
+        let mut buffer = vec![0; read.len as usize];
+        let asked = (open.fd.as_fd(), read.offset, buffer.len());
+        let mut fill = || read_full(&*open.fd, &mut buffer, read.offset);
+        let filled = match self.options.client_lags {
+            true => Mounted.read_whole(asked, |len| *len, fill),
+            false => fill(),
+        };
+        match filled {
+            Ok(len) => reply.data(&buffer[..len]),
             Err(error) => reply.error(errno(&error)),
         }
     }
@@ -251,14 +271,6 @@ pub(crate) fn reply_empty<T>(result: io::Result<T>, reply: ReplyEmpty) {
 
 fn sync_store(open: &OpenHandle, reply: ReplyEmpty) {
     reply_empty(rustix::fs::fsync(&*open.fd).map_err(io::Error::from), reply);
-}
-
-fn read_store(open: &OpenHandle, read: ReadAt, reply: ReplyData) {
-    let mut buffer = vec![0; read.len as usize];
-    match read_full(&*open.fd, &mut buffer, read.offset) {
-        Ok(len) => reply.data(&buffer[..len]),
-        Err(error) => reply.error(errno(&error)),
-    }
 }
 
 /// A short read means the end of the file to FUSE, so a store's short reads are continued.

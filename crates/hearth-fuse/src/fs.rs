@@ -168,7 +168,7 @@ impl fuser::Filesystem for HearthFs {
         match self.core.remember(caller, at) {
             Remembered::Entry(entry) => reply_entry(Ok(*entry), reply),
             Remembered::Absent => reply.error(fuser::Errno::ENOENT),
-            Remembered::No if !self.core.store_lags => {
+            Remembered::No if !self.core.store_is_behind => {
                 reply_entry(self.core.look_up(caller, at), reply);
             }
             Remembered::No | Remembered::Perhaps => {

@@ -32,6 +32,12 @@ pub(crate) struct OpenHandle {
     pub(crate) privileges_dropped: AtomicBool,
 }
 
+impl Drop for OpenHandle {
+    fn drop(&mut self) {
+        self.node.handles.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
 /// Handles of one kind, by the number that the kernel gives back.
 pub(crate) struct Handles<T> {
     open: RwLock<HashMap<u64, Arc<T>>>,

@@ -12,7 +12,7 @@ use std::collections::{HashMap, VecDeque};
 use std::ffi::{OsStr, OsString};
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use hearth_client::FileKey;
@@ -57,10 +57,16 @@ pub struct Node {
     pub generation: u64,
     /// Its last name went; the number may come back as another file.
     gone: AtomicBool,
+    /// Handles that programs have of it.
+    pub(crate) handles: AtomicUsize,
     born: Option<i64>,
 }
 
 impl Node {
+    pub(crate) fn is_open(&self) -> bool {
+        self.handles.load(Ordering::Relaxed) > 0
+    }
+
     /// The name that the session knows the file by.
     pub(crate) fn file(&self) -> FileKey {
         FileKey { ino: self.key.ino }
@@ -596,6 +602,7 @@ fn new_node(id: u64, stat: &Stat, generation: u64) -> Arc<Node> {
         kind: stat.kind(),
         generation,
         gone: AtomicBool::new(false),
+        handles: AtomicUsize::new(0),
         born: stat.born(),
     })
 }

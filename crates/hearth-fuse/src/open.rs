@@ -4,7 +4,7 @@ use std::ffi::OsStr;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use fuser::{FileHandle, FopenFlags, OpenAccMode, OpenFlags};
 use hearth_client::{Access, OpenFile, OpenedFile, Outcome};
@@ -272,6 +272,7 @@ impl Core {
     }
 
     fn opened(&self, open: StoreOpen, way: Way, flags: FopenFlags) -> Opened {
+        open.node.handles.fetch_add(1, Ordering::Relaxed);
         let handle = self.files.insert(OpenHandle {
             node: open.node,
             fd: open.fd,

@@ -18,8 +18,8 @@ pub struct MountOptions {
     /// What cached files say is a good size of one request (`st_blksize`), in bytes; as the store
     /// says, if not told. The C library and many programs make their buffers that large.
     pub request_bytes: Option<u32>,
-    /// The store's clients believe in names and attributes that others have changed, as those of GlusterFS do.
-    pub store_lags: bool,
+    /// The store's client believes in names, attributes and bytes that others have changed, as that of GlusterFS does.
+    pub client_lags: bool,
     /// What `mount(8)` shows as the source.
     pub fs_name: String,
 }
@@ -33,7 +33,7 @@ impl Default for MountOptions {
             identity: Identity::SingleUser,
             ids: Ids::AsStored,
             request_bytes: None,
-            store_lags: false,
+            client_lags: false,
             fs_name: "hearth".to_owned(),
         }
     }

@@ -126,9 +126,9 @@ impl Stat {
     }
 
     /// Replaces what the cache knows better.
-    pub(crate) fn overlay(&mut self, known: FileSize) {
+    pub(crate) fn overlaid(mut self, known: FileSize) -> Stat {
         let Some(size) = known.size else {
-            return;
+            return self;
         };
         // A file that looks shorter than its blocks is taken for sparse by cp and tar.
         let unstored = size.saturating_sub(self.told.size);
@@ -138,6 +138,7 @@ impl Stat {
             self.told.mtime_ns = mtime_ns;
             self.times[1] = since_epoch(mtime_ns);
         }
+        self
     }
 
     /// Says what a good size of one request is.

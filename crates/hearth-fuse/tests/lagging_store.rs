@@ -8,14 +8,16 @@ use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
 use std::os::fd::OwnedFd;
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{FileExt, MetadataExt};
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, UNIX_EPOCH};
+use std::time::Duration;
 
-use common::{Pages, Passthrough, Timing, errno};
+use common::{Pages, Passthrough, Timing, attr, errno};
 use fuser::{
     BackgroundSession, Config, Errno, FileAttr, FileHandle, FileType, Generation, INodeNo,
-    ReplyAttr, ReplyEntry, ReplyXattr, Request,
+    LockOwner, OpenFlags, ReplyAttr, ReplyData, ReplyEmpty, ReplyEntry, ReplyLseek, ReplyXattr,
+    Request,
 };
 use hearth_fuse::{Mount, MountOptions};
 use rustix::mount::{UnmountFlags, unmount};
@@ -24,45 +26,49 @@ use tempfile::TempDir;
 /// Longer than any test: nothing is looked at anew by itself.
 const BELIEVED: Duration = Duration::from_secs(3600);
 
-/// One directory of names, each of which is a file's number, as the servers have it.
-type Names = Arc<Mutex<BTreeMap<OsString, u64>>>;
+/// One directory, as the servers have it, and what their client believes.
+#[derive(Default)]
+struct Servers {
+    /// Names, each of which is a file's number.
+    names: BTreeMap<OsString, u64>,
+    /// What each file has.
+    bytes: Vec<u8>,
+    /// Sizes and links of files that the client has seen.
+    believed: BTreeMap<u64, (u64, u32)>,
+}
 
-struct Believing(Names);
+impl Servers {
+    fn links(&self, ino: u64) -> u32 {
+        self.names.values().filter(|named| **named == ino).count() as u32
+    }
 
-fn attr(ino: u64) -> FileAttr {
-    let (kind, perm) = match ino {
-        1 => (FileType::Directory, 0o777),
-        _ => (FileType::RegularFile, 0o666),
-    };
-    FileAttr {
-        ino: INodeNo(ino),
-        size: 0,
-        blocks: 0,
-        atime: UNIX_EPOCH,
-        mtime: UNIX_EPOCH,
-        ctime: UNIX_EPOCH,
-        crtime: UNIX_EPOCH,
-        kind,
-        perm,
-        nlink: 1,
-        uid: 0,
-        gid: 0,
-        rdev: 0,
-        blksize: 4096,
-        flags: 0,
+    fn attr(&mut self, ino: u64) -> FileAttr {
+        if ino == 1 {
+            return attr(ino, FileType::Directory, 0o777);
+        }
+        let now = (self.bytes.len() as u64, self.links(ino));
+        let (size, nlink) = *self.believed.entry(ino).or_insert(now);
+        FileAttr {
+            size,
+            nlink,
+            ..attr(ino, FileType::RegularFile, 0o666)
+        }
     }
 }
 
+struct Believing(Arc<Mutex<Servers>>);
+
 impl fuser::Filesystem for Believing {
     fn lookup(&self, _request: &Request, _parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
-        match self.0.lock().unwrap().get(name) {
-            Some(&ino) => reply.entry(&BELIEVED, &attr(ino), Generation(0)),
+        let mut servers = self.0.lock().unwrap();
+        match servers.names.get(name).copied() {
+            Some(ino) => reply.entry(&BELIEVED, &servers.attr(ino), Generation(0)),
             None => reply.error(Errno::ENOENT),
         }
     }
 
     fn getattr(&self, _request: &Request, ino: INodeNo, _fh: Option<FileHandle>, reply: ReplyAttr) {
-        reply.attr(&BELIEVED, &attr(ino.0));
+        reply.attr(&BELIEVED, &self.0.lock().unwrap().attr(ino.0));
     }
 
     fn getxattr(
@@ -73,12 +79,56 @@ impl fuser::Filesystem for Believing {
         _size: u32,
         reply: ReplyXattr,
     ) {
-        let names = self.0.lock().unwrap();
-        let has_a_name = ino.0 == 1 || names.values().any(|named| *named == ino.0);
-        reply.error(match has_a_name {
-            true => Errno::ENODATA,
-            false => Errno::ESTALE,
-        });
+        let mut servers = self.0.lock().unwrap();
+        if ino.0 == 1 || servers.links(ino.0) > 0 {
+            return reply.error(Errno::ENODATA);
+        }
+        servers.believed.remove(&ino.0);
+        reply.error(Errno::ESTALE);
+    }
+
+    fn read(
+        &self,
+        _request: &Request,
+        ino: INodeNo,
+        _fh: FileHandle,
+        offset: u64,
+        size: u32,
+        _flags: OpenFlags,
+        _owner: Option<LockOwner>,
+        reply: ReplyData,
+    ) {
+        let mut servers = self.0.lock().unwrap();
+        let end = servers.attr(ino.0).size.min(offset + u64::from(size)) as usize;
+        reply.data(&servers.bytes[(offset as usize).min(end)..end]);
+    }
+
+    fn lseek(
+        &self,
+        _request: &Request,
+        _ino: INodeNo,
+        _fh: FileHandle,
+        offset: i64,
+        _whence: i32,
+        reply: ReplyLseek,
+    ) {
+        let end = self.0.lock().unwrap().bytes.len() as i64;
+        match offset < end {
+            true => reply.offset(end),
+            false => reply.error(Errno::ENXIO),
+        }
+    }
+
+    fn fsync(
+        &self,
+        _request: &Request,
+        ino: INodeNo,
+        _fh: FileHandle,
+        _datasync: bool,
+        reply: ReplyEmpty,
+    ) {
+        self.0.lock().unwrap().believed.remove(&ino.0);
+        reply.ok();
     }
 }
 
@@ -86,7 +136,8 @@ impl fuser::Filesystem for Believing {
 struct Rig {
     mount: Option<Mount>,
     store: Option<BackgroundSession>,
-    names: Names,
+    servers: Arc<Mutex<Servers>>,
+    session: Arc<Passthrough>,
     at: TempDir,
     stored: TempDir,
 }
@@ -98,23 +149,24 @@ impl Rig {
             return None;
         }
         let (at, stored) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-        let names = Names::default();
-        let double = Believing(Arc::clone(&names));
+        let servers = Arc::<Mutex<Servers>>::default();
+        let double = Believing(Arc::clone(&servers));
         let store = fuser::Session::new(double, stored.path(), &Config::default());
         let store = store.unwrap().spawn().unwrap();
         let root = OwnedFd::from(File::open(stored.path()).unwrap());
         let options = MountOptions {
             attr_ttl: Duration::ZERO,
             name_ttl: Duration::ZERO,
-            store_lags: true,
+            client_lags: true,
             ..MountOptions::default()
         };
         let session = Passthrough::new(Timing::AtOnce, Pages::Direct);
-        let mount = Mount::at(at.path(), root, session, options).unwrap();
+        let mount = Mount::at(at.path(), root, session.clone(), options).unwrap();
         Some(Rig {
             mount: Some(mount),
             store: Some(store),
-            names,
+            servers,
+            session,
             at,
             stored,
         })
@@ -122,11 +174,16 @@ impl Rig {
 
     /// Another client changes what a name stands for.
     fn elsewhere(&self, name: &str, ino: Option<u64>) {
-        let mut names = self.names.lock().unwrap();
+        let names = &mut self.servers.lock().unwrap().names;
         match ino {
             Some(ino) => names.insert(name.into(), ino),
             None => names.remove(OsStr::new(name)),
         };
+    }
+
+    /// Another client writes the files.
+    fn grow(&self, size: usize) {
+        self.servers.lock().unwrap().bytes = vec![7; size];
     }
 
     fn number(&self, name: &str) -> std::io::Result<u64> {
@@ -164,4 +221,35 @@ fn a_name_that_another_client_has_removed_is_gone() {
     rig.elsewhere("f", None);
     assert_eq!(rig.believed("f").unwrap(), 5, "the client believes in it");
     assert_eq!(errno(rig.number("f")), libc::ENOENT);
+}
+
+#[test]
+fn a_read_past_the_cache_ends_where_the_servers_say() {
+    let Some(rig) = Rig::new() else { return };
+    rig.grow(100);
+    rig.elsewhere("f", Some(5));
+    rig.session.bypasses.store(true, Ordering::Relaxed);
+    let file = File::open(rig.at.path().join("f")).unwrap();
+    let read = || {
+        let mut bytes = vec![0; 20_000];
+        let len = file.read_at(&mut bytes, 0).unwrap();
+        bytes.truncate(len);
+        bytes
+    };
+    assert_eq!(read(), [7; 100]);
+    rig.grow(9000);
+    let believed = fs::read(rig.stored.path().join("f")).unwrap();
+    assert_eq!(believed.len(), 100, "the client believes in it");
+    assert!(read() == [7; 9000]);
+}
+
+#[test]
+fn an_open_file_without_a_name_is_as_long_as_the_servers_say() {
+    let Some(rig) = Rig::new() else { return };
+    rig.elsewhere("f", Some(5));
+    let file = File::open(rig.at.path().join("f")).unwrap();
+    rig.grow(9000);
+    rig.elsewhere("f", None);
+    let seen = file.metadata().unwrap();
+    assert_eq!((seen.len(), seen.nlink()), (9000, 0));
 }

@@ -13,9 +13,9 @@ use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::Mutex;
-use std::time::{Duration, UNIX_EPOCH};
+use std::time::Duration;
 
-use common::{Pages, Passthrough, Timing, errno};
+use common::{Pages, Passthrough, Timing, attr, errno};
 use fuser::{
     BackgroundSession, Config, Errno, FileAttr, FileHandle, FileType, Generation, INodeNo,
     MountOption, RenameFlags, ReplyAttr, ReplyEmpty, ReplyEntry, Request, SessionACL,
@@ -49,21 +49,10 @@ impl Names {
             _ => return None,
         };
         Some(FileAttr {
-            ino: INodeNo(ino),
-            size: 0,
-            blocks: 0,
-            atime: UNIX_EPOCH,
-            mtime: UNIX_EPOCH,
-            ctime: UNIX_EPOCH,
-            crtime: UNIX_EPOCH,
-            kind,
-            perm,
             nlink: links.max(1) as u32,
             uid,
             gid: uid,
-            rdev: 0,
-            blksize: 4096,
-            flags: 0,
+            ..attr(ino, kind, perm)
         })
     }
 

@@ -510,8 +510,13 @@ impl Desk<'_, '_> {
 
     /// What this node did to a file changed its stamp.
     fn restamp(&mut self, file: FileId, before: Stamp, after: Stamp) {
-        let known = self.client.files.get(&file);
-        if known.is_some_and(|file| file.manager.is_some()) {
+        let Some(known) = self.client.files.get_mut(&file) else {
+            return;
+        };
+        if after.sets_time(&before) {
+            known.mtime_ns = None;
+        }
+        if known.manager.is_some() {
             self.ask_manager(file, Body::Restamp { before, after }, What::Whois);
         }
     }

@@ -129,6 +129,12 @@ impl Stamp {
     pub fn changed_by(&self, seen: &Stamp) -> bool {
         seen.ctime_ns > self.ctime_ns || (seen.ctime_ns == self.ctime_ns && seen.size > self.size)
     }
+
+    /// True if a node that made this of `before` has set the time at which the file was written: what is known of
+    /// earlier writes no longer tells it.
+    pub(crate) fn sets_time(&self, before: &Stamp) -> bool {
+        self.mtime_ns != before.mtime_ns
+    }
 }
 
 /// What the store says of an inode, as ways in want it. The kernel only hands it on.

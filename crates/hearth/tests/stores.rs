@@ -115,6 +115,7 @@ fn programs_on_four_hosts_over_glusterfs_are_as_without_hearth() {
     }
     let output = Command::new(rig.join("programs.py"))
         .args(["--stores", "gluster", "--hosts", "4", "--programs", QUICK])
+        .args(["--policy", "home", "--policy", "local"])
         .env("HEARTH", program())
         .output()
         .expect("the script runs");

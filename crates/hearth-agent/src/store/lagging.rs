@@ -1,16 +1,18 @@
 //! A double of a network file system, for tests: each agent is a client of its own.
 //!
-//! A client keeps what it has learned of names, attributes and pages until the next second of a logical clock, as
-//! GlusterFS, NFS and CephFS do by their defaults, and hears nothing of what other clients do meanwhile. Descriptors
-//! that are open are always right about their file, but for its size: a read ends where the client believes that the file
-//! does. Opening a file anew drops the pages that are kept of it (close-to-open), and no attributes.
+//! A client keeps what it has learned of names, attributes and pages until the next second of a logical clock, as that of
+//! GlusterFS does by its defaults, and hears nothing of what other clients do meanwhile. Descriptors that are open are
+//! always right about their file, but not about its size and its bytes: a read ends where the client believes that the
+//! file does. To open a file anew changes nothing of that; to be made to look anew does.
 
 use std::collections::HashMap;
+use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use hearth_client::belief::Client;
 use hearth_client::{Errno, Stamp};
 use hearth_shm::{FramePart, Pool};
 use rustix::fs::OFlags;
@@ -92,11 +94,14 @@ impl Lagging {
     }
 
     fn wrote(&self, file: BorrowedFd<'_>) -> Result<(), Errno> {
-        let number = number_of(file)?;
+        self.forget(number_of(file)?);
+        Ok(())
+    }
+
+    fn forget(&self, number: u64) {
         let mut kept = self.kept();
         kept.stamps.remove(&number);
         kept.pages.retain(|&(of, _), _| of != number);
-        Ok(())
     }
 
     /// A page, as this client believes it to be; short at the end of the file.
@@ -110,9 +115,8 @@ impl Lagging {
     }
 }
 
-fn number_of(file: BorrowedFd<'_>) -> Result<u64, Errno> {
-    let stat = rustix::fs::fstat(file).map_err(|errno| Errno(errno.raw_os_error()))?;
-    Ok(stat.st_ino)
+fn number_of(file: BorrowedFd<'_>) -> io::Result<u64> {
+    Ok(rustix::fs::fstat(file)?.st_ino)
 }
 
 impl Store for Lagging {
@@ -122,19 +126,15 @@ impl Store for Lagging {
         path: &Path,
         access: OFlags,
     ) -> rustix::io::Result<OwnedFd> {
-        let opened = if path.is_absolute() {
-            open_by_name(root, path, access)?
-        } else {
-            let found = self.look_up(root, path)?;
-            if access.contains(OFlags::PATH) {
-                return found.as_fd().try_clone_to_owned().map_err(|_| Sys::MFILE);
-            }
-            let again = PathBuf::from(format!("/proc/self/fd/{}", found.as_raw_fd()));
-            open_by_name(root, &again, access)?
-        };
-        let stat = rustix::fs::fstat(&opened)?;
-        self.kept().pages.retain(|&(of, _), _| of != stat.st_ino);
-        Ok(opened)
+        if path.is_absolute() {
+            return open_by_name(root, path, access);
+        }
+        let found = self.look_up(root, path)?;
+        if access.contains(OFlags::PATH) {
+            return found.as_fd().try_clone_to_owned().map_err(|_| Sys::MFILE);
+        }
+        let again = PathBuf::from(format!("/proc/self/fd/{}", found.as_raw_fd()));
+        open_by_name(root, &again, access)
     }
 
     fn read(
@@ -226,6 +226,17 @@ impl Store for Lagging {
 
     fn describe(&self) -> String {
         "a double of a network file system, for tests".to_owned()
+    }
+}
+
+impl Client for Lagging {
+    fn reaches(&self, file: BorrowedFd<'_>, offset: u64) -> bool {
+        Posix.stamp(file).is_ok_and(|stamp| stamp.size > offset)
+    }
+
+    fn look_anew(&self, file: BorrowedFd<'_>) -> io::Result<()> {
+        self.forget(number_of(file)?);
+        Ok(())
     }
 }
 

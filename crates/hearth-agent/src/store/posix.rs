@@ -3,6 +3,7 @@
 use std::io;
 use std::os::fd::BorrowedFd;
 
+use hearth_client::belief::{Client, Mounted};
 use hearth_client::{Errno, Stamp};
 use hearth_shm::{FramePart, Pool};
 use rustix::fs::{AtFlags, StatxFlags};
@@ -104,8 +105,6 @@ impl Store for Posix {
     }
 
     fn renew(&self, file: BorrowedFd<'_>) -> Result<(), Errno> {
-        // GlusterFS's client keeps what comes back with a sync, and tells it then.
-        rustix::fs::fsync(file).map_err(from_rustix)?;
         let flags = AtFlags::EMPTY_PATH | AtFlags::STATX_FORCE_SYNC;
         let wanted = StatxFlags::BASIC_STATS;
         let looked = rustix::fs::statx(file, "", flags, wanted);
@@ -118,6 +117,16 @@ impl Store for Posix {
 
     fn describe(&self) -> String {
         "posix".to_owned()
+    }
+}
+
+impl Client for Posix {
+    fn reaches(&self, file: BorrowedFd<'_>, offset: u64) -> bool {
+        Mounted.reaches(file, offset)
+    }
+
+    fn look_anew(&self, file: BorrowedFd<'_>) -> io::Result<()> {
+        Mounted.look_anew(file)
     }
 }
 

@@ -2,12 +2,15 @@
 
 use std::fmt;
 use std::io;
+use std::os::fd::BorrowedFd;
 use std::path::Path;
 use std::str::FromStr;
 use std::sync::Arc;
 
+use hearth_client::belief;
 use hearth_shm::ServerQueue;
 
+use super::doubting::Doubting;
 use super::{
     Counted, Fault, FaultPlan, Lagging, Model, ModelConfig, ModelError, PlanError, Posix, Seconds,
     Store,
@@ -77,15 +80,18 @@ impl fmt::Display for StoreSpec {
     }
 }
 
-/// Builds a counted store. What the agents of one machine share about it is kept in `job_dir`.
-pub fn build(spec: &StoreSpec, job_dir: &Path) -> io::Result<Arc<dyn Store>> {
+/// Builds a counted store behind `root`. What the agents of one machine share about it is kept in `job_dir`.
+pub fn build(spec: &StoreSpec, job_dir: &Path, root: BorrowedFd<'_>) -> io::Result<Arc<dyn Store>> {
     Ok(match spec {
+        StoreSpec::Posix if belief::lags(root) => Arc::new(Counted::new(Doubting(Posix))),
         StoreSpec::Posix => Arc::new(Counted::new(Posix)),
         StoreSpec::Model(config) => {
             let queue = ServerQueue::open(&job_dir.join("store-queue"), config.servers)?;
             Arc::new(Counted::new(Model::new(Posix, *config, queue)))
         }
-        StoreSpec::Lagging(seconds) => Arc::new(Counted::new(Lagging::new(seconds.clone()))),
+        StoreSpec::Lagging(seconds) => {
+            Arc::new(Counted::new(Doubting(Lagging::new(seconds.clone()))))
+        }
         StoreSpec::Fault(plan) => Arc::new(Counted::new(Fault::new(Posix, plan.clone()))),
     })
 }

@@ -41,7 +41,7 @@ pub(super) fn content(file: impl AsFd) -> Vec<u8> {
 }
 
 /// A directory that is removed with all it holds.
-pub(super) struct Scratch(PathBuf);
+pub(super) struct Scratch(PathBuf, File);
 
 impl Scratch {
     pub(super) fn new() -> Self {
@@ -50,7 +50,12 @@ impl Scratch {
         let name = format!("hearth-store-{}-{number}", std::process::id());
         let path = std::env::temp_dir().join(name);
         std::fs::create_dir(&path).unwrap();
-        Self(path)
+        let dir = File::open(&path).unwrap();
+        Self(path, dir)
+    }
+
+    pub(super) fn fd(&self) -> BorrowedFd<'_> {
+        self.1.as_fd()
     }
 
     pub(super) fn path(&self) -> &Path {

@@ -125,8 +125,25 @@ fn a_descriptor_goes_when_the_store_has_the_bytes() {
     }
 }
 
-fn lagging(config: &mut Config, seconds: &Seconds) {
-    config.store = StoreSpec::Lagging(seconds.clone());
+/// A set whose agents are clients that lag.
+fn lagging(policy: Policy, seconds: &Seconds) -> Set {
+    set(3, |config| {
+        config.policy = policy;
+        config.store = StoreSpec::Lagging(seconds.clone());
+    })
+}
+
+/// One for each policy, within one second.
+fn each_lagging(story: impl Fn(&Set, Policy)) {
+    for policy in [
+        Policy::Home,
+        Policy::HomePlus,
+        Policy::Hint,
+        Policy::Single,
+        Policy::Local,
+    ] {
+        story(&lagging(policy, &Seconds::default()), policy);
+    }
 }
 
 impl Set {
@@ -165,17 +182,7 @@ impl Set {
 /// Homes whose clients still know the last file of the name.
 #[test]
 fn a_name_that_is_used_again_within_the_second_is_no_obstacle() {
-    for policy in [
-        Policy::Home,
-        Policy::HomePlus,
-        Policy::Single,
-        Policy::Local,
-    ] {
-        let seconds = Seconds::default();
-        let set = set(3, |config| {
-            config.policy = policy;
-            lagging(config, &seconds);
-        });
+    each_lagging(|set, policy| {
         // It stays open, so that its number is not given to the next.
         let mut kept = Vec::new();
         for round in 1..5 {
@@ -189,7 +196,7 @@ fn a_name_that_is_used_again_within_the_second_is_no_obstacle() {
             set.session(round % 3).close(reader);
             set.remove(0, "f");
         }
-    }
+    });
 }
 
 /// Homes whose clients still know that the name was not there.
@@ -198,7 +205,7 @@ fn a_name_that_was_missing_a_moment_ago_is_no_obstacle() {
     let seconds = Seconds::default();
     let set = set(3, |config| {
         buffered(config);
-        lagging(config, &seconds);
+        config.store = StoreSpec::Lagging(seconds.clone());
     });
     for round in 1..5 {
         let (_, stored) = set.made("f", round);
@@ -221,18 +228,7 @@ fn a_name_that_was_missing_a_moment_ago_is_no_obstacle() {
 /// Homes whose clients keep pages that another node has since written through, or cut off.
 #[test]
 fn pages_that_a_client_keeps_are_not_read_again_after_a_change() {
-    for policy in [
-        Policy::Home,
-        Policy::HomePlus,
-        Policy::Hint,
-        Policy::Single,
-        Policy::Local,
-    ] {
-        let seconds = Seconds::default();
-        let set = set(3, |config| {
-            config.policy = policy;
-            lagging(config, &seconds);
-        });
+    each_lagging(|set, policy| {
         std::fs::write(set.path("f"), pattern(LEN, 1)).expect("made");
         let readers: Vec<Handle> = (0..3)
             .map(|node| set.open(node, "f", false).expect("opens").handle)
@@ -240,7 +236,7 @@ fn pages_that_a_client_keeps_are_not_read_again_after_a_change() {
         let all_read = |bytes: &[u8]| {
             for (node, &reader) in readers.iter().enumerate() {
                 let read = set.read(node, reader, 0, LEN as u32).expect("reads");
-                assert_eq!(read, bytes, "{policy:?} node {node}");
+                assert!(read == bytes, "{policy:?} node {node}");
             }
         };
         all_read(&pattern(LEN, 1));
@@ -256,5 +252,31 @@ fn pages_that_a_client_keeps_are_not_read_again_after_a_change() {
             set.close(node, writer);
             all_read(&pattern(LEN, round));
         }
-    }
+    });
+}
+
+/// Nodes whose clients know the file as it was before it was written and lost its name.
+#[test]
+fn a_file_that_lost_its_name_is_read_as_it_is_by_who_has_it_open() {
+    each_lagging(|set, policy| {
+        for (known, node) in [0, 100, LEN].into_iter().zip([0, 1, 2]) {
+            std::fs::write(set.path("f"), pattern(known, 1)).expect("made");
+            let readers: Vec<Handle> = (0..3)
+                .map(|node| set.open(node, "f", false).expect("opens").handle)
+                .collect();
+            let all_read = |bytes: &[u8]| {
+                for (node, &reader) in readers.iter().enumerate() {
+                    let read = set.read(node, reader, 0, LEN as u32).expect("reads");
+                    assert!(read == bytes, "{policy:?} node {node} knew {known}");
+                }
+            };
+            all_read(&pattern(known, 1));
+            let writer = set.open(node, "f", true).expect("opens").handle;
+            set.write(node, writer, Place::At(0), &pattern(LEN, 2))
+                .expect("writes");
+            set.close(node, writer);
+            set.remove(0, "f");
+            all_read(&pattern(LEN, 2));
+        }
+    });
 }

@@ -13,10 +13,12 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::thread;
+use std::time::UNIX_EPOCH;
 
+use fuser::{FileAttr, FileType, INodeNo};
 use hearth_client::{
-    Done, Errno, FileKey, FileSize, Handle, Keep, Learned, Leave, Names, NamesRead, OpenFile,
-    OpenedFile, Outcome, PageRange, Place, ReadDone, Revoker, Session, Stamp, Written,
+    Bypass, Done, Errno, FileKey, FileSize, Handle, Keep, Learned, Leave, Names, NamesRead,
+    OpenFile, OpenedFile, Outcome, PageRange, Place, ReadDone, Revoker, Session, Stamp, Written,
 };
 use hearth_fuse::{Busy, Mount, MountOptions};
 use tempfile::TempDir;
@@ -62,6 +64,8 @@ pub struct Passthrough {
     pub at_changed: Mutex<Option<Box<dyn FnOnce() + Send>>>,
     /// Revocations overtake the answers to all exact questions about sizes.
     pub overtakes: AtomicBool,
+    /// Reads are for the store itself.
+    pub bypasses: AtomicBool,
 }
 
 impl Passthrough {
@@ -81,6 +85,7 @@ impl Passthrough {
             at_change: Mutex::default(),
             at_changed: Mutex::default(),
             overtakes: AtomicBool::new(false),
+            bypasses: AtomicBool::new(false),
         })
     }
 
@@ -193,6 +198,9 @@ impl Session for Passthrough {
 
     fn read(&self, handle: Handle, offset: u64, len: u32, _keep: Keep, done: ReadDone) {
         self.reads.fetch_add(1, Ordering::Relaxed);
+        if self.bypasses.load(Ordering::Relaxed) {
+            return done(Outcome::Bypass(Bypass::Policy));
+        }
         let file = self.file(handle);
         self.run(move || match read_all(&file, offset, len) {
             Ok(bytes) => {
@@ -253,7 +261,7 @@ impl Session for Passthrough {
         }
     }
 
-    fn store_lags(&self) -> bool {
+    fn store_is_behind(&self) -> bool {
         self.size_known.is_some()
     }
 
@@ -412,6 +420,27 @@ impl Drop for Rig {
     fn drop(&mut self) {
         // Before the mount point is removed.
         drop(self.mount.take());
+    }
+}
+
+/// Attributes of an empty file or directory of a store that a test makes up.
+pub fn attr(ino: u64, kind: FileType, perm: u16) -> FileAttr {
+    FileAttr {
+        ino: INodeNo(ino),
+        size: 0,
+        blocks: 0,
+        atime: UNIX_EPOCH,
+        mtime: UNIX_EPOCH,
+        ctime: UNIX_EPOCH,
+        crtime: UNIX_EPOCH,
+        kind,
+        perm,
+        nlink: 1,
+        uid: 0,
+        gid: 0,
+        rdev: 0,
+        blksize: 4096,
+        flags: 0,
     }
 }
 

@@ -285,6 +285,9 @@ impl Seat<'_, '_> {
         {
             self.file.stamp = self.file.stamp.max(Some(after));
         }
+        if after.sets_time(&before) {
+            self.file.mtime_ns = None;
+        }
     }
 
     pub(super) fn tell_home(&mut self, ask: &Ask, chunk: u64) {

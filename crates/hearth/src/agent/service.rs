@@ -21,7 +21,7 @@ use crate::gateway;
 use crate::mountinfo;
 use crate::node::Node;
 use crate::options::{Others, SetSpec};
-use crate::probe::known;
+use hearth_client::belief;
 
 /// Programs whose buffers are smaller make many requests, however small blocks are.
 const REQUEST_BYTES_MIN: u64 = 4 << 10;
@@ -204,7 +204,7 @@ impl Service {
                 Ids::Mine => hearth_fuse::Ids::Mine,
             },
             request_bytes: self.request_bytes(),
-            store_lags: self.node.store_root().is_ok_and(known::lags),
+            client_lags: self.node.store_root().is_ok_and(belief::lags),
             fs_name: mountinfo::SOURCE.to_owned(),
         }
     }

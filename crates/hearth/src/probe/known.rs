@@ -3,11 +3,10 @@
 //! Files are known by their inode numbers. A file system that makes numbers up as it goes gives one
 //! file several, or one number to several files, and a cache would mix their bytes.
 
-use std::os::fd::AsFd;
 use std::path::Path;
 
 use crate::failure::Failure;
-use crate::mountinfo::{self, MountPoint};
+use crate::mountinfo;
 
 /// How much of Hearth a store breaks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,24 +53,6 @@ pub(crate) fn check(store: &Path, is_on_several_hosts: bool) -> Result<(), Failu
             Err(failure.hint("hearth doctor --store DIR says what a store must do"))
         }
     }
-}
-
-/// Types whose clients believe in names and attributes that others have changed, and can be made to look again.
-const LAGGING: &[&str] = &["fuse.glusterfs"];
-
-/// Whether the clients of the store behind its root are known to be so.
-pub(crate) fn lags(root: impl AsFd) -> bool {
-    let Ok(seen) = rustix::fs::fstat(root) else {
-        return false;
-    };
-    let device = (
-        rustix::fs::major(seen.st_dev),
-        rustix::fs::minor(seen.st_dev),
-    );
-    let is_it = |mount: &MountPoint| mount.device == device;
-    let mounts = mountinfo::read().unwrap_or_default();
-    let mount = mounts.into_iter().find(is_it);
-    mount.is_some_and(|mount| LAGGING.contains(&mount.kind.as_str()))
 }
 
 fn refusal(kind: &str, is_on_several_hosts: bool) -> Option<&'static str> {

@@ -17,14 +17,14 @@ fn a_client_believes_in_a_name_for_a_second() {
     fs::write(dir.path().join("f"), b"one").unwrap();
     fs::write(dir.path().join("g"), b"two").unwrap();
     let numbers = ["f", "g"].map(|name| fs::metadata(dir.path().join(name)).unwrap().ino());
-    assert_eq!(number_of(open("f").unwrap().as_fd()), Ok(numbers[0]));
+    assert_eq!(number_of(open("f").unwrap().as_fd()).unwrap(), numbers[0]);
     assert!(open("h").is_err());
     fs::hard_link(dir.path().join("f"), dir.path().join("h")).unwrap();
     fs::rename(dir.path().join("g"), dir.path().join("f")).unwrap();
-    assert_eq!(number_of(open("f").unwrap().as_fd()), Ok(numbers[0]));
+    assert_eq!(number_of(open("f").unwrap().as_fd()).unwrap(), numbers[0]);
     assert!(open("h").is_err());
     seconds.pass();
-    assert_eq!(number_of(open("f").unwrap().as_fd()), Ok(numbers[1]));
+    assert_eq!(number_of(open("f").unwrap().as_fd()).unwrap(), numbers[1]);
     assert!(open("h").is_ok());
 }
 
@@ -52,7 +52,7 @@ fn a_client_believes_in_pages_and_attributes_for_a_second() {
 }
 
 #[test]
-fn a_client_knows_what_it_wrote_and_what_it_opened_anew() {
+fn a_client_knows_what_it_wrote_and_what_it_looked_at_anew() {
     let dir = Scratch::new();
     let root = root_of(dir.path());
     fs::write(dir.path().join("f"), vec![1; 5000]).unwrap();
@@ -67,5 +67,8 @@ fn a_client_knows_what_it_wrote_and_what_it_opened_anew() {
     client.write_bytes(file.as_fd(), 0, &[2]).unwrap();
     assert_eq!(client.read_vec(file.as_fd(), 0, 1).unwrap(), [2]);
     fs::write(dir.path().join("f"), [3]).unwrap();
-    assert_eq!(client.read_vec(open().as_fd(), 0, 9).unwrap(), [3]);
+    let again = open();
+    assert_eq!(client.read_vec(again.as_fd(), 0, 1).unwrap(), [2]);
+    client.renew(again.as_fd()).unwrap();
+    assert_eq!(client.read_vec(again.as_fd(), 0, 9).unwrap(), [3]);
 }

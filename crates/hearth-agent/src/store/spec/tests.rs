@@ -46,7 +46,7 @@ fn every_kind_is_built_and_counted() {
         ("model:service_us=1", Ok(b"abc".to_vec())),
         ("fault:read:eio@1", Err(EIO)),
     ] {
-        let store = build(&text.parse().unwrap(), scratch.path()).unwrap();
+        let store = build(&text.parse().unwrap(), scratch.path(), scratch.fd()).unwrap();
         assert_eq!(store.read_vec(fd(&file), 0, 9), read, "{text}");
         assert_eq!(store.counts().read_requests, 1);
     }
@@ -61,9 +61,13 @@ fn agents_that_disagree_about_the_model_are_told() {
             ..ModelConfig::default()
         })
     };
-    build(&model(2), scratch.path()).map(drop).unwrap();
-    build(&model(2), scratch.path()).map(drop).unwrap();
-    let error = build(&model(3), scratch.path())
+    build(&model(2), scratch.path(), scratch.fd())
+        .map(drop)
+        .unwrap();
+    build(&model(2), scratch.path(), scratch.fd())
+        .map(drop)
+        .unwrap();
+    let error = build(&model(3), scratch.path(), scratch.fd())
         .map(drop)
         .unwrap_err()
         .to_string();
