@@ -172,7 +172,7 @@ fn sound(envelope: &Envelope, payload: u64, page_bytes: u64) -> bool {
             *page < last && u64::from(*len) == payload && payload <= page_bytes
         }
         Body::Hand { page } => *page < last && payload > 0 && payload <= page_bytes,
-        Body::PushNo { page }
+        Body::PushNo { page, .. }
         | Body::WriteOwn { page, .. }
         | Body::TakeBack { page, .. }
         | Body::Claim { page, .. }

@@ -706,7 +706,7 @@ impl Home<'_, '_> {
                 self.take_claim((from, req, generation), page, dropped);
             }
             (returned @ Body::Return { .. }, data) => self.returned(from, &returned, data),
-            (Body::PushNo { page }, _) => self.push_refused(from, page),
+            (Body::PushNo { page, number }, _) => self.push_refused(from, page, number),
             (Body::Flush(goal), _) => {
                 self.push_written(from, goal);
                 self.asked_to_flush(from, req, goal);

@@ -624,8 +624,8 @@ pub enum Body {
     Push {
         /// The page.
         page: u64,
-        /// The home's count when it pushed.
-        ver: Ver,
+        /// Number of this copy among all that the home has given.
+        number: u64,
         /// Bytes of the page; what follows in the page is zero.
         len: u32,
     },
@@ -633,6 +633,8 @@ pub enum Body {
     PushNo {
         /// The page.
         page: u64,
+        /// Number of the copy that is refused.
+        number: u64,
     },
     /// Write the page by yourself no more, and send back what you wrote.
     TakeBack {

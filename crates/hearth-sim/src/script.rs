@@ -375,7 +375,7 @@ fn say_own(body: &Body) -> String {
     match body {
         Body::WriteOwn { page, .. } => format!("writeOk, page {page} is yours"),
         Body::Push { page, len, .. } => format!("push page {page} [{len}]"),
-        Body::PushNo { page } => format!("page {page} is of no use"),
+        Body::PushNo { page, .. } => format!("page {page} is of no use"),
         Body::Claim { page, .. } => format!("claim page {page}"),
         Body::WriteHere => "send the bytes".to_owned(),
         Body::Elsewhere(pages) => {

@@ -411,9 +411,11 @@ fn what_meets_often_keeps_every_promise() {
     );
     hold([3005, 5550].into_iter().map(plan(Policy::Hint)));
     let delegate_whose_way_in_kept_the_page = [8973];
+    let refusal_that_met_another_push = [6159, 310_014];
     hold(
         delegate_whose_way_in_kept_the_page
             .into_iter()
+            .chain(refusal_that_met_another_push)
             .map(plan(Policy::HomePlus)),
     );
     for policy in [Policy::Home, Policy::HomePlus, Policy::Hint, Policy::Local] {

@@ -9,7 +9,7 @@
 //!   nobody asked for, and is called back like any other.
 //! - U2: a refusal takes a node off the record only if it holds nothing of the page: it refuses while it has
 //!   no copy and has asked for none, and what it asks for later comes later (messages of one connection
-//!   arrive in order).
+//!   arrive in order). What was given since may be another push to it, so such a refusal counts for nothing.
 //!
 //! A page that its writer has to itself is not pushed: that writer is its delegate.
 
@@ -65,7 +65,7 @@ impl Home<'_, '_> {
     }
 
     fn push_page(&mut self, number: u64, writer: NodeId) {
-        let (id, generation, ver) = (self.id, self.file.generation, self.common.ver());
+        let (id, generation) = (self.id, self.file.generation);
         let recorded = self.ctx.config.keeps(Guard::PushRecorded);
         let Some(page) = self.file.pages.get_mut(&number) else {
             return;
@@ -89,7 +89,7 @@ impl Home<'_, '_> {
             }
             let body = Body::Push {
                 page: number,
-                ver,
+                number: page.granted,
                 len,
             };
             let (src, at) = (Src::Frame(slot.frame), 0);
@@ -100,13 +100,15 @@ impl Home<'_, '_> {
     }
 
     /// A node has no use for a page that was pushed to it (U2).
-    pub(super) fn push_refused(&mut self, from: NodeId, number: u64) {
-        if let Some(page) = self.file.pages.get_mut(&number) {
+    pub(super) fn push_refused(&mut self, from: NodeId, page: u64, number: u64) {
+        let at = page;
+        let is_last = |page: &&mut Page| page.granted == number;
+        if let Some(page) = self.file.pages.get_mut(&at).filter(is_last) {
             page.readers.remove(from);
             page.consumers.remove(from);
             page.refresh(self.ctx.frames);
             if page.idle() {
-                self.file.pages.remove(&number);
+                self.file.pages.remove(&at);
             }
         }
     }

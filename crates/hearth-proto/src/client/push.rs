@@ -18,12 +18,12 @@ use crate::msg::{Body, Envelope};
 impl Desk<'_, '_> {
     /// A home pushes a page.
     pub(super) fn pushed(&mut self, home: NodeId, order: &Envelope, data: Option<Piece>) {
-        let Body::Push { page, len, .. } = order.body else {
+        let Body::Push { page, number, len } = order.body else {
             return;
         };
         let id = order.file;
         let Some(file) = self.client.files.get_mut(&id) else {
-            return self.refuse_push(home, order, page);
+            return self.refuse_push(home, order, page, number);
         };
         let known = file.copies.contains_key(&page) || file.wants.contains_key(&page);
         if known || self.client.owned.has(id, page) {
@@ -36,10 +36,10 @@ impl Desk<'_, '_> {
         let whole = data.map_or(0, |piece| piece.len) == len && len <= self.ctx.config.page_bytes;
         let wanted = used && current && placed && whole && !unread;
         if !wanted || self.is_written_here(id, page) {
-            return self.refuse_push(home, order, page);
+            return self.refuse_push(home, order, page, number);
         }
         let Some(slot) = self.ctx.frames.take(Owner::Client(id, page)) else {
-            return self.refuse_push(home, order, page);
+            return self.refuse_push(home, order, page, number);
         };
         if let Some(from) = data {
             let (frame, at) = (slot.frame, 0);
@@ -58,9 +58,10 @@ impl Desk<'_, '_> {
         }
     }
 
-    fn refuse_push(&mut self, home: NodeId, order: &Envelope, page: u64) {
+    fn refuse_push(&mut self, home: NodeId, order: &Envelope, page: u64, number: u64) {
         let (id, generation) = (order.file, order.generation);
-        self.ctx.ask(home, id, generation, Body::PushNo { page });
+        self.ctx
+            .ask(home, id, generation, Body::PushNo { page, number });
     }
 
     /// True if a write of this node's is about the page (K1).

@@ -117,8 +117,8 @@ bodies! {
     69 => WriteOwn { page, grant };
     70 => TakeBack { page, grant, wanted };
     71 => Return { page, grant, ranges, left };
-    72 => Push { page, ver, len };
-    73 => PushNo { page };
+    72 => Push { page, number, len };
+    73 => PushNo { page, number };
     74 => Claim { page, dropped };
     75 => WriteHere;
     76 => Elsewhere(pages);
