@@ -93,25 +93,27 @@ impl Client {
         true
     }
 
-    /// A node is connected again. Without replicas it asks about no file, and of those that it manages this node would go
-    /// on to read what the store has.
+    /// A node is connected again. What ways in keep of pages whose home it is came from the store, and it knows nothing of
+    /// that. Without replicas it asks about no file, and of those that it manages this node would go on to read what the
+    /// store has.
     pub(crate) fn met(&mut self, ctx: &mut Ctx<'_>, authority: &mut Authority, peer: NodeId) {
-        if ctx.config.has_replicas() {
-            return;
-        }
-        let nodes = ctx.config.nodes;
+        let (nodes, lapses) = (ctx.config.nodes, !ctx.config.has_replicas());
         let is_back = |id: &FileId| {
             let file = self.files.get(id).filter(|file| file.orphan)?;
             let named = file.manager.or_else(|| self.managers.get(id).copied());
             let manager = named.unwrap_or(placement::registrar_of(*id, nodes));
-            (manager == peer).then_some(*id)
+            (lapses && manager == peer).then_some(*id)
         };
         let back: Vec<FileId> = self.files.keys().filter_map(is_back).collect();
+        let all: Vec<FileId> = self.files.keys().copied().collect();
         let mut desk = Desk {
             client: self,
             authority,
             ctx,
         };
+        for id in all {
+            desk.revoke_quietly(id);
+        }
         for id in back {
             desk.begin_lapse(id);
         }

@@ -350,8 +350,12 @@ fn fresh(history: &History, checked: &mut Checked) {
         for (index, value) in values.iter().enumerate() {
             let slot = slot + index as u64;
             let value = value.unwrap_or(u64::MAX);
-            // Who was given up and does not know it yet may go on for so long, and the others do not hear of it.
-            let unheard = |write: &Call| history.is_cut_off(write) && call.begun < gap.ended;
+            // Who was given up and does not know it yet may go on for so long, and so may others for whom it is the home:
+            // who is not connected with it again does not hear of it.
+            let is_lone = |write: &Call| {
+                history.is_cut_off(write) || (!gap.is_death && write.begun >= gap.begun)
+            };
+            let unheard = |write: &Call| is_lone(write) && call.begun < gap.ended;
             let missed = confirmed.missed(file, slot, value, call.begun);
             if let Some(missed) = missed.filter(|write| !unheard(write)) {
                 let what = store_says(value, missed).replace("the store has", "a read returned");

@@ -86,6 +86,8 @@ struct Bringers<'a> {
     told: BTreeMap<(&'a str, usize), Vec<u64>>,
     /// When each program opened a file to write it.
     opened: BTreeMap<(&'a str, usize), Vec<u64>>,
+    /// When the break began.
+    broken: u64,
 }
 
 impl<'a> Bringers<'a> {
@@ -94,13 +96,13 @@ impl<'a> Bringers<'a> {
             of: BTreeMap::new(),
             told: BTreeMap::new(),
             opened: BTreeMap::new(),
+            broken: history.breaks.as_ref().map_or(u64::MAX, |gap| gap.begun),
         };
-        let broken = history.breaks.as_ref().map_or(u64::MAX, |gap| gap.begun);
         for call in &history.calls {
             let file = call.file();
             match &call.op {
                 Op::Sync { .. } | Op::Close { .. }
-                    if matches!(call.out, Out::Failed(_)) && call.end() >= broken =>
+                    if matches!(call.out, Out::Failed(_)) && call.end() >= bringers.broken =>
                 {
                     let told = bringers.told.entry((file, call.node));
                     told.or_default().push(call.begun);
@@ -150,9 +152,20 @@ impl<'a> Bringers<'a> {
     }
 
     /// Whether the end of an agent was told to the writer's node by an error before a later call: once is enough (S13).
+    /// A sync of another node after a break cannot vouch for what was lost in it: the writer's node is told, whenever it
+    /// next asks.
     fn told(&self, write: &Call, call: &Call) -> bool {
-        let told = self.told.get(&(write.file(), write.node));
-        told.is_some_and(|told| is_any_between(told, write, call))
+        let Some(told) = self.told.get(&(write.file(), write.node)) else {
+            return false;
+        };
+        let is_next = |time: u64| {
+            let published = self.published_at(write);
+            time >= call.begun && published.is_none_or(|published| time < published)
+        };
+        let tells_later = call.node != write.node
+            && call.end() >= self.broken
+            && told.iter().any(|time| is_next(*time));
+        tells_later || is_any_between(told, write, call)
     }
 
     /// Whether a program opened a file anew between its write and a later call.

@@ -191,6 +191,19 @@ fn s13_after_a_death_unconfirmed_bytes_may_go_and_confirmed_ones_may_not() {
         errors,
     }];
     assert_eq!(found(&history), "", "the loss was told");
+    history.calls[2] = sync(1, 5, 6);
+    history.calls[1].begun = 7 * SECOND;
+    history.calls[1].ended = Some(8 * SECOND);
+    assert_eq!(
+        found(&history),
+        "",
+        "it is told later, and a sync of another cannot"
+    );
+    history.calls[1].node = 1;
+    assert!(
+        found(&history).contains("was confirmed"),
+        "nobody told the writer"
+    );
     history.calls.drain(1..3);
     history.promise.outlives = true;
     assert!(found(&history).contains("was confirmed"), "S35");
