@@ -434,21 +434,23 @@ impl StoreFile {
             let is_old = purpose == Purpose::Read && reach.is_old();
             (known, is_old, reach.changes, reach.overtaken)
         };
+        let renew = |fd: &OwnedFd| store.0.renew(fd.as_fd());
         let opened = match known {
             Some(fd) if !is_old => return Ok(fd),
-            Some(fd) => match open_again(store, &fd) {
+            // Who may not open it again, or finds no file without a name so, goes on with what it has.
+            Some(fd) => match open_again(store, &fd).filter(|again| renew(again).is_ok()) {
                 Some(again) => Arc::new(again),
-                // Who may not open it again goes on with what it has.
-                None => return store.0.renew(fd.as_fd()).map(|()| fd),
+                None => return renew(&fd).map(|()| fd),
             },
             None => {
                 let path = self.lock().place();
-                Arc::new(open_checked(store, path.as_deref(), file, purpose)?)
+                let opened = open_checked(store, path.as_deref(), file, purpose)?;
+                if is_old || overtaken {
+                    renew(&opened)?;
+                }
+                Arc::new(opened)
             }
         };
-        if is_old || overtaken {
-            store.0.renew(opened.as_fd())?;
-        }
         let replaced = {
             let mut reach = self.lock();
             reach.overtaken &= !overtaken;

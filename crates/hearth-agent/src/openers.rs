@@ -237,8 +237,11 @@ impl Core {
             Work::Read => {
                 // Nobody tells this node of the writes of others.
                 let again = open_again((store.as_ref(), self.root.as_fd()), file);
+                let again = again.filter(|again| store.renew(again.as_fd()).is_ok());
                 let fd = again.as_ref().map_or(fd, AsFd::as_fd);
-                store.renew(fd)?;
+                if again.is_none() {
+                    store.renew(fd)?;
+                }
                 let bytes = store.read_vec(fd, make.offset, make.len as usize)?;
                 return Ok(Outcome::of_bytes(bytes));
             }
