@@ -1,6 +1,7 @@
 //! What was confirmed is in the store (S4, S5, S16, S18, S21).
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 use super::super::history::{Call, Op, Out, RECORD_BYTES};
 use super::super::worker;
@@ -122,6 +123,11 @@ impl<'a> Bringers<'a> {
                 _ => {}
             }
         }
+        let all = bringers
+            .told
+            .values_mut()
+            .chain(bringers.opened.values_mut());
+        all.for_each(|times| times.sort_unstable());
         bringers
     }
 
@@ -129,13 +135,14 @@ impl<'a> Bringers<'a> {
     fn confirmed_at(&self, history: &History, write: &Call) -> Option<u64> {
         let ended = write.ended?;
         let of_file = self.of.get(write.file())?;
+        let published = self.published_at(write).unwrap_or(u64::MAX);
         let brought = of_file.iter().filter(|call| {
             let of_all = matches!(call.op, Op::Sync { .. }) || call.node == write.node;
             // Beside an agent that is gone a program may open the store itself, and sync that. Only the descriptor that
             // it wrote through can say what became of the bytes.
             let can_tell = !history.is_cut_off(call)
                 || (call.worker == write.worker && !self.reopened(write, call));
-            call.begun >= ended && of_all && can_tell && !self.told(write, call)
+            call.begun >= ended && of_all && can_tell && !self.told(write, published, call)
         });
         brought.filter_map(|call| call.ended).min()
     }
@@ -154,30 +161,26 @@ impl<'a> Bringers<'a> {
     /// Whether the end of an agent was told to the writer's node by an error before a later call: once is enough (S13).
     /// A sync of another node after a break cannot vouch for what was lost in it: the writer's node is told, whenever it
     /// next asks.
-    fn told(&self, write: &Call, call: &Call) -> bool {
+    fn told(&self, write: &Call, published: u64, call: &Call) -> bool {
         let Some(told) = self.told.get(&(write.file(), write.node)) else {
             return false;
         };
-        let is_next = |time: u64| {
-            let published = self.published_at(write);
-            time >= call.begun && published.is_none_or(|published| time < published)
-        };
-        let tells_later = call.node != write.node
-            && call.end() >= self.broken
-            && told.iter().any(|time| is_next(*time));
-        tells_later || is_any_between(told, write, call)
+        let is_another = call.node != write.node && call.end() >= self.broken;
+        is_any_within(told, write.end()..call.begun)
+            || (is_another && is_any_within(told, call.begun..published))
     }
 
     /// Whether a program opened a file anew between its write and a later call.
     fn reopened(&self, write: &Call, call: &Call) -> bool {
         let opened = self.opened.get(&(write.file(), write.worker));
-        opened.is_some_and(|opened| is_any_between(opened, write, call))
+        opened.is_some_and(|opened| is_any_within(opened, write.end()..call.begun))
     }
 }
 
-fn is_any_between(times: &[u64], write: &Call, call: &Call) -> bool {
-    let between = write.end()..call.begun;
-    times.iter().any(|time| between.contains(time))
+/// Whether any of some times, in their order, is within others.
+fn is_any_within(times: &[u64], within: Range<u64>) -> bool {
+    let next = times.partition_point(|time| *time < within.start);
+    times.get(next).is_some_and(|time| within.contains(time))
 }
 
 /// Compares each snapshot of the store with what was confirmed before it.
