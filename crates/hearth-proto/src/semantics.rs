@@ -8,9 +8,9 @@
 //! - V1: a copy that no home has recorded is read only through handles that were opened before the file
 //!   changed: an open drops all such copies if it finds another version, those on their way included.
 //! - V2: the version changes whenever a node may have changed the file since another was told it.
+//! - V3: a laminated file changes no more: its writers are refused before its lamination is answered.
 //! - V4: a node has such copies of a file only while its manager would tell it that the file is gone: its number may be
 //!   another's then.
-//! - V3: a laminated file changes no more: its writers are refused before its lamination is answered.
 
 use crate::config::{Authorities, Copies, Rules, Served, Writes};
 

@@ -15,8 +15,8 @@
 //! A write that would be refused because the manager was gone begins the same, if that is back.
 //!
 //! Invariants:
-//! - C6 (I3): since a manager that is back asked for it, or was met again, nothing of the file was read or written here before it knew of
-//!   the handles.
+//! - C6 (I3): since a manager that is back asked for it, or was met again, nothing of the file was read or written here
+//!   before it knew of the handles.
 //! - C7: a manager counts a handle once, and no longer than it is open: it hears of one that was closed while it was
 //!   told when it has answered, as a word of that would overtake an open that waits there.
 
