@@ -636,7 +636,7 @@ fn a_time_that_is_set_is_the_stores_also_while_the_file_is_open() {
         };
         let told = |node: usize| {
             let size = wait(|done| set.session(node).size(key, true, done));
-            size.expect("an answer").and_then(|told| told.mtime_ns)
+            size.expect("an answer").mtime_ns
         };
         set.write(0, writer, Place::At(0), b"some").expect("writes");
         assert!(
