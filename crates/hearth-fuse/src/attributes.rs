@@ -17,6 +17,7 @@ use crate::identity::Caller;
 use crate::memory::OnItsWay;
 use crate::nodes::{Moment, Node, proc_path};
 use crate::options::Ids;
+use crate::revoke::HeldBack;
 use crate::stat::Stat;
 
 /// Permission bits that let somebody write.
@@ -228,6 +229,7 @@ impl Core {
         let handle = change
             .handle
             .and_then(|number| self.files.find(number).ok());
+        let _truncation = change.size.and_then(|_| self.truncation_begins(&node));
         self.set_rights(caller, &node, change)?;
         if change.mode.is_some_and(|mode| mode & WRITE_BITS == 0) {
             self.laminate(&node)?;
@@ -239,6 +241,12 @@ impl Core {
             self.set_times(caller, &node, change)?;
         }
         self.attributes(caller, &node, Consult::Everywhere, asked)
+    }
+
+    /// Until this is dropped, nobody waits for pages of a file that a program here may have mapped.
+    pub(crate) fn truncation_begins(&self, node: &Node) -> Option<HeldBack<'_>> {
+        let may_be_mapped = self.nodes.is_cached(node) && node.is_open();
+        may_be_mapped.then(|| self.revoker.truncation_begins(node.file()))
     }
 
     fn set_rights(&self, caller: Caller, node: &Node, change: &Change) -> io::Result<()> {

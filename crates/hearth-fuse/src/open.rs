@@ -123,6 +123,7 @@ impl Core {
         open: StoreOpen,
     ) -> io::Result<Opened> {
         let node = Arc::clone(&open.node);
+        let _truncation = self.truncation_begins(&node);
         let opened = wait(|done| self.admit(open, done))??;
         let handle = self.files.find(opened.handle)?;
         let emptied = self

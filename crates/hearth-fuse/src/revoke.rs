@@ -11,6 +11,10 @@
 //! and the kernel is told afterwards: programs on different nodes that map one file shared and
 //! writable are given no order between their stores.
 //!
+//! While a truncation of this mount is under way the kernel sends no write-back of the file at all, and a revocation of a
+//! dirty page waits for one. So for a file that a program of this mount has open, and may have mapped, the same holds from
+//! the request to its answer. The kernel drops the pages itself when it has that.
+//!
 //! Programs that keep answers of their own hear of a revocation after the last answer out of memory
 //! that it voids, so that what such an answer told them does not outlive it.
 
@@ -27,6 +31,18 @@ use crate::memory::Memory;
 use crate::nodes::Nodes;
 
 type Done = Box<dyn FnOnce() + Send>;
+
+/// The kernel holds back write-backs of a file until this is dropped.
+pub(crate) struct HeldBack<'a> {
+    revoker: &'a KernelRevoker,
+    file: FileKey,
+}
+
+impl Drop for HeldBack<'_> {
+    fn drop(&mut self) {
+        self.revoker.write_back_ends(self.file);
+    }
+}
 
 /// Asks the kernel for attributes only: no pages, no folio locks, so any thread may.
 const ATTRIBUTES_ONLY: i64 = -1;
@@ -108,6 +124,15 @@ impl KernelRevoker {
                 .collect()
         };
         freed.into_iter().for_each(|done| done());
+    }
+
+    /// A truncation by a program of this mount begins; see the head of this file.
+    pub(crate) fn truncation_begins(&self, file: FileKey) -> HeldBack<'_> {
+        self.write_back_begins(file);
+        HeldBack {
+            revoker: self,
+            file,
+        }
     }
 
     /// The write-back was answered.

@@ -56,6 +56,19 @@ fn stores_into_a_shared_mapping_reach_the_file() {
 }
 
 #[test]
+fn a_file_is_truncated_though_pages_of_its_mapping_are_dirty() {
+    for timing in [Timing::AtOnce, Timing::Later] {
+        let Some(rig) = Rig::new(timing, Pages::Revoked) else {
+            return;
+        };
+        fs::write(rig.at("a"), pattern()).unwrap();
+        map_elsewhere("truncate", &rig);
+        assert_eq!(fs::metadata(rig.stored("a")).unwrap().len(), 1000);
+        rig.unmount();
+    }
+}
+
+#[test]
 fn dirty_shared_mappings_do_not_wait_for_their_own_revocation() {
     for timing in [Timing::AtOnce, Timing::Later] {
         let Some(rig) = Rig::new(timing, Pages::Revoked) else {
@@ -87,6 +100,15 @@ fn child_maps() {
             });
         }
         "write" => with_map(&read_write(&path), both, |map| map[100..103].fill(b'x')),
+        "truncate" => with_map(&read_write(&path), both, |map| {
+            (map[600], map[10_000]) = (b'x', b'x');
+            File::options()
+                .write(true)
+                .open(&path)
+                .unwrap()
+                .set_len(1000)
+                .unwrap();
+        }),
         "dirty" => {
             let file = read_write(&path);
             for round in 0..ROUNDS {

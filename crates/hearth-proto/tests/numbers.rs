@@ -243,11 +243,10 @@ fn with_one_copy() -> (Rig, Gen) {
 fn a_node_that_is_not_told_of_a_file_any_more_keeps_no_copy_of_it() {
     let size = u64::MAX;
     let forget = |service| Body::Forget { size, service };
-    let homes = forget(Service::Homes);
     let (still_open, closed) = (false, true);
     for (is_closed, order) in [
         (closed, Body::Recall),
-        (closed, homes),
+        (closed, forget(Service::Store)),
         (still_open, forget(Service::Store)),
     ] {
         let (mut rig, life) = with_one_copy();

@@ -132,12 +132,13 @@ impl Desk<'_, '_> {
         if bypass {
             self.leave_homes(id);
         }
-        let pages = self.drop_untold(id).or(cut);
+        let untold = bypass.then(|| self.drop_untold(id)).flatten();
+        let pages = untold.or(cut);
         self.revoke(id, pages, tell);
     }
 
-    /// Nobody tells this node any more of a file that it has not open, or has from the store, and of which it keeps neither
-    /// size nor attributes. So copies that no home has recorded go too (V4). Returns the pages that ways in are to drop.
+    /// Nobody tells this node any more of a file that it has not open, or has from the store. So copies that no home has
+    /// recorded go (V4). Returns the pages that ways in are to drop.
     fn drop_untold(&mut self, id: FileId) -> Option<(u64, u32)> {
         let file = self.client.files.get(&id)?;
         let is_told = file.handles > 0 && !file.bypass;

@@ -314,7 +314,9 @@ impl Seat<'_, '_> {
 
     /// An answer to an order came.
     pub(super) fn acknowledged(&mut self, from: NodeId, req: ReqId, body: &Body) {
-        if let Body::ForgetOk = body {
+        // Who is told of a writer may go on to have copies that no home has recorded (V4).
+        let is_recall = self.file.leaves.is_awaited(from, req.seq);
+        if *body == Body::ForgetOk && (is_recall || self.file.semantics.is_recorded()) {
             self.file.holders.remove(from);
         }
         self.let_go(from, req.seq);

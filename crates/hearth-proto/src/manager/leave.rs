@@ -97,6 +97,11 @@ impl Leaves {
         each.flat_map(|ask| self.awaiting.iter().map(|&(on, _)| (ask.from, on)))
     }
 
+    /// True if a node has yet to answer this recall.
+    pub(super) fn is_awaited(&self, node: NodeId, seq: u64) -> bool {
+        self.awaiting.contains(&(node, seq))
+    }
+
     pub(super) fn drop_peer(&mut self, peer: NodeId) {
         self.changing.remove(&peer);
         self.waiting.retain(|ask| ask.from != peer);
