@@ -269,7 +269,7 @@ fn replica_plan(guard: Guard, number: u64) -> Plan {
             file_pages: 2,
             store_faults: false,
             net_delay: Span(10_000),
-            store_delay: Span::millis(60),
+            store_delay: Span::millis(200),
             hurries: true,
             ..plan.strictly()
         },
