@@ -225,20 +225,27 @@ fn a_name_that_was_missing_a_moment_ago_is_no_obstacle() {
     }
 }
 
+/// A reader at each node.
+fn all_open(set: &Set) -> Vec<Handle> {
+    (0..3)
+        .map(|node| set.open(node, "f", false).expect("opens").handle)
+        .collect()
+}
+
+fn all_read(set: &Set, readers: &[Handle], bytes: &[u8], case: impl std::fmt::Debug) {
+    for (node, &reader) in readers.iter().enumerate() {
+        let read = set.read(node, reader, 0, LEN as u32).expect("reads");
+        assert!(read == bytes, "{case:?} node {node}");
+    }
+}
+
 /// Homes whose clients keep pages that another node has since written through, or cut off.
 #[test]
 fn pages_that_a_client_keeps_are_not_read_again_after_a_change() {
     each_lagging(|set, policy| {
         std::fs::write(set.path("f"), pattern(LEN, 1)).expect("made");
-        let readers: Vec<Handle> = (0..3)
-            .map(|node| set.open(node, "f", false).expect("opens").handle)
-            .collect();
-        let all_read = |bytes: &[u8]| {
-            for (node, &reader) in readers.iter().enumerate() {
-                let read = set.read(node, reader, 0, LEN as u32).expect("reads");
-                assert!(read == bytes, "{policy:?} node {node}");
-            }
-        };
+        let readers = all_open(set);
+        let all_read = |bytes: &[u8]| all_read(set, &readers, bytes, policy);
         all_read(&pattern(LEN, 1));
         for round in 2..6 {
             let node = round % 3;
@@ -261,15 +268,8 @@ fn a_file_that_lost_its_name_is_read_as_it_is_by_who_has_it_open() {
     each_lagging(|set, policy| {
         for (known, node) in [0, 100, LEN].into_iter().zip([0, 1, 2]) {
             std::fs::write(set.path("f"), pattern(known, 1)).expect("made");
-            let readers: Vec<Handle> = (0..3)
-                .map(|node| set.open(node, "f", false).expect("opens").handle)
-                .collect();
-            let all_read = |bytes: &[u8]| {
-                for (node, &reader) in readers.iter().enumerate() {
-                    let read = set.read(node, reader, 0, LEN as u32).expect("reads");
-                    assert!(read == bytes, "{policy:?} node {node} knew {known}");
-                }
-            };
+            let readers = all_open(set);
+            let all_read = |bytes: &[u8]| all_read(set, &readers, bytes, (policy, known));
             all_read(&pattern(known, 1));
             let writer = set.open(node, "f", true).expect("opens").handle;
             set.write(node, writer, Place::At(0), &pattern(LEN, 2))
