@@ -8,7 +8,8 @@ use std::collections::HashSet;
 use std::ffi::{CString, OsStr};
 use std::fs::{self, File, Permissions};
 use std::os::fd::AsRawFd;
-use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt, symlink};
+use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt, PermissionsExt, symlink};
+use std::sync::atomic::Ordering;
 
 use common::{Pages, Passthrough, Rig, Timing, errno, everywhere};
 use hearth_fuse::{Mount, MountOptions};
@@ -76,6 +77,24 @@ fn a_link_was_made_though_another_node_has_removed_its_name_since() {
     assert!(!rig.stored("second").exists());
     fs::hard_link(rig.at("first"), rig.at("third")).unwrap();
     assert_eq!(fs::read(rig.at("third")).unwrap(), b"first");
+    rig.unmount();
+}
+
+/// The session would tell the next file of that number of it.
+#[test]
+fn a_file_that_has_no_name_when_it_is_opened_is_read_past_the_cache() {
+    let Some(rig) = passthrough() else { return };
+    fs::write(rig.stored("one"), "x").unwrap();
+    fs::metadata(rig.at("one")).unwrap();
+    let beside = File::open(rig.stored("one")).unwrap();
+    fs::remove_file(rig.stored("one")).unwrap();
+    // The operating system still believes in the name.
+    let opened = File::open(rig.at("one")).unwrap();
+    let mut read = [0; 1];
+    opened.read_exact_at(&mut read, 0).unwrap();
+    assert_eq!(read, *b"x");
+    assert_eq!(rig.session.reads.load(Ordering::Relaxed), 0);
+    drop((opened, beside));
     rig.unmount();
 }
 
