@@ -41,7 +41,8 @@ pub(super) struct ReadJob {
     pub(super) keep: bool,
     /// Nothing of it is to take frames.
     aside: bool,
-    /// Size of the file as the manager told this read.
+    /// Size of the file when the read learned it. Pages that come later have all bytes up to there; beyond, they may lack
+    /// those of an append.
     pub(super) size: Option<u64>,
     pub(super) asked_size: bool,
     /// How often it has looked for its pages and not found all.
@@ -184,7 +185,7 @@ impl Desk<'_, '_> {
             }
             return;
         }
-        let end = end.min(job.size.unwrap_or(file.size).max(file.size));
+        let end = end.min(*job.size.get_or_insert(file.size));
         let held = job.holding.as_ref().map(|holding| holding.end);
         let end = end.min(held.unwrap_or(end));
         if end <= job.offset {
