@@ -96,9 +96,7 @@ pub(crate) struct Client {
     passages: BTreeMap<Op, Passage>,
     /// Pages that the store is asked for, as their home is gone.
     lost: BTreeMap<Op, lost::Lost>,
-    /// Files of which ways in may keep what nobody calls back, and until when.
-    strays: BTreeSet<FileId>,
-    strays_end: Option<Time>,
+    strays: lost::Strays,
     windows: BTreeMap<NodeId, Window>,
     /// Files of which something is gathered or on its way.
     gathering: BTreeSet<FileId>,

@@ -21,6 +21,7 @@ use crate::ids::{Buf, FileId, NodeId, Op, Ticket};
 use crate::input::StoreOk;
 use crate::msg::Origin;
 use crate::time::{Span, Time};
+use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 
 /// Set in the numbers of wants that the store was asked for, so that they never meet those of messages or of the bank.
@@ -38,10 +39,17 @@ pub(super) struct Lost {
     buf: Buf,
 }
 
+/// Files of which ways in may keep what nobody calls back, and until when.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub(super) struct Strays {
+    files: BTreeSet<FileId>,
+    end: Option<Time>,
+}
+
 impl Client {
     /// When ways in are to drop what nobody calls back.
     pub(crate) fn strays_due(&self) -> Option<Time> {
-        self.strays_end.filter(|_| !self.strays.is_empty())
+        self.strays.end
     }
 
     /// Time has passed.
@@ -49,7 +57,7 @@ impl Client {
         if self.strays_due().is_none_or(|due| ctx.now < due) {
             return;
         }
-        let files = core::mem::take(&mut self.strays);
+        let files = core::mem::take(&mut self.strays).files;
         let mut desk = Desk {
             client: self,
             authority,
@@ -68,10 +76,9 @@ impl Desk<'_, '_> {
         if left {
             return;
         }
-        if self.client.strays.is_empty() {
-            self.client.strays_end = Some(self.ctx.now + STRAYS_LAST);
-        }
-        self.client.strays.insert(id);
+        let strays = &mut self.client.strays;
+        strays.end.get_or_insert(self.ctx.now + STRAYS_LAST);
+        strays.files.insert(id);
     }
 
     /// True if the store is to be asked for what a node is home of.
