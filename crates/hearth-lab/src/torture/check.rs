@@ -184,6 +184,14 @@ impl History {
             && self.calls.iter().any(replaces)
     }
 
+    /// Whether a read over pages of which one is a dead agent's may have all of them from the store: where several nodes
+    /// write at once and need not see it, nobody else knows who has them (S13).
+    pub(crate) fn is_as_stored(&self, call: &Call, pages: usize) -> bool {
+        let is_dead = |gap: &Break| gap.is_death && call.end() >= gap.begun;
+        let is_weak = self.promise.level != Level::Strict;
+        is_weak && pages > 1 && self.breaks.as_ref().is_some_and(is_dead)
+    }
+
     fn finding(
         &self,
         what: impl Into<String>,
