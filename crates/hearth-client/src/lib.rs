@@ -20,6 +20,7 @@ pub mod local;
 mod owner;
 mod types;
 pub mod waits;
+pub mod words;
 
 pub use owner::{OWNER, Owner};
 pub use types::{
