@@ -16,6 +16,7 @@
 pub mod asking;
 pub mod belief;
 pub mod caller;
+pub mod extent;
 pub mod local;
 mod owner;
 mod types;

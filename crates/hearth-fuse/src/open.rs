@@ -3,8 +3,8 @@
 use std::ffi::OsStr;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use fuser::{FileHandle, FopenFlags, OpenAccMode, OpenFlags};
 use hearth_client::{Access, OpenFile, OpenedFile, Outcome};
@@ -280,6 +280,7 @@ impl Core {
             access: open.access,
             way,
             privileges_dropped: AtomicBool::new(false),
+            largest: OnceLock::new(),
         });
         Opened { handle, flags }
     }
