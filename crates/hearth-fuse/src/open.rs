@@ -275,6 +275,7 @@ impl Core {
     fn opened(&self, open: StoreOpen, way: Way, flags: FopenFlags) -> Opened {
         open.node.handles.fetch_add(1, Ordering::Relaxed);
         let handle = self.files.insert(OpenHandle {
+            _seat: self.nodes.lend(open.node.id, &open.fd),
             node: open.node,
             fd: open.fd,
             access: open.access,
