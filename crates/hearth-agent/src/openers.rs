@@ -10,6 +10,8 @@
 //! - A node that is asked uses descriptors that are open there, and asks nobody: no node waits for one that waits for it.
 //! - No worker waits for an answer; the operation does, until the node answers or is gone.
 //! - Bytes that another node writes are durable when it answers: a later fsync here would not cover them.
+//! - A node that has let go of the file since it was asked is asked no more, and the search begins anew: another may have
+//!   the file open all the same.
 //! - If nobody has the file open the operation is tried once more, by the name that was told last, and then fails.
 
 use crate::core::Core;
@@ -31,6 +33,26 @@ use std::sync::Arc;
 pub(crate) struct Stuck {
     pub(crate) job: FileJob,
     pub(crate) span: StoreSpan,
+    /// Nodes that were to make it and did not.
+    tried: Vec<NodeId>,
+}
+
+impl Stuck {
+    pub(crate) fn new(job: FileJob, span: StoreSpan) -> Stuck {
+        Stuck {
+            job,
+            span,
+            tried: Vec::new(),
+        }
+    }
+
+    fn can_be_made(&self, by: NodeId, opener: &Opener) -> bool {
+        let has = match self.job.task.purpose() {
+            Purpose::Read => opener.reads || self.job.task.is_sync() && opener.writes,
+            Purpose::Write => opener.writes,
+        };
+        has && !self.tried.contains(&by)
+    }
 }
 
 /// Operations of homes here that other nodes make.
@@ -46,22 +68,41 @@ pub(crate) struct Openers {
 #[derive(Debug, Default)]
 struct Sought {
     awaiting: Vec<NodeId>,
+    /// What the others have said. An operation that comes later is made by one of them, too.
+    heard: Vec<(NodeId, Opener)>,
     waiting: Vec<Stuck>,
 }
 
+/// How a search goes on with one more operation.
+#[derive(Debug, Default)]
+struct Search {
+    /// Nodes that are to be asked now.
+    asked: Vec<NodeId>,
+    /// Who can make the operation, as is known already.
+    found: Option<(NodeId, Stuck)>,
+    /// What nobody can make.
+    alone: Vec<Stuck>,
+}
+
 impl Openers {
-    /// True if somebody has to be asked for it.
-    fn seek(&mut self, stuck: Stuck, up: impl Iterator<Item = NodeId>) -> bool {
-        let mut is_new = false;
-        let sought = self.sought.entry(stuck.job.file).or_insert_with(|| {
-            is_new = true;
+    /// Looks for a node that can make an operation, of those that are up.
+    fn seek(&mut self, stuck: Stuck, up: impl Iterator<Item = NodeId>) -> Search {
+        let file = stuck.job.file;
+        let mut search = Search::default();
+        let sought = self.sought.entry(file).or_insert_with(|| {
+            search.asked.extend(up);
             Sought {
-                awaiting: up.collect(),
-                waiting: Vec::new(),
+                awaiting: search.asked.clone(),
+                ..Sought::default()
             }
         });
-        sought.waiting.push(stuck);
-        is_new
+        let can = |(node, opener): &&(NodeId, Opener)| stuck.can_be_made(*node, opener);
+        match sought.heard.iter().find(can) {
+            Some(&(node, _)) => search.found = Some((node, stuck)),
+            None => sought.waiting.push(stuck),
+        }
+        search.alone = self.end_search(file);
+        search
     }
 
     /// A node has said what it has of a file: what it can make, and what nobody can.
@@ -70,11 +111,9 @@ impl Openers {
             return Default::default();
         };
         sought.awaiting.retain(|&node| node != from);
-        let serves = |stuck: &mut Stuck| match stuck.job.task.purpose() {
-            Purpose::Read => opener.reads || stuck.job.task.is_sync() && opener.writes,
-            Purpose::Write => opener.writes,
-        };
-        let can = sought.waiting.extract_if(.., serves).collect();
+        sought.heard.push((from, opener.clone()));
+        let can = |stuck: &mut Stuck| stuck.can_be_made(from, opener);
+        let can = sought.waiting.extract_if(.., can).collect();
         (can, self.end_search(opener.file))
     }
 
@@ -88,18 +127,31 @@ impl Openers {
         }
     }
 
-    /// What waits for nobody any more, as a node is gone.
-    pub(crate) fn gone(&mut self, peer: NodeId) -> Vec<Stuck> {
-        let lost = self.made.extract_if(|_, (node, _)| *node == peer);
-        let mut stuck: Vec<Stuck> = lost.map(|(_, (_, stuck))| stuck).collect();
+    /// What another node was to make, and has not.
+    fn not_made(&mut self, by: NodeId, number: u64) -> Option<Stuck> {
+        let (_, mut stuck) = self.made.remove(&number)?;
+        stuck.tried.push(by);
+        Some(stuck)
+    }
+
+    /// A node is gone: what it was to make, and what nobody else can.
+    pub(crate) fn gone(&mut self, peer: NodeId) -> (Vec<Stuck>, Vec<Stuck>) {
+        let its = self.made.iter().filter(|(_, (node, _))| *node == peer);
+        let numbers: Vec<u64> = its.map(|(number, _)| *number).collect();
+        let lost = numbers
+            .into_iter()
+            .filter_map(|number| self.not_made(peer, number));
+        let lost = lost.collect();
+        let mut alone = Vec::new();
         let files: Vec<FileId> = self.sought.keys().copied().collect();
         for file in files {
             if let Some(sought) = self.sought.get_mut(&file) {
                 sought.awaiting.retain(|&node| node != peer);
+                sought.heard.retain(|&(node, _)| node != peer);
             }
-            stuck.extend(self.end_search(file));
+            alone.extend(self.end_search(file));
         }
-        stuck
+        (lost, alone)
     }
 }
 
@@ -107,19 +159,19 @@ impl Core {
     /// Looks for a node that can make an operation.
     pub(crate) fn seek_opener(&self, stuck: Stuck) {
         let file = stuck.job.file;
-        let mut state = self.lock();
-        let up: Vec<NodeId> = (0..)
-            .zip(&state.up)
-            .filter(|(_, up)| **up)
-            .map(|(node, _)| NodeId(node))
-            .collect();
-        let is_new = state.openers.seek(stuck, up.iter().copied());
-        let alone = state.openers.end_search(file);
-        drop(state);
-        self.try_alone(alone);
-        if is_new {
-            let head = making::encode_where(file);
-            up.into_iter().for_each(|node| self.send_head(node, &head));
+        let search = {
+            let mut state = self.lock();
+            let up = (0..).zip(&state.up).filter(|(_, up)| **up);
+            let up: Vec<NodeId> = up.map(|(node, _)| NodeId(node)).collect();
+            state.openers.seek(stuck, up.into_iter())
+        };
+        self.try_alone(search.alone);
+        if let Some((node, stuck)) = search.found {
+            self.queue.push(Job::ByOpener(node, stuck));
+        }
+        let head = making::encode_where(file);
+        for node in search.asked {
+            self.send_head(node, &head);
         }
     }
 
@@ -166,7 +218,7 @@ impl Core {
     }
 
     /// Has a node make an operation. A worker does so, as the bytes of a write are copied.
-    pub(crate) fn have_made(&self, by: NodeId, stuck: Stuck) {
+    pub(crate) fn have_made(&self, by: NodeId, mut stuck: Stuck) {
         let (work, offset, len) = stuck.job.task.work();
         let bytes = stuck.job.task.bytes(self);
         let transport = self.transport.get();
@@ -177,7 +229,8 @@ impl Core {
             let mut state = self.lock();
             if !state.up[by.0 as usize] {
                 drop(state);
-                return self.try_alone(vec![stuck]);
+                stuck.tried.push(by);
+                return self.seek_opener(stuck);
             }
             let file = stuck.job.file;
             state.openers.numbered += 1;
@@ -273,12 +326,12 @@ impl Core {
         let Some(made) = Made::decode(bytes) else {
             return self.disconnect(from, "it sent a torn answer");
         };
-        let waiting = self.lock().openers.made.remove(&made.number);
-        let Some((_, stuck)) = waiting else {
+        let waiting = self.lock().openers.not_made(from, made.number);
+        let Some(stuck) = waiting else {
             return;
         };
         match made.result {
-            Err(errno) if errno == STALE.0 => self.try_alone(vec![stuck]),
+            Err(errno) if errno == STALE.0 => self.seek_opener(stuck),
             Err(errno) => finish(self, stuck, Err(Errno(errno))),
             Ok(ok) => {
                 if stuck.job.task.purpose() == Purpose::Write {
@@ -290,3 +343,6 @@ impl Core {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

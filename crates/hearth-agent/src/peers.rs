@@ -42,15 +42,16 @@ impl Handler for Peers {
 
     fn on_down(&self, peer: PeerId, why: &str) {
         let node = NodeId(peer.0);
-        let mut alone = Vec::new();
+        let (mut lost, mut alone) = Default::default();
         self.0.drive_with(|state| {
             state.up[peer.0 as usize] = false;
-            alone = state.openers.gone(node);
+            (lost, alone) = state.openers.gone(node);
             state.files.forget_introductions(node);
             state.alarm(format!("{}{why}", gone(peer)));
             Input::PeerDown(node)
         });
         self.0.try_alone(alone);
+        lost.into_iter().for_each(|stuck| self.0.seek_opener(stuck));
         self.0.asking.is_gone(node);
     }
 

@@ -54,8 +54,12 @@ impl Session for Core {
             access,
             stamp,
             private,
+            made,
         } = open;
-        let wish = self.wishes.of(fd.as_fd());
+        let wish = match made {
+            true => self.wishes.of_new(fd.as_fd()),
+            false => self.wishes.of(fd.as_fd()),
+        };
         if wish.way == Way::Store {
             return done(Outcome::Bypass(Bypass::ByRule));
         }

@@ -91,8 +91,17 @@ impl Wishes {
 
     /// What is wished of an open file.
     pub(crate) fn of(&self, fd: BorrowedFd<'_>) -> Wish {
+        self.of_said(fd, attribute(fd))
+    }
+
+    /// The same of a file that was just made. It has no attributes yet, which a network file system would ask its servers.
+    pub(crate) fn of_new(&self, fd: BorrowedFd<'_>) -> Wish {
+        self.of_said(fd, None)
+    }
+
+    fn of_said(&self, fd: BorrowedFd<'_>, said: Option<Semantics>) -> Wish {
         let rule = self.rule_of(fd);
-        let wished = attribute(fd)
+        let wished = said
             .or_else(|| rule.and_then(|rule| rule.semantics))
             .unwrap_or(self.usual);
         let read_only = |stat: Stat| stat.st_mode & WRITE_BITS == 0;
@@ -164,6 +173,18 @@ mod tests {
     fn a_broken_pattern_is_named() {
         let error = rule("out/[a", Semantics::Cto).matcher().unwrap_err();
         assert!(error.to_string().contains("out/[a"), "{error}");
+    }
+
+    #[test]
+    fn a_file_that_was_just_made_is_not_asked_for_its_attribute() {
+        let dir = tempfile::tempdir().unwrap();
+        let wishes = Wishes::new(Semantics::Posix, &[], dir.path().to_owned()).unwrap();
+        let file = std::fs::File::create(dir.path().join("a")).unwrap();
+        let fd = std::os::fd::AsFd::as_fd(&file);
+        let flags = rustix::fs::XattrFlags::empty();
+        rustix::fs::fsetxattr(fd, ATTRIBUTE, b"commit", flags).unwrap();
+        assert_eq!(wishes.of(fd).semantics, Semantics::Commit);
+        assert_eq!(wishes.of_new(fd).semantics, Semantics::Posix);
     }
 
     #[test]

@@ -321,8 +321,8 @@ pub(crate) fn run(core: &Core, job: Job) {
     let span = span_of(&job);
     match job {
         Job::File(job) => match job.make(core) {
-            Err(STALE) => core.seek_opener(Stuck { job, span }),
-            made => finish(core, Stuck { job, span }, made),
+            Err(STALE) => core.seek_opener(Stuck::new(job, span)),
+            made => finish(core, Stuck::new(job, span), made),
         },
         Job::Alone(stuck) => {
             let made = stuck.job.make(core);
@@ -410,7 +410,7 @@ fn done(core: &Core, (op, span): (Op, StoreSpan), result: Result<StoreOk, Errno>
 
 /// Tells the kernel how an operation on a file went.
 pub(crate) fn finish(core: &Core, stuck: Stuck, made: Result<Outcome, Errno>) {
-    let Stuck { job, span } = stuck;
+    let Stuck { job, span, .. } = stuck;
     match job.task {
         Task::ReadBuf { buf, len, .. } => {
             let bytes = made.map(|outcome| outcome.bytes.unwrap_or_default());

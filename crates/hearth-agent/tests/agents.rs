@@ -112,6 +112,7 @@ impl Set {
                 size: meta.size(),
             },
             private: false,
+            made: false,
         };
         wait(|done| self.session(node).open(open, Arc::new(fd.into()), done))
     }

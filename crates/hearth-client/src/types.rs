@@ -44,6 +44,8 @@ pub struct OpenFile {
     /// Other nodes could not open this file the same way (created with a mode that forbids it), so
     /// the cache must keep its home here.
     pub private: bool,
+    /// The open has made the file: nobody has said yet what is promised of it.
+    pub made: bool,
 }
 
 /// Answer to an open.

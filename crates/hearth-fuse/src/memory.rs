@@ -189,6 +189,17 @@ impl Memory {
         }
     }
 
+    /// The file that a name stands for in names that are kept.
+    pub(crate) fn stands_for(&self, dir: FileKey, name: &OsStr) -> Option<FileKey> {
+        let state = self.lock();
+        let directory = state.directories.get(&dir)?;
+        let is_old = |at: Instant| at.elapsed() > self.ttl;
+        if is_old(directory.since) || directory.distrusted.is_some_and(|at| !is_old(at)) {
+            return None;
+        }
+        directory.listing.as_ref()?.find(name)?
+    }
+
     /// Attributes of a file, how long they count, and word that they were given out.
     pub(crate) fn attributes(
         self: &Arc<Self>,

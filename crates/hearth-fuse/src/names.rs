@@ -102,7 +102,7 @@ impl Core {
     fn find(&self, caller: Caller, at: Name<'_>) -> io::Result<Found> {
         let dir = self.nodes.fd(at.parent)?;
         let _as = self.wardrobe.assume(caller)?;
-        let fd = self.open_named(&*dir, at.name)?;
+        let fd = self.open_named(&*dir, at)?;
         let stat = Stat::of(&fd)?;
         Ok(Found { fd, stat })
     }

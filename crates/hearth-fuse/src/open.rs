@@ -32,6 +32,8 @@ pub(crate) struct StoreOpen {
     fd: Arc<OwnedFd>,
     access: Access,
     private: bool,
+    /// By this open.
+    made: bool,
 }
 
 /// What the kernel is told about an open.
@@ -113,6 +115,7 @@ impl Core {
             fd: Arc::new(fd),
             access,
             private: false,
+            made: false,
         })
     }
 
@@ -192,6 +195,7 @@ impl Core {
                 fd: Arc::new(fd),
                 access,
                 private,
+                made: true,
             },
             origin: Origin::Made,
         })
@@ -220,6 +224,7 @@ impl Core {
             access: open.access,
             stamp: stat.stamp(),
             private: open.private,
+            made: open.made,
         };
         let core = Arc::clone(self);
         let finish = move |outcome: Outcome<OpenedFile>| match outcome {

@@ -1,6 +1,5 @@
 //! Making the store's own client look again ([`hearth_client::belief`]) where names and attributes are asked for.
 
-use std::ffi::OsStr;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 
@@ -10,18 +9,30 @@ use rustix::io::Errno;
 
 use crate::core::Core;
 use crate::errors::raw;
+use crate::names::Name;
 use crate::nodes::{Node, open_path, proc_path};
 use crate::stat::Stat;
 
 impl Core {
     /// What has a name: not a file that had it before, and has none now.
-    pub(crate) fn open_named(&self, dir: impl AsFd, name: &OsStr) -> io::Result<OwnedFd> {
-        let found = open_path(&dir, name)?;
-        if !self.options.client_lags || !belief::is_gone(&found) {
+    pub(crate) fn open_named(&self, dir: impl AsFd, at: Name<'_>) -> io::Result<OwnedFd> {
+        let found = open_path(&dir, at.name)?;
+        if !self.options.client_lags || self.is_kept(at, &found) || !belief::is_gone(&found) {
             return Ok(found);
         }
-        belief::ask_for_name(&dir, name);
-        open_path(dir, name)
+        belief::ask_for_name(&dir, at.name);
+        open_path(dir, at.name)
+    }
+
+    /// Whether this is what the name stands for in names that this node may keep: they are called back before they change.
+    fn is_kept(&self, at: Name<'_>, found: &OwnedFd) -> bool {
+        let file = || {
+            let stat = Stat::of(found).ok()?;
+            self.nodes.leasable(stat.key(), stat.kind())
+        };
+        let dir = self.directory(at.parent).filter(|_| self.memory.is_on());
+        let kept = dir.and_then(|dir| self.memory.stands_for(dir, at.name));
+        kept.is_some() && kept == file()
     }
 
     /// Makes sure that a file which was just opened stays open when its name goes, and that its size is the store's.

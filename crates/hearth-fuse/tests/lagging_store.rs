@@ -19,6 +19,7 @@ use fuser::{
     LockOwner, OpenFlags, ReplyAttr, ReplyData, ReplyEmpty, ReplyEntry, ReplyLseek, ReplyXattr,
     Request,
 };
+use hearth_client::FileKey;
 use hearth_fuse::{Mount, MountOptions};
 use rustix::mount::{UnmountFlags, unmount};
 use tempfile::TempDir;
@@ -33,6 +34,8 @@ struct Servers {
     names: BTreeMap<OsString, u64>,
     /// What each file has.
     bytes: Vec<u8>,
+    /// How often it was asked for names, and for attributes that no client keeps.
+    asked: (u32, u32),
     /// Sizes and links of files that the client has seen.
     believed: BTreeMap<u64, (u64, u32)>,
 }
@@ -61,6 +64,7 @@ struct Believing(Arc<Mutex<Servers>>);
 impl fuser::Filesystem for Believing {
     fn lookup(&self, _request: &Request, _parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
         let mut servers = self.0.lock().unwrap();
+        servers.asked.0 += 1;
         match servers.names.get(name).copied() {
             Some(ino) => reply.entry(&BELIEVED, &servers.attr(ino), Generation(0)),
             None => reply.error(Errno::ENOENT),
@@ -80,6 +84,7 @@ impl fuser::Filesystem for Believing {
         reply: ReplyXattr,
     ) {
         let mut servers = self.0.lock().unwrap();
+        servers.asked.1 += 1;
         if ino.0 == 1 || servers.links(ino.0) > 0 {
             return reply.error(Errno::ENODATA);
         }
@@ -144,6 +149,11 @@ struct Rig {
 
 impl Rig {
     fn new() -> Option<Rig> {
+        Rig::keeping(Duration::ZERO)
+    }
+
+    /// What may be kept is kept for so long.
+    fn keeping(attr_ttl: Duration) -> Option<Rig> {
         if File::open("/dev/fuse").is_err() {
             eprintln!("skipped: /dev/fuse cannot be opened");
             return None;
@@ -155,7 +165,7 @@ impl Rig {
         let store = store.unwrap().spawn().unwrap();
         let root = OwnedFd::from(File::open(stored.path()).unwrap());
         let options = MountOptions {
-            attr_ttl: Duration::ZERO,
+            attr_ttl,
             name_ttl: Duration::ZERO,
             client_lags: true,
             ..MountOptions::default()
@@ -221,6 +231,35 @@ fn a_name_that_another_client_has_removed_is_gone() {
     rig.elsewhere("f", None);
     assert_eq!(rig.believed("f").unwrap(), 5, "the client believes in it");
     assert_eq!(errno(rig.number("f")), libc::ENOENT);
+}
+
+/// Each request waits for a network.
+#[test]
+fn a_name_that_is_looked_up_asks_the_servers_no_more_than_it_must() {
+    let Some(rig) = Rig::new() else { return };
+    let asked = |name: &str| {
+        rig.servers.lock().unwrap().asked = (0, 0);
+        let _ = rig.number(name);
+        rig.servers.lock().unwrap().asked
+    };
+    assert_eq!(asked("f"), (1, 0), "nobody believes in it");
+    rig.elsewhere("f", Some(5));
+    assert_eq!(asked("f"), (1, 1), "its client has not seen it");
+    assert_eq!(asked("f"), (0, 1), "its client believes in it");
+}
+
+#[test]
+fn a_name_that_may_be_kept_is_not_asked_for() {
+    let Some(rig) = Rig::keeping(BELIEVED) else {
+        return;
+    };
+    rig.elsewhere("f", Some(5));
+    *rig.session.names.lock().unwrap() = Some(vec![(b"f".to_vec(), Some(FileKey { ino: 5 }))]);
+    // Names of a directory are read when many are looked up.
+    (0..100).for_each(|_| drop(rig.number("f")));
+    rig.servers.lock().unwrap().asked = (0, 0);
+    assert_eq!(rig.number("f").unwrap(), 5);
+    assert_eq!(rig.servers.lock().unwrap().asked, (0, 0));
 }
 
 #[test]

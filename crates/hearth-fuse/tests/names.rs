@@ -114,6 +114,18 @@ fn a_file_whose_two_names_go_at_once_is_given_up() {
 }
 
 #[test]
+fn the_session_is_told_which_open_made_the_file() {
+    let Some(rig) = passthrough() else { return };
+    let made = || rig.session.made.load(Ordering::Relaxed);
+    drop(File::create(rig.at("new")).unwrap());
+    assert_eq!(made(), 1);
+    drop(File::create(rig.at("new")).unwrap());
+    drop(File::open(rig.at("new")).unwrap());
+    assert_eq!(made(), 1);
+    rig.unmount();
+}
+
+#[test]
 fn rename_moves_and_replaces() {
     everywhere(|rig| {
         fs::write(rig.at("a"), b"a").unwrap();

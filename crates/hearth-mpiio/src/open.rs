@@ -73,6 +73,7 @@ fn admit(session: &Arc<dyn Session>, fd: c_int, path: &Path, flags: c_int) -> io
         },
         stamp: stamp(&stat),
         private: false,
+        made: false,
     };
     let own = Arc::new(duplicate(fd)?);
     let Some(opened) = ask(|done| session.open(open, own, done))? else {

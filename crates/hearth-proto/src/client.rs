@@ -37,6 +37,7 @@ mod lend;
 mod linger;
 mod local;
 mod look;
+mod lost;
 mod moves;
 mod once;
 mod open;
@@ -93,6 +94,9 @@ pub(crate) struct Client {
     truncations: BTreeMap<Op, Ticket>,
     /// Writes that are on their way to the store within a window.
     passages: BTreeMap<Op, Passage>,
+    /// Pages that the store is asked for, as their home is gone.
+    lost: BTreeMap<Op, lost::Lost>,
+    strays: lost::Strays,
     windows: BTreeMap<NodeId, Window>,
     /// Files of which something is gathered or on its way.
     gathering: BTreeSet<FileId>,
@@ -275,11 +279,16 @@ impl Client {
         result: Result<StoreOk, Errno>,
     ) -> bool {
         let (truncation, passage) = (self.truncations.remove(&op), self.passages.remove(&op));
+        let lost = self.lost.remove(&op);
         let mut desk = Desk {
             client: self,
             authority,
             ctx,
         };
+        if let Some(lost) = lost {
+            desk.lost_read(op, &lost, result);
+            return true;
+        }
         let stamped = desk.client.stamped(op);
         match (truncation, passage, stamped) {
             (Some(ticket), _, _) => desk.truncated_in_store(ticket, result.map(|ok| ok.stamp)),

@@ -144,6 +144,7 @@ impl Node {
             .chain(self.client.return_due())
             .chain(self.client.scatter_due())
             .chain(self.client.linger_due())
+            .chain(self.client.strays_due())
             .min()
     }
 
@@ -426,6 +427,7 @@ impl Machines<'_> {
                 self.client.scatter_old(ctx, self.authority);
                 self.authority.tick(ctx);
                 self.client.return_old(ctx, self.authority);
+                self.client.drop_strays(ctx, self.authority);
                 self.replica.tick(ctx);
                 self.rescues.tick(ctx);
             }

@@ -418,7 +418,22 @@ fn what_meets_often_keeps_every_promise() {
             .chain(refusal_that_met_another_push)
             .map(plan(Policy::HomePlus)),
     );
-    for policy in [Policy::Home, Policy::HomePlus, Policy::Hint, Policy::Local] {
+    let reads_that_end_in_an_append_that_came_meanwhile = [
+        (Policy::Bank, 901_312),
+        (Policy::Bank, 904_988),
+        (Policy::Single, 903_228),
+        (Policy::Single, 905_482),
+    ];
+    let worlds = reads_that_end_in_an_append_that_came_meanwhile.into_iter();
+    hold(worlds.map(|(policy, seed)| plan(policy)(seed)));
+    for policy in [
+        Policy::Home,
+        Policy::HomePlus,
+        Policy::Hint,
+        Policy::Single,
+        Policy::Local,
+        Policy::Bank,
+    ] {
         hold((0..seeds() / 6).map(plan(policy)));
     }
 }

@@ -17,8 +17,9 @@ use std::time::UNIX_EPOCH;
 
 use fuser::{FileAttr, FileType, INodeNo};
 use hearth_client::{
-    Bypass, Done, Errno, FileKey, FileSize, Handle, Keep, Learned, Leave, Names, NamesRead,
-    OpenFile, OpenedFile, Outcome, PageRange, Place, ReadDone, Revoker, Session, Stamp, Written,
+    Attributes, Bypass, Done, Errno, FileKey, FileSize, Handle, Keep, Learned, Leave, Names,
+    NamesRead, OpenFile, OpenedFile, Outcome, PageRange, Place, ReadDone, Revoker, Session, Stamp,
+    Written,
 };
 use hearth_fuse::{Busy, Mount, MountOptions};
 use tempfile::TempDir;
@@ -51,6 +52,8 @@ pub struct Passthrough {
     /// Appends must be atomic although the descriptor is not open for appending.
     appending: Arc<Mutex<()>>,
     pub reads: Arc<AtomicUsize>,
+    /// Opens that have made their file.
+    pub made: AtomicUsize,
     /// The store lags: files are so long.
     size_known: Option<u64>,
     /// Of what others change of a file's size every node is told.
@@ -66,6 +69,8 @@ pub struct Passthrough {
     pub overtakes: AtomicBool,
     /// Reads are for the store itself.
     pub bypasses: AtomicBool,
+    /// Names of all directories, which may be kept.
+    pub names: Mutex<Option<NamesRead>>,
 }
 
 impl Passthrough {
@@ -78,6 +83,7 @@ impl Passthrough {
             revoker: OnceLock::new(),
             appending: Arc::default(),
             reads: Arc::default(),
+            made: AtomicUsize::default(),
             size_known: None,
             changes_are_told: true,
             detached: Mutex::default(),
@@ -86,6 +92,7 @@ impl Passthrough {
             at_changed: Mutex::default(),
             overtakes: AtomicBool::new(false),
             bypasses: AtomicBool::new(false),
+            names: Mutex::default(),
         })
     }
 
@@ -170,6 +177,8 @@ impl Session for Passthrough {
     }
 
     fn open(&self, open: OpenFile, fd: Arc<OwnedFd>, done: Done<OpenedFile>) {
+        self.made
+            .fetch_add(usize::from(open.made), Ordering::Relaxed);
         let number = self.next.fetch_add(1, Ordering::Relaxed);
         let file = File::from(fd.try_clone().unwrap());
         let size = file.metadata().unwrap().len();
@@ -305,7 +314,11 @@ impl Session for Passthrough {
     }
 
     fn names(&self, _dir: FileKey, done: Done<Names>) {
-        let (leave, names) = (Leave::No, None);
+        let names = self.names.lock().unwrap().clone();
+        let leave = match names {
+            Some(_) => Leave::Known(Attributes::default()),
+            None => Leave::No,
+        };
         self.run(move || done(Outcome::Serve(Names { leave, names })));
     }
 

@@ -184,12 +184,6 @@ impl History {
             && self.calls.iter().any(replaces)
     }
 
-    /// Whether a read may be done on the store as a whole: one that touches a page of a dead agent is (S13).
-    pub(crate) fn is_as_stored(&self, call: &Call, pages: usize) -> bool {
-        let is_dead = |gap: &Break| gap.is_death && call.end() >= gap.begun;
-        pages > 1 && !self.promise.outlives && self.breaks.as_ref().is_some_and(is_dead)
-    }
-
     fn finding(
         &self,
         what: impl Into<String>,

@@ -197,7 +197,7 @@ impl Desk<'_, '_> {
         };
         let seq = self.ask(home, id, body, What::Pages, Vec::new());
         for page in first..first + u64::from(count) {
-            self.want(id, page, seq, Vec::new());
+            self.want(id, page, seq, (Vec::new(), false));
         }
     }
 

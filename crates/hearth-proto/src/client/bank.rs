@@ -132,7 +132,7 @@ impl Desk<'_, '_> {
                 if !asked_by.contains(&ticket) {
                     asked_by.push(ticket);
                 }
-                self.want(id, block, ASKED_OF_BANK | op.0, asked_by);
+                self.want(id, block, ASKED_OF_BANK | op.0, (asked_by, false));
             }
             let key = |&block| Key {
                 gateway,

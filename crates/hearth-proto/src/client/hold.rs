@@ -55,7 +55,7 @@ impl Desk<'_, '_> {
     /// True if the bytes of a read must be of one instant. What a way in keeps it keeps by the page.
     pub(super) fn is_whole(&self, job: &ReadJob, end: u64) -> bool {
         let (_, count) = self.ctx.config.pages_of(job.offset, end - job.offset);
-        count > 1 && !job.keep && self.ranges_rule(job.file) != Ranges::Apart
+        count > 1 && !job.keep && !job.is_apart && self.ranges_rule(job.file) != Ranges::Apart
     }
 
     /// Takes the next step of a read that has not found its pages as they were at one instant.
@@ -69,9 +69,13 @@ impl Desk<'_, '_> {
         if self.is_on_its_way(job, end) {
             return self.ask_for_pages(ticket, end);
         }
+        let id = job.file;
         let Some(runs) = self.runs_of(ticket, end) else {
             return;
         };
+        if runs.iter().any(|run| self.is_lost(id, run.home)) {
+            return self.read_apart(ticket);
+        }
         let Some(Job::Read(job)) = self.client.jobs.get_mut(&ticket) else {
             return;
         };
@@ -137,9 +141,6 @@ impl Desk<'_, '_> {
     }
 
     fn hold(&mut self, ticket: Ticket, end: u64, runs: Vec<Run>) {
-        if runs.iter().any(|run| self.ctx.peers.is_down(run.home)) {
-            return self.direct(ticket);
-        }
         let age = self.ctx.new_age();
         let Some(Job::Read(job)) = self.client.jobs.get_mut(&ticket) else {
             return;
@@ -215,7 +216,7 @@ impl Desk<'_, '_> {
                 self.client.locks.remove(&key);
                 self.hold_again(ticket);
             }
-            Body::Failed(EHOSTDOWN) => self.direct(ticket),
+            Body::Failed(EHOSTDOWN) => self.read_apart(ticket),
             Body::Failed(errno) => {
                 let errno = *errno;
                 self.client.locks.remove(&key);
@@ -264,7 +265,7 @@ impl Desk<'_, '_> {
     }
 
     /// Bytes that were lent to a read are of an instant that it must not mix with others.
-    fn forget_lent(&mut self, ticket: Ticket) {
+    pub(super) fn forget_lent(&mut self, ticket: Ticket) {
         let Some(Job::Read(job)) = self.client.jobs.get_mut(&ticket) else {
             return;
         };

@@ -222,6 +222,7 @@ impl Desk<'_, '_> {
         {
             let id = job.file;
             self.kept_while_revoking(id, 0, u32::MAX);
+            self.strays(id);
         }
     }
 

@@ -131,7 +131,7 @@ impl Desk<'_, '_> {
             let (skip, spare) = self.unwanted(node, &readers, (page, 1));
             let body = Body::Fetch { page, skip, spare };
             let seq = self.ask(node, id, body, What::Pages, Vec::new());
-            self.want(id, page, seq, readers);
+            self.want(id, page, seq, (readers, false));
             if let Some(file) = self.client.files.get_mut(&id)
                 && let Some(want) = file.wants.get_mut(&page)
             {

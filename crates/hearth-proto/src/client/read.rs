@@ -41,7 +41,10 @@ pub(super) struct ReadJob {
     pub(super) keep: bool,
     /// Nothing of it is to take frames.
     aside: bool,
-    /// Size of the file as the manager told this read.
+    /// A home of it is gone, so it takes each page as that is.
+    pub(super) is_apart: bool,
+    /// Size of the file when the read learned it. Pages that come later have all bytes up to there; beyond, they may lack
+    /// those of an append.
     pub(super) size: Option<u64>,
     pub(super) asked_size: bool,
     /// How often it has looked for its pages and not found all.
@@ -101,10 +104,10 @@ impl ReadJob {
 }
 
 /// A run of pages of one home.
-struct Run {
+pub(super) struct Run {
     home: NodeId,
-    first: u64,
-    count: u32,
+    pub(super) first: u64,
+    pub(super) count: u32,
 }
 
 impl Desk<'_, '_> {
@@ -131,6 +134,7 @@ impl Desk<'_, '_> {
             len,
             keep,
             aside,
+            is_apart: false,
             size: None,
             asked_size: false,
             vain: 0,
@@ -184,7 +188,7 @@ impl Desk<'_, '_> {
             }
             return;
         }
-        let end = end.min(job.size.unwrap_or(file.size).max(file.size));
+        let end = end.min(*job.size.get_or_insert(file.size));
         let held = job.holding.as_ref().map(|holding| holding.end);
         let end = end.min(held.unwrap_or(end));
         if end <= job.offset {
@@ -324,11 +328,9 @@ impl Desk<'_, '_> {
             let Some(home) = self.home_or_ask(id, page, count == 1) else {
                 continue;
             };
-            if self.ctx.peers.is_down(home) || self.owes_answer(id, home) {
-                // Nobody can write through a home that is gone: the store has the latest bytes.
-                return self.direct(ticket);
-            }
-            if let Some(entry) = self.entry_of(ticket, page, home) {
+            if !self.is_lost(id, home)
+                && let Some(entry) = self.entry_of(ticket, page, home)
+            {
                 gets.add(entry, page);
                 continue;
             }
@@ -350,7 +352,10 @@ impl Desk<'_, '_> {
         }
         self.ask_daemons(ticket, id, gets);
         for run in runs {
-            self.ask_run(ticket, id, &run, keep);
+            match self.is_lost(id, run.home) {
+                true => self.read_lost(ticket, id, &run),
+                false => self.ask_run(ticket, id, &run, keep),
+            }
         }
     }
 
@@ -419,13 +424,14 @@ impl Desk<'_, '_> {
         }
     }
 
-    /// Waiting reads that touch any of the pages.
+    /// Waiting reads that touch any of the pages. One that has yet to learn its end may learn of an append that the pages
+    /// lack.
     pub(super) fn readers_of(&self, id: FileId, first: u64, count: u32) -> Vec<Ticket> {
         let Some(file) = self.client.files.get(&id) else {
             return Vec::new();
         };
         let touches = |ticket: &&Ticket| match self.client.jobs.get(ticket) {
-            Some(Job::Read(job)) if job.len > 0 => {
+            Some(Job::Read(job)) if job.len > 0 && job.size.is_some() => {
                 let (f, c) = self.ctx.config.pages_of(job.offset, u64::from(job.len));
                 f < first + u64::from(count) && first < f + u64::from(c)
             }
@@ -486,6 +492,7 @@ impl Desk<'_, '_> {
                 }
             }
             Body::Elsewhere(moved) => self.sent_on(id, &wanted, moved),
+            Body::Failed(errno::EHOSTDOWN) => self.found_lost(id, &wanted),
             Body::Failed(errno) => self.fail_reads(id, &wanted, *errno),
             _ => {}
         }
@@ -507,9 +514,15 @@ impl Desk<'_, '_> {
     }
 
     /// A page has been asked for, by a request that nobody else may keep the answer of.
-    pub(super) fn want(&mut self, id: FileId, page: u64, seq: u64, asked_by: Vec<Ticket>) {
+    pub(super) fn want(
+        &mut self,
+        id: FileId,
+        page: u64,
+        seq: u64,
+        (asked_by, keep): (Vec<Ticket>, bool),
+    ) {
         if let Some(file) = self.client.files.get_mut(&id) {
-            let (keep, floor, to) = (false, 0, self.ctx.config.page_bytes);
+            let (floor, to) = (0, self.ctx.config.page_bytes);
             file.wants.insert(
                 page,
                 Want {
@@ -678,7 +691,7 @@ impl Desk<'_, '_> {
         old.into_iter().for_each(|buf| self.unborrow(buf));
     }
 
-    fn fail_reads(&mut self, id: FileId, wanted: &[(u64, Want)], errno: Errno) {
+    pub(super) fn fail_reads(&mut self, id: FileId, wanted: &[(u64, Want)], errno: Errno) {
         let mut tickets: Vec<Ticket> = Vec::new();
         for (page, _) in wanted {
             tickets.extend(self.readers_of(id, *page, 1));
@@ -686,13 +699,8 @@ impl Desk<'_, '_> {
         tickets.sort_unstable();
         tickets.dedup();
         for ticket in tickets {
-            if errno == errno::EHOSTDOWN {
-                // The home is gone, and nobody can write through it; this node's own descriptor reads.
-                self.direct(ticket);
-            } else {
-                self.end_read(ticket);
-                self.reply(ticket, Reply::Failed(errno));
-            }
+            self.end_read(ticket);
+            self.reply(ticket, Reply::Failed(errno));
         }
     }
 

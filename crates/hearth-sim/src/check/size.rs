@@ -1,14 +1,55 @@
 //! The end of the file (S2, S8): what is said of it can be true, and appends get places of their own.
 
 use super::Violation;
-use crate::model::{History, Interval, Kind};
+use crate::model::{Change, History, Interval, Kind, OPEN, Read};
 
 /// Judges everything that was said of a file's size.
 pub fn check(history: &History) -> Option<Violation> {
     if history.lossy || history.parted {
         return None;
     }
-    said(history).or_else(|| appended(history))
+    said(history)
+        .or_else(|| appended(history))
+        .or_else(|| holes(history))
+}
+
+/// A reader sees no zero in the place of an append that alone could have brought the end that far.
+fn holes(history: &History) -> Option<Violation> {
+    if history.semantics.gathers() {
+        return None;
+    }
+    history.reads.iter().find_map(|read| {
+        let zeros = (read.offset..)
+            .zip(&read.bytes)
+            .filter(|(_, value)| **value == 0);
+        let (at, _) = zeros
+            .into_iter()
+            .find(|(at, _)| !may_be_hole(history, read, *at))?;
+        let what = format!("byte {at} is zero, and no end of the file lay behind it: {read:?}");
+        Some(Violation::new("size", what).with(&growth(history)))
+    })
+}
+
+/// True if something else than an append to this place may have made the file longer than that, or a truncation at the
+/// same time may have emptied the place.
+fn may_be_hole(history: &History, read: &Read, at: u64) -> bool {
+    let grows = |change: &Change| match change.kind {
+        Kind::Placeless => true,
+        Kind::Cut => {
+            let beside =
+                change.span.ended != change.span.began && read.span.began < change.span.ended;
+            beside || change.place.start > at
+        }
+        Kind::Birth => false,
+        // Of a write that failed there may be a part.
+        Kind::Write if change.append => change.place.start > at || change.span.ended == OPEN,
+        Kind::Write => change.place.end > at,
+    };
+    let mut begun = history
+        .changes
+        .iter()
+        .filter(|change| change.span.began < read.span.ended);
+    begun.any(grows)
 }
 
 fn said(history: &History) -> Option<Violation> {

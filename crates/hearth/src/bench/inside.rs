@@ -99,6 +99,7 @@ pub(crate) fn open(session: &dyn Session, path: &Path, private: bool) -> io::Res
             size: meta.size(),
         },
         private,
+        made: false,
     };
     let (tell, told) = mpsc::channel();
     let done = move |outcome: Outcome<OpenedFile>| {

@@ -151,11 +151,7 @@ pub(super) fn registers(history: &History, checked: &mut Checked) {
         if is_read && (!call.is_good() || history.is_cut_off(call)) {
             continue;
         }
-        let pages = pages_of(call);
-        if is_read && history.is_as_stored(call, pages.len()) {
-            continue;
-        }
-        for (page, act) in pages {
+        for (page, act) in pages_of(call) {
             for (key, act) in cells_of(history, call.file(), page, act) {
                 for act in parts_of(act, history.is_at_once(call) || !is_read) {
                     add(&mut keys, key.clone(), call, act);

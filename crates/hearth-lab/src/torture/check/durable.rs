@@ -160,14 +160,33 @@ impl<'a> Bringers<'a> {
 
     /// Whether the end of an agent was told to the writer's node by an error before a later call: once is enough (S13).
     /// A sync of another node after a break cannot vouch for what was lost in it: the writer's node is told, whenever it
-    /// next asks.
+    /// next asks. Nor can one through a descriptor that was opened after the break: the writer is told through its own.
     fn told(&self, write: &Call, published: u64, call: &Call) -> bool {
         let Some(told) = self.told.get(&(write.file(), write.node)) else {
             return false;
         };
         let is_another = call.node != write.node && call.end() >= self.broken;
+        let is_later = call.worker != write.worker && self.is_of_later_open(call);
+        let until = match is_later {
+            true => self.asked_at(write),
+            false => published,
+        };
         is_any_within(told, write.end()..call.begun)
-            || (is_another && is_any_within(told, call.begun..published))
+            || ((is_another || is_later) && is_any_within(told, call.begun..until))
+    }
+
+    /// Whether a call goes through a descriptor that was opened after the break, and after nothing else.
+    fn is_of_later_open(&self, call: &Call) -> bool {
+        let opened = self.opened.get(&(call.file(), call.worker));
+        opened.is_some_and(|opened| is_any_within(opened, self.broken..call.begun))
+    }
+
+    /// When the program of a write had itself synced or closed the file after it.
+    fn asked_at(&self, write: &Call) -> u64 {
+        let of_file = self.of.get(write.file()).into_iter().flatten();
+        let own = |call: &&&Call| call.worker == write.worker && call.begun >= write.end();
+        let ends = of_file.filter(own).filter_map(|call| call.ended);
+        ends.min().unwrap_or(u64::MAX)
     }
 
     /// Whether a program opened a file anew between its write and a later call.

@@ -1,0 +1,190 @@
+//! Pages whose home is gone, read from the store.
+//!
+//! Nobody can write such a page, so the store has the latest bytes that there are of it. The other pages of a read come
+//! from their homes as ever: these may have bytes that the store has yet to get, and call back what a way in keeps.
+//!
+//! Where it is not known who has a page, a read is done on the store as a whole. Nobody calls back what a way in keeps of
+//! it, so that goes after a second.
+//!
+//! Invariant:
+//! - C9 (S1): of a page whose home lives no read takes bytes from the store.
+
+use super::file::Want;
+use super::once::Granted;
+use super::read::{Found, Run};
+use super::{Client, Desk, Job};
+use crate::Errno;
+use crate::authority::Authority;
+use crate::ctx::Ctx;
+use crate::effect::{Effect, Piece, ReadInto, Src};
+use crate::ids::{Buf, FileId, NodeId, Op, Ticket};
+use crate::input::StoreOk;
+use crate::msg::Origin;
+use crate::time::{Span, Time};
+use alloc::collections::BTreeSet;
+use alloc::vec::Vec;
+
+/// Set in the numbers of wants that the store was asked for, so that they never meet those of messages or of the bank.
+const ASKED_OF_STORE: u64 = 1 << 62;
+
+/// How long ways in keep bytes that nobody calls back.
+const STRAYS_LAST: Span = Span::secs(1);
+
+/// Pages that the store is asked for.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Lost {
+    file: FileId,
+    first: u64,
+    count: u32,
+    buf: Buf,
+}
+
+/// Files of which ways in may keep what nobody calls back, and until when.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub(super) struct Strays {
+    files: BTreeSet<FileId>,
+    end: Option<Time>,
+}
+
+impl Client {
+    /// When ways in are to drop what nobody calls back.
+    pub(crate) fn strays_due(&self) -> Option<Time> {
+        self.strays.end
+    }
+
+    /// Time has passed.
+    pub(crate) fn drop_strays(&mut self, ctx: &mut Ctx<'_>, authority: &mut Authority) {
+        if self.strays_due().is_none_or(|due| ctx.now < due) {
+            return;
+        }
+        let files = core::mem::take(&mut self.strays).files;
+        let mut desk = Desk {
+            client: self,
+            authority,
+            ctx,
+        };
+        for file in files {
+            desk.revoke(file, Some((0, u32::MAX)), super::Tell::Nobody);
+        }
+    }
+}
+
+impl Desk<'_, '_> {
+    /// A way in may keep what a read is given from the store, and nobody will call it back.
+    pub(super) fn strays(&mut self, id: FileId) {
+        let left = self.client.has_left(id) || self.ctx.config.is_uncached();
+        if left {
+            return;
+        }
+        let strays = &mut self.client.strays;
+        strays.end.get_or_insert(self.ctx.now + STRAYS_LAST);
+        strays.files.insert(id);
+    }
+
+    /// True if the store is to be asked for what a node is home of.
+    pub(super) fn is_lost(&self, id: FileId, home: NodeId) -> bool {
+        self.ctx.peers.is_down(home) || self.owes_answer(id, home)
+    }
+
+    /// Asks the store for a run of pages whose home is gone.
+    pub(super) fn read_lost(&mut self, ticket: Ticket, id: FileId, run: &Run) {
+        let &Run { first, count, .. } = run;
+        let mut readers = self.readers_of(id, first, count);
+        if !readers.contains(&ticket) {
+            readers.push(ticket);
+        }
+        self.ask_store(id, (first, count), readers);
+    }
+
+    /// Nobody at the home of these pages answers, which are in order: the reads that want them go to the store for them.
+    pub(super) fn found_lost(&mut self, id: FileId, wanted: &[(u64, Want)]) {
+        let runs = wanted.chunk_by(|(a, _), (b, _)| a + 1 == *b);
+        let runs: Vec<(u64, u32)> = runs.map(|run| (run[0].0, run.len() as u32)).collect();
+        for (first, count) in runs {
+            let readers = self.readers_of(id, first, count);
+            if !readers.is_empty() {
+                self.ask_store(id, (first, count), readers);
+            }
+        }
+    }
+
+    fn ask_store(&mut self, id: FileId, (first, count): (u64, u32), readers: Vec<Ticket>) {
+        let (op, buf) = (self.ctx.new_op(), self.ctx.new_buf());
+        let keeps = |ticket: &Ticket| match self.client.jobs.get(ticket) {
+            Some(Job::Read(job)) => job.keep,
+            Some(_) | None => false,
+        };
+        let keep = readers.iter().any(keeps);
+        for page in first..first + u64::from(count) {
+            self.want(id, page, ASKED_OF_STORE | op.0, (readers.clone(), keep));
+        }
+        let page_bytes = self.ctx.config.page_bytes;
+        let lost = Lost {
+            file: id,
+            first,
+            count,
+            buf,
+        };
+        self.client.lost.insert(op, lost);
+        self.ctx.out.push(Effect::StoreRead {
+            op,
+            file: id,
+            offset: self.ctx.config.page_start(first),
+            into: ReadInto::Buf(buf, count * page_bytes),
+        });
+    }
+
+    /// The store answered: its bytes are for the reads that asked, and for nobody else.
+    pub(super) fn lost_read(&mut self, op: Op, lost: &Lost, result: Result<StoreOk, Errno>) {
+        let (id, buf) = (lost.file, lost.buf);
+        let wanted = self.take_wants(id, ASKED_OF_STORE | op.0);
+        match result {
+            Ok(ok) => {
+                self.borrow(buf);
+                for (page, want) in &wanted {
+                    self.lend_lost(lost, *page, &want.asked_by, ok.bytes);
+                }
+                self.unborrow(buf);
+            }
+            Err(errno) => {
+                self.ctx.out.push(Effect::Free(buf));
+                self.fail_reads(id, &wanted, errno);
+            }
+        }
+        self.go_on_with_reads(id);
+    }
+
+    fn lend_lost(&mut self, lost: &Lost, page: u64, readers: &[Ticket], read: u32) {
+        let page_bytes = self.ctx.config.page_bytes;
+        let at = (page - lost.first) as u32 * page_bytes;
+        let extent = read.saturating_sub(at).min(page_bytes);
+        let granted = Granted {
+            page,
+            from: 0,
+            to: page_bytes,
+            extent,
+            at,
+            data: Some(Piece {
+                src: Src::Buf(lost.buf),
+                at,
+                len: extent,
+            }),
+            origin: Origin::Store,
+        };
+        for &ticket in readers {
+            self.found(ticket, page, Found::Store);
+            self.lend(ticket, &granted, 0);
+        }
+    }
+
+    /// A home of a read that was to be of one instant is gone: nobody writes over several homes with it, so the read
+    /// takes each page as it is.
+    pub(super) fn read_apart(&mut self, ticket: Ticket) {
+        self.end_holding(ticket);
+        self.forget_lent(ticket);
+        if let Some(Job::Read(job)) = self.client.jobs.get_mut(&ticket) {
+            job.is_apart = true;
+        }
+        self.go_on_reading(ticket);
+    }
+}
