@@ -5,6 +5,7 @@ use crate::bank::{self, BankConfig};
 use crate::config::{Config, ConfigError};
 use crate::core::Core;
 use crate::files::Files;
+use crate::flushing::{OthersUnflushed, Unflushed};
 use crate::lanes;
 use crate::peers::Peers;
 use crate::residency::{NotTold, Residency};
@@ -13,7 +14,7 @@ use crate::store::{self, Store, Tier};
 use crate::wishes::{NoPattern, Wishes};
 use hearth_client::Session;
 use hearth_net::{Anew, Endpoint, Handler, NetConfig, PeerId, Secret};
-use hearth_proto::{Input, Node, NodeId, Request};
+use hearth_proto::{Node, NodeId};
 use hearth_shm::{Pool, PoolConfig};
 use rustix::fs::{Mode, OFlags};
 use std::io;
@@ -222,44 +223,50 @@ impl Agent {
     /// Brings every dirty byte that this agent is home of, or has written by itself, to the store.
     ///
     /// Fails when the store refuses, or when `span` is over; the bytes are kept.
-    pub fn flush(&self, span: Duration) -> Result<(), String> {
+    pub fn flush(&self, span: Duration) -> Result<(), Unflushed> {
         let started = Instant::now();
-        self.order_flush();
         loop {
-            let (dirty, failing, settling) = {
-                let node = &self.core.lock().node;
-                let dirty = node.status().dirty_bytes;
-                (dirty, node.failing(), node.is_settling())
-            };
-            if dirty == 0 && !settling {
+            let left = self.core.flush_some();
+            if left.is_nothing() {
                 return self.settle_tier();
             }
-            if let Some(errno) = failing.filter(|_| started.elapsed() > Duration::from_millis(500))
-            {
-                let why = io::Error::from_raw_os_error(errno);
-                return Err(format!("the store refused {dirty} bytes: {why}"));
-            }
-            if started.elapsed() > span {
-                return Err(format!(
-                    "{dirty} bytes had not reached the store after {span:?}"
-                ));
+            if left.gives_up(started.elapsed(), span) {
+                return Err(left);
             }
             self.pause();
-            if dirty > 0 {
-                self.order_flush();
-            }
         }
     }
 
-    fn settle_tier(&self) -> Result<(), String> {
+    /// Has every other agent that is connected do the same. Fails if the store refuses one of them, or one does not
+    /// answer; all bytes are kept.
+    pub fn flush_others(&self, span: Duration) -> Result<(), OthersUnflushed> {
+        let started = Instant::now();
+        for node in self.core.others_up() {
+            loop {
+                let left = match self.core.flushed_of(node) {
+                    Ok(left) => left,
+                    // It has ended, after a flush of its own, or is lost with what it had.
+                    Err(NotTold::Away(..)) => break,
+                    Err(NotTold::Silent(..)) => return Err(OthersUnflushed::Silent(node.0)),
+                };
+                if left.is_nothing() {
+                    break;
+                }
+                if left.gives_up(started.elapsed(), span) {
+                    return Err(OthersUnflushed::Left(node.0, left));
+                }
+                self.pause();
+            }
+        }
+        Ok(())
+    }
+
+    fn settle_tier(&self) -> Result<(), Unflushed> {
         let Some(tier) = &self.core.tier else {
             return Ok(());
         };
-        tier.settle_all().map_err(|errno| {
-            let why = io::Error::from_raw_os_error(errno.0);
-            let dirty = tier.status().dirty_bytes;
-            format!("the tier keeps {dirty} bytes: {why}")
-        })?;
+        tier.settle_all()
+            .map_err(|errno| Unflushed::in_tier(tier.status().dirty_bytes, errno))?;
         // So that copies count when the agent is started again.
         let begun = Instant::now();
         while tier.is_soon_sure(begun) {
@@ -272,11 +279,6 @@ impl Agent {
     /// Stops: no request is served any more. Flush first.
     pub fn stop(mut self) {
         self.halt();
-    }
-
-    fn order_flush(&self) {
-        self.core
-            .drive_with(|state| Input::Request(state.tickets.next(), Request::FlushAll));
     }
 
     fn join(&self, config: &Config) -> Result<(), StartError> {

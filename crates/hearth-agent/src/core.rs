@@ -15,6 +15,7 @@ use crate::trace::{StoreSpan, Trace};
 use crate::wishes::Wishes;
 use crate::workers::{self, Job, Queue, raw};
 use hearth_bank::Asked;
+use hearth_client::words::counted;
 use hearth_client::{Errno, Revoker};
 use hearth_net::{Anew, Transport};
 use hearth_proto::bank::{BankLost, BankOp};
@@ -377,7 +378,8 @@ impl State {
             }
             Alarm::BytesDropped(file, bytes) => {
                 format!(
-                    "dropped {bytes} bytes of {} that the store did not take",
+                    "dropped {} of {} that the store did not take",
+                    counted(bytes, "byte"),
                     name(self, file)
                 )
             }

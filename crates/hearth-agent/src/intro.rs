@@ -18,7 +18,7 @@ pub(crate) const INTRODUCTION: u8 = 1;
 pub(crate) const WHERE: u8 = 2;
 /// First byte of a head that asks what a node holds.
 pub(crate) const ASK_HELD: u8 = 3;
-/// First byte of a head that tells a part of it.
+/// First byte of a head that tells a part of it, or of what [`ASK_FLUSHED`] asks for.
 pub(crate) const HELD: u8 = 4;
 /// First byte of a head that says what a node has of a file.
 pub(crate) const OPENER: u8 = 5;
@@ -26,6 +26,8 @@ pub(crate) const OPENER: u8 = 5;
 pub(crate) const MAKE: u8 = 6;
 /// First byte of a head that says how that went.
 pub(crate) const MADE: u8 = 7;
+/// First byte of a head that has a node flush, and asks what is left.
+pub(crate) const ASK_FLUSHED: u8 = 8;
 
 /// Where a file is, relative to the store's root.
 #[derive(Debug, PartialEq, Eq)]

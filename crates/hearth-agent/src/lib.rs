@@ -24,6 +24,7 @@ mod coding;
 mod config;
 mod core;
 mod files;
+mod flushing;
 mod intro;
 mod lanes;
 mod late;
@@ -45,6 +46,7 @@ mod workers;
 pub use agent::{Agent, StartError};
 pub use bank::{BankConfig, DaemonStatus, Placement};
 pub use config::{Config, ConfigError, pool_bytes_least};
+pub use flushing::{OthersUnflushed, Unflushed};
 pub use hearth_net as net;
 pub use hearth_proto::{
     Allocation, BankAttributes, BankUpdate, CloseRule, Policy, Ranges, Replicas, Semantics, Synced,

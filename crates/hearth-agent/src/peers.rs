@@ -2,7 +2,7 @@
 
 use crate::core::Core;
 use crate::intro::{
-    ASK_HELD, HELD, INTRODUCTION, Introduction, MADE, MAKE, MESSAGE, OPENER, WHERE,
+    ASK_FLUSHED, ASK_HELD, HELD, INTRODUCTION, Introduction, MADE, MAKE, MESSAGE, OPENER, WHERE,
 };
 use hearth_net::{Anew, Handler, PeerId};
 use hearth_proto::msg::{Body, Cut, Envelope};
@@ -65,6 +65,7 @@ impl Handler for Peers {
             Some((&MAKE, bytes)) => self.0.owe_made(from, bytes, payload),
             Some((&MADE, bytes)) => self.0.take_made(from, bytes, payload),
             Some((&ASK_HELD, bytes)) => self.0.owe_residency(from, bytes),
+            Some((&ASK_FLUSHED, bytes)) => self.0.tell_flushed(from, bytes),
             Some((&HELD, bytes)) => self.0.take_residency(from, bytes),
             Some(_) | None => self.0.disconnect(from, "it sent a frame of no known kind"),
         }

@@ -1,7 +1,7 @@
 //! Which bytes of which files are at this node, in its memory and its tier.
 
 mod asking;
-mod told;
+pub(crate) mod told;
 
 pub use asking::NotTold;
 

@@ -16,10 +16,12 @@
 pub mod asking;
 pub mod belief;
 pub mod caller;
+pub mod extent;
 pub mod local;
 mod owner;
 mod types;
 pub mod waits;
+pub mod words;
 
 pub use owner::{OWNER, Owner};
 pub use types::{

@@ -4,6 +4,7 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
+use hearth_client::extent::Extents;
 use hearth_client::{FileKey, Revoker, Session};
 
 use crate::at_hand::come_along;
@@ -32,6 +33,8 @@ pub(crate) struct Core {
     pub(crate) errands: Errands,
     pub(crate) revoker: Arc<KernelRevoker>,
     pub(crate) wardrobe: Wardrobe,
+    /// How large files of the store can be.
+    pub(crate) extents: Extents,
     /// The store's servers send attributes of files along with the names of their directory.
     pub(crate) attributes_come_along: bool,
     /// The store may know less of a closed file than programs must see.
@@ -45,6 +48,7 @@ impl Core {
         options: MountOptions,
     ) -> io::Result<Core> {
         let attributes_come_along = come_along(&store_root);
+        let extents = Extents::of(&store_root);
         let store_is_behind = session.store_is_behind();
         let nodes = Arc::new(Nodes::new(store_root)?);
         let memory = Memory::new(options.attr_ttl);
@@ -66,6 +70,7 @@ impl Core {
             nodes,
             memory,
             revoker,
+            extents,
             attributes_come_along,
             store_is_behind,
         })

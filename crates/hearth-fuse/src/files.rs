@@ -7,6 +7,7 @@ use std::sync::atomic::Ordering;
 
 use fuser::{FileHandle, LockOwner, OpenFlags, ReplyData, ReplyEmpty, ReplyWrite, WriteFlags};
 use hearth_client::belief::{Client, Mounted};
+use hearth_client::extent::fitting;
 use hearth_client::{Handle, Keep, Outcome, Place};
 use rustix::io::ReadWriteFlags;
 
@@ -52,6 +53,11 @@ impl WriteAt {
         } else {
             Place::At(self.offset)
         }
+    }
+
+    /// Its end; beyond every file, if no number says it.
+    fn end(&self) -> u64 {
+        self.offset.saturating_add(self.data.len() as u64)
     }
 
     /// `O_SYNC` or `O_DSYNC`, whose bits include the latter's.
@@ -100,6 +106,44 @@ impl Core {
             Ok(open) => open,
             Err(error) => return reply.error(errno(&error)),
         };
+        if let Way::Store = open.way {
+            return self.write_store(&open, &write, reply);
+        }
+        let end = write.end();
+        // A mapping's bytes lie within the file, and must not wait for other nodes.
+        if self.extents.asks(end) && !write.is_write_back() {
+            let core = Arc::clone(self);
+            return self
+                .errands
+                .run(move || match core.servers_take(&open, end) {
+                    Ok(()) => core.write_fitting(open, write, reply),
+                    Err(error) => reply.error(errno(&error)),
+                });
+        }
+        self.write_fitting(open, write, reply);
+    }
+
+    /// As much of a write as fits into the largest file of the store. The kernel says of an append where it believes the
+    /// end to be.
+    fn write_fitting(
+        self: &Arc<Self>,
+        open: Arc<OpenHandle>,
+        mut write: WriteAt,
+        reply: ReplyWrite,
+    ) {
+        if !self.extents.is_small(write.end()) {
+            let largest = open
+                .largest
+                .get_or_init(|| self.extents.largest(open.fd.as_fd()));
+            match fitting(*largest, write.offset, write.data.len()) {
+                Ok(len) => write.data.truncate(len),
+                Err(error) => return reply.error(errno(&error)),
+            }
+        }
+        self.write_cached(open, write, reply);
+    }
+
+    fn write_cached(self: &Arc<Self>, open: Arc<OpenHandle>, write: WriteAt, reply: ReplyWrite) {
         let Way::Session(handle) = open.way else {
             return self.write_store(&open, &write, reply);
         };

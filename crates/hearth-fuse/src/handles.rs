@@ -4,13 +4,13 @@ use std::collections::HashMap;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, RwLock};
+use std::sync::{Arc, OnceLock, RwLock};
 
 use fuser::FileHandle;
 use hearth_client::{Access, Handle};
 
 use crate::errors::raw;
-use crate::nodes::Node;
+use crate::nodes::{Node, Seat};
 
 /// Where the bytes of an open file come from.
 #[derive(Clone, Copy, Debug)]
@@ -30,6 +30,10 @@ pub(crate) struct OpenHandle {
     pub(crate) way: Way,
     /// Set-user-id bits were looked for once since this handle was opened.
     pub(crate) privileges_dropped: AtomicBool,
+    /// Counts its descriptor.
+    pub(crate) _seat: Seat,
+    /// Its largest size, once somebody had to know.
+    pub(crate) largest: OnceLock<u64>,
 }
 
 impl Drop for OpenHandle {

@@ -2,7 +2,8 @@
 //!
 //! A node holds an `O_PATH` descriptor, so renames by anybody do not matter. When the descriptors
 //! come near the limit of open files, the least recently used are closed; such a node is found again
-//! by its last known name, and is `ESTALE` if something else stands there.
+//! by its last known name, and is `ESTALE` if something else stands there. Each open file takes one descriptor
+//! more, which serves its node as well: where there are few, an open file has no other.
 //!
 //! The node number of a file that is cached is the store's inode number where that is possible, because
 //! fuser shows programs the one as the other. All others have numbers from [`SPARE_FIRST`] on, so that a
@@ -13,7 +14,7 @@ use std::ffi::{OsStr, OsString};
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex, MutexGuard, Weak};
 
 use hearth_client::FileKey;
 use rustix::fs::{FileType, Mode, OFlags};
@@ -34,6 +35,10 @@ const SPARE_FIRST: u64 = 1 << 63;
 const OTHERS_MAX: usize = 8;
 /// Descriptors of nodes that are open at most: each holds an inode in the operating system's memory.
 const OPEN_MAX: u64 = 1 << 16;
+/// Share of the limit that is left to the agent, as a divisor: homes keep descriptors of files that programs have closed.
+const OTHERS_SHARE: usize = 8;
+/// Descriptors of nodes for which there always is room: of directories above those in use, and files that are looked at.
+const OPEN_LEAST: usize = 16;
 /// Descriptors assumed when the process has no limit.
 const DESCRIPTORS_UNLIMITED: u64 = 1 << 20;
 
@@ -104,6 +109,10 @@ struct Table {
     clock: u64,
     open: usize,
     open_max: usize,
+    /// Descriptors for nodes and handles together.
+    all_max: usize,
+    /// Handles that are open.
+    seats: Arc<AtomicUsize>,
     /// Open descriptors, those first whose turn it is to be closed. Some are of descriptors that are closed.
     turns: VecDeque<Turn>,
 }
@@ -119,6 +128,8 @@ struct Turn {
 struct Entry {
     node: Arc<Node>,
     fd: Option<Arc<OwnedFd>>,
+    /// Descriptors of its handles; some may be closed.
+    lent: Vec<Weak<OwnedFd>>,
     /// The last name found.
     place: Option<Place>,
     /// Names by which it was found before; some may have gone.
@@ -147,7 +158,9 @@ impl Nodes {
     /// A table that knows the store's root. Raises the limit of open files as far as allowed.
     pub fn new(root: OwnedFd) -> io::Result<Nodes> {
         let stat = Stat::of(&root)?;
-        let open_max = (raise_descriptor_limit() / 2).min(OPEN_MAX) as usize;
+        let limit = raise_descriptor_limit();
+        let open_max = (limit / 2).min(OPEN_MAX) as usize;
+        let all_max = usize::try_from(limit).unwrap_or(usize::MAX);
         let mut table = Table {
             dev: stat.key().dev,
             entries: HashMap::new(),
@@ -156,6 +169,8 @@ impl Nodes {
             clock: 0,
             open: 1,
             open_max,
+            all_max: all_max - all_max / OTHERS_SHARE,
+            seats: Arc::default(),
             turns: VecDeque::new(),
         };
         // The root is never forgotten.
@@ -210,8 +225,8 @@ impl Nodes {
             let clock = table.tick();
             let entry = table.entries.get_mut(&id).ok_or(raw(libc::ESTALE))?;
             entry.used = clock;
-            if let Some(fd) = &entry.fd {
-                return Ok(Arc::clone(fd));
+            if let Some(fd) = entry.any_fd() {
+                return Ok(fd);
             }
             (Arc::clone(&entry.node), entry.place.clone())
         };
@@ -223,6 +238,20 @@ impl Nodes {
             return Err(raw(libc::ESTALE));
         }
         Ok(self.lock().reopened(id, fd))
+    }
+
+    /// A handle of the node has a descriptor: it serves the node as well, while it is open.
+    pub(crate) fn lend(&self, id: u64, fd: &Arc<OwnedFd>) -> Seat {
+        let mut table = self.lock();
+        if let Some(entry) = table.entries.get_mut(&id) {
+            if entry.lent.len() == entry.lent.capacity() {
+                entry.lent.retain(|fd| fd.strong_count() > 0);
+            }
+            entry.lent.push(Arc::downgrade(fd));
+        }
+        let seat = Seat::of(&table.seats);
+        table.close_some();
+        seat
     }
 
     /// A descriptor of the node by a name that it still has, if one is known. An agent tells others where
@@ -418,10 +447,20 @@ impl Entry {
         self.fd.is_some() && self.opened == turn.opened
     }
 
+    /// The descriptor of a handle that is open.
+    fn lent(&self) -> Option<Arc<OwnedFd>> {
+        self.lent.iter().find_map(Weak::upgrade)
+    }
+
+    fn any_fd(&self) -> Option<Arc<OwnedFd>> {
+        self.fd.clone().or_else(|| self.lent())
+    }
+
     fn new(node: Arc<Node>, fd: Option<OwnedFd>, place: Option<Place>, lookups: u64) -> Entry {
         Entry {
             node,
             fd: fd.map(Arc::new),
+            lent: Vec::new(),
             place,
             others: Vec::new(),
             lookups,
@@ -559,8 +598,17 @@ impl Table {
             let (opened, used) = (clock, entry.used);
             self.turns.push_back(Turn { id, opened, used });
         }
+        self.close_some();
+        if self.turns.len() > 2 * self.open + LOOKS_AT_ONCE {
+            let entries = &self.entries;
+            self.turns
+                .retain(|turn| entries.get(&turn.id).is_some_and(|entry| entry.is_of(turn)));
+        }
+    }
+
+    fn close_some(&mut self) {
         for _ in 0..LOOKS_AT_ONCE {
-            if self.open <= self.open_max {
+            if self.open <= self.budget() {
                 break;
             }
             let Some(turn) = self.turns.pop_front() else {
@@ -568,11 +616,14 @@ impl Table {
             };
             self.close_or_keep(turn);
         }
-        if self.turns.len() > 2 * self.open + LOOKS_AT_ONCE {
-            let entries = &self.entries;
-            self.turns
-                .retain(|turn| entries.get(&turn.id).is_some_and(|entry| entry.is_of(turn)));
-        }
+    }
+
+    /// So many descriptors of nodes may be open beside those of handles.
+    fn budget(&self) -> usize {
+        let left = self
+            .all_max
+            .saturating_sub(self.seats.load(Ordering::Relaxed));
+        self.open_max.min(left.max(OPEN_LEAST))
     }
 
     /// Closes a descriptor that was not used since its last turn, or gives it another.
@@ -584,7 +635,8 @@ impl Table {
         else {
             return;
         };
-        let idle = entry.place.is_some() && Arc::strong_count(&entry.node) == 1;
+        let is_served = Arc::strong_count(&entry.node) == 1 || entry.lent().is_some();
+        let idle = entry.place.is_some() && is_served;
         if idle && entry.used == turn.used {
             entry.fd = None;
             self.open -= 1;
@@ -592,6 +644,23 @@ impl Table {
             let used = entry.used;
             self.turns.push_back(Turn { used, ..turn });
         }
+    }
+}
+
+/// A handle's descriptor counts as long as this lives.
+pub(crate) struct Seat(Arc<AtomicUsize>);
+
+impl Seat {
+    fn of(seats: &Arc<AtomicUsize>) -> Seat {
+        // A count only: nothing else is published through it.
+        seats.fetch_add(1, Ordering::Relaxed);
+        Seat(Arc::clone(seats))
+    }
+}
+
+impl Drop for Seat {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
@@ -659,6 +728,33 @@ mod tests {
         let fd = open_path(nodes.fd(ROOT).unwrap(), OsStr::new(name)).unwrap();
         let stat = Stat::of(&fd).unwrap();
         nodes.found(ROOT, OsStr::new(name), fd, &stat).id
+    }
+
+    #[test]
+    fn an_open_file_needs_one_descriptor_where_there_are_few() {
+        let dir = tempfile::tempdir().unwrap();
+        let nodes = nodes_over(dir.path(), 100);
+        nodes.lock().all_max = 60;
+        let open = |n: usize| {
+            let path = dir.path().join(n.to_string());
+            std::fs::write(&path, b"x").unwrap();
+            let id = look_up(&nodes, &n.to_string());
+            let fd: Arc<OwnedFd> = Arc::new(std::fs::File::open(path).unwrap().into());
+            let seat = nodes.lend(id, &fd);
+            (id, nodes.node(id).unwrap(), fd, seat)
+        };
+        let handles: Vec<_> = (0..100).map(open).collect();
+        assert!(nodes.lock().open <= OPEN_LEAST, "{}", nodes.lock().open);
+        for (id, node, fd, _) in &handles {
+            let served = nodes.fd(*id).unwrap();
+            assert!(Arc::ptr_eq(&served, fd) || Stat::of(&*served).unwrap().key() == node.key);
+        }
+        let ids: Vec<u64> = handles.iter().map(|(id, ..)| *id).collect();
+        drop(handles);
+        for id in ids {
+            assert_eq!(Stat::of(&*nodes.fd(id).unwrap()).unwrap().key().ino, id);
+        }
+        assert!(nodes.lock().open <= 60);
     }
 
     #[test]

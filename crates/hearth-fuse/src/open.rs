@@ -3,8 +3,8 @@
 use std::ffi::OsStr;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use fuser::{FileHandle, FopenFlags, OpenAccMode, OpenFlags};
 use hearth_client::{Access, OpenFile, OpenedFile, Outcome};
@@ -280,11 +280,13 @@ impl Core {
     fn opened(&self, open: StoreOpen, way: Way, flags: FopenFlags) -> Opened {
         open.node.handles.fetch_add(1, Ordering::Relaxed);
         let handle = self.files.insert(OpenHandle {
+            _seat: self.nodes.lend(open.node.id, &open.fd),
             node: open.node,
             fd: open.fd,
             access: open.access,
             way,
             privileges_dropped: AtomicBool::new(false),
+            largest: OnceLock::new(),
         });
         Opened { handle, flags }
     }

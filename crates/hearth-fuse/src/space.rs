@@ -1,6 +1,7 @@
 //! Space inside files: preallocation, holes.
 
 use std::io;
+use std::os::fd::AsFd;
 use std::sync::Arc;
 
 use fuser::FileHandle;
@@ -61,6 +62,11 @@ impl Core {
                 extent.len,
             )?)
         })
+    }
+
+    /// Asks the servers of the store whether a file may be so large. May wait for the session.
+    pub(crate) fn servers_take(&self, open: &OpenHandle, end: u64) -> io::Result<()> {
+        self.touch(&open.node, |_| self.extents.ask(open.fd.as_fd(), end))
     }
 
     fn grow(&self, open: &OpenHandle, end: u64) -> io::Result<()> {

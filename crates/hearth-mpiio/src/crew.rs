@@ -122,7 +122,8 @@ impl Crew {
 
     /// Brings every byte that this rank is home of to the store.
     pub(crate) fn flush(&self, span: Duration) -> Result<(), String> {
-        self.agent().map_or(Ok(()), |agent| agent.flush(span))
+        let flushed = self.agent().map_or(Ok(()), |agent| agent.flush(span));
+        flushed.map_err(|left| left.to_string())
     }
 
     /// Ends the agent, or its sleep.

@@ -14,6 +14,7 @@ use std::path::Path;
 use std::sync::mpsc;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use hearth_client::extent::fitting;
 use hearth_client::{Done, FileKey, Handle, Keep, Outcome, Place, Session, Written};
 use rustix::fs::SeekFrom;
 
@@ -38,6 +39,8 @@ pub(crate) struct Cached {
     path: Box<Path>,
     flags: c_int,
     pool_bytes: u64,
+    /// The largest size that the file can have.
+    largest: u64,
     /// Calls that go by the descriptor's own offset take turns.
     turn: Mutex<()>,
 }
@@ -49,6 +52,8 @@ pub(crate) struct Opened<'a> {
     pub(crate) path: &'a Path,
     /// As the program opened it.
     pub(crate) flags: c_int,
+    /// Its largest size.
+    pub(crate) largest: u64,
 }
 
 /// A place in a file where a call begins.
@@ -99,6 +104,7 @@ impl Cached {
             file: opened.file,
             path: opened.path.into(),
             flags: opened.flags,
+            largest: opened.largest,
             turn: Mutex::default(),
         }
     }
@@ -195,9 +201,10 @@ impl Cached {
             return Err(io::Error::from_raw_os_error(libc::EBADF));
         }
         let tally = Arc::new(Tally::default());
-        let aside = self.passes_by(from.len());
+        let whole = fitting(self.largest, offset, from.len())?;
+        let aside = self.passes_by(whole);
         let most = if aside { ASIDE_BYTES } else { PIECE_BYTES };
-        for (begin, len) in pieces(from.len(), most) {
+        for (begin, len) in pieces(whole, most) {
             tally.wait_below(PIECES_MAX);
             let slot = tally.add(len);
             let done = Box::new(move |outcome: Outcome<Written>| match outcome {
@@ -221,7 +228,10 @@ impl Cached {
             return Err(io::Error::from_raw_os_error(libc::EBADF));
         }
         let mut end = None;
-        for (begin, len) in pieces(from.len(), PIECE_BYTES) {
+        // Files come near their largest size by truncation, of which the store knows.
+        let known = rustix::fs::fstat(borrow(fd))?.st_size.cast_unsigned();
+        let whole = fitting(self.largest, known, from.len())?;
+        for (begin, len) in pieces(whole, PIECE_BYTES) {
             let bytes = from.take(begin, len);
             let written = ask(|done| self.session.write(self.handle, Place::End, bytes, done));
             match written {
@@ -236,7 +246,7 @@ impl Cached {
         }
         crate::loose::after_write(self)?;
         self.settle_synchronous()?;
-        Ok(from.len())
+        Ok(whole)
     }
 
     /// Does something at the descriptor's own offset, and moves it.

@@ -6,8 +6,9 @@ use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::sync::Arc;
 
+use hearth_client::extent::Extents;
 use hearth_client::{Access, FileKey, OpenFile, Session, Stamp};
-use rustix::fs::{FileType, Stat};
+use rustix::fs::{FileType, SeekFrom, Stat};
 
 use crate::file::{Answer, Cached, Opened, ask};
 use crate::sys::{borrow, errno, number_of, set_errno, text};
@@ -90,12 +91,20 @@ fn admit(session: &Arc<dyn Session>, fd: c_int, path: &Path, flags: c_int) -> io
             file,
             path,
             flags,
+            largest: largest(fd)?,
         },
     );
     if flags & libc::O_TRUNC != 0 && write {
         cached.resize(duplicate(fd)?, 0)?;
     }
     fds::insert(fd, Arc::new(cached))
+}
+
+/// The largest size that a file can have, whose descriptor the program does not have yet.
+fn largest(fd: c_int) -> io::Result<u64> {
+    let largest = Extents::of(borrow(fd)).largest(borrow(fd));
+    rustix::fs::seek(borrow(fd), SeekFrom::Start(0))?;
+    Ok(largest)
 }
 
 /// The descriptor is not cached after all: it does what the program opened it for.

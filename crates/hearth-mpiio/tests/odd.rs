@@ -57,6 +57,13 @@ fn calls_of_the_program_itself_see_what_mpi_has_written() {
 }
 
 #[test]
+fn what_the_store_cannot_hold_is_refused_at_once() {
+    let test = "what_the_store_cannot_hold_is_refused_at_once";
+    both_run(test, "beyond", &[], |_| ());
+    both_run(test, "beyond", &[("HEARTH_POLICY", "home")], |_| ());
+}
+
+#[test]
 fn hints_of_the_first_file_are_heeded_and_others_are_named() {
     let test = "hints_of_the_first_file_are_heeded_and_others_are_named";
     for mpi in BOTH.into_iter().filter(|mpi| has(test, *mpi, "mpicc")) {

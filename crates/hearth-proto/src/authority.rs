@@ -572,11 +572,10 @@ impl Authority {
         core::mem::take(&mut self.common.ended)
     }
 
-    /// Errno of a file whose bytes cannot reach the store, if there is one.
-    pub(crate) fn failing(&self) -> Option<Errno> {
-        self.files
-            .values()
-            .find_map(|f| f.failed.map(|failure| failure.errno))
+    /// Files whose bytes cannot reach the store, and why.
+    pub(crate) fn failing(&self) -> impl Iterator<Item = (FileId, Errno)> + '_ {
+        let files = self.files.iter();
+        files.filter_map(|(&id, file)| Some((id, file.failed?.errno)))
     }
 
     pub(crate) fn deadline(&self) -> Option<Time> {

@@ -136,7 +136,7 @@ pub(crate) struct Client {
     /// Descriptors that stay after the close.
     lingering: Lingering,
     /// What the last home said that would not bring to the store what this node has to have there.
-    refused: Option<Errno>,
+    refused: Option<(FileId, Errno)>,
 }
 
 /// An open handle.

@@ -203,9 +203,10 @@ impl Node {
         self.client.seals(&self.config, handle)
     }
 
-    /// Errno of a file whose bytes cannot reach the store, if there is one.
-    pub fn failing(&self) -> Option<crate::Errno> {
-        self.authority.failing().or(self.client.refused())
+    /// Files whose bytes cannot reach the store, and why: those of which this node is the home, and the last that another
+    /// home refused to bring there.
+    pub fn failing(&self) -> impl Iterator<Item = (FileId, crate::Errno)> + '_ {
+        self.authority.failing().chain(self.client.refused())
     }
 
     /// True if this node writes a page of another home by itself.

@@ -81,6 +81,12 @@ impl Failure {
         self
     }
 
+    /// The same, if nothing is said yet.
+    pub(crate) fn or_hint(mut self, hint: impl Into<String>) -> Failure {
+        self.hint = self.hint.or(Some(hint.into()));
+        self
+    }
+
     /// What failed and its causes, as a part of a sentence.
     pub(crate) fn in_a_line(&self) -> String {
         let causes = self.causes.iter().map(String::as_str);

@@ -11,6 +11,7 @@ use std::process::{Child, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use hearth_agent::net::{Endpoint, StartError as ListenError};
+use hearth_client::words::counted;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 
@@ -153,8 +154,8 @@ fn check_doors(plan: &Plan) -> Result<(), Failure> {
         .find(|node| **node as usize >= members.len())
     {
         return Err(Failure::new(format!(
-            "agent {node}, which is to have the store, is not in the list of {} hosts",
-            members.len()
+            "agent {node}, which is to have the store, is not in the list of {}",
+            counted(members.len(), "host")
         )));
     }
     if at.port.is_none() {

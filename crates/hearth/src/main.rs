@@ -15,6 +15,7 @@ mod demo;
 mod failure;
 mod gateway;
 mod holders;
+mod hosts;
 mod job;
 mod launch;
 mod leftovers;

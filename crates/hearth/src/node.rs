@@ -9,7 +9,7 @@ use std::time::Duration;
 pub(crate) use hearth_agent::Residency;
 use hearth_agent::net::Endpoint;
 use hearth_agent::store::StoreSpec;
-use hearth_agent::{Agent, BankConfig, Config, StartError};
+use hearth_agent::{Agent, BankConfig, Config, OthersUnflushed, StartError, Unflushed};
 use hearth_client::Session;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -133,9 +133,23 @@ impl Node {
 
     /// Brings every dirty byte to the store.
     pub(crate) fn flush(&self) -> Result<(), Failure> {
+        let flushed = self.0.flush(FLUSH_SPAN_MAX);
+        flushed.map_err(|left| causes(Failure::new("cannot flush"), &left))
+    }
+
+    /// Has the agents of other hosts do the same.
+    pub(crate) fn flush_others(&self) -> Result<(), Failure> {
         self.0
-            .flush(FLUSH_SPAN_MAX)
-            .map_err(|why| Failure::new("cannot flush").cause(why))
+            .flush_others(FLUSH_SPAN_MAX)
+            .map_err(|why| match why {
+                OthersUnflushed::Silent(node) => Failure::new(format!(
+                    "agent {node} does not say whether all it has is in the store"
+                ))
+                .hint("look at it on its host; `hearth down --force` goes on without its word"),
+                OthersUnflushed::Left(node, left) => {
+                    causes(Failure::new(format!("agent {node} could not flush")), &left)
+                }
+            })
     }
 
     /// Ends it.
@@ -291,6 +305,11 @@ pub(crate) struct DaemonStatus {
     pub(crate) bytes_max: u64,
     /// Entries that it forgot.
     pub(crate) evictions: u64,
+}
+
+/// Adds the files that keep bytes from the store.
+fn causes(failure: Failure, left: &Unflushed) -> Failure {
+    left.words().into_iter().fold(failure, Failure::cause)
 }
 
 /// What to do about an agent that others keep apart.

@@ -6,6 +6,7 @@ use std::str::FromStr;
 
 use clap::{Args, ValueEnum};
 use hearth_agent::net::{Carrier, NoCarrier};
+use hearth_client::words::counted;
 use serde::{Deserialize, Serialize};
 
 use crate::bank::{BankArgs, BankSpec};
@@ -546,8 +547,8 @@ impl SetSpec {
         match bank.gateways.iter().find(|node| **node >= self.agents) {
             // Agents of several hosts are counted by their list.
             Some(node) if self.agents > 1 => Err(Failure::new(format!(
-                "gateway {node} is not among {} agents, which are numbered from 0",
-                self.agents
+                "gateway {node} is not among {}, which are numbered from 0",
+                counted(self.agents, "agent")
             ))),
             Some(_) | None => Ok(()),
         }

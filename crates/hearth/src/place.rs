@@ -4,8 +4,13 @@ use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
 
+use rustix::fs::{Access, access};
+use rustix::process::geteuid;
+
 use crate::failure::{Failure, OrFail};
-use crate::mountinfo::{self, is_not_connected};
+use crate::job;
+use crate::mountinfo::{self, MountPoint, Service, is_not_connected};
+use crate::set::{self, Set};
 
 /// What to type when the process behind a mount is gone.
 const STALE_HINT: &str = "hearth doctor --fix";
@@ -38,25 +43,91 @@ pub(crate) fn store_elsewhere(path: &Path) -> Result<PathBuf, Failure> {
 
 /// The true path of a directory that a store can be mounted at.
 pub(crate) fn mount_point(at: &Path, store: &Path) -> Result<PathBuf, Failure> {
-    let what = || format!("cannot mount at `{}`", at.display());
-    let path = directory(at).map_err(|cause| Failure::new(what()).after(cause))?;
-    if path.starts_with(store) || store.starts_with(&path) {
-        let which = if path.starts_with(store) {
-            "it lies inside the store"
-        } else {
-            "the store lies inside it"
-        };
-        return Err(Failure::new(what())
-            .cause(format!("{which} `{}`", store.display()))
-            .hint("choose a directory beside it, or use `hearth run`, which needs none"));
+    check_mount_point(at, store)
+        .map_err(|cause| Failure::new(format!("cannot mount at `{}`", at.display())).after(cause))
+}
+
+fn check_mount_point(at: &Path, store: &Path) -> Result<PathBuf, Failure> {
+    // Before it is looked at: whoever serves a mount there may not answer.
+    check_not_ours(&std::path::absolute(at).unwrap_or_else(|_| at.to_owned()))?;
+    let path = directory(at)?;
+    check_not_ours(&path)?;
+    let which = if path == store {
+        "it is the store"
+    } else if path.starts_with(store) {
+        "it lies inside the store"
+    } else if store.starts_with(&path) {
+        "the store lies inside it"
+    } else {
+        return check_writable(path);
+    };
+    let store = store.display();
+    Err(Failure::new(format!("{which}; the store is `{store}`")).hint(format!(
+        "mkdir -p {store}.hearth, and mount there; or use `hearth run`, which needs no directory"
+    )))
+}
+
+/// The true paths of directories that one store can be mounted at.
+pub(crate) fn mount_points(all: &[PathBuf], store: &Path) -> Result<Vec<PathBuf>, Failure> {
+    let mut points: Vec<PathBuf> = Vec::new();
+    for at in all {
+        let point = mount_point(at, store)?;
+        let meets = |other: &&PathBuf| other.starts_with(&point) || point.starts_with(other);
+        if let Some(other) = points.iter().find(meets) {
+            return Err(Failure::new(format!("cannot mount at `{}`", at.display()))
+                .cause(format!(
+                    "another mount is to be at `{}`: one would hide the other",
+                    other.display()
+                ))
+                .hint("give each agent a directory of its own"));
+        }
+        points.push(point);
     }
-    let mount = mountinfo::holding(&path).or_fail(what)?;
-    if mount.is_some_and(|mount| mount.is_hearth() && mount.at == path) {
-        return Err(Failure::new(what())
-            .cause("something of Hearth is mounted there")
-            .hint(format!("hearth umount {}", path.display())));
+    Ok(points)
+}
+
+/// Fails if a mount of Hearth holds a place.
+fn check_not_ours(path: &Path) -> Result<(), Failure> {
+    let mount = mountinfo::holding(path).or_fail(|| "cannot list mounts".to_owned())?;
+    let Some(mount) = mount.filter(MountPoint::is_hearth) else {
+        return Ok(());
+    };
+    let at = mount.at.display();
+    let (what, end) = match job_at(&mount.at) {
+        Some(job) => (
+            format!("the mount of job {job} at `{at}`"),
+            format!("hearth down --force --job {job}"),
+        ),
+        None => (
+            format!("the mount at `{at}`"),
+            format!("umount -f {at} (as root) takes it away"),
+        ),
+    };
+    Err(match mount.service() {
+        Service::Gone => gone(),
+        Service::Silent => {
+            Failure::new(format!("the agent that serves {what} does not answer")).hint(end)
+        }
+        Service::Answers if mount.at != path => Failure::new(format!("it lies inside of {what}"))
+            .hint("choose a directory outside of it"),
+        Service::Answers => Failure::new(format!("a store is mounted there already: {what}"))
+            .hint(format!("hearth umount {at}, or choose another directory")),
+    })
+}
+
+/// The job that serves a mount, if it is of this user.
+fn job_at(at: &Path) -> Option<String> {
+    let sets = set::all(&job::base().ok()?).ok()?;
+    let serves = |set: &Set| set.file.mounts.iter().any(|mount| mount.at == at);
+    Some(sets.into_iter().find(serves)?.file.job)
+}
+
+/// An ordinary user may mount only where it may write.
+fn check_writable(path: PathBuf) -> Result<PathBuf, Failure> {
+    if geteuid().is_root() || access(&path, Access::WRITE_OK).is_ok() {
+        return Ok(path);
     }
-    Ok(path)
+    Err(Failure::new("you may not write there").hint("choose a directory of your own"))
 }
 
 fn directory(path: &Path) -> Result<PathBuf, Failure> {
@@ -65,17 +136,32 @@ fn directory(path: &Path) -> Result<PathBuf, Failure> {
     if kind.is_dir() {
         Ok(canonical)
     } else {
-        Err(Failure::new("it is not a directory"))
+        Err(Failure::new("it is not a directory")
+            .hint("name the directory that it is in, or another"))
     }
+}
+
+fn gone() -> Failure {
+    Failure::new("the agent that served a mount there is gone").hint(STALE_HINT)
 }
 
 fn words(path: &Path, error: &io::Error) -> Failure {
     if is_not_connected(error) {
-        Failure::new("the agent that served a mount there is gone").hint(STALE_HINT)
-    } else if error.kind() == io::ErrorKind::NotFound {
-        Failure::new("there is no such directory").hint(format!("mkdir -p {}", path.display()))
-    } else {
-        Failure::new(error.to_string())
+        return gone();
+    }
+    match error.kind() {
+        io::ErrorKind::NotFound => {
+            Failure::new("there is no such directory").hint(format!("mkdir -p {}", path.display()))
+        }
+        io::ErrorKind::NotADirectory => Failure::new("a part of the path is not a directory")
+            .hint(format!("namei {} shows which", path.display())),
+        io::ErrorKind::PermissionDenied => {
+            Failure::new("you may not enter it, or a directory above it").hint(format!(
+                "namei -l {} shows which; choose a directory of your own",
+                path.display()
+            ))
+        }
+        _ => Failure::new(error.to_string()),
     }
 }
 

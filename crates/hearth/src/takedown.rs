@@ -10,14 +10,14 @@ use rustix::process::Signal;
 
 use crate::agent::Health;
 use crate::bank;
-use crate::control::{Busy, CallError, Peer, Request, call_within};
+use crate::control::{Busy, CallError, Peer, Request, call, call_within};
 use crate::failure::{Failure, OrFail};
 use crate::holders::{self, Holder};
 use crate::job::MountEntry;
 use crate::mountinfo::{self, Service};
 use crate::process::Process;
 use crate::set::{Life, Set, ask_all, ask_all_within};
-use crate::unmount::unmount_at;
+use crate::unmount::{abort_at, unmount_at};
 
 /// The longest wait for one step of an agent, but for bytes on their way to the store, of which people hear then.
 const STEP_MAX: Duration = Duration::from_secs(8);
@@ -94,7 +94,7 @@ pub(crate) fn take_down(set: &Set, how: How) -> Result<Vec<String>, Failure> {
         }
         check_mounts(set, how)?;
         if how.dirty == Dirty::Flush {
-            notes = flush_by(set, clock)?;
+            notes = flush_set(set, clock).map_err(|failure| let_go(set, how, failure))?;
         }
         unmount(set, how, clock)?;
         if how.dirty == Dirty::Flush {
@@ -108,6 +108,64 @@ pub(crate) fn take_down(set: &Set, how: How) -> Result<Vec<String>, Failure> {
     Ok(notes)
 }
 
+/// All agents of a set flush before any of them ends, be they on other hosts.
+fn flush_set(set: &Set, clock: Clock) -> Result<Vec<String>, Failure> {
+    let mut notes = flush_by(set, clock)?;
+    if set.file.members.len() > set.file.agents.len() {
+        let peer = set.peer_of_rank(0);
+        let job = &set.file.job;
+        let flushed = with_word(still_on_their_way(job), || match clock.0 {
+            Some(_) => call_within(&peer, &Request::FlushOthers, clock.left() / 2),
+            None => call(&peer, &Request::FlushOthers),
+        });
+        match flushed {
+            Ok(_) | Err(CallError::Gone(_)) => {}
+            Err(CallError::Refused(failure)) => return Err(failure.or_hint(way_out(set))),
+            Err(CallError::Silent(_)) if clock.0.is_some() => notes.push(
+                "agents of other hosts did not say in time whether all they have is in the store"
+                    .to_owned(),
+            ),
+            Err(silent) => return Err(silent.into_failure()),
+        }
+    }
+    Ok(notes)
+}
+
+/// Says to people how to go on with bytes that the store does not have.
+fn way_out(set: &Set) -> String {
+    let job = &set.file.job;
+    format!(
+        "the set goes on: make room, or remove the files that are named, and try again; `hearth down --job {job} \
+         --discard` gives these bytes up"
+    )
+}
+
+/// Takes mounts away whose agents do not answer, where programs are to lose them in any case: they would wait for ever.
+fn let_go(set: &Set, how: How, mut failure: Failure) -> Failure {
+    if how.busy == Busy::Refuse {
+        return failure;
+    }
+    for mount in &set.file.mounts {
+        let mut agents = set.file.agents.iter();
+        let agent = agents.find(|agent| agent.node == mount.node);
+        let answer =
+            agent.map(|agent| call_within(&set.peer(agent), &Request::Status, END_SPAN / 2));
+        if !matches!(answer, Some(Err(CallError::Silent(_)))) {
+            continue;
+        }
+        let at = mount.at.display();
+        failure = match abort_at(&mount.at) {
+            Ok(()) => failure.cause(format!(
+                "programs in `{at}` get errors from now on, and wait no more"
+            )),
+            Err(error) => failure.cause(format!(
+                "cannot end what programs in `{at}` wait for: {error}"
+            )),
+        };
+    }
+    failure
+}
+
 /// Brings everything to the store. Agents that are gone are named in the answer.
 pub(crate) fn flush(set: &Set) -> Result<Vec<String>, Failure> {
     flush_by(set, Clock(None))
@@ -119,13 +177,11 @@ fn flush_by(set: &Set, clock: Clock) -> Result<Vec<String>, Failure> {
     let answers = match clock.0 {
         Some(_) => ask_all_within(&peers, &Request::Flush, clock.left()),
         None => {
-            let job = &set.file.job;
-            let word = format!(
-                "bytes of job {job} are still on their way to the store; `hearth down --job {job} --discard` gives them up"
-            );
+            let word = still_on_their_way(&set.file.job);
             with_word(word, || ask_all(&peers, &Request::Flush))
         }
     };
+    let mut refused: Option<Failure> = None;
     for (peer, answer) in peers.iter().zip(answers) {
         match answer {
             Ok(_) => {}
@@ -133,7 +189,11 @@ fn flush_by(set: &Set, clock: Clock) -> Result<Vec<String>, Failure> {
                 gone.push(format!("{who} is gone; what it had not flushed is lost"));
             }
             Err(CallError::Refused(failure)) => {
-                return Err(Failure::new(format!("{peer} could not flush")).after(failure));
+                let failure = Failure::new(format!("{peer} could not flush")).after(failure);
+                refused = Some(match refused {
+                    None => failure.hint(way_out(set)),
+                    Some(first) => first.after(failure),
+                });
             }
             Err(CallError::Silent(who)) if clock.0.is_some() => {
                 return Err(Failure::new(format!(
@@ -144,7 +204,13 @@ fn flush_by(set: &Set, clock: Clock) -> Result<Vec<String>, Failure> {
             Err(silent) => return Err(silent.into_failure()),
         }
     }
-    Ok(gone)
+    refused.map_or(Ok(gone), Err)
+}
+
+fn still_on_their_way(job: &str) -> String {
+    format!(
+        "bytes of job {job} are still on their way to the store; `hearth down --job {job} --discard` gives them up"
+    )
 }
 
 /// Says a word to people if something takes long.
@@ -267,7 +333,10 @@ fn unmount_one(peer: &Peer, mount: &MountEntry, how: How, clock: Clock) -> Resul
         // Nothing is mounted there any more.
         Err(CallError::Refused(failure)) if failure.exit_code() == 1 => Ok(()),
         Err(CallError::Gone(_)) => detach_stale(&mount.at),
-        Err(CallError::Silent(_)) if how.dirty == Dirty::Discard => Ok(()),
+        Err(CallError::Silent(_)) if how.dirty == Dirty::Discard => {
+            // Its agent is killed next; programs are let go be it that this does not end it.
+            abort_at(&mount.at).or_fail(|| format!("cannot unmount `{}`", mount.at.display()))
+        }
         Err(error) => Err(error.into_failure()),
     }
 }

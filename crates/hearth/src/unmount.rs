@@ -1,6 +1,7 @@
 //! Takes mounts out of the tree, as root or as an ordinary user.
 
-use std::io;
+use std::fs::File;
+use std::io::{self, Write};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
@@ -8,6 +9,7 @@ use rustix::io::Errno;
 use rustix::mount::{UnmountFlags, unmount};
 
 use crate::control::Busy;
+use crate::mountinfo;
 
 /// Takes a mount out of the tree.
 pub(crate) fn unmount_at(at: &Path, busy: Busy) -> io::Result<()> {
@@ -18,6 +20,32 @@ pub(crate) fn unmount_at(at: &Path, busy: Busy) -> io::Result<()> {
     match unmount(at, flags) {
         Err(Errno::PERM) => by_helper(at, busy),
         result => Ok(result?),
+    }
+}
+
+/// Ends a mount whose agent does not answer: what programs wait for there fails, and the mount goes. Nothing is asked of the
+/// agent, and none of its descriptors is needed.
+pub(crate) fn abort_at(at: &Path) -> io::Result<()> {
+    let mounts = mountinfo::read()?;
+    let Some(mount) = mounts
+        .iter()
+        .rfind(|mount| mount.at == at && mount.is_hearth())
+    else {
+        return Ok(());
+    };
+    // The operating system calls a connection by the number of its device. Who has mounted may end it.
+    let abort = format!("/sys/fs/fuse/connections/{}/abort", mount.device.1);
+    let aborted = File::options()
+        .write(true)
+        .open(abort)
+        .and_then(|mut file| file.write_all(b"1"));
+    match aborted {
+        Ok(()) => unmount_at(at, Busy::Detach),
+        // Not where such files are not mounted; root needs none.
+        Err(_) => Ok(unmount(
+            at,
+            UnmountFlags::NOFOLLOW | UnmountFlags::DETACH | UnmountFlags::FORCE,
+        )?),
     }
 }
 

@@ -345,7 +345,7 @@ fn what_a_program_is_told_again_is_what_the_mount_says() {
     ];
     let report = asking(&Scene::new(), "1", &changes);
     assert!(
-        report.contains("answers of `stat` were given again"),
+        report.contains("`stat` was answered again in this node's memory"),
         "{report}"
     );
     // On another node names are not kept, and what is kept of a file is called back.

@@ -61,11 +61,6 @@ struct Asked {
 }
 
 impl Asked {
-    fn residency(&self) -> Option<Residency> {
-        let is_all = self.left == Some(0);
-        is_all.then(|| told::decode(&self.came)).flatten()
-    }
-
     fn is_open(&self) -> bool {
         self.left != Some(0) && !self.gone
     }
@@ -169,19 +164,38 @@ impl Core {
         if node == me {
             return Ok(self.residency());
         }
+        let told = self.asked_of(ASK_HELD, node)?;
+        told::decode(&told).ok_or(NotTold::Silent(node.0, me.0))
+    }
+
+    /// Another agent's answer to a question, of which this is the first byte of the head.
+    pub(crate) fn asked_of(&self, question: u8, node: NodeId) -> Result<Vec<u8>, NotTold> {
+        let me = self.lock().node.config().me;
         // Noted before it is seen that the agent is here: it may go at any moment.
         let number = self.asking.begin(node);
         if self.lock().up.get(node.0 as usize) != Some(&true) {
             self.asking.is_gone(node);
         }
-        let mut head = vec![ASK_HELD];
+        let mut head = vec![question];
         head.extend_from_slice(&number.to_le_bytes());
         self.send_head(node, &head);
         let asked = self.asking.end(number);
-        asked.residency().ok_or(match asked.gone {
-            true => NotTold::Away(node.0, me.0),
-            false => NotTold::Silent(node.0, me.0),
-        })
+        match asked.left {
+            Some(0) => Ok(asked.came),
+            Some(_) | None if asked.gone => Err(NotTold::Away(node.0, me.0)),
+            Some(_) | None => Err(NotTold::Silent(node.0, me.0)),
+        }
+    }
+
+    /// Sends an answer in parts.
+    pub(crate) fn tell_parts(&self, to: NodeId, number: u64, told: &[u8]) {
+        for (left, part) in told::parts(told) {
+            let mut head = vec![HELD];
+            head.extend_from_slice(&number.to_le_bytes());
+            head.extend_from_slice(&left.to_le_bytes());
+            head.extend_from_slice(part);
+            self.send_head(to, &head);
+        }
     }
 
     /// Another agent asks what is here.
@@ -205,13 +219,7 @@ impl Core {
         while let Some(owed) = self.asking.owed() {
             let told = told::encode(&self.residency());
             for (to, number) in owed {
-                for (left, part) in told::parts(&told) {
-                    let mut head = vec![HELD];
-                    head.extend_from_slice(&number.to_le_bytes());
-                    head.extend_from_slice(&left.to_le_bytes());
-                    head.extend_from_slice(part);
-                    self.send_head(to, &head);
-                }
+                self.tell_parts(to, number, &told);
             }
         }
     }

@@ -54,18 +54,18 @@ pub(super) fn decode(mut told: &[u8]) -> Option<Residency> {
     (residency.files.len() <= FILES_MAX).then_some(residency)
 }
 
-fn write_text(told: &mut Vec<u8>, text: &str) {
+pub(crate) fn write_text(told: &mut Vec<u8>, text: &str) {
     told.extend_from_slice(&(text.len() as u32).to_le_bytes());
     told.extend_from_slice(text.as_bytes());
 }
 
-fn read_number(told: &mut &[u8]) -> Option<u64> {
+pub(crate) fn read_number(told: &mut &[u8]) -> Option<u64> {
     let (number, rest) = told.split_first_chunk()?;
     *told = rest;
     Some(u64::from_le_bytes(*number))
 }
 
-fn read_text(told: &mut &[u8]) -> Option<String> {
+pub(crate) fn read_text(told: &mut &[u8]) -> Option<String> {
     let (len, rest) = told.split_first_chunk()?;
     let (text, rest) = rest.split_at_checked(u32::from_le_bytes(*len) as usize)?;
     *told = rest;

@@ -33,6 +33,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use hearth_client::Errno;
+use hearth_client::words::counted;
 use hearth_proto::Synced;
 
 use super::{Store, StoreCounts, SyncKind, parts, posix};
@@ -244,7 +245,8 @@ impl Tier {
         let bytes: u64 = lost.map(|block| u64::from(block.valid.bytes())).sum();
         if bytes > 0 {
             let (path, dir) = (kept.path.display(), self.config.dir.display());
-            self.note(format!("{bytes} bytes of `{path}` in tier `{dir}` are not what was written, and the store lacks them"));
+            let bytes = counted(bytes, "byte");
+            self.note(format!("tier `{dir}` does not have {bytes} of `{path}` as written, and the store lacks them"));
         }
     }
 

@@ -5,6 +5,7 @@
 #include "check.h"
 
 #include <dirent.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/stat.h>
@@ -72,6 +73,29 @@ static void communicators(const char *name)
     MPI(MPI_File_close(&alone));
     MPI(MPI_File_close(&world));
     MPI(MPI_Comm_free(&half));
+}
+
+/* A write that the store cannot hold is refused at once, in the cache as beside it. */
+static void beyond(const char *name)
+{
+    static const off_t places[] = {1LL << 62, 1LL << 60, 1LL << 44, (1LL << 44) - 4096,
+                                   (1LL << 44) - BLOCK, (1LL << 44) - 4096 - BLOCK, 1LL << 33};
+    char other[4096];
+    snprintf(other, sizeof other, "%s.%d.plain", name, rank);
+    MPI_File file = open_on(MPI_COMM_WORLD, name, MPI_MODE_CREATE | MPI_MODE_RDWR);
+    int cached = open(name, O_RDWR), plain = open(other, O_RDWR | O_CREAT, 0600);
+    CHECK(cached >= 0 && plain >= 0);
+    for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
+        errno = 0;
+        ssize_t wanted = pwrite(plain, bytes, BLOCK, places[i]);
+        int why = errno;
+        CHECK(ftruncate(plain, 0) == 0);
+        errno = 0;
+        CHECK(pwrite(cached, bytes, BLOCK, places[i]) == wanted && errno == why);
+    }
+    CHECK(close(cached) == 0 && close(plain) == 0 && unlink(other) == 0);
+    MPI(MPI_File_sync(file));
+    MPI(MPI_File_close(&file));
 }
 
 /* Calls of the program itself on a file that MPI has open see the same bytes. */
@@ -400,6 +424,7 @@ int main(int count, char **words)
         void (*run)(const char *);
     } cases[] = {{"communicators", communicators},
                  {"beside", beside},
+                 {"beyond", beyond},
                  {"modes", modes},
                  {"full", full},
                  {"hints", hints},

@@ -54,7 +54,7 @@ impl Client {
     }
 
     /// What the last home said that would not bring bytes of this node to the store.
-    pub(crate) fn refused(&self) -> Option<Errno> {
+    pub(crate) fn refused(&self) -> Option<(FileId, Errno)> {
         self.refused
     }
 }
@@ -81,7 +81,7 @@ impl Desk<'_, '_> {
             file.end_flush(home, has_more);
         }
         self.client.refused = match body {
-            Body::Failed(errno) if has_more => Some(*errno),
+            Body::Failed(errno) if has_more => Some((id, *errno)),
             _ => None,
         };
         self.stops_lingering(id);

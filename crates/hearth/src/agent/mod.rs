@@ -40,6 +40,7 @@ use service::Service;
 /// Runs an agent to its end.
 pub(crate) fn run(config: &Path) -> Result<ExitCode, Failure> {
     let mut inherited = start::detach()?;
+    start::lift_limits()?;
     let agent = match Running::start(config, inherited.listener) {
         Ok(agent) => agent,
         Err(failure) => {

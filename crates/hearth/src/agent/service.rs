@@ -250,6 +250,7 @@ impl Answerer for Service {
             Request::Status => self.status(),
             Request::Residency { agent } => self.residency(agent),
             Request::Flush => self.node.flush().map(|()| Answer::default()),
+            Request::FlushOthers => self.node.flush_others().map(|()| Answer::default()),
             Request::Mount { at } => self.mount(at),
             Request::Unmount { at, busy } => self.unmount(&at, busy),
             Request::Enter => self.enter(caller),

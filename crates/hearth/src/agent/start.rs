@@ -4,8 +4,13 @@ use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
-use rustix::process::{Signal, getppid, set_parent_process_death_signal, setsid};
+use rustix::process::{
+    Resource, Rlimit, Signal, getppid, getrlimit, set_parent_process_death_signal, setrlimit,
+    setsid,
+};
 use serde::{Deserialize, Serialize};
 
 use crate::failure::{Failure, OrFail};
@@ -71,6 +76,25 @@ fn detach_all() -> io::Result<Inherited> {
     // A session of its own: Ctrl-C is for the command, which then ends its agents in order.
     setsid()?;
     Ok(Inherited { listener, report })
+}
+
+/// Lifts limits that the shell of whoever started this process meant for other programs.
+pub(super) fn lift_limits() -> Result<(), Failure> {
+    for resource in [Resource::Nofile, Resource::Fsize] {
+        let limit = getrlimit(resource);
+        let lifted = Rlimit {
+            current: limit.maximum,
+            ..limit
+        };
+        if let Err(error) = setrlimit(resource, lifted) {
+            log::warn!("cannot lift the limit {resource:?}: {error}");
+        }
+    }
+    // Beyond the hard limit a write fails with an error, and programs get that; the signal would end all.
+    let nobody_looks = Arc::new(AtomicBool::new(false));
+    signal_hook::flag::register(Signal::XFSZ.as_raw(), nobody_looks)
+        .map(drop)
+        .or_fail(|| "cannot catch signals".to_owned())
 }
 
 /// Ends this process, as by SIGTERM, when its owner ends.

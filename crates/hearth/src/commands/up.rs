@@ -1,13 +1,14 @@
 //! `hearth up`.
 
-use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+use hearth_client::words::counted;
 use rustix::process::Signal;
 
 use super::mount::mount;
-use crate::failure::{Failure, OrFail};
+use crate::failure::Failure;
+use crate::hosts;
 use crate::job::{self, Owner};
 use crate::launch::{self, Members, Plan};
 use crate::leftovers;
@@ -103,15 +104,7 @@ impl HostArgs {
         let (Some(node), Some(file)) = (self.node, &self.secret_file) else {
             return Ok(Members::Here);
         };
-        let members: Result<Vec<SocketAddr>, Failure> =
-            self.hosts.iter().map(|host| resolve(host)).collect();
-        let members = members?;
-        if node as usize >= members.len() {
-            return Err(Failure::new(format!(
-                "--node {node} is not in the list of {} hosts, which are numbered from 0",
-                members.len()
-            )));
-        }
+        let members = hosts::resolve(&self.hosts, node)?;
         let secret = secret::read(file)?;
         Ok(Members::Hosts {
             members,
@@ -119,15 +112,6 @@ impl HostArgs {
             secret,
         })
     }
-}
-
-fn resolve(host: &str) -> Result<SocketAddr, Failure> {
-    let what = || format!("cannot find host `{host}`");
-    let mut addrs = host
-        .to_socket_addrs()
-        .or_fail(what)
-        .map_err(|failure| failure.hint("hosts are written as NAME:PORT"))?;
-    addrs.next().ok_or_else(|| Failure::new(what()))
 }
 
 fn mount_points(args: &Args, plan: &Plan) -> Result<Vec<PathBuf>, Failure> {
@@ -138,15 +122,17 @@ fn mount_points(args: &Args, plan: &Plan) -> Result<Vec<PathBuf>, Failure> {
     if args.at.len() > agents {
         let count = args.at.len();
         return Err(Failure::new(format!(
-            "cannot mount {count} times through {agents} agents"
+            "cannot mount {} through {}",
+            counted(count, "time"),
+            counted(agents, "agent")
         ))
         .hint(format!("--agents {count}")));
     }
-    if !args.at.is_empty() {
+    let points = place::mount_points(&args.at, &plan.store)?;
+    if !points.is_empty() {
         requirements::check_mounting()?;
     }
-    let points = args.at.iter().map(|at| place::mount_point(at, &plan.store));
-    points.collect()
+    Ok(points)
 }
 
 /// Two sets over one store would know nothing of each other.
@@ -180,12 +166,10 @@ fn mount_all(set: &Set, points: &[PathBuf], signals: &Signals) -> Result<(), Fai
 
 fn tell(set: &Set, points: &[PathBuf]) -> Result<(), Failure> {
     let file = &set.file;
-    let count = match file.agents.len() {
-        1 => "1 agent is".to_owned(),
-        many => format!("{many} agents are"),
-    };
+    let count = counted(file.agents.len(), "agent");
+    let are = if file.agents.len() == 1 { "is" } else { "are" };
     eprintln!(
-        "{count} up for {}, policy {}",
+        "{count} {are} up for {}, policy {}",
         file.store.display(),
         file.spec.policy
     );

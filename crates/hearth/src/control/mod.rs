@@ -40,6 +40,8 @@ pub(crate) enum Request {
     },
     /// Bring every dirty byte to the store.
     Flush,
+    /// Have the agents of other hosts do the same.
+    FlushOthers,
     /// Mount the store.
     Mount {
         /// Where.

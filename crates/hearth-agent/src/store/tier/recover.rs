@@ -13,6 +13,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use hearth_client::Stamp;
+use hearth_client::words::counted;
 use rustix::fs::{Mode, OFlags, ResolveFlags};
 
 use super::block::BLOCK;
@@ -108,7 +109,8 @@ impl Tier {
         };
         kept.drop_where(&self.shelf, |_, _| true);
         self.note(format!(
-            "{bytes} bytes of `{path}` cannot go to the store, {why}; {place}"
+            "{} of `{path}` cannot go to the store, {why}; {place}",
+            counted(bytes, "byte")
         ));
         Ok(())
     }

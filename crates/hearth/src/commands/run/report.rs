@@ -8,6 +8,7 @@ use crate::node::{Counters, NodeStatus, Programs};
 use crate::set::{Set, ask_all};
 use crate::size::Size;
 use crate::takedown;
+use hearth_client::words::counted;
 
 /// Counts of all agents of a set together.
 #[derive(Clone, Debug, Default)]
@@ -86,24 +87,24 @@ impl fmt::Display for Programs {
         }
         writeln!(
             f,
-            "hearth: {} programs read {} in {} calls in this node's memory by themselves",
-            self.programs,
+            "hearth: {} read {} in {} in this node's memory by themselves",
+            counted(self.programs, "program"),
             Size(self.bytes),
-            self.reads
+            counted(self.reads, "call")
         )?;
         if self.stats > 0 {
             writeln!(
                 f,
-                "hearth: {} answers of `stat` were given again",
-                self.stats
+                "hearth: `stat` was answered again in this node's memory for {}",
+                counted(self.stats, "call")
             )?;
         }
         if self.writes > 0 {
             writeln!(
                 f,
-                "hearth: {} were written in {} calls through this node's memory, {} passed by",
+                "hearth: {} were written in {} through this node's memory, {} passed by",
                 Size(self.written),
-                self.writes,
+                counted(self.writes, "call"),
                 self.not_offered + self.crowded
             )?;
         }
@@ -143,9 +144,9 @@ impl fmt::Display for Counts {
         )?;
         writeln!(
             f,
-            "hearth: the store gave {} in {} requests and took {} in {}",
+            "hearth: the store gave {} in {} and took {} in {}",
             Size(counts.store_read_bytes),
-            counts.store_read_requests,
+            counted(counts.store_read_requests, "request"),
             Size(counts.store_write_bytes),
             counts.store_write_requests
         )?;

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+use hearth_client::words::counted;
 use hearth_trace::Source;
 use hearth_trace::file::Reader;
 
@@ -35,18 +36,22 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
     }
     print(&format!(
         "attempted {attempted} = stored {stored} + lost {dropped} + torn {torn}\n\
-         {} bytes, {:.2} for each stored event\n",
-        reader.bytes(),
+         {}, {:.2} for each stored event\n",
+        counted(reader.bytes(), "byte"),
         reader.bytes() as f64 / stored.max(1) as f64
     ))?;
     let mut missing = reader.missing().to_vec();
     if decoded != stored {
-        missing.push(format!("{} events cannot be decoded", stored - decoded));
+        missing.push(format!(
+            "{} cannot be decoded",
+            counted(stored - decoded, "event")
+        ));
     }
     if dropped > 0 {
         missing.push(format!(
-            "{dropped} events are lost, in {} gaps",
-            reader.tables().gaps.len()
+            "{} lost, in {}",
+            counted(dropped, "event"),
+            counted(reader.tables().gaps.len(), "gap")
         ));
     }
     for line in &missing {

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
+use hearth_client::words::counted;
 use hearth_trace::area;
 use hearth_trace::ship::{Client, ClientConfig, Limits, party};
 use rustix::process::Signal;
@@ -62,7 +63,8 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
     let finished = client
         .finish(Duration::from_secs(args.linger))
         .or_fail(why)?;
-    eprintln!("{} records, {} bytes", finished.records, finished.bytes);
+    let records = counted(finished.records, "record");
+    eprintln!("{records}, {}", counted(finished.bytes, "byte"));
     match finished.undelivered {
         None => Ok(ExitCode::SUCCESS),
         Some((path, cause)) => Err(Failure::new("the log server does not have everything")

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
+use hearth_client::words::counted;
 use hearth_sim::policy;
 use hearth_sim::scale::{self, Shape};
 use hearth_trace::Source;
@@ -94,10 +95,10 @@ fn simulated(args: &Args, reader: &mut Reader) -> Result<ExitCode, Failure> {
     let frames = u32::try_from(args.pool.0 / page).unwrap_or(u32::MAX);
     let frames = frames.clamp(FRAMES_MIN, FRAMES_MAX);
     eprintln!(
-        "{} pages of {} on {} nodes, each with a pool of {}",
-        lists.pages,
+        "{} of {} on {}, each with a pool of {}",
+        counted(lists.pages, "page"),
         args.page_size,
-        lists.lists.len(),
+        counted(lists.lists.len(), "node"),
         Size(u64::from(frames) * page)
     );
     let mut is_right = true;
@@ -163,7 +164,7 @@ fn on_files(args: &Args, at: &Path, reader: &mut Reader) -> Result<ExitCode, Fai
     let made = tree::make(&places, &plan.files).map_err(|(path, error)| {
         Failure::new(format!("cannot make `{}`", path.display())).because(error)
     })?;
-    eprintln!("{} files made, {}", made.files, Size(made.bytes));
+    eprintln!("{} made, {}", counted(made.files, "file"), Size(made.bytes));
     if args.files_only {
         return Ok(ExitCode::SUCCESS);
     }
@@ -220,12 +221,12 @@ fn report(args: &Args, plan: &Plan, outcome: &Outcome, made: Made) -> Result<(),
     let percent = (outcome.elapsed.as_secs_f64() / traced.as_secs_f64().max(1e-9) - 1.0) * 100.0;
     let microseconds = |nanoseconds: u64| nanoseconds as f64 / 1e3;
     print(&format!(
-        "{} operations done again, {} cannot be; {} read, {} written\n\
+        "{} done again, {} cannot be; {} read, {} written\n\
          traced {:.3} s, replayed {:.3} s ({percent:+.1} %)\n\
          in operations: traced {:.3} s, replayed {:.3} s\n\
          late: half at most {:.1} us, 99 % at most {:.1} us, all at most {:.1} us\n\
          {} ended differently\n",
-        outcome.operations,
+        counted(outcome.operations, "operation"),
         plan.left_out,
         Size(outcome.bytes_read),
         Size(outcome.bytes_written),

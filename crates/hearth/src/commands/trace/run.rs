@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 use std::time::{Duration, Instant};
 
+use hearth_client::words::counted;
 use hearth_trace::file::Reader;
 use hearth_trace::{Op, Source, Tables};
 use rustix::process::Signal;
@@ -103,8 +104,8 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
     }
     if left.processes > 0 {
         eprintln!(
-            "still running, and recorded no longer: {} processes",
-            left.processes
+            "still running, and recorded no longer: {}",
+            counted(left.processes, "process")
         );
     }
     Ok(exit.code())
@@ -143,8 +144,8 @@ fn closing_words(
          lost    {} of {}{lost}\n\
          file    {path}, {}\n\
          report  hearth trace report {path}\n",
-        counted(tables.processes.len(), "process", "processes"),
-        counted(tables.streams.len(), "thread", "threads"),
+        counted(tables.processes.len(), "process"),
+        counted(tables.streams.len(), "thread"),
         sums.attempted,
         Size(sums.read),
         Size(sums.written),
@@ -155,10 +156,6 @@ fn closing_words(
         sums.attempted,
         Size(reader.bytes()),
     ))
-}
-
-fn counted(count: usize, one: &str, many: &str) -> String {
-    format!("{count} {}", if count == 1 { one } else { many })
 }
 
 /// Why a command left no area.

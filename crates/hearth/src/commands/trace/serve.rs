@@ -7,6 +7,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+use hearth_client::words::counted;
 use hearth_trace::ship::{Server, party};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::process::Signal;
@@ -59,7 +60,8 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
     let _ = poll(&mut fds, None);
     let sessions = server.sessions();
     drop(server);
-    eprintln!("{sessions} sessions are in {}", args.output.display());
+    let sessions = counted(sessions, "session");
+    eprintln!("{} has {sessions}", args.output.display());
     Ok(ExitCode::SUCCESS)
 }
 

@@ -4,6 +4,7 @@ use std::fs::File;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+use hearth_client::words::counted;
 use hearth_trace::collect::Collector;
 use hearth_trace::file::Writer;
 use hearth_trace::ring::{AreaId, Policy};
@@ -43,8 +44,8 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
     }
     collector.finish().or_fail(what)?;
     eprintln!(
-        "{} processes; see hearth trace report {}",
-        areas.len(),
+        "{}; see hearth trace report {}",
+        counted(areas.len(), "process"),
         args.output.display()
     );
     Ok(ExitCode::SUCCESS)

@@ -4,6 +4,7 @@ use std::process::ExitCode;
 
 use super::ls::live;
 use crate::failure::Failure;
+use hearth_client::words::counted;
 
 /// Options of `hearth trace on` and `off`.
 #[derive(clap::Args, Debug)]
@@ -40,9 +41,9 @@ fn switch(args: &Args, on: bool) -> Result<ExitCode, Failure> {
         area.switch(on);
     }
     eprintln!(
-        "{} of {} processes: {}",
+        "{} of {}: {}",
         meant.len(),
-        areas.len(),
+        counted(areas.len(), "process"),
         if on { "on" } else { "off" }
     );
     Ok(ExitCode::from(u8::from(meant.is_empty())))
