@@ -32,6 +32,20 @@ pub(crate) struct OpenHandle {
     pub(crate) privileges_dropped: AtomicBool,
 }
 
+impl OpenHandle {
+    /// Its node counts as open until this is dropped.
+    pub(crate) fn new(node: Arc<Node>, fd: Arc<OwnedFd>, access: Access, way: Way) -> OpenHandle {
+        node.handles.fetch_add(1, Ordering::Relaxed);
+        OpenHandle {
+            node,
+            fd,
+            access,
+            way,
+            privileges_dropped: AtomicBool::new(false),
+        }
+    }
+}
+
 impl Drop for OpenHandle {
     fn drop(&mut self) {
         self.node.handles.fetch_sub(1, Ordering::Relaxed);

@@ -4,7 +4,6 @@ use std::ffi::OsStr;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use fuser::{FileHandle, FopenFlags, OpenAccMode, OpenFlags};
 use hearth_client::{Access, OpenFile, OpenedFile, Outcome};
@@ -273,14 +272,8 @@ impl Core {
     }
 
     fn opened(&self, open: StoreOpen, way: Way, flags: FopenFlags) -> Opened {
-        open.node.handles.fetch_add(1, Ordering::Relaxed);
-        let handle = self.files.insert(OpenHandle {
-            node: open.node,
-            fd: open.fd,
-            access: open.access,
-            way,
-            privileges_dropped: AtomicBool::new(false),
-        });
+        let handle = OpenHandle::new(open.node, open.fd, open.access, way);
+        let handle = self.files.insert(handle);
         Opened { handle, flags }
     }
 
