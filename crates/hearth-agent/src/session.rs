@@ -10,9 +10,10 @@ use hearth_client::{
     OpenFile, OpenedFile, Outcome, Place, ReadDone, Revoker, Session, Share, Stamp, Written,
 };
 use hearth_proto::{CloseRule, Copies, FileId, Input, OpenRequest, Request, Ticket, WriteAt};
+use rustix::time::{ClockId, clock_gettime};
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 /// Programs look at a clock that is late by one of its ticks at most.
 const TICK: Duration = Duration::from_millis(10);
@@ -344,9 +345,11 @@ fn kernel_handle(handle: Handle) -> hearth_proto::Handle {
     hearth_proto::Handle(handle.0)
 }
 
+/// When a write is made. The store's clock may go in ticks: a finer one would be ahead of what the store says when the
+/// bytes get there, and times would go back.
 pub(crate) fn wall_clock_ns() -> i64 {
-    let since = SystemTime::now()
-        .duration_since(UNIX_EPOCH)
-        .unwrap_or_default();
-    i64::try_from(since.as_nanos()).unwrap_or(i64::MAX)
+    let now = clock_gettime(ClockId::RealtimeCoarse);
+    now.tv_sec
+        .saturating_mul(1_000_000_000)
+        .saturating_add(now.tv_nsec)
 }

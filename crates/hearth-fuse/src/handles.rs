@@ -36,6 +36,27 @@ pub(crate) struct OpenHandle {
     pub(crate) largest: OnceLock<u64>,
 }
 
+impl OpenHandle {
+    /// Its node counts as open until this is dropped.
+    pub(crate) fn new(
+        (node, seat): (Arc<Node>, Seat),
+        fd: Arc<OwnedFd>,
+        access: Access,
+        way: Way,
+    ) -> OpenHandle {
+        node.handles.fetch_add(1, Ordering::Relaxed);
+        OpenHandle {
+            node,
+            fd,
+            access,
+            way,
+            privileges_dropped: AtomicBool::new(false),
+            _seat: seat,
+            largest: OnceLock::new(),
+        }
+    }
+}
+
 impl Drop for OpenHandle {
     fn drop(&mut self) {
         self.node.handles.fetch_sub(1, Ordering::Relaxed);

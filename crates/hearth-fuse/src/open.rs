@@ -3,8 +3,7 @@
 use std::ffi::OsStr;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use fuser::{FileHandle, FopenFlags, OpenAccMode, OpenFlags};
 use hearth_client::{Access, OpenFile, OpenedFile, Outcome};
@@ -278,16 +277,9 @@ impl Core {
     }
 
     fn opened(&self, open: StoreOpen, way: Way, flags: FopenFlags) -> Opened {
-        open.node.handles.fetch_add(1, Ordering::Relaxed);
-        let handle = self.files.insert(OpenHandle {
-            _seat: self.nodes.lend(open.node.id, &open.fd),
-            node: open.node,
-            fd: open.fd,
-            access: open.access,
-            way,
-            privileges_dropped: AtomicBool::new(false),
-            largest: OnceLock::new(),
-        });
+        let seat = self.nodes.lend(open.node.id, &open.fd);
+        let handle = OpenHandle::new((open.node, seat), open.fd, open.access, way);
+        let handle = self.files.insert(handle);
         Opened { handle, flags }
     }
 

@@ -20,10 +20,12 @@
 //! - C5 (I3): attributes are kept only while there is leave, which no answer gives that a recall
 //!   overtook, nor one about a file that this node writes.
 //! - C6: see `lapse`.
+//! - C9: see `date`.
 
 mod ahead;
 mod bank;
 mod close;
+mod date;
 mod delegate;
 mod file;
 pub(crate) mod gather;
@@ -258,6 +260,7 @@ impl Client {
                 desk.collect(from, order, cut);
             }
             Body::Recall => desk.recalled(from, &envelope),
+            Body::Date => desk.asked_date(from, &envelope),
             Body::TakeBack { .. } => desk.called_back(from, &envelope),
             Body::Fetch { skip, spare, .. } => desk.fetched(from, &envelope, (skip, spare)),
             Body::Push { .. } => desk.pushed(from, &envelope, data),
@@ -523,7 +526,7 @@ impl Desk<'_, '_> {
             return;
         };
         if after.sets_time(&before) {
-            known.mtime_ns = None;
+            known.date.stored();
         }
         if known.manager.is_some() {
             self.ask_manager(file, Body::Restamp { before, after }, What::Whois);

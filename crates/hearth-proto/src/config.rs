@@ -605,6 +605,11 @@ impl Config {
         self.rules().served == Served::Store
     }
 
+    /// True if a write is acknowledged before the store has it, so that the store does not know its time.
+    pub(crate) fn dates_writes(&self) -> bool {
+        self.rules().writes == Writes::Behind
+    }
+
     /// True if every node is the home of what it reads.
     pub fn is_home_to_itself(&self) -> bool {
         self.rules().authorities == Authorities::Each

@@ -19,11 +19,13 @@
 //!   ask the manager before a change ([`leave`]).
 //! - M7 (I3): openers go to the store after the file's last name is gone, and all of them: homes hold requests until
 //!   then, and who tells of a handle again that was open then is sent there ([`control`]).
+//! - M9: see `date`.
 //! - M8 (I3): where there are replicas a life of a file begins when its registrar, as it lives now, has named this node:
 //!   whoever finds that nobody manages the file may go to the store while the registrar is gone, and one that is back
 //!   asks all to let go before it names anybody ([`register`]).
 
 mod control;
+mod date;
 mod entry;
 mod hand_over;
 mod keeper;
@@ -52,6 +54,7 @@ use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::vec::Vec;
 use control::Control;
 use core::ops::Bound;
+use date::Dating;
 use entry::Order;
 use keeper::Keeper;
 use leave::{Leaves, Parked};
@@ -97,7 +100,11 @@ struct File {
     /// Size of the file; known once somebody opened it.
     size: u64,
     known: bool,
+    /// Time of the last write, as far as it is known here and the store may not have it (M9).
     mtime_ns: Option<i64>,
+    /// No write that is heard of from now on counts as older than this.
+    dated_ns: i64,
+    dating: Dating,
     /// What is promised, as the first of the nodes chose that have it open.
     semantics: Semantics,
     /// Grows when what is promised changes, and whenever a node may have written that others are to see.
@@ -194,7 +201,12 @@ impl Manager {
             return ctx.answer(from, id, generation, req, Body::HomeIs { chunk, home });
         }
         let answer = self.owns(req) && req.node == ctx.me();
-        if !answer && matches!(body, Body::ForgetOk | Body::CutOk(_) | Body::WindowOver(_)) {
+        if !answer
+            && matches!(
+                body,
+                Body::ForgetOk(_) | Body::DateIs(_) | Body::CutOk(_) | Body::WindowOver(_)
+            )
+        {
             return;
         }
         let id = if answer {
@@ -420,7 +432,7 @@ impl File {
 
     /// Nothing is known and nobody waits.
     fn blank(&self) -> bool {
-        let rests = self.control.is_none() && self.queue.is_empty();
+        let rests = self.control.is_none() && self.queue.is_empty() && self.dating.is_idle();
         rests && !self.has_begun() && self.holders.is_empty() && self.leaves.is_blank()
     }
 
@@ -437,6 +449,7 @@ impl File {
         self.openers.is_empty()
             && self.holders.is_empty()
             && self.leaves.is_idle()
+            && self.dating.is_idle()
             && self.leaves.entry.is_blank()
             && self.control.is_none()
             && self.queue.is_empty()
@@ -452,14 +465,15 @@ impl Seat<'_, '_> {
     fn request(&mut self, ask: Ask) {
         match ask.body {
             // A locked kernel page can depend on these: they never wait.
-            Body::Size => self.tell_size(&ask),
+            Body::Size { .. } => self.asked_size(ask),
             Body::HomeOf { chunk, .. } => self.tell_home(&ask, chunk),
             // These are not answered.
             Body::Close {
                 write,
                 wrote,
                 stamp,
-            } => self.close(&ask, write, wrote, stamp),
+                mtime_ns,
+            } => self.close(&ask, (write, wrote), stamp, mtime_ns),
             Body::Restamp { before, after } => self.restamp(before, after),
             Body::Changed(ctime_ns) => self.changed(ask.from, ctime_ns),
             // It has nothing to do with bytes, and waits for those alone who keep attributes.

@@ -4,6 +4,8 @@
 //! (revocations, cuts) and responses are always taken at once, so they cannot be part of a circle
 //! of waiting.
 
+mod held;
+
 use crate::Errno;
 use crate::bank::{Daemon, Epoch};
 use crate::ids::{
@@ -12,6 +14,7 @@ use crate::ids::{
 use crate::ranges::Ranges;
 use crate::semantics::Semantics;
 use alloc::vec::Vec;
+pub use held::{HELD_PAGES, Held};
 
 /// A message with what every message carries.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -194,27 +197,6 @@ pub enum Here {
     Left,
 }
 
-/// Pages that one [`Held`] tells of.
-pub const HELD_PAGES: u64 = 512;
-
-/// Which pages a node holds, out of one aligned run of [`HELD_PAGES`].
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub struct Held(pub [u64; HELD_PAGES as usize / 64]);
-
-impl Held {
-    /// Adds a page of the run that it falls into.
-    pub fn insert(&mut self, page: u64) {
-        let at = page % HELD_PAGES;
-        self.0[at as usize / 64] |= 1 << (at % 64);
-    }
-
-    /// True if the page is held.
-    pub fn contains(&self, page: u64) -> bool {
-        let at = page % HELD_PAGES;
-        self.0[at as usize / 64] & (1 << (at % 64)) != 0
-    }
-}
-
 /// What a message says.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Body {
@@ -295,6 +277,8 @@ pub enum Body {
         version: u64,
         /// A file of this number has lost its last name: the open may be one of that file.
         left: bool,
+        /// The file was written at another time than the store says, as far as the manager has heard.
+        dated: bool,
     },
     /// A session closed the file.
     Close {
@@ -304,14 +288,21 @@ pub enum Body {
         wrote: bool,
         /// The store's stamp after the node's bytes reached it, if they did.
         stamp: Option<Stamp>,
+        /// Wall clock at the node's last write, nanoseconds since 1970, unless the manager has heard of it.
+        mtime_ns: Option<i64>,
     },
     /// How long is the file?
-    Size,
+    Size {
+        /// And when was it last written? The answer waits for the word of those who write.
+        dated: bool,
+        /// When the asker wrote last, as in [`Body::DateIs`].
+        mtime_ns: Option<i64>,
+    },
     /// So long; `None`: as the store says.
     SizeIs {
         /// Size in bytes, if the cache knows better than the store.
         size: Option<u64>,
-        /// Time of the last write that moved the end, nanoseconds since 1970.
+        /// Time of the last write, nanoseconds since 1970, if the store does not have it.
         mtime_ns: Option<i64>,
         /// The asker may keep the answer: it is told when it changes.
         keep: bool,
@@ -418,8 +409,12 @@ pub enum Body {
     },
     /// Drop the attributes, and names if it is a directory; answered as [`Body::Forget`] is.
     Recall,
-    /// Forgotten.
-    ForgetOk,
+    /// When did you write the file last?
+    Date,
+    /// Then, nanoseconds since 1970; `None`: the manager has heard of it.
+    DateIs(Option<i64>),
+    /// Forgotten; and when the sender wrote the file last, as in [`Body::DateIs`].
+    ForgetOk(Option<i64>),
     /// Call copies of pages back and hold all requests until [`Body::Resume`].
     Cut(Cut),
     /// They are back and the store is quiet; an error means that dirty bytes could not be written.

@@ -59,8 +59,9 @@ pub(crate) struct Peers {
 fn in_its_place(body: &Body) -> Option<Body> {
     match body {
         Body::Inval { .. } => Some(Body::InvalOk),
-        Body::Forget { .. } | Body::Recall | Body::Collect { .. } => Some(Body::ForgetOk),
+        Body::Forget { .. } | Body::Recall | Body::Collect { .. } => Some(Body::ForgetOk(None)),
         Body::Cut(_) => Some(Body::CutOk(Ok(()))),
+        Body::Date => Some(Body::DateIs(None)),
         Body::Whois
         | Body::WhoisEach(_)
         | Body::AskLeave { .. }
@@ -68,7 +69,7 @@ fn in_its_place(body: &Body) -> Option<Body> {
         | Body::AskNames(_)
         | Body::Change
         | Body::Open { .. }
-        | Body::Size
+        | Body::Size { .. }
         | Body::Extend { .. }
         | Body::Append(_)
         | Body::HomeOf { .. }
@@ -108,7 +109,7 @@ fn in_its_place(body: &Body) -> Option<Body> {
           | Body::SizeIs { .. } | Body::ExtendOk(_) | Body::AppendAt(_) | Body::HomeIs { .. }
           | Body::TruncateGo | Body::TruncateOk | Body::WindowOk(_) | Body::WindowOver(_)
           | Body::Peeked { .. } | Body::DetachGo | Body::Detached(_) | Body::Left | Body::SettleOk | Body::LaminateOk
-          | Body::Restamp { .. } | Body::ForgetOk | Body::CutOk(_) | Body::Resume { .. }
+          | Body::Restamp { .. } | Body::ForgetOk(_) | Body::DateIs(_) | Body::CutOk(_) | Body::Resume { .. }
           | Body::Grant { .. } | Body::WriteOk | Body::FlushOk(_) | Body::InvalOk
           | Body::Staged { .. } | Body::Release { .. } | Body::Wound { .. }
           | Body::BankOver { .. } | Body::BankIs(_) | Body::BankOverOk | Body::Failed(_)

@@ -138,6 +138,7 @@ fn with_one_open_of(semantics: Semantics, home: NodeId) -> (Rig, FileId, Gen) {
             semantics,
             version: 0,
             left: false,
+            dated: false,
         },
     );
     assert_eq!(rig.opened(1), Some(100));

@@ -1,6 +1,7 @@
 //! What must hold, one property per file.
 
 pub mod bank;
+pub mod date;
 pub mod durable;
 pub mod kept;
 pub mod laminated;

@@ -305,6 +305,7 @@ fn say(envelope: &Envelope) -> String {
             write,
             wrote,
             stamp,
+            ..
         } => {
             let end = if *write { "writer" } else { "reader" };
             let news = match (wrote, stamp) {
@@ -352,6 +353,8 @@ fn say(envelope: &Envelope) -> String {
         Body::Forget { size, service, .. } if *size == u64::MAX => format!("forget, {service:?}"),
         Body::Forget { size, service, .. } => format!("forget, at most {size}, {service:?}"),
         Body::SizeIs { size, keep, .. } => format!("size is {size:?}, keep {keep}"),
+        Body::Size { .. } => "size".to_owned(),
+        Body::ForgetOk(_) => "forgetOk".to_owned(),
         Body::OldGeneration => format!("old generation, now cut {cut}"),
         other => say_range(other),
     }

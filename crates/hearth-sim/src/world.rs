@@ -265,7 +265,12 @@ impl World {
                 Some(_) | None => break,
             }
         }
-        self.now = until;
+        self.set_now(until);
+    }
+
+    fn set_now(&mut self, now: Time) {
+        self.now = now;
+        self.store.now = now;
     }
 
     fn tick_node(&mut self, node: usize, due: Time) -> bool {
@@ -274,7 +279,7 @@ impl World {
         } else {
             0
         };
-        self.now = self.now.max(due);
+        self.set_now(self.now.max(due));
         self.step(node, Input::Tick);
         if let Some(violation) = liveness::restless(self.ticks_in_a_row, node) {
             self.violate(violation);
@@ -287,7 +292,7 @@ impl World {
         let Some(((at, _), event)) = self.queue.pop_first() else {
             return false;
         };
-        self.now = self.now.max(at);
+        self.set_now(self.now.max(at));
         if let Some(event) = self.put_off(event) {
             self.happen(event);
         }

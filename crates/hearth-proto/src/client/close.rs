@@ -225,10 +225,12 @@ impl Desk<'_, '_> {
             let stamp = file
                 .stamp
                 .filter(|_| wrote && rests && file.unflushed().is_empty());
+            let mtime_ns = file.date.tell();
             let body = Body::Close {
                 write,
                 wrote,
                 stamp,
+                mtime_ns,
             };
             self.ask_manager(id, body, What::Whois);
             return;

@@ -2,6 +2,7 @@
 
 use super::read::Found;
 use crate::client::What;
+use crate::client::date::Date;
 use crate::client::gather::Gathering;
 use crate::config::Config;
 use crate::frames::Slot;
@@ -61,8 +62,8 @@ pub(super) struct File {
     pub(super) size: u64,
     /// No other node writes: the manager will say when that ends.
     pub(super) exact: bool,
-    /// Time of the last buffered write here.
-    pub(super) mtime_ns: Option<i64>,
+    /// When it was last written.
+    pub(super) date: Date,
     pub(super) homes: HomeMap,
     /// By chunk, or by page where that has a home of its own.
     pub(super) chunk_homes: BTreeMap<u64, NodeId>,
@@ -120,7 +121,7 @@ impl Default for File {
             writers: 0,
             size: 0,
             exact: false,
-            mtime_ns: None,
+            date: Date::default(),
             homes: HomeMap::Slot,
             chunk_homes: BTreeMap::new(),
             chunks_asked: Vec::new(),

@@ -511,7 +511,8 @@ impl Desk<'_, '_> {
             match waiter {
                 Waiter::Session(ticket, request) => self.request(ticket, request),
                 Waiter::Manager(to, generation, req) => {
-                    self.ctx.answer(to, id, generation, req, Body::ForgetOk);
+                    self.ctx
+                        .answer(to, id, generation, req, Body::ForgetOk(None));
                 }
                 Waiter::Close { write } => self.tell_closed(id, write),
             }
@@ -534,7 +535,9 @@ impl Desk<'_, '_> {
         let careful = self.ctx.config.keeps(Guard::Collected);
         let file = self.client.files.get_mut(&id);
         let Some(file) = file.filter(|_| careful) else {
-            return self.ctx.answer(from, id, generation, req, Body::ForgetOk);
+            return self
+                .ctx
+                .answer(from, id, generation, req, Body::ForgetOk(None));
         };
         if cut {
             file.gathering.held_off = Some(generation.max(file.generation));

@@ -332,6 +332,7 @@ impl Desk<'_, '_> {
             return self.end_lapse(id, true);
         };
         (file.orphan, file.exact, file.manager) = (false, false, None);
+        file.date.tell_anew();
         file.lapsed = self.ctx.config.keeps(Guard::LifeAdopted);
         file.chunk_homes.clear();
         for ticket in &file.reads {

@@ -181,7 +181,7 @@ impl Client {
         if let Some(file) = self.files.get_mut(&write.file) {
             file.wrote.insert(ctx.me());
             file.unreported = true;
-            file.mtime_ns = Some(write.mtime_ns);
+            file.date.wrote(ctx.config, write.mtime_ns);
         }
     }
 }

@@ -7,7 +7,7 @@
 //! it, so that goes after a second.
 //!
 //! Invariant:
-//! - C9 (S1): of a page whose home lives no read takes bytes from the store.
+//! - C10 (S1): of a page whose home lives no read takes bytes from the store.
 
 use super::file::Want;
 use super::once::Granted;

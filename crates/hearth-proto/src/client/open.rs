@@ -1,6 +1,7 @@
 //! Opening.
 
 use super::ahead::Ahead;
+use super::date::Date;
 use super::{Desk, Job, Opened, What};
 use crate::config::Copies;
 use crate::effect::Reply;
@@ -84,6 +85,7 @@ impl Desk<'_, '_> {
             semantics,
             version,
             left: _,
+            dated,
         } = answer.body
         else {
             return None;
@@ -95,6 +97,7 @@ impl Desk<'_, '_> {
         self.promise(id, (semantics, version));
         let file = self.client.files.entry(id).or_default();
         file.size = size;
+        file.date.opened(file.writers > 0, dated);
         (file.exact, file.lapsed) = (!shared, false);
         file.gathering.no_cut_comes();
         file.homes = homes;
@@ -120,6 +123,7 @@ impl Desk<'_, '_> {
             write: open.write,
             wrote: false,
             stamp: None,
+            mtime_ns: None,
         };
         self.ask_manager(open.file, body, What::Whois);
         self.opened(ticket, open, open.stamp.size, true);
@@ -159,6 +163,7 @@ impl Desk<'_, '_> {
         file.renewed |= known.life != 0;
         file.chunk_homes.clear();
         file.stamp = None;
+        file.date = Date::default();
         file.unreported = false;
         self.drop_gathered(id, None);
     }

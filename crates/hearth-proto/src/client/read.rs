@@ -184,7 +184,11 @@ impl Desk<'_, '_> {
             if !job.asked_size {
                 job.asked_size = true;
                 let id = job.file;
-                self.ask_manager(id, Body::Size, What::Job(ticket));
+                let question = Body::Size {
+                    dated: false,
+                    mtime_ns: None,
+                };
+                self.ask_manager(id, question, What::Job(ticket));
             }
             return;
         }

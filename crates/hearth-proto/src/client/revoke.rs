@@ -29,6 +29,8 @@ pub(super) enum Tell {
     Nobody,
     /// The sender of the order: its request, and what to say.
     Node(NodeId, Gen, ReqId, Body),
+    /// The manager: what it had said is forgotten.
+    LetGo(NodeId, Gen, ReqId),
     /// A request of a session, which is done then.
     Session(Ticket),
     /// A write of a session, which goes to the store then.
@@ -102,7 +104,7 @@ impl Desk<'_, '_> {
     /// The manager takes back what it said of size and times.
     pub(super) fn forget(&mut self, from: NodeId, order: &Envelope, size: u64, service: Service) {
         let id = order.file;
-        let tell = Tell::Node(from, order.generation, order.req, Body::ForgetOk);
+        let tell = Tell::LetGo(from, order.generation, order.req);
         let bypass = matches!(service, Service::Store | Service::StoreAfterLoss);
         if bypass && self.authority.is_over(id, order.generation) {
             // The manager is gone, and others go on without having heard of this.
@@ -173,7 +175,7 @@ impl Desk<'_, '_> {
     /// The manager takes back leave to keep attributes.
     pub(super) fn recalled(&mut self, from: NodeId, order: &Envelope) {
         self.drop_leave(order.file);
-        let tell = Tell::Node(from, order.generation, order.req, Body::ForgetOk);
+        let tell = Tell::LetGo(from, order.generation, order.req);
         let pages = self.drop_untold(order.file);
         self.revoke(order.file, pages, tell);
     }
@@ -284,6 +286,11 @@ impl Desk<'_, '_> {
             Tell::Nobody => {}
             Tell::Node(to, generation, req, body) => {
                 self.ctx.answer(to, file, generation, req, body);
+            }
+            Tell::LetGo(to, generation, req) => {
+                // Only now: until the manager hears of it this node tells the time itself.
+                let let_go = Body::ForgetOk(self.hand_over_date(file));
+                self.ctx.answer(to, file, generation, req, let_go);
             }
             Tell::Session(ticket) => self.finish(ticket, Reply::Done),
             Tell::Store(ticket) => self.ctx.out.push(Effect::Direct { ticket }),

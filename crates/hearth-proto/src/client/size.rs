@@ -20,7 +20,7 @@ impl Desk<'_, '_> {
         if let Some(file) = self.client.files.get(&id) {
             let ours = Reply::Size {
                 size: Some(file.size),
-                mtime_ns: file.mtime_ns,
+                mtime_ns: file.date.own(),
                 keep: false,
             };
             // Not "as the store says": a home may hold bytes that the store would not take so far.
@@ -29,11 +29,12 @@ impl Desk<'_, '_> {
                 mtime_ns: None,
                 keep: true,
             };
-            let at_rest = file.writers == 0 && file.unflushed().is_empty();
+            let at_rest = file.writers == 0 && file.unflushed().is_empty() && file.date.is_stored();
+            let dated = file.date.is_known(file.writers > 0);
             match (file.bypass || file.orphan, file.handles > 0, file.exact) {
                 (true, _, _) => return self.reply(ticket, store(false)),
                 (false, true, true) if at_rest => return self.reply(ticket, known),
-                (false, true, true) => return self.reply(ticket, ours),
+                (false, true, true) if dated || !ask => return self.reply(ticket, ours),
                 (false, true, false) if !ask => return self.reply(ticket, ours),
                 (false, _, _) => {}
             }
@@ -42,7 +43,12 @@ impl Desk<'_, '_> {
             return self.reply(ticket, store(false));
         }
         self.client.jobs.insert(ticket, Job::Size(id));
-        self.ask_manager(id, Body::Size, What::Job(ticket));
+        let file = self.client.files.get_mut(&id);
+        let question = Body::Size {
+            dated: true,
+            mtime_ns: file.and_then(|file| file.date.tell()),
+        };
+        self.ask_manager(id, question, What::Job(ticket));
     }
 
     pub(super) fn size_answered(&mut self, ticket: Ticket, body: &Body) {

@@ -651,7 +651,7 @@ impl Desk<'_, '_> {
         if job.refused && job.taken > 0 {
             job.failed = Some(errno::EIO);
         }
-        file.mtime_ns = Some(job.mtime_ns);
+        file.date.wrote(self.ctx.config, job.mtime_ns);
         let told = !self.ctx.config.keeps(Guard::EndTold) || job.reach() <= file.size;
         if !append && (job.taken == 0 || told) {
             return self.end_write(ticket);
@@ -731,7 +731,7 @@ impl Desk<'_, '_> {
         if let Some(Job::Write(job)) = self.client.jobs.get(&ticket)
             && let Some(file) = self.client.files.get_mut(&job.file)
         {
-            file.mtime_ns = Some(job.mtime_ns);
+            file.date.wrote(self.ctx.config, job.mtime_ns);
         }
         self.end_write(ticket);
     }

@@ -316,8 +316,12 @@ impl Seat<'_, '_> {
     pub(super) fn acknowledged(&mut self, from: NodeId, req: ReqId, body: &Body) {
         // Who is told of a writer may go on to have copies that no home has recorded (V4).
         let is_recall = self.file.leaves.is_awaited(from, req.seq);
-        if *body == Body::ForgetOk && (is_recall || self.file.semantics.is_recorded()) {
+        let has_let_go = matches!(body, Body::ForgetOk(_));
+        if has_let_go && (is_recall || self.file.semantics.is_recorded()) {
             self.file.holders.remove(from);
+        }
+        if let Body::ForgetOk(mtime_ns) | Body::DateIs(mtime_ns) = *body {
+            self.told_date(from, req.seq, mtime_ns);
         }
         self.let_go(from, req.seq);
         let Some(control) = &mut self.file.control else {
@@ -534,11 +538,13 @@ impl Seat<'_, '_> {
         let holders = core::mem::take(&mut self.file.holders);
         let mut leaves = core::mem::take(&mut self.file.leaves);
         leaves.forget();
+        let dating = core::mem::take(&mut self.file.dating);
         *self.file = super::File {
             generation: self.ctx.new_generation(),
             queue,
             holders,
             leaves,
+            dating,
             ..super::File::default()
         };
     }
@@ -606,7 +612,7 @@ impl Seat<'_, '_> {
                 let uncut = self.file.uncut && self.ctx.config.keeps(Guard::CutAnew);
                 self.cut_done();
                 self.file.size = size;
-                self.file.mtime_ns = None;
+                self.forget_date();
                 self.file.changed = Some(stamp);
                 if !self.file.known {
                     // An open on its way may bring a stamp from before.
@@ -648,6 +654,7 @@ impl Seat<'_, '_> {
         self.file.holders.remove(peer);
         self.file.cachers.remove(peer);
         self.file.leaves.drop_peer(peer);
+        self.file.dating.drop_peer(peer);
         self.file.queue.retain(|ask| ask.from != peer);
         self.drop_appends(peer);
         if self

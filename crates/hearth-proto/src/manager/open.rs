@@ -72,7 +72,7 @@ impl Seat<'_, '_> {
     fn outside(&mut self, ask: Ask, stamp: Stamp) {
         self.file.stamp = Some(stamp);
         self.file.size = stamp.size;
-        self.file.mtime_ns = None;
+        self.forget_date();
         let homes = self.all_homes();
         self.cut(Cut::Outside, homes, After::Open(ask));
     }
@@ -117,6 +117,10 @@ impl Seat<'_, '_> {
     }
 
     pub(super) fn opened(&mut self, ask: &Ask, write: bool) {
+        if write && self.file.writers() == 0 && self.file.stamp.is_some() {
+            // What was written before has the store's time by now.
+            self.forget_date();
+        }
         let opens = self.file.openers.entry(ask.from).or_default();
         match ask.body {
             Body::Open { all: Some(all), .. } => *opens = all,
@@ -136,6 +140,8 @@ impl Seat<'_, '_> {
             None => self.home_map(),
         };
         let size = self.file.size;
+        let rests = self.file.writers() == 0 && self.file.stamp.is_some();
+        let dated = self.file.mtime_ns.is_some() && !rests;
         let holders = self.holders_for(ask.from);
         if each {
             self.file.cachers.insert(ask.from);
@@ -150,6 +156,7 @@ impl Seat<'_, '_> {
                 semantics: self.file.semantics,
                 version,
                 left: self.left.contains_key(&self.id),
+                dated,
             },
         );
     }
@@ -246,11 +253,18 @@ impl Seat<'_, '_> {
         }
     }
 
-    pub(super) fn close(&mut self, ask: &Ask, write: bool, wrote: bool, stamp: Option<Stamp>) {
+    pub(super) fn close(
+        &mut self,
+        ask: &Ask,
+        (write, wrote): (bool, bool),
+        stamp: Option<Stamp>,
+        mtime_ns: Option<i64>,
+    ) {
         // The close of a file that is gone must not count for one with the same number.
         if ask.generation.life != self.file.generation.life {
             return;
         }
+        self.learn_date(mtime_ns);
         let Some(opens) = self.file.openers.get_mut(&ask.from) else {
             return;
         };
@@ -286,7 +300,7 @@ impl Seat<'_, '_> {
             self.file.stamp = self.file.stamp.max(Some(after));
         }
         if after.sets_time(&before) {
-            self.file.mtime_ns = None;
+            self.forget_date();
         }
     }
 

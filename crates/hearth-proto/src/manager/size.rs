@@ -49,7 +49,7 @@ impl Seat<'_, '_> {
         if ask.generation < self.file.floor {
             return self.outdated(ask);
         }
-        self.file.mtime_ns = Some(mtime_ns);
+        self.learn_date(Some(mtime_ns));
         let Some(start) = append else {
             self.file.size = self.file.size.max(end);
             return self.answer(ask, Body::ExtendOk(self.file.size));

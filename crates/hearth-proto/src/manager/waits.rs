@@ -44,6 +44,8 @@ impl File {
         let behind = queue.map(move |ask| wait(ask.from, me, "its turn at the manager"));
         let leaves = self.leaves.waits();
         let leaves = leaves.map(move |(who, on)| wait(who, on, "that it keeps no attributes"));
-        served.chain(behind).chain(leaves)
+        let dates = self.dating.waits();
+        let dates = dates.map(move |(who, on)| wait(who, on, "when it wrote last"));
+        served.chain(behind).chain(leaves).chain(dates)
     }
 }

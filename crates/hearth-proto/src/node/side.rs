@@ -37,7 +37,8 @@ pub(super) fn side(body: &Body) -> Side {
         | Body::Listed(_)
         | Body::Open { .. }
         | Body::Close { .. }
-        | Body::Size
+        | Body::Size { .. }
+        | Body::DateIs(_)
         | Body::Extend { .. }
         | Body::Append(_)
         | Body::HomeOf { .. }
@@ -46,7 +47,7 @@ pub(super) fn side(body: &Body) -> Side {
         | Body::Settle { .. }
         | Body::Laminate(_)
         | Body::Restamp { .. }
-        | Body::ForgetOk
+        | Body::ForgetOk(_)
         | Body::CutOk(_) => Side::Manager,
         Body::Read { .. }
         | Body::Write { .. }
@@ -83,7 +84,7 @@ pub(super) fn side(body: &Body) -> Side {
         Body::BankOverOk => Side::LeaseOver,
         #[rustfmt::skip]
         Body::WhoisEachOk(_) | Body::Leaves(_) | Body::Names { .. } | Body::ChangeGo
-          | Body::Collect { .. } | Body::Recall | Body::OpenOk { .. } | Body::SizeIs { .. }
+          | Body::Collect { .. } | Body::Recall | Body::Date | Body::OpenOk { .. } | Body::SizeIs { .. }
           | Body::ExtendOk(_) | Body::AppendAt(_) | Body::HomeIs { .. } | Body::TruncateGo
           | Body::TruncateOk | Body::WindowOk(_) | Body::WindowGo { .. } | Body::DetachGo
           | Body::SettleOk | Body::LaminateOk | Body::HandedOver | Body::Forget { .. } | Body::Grant { .. }

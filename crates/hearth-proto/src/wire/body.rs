@@ -49,9 +49,9 @@ bodies! {
     1 => Whois;
     2 => WhoisOk(manager);
     3 => Open { write, stamp, private, semantics, all };
-    4 => OpenOk { size, shared, homes, holders, semantics, version, left };
-    5 => Close { write, wrote, stamp };
-    6 => Size;
+    4 => OpenOk { size, shared, homes, holders, semantics, version, left, dated };
+    5 => Close { write, wrote, stamp, mtime_ns };
+    6 => Size { dated, mtime_ns };
     7 => SizeIs { size, mtime_ns, keep };
     8 => Extend { end, append, mtime_ns };
     9 => ExtendOk(size);
@@ -69,7 +69,7 @@ bodies! {
     21 => SettleOk;
     22 => Restamp { before, after };
     23 => Forget { size, service };
-    24 => ForgetOk;
+    24 => ForgetOk(mtime_ns);
     25 => Cut(cut);
     26 => CutOk(result);
     27 => Resume { done };
@@ -148,4 +148,6 @@ bodies! {
     108 => Hand { page };
     109 => Handed { taken };
     110 => Inherit { is };
+    111 => Date;
+    112 => DateIs(mtime_ns);
 }

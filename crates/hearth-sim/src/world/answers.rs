@@ -4,7 +4,10 @@ use super::World;
 use super::session::{Action, Call, Open};
 use crate::check::durable;
 use crate::model::Kind;
-use hearth_proto::{Errno, FileId, Handle, Leave};
+use hearth_proto::{Errno, FileId, Handle, Leave, Span, Time};
+
+/// By then the manager has heard of a time that was set.
+const RESTAMP_HEARD: Span = Span::secs(1);
 
 /// An answer with its bytes.
 #[derive(Clone, Debug)]
@@ -28,6 +31,7 @@ pub(crate) enum Answer {
     Names(Leave, Option<Vec<(Vec<u8>, FileId)>>),
     Size {
         size: Option<u64>,
+        mtime_ns: Option<i64>,
         keep: bool,
     },
     Done,
@@ -93,8 +97,8 @@ impl World {
             (Action::Look(_), Answer::Names(leave, names)) => {
                 self.given_names(session, doing.object, leave, names);
             }
-            (Action::Stat { ask, .. }, Answer::Size { size, keep }) => {
-                self.sized(session, doing.object, ask, size, keep);
+            (Action::Stat { ask, .. }, told @ Answer::Size { .. }) => {
+                self.stated(session, (doing.object, doing.dated), ask, &told);
             }
             (Action::Unlink(file), Answer::Failed(_)) => self.keep_name(session, file),
             (_, Answer::Failed(_)) => self.done(session),
@@ -141,7 +145,9 @@ impl World {
             && let Some(change) = doing.change
         {
             self.hosts[node].kernel.forget_size(doing.object);
-            let change = &mut self.store.objects[doing.object].history.changes[change];
+            let object = &mut self.store.objects[doing.object];
+            object.dated = object.dated.max(doing.since);
+            let change = &mut object.history.changes[change];
             change.append = change.kind == Kind::Placeless;
             change.kind = Kind::Write;
             change.place = offset..end;
@@ -221,6 +227,39 @@ impl World {
         self.hosts[node].kernel.forget_size(object);
         self.end_change(session);
         self.done(session);
+    }
+
+    fn stated(&mut self, session: usize, (object, dated): (usize, Time), ask: bool, told: &Answer) {
+        if let &Answer::Size {
+            size,
+            mtime_ns,
+            keep,
+        } = told
+        {
+            if ask {
+                self.check_date(object, dated, mtime_ns);
+            }
+            self.sized(session, object, ask, size, keep);
+        }
+    }
+
+    /// A session is told when the object was last written: no earlier than the last write began that was acknowledged
+    /// before it asked.
+    fn check_date(&mut self, number: usize, least: Time, mtime_ns: Option<i64>) {
+        let loses = self.apart || self.parted;
+        let weak = !self.promised().is_recorded() || self.plan.policy == hearth_proto::Policy::None;
+        let object = &self.store.objects[number];
+        if loses || weak || object.unlinked || object.history.lossy || object.history.parted {
+            return;
+        }
+        // Word of a time that was set is not answered: it may come after that of a later write.
+        if object.restamped > Time(0) && least < object.restamped + RESTAMP_HEARD {
+            return;
+        }
+        let told = mtime_ns.map_or(object.touched, |at| Time(at.cast_unsigned()));
+        if let Some(violation) = crate::check::date::missed(least, told) {
+            self.violate(violation);
+        }
     }
 
     fn sized(&mut self, session: usize, object: usize, ask: bool, size: Option<u64>, keep: bool) {

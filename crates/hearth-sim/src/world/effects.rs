@@ -274,7 +274,15 @@ impl World {
                 cached: true,
             },
             Reply::Written { offset, size } => Answer::Written { offset, size },
-            Reply::Size { size, keep, .. } => Answer::Size { size, keep },
+            Reply::Size {
+                size,
+                mtime_ns,
+                keep,
+            } => Answer::Size {
+                size,
+                mtime_ns,
+                keep,
+            },
             Reply::Leaves(leaves) => Answer::Leaves(leaves),
             Reply::Names { leave, names } => Answer::Names(leave, names),
             Reply::Done => Answer::Done,

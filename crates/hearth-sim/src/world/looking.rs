@@ -213,6 +213,7 @@ impl World {
         let before = self.store.objects[object].stamp;
         let after = self.store.touch(object);
         self.store.objects[object].mode += 1;
+        self.store.objects[object].restamped = self.now;
         let restamp = Request::Restamp {
             file,
             before,

@@ -132,6 +132,8 @@ pub(crate) struct Doing {
     pub(crate) all_heard: bool,
     /// An outsider had written, and nobody had opened the object since.
     pub(crate) outside: bool,
+    /// The latest write that had been acknowledged began then.
+    pub(crate) dated: Time,
     /// Attributes are kept by nobody, as far as this needs that.
     pub(crate) let_go: bool,
     /// Files that it has asked for at once, and what it has asked of them.
@@ -173,6 +175,7 @@ impl World {
             attributes: self.hosts[self.sessions[session].node].kernel.attributes,
             mode: self.store.objects[object].mode,
             outside: self.store.objects[object].outside,
+            dated: self.store.objects[object].dated,
             all_heard: self.have_all_heard(),
             let_go: false,
             crowd: Crowd::default(),
@@ -454,7 +457,7 @@ impl World {
     }
 
     /// What sessions are promised of each file.
-    fn promised(&self) -> Semantics {
+    pub(super) fn promised(&self) -> Semantics {
         self.plan.semantics.under(self.plan.policy.rules())
     }
 

@@ -19,6 +19,12 @@ pub(crate) struct Object {
     pub(crate) outside: bool,
     /// Operations and handles that still use it.
     pub(crate) users: u32,
+    /// When it was last changed here, or its times were set.
+    pub(crate) touched: Time,
+    /// When somebody set its times through a node.
+    pub(crate) restamped: Time,
+    /// When the latest of the writes began that were acknowledged.
+    pub(crate) dated: Time,
     pub(crate) history: History,
 }
 
@@ -41,6 +47,7 @@ pub(crate) struct Store {
     /// The object that a number means now.
     pub(crate) current: BTreeMap<FileId, usize>,
     pub(crate) fault: Option<Fault>,
+    pub(crate) now: Time,
     clock: i64,
 }
 
@@ -56,6 +63,9 @@ impl Store {
             read_only: false,
             outside: false,
             users: 0,
+            touched: self.now,
+            restamped: Time(0),
+            dated: Time(0),
             history,
         });
         let number = self.objects.len() - 1;
@@ -79,8 +89,9 @@ impl Store {
 
     /// The content or the attributes changed.
     pub(crate) fn touch(&mut self, object: usize) -> Stamp {
-        self.clock += 1;
+        self.clock = (self.clock + 1).max(self.now.0.cast_signed());
         let object = &mut self.objects[object];
+        object.touched = self.now;
         object.stamp = Stamp {
             ctime_ns: self.clock,
             mtime_ns: self.clock,

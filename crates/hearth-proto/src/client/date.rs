@@ -1,0 +1,120 @@
+//! When this node last wrote a file, and who is to say so.
+//!
+//! A write of bytes below the end tells the manager nothing: that asks whoever writes when somebody wants to know
+//! ([`crate::manager`]). So a node keeps the time of its last write until the manager has heard of it. From then on the
+//! manager may hear of a later time from others, or of one that somebody sets.
+//!
+//! - C9: the time of an acknowledged write that the store does not have yet is known to its writer or to the manager.
+
+use super::Desk;
+use crate::config::Config;
+use crate::ids::{FileId, NodeId};
+use crate::msg::{Body, Envelope};
+
+/// What a node knows of the time of a file's last write.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub(super) struct Date {
+    /// The last write of this node.
+    last_ns: i64,
+    known: Known,
+}
+
+/// Who knows the time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+enum Known {
+    /// The store, as far as this node knows.
+    #[default]
+    Stored,
+    /// This node, and not the manager.
+    Untold,
+    /// The manager has heard of this node's write.
+    Told,
+    /// Only the manager: it may have heard of a later change.
+    Asked,
+}
+
+impl Date {
+    /// A write of this node has ended.
+    pub(super) fn wrote(&mut self, config: &Config, mtime_ns: i64) {
+        if config.dates_writes() {
+            self.last_ns = self.last_ns.max(mtime_ns);
+            self.known = Known::Untold;
+        }
+    }
+
+    /// The last write of this node, if it may be that of the file.
+    pub(super) fn own(self) -> Option<i64> {
+        matches!(self.known, Known::Untold | Known::Told).then_some(self.last_ns)
+    }
+
+    /// Hands it to the manager, if that has not heard of it.
+    pub(super) fn tell(&mut self) -> Option<i64> {
+        let untold = self.known == Known::Untold;
+        if untold {
+            self.known = Known::Told;
+        }
+        untold.then_some(self.last_ns)
+    }
+
+    /// Hands it to the manager, which is about to let somebody set it, or cut the file.
+    fn hand_over(&mut self) -> Option<i64> {
+        let told = self.tell();
+        if self.known == Known::Told {
+            self.known = Known::Asked;
+        }
+        told
+    }
+
+    /// The manager that had heard of it is gone.
+    pub(super) fn tell_anew(&mut self) {
+        if self.known == Known::Told {
+            self.known = Known::Untold;
+        }
+    }
+
+    /// This node has set it in the store.
+    pub(super) fn stored(&mut self) {
+        self.known = Known::Stored;
+    }
+
+    /// The manager has let this node open the file. It knows of a time that the store does not have, or it does not.
+    pub(super) fn opened(&mut self, writes: bool, dated: bool) {
+        self.known = match (self.known, dated) {
+            (Known::Untold, _) => Known::Untold,
+            (Known::Told, _) if writes => Known::Told,
+            (_, true) => Known::Asked,
+            (Known::Asked, false) if writes => Known::Asked,
+            (_, false) => Known::Stored,
+        };
+    }
+
+    /// True if the store has it, as far as this node knows.
+    pub(super) fn is_stored(self) -> bool {
+        self.known == Known::Stored
+    }
+
+    /// True if a node that alone writes the file needs not ask the manager.
+    pub(super) fn is_known(self, writes: bool) -> bool {
+        match self.known {
+            Known::Stored | Known::Untold => true,
+            Known::Told => writes,
+            Known::Asked => false,
+        }
+    }
+}
+
+impl Desk<'_, '_> {
+    /// The manager takes back what it said: it is told when this node wrote last.
+    pub(super) fn hand_over_date(&mut self, id: FileId) -> Option<i64> {
+        let file = self.client.files.get_mut(&id)?;
+        file.date.hand_over()
+    }
+
+    /// The manager asks when this node wrote last.
+    pub(super) fn asked_date(&mut self, from: NodeId, question: &Envelope) {
+        let (id, generation) = (question.file, question.generation);
+        let file = self.client.files.get_mut(&id);
+        let told = Body::DateIs(file.and_then(|file| file.date.tell()));
+        self.ctx.answer(from, id, generation, question.req, told);
+    }
+}
