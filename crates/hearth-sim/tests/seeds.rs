@@ -424,7 +424,15 @@ fn what_meets_often_keeps_every_promise() {
         (Policy::Single, 903_228),
         (Policy::Single, 905_482),
     ];
-    let worlds = reads_that_end_in_an_append_that_came_meanwhile.into_iter();
+    let times_of_writes_that_ended_after_later_ones = [
+        (Policy::HomePlus, 3_003_512),
+        (Policy::HomePlus, 3_004_784),
+        (Policy::Home, 3_001_755),
+        (Policy::Single, 3_004_053),
+    ];
+    let worlds = reads_that_end_in_an_append_that_came_meanwhile
+        .into_iter()
+        .chain(times_of_writes_that_ended_after_later_ones);
     hold(worlds.map(|(policy, seed)| plan(policy)(seed)));
     for policy in [
         Policy::Home,

@@ -31,6 +31,8 @@ enum Known {
     Told,
     /// Only the manager: it may have heard of a later change.
     Asked,
+    /// This node, and not the manager, which may have heard of a later change: the write had begun before that.
+    Late,
 }
 
 impl Date {
@@ -38,28 +40,33 @@ impl Date {
     pub(super) fn wrote(&mut self, config: &Config, mtime_ns: i64) {
         if config.dates_writes() {
             self.last_ns = self.last_ns.max(mtime_ns);
-            self.known = Known::Untold;
+            self.known = match self.known {
+                Known::Asked | Known::Late => Known::Late,
+                Known::Stored | Known::Untold | Known::Told => Known::Untold,
+            };
         }
     }
 
     /// The last write of this node, if it may be that of the file.
     pub(super) fn own(self) -> Option<i64> {
-        matches!(self.known, Known::Untold | Known::Told).then_some(self.last_ns)
+        matches!(self.known, Known::Untold | Known::Told | Known::Late).then_some(self.last_ns)
     }
 
     /// Hands it to the manager, if that has not heard of it.
     pub(super) fn tell(&mut self) -> Option<i64> {
-        let untold = self.known == Known::Untold;
-        if untold {
-            self.known = Known::Told;
-        }
-        untold.then_some(self.last_ns)
+        self.known = match self.known {
+            Known::Untold => Known::Told,
+            Known::Late => Known::Asked,
+            Known::Stored | Known::Told | Known::Asked => return None,
+        };
+        Some(self.last_ns)
     }
 
-    /// Hands it to the manager, which is about to let somebody set it, or cut the file.
-    fn hand_over(&mut self) -> Option<i64> {
+    /// Hands it to the manager, which is about to let somebody write, set it, or cut the file. A write of this node that is
+    /// under way may end after one of theirs.
+    fn hand_over(&mut self, writes: bool) -> Option<i64> {
         let told = self.tell();
-        if self.known == Known::Told {
+        if self.known == Known::Told || writes {
             self.known = Known::Asked;
         }
         told
@@ -80,7 +87,7 @@ impl Date {
     /// The manager has let this node open the file. It knows of a time that the store does not have, or it does not.
     pub(super) fn opened(&mut self, writes: bool, dated: bool) {
         self.known = match (self.known, dated) {
-            (Known::Untold, _) => Known::Untold,
+            (known @ (Known::Untold | Known::Late), _) => known,
             (Known::Told, _) if writes => Known::Told,
             (_, true) => Known::Asked,
             (Known::Asked, false) if writes => Known::Asked,
@@ -98,7 +105,7 @@ impl Date {
         match self.known {
             Known::Stored | Known::Untold => true,
             Known::Told => writes,
-            Known::Asked => false,
+            Known::Asked | Known::Late => false,
         }
     }
 }
@@ -107,7 +114,7 @@ impl Desk<'_, '_> {
     /// The manager takes back what it said: it is told when this node wrote last.
     pub(super) fn hand_over_date(&mut self, id: FileId) -> Option<i64> {
         let file = self.client.files.get_mut(&id)?;
-        file.date.hand_over()
+        file.date.hand_over(file.writers > 0)
     }
 
     /// The manager asks when this node wrote last.
