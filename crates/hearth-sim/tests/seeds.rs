@@ -428,6 +428,7 @@ fn what_meets_often_keeps_every_promise() {
         (Policy::HomePlus, 3_003_512),
         (Policy::HomePlus, 3_004_784),
         (Policy::Home, 3_001_755),
+        (Policy::Home, 4_014_339),
         (Policy::Single, 3_004_053),
     ];
     let worlds = reads_that_end_in_an_append_that_came_meanwhile

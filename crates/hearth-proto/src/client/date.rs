@@ -87,6 +87,7 @@ impl Date {
     /// The manager has let this node open the file. It knows of a time that the store does not have, or it does not.
     pub(super) fn opened(&mut self, writes: bool, dated: bool) {
         self.known = match (self.known, dated) {
+            (Known::Untold, true) => Known::Late,
             (known @ (Known::Untold | Known::Late), _) => known,
             (Known::Told, _) if writes => Known::Told,
             (_, true) => Known::Asked,
