@@ -540,7 +540,11 @@ fn open_checked(
             .open(root, &again, OFlags::RDWR)
             .or_else(|_| store.open(root, &again, OFlags::WRONLY)),
     };
-    opened.map_err(|errno| Errno(errno.raw_os_error()))
+    opened.map_err(|errno| match errno {
+        // Its last name has gone since.
+        Sys::NOENT => STALE,
+        other => Errno(other.raw_os_error()),
+    })
 }
 
 /// Where a descriptor's file is now.

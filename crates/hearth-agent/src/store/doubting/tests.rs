@@ -59,3 +59,81 @@ fn an_end_that_the_servers_confirm_is_not_read_past() {
     }
     assert_eq!(client.counts().read_requests, 4, "none was made again");
 }
+
+/// A client whose servers have no name any more for what it has opened, and not used yet.
+#[derive(Debug)]
+struct Late;
+
+const NO_SUCH_FILE: Errno = Errno(rustix::io::Errno::NOENT.raw_os_error());
+
+impl Client for Late {
+    fn reaches(&self, _file: BorrowedFd<'_>, _offset: u64) -> bool {
+        true
+    }
+
+    fn look_anew(&self, _file: BorrowedFd<'_>) -> std::io::Result<()> {
+        Err(rustix::io::Errno::NOENT.into())
+    }
+}
+
+impl Store for Late {
+    fn read(&self, _: BorrowedFd<'_>, _: u64, _: &[FramePart], _: &Pool) -> Result<usize, Errno> {
+        Err(NO_SUCH_FILE)
+    }
+
+    fn read_vec(&self, _: BorrowedFd<'_>, _: u64, _: usize) -> Result<Vec<u8>, Errno> {
+        Err(NO_SUCH_FILE)
+    }
+
+    fn write(&self, _: BorrowedFd<'_>, _: u64, _: &[FramePart], _: &Pool) -> Result<(), Errno> {
+        Err(NO_SUCH_FILE)
+    }
+
+    fn write_bytes(&self, _: BorrowedFd<'_>, _: u64, _: &[u8]) -> Result<(), Errno> {
+        Err(NO_SUCH_FILE)
+    }
+
+    fn append(&self, _: BorrowedFd<'_>, _: &[u8]) -> Result<u64, Errno> {
+        Err(NO_SUCH_FILE)
+    }
+
+    fn sync(&self, _: BorrowedFd<'_>, _: SyncKind) -> Result<(), Errno> {
+        Err(NO_SUCH_FILE)
+    }
+
+    fn truncate(&self, _: BorrowedFd<'_>, _: u64) -> Result<(), Errno> {
+        Err(NO_SUCH_FILE)
+    }
+
+    fn stamp(&self, _: BorrowedFd<'_>) -> Result<Stamp, Errno> {
+        Err(NO_SUCH_FILE)
+    }
+
+    fn renew(&self, _: BorrowedFd<'_>) -> Result<(), Errno> {
+        Err(NO_SUCH_FILE)
+    }
+
+    fn counts(&self) -> StoreCounts {
+        StoreCounts::default()
+    }
+
+    fn describe(&self) -> String {
+        "late".to_owned()
+    }
+}
+
+/// To a program `ENOENT` would say that a name does not exist which others rename over.
+#[test]
+fn a_descriptor_whose_file_has_no_name_any_more_is_stale() {
+    let (late, held, pool) = (Doubting(Late), file(b"held"), pool(1));
+    let (fd, parts) = (held.as_fd(), [part(0, 0, FRAME)]);
+    assert_eq!(late.renew(fd), Err(STALE));
+    assert_eq!(late.read(fd, 0, &parts, &pool), Err(STALE));
+    assert_eq!(late.read_vec(fd, 0, 1), Err(STALE));
+    assert_eq!(late.write(fd, 0, &parts, &pool), Err(STALE));
+    assert_eq!(late.write_bytes(fd, 0, b"1"), Err(STALE));
+    assert_eq!(late.append(fd, b"1"), Err(STALE));
+    assert_eq!(late.sync(fd, SyncKind::Data), Err(STALE));
+    assert_eq!(late.truncate(fd, 0), Err(STALE));
+    assert_eq!(late.stamp(fd).map(drop), Err(STALE));
+}
