@@ -96,9 +96,7 @@ pub(crate) struct Client {
     truncations: BTreeMap<Op, Ticket>,
     /// Writes that are on their way to the store within a window.
     passages: BTreeMap<Op, Passage>,
-    /// Pages that the store is asked for, as their home is gone.
-    lost: BTreeMap<Op, lost::Lost>,
-    strays: lost::Strays,
+    lost: lost::Losses,
     windows: BTreeMap<NodeId, Window>,
     /// Files of which something is gathered or on its way.
     gathering: BTreeSet<FileId>,
@@ -282,7 +280,7 @@ impl Client {
         result: Result<StoreOk, Errno>,
     ) -> bool {
         let (truncation, passage) = (self.truncations.remove(&op), self.passages.remove(&op));
-        let lost = self.lost.remove(&op);
+        let lost = self.lost.take(op);
         let mut desk = Desk {
             client: self,
             authority,

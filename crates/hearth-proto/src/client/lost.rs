@@ -21,7 +21,7 @@ use crate::ids::{Buf, FileId, NodeId, Op, Ticket};
 use crate::input::StoreOk;
 use crate::msg::Origin;
 use crate::time::{Span, Time};
-use alloc::collections::BTreeSet;
+use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 
 /// Set in the numbers of wants that the store was asked for, so that they never meet those of messages or of the bank.
@@ -39,17 +39,31 @@ pub(super) struct Lost {
     buf: Buf,
 }
 
+/// What of the store is read past homes.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub(super) struct Losses {
+    asked: BTreeMap<Op, Lost>,
+    strays: Strays,
+}
+
 /// Files of which ways in may keep what nobody calls back, and until when.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-pub(super) struct Strays {
+struct Strays {
     files: BTreeSet<FileId>,
     end: Option<Time>,
+}
+
+impl Losses {
+    /// What an operation of the store was to read.
+    pub(super) fn take(&mut self, op: Op) -> Option<Lost> {
+        self.asked.remove(&op)
+    }
 }
 
 impl Client {
     /// When ways in are to drop what nobody calls back.
     pub(crate) fn strays_due(&self) -> Option<Time> {
-        self.strays.end
+        self.lost.strays.end
     }
 
     /// Time has passed.
@@ -57,7 +71,7 @@ impl Client {
         if self.strays_due().is_none_or(|due| ctx.now < due) {
             return;
         }
-        let files = core::mem::take(&mut self.strays).files;
+        let files = core::mem::take(&mut self.lost.strays).files;
         let mut desk = Desk {
             client: self,
             authority,
@@ -76,7 +90,7 @@ impl Desk<'_, '_> {
         if left {
             return;
         }
-        let strays = &mut self.client.strays;
+        let strays = &mut self.client.lost.strays;
         strays.end.get_or_insert(self.ctx.now + STRAYS_LAST);
         strays.files.insert(id);
     }
@@ -125,7 +139,7 @@ impl Desk<'_, '_> {
             count,
             buf,
         };
-        self.client.lost.insert(op, lost);
+        self.client.lost.asked.insert(op, lost);
         self.ctx.out.push(Effect::StoreRead {
             op,
             file: id,

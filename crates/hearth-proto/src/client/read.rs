@@ -671,30 +671,6 @@ impl Desk<'_, '_> {
         true
     }
 
-    pub(super) fn lend(&mut self, ticket: Ticket, granted: &Granted, asked: u64) {
-        let Some(Job::Read(job)) = self.client.jobs.get_mut(&ticket) else {
-            return;
-        };
-        let buf = match granted.data {
-            Some(Piece {
-                src: Src::Buf(buf), ..
-            }) if granted.extent > granted.from => Some(buf),
-            Some(_) | None => None,
-        };
-        let once = OncePage {
-            buf,
-            at: granted.at,
-            from: granted.from,
-            to: granted.to,
-            extent: granted.extent,
-            asked,
-        };
-        let before = job.once.insert(granted.page, once);
-        buf.into_iter().for_each(|buf| self.borrow(buf));
-        let old = before.and_then(|once| once.buf);
-        old.into_iter().for_each(|buf| self.unborrow(buf));
-    }
-
     pub(super) fn fail_reads(&mut self, id: FileId, wanted: &[(u64, Want)], errno: Errno) {
         let mut tickets: Vec<Ticket> = Vec::new();
         for (page, _) in wanted {
