@@ -301,6 +301,7 @@ impl Core {
         {
             self.locks.release_all(open.node.id, owner);
         }
+        self.locks.release_through(number);
         self.close(number);
     }
 }

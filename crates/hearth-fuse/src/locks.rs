@@ -9,6 +9,9 @@
 //! requesting thread is in decides, and `fcntl` where that cannot be seen (Yama). Such an `flock`
 //! then excludes other such `flock`s, as on NFS.
 //!
+//! The kernel does not say that the owner of an open-file-description lock of a program goes away. Its descriptor does,
+//! so each description goes with the handle through which its owner first locked.
+//!
 //! Deadlocks between owners are not detected (`EDEADLK` never comes).
 
 use std::collections::HashMap;
@@ -54,6 +57,8 @@ pub(crate) struct Locks {
 struct Holder {
     family: Family,
     fd: Arc<OwnedFd>,
+    /// The owner's handle.
+    through: FileHandle,
 }
 
 /// A lock that a program wants, ready to be tried.
@@ -154,6 +159,15 @@ impl Locks {
         });
         holder.iter().for_each(release);
     }
+
+    /// Releases the locks of owners that locked through a handle: nobody has it open any more.
+    pub(crate) fn release_through(&self, handle: FileHandle) {
+        let mut held = self.lock();
+        let gone = held.extract_if(|_, holder| holder.through == handle);
+        let gone: Vec<Holder> = gone.map(|(_, holder)| holder).collect();
+        drop(held);
+        gone.iter().for_each(release);
+    }
 }
 
 /// Unlocks by hand: a waiter may still share the description.
@@ -242,6 +256,7 @@ impl Core {
         let fresh = Holder {
             family: family(caller, lock),
             fd: Arc::new(open_description(&open)?),
+            through: request.handle,
         };
         // Two threads of one owner may come here at once: the first description stands.
         let holder = self.locks.lock().entry(key).or_insert(fresh).clone();

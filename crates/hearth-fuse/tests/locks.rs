@@ -6,7 +6,7 @@ mod common;
 
 use std::fs::{self, File};
 use std::path::Path;
-use std::process::Child;
+use std::process::{Child, Command};
 use std::thread;
 
 use common::{Pages, Rig, Timing, child_work, errno, start_child};
@@ -47,6 +47,26 @@ fn closing_any_descriptor_releases_fcntl_locks() {
     fcntl_lock(&mine, FlockOperation::NonBlockingLockExclusive).unwrap();
     drop(open(&here.at("a")));
     fcntl_lock(&theirs, FlockOperation::NonBlockingLockExclusive).unwrap();
+}
+
+/// Takes such a lock of a file, waiting until it is free, and ends with it.
+const LOCK_AND_END: &str = "import fcntl, os, struct, sys
+file = os.open(sys.argv[1], os.O_RDWR)
+whole = struct.pack('hhqqi4x', fcntl.F_WRLCK, 0, 0, 0, 0)
+F_OFD_SETLKW = 38
+fcntl.fcntl(file, F_OFD_SETLKW, whole)";
+
+#[test]
+fn locks_of_a_description_end_with_it() {
+    let Some((here, there)) = two_mounts() else {
+        return;
+    };
+    for mount in [&here, &there, &here] {
+        let mut program = Command::new("timeout");
+        program.args(["30", "python3", "-c", LOCK_AND_END]);
+        let ended = program.arg(mount.at("a")).status().unwrap();
+        assert!(ended.success(), "{ended}: the lock of before is still held");
+    }
 }
 
 #[test]
