@@ -113,7 +113,7 @@ fn wrong_bytes_in_the_tier_are_an_error_with_a_name() {
     let read = finish(&mut scene::shell(&scene.mount(0), "md5sum < f"));
     assert!(!read.status.success(), "{}", text(&read.stdout));
     let words = scene.status_words();
-    assert!(words.contains("of `f` in tier"), "{words}");
+    assert!(words.contains("of `f` as written"), "{words}");
     sh(&scene.mount(0), "head -c 40000000 /dev/zero > f");
     assert_eq!(
         md5(&scene.mount(0), "f"),

@@ -55,7 +55,7 @@ impl Desk<'_, '_> {
     /// True if the bytes of a read must be of one instant. What a way in keeps it keeps by the page.
     pub(super) fn is_whole(&self, job: &ReadJob, end: u64) -> bool {
         let (_, count) = self.ctx.config.pages_of(job.offset, end - job.offset);
-        count > 1 && !job.keep && !job.is_apart && self.ranges_rule(job.file) != Ranges::Apart
+        count > 1 && !job.keep && self.ranges_rule(job.file) != Ranges::Apart
     }
 
     /// Takes the next step of a read that has not found its pages as they were at one instant.
@@ -74,7 +74,7 @@ impl Desk<'_, '_> {
             return;
         };
         if runs.iter().any(|run| self.is_lost(id, run.home)) {
-            return self.read_apart(ticket);
+            return self.direct(ticket);
         }
         let Some(Job::Read(job)) = self.client.jobs.get_mut(&ticket) else {
             return;
@@ -216,7 +216,7 @@ impl Desk<'_, '_> {
                 self.client.locks.remove(&key);
                 self.hold_again(ticket);
             }
-            Body::Failed(EHOSTDOWN) => self.read_apart(ticket),
+            Body::Failed(EHOSTDOWN) => self.direct(ticket),
             Body::Failed(errno) => {
                 let errno = *errno;
                 self.client.locks.remove(&key);
@@ -265,7 +265,7 @@ impl Desk<'_, '_> {
     }
 
     /// Bytes that were lent to a read are of an instant that it must not mix with others.
-    pub(super) fn forget_lent(&mut self, ticket: Ticket) {
+    fn forget_lent(&mut self, ticket: Ticket) {
         let Some(Job::Read(job)) = self.client.jobs.get_mut(&ticket) else {
             return;
         };

@@ -3,11 +3,12 @@
 //! Nobody can write such a page, so the store has the latest bytes that there are of it. The other pages of a read come
 //! from their homes as ever: these may have bytes that the store has yet to get, and call back what a way in keeps.
 //!
-//! Where it is not known who has a page, a read is done on the store as a whole. Nobody calls back what a way in keeps of
-//! it, so that goes after a second.
+//! Where it is not known who has a page, a read is done on the store as a whole, and so is one that is to be of one
+//! instant. Nobody calls back what a way in keeps of all this. So that goes after a second, and when the manager has the
+//! file forgotten, which may be cut.
 //!
 //! Invariant:
-//! - C10 (S1): of a page whose home lives no read takes bytes from the store.
+//! - C10 (S1): of a page whose home lives, and is known, a read that may mix instants takes no bytes from the store.
 
 use super::file::Want;
 use super::once::Granted;
@@ -95,6 +96,11 @@ impl Desk<'_, '_> {
         strays.files.insert(id);
     }
 
+    /// True if ways in may keep pages of a file that no home knows of.
+    pub(super) fn has_strays(&self, id: FileId) -> bool {
+        self.client.lost.strays.files.contains(&id)
+    }
+
     /// True if the store is to be asked for what a node is home of.
     pub(super) fn is_lost(&self, id: FileId, home: NodeId) -> bool {
         self.ctx.peers.is_down(home) || self.owes_answer(id, home)
@@ -115,10 +121,22 @@ impl Desk<'_, '_> {
         let runs = wanted.chunk_by(|(a, _), (b, _)| a + 1 == *b);
         let runs: Vec<(u64, u32)> = runs.map(|run| (run[0].0, run.len() as u32)).collect();
         for (first, count) in runs {
-            let readers = self.readers_of(id, first, count);
+            let readers = self.readers_of(id, first, count).into_iter();
+            let (whole, readers): (Vec<Ticket>, Vec<Ticket>) =
+                readers.partition(|&ticket| self.is_of_one_instant(ticket));
+            for ticket in whole {
+                self.direct(ticket);
+            }
             if !readers.is_empty() {
                 self.ask_store(id, (first, count), readers);
             }
+        }
+    }
+
+    pub(super) fn is_of_one_instant(&self, ticket: Ticket) -> bool {
+        match self.client.jobs.get(&ticket) {
+            Some(Job::Read(job)) => self.is_whole(job, job.offset + u64::from(job.len)),
+            Some(_) | None => false,
         }
     }
 
@@ -129,6 +147,9 @@ impl Desk<'_, '_> {
             Some(_) | None => false,
         };
         let keep = readers.iter().any(keeps);
+        if keep {
+            self.strays(id);
+        }
         for page in first..first + u64::from(count) {
             self.want(id, page, ASKED_OF_STORE | op.0, (readers.clone(), keep));
         }
@@ -189,16 +210,5 @@ impl Desk<'_, '_> {
             self.found(ticket, page, Found::Store);
             self.lend(ticket, &granted, 0);
         }
-    }
-
-    /// A home of a read that was to be of one instant is gone: nobody writes over several homes with it, so the read
-    /// takes each page as it is.
-    pub(super) fn read_apart(&mut self, ticket: Ticket) {
-        self.end_holding(ticket);
-        self.forget_lent(ticket);
-        if let Some(Job::Read(job)) = self.client.jobs.get_mut(&ticket) {
-            job.is_apart = true;
-        }
-        self.go_on_reading(ticket);
     }
 }

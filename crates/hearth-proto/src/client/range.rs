@@ -410,7 +410,7 @@ impl Desk<'_, '_> {
         for ticket in tickets {
             match self.client.jobs.get(&ticket) {
                 Some(Job::Write(_)) => self.let_go(ticket, &Instead::Fail(EHOSTDOWN)),
-                Some(Job::Read(_)) => self.read_apart(ticket),
+                Some(Job::Read(_)) => self.direct(ticket),
                 Some(_) | None => {}
             }
         }

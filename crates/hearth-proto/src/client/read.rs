@@ -37,17 +37,15 @@ pub(super) enum Found {
 pub(super) struct ReadJob {
     pub(super) file: FileId,
     pub(super) offset: u64,
-    len: u32,
+    pub(super) len: u32,
     pub(super) keep: bool,
     /// Nothing of it is to take frames.
     aside: bool,
-    /// A home of it is gone, so it takes each page as that is.
-    pub(super) is_apart: bool,
     /// Size of the file when the read learned it. Pages that come later have all bytes up to there; beyond, they may lack
     /// those of an append.
     pub(super) size: Option<u64>,
     pub(super) asked_size: bool,
-    /// How often it has looked for its pages and not found all.
+    /// How often it has had to ask for pages.
     pub(super) vain: u32,
     /// How often it has asked for pages that must be of one instant.
     pub(super) rounds: u32,
@@ -134,7 +132,6 @@ impl Desk<'_, '_> {
             len,
             keep,
             aside,
-            is_apart: false,
             size: None,
             asked_size: false,
             vain: 0,
@@ -201,12 +198,7 @@ impl Desk<'_, '_> {
         match self.gather(ticket, end) {
             Some(pieces) => self.finish_read(ticket, pieces),
             None if self.is_whole_read(ticket, end) => self.read_whole(ticket, end),
-            None => {
-                if let Some(Job::Read(job)) = self.client.jobs.get_mut(&ticket) {
-                    job.vain += 1;
-                }
-                self.ask_for_pages(ticket, end);
-            }
+            None => self.ask_for_pages(ticket, end),
         }
     }
 
@@ -322,19 +314,21 @@ impl Desk<'_, '_> {
         let (first, count) = self.ctx.config.pages_of(job.offset, end - job.offset);
         let mut runs: Vec<Run> = Vec::new();
         let mut gets = Gets::default();
-        for page in first..first + u64::from(count) {
-            if !self.lacks(ticket, page) {
-                continue;
-            }
+        let lacked = (first..first + u64::from(count)).filter(|&page| self.lacks(ticket, page));
+        let lacked: Vec<u64> = lacked.collect();
+        self.count_vain(ticket, &lacked);
+        for page in lacked {
             if self.has_unknown_home(id, page) {
                 return self.direct(ticket);
             }
             let Some(home) = self.home_or_ask(id, page, count == 1) else {
                 continue;
             };
-            if !self.is_lost(id, home)
-                && let Some(entry) = self.entry_of(ticket, page, home)
-            {
+            if self.is_lost(id, home) {
+                if self.is_of_one_instant(ticket) {
+                    return self.direct(ticket);
+                }
+            } else if let Some(entry) = self.entry_of(ticket, page, home) {
                 gets.add(entry, page);
                 continue;
             }
@@ -360,6 +354,15 @@ impl Desk<'_, '_> {
                 true => self.read_lost(ticket, id, &run),
                 false => self.ask_run(ticket, id, &run, keep),
             }
+        }
+    }
+
+    /// A read looked for its pages, and has some to ask for.
+    fn count_vain(&mut self, ticket: Ticket, lacked: &[u64]) {
+        if let Some(Job::Read(job)) = self.client.jobs.get_mut(&ticket)
+            && !lacked.is_empty()
+        {
+            job.vain = (job.vain + 1).min(VAIN_MAX);
         }
     }
 

@@ -111,6 +111,7 @@ impl Desk<'_, '_> {
             return self.revoke(id, None, tell);
         }
         let known = self.client.files.get(&id).map(|file| file.generation);
+        let strays = self.has_strays(id);
         self.learn(id, order.generation);
         self.drop_leave(id);
         let Some(file) = self.client.files.get_mut(&id) else {
@@ -119,7 +120,7 @@ impl Desk<'_, '_> {
         // Nobody else will call back what the ways in keep of such a file.
         let cut = known.is_some_and(|known| known < order.generation);
         let unrecorded = file.kept && !file.semantics.is_recorded();
-        let cut = (cut && unrecorded).then_some((0, u32::MAX));
+        let cut = (cut && unrecorded || strays).then_some((0, u32::MAX));
         file.size = file.size.min(size);
         for ticket in &file.reads {
             if let Some(Job::Read(job)) = self.client.jobs.get_mut(ticket) {

@@ -15,7 +15,7 @@ pub fn check(history: &History) -> Option<Violation> {
 
 /// A reader sees no zero in the place of an append that alone could have brought the end that far.
 fn holes(history: &History) -> Option<Violation> {
-    if history.semantics.gathers() {
+    if !history.semantics.is_recorded() {
         return None;
     }
     history.reads.iter().find_map(|read| {
