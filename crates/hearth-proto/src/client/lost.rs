@@ -123,7 +123,7 @@ impl Desk<'_, '_> {
         for (first, count) in runs {
             let readers = self.readers_of(id, first, count).into_iter();
             let (whole, readers): (Vec<Ticket>, Vec<Ticket>) =
-                readers.partition(|&ticket| self.is_of_one_instant(ticket));
+                readers.partition(|&ticket| self.is_of_store(ticket));
             for ticket in whole {
                 self.direct(ticket);
             }
@@ -133,11 +133,22 @@ impl Desk<'_, '_> {
         }
     }
 
-    pub(super) fn is_of_one_instant(&self, ticket: Ticket) -> bool {
-        match self.client.jobs.get(&ticket) {
-            Some(Job::Read(job)) => self.is_whole(job, job.offset + u64::from(job.len)),
-            Some(_) | None => false,
-        }
+    /// True if a read that met a lost page is done on the store as a whole: it has no other pages, or is to be of one
+    /// instant.
+    pub(super) fn is_of_store(&self, ticket: Ticket) -> bool {
+        let Some(Job::Read(job)) = self.client.jobs.get(&ticket) else {
+            return false;
+        };
+        let (config, id) = (self.ctx.config, job.file);
+        let len = u64::from(job.len);
+        let (first, count) = config.pages_of(job.offset, len);
+        let is_lost = |page: u64| {
+            let file = self.client.files.get(&id);
+            let home = file.and_then(|file| super::home_of(config, id, file, page));
+            home.is_some_and(|home| self.is_lost(id, home))
+        };
+        let all = (first..first + u64::from(count)).all(is_lost);
+        count == 1 || all || self.is_whole(job, job.offset + len)
     }
 
     fn ask_store(&mut self, id: FileId, (first, count): (u64, u32), readers: Vec<Ticket>) {

@@ -45,7 +45,7 @@ pub(super) struct ReadJob {
     /// those of an append.
     pub(super) size: Option<u64>,
     pub(super) asked_size: bool,
-    /// How often it has had to ask for pages.
+    /// How often it has looked for its pages and not found all.
     pub(super) vain: u32,
     /// How often it has asked for pages that must be of one instant.
     pub(super) rounds: u32,
@@ -198,7 +198,12 @@ impl Desk<'_, '_> {
         match self.gather(ticket, end) {
             Some(pieces) => self.finish_read(ticket, pieces),
             None if self.is_whole_read(ticket, end) => self.read_whole(ticket, end),
-            None => self.ask_for_pages(ticket, end),
+            None => {
+                if let Some(Job::Read(job)) = self.client.jobs.get_mut(&ticket) {
+                    job.vain += 1;
+                }
+                self.ask_for_pages(ticket, end);
+            }
         }
     }
 
@@ -314,10 +319,10 @@ impl Desk<'_, '_> {
         let (first, count) = self.ctx.config.pages_of(job.offset, end - job.offset);
         let mut runs: Vec<Run> = Vec::new();
         let mut gets = Gets::default();
-        let lacked = (first..first + u64::from(count)).filter(|&page| self.lacks(ticket, page));
-        let lacked: Vec<u64> = lacked.collect();
-        self.count_vain(ticket, &lacked);
-        for page in lacked {
+        for page in first..first + u64::from(count) {
+            if !self.lacks(ticket, page) {
+                continue;
+            }
             if self.has_unknown_home(id, page) {
                 return self.direct(ticket);
             }
@@ -325,7 +330,7 @@ impl Desk<'_, '_> {
                 continue;
             };
             if self.is_lost(id, home) {
-                if self.is_of_one_instant(ticket) {
+                if self.is_of_store(ticket) {
                     return self.direct(ticket);
                 }
             } else if let Some(entry) = self.entry_of(ticket, page, home) {
@@ -354,15 +359,6 @@ impl Desk<'_, '_> {
                 true => self.read_lost(ticket, id, &run),
                 false => self.ask_run(ticket, id, &run, keep),
             }
-        }
-    }
-
-    /// A read looked for its pages, and has some to ask for.
-    fn count_vain(&mut self, ticket: Ticket, lacked: &[u64]) {
-        if let Some(Job::Read(job)) = self.client.jobs.get_mut(&ticket)
-            && !lacked.is_empty()
-        {
-            job.vain = (job.vain + 1).min(VAIN_MAX);
         }
     }
 
