@@ -3,7 +3,7 @@
 use hearth_sim_canary::canary::{Guard, try_without};
 
 /// Worlds within which each of them was noticed, with room to spare.
-const WORLDS: u64 = 30_000;
+const WORLDS: u64 = 150_000;
 
 #[test]
 fn a_kernel_without_a_guard_is_noticed() {
