@@ -28,6 +28,8 @@ pub(crate) struct Promise {
     pub(crate) pages_are_whole: bool,
     /// What a write acknowledged outlives one agent (S35).
     pub(crate) outlives: bool,
+    /// Calls over several pages are one (`--atomic call`).
+    pub(crate) calls_are_one: bool,
 }
 
 /// How much a read sees (S1, S30 to S32).
@@ -184,12 +186,14 @@ impl History {
             && self.calls.iter().any(replaces)
     }
 
-    /// Whether a read over pages of which one is a dead agent's may have all of them from the store: where several nodes
-    /// write at once and need not see it, nobody else knows who has them (S13).
+    /// Whether a read over pages of which one is a dead agent's may have all of them from the store: it is to be of one
+    /// instant, or, where several nodes write at once and need not see it, nobody else knows who has them (S13).
     pub(crate) fn is_as_stored(&self, call: &Call, pages: usize) -> bool {
         let is_dead = |gap: &Break| gap.is_death && call.end() >= gap.begun;
         let is_weak = self.promise.level != Level::Strict;
-        is_weak && pages > 1 && self.breaks.as_ref().is_some_and(is_dead)
+        (is_weak || self.promise.calls_are_one)
+            && pages > 1
+            && self.breaks.as_ref().is_some_and(is_dead)
     }
 
     fn finding(

@@ -137,6 +137,7 @@ impl Plan {
             pages_are_whole: policy != "none",
             outlives: (outlives || choices.extra.iter().any(|word| word.starts_with("sync")))
                 && !nemesis.goes_on_alone(),
+            calls_are_one: options.iter().any(|word| word == "call"),
         };
         Plan {
             seed,

@@ -65,6 +65,7 @@ fn history(calls: Vec<Call>) -> History {
             write_brings: false,
             pages_are_whole: true,
             outlives: false,
+            calls_are_one: false,
         },
         breaks: None,
         faults: Vec::new(),
