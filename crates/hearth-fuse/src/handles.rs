@@ -9,8 +9,9 @@ use std::sync::{Arc, OnceLock, RwLock};
 use fuser::FileHandle;
 use hearth_client::{Access, Handle};
 
+use crate::descriptors::Seat;
 use crate::errors::raw;
-use crate::nodes::{Node, Seat};
+use crate::nodes::Node;
 
 /// Where the bytes of an open file come from.
 #[derive(Clone, Copy, Debug)]

@@ -25,6 +25,7 @@
 mod at_hand;
 mod attributes;
 mod core;
+mod descriptors;
 mod directories;
 mod errands;
 mod errors;

@@ -18,8 +18,8 @@ use std::sync::{Arc, Mutex, MutexGuard, Weak};
 
 use hearth_client::FileKey;
 use rustix::fs::{FileType, Mode, OFlags};
-use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
+use crate::descriptors::{Budget, Seat};
 use crate::errors::raw;
 use crate::stat::Stat;
 
@@ -33,15 +33,6 @@ const ROOM_LEAST: usize = 1 << 12;
 const SPARE_FIRST: u64 = 1 << 63;
 /// Names that are remembered of one inode, besides the last.
 const OTHERS_MAX: usize = 8;
-/// Descriptors of nodes that are open at most: each holds an inode in the operating system's memory.
-const OPEN_MAX: u64 = 1 << 16;
-/// Share of the limit that is left to the agent, as a divisor: homes keep descriptors of files that programs have closed.
-const OTHERS_SHARE: usize = 8;
-/// Descriptors of nodes for which there always is room: of directories above those in use, and files that are looked at.
-const OPEN_LEAST: usize = 16;
-/// Descriptors assumed when the process has no limit.
-const DESCRIPTORS_UNLIMITED: u64 = 1 << 20;
-
 /// Identity of an inode in the store, over all its devices.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct StoreKey {
@@ -108,11 +99,7 @@ struct Table {
     /// Ticks at every use, for the order of closing.
     clock: u64,
     open: usize,
-    open_max: usize,
-    /// Descriptors for nodes and handles together.
-    all_max: usize,
-    /// Handles that are open.
-    seats: Arc<AtomicUsize>,
+    budget: Budget,
     /// Open descriptors, those first whose turn it is to be closed. Some are of descriptors that are closed.
     turns: VecDeque<Turn>,
 }
@@ -158,9 +145,6 @@ impl Nodes {
     /// A table that knows the store's root. Raises the limit of open files as far as allowed.
     pub fn new(root: OwnedFd) -> io::Result<Nodes> {
         let stat = Stat::of(&root)?;
-        let limit = raise_descriptor_limit();
-        let open_max = (limit / 2).min(OPEN_MAX) as usize;
-        let all_max = usize::try_from(limit).unwrap_or(usize::MAX);
         let mut table = Table {
             dev: stat.key().dev,
             entries: HashMap::new(),
@@ -168,9 +152,7 @@ impl Nodes {
             spare_next: SPARE_FIRST,
             clock: 0,
             open: 1,
-            open_max,
-            all_max: all_max - all_max / OTHERS_SHARE,
-            seats: Arc::default(),
+            budget: Budget::raised(),
             turns: VecDeque::new(),
         };
         // The root is never forgotten.
@@ -249,7 +231,7 @@ impl Nodes {
             }
             entry.lent.push(Arc::downgrade(fd));
         }
-        let seat = Seat::of(&table.seats);
+        let seat = table.budget.seat();
         table.close_some();
         seat
     }
@@ -608,7 +590,7 @@ impl Table {
 
     fn close_some(&mut self) {
         for _ in 0..LOOKS_AT_ONCE {
-            if self.open <= self.budget() {
+            if self.open <= self.budget.left() {
                 break;
             }
             let Some(turn) = self.turns.pop_front() else {
@@ -616,14 +598,6 @@ impl Table {
             };
             self.close_or_keep(turn);
         }
-    }
-
-    /// So many descriptors of nodes may be open beside those of handles.
-    fn budget(&self) -> usize {
-        let left = self
-            .all_max
-            .saturating_sub(self.seats.load(Ordering::Relaxed));
-        self.open_max.min(left.max(OPEN_LEAST))
     }
 
     /// Closes a descriptor that was not used since its last turn, or gives it another.
@@ -644,23 +618,6 @@ impl Table {
             let used = entry.used;
             self.turns.push_back(Turn { used, ..turn });
         }
-    }
-}
-
-/// A handle's descriptor counts as long as this lives.
-pub(crate) struct Seat(Arc<AtomicUsize>);
-
-impl Seat {
-    fn of(seats: &Arc<AtomicUsize>) -> Seat {
-        // A count only: nothing else is published through it.
-        seats.fetch_add(1, Ordering::Relaxed);
-        Seat(Arc::clone(seats))
-    }
-}
-
-impl Drop for Seat {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
@@ -700,191 +657,5 @@ pub fn proc_path(fd: impl AsFd) -> String {
     format!("/proc/self/fd/{}", fd.as_fd().as_raw_fd())
 }
 
-fn raise_descriptor_limit() -> u64 {
-    let limit = getrlimit(Resource::Nofile);
-    let raised = Rlimit {
-        current: limit.maximum,
-        maximum: limit.maximum,
-    };
-    match setrlimit(Resource::Nofile, raised) {
-        Ok(()) => limit.maximum.unwrap_or(DESCRIPTORS_UNLIMITED),
-        Err(_) => limit.current.unwrap_or(DESCRIPTORS_UNLIMITED),
-    }
-}
-
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn nodes_over(dir: &std::path::Path, open_max: usize) -> Nodes {
-        let root =
-            rustix::fs::open(dir, OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty()).unwrap();
-        let nodes = Nodes::new(root).unwrap();
-        nodes.lock().open_max = open_max;
-        nodes
-    }
-
-    fn look_up(nodes: &Nodes, name: &str) -> u64 {
-        let fd = open_path(nodes.fd(ROOT).unwrap(), OsStr::new(name)).unwrap();
-        let stat = Stat::of(&fd).unwrap();
-        nodes.found(ROOT, OsStr::new(name), fd, &stat).id
-    }
-
-    #[test]
-    fn an_open_file_needs_one_descriptor_where_there_are_few() {
-        let dir = tempfile::tempdir().unwrap();
-        let nodes = nodes_over(dir.path(), 100);
-        nodes.lock().all_max = 60;
-        let open = |n: usize| {
-            let path = dir.path().join(n.to_string());
-            std::fs::write(&path, b"x").unwrap();
-            let id = look_up(&nodes, &n.to_string());
-            let fd: Arc<OwnedFd> = Arc::new(std::fs::File::open(path).unwrap().into());
-            let seat = nodes.lend(id, &fd);
-            (id, nodes.node(id).unwrap(), fd, seat)
-        };
-        let handles: Vec<_> = (0..100).map(open).collect();
-        assert!(nodes.lock().open <= OPEN_LEAST, "{}", nodes.lock().open);
-        for (id, node, fd, _) in &handles {
-            let served = nodes.fd(*id).unwrap();
-            assert!(Arc::ptr_eq(&served, fd) || Stat::of(&*served).unwrap().key() == node.key);
-        }
-        let ids: Vec<u64> = handles.iter().map(|(id, ..)| *id).collect();
-        drop(handles);
-        for id in ids {
-            assert_eq!(Stat::of(&*nodes.fd(id).unwrap()).unwrap().key().ino, id);
-        }
-        assert!(nodes.lock().open <= 60);
-    }
-
-    #[test]
-    fn idle_descriptors_are_closed_at_the_limit_and_opened_again_on_demand() {
-        let dir = tempfile::tempdir().unwrap();
-        let nodes = nodes_over(dir.path(), 16);
-        let ids: Vec<u64> = (0..100)
-            .map(|n| {
-                std::fs::write(dir.path().join(n.to_string()), b"x").unwrap();
-                look_up(&nodes, &n.to_string())
-            })
-            .collect();
-        assert!(nodes.lock().open <= 16);
-        for id in ids {
-            let fd = nodes.fd(id).unwrap();
-            assert_eq!(Stat::of(fd.as_fd()).unwrap().key().ino, id);
-        }
-        assert!(nodes.lock().open <= 16);
-    }
-
-    #[test]
-    fn an_answer_that_a_revocation_may_have_overtaken_is_not_believed() {
-        let dir = tempfile::tempdir().unwrap();
-        let nodes = nodes_over(dir.path(), 16);
-        std::fs::write(dir.path().join("a"), b"x").unwrap();
-        let id = look_up(&nodes, "a");
-        let asked = nodes.moment();
-        nodes.tell(id, 1, asked);
-        assert!(nodes.was_told(id, 1));
-        nodes.revoked(id);
-        assert!(!nodes.was_told(id, 1));
-        nodes.tell(id, 1, asked);
-        assert!(!nodes.was_told(id, 1));
-        nodes.revoked(ROOT);
-        nodes.tell(id, 1, nodes.moment());
-        assert!(nodes.was_told(id, 1));
-    }
-
-    #[test]
-    fn a_size_that_may_be_too_old_never_shrinks_what_was_told() {
-        let dir = tempfile::tempdir().unwrap();
-        let nodes = nodes_over(dir.path(), 16);
-        std::fs::write(dir.path().join("a"), b"x").unwrap();
-        let id = look_up(&nodes, "a");
-        assert_eq!(nodes.tell_no_less(id, 7, nodes.moment()), 7);
-        assert_eq!(nodes.tell_no_less(id, 0, nodes.moment()), 7);
-        nodes.tell(id, 3, nodes.moment());
-        assert_eq!(nodes.tell_no_less(id, 5, nodes.moment()), 5);
-    }
-
-    #[test]
-    fn a_closed_node_whose_name_was_taken_by_another_file_is_stale() {
-        let dir = tempfile::tempdir().unwrap();
-        let nodes = nodes_over(dir.path(), 1);
-        std::fs::write(dir.path().join("a"), b"x").unwrap();
-        let a = look_up(&nodes, "a");
-        std::fs::write(dir.path().join("b"), b"y").unwrap();
-        look_up(&nodes, "b");
-        std::fs::rename(dir.path().join("b"), dir.path().join("a")).unwrap();
-        let error = nodes.fd(a).unwrap_err();
-        assert_eq!(error.raw_os_error(), Some(libc::ESTALE));
-    }
-
-    #[test]
-    fn a_file_that_was_found_in_the_store_is_reached_though_it_was_remembered_before() {
-        let dir = tempfile::tempdir().unwrap();
-        let nodes = nodes_over(dir.path(), 100);
-        let at = |name: &str| dir.path().join(name);
-        std::fs::write(at("a"), b"x").unwrap();
-        let stat = Stat::of(open_path(nodes.fd(ROOT).unwrap(), OsStr::new("a")).unwrap()).unwrap();
-        let id = nodes.remembered(ROOT, OsStr::new("a"), &stat).id;
-        assert_eq!(look_up(&nodes, "a"), id);
-        std::fs::write(at("b"), b"y").unwrap();
-        std::fs::rename(at("b"), at("a")).unwrap();
-        nodes.confirm(id).unwrap();
-        assert_eq!(
-            Stat::of(&*nodes.fd(id).unwrap()).unwrap().key().ino,
-            stat.key().ino
-        );
-    }
-
-    #[test]
-    fn a_reused_inode_number_gets_a_new_generation_and_keeps_the_count() {
-        let dir = tempfile::tempdir().unwrap();
-        let nodes = nodes_over(dir.path(), 100);
-        std::fs::write(dir.path().join("a"), b"x").unwrap();
-        let id = look_up(&nodes, "a");
-        let before = nodes.node(id).unwrap();
-        nodes.gone(before.key);
-        assert_eq!(look_up(&nodes, "a"), id);
-        assert_eq!(nodes.node(id).unwrap().generation, before.generation + 1);
-        nodes.forget(id, 1);
-        assert!(nodes.node(id).is_ok());
-        nodes.forget(id, 1);
-        assert!(nodes.node(id).is_err());
-    }
-
-    #[test]
-    fn a_file_that_got_another_name_elsewhere_is_reached_by_that() {
-        let dir = tempfile::tempdir().unwrap();
-        let nodes = nodes_over(dir.path(), 100);
-        let at = |name: &str| dir.path().join(name);
-        std::fs::write(at("a"), b"x").unwrap();
-        let id = look_up(&nodes, "a");
-        std::fs::hard_link(at("a"), at("b")).unwrap();
-        std::fs::remove_file(at("a")).unwrap();
-        assert_eq!(look_up(&nodes, "b"), id);
-        assert!(is_nameless(&nodes.fd(id).unwrap()));
-        assert!(!is_nameless(&nodes.named_fd(id).unwrap()));
-    }
-
-    #[test]
-    fn a_file_is_reached_by_a_name_that_it_still_has() {
-        let dir = tempfile::tempdir().unwrap();
-        let nodes = nodes_over(dir.path(), 100);
-        let at = |name: &str| dir.path().join(name);
-        std::fs::write(at("a"), b"x").unwrap();
-        let id = look_up(&nodes, "a");
-        std::fs::hard_link(at("a"), at("b")).unwrap();
-        std::fs::hard_link(at("a"), at("c")).unwrap();
-        for name in ["b", "c"] {
-            assert_eq!(look_up(&nodes, name), id);
-        }
-        for gone in ["a", "c"] {
-            std::fs::remove_file(at(gone)).unwrap();
-            let fd = nodes.named_fd(id).unwrap();
-            assert!(!is_nameless(&fd), "{gone}");
-            assert_eq!(Stat::of(&*fd).unwrap().key().ino, id);
-        }
-        std::fs::remove_file(at("b")).unwrap();
-        assert!(is_nameless(&nodes.named_fd(id).unwrap()));
-    }
-}
+mod tests;
