@@ -597,6 +597,7 @@ fn is_beside_another(history: &History, call: &Call) -> bool {
 pub(super) fn versions(history: &History, checked: &mut Checked) {
     let mut keys = Keys::new();
     let mut words: BTreeMap<u64, u64> = BTreeMap::new();
+    let may_be_zeros = |call| history.breaks.is_some() || history.is_of_refused_bytes(call);
     for call in &history.calls {
         match (&call.op, &call.out) {
             (
@@ -615,7 +616,7 @@ pub(super) fn versions(history: &History, checked: &mut Checked) {
                 add(&mut keys, file.clone(), &looked(history, call), sees(0));
             }
             (Op::Fetch { file }, Out::Version { value, .. })
-                if !history.is_cut_off(call) && (*value != 0 || history.breaks.is_none()) =>
+                if !history.is_cut_off(call) && (*value != 0 || !may_be_zeros(call)) =>
             {
                 add(
                     &mut keys,

@@ -75,6 +75,17 @@ fn history(calls: Vec<Call>) -> History {
     }
 }
 
+/// A fault from the start to a second, by which calls may fail with `EIO`.
+fn failing(what: &str, ended: u64) -> Fault {
+    let errors: &[i32] = &[libc::EIO];
+    Fault {
+        what: what.into(),
+        begun: 0,
+        ended: ended * SECOND,
+        errors,
+    }
+}
+
 /// What checkers say, in words.
 fn found(history: &History) -> String {
     let checked = check(history);
@@ -184,13 +195,7 @@ fn s13_after_a_death_unconfirmed_bytes_may_go_and_confirmed_ones_may_not() {
     history.calls[1].begun = 5 * SECOND;
     history.calls[1].ended = Some(6 * SECOND);
     history.calls.insert(2, sync(0, 6, 7));
-    let errors: &[i32] = &[libc::EIO];
-    history.faults = vec![Fault {
-        what: "kill".into(),
-        begun: 0,
-        ended: 9 * SECOND,
-        errors,
-    }];
+    history.faults = vec![failing("kill", 9)];
     assert_eq!(found(&history), "", "the loss was told");
     history.calls[2] = sync(1, 5, 6);
     history.calls[1].begun = 7 * SECOND;
@@ -236,13 +241,7 @@ fn s13_a_descriptor_that_was_opened_after_a_death_says_nothing_of_what_was_lost(
         victims: vec![2],
         is_death: true,
     });
-    let errors: &[i32] = &[libc::EIO];
-    history.faults = vec![Fault {
-        what: "kill".into(),
-        begun: 0,
-        ended: 19 * SECOND,
-        errors,
-    }];
+    history.faults = vec![failing("kill", 19)];
     assert_eq!(found(&history), "");
     history.calls[1].begun = 3 * SECOND;
     assert!(found(&history).contains("was confirmed"), "opened before");
@@ -313,19 +312,22 @@ fn s30_writes_of_several_nodes_have_no_order_before_they_are_synced() {
 
 #[test]
 fn s9_a_version_that_is_replaced_may_lose_what_a_failing_store_refused() {
-    let empty = fetch(4, 6, Out::Mixed("empty".into()));
-    let mut history = history(vec![publish(0, 3, 5), empty]);
-    history.promise.close_brings = false;
-    assert!(found(&history).contains("a part of a write"));
-    history.faults = vec![Fault {
-        what: "store".into(),
-        begun: 0,
-        ended: 0,
-        errors: &[libc::EIO],
-    }];
-    assert_eq!(found(&history), "");
-    history.promise.close_brings = true;
-    assert!(found(&history).contains("a part of a write"));
+    let empty = (Out::Mixed("empty".into()), "a part of a write");
+    let zeros = (Out::Version { value: 0, words: 8 }, "no order");
+    for (seen, wrong) in [empty, zeros] {
+        let calls = vec![publish(0, 1, 2), publish(0, 4, 6), fetch(5, 7, seen)];
+        let mut history = history(calls);
+        history.promise.close_brings = false;
+        assert!(found(&history).contains(wrong));
+        history.faults = vec![failing("store", 0)];
+        assert_eq!(found(&history), "");
+        history.promise.close_brings = true;
+        assert!(found(&history).contains(wrong));
+        history.promise.close_brings = false;
+        history.calls[1].begun = 8 * SECOND;
+        history.calls[1].ended = Some(9 * SECOND);
+        assert!(found(&history).contains(wrong), "nobody replaces it");
+    }
 }
 
 #[test]
