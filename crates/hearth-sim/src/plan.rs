@@ -85,6 +85,8 @@ pub struct Plan {
     pub only_looks: bool,
     /// Under a policy that delegates: sessions stay with the pages that they have used.
     pub stays: bool,
+    /// Agents that died start anew; real ones are refused, so without this they stay away.
+    pub returns: bool,
     /// Pages are offered to sessions, which then write them without asking.
     pub offers: bool,
     /// Some reads and writes are part of calls that are larger than the pool.
@@ -259,6 +261,7 @@ impl Plan {
             crowds: Rng::new(seed, 14).chance(40),
             only_looks: Rng::new(seed, 12).chance(15),
             stays: Rng::new(seed, 8).chance(75),
+            returns: true,
             offers: Rng::new(seed, 9).chance(60),
             asides: Rng::new(seed, 11).chance(50),
             hands: false,

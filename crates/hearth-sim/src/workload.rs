@@ -68,7 +68,10 @@ impl World {
             return;
         }
         if !self.hosts[self.sessions[session].node].is_alive() {
-            return self.after(Span::millis(100), Event::Think { session });
+            return match self.plan.returns {
+                true => self.after(Span::millis(100), Event::Think { session }),
+                false => self.ends(session),
+            };
         }
         if self.choices.left == 0 {
             return self.wind_up(session);
@@ -76,6 +79,9 @@ impl World {
         self.choices.left -= 1;
         self.last_begun = self.now;
         self.trouble();
+        if !self.plan.returns && !self.hosts[self.sessions[session].node].is_alive() {
+            return self.ends(session);
+        }
         let action = self.choose(session);
         self.begin(session, action);
     }
@@ -94,6 +100,11 @@ impl World {
             };
             return self.begin(session, action);
         }
+        self.ends(session);
+    }
+
+    /// A session does no more; the last one ends all faults.
+    fn ends(&mut self, session: usize) {
         self.sessions[session].finished = true;
         let all = |session: &crate::world::session::Session| {
             session.finished && session.handles.is_empty() && session.doing.is_none()

@@ -70,11 +70,13 @@ impl World {
         for peer in (0..self.plan.nodes).filter(|&peer| peer as usize != node) {
             self.cut_link(node as u32, peer);
         }
-        let out = Span::millis(self.rng.below(match self.plan.hurries {
-            true => 60,
-            false => 4_000,
-        }));
-        self.after(out, Event::Restarts { node });
+        if self.plan.returns {
+            let out = Span::millis(self.rng.below(match self.plan.hurries {
+                true => 60,
+                false => 4_000,
+            }));
+            self.after(out, Event::Restarts { node });
+        }
     }
 
     /// Agents that live have heard of every death so far, and nothing else has parted them.
