@@ -23,7 +23,7 @@
 //! Invariants:
 //! - G1 (I1, I2): while a page is delegated nobody else has a copy of it, and its home gives none, nor shows
 //!   it to its own node. The grant is given when all acknowledgements are in (A1).
-//! - G2: what comes back counts only if it names the page's grant and comes from its delegate.
+//! - G2: a return counts only if it names the page's grant and comes from its delegate.
 //! - G3 (I16): a returned byte never waits. The home keeps the page's frame as long as it is delegated, and
 //!   delegates at most one page in [`SHARE`] of its pool; so dirty bytes exceed the limit of A5 by no
 //!   more than that.

@@ -20,7 +20,8 @@
 //!   the old bytes (A2), so the home must have these. A delegate that goes on keeping some of the page sends them along.
 //! - M2 (I6): a flush for a node follows the page that its bytes have moved on with, until the home has them
 //!   or what replaced them.
-//! - M3 (I13): who wrote bytes that a later delegate has taken with it when it died is told with its next flush.
+//! - M3 (I13): if a later delegate dies with bytes of an earlier writer, that writer is told with its next
+//!   flush.
 
 use super::delegate::SHARE;
 use super::{FlushAsk, Home, Page, PendingWrite, ReadAsk, Verdict, Waiting, WriteAsk};

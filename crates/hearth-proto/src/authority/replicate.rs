@@ -12,8 +12,9 @@
 //!   back. A keeper that has nothing of it yet does no harm. Its keepers are told to drop it only when the store has it.
 //! - A15: a node that has not said that it dropped what it kept is a keeper again before others are: what it is sent then
 //!   comes after the word to drop all. If the home died before that word had come, it would bring old bytes back.
-//! - A14: what a tier has and a keeper lacks is sent from memory as well, or goes on to the store. A sync that ends at the
-//!   tier waits for it: what keepers bring when the home dies would have the tier's bytes put aside.
+//! - A14: bytes that a tier has and a keeper lacks are sent from memory as well, or go on to the store. A
+//!   sync that ends at the tier waits for that: the bytes that keepers bring when the home dies would have
+//!   the tier's put aside.
 
 use super::flush::Sent;
 use super::{File, FlushAsk, Home, PendingWrite, StoreOp, Waiting, WriteAsk};
