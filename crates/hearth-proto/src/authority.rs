@@ -15,9 +15,9 @@
 //! Invariants:
 //! - A1 (I2, I3): a write is applied only after every reader of its pages, but the writer that said
 //!   it dropped its copies, has acknowledged the invalidation.
-//! - A2: while a write waits for acknowledgements its pages keep their old bytes, and only readers
-//!   whose own acknowledgement is still out may get them, for one use. (The kernel of such a node can
-//!   hold the page locked until it is answered, and the acknowledgement waits for that lock.)
+//! - A2: while a write waits for acknowledgements its pages keep their old bytes. Only readers whose own
+//!   acknowledgement is still out may get them, for one use. The kernel of such a node can hold the page
+//!   locked until it is answered, and the acknowledgement waits for that lock.
 //! - A3: at most one store write per byte range of a page is in flight.
 //! - A4: bytes that nobody wrote are never written to the store.
 //! - A5 (I14): dirty bytes never exceed the limit by more than one write.
@@ -95,7 +95,7 @@ pub(crate) struct Authority {
     common: Common,
 }
 
-/// What the files share.
+/// State that all files share.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 struct Common {
     ops: BTreeMap<Op, StoreOp>,
@@ -141,7 +141,7 @@ struct Common {
     /// Orders to daemons that are not answered, and how many of them are populates.
     bank: BTreeMap<BankOp, BankJob>,
     populating: u32,
-    /// What operations over several homes have locked here.
+    /// Pages that operations over several homes have locked here.
     locks: Locks,
     /// Writes that wait for frames; the oldest goes first.
     hungry: BTreeSet<Hungry>,
@@ -207,10 +207,10 @@ struct File {
     pages: BTreeMap<u64, Page>,
     /// Blocks of which a daemon may have an entry.
     entries: Blocks,
-    /// What daemons have not been given yet (G4).
+    /// Written blocks that daemons have not been given yet (G4).
     debt: Debt,
     waiting: VecDeque<Waiting>,
-    /// What those of `waiting` keep from requests that come after them, as of when all were tried.
+    /// Pages that those of `waiting` keep from requests that come after them, as of when all were tried.
     ahead: Ahead,
     writes: Vec<PendingWrite>,
     bar: Option<Bar>,
@@ -226,17 +226,17 @@ struct File {
     syncing: BTreeSet<u64>,
     /// Store writes of its dirty bytes in flight.
     flushing: u32,
-    /// Where `Common::dirty` has this file.
+    /// The time under which `Common::dirty` lists this file.
     listed: Option<Time>,
     /// A write went through to the store since its stamp was last taken.
     unstamped: bool,
     /// The tier may have bytes that the store lacks.
     spilled: bool,
-    /// What other nodes keep of it.
+    /// Bytes of it that other nodes keep.
     wards: Wards,
     /// Nodes that have yet to hear that bytes which they wrote are lost.
     bereft: NodeSet,
-    /// Who waits until the store has all of it, as nobody manages it.
+    /// Nodes that wait until the store has all of it, as nobody manages it.
     orphaned: Vec<(NodeId, ReqId)>,
 }
 
@@ -258,7 +258,7 @@ struct ReadAsk {
     count: u32,
     keep: bool,
     record: bool,
-    /// What is not here goes past the frames.
+    /// Pages that are not here go past the frames.
     aside: bool,
     /// Unwanted bytes of the first page and of the last, if it is for one use.
     skip: u32,
@@ -331,7 +331,7 @@ struct PendingWrite {
     copying: Vec<(NodeId, u64)>,
     /// Too few keepers took it: the store must have it before the answer.
     through: bool,
-    /// What delegates wrote of its pages is void.
+    /// The bytes that delegates wrote of its pages are void.
     voids: bool,
 }
 
@@ -351,7 +351,7 @@ struct Bar {
     awaiting: Vec<(NodeId, u64)>,
     /// Entries in daemons that must be gone; `None` while they have not been called.
     going: Option<Vec<Going>>,
-    /// What has become of its pages, if the file is handed over.
+    /// The state of its pages, if the file is handed over.
     handing: Handing,
 }
 
@@ -363,7 +363,7 @@ struct Failure {
     pause: Span,
 }
 
-/// What became of a waiting request.
+/// The outcome of a try at a waiting request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Verdict {
     Done,

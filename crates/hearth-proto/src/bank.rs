@@ -109,7 +109,7 @@ pub(crate) const NAMES_BYTES: usize = 16 << 10;
 /// Bytes of an entry beside names, at most.
 const ATTRIBUTES_BYTES: usize = 128;
 
-/// What an entry says of a file or directory.
+/// The content of an entry of a file or directory.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Told {
     /// Its attributes.
@@ -128,7 +128,7 @@ impl BankAttributes {
     }
 }
 
-/// What a daemon is to do.
+/// An order to a daemon.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum BankOrder {
     /// Look for entries; the answer is [`BankOk::Found`].
@@ -151,7 +151,7 @@ pub enum BankOrder {
     Tell {
         /// Its name.
         key: Key,
-        /// What they are.
+        /// Its content.
         told: Told,
     },
 }

@@ -118,14 +118,14 @@ pub(crate) struct Client {
     resumed: VecDeque<(Ticket, Request)>,
     /// Changes of attributes that managers have let through, which have to be told when they are over.
     changing: BTreeMap<FileId, Vec<NodeId>>,
-    /// Who let the last name of a file go, until it is told what became of that.
+    /// The node that let the last name of a file go, until it is told what became of that.
     unlinking: BTreeMap<FileId, NodeId>,
-    /// What gateways allow to ask daemons for, and what has been asked.
+    /// The leave of gateways to ask daemons, and the questions that were asked.
     leases: Leases,
     gets: BTreeMap<BankOp, bank::Get>,
     /// Questions to daemons about attributes.
     looks: BTreeMap<BankOp, look::Look>,
-    /// What homes have locked for this node, or are to lock, by number of the request.
+    /// Locks that homes have for this node, or are to have, by number of the request.
     locks: BTreeMap<u64, Locked>,
     /// Payloads that waiting reads or the message at hand still need, and by how many pages.
     lent: BTreeMap<Buf, u32>,
@@ -135,7 +135,7 @@ pub(crate) struct Client {
     owned: OwnedPages,
     /// Descriptors that stay after the close.
     lingering: Lingering,
-    /// What the last home said that would not bring to the store what this node has to have there.
+    /// The error of the last home that would not bring to the store what this node has to have there.
     refused: Option<(FileId, Errno)>,
 }
 
@@ -173,7 +173,7 @@ enum Job {
     Question,
 }
 
-/// What a message in flight is for.
+/// The purpose of a message in flight.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum What {
     Whois,
@@ -322,7 +322,7 @@ impl Client {
             && file.copies.get(&page).is_some_and(|copy| copy.slot == slot)
         {
             let copy = file.copies.remove(&page);
-            // What was pushed and had to go unread would be pushed again for nothing.
+            // A page that was pushed and had to go unread would be pushed again for nothing.
             if copy.is_some_and(|copy| copy.pushed) {
                 file.unread.insert(page);
             }
@@ -402,8 +402,8 @@ impl Client {
             | Request::Mapped(file)
             | Request::Change(file)
             | Request::Changed { file, .. } => Some(*file),
-            // A handle is closed at once; its manager hears of it when it may.
-            // Who let a name go waits for what became of it, and others wait for that.
+            // A handle is closed at once; its manager hears of it when it may. A node that let a name go
+            // waits for what became of it, and others wait for that.
             Request::Close(_)
             | Request::Detached { .. }
             | Request::Leave(_)
@@ -518,7 +518,7 @@ impl Desk<'_, '_> {
         }
     }
 
-    /// What this node did to a file changed its stamp.
+    /// A change that this node made to a file has changed the file's stamp.
     fn restamp(&mut self, file: FileId, before: Stamp, after: Stamp) {
         let Some(known) = self.client.files.get_mut(&file) else {
             return;
@@ -748,7 +748,7 @@ impl Desk<'_, '_> {
             return;
         };
         let behind = self.ctx.config.rules().writes == Writes::Behind;
-        // Where others have the bytes, nothing is lost.
+        // If others have the bytes, nothing is lost.
         let behind = behind && !matches!(self.ctx.config.replicas_rule(), Replicas::Sync(_));
         let unsaved = file.wrote.remove(peer) || file.flushing.contains(&peer);
         file.sealed.remove(peer);

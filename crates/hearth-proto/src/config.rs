@@ -1,4 +1,4 @@
-//! What is fixed for the life of a node.
+//! Settings that are fixed for the life of a node.
 
 use crate::bank::{Daemon, Key, Placement};
 use crate::ids::{FileId, NodeId};
@@ -14,9 +14,9 @@ pub enum Policy {
     /// Each page has a home that serves it, remembers its readers and gathers its writes
     /// (Coopc-PVFS, ICCS 2005, section 4).
     Home,
-    /// As [`Policy::Home`], and a node that alone uses a page writes it by itself, what a node wrote is
-    /// pushed to those that read it before, and a home that has evicted a page asks a node that it gave a copy
-    /// before it reads the store.
+    /// As [`Policy::Home`], with three additions. A node that alone uses a page writes it by itself. The
+    /// bytes that a node wrote are pushed to those that read them before. A home that has evicted a page asks
+    /// a node that it gave a copy before it reads the store.
     HomePlus,
     /// Each node fills what it reads from a peer that may have it, or from the store; a write goes
     /// through to the store within a window in which nobody else keeps the range (section 3.2).
@@ -38,26 +38,26 @@ pub enum Policy {
     BankPaper,
 }
 
-/// What a policy decides; the machines look at nothing else.
+/// The decisions of a policy; the machines look at nothing else.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Rules {
-    /// Where requests go.
+    /// The place that requests go to.
     pub served: Served,
-    /// Who is the home of a page.
+    /// The node that is the home of a page.
     pub authorities: Authorities,
-    /// What has one home.
+    /// The unit that has one home.
     pub grain: Grain,
-    /// Where else than at its home a page may be in memory.
+    /// The places other than its home where a page may be in memory.
     pub copies: Copies,
-    /// Whom a home asks for a page that it has evicted.
+    /// The party that a home asks for a page that it has evicted.
     pub evicted: Evicted,
-    /// Who writes a page by itself.
+    /// The node that writes a page by itself.
     pub delegates: Delegates,
     /// When pages go to nodes that have not asked for them.
     pub pushes: Pushes,
-    /// What a write is acknowledged for.
+    /// The condition for the acknowledgement of a write.
     pub writes: Writes,
-    /// What close waits for, if that is no choice.
+    /// The condition that close waits for, if that is no choice.
     pub close: Option<CloseRule>,
     /// How daemons beside the job are kept in step, if there are any.
     pub bank: Option<BankRules>,
@@ -66,13 +66,13 @@ pub struct Rules {
 /// How daemons are kept in step with the store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct BankRules {
-    /// What the answer to a write waits for.
+    /// The condition that the answer to a write waits for.
     pub answer: BankAnswer,
-    /// What becomes of an entry that cannot be deleted.
+    /// The fate of an entry that cannot be deleted.
     pub unreachable: Unreachable,
 }
 
-/// What the answer to a write waits for beside the store.
+/// The condition that the answer to a write waits for beside the store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum BankAnswer {
     /// The daemons' entries are gone.
@@ -81,7 +81,7 @@ pub enum BankAnswer {
     Store,
 }
 
-/// What becomes of entries in a daemon that does not answer.
+/// The fate of entries in a daemon that does not answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Unreachable {
     /// They count until every client has confirmed that it asks for them no more, or cannot.
@@ -90,7 +90,7 @@ pub enum Unreachable {
     GiveUp,
 }
 
-/// Where requests of sessions go.
+/// The place that requests of sessions go to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Served {
     /// To the store, one for one.
@@ -99,7 +99,7 @@ pub enum Served {
     Cache,
 }
 
-/// Who is the home of a page.
+/// The node that is the home of a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Authorities {
     /// One node, the same for everybody.
@@ -108,7 +108,7 @@ pub enum Authorities {
     Each,
 }
 
-/// What has one home.
+/// The unit that has one home.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Grain {
     /// A run of pages; [`Allocation`] says who that is.
@@ -119,7 +119,7 @@ pub enum Grain {
     File,
 }
 
-/// Where else than at its home a page may be in memory.
+/// The places other than its home where a page may be in memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Copies {
     /// Wherever it was read.
@@ -128,7 +128,7 @@ pub enum Copies {
     One,
 }
 
-/// Whom a home asks for a page that it has evicted and others have copies of.
+/// The party that a home asks for a page that it has evicted and others have copies of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Evicted {
     /// The store.
@@ -137,15 +137,15 @@ pub enum Evicted {
     Readers,
 }
 
-/// Who writes a page by itself.
+/// The node that writes a page by itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Delegates {
     /// Its home.
     Never,
-    /// That node by itself, until the home calls the page back.
+    /// The node that alone uses it, until the home calls the page back.
     Sole,
-    /// Whoever has read a page and overwrites all of it, until the home calls it back: it moves from one to the
-    /// next. Others read it there.
+    /// A node that has read a page and overwrites all of it, until the home calls it back: it moves from one
+    /// to the next. Others read it there.
     Overwriter,
 }
 
@@ -158,7 +158,7 @@ pub enum Pushes {
     AtFlush,
 }
 
-/// What a write is acknowledged for.
+/// The condition for the acknowledgement of a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Writes {
     /// Its home has gathered it, and nobody holds an older copy.
@@ -172,7 +172,7 @@ pub enum Writes {
 }
 
 impl Policy {
-    /// What the policy decides.
+    /// The decisions of the policy.
     pub fn rules(self) -> Rules {
         let home = Rules {
             served: Served::Cache,
@@ -270,7 +270,7 @@ impl Ranges {
     }
 }
 
-/// Who becomes the home of a chunk.
+/// The node that becomes the home of a chunk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Allocation {
     /// The owner of the chunk's slot: a pure function of file, chunk and members.
@@ -281,7 +281,7 @@ pub enum Allocation {
     RoundRobin,
 }
 
-/// What `close(2)` waits for.
+/// The condition that `close(2)` waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum CloseRule {
     /// The bytes written here are in the store.
@@ -290,7 +290,7 @@ pub enum CloseRule {
     Buffered,
 }
 
-/// Where a home's dirty bytes go when they are flushed.
+/// The place that a home's dirty bytes go to when they are flushed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Spill {
     /// To the store.
@@ -301,7 +301,7 @@ pub enum Spill {
     Tier(Synced),
 }
 
-/// What fsync promises where there is a tier.
+/// The promise of fsync with a tier.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Synced {
     /// The store's fsync.
@@ -311,7 +311,8 @@ pub enum Synced {
     Tier,
 }
 
-/// Who else has the bytes that a home has and the store lacks, and when a write is acknowledged.
+/// The other nodes that have the bytes that a home has and the store lacks, and the time at which a write is
+/// acknowledged.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Replicas {
     /// Nobody, and nobody else knows of them.
@@ -322,9 +323,10 @@ pub enum Replicas {
     Async(u8),
     /// So many other nodes, before a write is acknowledged; or the store, where there are not so many.
     Sync(u8),
-    /// Nobody before a node closes the file. Then what it wrote is cut into so many data shards, and these and so many
-    /// parity shards are on as many nodes, its home among them, before the close is answered; or the store has it,
-    /// where there are not so many nodes. As many nodes as there are parity shards may go.
+    /// Nobody before a node closes the file. Then the bytes that it wrote are cut into so many data shards.
+    /// These and so many parity shards are on as many nodes, its home among them, before the close is
+    /// answered; or the store has the bytes, if there are not so many nodes. As many nodes as there are
+    /// parity shards may go.
     Erasure(u8, u8),
 }
 
@@ -391,7 +393,7 @@ pub enum BankUpdate {
     Inline,
 }
 
-/// Where attributes are looked for before the store is asked. Read under policy `bank` alone.
+/// The place to look for attributes before the store is asked. Read under policy `bank` alone.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum BankAttributes {
     /// In the memory of the node, under leave of the file's manager.
@@ -410,7 +412,7 @@ pub struct BankConfig {
     pub placement: Placement,
     /// When a daemon is given the new bytes of a block that was written.
     pub update: BankUpdate,
-    /// Where attributes are looked for.
+    /// The place to look for attributes.
     pub attributes: BankAttributes,
     /// Nodes that are gateways, ascending; none named: every node.
     pub gateways: Vec<NodeId>,
@@ -447,9 +449,9 @@ pub struct Config {
     pub nodes: u32,
     /// Policy of every file.
     pub policy: Policy,
-    /// Who becomes a home.
+    /// The rule that chooses a home.
     pub allocation: Allocation,
-    /// What close waits for.
+    /// The condition that close waits for.
     pub close: CloseRule,
     /// Bytes of a page; a power of two, 4 KiB to 4 MiB. Under policy `bank` a page is a block of
     /// 256 B to 1 MiB.
@@ -476,9 +478,9 @@ pub struct Config {
     pub give_up_after: Span,
     /// The daemons beside the job.
     pub bank: BankConfig,
-    /// Where dirty bytes go.
+    /// The place that dirty bytes go to.
     pub spill: Spill,
-    /// Who else has what a home has and the store lacks.
+    /// The other nodes that have the bytes that a home has and the store lacks.
     pub replicas: Replicas,
     /// An earlier life of this node may have been in the job.
     pub rejoins: bool,
@@ -523,12 +525,12 @@ impl Config {
         }
     }
 
-    /// What the policy decides.
+    /// The decisions of the policy.
     pub fn rules(&self) -> Rules {
         self.policy.rules()
     }
 
-    /// What close waits for.
+    /// The condition that close waits for.
     pub fn close_rule(&self) -> CloseRule {
         self.rules().close.unwrap_or(self.close)
     }
@@ -538,8 +540,8 @@ impl Config {
         matches!(self.spill, Spill::Tier(_))
     }
 
-    /// Who else has what a home has and the store lacks. Policy `local` alone has replicas: under others, homes of
-    /// pages whose nodes die lose what was acknowledged.
+    /// The other nodes that have the bytes that a home has and the store lacks. Policy `local` alone has
+    /// replicas: under others, homes of pages whose nodes die lose what was acknowledged.
     pub fn replicas_rule(&self) -> Replicas {
         match self.rules().grain {
             Grain::File => self.replicas,
@@ -569,10 +571,10 @@ impl Config {
         self.spill == Spill::Tier(Synced::Tier)
     }
 
-    /// How reads and writes over several homes are made one. Where writes go through to the store they
-    /// are not: a window covers all of a write and a gateway its own blocks, but reads take no lock.
-    /// Where nobody is told of a write, neither: copies of several moments lie beside each other. Level
-    /// `mpi-atomic` promises it by itself.
+    /// How reads and writes over several homes are made one. They are not if writes go through to the store:
+    /// a window covers all of a write and a gateway its own blocks, but reads take no lock. Nor are they if
+    /// nobody is told of a write: copies of several moments lie beside each other. Level `mpi-atomic`
+    /// promises it by itself.
     pub fn ranges_rule(&self, semantics: Semantics) -> Ranges {
         let rules = self.rules();
         let told = semantics.is_recorded();
@@ -637,7 +639,8 @@ impl Config {
         }
     }
 
-    /// Who becomes a home, where that is a choice: gateways are the owners of slots, or [`Config::serves_managed`].
+    /// The rule that chooses a home, if that is a choice: gateways are the owners of slots, or
+    /// [`Config::serves_managed`].
     pub fn allocation_rule(&self) -> Allocation {
         match self.rules().bank {
             Some(_) => Allocation::Slot,

@@ -1,4 +1,4 @@
-//! What every machine of a node may use while it handles one input.
+//! State that every machine of a node may use while it handles one input.
 
 use crate::bank::BankOp;
 use crate::bank::list::List;

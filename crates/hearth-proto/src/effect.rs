@@ -1,4 +1,4 @@
-//! What the kernel wants done, in the order in which it must happen.
+//! Orders of the kernel, in the order in which they must happen.
 
 use crate::Errno;
 use crate::bank::{BankOp, BankOrder, Daemon};
@@ -9,7 +9,7 @@ use alloc::vec::Vec;
 /// Orders of one step; the driver carries them out in order, before the next step.
 pub type Outbox = Vec<Effect>;
 
-/// Where bytes come from.
+/// The source of bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Src {
     /// A frame of the pool.
@@ -23,7 +23,7 @@ pub enum Src {
 /// A run of bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Piece {
-    /// Where they come from.
+    /// Their source.
     pub src: Src,
     /// First byte within the source.
     pub at: u32,
@@ -31,7 +31,7 @@ pub struct Piece {
     pub len: u32,
 }
 
-/// Where a store read goes.
+/// The target of a store read.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum ReadInto {
     /// Into these frames, one after another.
@@ -96,7 +96,7 @@ pub enum Effect {
         file: FileId,
         /// First byte in the file.
         offset: u64,
-        /// Where to.
+        /// Its target.
         into: ReadInto,
     },
     /// Write contiguous bytes to the store; answer with [`crate::Input::StoreDone`].
@@ -166,7 +166,7 @@ pub enum Effect {
         op: BankOp,
         /// Which daemon.
         daemon: Daemon,
-        /// What.
+        /// The order.
         order: BankOrder,
     },
     /// Answer a local request.
@@ -231,14 +231,14 @@ pub enum Effect {
     Refused(Buf),
     /// Cut the connection: the peer does not answer.
     Disconnect {
-        /// Whom.
+        /// The peer.
         peer: NodeId,
     },
     /// Something that a person should know.
     Alarm(Alarm),
 }
 
-/// What a cut takes out of a tier.
+/// The part of a tier that a cut takes out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum TierGone {
     /// Copies of what the store has; what it lacks wins over whoever wrote to it.
@@ -247,7 +247,7 @@ pub enum TierGone {
     All,
 }
 
-/// What a person should know.
+/// An event that a person should know of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Alarm {
     /// Background flushing fails; the bytes are kept and tried again.
@@ -272,7 +272,7 @@ pub enum Reply {
         handle: Handle,
         /// Keep nothing for this handle.
         direct: bool,
-        /// What was kept before is still good.
+        /// Bytes that were kept before are still good.
         kept_valid: bool,
         /// Size now.
         size: u64,
@@ -284,7 +284,7 @@ pub enum Reply {
     Data(Vec<Piece>),
     /// The bytes are written.
     Written {
-        /// Where they went.
+        /// The offset that they went to.
         offset: u64,
         /// The file is at least so long.
         size: u64,

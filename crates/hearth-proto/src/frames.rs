@@ -13,7 +13,7 @@ use crate::ids::{FileId, FrameId};
 use alloc::vec::Vec;
 use core::hash::{Hash, Hasher};
 
-/// Whose page sits in a frame.
+/// The owner of the page in a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Owner {
     /// A copy that this node uses.
@@ -177,7 +177,7 @@ impl Frames {
         self.free.len() as u32
     }
 
-    /// Whose pages have been used longest ago, among so many.
+    /// The owners of the pages that have been used longest ago, among so many.
     pub(crate) fn oldest(&self, most: usize) -> impl Iterator<Item = Owner> + '_ {
         let newer = |&at: &u32| Some(self.entries[at as usize].newer).filter(|&at| at != NONE);
         let oldest = Some(self.oldest).filter(|&at| at != NONE);

@@ -25,7 +25,7 @@ macro_rules! guards {
                 match self { $(Guard::$guard => $name,)* }
             }
 
-            /// What it says.
+            /// Its rule.
             pub fn rule(self) -> &'static str {
                 match self { $(Guard::$guard => $rule,)* }
             }
@@ -187,7 +187,7 @@ impl Guard {
         matches!(self, Guard::CutSettlesTier | Guard::CutEmptiesTier)
     }
 
-    /// What is promised of the files in which the rule counts.
+    /// The semantics of the files in which the rule counts.
     pub fn semantics(self) -> Semantics {
         let versions = [
             Guard::VersionTold,

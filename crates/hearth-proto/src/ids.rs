@@ -35,7 +35,7 @@ pub struct Ver {
 /// One request between nodes; its answer carries the same id.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ReqId {
-    /// Who asked.
+    /// The asker.
     pub node: NodeId,
     /// In which life of that node.
     pub inc: u64,
@@ -49,7 +49,7 @@ pub struct ReqId {
 pub struct Age {
     /// The node's clock when it began.
     pub clock: u64,
-    /// Whose it is.
+    /// Its node.
     pub node: NodeId,
 }
 
@@ -90,8 +90,8 @@ pub struct RevokeId(pub u64);
 
 /// The numbers after which a node counts its names.
 ///
-/// An agent counts from nothing. Whoever compares states of many kernels gives every kind of name a
-/// range of its own, and so can tell in a stream of numbers which of them are names.
+/// An agent counts from nothing. A program that compares states of many kernels gives every kind of name a
+/// range of its own. So it can tell in a stream of numbers which of them are names.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Names {
     /// Of requests.
@@ -110,7 +110,7 @@ pub struct Names {
     pub bank: u64,
 }
 
-/// What the store says of a file's content at one moment.
+/// The store's word on a file's content at one moment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Stamp {
     /// Status change time, nanoseconds since 1970.
@@ -137,7 +137,7 @@ impl Stamp {
     }
 }
 
-/// What the store says of an inode, as ways in want it. The kernel only hands it on.
+/// The store's word on an inode, as ways in want it. The kernel only hands it on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Attributes {
     /// Kind and permissions.
@@ -190,9 +190,9 @@ pub enum Leave {
 pub struct Named {
     /// The name.
     pub name: Vec<u8>,
-    /// What it leads to, if that is a file or directory whose attributes may be kept; 0 for all else.
+    /// The file or directory that it leads to, if attributes of that may be kept; 0 for all else.
     pub file: FileId,
-    /// Who manages that, if the teller knew.
+    /// The manager of that, if the teller knew.
     pub manager: Option<NodeId>,
 }
 
@@ -209,13 +209,13 @@ pub struct Listed {
     pub more: bool,
 }
 
-/// What came of reading attributes from the store under a [`Leave::Read`].
+/// The outcome of reading attributes from the store under a [`Leave::Read`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Learned {
     /// Of which file or directory.
     pub file: FileId,
     /// Number of the leave.
     pub number: u64,
-    /// What they are; `None` if they could not be read.
+    /// The attributes; `None` if they could not be read.
     pub attributes: Option<Attributes>,
 }

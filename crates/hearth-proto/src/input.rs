@@ -1,4 +1,4 @@
-//! What the kernel is told: facts, in the order in which they happened.
+//! Facts that the kernel is told, in the order in which they happened.
 
 use crate::Errno;
 use crate::bank::{BankLost, BankOk, BankOp, Daemon};
@@ -70,7 +70,7 @@ pub struct StoreOk {
     pub stamp: Stamp,
 }
 
-/// Where a write goes.
+/// The place that a write goes to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum WriteAt {
     /// At this offset.
@@ -90,11 +90,11 @@ pub struct OpenRequest {
     pub stamp: Stamp,
     /// No other node could open it the same way.
     pub private: bool,
-    /// What its opener wants to be promised; `Laminated` for `Commit` if the store lets nobody write.
+    /// The semantics that its opener wants; `Laminated` for `Commit` if the store lets nobody write.
     pub semantics: Semantics,
 }
 
-/// What a session asks.
+/// A request of a session.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Request {
     /// Open; the ticket becomes the handle.
@@ -129,11 +129,11 @@ pub enum Request {
         /// They are part of a call that is larger than the pool.
         aside: bool,
     },
-    /// What close promises.
+    /// Do what close promises.
     Flush(Handle),
-    /// What fsync promises.
+    /// Do what fsync promises.
     Sync(Handle),
-    /// What a lock promises: homes have what was written here, later reads see what they have.
+    /// Do what a lock promises: homes have what was written here, later reads see what they have.
     Exchange(Handle),
     /// The size; `ask` others, or say what is known here.
     Size {
@@ -212,7 +212,7 @@ pub enum Request {
     },
     /// There will be such questions about these: who manages them?
     Locate(Vec<FileId>),
-    /// What the store said of some for which there was leave; not answered.
+    /// The store's word on some for which there was leave; not answered.
     Learned(Vec<Learned>),
     /// Attributes of a file, or attributes and names of a directory, are about to be changed.
     Change(FileId),

@@ -4,9 +4,9 @@
 //! The first node that opens a file becomes its manager (Coopc-PVFS, section 4). The registrar of a
 //! file is found by hashing, and remembers that choice for the life of the job.
 //!
-//! A *control* operation (an open that others must learn of, a cut, a settlement) has the file to
-//! itself; other requests wait in `queue`, but those that a locked kernel page may depend on (sizes,
-//! homes of chunks) are always answered at once.
+//! A *control* operation (an open that others must learn of, a cut, a settlement) has the file to itself;
+//! other requests wait in `queue`. Those that a locked kernel page may depend on (sizes, homes of chunks) are
+//! always answered at once.
 //!
 //! Invariants:
 //! - M1 (I3): before a writer's open is answered no other node takes the size for exact.
@@ -20,9 +20,9 @@
 //! - M7 (I3): openers go to the store after the file's last name is gone, and all of them: homes hold requests until
 //!   then, and who tells of a handle again that was open then is sent there ([`control`]).
 //! - M9: see `date`.
-//! - M8 (I3): where there are replicas a life of a file begins when its registrar, as it lives now, has named this node:
-//!   whoever finds that nobody manages the file may go to the store while the registrar is gone, and one that is back
-//!   asks all to let go before it names anybody ([`register`]).
+//! - M8 (I3): with replicas a life of a file begins when its registrar, as it lives now, has named this node.
+//!   A node that finds that nobody manages the file may go to the store while the registrar is gone. A
+//!   registrar that is back asks all to let go before it names anybody ([`register`]).
 
 mod control;
 mod date;
@@ -105,7 +105,7 @@ struct File {
     /// No write that is heard of from now on counts as older than this.
     dated_ns: i64,
     dating: Dating,
-    /// What is promised, as the first of the nodes chose that have it open.
+    /// The semantics that are promised, as the first of the nodes chose that have it open.
     semantics: Semantics,
     /// Grows when what is promised changes, and whenever a node may have written that others are to see.
     version: u64,
@@ -300,8 +300,8 @@ impl Manager {
         self.files.get(&id).is_some_and(|file| file.has_begun())
     }
 
-    /// What nodes that live are to a file, which this one may have known in an earlier life, and the latest life of it
-    /// that anybody knows.
+    /// The word of live nodes on a file that this one may have known in an earlier life, and the latest life
+    /// of it that anybody knows.
     pub(crate) fn remembered(
         &mut self,
         ctx: &mut Ctx<'_>,

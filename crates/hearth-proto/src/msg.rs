@@ -27,11 +27,11 @@ pub struct Envelope {
     pub generation: Gen,
     /// The request that it is, or that it answers.
     pub req: ReqId,
-    /// What it says.
+    /// Its content.
     pub body: Body,
 }
 
-/// Where the bytes of a grant were found.
+/// The place where the bytes of a grant were found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Origin {
     /// In the home's memory.
@@ -53,7 +53,7 @@ pub enum Use {
     Own(Ver),
 }
 
-/// What a delegate keeps of a page when it sends its bytes back.
+/// The part of a page that a delegate keeps when it sends its bytes back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Left {
     /// Nothing.
@@ -64,7 +64,7 @@ pub enum Left {
     Own,
 }
 
-/// What somebody else wants with a page that its delegate is to write no more.
+/// Another node's purpose with a page that its delegate is to write no more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Wanted {
     /// To read it, or to have its bytes in the store.
@@ -97,7 +97,7 @@ pub enum Goal {
     Sealed,
 }
 
-/// What became of what a node kept for a home that is gone.
+/// The fate of bytes that a node kept for a home that is gone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Fate {
     /// The store has it.
@@ -154,7 +154,7 @@ impl Handles {
     }
 }
 
-/// Where a file is served from, from now on.
+/// The place that a file is served from, from now on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Service {
     /// From its homes, as before.
@@ -182,7 +182,7 @@ pub enum HomeMap {
     Keepers,
 }
 
-/// What a node is to a file, to one that may have forgotten.
+/// The role of a node for a file, told to one that may have forgotten.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Here {
     /// Nothing.
@@ -197,17 +197,16 @@ pub enum Here {
     Left,
 }
 
-/// What a message says.
+/// The content of a message.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Body {
     // --- to the registrar -------------------------------------------------------------------
-    /// Who manages the file? The first to ask becomes the manager (Coopc-PVFS,
-    /// section 4).
+    /// Which node manages the file? The first to ask becomes the manager (Coopc-PVFS, section 4).
     Whois,
     /// This node manages it.
     WhoisOk(NodeId),
 
-    /// Who manages each of these? As if each was asked for by itself.
+    /// Which nodes manage these? As if each was asked for by itself.
     WhoisEach(Vec<FileId>),
     /// These nodes, in the order of the question.
     WhoisEachOk(Vec<NodeId>),
@@ -225,7 +224,7 @@ pub enum Body {
     Leaves(Vec<Leave>),
     /// The same, answered when no other node reads the first; gives no leave to read.
     AwaitLeave(Vec<FileId>),
-    /// What the store said.
+    /// The store's word.
     Learned(Vec<Learned>),
     /// May attributes and names of this directory be kept, and which names are there behind this one? Waits
     /// for another node that reads them.
@@ -255,7 +254,7 @@ pub enum Body {
         stamp: Stamp,
         /// No other node could open it the same way.
         private: bool,
-        /// What the opener wants to be promised.
+        /// The semantics that the opener wants.
         semantics: Semantics,
         /// They are open already, and were told to a manager that is gone, or to nobody: all that the sender has open of
         /// the file, in the place of what it may have told before.
@@ -271,7 +270,7 @@ pub enum Body {
         homes: HomeMap,
         /// Nodes that may hold pages, where every node is a home to itself.
         holders: Vec<u32>,
-        /// What is promised.
+        /// The semantics that are promised.
         semantics: Semantics,
         /// Another one if another node may have changed the file since the last was told.
         version: u64,
@@ -322,7 +321,7 @@ pub enum Body {
     Append(u64),
     /// The place starts here.
     AppendAt(u64),
-    /// Who is the home of this chunk, or page where that is the grain?
+    /// Which node is the home of this chunk, or of this page if that is the grain?
     HomeOf {
         /// The chunk or page.
         chunk: u64,
@@ -390,7 +389,7 @@ pub enum Body {
     WindowGo {
         /// Number of the request for the window.
         asked: u64,
-        /// Where.
+        /// First byte of the range.
         offset: u64,
     },
     /// The store has it, or would not take it.
@@ -399,7 +398,7 @@ pub enum Body {
     Forget {
         /// Upper bound of the size from now on.
         size: u64,
-        /// Where it is served from.
+        /// The place that it is served from.
         service: Service,
     },
     /// Bring what you have gathered of the file to the homes; answered as [`Body::Forget`] is.
@@ -458,12 +457,12 @@ pub enum Body {
         ver: Ver,
         /// How long they are good.
         good: Use,
-        /// Where they were found.
+        /// The place where they were found.
         origin: Origin,
     },
     /// These bytes, please; they are the payload.
     Write {
-        /// Where.
+        /// First byte in the file.
         offset: u64,
         /// How many.
         len: u32,
@@ -482,7 +481,7 @@ pub enum Body {
     Scatter {
         /// The page.
         page: u64,
-        /// Where in it.
+        /// Their places in it.
         ranges: Ranges,
     },
     /// They are in place and nobody holds an older copy.
@@ -524,7 +523,7 @@ pub enum Body {
         grant: Ver,
         /// First byte and length of each range.
         ranges: Vec<u32>,
-        /// What the delegate keeps.
+        /// The part that the delegate keeps.
         left: Left,
     },
     /// Bring the home's dirty bytes of the file to the store.
@@ -537,7 +536,7 @@ pub enum Body {
     // --- to the homes of an operation that has several, and their answers ----------------------
     /// These bytes, please, when all homes can take theirs; they are the payload.
     Stage {
-        /// Where.
+        /// First byte in the file.
         offset: u64,
         /// How many.
         len: u32,
@@ -589,7 +588,7 @@ pub enum Body {
         first: u64,
         /// How many.
         count: u32,
-        /// What the asker holds around them.
+        /// Pages around them that the asker holds.
         held: Held,
     },
     /// These, one after another in the payload; perhaps fewer, perhaps none.
@@ -598,7 +597,7 @@ pub enum Body {
         first: u64,
         /// Bytes of each page; what follows in the page is zero.
         lens: Vec<u32>,
-        /// What the answerer holds around them.
+        /// Pages around them that the answerer holds.
         held: Held,
     },
 
@@ -637,7 +636,7 @@ pub enum Body {
         page: u64,
         /// Number of the grant.
         grant: Ver,
-        /// What for.
+        /// The purpose.
         wanted: Wanted,
     },
 
@@ -665,7 +664,7 @@ pub enum Body {
     BankIs(Vec<Epoch>),
     /// The epoch ends: ask under it no more.
     BankOver {
-        /// Whose.
+        /// The daemon.
         daemon: Daemon,
         /// Which.
         epoch: Epoch,
@@ -676,7 +675,7 @@ pub enum Body {
     // --- from a home to nodes that keep its bytes, and their answers --------------------------
     /// Keep these bytes of mine until they are in the store; they are the payload.
     Copy {
-        /// Where the first piece begins to be counted from.
+        /// The offset from which the first piece is counted.
         offset: u64,
         /// First byte, counted from there, and length of each piece.
         pieces: Vec<u32>,
@@ -720,7 +719,7 @@ pub enum Body {
         place: u32,
         /// The home's count for it.
         ver: Ver,
-        /// Who has the places from 1 on.
+        /// The nodes that have the places from 1 on.
         keepers: Vec<NodeId>,
         /// With a parity shard: the page of each data shard.
         pages: Vec<u64>,

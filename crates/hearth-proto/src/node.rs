@@ -117,7 +117,7 @@ impl Node {
                 break;
             }
         }
-        // What is kept of a file for others is found by its name.
+        // Bytes of a file that are kept for others are found by its name.
         if self.config.has_replicas() {
             out.retain(|effect| match effect {
                 Effect::Forgotten { file } => {
@@ -230,7 +230,7 @@ impl Node {
         self.peers.is_down(peer)
     }
 
-    /// What this node waits for, and who waits here for another.
+    /// Nodes that this one waits for, and nodes that wait here for another.
     pub fn waits(&self) -> Vec<crate::Wait> {
         crate::wait::all(self.config.me, &self.client, &self.manager)
     }
@@ -265,8 +265,8 @@ impl Node {
         self.client.gathers(handle)
     }
 
-    /// Where a page is that this node may read now without asking anybody: its frame, and how many
-    /// bytes of the page that holds. Good until the next step.
+    /// The place of a page that this node may read now without asking anybody: its frame, and how many bytes
+    /// of the page that holds. Good until the next step.
     pub fn readable(&self, file: FileId, page: u64) -> Option<(FrameId, u32)> {
         let copy = self.client.copy_of(&self.frames, file, page);
         let (slot, extent) = copy.or_else(|| {
@@ -307,7 +307,7 @@ impl Node {
         homes.chain(self.client.held(&self.frames))
     }
 
-    /// What is fixed for this node.
+    /// The settings that are fixed for this node.
     pub fn config(&self) -> &Config {
         &self.config
     }
@@ -449,7 +449,7 @@ impl Machines<'_> {
         }
     }
 
-    /// What waited until nodes that are gone had nothing of a file any more goes on.
+    /// Resumes requests that waited until nodes that are gone had nothing of a file any more.
     fn release(&mut self, ctx: &mut Ctx<'_>, released: Released) {
         let Released {
             file,
@@ -458,7 +458,7 @@ impl Machines<'_> {
             mut parked,
             failed,
         } = released;
-        // What this node had told itself belongs to what it had begun.
+        // Messages of this node to itself belong to work that it had begun.
         let own =
             |parked: &Parked| matches!(parked, Parked::Message(from, ..) if *from == ctx.me());
         parked.sort_by_key(|parked| !own(parked));
@@ -543,7 +543,7 @@ impl Machines<'_> {
             side,
             Side::Replica | Side::Keeper | Side::Shards | Side::Rescuer | Side::Ping | Side::Pong
         );
-        // What a home has to bring to the store first may be what the end of a cut gives up.
+        // The end of a cut may give up bytes that a home would have to bring to the store first.
         let ends_cut = matches!(envelope.body, Body::Resume { .. });
         let apart = apart || ends_cut && self.authority.awaits_resume(envelope.file);
         let apart = apart || self.rescues.owns(ctx.me(), envelope.req);

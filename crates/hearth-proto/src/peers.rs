@@ -1,4 +1,4 @@
-//! Who is gone.
+//! Nodes that are gone.
 //!
 //! Nobody beats a heart while nothing is owed. A peer that owes an answer and has been silent for a
 //! while is asked whether it lives; one that stays silent is cut off. A request to a peer that is
@@ -47,15 +47,15 @@ struct Probe {
     looked: Time,
 }
 
-/// What this node knows about the others.
+/// The state of the others, as this node knows it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Peers {
     peers: BTreeMap<NodeId, Peer>,
     down: NodeSet,
 }
 
-/// What a peer that is gone is taken to have answered; `None` where no answer is due, and for `BankOver`:
-/// a client that cannot be reached may ask daemons until its lease has run out.
+/// The answer that a peer that is gone is taken to have given. `None` if no answer is due, and for
+/// `BankOver`: a client that cannot be reached may ask daemons until its lease has run out.
 fn in_its_place(body: &Body) -> Option<Body> {
     match body {
         Body::Inval { .. } => Some(Body::InvalOk),
@@ -278,7 +278,7 @@ impl Probe {
     }
 }
 
-/// What to do with a message.
+/// The handling of a message.
 pub(crate) enum Sending {
     Go,
     Drop,

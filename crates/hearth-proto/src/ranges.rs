@@ -9,7 +9,7 @@ use alloc::vec::Vec;
 /// Disjoint, non-touching, ascending half-open ranges of bytes.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Ranges {
-    /// Where each begins and ends.
+    /// The end of each, by its beginning.
     list: BTreeMap<u32, u32>,
     bytes: u32,
 }

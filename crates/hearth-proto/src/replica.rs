@@ -5,8 +5,9 @@
 //! *saved*: what is kept goes to the store, and whoever waits for that is answered.
 //!
 //! Invariants:
-//! - R1: what a ward has of a page is not older than what the store has of it while the home lives, so that saving it
-//!   never takes anything back ([`crate::authority`] flushes a page only when its keepers have what the store gets).
+//! - R1: while the home lives, a ward's bytes of a page are not older than the store's. So saving them never
+//!   takes anything back ([`crate::authority`] flushes a page only when its keepers have what the store
+//!   gets).
 //! - R2: a page of a copy is taken whole or not at all, and one that is kept already is always taken.
 //! - R3: a ward is saved once its home is gone, and only then.
 //! - R7: a page that the store refused a part of is written again as a whole, when no part of the ward is on its way: one
@@ -46,7 +47,7 @@ pub(crate) struct Replica {
     ops: BTreeMap<Op, (Key, Vec<u64>)>,
     /// Frames that wards have.
     frames: u32,
-    /// What became of shards that are not kept any more.
+    /// The fates of shards that are not kept any more.
     ends: Ends,
     /// Questions about shards of a ward that are not answered, and store writes of what was made of them.
     shard_asks: BTreeMap<u64, (Key, Question)>,
@@ -67,7 +68,7 @@ struct Ward {
     waiting: Vec<Asker>,
 }
 
-/// What is kept of a page.
+/// The bytes of a page that are kept.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Kept {
     slot: Slot,
@@ -77,7 +78,7 @@ struct Kept {
     writes: u32,
 }
 
-/// Who waits until a ward is saved.
+/// A node that waits until a ward is saved.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Asker {
     from: NodeId,
@@ -543,7 +544,7 @@ fn rescued(
     ctx.answer(to, file, known, req, Body::Rescued(here));
 }
 
-/// What a ward has and no store write carries, joined where it touches.
+/// The bytes that a ward has and no store write carries, joined where they touch.
 fn runs(ctx: &Ctx<'_>, ward: &Ward) -> Vec<Run> {
     let mut runs: Vec<Run> = Vec::new();
     for (&page, kept) in ward.pages.iter().filter(|(_, kept)| kept.writes == 0) {

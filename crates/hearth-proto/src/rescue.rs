@@ -1,20 +1,21 @@
 //! Before anything is done about a file, what nodes that are gone had of it is brought to the store.
 //!
-//! Who keeps such bytes ([`crate::replica`]) brings them there by itself as soon as it hears of the end. Others may hear
-//! of it sooner, or come back from an end of their own. So a node that knows of one puts aside whatever comes about a
-//! file, asks everybody to save what they keep of it, and goes on when all have.
+//! A node that keeps such bytes ([`crate::replica`]) brings them there by itself as soon as it hears of the
+//! end. Others may hear of it sooner, or come back from an end of their own. So a node that knows of one puts
+//! aside whatever comes about a file, asks everybody to save what they keep of it, and goes on when all have.
 //!
-//! Then it may turn out that nobody who lives manages the file. A life of a file ends with its manager: all nodes are
-//! asked once more, homes to bring to the store what they have and to take no more of that life
-//! (`authority::orphan`), and, by a node that is back, clients to let go of what they read there without it
-//! (`client::lapse`).
+//! Then it may turn out that nobody who lives manages the file. A life of a file ends with its manager, so
+//! all nodes are asked once more. Homes are to bring to the store what they have and to take no more of that
+//! life (`authority::orphan`). If a node that is back asks, clients are to let go of what they read there
+//! without it (`client::lapse`).
 //!
-//! What nodes say holds until another is gone, and says nothing of a life that began since they have: then all are asked
-//! again, and what a node that is gone had said of who manages the file counts no longer.
+//! The word of nodes holds until another is gone, and says nothing of a life that began since they gave it.
+//! Then all are asked again, and the word of a node that is gone on who manages the file counts no longer.
 //!
 //! Invariants:
-//! - R5: since the last end that this node has heard of, nothing was done here about a file before every node that lives
-//!   has said that it keeps nothing more of it for nodes that are gone, nor, if nobody manages it, for itself.
+//! - R5: since the last end that this node has heard of, nothing was done here about a file before every live
+//!   node has said two things. It keeps nothing more of the file for nodes that are gone; nor, if nobody
+//!   manages the file, for itself.
 //! - R6: a node that has joined again keeps nothing for others before it has met everybody, or waited for that.
 
 use crate::Errno;
@@ -33,7 +34,7 @@ use alloc::vec::Vec;
 /// Pause before everybody is asked again, if somebody could not bring bytes to the store.
 const RETRY: Span = Span::secs(1);
 
-/// What this node knows of ends, and which files it has asked about since.
+/// The ends that this node knows of, and the files that it has asked about since.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Rescues {
     /// Nodes that are gone, or have been. A node that has joined again counts itself.
@@ -49,7 +50,7 @@ pub(crate) struct Rescues {
     under_way: BTreeMap<FileId, Rescue>,
     /// Questions that are not answered, by number.
     asked: BTreeMap<u64, FileId>,
-    /// What waits no more, in order. Empty between steps.
+    /// Requests and messages that wait no more, in order. Empty between steps.
     ready: VecDeque<Parked>,
 }
 
@@ -63,7 +64,7 @@ struct Rescue {
     retry: Option<Time>,
     /// Nobody manages it: homes have been asked to bring to the store what they have.
     orphaned: bool,
-    /// What live nodes are to the file, and the latest life of it that one of them knows.
+    /// The roles of live nodes for the file, and the latest life of it that one of them knows.
     here: Vec<(NodeId, Here)>,
     life: u64,
     /// The latest life that somebody knew before everybody was asked: had it a manager who lives, that has been met.
@@ -71,7 +72,7 @@ struct Rescue {
     parked: Vec<Parked>,
 }
 
-/// What waits.
+/// A request or message that waits.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Parked {
     /// A message.
@@ -80,7 +81,7 @@ pub(crate) enum Parked {
     Request(Ticket, Request),
 }
 
-/// What goes on.
+/// The requests and messages that go on.
 pub(crate) struct Released {
     pub(crate) file: FileId,
     pub(crate) here: Vec<(NodeId, Here)>,
@@ -225,8 +226,8 @@ impl Rescues {
         }
     }
 
-    /// Where nobody manages a file that somebody knows, what homes have of it goes to the store; and when this node is
-    /// back, whoever went there without it lets go. False if that is done.
+    /// Nobody manages a file that somebody knows: bytes that homes have of it go to the store, and when this
+    /// node is back, nodes that went there without it let go. False if that is done.
     fn orphan(&mut self, ctx: &mut Ctx<'_>, file: FileId) -> bool {
         let is_back = self.fallen.contains(ctx.me());
         let Some(rescue) = self.under_way.get_mut(&file) else {

@@ -1,4 +1,4 @@
-//! What is promised of one file, which its openers choose.
+//! The promise for one file, which its openers choose.
 //!
 //! The first of the nodes that have a file open chooses for all of them, and the manager tells the others.
 //! Under the weaker levels homes do not record who holds a copy: nothing is called back when somebody
@@ -14,7 +14,7 @@
 
 use crate::config::{Authorities, Copies, Rules, Served, Writes};
 
-/// What is promised of a file.
+/// The promise for a file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Semantics {
     /// Every read sees every write that completed before it began.
@@ -87,7 +87,7 @@ impl Semantics {
         self != Semantics::Job
     }
 
-    /// What comes of the choice under a policy. One whose homes keep no record of copies of their own,
+    /// The effect of the choice under a policy. A policy whose homes keep no record of copies of their own,
     /// or that keeps no copies, promises what it always does.
     pub fn under(self, rules: Rules) -> Semantics {
         let records = rules.served == Served::Cache

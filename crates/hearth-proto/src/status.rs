@@ -1,4 +1,4 @@
-//! What a node tells people about itself.
+//! The account that a node gives people of itself.
 
 /// Counts since the start. Bytes of origins are bytes that local sessions asked for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]

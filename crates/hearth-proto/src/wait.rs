@@ -1,4 +1,5 @@
-//! Who waits for whom, as a node knows it: for people and for the simulator, which tells it of worlds that stand still.
+//! Waits of nodes for each other, as a node knows them: for people and for the simulator, which tells them of
+//! worlds that stand still.
 
 use crate::client::Client;
 use crate::ids::{FileId, NodeId};
@@ -15,7 +16,7 @@ pub struct Wait {
     pub who: NodeId,
     /// The node whose word it waits for.
     pub on: NodeId,
-    /// What it waits for.
+    /// The answer or event that it waits for.
     pub what: &'static str,
 }
 
@@ -35,7 +36,7 @@ impl fmt::Display for Wait {
     }
 }
 
-/// What a node waits for, and who waits at it, in an order that does not change.
+/// Waits of this node, and of others at it, in an order that does not change.
 pub(crate) fn all(me: NodeId, client: &Client, manager: &Manager) -> Vec<Wait> {
     let mut waits: Vec<Wait> = client.waits(me).chain(manager.waits(me)).collect();
     waits.sort_unstable();

@@ -1,6 +1,7 @@
-//! What an input costs does not grow with the number of files that a node knows, names that it was told, or questions
-//! that wait. Sixteen times as many of each are made, and the processor time of this thread for one more input is
-//! compared: a look at all of them for each would take sixteen times as long, a sorted map half as long again.
+//! The cost of an input does not grow with the number of files that a node knows, names that it was told, or
+//! questions that wait. Sixteen times as many of each are made, and the processor time of this thread for one
+//! more input is compared. A look at all of them for each would take sixteen times as long, a sorted map half
+//! as long again.
 
 use hearth_proto::msg::{Body, Envelope};
 use hearth_proto::{
@@ -110,7 +111,7 @@ fn spent() -> u64 {
     first.expect("Linux tells how long a thread has run")
 }
 
-/// What is measured goes on behind what was made.
+/// The inputs that are measured go on behind those that were made.
 fn grows_little(what: &str, few: u64, make: impl Fn(u64) -> Rig, more: impl Fn(&mut Rig, u64)) {
     let cost = |count: u64| {
         let mut rig = make(count);

@@ -14,7 +14,7 @@ const PEER: NodeId = NodeId(1);
 struct Rig {
     node: Node,
     asked: Vec<Envelope>,
-    /// What is done on the store.
+    /// Requests that are done on the store.
     direct: Vec<Ticket>,
     replies: Vec<(Ticket, Reply)>,
 }

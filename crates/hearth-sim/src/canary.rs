@@ -5,7 +5,7 @@ use crate::run::{Outcome, run, shrink};
 pub use hearth_proto::Guard;
 use hearth_proto::{Allocation, BankAttributes, BankConfig, Policy, Ranges, Replicas, Span};
 
-/// What became of a guard that was off.
+/// The fate of a guard that was off.
 #[derive(Clone, Debug)]
 pub struct Canary {
     /// The guard.
@@ -23,7 +23,7 @@ pub struct Caught {
     pub worlds: u64,
     /// The world, made small.
     pub plan: Plan,
-    /// What it came to.
+    /// The outcome of its run.
     pub outcome: Outcome,
 }
 
@@ -87,7 +87,7 @@ pub fn try_without(guard: Guard, worlds_max: u64) -> Canary {
             without: None,
             ..plan.clone()
         };
-        // What a kernel with all its guards does wrong is not the guard's merit.
+        // A failure of a kernel with all its guards is not the guard's merit.
         let fails = |plan: &Plan| !run(plan).violations.is_empty();
         let noticed = fails(&plan) && !fails(&whole);
         noticed.then(|| confirm(&plan, number + 1))
@@ -255,7 +255,7 @@ fn replica_plan(guard: Guard, number: u64) -> Plan {
             hurries: true,
             ..plan.strictly()
         },
-        // Who reads what the same node has just written.
+        // Sessions that read what the same node has just written.
         Guard::OneByOne => Plan {
             files: 2,
             nodes: plan.nodes.max(5),

@@ -1,4 +1,4 @@
-//! What must hold, one property per file.
+//! Properties that must hold, one per file.
 
 pub mod bank;
 pub mod date;
@@ -17,7 +17,7 @@ pub mod value;
 pub struct Violation {
     /// The property.
     pub check: &'static str,
-    /// What was seen.
+    /// The observation.
     pub what: String,
 }
 

@@ -1,11 +1,11 @@
-//! Exhaustive exploration: every state that a small world can come to, each once, nearest first.
+//! Exhaustive exploration: every state that a small world can come to, each once.
 //!
-//! A [`World`] says what can happen next and what then is. [`explore`] sees all of its states, depth
-//! first, so that few of them wait in memory. If one of them is wrong it searches once more, nearest
-//! first, for one of the shortest stories that end badly. A state is known by its fingerprint, 128 bits
-//! of a hash of its canonical form ([`words`]), and is kept itself only until its successors are known.
-//! What remains of it is the fingerprint, the state from which it was first reached and by what event:
-//! a story is told again from those.
+//! A [`World`] says what can happen next and what then is. [`explore`] sees all of its states, depth first,
+//! so that few of them wait in memory. If one of them is wrong it searches once more, nearest first, for one
+//! of the shortest stories that end badly. A state is known by its fingerprint, 128 bits of a hash of its
+//! canonical form ([`words`]), and is kept itself only until its successors are known. Three things remain of
+//! it: the fingerprint, the state from which it was first reached, and by what event. A story is told again
+//! from those.
 //!
 //! Two states that count as one must be so like each other that whatever happens to one can happen to
 //! the other, and with the same verdict. Each reduction argues this where it is made: names and
@@ -48,7 +48,7 @@ pub trait World: Clone {
     fn fingerprint(&self) -> u128;
 }
 
-/// What happened, a line each, if anybody listens.
+/// The story of events, a line each, if anybody listens.
 #[derive(Debug, Default)]
 pub struct Story(Option<Vec<String>>);
 
@@ -89,7 +89,7 @@ pub struct Progress {
     pub depth: u32,
 }
 
-/// What a search came to.
+/// The result of a search.
 #[derive(Clone, Debug)]
 pub struct Outcome {
     /// How far it came.
@@ -98,7 +98,7 @@ pub struct Outcome {
     pub frontier_most: u64,
     /// Every state was seen.
     pub exhausted: bool,
-    /// What does not hold, with its story.
+    /// The promise that does not hold, with its story.
     pub found: Option<Found>,
 }
 
@@ -109,7 +109,7 @@ pub struct Found {
     pub violation: Violation,
     /// Events from the beginning.
     pub events: u32,
-    /// What happened.
+    /// The events, in words.
     pub story: Vec<String>,
 }
 

@@ -4,10 +4,10 @@
 //! and way in, and holds what sessions saw against a reference model. The same [`Plan`] gives the
 //! same run, to the last bit.
 //!
-//! Reading order: [`plan`] (what a run is), [`world`] (everything around the kernels), `workload`
-//! (what sessions do), [`model`] (the history of a file), [`check`] (what must hold), [`script`]
-//! (told stories with their transcripts), [`tamper`] (guards broken on purpose), [`explore`] (small
-//! worlds, every state of them).
+//! Reading order: [`plan`] (the shape of a run), [`world`] (everything around the kernels), `workload` (the
+//! work of sessions), [`model`] (the history of a file). Then come [`check`] (the properties that must hold),
+//! [`script`] (told stories with their transcripts), [`tamper`] (guards broken on purpose), [`explore`]
+//! (small worlds, every state of them).
 #![forbid(unsafe_code)]
 
 #[cfg(feature = "canary")]

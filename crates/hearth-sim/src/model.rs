@@ -31,7 +31,7 @@ impl Interval {
     }
 }
 
-/// What changed the content.
+/// The kind of a change of the content.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// The content at birth.
@@ -49,9 +49,9 @@ pub enum Kind {
 pub struct Change {
     /// Node of the session.
     pub node: u32,
-    /// What it was.
+    /// Its kind.
     pub kind: Kind,
-    /// Where.
+    /// The bytes that it changed.
     pub place: Range<u64>,
     /// The value of every byte.
     pub value: u8,
@@ -83,9 +83,9 @@ impl Change {
 pub struct Read {
     /// Node of the session.
     pub node: u32,
-    /// Where.
+    /// First byte.
     pub offset: u64,
-    /// What.
+    /// The bytes.
     pub bytes: Vec<u8>,
     /// When.
     pub span: Interval,
@@ -106,7 +106,7 @@ pub struct Sized {
     pub high: u64,
     /// When.
     pub span: Interval,
-    /// Who said it, for people.
+    /// The answer that said it, for people.
     pub by: &'static str,
 }
 
@@ -117,7 +117,7 @@ pub struct History {
     pub changes: Vec<Change>,
     /// Reads in the order in which they ended.
     pub reads: Vec<Read>,
-    /// What was said of the size.
+    /// Reports of the size.
     pub sizes: Vec<Sized>,
     /// Bytes may have been lost and the sessions were told: old values may show again.
     pub lossy: bool,
@@ -132,7 +132,7 @@ pub struct History {
     pub sealed: Vec<(u32, Interval)>,
     /// When what a node had written and not sealed was lost: it was told so, or was itself gone.
     pub unsealed_lost: Vec<(u32, Tick)>,
-    /// What the sessions are promised.
+    /// The semantics that the sessions are promised.
     pub semantics: Semantics,
     /// The file was laminated.
     pub laminated: Option<Interval>,
@@ -288,8 +288,8 @@ impl History {
         }
     }
 
-    /// The sizes that an observation made on a node within `now` may report: least and greatest. Where
-    /// writers gather, what others have not published counts as on its way.
+    /// The sizes that an observation made on a node within `now` may report: least and greatest. If writers
+    /// gather, bytes that others have not published count as on their way.
     pub fn sizes(&self, node: u32, now: &Interval) -> (u64, u64) {
         let mut bounds: Option<(u64, u64)> = None;
         for base in self.bases(now) {

@@ -1,4 +1,4 @@
-//! What a run is: its shape is drawn from the seed, and every field can be set by hand.
+//! The shape of a run: it is drawn from the seed, and every field can be set by hand.
 
 use crate::rng::Rng;
 use crate::tamper::Tamper;
@@ -25,11 +25,11 @@ pub struct Plan {
     pub file_pages: u64,
     /// Which policy.
     pub policy: Policy,
-    /// What is promised of every file.
+    /// The semantics that are promised of every file.
     pub semantics: Semantics,
-    /// Who becomes a home.
+    /// The rule that chooses a home.
     pub allocation: Allocation,
-    /// What close waits for.
+    /// The condition that close waits for.
     pub close: CloseRule,
     /// Bytes of a page.
     pub page_bytes: u32,
@@ -69,11 +69,11 @@ pub struct Plan {
     pub bank_faults: bool,
     /// Daemons and gateways.
     pub bank: BankConfig,
-    /// Who else has what a home has and the store lacks.
+    /// The other nodes that have the bytes that a home has and the store lacks.
     pub replicas: Replicas,
     /// Under policy `local`: each node has a tier.
     pub tier: bool,
-    /// Where a sync ends for the kernel, if there are tiers; those of a world bring all to the store then.
+    /// The end of a sync for the kernel, if there are tiers; those of a world bring all to the store then.
     pub synced: Synced,
     /// Somebody writes to the store behind the cache.
     pub outside: bool,
@@ -81,7 +81,8 @@ pub struct Plan {
     pub looks: bool,
     /// Sessions ask for the attributes of several files at once, as the FUSE front end does in a directory that it lists.
     pub crowds: bool,
-    /// Where daemons have attributes: sessions open little, and look at attributes and names or change them.
+    /// Under daemons that have attributes: sessions open little, and look at attributes and names or change
+    /// them.
     pub only_looks: bool,
     /// Under a policy that delegates: sessions stay with the pages that they have used.
     pub stays: bool,

@@ -7,7 +7,7 @@ use crate::world::{Detail, Faults, World};
 use hearth_proto::{NodeId, Policy, Ranges, Replicas, Span};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-/// What a run came to.
+/// The result of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Outcome {
     /// The same for the same plan, and for no other.
@@ -22,7 +22,7 @@ pub struct Outcome {
     pub faults: Faults,
     /// Longest that an operation took.
     pub slowest: Span,
-    /// What did not hold; the run ends with the first.
+    /// Promises that did not hold; the run ends with the first.
     pub violations: Vec<Violation>,
 }
 
@@ -179,7 +179,7 @@ impl World {
             Ranges::Apart => None,
             Ranges::SeqHome | Ranges::WoundWait => range::check(history),
         };
-        // Where nobody is left, nobody can tell.
+        // If nobody is left, nobody can tell.
         let keeps = self.plan.policy == Policy::Local && self.plan.nodes > 1;
         let judge = |history: &History| {
             value::check(history, page_bytes)

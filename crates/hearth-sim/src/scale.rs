@@ -1,10 +1,10 @@
 //! Thousands of kernels under millions of operations, without faults: do they say what they must, and
 //! no more?
 //!
-//! Groups of nodes share a file each; a node does one whole-page read or write after another, at random
-//! pages of its group's file. Bytes are not kept: a frame holds the version of its page. So each check
-//! costs the same however large the world is: a read returns no version below one that was complete
-//! when it began (I3), a write gets one above (I4), and at the end the store has the last of all (I17).
+//! Groups of nodes share a file each; a node does one whole-page read or write after another, at random pages
+//! of its group's file. Bytes are not kept: a frame holds the version of its page. So each check costs the
+//! same however large the world is. A read returns no version below one that was complete when it began (I3),
+//! and a write gets one above (I4). At the end the store has the last of all (I17).
 //!
 //! Delays are of two kinds, one hop and one store access, so that two queues in order of arrival stand
 //! for all that is to happen.
@@ -23,12 +23,12 @@ use hearth_proto::{Policy, Semantics, Span};
 /// Pages of a chunk. Small, so that homes spread over many nodes.
 const CHUNK_PAGES: u32 = 8;
 
-/// What is simulated.
+/// The world that is simulated.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Shape {
     /// Which policy.
     pub policy: Policy,
-    /// What is promised of each file.
+    /// The semantics that are promised of each file.
     pub semantics: Semantics,
     /// Operations between an open and the next of a node; `None`: one open serves all.
     pub reopens: Option<u32>,
@@ -85,7 +85,7 @@ impl Shape {
     }
 }
 
-/// What came of it.
+/// The result of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Outcome {
     /// The same for the same shape.
@@ -110,7 +110,7 @@ pub struct Outcome {
     pub bank_orders: u64,
     /// Simulated time of the operations.
     pub took: Span,
-    /// What did not hold.
+    /// Promises that did not hold.
     pub violations: Vec<String>,
 }
 

@@ -1,10 +1,10 @@
 //! Scripts: protocol stories with their full transcripts.
 //!
-//! A script is a text of lines. `#` begins a remark, four spaces begin a line of transcript, all else
-//! is an order: to the world (`nodes`, `file`, `store fails`, `break` ...) or to the session of a node
-//! (`0 reads h0 16 8`). Delays are zero, so that things happen in the order in which they were caused. What an order
-//! leads to is over before the next, unless its line ends with `...`.
-//! [`play`] carries out the orders and returns the text with the transcript that really came.
+//! A script is a text of lines. `#` begins a remark, four spaces begin a line of transcript, all else is an
+//! order: to the world (`nodes`, `file`, `store fails`, `break` ...) or to the session of a node (`0 reads h0
+//! 16 8`). Delays are zero, so that things happen in the order in which they were caused. The consequences of
+//! an order are over before the next, unless its line ends with `...`. [`play`] carries out the orders and
+//! returns the text with the transcript that really came.
 
 use crate::plan::Plan;
 use crate::tamper::Tamper;
@@ -18,7 +18,7 @@ use hearth_proto::{
     Replicas, Reply, Semantics, Span, Synced, WriteAt, errno,
 };
 
-/// What a line asks for that nobody understands.
+/// A line that nobody understands.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unclear(pub String);
 
@@ -276,7 +276,7 @@ fn ask(order: &BankOrder) -> String {
     }
 }
 
-/// What became of an order to a daemon, in words.
+/// The outcome of an order to a daemon, in words.
 fn told(result: &Result<BankOk, BankLost>) -> String {
     match result {
         Ok(BankOk::Done) => "done".to_owned(),
@@ -360,7 +360,7 @@ fn say(envelope: &Envelope) -> String {
     }
 }
 
-/// What is said about operations over several homes.
+/// The words for operations over several homes.
 fn say_range(body: &Body) -> String {
     match body {
         Body::Stage { offset, len, .. } => format!("stage {offset}+{len}"),
@@ -373,7 +373,7 @@ fn say_range(body: &Body) -> String {
     }
 }
 
-/// What is said about pages that a node writes by itself.
+/// The words for pages that a node writes by itself.
 fn say_own(body: &Body) -> String {
     match body {
         Body::WriteOwn { page, .. } => format!("writeOk, page {page} is yours"),
@@ -408,7 +408,7 @@ fn say_own(body: &Body) -> String {
     }
 }
 
-/// What an open is told.
+/// The words of the answer to an open.
 fn opened(body: &Body) -> String {
     let Body::OpenOk {
         size,
@@ -433,7 +433,7 @@ fn opened(body: &Body) -> String {
     format!("opened, {size} bytes{shared}, homes {homes:?}{known}{level}")
 }
 
-/// What a home is asked about bytes.
+/// The words of a question to a home about bytes.
 fn asked(body: &Body) -> String {
     match *body {
         Body::Read {

@@ -17,7 +17,7 @@ pub use pace::{Pace, Times};
 
 use hearth_proto::Span;
 
-/// What is simulated.
+/// The crowd that is simulated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shape {
     /// Nodes, each with one program.
@@ -38,8 +38,9 @@ pub struct Shape {
     pub names: u32,
     /// Whether attributes come along with names: who has read them asks the store for no file.
     pub along: bool,
-    /// Tells crowds of one kind apart: each has its own numbers of inodes, which say who manages what, and times that
-    /// vary by half. 0 is the plain one, in which all is as long as it is said and begins at once.
+    /// Tells crowds of one kind apart. Each has its own numbers of inodes, which decide which node manages
+    /// which file, and times that vary by half. 0 is the plain one, in which all is as long as it is said and
+    /// begins at once.
     pub seed: u64,
     /// Nodes manage the files by turns, as if each had made some; else who asks first manages them.
     pub spread: bool,
@@ -66,7 +67,7 @@ impl Shape {
     }
 }
 
-/// What came of it.
+/// The result of a run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Outcome {
     /// Messages between nodes.
@@ -79,12 +80,12 @@ pub struct Outcome {
     pub second_messages: u64,
     /// Requests of the second pass.
     pub second_store_requests: u64,
-    /// What did not hold.
+    /// Promises that did not hold.
     pub violations: Vec<String>,
 }
 
-/// Runs so many crowds of one kind on a machine that was measured. What a crowd costs depends on who comes first; they
-/// are in the order of their messages, so that the one in the middle is a usual one.
+/// Runs so many crowds of one kind on a machine that was measured. The cost of a crowd depends on which node
+/// comes first; they are in the order of their messages, so that the one in the middle is a usual one.
 pub fn run_several(shape: &Shape, pace: &Pace, crowds: u64) -> Vec<Outcome> {
     let each = (1..=crowds).map(|seed| run_at(&Shape { seed, ..*shape }, pace));
     let mut outcomes: Vec<Outcome> = each.collect();

@@ -1,6 +1,6 @@
 //! Guards broken from outside, to see every checker fire.
 
-/// What a world does wrong on purpose.
+/// The fault that a world commits on purpose.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Tamper {
     /// Nothing.
@@ -25,6 +25,6 @@ pub enum Tamper {
     FreeNever,
     /// The pool is larger than the checker knows.
     LargerPool,
-    /// What programs have left is brought after some other input (A7).
+    /// Bytes that programs have left are brought after some other input (A7).
     LateLocals,
 }

@@ -1,4 +1,4 @@
-//! What sessions do: chosen at random, from the plan's seed.
+//! The work of sessions: chosen at random, from the plan's seed.
 
 use crate::plan::delay;
 use crate::rng::Rng;

@@ -96,7 +96,7 @@ pub(crate) enum Event {
     BankConnects { node: usize, daemon: Daemon },
     /// A daemon is well again.
     BankReturns { daemon: Daemon },
-    /// What programs have left has waited for long enough.
+    /// Bytes that programs have left have waited for long enough.
     Brings { node: usize },
 }
 
@@ -158,10 +158,10 @@ pub struct World {
     pub(crate) choices: Choices,
     /// Sessions do only what they are told.
     pub(crate) scripted: bool,
-    /// What happened, for people; kept only if asked for.
+    /// The events, for people; kept only if asked for.
     pub(crate) log: Option<Vec<String>>,
     pub(crate) detail: Detail,
-    /// What happened, in the words of a script.
+    /// The events, in the words of a script.
     pub(crate) story: Vec<String>,
 }
 
@@ -226,7 +226,7 @@ impl World {
         self.sessions.len() - 1
     }
 
-    /// What did not hold.
+    /// Promises that did not hold.
     pub fn violations(&self) -> &[Violation] {
         &self.violations
     }
@@ -479,7 +479,7 @@ impl World {
         self.digest.finish()
     }
 
-    /// What nobody has answered yet, for people.
+    /// Requests that nobody has answered yet, for people.
     pub(crate) fn unfinished(&self) -> Vec<String> {
         let mut list = Vec::new();
         for (number, session) in self.sessions.iter().enumerate() {

@@ -106,7 +106,8 @@ fn hints_without_a_window_leave_old_bytes() {
     assert!(fired.contains("value"), "{fired:?}");
 }
 
-/// What fires under the published bank, with its update thread or inline, with daemons in trouble or well.
+/// The checks that fire under the published bank, with its update thread or inline, with daemons in trouble
+/// or well.
 fn fired_by_bank(update: BankUpdate, bank_faults: bool) -> BTreeSet<&'static str> {
     let plans = (0..400).map(|seed| {
         let plan = Plan::new(seed, Trouble::Never);

@@ -22,7 +22,7 @@ fn holds(scope: Scope) {
     assert!(outcome.exhausted, "{scope:?}: {:?}", outcome.progress);
 }
 
-/// What is small enough to be tried again with every change.
+/// A scope that is small enough to be tried again with every change.
 fn small(policy: Policy) -> Scope {
     Scope {
         reads: 2,

@@ -66,7 +66,7 @@ fn every_policy_does_the_same_work() {
     assert!(hint.store_reads < none.store_reads);
 }
 
-/// What a home has evicted comes from a node that it gave a copy.
+/// A page that a home has evicted comes from a node that it gave a copy.
 #[test]
 fn homes_that_ask_their_readers_spare_the_store() {
     let outcome = |policy| {

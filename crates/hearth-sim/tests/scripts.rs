@@ -52,7 +52,7 @@ fn messages(policy: &str, orders: &str) -> usize {
     count(&format!("{text}{orders}")) - count(&text)
 }
 
-/// Where homes push, what a producer has closed is with its consumer before that asks.
+/// If homes push, the bytes that a producer has closed are with its consumer before that asks.
 #[test]
 fn producers_and_consumers_say_less_where_homes_push() {
     let round = "1 reads h0 0 16\n0 writes h0 0 16\n0 flushes h0\n";

@@ -598,8 +598,9 @@ fn agents_that_are_back_are_asked_before_the_store_is_read() {
     hold(two.map(plan(2)));
 }
 
-/// S35: a life of a file has one manager, and one home, whichever registrars die; what was put aside goes on in order; what
-/// a tier has alone is known; and a store write that a death cuts short tears only what was not acknowledged.
+/// S35: a life of a file has one manager, and one home, whichever registrars die. Requests that were put
+/// aside go on in order, and bytes that a tier has alone are known. A store write that a death cuts short
+/// tears only bytes that were not acknowledged.
 #[test]
 fn lives_begin_where_a_registrar_that_lives_says_so() {
     let registrar_gone_when_a_life_begins = [21_453];

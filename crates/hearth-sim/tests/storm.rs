@@ -38,7 +38,7 @@ fn requests_are_those_of_the_closed_form() {
     }
 }
 
-/// Who looks at a few files alone, or with one other node, has no directory read as a whole.
+/// A node that looks at a few files alone, or with one other node, has no directory read as a whole.
 #[test]
 fn a_lone_node_pays_for_no_listing() {
     for nodes in [1, 2] {
@@ -70,7 +70,8 @@ fn a_crowd_gains_more_the_larger_it_is() {
     assert!(few > 0.0 && many > few && many > 0.9, "{few} {many}");
 }
 
-/// Who manages what, and who comes first, makes some difference to messages, and none to what the store must tell.
+/// The managers of files, and the order of nodes, make some difference to messages, and none to what the
+/// store must tell.
 #[test]
 fn crowds_of_one_kind_differ_in_messages_alone() {
     let shape = Shape::new(8, 512);
@@ -116,8 +117,8 @@ fn a_crowd_goes_at_the_pace_that_was_measured() {
     }
 }
 
-/// Where the store sends attributes along with names, who is about to look at many files reads the names before, and
-/// then asks the store for no file.
+/// If the store sends attributes along with names, a node that is about to look at many files reads the names
+/// before, and then asks the store for no file.
 #[test]
 fn who_has_read_the_names_asks_the_store_for_no_file() {
     for (nodes, files) in [(1, 1024), (2, 1024), (12, 1024), (12, 1536)] {
@@ -129,7 +130,7 @@ fn who_has_read_the_names_asks_the_store_for_no_file() {
         let names = u64::from(files / shape.names);
         let plain = right(&shape);
         assert!(plain.took < Span::secs(1), "{nodes}: {:?}", plain.took);
-        // Who is about to look at a few files alone does not read names for that.
+        // A node that is about to look at a few files alone does not read names for that.
         let most = alone + u64::from(nodes) * 2 * names;
         assert!(plain.store_requests <= most, "{nodes}: {plain:?}");
         for crowd in run_several(&shape, &Pace::default(), 5) {

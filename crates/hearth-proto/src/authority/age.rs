@@ -6,13 +6,13 @@
 //!   the bytes between, which writers that are behind may still bring.
 //! - When more lies idle than the background bound: the oldest pages that are not scattered, down to
 //!   half of the bound, so that what is being written can gather.
-//! - When a run as long as the longest store write has been written whole for the first time: a
-//!   program that writes much overlaps with the store. What is written again gathers.
+//! - When a run as long as the longest store write has been written whole for the first time: a program that
+//!   writes much overlaps with the store. A run that is written again gathers.
 //! - At once, with the next step, if a step had as much to send as it may.
 //!
-//! Invariant A8: a file's `ages` name exactly its pages with dirty bytes and no store write in flight,
-//! each at the time when it is due; `listed` is where `Common::dirty` has the file: at the first of
-//! these times, or nowhere while its store fails or a cut holds its bytes back.
+//! Invariant A8: a file's `ages` name exactly its pages with dirty bytes and no store write in flight, each
+//! at the time when it is due. `listed` is the time under which `Common::dirty` lists the file: the first of
+//! these times. It is nowhere while its store fails or a cut holds its bytes back.
 
 use super::flush::PIECES_A_STEP;
 use super::{Authority, File, Home, Page};
@@ -66,7 +66,7 @@ impl Authority {
                 (false, excess) => self.home(ctx, id).flush_oldest(excess),
             }
         }
-        // What is left is scattered, if it is too much: it is looked at again when there is more.
+        // Bytes that are left, if too many, are scattered: they are looked at again when there are more.
         self.common.idle_looked = self.idle_bytes(ctx) + bound / 8;
     }
 
@@ -225,8 +225,8 @@ impl Home<'_, '_> {
         self.send_dirty(&pages);
     }
 
-    /// Sends the run that a page is in, if that is whole and the store has little else to do; or part of
-    /// it, if the store has nothing to do: whoever writes on will have less to wait for at the close.
+    /// Sends the run that a page is in, if that is whole and the store has little else to do. Sends part of
+    /// it if the store has nothing to do: a program that writes on will have less to wait for at the close.
     pub(super) fn send_fresh_run(&mut self, number: u64) {
         let longest = self.ctx.config.store_io_bytes;
         let count = u64::from(longest / self.ctx.config.page_bytes).max(1);

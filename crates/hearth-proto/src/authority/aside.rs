@@ -1,9 +1,9 @@
 //! Calls that are larger than the pool of their node: what they move goes past the frames.
 //!
-//! They cannot be kept, and would have everything else go. What a home has in memory it serves as always;
-//! what it has not it reads from the store into a buffer, for that one read. Such a write goes from its
-//! message to the store, and is answered when that has it. It is the home that does so, whose node often is
-//! the caller's own: another node's client of the store may lag behind what the home's has written.
+//! They cannot be kept, and would have everything else go. A home serves as always the bytes that it has in
+//! memory. It reads the others from the store into a buffer, for that one read. Such a write goes from its
+//! message to the store, and is answered when the store has it. The home does so, and its node often is the
+//! caller's own: another node's client of the store may lag behind what the home's has written.
 //!
 //! Invariants:
 //! - D1 (S1): while the store is read aside nobody writes the pages, and frames that it will be served from
@@ -26,8 +26,8 @@ use alloc::vec::Vec;
 const READ_BYTES_MAX: u32 = 8 << 20;
 
 impl Home<'_, '_> {
-    /// True if requests may go past the frames. Where writes go to the store anyway, or a tier is between,
-    /// they have ways of their own; and keepers of replicas could bring older bytes to the store after these.
+    /// True if requests may go past the frames. They have ways of their own if writes go to the store anyway,
+    /// or if a tier is between. Keepers of replicas could bring older bytes to the store after these.
     pub(super) fn passes_by(&self) -> bool {
         let rules = self.ctx.config.rules();
         let behind = (rules.served, rules.writes) == (Served::Cache, Writes::Behind);
@@ -134,7 +134,7 @@ impl Home<'_, '_> {
     pub(super) fn begin_aside(&mut self, ask: &WriteAsk, (first, count): (u64, u32)) -> Verdict {
         let pages = || first..first + u64::from(count);
         let mut within = self.file.pages.range(pages());
-        // What a sync covers is dirty again if that fails.
+        // The bytes that a sync covers are dirty again if that fails.
         let lacks = within.any(|(_, page)| page.dirty_bytes() > 0 || !page.syncing.is_empty());
         if lacks && self.ctx.config.keeps(Guard::AsideEmptied) {
             self.start_flush_of(|number| pages().contains(&number));

@@ -5,11 +5,11 @@
 //!   is under way, and nothing is populated while a write or cut touches it.
 //! - G2 (K2): a block is in `entries` from before its set is sent until its delete is answered, or every
 //!   epoch of its daemon is over.
-//! - G3 (I14): at most a quarter of the pool waits for daemons. What would be more is not populated.
-//! - G4: what was written is *owed* to daemons until somebody closes or syncs the file, or an eighth of the pool is
-//!   owed; then it is paid, a few blocks at a time. A block that is owed has no entry, so readers come to the gateway,
-//!   which pays for them then. What a write or cut touches is not paid before that is over (G1). A debt that is
-//!   forgotten, with the block's frame, is a miss and no more.
+//! - G3 (I14): at most a quarter of the pool waits for daemons. Blocks beyond that are not populated.
+//! - G4: written blocks are *owed* to daemons until somebody closes or syncs the file, or an eighth of the
+//!   pool is owed; then they are paid, a few blocks at a time. A block that is owed has no entry, so readers
+//!   come to the gateway, which pays for them then. Blocks that a write or cut touches are not paid before
+//!   that is over (G1). A debt that is forgotten, with the block's frame, is a miss and no more.
 
 use super::{Authority, File, Home};
 use crate::bank::list::{List, Standing};

@@ -95,8 +95,9 @@ impl Home<'_, '_> {
             return false;
         };
         match (bar.cut, bar.answered, bar.resumed) {
-            // Impatient reads were given bytes that their nodes have yet to drop (A2), and once the
-            // cut is over nothing here would know of them. Where nobody manages the file they need not: nobody writes.
+            // Impatient reads were given bytes that their nodes have yet to drop (A2), and once the cut is
+            // over nothing here would know of them. They need not drop them if nobody manages the file:
+            // nobody writes.
             (_, true, true) if !bar.awaiting.is_empty() && !self.is_over(self.file.generation) => {
                 false
             }
@@ -194,8 +195,8 @@ impl Home<'_, '_> {
         self.answer_cut();
     }
 
-    /// The manager moves a file of which all was in the store. What an fsync covered that has failed since is dirty again:
-    /// here it would be behind what the next home brings there.
+    /// The manager moves a file of which all was in the store. Bytes covered by an fsync that has failed
+    /// since are dirty again: here they would be behind those that the next home brings there.
     fn keep_refused(&mut self, cut: Cut) {
         let moves = cut == Cut::Outside && self.ctx.config.rules().grain == Grain::File;
         let dirty = self.file.dirty_bytes > 0 || self.file.spilled;
@@ -315,7 +316,7 @@ impl Home<'_, '_> {
             StoreOp::Write { file, .. }
             | StoreOp::Through { file, .. }
             | StoreOp::Settle { file } => file == self.id,
-            // Where there is a tier this is a settlement too.
+            // If there is a tier this is a settlement too.
             StoreOp::Sync { file, .. } => file == self.id && self.ctx.config.has_tier(),
         };
         let sought = |(file, search): &(_, super::Search)| {

@@ -23,7 +23,7 @@
 //! Invariants:
 //! - G1 (I1, I2): while a page is delegated nobody else has a copy of it, and its home gives none, nor shows
 //!   it to its own node. The grant is given when all acknowledgements are in (A1).
-//! - G2: what comes back counts only if it names the page's grant and comes from its delegate.
+//! - G2: a return counts only if it names the page's grant and comes from its delegate.
 //! - G3 (I16): a returned byte never waits. The home keeps the page's frame as long as it is delegated, and
 //!   delegates at most one page in [`SHARE`] of its pool; so dirty bytes exceed the limit of A5 by no
 //!   more than that.
@@ -52,7 +52,7 @@ const USES_FIRST: u8 = 2;
 /// How often that number is doubled at most.
 const DOUBLED_MAX: u8 = 4;
 
-/// Who writes a page by itself.
+/// The delegate of a page: the node that writes it by itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Own {
     node: NodeId,
@@ -76,7 +76,7 @@ impl Own {
         }
     }
 
-    /// Whom others may ask for the page.
+    /// The node that others may ask for the page.
     pub(super) fn lender(&self) -> Option<NodeId> {
         (!self.recalled).then_some(self.node)
     }
@@ -94,7 +94,7 @@ impl Own {
     }
 }
 
-/// Who alone has used a page of late.
+/// The one node that has used a page of late.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Sole {
     node: NodeId,
@@ -185,7 +185,7 @@ impl Home<'_, '_> {
         self.common.delegated.insert((self.id, number));
     }
 
-    /// What a write that has been applied is answered with, if its page is the writer's from now on.
+    /// The answer to a write that has been applied, if its page is the writer's from now on.
     pub(super) fn own_after(&mut self, write: &PendingWrite) -> Option<Body> {
         if !self.ctx.config.delegates() {
             return None;
@@ -204,7 +204,7 @@ impl Home<'_, '_> {
         Some(Body::WriteOwn { page, grant })
     }
 
-    /// What a page that is read is good for, if it is the reader's from now on.
+    /// The use for which a page is granted to its reader, if it is the reader's from now on.
     pub(super) fn own_for(&mut self, ask: &ReadAsk) -> Option<Use> {
         if !self.ctx.config.delegates() {
             return None;
@@ -281,8 +281,8 @@ impl Home<'_, '_> {
             return Vec::new();
         }
         let follows = self.ctx.config.moves() && self.ctx.config.keeps(Guard::MovedFollowed);
-        // Who syncs has sent back what it wrote; a manager asks for everybody, its own node too. A page that a node has
-        // claimed, and has sent nothing of, may have come to it after it asked for this.
+        // A node that syncs has sent back what it wrote; a manager asks for everybody, its own node too. A
+        // page that a node has claimed, and has sent nothing of, may have come to it after it asked for this.
         let is_back = |own: &Own| goal != Goal::All && own.node == from && (own.wrote || !follows);
         let mut called = Vec::new();
         for number in self.delegated(0, u64::MAX) {

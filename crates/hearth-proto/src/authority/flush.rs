@@ -82,8 +82,8 @@ impl Home<'_, '_> {
         self.file.bar.as_ref().is_some_and(|bar| bar.answered)
     }
 
-    /// Orders store writes for the dirty bytes of some pages, of which none is on its way. What is too much
-    /// for one step is due at once, and goes with the next.
+    /// Orders store writes for the dirty bytes of some pages, of which none is on its way. Pages that are too
+    /// many for one step are due at once, and go with the next.
     pub(super) fn send_dirty(&mut self, pages: &BTreeSet<u64>) {
         self.put_off_copied(pages);
         if !self.is_held_back() {
@@ -303,7 +303,7 @@ impl Home<'_, '_> {
         let mut need: Vec<(u64, Ver)> = pages.map(|(&number, page)| (number, page.ver)).collect();
         let recalled = self.call_back_for_flush(from, goal);
         if self.ctx.config.moves() {
-            // What replaces them is on its way, and is needed instead when it is there.
+            // The bytes that replace them are on their way, and are needed instead when they are there.
             let comes = |number| recalled.binary_search_by_key(&number, |&(called, _)| called);
             need.retain(|&(number, _)| comes(number).is_err());
         }
@@ -485,7 +485,8 @@ impl Home<'_, '_> {
         true
     }
 
-    /// True while a truncation takes place. What the store refused of a tier before that would come there after it.
+    /// True while a truncation takes place. Bytes of a tier that the store refused before the truncation
+    /// would come there after it.
     fn is_truncated_meanwhile(&self) -> bool {
         let shrinks = |bar: &&super::Bar| matches!(bar.cut, Cut::Shrink(_));
         let bars = self.file.bar.iter().chain(&self.file.next_bar);

@@ -80,7 +80,7 @@ impl Home<'_, '_> {
         }
         let generation = self.file.generation;
         let has_replicas = self.ctx.config.has_replicas();
-        // What it has said of the end of a cut stands.
+        // The word that it has given of the end of a cut stands.
         let its = |bar: &&mut Bar| bar.manager == peer && !bar.resumed;
         if let Some(bar) = self.newest_bar().filter(its) {
             // Whether the file was detached after all nobody knows: its life goes on.

@@ -1,7 +1,8 @@
 //! A file moves to another home together with its pages in memory.
 //!
-//! Where a file has one home, a home whose memory is full may hand a file that nobody has open to a node with room, its
-//! *heir*. All of such a file is in the store: what is handed over are pages that need not be read from there again.
+//! Under policies that give a file one home, a home whose memory is full may hand a file that nobody has open to a node
+//! with room, its *heir*. All of such a file is in the store: the pages that are handed over need not be read from there
+//! again.
 //!
 //! ```text
 //!   home                     manager                       heir
@@ -13,6 +14,7 @@
 //!     ├─────────────────────────┼───────────────────────────▶│  set aside
 //!     │                         │                    Handed  │
 //!     │◀────────────────────────┼────────────────────────────┤
+//!
 //!     │  CutOk                  │  Inherit                   │
 //!     ├────────────────────────▶├───────────────────────────▶│  the file's pages
 //!     │    Resume, HandedOver   │                            │
@@ -20,9 +22,10 @@
 //! ```
 //!
 //! Invariants:
-//! - B2 (I3): what was handed over is set aside until the manager says that the heir is the home. It counts only in the
-//!   generation of its cut, and only if nothing but reads of the file has come to the heir before: the word of others,
-//!   who may know already where the home is, can be quicker than the manager's.
+//! - B2 (I3): pages that were handed over are set aside until the manager says that the heir is the home.
+//!   They count only in the generation of its cut, and only if nothing but reads of the file has come to the
+//!   heir before. Other nodes may know already where the home is, and their word can be quicker than the
+//!   manager's.
 //! - B3: it lies in frames that were free, of a share of the pool, and goes when any node is gone: nobody could say then
 //!   whether the manager will ever decide.
 
@@ -57,7 +60,7 @@ pub(super) struct Handing {
     over: bool,
 }
 
-/// What is set aside at an heir, by file.
+/// Pages that are set aside at an heir, by file.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) struct Legacies {
     files: BTreeMap<FileId, Legacy>,
@@ -132,7 +135,7 @@ impl Home<'_, '_> {
         bar.handing.over |= !taken;
     }
 
-    /// What was set aside is the file's now.
+    /// The pages that were set aside are the file's now.
     fn take_over(&mut self, pages: BTreeMap<u64, (Slot, u32)>) {
         for (number, (slot, len)) in pages {
             let known = self.file.pages.contains_key(&number) || self.file.bar.is_some();

@@ -1,4 +1,4 @@
-//! What is in memory of the pages whose home this node is.
+//! Pages in memory whose home this node is.
 
 use super::{Authority, Page};
 use crate::frames::Frames;

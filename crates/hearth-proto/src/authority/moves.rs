@@ -1,17 +1,17 @@
 //! Pages that move to who overwrites them, at their home.
 //!
-//! Where one node alone has a page, a node that has read it and is about to overwrite all of it *claims* it: it
-//! becomes the page's delegate and keeps the bytes, so that none cross the network. What the last delegate
-//! wrote is void, and need not come back. Others that read are told where the page is, and ask there: the
-//! migrating variant of single-copy caching, in which the bytes of a page that is read and overwritten by one
-//! node after another are sent once.
+//! If one node alone has a page, a node that has read it and is about to overwrite all of it *claims* it. It
+//! becomes the page's delegate and keeps the bytes, so that none cross the network. The bytes that the last
+//! delegate wrote are void, and need not come back. Others that read are told where the page is, and ask
+//! there. This is the migrating variant of single-copy caching: a page that one node after another reads and
+//! overwrites has its bytes sent once.
 //!
 //! ```text
 //!                 Claim                            Claim of another
 //!   at its home ─────────▶ delegated ──────────────────────────────────────────▶ delegated to that one
 //!        ▲                     │      TakeBack(All), Return without bytes, WriteOwn
 //!        └─────────────────────┘
-//!          a write of some of it, a hold, a cut, a flush; a read that was sent on in vain (see `delegate`)
+//!          a partial write, a hold, a cut, a flush; a read sent on in vain (see `delegate`)
 //! ```
 //!
 //! Invariants:
@@ -20,7 +20,8 @@
 //!   the old bytes (A2), so the home must have these. A delegate that goes on keeping some of the page sends them along.
 //! - M2 (I6): a flush for a node follows the page that its bytes have moved on with, until the home has them
 //!   or what replaced them.
-//! - M3 (I13): who wrote bytes that a later delegate has taken with it when it died is told with its next flush.
+//! - M3 (I13): if a later delegate dies with bytes of an earlier writer, that writer is told with its next
+//!   flush.
 
 use super::delegate::SHARE;
 use super::{FlushAsk, Home, Page, PendingWrite, ReadAsk, Verdict, Waiting, WriteAsk};

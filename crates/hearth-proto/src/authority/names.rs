@@ -1,4 +1,4 @@
-//! Where versions and copies begin to be counted.
+//! The numbers from which versions and copies are counted.
 
 use super::{Authority, Common};
 use crate::ids::Names;

@@ -6,9 +6,10 @@
 //! before whatever comes next.
 //!
 //! Invariant A7: an offered page is one whose write is applied at once, and which nobody would have to be
-//! told of: its frame stays, nobody has a copy or is being given one or writes it by itself, no write, cut or fill of it is under
-//! way, its bytes reach the store, some session has the file open for writing, and the offer ends where the
-//! file is known to reach. The offer is taken back in the very step in which that ends.
+//! told of. Its frame stays. Nobody has a copy or is being given one or writes it by itself. No write, cut or
+//! fill of it is under way, and its bytes reach the store. Some session has the file open for writing, and
+//! the offer ends where the file is known to reach. The offer is taken back in the very step in which any of
+//! that ends.
 
 use super::write::Part;
 use super::{Authority, Common, File, Home};
@@ -32,7 +33,7 @@ pub(super) struct Offer {
     limit: u32,
 }
 
-/// What is offered, and pages of which writes were applied since that was last looked at.
+/// Offered pages, and pages of which writes were applied since those were last looked at.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) struct Offers {
     pages: BTreeMap<FileId, BTreeMap<u64, Offer>>,

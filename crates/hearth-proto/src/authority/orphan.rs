@@ -1,9 +1,9 @@
 //! Files whose manager is gone.
 //!
-//! Nobody tells a home of such a file who else writes or reads it, and who cannot ask a manager goes to the store. So
-//! the store has to have all of it first, and to stay ahead: whoever finds that nobody manages a file has every node
-//! bring there what it has, and take no write of the lives that the file has had ([`crate::rescue`]). Reads go on. The
-//! next manager begins another life.
+//! Nobody tells a home of such a file which other nodes write or read it, and a node that cannot ask a
+//! manager goes to the store. So the store has to have all of it first, and to stay ahead. A node that finds
+//! that nobody manages a file has every node bring there what it has, and take no write of the lives that the
+//! file has had ([`crate::rescue`]). Reads go on. The next manager begins another life.
 //!
 //! Invariant A11: a node that has been told so answers when the store has all that it had of the file as home, and
 //! acknowledges no write of those lives after that.
@@ -63,8 +63,8 @@ impl Authority {
         last.is_some_and(|&last| generation.life <= last)
     }
 
-    /// This node has heard of another life of a file. What it has of one that is over would be read by its own sessions,
-    /// and called back by nobody: the store has all of it.
+    /// This node has heard of another life of a file. Its own sessions would read the pages of one that is
+    /// over, and nobody would call these back: the store has all of them.
     pub(crate) fn outlived(&mut self, ctx: &mut Ctx<'_>, id: FileId, generation: Gen) {
         let over = |file: &super::File| self.is_over(id, file.generation);
         if !self.files.get(&id).is_some_and(|file| over(file))
@@ -95,8 +95,8 @@ impl Home<'_, '_> {
         last.is_some_and(|&last| generation.life <= last)
     }
 
-    /// Writes that are not applied fail: those that wait, and those whose readers and keepers have not all answered. What
-    /// keepers have of them they drop with all that they have.
+    /// Writes that are not applied fail: those that wait, and those whose readers and keepers have not all
+    /// answered. Keepers drop their bytes of them with all that they have.
     fn refuse_orphans(&mut self) {
         for ask in core::mem::take(&mut self.file.waiting) {
             match ask {

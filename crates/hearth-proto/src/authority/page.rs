@@ -49,7 +49,7 @@ pub(crate) struct Page {
     pub(crate) own: Option<Own>,
     /// Nodes that read it before it was written.
     pub(crate) consumers: NodeSet,
-    /// Who alone has used it of late.
+    /// The one node that has used it of late.
     pub(crate) sole: Sole,
     /// Nodes that wrote some of the bytes that the store lacks.
     pub(crate) writers: NodeSet,

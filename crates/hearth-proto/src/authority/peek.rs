@@ -1,8 +1,9 @@
 //! Pages come from a peer that may hold them.
 //!
 //! A home that has evicted a page whose readers it remembers asks one of them, once, before it reads the
-//! store. Where every node is the home of what it reads, what peers hold is known by hint: each tells it with every question and every answer, and nobody
-//! takes it back. A wrong hint costs a message. After [`PEEKS_MAX`] of them the store is read.
+//! store. If every node is the home of the pages that it reads, the pages that peers hold are known by hint:
+//! each tells them with every question and every answer, and nobody takes that back. A wrong hint costs a
+//! message. After [`PEEKS_MAX`] of them the store is read.
 //!
 //! Invariants:
 //! - P1: a question is always answered, and waits at most for a store read of the answerer, never for
@@ -28,7 +29,7 @@ const PEEKS_MAX: usize = 2;
 /// pages go when there are more.
 const HINTS_MAX: usize = 64;
 
-/// What is known by hint of one file.
+/// Pages of one file that peers hold, known by hint.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) struct Hints {
     held: BTreeMap<(u64, NodeId), Held>,
@@ -56,8 +57,8 @@ impl Hints {
         self.held.retain(|&(_, node), _| node != peer);
     }
 
-    /// Whom to ask for a page: one that said it has it, else one that has not said anything, else
-    /// one that has the page before, because readers come in order.
+    /// The node to ask for a page: one that said it has it, else one that has not said anything, else one
+    /// that has the page before, because readers come in order.
     fn candidate(&self, me: NodeId, page: u64, asked: &NodeSet) -> Option<NodeId> {
         let fresh = |node: &NodeId| *node != me && !asked.contains(*node);
         let run = page / HELD_PAGES;

@@ -46,7 +46,8 @@ impl Home<'_, '_> {
             ahead.note(self.ctx, &ask);
             left.push_back(ask);
         }
-        // What has come in meanwhile is writes that wait for the store; messages to this node itself wait.
+        // Requests that have come in meanwhile are writes that wait for the store; messages to this node
+        // itself wait.
         left.append(&mut self.file.waiting);
         self.file.waiting = left;
         self.file.ahead = ahead;

@@ -7,9 +7,9 @@
 //! Invariants:
 //! - U1 (I2): a consumer is recorded as a reader before a page is pushed to it; so a push is a grant that
 //!   nobody asked for, and is called back like any other.
-//! - U2: a refusal takes a node off the record only if it holds nothing of the page: it refuses while it has
-//!   no copy and has asked for none, and what it asks for later comes later (messages of one connection
-//!   arrive in order). What was given since may be another push to it, so such a refusal counts for nothing.
+//! - U2: a refusal takes a node off the record only if it holds nothing of the page. It refuses while it has
+//!   no copy and has asked for none. Whatever it asks for later comes later, as messages of one connection
+//!   arrive in order. A grant since may be another push to it, so such a refusal counts for nothing.
 //!
 //! A page that its writer has to itself is not pushed: that writer is its delegate.
 

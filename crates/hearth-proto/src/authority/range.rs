@@ -13,8 +13,8 @@
 //! Invariants:
 //! - R1 (I10): nobody reads or writes a page that a write has locked, from when the home says so until
 //!   it is applied or let go; nobody writes one that a read holds.
-//! - R2 (I16): of two that meet, the younger gives way ([`Body::Wound`]), unless it has all its locks
-//!   and so needs nothing more. What waits is asked in order of age. So nothing waits for a younger one
+//! - R2 (I16): of two that meet, the younger gives way ([`Body::Wound`]), unless it has all its locks and so
+//!   needs nothing more. Requests that wait are asked in order of age. So nothing waits for a younger one
 //!   that waits itself.
 //! - R3 (F5): a lock comes with its frames. A write that lacks frames counts as one that meets all locks
 //!   of this node; reads that lack frames, cuts, and reads that have lost patience count as older than
@@ -49,7 +49,7 @@ pub(super) struct Hungry {
     req: ReqId,
 }
 
-/// What a lock keeps from others, or a request needs.
+/// The way in which a lock, or a request, uses its pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Claim {
     Read,
@@ -280,8 +280,9 @@ impl Home<'_, '_> {
         self.file.waiting.insert(at, ask);
     }
 
-    /// True if a write must wait for an older one that waits, or for a read that counts as older. Where runs are locked one after another
-    /// that would be a way to wait for oneself: the older one may wait for an earlier run of this write.
+    /// True if a write must wait for an older one that waits, or for a read that counts as older. If runs are
+    /// locked one after another a write could so wait for itself: the older one may wait for an earlier run
+    /// of this write.
     pub(super) fn waits_behind(&self, ask: &WriteAsk, ahead: &Ahead, pages: (u64, u32)) -> bool {
         let one_by_one = ask.staged.is_some() && self.ctx.config.asks_in_turn();
         ahead.robs_a_read(ask, pages.0, pages.1)
@@ -352,7 +353,7 @@ impl Home<'_, '_> {
         self.wound_for_frames(Some(ask.age));
     }
 
-    /// Who of this file still lacks frames will say so again.
+    /// A write of this file that still lacks frames will say so again.
     pub(super) fn forget_hunger(&mut self) {
         let file = self.id;
         if !self.common.hungry.is_empty() {

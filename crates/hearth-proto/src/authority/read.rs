@@ -12,7 +12,7 @@ use crate::msg::{Body, Cut, Origin, Use, Wanted};
 use crate::semantics::Semantics;
 use alloc::vec::Vec;
 
-/// What an unfinished write or cut means for a read of its pages.
+/// The effect of an unfinished write or cut on a read of its pages.
 enum Obstacle {
     Clear,
     /// The reader's own acknowledgement is awaited: it gets the old bytes for one use (A2).
@@ -27,7 +27,8 @@ enum Obstacle {
 }
 
 impl ReadAsk {
-    /// The bytes of a page that are wanted: the first, and the end. What is not for one use is whole.
+    /// The bytes of a page that are wanted: the first, and the end. A page that is not for one use is wanted
+    /// whole.
     pub(super) fn wants_of(&self, config: &Config, good: Use, number: u64) -> (u32, u32) {
         let whole = config.page_bytes;
         if good != Use::Once {
@@ -267,7 +268,7 @@ impl Home<'_, '_> {
         self.send_grant(ask, good, self.origin_of(ask), (lens, data));
     }
 
-    /// Where granted bytes were.
+    /// The place where granted bytes were found.
     fn origin_of(&self, ask: &ReadAsk) -> Origin {
         let lent = |number: u64| self.file.pages.get(&number).is_some_and(|page| page.lent);
         match ask.filled {

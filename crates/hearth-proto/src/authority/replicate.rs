@@ -1,9 +1,9 @@
-//! What other nodes keep of a home's bytes until the store has them.
+//! Bytes of a home that other nodes keep until the store has them.
 //!
-//! Nodes that do so are its *keepers* for a file: the first that live of an order that everybody can work out. What
-//! they are sent, and when a write is acknowledged, is [`Replicas`]. Bytes go to keepers beside the calls to readers, from
-//! the writer's buffer; what has to go to them later (all, where the job wants no more than that; and what a keeper had
-//! that is gone) *lags*, and goes from the page's frame.
+//! Nodes that do so are its *keepers* for a file: the first live ones of an order that everybody can work
+//! out. [`Replicas`] says what they are sent, and when a write is acknowledged. Bytes go to keepers beside
+//! the calls to readers, from the writer's buffer. Bytes that have to go to them later *lag*, and go from the
+//! page's frame: all bytes, if the job wants no more than that, and those of a keeper that is gone.
 //!
 //! Invariants:
 //! - A9: a write is acknowledged when as many keepers as the job wants have it, or the store has; where keepers are
@@ -12,8 +12,9 @@
 //!   back. A keeper that has nothing of it yet does no harm. Its keepers are told to drop it only when the store has it.
 //! - A15: a node that has not said that it dropped what it kept is a keeper again before others are: what it is sent then
 //!   comes after the word to drop all. If the home died before that word had come, it would bring old bytes back.
-//! - A14: what a tier has and a keeper lacks is sent from memory as well, or goes on to the store. A sync that ends at the
-//!   tier waits for it: what keepers bring when the home dies would have the tier's bytes put aside.
+//! - A14: bytes that a tier has and a keeper lacks are sent from memory as well, or go on to the store. A
+//!   sync that ends at the tier waits for that: the bytes that keepers bring when the home dies would have
+//!   the tier's put aside.
 
 use super::flush::Sent;
 use super::{File, FlushAsk, Home, PendingWrite, StoreOp, Waiting, WriteAsk};
@@ -32,13 +33,13 @@ use alloc::vec::Vec;
 /// Pages on their way to keepers of a file, at most: what lags must not fill the way of what is waited for.
 const COPIES_MAX: usize = 32;
 
-/// What a tier has alone, and keepers keep in memory, goes to the store after this.
+/// Bytes that a tier has alone, and keepers keep in memory, go to the store after this.
 const SETTLE_AFTER: Span = Span::secs(5);
 
 /// The same where keepers lack some of it, and between two tries.
 const SETTLE_PAUSE: Span = Span::secs(1);
 
-/// What keepers have of one file.
+/// The state of one file at its keepers.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) struct Wards {
     pub(super) keepers: Vec<NodeId>,
@@ -65,7 +66,7 @@ pub(super) struct Wards {
     pub(super) releasing: Vec<(NodeId, u64)>,
     /// A tier has bytes that a keeper lacks, which came later.
     behind: bool,
-    /// What a tier has alone goes to the store then: keepers have less room than tiers.
+    /// Bytes that a tier has alone go to the store then: keepers have less room than tiers.
     settle_due: Option<Time>,
     /// A keeper had no room, or there were too few: what lags is not sent before the next write.
     pub(super) full: bool,
@@ -75,7 +76,7 @@ pub(super) struct Wards {
     pub(super) unsealing: bool,
 }
 
-/// What is on its way to a keeper.
+/// Pages on their way to a keeper.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct OnItsWay {
     pub(super) keeper: NodeId,
@@ -171,7 +172,7 @@ impl Home<'_, '_> {
             }
         }
         if self.file.wards.keepers.len() > before && self.ctx.config.keeps(Guard::CopiedAnew) {
-            // What others were sent before they have not.
+            // The new keepers lack the bytes that others were sent before.
             self.lag_all();
         }
         self.file.wards.keepers.len() >= wanted
@@ -336,7 +337,8 @@ impl Home<'_, '_> {
             self.file.wards.full |= !self.choose_keepers();
             self.mark_anew();
         }
-        // What a keeper has some of it takes all of (R2), and must: else the page could never be flushed.
+        // A keeper that has some of a page takes all of it (R2), and must: else the page could never be
+        // flushed.
         let Wards {
             lag, full, copied, ..
         } = &self.file.wards;
@@ -392,7 +394,7 @@ impl Home<'_, '_> {
         page.refresh(self.ctx.frames);
         let mut ranges = page.dirty.clone();
         for (start, end) in in_tier.iter() {
-            // What is not in memory any more the tier brings to the store (A14).
+            // The tier brings bytes to the store that are not in memory any more (A14).
             match page.knows(start, end) {
                 true => _ = ranges.insert(start, end),
                 false => wards.behind = true,
@@ -433,8 +435,8 @@ impl Home<'_, '_> {
         }
     }
 
-    /// The store has taken bytes that not every keeper has been sent: until then they lag, as it may fail. What a tier
-    /// has taken lags on (A14).
+    /// The store has taken bytes that not every keeper has been sent: until then they lag, as it may fail.
+    /// Bytes that a tier has taken lag on (A14).
     pub(super) fn keep_lagging(&mut self, taken: &[Sent]) {
         let tier = self.ctx.config.has_tier();
         let wards = &mut self.file.wards;
@@ -468,7 +470,8 @@ impl Home<'_, '_> {
         }
     }
 
-    /// What a keeper has no room for goes to the store; what is not dirty is there, or in the tier alone.
+    /// Pages for which a keeper has no room go to the store; those that are not dirty are there, or in the
+    /// tier alone.
     fn pass_refused(&mut self) {
         let alone = self.ctx.config.has_tier() && (self.file.spilled || self.is_syncing());
         let File { wards, pages, .. } = &mut *self.file;
@@ -495,13 +498,14 @@ impl Home<'_, '_> {
             if !clean || !self.file.wards.copied.contains(&number) {
                 continue;
             }
-            // What an unfinished write has sent is of a higher count, and stays.
+            // Bytes that an unfinished write has sent are of a higher count, and stay.
             let pending = self
                 .file
                 .writes
                 .iter()
                 .any(|write| write.touches(number, 1));
-            // What is sent afterwards may reach the store before: until all are told of all, a keeper may not have heard.
+            // Bytes that are sent afterwards may reach the store before: until all are told of all, a keeper
+            // may not have heard.
             if !pending && !afterwards {
                 self.file.wards.copied.remove(&number);
             }
@@ -530,7 +534,7 @@ impl Home<'_, '_> {
         keepers.into_iter().map(tell).collect()
     }
 
-    /// What a tier has alone, and keepers keep in memory, goes to the store.
+    /// Bytes that a tier has alone, and keepers keep in memory, go to the store.
     fn settle_kept(&mut self) {
         let lacks = self.lacks_keepers();
         let at_rest = self.file.dirty_bytes == 0 && self.file.writes.is_empty() || lacks;
@@ -545,7 +549,7 @@ impl Home<'_, '_> {
             true => now,
             false => now + SETTLE_AFTER,
         });
-        // What it waits for at leisure has come to be urgent.
+        // A settlement that waits at leisure has come to be urgent.
         let due = if lacks {
             due.min(now + SETTLE_PAUSE)
         } else {
@@ -620,15 +624,16 @@ impl Home<'_, '_> {
         told
     }
 
-    /// Has keepers drop all before a cut is answered; true while that is not done. What they had must be in the store
-    /// first: else the cut could take it away, and a keeper bring it back. If the store refuses it they keep it, and
-    /// the cut fails; unless the bytes are given up with the file.
+    /// Has keepers drop all before a cut is answered; true while that is not done. Their bytes must be in the
+    /// store first: else the cut could take them away, and a keeper bring them back. If the store refuses
+    /// them they keep them, and the cut fails; unless the bytes are given up with the file.
     pub(super) fn empties_wards(&mut self) -> bool {
         let empties = self.ctx.config.keeps(Guard::CutEmptiesWards);
         let Some(bar) = self.file.bar.as_ref().filter(|bar| !bar.answered) else {
             return false;
         };
-        // What is not sealed yet may be before the cut is: bytes that a cut of a manager that dies would take go first.
+        // Bytes that are not sealed yet may be sealed before the cut: bytes that the cut of a dying manager
+        // would take go first.
         let kept = self.rule().shards().is_some() && self.file.dirty_bytes > 0;
         let over = self.file.wards.is_over() && self.file.wards.emptying.is_none();
         if !empties || over && !kept {
@@ -673,7 +678,7 @@ impl Home<'_, '_> {
         for write in &mut self.file.writes {
             let before = write.copying.len();
             write.copying.retain(others);
-            // What it had taken already counts no more, either.
+            // Bytes that it had taken already count no more, either.
             write.through |= had || write.copying.len() < before;
         }
         let wards = &mut self.file.wards;

@@ -1,14 +1,15 @@
 //! Bytes that their writer has closed: shards of them on other nodes until the store has them.
 //!
-//! Where the job wants shards ([`Replicas::Erasure`]) nobody is sent anything while a file is written. When a node closes
-//! it, the dirty pages that it wrote are *sealed*: so many of them at a time are the data shards of a *stripe*, as they
-//! are, each with zeros where nobody wrote, and parity shards are made of them. The first data shard stays here, where
-//! all of the page is; each other shard goes to a keeper of its own. The last stripe may have fewer data shards; it has
-//! all parity shards, so these nodes know of every stripe which pages it is made of ([`crate::replica`]).
+//! If the job wants shards ([`Replicas::Erasure`]) nobody is sent anything while a file is written. When a
+//! node closes it, the dirty pages that it wrote are *sealed*. So many of them at a time are the data shards
+//! of a *stripe*, as they are, each with zeros where nobody wrote, and parity shards are made of them. The
+//! first data shard stays here, where all of the page is; each other shard goes to a keeper of its own. The
+//! last stripe may have fewer data shards; it has all parity shards, so these nodes know of every stripe
+//! which pages it is made of ([`crate::replica`]).
 //!
-//! A stripe is never changed. Whoever writes what is sealed waits until the store has all that is dirty of the file and
-//! the keepers have dropped their shards; that ends the seal of the whole file. So does a keeper that is gone or has no
-//! room: then the store is the next place.
+//! A stripe is never changed. A writer of sealed bytes waits until the store has all that is dirty of the
+//! file and the keepers have dropped their shards; that ends the seal of the whole file. So does a keeper
+//! that is gone or has no room: then the store is the next place.
 //!
 //! Invariants:
 //! - A12: a close is answered when of every page that its node wrote each keeper has its shard, or the store has it.
@@ -31,7 +32,7 @@ const SHARDS_MAX: usize = 32;
 /// Pieces of a page that a message names, at most: as many of all pages of a stripe are still a list of the wire.
 const PIECES_MAX: usize = 512;
 
-/// What a stripe has of a page.
+/// The bytes of a page that a stripe has.
 struct Data {
     page: u64,
     frame: FrameId,
@@ -238,7 +239,7 @@ impl Home<'_, '_> {
     }
 }
 
-/// What was written of each page: its place, the first byte and where it ends.
+/// The written bytes of each page: its place, the first byte and the end.
 fn layout(shards: &[Data]) -> Vec<u32> {
     let ranges = |(place, shard): (u32, &Data)| {
         let ranges: Vec<(u32, u32)> = shard.ranges.iter().collect();

@@ -197,7 +197,7 @@ impl Home<'_, '_> {
         }
     }
 
-    /// What becomes of a page that a write has been through.
+    /// Settles the state of a page that a write has been through.
     fn keep(&mut self, part: &super::write::Part, ver: Ver, failed: Option<Errno>) {
         let page_bytes = self.ctx.config.page_bytes;
         let Some(page) = self.file.pages.get_mut(&part.page) else {

@@ -131,7 +131,7 @@ impl Home<'_, '_> {
         }
     }
 
-    /// What a writer has gathered of a page.
+    /// Takes the bytes of a page that a writer has gathered.
     pub(super) fn take_scatter(
         &mut self,
         of: (NodeId, ReqId, Gen),

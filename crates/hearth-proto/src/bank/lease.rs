@@ -17,7 +17,7 @@ use alloc::vec::Vec;
 /// A daemon that did not answer is left alone for this long.
 const PAUSE: Span = Span::secs(1);
 
-/// What one gateway has said.
+/// The word of one gateway.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 struct Lease {
     until: Time,

@@ -30,7 +30,7 @@ use alloc::vec::Vec;
 /// Share of a lease that the gateway adds to it: clocks drift by less than half of this.
 const DRIFT: u64 = 500;
 
-/// What the gateway makes of a daemon.
+/// The gateway's view of a daemon.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Standing {
     /// Nobody asks it for anything: every epoch is over.
@@ -300,7 +300,7 @@ impl Entry {
             .bank
             .is_some_and(|bank| bank.unreachable == Unreachable::GiveUp);
         let first = self.epoch.0 & u64::from(u32::MAX) == 0;
-        // Whoever gives up on a daemon has no word for what it missed meanwhile.
+        // A gateway that gives up on a daemon has no word for what it missed meanwhile.
         if first || (!given_up && config.keeps(Guard::EpochGrows)) {
             self.epoch.0 += 1;
         }

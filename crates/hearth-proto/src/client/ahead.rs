@@ -75,7 +75,7 @@ impl Ahead {
 
     /// The next read is elsewhere.
     fn jump(&mut self, end: u64) {
-        // What was asked for beyond the last read was in vain; the next request doubles what is left.
+        // Pages that were asked for beyond the last read were in vain; the next request doubles what is left.
         if self.end > self.next {
             self.window /= 4;
         }

@@ -1,7 +1,7 @@
 //! Asking the bank: blocks that a daemon may have are asked for there, all others at their gateway.
 //!
-//! What a daemon has not, the reads that asked go to the gateway for. What it has serves them, and
-//! nobody else (K6). A read that a way in may keep never comes here.
+//! Reads whose blocks a daemon does not have go to the gateway for them. Blocks that it has serve the reads
+//! that asked, and nobody else (K6). A read that a way in may keep never comes here.
 
 use super::once::Granted;
 use super::read::Found;
@@ -28,7 +28,7 @@ pub(super) struct Get {
     blocks: Vec<u64>,
 }
 
-/// Where a block may be in the bank.
+/// The place of a block in the bank, if it is there.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) struct Entry {
     gateway: NodeId,
@@ -52,7 +52,7 @@ impl Gets {
 }
 
 impl Desk<'_, '_> {
-    /// Where the read may find a block in the bank, at this instant.
+    /// The place in the bank where the read may find a block, at this instant.
     pub(super) fn entry_of(&mut self, ticket: Ticket, block: u64, home: NodeId) -> Option<Entry> {
         let Some(Job::Read(job)) = self.client.jobs.get(&ticket) else {
             return None;

@@ -127,7 +127,7 @@ impl Desk<'_, '_> {
         let (synced, unsaved) = (job.until == Until::Synced, job.unsaved.contains(home));
         if let Some(file) = self.client.files.get_mut(&id) {
             let at_tier = synced && self.ctx.config.syncs_at_tier();
-            // What a dead home had is lost, which is told as such.
+            // The bytes of a dead home are lost, which is told as such.
             let has_more = match body {
                 Body::FlushOk(_) => at_tier,
                 Body::Sealed => false,

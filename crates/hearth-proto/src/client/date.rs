@@ -11,7 +11,7 @@ use crate::config::Config;
 use crate::ids::{FileId, NodeId};
 use crate::msg::{Body, Envelope};
 
-/// What a node knows of the time of a file's last write.
+/// The time of a file's last write, as far as this node knows it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) struct Date {
     /// The last write of this node.
@@ -19,7 +19,7 @@ pub(super) struct Date {
     known: Known,
 }
 
-/// Who knows the time.
+/// The parties that know the time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 enum Known {
     /// The store, as far as this node knows.

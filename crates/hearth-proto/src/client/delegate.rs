@@ -6,8 +6,8 @@
 //!    ▲                              │   ▲ Return(Own)   │
 //!    │ Return(Nothing)              │   └───────────────┤ age, flush, sync, many pieces
 //!    ├──────────────────────────────┘                   │
-//!    ├───────────────── Return(Nothing) ◀───────────────┤ a write or read that it cannot serve
-//!    └─▶ copy ◀──────── Return(Copy) ◀──────────────────┘ TakeBack, the last writer closes
+//!    ├───────────────── Return(Nothing) ◀───────────────┤ other requests
+//!    └─▶ copy ◀──────── Return(Copy) ◀──────────────────┘ TakeBack, last close
 //! ```
 //!
 //! | state | event | action | next |
@@ -161,7 +161,7 @@ impl Owned {
         (ranges, data)
     }
 
-    /// What the page's home is sent of it.
+    /// The message that returns it to the page's home, with its bytes.
     fn returned(&self, page: u64, left: Left) -> (Body, Vec<Piece>) {
         let (ranges, data) = self.pieces();
         let grant = self.grant;
@@ -637,7 +637,7 @@ impl Desk<'_, '_> {
 }
 
 impl Owned {
-    /// What is kept of it: a copy, if that is wanted and all of it is known. The home also calls back
+    /// The part of it that stays: a copy, if that is wanted and all of it is known. The home also calls back
     /// what a way in keeps.
     fn left(&self, copy: bool) -> Left {
         match self.kept || copy && self.filled {

@@ -1,4 +1,4 @@
-//! What the client knows of one file.
+//! The client's knowledge of one file.
 
 use super::read::Found;
 use crate::client::What;
@@ -49,7 +49,7 @@ pub(super) struct File {
     /// Requests for the manager while it is not known who that is.
     pub(super) parked: Vec<(Body, What)>,
     pub(super) generation: Gen,
-    /// What is promised, and the version of the file that this node was told last.
+    /// The semantics that are promised, and the version of the file that this node was told last.
     pub(super) semantics: Semantics,
     pub(super) version: u64,
     /// Ways in may keep bytes of an earlier file of this number.
@@ -101,7 +101,7 @@ pub(super) struct File {
     pub(super) unreported: bool,
     /// The store's latest stamp that a flush of this node brought back.
     pub(super) stamp: Option<Stamp>,
-    /// What small writes have left here.
+    /// Bytes that small writes have left here.
     pub(super) gathering: Gathering,
     /// Losses of bytes that this node wrote, and the error of the last.
     pub(super) losses: u32,
@@ -159,10 +159,10 @@ impl File {
             && self.gathering.is_idle()
     }
 
-    /// Reads are done on the store. Where the manager is gone, homes that it told of still serve their
-    /// pages, and have bytes that the store has not. A node that keeps its own pages has nobody left who
-    /// would say when they become old, nor has one whose copies no home records; one that never heard of
-    /// homes can ask none. A gateway that was manager and home is gone as both, and another may be by now.
+    /// Reads are done on the store. If the manager is gone, homes that it told of still serve their pages,
+    /// and have bytes that the store has not. A node that keeps its own pages has nobody left who would say
+    /// when they become old, nor has one whose copies no home records. One that never heard of homes can ask
+    /// none. A gateway that was manager and home is gone as both, and another may be by now.
     pub(super) fn is_read_from_store(&self, config: &Config) -> bool {
         let gateway = config.rules().bank.is_some() && matches!(self.homes, HomeMap::Fixed(_));
         let told = self.semantics.is_recorded() && self.homes != HomeMap::Own && !gateway;
@@ -183,8 +183,8 @@ impl File {
         homes.iter().collect()
     }
 
-    /// Homes are asked to flush: which of them may hold bytes of this node that the store lacks. What is written
-    /// while they are at it counts as not flushed.
+    /// Homes are asked to flush: which of them may hold bytes of this node that the store lacks. Bytes that
+    /// are written while they are at it count as not flushed.
     pub(super) fn begin_flush(&mut self, homes: &[NodeId]) -> NodeSet {
         let unsaved: NodeSet = self.unflushed().into_iter().collect();
         let asked = homes.iter().copied().filter(|&home| unsaved.contains(home));

@@ -1,15 +1,16 @@
 //! Gathering at the writer: small writes to pages of other homes stay here until something needs them
 //! there.
 //!
-//! Of a file whose writes need not show elsewhere before they are closed or synced (`mpi`, `cto`), a
-//! write of less than a page is copied into a frame and answered. What a page has gathered goes to its
-//! home in one message, a *scatter*: when the page is full, in too many pieces or old, when frames are
-//! wanted, and before whatever else this node does with those bytes. What does that waits here and is
-//! asked anew once all is scattered, with the writes that came meanwhile.
+//! Some files have writes that need not show elsewhere before they are closed or synced (`mpi`, `cto`). A
+//! write of less than a page to such a file is copied into a frame and answered. The gathered bytes of a page
+//! go to its home in one message, a *scatter*: when the page is full, in too many pieces or old, when frames
+//! are wanted, and before whatever else this node does with those bytes. A request that does so waits here
+//! and is asked anew once all is scattered, with the writes that came meanwhile.
 //!
 //! Invariants:
 //! - Q1 (I3): an open, a flush, a sync, a close, a question for the size and an append come after the
-//!   scatters of what this node had gathered of the file, a read or another write after those of its pages.
+//!   scatters of what this node had gathered of the file. A read or another write comes after those of its
+//!   pages.
 //! - Q2: at most one scatter of a page is under way, so that they arrive in order.
 //! - Q3: a manager cuts or settles a file, and a node syncs it, after every writer has scattered what it had
 //!   gathered; for a cut, a writer gathers nothing from then on until it has heard of it.
@@ -35,7 +36,7 @@ use crate::{Errno, errno};
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
-/// What is gathered goes after this, if nothing sends it earlier.
+/// Gathered bytes go after this, if nothing sends them earlier.
 pub(super) const AGE_MAX: Span = Span::secs(1);
 
 /// Pieces of a page: bounds the list that comes with them.
@@ -54,7 +55,7 @@ pub(super) struct Gathered {
     pub(super) is_offered: bool,
 }
 
-/// Who goes on when all that a file has gathered is scattered.
+/// The party that goes on when all that a file has gathered is scattered.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum Waiter {
     Session(Ticket, Request),
@@ -66,7 +67,7 @@ enum Waiter {
     },
 }
 
-/// What a file has gathered.
+/// The gathered bytes of a file.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) struct Gathering {
     pub(super) pages: BTreeMap<u64, Gathered>,
@@ -322,7 +323,7 @@ impl Desk<'_, '_> {
         true
     }
 
-    /// What is gathered goes, so that later writes can stay.
+    /// Gathered bytes go, so that later writes can stay.
     fn make_room(&mut self) {
         let ids: Vec<FileId> = self.client.gathering.iter().copied().collect();
         ids.into_iter().for_each(|id| self.scatter_file(id));
@@ -388,7 +389,7 @@ impl Desk<'_, '_> {
         }
     }
 
-    /// What stays, because its page is being scattered already, is as young as new bytes.
+    /// Bytes that stay, because their page is being scattered already, are as young as new ones.
     fn count_age_anew(&mut self, id: FileId) {
         if let Some(file) = self.client.files.get_mut(&id)
             && let Some(since) = &mut file.gathering.since
@@ -449,7 +450,7 @@ impl Desk<'_, '_> {
         self.place(ticket);
     }
 
-    /// What the home of a scattered page is sent, in place of the write's own part.
+    /// The part that the home of a scattered page is sent, in place of the write's own.
     pub(super) fn part_of_scatter(job: &WriteJob, part: Part) -> Part {
         match &job.scattered {
             Some(scattered) => Part {

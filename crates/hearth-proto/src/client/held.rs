@@ -1,4 +1,4 @@
-//! What is in memory of pages whose homes are elsewhere.
+//! Pages in memory whose homes are elsewhere.
 
 use super::Client;
 use crate::frames::Frames;

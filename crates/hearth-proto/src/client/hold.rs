@@ -8,7 +8,7 @@
 //! several homes, has each home hold its part until all have answered.
 //!
 //! Invariant:
-//! - H1 (I10): what a read returns was there at one instant between its beginning and its end.
+//! - H1 (I10): the bytes that a read returns were there at one instant between its beginning and its end.
 
 use super::once::Granted;
 use super::range::{Lock, Locked};
@@ -52,7 +52,7 @@ impl Holding {
 }
 
 impl Desk<'_, '_> {
-    /// True if the bytes of a read must be of one instant. What a way in keeps it keeps by the page.
+    /// True if the bytes of a read must be of one instant. A way in keeps bytes by the page.
     pub(super) fn is_whole(&self, job: &ReadJob, end: u64) -> bool {
         let (_, count) = self.ctx.config.pages_of(job.offset, end - job.offset);
         count > 1 && !job.keep && self.ranges_rule(job.file) != Ranges::Apart

@@ -7,7 +7,7 @@ use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 use core::ops::Deref;
 
-/// What a job does with a file, where others ask for that.
+/// The effect of a job on a file, where others ask for that.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 enum Does {
     OpensToWrite,
@@ -47,7 +47,7 @@ impl Jobs {
         Some(job)
     }
 
-    /// What a job does, and with which files, does not change.
+    /// A job's effects, and its files, do not change.
     pub(super) fn get_mut(&mut self, ticket: &Ticket) -> Option<&mut Job> {
         self.all.get_mut(ticket)
     }

@@ -1,9 +1,10 @@
 //! A manager that is back: what this node did without it ends, and it is told of every handle anew.
 //!
-//! While a file's manager is gone its readers go to the store, each by itself ([`super::open`]). The manager that is
-//! back knows nothing of them, nor does one that takes its place. Where there are replicas it asks all nodes to let go
-//! before it does anything about the file ([`crate::rescue`]), and this node answers when the file has *lapsed* here.
-//! Elsewhere nobody asks: this node begins by itself when it is connected with the manager again.
+//! While a file's manager is gone its readers go to the store, each by itself ([`super::open`]). The manager
+//! that is back knows nothing of them, nor does one that takes its place. If there are replicas it asks all
+//! nodes to let go before it does anything about the file ([`crate::rescue`]), and this node answers when the
+//! file has *lapsed* here. Otherwise nobody asks: this node begins by itself when it is connected with the
+//! manager again.
 //!
 //! 1. Ways in drop what they keep. Reads go on from the store meanwhile: a page can be locked until one is answered, and
 //!    nobody can have written yet.
@@ -17,8 +18,8 @@
 //! Invariants:
 //! - C6 (I3): since a manager that is back asked for it, or was met again, nothing of the file was read or written here
 //!   before it knew of the handles.
-//! - C7: a manager counts a handle once, and no longer than it is open: it hears of one that was closed while it was
-//!   told when it has answered, as a word of that would overtake an open that waits there.
+//! - C7: a manager counts a handle once, and no longer than it is open. It hears of a handle that was closed
+//!   while it was told when it has answered: a word of that would overtake an open that waits there.
 
 use super::file::File;
 use super::revoke::Tell;
@@ -93,9 +94,9 @@ impl Client {
         true
     }
 
-    /// A node is connected again. What ways in keep of pages whose home it is came from the store, and it knows nothing of
-    /// that. Without replicas it asks about no file, and of those that it manages this node would go on to read what the
-    /// store has.
+    /// A node is connected again. The bytes that ways in keep of pages whose home it is came from the store,
+    /// and it knows nothing of that. Without replicas it asks about no file, and of those that it manages
+    /// this node would go on to read what the store has.
     pub(crate) fn met(&mut self, ctx: &mut Ctx<'_>, authority: &mut Authority, peer: NodeId) {
         let (nodes, lapses) = (ctx.config.nodes, !ctx.config.has_replicas());
         let is_back = |id: &FileId| {
@@ -119,8 +120,8 @@ impl Client {
         }
     }
 
-    /// What nodes that live have said of a file. If one manages it, its registrar may be gone. If one went to the store
-    /// when the last name was gone, the manager died before it had told this one.
+    /// The word of live nodes on a file. If one manages it, its registrar may be gone. If one went to the
+    /// store when the last name was gone, the manager died before it had told this one.
     pub(crate) fn remembered(
         &mut self,
         ctx: &mut Ctx<'_>,
@@ -439,7 +440,7 @@ impl Desk<'_, '_> {
         }
     }
 
-    /// What waited goes on, as the manager said or without it.
+    /// Requests that waited go on, as the manager said or without it.
     fn end_lapse(&mut self, id: FileId, well: bool) {
         let Some(mut lapse) = self.client.lapses.remove(&id) else {
             return;

@@ -1,7 +1,7 @@
 //! Leave to keep attributes: asked for many files at once, given up when the manager says so.
 //!
-//! Who manages a file is asked of its registrar once, for many files at once where the way in knows which
-//! it will want next. Managers do not change, so what was heard stays true while the manager is there.
+//! A node asks a file's registrar once who manages it, for many files at once if the way in knows which it
+//! will want next. Managers do not change, so the answer stays true while the manager is there.
 //!
 //! A writer's open calls attributes back from all nodes but its own, so that node gives up leave by
 //! itself before it asks for the open (C5).
@@ -28,19 +28,19 @@ const MANAGERS_MAX: usize = 1 << 18;
 /// Stands for a message that is sent in a later step; no other has this number.
 const LATER: u64 = u64::MAX;
 
-/// What a session waits for.
+/// The answer that a session waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Seeks {
     Leave,
-    /// What others read.
+    /// Attributes that others read.
     Known,
-    /// What a directory has.
+    /// The names of a directory.
     Names,
-    /// Who could give it.
+    /// The nodes that could give leave.
     Managers,
 }
 
-/// Who manages what names lead to, where their teller knew.
+/// The managers of files that names lead to, where their teller knew them.
 pub(super) fn managers_of(names: &[Named]) -> impl Iterator<Item = (FileId, NodeId)> + '_ {
     let known = |named: &Named| Some((named.file, named.manager?));
     names.iter().filter_map(known)
@@ -182,7 +182,7 @@ impl Desk<'_, '_> {
         self.end_leave(ticket);
     }
 
-    /// Who awaits what others read does not ask daemons: nobody reads for them.
+    /// A session that awaits what others read does not ask daemons: nobody reads for them.
     fn seek_of(&mut self, ticket: Ticket, manager: NodeId, files: Vec<FileId>, seeks: Seeks) {
         match seeks {
             Seeks::Leave => self.ask_attributes(ticket, manager, files),
@@ -441,7 +441,8 @@ impl Desk<'_, '_> {
     pub(super) fn tell_learned(&mut self, learned: &[Learned]) {
         let mut by_manager: BTreeMap<NodeId, Vec<Learned>> = BTreeMap::new();
         for one in learned {
-            // What is not kept any more was read all the same, and others may wait for the end of that.
+            // Attributes that are not kept any more were read all the same, and others may wait for the end
+            // of that.
             let void = Learned {
                 attributes: None,
                 ..*one

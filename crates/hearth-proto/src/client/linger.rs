@@ -78,7 +78,7 @@ impl Desk<'_, '_> {
         let due = self.ctx.now + self.ctx.config.flush_age;
         let older = self.client.lingering.put(id, handle, due);
         self.release(older);
-        // Who was asked for is due later again, so each new one hurries one that was not.
+        // A file whose home was asked is due later again, so each new one hurries one that was not.
         let oldest = self.client.lingering.next(due);
         if let Some(oldest) = oldest.filter(|_| self.client.lingering.files.len() > LINGERING_MAX) {
             self.hurry(oldest);

@@ -1,11 +1,11 @@
 //! Writes that programs of this node make by themselves, to pages that were offered to them: those of
 //! which this node is the home ([`crate::authority`] says when), and those that gather here.
 //!
-//! Invariant Q6: an offered page of the second kind is gathered in the frame that was named, the next small
-//! write of it would gather there, this node keeps nothing else of it, and some session has the file open
-//! for writing. What is left may make the file longer: like all that is gathered, others hear of that with
-//! the scatter. The offer is taken back in the very step in which that ends, and none does while programs
-//! may still leave bytes: pages that are full then, or in many pieces, are due at once.
+//! Invariant Q6: an offered page of the second kind is gathered in the frame that was named, and the next
+//! small write of it would gather there. This node keeps nothing else of it, and some session has the file
+//! open for writing. Bytes that are left there may make the file longer: like all that is gathered, others
+//! hear of that with the scatter. The offer is taken back in the very step in which that ends, and none does
+//! while programs may still leave bytes: pages that are full then, or in many pieces, are due at once.
 
 use super::file::File;
 use super::gather::{AGE_MAX, Gathered, PIECES_MAX};

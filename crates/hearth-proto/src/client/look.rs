@@ -1,7 +1,7 @@
 //! Attributes and names out of daemons: where those hold them, a daemon is asked before the manager.
 //!
-//! What a daemon says serves the question alone, as with blocks (K6): nobody could call it back. What it
-//! does not have the manager is asked for, which gives leave.
+//! An answer of a daemon serves the question alone, as with blocks (K6): nobody could call it back. The
+//! manager is asked for what the daemon does not have, and gives leave.
 
 use super::bank::ASKED_OF_BANK;
 use super::leave::managers_of;
@@ -58,7 +58,7 @@ impl Desk<'_, '_> {
     /// The daemon that may have a file's attributes, and the epoch under which it may be asked.
     fn attributes_at(&mut self, manager: NodeId, file: FileId) -> Option<(Daemon, Epoch)> {
         let daemon = self.ctx.config.daemon_of_attributes(file)?;
-        // What is managed here is known here.
+        // A file that is managed here is known here.
         if manager == self.ctx.me() {
             return None;
         }

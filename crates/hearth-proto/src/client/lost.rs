@@ -3,9 +3,9 @@
 //! Nobody can write such a page, so the store has the latest bytes that there are of it. The other pages of a read come
 //! from their homes as ever: these may have bytes that the store has yet to get, and call back what a way in keeps.
 //!
-//! Where it is not known who has a page, a read is done on the store as a whole, and so is one that is to be of one
-//! instant. Nobody calls back what a way in keeps of all this. So that goes after a second, and when the manager has the
-//! file forgotten, which may be cut.
+//! A read is done on the store as a whole if it is not known who has a page, and so is one that is to be of
+//! one instant. Nobody calls back what a way in keeps of all this. So that goes after a second, and when the
+//! manager has the file forgotten, which may be cut.
 //!
 //! Invariant:
 //! - C10 (S1): of a page whose home lives, and is known, a read that may mix instants takes no bytes from the store.
@@ -40,7 +40,7 @@ pub(super) struct Lost {
     buf: Buf,
 }
 
-/// What of the store is read past homes.
+/// Bytes of the store that are read past homes.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) struct Losses {
     asked: BTreeMap<Op, Lost>,
@@ -55,7 +55,7 @@ struct Strays {
 }
 
 impl Losses {
-    /// What an operation of the store was to read.
+    /// The pages that an operation of the store was to read.
     pub(super) fn take(&mut self, op: Op) -> Option<Lost> {
         self.asked.remove(&op)
     }

@@ -1,9 +1,9 @@
 //! Pages that move to this node when it overwrites what it has read, and come from nodes that did.
 //!
-//! Where one node alone has a page, another is lent its bytes for one use. If all of such a page is written next, this
-//! node claims it instead of sending the bytes to the home, and is its delegate from then on (`delegate`).
-//! A read that a home sends on asks the page's delegate; one that has gone there in vain too often asks
-//! the home to have the page back (M4: no read is sent on for ever).
+//! If one node alone has a page, another is lent its bytes for one use. If all of such a page is written
+//! next, this node claims it instead of sending the bytes to the home, and is its delegate from then on
+//! (`delegate`). A read that a home sends on asks the page's delegate; one that has gone there in vain too
+//! often asks the home to have the page back (M4: no read is sent on for ever).
 
 use super::file::Want;
 use super::write::{Part, WriteJob};
@@ -45,7 +45,7 @@ impl Desk<'_, '_> {
         }
     }
 
-    /// Where pages move: true if a part of a write, which is of one page, need not go to the page's home.
+    /// True if a part of a write, which is of one page, need not go to the page's home, as pages move.
     pub(super) fn claims(&self, job: &WriteJob, part: &Part) -> bool {
         let config = self.ctx.config;
         let (id, page) = (job.file, config.page_of(part.offset));

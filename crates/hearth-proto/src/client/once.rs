@@ -1,4 +1,4 @@
-//! Where the bytes of pages are that a read puts together.
+//! The places of the bytes that a read puts together.
 
 use super::{Desk, Job};
 use crate::config::{Config, Copies, Writes};
@@ -32,7 +32,7 @@ pub(super) struct OncePage {
     pub(super) asked: u64,
 }
 
-/// Where known bytes of a page are.
+/// The place of known bytes of a page.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Bytes {
     src: Src,
@@ -75,7 +75,8 @@ impl OncePage {
 }
 
 impl Desk<'_, '_> {
-    /// Where nobody but its home keeps a page, another node is sent what the reads that wait want of it.
+    /// The bytes at the ends of a run that the waiting reads do not want: if nobody but the home keeps a
+    /// page, another node is sent only the others.
     pub(super) fn unwanted(
         &self,
         home: NodeId,

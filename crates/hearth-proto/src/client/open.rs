@@ -242,7 +242,7 @@ impl Desk<'_, '_> {
         }
         let asked = u32::try_from(file.chunks_asked.len()).unwrap_or(u32::MAX);
         file.chunks_asked.push(chunk);
-        // Who asks for one page will use it; of a run its others may be used elsewhere as much.
+        // A node that asks for one page will use it; of a run its others may be used elsewhere as much.
         let has = match alone {
             true => 0,
             false => self.authority.pages_of(id).saturating_add(asked),

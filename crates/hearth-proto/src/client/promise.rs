@@ -48,7 +48,7 @@ impl Desk<'_, '_> {
         if self.ctx.config.keeps(Guard::LateGrantOnce) {
             let me = self.ctx.me();
             for want in file.wants.values_mut() {
-                // What this node is home of is read in place, as it is then.
+                // A page of which this node is home is read in place, as it is then.
                 let asked = self.client.pending.get(&want.seq);
                 if asked.is_some_and(|pending| pending.to != me) {
                     want.floor = u64::MAX;
@@ -57,7 +57,8 @@ impl Desk<'_, '_> {
         }
     }
 
-    /// What this node had gathered is at the homes: later reads see what others have brought there.
+    /// The bytes that this node had gathered are at the homes: later reads see what others have brought
+    /// there.
     pub(super) fn exchange(&mut self, ticket: Ticket, handle: Handle) {
         let opened = self.client.handles.get(&handle);
         let Some(id) = opened.map(|opened| opened.file) else {

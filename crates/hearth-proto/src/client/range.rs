@@ -30,7 +30,7 @@ use alloc::vec::Vec;
 /// for a home is not made one.
 const HOME_BYTES_MAX: u64 = 8 << 20;
 
-/// Whose lock a home was asked for: a job, and which part of it.
+/// The owner of a lock that a home was asked for: a job, and which part of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Locked {
     pub(super) ticket: Ticket,
@@ -71,7 +71,7 @@ pub(super) struct Range {
     locks: Vec<Lock>,
 }
 
-/// What becomes of a write whose parts are let go.
+/// The fate of a write whose parts are let go.
 enum Instead {
     /// It begins anew: a home has moved on to another generation, or must have its lock back.
     Again,
@@ -328,7 +328,7 @@ impl Desk<'_, '_> {
         self.free_window(part.home, part.len);
     }
 
-    /// Somebody else goes first. What has all its locks ends soon and needs nothing more.
+    /// Somebody else goes first. A request that has all its locks ends soon and needs nothing more.
     pub(super) fn wounded(&mut self, key: u64, clock: u64) {
         self.ctx.hear_clock(clock);
         let Some(&Locked { ticket, part, .. }) = self.client.locks.get(&key) else {

@@ -25,7 +25,7 @@ const REQUEST_PAGES: u32 = 1 << 13;
 /// taken for others, one while it waits for the next, and so for ever.
 const VAIN_MAX: u32 = 16;
 
-/// Where the bytes of a page were, for the counts.
+/// The place where the bytes of a page were, for the counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Found {
     Peer,
@@ -143,7 +143,7 @@ impl Desk<'_, '_> {
         };
         self.client.jobs.insert(ticket, Job::Read(job));
         if aside {
-            // What is asked for ahead would be given frames.
+            // Pages that are asked for ahead would be given frames.
             return self.go_on_reading(ticket);
         }
         self.miss_ahead(handle, offset, len);
@@ -471,8 +471,8 @@ impl Desk<'_, '_> {
                         continue;
                     };
                     let overtaken = want.floor > ver.seq;
-                    // What this node is home of is read in place. An answer that was put aside until the page was called
-                    // back has no bytes: it is asked for once more.
+                    // A page of which this node is home is read in place. An answer that was put aside until
+                    // the page was called back has no bytes: it is asked for once more.
                     if overtaken && data.is_none() && home == self.ctx.me() {
                         continue;
                     }
@@ -590,7 +590,7 @@ impl Desk<'_, '_> {
         }
     }
 
-    /// Where a page of a read was, for the counts.
+    /// Counts the place where a page of a read was.
     pub(super) fn found(&mut self, ticket: Ticket, page: u64, found: Found) {
         if let Some(Job::Read(job)) = self.client.jobs.get_mut(&ticket) {
             job.found.insert(page, found);

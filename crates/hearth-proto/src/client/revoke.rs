@@ -15,7 +15,7 @@ pub(super) struct Revocation {
     file: FileId,
     /// First page and count; `None` for attributes alone.
     pages: Option<(u64, u32)>,
-    /// Whom to tell when they have.
+    /// The party to tell when they have.
     tell: Tell,
     /// The ways in kept something of the pages since they were told to drop them.
     again: bool,
@@ -23,7 +23,7 @@ pub(super) struct Revocation {
     parked: bool,
 }
 
-/// Who waits for a revocation.
+/// The party that waits for a revocation.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Tell {
     Nobody,

@@ -1,6 +1,6 @@
-//! What a node does before it goes: what it alone has goes to homes, and from there to the store.
+//! Work of a node before it goes: bytes that it alone has go to homes, and from there to the store.
 //!
-//! 1. What is gathered is scattered, what was written by this node itself is returned.
+//! 1. Gathered bytes are scattered, and pages that this node wrote by itself are returned.
 //! 2. A home that has taken bytes of this node is asked to flush them. One that refuses is asked again.
 //! 3. It is over once nothing is gathered or on its way, and no home has to be asked.
 //!
@@ -53,7 +53,7 @@ impl Client {
         files.any(|file| file.is_kept_behind(config) && !file.is_settled(config.me))
     }
 
-    /// What the last home said that would not bring bytes of this node to the store.
+    /// The error of the last home that would not bring bytes of this node to the store.
     pub(crate) fn refused(&self) -> Option<(FileId, Errno)> {
         self.refused
     }

@@ -5,7 +5,7 @@ use crate::ids::NodeId;
 use crate::wait::Wait;
 
 impl Client {
-    /// What it has asked of others and not heard.
+    /// Questions to others that are not answered.
     pub(crate) fn waits(&self, who: NodeId) -> impl Iterator<Item = Wait> + '_ {
         let waits = move |pending: &Pending| Wait {
             who,

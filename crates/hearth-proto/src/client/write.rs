@@ -85,7 +85,7 @@ pub(super) struct WriteJob {
     pub(super) scattered: Option<Scattered>,
 }
 
-/// What a scatter brings: the page, and which bytes of it are in the buffer, one piece after another.
+/// The content of a scatter: the page, and which bytes of it are in the buffer, one piece after another.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Scattered {
     pub(super) page: u64,
@@ -163,7 +163,7 @@ impl WriteJob {
         self.at == WriteAt::End || (first..first + u64::from(count)).contains(&page)
     }
 
-    /// Where it writes, unless it appends: the first byte and how many.
+    /// The bytes that it writes, unless it appends: the first and how many.
     pub(super) fn place(&self) -> Option<(u64, u32)> {
         (self.at != WriteAt::End).then_some((self.offset, self.len))
     }

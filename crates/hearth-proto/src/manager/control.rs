@@ -13,7 +13,7 @@ use crate::placement::home_of_chunk;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
-/// What a control operation is for.
+/// The purpose of a control operation.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) enum After {
     /// This open goes on.
@@ -40,7 +40,7 @@ pub(super) enum Control {
     /// Writers bring what they have gathered to the homes, before this goes on.
     Collecting {
         ask: Ask,
-        /// Who has asked for nothing else.
+        /// The requests for nothing else.
         others: VecDeque<Ask>,
         awaiting: Vec<(NodeId, u64)>,
     },
@@ -78,7 +78,7 @@ pub(super) enum Control {
     },
     /// The node that asked writes a range to the store.
     Writing {
-        /// Where the range ends.
+        /// The end of the range.
         end: u64,
         homes: Vec<NodeId>,
         ask: Ask,
@@ -112,7 +112,7 @@ impl Control {
         }
     }
 
-    /// Whose word it waits for.
+    /// The nodes whose word it waits for.
     pub(super) fn awaits(&self) -> &[(NodeId, u64)] {
         match self {
             Control::Registering { awaiting, .. }
@@ -232,7 +232,7 @@ impl Seat<'_, '_> {
             others,
             awaiting,
         });
-        // What those need may have come before, and wait behind this.
+        // Requests that those need may have come before, and wait behind this.
         let (theirs, waiting): (VecDeque<Ask>, VecDeque<Ask>) =
             waiting.into_iter().partition(|ask| self.is_collecting(ask));
         self.file.queue = waiting;
@@ -314,7 +314,7 @@ impl Seat<'_, '_> {
 
     /// An answer to an order came.
     pub(super) fn acknowledged(&mut self, from: NodeId, req: ReqId, body: &Body) {
-        // Who is told of a writer may go on to have copies that no home has recorded (V4).
+        // A node that is told of a writer may go on to have copies that no home has recorded (V4).
         let is_recall = self.file.leaves.is_awaited(from, req.seq);
         let has_let_go = matches!(body, Body::ForgetOk(_));
         if has_let_go && (is_recall || self.file.semantics.is_recorded()) {
@@ -328,7 +328,7 @@ impl Seat<'_, '_> {
             return;
         };
         if let Control::Registering { awaiting, named } = control {
-            // What was said before the question was put anew counts no longer.
+            // An answer that was given before the question was put anew counts no longer.
             let asked = awaiting.contains(&(from, req.seq));
             *named |= asked && *body == Body::WhoisOk(self.ctx.me());
         }
@@ -521,7 +521,7 @@ impl Seat<'_, '_> {
         let Some(&last) = self.left.get(&self.id) else {
             return false;
         };
-        // Who was never told of a life may have a later file of the number open, if others have.
+        // A node that was never told of a life may have a later file of the number open, if others have.
         let was = if known.life == 0 {
             !self.file.known
         } else {
@@ -534,7 +534,8 @@ impl Seat<'_, '_> {
     fn forget_file(&mut self) {
         self.cut_done();
         let queue = core::mem::take(&mut self.file.queue);
-        // Who is changing attributes, and who has yet to let go of them, does not depend on the life.
+        // The nodes that change attributes, and those that have yet to let go of them, do not depend on the
+        // life.
         let holders = core::mem::take(&mut self.file.holders);
         let mut leaves = core::mem::take(&mut self.file.leaves);
         leaves.forget();
@@ -554,7 +555,7 @@ impl Seat<'_, '_> {
         matches!(self.file.control, Some(Control::Leaving { .. }))
     }
 
-    /// Who is to be the home of the file when the last one has let go, while that is awaited.
+    /// The next home of the file, once the last one has let go, while that is awaited.
     pub(super) fn mover(&self) -> Option<NodeId> {
         match &self.file.control {
             Some(Control::Cutting {
@@ -705,8 +706,8 @@ impl Seat<'_, '_> {
             }
             // Some openers write no more; it goes on without the one who asked.
             Some(Control::Laminating { homes, .. }) => self.laminated(&homes, None),
-            // Nobody knows whether the name is gone. Where nobody has the file open its number may be another's soon;
-            // else its life goes on, with a name or without.
+            // Nobody knows whether the name is gone. If nobody has the file open its number may be another's
+            // soon; else its life goes on, with a name or without.
             Some(Control::Unlinking { homes, errno, .. }) => {
                 let done = errno.is_none() && self.file.openers.is_empty();
                 self.tell(&homes, &Body::Resume { done });
@@ -725,8 +726,8 @@ impl Seat<'_, '_> {
         }
     }
 
-    /// True if a home that is gone may have bytes beyond a size. It may be cut off alone: what it had would be back with
-    /// it. Who has a page of a file without chunks is not known here.
+    /// True if a home that is gone may have bytes beyond a size. It may be cut off alone: what it had would
+    /// be back with it. It is not known here which nodes have pages of a file without chunks.
     fn misses_home(&self, size: u64) -> bool {
         let config = self.ctx.config;
         let Some(last) = self.file.size.checked_sub(1).filter(|last| size <= *last) else {

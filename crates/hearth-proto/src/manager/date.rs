@@ -20,9 +20,9 @@ use alloc::vec::Vec;
 pub(super) struct Dating {
     /// Writers that have yet to tell.
     awaiting: Vec<(NodeId, u64)>,
-    /// Who is answered then.
+    /// The questions that are answered then.
     asks: Vec<Ask>,
-    /// Who has asked since.
+    /// The questions that have come since.
     next: Vec<Ask>,
 }
 

@@ -24,15 +24,15 @@ use alloc::vec::Vec;
 /// Orders of one manager under way at most; deletes are not bounded, as somebody waits for each.
 const ORDERS_MAX: usize = 1024;
 
-/// Who answers for a daemon when an entry is wanted back.
+/// Stands for a daemon that answers when an entry is wanted back.
 const BANK: NodeId = NodeId(u32::MAX);
 
-/// What is known of a file's entry in its daemon.
+/// The state of a file's entry in its daemon.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) struct Entry {
     noted: bool,
     order: Option<BankOp>,
-    /// Who waits until it is gone, by number.
+    /// The numbers of those that wait until it is gone.
     called: Vec<u64>,
     calls: u64,
 }
@@ -46,7 +46,7 @@ pub(super) struct Order {
     does: Done,
 }
 
-/// What an order comes to.
+/// The effect of an order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Done {
     Told,
@@ -160,8 +160,8 @@ impl Seat<'_, '_> {
         entry.order = None;
         match done {
             Some(Done::Deleted) => return self.entry_gone(),
-            // Who waited for what was told has been answered. The entry ends by itself, so that changes
-            // from outside show: were it made again out of this memory, they would not.
+            // The nodes that waited for what was told have been answered. The entry ends by itself, so that
+            // changes from outside show: were it made again out of this memory, they would not.
             Some(Done::Told) => self.file.leaves.hand_over(),
             None => {}
         }

@@ -46,7 +46,7 @@ impl Seat<'_, '_> {
         ask: Ask,
         (heir, refused): (NodeId, Option<Errno>),
     ) {
-        // Who tells of its handles anew does not wait, and has been told who the home is.
+        // A node that tells of its handles anew does not wait, and has been told which node is the home.
         let refused = refused.or((self.is_open() || self.ctx.peers.is_down(heir)).then_some(EBUSY));
         if let Some(errno) = refused {
             self.keep_home(homes, heir);

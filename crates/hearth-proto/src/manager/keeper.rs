@@ -1,4 +1,4 @@
-//! Who holds a page, where a page is what has one home.
+//! The holder of each page, if each page has one home.
 //!
 //! Page `p` of every file is kept track of by node `p mod n`. The first node that asks becomes the
 //! page's home for the life of the file: an eviction does not end that, so nobody has to be asked
@@ -12,7 +12,7 @@
 use crate::ids::{FileId, NodeId};
 use alloc::collections::BTreeMap;
 
-/// What this node keeps track of. One entry for each page that was touched, until the file is
+/// The homes that this node keeps track of. One entry for each page that was touched, until the file is
 /// detached or its number means another file.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) struct Keeper {
@@ -28,7 +28,7 @@ struct Kept {
 /// How many times the keeper's pages an asker may have and be given one more.
 const AHEAD: u32 = 2;
 
-/// Who becomes the home of a page that nobody has asked for: an asker, or its keeper. Each with the pages of
+/// The home of a page that nobody has asked for before: an asker, or its keeper. Each comes with the pages of
 /// the file that it has.
 fn holder((asker, has): (NodeId, u32), (keeper, here): (NodeId, u32)) -> NodeId {
     match has > here.saturating_mul(AHEAD) {

@@ -1,4 +1,4 @@
-//! What is promised of a file, and its lamination.
+//! The semantics that are promised of a file, and its lamination.
 
 use super::control::{After, Control};
 use super::{Ask, Seat};
@@ -18,7 +18,7 @@ impl Seat<'_, '_> {
         let wanted = match wanted.under(self.ctx.config.rules()) {
             // The store judged the open before it let nobody write any more.
             Semantics::Commit if judged_before => Semantics::Laminated,
-            // Whoever makes a file that nobody may write is its writer for all that.
+            // A node that makes a file that nobody may write is its writer for all that.
             Semantics::Laminated if !self.file.known && since.is_none() => Semantics::Commit,
             semantics => semantics,
         };

@@ -1,15 +1,16 @@
 //! Leave to keep attributes, and names of directories, until they are called back.
 //!
-//! Whoever has leave answers for a file's attributes from memory. Whoever changes them asks first; the
-//! manager calls them back from everybody, and gives no leave until the change is over (M4). Changes do
-//! not exclude each other: what order they have is the store's. A file that somebody writes has
-//! attributes that change all the time, so there is leave only while it is at rest.
+//! A node with leave answers for a file's attributes from memory. A node that is to change them asks first;
+//! the manager calls them back from everybody, and gives no leave until the change is over (M4). Changes do
+//! not exclude each other: their order is the store's. A file that somebody writes has attributes that change
+//! all the time, so there is leave only while it is at rest.
 //!
-//! The first to get leave reads the attributes from the store and tells them, so that the store is asked
-//! once for all nodes. Who asks for several files meanwhile is told that these come later. Who asks for one
-//! alone, or awaits several, is *parked* until they are told, or nobody reads them any more. A node asks so
-//! when it has told all that it was to read, and who awaits several is given none of them to read, not even by
-//! the manager of some while that of others lets him wait; so nobody waits for somebody who waits (M5).
+//! The first to get leave reads the attributes from the store and tells them, so that the store is asked once
+//! for all nodes. A node that asks for several files meanwhile is told that these come later. A node that
+//! asks for one alone, or awaits several, is *parked* until they are told, or nobody reads them any more. A
+//! node asks so when it has told all that it was to read. A node that awaits several is given none of them to
+//! read, not even by the manager of some while that of others lets it wait. So nobody waits for somebody who
+//! waits (M5).
 //!
 //! Names of a directory go the same way: the first who asks reads them and tells them, with who manages
 //! what they lead to, before the directory's attributes ([`listing`](super::listing)).
@@ -25,22 +26,22 @@ use crate::nodeset::NodeSet;
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
-/// What is kept of one file's attributes, and who is about to change them.
+/// The attributes of one file that are kept, and the nodes that are about to change them.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) struct Leaves {
     /// Changes under way, by node.
     changing: BTreeMap<NodeId, u32>,
     /// Changes that wait until everybody has let go.
     waiting: Vec<Ask>,
-    /// Whose word they wait for.
+    /// The nodes whose word they wait for.
     awaiting: Vec<(NodeId, u64)>,
     /// Which copies of the store's answer would be too old.
     floor_ns: i64,
     pub(super) known: Option<Attributes>,
     pub(super) listing: Listing,
-    /// Who reads them from the store, under which number.
+    /// The node that reads them from the store, and its number.
     pub(super) reader: Option<(NodeId, u64)>,
-    /// What a daemon may have of them.
+    /// The part of them that a daemon may have.
     pub(super) entry: Entry,
 }
 
@@ -50,7 +51,7 @@ impl Leaves {
         self.is_idle() && self.floor_ns == 0 && self.entry.is_blank()
     }
 
-    /// What a node has told, if nobody changes it.
+    /// The attributes that a node has told, if nobody changes them.
     pub(super) fn told(&self) -> Option<Attributes> {
         self.known.filter(|_| self.is_idle())
     }
@@ -66,7 +67,7 @@ impl Leaves {
         self.changing.is_empty() && self.awaiting.is_empty()
     }
 
-    /// What is known is void.
+    /// The attributes and names that are known are void.
     pub(super) fn forget(&mut self) {
         self.known = None;
         self.reader = None;
@@ -117,7 +118,7 @@ impl Leaves {
 /// A question about what another node is reading.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Parked {
-    /// What it was asked for, or the first of it.
+    /// The file that it was asked for, or the first of several.
     pub(super) file: FileId,
     pub(super) ask: Ask,
 }
@@ -179,7 +180,7 @@ impl Manager {
         for &file in files {
             let mut seat = self.seat(ctx, file);
             leaves.push(seat.give_leave(ask.from, ask.req.seq));
-            // Whoever asks has found nothing there.
+            // The asker has found nothing there.
             seat.tell_daemon();
             self.tidy(file);
         }
@@ -189,8 +190,8 @@ impl Manager {
         }
     }
 
-    /// What is known of each of several files. The first is awaited if it is being read, and no other: nobody waits
-    /// for what he does not want yet.
+    /// The known attributes of each of several files. The first is awaited if it is being read, and no other:
+    /// nobody waits for what he does not want yet.
     fn give_known(
         &mut self,
         ctx: &mut Ctx<'_>,

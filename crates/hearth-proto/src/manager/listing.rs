@@ -2,8 +2,8 @@
 //!
 //! They are told in parts, under the number by which their reader may read the directory's attributes, and
 //! before these; so they count for as long as the attributes do, and what calls those back voids them (M4).
-//! To forget names is always right: the next who asks reads them again. Who has some of them goes on behind the
-//! last, in the order of their bytes, so it does not matter whether they were read anew meanwhile.
+//! To forget names is always right: the next who asks reads them again. A node that has some of them goes on
+//! behind the last, in the order of their bytes, so it does not matter whether they were read anew meanwhile.
 
 use super::{Ask, Manager, Seat};
 use crate::bank::NAMES_BYTES;
@@ -24,7 +24,7 @@ const MESSAGE_BYTES: usize = 48 << 10;
 /// Bytes that a name takes beside its own, at most.
 const NAMED_BYTES: usize = 20;
 
-/// What comes of a question about names.
+/// The outcome of a question about names.
 enum Given {
     Names(Body),
     /// Another node reads them.
@@ -32,7 +32,7 @@ enum Given {
     Unread,
 }
 
-/// What is known of a directory's names.
+/// The known names of a directory.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) enum Listing {
     #[default]

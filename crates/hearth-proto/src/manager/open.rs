@@ -14,7 +14,7 @@ use alloc::vec::Vec;
 impl Seat<'_, '_> {
     pub(super) fn open(&mut self, ask: Ask, write: bool, stamp: Stamp, private: bool) {
         if write && self.is_laminated() {
-            // Who asks to write has given up what it was to read for others.
+            // A node that asks to write has given up what it was to read for others.
             self.file.leaves.reads_no_more(ask.from);
             return self.fail(&ask, errno::EPERM);
         }
@@ -39,7 +39,7 @@ impl Seat<'_, '_> {
                     return self.outside(ask, stamp);
                 }
                 Some(_) => {}
-                // Who writes next takes the file along, and for that all of it must be in the store.
+                // The next writer takes the file along, and for that all of it must be in the store.
                 None if self.is_whole() && !self.would_move(&ask, write) => {}
                 None => return self.settle(After::Open(ask)),
             }
@@ -47,15 +47,15 @@ impl Seat<'_, '_> {
         self.admit(ask, write);
     }
 
-    /// What nodes keep of a file that was never open may be from before an outside change.
+    /// Attributes that nodes keep of a file that was never open may be from before an outside change.
     fn open_anew(&mut self, ask: Ask) {
         let awaiting = self.order_forget(u64::MAX, Service::Homes);
         self.file.control = Some(Control::Admitting { ask, awaiting });
         self.advance();
     }
 
-    /// Where a file of this number has lost its last name, who had found that one by name may have opened it last: what
-    /// was told then says nothing of the next.
+    /// True if an outside change counts. If a file of this number has lost its last name, a node that had
+    /// found that one by name may have opened it last: the stamp that was told then says nothing of the next.
     fn notices(&self) -> bool {
         let another = self.left.contains_key(&self.id);
         let heeds = another || self.file.semantics.heeds_outsiders();
@@ -118,7 +118,7 @@ impl Seat<'_, '_> {
 
     pub(super) fn opened(&mut self, ask: &Ask, write: bool) {
         if write && self.file.writers() == 0 && self.file.stamp.is_some() {
-            // What was written before has the store's time by now.
+            // Bytes that were written before have the store's time by now.
             self.forget_date();
         }
         let opens = self.file.openers.entry(ask.from).or_default();
@@ -127,7 +127,7 @@ impl Seat<'_, '_> {
             _ => opens.add(write),
         }
         let elsewhere = |(&node, opens): (&NodeId, &Handles)| node != ask.from && opens.writers > 0;
-        // Whoever is answered beside a control operation must not take the size for exact.
+        // A node that is answered beside a control operation must not take the size for exact.
         let shared = self.file.openers.iter().any(elsewhere) || self.file.control.is_some();
         let version = self.version_for(shared);
         let each = self.ctx.config.rules().authorities == Authorities::Each;
@@ -276,7 +276,7 @@ impl Seat<'_, '_> {
         *count = count.saturating_sub(1);
         if opens.is_none() {
             self.file.openers.remove(&ask.from);
-            // What its way in was told of the size while it had the file open is kept on.
+            // Its way in keeps on what it was told of the size while it had the file open.
             self.file.holders.insert(ask.from);
         }
         if wrote {

@@ -34,7 +34,7 @@ impl Seat<'_, '_> {
         }
     }
 
-    /// The registrar has answered, or is gone. Who asked the wrong node is refused, and asks anew.
+    /// The registrar has answered, or is gone. A node that asked the wrong node is refused, and asks anew.
     pub(super) fn registered(&mut self, named: bool) {
         if named {
             self.named.insert(self.id);

@@ -134,8 +134,9 @@ impl Seat<'_, '_> {
         }
     }
 
-    /// A request is of another generation than the file's. Where the file's life has not begun here nobody is told of one:
-    /// the life that does begin may be another, elsewhere, and who had heard of this one would go by it.
+    /// A request is of another generation than the file's. If the file's life has not begun here nobody is
+    /// told of one: the life that does begin may be another, elsewhere, and a node that had heard of this one
+    /// would go by it.
     fn outdated(&mut self, ask: &Ask) {
         let begun = self.file.has_begun() || !self.ctx.config.has_replicas();
         let known = match begun || !self.ctx.config.keeps(Guard::BegunTold) {

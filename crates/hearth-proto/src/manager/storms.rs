@@ -1,9 +1,9 @@
-//! Who asks for names of a directory at one time.
+//! Nodes that ask for names of a directory at one time.
 //!
-//! To read a directory as a whole pays where many nodes ask for it, and where one asks for much of it. So the first
-//! nodes that ask are told to look at some more names by themselves. Names are read when one of them comes again,
-//! or when a crowd has gathered; what was read counts for the crowd, not for those who come long after, as people outside
-//! of the job may have changed the directory meanwhile.
+//! To read a directory as a whole pays if many nodes ask for it, and if one asks for much of it. So the first
+//! nodes that ask are told to look at some more names by themselves. Names are read when one of them comes
+//! again, or when a crowd has gathered. They count for the crowd, not for those who come long after, as
+//! people outside of the job may have changed the directory meanwhile.
 //!
 //! To forget a storm is always right: it takes some questions more until names are read.
 
@@ -52,7 +52,7 @@ impl Storms {
         }
     }
 
-    /// What was told counts still.
+    /// The names that were told count still.
     pub(super) fn lasts(&self, now: Time, dir: FileId) -> bool {
         let storm = self.0.get(&dir);
         storm.is_some_and(|storm| now < storm.since + LASTS)

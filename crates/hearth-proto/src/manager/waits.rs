@@ -29,7 +29,7 @@ impl Manager {
 }
 
 impl File {
-    /// Whoever is served, and whoever stands behind him, waits for every node that has been told to let go.
+    /// The request that is served, and those behind it, wait for every node that has been told to let go.
     fn waits(&self, me: NodeId, file: FileId) -> impl Iterator<Item = Wait> + '_ {
         let wait = move |who, on, what| Wait {
             file,

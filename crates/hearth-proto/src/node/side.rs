@@ -9,23 +9,23 @@ pub(super) enum Side {
     Client,
     /// The manager, if it asked, or else the client.
     Asker,
-    /// Whoever has copies: the authority where each node is home to itself, or else the client.
+    /// The machine that has copies: the authority if each node is home to itself, or else the client.
     Holder,
     LeaseAsked,
     LeaseOver,
-    /// Whoever keeps bytes of homes.
+    /// The machine that keeps bytes of homes.
     Replica,
-    /// Whoever makes bytes of shards again.
+    /// The machine that makes bytes of shards again.
     Shards,
     /// The home whose bytes are kept.
     Keeper,
-    /// Whoever has such bytes saved.
+    /// The machine that has such bytes saved.
     Rescuer,
     Ping,
     Pong,
 }
 
-/// Whose a message is.
+/// The machine that a message is for.
 pub(super) fn side(body: &Body) -> Side {
     match body {
         Body::Whois

@@ -1,10 +1,11 @@
-//! What is made of shards when the home that had them sent is gone.
+//! Bytes made again of shards when the home that had these sent is gone.
 //!
 //! Nodes with parity shards know what a stripe is made of. The first of them that lives, in the order of the keepers,
-//! *salvages*: one stripe at a time it gathers as many shards as there are pages, has the missing pages made again, and
-//! brings to the store what had been written of them. The others ask it what became of it all, and keep their shards until
-//! it answers. It may die, or never have had anything: then the next is asked. Where nobody is left to ask, or a stripe
-//! has too few shards, bytes are lost (R7). Who has been told by the home that the store has all says so instead.
+//! *salvages*: one stripe at a time it gathers as many shards as there are pages, has the missing pages made
+//! again, and brings to the store what had been written of them. The others ask it what became of it all, and
+//! keep their shards until it answers. It may die, or never have had anything: then the next is asked. If
+//! nobody is left to ask, or a stripe has too few shards, bytes are lost (R7). A node that the home has told
+//! that the store has all says so instead.
 //!
 //! The home chose keepers that it knew. One that has come back may not have met the others yet when the home is gone: it
 //! is waited for, so far as that was not seen to end since.
@@ -27,7 +28,7 @@ use alloc::vec::Vec;
 pub(super) struct Salvage {
     /// Stripes that are not done; the first is at work.
     left: VecDeque<u32>,
-    /// Who may have a shard of that one and has not been asked, by place.
+    /// The nodes that may have a shard of that one and have not been asked, by place.
     untried: Option<VecDeque<(u32, NodeId)>>,
     /// Places that were asked for, by number of the question.
     asked: BTreeMap<u64, u32>,
@@ -40,10 +41,10 @@ pub(super) struct Salvage {
     lost: bool,
 }
 
-/// What was asked about the shards of a ward.
+/// A question about the shards of a ward.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Question {
-    /// What became of it.
+    /// Their fate.
     End,
     /// A shard.
     Shard,
@@ -192,7 +193,7 @@ impl Replica {
         let Some(place) = work.asked.remove(&seq) else {
             return;
         };
-        // What is no shard of the stripe is as if there was none.
+        // A piece that is no shard of the stripe is as if there was none.
         let len = shard.len;
         if let Some(from) = data.filter(|piece| piece.len == len) {
             self.found(ctx, key, place, from);

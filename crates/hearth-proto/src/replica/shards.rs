@@ -21,19 +21,20 @@ use crate::time::Time;
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 
-/// What a ward has of sealed bytes.
+/// The sealed bytes of a ward.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) struct Shards {
     pub(super) stripes: BTreeMap<u32, Shard>,
-    /// Who has the places of a stripe, from 1 on.
+    /// The nodes that have the places of a stripe, from 1 on.
     pub(super) keepers: Vec<NodeId>,
-    /// Who wants to know what became of it.
+    /// The nodes that want to know its fate.
     askers: Vec<(NodeId, ReqId)>,
-    /// Who was asked that, and has not answered.
+    /// The node that was asked that, and has not answered.
     pub(super) asked: Option<NodeId>,
-    /// Who has answered that it never had anything.
+    /// The nodes that have answered that they never had anything.
     pub(super) unknowing: BTreeSet<NodeId>,
-    /// Who was found gone since it was named as a keeper. Any other that cannot be asked has not been met yet.
+    /// The nodes that were found gone since they were named as keepers. Any other that cannot be asked has
+    /// not been met yet.
     pub(super) gone: NodeSet,
     /// Those are waited for until then.
     pub(super) patience: Option<Time>,
@@ -51,7 +52,7 @@ pub(super) struct Shard {
     pub(super) pages: Vec<(u64, Ranges)>,
 }
 
-/// What became of shards that are not kept any more, for who asks later. Bounded by `idle_files_max`.
+/// The fates of shards that are not kept any more, for nodes that ask later. Bounded by `idle_files_max`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) struct Ends(BTreeMap<Key, (Ver, Fate)>);
 
@@ -190,7 +191,7 @@ impl Replica {
         }
     }
 
-    /// What became of the bytes is known: shards of them need not be kept (R6, R7).
+    /// The fate of the bytes is known: shards of them need not be kept (R6, R7).
     pub(super) fn end_shards(&mut self, ctx: &mut Ctx<'_>, key: Key, fate: Fate) {
         let Some(ward) = self.wards.get_mut(&key) else {
             return;

@@ -31,7 +31,7 @@ macro_rules! bodies {
         }
 
         impl Body {
-            /// What it is called.
+            /// The name of its kind.
             pub fn kind(&self) -> &'static str {
                 match self {
                     $(Body::$name { .. } => concat!("a message ", stringify!($name)),)*

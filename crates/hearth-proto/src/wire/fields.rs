@@ -235,7 +235,7 @@ lists!(
     u8, u32, u64, Epoch, FileId, NodeId, Leave, Learned, Named, Moved
 );
 
-/// Starts and ends, in turn. What is not ascending, or touches, has no meaning.
+/// Starts and ends, in turn. A list that is not ascending, or that touches, has no meaning.
 impl Fields for Ranges {
     fn put(&self, to: &mut Writer<'_>) {
         let ends: Vec<u32> = self.iter().flat_map(|(start, end)| [start, end]).collect();

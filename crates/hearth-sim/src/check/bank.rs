@@ -7,8 +7,8 @@ use crate::model::{Change, History, Interval, Kind};
 
 /// Judges an entry that a reader was given: `bytes` from `offset` on, asked for when `span` began.
 ///
-/// Where agents lost sight of each other, a truncation or removal may have gone ahead without a gateway
-/// that could not be asked (S13). Writes never do, but those after a removal ask no gateway.
+/// If agents lost sight of each other, a truncation or removal may have gone ahead without a gateway that
+/// could not be asked (S13). Writes never do, but those after a removal ask no gateway.
 pub fn check(history: &History, offset: u64, bytes: &[u8], span: Interval) -> Option<Violation> {
     let counts =
         |change: &&Change| !history.lossy || (change.kind == Kind::Write && !change.redone);

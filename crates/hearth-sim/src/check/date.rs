@@ -3,7 +3,7 @@
 use super::Violation;
 use hearth_proto::Time;
 
-/// What is wrong with the time that was told, where such a write had begun then.
+/// The fault in the time that was told, if such a write had begun then.
 pub fn missed(wrote: Time, told: Time) -> Option<Violation> {
     let what = || format!("last written at {told:?} was told, and a write began at {wrote:?}");
     (told < wrote).then(|| Violation::new("date", what()))

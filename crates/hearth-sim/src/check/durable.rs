@@ -1,9 +1,9 @@
-//! What flush, sync and settle promise (S4, S5): bytes written before are in the store, or newer ones are.
+//! Promises of flush, sync and settle (S4, S5): bytes written before are in the store, or newer ones are.
 
 use super::Violation;
 use crate::model::{Change, History, Interval, Kind, comes_before};
 
-/// Whose bytes were promised.
+/// The bytes that were promised, by their writers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Whose {
     /// Those that this node wrote.

@@ -1,6 +1,6 @@
-//! D1 (S35): what was acknowledged is in the store at the end though an agent died: always, where other nodes had
-//! it before; else as long as nobody was told of a loss. Where nodes have shards, what was written before a close that
-//! sealed it.
+//! D1 (S35): acknowledged bytes are in the store at the end though an agent died. They always are if other
+//! nodes had them before; else as long as nobody was told of a loss. If nodes have shards, this holds for
+//! bytes written before a close that sealed them.
 
 use super::Violation;
 use crate::model::{Change, History, Kind};

@@ -1,8 +1,8 @@
 //! I2, I3 (S1): a read returns, for every byte, a value that was not overwritten by anything that the
 //! read must see; and within one page it never mixes two writes that both cover what it mixes.
 //!
-//! What it must see depends on what is promised of the file (S30 to S32): under `posix` all that completed
-//! before it began, else its own node's changes, and those that others had published when it looked.
+//! The promise for the file decides what it must see (S30 to S32). Under `posix` that is all that completed
+//! before it began; else its own node's changes, and those that others had published when it looked.
 
 use super::Violation;
 use crate::model::{Change, History, Kind, OPEN, Read};

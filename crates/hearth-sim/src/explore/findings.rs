@@ -1,10 +1,10 @@
-//! What is wrong with the policies as they were published, each by its id.
+//! Faults of the policies as they were published, each by its id.
 
 use super::literal::{hint, local, single};
 use super::{Found, Order, Progress, Scope, Small, search};
 use hearth_proto::Policy;
 
-/// Whose code breaks the promise.
+/// The code that breaks the promise.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Source {
     /// The shipped kernel, with the published parameters.
@@ -23,9 +23,9 @@ pub struct Finding {
     pub id: &'static str,
     /// The policy that has it.
     pub policy: &'static str,
-    /// What is wrong.
+    /// The fault.
     pub what: &'static str,
-    /// Whose code shows it.
+    /// The code that shows it.
     pub source: Source,
     look: fn(GoOn<'_>) -> Option<Found>,
 }

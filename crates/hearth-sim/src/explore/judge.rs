@@ -1,4 +1,4 @@
-//! What the sessions of a small world have seen, held against the reference model.
+//! Answers that the sessions of a small world have seen, held against the reference model.
 //!
 //! The history and its checks are those of the simulator. Of a history a state keeps only what later
 //! verdicts depend on; two histories that agree in it are one:
@@ -11,8 +11,8 @@
 //!   first ends are before their beginning, and of groups whether they have a first end.
 //! - A stale read, of which [`value`] speaks, is always a clash too: the write that was overwritten was over
 //!   before the newer one began, which was over before the read began. No write has two bytes, so none is
-//!   torn. What is left of it is who wrote which value where.
-//! - Where operations span all pages every write gives all bytes one value, so that a read which shows two has
+//!   torn. All that is left of it is which node wrote which value where.
+//! - If operations span all pages every write gives all bytes one value, so that a read which shows two has
 //!   mixed two instants: that is said as the read ends.
 //! - [`durable`] compares the end of a write with the beginnings of writes and syncs, while there are syncs.
 //! - Once bytes may have been lost nothing counts but which values there are.
@@ -153,7 +153,7 @@ impl Book {
         }
     }
 
-    /// What must stand before what in any order of the writes of a byte.
+    /// The constraints on any order of the writes of a byte: which group must stand before which.
     fn write_byte(&self, at: u64, reads: &[Tick], words: &mut Words) {
         let groups: Vec<Group> = order::groups(&self.history, at).into_values().collect();
         for one in &groups {

@@ -1,9 +1,9 @@
 //! Protocols as they were published, where no parameter of the kernel gives them.
 //!
-//! These are small models of what the papers describe, not the shipped kernel: it has no state in which
-//! a page is locked for its eviction, a swap is compared without a version, or a writer keeps its own
-//! block beside another writer's. They are explored by the same [`search`](super::search), told in the
-//! same way, and judged by the same reference model.
+//! These are small models of the protocols in the papers, not the shipped kernel. That has no state in which
+//! a page is locked for its eviction, a swap is compared without a version, or a writer keeps its own block
+//! beside another writer's. The models are explored by the same [`search`](super::search), told in the same
+//! way, and judged by the same reference model.
 
 pub mod hint;
 pub mod local;

@@ -35,7 +35,7 @@ pub struct Scope {
     pub cuts: u32,
     /// Times that this daemon dies and starts anew with nothing.
     pub restarts: u32,
-    /// What is read first is kept by the operating system of the node.
+    /// The operating system of the node keeps what is read first.
     pub keep: bool,
     /// Sessions read only while nothing is under way: what they see then they see for ever.
     pub at_rest: bool,

@@ -1,12 +1,12 @@
 //! A small world: a few shipped kernels and all that can happen to them.
 //!
-//! What is as in the simulator: kernels are driven by `step`, effects are carried out in order within
-//! the step, a store operation takes effect at one instant and is told of at a later one, ways in keep
-//! pages and lock them, connections break with all that is on its way.
+//! Some things are as in the simulator. Kernels are driven by `step`, and effects are carried out in order
+//! within the step. A store operation takes effect at one instant and is told of at a later one. Ways in keep
+//! pages and lock them, and connections break with all that is on its way.
 //!
-//! What can happen at any moment: a session begins an operation or a node is told to flush, must drop
-//! a page, or dies (each as often as the [`Scope`] says); the next message of a connection arrives; a
-//! store operation takes effect, or is told of; a way in revokes, or says so; a read loses patience.
+//! These events can happen at any moment. A session begins an operation or a node is told to flush, must drop
+//! a page, or dies (each as often as the [`Scope`] says). The next message of a connection arrives. A store
+//! operation takes effect, or is told of. A way in revokes, or says so. A read loses patience.
 //!
 //! Reductions, each of which leaves out no state that could differ in what sessions see:
 //!
@@ -17,10 +17,10 @@
 //!   before anything else happens; no two opens race.
 //! - *Sessions and agents are one step apart*: a request reaches its kernel as it is made, an answer its
 //!   session as it is given. Longer ways only make intervals longer, and a longer interval allows more.
-//! - *Time stands still but for patience.* Pages are flushed when they are told to, not by age, and no
-//!   node asks whether another lives: what could come of it is a broken connection, which is a fault of
-//!   its own. What is left is the time that a read waits behind a write, so clocks go on in steps of
-//!   that length, and reads that began to wait at one reading of the clock lose patience together.
+//! - *Time stands still but for patience.* Pages are flushed when they are told to, not by age. No node asks
+//!   whether another lives: what could come of it is a broken connection, which is a fault of its own. Only
+//!   the time is left that a read waits behind a write. So clocks go on in steps of that length, and reads
+//!   that began to wait at one reading of the clock lose patience together.
 //! - *An fsync of the store* takes effect as it is told of: nothing else depends on its instant.
 //! - *Where nobody will read any more the daemon has nothing*, and no late order is on its way to it: its
 //!   entries are looked at for reads alone, and what a set or a delete finds there changes no answer.
@@ -121,7 +121,7 @@ struct Flight {
 #[derive(Clone, Debug)]
 pub struct Small {
     scope: Rc<Scope>,
-    /// What may still be begun.
+    /// Events that sessions and faults may still begin.
     left: Left,
     file: FileId,
     hosts: Vec<Rc<Host>>,
@@ -137,7 +137,7 @@ pub struct Small {
     book: Rc<Book>,
 }
 
-/// What may still be begun.
+/// How many events of each kind may still be begun.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Left {
     reads: u32,
@@ -354,8 +354,8 @@ impl Small {
         self.untold.sort_unstable();
     }
 
-    /// True if others cannot go on as before (S13): bytes are lost that only this node had, or they read
-    /// the store because it knew who has a page. What it has sent to the store may come late.
+    /// True if others cannot go on as before (S13): bytes are lost that only this node had, or they read the
+    /// store because it knew who has a page. Bytes that it has sent to the store may come late.
     fn takes_something_along(&self, node: u8) -> bool {
         let pages = u64::from(self.scope.pages);
         let by_page = self.scope.policy.rules().grain == hearth_proto::Grain::Page;
@@ -378,8 +378,9 @@ impl Small {
             || self.hosts[node as usize].node.status().dirty_bytes > 0
     }
 
-    /// True if a write over two homes may show in part now that an agent dies (S13): it fails, or the store,
-    /// on which a read that touches a page of the dead is done as a whole, lacks what the other home has.
+    /// True if a write over two homes may show in part now that an agent dies (S13). The write fails, or the
+    /// store lacks what the other home has: a read that touches a page of the dead is done on the store as a
+    /// whole.
     fn leaves_half(&self) -> bool {
         let under_way = |host: &Rc<Host>| {
             let doing = host.doing.as_ref();
@@ -428,7 +429,7 @@ impl Small {
         alive(a) && alive(b) && !self.untold.iter().any(untold)
     }
 
-    /// What can be begun, as the scope allows.
+    /// Events that can be begun, as the scope allows.
     fn choices(&self, events: &mut Vec<Event>) {
         let left = &self.left;
         for node in self.clients() {
@@ -486,7 +487,7 @@ impl Small {
         events.iter().all(returns)
     }
 
-    /// What happens without anybody's choosing.
+    /// Events that happen without anybody's choosing.
     fn consequences(&self, events: &mut Vec<Event>) {
         let mut last = None;
         for flight in &self.flights {

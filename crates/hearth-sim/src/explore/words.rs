@@ -6,10 +6,10 @@
 //! ([`Node::naming_after`](hearth_proto::Node::naming_after)), and whatever hashes a state writes its
 //! words here. [`Words::settle`] then replaces each name by its rank among the names of its range.
 //!
-//! Why that is sound: kernels compare names of one range with each other, and a new name is larger
-//! than every earlier one of its range. Both are kept by a change of names that keeps their order, so
-//! two states with equal rows can do the same for ever. No kernel adds to a name, or compares names
-//! of two ranges. What is compared otherwise keeps its value: sizes, offsets, generations.
+//! Why that is sound: kernels compare names of one range with each other, and a new name is larger than every
+//! earlier one of its range. Both are kept by a change of names that keeps their order, so two states with
+//! equal rows can do the same for ever. No kernel adds to a name, or compares names of two ranges. Numbers
+//! that are compared otherwise keep their value: sizes, offsets, generations.
 //!
 //! Times are names too, of one clock for each node. That is sound here because in a small world time
 //! goes on in steps of one length only (see `small`).

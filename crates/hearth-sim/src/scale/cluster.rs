@@ -39,7 +39,7 @@ enum Event {
     Begins,
 }
 
-/// What a daemon is asked.
+/// A question or order to a daemon.
 enum Asked {
     Get(Key),
     Set(Key, u32),
@@ -52,7 +52,7 @@ pub(super) struct Cluster {
     shape: Shape,
     now: Time,
     hosts: Vec<Host>,
-    /// What happens at once, after a hop, and after a store access; each in order of time.
+    /// Events that happen at once, after a hop, and after a store access; each in order of time.
     soon: Queue,
     hops: Queue,
     stores: Queue,
@@ -92,12 +92,12 @@ impl Cluster {
             let config = Config {
                 bank,
                 policy: shape.policy,
-                // What one home gives another is followed for one page at a time.
+                // Pages that one home gives another are followed one at a time.
                 readahead_bytes: match shape.policy.rules().authorities {
                     Authorities::Each => PAGE,
                     Authorities::Placed => usual.readahead_bytes,
                 },
-                // What is counted is what reads themselves ask for.
+                // The counts are of pages that reads themselves ask for.
                 ahead_bytes: 0,
                 page_bytes: PAGE,
                 chunk_pages: CHUNK_PAGES,

@@ -1,11 +1,11 @@
 //! How many messages there must be, from the shape alone.
 //!
-//! A read that misses costs two messages, a write costs two and two more for every other node that
-//! holds a copy; each of them only if home and node differ. What remains is how many nodes hold a
-//! copy. Of all operations on a page, one in `group` is of a given node. Between operations the node's
-//! copy stays as it is; a write takes it, a read of its own brings it. So it holds one with probability
-//! `h = r / (w + r)`, where `w` is the share of writes and `r` that of its own reads, less what the time
-//! before the first operations takes off.
+//! A read that misses costs two messages, a write costs two and two more for every other node that holds a
+//! copy; each of them only if home and node differ. It remains to say how many nodes hold a copy. Of all
+//! operations on a page, one in `group` is of a given node. Between operations the node's copy stays as it
+//! is; a write takes it, a read of its own brings it. So it holds one with probability `h = r / (w + r)`,
+//! where `w` is the share of writes and `r` that of its own reads, less what the time before the first
+//! operations takes off.
 
 use super::{Kind, Shape};
 

@@ -4,12 +4,12 @@ use super::Access;
 use crate::rng::Rng;
 use hearth_proto::{Buf, Handle, Node, Piece, Src};
 
-/// What a buffer holds, in place of bytes.
+/// The content of a buffer, in place of bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Content {
     /// A version of a page.
     Version(u32),
-    /// What a node writes, until its home has given it a version.
+    /// The bytes that a node writes, until its home has given them a version.
     Written { by: u32 },
 }
 
@@ -23,7 +23,7 @@ pub(super) struct Doing {
     pub(super) floor: u32,
 }
 
-/// What a node's session does, one after another.
+/// The operations of a node's session, one after another.
 pub(super) enum List {
     /// So many at random pages of so many, and writes in a hundred.
     Drawn {

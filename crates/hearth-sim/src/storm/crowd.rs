@@ -58,7 +58,7 @@ struct Host {
     way_in: WayIn,
     busy: Time,
     tickets: u64,
-    /// Where it is in the times that were measured.
+    /// Its places in the times that were measured.
     look: Option<Place>,
     at_hand: Option<Place>,
     hit: Option<Place>,
@@ -248,7 +248,7 @@ impl<'a> Crowd<'a> {
         }
     }
 
-    /// What came of the passes so far; the time is that of the last.
+    /// The result of the passes so far; the time is that of the last.
     pub(super) fn outcome(&self) -> Outcome {
         Outcome {
             messages: self.messages,

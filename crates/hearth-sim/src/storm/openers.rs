@@ -22,7 +22,7 @@ const ANSWERED: Span = Span(1_000_000_000);
 /// Nobody keeps names for long in a directory where files are made; here there is one.
 const DIRECTORY: u64 = 1;
 
-/// What is simulated.
+/// The crowd that is simulated.
 #[derive(Clone, Copy, Debug)]
 pub struct Openers {
     /// Nodes.
@@ -39,7 +39,7 @@ pub struct Openers {
     pub seed: u64,
 }
 
-/// What a program is at.
+/// The work that a program is at.
 #[derive(Debug)]
 enum Phase {
     Rests,
@@ -525,7 +525,7 @@ impl Yard {
         }
     }
 
-    /// What it is to read of files that it asked for; what is known is kept.
+    /// The attributes that it is to read of files that it asked for; those that are known are kept.
     fn reads(&mut self, program: usize, files: &[FileId], leaves: &[Leave]) -> Vec<Learned> {
         let mut reads = Vec::new();
         for (&file, leave) in files.iter().zip(leaves) {

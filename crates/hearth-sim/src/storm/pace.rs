@@ -1,8 +1,9 @@
 //! How fast a machine is that was measured: the times of single steps, one after another as they came.
 //!
-//! On a real machine slow steps come together, as whoever is at work there has the processor for a while; so some
-//! nodes of a crowd run ahead of others for the time of many files, and ask for what the others have not read yet. A
-//! crowd takes stretches of what was measured, therefore, and not one time here and one there.
+//! On a real machine slow steps come together, as whoever is at work there has the processor for a while. So
+//! some nodes of a crowd run ahead of others for the time of many files, and ask for what the others have not
+//! read yet. Therefore a crowd takes stretches of the times that were measured, and not one time here and one
+//! there.
 
 use crate::rng::Rng;
 use hearth_proto::Span;
@@ -40,14 +41,15 @@ impl Times {
     }
 }
 
-/// Where somebody is in measured times.
+/// A place in measured times.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Place {
     stretch: usize,
     step: usize,
 }
 
-/// What was measured, with as many clients at work; where nothing was, the shape says how long things take.
+/// The times that were measured, with as many clients at work; if none were, the shape says how long things
+/// take.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Pace {
     /// A request to the store, as its client saw it: the wait for others is in it.

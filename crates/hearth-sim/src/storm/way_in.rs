@@ -1,5 +1,5 @@
-//! What a node's way in asks for, one question after another: two files by themselves, then the names of the
-//! directory, then attributes of many files at a time. What it asks for and in which order is decided by
+//! The questions of a node's way in, one after another: two files by themselves, then the names of the
+//! directory, then attributes of many files at a time. The questions and their order are decided by
 //! [`hearth_client::asking`], as in `hearth-fuse`.
 
 use super::Shape;
@@ -15,7 +15,7 @@ fn directory(shape: &Shape) -> FileId {
     FileId((shape.seed << 32) + 1)
 }
 
-/// What the store says of an inode.
+/// The store's word on an inode.
 fn attributes(file: FileId) -> Attributes {
     Attributes {
         links: 1,
@@ -25,7 +25,7 @@ fn attributes(file: FileId) -> Attributes {
     }
 }
 
-/// What the way in wants done next.
+/// The next step that the way in wants done.
 pub(super) enum Wants {
     /// Ask the kernel.
     Ask(Request),
@@ -50,7 +50,7 @@ enum Why {
     Wanted(Question),
 }
 
-/// Where it is.
+/// The step that it is at.
 #[derive(Debug)]
 enum Phase {
     Idle,
@@ -81,7 +81,7 @@ struct Looks {
     told: usize,
     /// So many more with a request for each.
     left: usize,
-    /// What the first answer was.
+    /// The first answer was `Leave::Later`.
     later: bool,
 }
 
@@ -98,7 +98,7 @@ impl Looks {
     }
 }
 
-/// What is done along with the names.
+/// Work that is done along with the names.
 struct Along {
     /// Under which they are read.
     number: u64,
@@ -128,10 +128,10 @@ pub(super) struct WayIn {
     is_shared: bool,
     asked: u32,
     asked_own: u32,
-    /// What is done along with the names, while this node reads them.
+    /// Work that is done along with the names, while this node reads them.
     along: Option<Along>,
     phase: Phase,
-    /// What others wait for.
+    /// Work that others wait for.
     holds: Holds,
     pub(super) wrong: Option<String>,
 }
@@ -183,7 +183,7 @@ impl WayIn {
         self.along_in == Some(self.second)
     }
 
-    /// What the clock says, in seconds.
+    /// The clock tells the time, in seconds.
     pub(super) fn now_is(&mut self, second: u64) {
         self.second = second;
     }

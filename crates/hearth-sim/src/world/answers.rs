@@ -1,4 +1,4 @@
-//! What sessions are told, and what that means for the history of a file.
+//! Answers that sessions are told, and their meaning for the history of a file.
 
 use super::World;
 use super::session::{Action, Call, Open};
@@ -170,8 +170,9 @@ impl World {
         self.done(session);
     }
 
-    /// What the node wrote before outlives so many nodes as there are parity shards, if the close sealed it. Where the
-    /// node has begun to write through another handle meanwhile, the close of that one seals (S35).
+    /// Bytes that the node wrote before outlive so many nodes as there are parity shards, if the close sealed
+    /// them. If the node has begun to write through another handle meanwhile, the close of that one seals
+    /// (S35).
     fn note_sealed(&mut self, session: usize, handle: usize, object: usize) {
         let span = self.interval(session);
         let node = self.sessions[session].node;

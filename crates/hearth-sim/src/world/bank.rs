@@ -1,8 +1,8 @@
 //! The bank: daemons that keep entries, forget them, stand still, die and come back, and the
 //! connections of nodes to them.
 //!
-//! An order that is not answered within [`PATIENCE`] is lost, with all others of its connection. What
-//! the daemon has of it, it may still carry out, at any later time.
+//! An order that is not answered within [`PATIENCE`] is lost, with all others of its connection. The daemon
+//! may still carry out what it has of it, at any later time.
 
 use super::host::Breach;
 use super::{Event, World};
@@ -29,7 +29,7 @@ struct Server {
     stopped: Time,
 }
 
-/// What an order asks a daemon to do.
+/// The content of an order to a daemon.
 #[derive(Clone, Debug)]
 enum Todo {
     Get(Vec<Key>),
@@ -53,7 +53,7 @@ struct Errand {
     lost: bool,
 }
 
-/// What a daemon says.
+/// The answer of a daemon.
 #[derive(Clone, Debug)]
 pub(crate) enum Said {
     Done,
@@ -200,7 +200,7 @@ impl World {
             return self.at(at, Event::BankRuns { errand });
         }
         if !self.bank.reaches(node, daemon) {
-            // What is sent again until the sender gives up may come through later.
+            // An order that is sent again until the sender gives up may come through later.
             if self.rng.chance(50) {
                 let wait = Span::millis(self.rng.below(6_000));
                 self.after(wait, Event::BankRuns { errand });

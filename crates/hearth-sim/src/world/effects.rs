@@ -116,14 +116,15 @@ impl World {
     fn hear(&mut self, node: u32, alarm: Alarm) {
         match alarm {
             Alarm::BytesDropped(file, _) => self.lose(file, true),
-            // What was sealed is not among the bytes that are lost then.
+            // Sealed bytes are not among those that are lost then.
             Alarm::BytesLost(file, _) if self.plan.replicas.shards().is_some() => {
                 self.lose_unsealed(node, Some(file));
             }
-            // Of a seal that was not finished a part may be there. What the store refused may be given up with its file.
+            // Of a seal that was not finished a part may be there. Bytes that the store refused may be given
+            // up with their file.
             Alarm::HomeLost(..)
                 if self.plan.replicas.shards().is_some() && !self.plan.store_faults => {}
-            // Whose end that was has made all files lossy.
+            // The end of that agent has made all files lossy.
             Alarm::HomeLost(file, _) | Alarm::BytesLost(file, _) => self.lose(file, false),
             Alarm::NodeLost(_) if self.plan.replicas.shards().is_some() => {}
             Alarm::NodeLost(_) => {
@@ -134,7 +135,7 @@ impl World {
         }
     }
 
-    /// What a node had written of a file, or of all, and not sealed is lost.
+    /// The bytes that a node had written of a file, or of all, and not sealed are lost.
     pub(crate) fn lose_unsealed(&mut self, node: u32, file: Option<FileId>) {
         let now = self.tick();
         let objects = self.store.objects.iter_mut();

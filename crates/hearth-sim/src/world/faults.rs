@@ -137,7 +137,7 @@ impl World {
         }
     }
 
-    /// What an agent that stands still would take in waits, in order.
+    /// Inputs that an agent that stands still would take in wait, in order.
     pub(crate) fn put_off(&mut self, event: Event) -> Option<Event> {
         let until = match event.taken_in_by() {
             Some(node) => self.hosts[node].paused,
@@ -179,8 +179,8 @@ impl World {
         }
     }
 
-    /// Nodes have lost each other. Where others have what homes had before that was acknowledged, nothing acknowledged
-    /// is lost.
+    /// Nodes have lost each other. If others have the bytes of homes before these are acknowledged, nothing
+    /// acknowledged is lost.
     pub(crate) fn part_histories(&mut self) {
         self.apart = true;
         let kept = self.keeps_bytes();
@@ -190,7 +190,7 @@ impl World {
         }
     }
 
-    /// What was acknowledged outlives the agents of nodes, and reads are held to it.
+    /// Acknowledged bytes outlive the agents of nodes, and reads are held to them.
     pub(crate) fn keeps_bytes(&self) -> bool {
         self.plan.strict && matches!(self.plan.replicas, Replicas::Sync(_))
     }
@@ -290,7 +290,7 @@ impl World {
         }
     }
 
-    /// What the session of a script was given, if not by a direct answer.
+    /// The bytes that the session of a script was given, if not by a direct answer.
     pub(crate) fn tell_read(&mut self, session: usize, bytes: &[u8]) {
         let Session { node, .. } = self.sessions[session];
         let kept = self.sessions[session].doing.as_ref().is_some_and(|doing| {

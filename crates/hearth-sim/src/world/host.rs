@@ -88,7 +88,7 @@ impl Host {
     /// This home has nothing of a file any more.
     pub(crate) fn forget(&mut self, file: FileId) {
         self.held.remove(&file);
-        // What is left there is a copy that nobody will call back.
+        // Bytes that are left there are a copy that nobody will call back.
         self.tier.cut(file, 0, TierGone::Copies);
     }
 

@@ -18,7 +18,7 @@ pub(crate) struct Revoke {
     pub(crate) pages: Option<(u64, u32)>,
 }
 
-/// What one node's kernel keeps.
+/// The pages, sizes and attributes that one node's kernel keeps.
 #[derive(Default)]
 pub(crate) struct Kernel {
     pages: BTreeMap<PageOf, Vec<u8>>,

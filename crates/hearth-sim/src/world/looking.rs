@@ -198,7 +198,7 @@ impl World {
         self.done(session);
     }
 
-    /// Attributes are about to change. Where nobody looks, nobody has to let go of them.
+    /// Attributes are about to change. If nobody looks, nobody has to let go of them.
     pub(crate) fn begin_restamp(&mut self, session: usize, object: usize, file: FileId) {
         if self.plan.looks {
             return self.ask(session, Request::Change(file));

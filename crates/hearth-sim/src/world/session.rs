@@ -8,7 +8,7 @@ use hearth_proto::{
 };
 use std::collections::BTreeMap;
 
-/// What a session can do.
+/// An operation of a session.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Action {
     /// Open a file; the handle comes last in the session's list.
@@ -31,16 +31,16 @@ pub(crate) enum Action {
     Write {
         /// Place in the session's list of handles.
         handle: usize,
-        /// Where.
+        /// The place to write to.
         at: WriteAt,
         /// So many bytes.
         len: u32,
     },
-    /// What close promises.
+    /// Do what close promises.
     Flush(usize),
-    /// What fsync promises.
+    /// Do what fsync promises.
     Sync(usize),
-    /// What a lock promises.
+    /// Do what a lock promises.
     Exchange(usize),
     /// Close without a flush.
     Close(usize),
@@ -88,7 +88,7 @@ pub(crate) enum Action {
     Outside {
         /// Which file.
         file: FileId,
-        /// Where.
+        /// First byte.
         offset: u64,
         /// So many bytes.
         len: u32,
@@ -184,7 +184,7 @@ impl World {
         }
     }
 
-    /// A session begins an operation. Where it names a file that is not there, nothing happens.
+    /// A session begins an operation. If it names a file that is not there, nothing happens.
     pub(crate) fn begin(&mut self, session: usize, action: Action) {
         let Some(object) = self.object_of(session, &action) else {
             return self.rest(session);
@@ -418,8 +418,9 @@ impl World {
         );
     }
 
-    /// True if an operation is to be part of a call that is larger than the pool: in such runs half of those that
-    /// are longer than a page are, told by their places so that all else of a seed is as it was.
+    /// True if an operation is to be part of a call that is larger than the pool. In such runs half of the
+    /// operations that are longer than a page are. Their places decide which, so that all else of a seed is
+    /// as it was.
     fn is_aside(&self, offset: u64, len: u32) -> bool {
         let page = u64::from(self.plan.page_bytes);
         self.plan.asides
@@ -456,7 +457,7 @@ impl World {
         }
     }
 
-    /// What sessions are promised of each file.
+    /// The semantics that sessions are promised of each file.
     pub(super) fn promised(&self) -> Semantics {
         self.plan.semantics.under(self.plan.policy.rules())
     }
@@ -482,13 +483,14 @@ impl World {
         after
     }
 
-    /// A write by somebody who does not know of the cache.
-    /// Whoever writes outside is seen by what begins after the next open, not before.
+    /// A write from outside is seen by operations that begin after the next open, not before: true if this
+    /// one may miss it.
     pub(crate) fn may_miss_outsider(&self, session: usize, object: usize) -> bool {
         let doing = self.sessions[session].doing.as_ref();
         self.store.objects[object].outside || doing.is_some_and(|doing| doing.outside)
     }
 
+    /// A write by somebody who does not know of the cache.
     fn outside(&mut self, session: usize, object: usize, offset: u64, len: u32) {
         let value = self.store.objects[object].history.next_value();
         self.begin_change(session, Kind::Write, offset..offset + u64::from(len), value);

@@ -74,7 +74,7 @@ impl Store {
         number
     }
 
-    /// What ways in are told of an object.
+    /// The attributes of an object that ways in are told.
     pub(crate) fn attributes(&self, object: usize) -> Attributes {
         let object = &self.objects[object];
         Attributes {

@@ -71,7 +71,7 @@ impl World {
     ) {
         let page_bytes = u64::from(self.plan.page_bytes);
         let end = offset + bytes.len() as u64;
-        // What lies between the old end and the new one is a hole from now on.
+        // The bytes between the old end and the new one are a hole from now on.
         let first = offset.min(self.store.objects[object].data.len() as u64) / page_bytes;
         let pages = &mut self.hosts[node].store_client.pages;
         pages.retain(|&(of, page), _| {

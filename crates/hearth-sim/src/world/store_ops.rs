@@ -19,7 +19,7 @@ pub(crate) enum Bytes {
     Held(Vec<u8>),
 }
 
-/// What is to be done.
+/// The work that is to be done.
 #[derive(Clone, Debug)]
 pub(crate) enum What {
     Read { offset: u64, into: ReadInto },
@@ -101,8 +101,8 @@ impl World {
         self.after(wait, Event::StoreRuns { node, job });
     }
 
-    /// What is left of an operation whose agent dies: a write may still be done, with the bytes of now.
-    /// It goes to the object that the agent had open, whatever becomes of the name and the number.
+    /// The rest of an operation whose agent dies: a write may still be done, with the bytes of now. It goes
+    /// to the object that the agent had open, whatever becomes of the name and the number.
     pub(crate) fn outlive(&mut self, node: usize, mut job: Job) -> Option<Job> {
         match &mut job.what {
             What::Write { runs } => *runs = self.as_they_are(node, runs).ok()?,
@@ -334,7 +334,7 @@ impl World {
     }
 }
 
-/// What came of an operation, for the kernel and for a session.
+/// The result of an operation, for the kernel and for a session.
 struct Done {
     ok: StoreOk,
     answer: Answer,

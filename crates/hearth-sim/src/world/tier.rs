@@ -79,7 +79,7 @@ impl Tier {
         self.files.get(&file).is_some_and(|kept| kept.held)
     }
 
-    /// What the store lacks, which it is about to have.
+    /// The bytes that the store lacks, which it is about to have.
     fn take_dirty(&mut self, file: FileId) -> Vec<(u64, u8)> {
         let Some(kept) = self.files.get_mut(&file) else {
             return Vec::new();
@@ -109,7 +109,7 @@ impl World {
         }
     }
 
-    /// What agents do when they end.
+    /// The work of agents when they end.
     pub(crate) fn settle_all(&mut self) {
         for node in 0..self.hosts.len() {
             let files: Vec<FileId> = self.hosts[node].tier.files.keys().copied().collect();

@@ -1,4 +1,4 @@
-//! Who waits for whom in a world that stands still.
+//! Waits of nodes for each other in a world that stands still.
 
 use super::host::Host;
 use hearth_proto::Wait;

@@ -21,7 +21,7 @@ enum Message {
     Go,
 }
 
-/// What a client is doing.
+/// The work of a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Phase {
     Idle,

@@ -11,7 +11,7 @@ const CLIENTS: u8 = 2;
 /// Keeps the record.
 const KEEPER: u8 = 2;
 
-/// Where the file is.
+/// The place of the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Place {
     Node(u8),
@@ -33,7 +33,7 @@ enum Message {
     MovedOk,
 }
 
-/// What can go wrong in the world at hand.
+/// The faults of the world at hand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Fault {
     /// A swap is overtaken by a write.
@@ -316,7 +316,7 @@ impl World for Local {
         Ok(())
     }
 
-    /// Who waits for a lock must be able to get it without anybody's choosing to do something.
+    /// A node that waits for a lock must be able to get it without anybody's choosing to do something.
     fn judge(&self) -> Result<(), Violation> {
         let state = &self.state;
         let waits = |node: &u8| state.clients[*node as usize].writing.is_some();

@@ -21,7 +21,7 @@ enum Message {
     Unlock,
 }
 
-/// What a process wants and has.
+/// The wishes and holdings of a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Process {
     /// First page and the page after the last, of the request that it makes once.
@@ -52,7 +52,7 @@ pub enum Event {
 pub struct Single {
     wires: Wires<Message>,
     processes: [Process; PROCESSES as usize],
-    /// Who has the lock of a page, and who waits for it.
+    /// The process that has the lock of a page, and those that wait for it.
     holders: [Option<u8>; PAGES as usize],
     waiting: [Vec<u8>; PAGES as usize],
 }

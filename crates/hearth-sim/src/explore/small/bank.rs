@@ -13,14 +13,14 @@ use hearth_proto::bank::{BankLost, BankOk, BankOp, BankOrder, Daemon, Item, Key}
 use hearth_proto::{Input, Piece, Ver};
 use std::collections::BTreeMap;
 
-/// What the daemon has, without versions, which no kernel compares; and who cannot reach it.
+/// The daemon's entries, without versions, which no kernel compares; and the nodes that cannot reach it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) struct Bank {
     entries: BTreeMap<Key, Vec<u8>>,
     apart: Vec<u8>,
 }
 
-/// What an order asks for.
+/// The content of an order.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum Todo {
     Get(Vec<Key>),
@@ -28,7 +28,7 @@ enum Todo {
     Delete(Vec<Key>),
 }
 
-/// What has become of an order.
+/// The state of an order.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum State {
     Sent,
@@ -104,7 +104,7 @@ impl Small {
         self.scope.policy.rules().bank.is_some() && !self.bank.apart.contains(&node)
     }
 
-    /// What happens at the daemon without anybody's choosing.
+    /// Events at the daemon without anybody's choosing.
     pub(super) fn of_bank(&self, events: &mut Vec<Event>) {
         for (node, host) in (0u8..).zip(&self.hosts) {
             for (at, errand) in (0u8..).zip(&host.errands) {

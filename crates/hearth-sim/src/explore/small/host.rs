@@ -20,7 +20,7 @@ const FRAMES: u32 = 4;
 /// A byte that nobody writes.
 const JUNK: u8 = 0xEE;
 
-/// What a way in answers out of its own memory has no ticket.
+/// Stands for the ticket of an answer that a way in gives out of its own memory.
 pub(super) const NO_TICKET: Ticket = Ticket(0);
 
 /// The operation of a session.
@@ -59,7 +59,7 @@ pub(super) enum Answer {
     Failed(Errno),
 }
 
-/// Who waits for a store operation.
+/// The party that waits for a store operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Who {
     Kernel(Op),
@@ -68,7 +68,7 @@ pub(super) enum Who {
     Nobody,
 }
 
-/// What the store is to do.
+/// An order to the store.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Order {
     Read {
@@ -306,7 +306,7 @@ impl Host {
         Ok(())
     }
 
-    /// What is left in a frame that nobody has must not matter: it is nothing that anybody wrote.
+    /// Bytes that are left in a frame that nobody has must not matter: they are nothing that anybody wrote.
     pub(super) fn clear_free_frames(&mut self) {
         let mut used = [false; FRAMES as usize];
         for frame in self.node.frames_in_use() {

@@ -1,9 +1,9 @@
-//! Where a small world begins, and what must hold whenever nothing is under way in it.
+//! The beginning of a small world, and the rules that must hold whenever nothing is under way in it.
 //!
-//! A world at rest is one in which nothing can happen but what somebody chooses. There no operation
-//! may be unfinished (I16): it would wait for a choice that nobody has to make. And from there the
-//! world must come clean (I17): handles are closed, what is dirty is flushed, one thing after another in
-//! a fixed order, and then nothing is dirty, held or owed, and the store has what a last reader may see.
+//! A world at rest is one in which nothing can happen but what somebody chooses. There no operation may be
+//! unfinished (I16): it would wait for a choice that nobody has to make. And from there the world must come
+//! clean (I17). Handles are closed and dirty bytes are flushed, one thing after another in a fixed order.
+//! Then nothing is dirty, held or owed, and the store has what a last reader may see.
 
 use super::host::{Doing, What};
 use super::{Event, Small};
