@@ -74,7 +74,7 @@ pub enum StartError {
         "agent {by} has met an earlier life of this agent, and an agent does not come back into its set: it has forgotten what it owed"
     )]
     Anew {
-        /// Who refuses it.
+        /// The agent that refuses it.
         by: u32,
     },
     /// Another agent ended before all had joined.
@@ -195,7 +195,7 @@ impl Agent {
         self.core.root.try_clone()
     }
 
-    /// What people should know.
+    /// The status of this agent, for people.
     pub fn status(&self) -> AgentStatus {
         self.core.status(self.bank.as_ref())
     }
@@ -205,17 +205,17 @@ impl Agent {
         self.core.residency()
     }
 
-    /// What an agent of the job holds: this one, or another that is asked, for ten seconds at most.
+    /// The residency of an agent of the job: this one, or another that is asked, for ten seconds at most.
     pub fn residency_of(&self, node: u32) -> Result<Residency, NotTold> {
         self.core.residency_of(NodeId(node))
     }
 
-    /// What the scheduler calls this node, for others who ask what is here.
+    /// Sets the scheduler's name of this node, for others who ask what is here.
     pub fn call(&self, name: String) {
         self.core.lock().called = name;
     }
 
-    /// Where a way in shows the store from now on, for those as well.
+    /// Sets the place where a way in shows the store from now on, for those as well.
     pub fn mounted(&self, at: Option<String>) {
         self.core.lock().mounted = at;
     }
@@ -341,7 +341,7 @@ impl Drop for Agent {
     }
 }
 
-/// What the agent writes to, and its tier if that is one.
+/// The store that the agent writes to, and its tier if that is one.
 type Stores = (Arc<dyn Store>, Option<Arc<Tier>>);
 
 /// The store, with the agent's tier before it if it has one.

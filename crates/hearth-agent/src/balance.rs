@@ -31,7 +31,7 @@ const NEXT_FILE: Span = Span::millis(10);
 const NEXT_ROUND: Span = Span::millis(100);
 const NEXT_ROUND_MAX: Span = Span::secs(60);
 
-/// What one agent does about it.
+/// The part of one agent in this.
 #[derive(Debug)]
 pub(crate) struct Balance {
     is_on: bool,
@@ -108,7 +108,7 @@ impl Balance {
         self.pause = Span((self.pause.0 * 2).min(NEXT_ROUND_MAX.0));
     }
 
-    /// What became of it.
+    /// Ends the move of a file, with its answer.
     pub(crate) fn over(&mut self, now: Time, file: FileId, reply: &Reply) {
         self.moving = false;
         match reply {

@@ -26,13 +26,13 @@ const STATUS_SPAN: Duration = Duration::from_millis(300);
 /// The daemons of a job; all agents must agree.
 #[derive(Clone, Debug)]
 pub struct BankConfig {
-    /// Where they are.
+    /// The addresses of the daemons.
     pub daemons: Vec<Address>,
     /// How blocks are spread over them.
     pub placement: Placement,
     /// When a daemon is given the new bytes of a block that was written.
     pub update: BankUpdate,
-    /// Where attributes are looked for.
+    /// The place where attributes are looked for.
     pub attributes: BankAttributes,
     /// How long attributes in daemons may be those from before a change that somebody outside made;
     /// whole seconds are counted.
@@ -44,7 +44,7 @@ pub struct BankConfig {
 /// How one daemon is, seen from one agent.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct DaemonStatus {
-    /// Where it listens.
+    /// The address at which it listens.
     pub at: String,
     /// This agent reaches it.
     pub up: bool,
@@ -246,7 +246,7 @@ impl Handler for Told {
     }
 }
 
-/// What the kernel is told of an order.
+/// The kernel's input about an order that has ended.
 fn done(state: &mut State, (order, answer): Answered) -> Input {
     let result = match answer {
         Ok(Answer::Found(items)) if order & LOOKS != 0 => Ok(looked(&items)),

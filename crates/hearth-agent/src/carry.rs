@@ -418,7 +418,7 @@ fn job_of_pieces(state: &mut State, of: (Op, FileId), data: Vec<(u64, Piece)>) -
     write_job(state, of, offset, From::Pieces(parts))
 }
 
-/// Where the bytes of a store write are: in frames, or one piece of a message that went past them.
+/// The place of the bytes of a store write: frames, or one piece of a message that went past them.
 fn bytes_of(state: &State, data: &[Piece]) -> From {
     match data {
         [
@@ -450,7 +450,7 @@ fn frame_part(piece: &Piece) -> Option<FramePart> {
     }
 }
 
-/// What a reply tells of a size.
+/// The size that a reply tells.
 fn size_in(reply: &Reply) -> FileSize {
     match *reply {
         Reply::Size {

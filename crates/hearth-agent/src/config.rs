@@ -1,4 +1,4 @@
-//! What an agent is told when it starts.
+//! The settings that an agent is given when it starts.
 
 use crate::bank::BankConfig;
 use crate::store::{StoreSpec, TierConfig};
@@ -23,9 +23,9 @@ pub struct Config {
     pub node: u32,
     /// Which life of this agent this is: larger than any before, below 2^31.
     pub incarnation: u64,
-    /// Where each agent of the job listens.
+    /// The addresses at which the agents of the job listen.
     pub members: Vec<SocketAddr>,
-    /// What the agents of the job prove to each other.
+    /// The secret that the agents of the job prove to each other.
     pub secret: [u8; 32],
     /// Name of the job.
     pub job: String,
@@ -35,13 +35,13 @@ pub struct Config {
     pub store: StoreSpec,
     /// Policy of every file.
     pub policy: Policy,
-    /// What is promised of files of which neither an attribute nor a rule says so.
+    /// The level that is promised of files of which neither an attribute nor a rule says one.
     pub semantics: Semantics,
-    /// What is different for some files; the first rule that fits counts.
+    /// Rules for files that are treated differently; the first rule that fits counts.
     pub rules: Vec<Rule>,
-    /// Who becomes the home of a chunk.
+    /// The choice of the node that becomes the home of a chunk.
     pub allocation: Allocation,
-    /// What close waits for.
+    /// The event that close waits for.
     pub close: CloseRule,
     /// Bytes of a page: a power of two, 4 KiB to 4 MiB; in a bank 256 B to 1 MiB.
     pub page_bytes: u32,
@@ -56,7 +56,7 @@ pub struct Config {
     pub kernel_cache: bool,
     /// How reads and writes over several homes are made one.
     pub ranges: Ranges,
-    /// Where agents of this machine share what they share (queues of a modelled store).
+    /// The directory of all that agents of this machine share (queues of a modelled store).
     pub job_dir: PathBuf,
     /// How long to wait for the other agents at the start.
     pub join_span: Duration,
@@ -64,9 +64,9 @@ pub struct Config {
     pub bank: Option<BankConfig>,
     /// The tier, under policy `local`. Either all agents of a job have one or none.
     pub tier: Option<TierConfig>,
-    /// What fsync promises if there is a tier.
+    /// The promise of fsync if there is a tier.
     pub synced: Synced,
-    /// Who else has what a home has and the store lacks, under policy `local`.
+    /// The replicas of bytes that a home has and the store lacks, under policy `local`.
     pub replicas: Replicas,
     /// Files go from agents whose memory is full to others with room, under policy `local` without tiers.
     pub balance: bool,
@@ -86,7 +86,7 @@ pub enum ConfigError {
     Pool {
         /// As asked for.
         pool: u64,
-        /// What would do.
+        /// The smallest pool that would do.
         least: u64,
     },
     /// Only whole files can be in a tier.
@@ -114,7 +114,7 @@ pub fn pool_bytes_least(page_bytes: u32) -> u64 {
 }
 
 impl Config {
-    /// True if files go to agents with room. What a tier has of a file would not go along.
+    /// True if files go to agents with room. Bytes of a file in a tier would not go along.
     pub(crate) fn balances(&self) -> bool {
         self.balance && self.policy == Policy::Local && self.tier.is_none()
     }

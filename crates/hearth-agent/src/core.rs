@@ -59,7 +59,7 @@ pub(crate) struct Core {
     this: Weak<Core>,
 }
 
-/// What the lock protects.
+/// The state that the lock protects.
 pub(crate) struct State {
     pub(crate) node: Node,
     pub(crate) buffers: Buffers,
@@ -71,20 +71,20 @@ pub(crate) struct State {
     pub(crate) up: Vec<bool>,
     /// A member that is kept apart from this one, as one of the two runs anew.
     pub(crate) anew: Option<(u32, Anew)>,
-    /// What its node is called.
+    /// The name of its node.
     pub(crate) called: String,
-    /// Where a way in shows the store.
+    /// The place where a way in shows the store.
     pub(crate) mounted: Option<String>,
     pub(crate) trace: Trace,
     pub(crate) lanes: Lanes,
     pub(crate) balance: Balance,
-    /// Who makes the store writes of this turn.
+    /// The maker of the store writes of this turn.
     pub(crate) writer: Writer,
     pub(crate) steps: Steps,
     outbox: Vec<Effect>,
 }
 
-/// Who makes the store writes of a turn.
+/// The maker of the store writes of a turn.
 #[derive(Default)]
 pub(crate) enum Writer {
     #[default]
@@ -95,7 +95,7 @@ pub(crate) enum Writer {
     Chosen(Box<Job>),
 }
 
-/// What may only happen once the lock is free.
+/// Work that may only happen once the lock is free.
 pub(crate) enum After {
     Disconnect(NodeId),
     Revoke(RevokeId, FileId, Option<(u64, u32)>),
@@ -181,9 +181,9 @@ impl Core {
         });
     }
 
-    /// As [`Core::drive_with`], for a write. Where it is passed to the store before it is answered, this thread makes
-    /// the store write, if that is due at once: two threads fewer have to wake. One thread of the ways in at a time
-    /// does so; however slow the store is, the others stay free.
+    /// As [`Core::drive_with`], for a write. If it is passed to the store before it is answered, this thread makes the
+    /// store write, provided that it is due at once: two threads fewer have to wake. One thread of the ways in at a
+    /// time does so; however slow the store is, the others stay free.
     pub(crate) fn drive_write(&self, input: impl FnOnce(&mut State) -> Input) {
         let (may, writer) = self.turn(|state, after| {
             let passes = state.node.config().rules().writes == Writes::AtGateway;
@@ -213,7 +213,7 @@ impl Core {
         result
     }
 
-    /// What follows a step, or several.
+    /// Ends a turn: does the work that follows a step, or several.
     pub(crate) fn end_turn(&self, mut state: MutexGuard<'_, State>, mut after: Vec<After>) {
         self.open(&mut state);
         let State { balance, node, .. } = &mut *state;

@@ -1,10 +1,9 @@
 //! Descriptors: how this agent reaches the files of the store.
 //!
-//! A handle has the descriptor that its way in opened. A home has one of its own per file: that of a
-//! local handle if there was one, else opened by the path that the introducer gave and checked
-//! against the file's number, so that a path that has come to mean another file is never used. A
-//! home that cannot reach the file so has a node that has it open make the store operation
-//! ([`crate::openers`]).
+//! A handle has the descriptor that its way in opened. A home has one of its own per file: that of a local handle if
+//! there was one, else one opened by the path that the introducer gave. It is checked against the file's number, so
+//! that a path that has come to mean another file is never used. A home that cannot reach the file so has a node that
+//! has it open make the store operation ([`crate::openers`]).
 //!
 //! Bytes of the store that other nodes have written are read through a descriptor that was opened after them: a client
 //! of a network file system may keep older bytes of a file until the file is opened.
@@ -34,7 +33,7 @@ const LOOKS_AT_ONCE: usize = 16;
 /// Descriptors of one file that are asked for its name: thousands may be open of a file that has lost it.
 const ASKED_FOR_NAME: usize = 64;
 
-/// What a store operation does with the bytes.
+/// The direction in which a store operation moves bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Purpose {
     Read,
@@ -55,7 +54,7 @@ struct Reach {
     stamp: Option<Stamp>,
     /// How often other nodes have changed the file in the store, as far as this home knows.
     changes: u64,
-    /// What that was when this home opened `reader`; 0 for a descriptor of a handle.
+    /// The value of `changes` when this home opened `reader`; 0 for a descriptor of a handle.
     reader_since: u64,
     /// Another node has written the file for this home, of which this node's client may not know.
     overtaken: bool,
@@ -222,7 +221,7 @@ impl Files {
         held.or_else(|| self.files.get(&file)?.0.lock().open(purpose))
     }
 
-    /// Where a file is, from the root of all; what a peer said will do.
+    /// The path of a file, from the root of all; a path that a peer said will do.
     pub(crate) fn whole_path(&mut self, file: FileId) -> Option<PathBuf> {
         let heard = |files: &mut Files| files.file(file).lock().path.clone();
         let place = self.place(file).or_else(|| heard(self))?;
@@ -251,8 +250,8 @@ impl Files {
         self.file(file).lock().path = Some(path);
     }
 
-    /// This home has nothing of the file any more: its descriptors go, so that a file without a name
-    /// takes no room in the store. Where it was stays known, for a sync that may still come.
+    /// This home has nothing of the file any more: its descriptors go, so that a file without a name takes no room in
+    /// the store. Its path stays known, for a sync that may still come.
     pub(crate) fn forget(&mut self, file: FileId) {
         if self.held_of(file).next().is_some() || !self.files.contains_key(&file) {
             return;
@@ -290,15 +289,15 @@ impl Files {
         Some(path)
     }
 
-    /// Where a file is, relative to the root, by a descriptor that is open here: the only word that
-    /// others may be given, for a path alone may have come to mean another file. A file of several names
-    /// may have lost the one by which a descriptor was opened.
+    /// The path of a file, relative to the root, by a descriptor that is open here: the only word that others may be
+    /// given, for a path alone may have come to mean another file. A file of several names may have lost the one by
+    /// which a descriptor was opened.
     pub(crate) fn place(&mut self, file: FileId) -> Option<PathBuf> {
         let found = self.file(file);
         self.place_by(file, &found.lock())
     }
 
-    /// Where a file was last known to be, relative to the root. Asking for it lets go of no other file.
+    /// The path at which a file was last known to be, relative to the root. Asking for it lets go of no other file.
     pub(crate) fn whereabouts(&self, file: FileId) -> Option<PathBuf> {
         match self.files.get(&file) {
             Some((found, _)) => {
@@ -319,7 +318,7 @@ impl Files {
         })
     }
 
-    /// What people called an open file when it was opened, or its number. Asks nothing of the store.
+    /// An open file as people called it when it was opened, or its number. Asks nothing of the store.
     pub(crate) fn called(&self, file: FileId) -> String {
         let mut open = self.held_of(file);
         let path = open.find_map(|held| path_of(held.fd.as_fd()).ok());
@@ -330,7 +329,7 @@ impl Files {
         }
     }
 
-    /// What people call a file.
+    /// The name of a file, for people.
     pub(crate) fn name(&mut self, file: FileId) -> String {
         let heard = |files: &mut Files| files.file(file).lock().path.clone();
         match self.place(file).or_else(|| heard(self)) {
@@ -349,9 +348,9 @@ impl Files {
         self.files.len() > self.files_max
     }
 
-    /// Lets go of some of the files that were used longest ago, but not of those of which a home here has bytes that the
-    /// store lacks: these count as used. It looks at a few, however many there are. What it returns closes descriptors
-    /// when it is dropped, for which the store may take long.
+    /// Lets go of some of the files that were used longest ago, but not of those of which a home here has bytes that
+    /// the store lacks: these count as used. It looks at a few, however many there are. The returned files close
+    /// descriptors when they are dropped, for which the store may take long.
     #[must_use = "to be dropped when nothing is locked"]
     pub(crate) fn let_go(&mut self, owes: impl Fn(FileId) -> bool) -> Vec<Arc<StoreFile>> {
         let mut gone = Vec::new();
@@ -398,7 +397,7 @@ impl StoreFile {
         }
     }
 
-    /// What is written goes through it, if it is open.
+    /// The descriptor that bytes are written through, if one is open.
     pub(crate) fn writer(&self) -> Option<Arc<OwnedFd>> {
         self.lock().writer.clone()
     }
@@ -437,7 +436,7 @@ impl StoreFile {
         let renew = |fd: &OwnedFd| store.0.renew(fd.as_fd());
         let opened = match known {
             Some(fd) if !is_old => return Ok(fd),
-            // Who may not open it again, or finds no file without a name so, goes on with what it has.
+            // A descriptor that may not be opened again, or whose nameless file is not found so, serves on.
             Some(fd) => match open_again(store, &fd).filter(|again| renew(again).is_ok()) {
                 Some(again) => Arc::new(again),
                 None => return renew(&fd).map(|()| fd),
@@ -481,7 +480,7 @@ impl Reach {
         }
     }
 
-    /// Where to open the file.
+    /// The path by which to open the file.
     fn place(&self) -> Option<PathBuf> {
         let fd = self.reader.as_ref().or(self.writer.as_ref());
         fd.map(|fd| PathBuf::from(format!("/proc/self/fd/{}", fd.as_raw_fd())))
@@ -493,8 +492,8 @@ impl Reach {
         self.reader_since < self.changes
     }
 
-    /// Keeps a descriptor that was opened when the file had been changed so often. What it replaces is to be closed when
-    /// nothing is locked.
+    /// Keeps a descriptor that was opened when the file had been changed so often. The descriptor that it replaces is
+    /// to be closed when nothing is locked.
     fn keep(&mut self, fd: Arc<OwnedFd>, purpose: Purpose, changes: u64) -> Option<Arc<OwnedFd>> {
         match purpose {
             Purpose::Read => {
@@ -547,12 +546,12 @@ fn open_checked(
     })
 }
 
-/// Where a descriptor's file is now.
+/// The path of a descriptor's file now.
 pub(crate) fn path_of(fd: BorrowedFd<'_>) -> io::Result<PathBuf> {
     std::fs::read_link(format!("/proc/self/fd/{}", fd.as_raw_fd()))
 }
 
-/// What the kernel appends to the path of a descriptor whose name went.
+/// The mark that the kernel appends to the path of a descriptor whose name went.
 const NAMELESS: &[u8] = b" (deleted)";
 
 /// Whether a descriptor's path is a name of its file. A name may end like the mark of those that went:
@@ -687,7 +686,7 @@ mod tests {
         );
     }
 
-    /// What a crowd of files costs is what is looked at: those that were used longest ago, a few at a time.
+    /// A crowd of files costs only a look at those that were used longest ago, a few at a time.
     #[test]
     fn a_few_files_go_at_a_time_the_oldest_first() {
         let dir = tempfile::tempdir().expect("a directory");

@@ -29,7 +29,7 @@ pub(crate) const MADE: u8 = 7;
 /// First byte of a head that has a node flush, and asks what is left.
 pub(crate) const ASK_FLUSHED: u8 = 8;
 
-/// Where a file is, relative to the store's root.
+/// The path of a file, relative to the store's root.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Introduction {
     pub(crate) file: FileId,

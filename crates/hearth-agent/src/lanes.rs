@@ -11,7 +11,7 @@
 //!    limit of dirty bytes. It opens after a write that came through the mount.
 //! 3. Nobody is believed: the kernel checks every entry, and refuses what is not offered. A program whose
 //!    entry is refused has not been told that its write is done, and makes the real call.
-//! 4. What a program that is gone has left is applied: it was done, or might have been.
+//! 4. Writes that a program has left before it went are applied: each was done, or might have been.
 
 use crate::core::{After, Core, State};
 use crate::session::wall_clock_ns;
@@ -23,7 +23,7 @@ use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
-/// What was left waits so long at most while nobody asks.
+/// Writes that were left wait so long at most while nobody asks.
 const WAIT: Duration = Duration::from_millis(5);
 /// So often in a row nothing was left before the gate is shut.
 const IDLE_TURNS: u32 = 40;
@@ -47,7 +47,7 @@ pub(crate) struct Lanes {
     is_over: bool,
     /// Taken and not applied: they were left after the last look at the clock. None while the gate is shut.
     early: Vec<(usize, Entry)>,
-    /// What the kernel is being brought, by the number in the buffer's name.
+    /// The entries that are being brought to the kernel, by the number in the buffer's name.
     batch: Vec<(usize, Entry)>,
     refused: Vec<u64>,
 }
@@ -170,7 +170,7 @@ impl Core {
             entry.stamp = entry.stamp.min(latest);
         }
         if lanes.is_open {
-            // What began later may come before what another lane has yet to show.
+            // An entry that began later may come before one that another lane has yet to show.
             (batch, lanes.early) = batch.into_iter().partition(|(_, entry)| entry.stamp < now);
         }
         batch.sort_by_key(|(_, entry)| entry.stamp);

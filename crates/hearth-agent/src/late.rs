@@ -12,14 +12,14 @@ use std::collections::BTreeMap;
 
 /// Requests are looked at so often while there are any.
 pub(crate) const LOOK: Span = Span::secs(1);
-/// What waits so long for another agent is told.
+/// A request that waits so long for another agent is told.
 const AGENT_LATE: Span = Span::secs(4);
-/// And what waits so long for the store, or for something of this agent.
+/// And one that waits so long for the store, or for something of this agent.
 const STORE_LATE: Span = Span::secs(8);
 /// Words that are shown; more say nothing new.
 const WORDS_MAX: usize = 8;
 
-/// What a request is about.
+/// The subject of a request.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct About {
     since: Time,

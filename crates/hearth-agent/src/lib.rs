@@ -6,10 +6,9 @@
 //!                    store workers   peers' frames         replies   frames    store jobs
 //! ```
 //!
-//! Every fact (a request, a frame, the end of a store operation) is one step of the kernel under one
-//! lock, by the thread that learnt it; the effects of the step are carried out before the lock is
-//! let go. So a local hit and a request to a peer cost no hop between threads. Only the store blocks,
-//! and only on threads of its own.
+//! Every fact (a request, a frame, the end of a store operation) is one step of the kernel under one lock, by the
+//! thread that learnt it. The effects of the step are carried out before the lock is let go. So a local hit and a
+//! request to a peer cost no hop between threads. Only the store blocks, and only on threads of its own.
 //!
 //! The agent decides nothing: a branch that depends on protocol state belongs in `hearth-proto`.
 

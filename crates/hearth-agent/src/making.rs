@@ -23,7 +23,7 @@ pub(crate) fn decode_where(bytes: &[u8]) -> Option<FileId> {
     Some(FileId(u64::from_le_bytes(bytes.try_into().ok()?)))
 }
 
-/// What a node has of a file.
+/// The descriptors that a node has of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Opener {
     pub(crate) file: FileId,
@@ -31,7 +31,7 @@ pub(crate) struct Opener {
     pub(crate) reads: bool,
     /// One that can be written.
     pub(crate) writes: bool,
-    /// Where the file is, relative to the store's root, if it has a name.
+    /// The path of the file, relative to the store's root, if it has a name.
     pub(crate) path: Option<PathBuf>,
 }
 
@@ -59,7 +59,7 @@ impl Opener {
     }
 }
 
-/// What is to be done with the store.
+/// The operation that is to be made on the store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Work {
     Read,

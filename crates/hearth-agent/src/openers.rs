@@ -1,10 +1,10 @@
 //! Store operations by a node that has the file open.
 //!
-//! A home opens a file by a name, and the name may be wrong: the file was renamed or its last name is gone, or the home's
-//! own client of the store still knows the inode that had the name a second ago. The descriptor of a node that has the
-//! file open is always right. So a home that does not reach a file, or whose descriptor the store calls stale, asks the
-//! other nodes who has it open ([`Opener`]), and has the first that can make the operation ([`Make`],
-//! [`Made`]). The kernel does not know of it: to it the operation takes longer.
+//! A home opens a file by a name, and the name may be wrong. The file was renamed or its last name is gone, or the
+//! home's own client of the store still knows the inode that had the name a second ago. The descriptor of a node that
+//! has the file open is always right. So a home that does not reach a file, or whose descriptor the store calls stale,
+//! asks the other nodes who has it open ([`Opener`]). The first node that can do so makes the operation for it
+//! ([`Make`], [`Made`]). The kernel does not know of it: to it the operation takes longer.
 //!
 //! Rules:
 //! - A node that is asked uses descriptors that are open there, and asks nobody: no node waits for one that waits for it.
@@ -68,7 +68,7 @@ pub(crate) struct Openers {
 #[derive(Debug, Default)]
 struct Sought {
     awaiting: Vec<NodeId>,
-    /// What the others have said. An operation that comes later is made by one of them, too.
+    /// The nodes that have answered, with their answers. One of them makes an operation that comes later, too.
     heard: Vec<(NodeId, Opener)>,
     waiting: Vec<Stuck>,
 }
@@ -78,9 +78,9 @@ struct Sought {
 struct Search {
     /// Nodes that are to be asked now.
     asked: Vec<NodeId>,
-    /// Who can make the operation, as is known already.
+    /// The node that can make the operation, as is known already.
     found: Option<(NodeId, Stuck)>,
-    /// What nobody can make.
+    /// Operations that nobody can make.
     alone: Vec<Stuck>,
 }
 
@@ -117,7 +117,7 @@ impl Openers {
         (can, self.end_search(opener.file))
     }
 
-    /// What waits for a search that is over.
+    /// Takes the operations that wait for a search, if it is over.
     fn end_search(&mut self, file: FileId) -> Vec<Stuck> {
         match self.sought.get(&file) {
             Some(sought) if sought.awaiting.is_empty() || sought.waiting.is_empty() => {
@@ -127,7 +127,7 @@ impl Openers {
         }
     }
 
-    /// What another node was to make, and has not.
+    /// Takes back an operation that another node was to make, and has not.
     fn not_made(&mut self, by: NodeId, number: u64) -> Option<Stuck> {
         let (_, mut stuck) = self.made.remove(&number)?;
         stuck.tried.push(by);

@@ -20,12 +20,12 @@ const FILES_MAX: usize = 4096;
 /// Bytes of all names together, for the same reason.
 const NAMES_BYTES_MAX: usize = 1 << 20;
 
-/// What is at a node.
+/// The bytes of files that are at a node.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Residency {
     /// The node, as the scheduler calls it, or else the host.
     pub node: String,
-    /// Where its mount is, if it is in the common tree.
+    /// The path of its mount, if it is in the common tree.
     pub mount: Option<String>,
     /// Bytes that its pool and its tier hold at most.
     pub memory: u64,
@@ -35,10 +35,10 @@ pub struct Residency {
     pub unnamed: u64,
 }
 
-/// What is here of a file.
+/// The part of a file that is here.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Resident {
-    /// Where it is, relative to the store's root.
+    /// The path of the file, relative to the store's root.
     pub path: String,
     /// Its bytes, as far as the store and this node know.
     pub size: u64,
@@ -46,7 +46,7 @@ pub struct Resident {
     pub held: u64,
 }
 
-/// Where runs of bytes begin and end in one file.
+/// The offsets at which runs of bytes begin and end in one file.
 type Spans = Vec<(u64, u64)>;
 
 impl Core {

@@ -137,7 +137,7 @@ impl Session for Core {
         }
         let shared = self.pool.is_shared();
         self.submit(|state| {
-            // What programs read in the pool is called back like what a way in keeps.
+            // Pages that programs read in the pool are called back like those that a way in keeps.
             let copies = state.node.config().rules().copies;
             let aside = keep == Keep::Nobody;
             let keep = keep == Keep::WayIn || (shared && !aside && copies == Copies::Many);

@@ -1,9 +1,8 @@
 //! Pages that programs read in the pool themselves.
 //!
-//! To the kernel, programs that map the pool are one more place that keeps what was read here: a page
-//! is shown when a read of it is answered that may be kept, and hidden as soon as the kernel orders a
-//! revocation, which is before anybody hears of it. What is shown is whole pages, of which the read
-//! may have asked for a part.
+//! To the kernel, programs that map the pool are one more place that keeps what was read here. A page is shown when a
+//! read of it is answered that may be kept. It is hidden as soon as the kernel orders a revocation, which is before
+//! anybody hears of it. Whole pages are shown, of which the read may have asked for a part.
 
 use crate::core::{Core, State};
 use hearth_proto::{FileId, Handle, Piece};

@@ -1,4 +1,4 @@
-//! What an agent says of itself.
+//! An agent's account of itself.
 
 use crate::bank::{self, BankConfig, DaemonStatus};
 use crate::core::{Core, State};
@@ -36,7 +36,7 @@ pub struct AgentStatus {
     pub requests_open: usize,
     /// Counts since the start.
     pub counters: Counters,
-    /// What programs read in the pool themselves.
+    /// Counts of programs that read in the pool themselves.
     pub programs: Programs,
     /// The other agents.
     pub peers: Vec<PeerStatus>,
@@ -44,7 +44,7 @@ pub struct AgentStatus {
     pub bank: Vec<DaemonStatus>,
     /// The tier, if there is one.
     pub tier: Option<TierStatus>,
-    /// Who else has what homes have and the store lacks.
+    /// The replicas of bytes that homes have and the store lacks.
     pub replicas: String,
     /// Bytes of other homes that are kept here until the store has them.
     pub kept_bytes: u64,
@@ -57,14 +57,14 @@ pub struct AgentStatus {
     pub longest_step_us: u64,
     /// See `longest_step_us`.
     pub longest_step: String,
-    /// What a person should know, oldest first.
+    /// The facts that a person should know, oldest first.
     pub alarms: Vec<String>,
 }
 
-/// What is promised of an open file.
+/// The promise of an open file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct FilePromise {
-    /// What people call it.
+    /// The name of the file, for people.
     pub file: String,
     /// The level.
     pub semantics: String,
@@ -104,7 +104,7 @@ pub struct Counters {
     pub store_errors: u64,
 }
 
-/// What programs have counted that read the pool themselves; see [`hearth_client::local::Count`].
+/// Counts of programs that read the pool themselves; see [`hearth_client::local::Count`].
 #[derive(Clone, Copy, Debug, Default, Serialize)]
 pub struct Programs {
     /// Pages that they can find now.
@@ -146,11 +146,11 @@ pub struct Programs {
 pub struct PeerStatus {
     /// Place in the member list.
     pub node: u32,
-    /// Where it listens.
+    /// The address at which it listens.
     pub addr: String,
     /// Connected.
     pub up: bool,
-    /// What carries messages, or did last, in words; empty if it was never connected.
+    /// The means that carries messages, or did last, in words; empty if it was never connected.
     pub way: String,
     /// Why not.
     pub why: Option<String>,

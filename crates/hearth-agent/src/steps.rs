@@ -45,7 +45,7 @@ impl Steps {
 /// How the alarm begins; a new one takes the place of the one before.
 pub(crate) const LONG_STEP: &str = "this agent was busy: ";
 
-/// What an input is called.
+/// The name of an input.
 pub(crate) fn kind_of(input: &Input) -> &'static str {
     match input {
         Input::Request(_, request) => match request {

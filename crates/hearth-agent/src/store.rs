@@ -90,7 +90,7 @@ pub trait Store: Send + Sync {
     /// Sets the size of a file.
     fn truncate(&self, file: BorrowedFd<'_>, size: u64) -> Result<(), Errno>;
 
-    /// What the store says about the file's content now.
+    /// The store's stamp of the file's content now.
     fn stamp(&self, file: BorrowedFd<'_>) -> Result<Stamp, Errno>;
 
     /// Makes this node's client look at the file anew: another has changed it. A client that keeps bytes between opens
@@ -114,7 +114,7 @@ pub trait Store: Send + Sync {
     /// Nobody will say any more when copies that a tier has of a file are void.
     fn forget_tier(&self, _ino: u64) {}
 
-    /// What has passed so far; zeros where no [`Counted`] is in the stack.
+    /// The requests and bytes that have passed so far; zeros if no [`Counted`] is in the stack.
     fn counts(&self) -> StoreCounts;
 
     /// One line for people: what this store is, and whether it is the real thing.
@@ -132,7 +132,7 @@ fn open_by_name(root: BorrowedFd<'_>, path: &Path, access: OFlags) -> rustix::io
     rustix::fs::openat2(root, path, flags, Mode::empty(), resolve)
 }
 
-/// What a sync covers.
+/// The extent of a sync.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SyncKind {
     /// The bytes, and what is needed to find them again (`fdatasync`).

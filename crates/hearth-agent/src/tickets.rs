@@ -41,7 +41,7 @@ pub(crate) struct Opening {
     pub(crate) file: hearth_proto::FileId,
     pub(crate) fd: Arc<OwnedFd>,
     pub(crate) write: bool,
-    /// What was kept in earlier opens is good by the store's own word.
+    /// Bytes that were kept in earlier opens are good by the store's own word.
     pub(crate) same_stamp: bool,
     pub(crate) done: Done<OpenedFile>,
 }
@@ -85,7 +85,7 @@ impl Tickets {
         }
     }
 
-    /// What waits, and since when.
+    /// The requests that wait, and since when.
     pub(crate) fn abouts(&self) -> impl Iterator<Item = (Ticket, About)> + '_ {
         let about = |(&ticket, held): (&Ticket, &Ticketed)| Some((ticket, held.about?));
         self.waiting.iter().filter_map(about)

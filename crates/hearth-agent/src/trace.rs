@@ -1,10 +1,10 @@
-//! What the agent itself does, as records of a trace.
+//! The agent's own work, as records of a trace.
 //!
 //! A request of a session is one record of the cache; what it made the agent ask of peers and of the
-//! store are others. Requests between agents have numbers on the wire, so both sides of one leave
-//! records that carry the same number; the session's request takes the number of the first that it
-//! caused, and so does the store operation of a home. It also says for which thread of a program it
-//! was made: so the call of the program that waited for it is found, by that thread and the time.
+//! store are others. Requests between agents have numbers on the wire, so both sides of one leave records that carry
+//! the same number. The session's request takes the number of the first that it caused, and so does the store operation
+//! of a home. It also says for which thread of a program it was made: so the call of the program that waited for it is
+//! found, by that thread and the time.
 //!
 //! While nothing is traced every function here is one load and a branch.
 
@@ -18,12 +18,12 @@ use hearth_trace::{Flags, Layer, Op};
 
 use crate::core::State;
 
-/// What is remembered of each kind at most; what no answer came to is forgotten at the bound.
+/// Entries of each kind that are remembered at most; those that no answer came to are forgotten at the bound.
 const OPEN_MAX: usize = 1 << 16;
 /// Sets requests that no peer hears of apart from those on the wire.
 const OWN: u64 = 0xfff << 36;
 
-/// What is under way.
+/// The work under way.
 #[derive(Default)]
 pub(crate) struct Trace {
     names: HashMap<FileId, u32>,
@@ -36,7 +36,7 @@ pub(crate) struct Trace {
     count: u64,
 }
 
-/// What the kernel's step is about.
+/// The cause of the kernel's step.
 #[derive(Clone, Copy, Debug, Default)]
 enum Cause {
     #[default]
@@ -103,7 +103,7 @@ fn number(request: ReqId) -> u64 {
     u64::from(request.node.0) << 48 | request.seq & 0xf_ffff_ffff
 }
 
-/// What a session asks, if it is worth a record.
+/// The operation that a session asks for, if it is worth a record.
 fn asks(request: &Request) -> Option<(Op, u64, u64)> {
     match request {
         Request::Open(_) => Some((Op::Open, 0, 0)),
@@ -140,7 +140,7 @@ fn asks(request: &Request) -> Option<(Op, u64, u64)> {
     }
 }
 
-/// What one agent asks of another, on the asking side and on the other, if it is about bytes.
+/// The operation that one agent asks of another, on the asking side and on the other, if it is about bytes.
 fn between(body: &Body, page: u64) -> Option<(Op, Op, u64, u64)> {
     let pages = |first: u64, count: u32| (first.saturating_mul(page), u64::from(count) * page);
     match body {
@@ -315,7 +315,7 @@ impl State {
         self.trace.cause = Cause::Nothing;
     }
 
-    /// What records call a file.
+    /// The name of a file in records.
     fn trace_name(&mut self, file: FileId) -> u32 {
         if let Some(known) = self.trace.names.get(&file) {
             return *known;

@@ -1,5 +1,5 @@
-//! What an opener wants to be promised of a file: what the file's own attribute says, else the first rule
-//! whose pattern fits its path, else what the set was told.
+//! The promise that an opener wants of a file: what the file's own attribute says, else the first rule whose pattern
+//! fits its path, else what the set was told.
 
 use globset::{GlobBuilder, GlobMatcher};
 use hearth_proto::Semantics;
@@ -34,7 +34,7 @@ pub struct Rule {
     pub glob: String,
     /// How the bytes are reached.
     pub way: Way,
-    /// What is promised; `None`: what the set was told.
+    /// The level that is promised; `None`: the one that the set was told.
     pub semantics: Option<Semantics>,
 }
 
@@ -46,7 +46,7 @@ pub struct NoPattern {
     source: globset::Error,
 }
 
-/// What this agent wishes of the files that are opened here.
+/// The wishes of this agent for files that are opened here.
 #[derive(Clone, Debug)]
 pub(crate) struct Wishes {
     usual: Semantics,
@@ -54,7 +54,7 @@ pub(crate) struct Wishes {
     root: PathBuf,
 }
 
-/// What is wished of one file.
+/// The wish for one file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Wish {
     pub(crate) way: Way,
@@ -89,7 +89,7 @@ impl Wishes {
         })
     }
 
-    /// What is wished of an open file.
+    /// The wish for an open file.
     pub(crate) fn of(&self, fd: BorrowedFd<'_>) -> Wish {
         self.of_said(fd, attribute(fd))
     }
@@ -129,7 +129,7 @@ impl Wishes {
     }
 }
 
-/// What the file's own attribute says, if it says anything that is known.
+/// The level that the file's own attribute names, if it is a known one.
 fn attribute(fd: BorrowedFd<'_>) -> Option<Semantics> {
     let mut value = [0u8; VALUE_BYTES];
     let len = fgetxattr(fd, ATTRIBUTE, &mut value[..]).ok()?;

@@ -67,7 +67,7 @@ pub(crate) struct FileJob {
     pub(crate) task: Task,
 }
 
-/// What it is.
+/// The work of an operation.
 #[derive(Debug)]
 pub(crate) enum Task {
     /// Fill frames.
@@ -84,7 +84,7 @@ pub(crate) enum Task {
     Sync { sync: bool },
 }
 
-/// What came of it.
+/// The outcome of an operation.
 #[derive(Debug)]
 pub(crate) struct Outcome {
     pub(crate) ok: StoreOk,
@@ -120,7 +120,7 @@ impl FileJob {
             self.at.reach(store, self.file, purpose)
         };
         let fd = match &self.task {
-            // What was written through a descriptor is best synced through it.
+            // Bytes that were written through a descriptor are best synced through it.
             Task::Sync { .. } => match self.at.writer() {
                 Some(fd) => Ok(fd),
                 None => reach(Purpose::Read).or_else(|_| reach(Purpose::Write)),
@@ -144,7 +144,7 @@ impl Task {
         matches!(self, Task::Sync { .. })
     }
 
-    /// What another node is to do, where, and to how many bytes.
+    /// The work for another node, its offset, and its number of bytes.
     pub(crate) fn work(&self) -> (Work, u64, u32) {
         match self {
             Task::Read { offset, parts } => (Work::Read, *offset, len_of(parts) as u32),
@@ -161,7 +161,7 @@ impl Task {
         }
     }
 
-    /// What it writes.
+    /// The bytes that it writes.
     pub(crate) fn bytes(&self, core: &Core) -> Vec<u8> {
         match self {
             Task::Write { from, .. } => from.bytes(core),
@@ -185,7 +185,7 @@ impl Task {
         Ok(Outcome::from(ok))
     }
 
-    /// What came of it where another node has made it.
+    /// The outcome of an operation that another node has made.
     pub(crate) fn take(&self, core: &Core, ok: StoreOk, bytes: Vec<u8>) -> Result<Outcome, Errno> {
         let (work, _, len) = self.work();
         if work == Work::Read && bytes.len() > len as usize {
@@ -211,7 +211,7 @@ fn fill(core: &Core, parts: &[FramePart], bytes: &[u8]) -> usize {
     bytes.len()
 }
 
-/// Where bytes are that go to the store.
+/// The place of bytes that go to the store.
 #[derive(Debug)]
 pub(crate) enum From {
     /// In frames.

@@ -422,7 +422,7 @@ fn reads_of_an_atomic_file_never_show_a_part_of_a_write() {
     assert_eq!(mixed, 0);
 }
 
-/// What the tests above would say if homes took their parts by themselves.
+/// The finding of the tests above, if homes took their parts by themselves.
 #[test]
 fn reads_apart_do_show_a_part_of_a_write() {
     for policy in [Policy::Home, Policy::Single] {
@@ -548,7 +548,7 @@ mod openers;
 #[path = "agents/lanes.rs"]
 mod lanes;
 
-/// What an agent holds of one file, by another's word.
+/// The bytes that an agent holds of one file, by another's word.
 fn held(set: &Set, asked: usize, node: u32, file: &str) -> Option<u64> {
     let told = set.agents[asked].residency_of(node).expect("it tells");
     let mut files = told.files.into_iter();
@@ -609,7 +609,7 @@ fn names_of_many_frames_are_told_whole_to_many_at_once() {
     });
 }
 
-/// What is known of writes tells nothing any more of a file whose times have been set.
+/// Knowledge of writes tells nothing any more of a file whose times have been set.
 #[test]
 fn a_time_that_is_set_is_the_stores_also_while_the_file_is_open() {
     for policy in [

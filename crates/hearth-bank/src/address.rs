@@ -1,4 +1,4 @@
-//! Where a daemon listens.
+//! The address at which a daemon listens.
 
 use std::fmt;
 use std::net::SocketAddr;
@@ -8,7 +8,7 @@ use std::str::FromStr;
 /// Longest path of a socket, `sun_path` without its last zero.
 const SOCKET_PATH_MAX: usize = 107;
 
-/// Where a daemon listens: `HOST:PORT` in numbers, or the absolute path of a socket.
+/// The address at which a daemon listens: `HOST:PORT` in numbers, or the absolute path of a socket.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Address {
     /// A socket of this machine.

@@ -21,7 +21,7 @@ const ITEM_BYTES_DEFAULT: usize = 1 << 20;
 /// Its limit must be a multiple of this.
 const ITEM_STEP_BYTES: usize = 512 << 10;
 
-/// Where a daemon is to listen.
+/// The place at which a daemon is to listen.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Seat {
     /// At a socket that only this user can connect to.
@@ -32,10 +32,10 @@ pub enum Seat {
     Port(SocketAddr),
 }
 
-/// What a daemon is to be.
+/// The plan of a daemon that is to be started.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// Where it listens.
+    /// The place at which it listens.
     pub seat: Seat,
     /// Bytes that it may use for entries; whole MiB.
     pub memory_bytes: u64,
@@ -61,7 +61,7 @@ pub enum End {
 pub struct Started {
     /// Its process.
     pub child: Child,
-    /// Where it listens.
+    /// The address at which it listens.
     pub addr: Address,
     /// Its version.
     pub version: String,
@@ -89,7 +89,7 @@ pub enum StartError {
 /// Starts a daemon and waits until it answers.
 pub fn start(plan: &Plan) -> Result<Started, StartError> {
     let told_at = plan.dir.join(format!("bank-port-{}", std::process::id()));
-    // What an earlier start left would be taken for this one's.
+    // A file that an earlier start left would be taken for this one's.
     let _ = std::fs::remove_file(&told_at);
     let mut command = command(plan);
     command

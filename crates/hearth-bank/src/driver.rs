@@ -26,10 +26,10 @@ const READ_BYTES: usize = 256 << 10;
 /// Tokens below name daemons.
 const WAKER: Token = Token(usize::MAX);
 
-/// What a bank is.
+/// The configuration of a bank.
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// Where the daemons are; an order names one by its place here.
+    /// The addresses of the daemons; an order names a daemon by its place here.
     pub daemons: Vec<Address>,
     /// Makes and opens the job's entries.
     pub seal: Seal,
@@ -42,7 +42,7 @@ pub struct Config {
 /// An order by its number, and how it went.
 pub type Answered = (u64, Result<Answer, Lost>);
 
-/// Who is told.
+/// The receiver of answers and of changes of connections.
 pub trait Handler: Send + Sync + 'static {
     /// Orders were carried out, or are lost: what one daemon said at one time, in its order.
     fn answered(&self, answers: Vec<Answered>);
@@ -99,7 +99,7 @@ pub struct Asked {
     pub id: u64,
     /// The daemon's place in the configuration.
     pub daemon: usize,
-    /// What the daemon is to do.
+    /// The order itself.
     pub order: Order,
 }
 

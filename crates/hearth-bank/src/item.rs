@@ -1,4 +1,4 @@
-//! What an entry looks like in a daemon.
+//! The form of an entry in a daemon.
 //!
 //! ```text
 //! key     HHHHHHHHHHHHHHHH:NAME       16 digits that only the job's secret gives, and the entry's name
@@ -22,7 +22,7 @@ const TAG_BYTES: usize = 16;
 /// An entry, opened.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Item {
-    /// What the writer called its version.
+    /// The version that the writer gave it.
     pub version: [u64; 2],
     /// The bytes.
     pub bytes: Vec<u8>,
@@ -83,7 +83,7 @@ impl Seal {
         let (low, rest) = rest.split_first_chunk::<8>()?;
         let (tag, bytes) = rest.split_first_chunk::<TAG_BYTES>()?;
         let version = [u64::from_be_bytes(*high), u64::from_be_bytes(*low)];
-        // Whoever can measure the time of this comparison reads the socket anyway.
+        // A process that can measure the time of this comparison reads the socket anyway.
         let genuine = self.tag(key, version, bytes) == *tag;
         genuine.then(|| Item {
             version,

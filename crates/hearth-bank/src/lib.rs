@@ -5,12 +5,12 @@
 //!        ◀── Handler::answered ─────────┘
 //! ```
 //!
-//! Reading order: [`Address`] (where a daemon is), [`item`] (what an entry looks like, and why bytes
-//! that are not ours are never taken for ours), `reply` (lines of the protocol), `talk` (one
-//! connection without a socket), [`Bank`] (the thread that has the sockets), [`stats`] (what a daemon
-//! says of itself), [`daemon`] (starting one).
+//! Reading order: [`Address`] (where a daemon is), [`item`] (what an entry looks like, and why bytes that are not ours
+//! are never taken for ours). Next come `reply` (lines of the protocol), `talk` (one connection without a socket) and
+//! [`Bank`] (the thread that has the sockets). Last come [`stats`] (what a daemon says of itself) and [`daemon`]
+//! (starting one).
 //!
-//! What every user relies on:
+//! Every user relies on these rules:
 //!
 //! - B1: every order is answered exactly once, within [`Config::patience`] and a little.
 //! - B2: after the first order of a connection that is not answered in time, or a byte that the

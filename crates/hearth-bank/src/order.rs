@@ -1,4 +1,4 @@
-//! What a daemon can be told, and how it is written.
+//! Orders that a daemon can be given, and their written form.
 
 use crate::item::{Item, Seal};
 
@@ -11,7 +11,7 @@ pub enum Order {
     Set {
         /// Its name.
         name: String,
-        /// What the writer calls its version.
+        /// The version that the writer gives it.
         version: [u64; 2],
         /// The bytes.
         bytes: Vec<u8>,
@@ -22,7 +22,7 @@ pub enum Order {
     Delete(Vec<String>),
 }
 
-/// What a daemon answered.
+/// An answer of a daemon.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Answer {
     /// For each name of a [`Order::Get`] the entry, if there is one.
@@ -40,7 +40,7 @@ pub enum Answer {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Lost;
 
-/// What is remembered of an order on its way.
+/// The answer that is expected to an order on its way.
 #[derive(Debug)]
 pub(crate) enum Expected {
     /// Entries under these keys, then the end.

@@ -1,4 +1,4 @@
-//! What a daemon says of itself, asked over a connection of its own.
+//! A daemon's own figures, asked for over a connection of its own.
 
 use crate::address::Address;
 use crate::reply::{self, Reply};

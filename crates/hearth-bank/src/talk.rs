@@ -57,7 +57,7 @@ struct Waiting {
     expected: Expected,
 }
 
-/// What is asked first: who it is, whether it speaks the meta protocol, how large an item may be.
+/// The first questions: who it is, whether it speaks the meta protocol, how large an item may be.
 const QUESTIONS: &[u8] = b"version\r\nmn\r\nstats settings\r\n";
 
 impl Talk {

@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 /// Nothing here takes so long.
 const LIMIT: Duration = Duration::from_secs(120);
 const PATIENCE: Duration = Duration::from_secs(60);
-/// Where a daemon is not to answer.
+/// The patience with a daemon that is not to answer.
 const HASTE: Duration = Duration::from_millis(500);
 const ENTRY_BYTES: usize = 4096;
 

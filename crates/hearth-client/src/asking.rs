@@ -1,8 +1,8 @@
-//! What a front end asks for, and in which order, when programs look at many names of a directory. Pure decisions: no
+//! The questions of a front end, and their order, when programs look at many names of a directory. Pure decisions: no
 //! thread, no clock and no lock, so that the simulator runs them as front ends do.
 //!
-//! Invariant L1: a question that may wait for another node ([`Question::may_wait`]) is asked when everything has been told
-//! that was read under earlier leave for the same lookup. So no reader waits for one who waits for it.
+//! Invariant L1: a question that may wait for another node ([`Question::may_wait`]) is asked when everything has been
+//! told that was read under earlier leave for the same lookup. So no reader waits for a reader that waits for it.
 
 /// Lookups in one directory, within the time-to-live, after which it is worth being read as a whole.
 pub const LOOKUPS_ALONE: u32 = 2;
@@ -48,7 +48,7 @@ pub enum Question {
 }
 
 impl Question {
-    /// The first of them. Where another node is at the same files, each reads a part of its own.
+    /// The first of them. If another node is at the same files, each reads a part of its own.
     pub fn first(is_shared: bool) -> Question {
         match is_shared {
             false => Question::Near,

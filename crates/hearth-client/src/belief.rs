@@ -1,4 +1,4 @@
-//! What the operating system's client of a store believes, and how to make it look again.
+//! The beliefs of the operating system's client of a store, and how to make it look again.
 //!
 //! A client of GlusterFS believes for a second in names, attributes and bytes that it has seen, though other clients have
 //! changed them since. Agents see more than programs would alone: an agent opens files to bring bytes to the store and
@@ -33,7 +33,7 @@ const UNKEPT: &str = "security.hearth";
 /// In a longer directory a file that stands behind so many names is not looked for.
 const LOOKED_THROUGH_MAX: usize = 4096;
 const LISTING_BYTES: usize = 32 * 1024;
-/// What the operating system appends to the path of a descriptor whose name went.
+/// The mark that the operating system appends to the path of a descriptor whose name went.
 const NAMELESS: &[u8] = b" (deleted)";
 
 /// A file of no file system that anybody mounts.
@@ -128,7 +128,7 @@ pub fn ask_for_name(dir: impl AsFd, name: &OsStr) {
 
 /// Has the client take an open file's attributes from the servers.
 pub fn renew_attributes(file: impl AsFd) -> io::Result<()> {
-    // What comes back with a sync is kept by the client, and then told.
+    // The client keeps the attributes that come back with a sync, and then tells them.
     rustix::fs::fsync(&file)?;
     look(file)
 }

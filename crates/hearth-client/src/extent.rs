@@ -2,11 +2,11 @@
 //!
 //! A write beyond that has to fail as it does on the store. The cache would take it, and the store would refuse it later.
 //! No call tells the number, so it is found out:
-//! - A seek beyond the largest size fails with `EINVAL`, in the operating system alone. What it allows is right for each
-//!   file: ext4 has two kinds, of different largest sizes.
+//! - A seek beyond the largest size fails with `EINVAL`, in the operating system alone. The size that it allows is
+//!   right for each file: ext4 has two kinds, of different largest sizes.
 //! - Of a store whose client is a program, as that of GlusterFS, the operating system allows all that a number can say.
 //!   The servers know, and preallocation asks them: it is refused with `EFBIG`, or brings room for what is about to be
-//!   written. Neither size nor bytes change. Where there is no preallocation nobody can be asked before the write is made.
+//!   written. Neither size nor bytes change. Without preallocation nobody can be asked before the write is made.
 //! - This process may be forbidden to make large files (`ulimit -f`).
 
 use std::io;

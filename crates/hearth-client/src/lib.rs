@@ -1,4 +1,4 @@
-//! What every way in shares: one session interface to the agent.
+//! The part that all ways in share: one session interface to the agent.
 //!
 //! A *way in* (FUSE today) turns what a program asks for into calls of [`Session`]. The agent
 //! implements it. Neither side sees the other's internals: a way in knows nothing of peers, homes or
@@ -65,11 +65,11 @@ pub trait Session: Send + Sync + 'static {
         u64::MAX
     }
 
-    /// What `close(2)` promises: every byte written through this node's handles is in the store.
-    /// An error that befell earlier buffered writes of the file is reported once per handle.
+    /// The promise of `close(2)`: every byte written through this node's handles is in the store. An error that befell
+    /// earlier buffered writes of the file is reported once per handle.
     fn flush(&self, handle: Handle, done: Done<()>);
 
-    /// What `fsync(2)` promises: [`Session::flush`], then the store's own fsync.
+    /// The promise of `fsync(2)`: [`Session::flush`], then the store's own fsync.
     fn sync(&self, handle: Handle, done: Done<()>);
 
     /// True if what is written through a handle may show on other nodes later than it completes.
@@ -77,8 +77,8 @@ pub trait Session: Send + Sync + 'static {
         false
     }
 
-    /// What a lock promises: other nodes can see every byte written through this node's handles, and
-    /// later reads here see theirs. Nothing to do where that is so all the time.
+    /// The promise of a lock: other nodes can see every byte written through this node's handles, and later reads here
+    /// see theirs. There is nothing to do if that is so all the time.
     fn exchange(&self, _handle: Handle, done: Done<()>) {
         done(Outcome::Serve(()));
     }
@@ -100,23 +100,23 @@ pub trait Session: Send + Sync + 'static {
     /// `fd` is open for writing on the file.
     fn truncate(&self, file: FileKey, fd: OwnedFd, size: u64, done: Done<()>);
 
-    /// Empties the cache of a file whose last name is about to go (unlink, rename over it): dirty
-    /// bytes reach the store, copies are dropped everywhere, and handles that are still open are
-    /// served straight from the store through their own descriptors from then on.
+    /// Empties the cache of a file whose last name is about to go (unlink, rename over it). Dirty bytes reach the
+    /// store, and copies are dropped everywhere. Handles that are still open are served straight from the store through
+    /// their own descriptors from then on.
     ///
-    /// They are once [`Session::detached`] says that the name is gone, which has to be said after this is done, even if
-    /// the name stays; until then whoever wants something of the file waits.
+    /// They are served so once [`Session::detached`] says that the name is gone. It has to be called after this is
+    /// done, even if the name stays. Until then every request for the file waits.
     fn detach(&self, file: FileKey, done: Done<()>);
 
-    /// What became of the name after [`Session::detach`]: it is `gone`, and was the last, or the file has one.
+    /// The fate of the name after [`Session::detach`]: it is `gone`, and was the last, or the file still has a name.
     fn detached(&self, file: FileKey, gone: bool);
 
     /// Brings every dirty byte of a file, of any node, to the store; used before an operation whose
     /// result depends on the store's own view (setting times, reflinks, preallocation).
     fn settle(&self, file: FileKey, done: Done<()>);
 
-    /// Tells the cache that the store lets nobody write the file any more, since `stamp`. Where files are
-    /// published so (`commit`), every byte is in the store when this completes, and it changes no more.
+    /// Tells the cache that the store lets nobody write the file any more, since `stamp`. If files are published so
+    /// (`commit`), every byte is in the store when this completes, and the file changes no more.
     fn laminate(&self, file: FileKey, stamp: Stamp, done: Done<()>);
 
     /// The way in is about to look at a file's attributes, to tell them to who keeps them for a time.

@@ -65,7 +65,7 @@ impl Local {
         self.counts.lane()
     }
 
-    /// Reads bytes of a file, all of them or none. What is in `into` is undefined if it is not served.
+    /// Reads bytes of a file, all of them or none. The content of `into` is undefined if the read is not served.
     #[inline(always)]
     pub fn read(
         &self,
@@ -161,12 +161,12 @@ impl Local {
         self.count(Lane::SHARED, Count::Lanes, 1);
     }
 
-    /// What the agent last told the operating system of a file.
+    /// The attributes of a file that the agent last told the operating system.
     pub fn told(&self, file: u64) -> Option<Told> {
         self.view.told(file)
     }
 
-    /// What is counted of names now.
+    /// The counts of names now.
     pub fn names(&self) -> Names {
         self.view.names()
     }
@@ -197,7 +197,7 @@ pub struct LeftSome {
     pub much: bool,
 }
 
-/// What programs have counted in all.
+/// The sums of all that programs have counted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sums(pub [u64; COUNTS]);
 
@@ -211,7 +211,7 @@ impl Sums {
 /// A time of a file, in seconds and nanoseconds.
 pub type Moment = (i64, u64);
 
-/// What `stat` says of a regular file and an agent may change.
+/// The attributes of a regular file that `stat` tells and an agent may change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Attributes {
     /// In bytes.

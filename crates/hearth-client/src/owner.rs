@@ -1,4 +1,4 @@
-//! Whose a file truly is, where the operating system cannot tell a program.
+//! The true owner of a file, for programs that the operating system cannot tell it.
 //!
 //! In a user namespace of an ordinary user the operating system knows one user and one group, and shows
 //! all files of the mount as theirs. The library in programs asks the agent, which is outside, by an

@@ -11,7 +11,7 @@ pub struct FileKey {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Handle(pub u64);
 
-/// What a handle may do.
+/// The operations that a handle may do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Access {
     /// Opened for reading.
@@ -20,8 +20,8 @@ pub struct Access {
     pub write: bool,
 }
 
-/// What the store says about a file's content at one moment; a change of it that the cache did not
-/// cause means that somebody outside wrote.
+/// The store's word on a file's content at one moment. A change of it that the cache did not cause means that somebody
+/// outside wrote.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Stamp {
     /// Status change time in nanoseconds since 1970.
@@ -37,7 +37,7 @@ pub struct Stamp {
 pub struct OpenFile {
     /// Which file.
     pub file: FileKey,
-    /// What the handle may do.
+    /// The operations that the handle may do.
     pub access: Access,
     /// The store's stamp, read after the store's open succeeded.
     pub stamp: Stamp,
@@ -74,7 +74,7 @@ pub struct FileSize {
     pub keep: bool,
 }
 
-/// Where a write goes.
+/// The place to which a write goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place {
     /// At this offset.
@@ -85,7 +85,7 @@ pub enum Place {
     End,
 }
 
-/// Who keeps bytes that are read.
+/// The place that keeps bytes that are read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Keep {
     /// The caller, who serves later reads from them without asking (the kernel's page cache): the agent
@@ -100,7 +100,7 @@ pub enum Keep {
 /// Answer to a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Written {
-    /// Where the bytes went.
+    /// The offset at which the bytes are.
     pub offset: u64,
     /// The size of the file is at least this.
     pub size: u64,
@@ -160,7 +160,7 @@ pub type Done<T> = Box<dyn FnOnce(Outcome<T>) + Send>;
 /// Completion of a read: the bytes are lent for the duration of the call, in order, in pieces.
 pub type ReadDone = Box<dyn FnOnce(Outcome<&[&[u8]]>) + Send>;
 
-/// What the store says of an inode.
+/// The attributes of an inode in the store.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Attributes {
     /// Kind and permissions.
@@ -229,20 +229,20 @@ pub type NamesRead = Vec<(Vec<u8>, Option<FileKey>)>;
 /// Whether names of a directory may be kept until they are revoked, and what they are.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Names {
-    /// The same for the directory's attributes; [`Leave::Later`] if neither is worth being read yet. With [`Leave::Read`] the names are to
-    /// be read, too, and said before the attributes.
+    /// The same for the directory's attributes. It is [`Leave::Later`] if neither is worth being read yet. With
+    /// [`Leave::Read`] the names are to be read, too, and said before the attributes.
     pub leave: Leave,
     /// They are known; `None` if they are to be read here.
     pub names: Option<NamesRead>,
 }
 
-/// What came of reading attributes under a [`Leave::Read`].
+/// The outcome of reading attributes under a [`Leave::Read`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Learned {
     /// Of which file or directory.
     pub file: FileKey,
     /// Number of the leave.
     pub number: u64,
-    /// What they are; `None` if they could not be read.
+    /// The attributes themselves; `None` if they could not be read.
     pub attributes: Option<Attributes>,
 }

@@ -3,7 +3,7 @@
 //!
 //! Invariant W1: a thread on which others may wait asks nothing that may wait for them.
 
-/// What a thread is about to ask for.
+/// A question that a thread is about to ask.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Asks {
     /// To change names or attributes of the file, or directory, of this number.
@@ -16,7 +16,7 @@ pub enum Asks {
     AtOnce,
 }
 
-/// What a thread has that others wait for.
+/// Changes and reads of a thread that others wait for.
 #[derive(Debug, Default)]
 pub struct Holds {
     changes: Vec<u64>,

@@ -1,9 +1,9 @@
 //! Names that are read for the sake of the attributes that come along.
 //!
 //! Some file systems send attributes of files along with the names of their directory, and their clients answer from
-//! these for a while. So who is about to look at many files of a directory reads its names before, if that takes fewer
-//! requests, and not too many nodes do so: a look is then a call on this host, and the servers have a few requests where
-//! they would have one for each file.
+//! these for a while. So a node that is about to look at many files of a directory reads its names before, if that
+//! takes fewer requests and not too many nodes do so. A look is then a call on this host, and the servers have a few
+//! requests instead of one for each file.
 
 use std::os::fd::AsFd;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -31,8 +31,8 @@ pub(crate) fn second() -> u64 {
 }
 
 impl Core {
-    /// Makes what is about to be looked at come along with names, if it is worth that where so many nodes do so, and
-    /// says whether it has come. Who comes meanwhile waits, and has it at hand as well.
+    /// Makes attributes that are about to be looked at come along with names, if that is worth it with so many nodes,
+    /// and says whether they have come. A thread that comes meanwhile waits, and has them at hand as well.
     pub(crate) fn bring_to_hand(&self, within: Within<'_>, looks: usize) -> bool {
         if !self.attributes_come_along {
             return false;

@@ -40,7 +40,7 @@ pub(crate) enum Consult {
     Everywhere,
 }
 
-/// What `SETATTR` asks for.
+/// The changes that `SETATTR` asks for.
 #[derive(Default)]
 pub(crate) struct Change {
     pub(crate) mode: Option<u32>,
@@ -61,7 +61,7 @@ impl Change {
     }
 }
 
-/// What programs see of attributes that the kernel was told.
+/// Attributes that the kernel was told, as programs see them.
 fn shown(attr: &FileAttr) -> Attributes {
     let moment = |time: SystemTime| match time.duration_since(UNIX_EPOCH) {
         Ok(since) => (
@@ -116,7 +116,7 @@ impl Core {
         }
     }
 
-    /// What memory has of a node's attributes.
+    /// The attributes of a node, as memory has them.
     pub(crate) fn told_at_once(&self, caller: Caller, id: u64) -> Option<Told> {
         let node = self.nodes.node(id).ok()?;
         let file = self.nodes.leasable(node.key, node.kind)?;
@@ -170,8 +170,8 @@ impl Core {
     }
 
     /// The attributes of a node, for a request that came at a moment. With [`Consult::Here`] nothing waits, unless the
-    /// store lags: the kernel cuts reads of a file that it did not know at the size which it is told here, until it has
-    /// taken another answer, and it ignores those that a revocation overtakes.
+    /// store lags. The reason is that the kernel cuts reads of a file that it did not know at the size which it is told
+    /// here, until it has taken another answer. It ignores answers that a revocation overtakes.
     pub(crate) fn attributes(
         &self,
         caller: Caller,

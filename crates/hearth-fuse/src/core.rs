@@ -1,4 +1,4 @@
-//! What all parts of the way in share.
+//! The state that all parts of the way in share.
 
 use std::io;
 use std::os::fd::OwnedFd;

@@ -14,7 +14,7 @@ const OTHERS_SHARE: usize = 8;
 /// Descriptors assumed when the process has no limit.
 const UNLIMITED: u64 = 1 << 20;
 
-/// What a mount may open of the process's limit.
+/// The descriptors that a mount may open, out of the process's limit.
 pub(crate) struct Budget {
     /// Descriptors of nodes, at most.
     pub(crate) nodes: usize,

@@ -26,7 +26,7 @@ pub(crate) struct OpenDirectory {
 }
 
 struct Listing {
-    /// Where the next entry of `ahead`, or else of the descriptor, begins.
+    /// The place at which the next entry of `ahead`, or else of the descriptor, begins.
     at: u64,
     ahead: VecDeque<Item>,
 }

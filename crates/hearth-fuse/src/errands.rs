@@ -72,7 +72,7 @@ impl Errands {
         self.queue.later(job);
     }
 
-    /// Where completions leave what must not be done in them.
+    /// The queue in which completions leave work that must not be done in them.
     pub(crate) fn queue(&self) -> Arc<Queue> {
         Arc::clone(&self.queue)
     }

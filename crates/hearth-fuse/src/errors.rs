@@ -35,7 +35,7 @@ pub(crate) fn raw(number: i32) -> io::Error {
     io::Error::from_raw_os_error(number)
 }
 
-/// What is left of an outcome once failures are errors; `None` means that the store must do it.
+/// The value of an outcome, once failures are errors; `None` means that the store must do it.
 pub(crate) fn served<T>(outcome: Outcome<T>) -> io::Result<Option<T>> {
     match outcome {
         Outcome::Serve(value) => Ok(Some(value)),
@@ -44,7 +44,7 @@ pub(crate) fn served<T>(outcome: Outcome<T>) -> io::Result<Option<T>> {
     }
 }
 
-/// What a thread waits for, of which file or directory: for the word that is said if it does not come.
+/// An answer that a thread waits for, and its file or directory: for the message if it does not come.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Sought {
     what: &'static str,

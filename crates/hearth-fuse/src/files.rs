@@ -16,7 +16,7 @@ use crate::errors::{ask, errno, raw, served};
 use crate::handles::{OpenHandle, Way};
 use crate::identity::Caller;
 
-/// Who keeps the bytes of a read.
+/// The place that keeps the bytes of a read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Keeper {
     /// The kernel's page cache: they must be revoked before they go stale.
@@ -60,7 +60,7 @@ impl WriteAt {
         self.offset.saturating_add(self.data.len() as u64)
     }
 
-    /// `O_SYNC` or `O_DSYNC`, whose bits include the latter's.
+    /// `O_DSYNC`, or `O_SYNC`, whose bits include those of `O_DSYNC`.
     pub(crate) fn is_synchronous(&self) -> bool {
         self.open.0 & libc::O_DSYNC != 0
     }

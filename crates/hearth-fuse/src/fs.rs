@@ -29,7 +29,7 @@ use crate::sys::RangeLock;
 use crate::xattrs::{NewValue, Sized};
 use hearth_client::caller::work_for;
 
-/// What fuser drives.
+/// The handlers that fuser calls.
 pub(crate) struct HearthFs {
     core: Arc<Core>,
 }

@@ -1,4 +1,4 @@
-//! What the kernel has open.
+//! The files and directories that the kernel has open.
 
 use std::collections::HashMap;
 use std::io;
@@ -13,7 +13,7 @@ use crate::descriptors::Seat;
 use crate::errors::raw;
 use crate::nodes::Node;
 
-/// Where the bytes of an open file come from.
+/// The source of the bytes of an open file.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Way {
     /// Through the session.

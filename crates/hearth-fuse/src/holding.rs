@@ -1,4 +1,4 @@
-//! What the thread at work holds that others wait for, and that it asks in order. Debug builds alone check it.
+//! The work of this thread that others wait for, and a check that it asks in order. Debug builds alone check it.
 
 use std::cell::RefCell;
 
@@ -16,7 +16,7 @@ pub(crate) fn asks(asks: Asks) {
     }
 }
 
-/// What it holds changes.
+/// Notes a change of the work that others wait for.
 pub(crate) fn note(change: impl FnOnce(&mut Holds)) {
     if cfg!(debug_assertions) {
         HOLDS.with_borrow_mut(change);

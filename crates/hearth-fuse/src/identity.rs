@@ -11,7 +11,7 @@ use crate::errors::raw;
 use crate::options::Identity;
 use crate::sys::{set_fs_gid, set_fs_uid};
 
-/// Who asked for something.
+/// The caller of a request.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Caller {
     pub(crate) uid: u32,
@@ -30,7 +30,7 @@ impl From<&fuser::Request> for Caller {
     }
 }
 
-/// Who asked, in full: what the store judges rights by.
+/// The caller in full: the numbers by which the store judges rights.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Credentials {
     /// The user to the file system.

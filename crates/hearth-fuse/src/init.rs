@@ -1,4 +1,4 @@
-//! What is agreed with the kernel when the mount begins.
+//! The features that are agreed with the kernel when the mount begins.
 
 use std::io;
 
@@ -9,9 +9,10 @@ const BACKGROUND_MAX: u16 = 64;
 
 /// Asked for; what a kernel does not have is gone without.
 ///
-/// Not asked for: the write-back cache (it assumes that nobody else writes), automatic invalidation
-/// (the session revokes), and the handling of set-user-id bits (fuser hides the flags that carry it
-/// on open and truncate; the kernel then clears the bits by a mode change of its own).
+/// Three features are not asked for. The write-back cache assumes that nobody else writes.
+/// Automatic invalidation is left to the session, which revokes. The handling of set-user-id bits
+/// is left to the kernel, as fuser hides the flags that carry it on open and truncate: the kernel
+/// then clears the bits by a mode change of its own.
 const WANTED: &[InitFlags] = &[
     InitFlags::FUSE_ASYNC_READ,
     InitFlags::FUSE_ASYNC_DIO,

@@ -1,12 +1,12 @@
 //! Reading names and attributes for this node's memory, under leave of the session.
 //!
 //! A few lookups in a directory go to the store. When more come, of one node or of a crowd, the session has the
-//! directory read as a whole, by one node for all, and with it attributes of its first files: of many where the store
-//! sends both together, so that its client has them at hand, else of a few. That node has leave to read them before
+//! directory read as a whole, by one node for all. That node also reads attributes of its first files: of many if the
+//! store sends both together, so that its client has them at hand, else of a few. It has leave to read them before
 //! others hear the names, and tells some while it reads the next. Attributes of other files are asked for many at a
 //! time, and read a few at a time, so that no lookup waits for many others. A crowd that asks for the same files in the
-//! same order shares that work: where another node is at what it wants, each node reads some of a part of its own of
-//! the directory, and then awaits what the others read.
+//! same order shares that work. If another node is at the files that a node wants, the node reads some of a part of its
+//! own of the directory, and then awaits those that the others read.
 
 use std::ffi::OsStr;
 use std::io;
@@ -41,7 +41,7 @@ const LOOKED_AT_MAX: usize = 4096;
 const LISTED_MAX: usize = 1 << 18;
 const LISTING_BYTES: usize = 64 * 1024;
 
-/// Where files are looked at.
+/// The directory in which files are looked at.
 #[derive(Clone, Copy)]
 pub(crate) struct Within<'a> {
     pub(crate) dir: u64,
@@ -80,7 +80,7 @@ impl Drop for Changing<'_> {
     }
 }
 
-/// What is asked about files.
+/// A question about files.
 #[derive(Clone, Copy)]
 enum Inquiry {
     /// For leave to keep attributes.
@@ -115,7 +115,7 @@ impl Core {
         Ok(changing)
     }
 
-    /// What the session calls a directory whose names may be kept.
+    /// The session's key of a directory whose names may be kept.
     pub(crate) fn directory(&self, id: u64) -> Option<FileKey> {
         let node = self.nodes.node(id).ok()?;
         self.nodes.leasable(node.key, node.kind)
@@ -123,7 +123,7 @@ impl Core {
 
     /// A lookup out of memory alone: never waits.
     pub(crate) fn remember(&self, caller: Caller, at: Name<'_>) -> Remembered {
-        // Whose rights differ from those under which a directory was read is judged by the store.
+        // The store judges callers whose rights differ from those under which a directory was read.
         if !self.memory.is_on() || !self.wardrobe.is_own(caller) {
             return Remembered::No;
         }
@@ -226,8 +226,8 @@ impl Core {
         Ok(kept.map(|kept| self.entry_kept(caller, at, kept)))
     }
 
-    /// Learns the names of a directory, if there is leave to keep them: of another node, or of the store. What
-    /// cannot be read is not kept, and lookups go to the store. Names that may not be kept come back.
+    /// Learns the names of a directory, if there is leave to keep them: of another node, or of the store. Names that
+    /// cannot be read are not kept, and lookups go to the store. Names that may not be kept come back.
     fn list(&self, at: Name<'_>, dir: FileKey) -> Option<Listing> {
         let (names, attributes) = (self.memory.begin(dir), self.memory.begin(dir));
         let told = self.ask_names(dir);
@@ -295,7 +295,7 @@ impl Core {
         told
     }
 
-    /// Whoever reads a directory as a whole will ask for its files: finds out who manages them.
+    /// Finds out who manages the files of a directory: a node that reads it as a whole will ask for them.
     fn locate(&self, listing: &Listing) {
         let files: Vec<FileKey> = listing.all().map(|(file, _)| file).collect();
         for some in files.chunks(LOCATED_AT_ONCE) {
@@ -330,7 +330,7 @@ impl Core {
             .collect()
     }
 
-    /// Where each node of this job looks at files.
+    /// A directory in which each node of this job looks at files.
     fn within<'a>(&self, dir: u64, listing: &'a Listing) -> Within<'a> {
         let readers = self.session.share().parts;
         Within {
@@ -470,7 +470,7 @@ impl Core {
             let may_be_read = |leave: &Leave| matches!(leave, Leave::Read { .. });
             let reads = some.iter().filter(|(_, leave)| may_be_read(leave));
             let mut reads: Vec<&OsStr> = reads.map(|((file, _), _)| file.1).collect();
-            // What is at hand may grow old between some and the next.
+            // Attributes at hand may grow old between some and the next.
             if !self.bring_to_hand(within, reads.len()) {
                 reads.truncate(left);
                 left -= reads.len();

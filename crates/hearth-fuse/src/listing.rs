@@ -24,7 +24,7 @@ pub(crate) struct Listing {
 
 struct Named {
     name: Box<OsStr>,
-    /// What may be kept.
+    /// The file or directory, if its attributes may be kept.
     file: Option<FileKey>,
 }
 
@@ -68,7 +68,7 @@ impl Listing {
         self.names.binary_search_by(order).ok()
     }
 
-    /// What may be kept, from a name on and round to it.
+    /// Files whose attributes may be kept, from a name on and round to it.
     pub(crate) fn from(&self, name: &OsStr) -> impl Iterator<Item = (FileKey, &OsStr)> + '_ {
         let at = self.place(name).unwrap_or(0);
         let (before, behind) = self.names.split_at(at);
@@ -86,7 +86,7 @@ impl Listing {
         kept(&self.names[at(share.part)..at(share.part + 1)])
     }
 
-    /// What a name leads to: a file whose attributes may be kept or something else, if it is there.
+    /// The target of a name: a file whose attributes may be kept or something else, if it is there.
     pub(crate) fn find(&self, name: &OsStr) -> Option<Option<FileKey>> {
         self.place(name).map(|at| self.names[at].file)
     }

@@ -1,8 +1,8 @@
 //! Programs that wait for a lock.
 //!
-//! The store is asked without blocking, again and again, by one thread: a thread per waiter could
-//! not be called back when its program is killed. fuser does not pass the kernel's interrupts on, so
-//! the thread looks at the waiting program's pending signals itself.
+//! The store is asked without blocking, again and again, by one thread: a thread per waiter could not be called back
+//! when its program is killed. As fuser does not pass the kernel's interrupts on, the thread looks at the waiting
+//! program's pending signals itself.
 
 use std::fs;
 use std::io;

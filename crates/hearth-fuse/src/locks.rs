@@ -65,7 +65,7 @@ struct Holder {
 pub(crate) struct Attempt {
     holder: Holder,
     lock: RangeLock,
-    /// Whose bytes a lock orders.
+    /// The open file whose bytes a lock orders.
     bytes: Option<(Arc<dyn Session>, Handle)>,
 }
 
@@ -96,7 +96,7 @@ impl Attempt {
         }
     }
 
-    /// Answers the program. Who has a lock sees what was written under it before.
+    /// Answers the program. A program that has a lock sees what was written under it before.
     pub(crate) fn answer(self, result: io::Result<()>, reply: ReplyEmpty) {
         match (result, self.bytes) {
             (Ok(()), Some((session, handle))) if self.lock.kind != libc::F_UNLCK => {

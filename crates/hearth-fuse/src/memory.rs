@@ -1,8 +1,8 @@
 //! Names and attributes that this node may keep until the session revokes them.
 //!
 //! Invariants:
-//! - What was read while a revocation of it came is not kept: whoever reads takes a [`Mark`] before he
-//!   asks for leave, and a revocation spoils it.
+//! - Names and attributes that were read while a revocation of them came are not kept: a reader takes a [`Mark`] before
+//!   it asks for leave, and a revocation spoils it.
 //! - The kernel is told to drop attributes after every answer out of this memory that could name them
 //!   has reached it ([`OnItsWay`]).
 //! - Nothing counts for longer than the time-to-live after the store was read: people outside of the job
@@ -36,7 +36,7 @@ struct State {
     attributes: Halves,
     directories: HashMap<FileKey, Directory>,
     names: usize,
-    /// What is being read, and how often it was revoked meanwhile.
+    /// Files and directories that are being read, and how often each was revoked meanwhile.
     reading: HashMap<FileKey, Reading>,
     /// Answers that the kernel has not taken yet.
     on_their_way: HashMap<FileKey, u32>,
@@ -54,7 +54,7 @@ impl Halves {
         self.young.get(file).or_else(|| self.old.get(file))
     }
 
-    /// What is returned is too much, and takes time to be dropped.
+    /// Returns the entries that are too many, which take time to be dropped.
     fn insert(&mut self, file: FileKey, kept: Kept) -> HashMap<FileKey, Kept> {
         self.old.remove(&file);
         self.young.insert(file, kept);
@@ -90,7 +90,7 @@ struct Reading {
     revocations: u32,
 }
 
-/// What is known of a name.
+/// The answer of memory about a name.
 pub(crate) enum Known {
     /// It stands for this.
     There(Stat, Duration, OnItsWay),
@@ -104,7 +104,7 @@ pub(crate) enum Known {
     Storm,
 }
 
-/// What was begun to be read under a leave.
+/// A reading that was begun under a leave.
 pub(crate) struct Mark {
     file: FileKey,
     revocations: u32,
@@ -147,7 +147,7 @@ impl Memory {
         !self.ttl.is_zero()
     }
 
-    /// What is known of a name; counts one lookup.
+    /// The answer of memory about a name; counts one lookup.
     pub(crate) fn name(self: &Arc<Self>, dir: FileKey, name: &OsStr) -> Known {
         let mut guard = self.lock();
         let state = &mut *guard;

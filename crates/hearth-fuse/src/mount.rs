@@ -51,8 +51,8 @@ impl Mount {
         Mount::serve(server, &core, Some(point))
     }
 
-    /// Serves a `/dev/fuse` descriptor that somebody has already mounted, perhaps in another
-    /// namespace. Whoever mounted it unmounts it.
+    /// Serves a `/dev/fuse` descriptor that somebody has already mounted, perhaps in another namespace. The process
+    /// that mounted it unmounts it.
     pub fn attach(
         device: OwnedFd,
         store_root: OwnedFd,

@@ -29,7 +29,7 @@ pub(crate) struct Name<'a> {
     pub(crate) name: &'a OsStr,
 }
 
-/// What the kernel is told about a name: it counts as one lookup of the node.
+/// A name as the kernel is told about it: it counts as one lookup of the node.
 pub(crate) struct Entry {
     pub(crate) attr: FileAttr,
     pub(crate) generation: Generation,
@@ -46,7 +46,7 @@ impl Entry {
     }
 }
 
-/// What stood at a name a moment ago.
+/// The inode that stood at a name a moment ago.
 struct Found {
     fd: OwnedFd,
     stat: Stat,
@@ -273,7 +273,7 @@ impl Core {
         Ok(())
     }
 
-    /// What the session calls an inode whose attributes may be kept.
+    /// The session's key of an inode whose attributes may be kept.
     fn kept(&self, stat: &Stat) -> Option<FileKey> {
         self.nodes.leasable(stat.key(), stat.kind())
     }

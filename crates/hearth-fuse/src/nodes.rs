@@ -321,7 +321,7 @@ impl Nodes {
         }
     }
 
-    /// What the session calls a file or directory of the store's own device.
+    /// The session's key of a file or directory of the store's own device.
     pub(crate) fn leasable(&self, key: StoreKey, kind: FileType) -> Option<FileKey> {
         let kept = matches!(kind, FileType::RegularFile | FileType::Directory);
         (kept && key.dev == self.dev).then_some(FileKey { ino: key.ino })

@@ -35,7 +35,7 @@ pub(crate) struct StoreOpen {
     made: bool,
 }
 
-/// What the kernel is told about an open.
+/// An open as the kernel is told about it.
 pub(crate) struct Opened {
     pub(crate) handle: FileHandle,
     pub(crate) flags: FopenFlags,
@@ -292,7 +292,7 @@ impl Core {
         }
     }
 
-    /// What a write by an ordinary user does to set-user-id and set-group-id bits.
+    /// Clears set-user-id and set-group-id bits as a write by an ordinary user does.
     pub(crate) fn drop_privileges(&self, caller: Caller, node: &Node) -> io::Result<()> {
         if caller.uid == 0 {
             return Ok(());

@@ -1,4 +1,4 @@
-//! What a mount can be asked for.
+//! The options of a mount.
 
 use std::time::Duration;
 
@@ -13,14 +13,14 @@ pub struct MountOptions {
     pub others: Others,
     /// Under whose rights the store is used.
     pub identity: Identity,
-    /// Whose files they appear to be.
+    /// The owners that files appear to have.
     pub ids: Ids,
-    /// What cached files say is a good size of one request (`st_blksize`), in bytes; as the store
-    /// says, if not told. The C library and many programs make their buffers that large.
+    /// The good size of one request that cached files tell (`st_blksize`), in bytes; as the store says, if not told.
+    /// The C library and many programs make their buffers that large.
     pub request_bytes: Option<u32>,
     /// The store's client believes in names, attributes and bytes that others have changed, as that of GlusterFS does.
     pub client_lags: bool,
-    /// What `mount(8)` shows as the source.
+    /// The source that `mount(8)` shows.
     pub fs_name: String,
 }
 
@@ -57,7 +57,7 @@ pub enum Identity {
     AsCaller,
 }
 
-/// Whose files they appear to be.
+/// The owners that files appear to have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ids {
     /// Owners and groups as the store has them.
@@ -67,7 +67,7 @@ pub enum Ids {
     Mine,
 }
 
-/// What an unmount does when programs still use the file system.
+/// The way of an unmount when programs still use the file system.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Busy {
     /// Fail.

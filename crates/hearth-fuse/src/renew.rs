@@ -14,7 +14,7 @@ use crate::nodes::{Node, open_path, proc_path};
 use crate::stat::Stat;
 
 impl Core {
-    /// What has a name: not a file that had it before, and has none now.
+    /// Opens the file that has a name: not a file that had it before, and has none now.
     pub(crate) fn open_named(&self, dir: impl AsFd, at: Name<'_>) -> io::Result<OwnedFd> {
         let found = open_path(&dir, at.name)?;
         if !self.options.client_lags || self.is_kept(at, &found) || !belief::is_gone(&found) {

@@ -7,9 +7,9 @@
 //! **Shared writable mappings.** A dirty page of a mapping is locked by the kernel from the moment
 //! its write-back is sent until it is answered, and a revocation of the page itself starts that
 //! write-back. Were the revocation to wait, and the write to wait for the revocation, neither would
-//! end. So as soon as a write-back of a file is seen, revocations of that file count as done at once
-//! and the kernel is told afterwards: programs on different nodes that map one file shared and
-//! writable are given no order between their stores.
+//! end. So as soon as a write-back of a file is seen, revocations of that file count as done at once and the kernel is
+//! told afterwards. Programs on different nodes that map one file shared and writable are given no order between their
+//! stores.
 //!
 //! While a truncation of this mount is under way the kernel sends no write-back of the file at all, and a revocation of a
 //! dirty page waits for one. So for a file that a program of this mount has open, and may have mapped, the same holds from

@@ -1,4 +1,4 @@
-//! What the store says about one inode, and how it is told to the kernel.
+//! The store's attributes of one inode, and how they are told to the kernel.
 
 use std::io;
 use std::os::fd::AsFd;
@@ -85,7 +85,7 @@ impl Stat {
         self.key
     }
 
-    /// What it is.
+    /// Its kind.
     pub fn kind(&self) -> FileType {
         FileType::from_raw_mode(self.told.mode)
     }

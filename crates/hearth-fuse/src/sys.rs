@@ -6,7 +6,7 @@ use std::os::fd::{AsRawFd, BorrowedFd};
 
 use crate::errors::raw;
 
-/// What a byte-range lock does, in `fcntl(2)`'s numbers.
+/// The operation of a byte-range lock, in `fcntl(2)`'s numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RangeLock {
     /// `F_RDLCK`, `F_WRLCK` or `F_UNLCK`.

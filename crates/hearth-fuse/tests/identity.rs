@@ -1,4 +1,4 @@
-//! Whose rights count (S14).
+//! The caller whose rights count (S14).
 
 #![allow(clippy::unwrap_used, reason = "what helps a test fails like a test")]
 

@@ -32,7 +32,7 @@ const BELIEVED: Duration = Duration::from_secs(3600);
 struct Servers {
     /// Names, each of which is a file's number.
     names: BTreeMap<OsString, u64>,
-    /// What each file has.
+    /// The bytes that each file has.
     bytes: Vec<u8>,
     /// How often it was asked for names, and for attributes that no client keeps.
     asked: (u32, u32),
@@ -152,7 +152,7 @@ impl Rig {
         Rig::keeping(Duration::ZERO)
     }
 
-    /// What may be kept is kept for so long.
+    /// A rig in which names and attributes that may be kept are kept for so long.
     fn keeping(attr_ttl: Duration) -> Option<Rig> {
         if File::open("/dev/fuse").is_err() {
             eprintln!("skipped: /dev/fuse cannot be opened");

@@ -1,5 +1,5 @@
-//! What a stand-in asks of a gateway, and what it is answered: heads of frames, in postcard's form. Both ends
-//! are of one job and so of one version.
+//! The calls that a stand-in makes of a gateway, and their answers: heads of frames, in postcard's form. Both ends are
+//! of one job and so of one version.
 //!
 //! Inodes are named by their number in the store, open files and directories by numbers that the stand-in
 //! draws. A gateway that has forgotten one, or never knew it, says so ([`Refused`]), and is taught it anew:
@@ -15,7 +15,7 @@ pub(crate) type Ino = u64;
 /// Which open file or directory.
 pub(crate) type Open = u64;
 
-/// What a connection begins with.
+/// The head of the first frame of a connection.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub(crate) struct Hello {
     /// Which stand-in, by a number that it has drawn.
@@ -38,11 +38,11 @@ pub(crate) struct Asked {
     pub(crate) number: u64,
     /// On whose behalf.
     pub(crate) caller: Whom,
-    /// What.
+    /// The call itself.
     pub(crate) call: Call,
 }
 
-/// Whose rights count.
+/// The caller whose rights count.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Whom {
     uid: u32,
@@ -78,7 +78,7 @@ pub(crate) struct Name {
     pub(crate) name: Vec<u8>,
 }
 
-/// What a gateway can be asked for.
+/// A call that a gateway can be asked to make.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) enum Call {
     /// Nothing but a sign of life.
@@ -162,7 +162,7 @@ impl Call {
     }
 }
 
-/// Where a write goes, and whether it is durable when it is answered.
+/// The place of a write, and whether it is durable when it is answered.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub(crate) struct Place {
     /// `None`: the end.
@@ -170,7 +170,7 @@ pub(crate) struct Place {
     pub(crate) durable: bool,
 }
 
-/// What of an inode is to be changed.
+/// The values of an inode that are to be changed.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Change {
     pub(crate) mode: Option<u32>,
@@ -203,7 +203,7 @@ pub(crate) struct Lock {
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub(crate) struct Inode {
     pub(crate) ino: Ino,
-    /// What the store calls it; differs for the root.
+    /// The number that the store shows for it; differs for the root.
     pub(crate) shown: u64,
     pub(crate) generation: u64,
     mode: u32,
@@ -255,7 +255,7 @@ impl Inode {
         }
     }
 
-    /// What tells files apart that have one number after another.
+    /// The values that tell apart files which have had the same number, one after another.
     pub(crate) fn identity(&self) -> (u32, Option<i64>) {
         (self.mode & libc::S_IFMT, self.born_ns)
     }
@@ -268,7 +268,7 @@ pub(crate) struct Listed {
     pub(crate) name: Vec<u8>,
     pub(crate) ino: u64,
     pub(crate) kind: u32,
-    /// Where the entry behind it begins.
+    /// The place at which the entry behind it begins.
     pub(crate) next: u64,
 }
 
@@ -285,7 +285,7 @@ pub(crate) struct Space {
     pub(crate) fragment_bytes: u32,
 }
 
-/// What comes back. Bytes that were read are the payload.
+/// An answer. Bytes that were read are the payload.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) enum Answer {
     Done,
@@ -303,7 +303,7 @@ pub(crate) enum Answer {
 /// Why there is no answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Refused {
-    /// What the store says, as `errno(3)` has it.
+    /// The error of the store, as `errno(3)` has it.
     Errno(i32),
     /// The gateway does not know this inode.
     NoInode(Ino),
@@ -331,7 +331,7 @@ pub(crate) fn encode<T: Serialize>(value: &T) -> Vec<u8> {
     postcard::to_stdvec(value).expect("there is room, and nothing in it has an unknown length")
 }
 
-/// What a head says, if it says something.
+/// The value in a head, if it holds one.
 pub(crate) fn decode<'a, T: Deserialize<'a>>(head: &'a [u8]) -> Option<T> {
     postcard::from_bytes(head).ok()
 }

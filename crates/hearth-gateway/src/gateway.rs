@@ -48,7 +48,7 @@ struct Shared {
     calls: AtomicU64,
 }
 
-/// What one stand-in has here.
+/// The state of one stand-in here.
 #[derive(Default)]
 struct Client {
     opened: Opened,

@@ -12,11 +12,11 @@
 //! Invariants:
 //!
 //! - G1: a call that changes something is made once, or not at all, or fails with `EIO`: it is never made
-//!   twice. A connection that breaks is made anew, and the call is asked again under its number
-//!   ([`gateway`] keeps the answer of the last call of each slot); a gateway that is gone takes what it knew
-//!   with it, and then nobody can say whether the call was made.
-//! - G2: a call is made under the rights of who asked. Supplementary groups come with it.
-//! - G3: what takes over from a gateway finds every inode by its name, and knows it by its number and birth: a
+//!   twice. A connection that breaks is made anew, and the call is asked again under its number ([`gateway`] keeps the
+//!   answer of the last call of each slot). A gateway that is gone takes what it knew with it, and then nobody can say
+//!   whether the call was made.
+//! - G2: a call is made under the rights of the program that asked. Supplementary groups come with it.
+//! - G3: a gateway that takes over from another finds every inode by its name, and knows it by its number and birth: a
 //!   name that has come to mean another file is `ESTALE`.
 //! - G4: a lock goes with the gateway that has it: then its file says `EIO` until it is closed.
 //! - G5: every call ends: a gateway that is silent for [`stand_in::SILENCE_MAX`] is given up, and so is the

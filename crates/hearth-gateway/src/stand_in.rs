@@ -32,11 +32,11 @@ pub(crate) const SILENCE_MAX: Duration = Duration::from_secs(5);
 /// Requests of the operating system that are served at once: more than an agent has threads that use its store.
 const WORKERS: usize = 16;
 
-/// Where a stand-in is to be, and what for.
+/// The place of a stand-in, and the gateways that it uses.
 pub struct Plan {
     /// Gateways, the first of which is asked as long as it answers.
     pub gateways: Vec<Door>,
-    /// What they and this side know.
+    /// The job and the secret, which they and this side know.
     pub party: Party,
     /// An empty directory, for the moment of mounting.
     pub point: PathBuf,

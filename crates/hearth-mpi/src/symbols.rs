@@ -24,10 +24,10 @@ const VERSION_LEN: usize = 16 << 10;
 /// A handle of MPI, as the library hands it out: one register wide, whatever it is.
 pub type Raw = usize;
 
-/// What a call of MPI returns when it went well, in every library.
+/// The value that a call of MPI returns when it went well, in every library.
 pub const SUCCESS: c_int = 0;
 
-/// What a library calls programs whose threads may all call it at any time, in every library.
+/// The number of the level at which all threads may call MPI at any time, in every library.
 pub(crate) const THREAD_MULTIPLE: c_int = 3;
 
 /// The libraries whose binary interface we know.

@@ -1,7 +1,7 @@
 //! The suite of promises of every transport, held against MPI: each member is a rank of a real job.
 //!
-//! The suite itself runs here and knows nothing of that. What it asks of a member's transport is asked of a rank,
-//! and what a rank's handler is told is told to the suite's ([`fleet`]).
+//! The suite itself runs here and knows nothing of that. Its calls of a member's transport are passed to a rank. Calls
+//! of a rank's handler are passed to the suite's handler ([`fleet`]).
 
 #[path = "../../hearth-net/tests/conformance/rig.rs"]
 #[allow(dead_code, reason = "other transports are tested elsewhere")]

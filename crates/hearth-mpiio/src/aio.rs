@@ -29,7 +29,7 @@ struct Begun {
 /// How long to wait for one request before the others of a list are looked at.
 const LOOK_SPAN: Duration = Duration::from_millis(10);
 
-/// What a block asks for.
+/// The operation that a block asks for.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Way {
     Read,
@@ -67,7 +67,7 @@ fn start(cached: &Cached, asked: &aiocb, way: Way) -> io::Result<Arc<Tally>> {
             cached.begin_read(memory, offset)
         }
         Way::Write if crate::loose::is_on() => {
-            // Whoever waits for it may be another rank.
+            // The rank that waits for it may be another one.
             let tally = cached.begin_write(&memory, offset)?;
             tally.wait_below(1);
             cached.exchange()?;

@@ -1,4 +1,4 @@
-//! Who caches a file, for others to see: locks far beyond its end.
+//! Claims of ranks that cache a file, for others to see: locks far beyond its end.
 //!
 //! Two caches of one file would not know of each other. So every rank that opens a file through the
 //! cache holds a lock that any number of ranks of the same job can hold, and that others can see. They
@@ -50,7 +50,7 @@ pub(crate) struct Turn<'a> {
     _threads: MutexGuard<'a, ()>,
 }
 
-/// What a call in atomic mode does.
+/// The operation of a call in atomic mode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Use {
     Read,

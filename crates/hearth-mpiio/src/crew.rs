@@ -30,7 +30,7 @@ pub(crate) struct Crew {
 
 struct Shared {
     state: Mutex<State>,
-    /// What the agent will be; changed only while it sleeps.
+    /// The configuration that the agent will have; changed only while it sleeps.
     config: Mutex<Config>,
     changed: Condvar,
     /// Rung to start or end the agent.
@@ -115,7 +115,7 @@ impl Crew {
         self.agent().map(|agent| agent.session())
     }
 
-    /// What the agent counted, if one ran.
+    /// The counts of the agent, if one ran.
     pub(crate) fn status(&self) -> Option<AgentStatus> {
         self.agent().map(|agent| agent.status())
     }

@@ -37,7 +37,7 @@ fn bit(fd: c_int) -> Option<(&'static AtomicU64, u64)> {
     Some((word, 1 << (number % WORD_BITS)))
 }
 
-/// Who serves a descriptor, if it is cached.
+/// The `Cached` that serves a descriptor, if it is cached.
 #[inline]
 pub(crate) fn find(fd: c_int) -> Option<Arc<Cached>> {
     let (word, bit) = bit(fd)?;
@@ -80,7 +80,7 @@ pub(crate) fn any() -> bool {
     COUNT.load(Relaxed) > 0 && !CHILD.load(Relaxed)
 }
 
-/// Who serves a file, by its number in the store.
+/// The `Cached` that serves a file, by its number in the store.
 pub(crate) fn of_file(file: FileKey) -> Option<Arc<Cached>> {
     first(|cached| cached.file() == file).map(|(_, cached)| cached)
 }

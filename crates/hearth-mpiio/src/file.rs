@@ -3,7 +3,7 @@
 //! The descriptor itself is real, and open in the store: its number, its offset, its locks and what
 //! a child inherits are the operating system's. Only content and size are the session's.
 //!
-//! 1. What a call has written, every rank reads once the call has returned.
+//! 1. Every rank reads the bytes that a call has written, once the call has returned.
 //! 2. Bytes are in the store when `flush` has returned, and there safely after `sync`.
 //! 3. An appending descriptor is open without `O_APPEND`, since the store would not heed offsets.
 
@@ -31,7 +31,7 @@ const ASIDE_BYTES: usize = 4 << 20;
 /// Pieces of one request that are under way together.
 const PIECES_MAX: usize = 4;
 
-/// Who serves a descriptor.
+/// The open of a session that serves a descriptor.
 pub(crate) struct Cached {
     session: Arc<dyn Session>,
     handle: Handle,
@@ -45,7 +45,7 @@ pub(crate) struct Cached {
     turn: Mutex<()>,
 }
 
-/// What a session was asked to serve.
+/// An open file that a session was asked to serve.
 pub(crate) struct Opened<'a> {
     pub(crate) handle: Handle,
     pub(crate) file: FileKey,
@@ -383,7 +383,7 @@ impl Cached {
         Ok(())
     }
 
-    /// What `O_SYNC` and `O_DSYNC`, whose bits include the other's, ask of each write.
+    /// Syncs a write if `O_SYNC` or `O_DSYNC` asks for it; the bits of `O_SYNC` include those of `O_DSYNC`.
     fn settle_synchronous(&self) -> io::Result<()> {
         if self.flags & libc::O_DSYNC != 0 {
             ask(|done| self.session.sync(self.handle, done))?;
@@ -405,7 +405,7 @@ fn pieces(len: usize, most: usize) -> impl Iterator<Item = (usize, usize)> {
         .map(move |from| (from, (len - from).min(most)))
 }
 
-/// What a call of the C library returns for a result, with `errno` as it must be.
+/// The value that a call of the C library returns for a result, with `errno` as it must be.
 pub(crate) trait Answer<T> {
     /// The value, or -1 and an error number.
     fn answer(self) -> T;

@@ -25,7 +25,7 @@ const EXIT_FLUSH_SPAN: Duration = Duration::from_secs(10);
 
 static JOB: RwLock<Option<Arc<Job>>> = RwLock::new(None);
 
-/// What the ranks of a job have in common, and this one's part of it.
+/// The state that the ranks of a job have in common, and this one's part of it.
 pub(crate) struct Job {
     id: u64,
     rank: u32,
@@ -36,11 +36,11 @@ pub(crate) struct Job {
     crew: Crew,
     /// Messages over MPI, if that is how agents reach each other.
     lines: Option<Arc<Lines>>,
-    /// What agents of one host share; ours to remove if the path is here.
+    /// The directory that agents of one host share; ours to remove if the path is here.
     directory: Option<PathBuf>,
 }
 
-/// What a job is made of.
+/// The parts of a job.
 pub(crate) struct Parts {
     pub(crate) id: u64,
     pub(crate) rank: u32,
@@ -103,7 +103,7 @@ pub(crate) fn end() {
         return;
     };
     job.flush();
-    // What this rank is home of, others have written until here.
+    // Until here, others have written bytes that this rank is home of.
     mpi.barrier();
     job.flush();
     words::end();

@@ -7,8 +7,8 @@
 //! - **Below it** ([`hooks`]): the calls of the C library by which the MPI library reaches a file. On
 //!   the descriptor of a cached file they are served by the agent in this very process ([`file`]).
 //!
-//! Data types, views, collective buffering and shared file pointers stay the MPI library's. What a
-//! call does here is one of three: it is served, or the real call is made, or it fails.
+//! Data types, views, collective buffering and shared file pointers stay the MPI library's. A call has one of three
+//! outcomes here: it is served, or the real call is made, or it fails.
 //!
 //! One [`job`] stands between `MPI_Init` and `MPI_Finalize`. At its start the ranks tell each other
 //! where they can be reached; an agent starts in each when the first of them opens a file. The job

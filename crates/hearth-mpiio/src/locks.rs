@@ -42,8 +42,8 @@ pub(crate) fn control(fd: c_int, command: c_int, lock: *mut libc::flock) -> Opti
 
 /// Locks or unlocks a range whose holders see what was written before under it.
 ///
-/// What fails is told, and a lock is not kept for it: one that could not be used is let go, and one that was
-/// to end ends, as a program takes it that is told so or does not look.
+/// A failure is told, and a lock is not kept for it: one that could not be used is let go, and one that was to end
+/// ends. A program assumes so, whether it is told of the failure or does not look.
 fn in_order(
     range: &mut libc::flock,
     mut set: impl FnMut(&mut libc::flock) -> io::Result<()>,

@@ -34,7 +34,7 @@ const HOST_BYTES: usize = 64;
 const ABOUT_BYTES: usize = 1 + 8 + SECRET_BYTES + HOST_BYTES;
 const PLACE_BYTES: usize = 1 + 2 + 4;
 
-/// What a rank says about itself.
+/// A rank's words about itself.
 struct About {
     able: bool,
     /// Any thread may call MPI.
@@ -200,7 +200,7 @@ fn build(
     })
 }
 
-/// Where this rank's agent listens.
+/// The socket and the address at which this rank's agent listens.
 fn listen(settings: &Settings, together: bool) -> Option<(TcpListener, SocketAddr)> {
     let address = if together {
         Some(IpAddr::V4(Ipv4Addr::LOCALHOST))
@@ -249,7 +249,7 @@ fn members(mpi: &Mpi, own: Option<&(TcpListener, SocketAddr)>) -> Option<Vec<Soc
     all.iter().map(address).collect()
 }
 
-/// What rank 0 says here proves to others that they are of its job.
+/// A secret. Agents prove by that of rank 0 that they are of its job.
 fn secret() -> [u8; SECRET_BYTES] {
     let mut secret = [0; SECRET_BYTES];
     if getrandom::fill(&mut secret).is_err() {
@@ -272,7 +272,7 @@ fn host() -> [u8; HOST_BYTES] {
     host
 }
 
-/// Where agents of one host keep what they share about a modelled store.
+/// The directory in which agents of one host keep what they share about a modelled store.
 fn directory(settings: &Settings, id: u64) -> Option<PathBuf> {
     let StoreSpec::Model(_) = settings.backing else {
         return None;

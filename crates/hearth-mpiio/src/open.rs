@@ -139,7 +139,7 @@ pub(crate) fn duplicated(from: c_int, to: c_int) -> c_int {
     if to < 0 || to == from {
         return to;
     }
-    // What the number was before, the operating system has closed.
+    // The operating system has closed the descriptor that had this number before.
     drop(fds::remove(to));
     if let Some(cached) = fds::find(from)
         && fds::insert(to, cached).is_err()

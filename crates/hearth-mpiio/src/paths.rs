@@ -64,7 +64,7 @@ fn from_directory(dir: c_int, path: &Path) -> Option<PathBuf> {
     Some(dir.join(path))
 }
 
-/// Where a path leads, without symlinks; its last part need not exist yet.
+/// The path to which a path leads, without symlinks; its last part need not exist yet.
 pub(crate) fn true_path(path: &Path) -> Option<PathBuf> {
     if let Ok(path) = path.canonicalize() {
         return Some(path);

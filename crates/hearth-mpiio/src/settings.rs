@@ -1,4 +1,4 @@
-//! What the environment says about the cache of a job.
+//! The settings of a job's cache, as the environment has them.
 //!
 //! | variable | meaning | default |
 //! |---|---|---|
@@ -37,7 +37,7 @@ pub(crate) struct Settings {
     pub(crate) policy: Policy,
     /// The policy as people write it.
     pub(crate) policy_name: &'static str,
-    /// What is promised of every file.
+    /// The level of semantics that is promised of every file.
     pub(crate) semantics: Semantics,
     pub(crate) page_bytes: u32,
     pub(crate) chunk_bytes: u64,
@@ -176,7 +176,7 @@ impl Settings {
         settings
     }
 
-    /// What all ranks must have alike, as one number.
+    /// The settings that all ranks must have alike, as one number.
     pub(crate) fn digest(&self) -> u64 {
         let alike = format!(
             "{}\0{}\0{}\0{}\0{}\0{:?}\0{}\0{:?}",
@@ -196,7 +196,7 @@ impl Settings {
     }
 }
 
-/// What hints ask of a job that has not begun to cache; 0 where they ask for nothing that can be.
+/// The settings that hints ask for, of a job that has not begun to cache; 0 if they ask for nothing that can be.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Wishes {
     /// The policy's place in the list, counted from 1.

@@ -1,4 +1,4 @@
-//! What the C library and the operating system are asked for by hand.
+//! Calls of the C library and the operating system that are made by hand.
 
 use std::ffi::{CStr, c_char, c_int};
 use std::io;
@@ -40,7 +40,7 @@ pub(crate) fn text<'a>(text: *const c_char) -> Option<&'a CStr> {
     Some(unsafe { CStr::from_ptr(text) })
 }
 
-/// What the program's pointer points to, or `None` for null.
+/// The value that the program's pointer points to, or `None` for null.
 pub(crate) fn at<'a, T>(place: *const T) -> Option<&'a T> {
     // SAFETY: calls that are hooked take pointers to such values, kept until the call returns.
     unsafe { place.as_ref() }

@@ -1,7 +1,7 @@
 //! Calls of a session that belong to one call of the program.
 //!
-//! The pieces of a large request are under way together. What the program gets is the bytes up to
-//! the first piece that came back short or failed, as from one call.
+//! The pieces of a large request are under way together. The program gets the bytes up to the first
+//! piece that came back short or failed, as from one call.
 
 use std::io;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -63,7 +63,7 @@ impl Tally {
         self.result().unwrap_or(Ok(0))
     }
 
-    /// What the pieces make together; `None` while some are under way.
+    /// The result of all pieces together; `None` while some are under way.
     pub(crate) fn result(&self) -> Option<io::Result<usize>> {
         let pieces = self.lock();
         if pieces.under_way > 0 {

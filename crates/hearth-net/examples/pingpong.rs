@@ -1,4 +1,4 @@
-//! What a transport adds to TCP: a 64-byte request answered with a 4 KiB payload.
+//! The time that a transport adds to TCP, for a 64-byte request answered with a 4 KiB payload.
 //!
 //! Rounds over [`TcpTransport`] alternate with rounds over two bare `TcpStream`s that carry the same
 //! bytes, so that both meet the same machine. Answers and next requests leave from inside

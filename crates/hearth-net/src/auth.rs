@@ -31,7 +31,7 @@ impl fmt::Debug for Secret {
     }
 }
 
-/// What one side says about itself in a handshake.
+/// One side, as it describes itself in a handshake.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Side {
     pub(crate) id: PeerId,
@@ -41,7 +41,7 @@ pub(crate) struct Side {
     pub(crate) nonce: Nonce,
 }
 
-/// What a value derived from the secret is for; no two uses share a value.
+/// The use of a value derived from the secret; no two uses share a value.
 #[derive(Clone, Copy)]
 enum Use {
     AcceptProof,

@@ -19,12 +19,12 @@ use crate::transport::{PeerId, payload_len};
 const HANDSHAKE_SPAN_MAX: Duration = Duration::from_secs(5);
 const ACCEPTOR: PeerId = PeerId(0);
 
-/// What both ends of a channel know.
+/// The knowledge that both ends of a channel share.
 #[derive(Clone, Debug)]
 pub struct Party {
-    /// What the two are about; an end of another job is refused.
+    /// The job of both ends; an end of another job is refused.
     pub job: String,
-    /// What both prove to know.
+    /// The secret that both prove to know.
     pub secret: Secret,
 }
 

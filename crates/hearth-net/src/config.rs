@@ -1,4 +1,4 @@
-//! Who a member is, its bounds, and why it did not start: the same for every transport that joins
+//! The identity of a member, its bounds, and the reason why it did not start: the same for every transport that joins
 //! processes.
 
 use std::fmt;
@@ -14,16 +14,16 @@ use crate::handshake::{Identity, JOB_LEN_MAX};
 use crate::link::{Shared, Wire};
 use crate::transport::PeerId;
 
-/// Who this member is and whom it talks to.
+/// This member, and the members that it talks to.
 #[derive(Clone, Debug)]
 pub struct NetConfig {
     /// This member.
     pub me: PeerId,
     /// Tells two runs of the same member apart: no run has that of another, and none has 0.
     pub incarnation: u64,
-    /// Where each member listens, in the order of their ids; the same list at every member.
+    /// The addresses at which members listen, in the order of their ids; the same list at every member.
     pub members: Vec<SocketAddr>,
-    /// What members prove to know.
+    /// The secret that members prove to know.
     pub secret: Secret,
     /// Name of the job; members of another job are refused.
     pub job: String,
@@ -72,7 +72,7 @@ pub struct Refusal {
     pub addr: SocketAddr,
     /// The member it said it was, if it got that far.
     pub claimed: Option<PeerId>,
-    /// What was wrong.
+    /// The reason why it ended.
     pub why: String,
 }
 
@@ -84,9 +84,9 @@ pub enum StartError {
     Listen {
         /// The address asked for.
         addr: SocketAddr,
-        /// What to do about it.
+        /// The advice for this address.
         hint: ListenHint,
-        /// What the operating system said.
+        /// The error of the operating system.
         source: io::Error,
     },
     /// The configuration contradicts itself.
@@ -97,7 +97,7 @@ pub enum StartError {
     Loop(#[from] io::Error),
 }
 
-/// What a person can do about an address that cannot be listened on.
+/// Advice to a person about an address that cannot be listened on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ListenHint {
     /// Something listens there.
@@ -147,7 +147,7 @@ impl NetConfig {
         Ok(u64::from_le_bytes(*word).max(1))
     }
 
-    /// What every transport begins with, if the configuration makes sense.
+    /// The parts that every transport begins with, if the configuration makes sense.
     pub(crate) fn begin<W: Wire>(self) -> Result<(Identity, Poll, Arc<Shared<W>>), StartError> {
         let identity = self.identity()?;
         let poll = Poll::new()?;

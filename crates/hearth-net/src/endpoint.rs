@@ -71,9 +71,9 @@ impl FromStr for Carrier {
 
 /// A transport of another crate, before it starts.
 pub trait Carry: fmt::Debug + Send {
-    /// Where it is reached.
+    /// The address at which it is reached.
     fn local_addr(&self) -> io::Result<SocketAddr>;
-    /// What it listens on: one of them is readable once somebody calls.
+    /// The sockets that it listens on: one of them is readable once somebody calls.
     fn sockets(&self) -> Vec<BorrowedFd<'_>>;
     /// The socket, for another process.
     fn into_fd(self: Box<Self>) -> OwnedFd;
@@ -123,7 +123,7 @@ impl Endpoint {
         }
     }
 
-    /// A listener, by which members of this host are reached in their own way. Where that cannot be, TCP will do.
+    /// A listener, by which members of this host are reached in their own way. If that cannot be, TCP will do.
     pub fn over(carrier: Carrier, listener: TcpListener) -> Endpoint {
         let shares = match carrier {
             Carrier::Tcp | Carrier::Datagrams(_) => return Endpoint::Tcp(listener),
@@ -156,7 +156,7 @@ impl Endpoint {
         }
     }
 
-    /// Where it is reached.
+    /// The address at which it is reached.
     pub fn local_addr(&self) -> io::Result<SocketAddr> {
         match self {
             Endpoint::Tcp(listener) => listener.local_addr(),
@@ -166,7 +166,7 @@ impl Endpoint {
         }
     }
 
-    /// What it listens on: one of them is readable once somebody calls.
+    /// The sockets that it listens on: one of them is readable once somebody calls.
     pub fn sockets(&self) -> Vec<BorrowedFd<'_>> {
         match self {
             Endpoint::Tcp(listener) => vec![listener.as_fd()],

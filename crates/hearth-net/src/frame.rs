@@ -29,7 +29,7 @@ const MAGIC: [u8; 4] = *b"hrth";
 const _: () =
     assert!(HANDSHAKE_HEAD_LEN_MAX <= HEAD_LEN_MAX && PAYLOAD_LEN_MAX < u32::MAX as usize);
 
-/// What a frame is for.
+/// The purpose of a frame.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Kind {
     Hello,

@@ -23,7 +23,7 @@ const REFUSAL_LEN_MAX: usize = 200;
 /// Ends a proof whose sender has taken the memory that it was offered.
 const SHARES: u8 = 1;
 
-/// What this member says and expects in every handshake.
+/// The values that this member says and expects in every handshake.
 pub(crate) struct Identity {
     pub(crate) me: PeerId,
     pub(crate) incarnation: u64,
@@ -55,7 +55,7 @@ impl Identity {
     }
 }
 
-/// Where one connection's handshake stands.
+/// The stage of one connection's handshake.
 pub(crate) enum Handshake {
     /// The acceptor has heard nothing.
     Opened,
@@ -69,7 +69,7 @@ pub(crate) enum Handshake {
     },
 }
 
-/// What a step led to.
+/// The outcome of a step.
 pub(crate) enum Progress {
     /// Send the frame and wait for the next.
     Reply(Handshake, Vec<u8>),

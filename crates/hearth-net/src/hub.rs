@@ -1,4 +1,4 @@
-//! What a transport with a thread of its own offers, whatever carries its bytes.
+//! The common part of transports with a thread of their own, whatever carries their bytes.
 
 use std::io::{self, IoSlice};
 use std::sync::atomic::Ordering;

@@ -27,13 +27,13 @@ pub(crate) const WAKER: mio::Token = mio::Token(1);
 /// Refusals remembered for the status.
 const REFUSALS_MAX: usize = 32;
 
-/// What carries the frames to one connected peer.
+/// The line that carries the frames to one connected peer.
 pub(crate) trait Wire: Send + 'static {
     /// The connection's place in the loop's table.
     fn index(&self) -> usize;
     /// Which run of the peer is on the other side.
     fn incarnation(&self) -> u64;
-    /// What carries the frames, in words.
+    /// The means that carries the frames, in words.
     fn way(&self) -> String;
     /// Bytes accepted and not yet taken by the network.
     fn queued_bytes(&self) -> usize;
@@ -48,7 +48,7 @@ pub(crate) trait Wire: Send + 'static {
     fn flush(&mut self) -> Result<(), Why>;
 }
 
-/// What senders and the loop share.
+/// The state that senders and the loop share.
 pub(crate) struct Shared<W> {
     pub(crate) me: PeerId,
     pub(crate) limits: Limits,
@@ -209,7 +209,7 @@ impl<W: Wire> Peer<W> {
 /// The connection to one peer as senders see it.
 pub(crate) struct PeerLink<W> {
     state: State<W>,
-    /// What the last connection's frames went through.
+    /// The means that carried the last connection's frames, in words.
     way: String,
     bytes_out: u64,
 }
@@ -220,7 +220,7 @@ enum State<W> {
     Broken { index: usize, why: Why },
 }
 
-/// What became of a frame.
+/// The outcome of sending a frame.
 pub(crate) enum Sent {
     Taken,
     Down,

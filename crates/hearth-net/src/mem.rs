@@ -366,7 +366,7 @@ impl Drop for MemTransport {
     }
 }
 
-/// What the thread of one incarnation of a member needs.
+/// The state that the thread of one incarnation of a member needs.
 struct Place {
     me: PeerId,
     incarnation: u64,

@@ -8,7 +8,7 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// Where an end of a channel listens.
+/// The place at which an end of a channel listens.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Door {
     /// At an address.
@@ -35,7 +35,7 @@ pub enum Socket {
     Unix(UnixStream),
 }
 
-/// Where connections to a [`Door`] come in.
+/// The listener that takes connections to a [`Door`].
 #[derive(Debug)]
 pub enum DoorListener {
     /// At an address.

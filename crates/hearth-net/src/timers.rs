@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use crate::transport::PeerId;
 
-/// What a deadline is for.
+/// The purpose of a deadline.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) enum Timer {
     /// Connect to a member.

@@ -1,4 +1,4 @@
-//! What every transport offers ([`Transport`]) and what it asks of its owner ([`Handler`]).
+//! The interface that every transport offers ([`Transport`]), and the one that it asks of its owner ([`Handler`]).
 
 use std::fmt;
 use std::io::IoSlice;
@@ -114,11 +114,11 @@ pub enum SendError {
 pub struct PeerState {
     /// Which member.
     pub id: PeerId,
-    /// Where it listens; `None` where a transport has no addresses.
+    /// The address at which it listens; `None` if the transport has no addresses.
     pub addr: Option<SocketAddr>,
     /// Connected or not, and why not.
     pub link: Link,
-    /// What carries its frames, or did last, in words; empty if it was never connected.
+    /// The means that carries its frames, or did last, in words; empty if it was never connected.
     pub way: String,
     /// Bytes received in whole frames, over all connections.
     pub bytes_in: u64,

@@ -47,7 +47,7 @@ pub(crate) enum Why {
 }
 
 impl Why {
-    /// What a peer is told whose handshake fails, if it can understand.
+    /// The refusal that a peer is told whose handshake fails, if it can understand one.
     pub(crate) fn refusal(&self) -> Option<Vec<u8>> {
         match self {
             Why::Frame(FrameError::Version { theirs }) => Some(version_refusal(*theirs)),

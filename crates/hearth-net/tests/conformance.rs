@@ -30,7 +30,7 @@ macro_rules! transports {
     };
 }
 
-/// What holds though datagrams are lost, doubled and overtaken.
+/// Promises that hold though datagrams are lost, doubled and overtaken.
 macro_rules! lossy {
     ($($name:ident = $udt:literal),*) => {
         $(mod $name {

@@ -1,8 +1,8 @@
-//! What other agents hold: they are asked over the job's connections, and they are told.
+//! The residency of other agents: they are asked for it over the job's connections, and they are told this one's.
 //!
 //! It is no protocol: nobody waits for it but a command, and what is not told costs advice alone.
 //!
-//! - R1 A question has a number. What comes under another one, or from another agent than was asked, is left unread.
+//! - R1 A question has a number. An answer under another one, or from another agent than was asked, is left unread.
 //! - R2 Nobody waits for longer than [`TELL_SPAN_MAX`], or for an agent that is gone.
 //! - R3 No more is kept of an answer than one can have, and of questions no more than [`QUESTIONS_MAX`].
 //! - R4 One thread at a time looks what is here, for all who have asked: never one that serves programs or peers.
@@ -16,7 +16,7 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-/// Who has not told all by then counts as silent.
+/// An agent that has not told all by then counts as silent.
 const TELL_SPAN_MAX: Duration = Duration::from_secs(10);
 
 /// Questions of others that wait; to more nothing is said.
@@ -55,7 +55,7 @@ struct Questions {
 struct Asked {
     of: NodeId,
     came: Vec<u8>,
-    /// What is still to come, once something came.
+    /// The bytes that are still to come, once something came.
     left: Option<usize>,
     gone: bool,
 }
@@ -128,7 +128,7 @@ impl Asking {
         Some(())
     }
 
-    /// Who was asked is gone.
+    /// An agent that was asked is gone.
     pub(crate) fn is_gone(&self, node: NodeId) {
         let mut questions = self.lock();
         let asked = questions.asked.values_mut();
@@ -158,7 +158,7 @@ impl Asking {
 }
 
 impl Core {
-    /// What an agent of the job holds: this one, or another that is asked.
+    /// The residency of an agent of the job: this one, or another that is asked.
     pub(crate) fn residency_of(&self, node: NodeId) -> Result<Residency, NotTold> {
         let me = self.lock().node.config().me;
         if node == me {
@@ -210,7 +210,7 @@ impl Core {
         let named = thread::Builder::new().name("residency".to_owned());
         if let Err(error) = named.spawn(move || core.tell_residency()) {
             log::warn!("cannot tell others what is here: {error}");
-            // Who has asked gives up.
+            // The agents that have asked give up.
             while self.asking.owed().is_some() {}
         }
     }

@@ -1,4 +1,4 @@
-//! What a node holds, as agents tell it to each other.
+//! The residency of a node, as agents tell it to each other.
 
 use super::{FILES_MAX, NAMES_BYTES_MAX, Residency, Resident};
 
@@ -35,7 +35,7 @@ pub(super) fn encode(residency: &Residency) -> Vec<u8> {
     told
 }
 
-/// What was told, if that is whole and means something.
+/// The residency that was told, if that is whole and means something.
 pub(super) fn decode(mut told: &[u8]) -> Option<Residency> {
     let mut residency = Residency {
         memory: read_number(&mut told)?,

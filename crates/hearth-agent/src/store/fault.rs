@@ -47,7 +47,7 @@ struct Script {
     releases: u64,
 }
 
-/// What becomes of one call.
+/// The fate of one call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Verdict {
     Pass,
@@ -284,7 +284,7 @@ impl<S: Store> Store for Fault<S> {
         let bytes = &bytes[..verdict.written(bytes.len())];
         let end = self.inner.stamp(file)?.size;
         let mut place = end;
-        // Where others append beside this, only the store below knows the end.
+        // If others append beside this, only the store below knows the end.
         self.change(file, end, bytes.len(), || {
             place = self.inner.append(file, bytes)?;
             Ok(())

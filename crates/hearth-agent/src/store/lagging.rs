@@ -49,7 +49,7 @@ pub struct Lagging {
     kept: Mutex<Kept>,
 }
 
-/// What it has learned in this second.
+/// The beliefs that it has gained in this second.
 #[derive(Debug, Default)]
 struct Kept {
     second: u64,
@@ -79,7 +79,7 @@ impl Lagging {
         kept
     }
 
-    /// What this client believes that a name is.
+    /// The inode that this client believes a name to be.
     fn look_up(&self, root: BorrowedFd<'_>, path: &Path) -> rustix::io::Result<Arc<OwnedFd>> {
         let mut kept = self.kept();
         let looked = kept.names.entry(path.to_owned());

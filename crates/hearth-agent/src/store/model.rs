@@ -142,14 +142,14 @@ impl<S: Store> Store for Model<S> {
 /// A run of bytes of a file, as far as they travel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Extent {
-    /// Where the file's first stripe is: files do not all start on the same server.
+    /// The server of the file's first stripe: files do not all start on the same server.
     first_server: u64,
     offset: u64,
     len: u64,
 }
 
 impl Extent {
-    /// What a read brings: nothing travels from beyond the end of the file.
+    /// The extent that a read brings: nothing travels from beyond the end of the file.
     fn readable(file: BorrowedFd<'_>, offset: u64, len: usize) -> Result<Self, Errno> {
         let stat = rustix::fs::fstat(file).map_err(posix::from_rustix)?;
         let size = u64::try_from(stat.st_size).expect("sizes are not negative");

@@ -80,7 +80,7 @@ impl fmt::Display for StoreSpec {
     }
 }
 
-/// Builds a counted store behind `root`. What the agents of one machine share about it is kept in `job_dir`.
+/// Builds a counted store behind `root`. The files that the agents of one machine share about it are kept in `job_dir`.
 pub fn build(spec: &StoreSpec, job_dir: &Path, root: BorrowedFd<'_>) -> io::Result<Arc<dyn Store>> {
     Ok(match spec {
         StoreSpec::Posix if belief::lags(root) => Arc::new(Counted::new(Doubting(Posix))),

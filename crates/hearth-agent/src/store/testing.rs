@@ -1,4 +1,4 @@
-//! What the tests of the stores share.
+//! Helpers that the tests of the stores share.
 
 use std::fs::File;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
@@ -91,7 +91,7 @@ impl TinyFs {
             .map_err(|error: Sys| format!("cannot make a small tmpfs (root?): {error}"))
     }
 
-    /// Where it is for calls that take a path.
+    /// Its path, for calls that take one.
     pub(super) fn path(&self) -> PathBuf {
         PathBuf::from(format!("/proc/self/fd/{}", self.0.as_raw_fd()))
     }

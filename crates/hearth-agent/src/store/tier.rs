@@ -5,13 +5,13 @@
 //! journal says which count ([`journal`]). An agent that starts with a tier brings what an earlier
 //! life left there to the store first ([`recover`]).
 //!
-//! They go to the store in place. A file's number is its identity here, for open descriptors and hard
-//! links too, and a file that is renamed over it has another. What a rename would give, that a death in
-//! the middle leaves no mixture, the tier gives by keeping the bytes until the store has synced them.
+//! They go to the store in place. A file's number is its identity here, for open descriptors and hard links too, and a
+//! file that is renamed over it has another. A rename would promise that a death in the middle leaves no mixture. The
+//! tier promises the same by keeping the bytes until the store has synced them.
 //!
 //! T1: the tier says that it has bytes when they are in a file of it and the journal names them.
 //! T2: bytes are forgotten when the store has synced them, or a cut has taken them away.
-//! T3: what is refused here (no room, an error) goes to the store; a tier is never a reason to fail.
+//! T3: bytes that are refused here (no room, an error) go to the store; a tier is never a reason to fail.
 //!
 //! Locks: `files`, then a file's `settling`, then its `kept`, then the journal; `unsure` and `work` last, each alone.
 
@@ -50,7 +50,7 @@ const DIRTY_FILES_MAX: usize = 1024;
 /// Share of a full tier that is set free at a time, as a divisor.
 const ROOM_SHARE: u64 = 16;
 
-/// What people say of a tier.
+/// The settings that people give a tier.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TierConfig {
     /// The directory.
@@ -59,13 +59,13 @@ pub struct TierConfig {
     pub limit: u64,
     /// How long bytes may be here alone.
     pub age: Duration,
-    /// Where an fsync brings bytes.
+    /// The place to which an fsync brings bytes.
     pub synced: Synced,
     /// Others keep what is here alone, and bring it to the store when this agent dies.
     pub kept_elsewhere: bool,
 }
 
-/// What a tier says of itself.
+/// A tier's account of itself.
 #[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize)]
 pub struct TierStatus {
     /// The directory.
@@ -82,7 +82,7 @@ pub struct TierStatus {
     pub read_bytes: u64,
     /// Bytes that passed it by since the start: there was no room, or it refused.
     pub passed_bytes: u64,
-    /// What was lost, or put aside, by name.
+    /// Bytes that were lost, or put aside, by name.
     pub lost: Vec<String>,
 }
 
@@ -156,7 +156,7 @@ impl Tier {
         Ok(Arc::new(tier))
     }
 
-    /// What people should know.
+    /// The status of the tier, for people.
     pub fn status(&self) -> TierStatus {
         // Relaxed: statistics.
         let count = |of: &AtomicU64| of.load(Ordering::Relaxed);

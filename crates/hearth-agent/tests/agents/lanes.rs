@@ -256,7 +256,7 @@ fn what_was_left_where_writes_gather_makes_the_file_longer() {
     for page in (64..96).step_by(4) {
         write_and_leave(&mut scene, page, page);
     }
-    // What was read is kept for programs, and nothing of the file gathers here any more.
+    // Bytes that were read are kept for programs, and nothing of the file gathers here any more.
     let own = scene.read(0, scene.writer);
     assert_eq!(own, 93, "its own node sees it at once");
     scene.offset = 100 * PAGE as u64;

@@ -1,11 +1,12 @@
-//! Files whose names are wrong: homes reach them through the descriptors of who has them open, or had (S6, S22).
+//! Files whose names are wrong: homes reach them through the descriptors of nodes that have them open, or had (S6,
+//! S22).
 
 use super::*;
 use hearth_agent::store::Seconds;
 
 const LEN: usize = 60_000;
 
-/// What is in the store behind a descriptor.
+/// The bytes in the store behind a descriptor.
 fn behind(file: &File) -> Vec<u8> {
     use std::os::unix::fs::FileExt;
     let mut bytes = vec![0; file.metadata().expect("attributes").len() as usize];

@@ -61,9 +61,9 @@ pub struct Passthrough {
     /// Files that were to lose their last names, and what happens in the store when the next one is.
     pub detached: Mutex<Vec<u64>>,
     pub at_detach: Mutex<Option<Box<dyn FnOnce() + Send>>>,
-    /// What happens in the store when the next change of attributes is announced.
+    /// An event in the store, when the next change of attributes is announced.
     pub at_change: Mutex<Option<Box<dyn FnOnce() + Send>>>,
-    /// What happens in the store when names or attributes have changed.
+    /// An event in the store, when names or attributes have changed.
     pub at_changed: Mutex<Option<Box<dyn FnOnce() + Send>>>,
     /// Revocations overtake the answers to all exact questions about sizes.
     pub overtakes: AtomicBool,
@@ -498,7 +498,7 @@ pub fn start_child(entry: &str, task: &str, path: &Path) -> Child {
         .unwrap()
 }
 
-/// What [`start_child`] was given, in the child; `None` in an ordinary run of the tests.
+/// The task and the path that [`start_child`] was given, in the child; `None` in an ordinary run of the tests.
 pub fn child_work() -> Option<(String, PathBuf)> {
     let path = std::env::var_os(CHILD_PATH)?;
     Some((std::env::var(CHILD_TASK).unwrap(), path.into()))

@@ -25,7 +25,7 @@ const BYTES_MAX: u32 = 4 << 20;
 const OPEN_FLAGS: i32 = libc::O_ACCMODE | libc::O_APPEND | libc::O_TRUNC | libc::O_NOATIME;
 
 impl Shared {
-    /// Makes a call under its caller's rights (G2). What it reads is put into `bytes`.
+    /// Makes a call under its caller's rights (G2). Bytes that it reads are put into `bytes`.
     pub(super) fn make(
         &self,
         client: &Client,

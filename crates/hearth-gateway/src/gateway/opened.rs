@@ -1,4 +1,5 @@
-//! What one stand-in has open at a gateway, and which inodes it has heard of.
+//! The files and directories that one stand-in has open at a gateway, and the inodes that it has
+//! heard of.
 
 use std::collections::HashMap;
 use std::os::fd::OwnedFd;

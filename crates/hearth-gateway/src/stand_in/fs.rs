@@ -25,7 +25,7 @@ const WRITE_BYTES_MAX: u32 = 1 << 20;
 /// A listing that is brought at once.
 const LISTING_BYTES: u32 = 64 << 10;
 
-/// What fuser drives.
+/// The handlers that fuser calls.
 pub(super) struct StandInFs {
     store: Arc<Store>,
 }
@@ -81,7 +81,7 @@ impl fuser::Filesystem for StandInFs {
         let wanted = [
             InitFlags::FUSE_ATOMIC_O_TRUNC,
             InitFlags::FUSE_BIG_WRITES,
-            // Who makes the calls under the caller's rights takes set-user-id bits away with them.
+            // The gateway makes the calls under the caller's rights, and so takes set-user-id bits away with them.
             InitFlags::FUSE_HANDLE_KILLPRIV,
             InitFlags::FUSE_MAX_PAGES,
             InitFlags::FUSE_PARALLEL_DIROPS,

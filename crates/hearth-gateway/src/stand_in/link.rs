@@ -103,7 +103,7 @@ impl Link {
         }
     }
 
-    /// Asks the gateway in use, or the next if that is gone. What was read is put into `bytes`.
+    /// Asks the gateway in use, or the next if that is gone. Bytes that were read are put into `bytes`.
     pub(crate) fn ask(&self, question: &Question<'_>, bytes: &mut Vec<u8>) -> Told {
         for _ in 0..ROUNDS * self.gateways.len() {
             let given_up = self.lock().given_up;
@@ -307,7 +307,7 @@ impl Link {
     }
 }
 
-/// What people call a call: without what it is about.
+/// The name of a call for people, without its arguments.
 fn name(call: &Call) -> String {
     let all = format!("{call:?}");
     all.split(['(', ' '])

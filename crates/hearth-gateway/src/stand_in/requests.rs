@@ -13,7 +13,7 @@ use crate::call::{Answer, Call, Inode, Listed, Moment, Name, Whom, decode};
 /// Nothing may be kept: others change the store too.
 pub(super) const TTL: Duration = Duration::ZERO;
 
-/// What the operating system is told of an inode.
+/// An inode as the operating system is told of it.
 pub(super) struct Entry {
     pub(super) attr: FileAttr,
     pub(super) generation: Generation,
@@ -79,7 +79,7 @@ impl Store {
     }
 }
 
-/// Whose rights count for a request.
+/// The caller whose rights count for a request.
 pub(super) fn whom(request: &Request) -> Result<Whom, i32> {
     let all = Credentials::of(request);
     all.map(Whom::from).map_err(|_| libc::EACCES)

@@ -1,4 +1,4 @@
-//! What the operating system knows of the store through a stand-in, and how a gateway is taught it.
+//! The inodes that the operating system knows through a stand-in, and how a gateway is taught them.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -31,7 +31,7 @@ struct Tree {
 
 /// An inode that the operating system knows.
 struct Known {
-    /// Where it was last found.
+    /// The name at which it was last found.
     at: Name,
     identity: (u32, Option<i64>),
     lookups: u64,

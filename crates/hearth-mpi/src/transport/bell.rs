@@ -1,4 +1,4 @@
-//! What members tell each other beside MPI: that something is in it.
+//! Bells, by which members tell each other beside MPI that something is in it.
 
 /// One bell, as the head of a frame without payload.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

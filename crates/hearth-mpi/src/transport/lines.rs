@@ -26,7 +26,7 @@ use super::bell::Bell;
 /// Bytes under way to one rank.
 const WINDOW: u64 = 4 << 20;
 
-/// What a frame counts beside its bytes.
+/// The cost of a frame in the window, beside its bytes.
 const FRAME_COST: u64 = 1 << 10;
 
 /// Bytes passed on of which the sender is told.
@@ -57,7 +57,7 @@ pub(super) struct Counts {
     pub(super) bytes_out: AtomicU64,
 }
 
-/// What goes to one rank.
+/// The outgoing side of the line to one rank.
 #[derive(Debug, Default)]
 struct Out {
     is_up: bool,
@@ -73,7 +73,7 @@ struct Out {
     passed: u64,
 }
 
-/// What comes from one rank.
+/// The incoming side of the line to one rank.
 #[derive(Debug, Default)]
 struct In {
     is_over: bool,
@@ -101,7 +101,7 @@ struct Coming {
     is_stale: bool,
 }
 
-/// What became of a frame that was to be sent.
+/// The outcome of an attempt to send a frame.
 pub(super) enum Sent {
     Done,
     /// MPI must be asked how far it is.
@@ -116,7 +116,7 @@ pub(super) enum Sent {
 pub(super) struct Frame {
     pub(super) head: Vec<u8>,
     pub(super) payload: Vec<u8>,
-    /// What to tell the sender, if it is time.
+    /// The bell that is due to the sender, if it is time for one.
     pub(super) passed: Option<Bell>,
 }
 
@@ -128,7 +128,7 @@ fn lens_of(parts: &[Vec<u8>; 2]) -> [usize; 2] {
     [parts[0].len(), parts[1].len()]
 }
 
-/// What a frame counts.
+/// The cost of a frame in the window.
 fn cost(lens: [usize; 2]) -> u64 {
     FRAME_COST + lens.iter().map(|len| *len as u64).sum::<u64>()
 }

@@ -1,4 +1,4 @@
-//! What a rank does: it runs transports over MPI, and tells the test what their handlers are told.
+//! The work of a rank: it runs transports over MPI, and tells the test what their handlers are told.
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
@@ -24,7 +24,7 @@ struct Rank {
     listener: Mutex<Option<TcpListener>>,
     transports: Mutex<BTreeMap<u64, Arc<dyn Transport>>>,
     events: AtomicU64,
-    /// Who waits inside of an event, for its answer or for what is to be done there.
+    /// The threads that wait inside of an event, for its answer or for a message of what is to be done there.
     inside: Mutex<BTreeMap<u64, Sender<Message>>>,
 }
 

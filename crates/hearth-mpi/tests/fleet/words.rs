@@ -1,10 +1,10 @@
-//! What a test and a rank say to each other.
+//! Messages between a test and a rank.
 
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
 use std::sync::Mutex;
 
-/// What a message is.
+/// The kind of a message.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Kind {
     /// The test asks for an address to listen at.

@@ -23,11 +23,11 @@ use crate::words::say;
 /// How many files are in atomic mode: without any, calls look no further.
 static ATOMIC: AtomicUsize = AtomicUsize::new(0);
 
-/// The arguments of a data call, in registers: a file, perhaps an offset, memory, a count, a type, and
-/// where the status or the request goes. What is beyond a function's own arguments it does not look at.
+/// The arguments of a data call, in registers: a file, perhaps an offset, memory, a count, a type, and where the status
+/// or the request goes. A function does not look at registers beyond its own arguments.
 type Data = unsafe extern "C" fn(Raw, Raw, Raw, Raw, Raw, Raw) -> c_int;
 
-/// What is to be waited for before the turn is over.
+/// The event to be waited for before the turn is over.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Ends {
     /// The call itself.

@@ -32,7 +32,7 @@ pub(super) struct Shared {
     pub(super) goes_on: AtomicBool,
 }
 
-/// What a program asked `MPI_File_open` for.
+/// The arguments that a program gave to `MPI_File_open`.
 #[derive(Clone, Copy)]
 pub(super) struct Asked {
     pub(super) comm: Raw,

@@ -53,7 +53,7 @@ macro_rules! calls {
     };
 }
 
-/// What a call returns whose function no library has; `MPI_ERR_OTHER` is near enough in all.
+/// The value that a call returns whose function no library has; `MPI_ERR_OTHER` is near enough in all.
 pub(super) const MISSING: c_int = 16;
 
 calls! {

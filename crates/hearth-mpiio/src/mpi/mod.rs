@@ -1,8 +1,7 @@
 //! The MPI library of this program, whichever it is.
 //!
-//! Handles pass through here as they are, in a register, and mean nothing to us. What differs
-//! between the libraries, and matters, is in [`Mpi`]: the type of a handle in memory, and a few
-//! constants.
+//! Handles pass through here as they are, in a register, and mean nothing to us. The differences between the libraries
+//! that matter are in [`Mpi`]: the type of a handle in memory, and a few constants.
 
 mod access;
 mod files;
@@ -38,7 +37,7 @@ type End = unsafe extern "C" fn(*mut Raw) -> c_int;
 type InfoGet = unsafe extern "C" fn(Raw, *const c_char, c_int, *mut c_char, *mut c_int) -> c_int;
 type InfoSet = unsafe extern "C" fn(Raw, *const c_char, *const c_char) -> c_int;
 
-/// What we use of the library.
+/// The parts of the library that we use.
 pub(crate) struct Mpi {
     abi: Abi,
     byte: Raw,
@@ -121,7 +120,7 @@ impl Mpi {
         went.then_some((number(rank)?, number(size)?))
     }
 
-    /// What every rank of a communicator says, in the order of ranks.
+    /// The bytes that every rank of a communicator says, in the order of ranks.
     pub(crate) fn exchange<const N: usize>(
         &self,
         comm: Raw,

@@ -1,9 +1,9 @@
 //! Open MPI goes on with the program's file requests in the program's threads alone.
 //!
-//! Whoever calls Open MPI goes on with all that is under way in it. File requests stand in a list without a
-//! lock: a program whose threads take turns, as nearly all do, never walks it while it changes it. The thread that
-//! carries our messages over MPI would: the program's next request, or the end of one, would take the list apart
-//! under its feet. So its calls leave that list to the program, which goes on with it when it waits, as without us.
+//! A thread that calls Open MPI goes on with all that is under way in it. File requests stand in a list without a lock:
+//! a program whose threads take turns, as nearly all do, never walks it while it changes it. The thread that carries
+//! our messages over MPI would: the program's next request, or the end of one, would take the list apart under its
+//! feet. So its calls leave that list to the program, which goes on with it when it waits, as without us.
 
 use std::ffi::{c_int, c_void};
 

@@ -89,7 +89,7 @@ pub(crate) struct Scene {
 pub(crate) struct Run<'a> {
     pub(crate) ranks: u32,
     pub(crate) words: &'a [&'a str],
-    /// What the environment has beside the store; the library is not loaded without any.
+    /// The variables of the environment beside the store; the library is not loaded without any.
     pub(crate) cache: Option<&'a [(&'a str, &'a str)]>,
 }
 
@@ -141,7 +141,7 @@ impl Scene {
         self.dir.path().join("store")
     }
 
-    /// What a rank counted in the last run with a report.
+    /// The counts of a rank in the last run with a report.
     pub(crate) fn report(&self, rank: u32) -> String {
         fs::read_to_string(self.dir.path().join(format!("report/rank-{rank}.json"))).unwrap()
     }

@@ -11,7 +11,7 @@ use crate::auth::FrameKey;
 use crate::handshake::Handshake;
 use crate::transport::PeerId;
 
-/// Who opened a connection.
+/// The side that opened a connection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Origin {
     Dialed(PeerId),

@@ -262,7 +262,7 @@ impl EventLoop {
         }
     }
 
-    /// What a connection says after it has heard something.
+    /// Lets a connection speak after it has heard something.
     fn answer(&mut self, index: usize) {
         let Some(conn) = self.conns[index].as_mut() else {
             return;
@@ -404,7 +404,7 @@ fn member(phase: &Phase) -> Option<PeerId> {
     }
 }
 
-/// What a new connection speaks through.
+/// The socket and the alarm through which a new connection speaks.
 fn lines(event_loop: &EventLoop) -> (Arc<Socket>, Arc<Alarm>) {
     (
         Arc::clone(&event_loop.socket),

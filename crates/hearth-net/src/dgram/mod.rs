@@ -5,7 +5,7 @@
 //! one socket serves all peers. A connection is two halves without I/O, a [`sender`] and a
 //! [`receiver`]; the handshake, the macs and the rules of who connects are those of TCP.
 //!
-//! Where it differs from TCP: the network does not say when a peer has gone, so a silent peer is
+//! It differs from TCP in that the network does not say when a peer has gone. So a silent peer is
 //! asked every second, and an idle transport is woken as often. A packet is believed when it comes
 //! from the peer's address and carries the connection's random number; as with TCP, heads are
 //! authenticated and payloads are not.

@@ -8,10 +8,9 @@
 //!   eighth when more than one packet in fifty was lost, and else rises towards the capacity, the
 //!   highest rate at which packets have arrived.
 //!
-//! UDT itself answers every loss, and rises by steps that suit wide areas: on a link that loses one
-//! packet in a hundred for reasons of its own it starves, and from half of a fast link it takes
-//! seconds to the whole. It measures the capacity with pairs of packets, which a batch of segments
-//! would make look infinite.
+//! UDT itself answers every loss, and rises by steps that suit wide areas. On a link that loses one packet in a hundred
+//! for reasons of its own it starves, and from half of a fast link it takes seconds to the whole. It measures the
+//! capacity with pairs of packets, which a batch of segments would make look infinite.
 
 use std::time::{Duration, Instant};
 

@@ -5,7 +5,9 @@
 //!  | kind | version | flags | offset | connection | ...
 //!
 //!  data     ... | packet 8 | below 8 | message 8 | message len 4 | prefix len 4 | bytes of the part
+//!
 //!  ack      ... | below 8 | end 8 | delay 4 | rate 4 | gaps: (start 8, len 4) ...
+//!
 //!  ping, reset, close       nothing more; a close carries its reason as text
 //! ```
 //!
@@ -61,7 +63,7 @@ pub(crate) struct Data {
     pub(crate) offset: u32,
 }
 
-/// What a receiver has.
+/// The packets that a receiver has.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Ack {
     /// Every packet under this one is here.

@@ -57,7 +57,7 @@ struct Assembly {
     missing: usize,
 }
 
-/// What the sender has not been told.
+/// The news that the sender has not been told.
 struct Acks {
     due: Option<Instant>,
     untold: u32,
@@ -205,7 +205,7 @@ impl Receiver {
         }
     }
 
-    /// What is here and what is not.
+    /// The packets that are here, and the gaps between them.
     pub(crate) fn state(&mut self, now: Instant) -> Ack {
         self.acks.told();
         let mut gaps = Vec::new();

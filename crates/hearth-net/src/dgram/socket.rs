@@ -54,7 +54,7 @@ impl Socket {
 
     /// Sends a batch; `false` when the system does not take it now.
     ///
-    /// What the network does not take otherwise counts as lost.
+    /// A batch that the network refuses for another reason counts as lost.
     pub(crate) fn send(&self, to: SocketAddr, batch: &Batch) -> bool {
         let transmit = Transmit {
             destination: to,
@@ -104,7 +104,7 @@ impl Socket {
         false
     }
 
-    /// Where datagrams went that the network could not deliver.
+    /// The addresses of datagrams that the network could not deliver.
     pub(crate) fn undelivered(&self) -> Vec<SocketAddr> {
         let mut found = Vec::new();
         let mut byte = [0];
@@ -125,7 +125,7 @@ impl Socket {
     }
 }
 
-/// Where received bytes lie until they are in their places.
+/// The buffer in which received bytes lie until they are in their places.
 pub(crate) struct Inbox(Vec<u8>);
 
 impl Inbox {

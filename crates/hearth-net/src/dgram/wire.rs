@@ -73,7 +73,7 @@ pub(crate) struct Out {
     socket: Arc<Socket>,
     alarm: Arc<Alarm>,
     to: SocketAddr,
-    /// What the receiving half has; travels with data.
+    /// The receiving half has all packets below this number; travels with data.
     below: u64,
     /// Cut and refused by the system; leaves before anything else.
     held: Option<Batch>,

@@ -12,7 +12,7 @@ use crate::handshake::Handshake;
 use crate::transport::PeerId;
 use crate::why::Why;
 
-/// Who opened a connection.
+/// The side that opened a connection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Origin {
     Dialed(PeerId),

@@ -58,7 +58,7 @@ pub(crate) struct EventLoop {
     scratch: Vec<u8>,
 }
 
-/// What to do with a connection after it was served.
+/// The decision about a connection after it was served.
 enum Verdict {
     Keep,
     /// It still has bytes to read.
@@ -304,7 +304,7 @@ impl Drop for EventLoop {
     }
 }
 
-/// What a socket is ready for.
+/// The operations that a socket is ready for.
 #[derive(Clone, Copy)]
 struct Ready {
     read: bool,

@@ -1,4 +1,4 @@
-//! Where the bytes of one connection come from.
+//! The source of the bytes of one connection.
 
 use std::io;
 use std::sync::Arc;
@@ -81,8 +81,8 @@ impl Intake {
 }
 
 impl Inlet {
-    /// What the socket says, once the memory is empty and it has something to say: bytes that were written
-    /// before the end come before it.
+    /// Reads the end from the socket, once the memory is empty and the socket has something to say: bytes that were
+    /// written before the end come before it.
     fn or_end(&mut self, stream: &Stream, got: usize) -> Result<Option<usize>, Why> {
         if got > 0 {
             return Ok(Some(got));

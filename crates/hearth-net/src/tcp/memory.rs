@@ -8,8 +8,8 @@
 //! ```
 //!
 //! All frames after the proof go through the memory. A bell is an eventfd: one side waits for it with everything
-//! else, the other rings it when the memory says that somebody sleeps. The socket stays open and silent; its
-//! end is the peer's end, however that came. Whoever cannot share goes on with the socket.
+//! else, the other rings it when the memory says that somebody sleeps. The socket stays open and silent; its end is the
+//! peer's end, however that came. A member that cannot share goes on with the socket.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
@@ -59,7 +59,7 @@ impl Bell {
     }
 }
 
-/// What a member has of the memory that it shares with one peer.
+/// One member's side of the memory that it shares with one peer.
 #[derive(Debug)]
 pub(super) struct Memory {
     pub(super) writer: PipeWriter,

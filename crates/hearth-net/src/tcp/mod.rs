@@ -67,12 +67,12 @@ impl Near {
         })
     }
 
-    /// What it is without the name.
+    /// The TCP listener, without the name.
     pub(crate) fn into_far(self) -> TcpListener {
         self.far
     }
 
-    /// Where others reach it.
+    /// The address at which others reach it.
     pub fn local_addr(&self) -> io::Result<SocketAddr> {
         self.far.local_addr()
     }

@@ -27,7 +27,7 @@ pub(crate) enum Gate {
     Data(FrameKey),
 }
 
-/// What a read says about the socket.
+/// The state of the socket, as a read shows it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Socket {
     /// It held nothing.

@@ -1,11 +1,10 @@
 //! The sockets under connections: TCP, and between members of one host the operating system's own stream
 //! sockets, which go through no protocol.
 //!
-//! A member that is near listens under a name as well, which is its address in the abstract namespace: that
-//! belongs to the network namespace, as addresses do. Who has the same IP address is on the same host, and is
-//! tried under its name first, and given some time to take it. A name proves nothing, so every second attempt is
-//! at the address: somebody who took a name before its member did can waste one attempt, and the handshake tells
-//! them apart.
+//! A member that is near listens under a name as well, which is its address in the abstract namespace: that belongs to
+//! the network namespace, as addresses do. A member that has the same IP address is on the same host. It is tried under
+//! its name first, and given some time to take it. A name proves nothing, so every second attempt is at the address: a
+//! process that took a name before its member did can waste one attempt, and the handshake tells them apart.
 
 use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
@@ -33,7 +32,7 @@ use super::memory::RIGHTS;
 use crate::sync::lock;
 use crate::why::Why;
 
-/// What a near socket takes before it says that it would block: a page, its head, and what the operating
+/// The bytes that a near socket takes before it says that it would block: a page, its head, and what the operating
 /// system counts on top. It doubles the number, and has a bound of its own.
 const SEND_BUFFER: usize = 512 << 10;
 
@@ -60,7 +59,7 @@ impl From<UnixStream> for NearStream {
     }
 }
 
-/// Where connections come in.
+/// The listeners that take connections.
 pub(crate) struct Listeners {
     far: TcpListener,
     near: Option<UnixListener>,

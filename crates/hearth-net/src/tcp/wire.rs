@@ -1,9 +1,9 @@
 //! The socket of one peer as senders see it.
 //!
-//! A frame is written at once from the thread that sends it. What the socket does not take is
-//! copied into the queue, and everything after it queues behind it; the event loop writes the queue
-//! out as the socket drains. Sockets are registered for writing once and edge-triggered, and each
-//! writer goes on until the kernel says "would block", so no edge is missed and nothing is
+//! A frame is written at once from the thread that sends it. Bytes that the socket does not take
+//! are copied into the queue, and everything after them queues behind them. The event loop writes
+//! the queue out as the socket drains. Sockets are registered for writing once and edge-triggered,
+//! and each writer goes on until the kernel says "would block", so no edge is missed and nothing is
 //! registered again. Memory in place of the socket is the same: full, it rings when there is room.
 
 use std::collections::VecDeque;

@@ -1,4 +1,4 @@
-//! What datagram transports promise beyond the suite: foreign datagrams disturb nobody (N6), and a
+//! Promises of datagram transports beyond the suite: foreign datagrams disturb nobody (N6), and a
 //! peer that is not there is noticed though no network says so.
 
 use std::net::{SocketAddr, UdpSocket};

@@ -19,14 +19,14 @@ const FAULTS_PER_MILLE: u32 = 20;
 /// Members 0 and 1 of a [`DatagramRig`], apart by a relay in each direction.
 pub(crate) struct LossyRig<const UDT: bool> {
     rig: DatagramRig<UDT>,
-    /// What member 1 takes for member 0.
+    /// The address that member 1 takes for member 0.
     near: SocketAddr,
-    /// What member 0 takes for member 1.
+    /// The address that member 0 takes for member 1.
     far: SocketAddr,
     faults: Arc<Faults>,
 }
 
-/// What the relays do.
+/// The faults that the relays make.
 pub(crate) struct Faults {
     cut: AtomicBool,
     /// Marks that have come to a relay.
@@ -63,7 +63,7 @@ impl<const UDT: bool> LossyRig<UDT> {
         &self.rig
     }
 
-    /// What member 1 is told of the addresses.
+    /// The addresses that member 1 is told.
     pub(crate) fn members_of_1(&self) -> Vec<SocketAddr> {
         let mut members = self.rig.config(1, 1).members;
         members[0] = self.near;

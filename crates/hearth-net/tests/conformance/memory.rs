@@ -1,4 +1,4 @@
-//! What members that share memory promise beside the suite.
+//! Promises of members that share memory, beside the suite.
 
 use std::fs;
 
@@ -8,7 +8,7 @@ use super::rig::{
     NearRig, Node, Rig, Seen, ShmRig, are_not_woken, eventually, node, over, pair_on,
 };
 
-/// What carries the frames of a member to another.
+/// The means that carries the frames of a member to another.
 fn way<T: Transport + ?Sized>(node: &Node<T>, peer: u32) -> String {
     let states = node.transport.peers();
     let state = states.into_iter().find(|state| state.id.0 == peer);

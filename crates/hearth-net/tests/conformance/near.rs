@@ -1,4 +1,4 @@
-//! What members of one host promise each other beside the suite.
+//! Promises of members of one host to each other, beside the suite.
 
 use std::net::TcpListener;
 use std::os::linux::net::SocketAddrExt;

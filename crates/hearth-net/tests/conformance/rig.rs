@@ -11,7 +11,7 @@ use hearth_net::{
     Service, TcpTransport, Transport,
 };
 
-/// What each test lets pile up for one peer.
+/// The bytes that each test lets pile up for one peer.
 pub(crate) const QUEUED_BYTES_MAX: usize = 40 << 20;
 /// How long a test waits for what must come; only a failing test takes so long.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
@@ -155,7 +155,7 @@ pub(crate) fn net_config(me: u32, incarnation: u64, members: Vec<SocketAddr>) ->
     }
 }
 
-/// What a handler saw.
+/// An event that a handler saw.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Seen {
     Up(u32, u64),

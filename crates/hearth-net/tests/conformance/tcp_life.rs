@@ -1,4 +1,4 @@
-//! What TCP promises beyond the suite: starting, restarting, and resting.
+//! Promises of TCP beyond the suite: starting, restarting, and resting.
 
 use std::net::TcpListener;
 

@@ -19,7 +19,8 @@ use std::str::FromStr;
 use hearth_client::Errno;
 use rustix::io::Errno as Sys;
 
-/// What goes wrong, and when. Rules are tried in order; the first that fits a call applies.
+/// Faults, and the calls at which they occur. Rules are tried in order; the first that fits a call
+/// applies.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FaultPlan {
     pub(super) rules: Vec<Rule>,
@@ -103,7 +104,7 @@ pub enum PlanError {
     UnknownOp {
         /// The whole rule.
         rule: String,
-        /// What stands where the call should.
+        /// The word that stands where the call should.
         op: String,
     },
     /// No such action, or no such error number.
@@ -114,7 +115,7 @@ pub enum PlanError {
     UnknownAction {
         /// The whole rule.
         rule: String,
-        /// What stands where the action should.
+        /// The word that stands where the action should.
         action: String,
     },
     /// The action does not say to which calls it applies.
@@ -125,7 +126,7 @@ pub enum PlanError {
     BadWhen {
         /// The whole rule.
         rule: String,
-        /// What stands after the `@`.
+        /// The text after the `@`.
         when: String,
     },
     /// Not a number of bytes.
@@ -133,7 +134,7 @@ pub enum PlanError {
     BadBytes {
         /// The whole rule.
         rule: String,
-        /// What stands where the number should.
+        /// The word that stands where the number should.
         bytes: String,
     },
     /// The action makes sense for writes alone.

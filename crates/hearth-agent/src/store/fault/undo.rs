@@ -1,4 +1,5 @@
-//! What a crash of the store takes back: everything written since the last sync that succeeded.
+//! The changes that a crash of the store takes back: everything written since the last sync that
+//! succeeded.
 
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 

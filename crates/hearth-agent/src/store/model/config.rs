@@ -1,4 +1,4 @@
-//! What is modelled, and how it is written on a command line.
+//! The settings of a model, and their form on a command line.
 
 use std::fmt;
 use std::str::FromStr;
@@ -33,7 +33,7 @@ pub enum ModelError {
     OutOfRange {
         /// Which option.
         key: &'static str,
-        /// What was given.
+        /// The value that was given.
         value: String,
         /// Least value allowed.
         min: u64,

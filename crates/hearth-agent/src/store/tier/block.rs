@@ -5,8 +5,8 @@ use hearth_proto::ranges::Ranges;
 /// Bytes of a block; the last one of a file may hold fewer.
 pub(super) const BLOCK: usize = 64 << 10;
 
-/// Where a block lies. Bytes that the store lacks are never overwritten where they lie: the new ones
-/// go to the other place, and count once the journal says so.
+/// The place of a block. Bytes that the store lacks are never overwritten where they lie: the new ones go to the other
+/// place, and count once the journal says so.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Place {
     #[default]
@@ -52,7 +52,7 @@ impl Block {
         crc_of(&self.valid, bytes) == self.crc
     }
 
-    /// Where the valid bytes begin and end.
+    /// The places at which the valid bytes begin and end.
     pub(super) fn span(&self) -> (usize, usize) {
         let first = self.valid.iter().next().map_or(0, |(start, _)| start);
         let last = self.valid.iter().last().map_or(0, |(_, end)| end);

@@ -152,8 +152,8 @@ impl Tier {
         };
         let fd = fd.map_err(|error| errno(&error))?;
         if durable == Durable::Yes && written(&kept) {
-            // No lock: reads and writes go on while the store syncs. What is written meanwhile is
-            // dirty again and not touched below.
+            // No lock: reads and writes go on while the store syncs. Bytes that are written meanwhile are dirty again
+            // and not touched below.
             drop(kept);
             let synced = self.inner.sync(fd.as_fd(), SyncKind::Data);
             kept = entry.kept();

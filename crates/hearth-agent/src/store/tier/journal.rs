@@ -1,4 +1,4 @@
-//! What a tier remembers: records that are only ever appended, each with a checksum.
+//! The memory of a tier: records that are only ever appended, each with a checksum.
 //!
 //! A record is its length, a CRC-32C and one fact:
 //!
@@ -51,7 +51,7 @@ pub(super) enum Record {
     Closes {
         ino: u64,
         stamp: Stamp,
-        /// Whoever wrote since then left another modification time.
+        /// Any write since then has left another modification time.
         is_sure: bool,
     },
     /// Nothing of the file is here any more.
@@ -113,7 +113,7 @@ impl Journal {
         Ok(())
     }
 
-    /// What stands behind the last record goes (J2).
+    /// Cuts off all bytes behind the last record (J2).
     fn trim(&mut self) -> io::Result<()> {
         if self.torn {
             self.file.set_len(self.bytes)?;

@@ -17,18 +17,18 @@ use super::block::{BLOCK, Block, Place, Stand, crc_of, pieces};
 use super::journal::Record;
 use super::shelf::Shelf;
 
-/// What of one file is here.
+/// The part of one file that is here.
 #[derive(Debug, Default)]
 pub(super) struct Kept {
     pub(super) ino: u64,
-    /// Where it is in the store, relative to the root.
+    /// Its path in the store, relative to the root.
     pub(super) path: PathBuf,
     /// A descriptor of it in the store that may be written.
     pub(super) store: Option<OwnedFd>,
     pub(super) blocks: BTreeMap<u64, Block>,
-    /// What the store said of the file when it last had all.
+    /// The store's stamp of the file when the store last had all of it.
     pub(super) stamp: Option<Stamp>,
-    /// Whoever has written to it since left another one.
+    /// Any write since then has left another stamp.
     pub(super) is_sure: bool,
     /// Since when it is to be asked for again.
     pub(super) told: Option<Instant>,
@@ -188,8 +188,7 @@ impl Kept {
         }
     }
 
-    /// What a block becomes with new bytes at `at`, and whether they are all that is to be written of
-    /// it; else it has been written.
+    /// A block with new bytes at `at`, and whether they are all that is to be written of it; else it has been written.
     fn block_with(
         &mut self,
         shelf: &Shelf,
@@ -341,7 +340,7 @@ impl Kept {
             bytes += block.valid.bytes() as usize;
             run.blocks.push((number, block));
         }
-        // What was left out is marked lost, and is not met again.
+        // A block that was left out is marked lost, and is not met again.
         if run.blocks.is_empty() {
             Err(EIO)
         } else {
@@ -406,7 +405,7 @@ impl Kept {
         shelf.note(&records);
     }
 
-    /// What the store was given and has not synced goes there once more.
+    /// Bytes that the store was given and has not synced go there once more.
     pub(super) fn write_again(&mut self) {
         for block in self.blocks.values_mut() {
             if block.stand == Stand::Written {

@@ -1,10 +1,10 @@
-//! What an earlier life of the agent left in its tier.
+//! Recovery of the bytes that an earlier life of the agent left in its tier.
 //!
 //! Blocks count if their checksums hold. Those that the store lacks go there now; copies stay, and are
-//! compared with the store's stamp at their first use. Bytes are put aside, and named, if the file is
-//! not where it was, is another one, or was written by somebody later than the tier last knew: later by
-//! the store's own clock alone, because this node's may be off by hours. A modification time that went
-//! back is one that was set by hand, as `cp -p` does, and says nothing.
+//! compared with the store's stamp at their first use. Bytes are put aside, and named, if the file is not where it was,
+//! is another one, or was written by somebody later than the tier last knew. Only the store's own clock says what is
+//! later, because this node's may be off by hours. A modification time that went back is one that was set by hand, as
+//! `cp -p` does, and says nothing.
 
 use std::collections::HashMap;
 use std::io;

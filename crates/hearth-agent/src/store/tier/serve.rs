@@ -140,7 +140,8 @@ impl Tier {
             kept.is_verified = true;
             return Ok(());
         }
-        // What was given to the store and not synced is one: it would be taken for newer than what came since.
+        // A block that was given to the store and not synced is a copy: it would be taken for newer than what came
+        // since.
         let is_copy = |stand: Stand| stand == Stand::Clean || stand == Stand::Written;
         let is_open = kept.is_open;
         kept.drop_where(&self.shelf, |_, block| match is_open {

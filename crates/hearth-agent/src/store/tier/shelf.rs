@@ -19,7 +19,7 @@ use super::journal::{Journal, Record};
 /// A shorter run waits for others to join it on their way to the disk.
 const RUN_BYTES_MIN: u64 = 1 << 20;
 
-/// What all files of a tier share.
+/// The state that all files of a tier share.
 #[derive(Debug)]
 pub(super) struct Shelf {
     dir: PathBuf,
@@ -39,7 +39,7 @@ impl Shelf {
     pub(super) fn open(config: &TierConfig) -> io::Result<(Shelf, Vec<Record>)> {
         let dir = &config.dir;
         let (blocks, lost) = (dir.join("blocks"), dir.join("lost"));
-        // What is in it may be what others may not read in the store.
+        // Blocks may hold bytes that others may not read in the store.
         let mut private = fs::DirBuilder::new();
         private.recursive(true).mode(0o700).create(&blocks)?;
         let lock = File::create(dir.join("lock"))?;
@@ -63,8 +63,8 @@ impl Shelf {
         self.journal.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Remembers what has already happened. What cannot be remembered is done again after a restart,
-    /// if nobody has written to the file since.
+    /// Remembers what has already happened. Work that cannot be remembered is done again after a restart, if nobody has
+    /// written to the file since.
     pub(super) fn note(&self, records: &[Record]) {
         if let Err(error) = self.journal().append(records) {
             log::warn!("tier `{}` cannot be written: {error}", self.dir.display());
@@ -118,7 +118,7 @@ impl Shelf {
     }
 
     /// Has the operating system send a long run to the disk now, where an fsync will wait for it: so the disk works
-    /// while the program goes on. What is on its way is not dropped. True if the run is long enough.
+    /// while the program goes on. Bytes that are on their way are not dropped. True if the run is long enough.
     pub(super) fn begin_sync(&self, ino: u64, place: Place, run: &Range<u64>) -> bool {
         let len = NonZeroU64::new(run.end - run.start).filter(|len| len.get() >= RUN_BYTES_MIN);
         if let (Synced::Tier, Some(_)) = (self.synced, len)
@@ -145,7 +145,7 @@ impl Shelf {
         Ok(())
     }
 
-    /// Gives the room of a block back. What cannot be given back goes with the file.
+    /// Gives the room of a block back. Room that cannot be given back goes with the file.
     pub(super) fn punch(&self, ino: u64, place: Place, number: u64) {
         use rustix::fs::FallocateFlags as How;
         if let Ok(file) = File::options().write(true).open(self.path(ino, place)) {

@@ -44,7 +44,7 @@ impl Kept {
         self.closes(stamp)
     }
 
-    /// What the journal has to say of a stamp.
+    /// The journal's record of a stamp.
     pub(super) fn closes(&self, stamp: Stamp) -> Record {
         Record::Closes {
             ino: self.ino,

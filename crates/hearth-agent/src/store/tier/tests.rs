@@ -381,7 +381,7 @@ fn the_disk_is_told_of_a_run_however_it_came() {
     assert_eq!(waits(), 4 << 20..(4 << 20) + (512 << 10), "another run");
 }
 
-/// What others keep and bring in the tick of the tier's last own write has the same time as that.
+/// Bytes that others keep and bring in the tick of the tier's last own write have the same time as that.
 #[test]
 fn what_others_brought_within_the_same_tick_stays() {
     for is_sure in [false, true] {
@@ -540,7 +540,7 @@ fn schedules() -> u64 {
     said.and_then(|text| text.parse().ok()).unwrap_or(60)
 }
 
-/// What a home does: it keeps the bytes and tries again.
+/// Writes as a home does, which keeps the bytes and tries again.
 fn write(tier: &Tier, file: &File, offset: u64, bytes: &[u8]) {
     let tries = (0..20).find(|_| match tier.put(file.as_fd(), offset, bytes) {
         Ok(true) => true,

@@ -38,8 +38,7 @@ pub(super) struct Greeting<'a> {
     pub(super) unshared: &'a mut Option<String>,
 }
 
-/// What a handshake that is done gives to the reader: the key of the frames that follow, and where they come
-/// from.
+/// The values that a finished handshake gives to the reader: the key of the frames that follow, and their source.
 pub(super) type Up = (FrameKey, Intake);
 
 impl EventLoop {
@@ -294,7 +293,7 @@ impl EventLoop {
         Ok((rx, intake))
     }
 
-    /// Where the frames of a connection come from, and go to if that is not the socket.
+    /// The source of a connection's frames, and their destination if that is not the socket.
     fn sides(&self, memory: Option<Memory>, index: usize) -> Result<(Intake, Option<Outlet>), Why> {
         let Some(memory) = memory else {
             return Ok((Intake::Socket, None));
