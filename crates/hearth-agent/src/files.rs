@@ -56,8 +56,10 @@ struct Reach {
     changes: u64,
     /// The value of `changes` when this home opened `reader`; 0 for a descriptor of a handle.
     reader_since: u64,
-    /// Another node has written the file for this home, of which this node's client may not know.
-    overtaken: bool,
+    /// How often another node has written the file for this home: this node's client may not know of it.
+    overtaken: u64,
+    /// The value of `overtaken` when this node's client last looked at the file anew.
+    renewed: u64,
 }
 
 /// All files and handles of one agent.
@@ -404,10 +406,7 @@ impl StoreFile {
 
     /// Closes what this home reaches the file by: the store calls it stale.
     pub(crate) fn lose(&self) {
-        let gone = {
-            let mut reach = self.lock();
-            (reach.reader.take(), reach.writer.take())
-        };
+        let gone = self.lock().lose();
         // The store may take long to close them.
         drop(gone);
     }
@@ -415,8 +414,13 @@ impl StoreFile {
     /// Another client has written the file. This node's may keep old pages until it opens the file anew, and an old size
     /// until it has looked at it once more.
     pub(crate) fn overtake(&self) {
-        self.lose();
-        self.lock().overtaken = true;
+        let gone = {
+            let mut reach = self.lock();
+            // Under one lock: a descriptor that is opened between the two would pass for a new one.
+            reach.overtaken += 1;
+            reach.lose()
+        };
+        drop(gone);
     }
 
     /// A descriptor that is open, or one opened where the file was last known to be; `ESTALE` if it is not there. May
@@ -427,11 +431,17 @@ impl StoreFile {
         file: FileId,
         purpose: Purpose,
     ) -> Result<Arc<OwnedFd>, Errno> {
-        let (known, is_old, changes, overtaken) = {
+        let (known, is_old, changes, overtaken, renewed) = {
             let reach = self.lock();
             let known = reach.open(purpose);
             let is_old = purpose == Purpose::Read && reach.is_old();
-            (known, is_old, reach.changes, reach.overtaken)
+            let Reach {
+                changes,
+                overtaken,
+                renewed,
+                ..
+            } = *reach;
+            (known, is_old, changes, overtaken, renewed)
         };
         let renew = |fd: &OwnedFd| store.0.renew(fd.as_fd());
         let opened = match known {
@@ -444,7 +454,7 @@ impl StoreFile {
             None => {
                 let path = self.lock().place();
                 let opened = open_checked(store, path.as_deref(), file, purpose)?;
-                if is_old || overtaken {
+                if is_old || overtaken > renewed {
                     renew(&opened)?;
                 }
                 Arc::new(opened)
@@ -452,8 +462,12 @@ impl StoreFile {
         };
         let replaced = {
             let mut reach = self.lock();
-            reach.overtaken &= !overtaken;
-            reach.keep(Arc::clone(&opened), purpose, changes)
+            reach.renewed = reach.renewed.max(overtaken);
+            // One that was opened before another node wrote serves this operation alone.
+            match reach.overtaken == overtaken {
+                true => reach.keep(Arc::clone(&opened), purpose, changes),
+                false => None,
+            }
         };
         drop(replaced);
         Ok(opened)
@@ -494,6 +508,10 @@ impl Reach {
 
     /// Keeps a descriptor that was opened when the file had been changed so often. The descriptor that it replaces is
     /// to be closed when nothing is locked.
+    fn lose(&mut self) -> [Option<Arc<OwnedFd>>; 2] {
+        [self.reader.take(), self.writer.take()]
+    }
+
     fn keep(&mut self, fd: Arc<OwnedFd>, purpose: Purpose, changes: u64) -> Option<Arc<OwnedFd>> {
         match purpose {
             Purpose::Read => {
