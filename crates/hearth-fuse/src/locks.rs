@@ -25,7 +25,8 @@ use hearth_client::{Handle, Session};
 use rustix::fs::{FlockOperation, Mode, OFlags, flock};
 
 use crate::core::Core;
-use crate::errors::raw;
+use crate::errands::Queue;
+use crate::errors::{raw, served};
 use crate::files::reply_empty;
 use crate::handles::{OpenHandle, Way};
 use crate::identity::Caller;
@@ -65,8 +66,24 @@ struct Holder {
 pub(crate) struct Attempt {
     holder: Holder,
     lock: RangeLock,
-    /// The open file whose bytes a lock orders.
-    bytes: Option<(Arc<dyn Session>, Handle)>,
+    bytes: Option<Ordered>,
+}
+
+/// The open file whose bytes a lock orders.
+#[derive(Clone)]
+struct Ordered {
+    session: Arc<dyn Session>,
+    handle: Handle,
+    queue: Arc<Queue>,
+}
+
+impl Ordered {
+    /// Brings out what was written here and takes in what others wrote, then goes on where the store may be used.
+    fn exchange(self, then: impl FnOnce(io::Result<()>) + Send + 'static) {
+        let queue = self.queue;
+        let done = move |outcome| queue.later(move || then(served(outcome).map(drop)));
+        self.session.exchange(self.handle, Box::new(done));
+    }
 }
 
 /// A lock request.
@@ -96,24 +113,32 @@ impl Attempt {
         }
     }
 
-    /// Answers the program. A program that has a lock sees what was written under it before.
+    /// Answers the program. A program that has a lock sees what was written under it before; one that cannot gets none.
     pub(crate) fn answer(self, result: io::Result<()>, reply: ReplyEmpty) {
-        match (result, self.bytes) {
-            (Ok(()), Some((session, handle))) if self.lock.kind != libc::F_UNLCK => {
-                session.exchange(handle, Box::new(|_| reply.ok()));
+        let Some(bytes) = self.bytes.clone().filter(|_| result.is_ok()) else {
+            return reply_empty(result, reply);
+        };
+        bytes.exchange(move |exchanged| {
+            if exchanged.is_err() {
+                // The first failure is the one to tell.
+                let _ = self.unlocked().make();
             }
-            (result, _) => reply_empty(result, reply),
-        }
+            reply_empty(exchanged, reply);
+        });
     }
 
-    /// Lets a lock go, once others can see what was written under it.
-    fn unlock(self, core: &Arc<Core>, reply: ReplyEmpty) {
-        let Some((session, handle)) = self.bytes.clone() else {
+    /// Lets a lock go, once others can see what was written under it. It goes also where they cannot, and that is told.
+    fn unlock(self, reply: ReplyEmpty) {
+        let Some(bytes) = self.bytes.clone() else {
             return reply_empty(self.make(), reply);
         };
-        let core = Arc::clone(core);
-        let free = move || reply_empty(self.make(), reply);
-        session.exchange(handle, Box::new(move |_| core.errands.later(free)));
+        bytes.exchange(move |exchanged| reply_empty(self.make().and(exchanged), reply));
+    }
+
+    fn unlocked(self) -> Attempt {
+        let kind = libc::F_UNLCK;
+        let lock = RangeLock { kind, ..self.lock };
+        Attempt { lock, ..self }
     }
 }
 
@@ -217,7 +242,7 @@ impl Core {
             Err(error) => return reply_empty(Err::<(), _>(error), reply),
         };
         if attempt.lock.kind == libc::F_UNLCK {
-            return attempt.unlock(self, reply);
+            return attempt.unlock(reply);
         }
         match attempt.make() {
             Err(error)
@@ -238,9 +263,11 @@ impl Core {
         };
         let lock = request.lock;
         let bytes = match open.way {
-            Way::Session(handle) if self.session.gathers(handle) => {
-                Some((Arc::clone(&self.session), handle))
-            }
+            Way::Session(handle) if self.session.gathers(handle) => Some(Ordered {
+                session: Arc::clone(&self.session),
+                handle,
+                queue: self.errands.queue(),
+            }),
             Way::Session(_) | Way::Store => None,
         };
         if let Some(holder) = self.locks.holder(key) {
