@@ -28,7 +28,7 @@ pub struct Finding {
     pub path: String,
     /// Line, from 1.
     pub line: usize,
-    /// What is wrong, and where it is not plain, what to do.
+    /// The fault and, unless that is plain, the remedy.
     pub what: String,
 }
 
@@ -38,7 +38,7 @@ impl std::fmt::Display for Finding {
     }
 }
 
-/// What a check has to say.
+/// The outcome of a check.
 #[derive(Debug, Default)]
 pub struct Verdict {
     /// Every place where it fires; empty when all is well.

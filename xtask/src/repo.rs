@@ -56,7 +56,7 @@ pub struct Dep {
     pub kind: DepKind,
 }
 
-/// What a crate root is for.
+/// The kind of program that a crate root begins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RootKind {
     /// A library of any sort, `.so` included.
@@ -85,7 +85,7 @@ pub struct Crate {
     pub dir: String,
     /// Its library and commands.
     pub roots: Vec<Root>,
-    /// What it depends on, inside the workspace and outside.
+    /// Its dependencies, inside the workspace and outside.
     pub deps: Vec<Dep>,
 }
 

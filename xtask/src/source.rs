@@ -132,7 +132,8 @@ pub(crate) fn is_word(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || byte == b'_'
 }
 
-/// Where `word` stands as a whole word. An end of `word` that is no letter or digit bounds itself.
+/// The offsets at which `word` stands as a whole word. An end of `word` that is no letter or digit
+/// bounds itself.
 pub(crate) fn find_word<'a>(text: &'a str, word: &'a str) -> impl Iterator<Item = usize> + 'a {
     let bytes = text.as_bytes();
     let opens = word.as_bytes().first().is_some_and(|&b| is_word(b));
@@ -271,7 +272,7 @@ mod tests {
 
     #[test]
     fn comments_and_literals_are_blanked_in_place() {
-        // What is dark in the text stands as dots in the code.
+        // Dark parts of the text stand as dots in the code.
         let cases = [
             ("a // b\nc", "a ....\nc"),
             ("a /* /* b */ */ c", "a ............. c"),
