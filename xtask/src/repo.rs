@@ -99,7 +99,7 @@ impl Crate {
 /// All that a check may look at.
 #[derive(Debug, Default)]
 pub struct Repo {
-    /// Every file outside `.git` and build directories, in path order.
+    /// Every file, in path order, but git's own and those of build directories.
     pub files: Vec<File>,
     /// Every workspace member.
     pub crates: Vec<Crate>,
@@ -144,7 +144,11 @@ fn walk(dir: &Path, paths: &mut Vec<PathBuf>) -> io::Result<()> {
         let name = entry.file_name().to_string_lossy().into_owned();
         let kind = entry.file_type()?;
         let is_build = name == "target" || name.starts_with("target-");
-        if kind.is_dir() && name != ".git" && !is_build {
+        // In a linked work tree `.git` is a file that names a directory of this machine.
+        if name == ".git" {
+            continue;
+        }
+        if kind.is_dir() && !is_build {
             walk(&entry.path(), paths)?;
         } else if kind.is_file() {
             paths.push(entry.path());
@@ -207,11 +211,7 @@ mod tests {
         let repo = Repo::here().unwrap();
         assert!(repo.file("xtask/src/repo.rs").is_some());
         assert!(repo.crates.iter().any(|krate| krate.name == "xtask"));
-        assert!(
-            !repo
-                .files
-                .iter()
-                .any(|file| file.path.starts_with("target/"))
-        );
+        let is_foreign = |path: &str| path == ".git" || path.starts_with("target/");
+        assert!(!repo.files.iter().any(|file| is_foreign(&file.path)));
     }
 }
