@@ -1,12 +1,13 @@
 //! Tidy checks: taste that a machine can hold, run as tests and as a command.
 //!
-//! A check is a pure function of a [`Repo`] (the files as text, the crates as `cargo metadata` tells
-//! them), so that every check also has a canary: a unit test that feeds it a bad sample and sees it
-//! fire. `cargo test -p xtask` runs the checks over this repository; `cargo run -p xtask -- tidy`
-//! does the same and prints the numbers.
+//! A check is a pure function of a [`Repo`]: the files as text, the crates as `cargo metadata` tells
+//! them, the subjects of new commits. So every check also has a canary: a unit test that feeds it a
+//! bad sample and sees it fire. `cargo test -p xtask` runs the checks over this repository; `cargo run
+//! -p xtask -- tidy` does the same and prints the numbers.
 
 #![forbid(unsafe_code)]
 
+mod commits;
 mod describe;
 mod graph;
 mod length;
@@ -19,6 +20,7 @@ mod source;
 mod unsafety;
 mod words;
 
+pub use commits::{Commit, Unpushed};
 pub use repo::{Crate, Dep, DepKind, File, Repo, Root, RootKind};
 
 /// One place where a check fires.
@@ -99,6 +101,10 @@ pub const CHECKS: &[Check] = &[
     Check {
         name: "promises",
         run: promises::check,
+    },
+    Check {
+        name: "commits",
+        run: commits::check,
     },
 ];
 

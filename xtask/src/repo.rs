@@ -3,6 +3,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use crate::commits::{self, Unpushed};
 use crate::{metadata, source};
 
 /// One file.
@@ -103,6 +104,8 @@ pub struct Repo {
     pub files: Vec<File>,
     /// Every workspace member.
     pub crates: Vec<Crate>,
+    /// The commits that have not gone out.
+    pub unpushed: Unpushed,
 }
 
 impl Repo {
@@ -119,6 +122,7 @@ impl Repo {
         Ok(Repo {
             files,
             crates: metadata::load(&root)?,
+            unpushed: commits::load(&root),
         })
     }
 
@@ -173,7 +177,7 @@ impl Repo {
             .collect();
         Repo {
             files,
-            crates: Vec::new(),
+            ..Repo::default()
         }
     }
 
