@@ -7,9 +7,11 @@
 
 #![forbid(unsafe_code)]
 
+mod comments;
 mod commits;
 mod describe;
 mod graph;
+mod ids;
 mod length;
 mod links;
 mod metadata;
@@ -101,6 +103,10 @@ pub const CHECKS: &[Check] = &[
     Check {
         name: "promises",
         run: promises::check,
+    },
+    Check {
+        name: "ids",
+        run: ids::check,
     },
     Check {
         name: "commits",

@@ -8,18 +8,30 @@ use std::ops::Range;
 /// The text with every comment and literal blanked; newlines stay.
 pub(crate) fn blank(text: &str) -> String {
     let mut out = text.as_bytes().to_vec();
-    let mut at = 0;
-    while at < out.len() {
-        let follows_word = at > 0 && is_word(text.as_bytes()[at - 1]);
-        let span = dark_span(&text.as_bytes()[at..], follows_word);
-        for byte in &mut out[at..at + span] {
+    for span in dark_spans(text) {
+        for byte in &mut out[span] {
             if *byte != b'\n' {
                 *byte = b' ';
             }
         }
-        at += span.max(1);
     }
     String::from_utf8(out).expect("spans end between characters")
+}
+
+/// Every comment and literal, in order.
+pub(crate) fn dark_spans(text: &str) -> Vec<Range<usize>> {
+    let bytes = text.as_bytes();
+    let mut spans = Vec::new();
+    let mut at = 0;
+    while at < bytes.len() {
+        let follows_word = at > 0 && is_word(bytes[at - 1]);
+        let length = dark_span(&bytes[at..], follows_word);
+        if length > 0 {
+            spans.push(at..at + length);
+        }
+        at += length.max(1);
+    }
+    spans
 }
 
 /// Length of the comment or literal that starts here; 0 if none does.
