@@ -56,6 +56,22 @@ fn marked(comment: &str) -> Option<(Mark, &str)> {
     }
 }
 
+/// The lines of comment that stand together: one mark, no line between, nothing before them.
+pub(crate) fn runs(text: &str) -> Vec<Vec<Comment<'_>>> {
+    let mut runs: Vec<Vec<Comment<'_>>> = Vec::new();
+    for comment in comments(text) {
+        let last = runs.last_mut().filter(|run| {
+            let end = &run[run.len() - 1];
+            end.mark == comment.mark && end.line + 1 == comment.line && !comment.follows_code
+        });
+        match last {
+            Some(run) => run.push(comment),
+            None => runs.push(vec![comment]),
+        }
+    }
+    runs
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -74,5 +90,12 @@ mod tests {
             (4, Mark::Plain, false, " E"),
         ];
         assert_eq!(found, expected);
+    }
+
+    #[test]
+    fn a_run_ends_with_its_mark_and_at_code() {
+        let text = "// A\n// b\n/// C\n\n/// D\nlet e; // E\n// F\n";
+        let lengths: Vec<usize> = runs(text).iter().map(Vec::len).collect();
+        assert_eq!(lengths, [2, 1, 1, 2]);
     }
 }

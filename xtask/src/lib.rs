@@ -16,6 +16,7 @@ mod length;
 mod links;
 mod metadata;
 mod promises;
+mod prose;
 mod purity;
 mod repo;
 mod source;
@@ -23,6 +24,7 @@ mod unsafety;
 mod words;
 
 pub use commits::{Commit, Unpushed};
+pub use prose::check_under as check_prose;
 pub use repo::{Crate, Dep, DepKind, File, Repo, Root, RootKind};
 
 /// One place where a check fires.
