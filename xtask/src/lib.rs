@@ -1,24 +1,30 @@
 //! Tidy checks: taste that a machine can hold, run as tests and as a command.
 //!
-//! A check is a pure function of a [`Repo`] (the files as text, the crates as `cargo metadata` tells
-//! them), so that every check also has a canary: a unit test that feeds it a bad sample and sees it
-//! fire. `cargo test -p xtask` runs the checks over this repository; `cargo run -p xtask -- tidy`
-//! does the same and prints the numbers.
+//! A check is a pure function of a [`Repo`]: the files as text, the crates as `cargo metadata` tells
+//! them, the subjects of new commits. So every check also has a canary: a unit test that feeds it a
+//! bad sample and sees it fire. `cargo test -p xtask` runs the checks over this repository; `cargo run
+//! -p xtask -- tidy` does the same and prints the numbers.
 
 #![forbid(unsafe_code)]
 
+mod comments;
+mod commits;
 mod describe;
 mod graph;
+mod ids;
 mod length;
 mod links;
 mod metadata;
 mod promises;
+mod prose;
 mod purity;
 mod repo;
 mod source;
 mod unsafety;
 mod words;
 
+pub use commits::{Commit, Unpushed};
+pub use prose::check_under as check_prose;
 pub use repo::{Crate, Dep, DepKind, File, Repo, Root, RootKind};
 
 /// One place where a check fires.
@@ -28,7 +34,7 @@ pub struct Finding {
     pub path: String,
     /// Line, from 1.
     pub line: usize,
-    /// What is wrong, and where it is not plain, what to do.
+    /// The fault and, unless that is plain, the remedy.
     pub what: String,
 }
 
@@ -38,7 +44,7 @@ impl std::fmt::Display for Finding {
     }
 }
 
-/// What a check has to say.
+/// The outcome of a check.
 #[derive(Debug, Default)]
 pub struct Verdict {
     /// Every place where it fires; empty when all is well.
@@ -99,6 +105,14 @@ pub const CHECKS: &[Check] = &[
     Check {
         name: "promises",
         run: promises::check,
+    },
+    Check {
+        name: "ids",
+        run: ids::check,
+    },
+    Check {
+        name: "commits",
+        run: commits::check,
     },
 ];
 

@@ -5,16 +5,19 @@
 use std::io::{self, Write};
 use std::process::ExitCode;
 
-use xtask::{CHECKS, Repo};
+use xtask::{CHECKS, Repo, Verdict, check_prose};
 
-const USAGE: &str = "usage: cargo run -p xtask -- tidy";
+const USAGE: &str = "usage: cargo run -p xtask -- tidy\n       cargo run -p xtask -- prose PATH...";
 
 fn main() -> ExitCode {
     let words: Vec<String> = std::env::args().skip(1).collect();
-    if words != ["tidy"] {
-        return fail(USAGE);
-    }
-    match tidy(&mut io::stdout().lock()) {
+    let mut out = io::stdout().lock();
+    let done = match words.split_first() {
+        Some((word, [])) if word == "tidy" => tidy(&mut out),
+        Some((word, paths)) if word == "prose" && !paths.is_empty() => prose(&mut out, paths),
+        _ => return fail(USAGE),
+    };
+    match done {
         Ok(0) => ExitCode::SUCCESS,
         Ok(_) => ExitCode::FAILURE,
         Err(error) => fail(&format!("error: cannot check the repository: {error}")),
@@ -31,18 +34,27 @@ fn tidy(out: &mut impl Write) -> io::Result<usize> {
     let repo = Repo::here()?;
     let mut count = 0;
     for check in CHECKS {
-        let verdict = (check.run)(&repo);
-        let word = if verdict.findings.is_empty() {
-            "ok"
-        } else {
-            "FIRES"
-        };
-        writeln!(out, "{word:<6}{:<10}{}", check.name, verdict.note)?;
-        for finding in &verdict.findings {
-            writeln!(out, "      {finding}")?;
-        }
-        count += verdict.findings.len();
+        count += print(out, check.name, &(check.run)(&repo))?;
     }
     writeln!(out, "tidy: {} checks, {count} findings", CHECKS.len())?;
     Ok(count)
+}
+
+/// Checks the sentences of some files or directories, as seen from the root of the repository.
+fn prose(out: &mut impl Write, paths: &[String]) -> io::Result<usize> {
+    print(out, "prose", &check_prose(&Repo::here()?, paths))
+}
+
+/// Returns how often the check fired.
+fn print(out: &mut impl Write, name: &str, verdict: &Verdict) -> io::Result<usize> {
+    let word = if verdict.findings.is_empty() {
+        "ok"
+    } else {
+        "FIRES"
+    };
+    writeln!(out, "{word:<6}{name:<10}{}", verdict.note)?;
+    for finding in &verdict.findings {
+        writeln!(out, "      {finding}")?;
+    }
+    Ok(verdict.findings.len())
 }

@@ -8,10 +8,10 @@ use crate::source::{find_word, line_of, without_tests};
 /// Each pure crate with the dependencies it may have, of any kind.
 const PURE: &[(&str, &[&str])] = &[("hearth-proto", &[]), ("hearth-plan", &[])];
 
-/// What each root of a pure crate says.
+/// Each root of a pure crate has these.
 const ATTRIBUTES: &[&str] = &["#![no_std]", "#![forbid(unsafe_code)]"];
 
-/// What their code never names.
+/// Names that never stand in their code.
 const FORBIDDEN: &[&str] = &["std::", "HashMap", "HashSet"];
 
 pub(crate) fn check(repo: &Repo) -> Verdict {

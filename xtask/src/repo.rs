@@ -3,6 +3,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use crate::commits::{self, Unpushed};
 use crate::{metadata, source};
 
 /// One file.
@@ -56,7 +57,7 @@ pub struct Dep {
     pub kind: DepKind,
 }
 
-/// What a crate root is for.
+/// The kind of program that a crate root begins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RootKind {
     /// A library of any sort, `.so` included.
@@ -85,7 +86,7 @@ pub struct Crate {
     pub dir: String,
     /// Its library and commands.
     pub roots: Vec<Root>,
-    /// What it depends on, inside the workspace and outside.
+    /// Its dependencies, inside the workspace and outside.
     pub deps: Vec<Dep>,
 }
 
@@ -99,10 +100,12 @@ impl Crate {
 /// All that a check may look at.
 #[derive(Debug, Default)]
 pub struct Repo {
-    /// Every file outside `.git` and build directories, in path order.
+    /// Every file, in path order, but git's own and those of build directories.
     pub files: Vec<File>,
     /// Every workspace member.
     pub crates: Vec<Crate>,
+    /// The commits that have not gone out.
+    pub unpushed: Unpushed,
 }
 
 impl Repo {
@@ -119,6 +122,7 @@ impl Repo {
         Ok(Repo {
             files,
             crates: metadata::load(&root)?,
+            unpushed: commits::load(&root),
         })
     }
 
@@ -144,7 +148,11 @@ fn walk(dir: &Path, paths: &mut Vec<PathBuf>) -> io::Result<()> {
         let name = entry.file_name().to_string_lossy().into_owned();
         let kind = entry.file_type()?;
         let is_build = name == "target" || name.starts_with("target-");
-        if kind.is_dir() && name != ".git" && !is_build {
+        // In a linked work tree `.git` is a file that names a directory of this machine.
+        if name == ".git" {
+            continue;
+        }
+        if kind.is_dir() && !is_build {
             walk(&entry.path(), paths)?;
         } else if kind.is_file() {
             paths.push(entry.path());
@@ -169,7 +177,7 @@ impl Repo {
             .collect();
         Repo {
             files,
-            crates: Vec::new(),
+            ..Repo::default()
         }
     }
 
@@ -207,11 +215,7 @@ mod tests {
         let repo = Repo::here().unwrap();
         assert!(repo.file("xtask/src/repo.rs").is_some());
         assert!(repo.crates.iter().any(|krate| krate.name == "xtask"));
-        assert!(
-            !repo
-                .files
-                .iter()
-                .any(|file| file.path.starts_with("target/"))
-        );
+        let is_foreign = |path: &str| path == ".git" || path.starts_with("target/");
+        assert!(!repo.files.iter().any(|file| is_foreign(&file.path)));
     }
 }

@@ -8,18 +8,30 @@ use std::ops::Range;
 /// The text with every comment and literal blanked; newlines stay.
 pub(crate) fn blank(text: &str) -> String {
     let mut out = text.as_bytes().to_vec();
-    let mut at = 0;
-    while at < out.len() {
-        let follows_word = at > 0 && is_word(text.as_bytes()[at - 1]);
-        let span = dark_span(&text.as_bytes()[at..], follows_word);
-        for byte in &mut out[at..at + span] {
+    for span in dark_spans(text) {
+        for byte in &mut out[span] {
             if *byte != b'\n' {
                 *byte = b' ';
             }
         }
-        at += span.max(1);
     }
     String::from_utf8(out).expect("spans end between characters")
+}
+
+/// Every comment and literal, in order.
+pub(crate) fn dark_spans(text: &str) -> Vec<Range<usize>> {
+    let bytes = text.as_bytes();
+    let mut spans = Vec::new();
+    let mut at = 0;
+    while at < bytes.len() {
+        let follows_word = at > 0 && is_word(bytes[at - 1]);
+        let length = dark_span(&bytes[at..], follows_word);
+        if length > 0 {
+            spans.push(at..at + length);
+        }
+        at += length.max(1);
+    }
+    spans
 }
 
 /// Length of the comment or literal that starts here; 0 if none does.
@@ -132,7 +144,8 @@ pub(crate) fn is_word(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || byte == b'_'
 }
 
-/// Where `word` stands as a whole word. An end of `word` that is no letter or digit bounds itself.
+/// The offsets at which `word` stands as a whole word. An end of `word` that is no letter or digit
+/// bounds itself.
 pub(crate) fn find_word<'a>(text: &'a str, word: &'a str) -> impl Iterator<Item = usize> + 'a {
     let bytes = text.as_bytes();
     let opens = word.as_bytes().first().is_some_and(|&b| is_word(b));
@@ -271,7 +284,7 @@ mod tests {
 
     #[test]
     fn comments_and_literals_are_blanked_in_place() {
-        // What is dark in the text stands as dots in the code.
+        // Dark parts of the text stand as dots in the code.
         let cases = [
             ("a // b\nc", "a ....\nc"),
             ("a /* /* b */ */ c", "a ............. c"),

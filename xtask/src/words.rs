@@ -61,7 +61,8 @@ pub(crate) fn check(repo: &Repo) -> Verdict {
     verdict
 }
 
-/// Where `place` starts a path. After a name, a variable or a closing bracket it goes on with one.
+/// The offsets at which `place` starts a path. After a name, a variable or a closing bracket it
+/// goes on with one.
 fn find_absolute<'a>(text: &'a str, place: &'a str) -> impl Iterator<Item = usize> + 'a {
     text.match_indices(place)
         .map(|(at, _)| at)

@@ -37,4 +37,6 @@ one_test_each! {
     forbidden_words_are_absent: "words",
     links_lead_somewhere: "links",
     promises_are_cited: "promises",
+    invariants_are_stated_once: "ids",
+    new_commits_have_plain_subjects: "commits",
 }

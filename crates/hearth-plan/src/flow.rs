@@ -34,12 +34,12 @@ struct Arc {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ArcId(usize);
 
-/// What was carried.
+/// The amount carried, and its price.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Carried {
     /// How much; less than asked if there was no more room.
     pub amount: u64,
-    /// What all of it costs.
+    /// The price of all of it.
     pub price: u128,
 }
 
@@ -72,7 +72,7 @@ impl Network {
         ArcId(id)
     }
 
-    /// What an arc carries.
+    /// The amount that an arc carries.
     pub fn carried(&self, arc: ArcId) -> u64 {
         self.arcs[arc.0 ^ 1].room
     }

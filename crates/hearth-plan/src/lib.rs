@@ -1,4 +1,4 @@
-//! Where jobs run and which files stay: decisions as pure functions.
+//! Placement of jobs and choice of the files that stay, as pure functions.
 //!
 //! Two questions, and each is answered three times: as a published method has it in print
 //! (*literal*), as that method was meant (*paper*), and as well as it can be done (the names say

@@ -1,7 +1,7 @@
 //! Which files stay when the future is not known.
 //!
 //! A [`Cache`] is told of each read and says whether it holds the file. Whole files, or blocks, of
-//! any size; a file keeps the size that it came in with. What is larger than the cache passes by.
+//! any size; a file keeps the size that it came in with. A file larger than the cache passes by.
 //!
 //! | kind | what goes first |
 //! |---|---|
@@ -24,7 +24,7 @@ use alloc::boxed::Box;
 
 use crate::units::{Bytes, FileId};
 
-/// What a read met.
+/// The result of a read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Met {
     /// The file was there.

@@ -16,7 +16,7 @@ pub use exact::{bound_shared, cheapest};
 pub use greedy::{literal, paper};
 pub use shared::cheapest_shared;
 
-/// What is known when jobs are placed.
+/// All that is known when jobs are placed.
 #[derive(Clone, Debug, Default)]
 pub struct Situation {
     /// The size of each file.

@@ -1,8 +1,8 @@
 //! Which files stay in a node's memory when the queue of reads is known.
 //!
 //! Reads come one after another. Between two reads of a file its bytes either *stay*, and the second
-//! read is served by memory, or they do not, and it goes to the disk. What stays has to fit at every
-//! moment. A file that is read need not be kept: it can pass by.
+//! read is served by memory, or they do not, and it goes to the disk. All bytes that stay have to
+//! fit at every moment. A file that is read need not be kept: it can pass by.
 //!
 //! | who decides | how |
 //! |---|---|

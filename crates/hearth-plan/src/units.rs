@@ -34,7 +34,7 @@ impl Bytes {
     /// None at all.
     pub const ZERO: Bytes = Bytes(0);
 
-    /// What is left, or nothing.
+    /// The rest after `less` is taken away, at least zero.
     pub fn saturating_sub(self, less: Bytes) -> Bytes {
         Bytes(self.0.saturating_sub(less.0))
     }

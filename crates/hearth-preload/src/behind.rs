@@ -14,9 +14,9 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use crate::names::At;
 use crate::{cwd, fds, names, sys};
 
-/// Where the mount is.
+/// The path of the mount.
 const MOUNT: &str = "HEARTH_MOUNT";
-/// Where the store is seen without it.
+/// The path at which the store is seen without the mount.
 const BEHIND: &str = "HEARTH_BEHIND";
 /// Begins with the mount's device.
 const POOL: &str = "HEARTH_POOL";
@@ -24,10 +24,10 @@ const POOL: &str = "HEARTH_POOL";
 /// Longer paths have no store behind them.
 const PATH_MAX: usize = 4096;
 
-/// What the operating system adds to the name of a file that is gone.
+/// The operating system's suffix to the name of a file that is gone.
 const DELETED: &[u8] = b" (deleted)";
 
-/// What the environment says.
+/// The places that the environment tells.
 struct Place {
     device: u64,
     mount: CString,
@@ -109,7 +109,7 @@ impl Mounted {
     }
 }
 
-/// What `fd` is, if it is a file of the mount; learned at the first use.
+/// The file of the mount that `fd` is open on, if it is one; learned at the first use.
 #[inline(always)]
 pub(crate) fn file(fd: c_int) -> Option<Mounted> {
     if !is_on() {

@@ -74,7 +74,7 @@ extern "C" fn touched(signal: c_int, info: *mut libc::siginfo_t, _: *mut c_void)
 }
 
 fn alone<T>(work: impl FnOnce() -> T) -> T {
-    // Whoever has it is in such a handler as well, and waits for nobody.
+    // The thread that has it is in such a handler as well, and waits for nobody.
     while IS_BUSY
         .compare_exchange_weak(false, true, Acquire, Relaxed)
         .is_err()
@@ -113,7 +113,7 @@ impl Mapping<'_> {
         set.fold(0, |all, (_, bit)| all | bit)
     }
 
-    /// What is to be mapped when `page` was touched.
+    /// The pages to be mapped when `page` was touched.
     fn missing(&self, page: usize) -> Range<usize> {
         let one = page..page + PAGE;
         if self.has(b's') {

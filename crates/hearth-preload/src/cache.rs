@@ -1,14 +1,14 @@
 //! Reads that are served out of the agent's memory, before the real call is made.
 //!
 //! A descriptor of a cached file is one of the mount: the real call is right whatever happens here. A
-//! read is served if all of its bytes are in the agent's memory, and else passed by. What this needs to
-//! know of a descriptor, the file's number in the store, is learned at its first use and forgotten by
-//! whatever makes, copies or ends it.
+//! read is served if all of its bytes are in the agent's memory, and else passed by. The number in the
+//! store of a descriptor's file is learned at the descriptor's first use. Every call that makes, copies
+//! or ends the descriptor forgets it.
 //!
-//! The descriptor's offset stays with the operating system, so that `dup`, `fork`, stdio and whoever
-//! else moves it agree on it. A `read` copies from where it expects the offset, then moves it by that
-//! much, which tells where it was. If it was elsewhere, the bytes there are what the call has claimed:
-//! nobody else gets them, and it reads them in place of the others.
+//! The descriptor's offset stays with the operating system, so that `dup`, `fork`, stdio and all
+//! others that move it agree on it. A `read` copies from where it expects the offset, then moves it by
+//! that much, which tells where it was. If it was elsewhere, the bytes there are what the call has
+//! claimed: nobody else gets them, and it reads them in place of the others.
 //!
 //! Nothing here allocates, locks or waits, and `errno` is what the real call would leave.
 
@@ -28,7 +28,7 @@ use crate::errno::{keeping_errno, set_errno};
 use crate::fds::Known;
 use crate::{fds, sys, thread};
 
-/// Where the agent's memory is to be had, and of which device its files are.
+/// The socket that lends the agent's memory, and the device of its files.
 const VARIABLE: &str = "HEARTH_POOL";
 
 /// There is none for this process.
@@ -225,7 +225,7 @@ unsafe fn buffer<'a>(buf: *mut c_void, count: size_t) -> Option<&'a mut [MaybeUn
     sound.then(|| unsafe { std::slice::from_raw_parts_mut(buf.cast(), count) })
 }
 
-/// Where the bytes of a read go.
+/// The destination of a read's bytes.
 trait Room {
     /// Fills all of it out of memory from `offset` on, if that is there; how much it is.
     fn serve(&mut self, here: (&Local, u64), offset: i64) -> Option<usize>;
@@ -337,7 +337,7 @@ pub(crate) fn elsewhere(fd: c_int, asked: i64, done: Result<usize, c_int>) -> ss
     result
 }
 
-/// Where the bytes of a vector go.
+/// The destination of a vector's bytes.
 #[derive(Clone, Copy)]
 struct Parts<'a> {
     elements: &'a [iovec],

@@ -1,9 +1,10 @@
 //! Before, the real call, after: the one place that every recorded call passes.
 //!
-//! 1. Off costs a load and a branch; what makes, copies or ends a descriptor is noted all the same.
+//! 1. Off costs a load and a branch; calls that make, copy or end a descriptor are noted all the
+//!    same.
 //! 2. The program finds `errno` as the real call left it.
-//! 3. What is done for the trace is done by this thread once at a time: a signal handler that comes
-//!    between is passed through, and its call is recorded without its file.
+//! 3. A thread works for the trace once at a time: a signal handler that comes between is passed
+//!    through, and its call is recorded without its file.
 
 use std::ffi::c_int;
 
@@ -68,14 +69,14 @@ impl Timed {
     }
 }
 
-/// Where in the file a call is at work.
+/// The place in the file at which a call works.
 #[derive(Clone, Copy)]
 enum Place {
     /// Nowhere.
     None,
     /// At the descriptor's own offset, which it moves.
     Own,
-    /// Where it says.
+    /// At the offset that the call names.
     Given(i64),
 }
 
@@ -436,8 +437,8 @@ pub(crate) fn opening_directory(at: At, real: impl FnOnce() -> *mut DIR) -> *mut
 pub(crate) type Side = (c_int, *mut off_t);
 
 /// Makes a real call that copies bytes between descriptors. The time is in the record of the file
-/// that is read; that of the other file is a write of no duration. What comes from a socket or a pipe
-/// is a write alone.
+/// that is read; that of the other file is a write of no duration. A copy from a socket or a pipe is
+/// a write alone.
 pub(crate) fn copying(
     from: Side,
     to: Side,

@@ -1,8 +1,8 @@
-//! What a program must find in its environment to be traced, and how an exec hands it on when the
-//! program before has dropped it.
+//! The variables that a program must have in its environment to be traced, and how an exec hands
+//! them on when the program before has dropped them.
 //!
-//! Exec often happens in a child of `vfork`, on memory that is its parent's, so nothing here takes a
-//! lock or allocates from the heap: an environment that must be completed is put together in a
+//! Exec often happens in a child of `vfork`, on memory that is its parent's. So nothing here takes a
+//! lock or allocates from the heap. An environment that must be completed is put together in a
 //! mapping of its own, which is given back if the exec fails.
 
 use std::ffi::{CStr, CString, c_char};
@@ -23,7 +23,7 @@ const OURS: [&[u8]; 6] = [
     b"HEARTH_OWNERS=",
 ];
 
-/// What this process found, whole as `NAME=value`.
+/// The variables that this process found, whole as `NAME=value`.
 static FOUND: OnceLock<Found> = OnceLock::new();
 
 struct Found {
@@ -87,7 +87,7 @@ pub(crate) enum Environment {
     Completed(Pages),
 }
 
-/// What to hand to a program that was to get `given`.
+/// The environment for a program that was to get `given`.
 ///
 /// # Safety
 /// `given` is null, or an array of C strings that ends with null.

@@ -2,7 +2,7 @@
 
 use std::ffi::c_int;
 
-/// What `errno` is now.
+/// The present `errno`.
 #[inline(always)]
 pub(crate) fn errno() -> c_int {
     // SAFETY: the address is that of this thread's own variable.

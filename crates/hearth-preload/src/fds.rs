@@ -1,8 +1,8 @@
-//! What the program's descriptors are: by number, without a lock and without memory of its own.
+//! The program's descriptors by number, without a lock and without memory of its own.
 //!
-//! 1. An entry says what its descriptor was when it was last learned. Whatever makes, copies or ends
-//!    a descriptor passes here; one that came another way (inherited, received, made by a raw system
-//!    call) is unknown and learned at its first use.
+//! 1. An entry says what its descriptor was when it was last learned. Every call that makes, copies
+//!    or ends a descriptor passes here; one that came another way (inherited, received, made by a
+//!    raw system call) is unknown and learned at its first use.
 //! 2. A descriptor is forgotten before the real close: the number may be another thread's right after.
 //! 3. An offset that somebody else can move is never kept: it is asked for. That is so for inherited
 //!    and duplicated descriptors, for those that a fork shared, for appending ones, and under stdio.
@@ -38,17 +38,17 @@ const FORKS_MAX: u32 = u16::MAX as u32;
 struct Entry {
     /// A [`Seen`].
     seen: AtomicU64,
-    /// Where the next read or write begins, if nobody else can move it.
+    /// The offset of the next read or write, if nobody else can move it.
     cursor: AtomicI64,
     /// The stdio stream on top, if there is one.
     stream: AtomicUsize,
-    /// What the cache knows of it: a [`Known`].
+    /// The cache's knowledge of it: a [`Known`].
     cached: AtomicU64,
-    /// Where the cache expects the operating system's offset.
+    /// The operating system's offset as the cache expects it.
     expected: AtomicI64,
-    /// What is known of it as a file of the mount; 0 is nothing.
+    /// The facts about it as a file of the mount; 0 is nothing.
     mounted: AtomicU64,
-    /// What is known of it for writes that are left to the agent: a [`Known`].
+    /// The facts about it for writes that are left to the agent: a [`Known`].
     lane: AtomicU64,
 }
 
@@ -66,7 +66,7 @@ impl Entry {
     }
 }
 
-/// What the cache, or lanes, know of a descriptor, in one word.
+/// The knowledge that the cache, or lanes, have of a descriptor, in one word.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Known(u64);
 
@@ -89,7 +89,7 @@ impl Known {
     }
 }
 
-/// What is known of a descriptor, in one word: the file's number in the lower half, then bits, then
+/// The facts about a descriptor, in one word: the file's number in the lower half, then bits, then
 /// the forks that there had been.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Seen(u64);
@@ -105,7 +105,7 @@ const WRITES: u64 = 1 << 39;
 const READS: u64 = 1 << 40;
 const FORKS_SHIFT: u32 = 48;
 
-/// Who may move the offset of a new descriptor.
+/// The processes and descriptors that may move the offset of a new descriptor.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Offset {
     /// Only this process, through this descriptor.
@@ -133,7 +133,7 @@ impl Seen {
         (self.0 & u64::from(u32::MAX)) as u32
     }
 
-    /// What a record says of the descriptor.
+    /// The descriptor's flags in a record.
     #[inline(always)]
     pub(crate) fn flags(self) -> Flags {
         // One shift for both bits, since they lie in the same distance there as here.
@@ -192,7 +192,7 @@ fn entry(fd: c_int) -> Option<&'static Entry> {
     ENTRIES.get(usize::try_from(fd).ok()?)
 }
 
-/// What `fd` is, if calls on it are recorded.
+/// The facts about `fd`, if calls on it are recorded.
 #[inline(always)]
 pub(crate) fn look(fd: c_int) -> Option<Seen> {
     let seen = Seen(entry(fd)?.seen.load(Relaxed));
@@ -238,7 +238,7 @@ pub(crate) fn opened(fd: c_int, file: Option<u32>, flags: c_int) -> Option<Seen>
     recorded.map(|_| seen)
 }
 
-/// What the cache knows of `fd`.
+/// The cache's knowledge of `fd`.
 #[inline(always)]
 pub(crate) fn cached(fd: c_int) -> Known {
     Known(entry(fd).map_or(0, |entry| entry.cached.load(Relaxed)))
@@ -252,7 +252,7 @@ pub(crate) fn keep_cached(fd: c_int, known: Known) {
     }
 }
 
-/// What is known of `fd` for writes that are left to the agent.
+/// The facts about `fd` for writes that are left to the agent.
 #[inline(always)]
 pub(crate) fn lane(fd: c_int) -> Known {
     Known(entry(fd).map_or(0, |entry| entry.lane.load(Relaxed)))
@@ -266,7 +266,7 @@ pub(crate) fn keep_lane(fd: c_int, known: Known) {
     }
 }
 
-/// Where the cache expects the operating system's offset of `fd`.
+/// The operating system's offset of `fd` as the cache expects it.
 #[inline(always)]
 pub(crate) fn expected(fd: c_int) -> i64 {
     entry(fd).map_or(0, |entry| entry.expected.load(Relaxed))
@@ -280,7 +280,7 @@ pub(crate) fn expect(fd: c_int, offset: i64) {
     }
 }
 
-/// What is known of `fd` as a file of the mount; 0 if nothing.
+/// The facts about `fd` as a file of the mount; 0 if there are none.
 #[inline(always)]
 pub(crate) fn mounted(fd: c_int) -> u64 {
     entry(fd).map_or(0, |entry| entry.mounted.load(Relaxed))
@@ -392,7 +392,7 @@ pub(crate) fn forked() {
     }
 }
 
-/// Where a stream that nobody has used yet stands on `fd`.
+/// The position on `fd` of a stream that nobody has used yet.
 pub(crate) fn beginning(fd: c_int, seen: Seen) -> i64 {
     let known = if seen.0 & APPEND != 0 {
         sys::size(fd)
@@ -442,7 +442,7 @@ pub(crate) fn moved(fd: c_int, seen: Seen, offset: i64) {
     }
 }
 
-/// Where the stream on `fd` stood when it was last looked at.
+/// The position of the stream on `fd` when it was last looked at.
 pub(crate) fn cursor(fd: c_int) -> i64 {
     entry(fd).map_or(0, |entry| entry.cursor.load(Relaxed))
 }

@@ -55,7 +55,7 @@ fn any(list: &[u8], path: &[u8]) -> bool {
 fn matches(pattern: &[u8], path: &[u8]) -> bool {
     let pattern = pattern.strip_suffix(b"/").unwrap_or(pattern);
     let (mut p, mut at) = (0, 0);
-    // Where to try again: after the last star, with one byte more under it.
+    // The point at which to try again: after the last star, with one byte more under it.
     let mut retry = None;
     loop {
         let next = path.get(at);

@@ -22,12 +22,12 @@ use crate::notice::{self, Cost};
 use crate::outcome::Outcome;
 use crate::{stdio, sys, unsaved};
 
-/// Where a call begins.
+/// The offset at which a call begins.
 #[derive(Clone, Copy)]
 pub(crate) enum Begin {
     /// At the descriptor's own offset.
     Own,
-    /// Where it says; less than zero is the descriptor's own.
+    /// At the offset that the call names; less than zero is the descriptor's own.
     At(i64),
 }
 
@@ -330,8 +330,8 @@ pub(crate) fn opening_stream(
     }
 }
 
-/// What a path of the mount names in the store, to be asked about, after a call on it has failed for
-/// want of an agent. An error is the store's.
+/// Opens the file of the store that a path of the mount names, to be asked about, after a call on
+/// the path has failed for want of an agent. An error is the store's.
 #[cold]
 #[inline(never)]
 fn named(at: At, flags: c_int) -> Option<Result<OwnedFd, c_int>> {
@@ -427,7 +427,7 @@ pub(crate) fn copying(from: c_int, to: c_int, call: impl Fn() -> ssize_t) -> ssi
         return value;
     };
     if value > 0 {
-        // Where it began may have been anywhere.
+        // It may have begun anywhere.
         unsaved::note(file.number(), ALL);
         return value;
     }

@@ -7,7 +7,7 @@ use crate::sys;
 
 /// How many filters `hearth run` has.
 const VARIABLE: &str = "HEARTH_FILTERS";
-/// What the operating system says of a process is shorter.
+/// The operating system's status of a process is shorter.
 const STATUS_MAX: usize = 4096;
 
 /// Looks at what the operating system says of this process, with calls that the dynamic linker has just
@@ -19,7 +19,7 @@ pub(crate) fn is_closer() -> bool {
     };
     let mut text = [0; STATUS_MAX];
     let read = sys::own_status().and_then(|file| sys::read_more(&file, &mut text));
-    // Who cannot tell is careful.
+    // Without an answer, a filter is assumed.
     read.and_then(|len| filters(text.get(..len)?))
         .is_none_or(|filters| filters > usual)
 }

@@ -1,8 +1,8 @@
 //! Answers of `stat`, `access` and their kin that are given again, before the real call is made.
 //!
-//! The operating system keeps what it was told of a file for a time. What it answers from that, a thread
-//! keeps as well, word for word, so that nothing of it has to be understood here: whose file it is in
-//! this process's eyes, or of which device. A kept answer is given again as long as
+//! The operating system keeps what it was told of a file for a time. A thread keeps its answers as well,
+//! word for word. So nothing of them has to be understood here: whose file it is in this process's eyes,
+//! or of which device. A kept answer is given again as long as
 //!
 //! 1. its attributes are those that the agent told last, and will be for the time that it told,
 //! 2. nothing about the file, and no name on this mount, has changed since: the agent says so in shared
@@ -68,7 +68,7 @@ impl Form {
     }
 }
 
-/// What is asked about.
+/// The subject of a question.
 #[derive(Clone, Copy)]
 enum About<'a> {
     Path(&'a [u8]),
@@ -87,7 +87,7 @@ struct Answer {
     bytes: [u8; ANSWER_MAX],
 }
 
-/// Where one answer is kept.
+/// A place that keeps one answer.
 #[derive(Clone, Copy)]
 struct Place {
     answer: Option<Answer>,
@@ -165,7 +165,7 @@ pub(crate) unsafe fn access(
     let names = local.names();
     let done = real();
     if done == 0 {
-        // What the first answer went by may have changed before the look: so the call is made again.
+        // The basis of the first answer may have changed before the look: so the call is made again.
         let kept = || {
             keep(
                 local,
@@ -180,7 +180,7 @@ pub(crate) unsafe fn access(
     done
 }
 
-/// What is at a path, in the form in which `statx` says it.
+/// The answer of `statx` about a path, in its own form.
 fn seen_at(path: &[u8]) -> Option<[u8; ANSWER_MAX]> {
     let mut name = [0; PATH_MAX + 1];
     name.get_mut(..path.len())?.copy_from_slice(path);
@@ -382,7 +382,7 @@ impl Answer {
 }
 
 impl Place {
-    /// Where answers are seldom given again, few are kept: to keep one by path asks about each directory.
+    /// If answers are seldom given again, few are kept: to keep one by path asks about each directory.
     fn is_worth_it(&mut self) -> Option<()> {
         self.skip = self.skip.saturating_sub(1);
         (self.skip == 0).then_some(())
@@ -401,7 +401,7 @@ impl Place {
     }
 }
 
-/// What an answer says.
+/// The content of an answer.
 struct Seen {
     device: u64,
     file: u64,

@@ -5,9 +5,9 @@
 //!    size of files. So what a real write does besides, like taking set-user-id away, is done.
 //! 2. A lane is this process's. A child has none until it asks for one, and the child of a `vfork`, which has
 //!    its parent's memory, uses none once it has changed a descriptor.
-//! 3. What is not left is passed by: the real call comes after all that was left, whoever makes it.
-//! 4. A write at the descriptor's own offset claims its bytes by moving the offset, as reads do. It does so where the
-//!    page is offered, and what the lane then does not take is written there by the operating system.
+//! 3. Any other write is passed by: the real call comes after all that was left, whoever makes it.
+//! 4. A write at the descriptor's own offset claims its bytes by moving the offset, as reads do. It does so if the
+//!    page is offered. The operating system writes there the bytes that the lane then does not take.
 //!
 //! Nothing here allocates, locks or waits, but for an agent that is at these very bytes.
 
@@ -121,8 +121,8 @@ pub(crate) fn write(
     }
 }
 
-/// A write that is passed by. Whoever else moved the offset since the last one is caught up with: beside such a write
-/// a question costs nothing.
+/// A write that is passed by. It catches up with moves of the offset by others since the last one: beside such a
+/// write a question costs nothing.
 #[cold]
 #[inline(never)]
 fn keeping_track(fd: c_int, real: impl FnOnce() -> ssize_t) -> ssize_t {

@@ -1,15 +1,24 @@
-//! Records what programs do with files; the dynamic linker loads it into them.
+//! Loaded into programs: serves their calls on cached files, and records what they do with files.
 //!
-//! Nothing of what a program sees is changed.
+//! Most calls are only recorded, and the program sees what it would see without the library. Some are
+//! answered or changed:
+//!
+//! - `cache`, `kept` and `lane` answer reads, `stat` and small writes out of the agent's memory, as the
+//!   mount would.
+//! - `owners` shows and sets true owners and groups, in the user namespace of an ordinary user's `hearth run`.
+//! - `gone` and `bus` go on with the store's own files when the agent is dead; writes fail with `EIO` then.
+//! - `environment` puts back variables that an exec would lose.
+//!
+//! docs/preload.md has the limits: a bad buffer of a served read, for one, is a signal instead of `EFAULT`.
 //!
 //! The functions of the C library that have to do with files stand in the tables under `hooks`, one
 //! row each. A row says what the call is about, and hands the real call to [`call`] (or to `streams`
-//! for stdio), the one place where it is timed, made and recorded. What a descriptor is, `fds` knows;
-//! what a file is called, `names`; where records go, `hearth_trace::ring`.
+//! for stdio), the one place where it is timed, made and recorded. `fds` knows what a descriptor is,
+//! `names` how a file is called; records go to `hearth_trace::ring`.
 //!
 //! Rules for all that runs inside of a program:
-//! 1. Nothing fails the program or changes what it sees: `errno`, results and order of calls are
-//!    those of the real calls.
+//! 1. A call that is only recorded has the `errno`, the result and the order of the real call. One that is
+//!    answered here has those that the mount could give.
 //! 2. No lock is waited for, nothing is allocated on a hot path, nothing panics.
 //! 3. A program's pointer is read only where the real call has just read it, but for what the cache
 //!    answers itself: the buffer of a read or write and the path of a `stat`.

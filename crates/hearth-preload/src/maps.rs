@@ -23,7 +23,7 @@ const PROBES: usize = 8;
 static MAPPINGS: [Mapping; PLACES] = [const { Mapping::none() }; PLACES];
 
 struct Mapping {
-    /// Where it begins; 0 is none.
+    /// Its first address; 0 is none.
     start: AtomicUsize,
     file: AtomicU32,
 }

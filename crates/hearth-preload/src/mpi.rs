@@ -1,14 +1,14 @@
 //! Calls of MPI-IO: timed, made and recorded, whichever MPI the program has.
 //!
 //! No MPI is linked. Handles are words of the size of a pointer: pointers under Open MPI; under MPICH
-//! those of files are pointers and others fit into half of a word, whose upper half nobody reads. What
-//! else must be known is asked of the MPI itself, by functions that stay on this process.
+//! those of files are pointers and others fit into half of a word, whose upper half nobody reads. All
+//! else is asked of the MPI itself, by functions that stay on this process.
 //!
 //! 1. Programs in C call `MPI_File_*`; those in Fortran come through that name or through
 //!    `PMPI_File_*`, as their MPI has it. Both are hooked, and of calls inside each other the outermost
-//!    is recorded. What MPI then does with descriptors is recorded as calls of the program.
-//! 2. The MPI is asked only what cannot fail: about files that are known to be open, and types that a
-//!    call has just taken. An error would reach the program's error handler.
+//!    is recorded. MPI's own work on descriptors is recorded as calls of the program.
+//! 2. The MPI is asked only questions that cannot fail: about files that are known to be open, and
+//!    types that a call has just taken. An error would reach the program's error handler.
 
 use std::cell::Cell;
 use std::ffi::{c_char, c_int, c_void};
@@ -69,14 +69,14 @@ impl Drop for Inside {
     }
 }
 
-/// Where in the file a call is at work, in units of its view.
+/// The place in the file at which a call works, in units of its view.
 #[derive(Clone, Copy)]
 enum Place {
     /// Nowhere that can be known.
     Unknown,
     /// At the handle's own pointer.
     Pointer,
-    /// Where it says.
+    /// At the offset that the call names.
     Given(i64),
 }
 
@@ -160,7 +160,7 @@ impl OnFile {
         code
     }
 
-    /// Where the call begins in the file; a pointer that it moves is asked for before.
+    /// The offset at which the call begins; a pointer that it moves is asked for before.
     fn offset(self, file: &File) -> i64 {
         if file.mode.load(Relaxed) & SEQUENTIAL != 0 {
             return 0;
@@ -185,8 +185,8 @@ impl OnFile {
         }
     }
 
-    /// Bytes asked for and done. Where the program does not want to know, all that it asked for; so
-    /// too where the call only begins what another ends.
+    /// Bytes asked for and done. If the program does not want to know, all that it asked for; so
+    /// too if the call only begins work that another ends.
     fn outcome(self, code: c_int) -> (u64, i64) {
         if code != SUCCESS {
             return (self.asked, -i64::from(libc::EIO));

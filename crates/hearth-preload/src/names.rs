@@ -20,7 +20,7 @@ pub(crate) struct Name {
     is_cut: bool,
 }
 
-/// What became of a name.
+/// The number given to a name, and whether the name was cut.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Named {
     /// Its number; 0 if there was no room for it.

@@ -1,4 +1,4 @@
-//! What people are told once when the agent's end costs a program something.
+//! The notice that people get once when the agent's end costs a program something.
 
 use std::ffi::c_int;
 use std::sync::OnceLock;
@@ -8,11 +8,12 @@ use crate::{behind, life, sys};
 
 const ERROR_OUTPUT: c_int = 2;
 
-/// What standard error was when the program began: later the number may be a file of its own.
+/// Device and number of standard error when the program began: later the descriptor may be a file
+/// of its own.
 static ERRORS: OnceLock<Option<(u64, u64)>> = OnceLock::new();
 static IS_SAID: AtomicBool = AtomicBool::new(false);
 
-/// What it costs.
+/// The cost to the program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Cost {
     /// A write cannot be done.

@@ -1,8 +1,8 @@
-//! What a call returned, whatever its type.
+//! The return value of a call, whatever its type.
 
 /// A type that calls of the C library return.
 pub(crate) trait Outcome: Copy {
-    /// What the call returns when the C library does not have it.
+    /// The value returned when the C library does not have the call.
     const FAILED: Self;
 
     /// Whether the call failed, and so set `errno`.

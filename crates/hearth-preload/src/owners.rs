@@ -1,4 +1,4 @@
-//! Whose files truly are, and which groups a process has, under `hearth run` of an ordinary user.
+//! The true owners of files, and the groups of a process, under `hearth run` of an ordinary user.
 //!
 //! There the operating system knows one user and one group, and shows files of the mount as theirs. The
 //! agent is outside and tells the truth, also of other files that the operating system shows as nobody's.
@@ -91,7 +91,7 @@ fn told() -> Option<&'static Told> {
     TOLD.get()
 }
 
-/// What is open as `fd`.
+/// The file that is open as `fd`.
 pub(crate) fn open(fd: c_int) -> At {
     At {
         dir: fd,

@@ -27,7 +27,7 @@ impl Real {
         }
     }
 
-    /// Where it is; null if no library after this one has it.
+    /// Its address; null if no library after this one has it.
     #[inline(always)]
     pub(crate) fn address(&self) -> *mut c_void {
         // Relaxed: the address is all there is, and every thread finds the same.

@@ -37,7 +37,7 @@ pub(crate) fn descriptor(file: *mut FILE) -> c_int {
     unsafe { libc::fileno(file) }
 }
 
-/// Where the program stands in it.
+/// The program's position in it.
 pub(crate) fn position(file: *mut FILE) -> Option<i64> {
     // SAFETY: as above.
     let position = unsafe { libc::ftello(file) };

@@ -1,8 +1,9 @@
-//! Stdio: what programs do through `FILE`.
+//! Stdio: the calls of programs through `FILE`.
 //!
-//! 1. A call that is hooked is recorded with its bytes. What went by elsewhere (`printf`, `getc` and
-//!    other calls for single characters or with any number of arguments) shows in the stream's
-//!    position; it becomes one record when the stream is next looked at, at its end at the latest.
+//! 1. A call that is hooked is recorded with its bytes. Bytes that went by elsewhere (`printf`,
+//!    `getc` and other calls for single characters or with any number of arguments) show in the
+//!    stream's position. They become one record when the stream is next looked at, at its end at the
+//!    latest.
 //! 2. Between the look before a call and the note after it the stream is locked, as stdio locks it
 //!    itself, so that two threads do not count one byte twice.
 //! 3. A position that a child may have moved says nothing about this process: then only what still

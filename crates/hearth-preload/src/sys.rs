@@ -18,7 +18,7 @@ use rustix::fs::{
 use rustix::io::{DupFlags, Errno, FdFlags};
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
 
-/// What a descriptor is to a trace.
+/// The kind of a descriptor in a trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// A file, a directory or a block device.
@@ -33,7 +33,7 @@ fn borrow<'a>(fd: c_int) -> Option<BorrowedFd<'a>> {
     (fd >= 0).then(|| unsafe { BorrowedFd::borrow_raw(fd) })
 }
 
-/// What `fd` is; `None` if it is not open.
+/// The kind of `fd`; `None` if it is not open.
 pub(crate) fn kind(fd: c_int) -> Option<Kind> {
     let stat = rustix::fs::fstat(borrow(fd)?).ok()?;
     Some(match FileType::from_raw_mode(stat.st_mode) {
@@ -102,7 +102,7 @@ fn device_of(stat: &Statx) -> u64 {
     rustix::fs::makedev(stat.stx_dev_major, stat.stx_dev_minor)
 }
 
-/// What is at a path, as `statx` of the C library would answer; not what a symbolic link leads to.
+/// The file at a path, as `statx` of the C library would answer; a symbolic link is not followed.
 pub(crate) fn seen_at<const BYTES: usize>(path: &CStr) -> Option<[u8; BYTES]> {
     const { assert!(BYTES == size_of::<Statx>(), "all of the answer") };
     let flags = AtFlags::SYMLINK_NOFOLLOW;
@@ -244,7 +244,7 @@ pub(crate) fn list_of_mappings() -> Option<OwnedFd> {
     .ok()
 }
 
-/// What the operating system says of this process.
+/// The operating system's status of this process.
 pub(crate) fn own_status() -> Option<OwnedFd> {
     let how = OFlags::RDONLY | OFlags::CLOEXEC;
     rustix::fs::open(c"/proc/self/status", how, Mode::empty()).ok()
@@ -260,7 +260,7 @@ pub(crate) fn device(major: u32, minor: u32) -> u64 {
     rustix::fs::makedev(major, minor)
 }
 
-/// What the operating system says of pages of this process from the page `first` on.
+/// The operating system's entries for pages of this process from the page `first` on.
 pub(crate) fn page_entries(first: usize, into: &mut [u64]) -> Option<&[u64]> {
     let how = OFlags::RDONLY | OFlags::CLOEXEC;
     let list = rustix::fs::open(c"/proc/self/pagemap", how, Mode::empty()).ok()?;
@@ -288,7 +288,7 @@ pub(crate) fn map_over(
     mapped.ok().map(|_| ())
 }
 
-/// Who a number belongs to: device and number of what is open as `fd`.
+/// The identity of a descriptor: device and number of the file that is open as `fd`.
 pub(crate) fn what_is(fd: c_int) -> Option<(u64, u64)> {
     let stat = stat_of(borrow(fd)?, AtFlags::STATX_DONT_SYNC).ok()?;
     Some((device_of(&stat), stat.stx_ino))
@@ -590,7 +590,7 @@ pub(crate) unsafe fn vector_bytes(vector: *const libc::iovec, count: c_int) -> u
 
 /// A word that is zero in a child made by fork; `None` if the operating system cannot do that.
 pub(crate) fn word_wiped_on_fork() -> Option<&'static AtomicI32> {
-    // What is mapped is whole pages, so one byte is as good as their size.
+    // A mapping takes whole pages, so one byte is as good as their size.
     let size = 1;
     let flags = MapFlags::PRIVATE;
     // SAFETY: a new mapping, at a place of the operating system's choice, that is never unmapped.

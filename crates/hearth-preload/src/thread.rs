@@ -1,4 +1,4 @@
-//! What a thread knows of itself. Constant cells without destructors: the first use allocates
+//! A thread's knowledge of itself. Constant cells without destructors: the first use allocates
 //! nothing, and hooks run while a thread is being made or unmade.
 
 use std::cell::Cell;
@@ -40,7 +40,7 @@ pub(crate) fn inside<T>(work: impl FnOnce() -> T) -> Option<T> {
     })
 }
 
-/// Where this thread counts.
+/// The lane in which this thread counts.
 #[inline(always)]
 pub(crate) fn lane(local: &Local) -> Lane {
     HERE.with(|here| match here.lane.get() {

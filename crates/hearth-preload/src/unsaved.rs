@@ -1,12 +1,12 @@
-//! What this process has written and nobody has confirmed to be in the store: if the agent is gone, so
-//! may these bytes be, and the program must hear of it before it reads what was there before them.
+//! Bytes that this process has written and nobody has confirmed to be in the store. If the agent is
+//! gone, so may they be, and the program must hear of it before it reads older bytes in their place.
 //!
 //! 1. Bytes are noted before they are written, and forgotten when a sync or a close that began after
 //!    the write has succeeded, or has told the program.
-//! 2. Where there is no room to say which, all bytes of the file count as such.
+//! 2. If there is no room to say which, all bytes of the file count as such.
 //!
 //! Kept by the file's number, so that all descriptors of a file agree. Memory of a fixed size, no lock
-//! is waited for: who finds a file busy says "all".
+//! is waited for: a thread that finds a file busy says "all".
 
 use std::ops::Range;
 use std::sync::atomic::{

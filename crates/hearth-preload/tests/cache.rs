@@ -73,7 +73,7 @@ impl Scene {
         command
     }
 
-    /// What a command prints while the pool is lent to whoever asks.
+    /// The output of a command while the pool is lent to all that ask.
     fn run(&self, line: &[&str]) -> String {
         let socket = self.listen();
         let mut child = self.command(line).stdout(Stdio::piped()).spawn().unwrap();
@@ -207,7 +207,7 @@ const STATS: &str = "import os, sys, ctypes\n\
     \x20   modes = [os.stat(path).st_mode, os.lstat(path).st_mode, os.fstat(f).st_mode, x()]\n\
     \x20 print(*['%o' % (mode & 0o777) for mode in modes], flush=True)\n";
 
-/// What is told of the file, and how the program is asked.
+/// The attributes told of the file, and the question to the program.
 struct Telling<'a> {
     pool: &'a Pool,
     file: PathBuf,

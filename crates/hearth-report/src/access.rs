@@ -1,4 +1,4 @@
-//! What each thread did to each file: where it is in it, and what that cost, by cause.
+//! Accesses of each thread to each file: its place in the file, and their cost by cause.
 
 use hearth_trace::{Event, FileId, Flags, Op};
 
@@ -19,7 +19,7 @@ pub(crate) const BLOCK: u64 = 4096;
 const RECORD_WRITES: u32 = 4;
 const RECORD_BYTES: u64 = 1 << 20;
 
-/// What is known of a file before it is used.
+/// Facts about a file, known before it is used.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Kin {
     pub(crate) system: u8,
@@ -28,7 +28,7 @@ pub(crate) struct Kin {
     pub(crate) is_remote: bool,
 }
 
-/// What a thread did to a file.
+/// The accesses of a thread to a file.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Access {
     pub(crate) stream: u32,

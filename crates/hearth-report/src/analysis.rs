@@ -57,7 +57,7 @@ pub(crate) struct OpStats {
     pub(crate) sizes: [(u64, u64); SIZES],
 }
 
-/// Who wrote to a place: a tag of it, a bit if there are several, and the process.
+/// The writer of a place: a tag of the place, a bit if there are several writers, and the process.
 #[derive(Clone, Copy, Debug, Default)]
 struct Place {
     tag: u32,
@@ -135,7 +135,7 @@ impl Analysis {
         }
     }
 
-    /// Takes every event of a source. What was gathered before reading stopped stands.
+    /// Takes every event of a source. If reading stops early, all that was gathered before stands.
     pub(crate) fn of<S: Source>(
         source: &mut S,
         tables: &Tables,
@@ -195,7 +195,7 @@ impl Analysis {
         }
     }
 
-    /// What a read or write of a program says of pages.
+    /// Counts a program's read or write for the place and the pages that it touches.
     fn add_bytes(&mut self, stream: usize, place: usize, event: &Event) {
         let Some(file) = event.file else { return };
         if event.op.is_write() && self.is_contested(self.streams[stream], file.0, event.offset) {

@@ -483,7 +483,7 @@ fn served_by(joined: &Joined) -> &'static str {
     } else if joined.records[Layer::PeerClient as usize] > 0 {
         "peer"
     } else if joined.is_miss {
-        // What another request had asked for, perhaps to read ahead.
+        // Another request had asked for this, perhaps to read ahead.
         "shared"
     } else {
         "hit"

@@ -95,7 +95,7 @@ impl Callers {
             let begun = rest.iter().take_while(|it| {
                 (it.host, it.tid) == (call.host, call.tid) && it.start <= call.end
             });
-            // What goes on behind the call, as reading ahead does, is not what the call waits for.
+            // The call does not wait for work that goes on behind it, as reading ahead does.
             let made: Vec<&Span> = begun.filter(|it| it.end <= call.end).collect();
             let took = |span: &Span| span.end.saturating_sub(span.start).unsigned_abs();
             let within: u64 = made.iter().map(|it| took(it)).sum();

@@ -1,11 +1,11 @@
 //! Critical seconds: how much of the job's wall time its I/O holds up.
 //!
-//! A trace does not say who waited for whom, so this is what can be said without:
+//! A trace does not say which thread waited for which. This can be said without:
 //! - Threads whose lives do not overlap share a *lane*: they ran one after the other.
 //! - Time without any I/O cuts the job into *phases*, each long enough that half of the lanes take
 //!   part in it. Ranks that work in step meet at the end of a phase.
-//! - A phase costs what its slowest lane spends in it. Where lanes take turns, one of them in I/O
-//!   nearly all the time and hardly ever two, it costs what they all spend.
+//! - A phase costs as much as its slowest lane spends in it. If lanes take turns, one of them in
+//!   I/O nearly all the time and hardly ever two, it costs as much as they all spend.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;

@@ -25,7 +25,7 @@ pub use parquet::{Side, parquet};
 pub use perfetto::{SLICES_MAX, perfetto};
 pub use window::{Span, Window};
 
-/// What an exporter wrote, and what it could not.
+/// Counts of events that an exporter wrote, and of those that it could not.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Exported {
     /// Events of the source that are in the file.

@@ -1,4 +1,4 @@
-//! What findings are found from: one pass's numbers, and what they cost the job.
+//! The base of all findings: one pass's numbers, and their cost to the job.
 
 use hearth_trace::{FileId, ProcessId, Tables};
 
@@ -32,7 +32,7 @@ pub(crate) struct Facts<'a> {
     pub(crate) wall_seconds: f64,
 }
 
-/// What all threads did to one file.
+/// The accesses of all threads to one file.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct FileFacts {
     pub(crate) critical: f64,
@@ -203,7 +203,7 @@ impl<'a> Facts<'a> {
         sum
     }
 
-    /// What reads or writes of one size cost, in some order.
+    /// The cost of reads or writes of one size, in some order.
     pub(crate) fn data(&self, is_write: bool, order: Order, system: u8, sort: usize) -> Latency {
         let mut sum = Latency::default();
         for alignment in [Alignment::Aligned, Alignment::Unaligned] {
@@ -291,7 +291,7 @@ impl<'a> Facts<'a> {
         (bytes > 0).then_some(bytes)
     }
 
-    /// What people call a process.
+    /// The name of a process for people.
     pub(crate) fn name_process(&self, process: ProcessId) -> String {
         let process = &self.tables.processes[process.0 as usize];
         let host = self.tables.hosts.get(process.host.0 as usize);

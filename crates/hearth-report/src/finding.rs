@@ -5,7 +5,7 @@ use serde::{Serialize, Serializer};
 /// Defines [`Kind`] with the word that people and scripts read for each.
 macro_rules! kinds {
     ($($(#[$doc:meta])* $name:ident = $word:literal,)+) => {
-        /// What is wrong.
+        /// The kind of waste.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
         pub enum Kind { $($(#[$doc])* $name,)+ }
 
@@ -73,15 +73,15 @@ pub struct Seconds {
 /// One thing to change.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Finding {
-    /// What is wrong.
+    /// The kind of waste.
     pub kind: Kind,
     /// The same in a sentence, with the file or rank that it is about.
     pub title: String,
     /// The numbers that say so.
     pub evidence: Vec<String>,
-    /// What to do about it.
+    /// The change that would help.
     pub change: String,
-    /// What that saves of the job's wall time.
+    /// The part of the job's wall time that the change saves.
     pub seconds: Seconds,
     /// How the prediction was made.
     pub basis: String,

@@ -1,7 +1,9 @@
-//! What to change: twelve kinds of waste, each measured in wall time that changing it would save.
+//! Changes worth making: twelve kinds of waste, each measured in wall time that a change would
+//! save.
 //!
 //! A kind is found if its predicted gain is a material share of the critical seconds and of the wall
-//! time. A prediction takes what calls cost in this very trace, and says which figures are not its.
+//! time. A prediction takes the cost of calls from this very trace, and says which figures come from
+//! elsewhere.
 
 mod fsync;
 mod lock_storm;
@@ -51,7 +53,7 @@ pub(crate) fn find(facts: &Facts<'_>) -> Vec<Finding> {
     findings
 }
 
-/// What a kind costs, as it is gathered.
+/// The cost of a kind, as it is gathered.
 struct Case<'a> {
     facts: &'a Facts<'a>,
     savings: Savings,

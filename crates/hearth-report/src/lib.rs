@@ -1,4 +1,4 @@
-//! What a trace says: where the time went, and what to change.
+//! Analysis of a trace: where the time went, and what to change.
 
 #![forbid(unsafe_code)]
 
@@ -33,7 +33,7 @@ pub use report::*;
 
 /// Reads a trace once and says what is in it.
 ///
-/// Where reading stops before the end, the report is about what came before, and says so.
+/// If reading stops before the end, the report covers the part before, and says so.
 pub fn analyse<S: Source>(mut source: S) -> Report
 where
     S::Error: Display,

@@ -1,4 +1,4 @@
-//! What calls of each sort cost in this very trace: the measure of every prediction.
+//! The cost of each sort of call in this very trace: the measure of every prediction.
 
 use hearth_trace::{File, Op};
 

@@ -4,14 +4,14 @@ use serde::Serialize;
 
 use crate::finding::Finding;
 
-/// What a trace says.
+/// The analysis of a trace.
 #[derive(Clone, Debug, Serialize)]
 pub struct Report {
     /// The job as a whole.
     pub job: Job,
-    /// What is missing or doubtful.
+    /// The missing and doubtful parts.
     pub loss: Loss,
-    /// What to change, the change that saves most first.
+    /// Changes to make, the one that saves most first.
     pub findings: Vec<Finding>,
     /// Time by operation and layer, the most first.
     pub operations: Vec<Operation>,
@@ -31,13 +31,13 @@ pub struct Report {
     pub processes: Vec<ProcessRow>,
     /// How many processes there are beyond those.
     pub processes_more: u64,
-    /// What became of requests, where agents were traced.
+    /// The outcomes of requests, if agents were traced.
     pub waterfall: Vec<Outcome>,
     /// Bursts of metadata calls, the densest first.
     pub bursts: Vec<Burst>,
     /// A rhythm in the I/O, if there is one.
     pub period: Option<Period>,
-    /// What pools of any size would have served, by class of files.
+    /// The share of uses that miss in pools of any size, by class of files.
     pub curves: Vec<Curve>,
 }
 
@@ -68,7 +68,7 @@ pub struct Job {
     pub bytes_written: u64,
 }
 
-/// What is missing or doubtful.
+/// The missing and doubtful parts of a trace.
 #[derive(Clone, Debug, Serialize)]
 pub struct Loss {
     /// Operations that were to be recorded.
@@ -105,7 +105,7 @@ pub struct LostOperation {
 /// One operation in one layer.
 #[derive(Clone, Debug, Serialize)]
 pub struct Operation {
-    /// Where it was recorded.
+    /// The layer that recorded it.
     pub layer: &'static str,
     /// Which.
     pub op: &'static str,
@@ -130,7 +130,7 @@ pub struct Operation {
 pub struct Strip {
     /// Seconds in a bin.
     pub bin: f64,
-    /// What it was spent on.
+    /// The groups of operations that it was spent on.
     pub groups: Vec<&'static str>,
     /// By group, then bin: threads that were in I/O, on average.
     pub busy: Vec<Vec<f64>>,
@@ -143,7 +143,7 @@ pub struct Strip {
 pub struct Heatmap {
     /// Seconds in a bin.
     pub bin: f64,
-    /// What the rows are: a process, or several.
+    /// The names of the rows: a process each, or several.
     pub rows: Vec<String>,
     /// By row, then bin: share of the bin that a process of the row spends in I/O, 0 to 1.
     pub cells: Vec<Vec<f64>>,
@@ -223,10 +223,10 @@ pub struct ProcessRow {
     pub of_median: f64,
 }
 
-/// What became of some requests, on average over them.
+/// The outcome of some requests, on average over them.
 #[derive(Clone, Debug, Serialize)]
 pub struct Outcome {
-    /// Who served them at last: `hit`, `peer` or `store`.
+    /// The place that served them at last: `hit`, `peer` or `store`.
     pub outcome: &'static str,
     /// `read` or `write` or `other`.
     pub what: &'static str,
@@ -234,7 +234,7 @@ pub struct Outcome {
     pub count: u64,
     /// Seconds of one.
     pub mean: f64,
-    /// Where those seconds went, from the program to the store.
+    /// The parts of those seconds, from the program to the store.
     pub parts: Vec<Part>,
 }
 
@@ -271,7 +271,7 @@ pub struct Period {
     pub busy: f64,
 }
 
-/// What pools of any size would have served of one class of files.
+/// The share of uses that miss in pools of any size, for one class of files.
 #[derive(Clone, Debug, Serialize)]
 pub struct Curve {
     /// The files: their path with numbers replaced by `#`.

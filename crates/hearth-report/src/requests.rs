@@ -1,4 +1,4 @@
-//! What became of a program's requests: a sample of them, joined over the layers.
+//! The fate of a program's requests: a sample of them, joined over the layers.
 
 use hearth_trace::{Event, Flags, Layer};
 

@@ -12,7 +12,7 @@ const CELLS_MAX: usize = 1 << 22;
 /// Bins are not narrower than 2^14 ns.
 const SHIFT_MIN: u32 = 14;
 
-/// What time is spent on, as people see it.
+/// Groups of operations, as people see them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Group {
     Read,
@@ -69,7 +69,7 @@ pub(crate) struct Row {
     pub(crate) seen: Option<(i64, i64)>,
 }
 
-/// What all threads did in a bin.
+/// The I/O of all threads in a bin.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Bin {
     /// Nanoseconds by [`Group`].

@@ -78,7 +78,7 @@ fn nothing_at_all_has_a_report() {
     assert!(report.html().ends_with("</html>\n"));
 }
 
-/// What a browser says about a page and, after its scripts ran, what it holds.
+/// A browser's messages about a page, and the page's content after its scripts ran.
 fn browse(page: &str, name: &str) -> Option<(String, String)> {
     let dir = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
     fs::create_dir_all(&dir).expect("a directory for tests can be made");

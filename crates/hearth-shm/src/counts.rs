@@ -1,8 +1,8 @@
-//! What programs count, in memory that they share with their agent.
+//! Counters of programs, in memory that they share with their agent.
 //!
-//! A few words for each of many *lanes*. A thread counts in a lane of its own, with plain additions:
-//! one that locks the line would wait for all loads before it, which costs more than a small read. When
-//! all lanes are given out, later threads add to one that they share. Programs may write anything
+//! A few words for each of many *lanes*. A thread counts in a lane of its own, with plain additions. An
+//! addition that locks the line would wait for all loads before it, which costs more than a small read.
+//! When all lanes are given out, later threads add to one that they share. Programs may write anything
 //! there: it is told to people and believed by nobody.
 
 use std::io;
@@ -24,7 +24,7 @@ pub struct Counts {
     words: Words,
 }
 
-/// Where a thread counts.
+/// The lane in which a thread counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Lane(u32);
 

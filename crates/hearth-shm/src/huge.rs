@@ -8,8 +8,8 @@
 //!
 //! - H1: a *unit*, two megabytes of the pool or one frame if that is more, is gathered once each of its
 //!   frames has been shown full. That is asked for [`TRIES_MAX`] times at most; the pool is right without.
-//! - H2: a thread of its own gathers. It copies the unit meanwhile, and nobody waits for that but who
-//!   touches it.
+//! - H2: a thread of its own gathers. It copies the unit meanwhile, and nobody waits for that but a
+//!   process that touches it.
 
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
@@ -20,7 +20,7 @@ use crate::segment::{HUGE_BYTES, Segment};
 /// A unit that cannot be gathered is asked for no more than this.
 const TRIES_MAX: u8 = 4;
 
-/// Who gathers the units of a pool; ends when dropped.
+/// The thread that gathers the units of a pool; ends when dropped.
 #[derive(Debug)]
 pub(crate) struct Gatherer {
     state: Arc<Mutex<State>>,
@@ -60,7 +60,7 @@ impl Gatherer {
         let frames: usize = segments.iter().map(Segment::frames).sum();
         let state = Arc::new(Mutex::new(State {
             full: vec![false; frames],
-            // What is left at the end is no unit.
+            // Frames left over at the end are no unit.
             units: vec![Unit::default(); frames / frames_per_unit],
             gathered: 0,
         }));

@@ -15,7 +15,7 @@
 //!
 //! Invariants:
 //! - X1: the bytes of a frame change only while its sequence is even. [`crate::Pool`] sees to it:
-//!   whoever takes a frame for writing hides it first.
+//!   it hides a frame before it gives it out for writing.
 //! - X2: a copy that passes step 3 is the page as it was from step 1 to step 3. Had any byte of it
 //!   been of a later change, the fence before that change and the fence before step 3 would have made
 //!   step 3 see the even sequence or a later one.
@@ -27,14 +27,14 @@
 //! The index also says what the agent last told the operating system of a file, as a digest, and how long
 //! that is believed. A program that has the same from a `stat` of its own keeps the answer until then:
 //!
-//! - X5: whoever hears that an attribute or a name has changed finds the sequence of the file's place, or
-//!   the count of names, changed: both are changed before the agent tells anybody. Attributes that were
-//!   looked at before a change are not told after it, since a [`Ticket`] of theirs is then old.
+//! - X5: a program that hears that an attribute or a name has changed finds the sequence of the file's
+//!   place, or the count of names, changed. Both are changed before the agent tells anybody. Attributes
+//!   that were looked at before a change are not told after it, since a [`Ticket`] of theirs is then old.
 //!
 //! - X6: a name that is told to the operating system, and whose change may not be heard of, is counted
 //!   before it is told. So a program that finds the count the same before and after it has gone through a
-//!   path knows that a change of any name on it will change the count of names (X5). Where the operating
-//!   system keeps names itself, all changes are heard of.
+//!   path knows that a change of any name on it will change the count of names (X5). For names that the
+//!   operating system keeps itself, the agent hears of all changes.
 //!
 //! A program holds nothing here, so one that dies at any instruction leaves nothing behind. An agent
 //! that dies leaves pages that nobody calls back any more: see [`crate::life`].
@@ -81,8 +81,8 @@ pub struct Ticket {
     names: u64,
 }
 
-/// What was published and not hidden by name since. A frame that was hidden because it changes
-/// stays here until it is published again, or its page is hidden.
+/// The pages that were published and not hidden by name since. A frame that was hidden because it
+/// changes stays here until it is published again, or its page is hidden.
 #[derive(Debug)]
 struct Shown {
     frames: BTreeMap<PageName, u32>,
@@ -111,7 +111,8 @@ impl Index {
         })
     }
 
-    /// What is about to be looked at may be told later, if nothing changes meanwhile.
+    /// A ticket for attributes that are about to be looked at: they may be told later, if nothing
+    /// changes meanwhile.
     pub(crate) fn ticket(&self, file: u64) -> Ticket {
         let changes = self.changes();
         Ticket {
@@ -207,7 +208,7 @@ impl Index {
 
     /// Programs may write the first `limit` bytes of a page, and not read it. While the gate is shut.
     pub(crate) fn offer(&self, page: PageName, frame: u32, limit: u32) {
-        // Who publishes may be at the same hints.
+        // A thread that publishes may be at the same hints.
         let _shown = self.lock();
         offer(&self.words, &self.layout, frame, page, limit);
     }

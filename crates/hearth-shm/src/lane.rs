@@ -31,7 +31,7 @@ const RINGS: usize = 2;
 pub const LEFT_MAX: usize = 64 << 10;
 
 const WORD: usize = size_of::<u64>();
-/// Where the bytes of a ring's entries begin.
+/// The offset in a ring at which the bytes of its entries begin.
 const BYTES_AT: usize = ((HEADS + SLOTS as usize * HEAD_WORDS) * WORD).next_multiple_of(SLOT_BYTES);
 const BYTES: usize = SLOTS as usize * SLOT_BYTES;
 const RING_BYTES: usize = BYTES_AT + BYTES;
@@ -306,7 +306,7 @@ pub struct Entry {
     pub stamp: u64,
     /// The file's inode number.
     pub file: u64,
-    /// Where its first byte goes.
+    /// The offset in the file of its first byte.
     pub offset: u64,
     /// How many bytes; not 0, and no more than [`LEFT_MAX`].
     pub len: u32,

@@ -19,7 +19,7 @@ use crate::{Counts, View, WriteLane};
 /// Descriptors of one message.
 const BATCH: usize = 32;
 
-/// What a message says.
+/// The content of a message.
 const WORD: &[u8; 8] = b"hearth:1";
 
 /// Sends descriptors to a program of this process's own user; refuses any other.

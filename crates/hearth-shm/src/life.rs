@@ -38,7 +38,7 @@ pub(crate) struct Life {
     thread: Option<JoinHandle<()>>,
 }
 
-/// What `set_robust_list(2)` takes: a ring of entries, each so far from its word.
+/// The argument of `set_robust_list(2)`: a ring of entries, each so far from its word.
 #[repr(C)]
 struct RobustList {
     next: *const Entry,

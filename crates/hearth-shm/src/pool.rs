@@ -1,6 +1,6 @@
 //! The page pool: a fixed number of frames of one size, each holding one cached page.
 //!
-//! The pool knows nothing of what is in a frame. Its owner decides who uses which frame when;
+//! The pool knows nothing of what is in a frame. Its owner decides who uses each frame, and when;
 //! store threads fill and flush frames that the owner has set aside for them. If the two ever
 //! disagree, an access waits or a flush carries mixed bytes, but no memory is corrupted:
 //!
@@ -8,8 +8,8 @@
 //! - [`Pool::write`], [`Pool::zero`], [`Pool::preadv`] and [`Pool::copy`]'s destination hold it alone,
 //! - [`Pool::pwritev`] takes no lock: a store that hangs in a flush must not stop the owner.
 //!
-//! What the owner publishes ([`Pool::publish`]) other processes read, too; a frame that is taken for
-//! writing is hidden from them first.
+//! Other processes read the frames that the owner publishes ([`Pool::publish`]), too; a frame that
+//! is taken for writing is hidden from them first.
 //!
 //! Ranges that leave a frame, and frames that leave the pool, are bugs of the caller and panic.
 
@@ -123,18 +123,18 @@ pub struct Pool {
     names_are_kept: AtomicBool,
 }
 
-/// What programs see of a pool, and what they have done with it.
+/// A pool as programs see it, and their use of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shown {
     /// Pages that are published.
     pub pages: usize,
-    /// What they have counted.
+    /// Their counters.
     pub counts: [u64; crate::COUNTS],
     /// Bytes of the pool that lie in huge pages.
     pub huge_bytes: u64,
 }
 
-/// What there is once programs read the pool themselves.
+/// Additions to a pool that programs read themselves.
 #[derive(Debug)]
 struct Lent {
     index: Arc<Index>,
@@ -333,7 +333,7 @@ impl Pool {
         }
     }
 
-    /// What programs see and have done; `None` if nothing was lent yet.
+    /// The pool as programs see it, and their use of it; `None` if nothing was lent yet.
     pub fn shown(&self) -> Option<Shown> {
         let lent = self.lent.get()?;
         let unit_bytes = HUGE_BYTES.max(self.frame_bytes) as u64;

@@ -27,7 +27,7 @@ use crate::index::protocol::{Board, Look};
 /// Most pieces that one vectored call may name (`IOV_MAX` of Linux).
 pub(crate) const PIECES_MAX: usize = 1024;
 
-/// What the processors of most machines take for a huge page.
+/// The size of a huge page on the processors of most machines.
 pub(crate) const HUGE_BYTES: usize = 2 << 20;
 
 /// Takes addresses without memory behind them, from a multiple of a huge page on.
@@ -148,7 +148,8 @@ impl Segment {
         self.locks.len()
     }
 
-    /// Has the operating system move so many frames into huge pages. Who touches them waits.
+    /// Has the operating system move so many frames into huge pages. A thread that touches them
+    /// waits.
     pub(crate) fn gather(&self, first: usize, frames: usize) -> io::Result<()> {
         /// The request's number, on all machines.
         const MADV_COLLAPSE: libc::c_int = 25;

@@ -162,7 +162,7 @@ impl View {
         life::is_alive(self.index.half(LIFE))
     }
 
-    /// What the agent last told the operating system of a file.
+    /// The attributes that the agent last told the operating system of a file.
     pub fn told(&self, file: u64) -> Option<Told> {
         told(self, &self.layout, file)
     }
@@ -173,7 +173,7 @@ impl View {
         still_told(self, told) && self.is_alive()
     }
 
-    /// What is counted of names now.
+    /// The counts of names now.
     pub fn names(&self) -> Names {
         names(self)
     }
@@ -271,7 +271,7 @@ impl View {
             while !rest.is_empty() {
                 let within = (at & (page_bytes - 1)) as usize;
                 let page = at >> page_bytes.trailing_zeros();
-                // Where a part begins amid a page, that page was found for the one before.
+                // If a part begins amid a page, that page was found for the part before.
                 if count == 0 || within == 0 {
                     let Some(place) = found.get_mut(count) else {
                         return Copied::Long;

@@ -26,7 +26,7 @@ use layout::Layout;
 use loom::sync::atomic::AtomicU64;
 use protocol::{Board, Look, PageName, gate, offer, offered, open_gate, shut_gate, take_back};
 
-/// What is taken away.
+/// The step that is taken away.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Without {
     Nothing,

@@ -26,7 +26,7 @@ use protocol::{
     still_told, tell, tell_unheard, told, untell,
 };
 
-/// What is taken away.
+/// The fence that is taken away.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Without {
     Nothing,
@@ -124,7 +124,7 @@ fn change_under_a_copy(without: Without, first: &'static [u64]) {
     });
 }
 
-/// What the agent does first.
+/// The agent's first action.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum First {
     Hides,
@@ -224,7 +224,7 @@ fn change_file(memory: &Memory) {
     untell(memory, &shape(), PAGE.file);
 }
 
-/// What is told of a file changes while a program takes it.
+/// The attributes told of a file change while a program takes them.
 fn told_is_of_one_time(without: Without) {
     let mut model = loom::model::Builder::new();
     model.preemption_bound = Some(3);

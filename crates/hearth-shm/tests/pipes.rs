@@ -20,7 +20,7 @@ use std::sync::atomic::Ordering::{self, Relaxed, SeqCst};
 use loom::sync::atomic::AtomicU64;
 use protocol::{Cells, HEAD, LISTENS, TAIL, WAITS, filled, free, listen, publish, room, wait};
 
-/// What is taken away.
+/// The fence or order that is taken away.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Without {
     Nothing,

@@ -102,7 +102,7 @@ fn a_copy_that_passes_is_one_version_and_none_that_was_called_back() {
     };
     let change = |number: u64| {
         let frame = (number % u64::from(FRAMES)) as u32;
-        // Whoever takes a frame hides it first; and a page is called back before it changes.
+        // The owner hides a frame before it takes it, and calls a page back before it changes.
         (0..FRAMES).for_each(|frame| hide(&memory, &shape(), frame));
         let words = &memory.frames[frame as usize];
         words.iter().for_each(|word| word.store(number, Relaxed));

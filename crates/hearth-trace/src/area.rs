@@ -17,7 +17,7 @@ use rustix::io::Errno;
 /// Names another directory for areas.
 pub const DIRECTORY_VARIABLE: &str = "HEARTH_TRACE_DIR";
 
-/// Where areas are, unless the environment says otherwise: in memory, one directory for each user.
+/// The directory of areas, unless the environment says otherwise: in memory, one for each user.
 pub fn directory() -> PathBuf {
     match std::env::var_os(DIRECTORY_VARIABLE) {
         Some(path) if !path.is_empty() => PathBuf::from(path),
@@ -67,7 +67,7 @@ pub enum DirectoryError {
     /// The system refused.
     #[error("cannot {action} {path:?}")]
     Failed {
-        /// What was tried.
+        /// The action that was tried.
         action: &'static str,
         /// On what.
         path: PathBuf,

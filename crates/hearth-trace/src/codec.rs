@@ -1,4 +1,4 @@
-//! Packs the records of one thread: what can be predicted is left out, the rest is differences.
+//! Packs the records of one thread: predictable parts are left out, the rest is differences.
 //!
 //! A block is at most [`BLOCK_RECORDS_MAX`] records and stands for itself. Both sides keep the same
 //! [`Model`](model::Model) of the thread: 64 *lines*, each remembering the last operation of one kind
@@ -41,7 +41,7 @@ const SHAPE: u8 = 1 << 5;
 const REQUEST: u8 = 1 << 6;
 const SEQ: u8 = 1 << 7;
 
-/// Where a record's offset is.
+/// The place of a record's offset, relative to its line's last.
 mod place {
     pub(super) const END: u8 = 0;
     pub(super) const STRIDE: u8 = 1;
@@ -49,7 +49,8 @@ mod place {
     pub(super) const ELSEWHERE: u8 = 3;
 }
 
-/// What of a record's shape is not as its line expects; one byte of these goes before the fields.
+/// The parts of a record's shape that are not as its line expects; one byte of these goes before
+/// the fields.
 mod change {
     pub(super) const IDENTITY: u8 = 1;
     pub(super) const FLAGS: u8 = 1 << 1;

@@ -1,11 +1,11 @@
-//! Takes what the rings of a machine hold and writes it as a session.
+//! Takes the content of a machine's rings and writes it as a session.
 //!
 //! [`Collector`] turns what a [`Drain`] finds into records and facts. [`Collection`] is the two
 //! together, and the pace: a round when a thread knocks because much of its ring waits, a twentieth
 //! of a second after the last as long as anything happens, and none where nothing is traced.
 //!
-//! 1. What leaves a ring is in the writer's hands first. Records of a round are in its sink after the
-//!    round that follows a second later, or at [`Collection::finish`].
+//! 1. A record is in the writer's hands before it leaves its ring. Records of a round are in its sink
+//!    after the round that follows a second later, or at [`Collection::finish`].
 
 mod mounts;
 
@@ -62,7 +62,7 @@ impl<S: Sink> Collector<S> {
         self.point(kind as u8, clock::sync_point())
     }
 
-    /// Where the session is written.
+    /// The writer of the session.
     pub fn writer(&mut self) -> &mut Writer<S> {
         &mut self.writer
     }
@@ -260,7 +260,7 @@ const IDLE_AFTER: Duration = Duration::from_secs(1);
 const PERIOD_IDLE: Duration = Duration::from_millis(200);
 /// How often clocks are written, and everything is brought to the sink.
 const FLUSH_PERIOD: Duration = Duration::from_secs(1);
-/// Where nothing is traced the directory is looked at so often, whatever the system says of it.
+/// While nothing is traced, the directory is looked at so often, whatever the system says of it.
 const LOOK_PERIOD: Duration = Duration::from_secs(5);
 /// An area is complete so long after its file came to be; until then it is looked at often.
 const MAKING_SPAN: Duration = Duration::from_millis(100);
@@ -387,7 +387,7 @@ impl<S: Sink> Collection<S> {
         &mut self.drain
     }
 
-    /// Where the session is written.
+    /// The writer of the session.
     pub fn writer(&mut self) -> &mut Writer<S> {
         self.collector.writer()
     }

@@ -9,11 +9,11 @@ pub struct Event {
     pub start: i64,
     /// Nanoseconds from entry to return.
     pub took: u64,
-    /// What was done.
+    /// The operation.
     pub op: Op,
-    /// Where the record was made.
+    /// The layer in which the record was made.
     pub layer: Layer,
-    /// What else is known.
+    /// Further facts, a bit each.
     pub flags: Flags,
     /// First byte in the file.
     pub offset: u64,

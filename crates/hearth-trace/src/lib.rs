@@ -1,8 +1,8 @@
-//! What programs and agents did with files: records, rings, trace files.
+//! Traces of the calls on files by programs and agents: records, rings, trace files.
 //!
 //! One completed operation is one [`Record`] of 64 bytes, written by the thread that did it. Records
 //! become [`Event`]s when a trace is read: clocks corrected, files and threads named by [`Tables`].
-//! Whatever reads a trace takes it from a [`Source`].
+//! Every reader of a trace takes it from a [`Source`].
 
 #![deny(unsafe_code)]
 

@@ -1,4 +1,4 @@
-//! What was done, and in which layer of the way from a program to the store.
+//! Operations, and the layers of the way from a program to the store.
 
 /// Defines [`Op`] with the word that people read for each.
 macro_rules! ops {
@@ -199,8 +199,8 @@ impl Op {
     }
 }
 
-/// Where on the way from a program to the store a record was made. One request of a program can
-/// leave a record in each, and they carry the same request number.
+/// The layer on the way from a program to the store in which a record was made. One request of a
+/// program can leave a record in each, and they carry the same request number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum Layer {
@@ -214,7 +214,7 @@ pub enum Layer {
     PeerServer = 3,
     /// A request to the store.
     Store = 4,
-    /// A call of MPI-IO. What it does with descriptors is in the calls of the program within it.
+    /// A call of MPI-IO. Its work on descriptors is in the calls of the program within it.
     Mpi = 5,
 }
 

@@ -59,7 +59,7 @@ const _: () = {
     assert!(offset_of!(Record, seq) == 56);
 };
 
-/// What else is known of an operation.
+/// Further facts about an operation, a bit each.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[repr(transparent)]
 pub struct Flags(pub u16);

@@ -19,7 +19,7 @@ pub use client::{Client, ClientConfig, Finished, Limits, ShipError};
 pub use sender::{RawClock, Shipper};
 pub use server::{ServeError, Server};
 
-/// What the two ends are about; tells log connections from those of agents.
+/// The job of the two ends; tells log connections from those of agents.
 const JOB: &str = "trace";
 
 /// Both ends of log connections.

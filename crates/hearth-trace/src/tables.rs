@@ -1,4 +1,4 @@
-//! What a trace knows beside its events: who did them, on what, and what is missing.
+//! The facts of a trace beside its events: who did them, on what, and what is missing.
 
 use crate::Op;
 
@@ -31,7 +31,7 @@ pub struct Host {
 /// One process, from its start (or exec) to its end.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Process {
-    /// Where it ran.
+    /// The host on which it ran.
     pub host: HostId,
     /// Its number there.
     pub pid: u32,
@@ -43,14 +43,14 @@ pub struct Process {
     pub start: i64,
     /// When it ended or tracing of it did.
     pub end: i64,
-    /// What happened per operation, whether or not its record was kept.
+    /// Sums per operation, whether or not its record was kept.
     pub totals: Vec<Tally>,
 }
 
 /// One thread of a process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stream {
-    /// Whose thread it is.
+    /// The process of the thread.
     pub process: ProcessId,
     /// The thread's number in the operating system.
     pub tid: u32,
@@ -79,7 +79,7 @@ pub struct File {
 /// Records of one stream that were counted and not kept.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Gap {
-    /// Whose.
+    /// The stream that it is in.
     pub stream: StreamId,
     /// Number of the first that is missing.
     pub first: u64,
@@ -115,7 +115,7 @@ pub struct Tables {
     pub streams: Vec<Stream>,
     /// Files.
     pub files: Vec<File>,
-    /// What is missing.
+    /// The gaps.
     pub gaps: Vec<Gap>,
     /// Sums over the records that are missing.
     pub lost: Vec<Tally>,

@@ -113,7 +113,7 @@ fn check(traces: &Path) {
     }
 }
 
-/// What a namespace does; nothing when the tests are run.
+/// The work of one namespace; nothing when the tests are run.
 #[test]
 fn one_host_of_the_test() {
     let (Ok(role), Ok(directory)) = (std::env::var(ROLE), std::env::var(DIRECTORY)) else {

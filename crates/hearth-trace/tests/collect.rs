@@ -1,4 +1,4 @@
-//! What a process traced of itself is collected, written, read, and balanced.
+//! A process's trace of itself is collected, written, read, and balanced.
 
 use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt;

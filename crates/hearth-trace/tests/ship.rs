@@ -95,7 +95,7 @@ fn take(input: &mut &[u8]) -> u64 {
     value
 }
 
-/// Where each frame of some bytes begins, and the end.
+/// The offset of each frame of some bytes, and the end.
 fn cuts(mut bytes: &[u8]) -> Vec<usize> {
     let mut cuts = vec![0];
     while let Some((_, len)) = hearth_trace::file::first_frame(bytes) {

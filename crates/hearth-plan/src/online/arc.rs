@@ -18,7 +18,7 @@ const GHOST_FREQUENT: usize = 3;
 
 pub(super) struct Arc {
     capacity: Bytes,
-    /// What recent files are to take.
+    /// The share of the cache that recent files are to take.
     share: Bytes,
     queues: Queues<4>,
 }

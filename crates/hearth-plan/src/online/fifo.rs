@@ -6,7 +6,7 @@ use crate::units::{Bytes, FileId};
 
 const QUEUE: usize = 0;
 
-/// What came first goes first.
+/// First in, first out: the file that came first goes first.
 pub(super) struct Fifo {
     capacity: Bytes,
     queues: Queues<1>,
@@ -50,7 +50,7 @@ impl Cache for Fifo {
     }
 }
 
-/// What was not read for the longest time goes first.
+/// Least recently used: the file that was not read for the longest time goes first.
 pub(super) struct Lru(Fifo);
 
 impl Lru {

@@ -7,7 +7,7 @@ use alloc::vec::Vec;
 use super::{Cache, Met};
 use crate::units::{Bytes, FileId};
 
-/// What a miss costs.
+/// The cost of a miss.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Price {
     /// One each: large files go first.

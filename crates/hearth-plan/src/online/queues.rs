@@ -24,7 +24,7 @@ struct Place {
     /// The neighbour towards the tail.
     behind: u32,
     queue: u8,
-    /// What a policy remembers about a file while it stands in any queue.
+    /// A policy's own note about a file, kept while the file stands in any queue.
     mark: u8,
 }
 

@@ -32,7 +32,7 @@ pub fn bound_shared(situation: &Situation) -> Bytes {
     Bytes(solve_shared(situation).1)
 }
 
-/// Where jobs go if each pays its part of a transfer: a start for those who share.
+/// A placement in which each job pays its part of a transfer: a start for jobs that share.
 pub(super) fn by_parts(situation: &Situation) -> Placement {
     solve_shared(situation).0
 }

@@ -1,10 +1,10 @@
 //! The placement for jobs that share what a node has fetched: a local search.
 //!
-//! A file that two jobs of one node read is moved there once, so what a job costs hangs on where the
-//! others are, and the exact answer is NP-hard. The search starts from two flows (each job pays its
-//! part of a transfer; each pays whole) and from the published method, and takes any step that moves
-//! fewer bytes: one job to another node, two jobs exchanged, two or all readers of a file to one
-//! node. [`super::bound_shared`] says how much could be left to gain.
+//! A file that two jobs of one node read is moved there once. So the cost of a job depends on the
+//! places of the others, and the exact answer is NP-hard. The search starts from the published
+//! method and from two flows: each job pays its part of a transfer, or each pays whole. It takes any
+//! step that moves fewer bytes: one job to another node, two jobs exchanged, two or all readers of a
+//! file to one node. [`super::bound_shared`] says how much could be left to gain.
 
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec;
@@ -128,7 +128,8 @@ impl<'a> Board<'a> {
         false
     }
 
-    /// Where a job may be better off: with bytes of its files, or with other readers of them.
+    /// The nodes on which a job may be better off: those with bytes of its files, or with other
+    /// readers of them.
     fn candidates(&self, job: usize, readers: &[Vec<usize>]) -> BTreeSet<NodeId> {
         let files = &self.situation.jobs[job];
         let holders = self

@@ -22,7 +22,7 @@ pub enum Rule {
     Covering,
 }
 
-/// Where a read was served from.
+/// The source that served a read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Source {
     /// The node's memory.
@@ -36,7 +36,7 @@ pub enum Source {
 pub struct Step {
     /// Its place in the queue.
     pub at: usize,
-    /// What was read.
+    /// The file that was read.
     pub file: FileId,
     /// From where.
     pub source: Source,
@@ -70,7 +70,7 @@ impl<'a> Follower<'a> {
         }
     }
 
-    /// What is in memory now.
+    /// The files in memory now.
     pub fn held(&self) -> &[FileId] {
         &self.held
     }

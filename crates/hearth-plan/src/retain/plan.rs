@@ -29,7 +29,7 @@ impl Plan {
         }
     }
 
-    /// What a follower did, without what it kept in vain.
+    /// The stays of a follower, without those that it kept in vain.
     pub fn of(follower: Follower<'_>, queue: &Queue) -> Plan {
         let mut plan = Plan::nothing(queue);
         for step in follower {
@@ -71,7 +71,7 @@ impl Plan {
         after.collect()
     }
 
-    /// Where the bytes come from under this plan.
+    /// The bytes from memory and from the disk under this plan.
     pub fn tally(&self, queue: &Queue) -> Tally {
         let stayed = (0..queue.len()).filter(|at| self.stays[*at] && queue.next(*at).is_some());
         let memory = stayed.map(|at| queue.size_at(at)).sum();

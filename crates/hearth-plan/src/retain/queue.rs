@@ -78,12 +78,12 @@ impl Queue {
         self.size(self.reads[at])
     }
 
-    /// Where the file that is read here is read next.
+    /// The position of the next read of the file that is read here.
     pub fn next(&self, at: usize) -> Option<usize> {
         self.next[at]
     }
 
-    /// Where the file that is read here was read before.
+    /// The position of the read before of the file that is read here.
     pub fn previous(&self, at: usize) -> Option<usize> {
         self.previous[at]
     }

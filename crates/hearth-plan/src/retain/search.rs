@@ -6,7 +6,7 @@
 //! promising ones go on, and it is no longer.
 //!
 //! 1. States are in the order of their sets, each set once.
-//! 2. What a state's files take together fits into the memory.
+//! 2. The files of a state fit into the memory together.
 
 use alloc::vec::Vec;
 
@@ -24,7 +24,7 @@ const FILES_MAX: usize = 64;
 /// The best plan that was found.
 #[derive(Clone, Debug)]
 pub struct Best {
-    /// What stays.
+    /// The stays of the best state.
     pub plan: Plan,
     /// Whether it is known that no plan has more bytes from memory.
     pub is_exact: bool,

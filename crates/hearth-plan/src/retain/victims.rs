@@ -35,7 +35,7 @@ pub struct Wanted {
 pub struct Memory<'a> {
     /// Bytes that it holds.
     pub capacity: Bytes,
-    /// What is in it.
+    /// The files in it.
     pub residents: &'a [Resident],
     /// A file that cannot go, because it is being read and nobody waits for the end of that.
     pub pinned: Option<FileId>,
@@ -146,7 +146,7 @@ const VISITS_MAX: u32 = 20_000;
 /// Branch and bound over files in the order of cost per byte.
 struct Cover {
     loose: Vec<Resident>,
-    /// What must be undercut.
+    /// The cost that must be undercut.
     limit: Bytes,
     best: Option<Vec<usize>>,
     chosen: Vec<usize>,
@@ -229,8 +229,8 @@ impl Cover {
         self.search(from + 1, need, cost);
     }
 
-    /// What it costs at least to set `need` free with files from `from` on, if they can: as if files
-    /// could be cut.
+    /// The least cost of setting `need` free with files from `from` on, as if files could be cut.
+    /// `None` if they cannot.
     fn least(&self, from: usize, mut need: Bytes) -> Option<Bytes> {
         let mut cost = Bytes::ZERO;
         for resident in &self.loose[from..] {

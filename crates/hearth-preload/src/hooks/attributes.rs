@@ -123,7 +123,7 @@ hooks! {
         |real| on(Op::Setxattr, fd).call(real);
 }
 
-/// What `lstat` asks beyond `stat`.
+/// The flag of `lstat` beyond `stat`.
 const LINK_ITSELF: c_int = libc::AT_SYMLINK_NOFOLLOW;
 
 fn at_path(

@@ -1,5 +1,5 @@
-//! Calls that make, copy and end descriptors. What is no file is forgotten, so that its number means
-//! nothing of what it meant before.
+//! Calls that make, copy and end descriptors. A descriptor of no file is forgotten, so that its
+//! number loses its old meaning.
 
 use std::ffi::{c_char, c_int, c_uint, c_ulong, c_void};
 

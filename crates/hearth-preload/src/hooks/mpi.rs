@@ -60,7 +60,7 @@ macro_rules! at_pointer {
     };
 }
 
-/// Where the call says.
+/// Calls at an offset that they name.
 macro_rules! at {
     ($op:expr, $last:ident: $($name:ident $large:ident,)+) => {
         hooks! {$(

@@ -123,10 +123,11 @@ fn give_up() {
     behind::stop();
 }
 
-/// What system calls that a program makes by their numbers mean for what is known of descriptors.
+/// Follows system calls that a program makes by their numbers, so that facts about descriptors stay
+/// true.
 fn past_the_library(number: c_long, a: c_int, b: c_int) {
     match number {
-        // What programs call often, and what changes neither the process nor the way to a file.
+        // Programs call these often, and they change neither the process nor the way to a file.
         libc::SYS_futex | libc::SYS_gettid | libc::SYS_getrandom | libc::SYS_membarrier => return,
         _ => kept::forget_all(),
     }

@@ -48,7 +48,7 @@ pub(crate) struct Call {
     pub(crate) record: Record,
 }
 
-/// What was recorded of a program and its children.
+/// The records of a program and its children.
 #[derive(Default)]
 pub(crate) struct Recorded {
     calls: Vec<(StreamKey, Record)>,
@@ -264,7 +264,7 @@ impl Traced {
         calls.map(|call| call.record.outcome().max(0)).sum()
     }
 
-    /// What was recorded, for the message of a failed check.
+    /// The records, for the message of a failed check.
     pub(crate) fn listing(&self) -> String {
         let line = |call: &Call| {
             let record = &call.record;

@@ -58,7 +58,7 @@ pub fn darshan<S: Source>(
     Ok(exported)
 }
 
-/// What is counted of a file and rank.
+/// The counters of a file and rank.
 struct Entry {
     file: u32,
     rank: u32,
@@ -214,7 +214,7 @@ fn ranks(tables: &Tables) -> Vec<u32> {
     tables.processes.iter().map(rank).collect()
 }
 
-/// What Darshan knows a file by: a hash of its path (FNV-1a).
+/// Darshan's name for a file: a hash of its path (FNV-1a).
 fn identity(path: &str) -> u64 {
     path.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)

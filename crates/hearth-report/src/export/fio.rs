@@ -76,7 +76,7 @@ fn names(tables: &Tables) -> Vec<Option<String>> {
     files.collect()
 }
 
-/// What fio knows to do.
+/// The actions that fio knows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
 enum Act {
@@ -171,7 +171,7 @@ impl Item for Step {
     }
 }
 
-/// What fio has been told of a file.
+/// The lines about a file that fio has been given.
 #[derive(Clone, Copy, Default)]
 struct Told {
     added: bool,

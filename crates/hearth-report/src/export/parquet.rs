@@ -45,7 +45,7 @@ pub fn parquet<S: Source>(
     Ok(exported)
 }
 
-/// What the file says of itself.
+/// The facts that the file tells about itself.
 fn facts(tables: &Tables) -> Vec<(&'static str, String)> {
     let sum = |what: fn(&hearth_trace::Stream) -> u64| {
         let all: u64 = tables.streams.iter().map(what).sum();
@@ -68,7 +68,7 @@ struct Words {
     paths: Vec<ByteArray>,
 }
 
-/// Where a thread ran.
+/// The host, rank and process of a thread.
 struct Place {
     host: ByteArray,
     rank: Option<i32>,
@@ -113,7 +113,7 @@ impl Words {
     }
 }
 
-/// What makes a column of the rows.
+/// A function that makes a column of the rows.
 type Make = fn(&Words, &[(StreamId, Event)]) -> Values;
 
 /// Every column of the table of events.

@@ -181,7 +181,7 @@ impl Longest {
     }
 }
 
-/// What kinds of text are written once and then called by a number.
+/// The kinds of text that are written once and then called by a number.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 enum Kind {
     Name,

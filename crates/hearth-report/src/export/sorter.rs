@@ -24,7 +24,7 @@ pub trait Item: Ord + Copy {
     /// Appends exactly [`Self::SIZE`] bytes.
     fn put(&self, to: &mut Vec<u8>);
 
-    /// What [`put`](Self::put) wrote.
+    /// Reads back the bytes that [`put`](Self::put) wrote.
     fn take(from: &[u8]) -> Self;
 }
 
@@ -102,7 +102,7 @@ impl<T: Item> Sorter<T> {
     }
 }
 
-/// What is left of one run.
+/// The rest of one run.
 struct Run<'a, T> {
     file: &'a File,
     at: u64,

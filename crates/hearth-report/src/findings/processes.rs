@@ -38,8 +38,8 @@ pub(super) fn find(facts: &Facts<'_>) -> Vec<Finding> {
         .collect()
 }
 
-/// The largest set of processes that run the same program side by side. Where ranks are known, what
-/// starts them is none of them.
+/// The largest set of processes that run the same program side by side. If ranks are known, the
+/// process that starts them is left out.
 fn peers(facts: &Facts<'_>) -> Option<Peers> {
     let mut groups: MixMap<u64, Vec<ProcessId>> = MixMap::default();
     let mut names: std::collections::HashMap<&str, u64> = std::collections::HashMap::new();
@@ -95,7 +95,7 @@ fn work<'a>(facts: &'a Facts<'_>, process: ProcessId) -> &'a Work {
 
 /// The ranks; where there are none, those that live at least half as long as the longest.
 fn together(facts: &Facts<'_>, mut group: Vec<ProcessId>) -> Vec<ProcessId> {
-    // Whoever started the ranks is none of them.
+    // The process that started the ranks is no rank.
     let is_rank = |id: &ProcessId| facts.tables.processes[id.0 as usize].rank.is_some();
     if group.iter().any(is_rank) {
         group.retain(is_rank);
@@ -185,8 +185,8 @@ fn imbalance(facts: &Facts<'_>, peers: &Peers) -> Option<Finding> {
     if mean <= 0.0 || peers.expected[most] < UNEVEN * mean {
         return None;
     }
-    // What stragglers lose is not in this account: each process saves what its work is above the
-    // mean, and those below take it on.
+    // The loss by stragglers is not in this account: each process saves its work above the mean,
+    // and those below take it on.
     let mut savings = facts.savings();
     for (stream, index) in streams(facts, peers) {
         if peers.took[index] > 0.0 {

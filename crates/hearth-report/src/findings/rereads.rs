@@ -11,7 +11,7 @@ use crate::words::{bytes, count, nanos, option_size, percent};
 const SLOW: f64 = 2.5;
 const CALLS_MIN: u64 = 20;
 
-/// What a larger pool is worth to one class of files.
+/// The worth of a larger pool to one class of files.
 #[derive(Clone, Copy, Debug, Default)]
 struct Class {
     /// Nanoseconds saved.
@@ -88,7 +88,7 @@ pub(super) fn find(facts: &Facts<'_>) -> Option<Finding> {
     Some(finding)
 }
 
-/// What the miss-ratio curve of the most concerned class says of that pool.
+/// The point for that pool on the miss-ratio curve of the most concerned class, in words.
 fn curve_point(facts: &Facts<'_>, classes: &[Class]) -> Option<String> {
     let by_gain = |a: &(usize, &Class), b: &(usize, &Class)| a.1.saved.total_cmp(&b.1.saved);
     let (index, class) = classes.iter().enumerate().max_by(by_gain)?;
@@ -110,7 +110,7 @@ fn weigh(facts: &Facts<'_>, class: usize) -> Class {
             .values()
             .filter(|about| usize::from(about.class) == class)
     };
-    // Where every rank reads the same, that is the fault, not the pool.
+    // If every rank reads the same, that is the fault, not the pool.
     let shared = files().filter(|about| super::serial_open::is_shared(facts, about));
     let Some(system) = files().next().map(|about| about.system) else {
         return Class::default();

@@ -6,7 +6,7 @@ use crate::finding::{Finding, Kind};
 use crate::profile::Cause;
 use crate::words::{bytes, count, nanos};
 
-/// What they are gathered to.
+/// The size in bytes to which they are gathered.
 const GATHERED: f64 = (1 << 20) as f64;
 
 pub(super) fn find(facts: &Facts<'_>) -> Option<Finding> {

@@ -52,7 +52,7 @@ pub(super) fn render(report: &Report) -> String {
     out
 }
 
-/// What is missing stays in sight.
+/// The bar that keeps losses in sight.
 fn bar(report: &Report, out: &mut String) {
     let loss = &report.loss;
     let class = if loss.dropped + loss.torn > 0 {

@@ -105,7 +105,7 @@ fn time_axis(out: &mut String, span: f64, y: f64) {
     }
 }
 
-/// What was lost when; the same width as the plots of time.
+/// Losses over time; the same width as the plots of time.
 pub(super) fn loss(report: &Report) -> String {
     let lost = &report.loss.strip;
     let columns = lost.len().max(1) as f64;
@@ -299,7 +299,7 @@ pub(super) fn sizes(rows: &[SizeRow]) -> String {
     out + "</svg>"
 }
 
-/// Where the time of requests went.
+/// The time of requests, by the part that spent it.
 pub(super) fn waterfall(report: &Report) -> String {
     let rows = &report.waterfall;
     let mut out = open(

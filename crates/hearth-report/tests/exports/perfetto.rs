@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::support::{BEGIN, Job, answers, has, is_write, job, lossy_job, python};
 
-/// Where the viewer's engine is: a Python package brings it along.
+/// The directory of the viewer's engine: a Python package brings it along.
 fn engine() -> Result<PathBuf, String> {
     if !has("node") {
         return Err("no node".to_owned());
@@ -37,7 +37,7 @@ fn ask(engine: &Path, job: Job, slices_max: usize, queries: &[&str]) -> Vec<Valu
     answers(Path::new("node"), "perfetto.cjs", &arguments)
 }
 
-/// What the engine itself complains of.
+/// The engine's own complaints.
 const COMPLAINTS: &str =
     "select name, value from stats where value > 0 and severity in ('error', 'data_loss')";
 

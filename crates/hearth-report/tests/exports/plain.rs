@@ -1,4 +1,4 @@
-//! What needs no tool to be read.
+//! Exports that need no tool to be read.
 
 use hearth_report::export::{self, Span, Window};
 use hearth_trace::Source;

@@ -1,4 +1,4 @@
-//! Where what lies in the index. All of it is words of eight bytes.
+//! The layout of the index. All of it is words of eight bytes.
 //!
 //! ```text
 //! 0                control: magic, life, frames, bytes of a frame, buckets
@@ -78,7 +78,7 @@ impl Layout {
         board.store(0, MAGIC, Release);
     }
 
-    /// What somebody else wrote, if it makes sense.
+    /// A layout that somebody else wrote, if it makes sense.
     pub(crate) fn read(word: impl Fn(usize) -> u64) -> Option<Layout> {
         let frames = u32::try_from(word(FRAMES)).ok()?;
         let layout = Layout::of(frames, word(FRAME_BYTES));

@@ -87,7 +87,7 @@ fn hide_at(board: &impl Board, header: usize) {
     if is_shown(now) {
         board.store(sequence, now + 1, Relaxed);
     }
-    // Pairs with the fence in `still`: who saw a change that follows sees this too (X2).
+    // Pairs with the fence in `still`: a program that saw a later change sees this too (X2).
     board.fence(Release);
 }
 
@@ -104,10 +104,10 @@ pub(crate) fn publish(
     board.store(header + FILE, page.file, Relaxed);
     board.store(header + PAGE, page.page, Relaxed);
     board.store(header + EXTENT, u64::from(extent), Relaxed);
-    // Who reads the page must not miss what was left for it.
+    // A reader of the page must not miss a write that was left for it.
     board.store(header + OFFER, 0, Relaxed);
     let now = board.load(header + SEQUENCE, Relaxed);
-    // Pairs with the acquiring load in `look`: who finds the page finds its bytes.
+    // Pairs with the acquiring load in `look`: a program that finds the page finds its bytes.
     board.store(header + SEQUENCE, now + 1, Release);
     hint(board, layout, frame, page);
 }
@@ -134,7 +134,8 @@ fn hint(board: &impl Board, layout: &Layout, frame: u32, page: PageName) {
     board.store(bucket + way, wanted, Relaxed);
 }
 
-/// What `at` finds in the frame and header of a hint to the page, the first that is something.
+/// Calls `at` with the frame and header of each hint to the page; the first answer that is
+/// something.
 #[inline(always)]
 fn hinted<T>(
     board: &impl Look,
@@ -167,7 +168,7 @@ fn names_page(board: &impl Look, header: usize, page: PageName) -> bool {
         && board.load(header + PAGE, Relaxed) == page.page
 }
 
-/// Where the page is, if it can be read here.
+/// The frame of the page, if it can be read here.
 #[inline(always)]
 pub(crate) fn look(board: &impl Look, layout: &Layout, page: PageName) -> Option<Found> {
     hinted(board, layout, page, |frame, header| {
@@ -238,7 +239,8 @@ pub(crate) fn still(board: &impl Look, layout: &Layout, found: &Found) -> bool {
     board.load(layout.header(found.frame) + SEQUENCE, Relaxed) == found.sequence
 }
 
-/// What the agent last told the operating system of a file; believed as long as [`still_told`] says so.
+/// The attributes that the agent last told the operating system of a file; believed as long as
+/// [`still_told`] says so.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Told {
     place: usize,
@@ -257,18 +259,19 @@ impl Told {
     }
 }
 
-/// What is counted of names, at one moment.
+/// The counts of names at one moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Names {
     changed: u64,
     unheard: u64,
 }
 
-/// What a file is was told to the operating system, which believes it for a time.
+/// Notes that a file's attributes were told to the operating system, which believes them for a
+/// time.
 pub(crate) fn tell(board: &impl Board, layout: &Layout, file: u64, digest: u64, until_ns: u64) {
     let place = layout.place(file);
     if is_told(board, place, file, digest) {
-        // What is kept of it stays good; each answer has a time of its own.
+        // Answers that programs keep stay good; each has a time of its own.
         return board.store(place + UNTIL, until_ns, Relaxed);
     }
     hide_at(board, place);
@@ -287,7 +290,7 @@ fn is_told(board: &impl Board, place: usize, file: u64, digest: u64) -> bool {
         && board.load(place + DIGEST, Relaxed) == digest
 }
 
-/// What was told of a file is no longer so. Before anybody is told that it changed (X5).
+/// Takes back the attributes told of a file, before anybody is told that they changed (X5).
 pub(crate) fn untell(board: &impl Board, layout: &Layout, file: u64) {
     let place = layout.place(file);
     if board.load(place + FILE, Relaxed) == file {
@@ -309,7 +312,7 @@ pub(crate) fn tell_unheard(board: &impl Board) {
     board.fence(Release);
 }
 
-/// What was told of a file, if that is there.
+/// The attributes told of a file, if they are there.
 #[inline(always)]
 pub(crate) fn told(board: &impl Look, layout: &Layout, file: u64) -> Option<Told> {
     let place = layout.place(file);
@@ -331,14 +334,15 @@ pub(crate) fn told(board: &impl Look, layout: &Layout, file: u64) -> Option<Told
     still_told(board, &told).then_some(told)
 }
 
-/// Whether nothing about the file or any name has changed since. Who has heard of a change sees it here.
+/// Whether nothing about the file or any name has changed since. A program that has heard of a change
+/// sees it here.
 #[inline(always)]
 pub(crate) fn still_told(board: &impl Look, told: &Told) -> bool {
     board.load(told.place + SEQUENCE, Acquire) == told.sequence
         && board.load(NAMES, Acquire) == told.names
 }
 
-/// What is counted of names now.
+/// The counts of names now.
 pub(crate) fn names(board: &impl Look) -> Names {
     Names {
         changed: board.load(NAMES, Acquire),

@@ -18,9 +18,11 @@
 //!   gate shut, the agent's fence came after the program's, and what follows it sees the tail.
 //! - L2: the page was offered all along: offers change while the gate is shut, and no opening has the same
 //!   number as an earlier one.
-//! - L3: what the program takes back the agent never has: both change the tail at once or not at all.
-//! - L4: a lane that the agent has forgotten takes nothing. It is ended while the gate is shut, so who sees
-//!   a later opening finds no room, and who saw an earlier one takes back what it left.
+//! - L3: the agent never has an entry that the program took back: both change the tail at once or not
+//!   at all.
+//! - L4: a lane that the agent has forgotten takes nothing. It is ended while the gate is shut. So a
+//!   program that sees a later opening finds no room, and one that saw an earlier opening takes back its
+//!   entry.
 
 use std::sync::atomic::Ordering::{self, AcqRel, Acquire, Relaxed, Release, SeqCst};
 
@@ -66,7 +68,7 @@ const ENDED: u64 = 1 << 62;
 const APPLIED: u64 = 1;
 const REFUSED: u64 = 2;
 
-/// What an entry says of itself.
+/// The head of an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Said {
     pub(crate) stamp: u64,
@@ -75,7 +77,7 @@ pub(crate) struct Said {
     pub(crate) len: u64,
 }
 
-/// What the agent made of an entry.
+/// The agent's verdict on an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
     Applied,
@@ -104,7 +106,7 @@ pub(crate) fn let_go(ring: &impl Ring) {
     ring.store(LOCK, 0, Release);
 }
 
-/// Where the next entry of so many slots begins, and how many slots are in use with it.
+/// The position of the next entry of so many slots, and how many slots are in use with it.
 #[inline(always)]
 pub(crate) fn room(ring: &impl Ring, slots: u64) -> Option<(u64, u64)> {
     let at = ring.load(TAIL, Relaxed) & !TAKEN;
@@ -126,7 +128,8 @@ pub(crate) fn describe(ring: &impl Ring, at: u64, said: &Said) {
     ring.store(head + VERDICT, 0, Relaxed);
 }
 
-/// The entry is whole. What is loaded after this was not shut when the entry could be seen (L1).
+/// The entry is whole. A gate that is loaded open after this was open when the entry could be seen
+/// (L1).
 #[inline(always)]
 pub(crate) fn publish(ring: &impl Ring, at: u64, slots: u64) {
     ring.store(TAIL, at + slots, Release);
@@ -138,7 +141,7 @@ pub(crate) fn retract(ring: &impl Ring, at: u64, slots: u64) -> bool {
     ring.replace(TAIL, at + slots, at, Relaxed)
 }
 
-/// What became of an entry that the agent has taken, once it has said so.
+/// The verdict on an entry that the agent has taken, once it has said so.
 pub(crate) fn verdict(ring: &impl Ring, at: u64, slots: u64) -> Option<Verdict> {
     // Pairs with the last store of `settle`.
     let settled = ring.load(HEAD, Acquire);
@@ -151,8 +154,8 @@ pub(crate) fn verdict(ring: &impl Ring, at: u64, slots: u64) -> Option<Verdict> 
     })
 }
 
-/// The agent takes all that the program has published beyond `taken`: up to where. What it reads may be
-/// anything.
+/// The agent takes all that the program has published beyond `taken`: up to where. The tail that it
+/// reads may be anything.
 #[inline(always)]
 pub(crate) fn take(ring: &impl Ring, taken: u64) -> u64 {
     // A look costs little where nothing is new.
@@ -163,7 +166,7 @@ pub(crate) fn take(ring: &impl Ring, taken: u64) -> u64 {
     ring.set(TAIL, TAKEN, AcqRel) & !TAKEN
 }
 
-/// What the entry at a position says of itself, read once.
+/// The head of the entry at a position, read once.
 pub(crate) fn read(ring: &impl Ring, at: u64) -> Said {
     let head = head_of(at);
     Said {

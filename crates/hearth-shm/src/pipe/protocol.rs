@@ -15,8 +15,8 @@
 //! ```
 //!
 //! Invariants:
-//! - P1: what the reader copies was written: the tail that it saw came after the bytes.
-//! - P2: what the writer overwrites was copied: the head that it saw came after the copy.
+//! - P1: bytes that the reader copies were written: the tail that it saw came after the bytes.
+//! - P2: bytes that the writer overwrites were copied: the head that it saw came after the copy.
 //! - P3: an end that sleeps is woken. It says that it sleeps, then looks once more; the other end makes its
 //!   change, then looks whether somebody sleeps. Each has a fence between, so one of the two sees the other.
 //!

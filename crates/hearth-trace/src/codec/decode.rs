@@ -9,8 +9,8 @@ use crate::{Flags, Record};
 #[error("a block is not what an encoder writes")]
 pub struct Malformed;
 
-/// Hands out the `count` records of a block, in their order. What was handed out before an error
-/// is not to be trusted.
+/// Hands out the `count` records of a block, in their order. Records that were handed out before an
+/// error are not to be trusted.
 #[inline]
 pub fn decode(bytes: &[u8], count: usize, mut take: impl FnMut(Record)) -> Result<(), Malformed> {
     let mut model = Model::new();

@@ -184,14 +184,14 @@ fn shape(
     }
 }
 
-/// Where encoded bytes go; there is room for a whole block of the longest records.
+/// The output for encoded bytes; there is room for a whole block of the longest records.
 struct Out<'a> {
     bytes: &'a mut [u8],
     len: usize,
 }
 
 impl Out<'_> {
-    /// What every record has: control bytes, time and duration.
+    /// Writes the fields that every record has: control bytes, time and duration.
     #[inline]
     fn start(&mut self, model: &Model, record: &Record, (line, place): (usize, u8), marks: u8) {
         let (start_code, start) = start_of(model, record);

@@ -1,4 +1,4 @@
-//! What both sides remember of a thread's records so far.
+//! The memory of a thread's records so far, which both sides keep.
 
 use crate::{Flags, Record};
 
@@ -132,7 +132,7 @@ impl Model {
         self.file = key as u32;
     }
 
-    /// What a line is about; a line that nothing was said about is about all ones.
+    /// The subject of a line; all ones if nothing was said about the line.
     #[inline]
     pub(super) fn key(&self, line: usize) -> u64 {
         self.keys[line]

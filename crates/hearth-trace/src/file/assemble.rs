@@ -1,7 +1,8 @@
-//! What several sessions say becomes one: the tables of a trace, and a list of its blocks by time.
+//! Several sessions become one: the tables of a trace, and a list of its blocks by time.
 //!
 //! 1. A process or thread that two sessions saw, because its log client began anew, is one.
-//! 2. For every thread `attempted = stored + dropped + torn`. What a damaged file lost is dropped.
+//! 2. For every thread `attempted = stored + dropped + torn`. Records that a damaged file lost
+//!    count as dropped.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -30,7 +31,7 @@ pub(super) struct Placed {
     pub(super) between: bool,
 }
 
-/// What the numbers in a process's records mean.
+/// The meaning of the numbers in a process's records.
 pub(super) struct Meaning {
     pub(super) host: HostId,
     pub(super) timeline: Arc<Timeline>,
@@ -181,7 +182,7 @@ impl Assembly {
         self.tables.remarks.extend(session.remarks.iter().cloned());
     }
 
-    /// What the numbers in the records of a process mean.
+    /// Adds the meaning of the numbers in the records of a process; its index.
     fn meaning(&mut self, session: &Session, process: &scan::Process) -> usize {
         let known = self.timelines.get(&session.boot);
         let timeline = known.and_then(|clocks| clocks.get(&process.clock)).cloned();
@@ -345,7 +346,7 @@ impl Assembly {
         self.blocks.sort_by_key(|block| block.start);
     }
 
-    /// What is missing of a stream: between blocks, inside of them, and after the last.
+    /// The gaps of a stream: between blocks, inside of them, and after the last.
     fn gaps_of(&mut self, stream: StreamId) -> Vec<Gap> {
         let mut heads = std::mem::take(&mut self.heads[stream.0 as usize]);
         heads.sort_by_key(|(head, _)| head.seq_first);
@@ -418,7 +419,7 @@ fn file_id(tables: &mut Tables, known: &mut HashMap<String, FileId>, file: &scan
     id
 }
 
-/// Adds a sum in ticks to those in nanoseconds. What no operation has the code of is left out.
+/// Adds a sum in ticks to those in nanoseconds. A sum whose code no operation has is left out.
 fn tally(rows: &mut BTreeMap<u8, Tally>, sum: &Sum, timeline: &Timeline, about: u64) {
     let Some(op) = Op::from_code(sum.op) else {
         return;

@@ -13,10 +13,10 @@ pub(super) struct Sum {
     pub(super) ticks: u64,
 }
 
-/// What stands before the records of a block.
+/// The head of a block, which stands before its records.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Head {
-    /// Whose records, by the session's number of the thread.
+    /// The thread of the records, by its number in the session.
     pub(super) stream: u32,
     /// Of which process.
     pub(super) process: u32,

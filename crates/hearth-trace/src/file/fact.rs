@@ -61,28 +61,28 @@ facts! {
     }
     /// The program that a process runs.
     Exe = 3 {
-        /// Whose.
+        /// The process.
         process: u32,
         /// Its path.
         path: &'a [u8],
     }
     /// The arguments of a process, each ended by a zero byte.
     Args = 4 {
-        /// Whose.
+        /// The process.
         process: u32,
         /// The arguments.
         args: &'a [u8],
     }
     /// The rank of a process in its job.
     Rank = 5 {
-        /// Whose.
+        /// The process.
         process: u32,
         /// The rank.
         rank: u32,
     }
     /// A file that a process knows by a number.
     File = 6 {
-        /// Whose number it is.
+        /// The process whose number it is.
         process: u32,
         /// The number in its records.
         file: u32,
@@ -93,7 +93,7 @@ facts! {
     }
     /// How a file is spread over storage targets.
     Stripe = 7 {
-        /// Whose number the file has.
+        /// The process whose number the file has.
         process: u32,
         /// The number in its records.
         file: u32,
@@ -106,7 +106,7 @@ facts! {
     Stream = 8 {
         /// Its number in the session.
         stream: u32,
-        /// Whose thread.
+        /// The process of the thread.
         process: u32,
         /// Its place among the threads of its process,
         slot: u32,
@@ -115,9 +115,9 @@ facts! {
         /// Its number in the operating system.
         tid: u32,
     }
-    /// What became of a thread's records so far.
+    /// The account of a thread's records so far.
     Counts = 9 {
-        /// Whose.
+        /// The thread.
         stream: u32,
         /// Tried.
         attempted: u64,
@@ -128,7 +128,7 @@ facts! {
     }
     /// Sum over the lost records of one kind of operation of a process so far.
     Lost = 10 {
-        /// Whose.
+        /// The process.
         process: u32,
         /// Code of the operation.
         op: u8,
@@ -141,7 +141,7 @@ facts! {
     }
     /// Records that are missing between two others of a thread.
     Gap = 11 {
-        /// Whose.
+        /// The thread.
         stream: u32,
         /// Number of the first that is missing.
         first: u64,
@@ -154,7 +154,7 @@ facts! {
     }
     /// A process ended, or tracing of it did.
     Ended = 12 {
-        /// Whose end.
+        /// The process that ended.
         process: u32,
         /// Ticks by then.
         ticks: u64,
@@ -190,7 +190,7 @@ facts! {
         /// The sentence.
         text: &'a [u8],
     }
-    /// What the log client itself has cost so far.
+    /// The cost of the log client itself so far.
     Cost = 16 {
         /// Nanoseconds of processor time.
         cpu: u64,

@@ -5,7 +5,7 @@
 #[error("a frame does not hold what its kind says")]
 pub struct Malformed;
 
-/// What can stand in a payload.
+/// A value that can stand in a payload.
 pub(crate) trait Field<'a>: Sized {
     fn put(&self, out: &mut Vec<u8>);
     fn take(input: &mut &'a [u8]) -> Result<Self, Malformed>;

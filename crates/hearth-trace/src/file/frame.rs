@@ -40,11 +40,11 @@ impl SessionId {
     }
 }
 
-/// What a frame holds. The codes are part of the format and never change their meaning.
+/// The kind of a frame's content. The codes are part of the format and never change their meaning.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum Kind {
-    /// Whose session this is; its first frame.
+    /// The identity of a session; its first frame.
     Session = 1,
     /// Records of one thread.
     Block = 2,
@@ -65,9 +65,9 @@ impl Kind {
 /// The header of a frame, decoded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Frame {
-    /// What it holds; `None` is a kind of a later version, to be passed over.
+    /// The kind of its content; `None` is a kind of a later version, to be passed over.
     pub kind: Option<Kind>,
-    /// Whose it is.
+    /// The session that it belongs to.
     pub session: SessionId,
     /// Its place in the session.
     pub number: u64,
@@ -129,21 +129,21 @@ pub fn first_frame(bytes: &[u8]) -> Option<(Frame, usize)> {
     (crc == stated).then_some((frame, HEADER_LEN + len))
 }
 
-/// What stands at one place of a file.
+/// The content of one place of a file.
 #[derive(Debug)]
 pub enum Found<'a> {
     /// A whole frame.
     Frame {
         /// Its header.
         frame: Frame,
-        /// Where its payload begins in the file.
+        /// The offset of its payload in the file.
         at: u64,
         /// Its payload.
         payload: &'a [u8],
     },
     /// Bytes that are no frame.
     Damage {
-        /// Where they begin.
+        /// Their offset in the file.
         at: u64,
         /// How many there are.
         len: u64,
@@ -173,7 +173,7 @@ impl<R: Read> Frames<R> {
         }
     }
 
-    /// What stands next in the file; `None` at its end.
+    /// Reads the next content of the file; `None` at its end.
     pub fn read(&mut self) -> io::Result<Option<Found<'_>>> {
         let mut damage: Option<u64> = None;
         loop {

@@ -22,7 +22,7 @@ use crate::{Event, FileId, Layer, Op, Record, Source, StreamId, Tables};
 const AHEAD: usize = 2;
 /// Threads that decode.
 const DECODERS_MAX: usize = 4;
-/// What trace files are called, where a directory of them is read.
+/// The extension of trace files; of a directory, the files with it are read.
 pub const EXTENSION: &str = "htrace";
 
 /// Why a trace cannot be read.
@@ -33,7 +33,7 @@ pub enum ReadError {
     Io {
         /// The file or directory.
         path: PathBuf,
-        /// What it said.
+        /// The operating system's error.
         source: io::Error,
     },
     /// There is nothing of a trace in it.
@@ -100,7 +100,7 @@ impl Reader {
         self.bytes
     }
 
-    /// What the log clients that wrote the trace cost, as far as they said.
+    /// The costs of the log clients that wrote the trace, as far as they said.
     pub fn costs(&self) -> &[Costs] {
         &self.costs
     }

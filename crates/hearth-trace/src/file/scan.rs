@@ -11,7 +11,7 @@ use super::block::{Head, Sum};
 use super::fact::Fact;
 use super::frame::{Found, Frame, Frames, Kind, SessionId};
 
-/// What is known of a session.
+/// The facts about a session.
 #[derive(Default)]
 pub(super) struct Session {
     pub(super) host: Vec<u8>,
@@ -92,7 +92,7 @@ pub(crate) struct Ping {
     pub(crate) returned: u64,
 }
 
-/// What a log client itself cost.
+/// The cost of a log client itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Costs {
     /// Nanoseconds of processor time.
@@ -105,7 +105,7 @@ pub struct Costs {
     pub unsent_max: u64,
 }
 
-/// Where a block is.
+/// The place of a block.
 pub(super) struct Block {
     /// Index of the file.
     pub(super) file: usize,
@@ -163,7 +163,7 @@ impl Scan {
 }
 
 impl Scan {
-    /// What the log clients cost, as far as they said.
+    /// The costs of the log clients, as far as they said.
     pub(super) fn costs(&self) -> Vec<Costs> {
         let sessions = self.sessions.values();
         sessions.filter_map(|session| session.costs).collect()

@@ -1,9 +1,9 @@
 //! Writes a session: records and facts become frames, frames go to a [`Sink`].
 //!
-//! 1. A thread's records are written in the order they are given. Where their numbers skip, a
+//! 1. A thread's records are written in the order they are given. If their numbers skip, a
 //!    [`Fact::Gap`] says so.
-//! 2. What was given is in the sink after [`Writer::flush`]. Before, short runs wait for more of
-//!    their thread, at most [`WAITING_MAX`] records each.
+//! 2. All that was given is in the sink after [`Writer::flush`]. Before, short runs wait for more
+//!    of their thread, at most [`WAITING_MAX`] records each.
 
 use std::io;
 
@@ -44,7 +44,7 @@ pub struct ProcessKey(pub u32);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct StreamKey(pub u32);
 
-/// What is known of a process when tracing of it begins.
+/// The facts about a process that are known when tracing of it begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NewProcess {
     /// Its number in the operating system.
@@ -333,7 +333,7 @@ impl<S: Sink> Writer<S> {
         self.bytes
     }
 
-    /// Where the frames go.
+    /// The sink of the frames.
     pub fn sink(&self) -> &S {
         &self.sink
     }

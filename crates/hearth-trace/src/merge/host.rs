@@ -1,4 +1,4 @@
-//! What a machine's own clock says against the clock of the trace.
+//! A machine's own clock against the clock of the trace.
 
 use std::collections::BTreeMap;
 
@@ -20,7 +20,7 @@ pub(crate) struct HostClock {
     steady: Timeline,
     /// By how much it may be off.
     pub(crate) bound: Option<u64>,
-    /// What people should know of it.
+    /// Remarks about it for people.
     pub(crate) remarks: Vec<String>,
 }
 
@@ -61,7 +61,7 @@ impl HostClock {
         }
     }
 
-    /// What the ticks of each of the machine's clocks mean.
+    /// The timelines of the machine's clocks, which tell the meaning of their ticks.
     pub(crate) fn timelines(&self, points: &[ClockPoint]) -> BTreeMap<u8, Timeline> {
         let mut by_clock: BTreeMap<u8, Vec<ClockPoint>> = BTreeMap::new();
         for point in points {

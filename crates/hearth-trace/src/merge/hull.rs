@@ -55,7 +55,7 @@ impl<T: Copy> Hull<T> {
         self.points.len()
     }
 
-    /// What the hull's points stand for.
+    /// The things that the hull's points stand for.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &T> {
         self.points.iter().map(|point| &point.what)
     }

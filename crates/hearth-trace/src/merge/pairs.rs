@@ -1,10 +1,10 @@
-//! What requests between machines say of their clocks: none is served before it is sent, and no
-//! answer comes before it was given.
+//! Bounds on the clocks of machines, from requests between them: none is served before it is sent,
+//! and no answer comes before it was given.
 //!
-//! Each machine's clock is bent by a line with a knot every ten seconds. Of the requests between two
-//! machines those of each short slice of time count that some straight bend could contradict first;
-//! knots move, a little for each that is contradicted, until none is. A clock is not bent beyond what an oscillator can be off its pace:
-//! records that want more are wrong themselves, and are counted.
+//! Each machine's clock is bent by a line with a knot every ten seconds. In each short slice of time, only those
+//! requests between two machines count that some straight bend could contradict first. The knots move, a little for
+//! each contradicted request, until none is contradicted. A clock is not bent beyond what an oscillator can be off its
+//! pace: records that want more are wrong themselves, and are counted.
 
 use std::collections::BTreeMap;
 
@@ -95,10 +95,10 @@ impl Bends {
 /// One end of something: on which machine, and when by its clock.
 type Moment = (u32, i64);
 
-/// What came first, then what came after it.
+/// The first of two moments, then the one that came after it.
 type Order = (Moment, Moment);
 
-/// What all requests between machines say.
+/// The orders of moments that all requests between machines tell.
 #[derive(Default)]
 pub(crate) struct Pairs {
     /// How tight the orders of each slice are over time, by the two machines.

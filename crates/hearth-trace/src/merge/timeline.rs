@@ -37,7 +37,7 @@ impl Line {
     }
 }
 
-/// What the ticks of one clock mean.
+/// The meaning of one clock's ticks: their time in the trace.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Timeline {
     lines: Vec<Line>,

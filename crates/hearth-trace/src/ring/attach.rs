@@ -1,4 +1,4 @@
-//! What must be known of an area before it is read: that it is one, and whether its process runs.
+//! Checks of an area before it is read: that it is one, and whether its process runs.
 //!
 //! Nothing is trusted: sizes are checked against the file before it is mapped, and pages that are not
 //! there are never touched, since a full file system answers that with a signal.
@@ -17,18 +17,18 @@ use super::producer::Policy;
 use crate::area::{self, AreaName};
 use crate::clock::{ClockKind, SyncPoint};
 
-/// What the head of an area says.
+/// The content of an area's head.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Facts {
     /// Which process.
     pub name: AreaName,
     /// Its parent when the area was made.
     pub parent: u32,
-    /// What its ticks are.
+    /// The kind of its ticks.
     pub clock: ClockKind,
     /// All clocks when the area was made.
     pub sync: SyncPoint,
-    /// What a full ring means.
+    /// The policy of a full ring.
     pub policy: Policy,
     /// Records of one ring.
     pub capacity: u32,
@@ -45,7 +45,7 @@ pub enum AreaState {
     Over,
 }
 
-/// Where this process is, to judge others by.
+/// The boot and the namespaces of this process, to judge others by.
 pub(crate) struct Here {
     boot: u128,
     pid_space: u64,

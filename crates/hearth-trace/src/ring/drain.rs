@@ -32,7 +32,7 @@ pub struct AreaId(pub u32);
 /// One thread of one area.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct StreamKey {
-    /// Whose thread it is.
+    /// The area of its process.
     pub area: AreaId,
     /// Its slot, which threads use one after another.
     pub slot: u32,
@@ -42,7 +42,7 @@ pub struct StreamKey {
     pub tid: u32,
 }
 
-/// What is known at the end of an area, beside the accounts of its streams.
+/// The facts known at the end of an area, beside the accounts of its streams.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Ended {
     /// Attempts that found no ring, by operation: all of them dropped.
@@ -59,7 +59,7 @@ pub struct Ended {
     pub names_bad: u64,
 }
 
-/// What takes what a drain finds. An error ends the pass; what was not taken comes again.
+/// The receiver of a drain's finds. An error ends the pass; all that was not taken comes again.
 pub trait Sink {
     /// Why something cannot be taken.
     type Error;
@@ -80,7 +80,7 @@ pub trait Sink {
     fn ended(&mut self, area: AreaId, ended: &Ended) -> Result<(), Self::Error>;
 }
 
-/// What one pass did.
+/// The work of one pass.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Pass {
     /// Records handed out.
@@ -320,7 +320,7 @@ impl Attached {
     }
 }
 
-/// What the head of an area has counted.
+/// The counters in the head of an area.
 pub(crate) fn ending(map: &Mapping, names_bad: u64) -> Ended {
     let header = map.header();
     let word = |word: &AtomicU64| word.load(Ordering::Relaxed);

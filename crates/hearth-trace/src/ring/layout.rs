@@ -1,4 +1,4 @@
-//! What stands where in an area. See `docs/formats/trace-ring.md`.
+//! The layout of an area. See `docs/formats/trace-ring.md`.
 //!
 //! ```text
 //! header | slot table | names | ring 0 | ring 1 | ...        each part begins on a page
@@ -65,7 +65,7 @@ const _: () = assert!(offset_of!(Header, switch) == 128);
 #[repr(C, align(128))]
 pub(crate) struct Lonely<T>(pub(crate) T);
 
-/// Where the names' ring stands.
+/// The positions of the names' ring.
 #[repr(C)]
 pub(crate) struct NamesControl {
     /// Bytes ever written; owned by whoever holds the producer's lock.

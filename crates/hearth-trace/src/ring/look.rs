@@ -24,7 +24,7 @@ pub struct Look {
     map: Mapping,
 }
 
-/// What was counted in an area so far; another moment, other numbers.
+/// The counters of an area so far; another moment, other numbers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     /// Threads that have a ring now.
@@ -37,7 +37,7 @@ pub struct Counts {
     pub dropped: u64,
 }
 
-/// What a thread did lately.
+/// The recent records of a thread.
 #[derive(Clone, Debug)]
 pub struct Recent {
     /// Which thread.
@@ -77,7 +77,7 @@ pub fn look(directory: &Path) -> Result<Vec<Look>, DirectoryError> {
 }
 
 impl Look {
-    /// What the head of the area says.
+    /// The content of the area's head.
     pub fn facts(&self) -> &Facts {
         &self.facts
     }
@@ -98,7 +98,7 @@ impl Look {
         word.store(u32::from(on), Ordering::Relaxed);
     }
 
-    /// What was counted so far.
+    /// The counters so far.
     pub fn counts(&self) -> Counts {
         let unringed = self.map.header().unringed.read().count();
         let mut counts = Counts {
@@ -140,8 +140,8 @@ impl Look {
         sink.ended(id, &ended)
     }
 
-    /// What the threads did lately, whatever the policy: of each the records after the attempt that
-    /// `after` names. Where a thread made more than a ring of them, the last are there.
+    /// The recent records of the threads, whatever the policy: of each thread those after the
+    /// attempt that `after` names. If a thread made more than a ring of them, the last are there.
     pub fn recent(&self, after: impl Fn(StreamKey) -> u64) -> Vec<Recent> {
         let recent = |(stream, ring): (StreamKey, Reader<'_>)| {
             let account = ring.account();

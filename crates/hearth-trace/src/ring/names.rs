@@ -15,7 +15,7 @@ use super::map::Mapping;
 /// Longest name, in bytes; longer ones are cut.
 pub(crate) const NAME_MAX: usize = 4096;
 
-/// What a process says beside its records.
+/// The words of a process beside its records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Name<'a> {
     /// Path of the file with this id.
@@ -205,8 +205,8 @@ fn write(map: &Mapping, name: Name<'_>) -> bool {
     true
 }
 
-/// Hands out every whole entry from `tail` on, and says where the next begins. What is not an entry
-/// ends the reading: the ring is empty then, and one is counted as bad.
+/// Hands out every whole entry from `tail` on, and says where the next begins. Bytes that are no
+/// entry end the reading: the ring is empty then, and one is counted as bad.
 pub(crate) fn read<E>(
     map: &Mapping,
     take: &mut dyn FnMut(Name<'_>) -> Result<(), E>,

@@ -18,7 +18,7 @@ use super::totals::SharedTotals;
 use crate::area::{self, AreaName, DirectoryError};
 use crate::clock;
 
-/// What a thread does whose ring is full.
+/// The behaviour of a thread whose ring is full.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Policy {
     /// Counts the attempt and goes on: the program never waits.
@@ -56,7 +56,7 @@ impl Policy {
 /// How a process traces itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Options {
-    /// Where areas are.
+    /// The directory of areas.
     pub directory: PathBuf,
     /// Records of one ring; a power of two.
     pub capacity: u32,
@@ -64,7 +64,7 @@ pub struct Options {
     pub threads: u32,
     /// Bytes for names that the drain has not taken; a power of two.
     pub names_bytes: u32,
-    /// What a full ring means.
+    /// The policy of a full ring.
     pub policy: Policy,
     /// Whether recording begins at once, or when somebody switches it on.
     pub on: bool,
@@ -107,14 +107,14 @@ pub enum StartError {
     /// There is no memory, or the system refuses.
     #[error("make an area in {directory:?}")]
     Area {
-        /// Where.
+        /// The directory.
         directory: PathBuf,
         /// Why not.
         source: io::Error,
     },
 }
 
-/// What a fork must not take over: zeroes in a child.
+/// State that a fork must not take over: zeroes in a child.
 #[repr(C)]
 struct Private {
     alive: AtomicU32,
@@ -304,7 +304,7 @@ impl Producer {
             .fetch_add(count, Ordering::Relaxed);
     }
 
-    /// What a thread without a ring is in want of.
+    /// The reason why a thread has no ring.
     pub(crate) fn want(&self) -> Unringed {
         match self.short.load(Ordering::Relaxed) {
             0 => Unringed::NoSlot,

@@ -22,14 +22,14 @@ const LOOK_TICKS: u64 = 1 << 13;
 /// The reader is woken when this part of the ring waits for it, and at each more.
 const KNOCK_PARTS: u64 = 4;
 
-/// What is recorded of an operation beside its times.
+/// The facts recorded of an operation beside its times.
 #[derive(Clone, Copy, Debug)]
 pub struct Done {
-    /// What was done.
+    /// The operation.
     pub op: Op,
-    /// Where.
+    /// The layer in which it was done.
     pub layer: Layer,
-    /// What else is known; the flags about units and failure are set by the record itself.
+    /// Further facts, a bit each; the record itself sets the flags about units and failure.
     pub flags: Flags,
     /// First byte in the file.
     pub offset: u64,

@@ -12,7 +12,7 @@ use crate::Record;
 /// Records that are taken at once: what the nearest caches of a processor hold.
 const BATCH_MAX: u64 = 1024;
 
-/// What became of the attempts of one thread: `attempted = stored + dropped + torn`.
+/// The account of one thread's attempts: `attempted = stored + dropped + torn`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Account {
     /// Records that the thread began.
@@ -74,7 +74,7 @@ impl Reader<'_> {
         fresh.then(|| copy(line, seq))
     }
 
-    /// What was taken is safe elsewhere: its places may be written again.
+    /// Says that the records taken are safe elsewhere: their places may be written again.
     pub(crate) fn release(&self, taken: &[Record]) {
         let Some(last) = taken.last() else { return };
         let read = &self.control.read.0;
@@ -85,9 +85,9 @@ impl Reader<'_> {
         read.seq.store(last.seq, Ordering::Release);
     }
 
-    /// What a flight recorder holds, oldest first: after the end of its thread, or as a picture of a
-    /// moment, in which records that are overwritten meanwhile are left out. Answers which attempt was
-    /// the last at that moment.
+    /// The content of a flight recorder, oldest first: after the end of its thread, or as a picture of
+    /// a moment. Such a picture leaves out records that are overwritten meanwhile. Answers which
+    /// attempt was the last at that moment.
     pub(crate) fn last_lap(&self, batch: &mut Vec<Record>) -> u64 {
         let attempted = self.control.attempted.0.load(Ordering::Acquire);
         let lap = self.lines.len() as u64;
@@ -110,8 +110,9 @@ impl Reader<'_> {
         attempted
     }
 
-    /// What the ring still has of the attempts after `after` and up to `upto`, in their order, whether
-    /// or not a drain has taken it. The thread goes on, and what it writes over meanwhile is left out.
+    /// The records that the ring still has of the attempts after `after` and up to `upto`, in their
+    /// order, whether or not a drain has taken them. The thread goes on, and records that it
+    /// overwrites meanwhile are left out.
     pub(crate) fn recent(&self, after: u64, upto: u64) -> Vec<Record> {
         let generation = u64::from(self.generation) << SEQ_BITS;
         let mut records = Vec::new();

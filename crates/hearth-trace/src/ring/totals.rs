@@ -45,7 +45,7 @@ impl Row {
 #[repr(C)]
 pub(crate) struct SharedTotals([Row; ROWS]);
 
-/// What one attempt adds to a table.
+/// The share of one attempt in a table.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Share {
     pub(crate) op: u8,
@@ -54,7 +54,7 @@ pub(crate) struct Share {
 }
 
 impl Share {
-    /// What a written record would have added.
+    /// The share that a written record would have added.
     pub(crate) fn of(record: &Record) -> Share {
         let moves = Op::from_code(record.op).is_some_and(Op::moves_bytes);
         let bytes = u64::try_from(record.outcome()).unwrap_or(0);
@@ -80,7 +80,7 @@ impl SharedTotals {
         row.count.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// What stands in it now.
+    /// The sums in it now.
     pub(crate) fn read(&self) -> Totals {
         let row = |(code, row): (usize, &Row)| OpTotal {
             code: code as u8,
@@ -110,7 +110,7 @@ impl SharedTotals {
 /// A table of sums that one thread adds to, and that a kill in the middle of it leaves exact.
 ///
 /// The row's new values are written down first, whole; then `pending` says so; then the row gets them.
-/// Whoever finds `pending` set after the thread's end gives them to the row again.
+/// A reader that finds `pending` set after the thread's end gives them to the row again.
 #[repr(C)]
 pub(crate) struct Drops {
     rows: SharedTotals,
@@ -153,7 +153,7 @@ impl Drops {
         }
     }
 
-    /// What stands in it now.
+    /// The sums in it now.
     pub(crate) fn read(&self) -> Totals {
         self.rows.read()
     }

@@ -32,7 +32,7 @@ static SWITCH: AtomicPtr<AtomicU32> = AtomicPtr::new((&raw const OFF).cast_mut()
 static OFF: AtomicU32 = AtomicU32::new(0);
 /// Thread that is making an area for a forked child, or 0.
 static STARTER: AtomicU32 = AtomicU32::new(0);
-/// What was done while it did.
+/// The sums of operations done while it makes one.
 static MEANWHILE: SharedTotals = SharedTotals::new();
 /// Counts the areas that this process and its ancestors have had.
 static LIFE: AtomicU32 = AtomicU32::new(0);

@@ -39,11 +39,11 @@ impl Default for Limits {
     }
 }
 
-/// Where a log client sends to.
+/// The server of a log client, and how it sends.
 pub struct ClientConfig {
     /// The server.
     pub server: SocketAddr,
-    /// What it and we know.
+    /// The secret that the server and this client know.
     pub party: Party,
     /// The file for what memory does not hold.
     pub spill: PathBuf,
@@ -96,7 +96,8 @@ pub struct Finished {
     pub records: u64,
     /// Bytes of frames made of them.
     pub bytes: u64,
-    /// What was not delivered, and why; `None`: the server has all.
+    /// The file with the frames that were not delivered, and the reason; `None`: the server has
+    /// all.
     pub undelivered: Option<(PathBuf, String)>,
 }
 

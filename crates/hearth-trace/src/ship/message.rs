@@ -1,4 +1,4 @@
-//! What log clients and servers say to each other: a byte that says what, and numbers.
+//! The messages between log clients and servers: a byte for the kind, and numbers.
 
 use crate::file::SessionId;
 use crate::file::fields::{Field, Malformed};
@@ -10,7 +10,7 @@ pub(super) enum Ask<'a> {
     Session(SessionId, &'a [u8]),
     /// The payload is the frames with these numbers, the second not among them.
     Frames(u64, u64),
-    /// What time is it?
+    /// Asks for the server's time.
     Ping,
 }
 

@@ -127,7 +127,7 @@ impl Shipper {
         self.lock().cpu
     }
 
-    /// What the server's clock has said since the last call.
+    /// The answers of the server's clock since the last call.
     pub(super) fn take_pings(&self) -> Vec<Answer> {
         std::mem::take(&mut self.lock().pings)
     }
@@ -169,7 +169,7 @@ impl Shipper {
         state.spool.is_empty()
     }
 
-    /// What waits, when the thread has ended.
+    /// The spool of frames that still wait, once the thread has ended.
     pub(super) fn into_spool(self) -> Option<Spool> {
         let shared = Arc::into_inner(self.0)?;
         let state = shared.state.into_inner();
@@ -187,7 +187,7 @@ impl Shipper {
     }
 }
 
-/// What the thread needs to know.
+/// The state of the sending thread.
 pub(super) struct Sender {
     pub(super) shipper: Shipper,
     pub(super) server: SocketAddr,
@@ -256,7 +256,7 @@ struct Talk<'a> {
     server: u64,
 }
 
-/// What to do next.
+/// The next action.
 enum Next {
     Send(Parcel),
     Receive,

@@ -97,7 +97,7 @@ impl Server {
         })
     }
 
-    /// Where it listens.
+    /// The address on which it listens.
     pub fn addr(&self) -> SocketAddr {
         self.addr
     }
@@ -275,7 +275,7 @@ impl Stored {
     }
 }
 
-/// What is left of a name that may stand in a path.
+/// The part of a name that may stand in a path.
 fn safe_name(host: &[u8]) -> String {
     let safe = |byte: &u8| byte.is_ascii_alphanumeric() || *byte == b'-' || *byte == b'_';
     let name = host.iter().filter(|byte| safe(byte)).take(NAME_LEN_MAX);

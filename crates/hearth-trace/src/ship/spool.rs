@@ -172,7 +172,7 @@ impl Spool {
         if self.in_file == 0 && self.file_len > 0 {
             self.file_len = 0;
             if let Some(file) = &self.file {
-                // What stays is overwritten, or read again as what is stored already.
+                // Bytes that stay are overwritten, or read again as bytes that are stored already.
                 let _ = file.set_len(0);
             }
         }

@@ -27,7 +27,7 @@ fn nonsense_in_an_area_never_stops_a_drain() {
         drain.scan().expect("the directory can be listed");
         drain.pass(&mut got).expect("a collection takes everything");
         assert_eq!(drain.areas().count(), 0, "its process is gone");
-        // What is no area may be one that is being made, and is left alone for a while.
+        // A file that is no area may become one, and is left alone for a while.
         let _ = std::fs::remove_file(directory.path().join(name(round).to_string()));
     }
     assert!(
@@ -119,7 +119,7 @@ fn spoil(bytes: &mut Vec<u8>, noise: &mut Noise, round: u64) {
         }
         2 => {
             let policy = [Policy::Drop, Policy::Overwrite][noise.below(2)];
-            // Where the header has it; see docs/formats/trace-ring.md.
+            // The place of the policy in the header; see docs/formats/trace-ring.md.
             bytes[44] = if policy == Policy::Overwrite { 2 } else { 0 };
         }
         _ => {}

@@ -1,4 +1,4 @@
-//! What the tests of rings share: a private directory, and a sink that keeps everything.
+//! Shared parts of the tests of rings: a private directory, and a sink that keeps everything.
 
 pub(crate) mod script;
 

@@ -1,4 +1,4 @@
-//! What Darshan counts of one file and one rank through POSIX calls: version 4 of its record.
+//! Darshan's counters of POSIX calls for one file and one rank: version 4 of its record.
 
 use std::io::{self, Write};
 
@@ -79,7 +79,7 @@ impl Common {
     }
 }
 
-/// Where a thread's last accesses of the file ended.
+/// The ends of a thread's last accesses of the file.
 #[derive(Clone, Copy)]
 struct Position {
     stream: StreamId,

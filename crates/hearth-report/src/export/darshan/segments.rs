@@ -46,7 +46,7 @@ impl Item for Segment {
     }
 }
 
-/// What stands before the accesses of a record.
+/// The head of a record, which stands before its accesses.
 #[derive(Clone)]
 pub(super) struct Head {
     pub(super) id: u64,

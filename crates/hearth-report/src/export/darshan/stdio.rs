@@ -1,4 +1,4 @@
-//! What Darshan counts of one file and one rank through stdio: version 2 of its record.
+//! Darshan's counters of stdio calls for one file and one rank: version 2 of its record.
 
 use std::io::{self, Write};
 

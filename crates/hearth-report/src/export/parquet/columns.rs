@@ -17,7 +17,7 @@ use parquet::schema::types::{ColumnPath, TypePtr};
 /// Bytes of different values that a column keeps in a dictionary, for each group of rows.
 const DICTIONARY_BYTES: usize = 8 << 20;
 
-/// What a column holds.
+/// The type of a column's values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     /// Nanoseconds since the Unix epoch.

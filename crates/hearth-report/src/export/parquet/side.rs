@@ -1,4 +1,4 @@
-//! What a trace knows beside its events, as tables of their own.
+//! The facts of a trace beside its events, as tables of their own.
 
 use std::io::{self, Write};
 
