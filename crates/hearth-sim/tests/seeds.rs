@@ -545,6 +545,18 @@ fn strict(replicas: Replicas) -> impl Fn(u64) -> Plan {
     }
 }
 
+/// S35: what was acknowledged is read by everybody, though agents die. Real agents do not come back.
+#[test]
+fn agents_that_stay_away_take_nothing_with_them() {
+    let writer_dead_while_all_was_brought = [147_993];
+    let away = |seed| Plan {
+        returns: false,
+        ..strict(Replicas::Sync(1))(seed)
+    };
+    let all = (0..seeds().min(1000)).chain(writer_dead_while_all_was_brought);
+    hold(all.map(away));
+}
+
 /// S35: what was acknowledged is read by everybody, though agents die and come back.
 #[test]
 fn agents_that_are_back_are_asked_before_the_store_is_read() {

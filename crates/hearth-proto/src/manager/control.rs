@@ -649,7 +649,7 @@ impl Seat<'_, '_> {
             self.file.unsettled = true;
             if self.file.writers() == 0 {
                 self.file.unsettled = false;
-                self.file.stamp = None;
+                self.unsettle();
             }
         }
         self.file.holders.remove(peer);
