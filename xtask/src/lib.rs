@@ -12,6 +12,7 @@ mod graph;
 mod length;
 mod links;
 mod metadata;
+mod product;
 mod promises;
 mod purity;
 mod repo;
@@ -19,6 +20,7 @@ mod source;
 mod unsafety;
 mod words;
 
+pub use product::redrawn;
 pub use repo::{Crate, Dep, DepKind, File, Repo, Root, RootKind};
 
 /// One place where a check fires.
@@ -71,6 +73,10 @@ pub const CHECKS: &[Check] = &[
     Check {
         name: "graph",
         run: graph::check,
+    },
+    Check {
+        name: "product",
+        run: product::check,
     },
     Check {
         name: "describe",
