@@ -13,7 +13,7 @@ use crate::mountinfo::{self, MountPoint};
 
 /// A program that uses a mount.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Holder {
+pub(crate) struct Holder {
     pid: u32,
     name: String,
     how: &'static str,
@@ -29,7 +29,7 @@ impl fmt::Display for Holder {
 type Copies = Vec<MountPoint>;
 
 /// Programs that use the file system which is mounted here, as far as this user may see.
-pub fn of(at: &Path) -> Vec<Holder> {
+pub(crate) fn of(at: &Path) -> Vec<Holder> {
     let mounts = mountinfo::read().unwrap_or_default();
     let ours = mounts
         .iter()

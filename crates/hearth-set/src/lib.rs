@@ -9,7 +9,7 @@ pub mod agent;
 pub mod bank;
 pub mod control;
 pub mod failure;
-pub mod holders;
+mod holders;
 pub mod job;
 pub mod launch;
 pub mod leftovers;
