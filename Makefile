@@ -34,9 +34,8 @@ torture: build ## Run programs beside sets of agents under faults for MINUTES=60
 
 install: ## Build, and put the command and its libraries under PREFIX (/usr/local)
 	cargo build --release $(PROGRAMS)
-	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/lib/hearth
-	install -m 755 $(HEARTH) $(DESTDIR)$(PREFIX)/bin/
-	install -m 755 $(addprefix $(TARGET)/release/,$(LIBRARIES)) $(DESTDIR)$(PREFIX)/lib/hearth/
+	setup/stripped.sh $(DESTDIR)$(PREFIX)/bin $(HEARTH)
+	setup/stripped.sh $(DESTDIR)$(PREFIX)/lib/hearth $(addprefix $(TARGET)/release/,$(LIBRARIES))
 
 check: ## Format, lints and tidy checks; changes no source
 	@setup/packages.sh build
