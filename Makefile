@@ -4,6 +4,7 @@ export PATH := $(PATH):$(HOME)/.cargo/bin
 
 TARGET := $(abspath $(or $(CARGO_TARGET_DIR),target))
 HEARTH := $(TARGET)/release/hearth
+LAB := $(TARGET)/release/hearth-lab
 # The command, and the libraries that it loads into programs.
 PROGRAMS := -p hearth -p hearth-preload -p hearth-mpiio
 LIBRARIES := libhearth_preload.so libhearth_mpiio.so
@@ -29,13 +30,12 @@ test: ## Install what is missing, build, and run every test; ends with a count
 MINUTES ?= 60
 torture: build ## Run programs beside sets of agents under faults for MINUTES=60, and check what they saw
 	cargo build --release -p hearth-lab
-	$(TARGET)/release/hearth-lab torture --hearth $(HEARTH) --minutes $(MINUTES) --json
+	$(LAB) torture --hearth $(HEARTH) --minutes $(MINUTES) --json
 
 install: ## Build, and put the command and its libraries under PREFIX (/usr/local)
 	cargo build --release $(PROGRAMS)
-	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/lib/hearth
-	install -m 755 $(HEARTH) $(DESTDIR)$(PREFIX)/bin/
-	install -m 755 $(addprefix $(TARGET)/release/,$(LIBRARIES)) $(DESTDIR)$(PREFIX)/lib/hearth/
+	setup/stripped.sh $(DESTDIR)$(PREFIX)/bin $(HEARTH)
+	setup/stripped.sh $(DESTDIR)$(PREFIX)/lib/hearth $(addprefix $(TARGET)/release/,$(LIBRARIES))
 
 check: ## Format, lints and tidy checks; changes no source
 	@setup/packages.sh build
@@ -53,10 +53,11 @@ miri: ## Run the index of shared memory in an interpreter that sees undefined be
 		cargo +nightly miri test -p hearth-shm --test plain
 
 bench: build ## Run the main benches over a modelled store; as root, one over GlusterFS too
+	cargo build --release -p hearth-lab
 	@set -e; for name in $(BENCHES); do \
-		echo "== bench $$name"; $(HEARTH) bench $$name --store model; done
+		echo "== bench $$name"; HEARTH_BIN=$(HEARTH) $(LAB) bench $$name --store model; done
 	@if [ "$$(id -u)" = 0 ]; then \
-		echo "== bench matmul over GlusterFS"; $(HEARTH) bench matmul --store gluster; fi
+		echo "== bench matmul over GlusterFS"; HEARTH_BIN=$(HEARTH) $(LAB) bench matmul --store gluster; fi
 
 stores: ## As root: run programs over real stores, bare and through Hearth, and measure the stores (an hour)
 	@setup/packages.sh stores

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Makes the Python tools ready that read exported traces, and those that `hearth bench programs` runs;
+# Makes the Python tools ready that read exported traces, and those that `hearth-lab bench programs` runs;
 # prints the path of their interpreter.
 #
 #   setup/python.sh DIR       a virtual environment in DIR, made once

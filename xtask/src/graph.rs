@@ -56,23 +56,44 @@ const ALLOWED: &[(&str, &[&str])] = &[
         &["hearth-agent", "hearth-client", "hearth-mpi"],
     ),
     (
+        "hearth-set",
+        &[
+            "hearth-agent",
+            "hearth-bank",
+            "hearth-client",
+            "hearth-trace",
+        ],
+    ),
+    (
         "hearth",
+        &[
+            "hearth-agent",
+            "hearth-client",
+            "hearth-fuse",
+            "hearth-gateway",
+            "hearth-plan",
+            "hearth-report",
+            "hearth-set",
+            "hearth-trace",
+        ],
+    ),
+    (
+        "hearth-lab",
         &[
             "hearth-agent",
             "hearth-bank",
             "hearth-client",
             "hearth-erasure",
             "hearth-fuse",
-            "hearth-gateway",
             "hearth-mpi",
             "hearth-plan",
             "hearth-report",
+            "hearth-set",
             "hearth-sim",
             "hearth-sim-canary",
             "hearth-trace",
         ],
     ),
-    ("hearth-lab", &[]),
     ("xtask", &[]),
 ];
 

@@ -15,6 +15,7 @@ mod ids;
 mod length;
 mod links;
 mod metadata;
+mod product;
 mod promises;
 mod prose;
 mod purity;
@@ -24,6 +25,7 @@ mod unsafety;
 mod words;
 
 pub use commits::{Commit, Unpushed};
+pub use product::redrawn;
 pub use prose::check_under as check_prose;
 pub use repo::{Crate, Dep, DepKind, File, Repo, Root, RootKind};
 
@@ -77,6 +79,10 @@ pub const CHECKS: &[Check] = &[
     Check {
         name: "graph",
         run: graph::check,
+    },
+    Check {
+        name: "product",
+        run: product::check,
     },
     Check {
         name: "describe",

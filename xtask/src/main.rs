@@ -1,19 +1,24 @@
 //! `cargo run -p xtask -- tidy`: runs every check and prints what it saw.
+//!
+//! `cargo run -p xtask -- crates`: draws the crates anew in ARCHITECTURE.md.
 
 #![forbid(unsafe_code)]
 
+use std::fs;
 use std::io::{self, Write};
 use std::process::ExitCode;
 
-use xtask::{CHECKS, Repo, Verdict, check_prose};
+use xtask::{CHECKS, Repo, Verdict, check_prose, redrawn};
 
-const USAGE: &str = "usage: cargo run -p xtask -- tidy\n       cargo run -p xtask -- prose PATH...";
+const USAGE: &str = "usage: cargo run -p xtask -- tidy|crates
+       cargo run -p xtask -- prose PATH...";
 
 fn main() -> ExitCode {
     let words: Vec<String> = std::env::args().skip(1).collect();
     let mut out = io::stdout().lock();
     let done = match words.split_first() {
         Some((word, [])) if word == "tidy" => tidy(&mut out),
+        Some((word, [])) if word == "crates" => draw_crates(),
         Some((word, paths)) if word == "prose" && !paths.is_empty() => prose(&mut out, paths),
         _ => return fail(USAGE),
     };
@@ -27,6 +32,14 @@ fn main() -> ExitCode {
 fn fail(words: &str) -> ExitCode {
     eprintln!("{words}");
     ExitCode::from(2)
+}
+
+/// Draws the crates anew in their page.
+fn draw_crates() -> io::Result<usize> {
+    let repo = Repo::here()?;
+    let page =
+        redrawn(&repo).ok_or_else(|| io::Error::other("ARCHITECTURE.md has no place for them"))?;
+    fs::write(Repo::root().join("ARCHITECTURE.md"), page).map(|()| 0)
 }
 
 /// Returns how often the checks fired.

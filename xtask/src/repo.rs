@@ -128,7 +128,12 @@ impl Repo {
 
     /// The repository that this crate was built in.
     pub fn here() -> io::Result<Repo> {
-        Repo::load(&Path::new(env!("CARGO_MANIFEST_DIR")).join(".."))
+        Repo::load(&Repo::root())
+    }
+
+    /// Its directory.
+    pub fn root() -> PathBuf {
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
     }
 
     /// The file at `path`.

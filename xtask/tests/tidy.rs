@@ -30,6 +30,7 @@ macro_rules! one_test_each {
 
 one_test_each! {
     crates_use_only_what_the_table_allows: "graph",
+    nothing_shipped_has_the_laboratory: "product",
     crates_say_what_they_are: "describe",
     pure_crates_are_pure: "purity",
     unsafe_code_is_listed_and_argued: "unsafety",

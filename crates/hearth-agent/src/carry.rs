@@ -12,10 +12,10 @@ use hearth_proto::msg::{Body, Envelope};
 use hearth_proto::{FileId, Input, NodeId, Op, RevokeId, Ticket, wire};
 use hearth_shm::{FrameId, FramePart};
 use std::io::IoSlice;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
-/// Zeros to lend; as many as the largest page has.
-static ZEROS: [u8; 4 << 20] = [0; 4 << 20];
+/// Zeros to lend; as many as the largest page has. Not a constant, which each program that has an agent would carry.
+static ZEROS: LazyLock<Vec<u8>> = LazyLock::new(|| vec![0; 4 << 20]);
 
 impl Core {
     pub(crate) fn carry(&self, state: &mut State, effect: Effect, after: &mut Vec<After>) {

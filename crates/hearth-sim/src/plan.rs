@@ -330,10 +330,10 @@ impl Plan {
         match self.trouble {
             Trouble::Some => format!("sweep {seed} 1 {steps}"),
             Trouble::Never => {
-                format!("hearth sim step {choices} --seed {seed} --ops {steps}")
+                format!("hearth-lab sim step {choices} --seed {seed} --ops {steps}")
             }
             Trouble::All => {
-                format!("hearth sim step {choices} --faults --seed {seed} --ops {steps}")
+                format!("hearth-lab sim step {choices} --faults --seed {seed} --ops {steps}")
             }
         }
     }

@@ -5,10 +5,11 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 
 use crate::commands::{
-    agent, doctor, down, enter, flush, mount, place, run, stand_in, status, trace, umount, up,
+    agent, doctor, down, enter, flush, mount, moved, place, run, stand_in, status, trace, umount,
+    up,
 };
-use crate::failure::Failure;
-use crate::{bench, demo, sim, workload};
+use crate::demo;
+use hearth_set::failure::Failure;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -52,12 +53,8 @@ enum Command {
     Demo(demo::Args),
     /// See every operation on files
     Trace(trace::Args),
-    /// Measure
-    Bench(bench::Args),
     /// Say where jobs should run
     Place(place::Args),
-    /// Run the protocol without machines
-    Sim(sim::Args),
     #[command(hide = true)]
     Agent(agent::Args),
     #[command(hide = true)]
@@ -65,9 +62,11 @@ enum Command {
     #[command(hide = true)]
     Enter(enter::Args),
     #[command(hide = true)]
-    Workload(workload::Args),
+    Workload(demo::Process),
     #[command(hide = true)]
-    TransportRank(bench::TransportRank),
+    Bench(moved::Args),
+    #[command(hide = true)]
+    Sim(moved::Args),
 }
 
 impl Cli {
@@ -84,14 +83,13 @@ impl Cli {
             Command::Doctor(args) => doctor::run(&args),
             Command::Demo(args) => demo::run(&args),
             Command::Trace(args) => trace::run(&args),
-            Command::Bench(args) => bench::run(&args),
+            Command::Bench(args) => Ok(moved::run("bench", &args)),
             Command::Place(args) => place::run(&args),
-            Command::Sim(args) => sim::run(&args),
+            Command::Sim(args) => Ok(moved::run("sim", &args)),
             Command::Agent(args) => agent::run(&args),
             Command::StandIn(args) => stand_in::run(&args),
             Command::Enter(args) => enter::run(&args),
-            Command::Workload(args) => workload::main(&args),
-            Command::TransportRank(args) => bench::be_rank(&args),
+            Command::Workload(args) => demo::work(&args),
         }
     }
 }

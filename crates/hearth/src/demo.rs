@@ -1,10 +1,13 @@
 //! `hearth demo`: the main job on one machine, no root and no cluster.
 
-use crate::bench::matmul::{self, Sample, System, from_store, own_bytes};
-use crate::bench::{MATRIX, progress, progress_over};
-use crate::failure::{Failure, OrFail};
-use crate::options::Policy;
-use crate::signals::Signals;
+use hearth_set::failure::{Failure, OrFail};
+use hearth_set::options::Policy;
+use hearth_set::output::{progress, progress_over};
+use hearth_set::program;
+use hearth_set::report::Format;
+use hearth_set::signals::Signals;
+use hearth_set::trial::Seat;
+use hearth_set::trial::matmul::{self, MATRIX, Sample, System, from_store, own_bytes};
 use rustix::process::Signal;
 use std::io::{self, Write};
 use std::process::ExitCode;
@@ -28,19 +31,49 @@ pub(crate) struct Args {
     json: bool,
 }
 
+/// Options of the hidden `hearth workload`.
+#[derive(clap::Args, Debug)]
+pub(crate) struct Process {
+    #[arg(value_enum)]
+    program: Program,
+    #[command(flatten)]
+    seat: Seat,
+}
+
+/// What the demonstration runs as processes of their own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum Program {
+    /// C = A x B.
+    Matmul,
+}
+
+/// Runs one process of the demonstration's program.
+pub(crate) fn work(process: &Process) -> Result<ExitCode, Failure> {
+    let seat = &process.seat;
+    let ran = match process.program {
+        Program::Matmul => matmul::program::run(&seat.dir, seat.size, seat.rank, seat.of),
+    };
+    seat.tell(ran.map(|times| (times, true).into()))
+}
+
 /// Runs the matrix program under each system and shows what happened.
 pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
     let signals = Signals::catch(&[Signal::INT, Signal::TERM])?;
     args.policy.iter().for_each(|policy| policy.warn());
     let systems = &System::chosen(&args.policy, System::MAIN);
-    let samples = matmul::sample(systems, (STORE, MATRIX), 1, &signals, progress)?;
+    let samples = matmul::sample(
+        &program::this()?,
+        systems,
+        (STORE, MATRIX),
+        1,
+        &signals,
+        progress,
+    )?;
     progress_over();
     let what = || "cannot print the result".to_owned();
     if args.json {
         let report = matmul::report(systems, STORE, MATRIX, &samples);
-        report
-            .print(crate::bench::report::Format::Json)
-            .or_fail(what)?;
+        report.print(Format::Json).or_fail(what)?;
     } else {
         show(&samples).or_fail(what)?;
     }

@@ -1,104 +1,36 @@
-//! Where the store of a set is: at every agent's host, or at some, through which the others reach it.
+//! How an agent reaches a store that its host does not have, and serves the store to others that lack it.
 
-use std::fmt;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitCode, Stdio};
-use std::str::FromStr;
 use std::thread;
 
 use hearth_agent::net::{Door, Party, Secret as Shared};
 use hearth_gateway::{Gateway, StandIn};
 use rustix::fs::{Mode, OFlags};
-use serde::{Deserialize, Serialize};
 
-use crate::agent::AgentConfig;
-use crate::control::{hand_over, take_over};
-use crate::failure::{Failure, OrFail};
-use crate::node::NodeConfig;
-use crate::secret::Secret;
+use hearth_set::agent::{AgentConfig, NodeConfig};
+use hearth_set::control::{hand_over, take_over};
+use hearth_set::failure::{Failure, OrFail};
+use hearth_set::secret::Secret;
+use hearth_set::store_at::StoreAt;
 
-/// Agents whose hosts have the store.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(into = "String", try_from = "String")]
-pub(crate) struct StoreAt {
-    /// Their numbers, in order.
-    pub(crate) agents: Vec<u32>,
-    /// Where they listen for the others, on several hosts.
-    pub(crate) port: Option<u16>,
-}
-
-impl FromStr for StoreAt {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<StoreAt, String> {
-        let (agents, port) = match text.split_once(':') {
-            Some((agents, port)) => {
-                let port = port.parse().map_err(|_| format!("`{port}` is no port"))?;
-                (agents, Some(port))
-            }
-            None => (text, None),
-        };
-        let number = |word: &str| {
-            let number = word.parse::<u32>();
-            number.map_err(|_| format!("`{word}` is no agent's number"))
-        };
-        let agents: Result<Vec<u32>, String> = agents.split(',').map(number).collect();
-        let mut agents = agents?;
-        agents.sort_unstable();
-        agents.dedup();
-        Ok(StoreAt { agents, port })
+/// Where the gateway of an agent listens.
+fn door(at: &StoreAt, config: &NodeConfig, node: u32) -> Door {
+    match (at.port, config.members.get(node as usize)) {
+        (Some(port), Some(member)) => Door::Port(SocketAddr::new(member.ip(), port)),
+        _ => Door::Path(config.job_dir.join(format!("store-{node}.sock"))),
     }
 }
 
-impl fmt::Display for StoreAt {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let agents: Vec<String> = self.agents.iter().map(u32::to_string).collect();
-        f.write_str(&agents.join(","))?;
-        match self.port {
-            Some(port) => write!(f, ":{port}"),
-            None => Ok(()),
-        }
-    }
-}
-
-impl From<StoreAt> for String {
-    fn from(at: StoreAt) -> String {
-        at.to_string()
-    }
-}
-
-impl TryFrom<String> for StoreAt {
-    type Error = String;
-
-    fn try_from(text: String) -> Result<StoreAt, String> {
-        text.parse()
-    }
-}
-
-impl StoreAt {
-    /// Whether an agent's host has the store.
-    pub(crate) fn has(&self, node: u32) -> bool {
-        self.agents.contains(&node)
-    }
-
-    /// Where the gateway of an agent listens.
-    fn door(&self, config: &NodeConfig, node: u32) -> Door {
-        match (self.port, config.members.get(node as usize)) {
-            (Some(port), Some(member)) => Door::Port(SocketAddr::new(member.ip(), port)),
-            _ => Door::Path(config.job_dir.join(format!("store-{node}.sock"))),
-        }
-    }
-
-    /// Gateways in the order in which an agent asks them: not all ask the same.
-    fn doors(&self, config: &NodeConfig) -> Vec<Door> {
-        let first = config.node as usize % self.agents.len();
-        let (before, behind) = self.agents.split_at(first);
-        let order = behind.iter().chain(before);
-        order.map(|&node| self.door(config, node)).collect()
-    }
+/// Gateways in the order in which an agent asks them: not all ask the same.
+fn doors(at: &StoreAt, config: &NodeConfig) -> Vec<Door> {
+    let first = config.node as usize % at.agents.len();
+    let (before, behind) = at.agents.split_at(first);
+    let order = behind.iter().chain(before);
+    order.map(|&node| door(at, config, node)).collect()
 }
 
 fn party(config: &NodeConfig, secret: Secret) -> Party {
@@ -118,7 +50,7 @@ pub(crate) fn serve(config: &NodeConfig, secret: Secret) -> Result<Option<Gatewa
     else {
         return Ok(None);
     };
-    let door = at.door(config, config.node);
+    let door = door(at, config, config.node);
     let what = || format!("cannot serve the store at {door}");
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let root = rustix::fs::open(&config.store, flags, Mode::empty()).or_fail(what)?;
@@ -183,7 +115,7 @@ fn mount(config: &AgentConfig) -> Result<(StandIn, OwnedFd), Failure> {
     let at = at.ok_or_else(|| Failure::new(what()).cause("the store is everywhere"))?;
     let point = Point::make(config).or_fail(what)?;
     let plan = hearth_gateway::Plan {
-        gateways: at.doors(config),
+        gateways: doors(at, config),
         party: party(config, secret),
         point: point.0.clone(),
         patience: config.join_span / 2,
@@ -206,21 +138,6 @@ impl Drop for Point {
     fn drop(&mut self) {
         if let Err(error) = std::fs::remove_dir(&self.0) {
             log::warn!("cannot remove {}: {error}", self.0.display());
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn agents_are_printed_as_they_are_typed() {
-        for text in ["0", "0,3:7100"] {
-            assert_eq!(text.parse::<StoreAt>().unwrap().to_string(), text);
-        }
-        for text in ["", "a", "0:port", "0,,1"] {
-            assert!(text.parse::<StoreAt>().is_err(), "{text}");
         }
     }
 }

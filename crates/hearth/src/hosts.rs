@@ -4,7 +4,7 @@ use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 
 use hearth_client::words::counted;
 
-use crate::failure::{Failure, OrFail};
+use hearth_set::failure::{Failure, OrFail};
 
 /// How entries are written.
 const FORM: &str = "hosts are written as NAME:PORT, each once, with commas between them";

@@ -21,18 +21,15 @@ use rustix::mount::{
 use rustix::process::{getegid, geteuid};
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
-use crate::control::{Answer, Ids, Peer, Request, WayIn, ask, connect};
-use crate::failure::{Failure, OrFail};
-use crate::mountinfo::SOURCE;
-use crate::options::Others;
 use crate::os::{Namespaces, unshare};
 use crate::requirements;
+use hearth_set::control::{Answer, Ids, Peer, Request, WayIn, ask, connect};
+use hearth_set::failure::{Failure, OrFail};
+use hearth_set::mountinfo::SOURCE;
+use hearth_set::options::Others;
 
 /// What to do where namespaces cannot be had.
 const AT_HINT: &str = "use --at DIR, which mounts the store there and needs no namespace";
-
-/// How the place is called, beside an agent's socket, where the store is seen behind its mount.
-pub(crate) const BEHIND: &str = "store";
 
 /// Where a process goes.
 #[derive(Clone, Debug)]

@@ -1,55 +1,29 @@
 //! The agent library, in the words of the command. Nothing else here knows its types.
 
-use std::net::SocketAddr;
 use std::os::fd::{BorrowedFd, OwnedFd};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
 pub(crate) use hearth_agent::Residency;
 use hearth_agent::net::Endpoint;
-use hearth_agent::store::StoreSpec;
 use hearth_agent::{Agent, BankConfig, Config, OthersUnflushed, StartError, Unflushed};
 use hearth_client::Session;
-use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::bank::{Placement, Update};
-use crate::failure::{Failure, OrFail};
-use crate::options::{Allocation, Atomic, Balance, Close, Policy, SetSpec};
-use crate::rules::Rule;
-use crate::secret::Secret;
-use crate::tier::Fsync;
+use hearth_set::agent::{NodeConfig, backing};
+use hearth_set::bank::{Placement, Update};
+use hearth_set::failure::{Failure, OrFail};
+use hearth_set::options::{Allocation, Atomic, Balance, Close, Policy};
+use hearth_set::rules::Rule;
+use hearth_set::secret::Secret;
+use hearth_set::tier::Fsync;
 
 /// Dirty bytes are flushed at this age.
 const FLUSH_AGE: Duration = Duration::from_secs(5);
 
 /// A store that takes nothing for so long has failed.
 const FLUSH_SPAN_MAX: Duration = Duration::from_secs(120);
-
-/// What one agent is told.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub(crate) struct NodeConfig {
-    /// Its number in the job.
-    pub(crate) node: u32,
-    /// Larger than that of any agent that was in its place before, of another set.
-    pub(crate) incarnation: u64,
-    /// Where every member listens.
-    pub(crate) members: Vec<SocketAddr>,
-    /// Name of the job.
-    pub(crate) job: String,
-    /// The store's true path.
-    pub(crate) store: PathBuf,
-    /// How the set is.
-    pub(crate) spec: SetSpec,
-    /// The job's directory.
-    pub(crate) job_dir: PathBuf,
-    /// Where the daemons of its bank are.
-    #[serde(default)]
-    pub(crate) bank: Vec<String>,
-    /// How long the others may take to come.
-    pub(crate) join_span: Duration,
-}
 
 /// A running agent.
 pub(crate) struct Node(Agent);
@@ -110,7 +84,7 @@ impl Node {
             .or_fail(|| "cannot open the store again".to_owned())
     }
 
-    /// What people should know; [`NodeStatus`] is the part of it that commands read.
+    /// What people should know; [`hearth_set::status::NodeStatus`] is the part of it that commands read.
     pub(crate) fn status(&self) -> Value {
         serde_json::to_value(self.0.status()).expect("a status is plain data")
     }
@@ -158,155 +132,6 @@ impl Node {
     }
 }
 
-/// What commands read in an agent's status; what it does not say is nothing.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default)]
-pub(crate) struct NodeStatus {
-    /// Size of the pool.
-    pub(crate) pool_bytes: u64,
-    /// Of it, in use.
-    pub(crate) pool_used_bytes: u64,
-    /// What the store does not have yet.
-    pub(crate) dirty_bytes: u64,
-    /// The store in one line.
-    pub(crate) store: String,
-    /// Counts since the start.
-    pub(crate) counters: Counters,
-    /// What programs read in the pool themselves.
-    pub(crate) programs: Programs,
-    /// The other members.
-    pub(crate) peers: Vec<PeerStatus>,
-    /// The daemons of its bank.
-    pub(crate) bank: Vec<DaemonStatus>,
-    /// Its tier.
-    pub(crate) tier: Option<TierStatus>,
-    /// Who else has what the store lacks, and how much of others it keeps.
-    pub(crate) replicas: String,
-    pub(crate) kept_bytes: u64,
-    /// Files with fewer copies than asked for.
-    pub(crate) at_risk: Vec<String>,
-    /// Open files of which something else is promised than `posix`.
-    pub(crate) promises: Vec<FilePromise>,
-    /// What needs a person's care.
-    pub(crate) alarms: Vec<String>,
-}
-
-/// What commands read of a tier.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default)]
-pub(crate) struct TierStatus {
-    /// Where it is.
-    pub(crate) dir: String,
-    /// What it may hold.
-    pub(crate) limit_bytes: u64,
-    /// What it holds.
-    pub(crate) used_bytes: u64,
-    /// What of it the store does not have yet.
-    pub(crate) dirty_bytes: u64,
-    /// What was lost or put aside.
-    pub(crate) lost: Vec<String>,
-}
-
-/// Counts since the start.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default)]
-pub(crate) struct Counters {
-    /// Bytes that programs read.
-    pub(crate) read_bytes: u64,
-    /// Bytes that programs wrote.
-    pub(crate) written_bytes: u64,
-    /// Of the bytes read, those that were here.
-    pub(crate) own_bytes: u64,
-    /// Of the bytes read, those that came from other agents.
-    pub(crate) peer_bytes: u64,
-    /// Requests to the store.
-    pub(crate) store_read_requests: u64,
-    /// Bytes that they brought.
-    pub(crate) store_read_bytes: u64,
-    /// Requests to the store.
-    pub(crate) store_write_requests: u64,
-    /// Bytes that they took.
-    pub(crate) store_write_bytes: u64,
-}
-
-/// What programs read in the pool themselves, and what they passed by and why.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default)]
-pub(crate) struct Programs {
-    /// Programs.
-    pub(crate) programs: u64,
-    /// Reads that were served.
-    pub(crate) reads: u64,
-    /// Bytes that they copied.
-    pub(crate) bytes: u64,
-    /// Calls of `stat` and its kin that were served.
-    pub(crate) stats: u64,
-    /// Passed by: not in memory, or past the end.
-    pub(crate) not_here: u64,
-    /// Passed by: written meanwhile.
-    pub(crate) called_back: u64,
-    /// Passed by: over too many pages.
-    pub(crate) too_long: u64,
-    /// Passed by: the agent was gone.
-    pub(crate) no_agent: u64,
-    /// Descriptors passed by: opened for direct I/O.
-    pub(crate) flags: u64,
-    /// Writes that were left for the agent.
-    pub(crate) writes: u64,
-    /// Bytes of them.
-    pub(crate) written: u64,
-    /// Writes passed by: their page was not offered.
-    pub(crate) not_offered: u64,
-    /// Writes passed by: the agent was at something else, or had not come to those before.
-    pub(crate) crowded: u64,
-}
-
-/// What is promised of an open file.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default)]
-pub(crate) struct FilePromise {
-    /// Its path.
-    pub(crate) file: String,
-    /// The level.
-    pub(crate) semantics: String,
-}
-
-/// One other member.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default)]
-pub(crate) struct PeerStatus {
-    /// Its number.
-    pub(crate) node: u32,
-    /// Whether it is connected.
-    pub(crate) up: bool,
-    /// Why not.
-    pub(crate) why: Option<String>,
-}
-
-/// One daemon of the bank.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default)]
-pub(crate) struct DaemonStatus {
-    /// Where it listens.
-    pub(crate) at: String,
-    /// Whether this agent reaches it.
-    pub(crate) up: bool,
-    /// Blocks that it had for this agent.
-    pub(crate) hits: u64,
-    /// Blocks that it had not.
-    pub(crate) misses: u64,
-    /// Orders that it did not answer.
-    pub(crate) lost: u64,
-    /// The number under which this agent's own blocks are in it; 0: they are not.
-    pub(crate) epoch: u64,
-    /// Bytes of its entries.
-    pub(crate) bytes: u64,
-    /// Bytes that it may have.
-    pub(crate) bytes_max: u64,
-    /// Entries that it forgot.
-    pub(crate) evictions: u64,
-}
-
 /// Adds the files that keep bytes from the store.
 fn causes(failure: Failure, left: &Unflushed) -> Failure {
     left.words().into_iter().fold(failure, Failure::cause)
@@ -319,16 +144,6 @@ fn way_out(error: &StartError) -> Option<&'static str> {
         StartError::Anew { .. } | StartError::JoinedAnew { .. }
     )
     .then_some("end the set on all its hosts (`hearth down`), then start it on all of them again")
-}
-
-/// Refuses a store that nobody knows.
-pub(crate) fn check_backing(text: &str) -> Result<(), Failure> {
-    backing(text).map(drop)
-}
-
-fn backing(text: &str) -> Result<StoreSpec, Failure> {
-    text.parse()
-        .or_fail(|| format!("cannot use `{text}` as a kind of store"))
 }
 
 fn translate(config: &NodeConfig, secret: Secret) -> Result<Config, Failure> {

@@ -7,10 +7,10 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{Access, access};
 use rustix::process::geteuid;
 
-use crate::failure::{Failure, OrFail};
-use crate::job;
-use crate::mountinfo::{self, MountPoint, Service, is_not_connected};
-use crate::set::{self, Set};
+use hearth_set::failure::{Failure, OrFail};
+use hearth_set::job;
+use hearth_set::mountinfo::{self, MountPoint, Service, is_not_connected};
+use hearth_set::set::{self, Set};
 
 /// What to type when the process behind a mount is gone.
 const STALE_HINT: &str = "hearth doctor --fix";

@@ -20,10 +20,10 @@ pub(crate) mod verdict;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use crate::failure::Failure;
-use crate::mountinfo;
 use client::{Client, Miss};
 pub(crate) use hand::serve;
+use hearth_set::failure::Failure;
+use hearth_set::mountinfo;
 use op::Op;
 pub(crate) use value::{Findings, Value};
 

@@ -7,15 +7,12 @@
 //!    file also waits for the last change of that file that another thread had finished before. The
 //!    time that passed between operations is kept, or dropped.
 //!
-//! [`simulate`] has the simulator do the reads and writes instead, with another pool or policy.
-//!
 //! What is replayed stays below one directory, whatever the trace's paths are.
 
 pub(crate) mod files;
 pub(crate) mod gate;
 pub(crate) mod plan;
 pub(crate) mod run;
-pub(crate) mod simulate;
 pub(crate) mod step;
 pub(crate) mod tree;
 

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 
 use rustix::process::{Resource, geteuid, getrlimit};
 
-use crate::failure::Failure;
+use hearth_set::failure::Failure;
 
 /// Descriptors below which a busy agent fails to open files.
 const OPEN_FILES_MIN: u64 = 1024;

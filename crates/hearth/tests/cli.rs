@@ -54,6 +54,44 @@ fn long_help_has_examples() {
 }
 
 #[test]
+fn commands_that_moved_say_where_they_are() {
+    let desk = Desk::new();
+    for (words, said) in [
+        (
+            &["bench", "btio", "--quick"][..],
+            "hearth: `bench` is a command of hearth-lab now: type `hearth-lab bench btio --quick`\n",
+        ),
+        (
+            &["sim"],
+            "hearth: `sim` is a command of hearth-lab now: type `hearth-lab sim`\n",
+        ),
+        (
+            &["sim", "run", "--help"],
+            "hearth: `sim` is a command of hearth-lab now: type `hearth-lab sim run --help`\n",
+        ),
+        (
+            &[
+                "trace",
+                "replay",
+                "a.htrace",
+                "--simulate",
+                "--policy",
+                "home",
+            ],
+            "hearth: `trace replay --simulate` is a command of hearth-lab now: \
+             type `hearth-lab sim replay a.htrace --policy home`\n",
+        ),
+    ] {
+        let output = desk.run(words);
+        assert_eq!(code(&output), 2, "{words:?}");
+        assert_eq!(
+            (out(&output), err(&output)),
+            (String::new(), said.to_owned())
+        );
+    }
+}
+
+#[test]
 fn bad_input_is_refused_in_words() {
     let desk = Desk::new();
     let file = desk.path("file");

@@ -1,4 +1,4 @@
-//! `hearth place`, `hearth sim schedule` and `hearth sim cache`, as people meet them.
+//! `hearth place`, as people meet it.
 
 #![allow(clippy::unwrap_used, reason = "what fails here fails the test")]
 
@@ -154,71 +154,4 @@ fn jobs_that_make_no_sense_are_refused_in_words() {
         said.contains("cannot read the residency `none.json`"),
         "{said}"
     );
-}
-
-#[test]
-fn a_schedule_comes_with_its_bounds() {
-    let dir = Dir::new(&[]);
-    let small = [
-        "sim", "schedule", "--json", "--nodes", "4", "--volume", "100",
-    ];
-    let summary = dir.summary(&[&small[..], &["--files-per-node", "2,5"]].concat());
-    let number = |value: &Value| value.as_f64().unwrap();
-    for files in ["2", "5"] {
-        let of = |key: &str| number(&summary[key][files]);
-        let (paper, improved) = (of("random_speedup_paper"), of("random_speedup"));
-        assert!(1.0 <= paper && paper <= improved, "{summary}");
-        assert!(improved <= of("random_speedup_bound"), "{summary}");
-    }
-    let pair = ["volume", "volume_cold", "volume_fast_memory", "long"];
-    for case in pair {
-        let of = |key: &str| number(&summary[&format!("pair_{key}_{case}")]);
-        assert!(of("speedup") <= of("bound"), "{summary}");
-    }
-    assert!(number(&summary["pair_speedup"]) >= 29.0, "{summary}");
-    assert!(
-        number(&summary["improved_over_optimum_worst"]) <= 1.02,
-        "{summary}"
-    );
-    let paper = number(&summary["paper_over_optimum"]);
-    assert!(
-        number(&summary["improved_over_optimum"]) <= paper,
-        "{summary}"
-    );
-    let again = [
-        &small[..],
-        &["--files-per-node", "2,5", "--sizes", "random"],
-    ]
-    .concat();
-    let again = dir.summary(&again);
-    assert_eq!(
-        again["random_speedup"], summary["random_speedup"],
-        "one seed"
-    );
-}
-
-#[test]
-fn a_trace_is_run_through_every_policy() {
-    let mut csv = String::from("id,size\n");
-    for read in 0..200 {
-        csv.push_str(&format!("{},10\n", read % 10));
-    }
-    let dir = Dir::new(&[("trace.csv", &csv), ("bad.csv", "a,b\n1,2\n")]);
-    let table = dir.out(&["sim", "cache", "trace.csv", "--size", "50,100%"]);
-    let miss = |system: &str| {
-        let line = table
-            .lines()
-            .find(|line| line.starts_with("50 B") && line.contains(system));
-        let ratio = line.unwrap().split_whitespace().last().unwrap();
-        ratio.parse::<f64>().unwrap()
-    };
-    assert_eq!(miss("lru"), 1.0, "a loop longer than the cache");
-    assert!(miss("no policy below") <= 0.56, "{table}");
-    let all = table.lines().filter(|line| line.starts_with("100 B"));
-    assert!(
-        all.clone().count() == 8 && all.clone().all(|line| line.ends_with("0.0500")),
-        "{table}"
-    );
-    let said = dir.refused(&["sim", "cache", "bad.csv"]);
-    assert!(said.contains("its first line names no column"), "{said}");
 }

@@ -12,7 +12,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
 use desk::{Desk, code, err, out};
-use hearth_trace::file::{NewProcess, SessionId, Writer};
 use hearth_trace::ring::{Done, Options, Policy, tracer};
 use hearth_trace::{Op, area};
 use serde_json::Value;
@@ -184,93 +183,12 @@ fn a_live_view_needs_something_to_show_and_a_place() {
     assert_eq!(code(&top(&["--once", "--interval", "0"])), 2);
 }
 
-/// A trace of two hosts that each read the same ten pages twice, and write one of their own.
-fn shared_reads(dir: &Path) -> Vec<String> {
-    const PAGE: u64 = 256 << 10;
-    let trace = |host: u32| {
-        let path = dir.join(format!("host{host}.htrace"));
-        let file = fs::File::create(&path).unwrap();
-        let session = SessionId(u64::from(host) + 1);
-        let names = (format!("host{host}"), u128::from(host));
-        let mut writer = Writer::new(file, session, (&names.0, names.1)).unwrap();
-        let process = NewProcess {
-            pid: 1,
-            start_time: 1,
-            image: 0,
-            clock: 2,
-            start: 0,
-        };
-        let process = writer.process(&process).unwrap();
-        let stream = writer.stream(process, (0, 0), 1).unwrap();
-        writer.file(process, 1, (b"/scratch/in", "ext4")).unwrap();
-        writer.file(process, 2, (b"/scratch/out", "ext4")).unwrap();
-        let call = |seq: u64, op: Op, file: u32, page: u64| {
-            let done = Done {
-                offset: page * PAGE,
-                asked: PAGE,
-                result: PAGE as i64,
-                file,
-                ..Done::new(op)
-            };
-            let mut record = done.record(seq * 1000, seq * 1000 + 10, 0);
-            record.seq = seq;
-            record
-        };
-        let reads = (1..=20).map(|seq| call(seq, Op::Pread, 1, (seq - 1) % 10));
-        let write = call(21, Op::Pwrite, 2, u64::from(host));
-        let records: Vec<_> = reads.chain([write]).collect();
-        writer.records(stream, &records).unwrap();
-        writer.finish().unwrap();
-        path.to_str().unwrap().to_owned()
-    };
-    (0..2).map(trace).collect()
-}
-
 #[test]
-fn a_trace_is_simulated_with_another_policy_or_pool() {
+fn a_replay_needs_a_directory() {
     let desk = Desk::new();
     let dir = tempfile::tempdir().unwrap();
-    let traces = shared_reads(dir.path());
-    let simulate = |more: &[&str]| {
-        let files = traces.iter().map(String::as_str);
-        let words = ["trace", "replay", "--simulate", "--json"].into_iter();
-        let words: Vec<&str> = words.chain(files).chain(more.iter().copied()).collect();
-        let output = desk.run(&words);
-        assert_eq!(code(&output), 0, "{}", err(&output));
-        let lines: Vec<Value> = out(&output)
-            .lines()
-            .map(|line| serde_json::from_str(line).unwrap())
-            .collect();
-        lines
-    };
-    let each = simulate(&[]);
-    let [none, home, _bank] = &each[..] else {
-        panic!("{each:?}");
-    };
-    assert_eq!(
-        (&none["policy"], &none["page_reads"]),
-        (&"none".into(), &40.into())
-    );
-    assert_eq!(none["store_reads"], 40, "nothing is kept: {none}");
-    let requests = |line: &Value, what: &str| line[what].as_u64().unwrap();
-    assert!(
-        (1..=10).contains(&requests(home, "store_reads")),
-        "each page is read once for all, several by one request: {home}"
-    );
-    assert_eq!(none["store_writes"], 2);
-    assert!((1..=2).contains(&requests(home, "store_writes")), "{home}");
-    assert!(home["own_hit_ratio"].as_f64().unwrap() >= 0.5, "{home}");
-    assert_eq!(none["own_hit_ratio"], 0.0);
-    let again = simulate(&["--policy", "home", "--pool", "64MiB"]);
-    assert_eq!(
-        again,
-        std::slice::from_ref(home),
-        "the same is found every time, and the pool is large enough"
-    );
-    let neither = desk.run(&["trace", "replay", &traces[0]]);
-    assert_eq!(
-        code(&neither),
-        2,
-        "a directory or a simulation must be named"
-    );
+    let trace = generated(&desk, dir.path());
+    let nowhere = desk.run(&["trace", "replay", &trace]);
+    assert_eq!(code(&nowhere), 2, "{}", err(&nowhere));
+    assert!(err(&nowhere).contains("--at"), "{}", err(&nowhere));
 }

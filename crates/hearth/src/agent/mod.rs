@@ -11,9 +11,6 @@ mod spare;
 mod start;
 mod way_in;
 
-pub(crate) use service::Health;
-pub(crate) use start::{AgentConfig, Started};
-
 use std::fs::File;
 use std::io::{self, Write};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -30,10 +27,11 @@ use rustix::io::Errno;
 use rustix::process::Signal;
 
 use self::spare::Spare;
-use crate::control::Listener;
-use crate::failure::{Failure, OrFail};
 use crate::pool;
-use crate::signals::Signals;
+use hearth_set::agent::{AgentConfig, Started};
+use hearth_set::control::Listener;
+use hearth_set::failure::{Failure, OrFail};
+use hearth_set::signals::Signals;
 use lender::Lender;
 use service::Service;
 

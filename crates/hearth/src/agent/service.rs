@@ -10,18 +10,16 @@ use std::time::Duration;
 use hearth_agent::net::Endpoint;
 use hearth_fuse::{Identity, Mount, MountOptions};
 use hearth_gateway::Gateway;
-use serde::{Deserialize, Serialize};
-use serde_json::Value;
 
-use super::start::AgentConfig;
 use super::way_in::{Door, Served};
-use crate::control::{Answer, Answerer, Busy, Ids, Request};
-use crate::failure::{Failure, OrFail};
 use crate::gateway;
-use crate::mountinfo;
 use crate::node::Node;
-use crate::options::{Others, SetSpec};
 use hearth_client::belief;
+use hearth_set::agent::{AgentConfig, Health};
+use hearth_set::control::{Answer, Answerer, Busy, Ids, Request};
+use hearth_set::failure::{Failure, OrFail};
+use hearth_set::mountinfo;
+use hearth_set::options::{Others, SetSpec};
 
 /// Programs whose buffers are smaller make many requests, however small blocks are.
 const REQUEST_BYTES_MIN: u64 = 4 << 10;
@@ -35,20 +33,6 @@ pub(super) struct Service {
     spec: SetSpec,
     /// Closed to end the process.
     stop: Mutex<Option<UnixStream>>,
-}
-
-/// An agent's answer to [`Request::Status`].
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
-pub(crate) struct Health {
-    /// Where its mount is, if it is in the common tree.
-    pub(crate) mount: Option<PathBuf>,
-    /// Commands that use it in namespaces of their own.
-    pub(crate) users: Vec<u32>,
-    /// Calls on the store that it has made for agents whose hosts do not have it, if it makes any.
-    #[serde(default)]
-    pub(crate) calls_for_others: Option<u64>,
-    /// What the library says.
-    pub(crate) node: Value,
 }
 
 /// Names the node to processes that Slurm starts there.

@@ -3,7 +3,6 @@
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
-use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
@@ -11,46 +10,11 @@ use rustix::process::{
     Resource, Rlimit, Signal, getppid, getrlimit, set_parent_process_death_signal, setrlimit,
     setsid,
 };
-use serde::{Deserialize, Serialize};
 
-use crate::failure::{Failure, OrFail};
-use crate::job::{JobDir, Owner};
-use crate::node::NodeConfig;
 use crate::os::close_inherited;
-use crate::process::Process;
-
-/// What an agent reads when it starts.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub(crate) struct AgentConfig {
-    /// What its library is told.
-    pub(crate) node: NodeConfig,
-    /// Whose it is.
-    pub(crate) owner: Owner,
-}
-
-impl AgentConfig {
-    /// Reads it.
-    pub(crate) fn read(path: &Path) -> Result<AgentConfig, Failure> {
-        let what = || format!("cannot read `{}`", path.display());
-        let text = std::fs::read(path).or_fail(what)?;
-        serde_json::from_slice(&text).or_fail(what)
-    }
-
-    /// The directory of its job.
-    pub(crate) fn job_dir(&self) -> Result<JobDir, Failure> {
-        JobDir::open(&self.node.job_dir)
-    }
-}
-
-/// How a start went, as one line for who waits.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub(crate) enum Started {
-    /// It serves.
-    Ready,
-    /// It does not, and why.
-    Failed(Failure),
-}
+use hearth_set::failure::{Failure, OrFail};
+use hearth_set::job::Owner;
+use hearth_set::process::Process;
 
 /// What the starting command left in the standard places.
 pub(super) struct Inherited {

@@ -9,11 +9,11 @@ use std::path::{Path, PathBuf};
 
 use hearth_fuse::Mount;
 
-use crate::control::{Busy, WayIn};
-use crate::failure::{Failure, OrFail};
-use crate::mountinfo;
-use crate::process::Process;
-use crate::unmount::unmount_at;
+use hearth_set::control::{Busy, WayIn};
+use hearth_set::failure::{Failure, OrFail};
+use hearth_set::mountinfo;
+use hearth_set::process::Process;
+use hearth_set::unmount::unmount_at;
 
 /// How programs reach an agent.
 pub(super) enum Served {

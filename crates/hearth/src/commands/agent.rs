@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use crate::failure::Failure;
 use crate::logging;
+use hearth_set::failure::Failure;
 
 /// Options of `hearth agent`.
 #[derive(clap::Args, Debug)]

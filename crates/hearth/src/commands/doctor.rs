@@ -9,14 +9,14 @@ use std::process::{Command, ExitCode, Stdio};
 use rustix::fs::{MemfdFlags, memfd_create, statvfs};
 use rustix::process::geteuid;
 
-use crate::failure::{Failure, OrFail};
-use crate::job;
-use crate::leftovers::{self, Leftover};
-use crate::output::print;
-use crate::preload;
 use crate::probe;
 use crate::requirements;
-use crate::size::Size;
+use hearth_set::failure::{Failure, OrFail};
+use hearth_set::job;
+use hearth_set::leftovers::{self, Leftover};
+use hearth_set::output::print;
+use hearth_set::size::Size;
+use hearth_set::{preload, program};
 
 /// Shared memory below which a default pool does not fit.
 const SHARED_MEMORY_MIN: Size = Size(256 << 20);
@@ -175,14 +175,14 @@ fn namespaces() -> Finding {
 
 fn program_library() -> Finding {
     found(
-        preload::library(),
+        program::this().and_then(|this| preload::library(&this)),
         "`hearth run` uses its mount alone, and nothing is traced",
     )
 }
 
 fn rank_library() -> Finding {
     found(
-        preload::mpi_library(),
+        program::this().and_then(|this| preload::mpi_library(&this)),
         "`hearth run --way-in mpiio` cannot work",
     )
 }

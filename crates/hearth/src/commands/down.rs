@@ -2,11 +2,11 @@
 
 use std::process::ExitCode;
 
-use crate::control::Busy;
-use crate::failure::Failure;
-use crate::job;
-use crate::set::{Named, Set, choose};
-use crate::takedown::{Dirty, How, take_down};
+use hearth_set::control::Busy;
+use hearth_set::failure::Failure;
+use hearth_set::job;
+use hearth_set::set::{Named, Set, choose};
+use hearth_set::takedown::{Dirty, How, take_down};
 
 const EXAMPLES: &str = "\
 Examples:

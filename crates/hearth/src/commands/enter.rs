@@ -10,11 +10,12 @@ use std::process::{Command, ExitCode};
 
 use rustix::process::{Signal, getgroups, getppid, set_parent_process_death_signal};
 
-use crate::control::Peer;
-use crate::failure::{Failure, OrFail};
-use crate::namespace::{BEHIND, Entrance};
-use crate::options::Others;
+use crate::namespace::Entrance;
 use crate::pool;
+use hearth_set::control::Peer;
+use hearth_set::failure::{Failure, OrFail};
+use hearth_set::job::BEHIND;
+use hearth_set::options::Others;
 
 /// Options of `hearth enter`.
 #[derive(clap::Args, Debug)]

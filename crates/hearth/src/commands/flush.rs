@@ -2,9 +2,9 @@
 
 use std::process::ExitCode;
 
-use crate::failure::Failure;
-use crate::set::{Named, choose};
-use crate::takedown;
+use hearth_set::failure::Failure;
+use hearth_set::set::{Named, choose};
+use hearth_set::takedown;
 
 const EXAMPLES: &str = "\
 Examples:

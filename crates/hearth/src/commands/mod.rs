@@ -6,6 +6,7 @@ pub(crate) mod down;
 pub(crate) mod enter;
 pub(crate) mod flush;
 pub(crate) mod mount;
+pub(crate) mod moved;
 pub(crate) mod place;
 pub(crate) mod run;
 pub(crate) mod stand_in;

@@ -1,21 +1,22 @@
 //! `hearth mount`.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use rustix::process::Signal;
 
-use crate::control::{Peer, Request, call};
-use crate::failure::Failure;
-use crate::job::{self, MountEntry, Owner};
-use crate::launch::{self, Members, Plan};
-use crate::leftovers;
-use crate::options::SetArgs;
 use crate::place;
 use crate::requirements;
-use crate::set::{self, Set};
-use crate::signals::Signals;
-use crate::takedown::{How, take_down};
+use hearth_set::control::Peer;
+use hearth_set::failure::Failure;
+use hearth_set::job::{self, Owner};
+use hearth_set::launch::{self, Members, Plan};
+use hearth_set::leftovers;
+use hearth_set::options::SetArgs;
+use hearth_set::program;
+use hearth_set::set::{self, Set, mount};
+use hearth_set::signals::Signals;
+use hearth_set::takedown::{How, take_down};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -61,6 +62,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
     let plan = Plan {
         store,
         spec: args.set.resolve()?,
+        program: program::this()?,
         owner: Owner::Nobody,
         members: Members::Here,
         trace: None,
@@ -73,28 +75,6 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
         return Err(failure);
     }
     Ok(ExitCode::SUCCESS)
-}
-
-/// Mounts a set's store through one of its agents, and writes that down.
-pub(crate) fn mount(set: &Set, peer: &Peer, at: &Path) -> Result<(), Failure> {
-    let node = peer.node;
-    let at = at.to_owned();
-    // Written down first: if this process is killed in between, `down` still finds the mount.
-    let entry = MountEntry { node, at };
-    set.dir.change_set(|file| file.mounts.push(entry.clone()))?;
-    let at = entry.at.clone();
-    call(peer, &Request::Mount { at })
-        .map(drop)
-        .map_err(|error| {
-            let failure = error.into_failure();
-            match set
-                .dir
-                .change_set(|file| file.mounts.retain(|other| *other != entry))
-            {
-                Ok(()) => failure,
-                Err(second) => failure.after(second),
-            }
-        })
 }
 
 fn agent(set: &Set, node: u32) -> Result<Peer, Failure> {

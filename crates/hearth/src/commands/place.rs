@@ -13,10 +13,10 @@ mod slurm;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use crate::failure::{Failure, OrFail};
-use crate::output::print;
-use crate::set::Choice;
 use arrange::Arranged;
+use hearth_set::failure::{Failure, OrFail};
+use hearth_set::output::print;
+use hearth_set::set::Choice;
 use jobs::Asked;
 use live::Live;
 use residency::Residency;

@@ -14,17 +14,18 @@ use std::process::{Command, ExitCode};
 
 use rustix::process::Signal;
 
-use super::trace::recording::{Recording, library, loading};
-use crate::control::{Busy, Peer, Request, call};
-use crate::failure::{Failure, OrFail};
-use crate::options::{Others, SetArgs};
+use super::trace::recording::{Recording, loading};
 use crate::place;
 use crate::pool;
 use crate::probe::known;
 use crate::requirements;
-use crate::set::Set;
-use crate::signals::Signals;
 use child::{Exit, wait};
+use hearth_set::control::{Busy, Peer, Request, call};
+use hearth_set::failure::{Failure, OrFail};
+use hearth_set::options::{Others, SetArgs};
+use hearth_set::set::{self, Set};
+use hearth_set::signals::Signals;
+use hearth_set::{preload, program};
 use membership::Membership;
 use report::Counts;
 
@@ -121,6 +122,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
 impl Args {
     /// The library that programs are helped by; `None` if they use the mount alone.
     fn library(&self) -> Result<Option<PathBuf>, Failure> {
+        let library = || preload::loadable(&program::this()?);
         match self.way_in {
             Some(WayIn::Fuse | WayIn::Mpiio) => Ok(None),
             Some(WayIn::Preload) => library().map(Some),
@@ -212,7 +214,7 @@ fn run_at(
     at: PathBuf,
     help: &Help<'_>,
 ) -> Result<Exit, Failure> {
-    super::mount::mount(set, peer, &at)?;
+    set::mount(set, peer, &at)?;
     let [program, words @ ..] = args.command.as_slice() else {
         unreachable!("the command line requires a command");
     };

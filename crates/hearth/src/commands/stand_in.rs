@@ -4,8 +4,8 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use crate::failure::Failure;
 use crate::{gateway, logging};
+use hearth_set::failure::Failure;
 
 /// Options of `hearth stand-in`.
 #[derive(clap::Args, Debug)]

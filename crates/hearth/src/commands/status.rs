@@ -5,14 +5,14 @@ use std::process::ExitCode;
 
 use serde_json::{Value, json};
 
-use crate::agent::Health;
-use crate::control::{CallError, Peer, Request};
-use crate::failure::{Failure, OrFail};
-use crate::node::{DaemonStatus, NodeStatus};
-use crate::output::{print, table};
-use crate::set::{Choice, Named, Set, ask_all, choose};
-use crate::size::Size;
-use crate::takedown;
+use hearth_set::agent::Health;
+use hearth_set::control::{CallError, Peer, Request};
+use hearth_set::failure::{Failure, OrFail};
+use hearth_set::output::{print, table};
+use hearth_set::set::{Choice, Named, Set, ask_all, choose};
+use hearth_set::size::Size;
+use hearth_set::status::{DaemonStatus, NodeStatus};
+use hearth_set::takedown;
 
 const EXAMPLES: &str = "\
 Examples:

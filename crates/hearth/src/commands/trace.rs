@@ -17,7 +17,7 @@ mod top;
 
 use std::process::ExitCode;
 
-use crate::failure::Failure;
+use hearth_set::failure::Failure;
 
 /// Options of `hearth trace`.
 #[derive(clap::Args, Debug)]

@@ -3,10 +3,10 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use crate::control::{Busy, Request, call};
-use crate::failure::Failure;
-use crate::job;
-use crate::set;
+use hearth_set::control::{Busy, Request, call};
+use hearth_set::failure::Failure;
+use hearth_set::job;
+use hearth_set::set;
 
 /// Options of `hearth umount`.
 #[derive(clap::Args, Debug)]

@@ -6,21 +6,21 @@ use std::process::ExitCode;
 use hearth_client::words::counted;
 use rustix::process::Signal;
 
-use super::mount::mount;
-use crate::failure::Failure;
 use crate::hosts;
-use crate::job::{self, Owner};
-use crate::launch::{self, Members, Plan};
-use crate::leftovers;
-use crate::options::SetArgs;
-use crate::output;
 use crate::place;
 use crate::probe::known;
 use crate::requirements;
-use crate::secret;
-use crate::set::{self, Life, Set};
-use crate::signals::Signals;
-use crate::takedown::{How, take_down};
+use hearth_set::failure::Failure;
+use hearth_set::job::{self, Owner};
+use hearth_set::launch::{self, Members, Plan};
+use hearth_set::leftovers;
+use hearth_set::options::SetArgs;
+use hearth_set::output;
+use hearth_set::program;
+use hearth_set::secret;
+use hearth_set::set::{self, Life, Set};
+use hearth_set::signals::Signals;
+use hearth_set::takedown::{How, take_down};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -78,6 +78,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
     };
     known::check(&store, members.is_several())?;
     let plan = Plan {
+        program: program::this()?,
         spec,
         owner: Owner::Nobody,
         members,
@@ -156,7 +157,7 @@ fn check_alone(base: &Path, plan: &Plan) -> Result<(), Failure> {
 
 fn mount_all(set: &Set, points: &[PathBuf], signals: &Signals) -> Result<(), Failure> {
     for (peer, at) in set.peers().iter().zip(points) {
-        mount(set, peer, at)?;
+        set::mount(set, peer, at)?;
         if !signals.take().is_empty() {
             return Err(Failure::new("interrupted; nothing is left running"));
         }

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use rustix::io::Errno;
 
 use super::op::{Answer, Facts, Kind, Mode, Op};
-use crate::failure::{Failure, OrFail};
+use hearth_set::failure::{Failure, OrFail};
 
 /// No store of a healthy cluster takes so long for one call.
 const CALL_MAX: Duration = Duration::from_secs(10);

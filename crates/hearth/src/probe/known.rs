@@ -5,8 +5,8 @@
 
 use std::path::Path;
 
-use crate::failure::Failure;
-use crate::mountinfo;
+use hearth_set::failure::Failure;
+use hearth_set::mountinfo;
 
 /// How much of Hearth a store breaks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

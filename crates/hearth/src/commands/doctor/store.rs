@@ -5,11 +5,11 @@ use std::process::ExitCode;
 
 use serde_json::json;
 
-use crate::failure::{Failure, OrFail};
-use crate::output::{print, table};
 use crate::probe::known::Broken;
 use crate::probe::verdict::{Holds, broken, promises};
 use crate::probe::{Findings, Other, measure};
+use hearth_set::failure::{Failure, OrFail};
+use hearth_set::output::{print, table};
 
 /// Options for a store.
 #[derive(clap::Args, Debug)]

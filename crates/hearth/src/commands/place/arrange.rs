@@ -13,8 +13,8 @@ use hearth_plan::{Bytes, FileId, NodeId};
 use super::Method;
 use super::jobs::{Asked, Job, of_rank};
 use super::residency::Residency;
-use crate::failure::Failure;
-use crate::size::Size;
+use hearth_set::failure::Failure;
+use hearth_set::size::Size;
 
 /// All that jobs read together, at most: sums stay far from what 64 bits hold.
 const TOTAL_MAX: u64 = 1 << 60;

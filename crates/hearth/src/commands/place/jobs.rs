@@ -11,8 +11,8 @@ use std::fs;
 use std::path::Path;
 
 use super::residency::Residency;
-use crate::failure::{Failure, OrFail};
-use crate::size::Size;
+use hearth_set::failure::{Failure, OrFail};
+use hearth_set::size::Size;
 
 /// Ranks of one job, at most.
 pub(super) const RANKS_MAX: u32 = 1 << 20;

@@ -7,11 +7,11 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::jobs::{Asked, Job};
 use super::residency::{Amount, File, Node, Residency};
-use crate::control::{CallError, Peer, Request, call};
-use crate::failure::Failure;
 use crate::node;
-use crate::set::{Choice, Set, choose};
-use crate::size::Size;
+use hearth_set::control::{CallError, Peer, Request, call};
+use hearth_set::failure::Failure;
+use hearth_set::set::{Choice, Set, choose};
+use hearth_set::size::Size;
 
 /// A set, and what its agents told.
 pub(super) struct Live {

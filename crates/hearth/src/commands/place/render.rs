@@ -7,9 +7,9 @@ use serde_json::json;
 
 use super::Form;
 use super::arrange::{Arranged, Unit};
-use crate::failure::Failure;
-use crate::output::table;
-use crate::size::Size;
+use hearth_set::failure::Failure;
+use hearth_set::output::table;
+use hearth_set::size::Size;
 
 /// The data.
 pub(super) fn lines(arranged: &Arranged, form: Form, job: Option<&str>) -> Result<String, Failure> {

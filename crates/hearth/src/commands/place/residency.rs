@@ -17,8 +17,8 @@ use std::path::PathBuf;
 use serde::de::{self, Deserializer, Visitor};
 use serde::{Deserialize, Serialize};
 
-use crate::failure::{Failure, OrFail};
-use crate::size::Size;
+use hearth_set::failure::{Failure, OrFail};
+use hearth_set::size::Size;
 
 /// The largest file.
 const SIZE_MAX: u64 = 1 << 53;

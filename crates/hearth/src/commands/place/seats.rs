@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 use std::str::FromStr;
 
 use super::residency::Residency;
-use crate::failure::{Failure, OrFail};
+use hearth_set::failure::{Failure, OrFail};
 
 /// Where the number comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -10,7 +10,7 @@ use std::path::Path;
 
 use super::jobs::{Asked, Job, check_names};
 use super::residency::Residency;
-use crate::failure::{Failure, OrFail};
+use hearth_set::failure::{Failure, OrFail};
 
 const EXTENSIONS: [&str; 4] = ["sh", "sbatch", "slurm", "job"];
 

@@ -10,8 +10,8 @@ use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, Signal, getpgrp, pidfd_open, pidfd_send_signal};
 use rustix::termios::tcgetpgrp;
 
-use crate::failure::{Failure, OrFail};
-use crate::signals::Signals;
+use hearth_set::failure::{Failure, OrFail};
+use hearth_set::signals::Signals;
 
 /// How a command ended.
 #[derive(Debug)]

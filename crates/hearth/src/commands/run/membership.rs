@@ -9,15 +9,16 @@
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use crate::control::Busy;
-use crate::failure::{Failure, OrFail};
-use crate::job::{self, Lock, LockKind, Owner};
-use crate::launch::{self, Launched, Members, Plan};
-use crate::leftovers;
-use crate::options::SetArgs;
-use crate::set::{self, Life, Set};
-use crate::signals::Signals;
-use crate::takedown::{Dirty, How, take_down};
+use hearth_set::control::Busy;
+use hearth_set::failure::{Failure, OrFail};
+use hearth_set::job::{self, Lock, LockKind, Owner};
+use hearth_set::launch::{self, Launched, Members, Plan};
+use hearth_set::leftovers;
+use hearth_set::options::SetArgs;
+use hearth_set::program;
+use hearth_set::set::{self, Life, Set};
+use hearth_set::signals::Signals;
+use hearth_set::takedown::{Dirty, How, take_down};
 
 /// How long agents whose command was killed may take to end.
 const END_SPAN_MAX: Duration = Duration::from_secs(9);
@@ -113,6 +114,7 @@ fn start(
 ) -> Result<Membership, Failure> {
     leftovers::clear_dead(&base, store)?;
     let plan = Plan {
+        program: program::this()?,
         store: store.to_owned(),
         spec: args.resolve()?,
         owner: Owner::this_command()?,

@@ -13,12 +13,12 @@ use super::Args;
 use super::child::wait;
 use super::report::Counts;
 use crate::commands::enter;
-use crate::failure::{Failure, OrFail};
-use crate::options::{Policy, SetArgs, Transport};
 use crate::place;
-use crate::preload;
-use crate::rules::Semantics;
-use crate::signals::Signals;
+use hearth_set::failure::{Failure, OrFail};
+use hearth_set::options::{Policy, SetArgs, Transport};
+use hearth_set::rules::Semantics;
+use hearth_set::signals::Signals;
+use hearth_set::{preload, program};
 
 /// Names the variables that Open MPI hands on to ranks of other hosts.
 const HANDED_ON: &str = "OMPI_MCA_mca_base_env_list";
@@ -105,7 +105,7 @@ fn refuse_what_needs_agents(args: &Args) -> Result<(), Failure> {
 /// What the library is told; what was not said has its default there.
 fn environment(store: &Path, set: &SetArgs) -> Result<Vec<(&'static str, OsString)>, Failure> {
     let mut environment = vec![
-        super::loading(&preload::mpi_library()?),
+        super::loading(&preload::mpi_library(&program::this()?)?),
         ("HEARTH_STORE", store.into()),
     ];
     let mut say = |name, value: Option<String>| {

@@ -3,12 +3,12 @@
 use std::fmt;
 use std::path::Path;
 
-use crate::control::Request;
-use crate::node::{Counters, NodeStatus, Programs};
-use crate::set::{Set, ask_all};
-use crate::size::Size;
-use crate::takedown;
 use hearth_client::words::counted;
+use hearth_set::control::Request;
+use hearth_set::set::{Set, ask_all};
+use hearth_set::size::Size;
+use hearth_set::status::{Counters, NodeStatus, Programs};
+use hearth_set::takedown;
 
 /// Counts of all agents of a set together.
 #[derive(Clone, Debug, Default)]
@@ -80,40 +80,44 @@ fn join_programs(a: &Programs, b: &Programs, with: fn(u64, u64) -> u64) -> Progr
     }
 }
 
-impl fmt::Display for Programs {
+/// What programs read by themselves.
+struct ByThemselves<'a>(&'a Programs);
+
+impl fmt::Display for ByThemselves<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.programs == 0 {
+        let programs = self.0;
+        if programs.programs == 0 {
             return writeln!(f, "hearth: no program read in this node's memory by itself");
         }
         writeln!(
             f,
             "hearth: {} read {} in {} in this node's memory by themselves",
-            counted(self.programs, "program"),
-            Size(self.bytes),
-            counted(self.reads, "call")
+            counted(programs.programs, "program"),
+            Size(programs.bytes),
+            counted(programs.reads, "call")
         )?;
-        if self.stats > 0 {
+        if programs.stats > 0 {
             writeln!(
                 f,
                 "hearth: `stat` was answered again in this node's memory for {}",
-                counted(self.stats, "call")
+                counted(programs.stats, "call")
             )?;
         }
-        if self.writes > 0 {
+        if programs.writes > 0 {
             writeln!(
                 f,
                 "hearth: {} were written in {} through this node's memory, {} passed by",
-                Size(self.written),
-                counted(self.writes, "call"),
-                self.not_offered + self.crowded
+                Size(programs.written),
+                counted(programs.writes, "call"),
+                programs.not_offered + programs.crowded
             )?;
         }
         let rows = [
-            (self.not_here, "not in memory or past the end"),
-            (self.called_back, "written meanwhile"),
-            (self.too_long, "over too many pages"),
-            (self.no_agent, "agent gone"),
-            (self.flags, "opened for direct I/O"),
+            (programs.not_here, "not in memory or past the end"),
+            (programs.called_back, "written meanwhile"),
+            (programs.too_long, "over too many pages"),
+            (programs.no_agent, "agent gone"),
+            (programs.flags, "opened for direct I/O"),
         ];
         let passed: Vec<String> = rows
             .iter()
@@ -150,6 +154,6 @@ impl fmt::Display for Counts {
             Size(counts.store_write_bytes),
             counts.store_write_requests
         )?;
-        self.1.fmt(f)
+        ByThemselves(&self.1).fmt(f)
     }
 }

@@ -7,8 +7,8 @@ use hearth_client::words::counted;
 use hearth_trace::Source;
 use hearth_trace::file::Reader;
 
-use crate::failure::{Failure, OrFail};
-use crate::output::print;
+use hearth_set::failure::{Failure, OrFail};
+use hearth_set::output::print;
 
 /// Options of `hearth trace check`.
 #[derive(clap::Args, Debug)]

@@ -10,9 +10,9 @@ use hearth_trace::area;
 use hearth_trace::ship::{Client, ClientConfig, Limits, party};
 use rustix::process::Signal;
 
-use crate::failure::{Failure, OrFail};
-use crate::secret;
-use crate::signals::Signals;
+use hearth_set::failure::{Failure, OrFail};
+use hearth_set::secret;
+use hearth_set::signals::Signals;
 
 /// What is traced is worth less than what is measured.
 const NICE: i32 = 10;

@@ -9,8 +9,8 @@ use hearth_trace::Source;
 use hearth_trace::file::{ReadError, Reader};
 use tempfile::NamedTempFile;
 
-use crate::failure::{Failure, OrFail};
-use crate::size::Span;
+use hearth_set::failure::{Failure, OrFail};
+use hearth_set::size::Span;
 
 /// Options of `hearth trace export`.
 #[derive(clap::Args, Debug)]

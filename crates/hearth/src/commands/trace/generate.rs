@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use hearth_trace::file::{SessionId, Writer};
 use hearth_trace::generate;
 
-use crate::failure::{Failure, OrFail};
+use hearth_set::failure::{Failure, OrFail};
 
 /// Options of `hearth trace generate`.
 #[derive(clap::Args, Debug)]

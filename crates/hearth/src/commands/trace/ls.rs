@@ -5,8 +5,8 @@ use std::process::ExitCode;
 use hearth_trace::ring::{AreaState, Look, Policy, look};
 
 use super::recording;
-use crate::failure::{Failure, OrFail};
-use crate::output::{print, table};
+use hearth_set::failure::{Failure, OrFail};
+use hearth_set::output::{print, table};
 
 /// Options of `hearth trace ls`.
 #[derive(clap::Args, Debug)]

@@ -15,8 +15,8 @@ use hearth_trace::collect::{CollectError, Collection};
 use hearth_trace::file::Writer;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-use crate::failure::{Failure, OrFail};
-use crate::preload;
+use hearth_set::failure::{Failure, OrFail};
+use hearth_set::{preload, program};
 
 /// Begins the names of recordings' directories; the recorder's process number follows.
 const RUN: &str = "run-";
@@ -41,7 +41,7 @@ pub(crate) struct Left {
 impl Recording {
     /// Begins to collect into `output`.
     pub(crate) fn start(output: &Path) -> Result<Recording, Failure> {
-        let library = library()?;
+        let library = preload::loadable(&program::this()?)?;
         let base = area::directory();
         reclaim(&base, output);
         area::open_directory(&base).or_fail(|| "cannot trace".to_owned())?;
@@ -118,27 +118,6 @@ pub(in crate::commands) fn loading(library: &Path) -> (&'static str, OsString) {
         list.push(others);
     }
     ("LD_PRELOAD", list)
-}
-
-/// The library, in a place that the dynamic linker can be told.
-pub(crate) fn library() -> Result<PathBuf, Failure> {
-    let path = preload::library()?;
-    // The dynamic linker cuts its list at blanks and colons.
-    let splits = |path: &Path| {
-        path.as_os_str()
-            .as_encoded_bytes()
-            .iter()
-            .any(|it| b" :".contains(it))
-    };
-    if splits(&path) {
-        let what = format!("cannot load `{}` into programs", path.display());
-        return Err(Failure::new(what).cause("its path has a blank or a colon"));
-    }
-    if !path.exists() {
-        let what = format!("cannot find the library `{}`", path.display());
-        return Err(Failure::new(what).hint("make install, or name it in HEARTH_PRELOAD"));
-    }
-    Ok(path)
 }
 
 /// Directories that may hold areas: the user's, and those of recordings.

@@ -1,36 +1,29 @@
 //! `hearth trace replay`.
 
+use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
 use hearth_client::words::counted;
-use hearth_sim::policy;
-use hearth_sim::scale::{self, Shape};
 use hearth_trace::Source;
 use hearth_trace::file::Reader;
 use serde_json::json;
 
-use crate::failure::{Failure, OrFail};
-use crate::output::print;
+use crate::commands::moved::moved;
 use crate::replay::plan::Plan;
 use crate::replay::run::{self, Outcome, Think};
-use crate::replay::simulate::Lists;
 use crate::replay::tree::{self, Made};
-use crate::size::Size;
-
-/// Policies that the large world of the simulator follows.
-const SIMULATED: [&str; 3] = ["none", "home", "bank"];
-/// Pages of a simulated pool.
-const FRAMES_MIN: u32 = 16;
-const FRAMES_MAX: u32 = 1 << 22;
+use hearth_set::failure::{Failure, OrFail};
+use hearth_set::output::print;
+use hearth_set::size::Size;
 
 /// Options of `hearth trace replay`.
 #[derive(clap::Args, Debug)]
 pub(crate) struct Args {
     /// Trace files, or directories of them; read as one trace
-    #[arg(value_name = "FILE", required = true)]
+    #[arg(value_name = "FILE", required_unless_present = "simulate")]
     files: Vec<PathBuf>,
     /// An empty directory, or one to be made; nothing outside of it is touched
     #[arg(long, value_name = "DIR", required_unless_present = "simulate")]
@@ -41,115 +34,34 @@ pub(crate) struct Args {
     /// Make the files, and leave it at that
     #[arg(long, conflicts_with = "no_think")]
     files_only: bool,
-    /// Have the simulator do it, with a node for each host of the trace
-    #[arg(long, conflicts_with_all = ["at", "no_think", "files_only"])]
-    simulate: bool,
-    /// With --simulate: under this policy [default: each]
-    #[arg(long, value_name = "P", requires = "simulate", value_parser = SIMULATED)]
-    policy: Option<String>,
-    /// With --simulate: memory of each node's pool
+    /// What the laboratory has now, and all that follows
     #[arg(
         long,
-        value_name = "SIZE",
-        requires = "simulate",
-        default_value = "1GiB"
+        hide = true,
+        num_args = 0..,
+        allow_hyphen_values = true,
+        conflicts_with_all = ["at", "no_think", "files_only"]
     )]
-    pool: Size,
-    /// With --simulate: a page, a power of two from 4KiB to 4MiB
-    #[arg(
-        long,
-        value_name = "SIZE",
-        requires = "simulate",
-        default_value = "256KiB"
-    )]
-    page_size: Size,
-    /// Print one JSON object, of a simulation one for each policy
+    simulate: Option<Vec<OsString>>,
+    /// Print one JSON object
     #[arg(long)]
     json: bool,
 }
 
 /// Does again what the programs of a trace did. Exit 1: some of it ended differently.
 pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
+    if let Some(more) = &args.simulate {
+        let json = args.json.then(|| OsString::from("--json"));
+        let files = args.files.iter().map(|file| file.clone().into_os_string());
+        let words: Vec<OsString> = json.into_iter().chain(files).chain(more.clone()).collect();
+        return Ok(moved("trace replay --simulate", "sim replay", &words));
+    }
     let mut reader = Reader::open(&args.files).or_fail(|| "cannot replay".to_owned())?;
     for line in reader.missing() {
         eprintln!("missing: {line}");
     }
-    match &args.at {
-        Some(at) => on_files(args, at, &mut reader),
-        None => simulated(args, &mut reader),
-    }
-}
-
-/// Has the simulator do what the programs of a trace did, under one policy or each.
-fn simulated(args: &Args, reader: &mut Reader) -> Result<ExitCode, Failure> {
-    let what = || "cannot simulate what is traced".to_owned();
-    let page = args.page_size.0;
-    if !page.is_power_of_two() || !(4 << 10..=4 << 20).contains(&page) {
-        let failure = Failure::new(what()).cause(format!("a page cannot have {}", args.page_size));
-        return Err(failure.hint("name a power of two from 4KiB to 4MiB"));
-    }
-    let lists = Lists::of(reader, page).or_fail(what)?;
-    if lists.pages == 0 {
-        return Err(Failure::no("nothing in the trace reads or writes a file"));
-    }
-    let frames = u32::try_from(args.pool.0 / page).unwrap_or(u32::MAX);
-    let frames = frames.clamp(FRAMES_MIN, FRAMES_MAX);
-    eprintln!(
-        "{} of {} on {}, each with a pool of {}",
-        counted(lists.pages, "page"),
-        args.page_size,
-        counted(lists.lists.len(), "node"),
-        Size(u64::from(frames) * page)
-    );
-    let mut is_right = true;
-    for name in SIMULATED {
-        let Some(policy) = policy::by_name(name).filter(|_| {
-            let only = args.policy.as_deref();
-            only.is_none_or(|only| only == name)
-        }) else {
-            continue;
-        };
-        let shape = Shape {
-            frames,
-            ..Shape::new(policy, lists.lists.len() as u32, 0, 1)
-        };
-        let outcome = scale::replay(&shape, lists.lists.clone(), |_| {});
-        for violation in &outcome.violations {
-            eprintln!("{name}: {violation}");
-        }
-        is_right &= outcome.violations.is_empty();
-        print(&simulated_words(args, name, &outcome))?;
-    }
-    match is_right {
-        true => Ok(ExitCode::SUCCESS),
-        false => Err(Failure::new(what()).cause("the simulator found a fault in itself")),
-    }
-}
-
-fn simulated_words(args: &Args, name: &str, outcome: &scale::Outcome) -> String {
-    let share = outcome.own_reads as f64 / outcome.reads.max(1) as f64;
-    if args.json {
-        let line = json!({
-            "policy": name,
-            "page_reads": outcome.reads,
-            "own_hit_ratio": share,
-            "messages": outcome.messages.total(),
-            "store_reads": outcome.store_reads,
-            "store_writes": outcome.store_writes,
-            "modelled_s": outcome.took.0 as f64 / 1e9,
-        });
-        return format!("{line}\n");
-    }
-    format!(
-        "{name}: {:.1} % of {} page reads served by the node's own memory; {} messages, {} store reads, \
-         {} store writes; modelled time {:.3} s\n",
-        share * 100.0,
-        outcome.reads,
-        outcome.messages.total(),
-        outcome.store_reads,
-        outcome.store_writes,
-        outcome.took.0 as f64 / 1e9,
-    )
+    let at = args.at.as_ref();
+    on_files(args, at.expect("clap asks for it"), &mut reader)
 }
 
 /// Does it on copies of the files in `at`.

@@ -10,8 +10,8 @@ use hearth_report::{Report, analyse};
 use hearth_trace::file::Reader;
 use hearth_trace::{Event, Source, StreamId, Tables};
 
-use crate::failure::{Failure, OrFail};
-use crate::output::print;
+use hearth_set::failure::{Failure, OrFail};
+use hearth_set::output::print;
 
 /// How often progress is shown.
 const PROGRESS_PERIOD: Duration = Duration::from_millis(200);

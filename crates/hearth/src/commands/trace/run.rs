@@ -13,9 +13,9 @@ use rustix::process::Signal;
 use super::binary;
 use super::recording::Recording;
 use crate::commands::run::child::{Exit, wait};
-use crate::failure::{Failure, OrFail};
-use crate::signals::Signals;
-use crate::size::Size;
+use hearth_set::failure::{Failure, OrFail};
+use hearth_set::signals::Signals;
+use hearth_set::size::Size;
 
 const EXAMPLES: &str = "\
 Examples:

@@ -12,10 +12,10 @@ use hearth_trace::ship::{Server, party};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::process::Signal;
 
-use crate::failure::{Failure, OrFail};
-use crate::output::print;
-use crate::secret::{self, Secret};
-use crate::signals::Signals;
+use hearth_set::failure::{Failure, OrFail};
+use hearth_set::output::print;
+use hearth_set::secret::{self, Secret};
+use hearth_set::signals::Signals;
 
 /// Options of `hearth trace serve`.
 #[derive(clap::Args, Debug)]

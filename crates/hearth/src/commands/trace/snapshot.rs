@@ -10,7 +10,7 @@ use hearth_trace::file::Writer;
 use hearth_trace::ring::{AreaId, Policy};
 
 use super::ls::live;
-use crate::failure::{Failure, OrFail};
+use hearth_set::failure::{Failure, OrFail};
 
 /// Options of `hearth trace snapshot`.
 #[derive(clap::Args, Debug)]

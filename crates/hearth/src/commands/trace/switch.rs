@@ -3,8 +3,8 @@
 use std::process::ExitCode;
 
 use super::ls::live;
-use crate::failure::Failure;
 use hearth_client::words::counted;
+use hearth_set::failure::Failure;
 
 /// Options of `hearth trace on` and `off`.
 #[derive(clap::Args, Debug)]

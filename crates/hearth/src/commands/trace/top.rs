@@ -19,9 +19,9 @@ use self::terminal::Terminal;
 use self::view::View;
 use self::watch::Watch;
 use super::ls::live;
-use crate::failure::{Failure, OrFail};
-use crate::output::print;
-use crate::signals::Signals;
+use hearth_set::failure::{Failure, OrFail};
+use hearth_set::output::print;
+use hearth_set::signals::Signals;
 
 /// Rings are looked at so often for one view: a ring that is written fast keeps its records for a
 /// moment only.

@@ -1,0 +1,322 @@
+//! A window of two pages slides over a shared file (Liao et al., section 4.1): byte-range locks
+//! over the bare store against caches that are coherent by themselves.
+
+mod moves;
+
+use super::mpi::{Mpi, Place, Program, Run, Runs, Site, Source, Told, Way};
+use hearth_set::failure::Failure;
+use hearth_set::options::Policy;
+use hearth_set::report::{Report, rounded};
+use hearth_set::signals::Signals;
+use hearth_set::trial::matmul::System;
+
+const SOURCE: Source = Source {
+    name: "sliding_window",
+    files: &[
+        (
+            "sliding_window.c",
+            include_str!("../../../../workloads/sliding_window.c"),
+        ),
+        ("ranks.h", include_str!("../../../../workloads/ranks.h")),
+    ],
+};
+
+/// How many times as long the file is over which messages are counted.
+const LONGER: u32 = 4;
+
+/// What is measured.
+#[derive(Clone, Debug)]
+pub(crate) struct Load<'a> {
+    pub(crate) store: &'a str,
+    /// What links of test hosts carry.
+    pub(crate) link: &'a str,
+    pub(crate) mpi: Mpi,
+    pub(crate) ranks: Vec<u32>,
+    pub(crate) segments: u32,
+    pub(crate) turns: usize,
+}
+
+/// A way in, and whether the program has to lock for itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Rival {
+    way: Way,
+    locking: Locking,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Locking {
+    /// A lock around every call.
+    Ranges,
+    Nothing,
+}
+
+impl Rival {
+    /// All of them, in the order of a turn.
+    fn all(store: &str) -> Vec<Rival> {
+        let locked = Rival {
+            way: Way::Mounts(System::NONE),
+            locking: Locking::Ranges,
+        };
+        let single = System::Under(Policy::Single);
+        let mounts = [System::NONE, System::HINT, System::HOME, single];
+        let free = |way| Rival {
+            way,
+            locking: Locking::Nothing,
+        };
+        let ways = Way::all(&mounts, store).into_iter().map(free);
+        std::iter::once(locked).chain(ways).collect()
+    }
+
+    fn name(self) -> String {
+        match self.locking {
+            Locking::Ranges => "locks".to_owned(),
+            Locking::Nothing => self.way.name(),
+        }
+    }
+
+    /// Whether every read must see whole pages, and the end be the last write to each. The store promises
+    /// neither to programs that do not lock: where a request is cut in two, even sectors are of two writes.
+    fn is_coherent(self) -> bool {
+        self.locking == Locking::Ranges || self.way != Way::Mounts(System::NONE)
+    }
+}
+
+/// Runs all systems in turns, for each number of ranks.
+pub(crate) fn run(
+    load: &Load<'_>,
+    signals: &Signals,
+    mut tell: impl FnMut(&str),
+) -> Result<Report, Failure> {
+    tell("preparing");
+    let most = load.ranks.iter().copied().max().unwrap_or(1);
+    let site = Site::build(load.store, load.link, most, signals)?;
+    let program = Program::build(&SOURCE, load.mpi, &site.workshop(), &[])?;
+    let rivals = Rival::all(load.store);
+    let mut runs = Runs::default();
+    for turn in 0..load.turns {
+        for &ranks in &load.ranks {
+            for &rival in &rivals {
+                let name = rival.name();
+                tell(&format!(
+                    "turn {} of {}: {ranks} ranks, {name}",
+                    turn + 1,
+                    load.turns
+                ));
+                let place = site.place(&format!("{name}-{ranks}-{turn}"))?;
+                let race = Race {
+                    segments: load.segments,
+                    ranks,
+                    rival,
+                    pages: Pages::Raced,
+                };
+                let mut run = one(race, &site, &program, &place)?;
+                run.turn = turn;
+                runs.push(run);
+            }
+        }
+    }
+    tell("counting messages");
+    for &ranks in &load.ranks {
+        for run in count(load, &site, &program, ranks)? {
+            runs.push(run);
+        }
+    }
+    Ok(report(load, &rivals, &runs))
+}
+
+fn case(ranks: u32) -> String {
+    format!("{ranks} ranks")
+}
+
+/// A case in which pages are dealt to ranks before the race: a short file and a long one.
+fn dealt(ranks: u32) -> [String; 2] {
+    ["", ", long file"].map(|length| format!("{ranks} ranks, dealt{length}"))
+}
+
+/// Runs `single` over dealt pages with ranks in turn, and again over a longer file: what that has more in messages
+/// is calls alone. In the race neighbouring pages come to have one home, and chance decides who writes a page last.
+fn count(
+    load: &Load<'_>,
+    site: &Site<'_>,
+    program: &Program,
+    ranks: u32,
+) -> Result<Vec<Run>, Failure> {
+    let single = Rival {
+        way: Way::Mounts(System::Under(Policy::Single)),
+        locking: Locking::Nothing,
+    };
+    let lengths = [load.segments, load.segments * LONGER];
+    let cases = dealt(ranks).into_iter().zip(lengths);
+    let run = |(case, segments): (String, u32)| {
+        let place = site.place(&format!("dealt-{segments}-{ranks}"))?;
+        let race = Race {
+            segments,
+            ranks,
+            rival: single,
+            pages: Pages::Dealt,
+        };
+        let run = one(race, site, program, &place)?;
+        Ok(Run { case, ..run })
+    };
+    cases.map(run).collect()
+}
+
+/// Who touches a page first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Pages {
+    /// Whoever comes first.
+    Raced,
+    /// The rank whose turn it is; and ranks whose windows touch wait for each other.
+    Dealt,
+}
+
+/// One run of the program.
+#[derive(Clone, Copy)]
+struct Race {
+    segments: u32,
+    ranks: u32,
+    rival: Rival,
+    pages: Pages,
+}
+
+fn one(race: Race, site: &Site<'_>, program: &Program, place: &Place) -> Result<Run, Failure> {
+    let Race {
+        segments,
+        ranks,
+        rival,
+        pages,
+    } = race;
+    let (of, segments) = (ranks.to_string(), segments.to_string());
+    let store = place.store().display().to_string();
+    let whole = ["--of", &of, "--segments", &segments];
+    program.alone(&[&["init", &store], &whole[..]].concat())?;
+    let stand = site.stand(rival.way, ranks, place)?;
+    // A lock costs no more than it must: it is taken in the store itself.
+    let locks = site.bare_dirs(place);
+    let mut words = vec!["run", stand.dirs(), "--segments", &segments];
+    if rival.locking == Locking::Ranges {
+        words.extend(["--locks", &locks]);
+    }
+    if pages == Pages::Dealt {
+        words.extend(["--dealt", "1"]);
+    }
+    let told = stand.run(program, &words)?;
+    let counts = stand.counts()?;
+    stand.end()?;
+    let is_right = !rival.is_coherent() || {
+        let is_final = program.agrees(&[&["check", &store], &whole[..]].concat())?;
+        is_final && told.stale + told.torn == 0
+    };
+    if !is_right {
+        let Told { stale, torn, .. } = told;
+        eprintln!(
+            "wrong: {}, {ranks} ranks: {stale} stale and {torn} torn",
+            rival.name()
+        );
+    }
+    Ok(Run {
+        turn: 0,
+        case: case(ranks),
+        system: rival.name(),
+        told,
+        counts,
+        verified: is_right,
+    })
+}
+
+/// Bytes moved in a second, all ranks together.
+fn bandwidth(run: &Run) -> f64 {
+    (run.told.bytes_read + run.told.bytes_written) as f64 / run.told.seconds
+}
+
+fn store_requests(run: &Run) -> f64 {
+    (run.counts.store_read_requests + run.counts.store_write_requests) as f64
+}
+
+/// A figure of one run.
+type Figure = (&'static str, &'static str, fn(&Run) -> f64);
+
+const FIGURES: [Figure; 8] = [
+    ("bandwidth", "MB/s", |run| bandwidth(run) / 1e6),
+    ("time", "s", |run| run.told.seconds),
+    ("store read requests", "", |run| {
+        run.counts.store_read_requests as f64
+    }),
+    ("store write requests", "", |run| {
+        run.counts.store_write_requests as f64
+    }),
+    ("store bytes", "B", |run| {
+        (run.counts.store_read_bytes + run.counts.store_write_bytes) as f64
+    }),
+    ("messages a call", "", Run::messages_per_call),
+    ("stale pages", "", |run| run.told.stale as f64),
+    ("torn pages", "", |run| run.told.torn as f64),
+];
+
+fn report(load: &Load<'_>, rivals: &[Rival], runs: &Runs) -> Report {
+    let mut report = Report::new("sliding-window", load.store);
+    for &ranks in &load.ranks {
+        let case = case(ranks);
+        for rival in rivals {
+            let name = rival.name();
+            for (metric, unit, figure) in FIGURES {
+                let value = runs.of(&case, &name, figure);
+                report.row(&name, &case, metric, value, unit);
+            }
+        }
+        let [few, more] = dealt(ranks).map(|case| runs.traffic(&case, "single"));
+        let steady = (more.messages - few.messages) / (more.calls - few.calls);
+        let formula = moves::messages_a_call(ranks, [load.segments, load.segments * LONGER]);
+        report.row(
+            "single",
+            &case,
+            "messages a call, pages dealt, openings aside",
+            steady,
+            "",
+        );
+        report.row(
+            "formula",
+            &case,
+            "messages a call, pages dealt, openings aside",
+            formula,
+            "",
+        );
+        let paper = messages_of_paper(ranks);
+        report.row("formula", &case, "messages a call, as published", paper, "");
+        report.sum_up(
+            &format!("messages_over_formula_{ranks}"),
+            rounded(steady / formula),
+        );
+        let over = |other: &str| runs.ratio(&case, bandwidth, "single", other);
+        report.sum_up(&format!("single_over_none_{ranks}"), over("none"));
+        for rival in rivals.iter().filter(|rival| rival.way.is_gathering()) {
+            let name = rival.name();
+            let gain = runs.ratio(&case, bandwidth, &name, "locks");
+            report.sum_up(&format!("{name}_over_locks_{ranks}"), gain);
+        }
+    }
+    let most = load.ranks.iter().copied().max().unwrap_or(1);
+    let over = |other: &str| runs.ratio(&case(most), bandwidth, "single", other);
+    for rival in rivals {
+        let requests = runs.of(&case(most), &rival.name(), store_requests);
+        report.sum_up(&format!("store_requests_{}", rival.name()), requests);
+    }
+    report.sum_up("verified", runs.are_verified());
+    report.sum_up("single_over_locks", over("locks"));
+    report.sum_up("single_over_none", over("none"));
+    let bound = over("locks") / gain_bound(most);
+    report.sum_up("bound_fraction", rounded(bound));
+    report
+}
+
+/// Each page is read and written twice by every rank; a cache brings it once, and takes it once.
+/// So where the store is what takes the time, no cache gains more than this.
+fn gain_bound(ranks: u32) -> f64 {
+    2.0 * f64::from(ranks)
+}
+
+/// As the paper has it, a call locks two pages, one after the other, and moves two: four round
+/// trips, each to another rank but for one time in `ranks`.
+fn messages_of_paper(ranks: u32) -> f64 {
+    8.0 * (1.0 - 1.0 / f64::from(ranks))
+}

@@ -1,0 +1,108 @@
+//! Four processes write 240-byte records in turn into one shared file, then read it back.
+
+use crate::hearth::hearth;
+use crate::workload::small_io::RECORD_BYTES;
+use hearth_set::failure::{Failure, OrFail};
+use hearth_set::options::{Policy, SetSpec};
+use hearth_set::report::{Report, rounded};
+use hearth_set::signals::Signals;
+use hearth_set::trial::cluster::Cluster;
+use hearth_set::trial::crew::Crew;
+use hearth_set::trial::matmul::PROCESSES;
+use std::path::Path;
+
+const POLICIES: [Policy; 6] = [
+    Policy::None,
+    Policy::Hint,
+    Policy::HintPaper,
+    Policy::Home,
+    Policy::Single,
+    Policy::Local,
+];
+
+/// Runs each policy once; counts do not vary.
+pub(crate) fn run(
+    (backing, chosen): (&str, &[Policy]),
+    records: usize,
+    signals: &Signals,
+) -> Result<Report, Failure> {
+    let dir = tempfile::tempdir().or_fail(|| "cannot make a directory".to_owned())?;
+    let mut report = Report::new("small-io", backing);
+    let mut verified = true;
+    let (mut none, mut home) = (0, 0);
+    let wanted = |policy: &Policy| {
+        let base = matches!(policy, Policy::None | Policy::Home);
+        base || chosen.contains(policy) || (chosen.is_empty() && *policy != Policy::HintPaper)
+    };
+    for policy in POLICIES.into_iter().filter(wanted) {
+        let system = &policy.to_string();
+        let place = dir.path().join(system);
+        let spec = SetSpec {
+            agents: PROCESSES,
+            policy,
+            backing: backing.to_owned(),
+            ..SetSpec::default()
+        };
+        let chunk = spec.chunk.0;
+        let (requests, right) = one(&mut report, system, &place, spec, records, signals)?;
+        verified &= right;
+        match policy {
+            Policy::None => none = requests,
+            Policy::Home => home = requests,
+            Policy::HomePlus
+            | Policy::Hint
+            | Policy::HintPaper
+            | Policy::Single
+            | Policy::Local
+            | Policy::Bank
+            | Policy::BankPaper => {}
+        }
+        report.sum_up(&format!("store_write_requests_{system}"), requests);
+        let bytes = (records * RECORD_BYTES) as u64;
+        report.sum_up("chunks", bytes.div_ceil(chunk));
+    }
+    report.sum_up("verified", verified);
+    report.sum_up("records", records);
+    report.sum_up(
+        "write_requests_ratio",
+        rounded(none as f64 / home.max(1) as f64),
+    );
+    Ok(report)
+}
+
+fn one(
+    report: &mut Report,
+    system: &str,
+    dir: &Path,
+    spec: SetSpec,
+    records: usize,
+    signals: &Signals,
+) -> Result<(u64, bool), Failure> {
+    let store = dir.join("store");
+    std::fs::create_dir_all(&store).or_fail(|| "cannot make the store".to_owned())?;
+    let cluster = Cluster::start(&hearth()?, &store, dir, spec, signals)?;
+    let mut crew = Crew::start("small-io", cluster.points(), records, signals)?;
+    for _ in 0..3 {
+        crew.phase()?;
+    }
+    let done = crew.end()?;
+    let counts = cluster.counts()?;
+    cluster.end()?;
+    let figures = [
+        ("write time", done.times.write_s, "s"),
+        ("read time", done.times.read_s, "s"),
+        (
+            "store write requests",
+            counts.store_write_requests as f64,
+            "",
+        ),
+        ("store write bytes", counts.store_write_bytes as f64, "B"),
+        ("store read requests", counts.store_read_requests as f64, ""),
+        ("store read bytes", counts.store_read_bytes as f64, "B"),
+        ("messages", counts.messages_sent as f64, ""),
+    ];
+    for (metric, value, unit) in figures {
+        report.row(system, "all", metric, value, unit);
+    }
+    Ok((counts.store_write_requests, done.right))
+}

@@ -1,0 +1,58 @@
+//! What should be counted in a first pass on GlusterFS. How a crowd shares the reading of a directory depends on who
+//! comes first, so its messages have no closed form: they are those of simulated crowds, which have one directory too.
+//! Their machine is as fast as the real one was in the same run: what a look at the store took each of as many clients
+//! without Hearth, what one took after the names were read, with which GlusterFS sends attributes, what one took that
+//! memory answered, and what a message took from host to host while all clients were at work. How many requests of the
+//! store all names take is counted. Who manages a file differs from crowd to crowd, and where in the measured times it
+//! begins; so there are several, and the one in the middle counts.
+
+use super::System;
+use hearth_set::options::Policy;
+use hearth_sim::storm::{self, Outcome, Pace, Shape};
+
+/// Crowds of which the one in the middle counts.
+const CROWDS: u64 = 31;
+
+/// Messages and requests of the store.
+pub(super) struct Counts {
+    pub(super) messages: f64,
+    pub(super) store_requests: f64,
+    /// The fewest and the most messages of a crowd.
+    pub(super) spread: Option<(u64, u64)>,
+}
+
+impl Counts {
+    /// `None` for systems without a model. `listing` are the requests for all names, where attributes come along.
+    pub(super) fn of(
+        system: System,
+        (files, clients): (usize, u32),
+        pace: &Pace,
+        listing: Option<f64>,
+    ) -> Option<Counts> {
+        match system {
+            // Each client asks once for each file: its name and attributes come together.
+            System::Store => Some(Counts {
+                messages: 0.0,
+                store_requests: files as f64 * f64::from(clients),
+                spread: None,
+            }),
+            System::Under(Policy::Home) => {
+                let mut shape = Shape::new(clients, u32::try_from(files).ok()?);
+                if let Some(requests) = listing {
+                    shape.along = true;
+                    shape.names = (files as f64 / requests.max(1.0)).ceil() as u32;
+                }
+                let crowds = storm::run_several(&shape, pace, CROWDS);
+                let usual = &crowds[crowds.len() / 2];
+                let of = |crowd: Option<&Outcome>| crowd.map(|crowd| crowd.messages);
+                Some(Counts {
+                    messages: usual.messages as f64,
+                    // Each node asks once for the directory itself.
+                    store_requests: (usual.store_requests + u64::from(clients)) as f64,
+                    spread: of(crowds.first()).zip(of(crowds.last())),
+                })
+            }
+            _ => None,
+        }
+    }
+}

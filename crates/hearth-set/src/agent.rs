@@ -1,0 +1,95 @@
+//! What the command that starts an agent and the agent tell each other.
+
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use hearth_agent::store::StoreSpec;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::failure::{Failure, OrFail};
+use crate::job::{JobDir, Owner};
+use crate::options::SetSpec;
+
+/// What one agent is told.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct NodeConfig {
+    /// Its number in the job.
+    pub node: u32,
+    /// Larger than that of any agent that was in its place before, of another set.
+    pub incarnation: u64,
+    /// Where every member listens.
+    pub members: Vec<SocketAddr>,
+    /// Name of the job.
+    pub job: String,
+    /// The store's true path.
+    pub store: PathBuf,
+    /// How the set is.
+    pub spec: SetSpec,
+    /// The job's directory.
+    pub job_dir: PathBuf,
+    /// Where the daemons of its bank are.
+    #[serde(default)]
+    pub bank: Vec<String>,
+    /// How long the others may take to come.
+    pub join_span: Duration,
+}
+
+/// What an agent reads when it starts.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct AgentConfig {
+    /// What its library is told.
+    pub node: NodeConfig,
+    /// Whose it is.
+    pub owner: Owner,
+}
+
+impl AgentConfig {
+    /// Reads it.
+    pub fn read(path: &Path) -> Result<AgentConfig, Failure> {
+        let what = || format!("cannot read `{}`", path.display());
+        let text = std::fs::read(path).or_fail(what)?;
+        serde_json::from_slice(&text).or_fail(what)
+    }
+
+    /// The directory of its job.
+    pub fn job_dir(&self) -> Result<JobDir, Failure> {
+        JobDir::open(&self.node.job_dir)
+    }
+}
+
+/// How a start went, as one line for who waits.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Started {
+    /// It serves.
+    Ready,
+    /// It does not, and why.
+    Failed(Failure),
+}
+
+/// An agent's answer to [`Request::Status`].
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct Health {
+    /// Where its mount is, if it is in the common tree.
+    pub mount: Option<PathBuf>,
+    /// Commands that use it in namespaces of their own.
+    pub users: Vec<u32>,
+    /// Calls on the store that it has made for agents whose hosts do not have it, if it makes any.
+    #[serde(default)]
+    pub calls_for_others: Option<u64>,
+    /// What the library says.
+    pub node: Value,
+}
+
+/// Refuses a store that nobody knows.
+pub fn check_backing(text: &str) -> Result<(), Failure> {
+    backing(text).map(drop)
+}
+
+/// Understands the name of a kind of store.
+pub fn backing(text: &str) -> Result<StoreSpec, Failure> {
+    text.parse()
+        .or_fail(|| format!("cannot use `{text}` as a kind of store"))
+}

@@ -1,0 +1,112 @@
+//! What commands and agents say to each other: a line of JSON each way over a socket in the job's
+//! directory, one request per connection.
+//!
+//! While an agent works on a request it says so every second ([`Reply::Working`]), so that a caller
+//! may give up on silence alone, however long the work takes.
+
+mod caller;
+mod hand;
+mod line;
+mod listener;
+
+pub use caller::{CallError, Peer, ask, call, call_within, connect};
+pub use hand::{hand_over, take_over};
+pub use listener::{Answer, Answerer, Listener};
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::failure::Failure;
+
+/// An agent that says nothing for so long does not answer.
+pub const SILENCE_MAX: Duration = Duration::from_secs(5);
+
+/// How often an agent says that it is still at work.
+const WORKING_SPAN: Duration = Duration::from_secs(1);
+
+/// What a command asks of an agent.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "do", rename_all = "kebab-case")]
+pub enum Request {
+    /// Say how you are.
+    Status,
+    /// Say which bytes of which files are at an agent's node: yours, or another's that you ask.
+    Residency {
+        /// Its number in the job.
+        agent: u32,
+    },
+    /// Bring every dirty byte to the store.
+    Flush,
+    /// Have the agents of other hosts do the same.
+    FlushOthers,
+    /// Mount the store.
+    Mount {
+        /// Where.
+        at: PathBuf,
+    },
+    /// Take a mount away.
+    Unmount {
+        /// Where.
+        at: PathBuf,
+        /// What to do if it is in use.
+        busy: Busy,
+    },
+    /// Say how a command can come to see the store through you: [`WayIn`].
+    Enter,
+    /// Serve the mount behind the device that comes with this, and keep the namespaces that come
+    /// after it.
+    Attach {
+        /// Whose files they are to be.
+        ids: Ids,
+    },
+    /// End.
+    Stop,
+}
+
+/// What to do with a mount in use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Busy {
+    /// Leave it.
+    Refuse,
+    /// Take it out of the tree; who is inside stays inside.
+    Detach,
+}
+
+/// Whose files a mount shows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Ids {
+    /// Owners and groups as the store has them.
+    AsStored,
+    /// Everything belongs to whoever asks.
+    Mine,
+}
+
+/// What an agent answers.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Reply {
+    /// Not done yet.
+    Working,
+    /// Done.
+    Done(Value),
+    /// Not done, and why.
+    Failed(Failure),
+}
+
+/// How a command comes to see the store through an agent. An agent serves one mount, so that what
+/// the kernel keeps of it is coherent; whoever comes later shares it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum WayIn {
+    /// Nobody has mounted it yet: mount it, then [`Request::Attach`].
+    Make,
+    /// It is mounted in the namespaces that come with this: mounts, and users if they are not ours.
+    Join,
+    /// It is mounted there.
+    Bind(PathBuf),
+}

@@ -1,0 +1,167 @@
+//! What is different for some files: a file of rules, one in a line.
+//!
+//! ```text
+//! # pattern          policy  semantics
+//! checkpoints/**     -       commit
+//! shared/*.dat       -       cto
+//! logs/**            none    -
+//! ```
+//!
+//! The first rule whose pattern fits a path below the store's root counts. `-` stands for what the whole
+//! set was told. Of policies a rule can have `none`, which leaves a file to the store, or the set's own:
+//! homes are found by one policy for all files.
+
+use std::path::Path;
+
+use clap::ValueEnum;
+use hearth_agent::Way;
+use serde::{Deserialize, Serialize};
+
+use crate::failure::{Failure, OrFail};
+use crate::options::Policy;
+
+/// What is promised of a file.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Semantics {
+    /// Every read sees every write that completed before it began.
+    #[default]
+    Posix,
+    /// The same for each call of MPI-IO.
+    MpiAtomic,
+    /// What was synced before a node's own sync.
+    Mpi,
+    /// What was closed before a node's open.
+    Cto,
+    /// Once nobody may write the file any more.
+    Commit,
+    /// As `posix` among the job's agents; changes from outside are not looked for.
+    Job,
+}
+
+impl Semantics {
+    /// In the agent's words.
+    pub fn kernel(self) -> hearth_agent::Semantics {
+        match self {
+            Semantics::Posix => hearth_agent::Semantics::Posix,
+            Semantics::MpiAtomic => hearth_agent::Semantics::MpiAtomic,
+            Semantics::Mpi => hearth_agent::Semantics::Mpi,
+            Semantics::Cto => hearth_agent::Semantics::Cto,
+            Semantics::Commit => hearth_agent::Semantics::Commit,
+            Semantics::Job => hearth_agent::Semantics::Job,
+        }
+    }
+}
+
+/// One rule.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Rule {
+    glob: String,
+    /// The store serves the file, one request for one.
+    uncached: bool,
+    semantics: Option<Semantics>,
+}
+
+impl Rule {
+    /// In the agent's words.
+    pub fn kernel(&self) -> hearth_agent::Rule {
+        hearth_agent::Rule {
+            glob: self.glob.clone(),
+            way: match self.uncached {
+                true => Way::Store,
+                false => Way::Cache,
+            },
+            semantics: self.semantics.map(Semantics::kernel),
+        }
+    }
+}
+
+/// Reads a file of rules for a set of this policy.
+pub fn read(path: &Path, policy: Policy) -> Result<Vec<Rule>, Failure> {
+    let text = std::fs::read_to_string(path)
+        .or_fail(|| format!("cannot read the rules in `{}`", path.display()))?;
+    parse(&text, policy).map_err(|(line, why)| {
+        Failure::new(format!(
+            "cannot follow the rules: {}:{line}: {why}",
+            path.display()
+        ))
+    })
+}
+
+/// The rules of a text, or the first line that is none and why.
+fn parse(text: &str, policy: Policy) -> Result<Vec<Rule>, (usize, String)> {
+    let mut rules = Vec::new();
+    for (number, line) in (1..).zip(text.lines()) {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let rule = match words.as_slice() {
+            [] => continue,
+            [first, ..] if first.starts_with('#') => continue,
+            [glob, named, level] => rule(glob, named, level, policy),
+            _ => Err(format!(
+                "{} words, not three: a pattern, a policy and a level",
+                words.len()
+            )),
+        };
+        rules.push(rule.map_err(|why| (number, why))?);
+    }
+    Ok(rules)
+}
+
+fn rule(glob: &str, named: &str, level: &str, policy: Policy) -> Result<Rule, String> {
+    let uncached = match named {
+        "-" => false,
+        "none" => true,
+        own if own == policy.to_string() => false,
+        other => {
+            return Err(format!(
+                "policy `{other}` cannot be had for some files of a set of policy `{policy}`: \
+                 `none`, or `-` for its own"
+            ));
+        }
+    };
+    let semantics = match level {
+        "-" => None,
+        level => Some(
+            <Semantics as ValueEnum>::from_str(level, false).map_err(|_| {
+                format!("`{level}` is no level: posix, mpi-atomic, mpi, cto, commit, job or `-`")
+            })?,
+        ),
+    };
+    let rule = Rule {
+        glob: glob.to_owned(),
+        uncached,
+        semantics,
+    };
+    let pattern = rule.kernel().matcher();
+    pattern.map_err(|error| {
+        let why = std::error::Error::source(&error).map_or(String::new(), |why| format!(": {why}"));
+        format!("{error}{why}")
+    })?;
+    Ok(rule)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_rule_is_a_pattern_a_policy_and_a_level() {
+        let text = "# what\n\nout/**  -  commit\nlogs/*  none  -\n";
+        let rules = parse(text, Policy::Home).unwrap();
+        assert_eq!(rules[0].semantics, Some(Semantics::Commit));
+        assert!(rules[1].uncached && rules[1].semantics.is_none());
+    }
+
+    #[test]
+    fn the_line_that_is_no_rule_is_named() {
+        let refusal = |text: &str| parse(text, Policy::Home).unwrap_err();
+        let (line, why) = refusal("a - cto\nb - ctto\n");
+        assert!(line == 2 && why.contains("`ctto` is no level"), "{why}");
+        let (line, why) = refusal("a hint cto\n");
+        assert!(line == 1 && why.contains("policy `hint`"), "{why}");
+        let (line, why) = refusal("\n\na cto\n");
+        assert!(line == 3 && why.contains("2 words"), "{why}");
+        let (_, why) = refusal("a/[b - cto\n");
+        assert!(why.contains("a/[b"), "{why}");
+    }
+}

@@ -1,0 +1,387 @@
+//! Ends a set: flush, unmount, flush, stop, look whether everything is gone, clear up.
+
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rustix::process::Signal;
+
+use crate::agent::Health;
+use crate::bank;
+use crate::control::{Busy, CallError, Peer, Request, call, call_within};
+use crate::failure::{Failure, OrFail};
+use crate::holders::{self, Holder};
+use crate::job::MountEntry;
+use crate::mountinfo::{self, Service};
+use crate::process::Process;
+use crate::set::{Life, Set, ask_all, ask_all_within};
+use crate::unmount::{abort_at, unmount_at};
+
+/// The longest wait for one step of an agent, but for bytes on their way to the store, of which people hear then.
+const STEP_MAX: Duration = Duration::from_secs(8);
+
+/// The longest that all steps together take in a hurry.
+const HURRY_MAX: Duration = Duration::from_secs(9);
+
+/// Of that, what is kept for the end of processes.
+const END_SPAN: Duration = Duration::from_secs(2);
+
+/// A program has started another after this.
+const FORK_SPAN: Duration = Duration::from_millis(500);
+
+/// Between two looks at the programs in a mount.
+const LOOK_AGAIN: Duration = Duration::from_millis(50);
+
+/// Programs that are named; there may be many.
+const NAMED_MAX: usize = 5;
+
+/// How a set is ended.
+#[derive(Clone, Copy, Debug)]
+pub struct How {
+    /// What to do about bytes that the store does not have.
+    pub dirty: Dirty,
+    /// What to do about programs that still use it.
+    pub busy: Busy,
+    /// Whether to end within ten seconds, be it that the set is still up.
+    pub hurry: bool,
+}
+
+impl How {
+    /// For a set that nobody has used yet.
+    pub const AT_ONCE: How = How {
+        dirty: Dirty::Discard,
+        busy: Busy::Detach,
+        hurry: true,
+    };
+}
+
+/// What to do about bytes that the store does not have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Dirty {
+    /// Flush them; if that fails, leave the set up.
+    Flush,
+    /// Forget them.
+    Discard,
+}
+
+/// When a hurry is over.
+#[derive(Clone, Copy)]
+struct Clock(Option<Instant>);
+
+impl Clock {
+    fn of(how: How) -> Clock {
+        Clock(how.hurry.then(|| Instant::now() + HURRY_MAX - END_SPAN))
+    }
+
+    /// How long the next step may take.
+    fn left(self) -> Duration {
+        self.0.map_or(STEP_MAX, |end| {
+            end.saturating_duration_since(Instant::now())
+                .max(END_SPAN / 10)
+        })
+    }
+}
+
+/// Ends a set; comes back with what people should know, once nothing of it is left.
+pub fn take_down(set: &Set, how: How) -> Result<Vec<String>, Failure> {
+    let mut notes = Vec::new();
+    let clock = Clock::of(how);
+    if set.life() != Life::Dead {
+        if how.busy == Busy::Refuse {
+            check_unused(set, clock)?;
+        }
+        check_mounts(set, how)?;
+        if how.dirty == Dirty::Flush {
+            notes = flush_set(set, clock).map_err(|failure| let_go(set, how, failure))?;
+        }
+        unmount(set, how, clock)?;
+        if how.dirty == Dirty::Flush {
+            flush_by(set, clock)?;
+        }
+        stop(set, how.dirty, clock)?;
+    } else {
+        notes.push("its agents were gone; what they had not flushed is lost".to_owned());
+    }
+    clear(set)?;
+    Ok(notes)
+}
+
+/// All agents of a set flush before any of them ends, be they on other hosts.
+fn flush_set(set: &Set, clock: Clock) -> Result<Vec<String>, Failure> {
+    let mut notes = flush_by(set, clock)?;
+    if set.file.members.len() > set.file.agents.len() {
+        let peer = set.peer_of_rank(0);
+        let job = &set.file.job;
+        let flushed = with_word(still_on_their_way(job), || match clock.0 {
+            Some(_) => call_within(&peer, &Request::FlushOthers, clock.left() / 2),
+            None => call(&peer, &Request::FlushOthers),
+        });
+        match flushed {
+            Ok(_) | Err(CallError::Gone(_)) => {}
+            Err(CallError::Refused(failure)) => return Err(failure.or_hint(way_out(set))),
+            Err(CallError::Silent(_)) if clock.0.is_some() => notes.push(
+                "agents of other hosts did not say in time whether all they have is in the store"
+                    .to_owned(),
+            ),
+            Err(silent) => return Err(silent.into_failure()),
+        }
+    }
+    Ok(notes)
+}
+
+/// Says to people how to go on with bytes that the store does not have.
+fn way_out(set: &Set) -> String {
+    let job = &set.file.job;
+    format!(
+        "the set goes on: make room, or remove the files that are named, and try again; `hearth down --job {job} \
+         --discard` gives these bytes up"
+    )
+}
+
+/// Takes mounts away whose agents do not answer, where programs are to lose them in any case: they would wait for ever.
+fn let_go(set: &Set, how: How, mut failure: Failure) -> Failure {
+    if how.busy == Busy::Refuse {
+        return failure;
+    }
+    for mount in &set.file.mounts {
+        let mut agents = set.file.agents.iter();
+        let agent = agents.find(|agent| agent.node == mount.node);
+        let answer =
+            agent.map(|agent| call_within(&set.peer(agent), &Request::Status, END_SPAN / 2));
+        if !matches!(answer, Some(Err(CallError::Silent(_)))) {
+            continue;
+        }
+        let at = mount.at.display();
+        failure = match abort_at(&mount.at) {
+            Ok(()) => failure.cause(format!(
+                "programs in `{at}` get errors from now on, and wait no more"
+            )),
+            Err(error) => failure.cause(format!(
+                "cannot end what programs in `{at}` wait for: {error}"
+            )),
+        };
+    }
+    failure
+}
+
+/// Brings everything to the store. Agents that are gone are named in the answer.
+pub fn flush(set: &Set) -> Result<Vec<String>, Failure> {
+    flush_by(set, Clock(None))
+}
+
+fn flush_by(set: &Set, clock: Clock) -> Result<Vec<String>, Failure> {
+    let mut gone = Vec::new();
+    let peers = set.peers();
+    let answers = match clock.0 {
+        Some(_) => ask_all_within(&peers, &Request::Flush, clock.left()),
+        None => {
+            let word = still_on_their_way(&set.file.job);
+            with_word(word, || ask_all(&peers, &Request::Flush))
+        }
+    };
+    let mut refused: Option<Failure> = None;
+    for (peer, answer) in peers.iter().zip(answers) {
+        match answer {
+            Ok(_) => {}
+            Err(CallError::Gone(who)) => {
+                gone.push(format!("{who} is gone; what it had not flushed is lost"));
+            }
+            Err(CallError::Refused(failure)) => {
+                let failure = Failure::new(format!("{peer} could not flush")).after(failure);
+                refused = Some(match refused {
+                    None => failure.hint(way_out(set)),
+                    Some(first) => first.after(failure),
+                });
+            }
+            Err(CallError::Silent(who)) if clock.0.is_some() => {
+                return Err(Failure::new(format!(
+                    "{who} has not brought all its bytes to the store"
+                ))
+                .hint("try again, or give these bytes up with --discard"));
+            }
+            Err(silent) => return Err(silent.into_failure()),
+        }
+    }
+    refused.map_or(Ok(gone), Err)
+}
+
+fn still_on_their_way(job: &str) -> String {
+    format!(
+        "bytes of job {job} are still on their way to the store; `hearth down --job {job} --discard` gives them up"
+    )
+}
+
+/// Says a word to people if something takes long.
+fn with_word<T>(word: String, work: impl FnOnce() -> T) -> T {
+    let (working, done) = channel::<()>();
+    let watch = thread::spawn(move || {
+        if done.recv_timeout(STEP_MAX) == Err(RecvTimeoutError::Timeout) {
+            eprintln!("note: {word}");
+        }
+    });
+    let result = work();
+    drop(working);
+    // It only prints.
+    let _ = watch.join();
+    result
+}
+
+/// Removes what a set left whose agents are all gone.
+pub fn clear(set: &Set) -> Result<(), Failure> {
+    assert!(set.life() == Life::Dead, "a living set is not cleared");
+    for mount in &set.file.mounts {
+        detach_stale(&mount.at)?;
+    }
+    bank::end(&set.file.bank)?;
+    set.dir.remove()
+}
+
+/// Takes a mount away that nobody serves; anything else stays.
+pub fn detach_stale(at: &Path) -> Result<(), Failure> {
+    let what = || format!("cannot unmount `{}`", at.display());
+    let mounts = mountinfo::read().or_fail(what)?;
+    let is_ours = |mount: &&mountinfo::MountPoint| mount.at == at && mount.is_hearth();
+    match mounts.iter().rfind(is_ours) {
+        Some(mount) if mount.service() == Service::Gone => {
+            unmount_at(at, Busy::Detach).or_fail(what)
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Fails if commands are inside of namespaces that an agent serves.
+fn check_unused(set: &Set, clock: Clock) -> Result<(), Failure> {
+    let answers = ask_all_within(&set.peers(), &Request::Status, clock.left());
+    for health in answers.into_iter().flatten().map(health) {
+        if let Some(user) = health.users.first() {
+            let what = format!(
+                "job {} is in use by `hearth run` (pid {user})",
+                set.file.job
+            );
+            return Err(Failure::new(what).hint("let it end, or end the set under it with --force"));
+        }
+    }
+    Ok(())
+}
+
+/// An agent's answer about itself, as far as it can be read.
+pub fn health(value: serde_json::Value) -> Health {
+    serde_json::from_value(value).unwrap_or_default()
+}
+
+/// Fails if programs use a mount, unless it is to be taken away under them; then it says so.
+fn check_mounts(set: &Set, how: How) -> Result<(), Failure> {
+    for mount in &set.file.mounts {
+        let held = holders_for_a_while(&mount.at);
+        let names = held.iter().take(NAMED_MAX).map(ToString::to_string);
+        let at = mount.at.display();
+        if busy(how) == Busy::Detach {
+            let lose = |name| eprintln!("note: taking `{at}` away under {name}");
+            names.for_each(lose);
+        } else if !held.is_empty() {
+            let what = Failure::new(format!("cannot unmount `{at}`: programs use it"));
+            return Err(names.fold(what, Failure::cause).hint(
+                "let them end, or take it away under them with --force: they lose what they write from then on",
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// Programs that are about to start others have what these will not have, for a moment.
+fn holders_for_a_while(at: &Path) -> Vec<Holder> {
+    let end = Instant::now() + FORK_SPAN;
+    loop {
+        let held = holders::of(at);
+        if held.is_empty() || Instant::now() > end {
+            return held;
+        }
+        thread::park_timeout(LOOK_AGAIN);
+    }
+}
+
+fn busy(how: How) -> Busy {
+    match how.dirty {
+        Dirty::Flush => how.busy,
+        // Their bytes are given up; so is their mount.
+        Dirty::Discard => Busy::Detach,
+    }
+}
+
+fn unmount(set: &Set, how: How, clock: Clock) -> Result<(), Failure> {
+    for mount in &set.file.mounts {
+        let agents = &set.file.agents;
+        if let Some(agent) = agents.iter().find(|agent| agent.node == mount.node) {
+            unmount_one(&set.peer(agent), mount, how, clock)?;
+        }
+    }
+    Ok(())
+}
+
+fn unmount_one(peer: &Peer, mount: &MountEntry, how: How, clock: Clock) -> Result<(), Failure> {
+    if how.dirty == Dirty::Flush {
+        write_back(&mount.at, clock);
+    }
+    let request = Request::Unmount {
+        at: mount.at.clone(),
+        busy: busy(how),
+    };
+    match call_within(peer, &request, clock.left()) {
+        Ok(_) => Ok(()),
+        // Nothing is mounted there any more.
+        Err(CallError::Refused(failure)) if failure.exit_code() == 1 => Ok(()),
+        Err(CallError::Gone(_)) => detach_stale(&mount.at),
+        Err(CallError::Silent(_)) if how.dirty == Dirty::Discard => {
+            // Its agent is killed next; programs are let go be it that this does not end it.
+            abort_at(&mount.at).or_fail(|| format!("cannot unmount `{}`", mount.at.display()))
+        }
+        Err(error) => Err(error.into_failure()),
+    }
+}
+
+/// Has the operating system give back what programs wrote to mapped files: with the mount's last copy it would, but
+/// other mount namespaces may have one. In a process of its own, which may have to be left behind.
+fn write_back(at: &Path, clock: Clock) {
+    let mut sync = Command::new("sync");
+    let sync = sync.arg("--file-system").arg(at).stdin(Stdio::null());
+    let Ok(mut child) = sync.stdout(Stdio::null()).stderr(Stdio::null()).spawn() else {
+        return;
+    };
+    let gone = Process::of(child.id()).map(|process| process.wait_gone(clock.left() / 2));
+    if matches!(gone, None | Some(Ok(true))) {
+        // Its word on how it went changes nothing.
+        let _ = child.wait();
+    }
+}
+
+fn stop(set: &Set, dirty: Dirty, clock: Clock) -> Result<(), Failure> {
+    let peers = set.peers();
+    if dirty == Dirty::Flush {
+        // Whether they have heard it shows below.
+        drop(ask_all_within(&peers, &Request::Stop, clock.left()));
+    }
+    for peer in &peers {
+        end(peer, dirty, clock)?;
+    }
+    Ok(())
+}
+
+/// An agent that does not end is killed: all that it had is in the store by now, or given up.
+fn end(peer: &Peer, dirty: Dirty, clock: Clock) -> Result<(), Failure> {
+    let what = || format!("cannot end {peer}");
+    let process = peer.process.expect("agents of a set are known by process");
+    if dirty == Dirty::Flush {
+        if process.wait_gone(clock.left()).or_fail(what)? {
+            return Ok(());
+        }
+        eprintln!("note: {peer} had brought its bytes to the store, did not end, and is killed");
+    }
+    process.signal(Signal::KILL).or_fail(what)?;
+    let last = clock.0.map_or(STEP_MAX, |_| END_SPAN);
+    if process.wait_gone(last).or_fail(what)? {
+        return Ok(());
+    }
+    Err(Failure::new(what()).cause("the kernel holds it in a call that does not end"))
+}

@@ -1,0 +1,194 @@
+//! The tiers of a set: a directory on a disk of each node, between its memory and the store.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+use std::time::Duration;
+
+use clap::{Args, ValueEnum};
+use hearth_agent::store::TierConfig;
+use serde::{Deserialize, Serialize};
+
+use crate::failure::{Failure, OrFail};
+use crate::job;
+use crate::replicas::Replicas;
+use crate::size::{Size, Span};
+
+/// How long bytes may be in a tier alone.
+const AGE: Span = Span(Duration::from_secs(30));
+
+/// What the command line says about tiers.
+#[derive(Args, Clone, Debug, Default)]
+#[command(next_help_heading = "Tier (policy local)")]
+pub struct TierArgs {
+    /// A directory on a local disk that takes written bytes before the store does
+    ///
+    /// With a size after a colon, else half of what is free there. It is found again after a restart.
+    #[arg(long, value_name = "DIR[:SIZE]", hide_short_help = true)]
+    tier: Option<TierPlace>,
+    /// How long bytes may be in the tier before they go to the store [default: 30s]
+    #[arg(long, value_name = "TIME", hide_short_help = true)]
+    tier_age: Option<Span>,
+    /// What fsync promises: the bytes are in the store, or in the tier [default: store]
+    #[arg(
+        long,
+        value_name = "WHERE",
+        hide_short_help = true,
+        hide_possible_values = true
+    )]
+    fsync: Option<Fsync>,
+}
+
+/// Where a tier is, and how large.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TierPlace {
+    /// A directory of this node.
+    pub dir: PathBuf,
+    /// What it may hold; none said: half of what is free there.
+    pub size: Option<Size>,
+}
+
+/// What fsync promises.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Fsync {
+    /// The bytes survive the loss of every node.
+    #[default]
+    Store,
+    /// They survive the death of every agent and a restart of the node, with its disk.
+    Tier,
+}
+
+impl Fsync {
+    /// In the words of the agent.
+    pub fn kernel(self) -> hearth_agent::Synced {
+        match self {
+            Fsync::Store => hearth_agent::Synced::Store,
+            Fsync::Tier => hearth_agent::Synced::Tier,
+        }
+    }
+}
+
+/// The tiers of a set.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TierSpec {
+    /// Where it is.
+    pub place: TierPlace,
+    /// How long bytes may be in a tier alone.
+    pub age: Span,
+    /// What fsync promises.
+    pub fsync: Fsync,
+}
+
+impl FromStr for TierPlace {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<TierPlace, String> {
+        let (dir, size) = match text.rsplit_once(':') {
+            Some((dir, size)) => (dir, Some(size.parse()?)),
+            None => (text, None),
+        };
+        if dir.is_empty() {
+            return Err("a tier is a directory, with a size after a colon if need be".to_owned());
+        }
+        let dir = std::path::absolute(dir).map_err(|error| error.to_string())?;
+        Ok(TierPlace { dir, size })
+    }
+}
+
+impl fmt::Display for TierPlace {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.dir.display())?;
+        match self.size {
+            Some(size) => write!(f, ":{size}"),
+            None => Ok(()),
+        }
+    }
+}
+
+impl TierArgs {
+    /// What was said over what is known; nothing where nobody spoke of a tier.
+    pub fn over(&self, base: Option<TierSpec>) -> Option<TierSpec> {
+        let base = match (base, &self.tier) {
+            (Some(base), _) => base,
+            (None, Some(place)) => TierSpec {
+                place: place.clone(),
+                age: AGE,
+                fsync: Fsync::Store,
+            },
+            (None, None) => return None,
+        };
+        Some(TierSpec {
+            place: self.tier.clone().unwrap_or(base.place),
+            age: self.tier_age.unwrap_or(base.age),
+            fsync: self.fsync.unwrap_or(base.fsync),
+        })
+    }
+
+    /// Whether anything was said of tiers.
+    pub fn is_said(&self) -> bool {
+        self.tier.is_some() || self.tier_age.is_some() || self.fsync.is_some()
+    }
+
+    /// The first option that says something of a tier where there is none.
+    pub fn astray(&self) -> Option<&'static str> {
+        let age = self.tier_age.map(|_| "--tier-age");
+        age.or(self.fsync.map(|_| "--fsync"))
+            .filter(|_| self.tier.is_none())
+    }
+}
+
+impl TierSpec {
+    /// What it is, for people.
+    pub fn facts(&self) -> [(&'static str, String); 3] {
+        let fsync = match self.fsync {
+            Fsync::Store => "store",
+            Fsync::Tier => "tier",
+        };
+        [
+            ("tier", self.place.to_string()),
+            ("tier-age", self.age.to_string()),
+            ("fsync", fsync.to_owned()),
+        ]
+    }
+
+    /// What the agent of a store is told. Each has a directory of its own, by the store's path.
+    pub fn of_agent(
+        &self,
+        store: &Path,
+        node: u32,
+        replicas: Replicas,
+    ) -> Result<TierConfig, Failure> {
+        let TierPlace { dir, size } = &self.place;
+        let what = || format!("cannot use `{}` as a tier", dir.display());
+        let number = job::hash(store.as_os_str().as_encoded_bytes());
+        let own = dir.join(format!("hearth-{number:016x}-{node}"));
+        if own.starts_with(store) {
+            return Err(Failure::new(what()).cause("it lies in the store"));
+        }
+        let space = rustix::fs::statvfs(dir).or_fail(what)?;
+        let limit = size.map_or(space.f_bavail * space.f_frsize / 2, |size| size.0);
+        Ok(TierConfig {
+            dir: own,
+            limit,
+            age: self.age.0,
+            synced: self.fsync.kernel(),
+            kept_elsewhere: replicas != Replicas::default(),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_size_stands_behind_the_last_colon() {
+        let place: TierPlace = "/ssd:2GiB".parse().unwrap();
+        assert_eq!(place.dir, Path::new("/ssd"));
+        assert_eq!(place.size, Some(Size(2 << 30)));
+        assert_eq!("/ssd".parse::<TierPlace>().unwrap().size, None);
+        assert!("/ssd:many".parse::<TierPlace>().is_err());
+        assert!(":1GiB".parse::<TierPlace>().is_err());
+    }
+}

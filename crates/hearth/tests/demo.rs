@@ -1,0 +1,26 @@
+//! `hearth demo`, as people meet it.
+
+#[path = "support/scene.rs"]
+mod scene;
+
+use scene::{Scene, skipped, text};
+
+#[test]
+fn the_demonstration_shows_a_right_product_and_leaves_nothing() {
+    let test = "the_demonstration_shows_a_right_product_and_leaves_nothing";
+    if skipped(test, &[]) {
+        return;
+    }
+    let scene = Scene::new();
+    let output = scene.run(&["demo"]);
+    let text = text(&output.stdout);
+    assert!(
+        output.status.success(),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    for word in ["native", "none", "hint", "home", "right", "where the bytes"] {
+        assert!(text.contains(word), "`{word}` is missing:\n{text}");
+    }
+    assert!(!text.contains("WRONG"), "{text}");
+}
