@@ -12,7 +12,7 @@ use hearth_set::job;
 use hearth_set::mountinfo::{self, MountPoint, Service, is_not_connected};
 use hearth_set::set::{self, Set};
 
-/// What to type when the process behind a mount is gone.
+/// The command to type when the process behind a mount is gone.
 const STALE_HINT: &str = "hearth doctor --fix";
 
 /// The true path of a directory that can be a store.

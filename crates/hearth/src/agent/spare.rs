@@ -15,7 +15,7 @@ pub(super) const EACH: Duration = Duration::from_secs(10);
 /// Work after which memory may have become free.
 const WORK: Duration = Duration::from_millis(50);
 
-/// What has been given back.
+/// Remembers when memory was last given back.
 #[derive(Debug, Default)]
 pub(super) struct Spare {
     /// Processor time at the last time.

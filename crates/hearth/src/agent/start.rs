@@ -16,9 +16,9 @@ use hearth_set::failure::{Failure, OrFail};
 use hearth_set::job::Owner;
 use hearth_set::process::Process;
 
-/// What the starting command left in the standard places.
+/// The descriptors that the starting command left in the standard places.
 pub(super) struct Inherited {
-    /// Where the other members reach this one.
+    /// The socket at which the other members reach this one.
     pub(super) listener: OwnedFd,
     pub(super) report: File,
 }

@@ -19,7 +19,7 @@ use hearth_set::unmount::unmount_at;
 pub(super) enum Served {
     /// By a mount in the common tree.
     At {
-        /// Where.
+        /// Its path.
         at: PathBuf,
         /// The mount.
         mount: Mount,
@@ -33,7 +33,7 @@ pub(super) enum Served {
     },
 }
 
-/// What is served, and to whom.
+/// The mount that is served, and the commands that use it.
 #[derive(Default)]
 pub(super) struct Door {
     served: Option<Served>,
@@ -42,7 +42,7 @@ pub(super) struct Door {
 }
 
 impl Door {
-    /// Where the mount is in the common tree.
+    /// The path of the mount in the common tree.
     pub(super) fn at(&mut self) -> Option<&Path> {
         self.forget_if_unmounted();
         match &self.served {

@@ -74,7 +74,7 @@ impl Scene {
         self.path("store")
     }
 
-    /// Where an agent is mounted.
+    /// The mount of an agent.
     pub(crate) fn mount(&self, agent: usize) -> PathBuf {
         self.path(&format!("mount{agent}"))
     }
@@ -137,7 +137,7 @@ impl Scene {
         )
     }
 
-    /// What `hearth status` tells people, of both streams.
+    /// The words of `hearth status` for people, of both streams.
     pub(crate) fn status_words(&self) -> String {
         let output = self.run(&["status"]);
         text(&output.stdout) + &text(&output.stderr)
@@ -160,7 +160,7 @@ impl Scene {
         pids.map(|pid| pid.expect("a number") as u32).collect()
     }
 
-    /// What is left of this test's sets, in words.
+    /// The processes, mounts and files that are left of this test's sets, in words.
     pub(crate) fn leftovers(&self) -> Vec<String> {
         let mut found = processes(self.dir.path());
         found.extend(mounts(self.dir.path()));
