@@ -25,7 +25,7 @@ impl fmt::Display for Holder {
     }
 }
 
-/// Where one mount namespace shows the file system, and under which numbers.
+/// The paths at which one mount namespace shows the file system, and their numbers.
 type Copies = Vec<MountPoint>;
 
 /// Programs that use the file system which is mounted here, as far as this user may see.

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use rustix::fs::statvfs;
 
-/// What `mount(8)` shows as the source of a mount of ours.
+/// The source of a mount of ours, as `mount(8)` shows it.
 pub const SOURCE: &str = "hearth";
 
 /// A mount that does not answer for so long is silent.
@@ -24,13 +24,13 @@ pub struct MountPoint {
     pub id: u32,
     /// The device of its file system, which copies of the mount share.
     pub device: (u32, u32),
-    /// What of its file system it shows.
+    /// The directory of its file system that it shows.
     pub root: PathBuf,
-    /// Where it is.
+    /// Its path.
     pub at: PathBuf,
     /// Its type, `fuse.hearth` for one.
     pub kind: String,
-    /// What it shows as its source.
+    /// The source that it shows.
     pub source: String,
 }
 

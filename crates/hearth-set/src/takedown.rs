@@ -40,9 +40,9 @@ const NAMED_MAX: usize = 5;
 /// How a set is ended.
 #[derive(Clone, Copy, Debug)]
 pub struct How {
-    /// What to do about bytes that the store does not have.
+    /// The treatment of bytes that the store does not have.
     pub dirty: Dirty,
-    /// What to do about programs that still use it.
+    /// The treatment of programs that still use it.
     pub busy: Busy,
     /// Whether to end within ten seconds, be it that the set is still up.
     pub hurry: bool,
@@ -57,7 +57,7 @@ impl How {
     };
 }
 
-/// What to do about bytes that the store does not have.
+/// The treatment of bytes that the store does not have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Dirty {
     /// Flush them; if that fails, leave the set up.

@@ -24,7 +24,7 @@ pub struct Peer {
     pub node: u32,
     /// Its process, if the caller may know it.
     pub process: Option<Process>,
-    /// Where it listens.
+    /// The socket at which it listens.
     pub socket: PathBuf,
 }
 

@@ -93,7 +93,7 @@ impl Cluster {
         Ok(cluster)
     }
 
-    /// Where the mounts are, in the order of the agents.
+    /// The mounts, in the order of the agents.
     pub fn points(&self) -> &[PathBuf] {
         &self.points
     }
