@@ -1,6 +1,6 @@
-//! Programs that use a mount, in whatever mount namespace: what has to end before it can be taken away.
+//! Programs that use a mount, in any mount namespace. They have to end before it can be taken away.
 //!
-//! All is read in `/proc`; the mount itself is never asked, as whoever serves it may not answer.
+//! All is read in `/proc`; the mount itself is never asked, as its server may not answer.
 
 use std::collections::HashMap;
 use std::ffi::OsString;

@@ -56,8 +56,8 @@ pub fn services(mounts: &[MountPoint]) -> Vec<Service> {
         .collect()
 }
 
-/// Asked on a thread of its own, which may wait for ever. How much room there is the kernel always asks for; attributes
-/// it remembers, past the end of who told it.
+/// Asked on a thread of its own, which may wait for ever. The kernel always asks for the free room. It remembers
+/// attributes, past the end of the process that told it.
 struct Question(Receiver<io::Result<()>>);
 
 impl Question {
@@ -66,7 +66,7 @@ impl Question {
         let at = mount.at.clone();
         thread::spawn(move || {
             let looked = statvfs(&at).map(drop).map_err(io::Error::from);
-            // Late is as good as never: whoever asked has gone on.
+            // Late is as good as never: the caller has gone on.
             told.send(looked).ok();
         });
         Question(answer)

@@ -103,10 +103,10 @@ pub struct SetArgs {
     /// Replicas of written bytes until the store has them: none, async[:K] or sync[:K] at K other agents, or
     /// erasure[:K,M] [default: none]
     ///
-    /// Policy local. With `sync` a write returns when K others have it, or the store has; it outlives the death of one
-    /// agent at a time. With `async` others are sent it afterwards, and a loss is named in `hearth status`. With `erasure`
-    /// a close returns when K+M agents, 4+2 unless told otherwise, have shards of what was written, or the store has it;
-    /// it outlives M of them.
+    /// Policy local. With `sync` a write returns when K others have it, or the store has. The bytes outlive the death
+    /// of one agent at a time. With `async` the others are sent the bytes afterwards, and `hearth status` names a loss.
+    /// With `erasure` a close returns when K+M agents (4+2 unless told otherwise) have shards of the written bytes, or
+    /// the store has them. The bytes outlive M of the agents.
     #[arg(long, value_name = "R", hide_short_help = true)]
     pub replicas: Option<Replicas>,
     /// Whether files go from agents whose memory is full to others with room: on or off [default: on]

@@ -1,8 +1,8 @@
 //! Two sets over one directory, or over directories of which one lies in the other, know nothing of each other.
 //!
 //! Found among the agents of this user that run on this host, whatever control directory they have. Directories are
-//! compared by where they lie in their file system, so bind mounts and symbolic links do not hide one, and by what
-//! their parents are. Agents of other users and hosts cannot be seen.
+//! compared by their place in their file system, so bind mounts and symbolic links do not hide one, and by their
+//! parents. Agents of other users and hosts cannot be seen.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;

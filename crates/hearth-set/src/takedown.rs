@@ -341,8 +341,8 @@ fn unmount_one(peer: &Peer, mount: &MountEntry, how: How, clock: Clock) -> Resul
     }
 }
 
-/// Has the operating system give back what programs wrote to mapped files: with the mount's last copy it would, but
-/// other mount namespaces may have one. In a process of its own, which may have to be left behind.
+/// Has the operating system give back the bytes that programs wrote to mapped files. It would do so with the mount's
+/// last copy, but other mount namespaces may have one. In a process of its own, which may have to be left behind.
 fn write_back(at: &Path, clock: Clock) {
     let mut sync = Command::new("sync");
     let sync = sync.arg("--file-system").arg(at).stdin(Stdio::null());

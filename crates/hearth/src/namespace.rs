@@ -113,8 +113,8 @@ impl Entrance {
             .or_fail(|| format!("cannot see `{}` through the agent", self.store.display()))
     }
 
-    /// Keeps the store in sight before something is mounted over it. Never to be written to: whoever
-    /// removes the directory around it must not remove what is in the store.
+    /// Keeps the store in sight before something is mounted over it. Never to be written to: a program that removes the
+    /// directory around it must not remove the files of the store.
     fn show_store(&self) {
         let shown = fs::create_dir(&self.behind)
             .or_else(|error| match error.kind() {

@@ -48,7 +48,7 @@ pub(crate) fn mount_point(at: &Path, store: &Path) -> Result<PathBuf, Failure> {
 }
 
 fn check_mount_point(at: &Path, store: &Path) -> Result<PathBuf, Failure> {
-    // Before it is looked at: whoever serves a mount there may not answer.
+    // Before it is looked at: the server of a mount there may not answer.
     check_not_ours(&std::path::absolute(at).unwrap_or_else(|_| at.to_owned()))?;
     let path = directory(at)?;
     check_not_ours(&path)?;

@@ -21,8 +21,8 @@ const BEHIND: &str = "HEARTH_BEHIND";
 /// colons between.
 const OWNERS: &str = "HEARTH_OWNERS";
 
-/// How many filters of system calls there are here: a program with more is in a jail of its own, in
-/// which its library is careful.
+/// The number of filters of system calls here. A program with more is in a jail of its own, in which its library is
+/// careful.
 const FILTERS: &str = "HEARTH_FILTERS";
 
 /// The socket at which an agent lends its pool, beside its other socket.

@@ -1,5 +1,5 @@
-//! The agent is killed under running programs: what they read is right and goes on, what they write
-//! fails loudly or was safe before, and nobody hangs or dies of it (S13).
+//! The agent is killed under running programs. Their reads are right and go on; their writes fail loudly or were safe
+//! before. No program hangs or dies of it (S13).
 
 #![allow(clippy::print_stdout, reason = "the summary counts what is skipped")]
 

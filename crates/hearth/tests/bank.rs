@@ -1,5 +1,5 @@
-//! Policy `bank` over real memcached daemons: what they hold, what becomes of them, and that no read
-//! returns old bytes whatever happens to them (S5). The laboratory plays schedules of faults.
+//! Policy `bank` over real memcached daemons: the blocks that they hold, and their fate. No read returns old bytes
+//! whatever happens to the daemons (S5). The laboratory plays schedules of faults.
 
 #[path = "support/scene.rs"]
 mod scene;

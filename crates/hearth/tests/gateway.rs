@@ -1,5 +1,5 @@
-//! Agents whose hosts do not have the store: ordinary programs work on it through the gateways of other agents,
-//! under their own rights, and go on when a gateway dies.
+//! Agents whose hosts do not have the store. Ordinary programs work on it through the gateways of other agents, under
+//! their own rights, and go on when a gateway dies.
 
 #[path = "support/addresses.rs"]
 mod addresses;

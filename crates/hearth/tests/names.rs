@@ -1,5 +1,5 @@
-//! Names and attributes that nodes keep: what one node changes, all see when the call returns (S7, S8),
-//! and a node that keeps them asks nobody.
+//! Names and attributes that nodes keep. All nodes see a change of one when the call returns (S7, S8), and a node that
+//! keeps them asks nobody.
 
 #[path = "support/random.rs"]
 mod random;

@@ -173,7 +173,7 @@ fn slurm_runs_jobs_where_their_bytes_are() {
     site.said(&["hearth", "down"]);
 }
 
-/// The node of the first job is busy: whatever is printed, the job runs at once, elsewhere.
+/// The node of the first job is busy. With each form of the output, the job runs at once, elsewhere.
 fn no_job_waits_for_a_busy_node(site: &Site, script: &str) {
     let busy = site.occupy("n3");
     let of_first = |form: &str| ["--as", form, "--job", "first"].map(str::to_owned);

@@ -1,5 +1,5 @@
-//! The time of a file's last write, as programs see it through mounts (S8): an overwrite in place shows there when the
-//! call returns, on each node, and a time that somebody sets stays.
+//! The time of a file's last write, as programs see it through mounts (S8). An overwrite in place shows there when the
+//! call returns, on each node. A time that somebody sets stays.
 
 #[path = "support/scene.rs"]
 mod scene;

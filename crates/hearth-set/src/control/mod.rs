@@ -98,8 +98,8 @@ pub enum Reply {
     Failed(Failure),
 }
 
-/// How a command comes to see the store through an agent. An agent serves one mount, so that what
-/// the kernel keeps of it is coherent; whoever comes later shares it.
+/// How a command comes to see the store through an agent. An agent serves one mount, so that the kernel's copies are
+/// coherent; later commands share it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum WayIn {

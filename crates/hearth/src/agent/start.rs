@@ -23,7 +23,7 @@ pub(super) struct Inherited {
     pub(super) report: File,
 }
 
-/// Leaves the terminal and the descriptors of whoever started this process.
+/// Leaves the terminal and the descriptors of the command that started this process.
 pub(super) fn detach() -> Result<Inherited, Failure> {
     detach_all()
         .or_fail(|| "cannot start an agent outside of `hearth up` or `hearth run`".to_owned())
@@ -42,7 +42,7 @@ fn detach_all() -> io::Result<Inherited> {
     Ok(Inherited { listener, report })
 }
 
-/// Lifts limits that the shell of whoever started this process meant for other programs.
+/// Lifts limits that the shell of the starting command meant for other programs.
 pub(super) fn lift_limits() -> Result<(), Failure> {
     for resource in [Resource::Nofile, Resource::Fsize] {
         let limit = getrlimit(resource);

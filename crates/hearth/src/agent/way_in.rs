@@ -1,7 +1,7 @@
 //! The one mount that an agent serves.
 //!
-//! One, because the library takes all that comes through its session for one kernel's cache: with
-//! two mounts, a write through one would leave the pages that the other keeps as they were.
+//! There is one, because the library takes all that comes through its session for one kernel's cache. With two mounts,
+//! a write through one would leave the pages that the other keeps as they were.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -130,7 +130,7 @@ impl Door {
         mount.leave().or_fail(|| what)
     }
 
-    /// Takes everything away, whoever is inside.
+    /// Takes everything away, even if programs are inside.
     pub(super) fn close(&mut self) {
         match self.served.take() {
             Some(Served::At { at, mount }) => {

@@ -1,7 +1,7 @@
 //! Programs are recorded: their areas are collected into a file while they run.
 //!
-//! A recording has a directory of areas of its own, below that of the user, so that what else is
-//! traced on this machine does not end in its file.
+//! A recording has a directory of areas of its own, below that of the user. So its file has nothing of other programs
+//! that are traced on this machine.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
@@ -85,7 +85,7 @@ impl Recording {
         let left = collected
             .unwrap_or_else(|_| Err(io::Error::other("the collector panicked")))
             .or_fail(|| format!("cannot write `{}`", self.output.display()))?;
-        // Stays for the processes that go on; whoever records next takes it away.
+        // Stays for the processes that go on; the next recording takes it away.
         let _ = fs::remove_dir(&self.directory);
         Ok(left)
     }

@@ -1,8 +1,7 @@
-//! Looks at the rings of all processes again and again, and adds up what is new.
+//! Looks at the rings of all processes again and again, and adds up the new records.
 //!
-//! How many operations there were is counted by the rings and exact. Their bytes, times and files are
-//! in the records; where a ring was written around between two looks, the records that are left stand
-//! for the others of their thread.
+//! The rings count operations, so their number is exact. Their bytes, times and files are in the records. If a ring was
+//! written around between two looks, the records that are left stand for the others of their thread.
 
 use std::collections::{HashMap, HashSet};
 
