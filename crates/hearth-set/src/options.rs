@@ -83,7 +83,7 @@ pub struct SetArgs {
     /// shm, unix, tcp or mpi [default: shm].
     #[arg(long, value_name = "NAME", hide_short_help = true)]
     pub transport: Option<Transport>,
-    /// Wait at close: flushed (until the bytes are in the store) or buffered (none) [default: flushed]
+    /// Wait at close: flushed, or buffered for none [default: flushed]
     #[arg(long, value_name = "RULE", hide_possible_values = true)]
     pub close: Option<Close>,
     /// Kind of store: posix, model[:OPTION=N,...] or fault:PLAN [default: posix]
