@@ -1,4 +1,4 @@
-//! What the command that starts an agent and the agent tell each other.
+//! The messages between an agent and the command that starts it.
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -12,14 +12,14 @@ use crate::failure::{Failure, OrFail};
 use crate::job::{JobDir, Owner};
 use crate::options::SetSpec;
 
-/// What one agent is told.
+/// The configuration of one agent.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct NodeConfig {
     /// Its number in the job.
     pub node: u32,
     /// Larger than that of any agent that was in its place before, of another set.
     pub incarnation: u64,
-    /// Where every member listens.
+    /// The addresses at which the members listen.
     pub members: Vec<SocketAddr>,
     /// Name of the job.
     pub job: String,
@@ -29,19 +29,19 @@ pub struct NodeConfig {
     pub spec: SetSpec,
     /// The job's directory.
     pub job_dir: PathBuf,
-    /// Where the daemons of its bank are.
+    /// The addresses of the daemons of its bank.
     #[serde(default)]
     pub bank: Vec<String>,
     /// How long the others may take to come.
     pub join_span: Duration,
 }
 
-/// What an agent reads when it starts.
+/// The configuration that an agent reads when it starts.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct AgentConfig {
-    /// What its library is told.
+    /// The configuration of the library.
     pub node: NodeConfig,
-    /// Whose it is.
+    /// Its owner.
     pub owner: Owner,
 }
 
@@ -72,14 +72,14 @@ pub enum Started {
 /// An agent's answer to [`Request::Status`].
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Health {
-    /// Where its mount is, if it is in the common tree.
+    /// The path of its mount, if it is in the common tree.
     pub mount: Option<PathBuf>,
     /// Commands that use it in namespaces of their own.
     pub users: Vec<u32>,
     /// Calls on the store that it has made for agents whose hosts do not have it, if it makes any.
     #[serde(default)]
     pub calls_for_others: Option<u64>,
-    /// What the library says.
+    /// The status of the library.
     pub node: Value,
 }
 

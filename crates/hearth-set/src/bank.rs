@@ -25,7 +25,7 @@ const DAEMONS_MAX: u32 = 64;
 /// How long a daemon that was told to end may take before it is killed.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// What the command line says about a bank.
+/// The options of the command line about a bank.
 #[derive(Args, Clone, Debug, Default)]
 #[command(next_help_heading = "Bank (policy bank)")]
 pub struct BankArgs {
@@ -49,7 +49,7 @@ pub struct BankArgs {
         hide_possible_values = true
     )]
     bank_update: Option<Update>,
-    /// Where attributes are looked for: nodes keep them (`leave`), or ask daemons (`daemons`)
+    /// Source of attributes: nodes keep them (`leave`), or ask daemons (`daemons`)
     #[arg(
         long,
         value_name = "WHERE",
@@ -89,7 +89,7 @@ pub enum Update {
     Inline,
 }
 
-/// Where attributes are looked for before the store is asked.
+/// The memory in which attributes are looked for before the store is asked.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Attributes {
@@ -161,15 +161,15 @@ impl fmt::Display for Daemons {
 /// A bank, with nothing left open.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BankSpec {
-    /// Where the daemons are, or how many to start.
+    /// The addresses of the daemons, or how many to start.
     pub daemons: Daemons,
     /// Memory of each daemon that is started.
     pub memory: Size,
     /// Which daemon has a block.
     pub placement: Placement,
-    /// Who brings changes to the daemons.
+    /// The time at which a daemon gets the bytes of a write.
     pub update: Update,
-    /// Where attributes are kept.
+    /// The memory in which attributes are kept.
     #[serde(default)]
     pub attributes: Attributes,
     /// Agents that are gateways; none said: all.
@@ -200,7 +200,7 @@ impl BankArgs {
             && self.gateways.is_empty()
     }
 
-    /// What was said, and `base` where nothing was.
+    /// The bank that the options describe, with `base` where they say nothing.
     pub fn over(&self, base: BankSpec) -> BankSpec {
         BankSpec {
             daemons: self.bank.clone().unwrap_or(base.daemons),
@@ -246,7 +246,7 @@ impl BankSpec {
 /// One daemon of a set.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DaemonEntry {
-    /// Where it listens.
+    /// The address at which it listens.
     pub at: String,
     /// Its process, if this machine's command started it.
     pub process: Option<Process>,
@@ -260,13 +260,13 @@ pub struct Daemonry {
     children: Vec<Child>,
 }
 
-/// What the daemons are started for.
+/// The set that the daemons are started for.
 pub struct Wanted<'a> {
     /// How the bank is to be.
     pub spec: &'a BankSpec,
     /// A block.
     pub page_bytes: u64,
-    /// Whose the daemons are.
+    /// The owner of the daemons.
     pub owner: Owner,
     /// The job's directory.
     pub dir: &'a Path,
@@ -361,7 +361,7 @@ impl Drop for Daemonry {
     }
 }
 
-/// What to do about a daemon that did not start.
+/// The remedy for a daemon that did not start.
 fn hint(error: &daemon::StartError) -> &'static str {
     match error {
         daemon::StartError::Run { .. } => "sudo apt-get install memcached",
@@ -372,7 +372,7 @@ fn hint(error: &daemon::StartError) -> &'static str {
     }
 }
 
-/// Ends the daemons that a set started. What they hold nobody needs.
+/// Ends the daemons that a set started. Nobody needs the blocks that they hold.
 pub fn end(entries: &[DaemonEntry]) -> Result<(), Failure> {
     for DaemonEntry { at, process } in entries {
         let what = || format!("cannot end the daemon at {at}");

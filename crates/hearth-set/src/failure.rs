@@ -11,7 +11,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// What failed, its causes from near to far, and what to type.
+/// A failed action, its causes from near to far, and a hint of what to type.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Failure {
     what: String,
@@ -21,7 +21,7 @@ pub struct Failure {
     verdict: Verdict,
 }
 
-/// What the exit code says.
+/// The meaning of the exit code.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Verdict {
     /// Asked and answered, and the answer is no: exit 1.
@@ -87,7 +87,7 @@ impl Failure {
         self
     }
 
-    /// What failed and its causes, as a part of a sentence.
+    /// The failed action and its causes, as a part of a sentence.
     pub fn in_a_line(&self) -> String {
         let causes = self.causes.iter().map(String::as_str);
         let words: Vec<&str> = std::iter::once(self.what.as_str()).chain(causes).collect();

@@ -1,6 +1,6 @@
-//! Programs that use a mount, in whatever mount namespace: what has to end before it can be taken away.
+//! Programs that use a mount, in any mount namespace. They have to end before it can be taken away.
 //!
-//! All is read in `/proc`; the mount itself is never asked, as whoever serves it may not answer.
+//! All is read in `/proc`; the mount itself is never asked, as its server may not answer.
 
 use std::collections::HashMap;
 use std::ffi::OsString;
@@ -25,7 +25,7 @@ impl fmt::Display for Holder {
     }
 }
 
-/// Where one mount namespace shows the file system, and under which numbers.
+/// The paths at which one mount namespace shows the file system, and their numbers.
 type Copies = Vec<MountPoint>;
 
 /// Programs that use the file system which is mounted here, as far as this user may see.

@@ -54,16 +54,16 @@ pub struct SetFile {
     pub store: PathBuf,
     /// How the set is.
     pub spec: SetSpec,
-    /// Whose it is.
+    /// Its owner.
     pub owner: Owner,
-    /// Where every member listens to its peers, other hosts' too.
+    /// The addresses at which members listen to their peers, other hosts' too.
     pub members: Vec<SocketAddr>,
     /// The agents on this machine.
     pub agents: Vec<AgentEntry>,
     /// The daemons of its bank.
     #[serde(default)]
     pub bank: Vec<DaemonEntry>,
-    /// What is mounted where.
+    /// The mounts, and their paths.
     pub mounts: Vec<MountEntry>,
 }
 
@@ -81,11 +81,11 @@ pub struct AgentEntry {
 pub struct MountEntry {
     /// Which agent serves it.
     pub node: u32,
-    /// Where.
+    /// Its path.
     pub at: PathBuf,
 }
 
-/// Who takes a set down.
+/// The owner of a set, which takes it down.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Owner {
@@ -180,7 +180,7 @@ pub fn all(base: &Path) -> Result<Vec<JobDir>, Failure> {
     let mut dirs = Vec::new();
     for entry in fs::read_dir(base).or_fail(what)? {
         let path = entry.or_fail(what)?.path();
-        // What is not ours alone was not made by us.
+        // A directory that is not ours alone was not made by us.
         if check_ours(&path).is_ok() {
             dirs.push(JobDir(path));
         }
@@ -232,7 +232,7 @@ pub fn lock_store_soon(base: &Path, store: &Path) -> Result<Lock, Failure> {
     }
 }
 
-/// Who has locked a file, as far as the operating system tells.
+/// The process that has locked a file, as far as the operating system tells.
 fn holder(file: &File) -> Option<u32> {
     let inode = format!(":{}", file.metadata().ok()?.ino());
     let locks = fs::read_to_string("/proc/locks").ok()?;
@@ -304,12 +304,12 @@ impl JobDir {
         &self.0
     }
 
-    /// Where an agent listens to commands.
+    /// The socket at which an agent listens to commands.
     pub fn socket(&self, node: u32) -> PathBuf {
         self.0.join(format!("agent-{node}.sock"))
     }
 
-    /// What an agent was told.
+    /// The configuration of an agent.
     pub fn config(&self, node: u32) -> PathBuf {
         self.0.join(format!("agent-{node}.json"))
     }

@@ -33,7 +33,7 @@ const JOIN_SPAN_LOCAL: Duration = Duration::from_secs(20);
 /// How long agents on several hosts may: launchers start them one after another.
 const JOIN_SPAN_HOSTS: Duration = Duration::from_secs(60);
 
-/// What an agent may take longer than its own limit before it counts as stuck.
+/// An agent that exceeds its own limit by more than this counts as stuck.
 const START_SLACK: Duration = Duration::from_secs(10);
 
 /// A set to be.
@@ -45,26 +45,26 @@ pub struct Plan {
     pub store: PathBuf,
     /// How it is to be.
     pub spec: SetSpec,
-    /// Whose it is.
+    /// Its owner.
     pub owner: Owner,
-    /// Who belongs to it.
+    /// Its members.
     pub members: Members,
     /// Directory of rings that its agents record in, if they are to.
     pub trace: Option<PathBuf>,
 }
 
-/// Who belongs to a set.
+/// The members of a set.
 #[derive(Clone, Debug)]
 pub enum Members {
     /// Agents on this machine only.
     Here,
     /// One agent on each host of a list; this machine's is started here.
     Hosts {
-        /// Where each listens.
+        /// The addresses at which they listen.
         members: Vec<SocketAddr>,
         /// Which of them is this machine's.
         node: u32,
-        /// What they prove to know.
+        /// The secret that they prove to know.
         secret: Secret,
     },
 }

@@ -1,4 +1,4 @@
-//! What crashes leave: directories of dead sets, mounts that nobody serves, agents without a job.
+//! The remains of crashes: directories of dead sets, mounts that nobody serves, agents without a job.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -144,7 +144,7 @@ fn stale_mounts(found: &[Leftover]) -> Result<Vec<Leftover>, Failure> {
 pub struct RunningAgent {
     /// Its process.
     pub process: Process,
-    /// What it was told.
+    /// Its configuration file.
     pub config: PathBuf,
     dir: PathBuf,
 }

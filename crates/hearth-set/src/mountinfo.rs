@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use rustix::fs::statvfs;
 
-/// What `mount(8)` shows as the source of a mount of ours.
+/// The source of a mount of ours, as `mount(8)` shows it.
 pub const SOURCE: &str = "hearth";
 
 /// A mount that does not answer for so long is silent.
@@ -24,13 +24,13 @@ pub struct MountPoint {
     pub id: u32,
     /// The device of its file system, which copies of the mount share.
     pub device: (u32, u32),
-    /// What of its file system it shows.
+    /// The directory of its file system that it shows.
     pub root: PathBuf,
-    /// Where it is.
+    /// Its path.
     pub at: PathBuf,
     /// Its type, `fuse.hearth` for one.
     pub kind: String,
-    /// What it shows as its source.
+    /// The source that it shows.
     pub source: String,
 }
 
@@ -56,8 +56,8 @@ pub fn services(mounts: &[MountPoint]) -> Vec<Service> {
         .collect()
 }
 
-/// Asked on a thread of its own, which may wait for ever. How much room there is the kernel always asks for; attributes
-/// it remembers, past the end of who told it.
+/// Asked on a thread of its own, which may wait for ever. The kernel always asks for the free room. It remembers
+/// attributes, past the end of the process that told it.
 struct Question(Receiver<io::Result<()>>);
 
 impl Question {
@@ -66,7 +66,7 @@ impl Question {
         let at = mount.at.clone();
         thread::spawn(move || {
             let looked = statvfs(&at).map(drop).map_err(io::Error::from);
-            // Late is as good as never: whoever asked has gone on.
+            // Late is as good as never: the caller has gone on.
             told.send(looked).ok();
         });
         Question(answer)

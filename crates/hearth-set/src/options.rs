@@ -27,7 +27,7 @@ const BLOCK_SIZE: Size = Size(16 << 10);
 /// More agents than this on one machine are a mistake.
 const AGENTS_MAX: u32 = 256;
 
-/// What the command line says about a set.
+/// The options of the command line about a set.
 #[derive(Args, Clone, Debug, Default)]
 #[command(next_help_heading = "Cache")]
 pub struct SetArgs {
@@ -36,10 +36,10 @@ pub struct SetArgs {
     pub agents: Option<u32>,
     /// One of home, home:plus, hint, single, local, bank, none [default: home]
     ///
-    /// Who may keep what; docs/semantics.md says what each promises.
+    /// The rule for which memories may hold which bytes; docs/semantics.md says what each policy promises.
     #[arg(long, value_name = "P", hide_possible_values = true)]
     pub policy: Option<Policy>,
-    /// What is promised of each file: posix, mpi-atomic, mpi, cto, commit or job [default: posix]
+    /// Promise for each file: posix, mpi-atomic, mpi, cto, commit or job [default: posix]
     ///
     /// A file's attribute `user.hearth.semantics` says otherwise of that file, and so does a rule.
     #[arg(
@@ -49,7 +49,7 @@ pub struct SetArgs {
         hide_short_help = true
     )]
     pub semantics: Option<Semantics>,
-    /// What of a read or write is one: each page, or the whole call [default: page]
+    /// Atomic unit of a read or write: each page, or the whole call [default: page]
     ///
     /// With `call` no read shows a part of a write over several pages, at the price of another message to
     /// each home where the pages have several. Files of level `mpi-atomic` have it in any case.
@@ -60,7 +60,7 @@ pub struct SetArgs {
         hide_short_help = true
     )]
     pub atomic: Option<Atomic>,
-    /// What is different for some files: lines of a pattern, a policy and a level
+    /// Exceptions for some files: lines of a pattern, a policy and a level
     #[arg(long, value_name = "FILE", hide_short_help = true)]
     pub rules: Option<PathBuf>,
     /// Memory of each agent [default: 256MiB]
@@ -74,16 +74,16 @@ pub struct SetArgs {
     /// Unit of placement, whole pages [default: 8MiB]
     #[arg(long, value_name = "SIZE", hide_short_help = true)]
     pub chunk: Option<Size>,
-    /// Who becomes the home of a chunk [default: slot]
+    /// Rule by which a chunk gets its home [default: slot]
     #[arg(long, value_name = "HOW", hide_short_help = true)]
     pub allocation: Option<Allocation>,
-    /// What agents talk over: tcp, unix, shm, udp or udt [default: unix]
+    /// Transport between agents: tcp, unix, shm, udp or udt [default: unix]
     ///
     /// Over unix and shm agents of one host share a socket or memory, and others use TCP. With --way-in mpiio:
     /// shm, unix, tcp or mpi [default: shm].
     #[arg(long, value_name = "NAME", hide_short_help = true)]
     pub transport: Option<Transport>,
-    /// What close waits for: flushed, or buffered for nothing [default: flushed]
+    /// Wait at close: flushed, or buffered for none [default: flushed]
     #[arg(long, value_name = "RULE", hide_possible_values = true)]
     pub close: Option<Close>,
     /// Kind of store: posix, model[:OPTION=N,...] or fault:PLAN [default: posix]
@@ -100,18 +100,18 @@ pub struct SetArgs {
     /// Let other users in; only root can
     #[arg(long, hide_short_help = true)]
     pub allow_other: bool,
-    /// Who else has written bytes until the store does: none, async[:K] or sync[:K] other agents, or erasure[:K,M]
-    /// [default: none]
+    /// Replicas of written bytes until the store has them: none, async[:K] or sync[:K] at K other agents, or
+    /// erasure[:K,M] [default: none]
     ///
-    /// Policy local. With `sync` a write returns when K others have it, or the store has; it outlives the death of one
-    /// agent at a time. With `async` others are sent it afterwards, and a loss is named in `hearth status`. With `erasure`
-    /// a close returns when K+M agents, 4+2 unless told otherwise, have shards of what was written, or the store has it;
-    /// it outlives M of them.
+    /// Policy local. With `sync` a write returns when K others have it, or the store has. The bytes outlive the death
+    /// of one agent at a time. With `async` the others are sent the bytes afterwards, and `hearth status` names a loss.
+    /// With `erasure` a close returns when K+M agents (4+2 unless told otherwise) have shards of the written bytes, or
+    /// the store has them. The bytes outlive M of the agents.
     #[arg(long, value_name = "R", hide_short_help = true)]
     pub replicas: Option<Replicas>,
     /// Whether files go from agents whose memory is full to others with room: on or off [default: on]
     ///
-    /// Policy local, without tiers. What goes are files that nobody has open, before their pages would be dropped.
+    /// Policy local, without tiers. Only files that nobody has open go, before their pages would be dropped.
     #[arg(
         long,
         value_name = "WHETHER",
@@ -119,10 +119,10 @@ pub struct SetArgs {
         hide_possible_values = true
     )]
     pub balance: Option<Balance>,
-    /// What it says of a bank.
+    /// Options of a bank.
     #[command(flatten)]
     pub bank: BankArgs,
-    /// What it says of tiers.
+    /// Options of tiers.
     #[command(flatten)]
     pub tier: TierArgs,
 }
@@ -138,7 +138,7 @@ pub enum Balance {
     Off,
 }
 
-/// Who may keep what.
+/// The rule for which memories may hold which bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Policy {
@@ -190,7 +190,7 @@ impl Policy {
         }
     }
 
-    /// What a policy gives up that is known to be wrong.
+    /// The warning about a policy that is known to be wrong: it names the guarantee that the policy gives up.
     fn warning(self) -> Option<&'static str> {
         match self {
             Policy::HintPaper => Some(
@@ -212,7 +212,7 @@ impl Policy {
     }
 }
 
-/// Who becomes the home of a chunk.
+/// The rule by which a chunk gets its home.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Allocation {
@@ -224,7 +224,7 @@ pub enum Allocation {
     RoundRobin,
 }
 
-/// What of a read or write takes effect at one instant.
+/// The unit of a read or write that takes effect at one instant.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Atomic {
@@ -235,7 +235,7 @@ pub enum Atomic {
     Call,
 }
 
-/// What close waits for.
+/// The event that close waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Close {
@@ -245,7 +245,7 @@ pub enum Close {
     Buffered,
 }
 
-/// Who may enter a mount.
+/// The users that may enter a mount.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Others {
@@ -255,11 +255,11 @@ pub enum Others {
     Allowed,
 }
 
-/// What agents talk over, by its name.
+/// The transport between agents, by its name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(into = "String", try_from = "String")]
 pub enum Transport {
-    /// What any process can have.
+    /// A transport that any process can have.
     Of(Carrier),
     /// MPI, between ranks of one job.
     Mpi,
@@ -274,7 +274,7 @@ impl Default for Transport {
 }
 
 impl Transport {
-    /// What agents of nodes talk over.
+    /// The carrier between agents of nodes.
     pub fn of_nodes(self) -> Result<Carrier, Failure> {
         match self {
             Transport::Of(carrier) => Ok(carrier),
@@ -283,7 +283,7 @@ impl Transport {
         }
     }
 
-    /// What the agents inside of ranks talk over, by its name.
+    /// The transport between the agents inside of ranks, by its name.
     pub fn of_ranks(self) -> Result<String, Failure> {
         match self {
             Transport::Of(Carrier::Datagrams(service)) => Err(Failure::new(format!(
@@ -334,12 +334,12 @@ impl TryFrom<String> for Transport {
 pub struct SetSpec {
     /// Agents, on one machine or as many as there are hosts.
     pub agents: u32,
-    /// Who may keep what.
+    /// The policy of the set.
     pub policy: Policy,
-    /// What is promised of a file of which nothing else is said.
+    /// The promise for a file of which nothing else is said.
     #[serde(default)]
     pub semantics: Semantics,
-    /// What of a read or write is one.
+    /// The atomic unit of a read or write.
     #[serde(default)]
     pub atomic: Atomic,
     /// The first that fits a file counts.
@@ -351,12 +351,12 @@ pub struct SetSpec {
     pub page_size: Size,
     /// Unit of placement.
     pub chunk: Size,
-    /// Who becomes the home of a chunk.
+    /// The rule by which a chunk gets its home.
     pub allocation: Allocation,
-    /// What agents talk over.
+    /// The transport between agents.
     #[serde(default)]
     pub transport: Transport,
-    /// What close waits for.
+    /// The event that close waits for.
     pub close: Close,
     /// Kind of store, as it is typed.
     pub backing: String,
@@ -365,7 +365,7 @@ pub struct SetSpec {
     pub store_at: Option<StoreAt>,
     /// How long names and attributes may be stale.
     pub attr_ttl: Span,
-    /// Who may enter a mount.
+    /// The users that may enter a mount.
     pub others: Others,
     /// Benchmarks alone: behave as the store's own mount would, kernel cache and all.
     #[serde(default)]
@@ -373,7 +373,7 @@ pub struct SetSpec {
     /// The daemons, under a policy that has any.
     #[serde(default)]
     pub bank: Option<BankSpec>,
-    /// Who else has written bytes until the store does.
+    /// The replicas of written bytes until the store has them.
     #[serde(default)]
     pub replicas: Replicas,
     /// Whether files go to agents with room.
@@ -451,7 +451,7 @@ impl SetArgs {
         Ok(())
     }
 
-    /// What was said, and `base` where nothing was.
+    /// The set that the options describe, with `base` where they say nothing.
     fn over(&self, base: SetSpec) -> SetSpec {
         SetSpec {
             agents: self.agents.unwrap_or(base.agents),

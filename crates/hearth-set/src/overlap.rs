@@ -1,8 +1,8 @@
 //! Two sets over one directory, or over directories of which one lies in the other, know nothing of each other.
 //!
 //! Found among the agents of this user that run on this host, whatever control directory they have. Directories are
-//! compared by where they lie in their file system, so bind mounts and symbolic links do not hide one, and by what
-//! their parents are. Agents of other users and hosts cannot be seen.
+//! compared by their place in their file system, so bind mounts and symbolic links do not hide one, and by their
+//! parents. Agents of other users and hosts cannot be seen.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -17,7 +17,7 @@ use crate::mountinfo;
 /// How long agents whose command was killed may take to end.
 const END_SPAN_MAX: Duration = Duration::from_secs(9);
 
-/// Where a directory is, in every way in which another may lie above or below it.
+/// The position of a directory, in every way in which another may lie above or below it.
 struct Place {
     /// Its own device and number, then its parents'.
     line: Vec<(u64, u64)>,
@@ -100,7 +100,7 @@ pub(crate) fn check(store: &Path, job: &str) -> Result<(), Failure> {
             Lies::Above => "are at a directory that holds it",
             Lies::Below => "are at a directory below it",
         };
-        // Whose command was killed ends by itself, be it that it had not been written down yet.
+        // An agent whose command was killed ends by itself, even one that was not written down yet.
         if config.owner.is_gone() && agent.process.wait_gone(END_SPAN_MAX).unwrap_or(false) {
             continue;
         }

@@ -1,4 +1,4 @@
-//! Where the libraries are that are loaded into programs.
+//! The paths of the libraries that are loaded into programs.
 
 use crate::failure::Failure;
 use std::path::{Path, PathBuf};

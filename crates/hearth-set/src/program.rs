@@ -1,4 +1,4 @@
-//! Where the command's file is.
+//! The path of the command's file.
 
 use std::path::PathBuf;
 

@@ -1,4 +1,4 @@
-//! Who else has what a home has and the store lacks.
+//! The replicas of bytes that a home has and the store lacks.
 
 use std::fmt;
 use std::str::FromStr;
@@ -9,13 +9,13 @@ use serde::{Deserialize, Serialize};
 use crate::failure::Failure;
 use crate::options::Policy;
 
-/// What people say: `none`, `async[:K]`, `sync[:K]` or `erasure[:K,M]`.
+/// The words of the command line: `none`, `async[:K]`, `sync[:K]` or `erasure[:K,M]`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(into = "String", try_from = "String")]
 pub struct Replicas(Kernel);
 
 impl Replicas {
-    /// What agents are told.
+    /// The same in the words of the agent.
     pub fn kernel(self) -> Kernel {
         self.0
     }
@@ -35,7 +35,7 @@ impl Replicas {
 }
 
 impl Replicas {
-    /// What people should know where there are never enough agents.
+    /// The warning for a set that never has enough agents.
     pub fn shortage(self, agents: usize) -> Option<String> {
         let wanted = self.0.copies() + 1;
         let what = match self.0 {

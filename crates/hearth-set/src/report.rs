@@ -1,4 +1,4 @@
-//! What a benchmark says: one row per figure, a summary last; as a table or as JSON lines.
+//! The output of a benchmark: one row per figure, a summary last; as a table or as JSON lines.
 
 use serde_json::{Map, Value, json};
 use std::io::{self, Write};

@@ -1,4 +1,4 @@
-//! What is different for some files: a file of rules, one in a line.
+//! The exceptions for some files: a file of rules, one in a line.
 //!
 //! ```text
 //! # pattern          policy  semantics
@@ -7,9 +7,9 @@
 //! logs/**            none    -
 //! ```
 //!
-//! The first rule whose pattern fits a path below the store's root counts. `-` stands for what the whole
-//! set was told. Of policies a rule can have `none`, which leaves a file to the store, or the set's own:
-//! homes are found by one policy for all files.
+//! The first rule whose pattern fits a path below the store's root counts. `-` stands for the value of the whole set.
+//! Of policies a rule can have `none`, which leaves a file to the store, or the set's own: homes are found by one
+//! policy for all files.
 
 use std::path::Path;
 
@@ -20,7 +20,7 @@ use serde::{Deserialize, Serialize};
 use crate::failure::{Failure, OrFail};
 use crate::options::Policy;
 
-/// What is promised of a file.
+/// The promise for a file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Semantics {
@@ -29,9 +29,9 @@ pub enum Semantics {
     Posix,
     /// The same for each call of MPI-IO.
     MpiAtomic,
-    /// What was synced before a node's own sync.
+    /// Every read sees every write that was synced before the node's own sync.
     Mpi,
-    /// What was closed before a node's open.
+    /// Every read sees every write whose file was closed before the node's open.
     Cto,
     /// Once nobody may write the file any more.
     Commit,

@@ -1,4 +1,4 @@
-//! What the members of a job prove to know: 32 bytes, written as 64 hexadecimal digits.
+//! The secret that the members of a job prove to know: 32 bytes, written as 64 hexadecimal digits.
 
 use std::fmt::Write;
 use std::fs::File;

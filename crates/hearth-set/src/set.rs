@@ -12,7 +12,7 @@ use crate::job::{self, AgentEntry, JobDir, MountEntry, SetFile};
 pub struct Set {
     /// Its directory.
     pub dir: JobDir,
-    /// What is written there of it.
+    /// The set's file in that directory.
     pub file: SetFile,
 }
 
@@ -56,7 +56,7 @@ pub struct Named {
 }
 
 impl Named {
-    /// What was named.
+    /// The sets that were named.
     pub fn choice(&self) -> Choice {
         match (&self.store, &self.job) {
             (Some(store), _) => Choice::Store(store.clone()),

@@ -19,7 +19,7 @@ struct Caught {
 }
 
 impl Signals {
-    /// Starts to catch, except for what whoever started this process wants ignored.
+    /// Starts to catch, except for the signals that the starting process wants ignored.
     pub fn catch(signals: &[Signal]) -> Result<Signals, Failure> {
         let ignored = ignored();
         let wanted = signals.iter().copied();

@@ -1,8 +1,8 @@
-//! What commands read in an agent's status.
+//! The parts of an agent's status that commands read.
 
 use serde::Deserialize;
 
-/// What commands read in an agent's status; what it does not say is nothing.
+/// The parts of an agent's status that commands read. A value that the status lacks is empty or 0.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub struct NodeStatus {
@@ -10,13 +10,13 @@ pub struct NodeStatus {
     pub pool_bytes: u64,
     /// Of it, in use.
     pub pool_used_bytes: u64,
-    /// What the store does not have yet.
+    /// Bytes that the store does not have yet.
     pub dirty_bytes: u64,
     /// The store in one line.
     pub store: String,
     /// Counts since the start.
     pub counters: Counters,
-    /// What programs read in the pool themselves.
+    /// The calls that programs served in the pool by themselves.
     pub programs: Programs,
     /// The other members.
     pub peers: Vec<PeerStatus>,
@@ -24,7 +24,7 @@ pub struct NodeStatus {
     pub bank: Vec<DaemonStatus>,
     /// Its tier.
     pub tier: Option<TierStatus>,
-    /// Who else has what the store lacks, and how much of others it keeps.
+    /// The replicas of its bytes that the store lacks, and how much of others it keeps.
     pub replicas: String,
     /// Bytes of others that it keeps.
     pub kept_bytes: u64,
@@ -32,23 +32,23 @@ pub struct NodeStatus {
     pub at_risk: Vec<String>,
     /// Open files of which something else is promised than `posix`.
     pub promises: Vec<FilePromise>,
-    /// What needs a person's care.
+    /// States that need a person's care.
     pub alarms: Vec<String>,
 }
 
-/// What commands read of a tier.
+/// The parts of a tier's status that commands read.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub struct TierStatus {
-    /// Where it is.
+    /// Its directory.
     pub dir: String,
-    /// What it may hold.
+    /// Bytes that it may hold.
     pub limit_bytes: u64,
-    /// What it holds.
+    /// Bytes that it holds.
     pub used_bytes: u64,
-    /// What of it the store does not have yet.
+    /// Bytes of it that the store does not have yet.
     pub dirty_bytes: u64,
-    /// What was lost or put aside.
+    /// All that was lost or put aside, by name.
     pub lost: Vec<String>,
 }
 
@@ -74,7 +74,7 @@ pub struct Counters {
     pub store_write_bytes: u64,
 }
 
-/// What programs read in the pool themselves, and what they passed by and why.
+/// The calls that programs served in the pool by themselves, and those that passed it by, and why.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub struct Programs {
@@ -106,7 +106,7 @@ pub struct Programs {
     pub crowded: u64,
 }
 
-/// What is promised of an open file.
+/// The promise for an open file.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub struct FilePromise {
@@ -132,7 +132,7 @@ pub struct PeerStatus {
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub struct DaemonStatus {
-    /// Where it listens.
+    /// The address at which it listens.
     pub at: String,
     /// Whether this agent reaches it.
     pub up: bool,

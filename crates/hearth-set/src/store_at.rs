@@ -1,4 +1,4 @@
-//! Where the store of a set is: at every agent's host, or at some, through which the others reach it.
+//! The hosts that have the store of a set: every agent's, or some, through which the others reach it.
 
 use std::fmt;
 use std::str::FromStr;
@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 pub struct StoreAt {
     /// Their numbers, in order.
     pub agents: Vec<u32>,
-    /// Where they listen for the others, on several hosts.
+    /// The port at which they listen for the others, on several hosts.
     pub port: Option<u16>,
 }
 

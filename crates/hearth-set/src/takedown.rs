@@ -40,9 +40,9 @@ const NAMED_MAX: usize = 5;
 /// How a set is ended.
 #[derive(Clone, Copy, Debug)]
 pub struct How {
-    /// What to do about bytes that the store does not have.
+    /// The treatment of bytes that the store does not have.
     pub dirty: Dirty,
-    /// What to do about programs that still use it.
+    /// The treatment of programs that still use it.
     pub busy: Busy,
     /// Whether to end within ten seconds, be it that the set is still up.
     pub hurry: bool,
@@ -57,7 +57,7 @@ impl How {
     };
 }
 
-/// What to do about bytes that the store does not have.
+/// The treatment of bytes that the store does not have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Dirty {
     /// Flush them; if that fails, leave the set up.
@@ -341,8 +341,8 @@ fn unmount_one(peer: &Peer, mount: &MountEntry, how: How, clock: Clock) -> Resul
     }
 }
 
-/// Has the operating system give back what programs wrote to mapped files: with the mount's last copy it would, but
-/// other mount namespaces may have one. In a process of its own, which may have to be left behind.
+/// Has the operating system give back the bytes that programs wrote to mapped files. It would do so with the mount's
+/// last copy, but other mount namespaces may have one. In a process of its own, which may have to be left behind.
 fn write_back(at: &Path, clock: Clock) {
     let mut sync = Command::new("sync");
     let sync = sync.arg("--file-system").arg(at).stdin(Stdio::null());

@@ -17,7 +17,7 @@ use crate::size::{Size, Span};
 /// How long bytes may be in a tier alone.
 const AGE: Span = Span(Duration::from_secs(30));
 
-/// What the command line says about tiers.
+/// The options of the command line about tiers.
 #[derive(Args, Clone, Debug, Default)]
 #[command(next_help_heading = "Tier (policy local)")]
 pub struct TierArgs {
@@ -29,7 +29,7 @@ pub struct TierArgs {
     /// How long bytes may be in the tier before they go to the store [default: 30s]
     #[arg(long, value_name = "TIME", hide_short_help = true)]
     tier_age: Option<Span>,
-    /// What fsync promises: the bytes are in the store, or in the tier [default: store]
+    /// Promise of fsync: the bytes are in the store, or in the tier [default: store]
     #[arg(
         long,
         value_name = "WHERE",
@@ -39,16 +39,16 @@ pub struct TierArgs {
     fsync: Option<Fsync>,
 }
 
-/// Where a tier is, and how large.
+/// The directory of a tier, and its size.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TierPlace {
     /// A directory of this node.
     pub dir: PathBuf,
-    /// What it may hold; none said: half of what is free there.
+    /// The bytes that it may hold. Without a size it is half of what is free there.
     pub size: Option<Size>,
 }
 
-/// What fsync promises.
+/// The promise of fsync.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Fsync {
@@ -72,11 +72,11 @@ impl Fsync {
 /// The tiers of a set.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TierSpec {
-    /// Where it is.
+    /// Its directory and size.
     pub place: TierPlace,
     /// How long bytes may be in a tier alone.
     pub age: Span,
-    /// What fsync promises.
+    /// The promise of fsync.
     pub fsync: Fsync,
 }
 
@@ -107,7 +107,7 @@ impl fmt::Display for TierPlace {
 }
 
 impl TierArgs {
-    /// What was said over what is known; nothing where nobody spoke of a tier.
+    /// The tiers that the options describe, over those of `base`; `None` if nobody spoke of a tier.
     pub fn over(&self, base: Option<TierSpec>) -> Option<TierSpec> {
         let base = match (base, &self.tier) {
             (Some(base), _) => base,
@@ -139,7 +139,7 @@ impl TierArgs {
 }
 
 impl TierSpec {
-    /// What it is, for people.
+    /// The tiers as names and values, for people.
     pub fn facts(&self) -> [(&'static str, String); 3] {
         let fsync = match self.fsync {
             Fsync::Store => "store",
@@ -152,7 +152,7 @@ impl TierSpec {
         ]
     }
 
-    /// What the agent of a store is told. Each has a directory of its own, by the store's path.
+    /// The configuration for the agent of a store. Each has a directory of its own, by the store's path.
     pub fn of_agent(
         &self,
         store: &Path,

@@ -13,10 +13,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::failure::{Failure, OrFail};
 
-/// What one process of a program is told.
+/// The arguments of one process of a program.
 #[derive(clap::Args, Debug)]
 pub struct Seat {
-    /// Where its files are
+    /// Directory of its files
     #[arg(long)]
     pub dir: PathBuf,
     /// Which of the processes this is
@@ -41,12 +41,12 @@ impl Seat {
     }
 }
 
-/// What a process says at its end, as one line of JSON.
+/// The report of a process at its end, as one line of JSON.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Report {
-    /// What its reads and writes took.
+    /// The times of its reads and writes.
     pub times: IoTimes,
-    /// What it read back was what was written.
+    /// Whether it read back the bytes that were written.
     pub right: bool,
     /// Of programs that tell them: the nanoseconds of every call, phase by phase.
     #[serde(default)]

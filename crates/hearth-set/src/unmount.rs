@@ -33,7 +33,7 @@ pub fn abort_at(at: &Path) -> io::Result<()> {
     else {
         return Ok(());
     };
-    // The operating system calls a connection by the number of its device. Who has mounted may end it.
+    // The operating system calls a connection by the number of its device. The user that mounted may end it.
     let abort = format!("/sys/fs/fuse/connections/{}/abort", mount.device.1);
     let aborted = File::options()
         .write(true)

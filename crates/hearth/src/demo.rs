@@ -40,7 +40,7 @@ pub(crate) struct Process {
     seat: Seat,
 }
 
-/// What the demonstration runs as processes of their own.
+/// The programs that the demonstration runs as processes of their own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 enum Program {
     /// C = A x B.

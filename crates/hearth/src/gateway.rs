@@ -17,7 +17,7 @@ use hearth_set::failure::{Failure, OrFail};
 use hearth_set::secret::Secret;
 use hearth_set::store_at::StoreAt;
 
-/// Where the gateway of an agent listens.
+/// The place at which the gateway of an agent listens.
 fn door(at: &StoreAt, config: &NodeConfig, node: u32) -> Door {
     match (at.port, config.members.get(node as usize)) {
         (Some(port), Some(member)) => Door::Port(SocketAddr::new(member.ip(), port)),

@@ -1,9 +1,9 @@
 //! Lets this process see a store through an agent at the store's own path, in a mount namespace
 //! that only this process and its children are in.
 //!
-//! Root makes a mount namespace; an ordinary user first a user namespace in which to have the right
-//! to. The agent stays outside and so goes on seeing the store itself. Whoever comes first mounts;
-//! later commands of the same agent join its namespaces, so that all share what the kernel keeps.
+//! Root makes a mount namespace; an ordinary user first a user namespace in which to have the right to. The agent stays
+//! outside and so goes on seeing the store itself. The first command mounts. Later commands of the same agent join its
+//! namespaces, so that all share what the kernel keeps.
 
 use std::ffi::CString;
 use std::fs::{self, File, OpenOptions};
@@ -28,21 +28,21 @@ use hearth_set::failure::{Failure, OrFail};
 use hearth_set::mountinfo::SOURCE;
 use hearth_set::options::Others;
 
-/// What to do where namespaces cannot be had.
+/// The way round where namespaces cannot be had.
 const AT_HINT: &str = "use --at DIR, which mounts the store there and needs no namespace";
 
-/// Where a process goes.
+/// The place that a process goes to.
 #[derive(Clone, Debug)]
 pub(crate) struct Entrance {
     /// Through which agent.
     pub(crate) peer: Peer,
     /// The store's true path.
     pub(crate) store: PathBuf,
-    /// Who may enter the mount.
+    /// The users that may enter the mount.
     pub(crate) others: Others,
     /// Locked while one process looks for the mount or makes it.
     pub(crate) lock: PathBuf,
-    /// Where to see the store itself inside, for reading alone.
+    /// The path at which the store itself is seen inside, for reading alone.
     pub(crate) behind: PathBuf,
 }
 
@@ -103,8 +103,8 @@ impl Entrance {
         };
         let lent: Vec<_> = fds.iter().map(AsFd::as_fd).collect();
         self.ask(attaching, &Request::Attach { ids }, &lent)?;
-        // The agent alone has the device from here on: should it end, the mount ends with it. Who held the device too
-        // would wait for ever for an answer that nobody gives.
+        // The agent alone has the device from here on: should it end, the mount ends with it. A process that held the
+        // device too would wait for ever for an answer that nobody gives.
         drop(fds);
         // Until it has asked once, the kernel takes the root of the mount for user 0's, who does not
         // exist in here, and lets nobody make a file in it.
@@ -113,8 +113,8 @@ impl Entrance {
             .or_fail(|| format!("cannot see `{}` through the agent", self.store.display()))
     }
 
-    /// Keeps the store in sight before something is mounted over it. Never to be written to: whoever
-    /// removes the directory around it must not remove what is in the store.
+    /// Keeps the store in sight before something is mounted over it. Never to be written to: a program that removes the
+    /// directory around it must not remove the files of the store.
     fn show_store(&self) {
         let shown = fs::create_dir(&self.behind)
             .or_else(|error| match error.kind() {
@@ -162,7 +162,7 @@ impl Entrance {
 fn forbid_writing(at: &Path) -> io::Result<()> {
     let now = statvfs(at)?.f_flag;
     let mut flags = MountFlags::BIND | MountFlags::RDONLY;
-    // What came from another user's namespace must stay as it is.
+    // The flags that came from another user's namespace must stay as they are.
     for (kept, flag) in [
         (StatVfsMountFlags::NOSUID, MountFlags::NOSUID),
         (StatVfsMountFlags::NODEV, MountFlags::NODEV),

@@ -52,7 +52,7 @@ impl Node {
         })
     }
 
-    /// What a way in talks to.
+    /// The session that a way in talks to.
     pub(crate) fn session(&self) -> Arc<dyn Session> {
         self.0.session()
     }
@@ -84,7 +84,7 @@ impl Node {
             .or_fail(|| "cannot open the store again".to_owned())
     }
 
-    /// What people should know; [`hearth_set::status::NodeStatus`] is the part of it that commands read.
+    /// The status for people. [`hearth_set::status::NodeStatus`] is the part of it that commands read.
     pub(crate) fn status(&self) -> Value {
         serde_json::to_value(self.0.status()).expect("a status is plain data")
     }
@@ -95,12 +95,12 @@ impl Node {
         told.map_err(|why| Failure::new(why.to_string()))
     }
 
-    /// What the scheduler calls this node.
+    /// Sets the scheduler's name of this node.
     pub(crate) fn call(&self, name: String) {
         self.0.call(name);
     }
 
-    /// Where the store is shown on this node, if it is in the common tree.
+    /// Sets the path at which the store is shown on this node, if it is in the common tree.
     pub(crate) fn mounted(&self, at: Option<&Path>) {
         self.0.mounted(at.map(|at| at.display().to_string()));
     }
@@ -137,7 +137,7 @@ fn causes(failure: Failure, left: &Unflushed) -> Failure {
     left.words().into_iter().fold(failure, Failure::cause)
 }
 
-/// What to do about an agent that others keep apart.
+/// The remedy for an agent that others keep apart.
 fn way_out(error: &StartError) -> Option<&'static str> {
     matches!(
         error,

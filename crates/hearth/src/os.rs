@@ -30,8 +30,8 @@ pub(crate) fn unshare(namespaces: Namespaces) -> io::Result<()> {
     unsafe { unshare_unsafe(flags) }.map_err(io::Error::from)
 }
 
-/// Closes every descriptor above the three standard ones: what the command that started this
-/// process had inherited would otherwise be held open for as long as an agent lives.
+/// Closes every descriptor above the three standard ones. The starting command inherited them, and the agent would hold
+/// them open for as long as it lives.
 ///
 /// Called first thing, before this process has opened anything itself.
 pub(crate) fn close_inherited() -> io::Result<()> {

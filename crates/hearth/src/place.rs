@@ -12,7 +12,7 @@ use hearth_set::job;
 use hearth_set::mountinfo::{self, MountPoint, Service, is_not_connected};
 use hearth_set::set::{self, Set};
 
-/// What to type when the process behind a mount is gone.
+/// The command to type when the process behind a mount is gone.
 const STALE_HINT: &str = "hearth doctor --fix";
 
 /// The true path of a directory that can be a store.
@@ -48,7 +48,7 @@ pub(crate) fn mount_point(at: &Path, store: &Path) -> Result<PathBuf, Failure> {
 }
 
 fn check_mount_point(at: &Path, store: &Path) -> Result<PathBuf, Failure> {
-    // Before it is looked at: whoever serves a mount there may not answer.
+    // Before it is looked at: the server of a mount there may not answer.
     check_not_ours(&std::path::absolute(at).unwrap_or_else(|_| at.to_owned()))?;
     let path = directory(at)?;
     check_not_ours(&path)?;

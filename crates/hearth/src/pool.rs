@@ -11,31 +11,31 @@ use rustix::process::Gid;
 /// The device number of the mount, a colon, and where the agent lends its pool.
 const VARIABLE: &str = "HEARTH_POOL";
 
-/// Where the mount is.
+/// The path of the mount.
 const MOUNT: &str = "HEARTH_MOUNT";
 
-/// Where the store is seen without the mount: programs read on there when their agent is gone.
+/// The path of the store without the mount: programs read on there when their agent is gone.
 const BEHIND: &str = "HEARTH_BEHIND";
 
 /// In a user namespace: the mount's device, the groups that the user has outside, and the mount, with
 /// colons between.
 const OWNERS: &str = "HEARTH_OWNERS";
 
-/// How many filters of system calls there are here: a program with more is in a jail of its own, in
-/// which its library is careful.
+/// The number of filters of system calls here. A program with more is in a jail of its own, in which its library is
+/// careful.
 const FILTERS: &str = "HEARTH_FILTERS";
 
-/// Where an agent lends its pool, beside its other socket.
+/// The socket at which an agent lends its pool, beside its other socket.
 pub(crate) fn socket_of(socket: &Path) -> PathBuf {
     socket.with_extension("pool")
 }
 
-/// Where it lends lanes for writes: programs know that from the other.
+/// The socket at which it lends lanes for writes: programs derive its path from the other.
 pub(crate) fn lanes_of(socket: &Path) -> PathBuf {
     socket.with_extension("lane")
 }
 
-/// What a program is told that sees the agent's mount at `at`.
+/// The value for a program that sees the agent's mount at `at`.
 fn value(at: &Path, socket: &Path) -> io::Result<OsString> {
     let device = std::fs::metadata(at)?.dev();
     let mut value = OsString::from(format!("{device}:"));
@@ -43,8 +43,8 @@ fn value(at: &Path, socket: &Path) -> io::Result<OsString> {
     Ok(value)
 }
 
-/// What a program is told that sees the mount at `at`, and the store without it at `behind`; in a user
-/// namespace that does not have its `groups`, those too.
+/// The variables for a program that sees the mount at `at`, and the store without it at `behind`. In a user namespace
+/// that does not have the user's `groups`, they tell those too.
 pub(crate) fn environment(
     at: &Path,
     socket: &Path,
@@ -63,7 +63,7 @@ pub(crate) fn environment(
     Ok(told)
 }
 
-/// What the library must know to show true owners and groups.
+/// The value from which the library shows true owners and groups.
 fn owners(at: &Path, groups: &[Gid]) -> io::Result<OsString> {
     let device = std::fs::metadata(at)?.dev();
     let groups: Vec<String> = groups.iter().map(|it| it.as_raw().to_string()).collect();

@@ -1,4 +1,4 @@
-//! What a store does, measured.
+//! Measures the behaviour of a store.
 //!
 //! Each client of the store is a process ([`hand`]) that is told one operation at a time ([`client`]).
 //! [`alone`] asks one of them, [`between`] two, and [`verdict`] says what the answers mean. All files

@@ -7,7 +7,7 @@
 //!    file also waits for the last change of that file that another thread had finished before. The
 //!    time that passed between operations is kept, or dropped.
 //!
-//! What is replayed stays below one directory, whatever the trace's paths are.
+//! All replayed files stay below one directory, whatever the trace's paths are.
 
 pub(crate) mod files;
 pub(crate) mod gate;

@@ -1,4 +1,4 @@
-//! What this machine must have, and what to do where it has not.
+//! The needs of Hearth on this machine, and the remedy for each that is missing.
 
 use std::env;
 use std::fs::{self, File};

@@ -1,5 +1,5 @@
-//! The agent is killed under running programs: what they read is right and goes on, what they write
-//! fails loudly or was safe before, and nobody hangs or dies of it (S13).
+//! The agent is killed under running programs. Their reads are right and go on; their writes fail loudly or were safe
+//! before. No program hangs or dies of it (S13).
 
 #![allow(clippy::print_stdout, reason = "the summary counts what is skipped")]
 
@@ -89,7 +89,7 @@ fn a_program_that_starts_later_reads_on_through_what_it_inherits() {
         &printed[printed.len().saturating_sub(100)..],
         text(&output.stderr)
     );
-    // What the children read begins where the shell's reads ended.
+    // The children's reads begin where the shell's reads ended.
     let from = all.len() - (printed.len() - "told\nline 49999\n".len());
     assert!(from > 100_000 && printed.as_bytes().starts_with(&all[from..]));
     let words = text(&output.stderr);
@@ -99,7 +99,7 @@ fn a_program_that_starts_later_reads_on_through_what_it_inherits() {
     scene.assert_clean();
 }
 
-/// What a program asks about names, and what the store says; `asker` has the letters.
+/// A program's questions about names, and the store's answers; `asker` has the letters.
 const QUESTIONS: [(char, &str, &str); 16] = [
     ('s', "d/in", "100644 4 1"),
     ('x', "d/in", "100644 4 1"),

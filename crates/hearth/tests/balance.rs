@@ -51,7 +51,7 @@ fn what_one_agent_has_no_room_for_is_found_in_the_memory_of_others() {
         inherited[1..].iter().any(|&pages| pages > 0),
         "{inherited:?}"
     );
-    // Whoever has a file now can say which it is.
+    // The agent that has a file now can say which it is.
     let told = scene.run(&["place", "--as", "residency"]);
     let words = scene::text(&told.stderr);
     assert!(
@@ -64,7 +64,7 @@ fn what_one_agent_has_no_room_for_is_found_in_the_memory_of_others() {
     // The first pool has room for half; of the rest as much is in memory as was handed over.
     let most = (FILES << 20) - handed[0] * (256 << 10);
     assert!(read <= most, "{read} bytes of {most} came from the store");
-    // Whoever has a file now writes it, and others see that.
+    // The agent that has a file now writes it, and others see that.
     sh(
         &scene.mount(2),
         "for file in f*; do printf new | dd of=$file conv=notrunc status=none; done",

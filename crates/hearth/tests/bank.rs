@@ -1,5 +1,5 @@
-//! Policy `bank` over real memcached daemons: what they hold, what becomes of them, and that no read
-//! returns old bytes whatever happens to them (S5). The laboratory plays schedules of faults.
+//! Policy `bank` over real memcached daemons: the blocks that they hold, and their fate. No read returns old bytes
+//! whatever happens to the daemons (S5). The laboratory plays schedules of faults.
 
 #[path = "support/scene.rs"]
 mod scene;
@@ -279,7 +279,7 @@ fn an_old_daemon_is_named_and_done_without() {
     scene.down();
 }
 
-/// What the status of a set says whose only daemon cannot be used; files are right all the same.
+/// The status of a set whose only daemon cannot be used. Its files are right all the same.
 fn refused_by(scene: &Scene, at: &str) -> String {
     let words = ["--policy", "bank", "--bank", at, "--page-size", "2KiB"];
     scene.up(2, &words);
@@ -309,7 +309,7 @@ impl Theirs {
         Theirs(RefCell::new(daemon))
     }
 
-    /// What is said before a line that ends the answer.
+    /// The answer up to a line that ends it.
     fn ask(&self, line: &str, ends: &[&str]) -> String {
         let mut daemon = self.0.borrow_mut();
         daemon.write_all(line.as_bytes()).expect("it reads");

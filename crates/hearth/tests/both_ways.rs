@@ -17,7 +17,7 @@ use scene::{LIMIT, Scene, finish, lacks_library, skipped, wait_within, well};
 /// Bytes of the file, and more than the board has.
 const FILE_BYTES: usize = 96 * 4096;
 
-/// Who takes part: the node, and the way in.
+/// The node and the way in of each process that takes part.
 const PROCESSES: [(u32, &str); 4] = [(0, "preload"), (0, "fuse"), (1, "preload"), (1, "fuse")];
 
 #[test]

@@ -1,5 +1,5 @@
-//! A program that does random things to one file and knows what must be there, through the library and
-//! through mounts of two nodes at once (S1, S8, S10, S22, S23).
+//! A program does random things to one file and knows what must be there. It works through the library and through
+//! mounts of two nodes at once (S1, S8, S10, S22, S23).
 
 #![allow(clippy::print_stdout, reason = "the summary counts what is skipped")]
 

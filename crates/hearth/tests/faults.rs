@@ -1,6 +1,6 @@
-//! What a set does when agents die or stop, the store breaks, or strangers knock (S4, S5, S6, S13).
+//! The behaviour of a set when agents die or stop, the store breaks, or strangers knock (S4, S5, S6, S13).
 //!
-//! Whatever may hang is done by a program with a limit of time, never by the test itself.
+//! A program with a limit of time does all that may hang, never the test itself.
 
 #[path = "support/scene.rs"]
 mod scene;
@@ -22,7 +22,7 @@ use scene::{
 /// An operation that needs an agent which does not answer ends within this.
 const ANSWER_SPAN_MAX: Duration = Duration::from_secs(30);
 
-/// What needs a whole flush that cannot be had may take longer, but ends.
+/// An operation that needs a whole flush that cannot be had may take longer, but ends.
 const GIVE_UP_SPAN_MAX: Duration = Duration::from_secs(90);
 
 /// Small pages and chunks: files of some hundred KiB have homes at every agent.
@@ -388,7 +388,7 @@ fn a_full_store_and_a_small_pool_hold_nobody() {
         "rm f; test ! -e f",
         GIVE_UP_SPAN_MAX,
     ));
-    // What the store still takes, it takes.
+    // The store still takes calls that need no room.
     well(&attempt(
         &scene.mount(1),
         ": > empty; mkdir d; mv empty d/",

@@ -1,5 +1,5 @@
-//! Agents whose hosts do not have the store: ordinary programs work on it through the gateways of other agents,
-//! under their own rights, and go on when a gateway dies.
+//! Agents whose hosts do not have the store. Ordinary programs work on it through the gateways of other agents, under
+//! their own rights, and go on when a gateway dies.
 
 #[path = "support/addresses.rs"]
 mod addresses;
@@ -163,7 +163,7 @@ impl Drop for Hosts {
 
 const NEEDED: &[&str] = &["unshare", "nsenter", "setpriv", "git", "tar", "setfattr"];
 
-/// What makes, moves, reads and removes files and directories in many ways.
+/// Programs that make, move, read and remove files and directories in many ways.
 const PROGRAMS: &str = "
     mkdir d; echo hello > d/f; cp -r /usr/share/common-licenses d/many; mv d/f d/g
     ln -s g d/l; ln d/g d/h; [ \"$(readlink d/l)\" = g ]; [ \"$(cat d/l)\" = hello ]
@@ -283,7 +283,7 @@ fn nobody_may_through_a_gateway_what_he_may_not_at_the_store() {
     may(GROUP, "echo x > group/x; rm group/x; touch group/y").expect("the group may");
     let made = fs::metadata(store.join("sticky/mine")).expect("it is there");
     assert_eq!(made.uid().to_string(), USER);
-    // Who writes to a program takes its marks away.
+    // A write to a program takes its marks away.
     may(USER, "echo y >> suid").expect("the mode allows it");
     let mode = fs::metadata(store.join("suid"))
         .expect("it is there")

@@ -1,4 +1,4 @@
-//! What a set costs that nobody uses, and that its memory is bounded (S15).
+//! The cost of a set that nobody uses, and the bound of its memory (S15).
 
 #[path = "support/scene.rs"]
 mod scene;
@@ -36,7 +36,7 @@ fn an_idle_set_uses_next_to_nothing() {
     }
     let agents = scene.agents();
     let ticks = || -> Vec<u64> { agents.iter().map(|pid| ticks(*pid)).collect() };
-    // What the work above left to do is done once a second passes without a tick.
+    // The tasks that the work above left behind are done once a second passes without a tick.
     let mut quiet = (ticks(), Instant::now());
     until("the agents are done", scene::LIMIT, || {
         let now = ticks();

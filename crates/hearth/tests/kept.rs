@@ -1,5 +1,4 @@
-//! What programs keep of names and attributes by themselves: what another node changes, they see when its
-//! call returns (S7, S8, S23).
+//! Programs keep names and attributes by themselves, and see another node's change when its call returns (S7, S8, S23).
 
 #![allow(clippy::print_stdout, reason = "the summary counts what is skipped")]
 
@@ -53,7 +52,7 @@ fn answered_again(scene: &Scene) -> u64 {
     stats.expect("a number")
 }
 
-/// What `stat` says of a path in the store itself, in the program's words.
+/// The answer of `stat` for a path in the store itself, in the program's words.
 fn real(path: &Path) -> String {
     match fs::symlink_metadata(path) {
         Ok(it) => format!("{:o} {} {} {}", it.mode(), it.len(), it.nlink(), it.ino()),

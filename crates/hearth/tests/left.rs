@@ -1,5 +1,5 @@
-//! Writes that programs under `hearth run` leave in memory for their agent: whatever comes next sees them, and
-//! they go where the operating system would have put them (S24).
+//! Writes that programs under `hearth run` leave in memory for their agent. Every later call sees them, and they go
+//! where the operating system would have put them (S24).
 
 #![allow(clippy::print_stdout, reason = "the summary counts what is skipped")]
 
@@ -39,8 +39,8 @@ fn assert_left(output: &Output) {
     );
 }
 
-/// Writes one page many times, by itself and in a child, and says what it, and another program beside it,
-/// reads: by descriptor, and with another call.
+/// Writes one page many times, by itself and in a child. Says the bytes that it reads, and those that another program
+/// beside it reads: by descriptor, and with another call.
 const LEAVING: &str = "import os, subprocess, sys\n\
     f = os.open('f', os.O_RDWR)\n\
     def fill(value): return [os.pwrite(f, bytes([value]) * 512, at % 8 * 512) for at in range(400)]\n\
@@ -68,8 +68,8 @@ fn writes_that_are_left_in_memory_are_seen_by_whatever_comes_next() {
     assert_left(&output);
 }
 
-/// Writes a file over and over at the offset of a descriptor that a copy and a child share, and says where
-/// that is then and what another program reads.
+/// Writes a file over and over at the offset of a descriptor that a copy and a child share. Says the offset then, and
+/// the bytes that another program reads.
 const GOING_ON: &str = "import os, subprocess\n\
     f = os.open('f', os.O_RDWR)\n\
     def fill(value):\n\

@@ -94,7 +94,7 @@ impl Hosts {
         );
     }
 
-    /// Ends whoever lives; then all start, and have what was written.
+    /// Ends the agents that live; then all start, and have what was written.
     fn start_anew(&self) {
         for host in 0..HOSTS {
             self.run(host, &["down"]);

@@ -1,9 +1,8 @@
 //! Three mounts of three agents under random operations, against a model of what files are.
 //!
-//! One thread does one operation after another, each through any of the mounts, so every result is
-//! determined: a read that differs from the model is a stale read or a lost write (S1, S2, S4).
-//! `HEARTH_MODEL_SEED=N` replays one seed, `HEARTH_MODEL_OPS=N` sets the length, and
-//! `HEARTH_MODEL_TRACE=1` prints every operation as it ends.
+//! One thread does one operation after another, each through any of the mounts, so every result is determined. A read
+//! that differs from the model is a stale read or a lost write (S1, S2, S4). `HEARTH_MODEL_SEED=N` replays one seed,
+//! `HEARTH_MODEL_OPS=N` sets the length, and `HEARTH_MODEL_TRACE=1` prints every operation as it ends.
 
 #[path = "support/mapped.rs"]
 mod mapped;
@@ -265,8 +264,8 @@ impl World {
         told
     }
 
-    /// A file without a name is the store's business alone: S9 makes no promise between nodes, so
-    /// only what one handle wrote itself is looked at, once, and its handles are closed.
+    /// A file without a name is the store's business alone: S9 makes no promise between nodes. So only the bytes that
+    /// one handle wrote itself are looked at, once, and its handles are closed.
     fn forget(&mut self, content: Option<usize>) {
         let Some(content) = content else { return };
         for open in self.handles.iter().filter(|open| open.content == content) {

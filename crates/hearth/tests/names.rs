@@ -1,5 +1,5 @@
-//! Names and attributes that nodes keep: what one node changes, all see when the call returns (S7, S8),
-//! and a node that keeps them asks nobody.
+//! Names and attributes that nodes keep. All nodes see a change of one when the call returns (S7, S8), and a node that
+//! keeps them asks nobody.
 
 #[path = "support/random.rs"]
 mod random;
@@ -20,7 +20,7 @@ const KEPT: [&str; 2] = ["--attr-ttl", "2m"];
 const NAMES: u64 = 12;
 const STEPS: u64 = 400;
 
-/// What a program is told of a name; `None` if it is not there.
+/// The attributes that a program sees of a name; `None` if it is not there.
 fn seen(dir: &Path, name: &str) -> Option<(u32, u64, u64, u64)> {
     match fs::symlink_metadata(dir.join(name)) {
         Ok(meta) => Some((meta.mode(), meta.len(), meta.nlink(), meta.ino())),

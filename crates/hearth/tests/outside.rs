@@ -1,5 +1,5 @@
-//! Files that somebody changes in the store, behind the back of the agents, while nobody writes them
-//! through a mount: the next open sees the change, and stat sees it within `--attr-ttl` (S11).
+//! Files that somebody changes in the store, behind the back of the agents, while nobody writes them through a mount.
+//! The next open sees the change, and stat sees it within `--attr-ttl` (S11).
 
 #[path = "support/scene.rs"]
 mod scene;

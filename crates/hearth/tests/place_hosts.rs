@@ -169,7 +169,7 @@ fn any_host_places_jobs_where_agents_of_all_hosts_hold_their_bytes() {
         words.contains("--nodes has 2 names, and none for agent 2"),
         "{words}"
     );
-    // What every host has recorded is no more than what one has.
+    // The records of all hosts add up to no more than the record of one.
     let joined = ["all", "first"].map(|name| {
         let text = match name {
             "all" => recorded.as_str(),

@@ -31,7 +31,7 @@ impl Dir {
         command.output().unwrap()
     }
 
-    /// What a command that succeeds prints.
+    /// The output of a command that succeeds.
     fn out(&self, args: &[&str]) -> String {
         let output = self.hearth(args);
         let err = String::from_utf8(output.stderr).unwrap();
@@ -39,7 +39,7 @@ impl Dir {
         String::from_utf8(output.stdout).unwrap()
     }
 
-    /// What a command says that cannot do what it was asked.
+    /// The message of a command that cannot do its task.
     fn refused(&self, args: &[&str]) -> String {
         let output = self.hearth(args);
         assert_eq!(output.status.code(), Some(2), "{args:?}");

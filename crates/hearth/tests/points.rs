@@ -1,4 +1,4 @@
-//! Where a store cannot be mounted: said at once, why, and what to type.
+//! A place at which a store cannot be mounted: the command says so at once, why, and what to type.
 
 #[path = "support/scene.rs"]
 mod scene;

@@ -52,7 +52,7 @@ fn prepare(at: &Path) {
     give(&at.join("to"), USER, USER, 0o755);
 }
 
-/// Whose all is below a directory, and how it may be used.
+/// The owners and modes of all that is below a directory.
 fn owners(at: &Path) -> String {
     let mut find = Command::new("find");
     find.arg(at).args(["-printf", "%P %y %U:%G %m %s\n"]);

@@ -289,7 +289,7 @@ fn same_tree(original: &Path, place: &Path, has_xattrs: bool) {
         place,
         &format!("diff -r --no-dereference -x pipe {from} tree"),
     );
-    // What was a hole takes no room.
+    // A hole of the source takes no room in the copy.
     let blocks: u64 = sh(place, "stat -c %b tree/a/sparse")
         .trim()
         .parse()

@@ -1,4 +1,4 @@
-//! What becomes of acknowledged bytes when the agent that has them dies (S35).
+//! The fate of acknowledged bytes when the agent that has them dies (S35).
 
 #[path = "support/scene.rs"]
 mod scene;

@@ -1,5 +1,5 @@
-//! `hearth run`: the command sees the store through Hearth at the store's own path, nobody else
-//! does, and in everything else it is as if it ran alone (S14, S17).
+//! `hearth run`: the command sees the store through Hearth at the store's own path, and nobody else does. In everything
+//! else it is as if it ran alone (S14, S17).
 
 #[path = "support/scene.rs"]
 mod scene;
@@ -270,8 +270,8 @@ fn commands_with_agents_of_their_own_share_files() {
     scene.down();
 }
 
-/// Asks what a file is until the answers are kept ones, and says its size and mode, by path and by
-/// descriptor, for each line that it gets.
+/// Asks for the attributes of a file until the answers are kept ones. Then it says the file's size and mode, by path
+/// and by descriptor, for each line that it gets.
 const ASKING: &str = "import os, sys\n\
     path = os.path.abspath('f'); f = os.open(path, os.O_RDONLY); os.read(f, 1)\n\
     def look(): return [os.stat(path), os.fstat(f)]\n\

@@ -59,7 +59,7 @@ impl Site {
         command
     }
 
-    /// What a command within the cluster prints; it has to succeed.
+    /// The output of a command within the cluster; it has to succeed.
     fn said(&self, words: &[&str]) -> String {
         let output = finish(&mut self.command(words));
         well(&output);
@@ -93,7 +93,7 @@ impl Site {
         path.display().to_string()
     }
 
-    /// What `hearth place` prints about the scripts.
+    /// The output of `hearth place` about the scripts.
     fn placed(&self, options: &[&str]) -> String {
         let jobs = self.scene.path("jobs").display().to_string();
         let place = ["hearth", "place", &jobs, "--nodes", "n1,n2,n3"];
@@ -173,7 +173,7 @@ fn slurm_runs_jobs_where_their_bytes_are() {
     site.said(&["hearth", "down"]);
 }
 
-/// The node of the first job is busy: whatever is printed, the job runs at once, elsewhere.
+/// The node of the first job is busy. With each form of the output, the job runs at once, elsewhere.
 fn no_job_waits_for_a_busy_node(site: &Site, script: &str) {
     let busy = site.occupy("n3");
     let of_first = |form: &str| ["--as", form, "--job", "first"].map(str::to_owned);

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-/// What the doctor may take at most, with room for a busy machine.
+/// The time that the doctor may take at most, with room for a busy machine.
 const DOCTOR_MAX: Duration = Duration::from_secs(60);
 
 /// Programs of `rig/programs` that take a few seconds each. Git takes longer; what it does with refs, `count` does.

@@ -1,4 +1,4 @@
-//! What a machine may lack or forbid: programs run as they would, served or not (S14).
+//! Programs on a machine that lacks or forbids something run as they would, served or not (S14).
 
 #![allow(clippy::print_stdout, reason = "the summary counts what is skipped")]
 
@@ -173,7 +173,7 @@ fn a_set_user_id_program_is_served_by_the_mount() {
     scene.assert_clean();
 }
 
-/// Where the system has its allocator for preloading.
+/// The path of the system's allocator for preloading.
 fn jemalloc() -> Option<PathBuf> {
     let dirs = [
         "/usr/lib/x86_64-linux-gnu",

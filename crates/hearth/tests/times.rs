@@ -1,5 +1,5 @@
-//! The time of a file's last write, as programs see it through mounts (S8): an overwrite in place shows there when the
-//! call returns, on each node, and a time that somebody sets stays.
+//! The time of a file's last write, as programs see it through mounts (S8). An overwrite in place shows there when the
+//! call returns, on each node. A time that somebody sets stays.
 
 #[path = "support/scene.rs"]
 mod scene;
@@ -169,7 +169,7 @@ fn programs_that_go_by_times_see_an_overwrite() {
             assert!(work("make").contains("made"), "{options:?}, {asker}: make");
             let synced = fs::read(pair.scene.path("copy")).expect("it was copied");
             assert_eq!(synced[..100], [3; 100]);
-            // Where a close waits for nothing the bytes may get to the store a second later, and the time with them.
+            // If a close waits for nothing, the bytes may get to the store a second later, and the time with them.
             work(&sync);
             assert_eq!(work(&sync), "", "{options:?}, {asker}: nothing was written");
             work("make");

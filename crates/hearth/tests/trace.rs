@@ -259,7 +259,7 @@ fn a_running_process_is_listed_switched_and_pictured() {
     assert_eq!(opens, 2, "what happened while it was off is not there");
 }
 
-/// What the processes of a recording that was killed did, and nobody had taken.
+/// The next recording saves the records of a killed one that nobody had taken.
 #[test]
 fn the_next_recording_keeps_what_one_that_was_killed_left() {
     let name = "the_next_recording_keeps_what_one_that_was_killed_left";

@@ -139,7 +139,7 @@ impl Place {
             .sum()
     }
 
-    /// What the server has: attempts, and records by what is in the files.
+    /// The account of the server: attempts, and the records in its files.
     fn account(&self) -> (u64, u64) {
         let mut reader = Reader::open(&traces(&self.path("traces"))).unwrap();
         assert_eq!(reader.missing(), &[] as &[String]);

@@ -1,4 +1,4 @@
-//! What becomes of traces: exports and replays, by the command.
+//! The uses of traces: exports and replays, by the command.
 #![allow(clippy::unwrap_used, reason = "what helps a test fails like a test")]
 
 #[path = "support/desk.rs"]

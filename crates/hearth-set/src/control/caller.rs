@@ -24,7 +24,7 @@ pub struct Peer {
     pub node: u32,
     /// Its process, if the caller may know it.
     pub process: Option<Process>,
-    /// Where it listens.
+    /// The socket at which it listens.
     pub socket: PathBuf,
 }
 
@@ -76,7 +76,7 @@ pub fn call(peer: &Peer, request: &Request) -> Result<Value, CallError> {
     ask(&stream, peer, request, &[]).map(|answer| answer.value)
 }
 
-/// Asks an agent, which counts as silent if it takes longer, whatever it says meanwhile.
+/// Asks an agent. It counts as silent if it takes longer, even if it says meanwhile that it works.
 pub fn call_within(peer: &Peer, request: &Request, limit: Duration) -> Result<Value, CallError> {
     let stream = connect(peer)?;
     let end = Instant::now() + limit;

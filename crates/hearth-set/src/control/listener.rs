@@ -21,7 +21,7 @@ const CALLS_MAX: usize = 64;
 /// A value, and descriptors with it.
 #[derive(Debug, Default)]
 pub struct Answer {
-    /// What is said.
+    /// The value of the answer.
     pub value: Value,
     /// Descriptors that come with it.
     pub fds: Vec<OwnedFd>,

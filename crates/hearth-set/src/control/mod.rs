@@ -1,5 +1,5 @@
-//! What commands and agents say to each other: a line of JSON each way over a socket in the job's
-//! directory, one request per connection.
+//! The messages between commands and agents: a line of JSON each way over a socket in the job's directory, one request
+//! per connection.
 //!
 //! While an agent works on a request it says so every second ([`Reply::Working`]), so that a caller
 //! may give up on silence alone, however long the work takes.
@@ -27,7 +27,7 @@ pub const SILENCE_MAX: Duration = Duration::from_secs(5);
 /// How often an agent says that it is still at work.
 const WORKING_SPAN: Duration = Duration::from_secs(1);
 
-/// What a command asks of an agent.
+/// A command's request to an agent.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "do", rename_all = "kebab-case")]
 pub enum Request {
@@ -44,14 +44,14 @@ pub enum Request {
     FlushOthers,
     /// Mount the store.
     Mount {
-        /// Where.
+        /// Its path.
         at: PathBuf,
     },
     /// Take a mount away.
     Unmount {
-        /// Where.
+        /// Its path.
         at: PathBuf,
-        /// What to do if it is in use.
+        /// The treatment of a mount in use.
         busy: Busy,
     },
     /// Say how a command can come to see the store through you: [`WayIn`].
@@ -59,14 +59,14 @@ pub enum Request {
     /// Serve the mount behind the device that comes with this, and keep the namespaces that come
     /// after it.
     Attach {
-        /// Whose files they are to be.
+        /// The owners that its files are shown with.
         ids: Ids,
     },
     /// End.
     Stop,
 }
 
-/// What to do with a mount in use.
+/// The treatment of a mount in use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Busy {
@@ -76,7 +76,7 @@ pub enum Busy {
     Detach,
 }
 
-/// Whose files a mount shows.
+/// The owners of files as a mount shows them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Ids {
@@ -86,7 +86,7 @@ pub enum Ids {
     Mine,
 }
 
-/// What an agent answers.
+/// An agent's reply.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Reply {
@@ -98,8 +98,8 @@ pub enum Reply {
     Failed(Failure),
 }
 
-/// How a command comes to see the store through an agent. An agent serves one mount, so that what
-/// the kernel keeps of it is coherent; whoever comes later shares it.
+/// How a command comes to see the store through an agent. An agent serves one mount, so that the kernel's copies are
+/// coherent; later commands share it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum WayIn {

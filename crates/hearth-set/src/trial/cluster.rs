@@ -93,13 +93,13 @@ impl Cluster {
         Ok(cluster)
     }
 
-    /// Where the mounts are, in the order of the agents.
+    /// The mounts, in the order of the agents.
     pub fn points(&self) -> &[PathBuf] {
         &self.points
     }
 
-    /// Counts of all agents together, once they have brought to the store what is dirty: where close
-    /// does not wait, it would be counted too late.
+    /// The counts of all agents together, once they have brought their dirty bytes to the store. If close does not
+    /// wait, these would be counted too late.
     pub fn counts(&self) -> Result<Counts, Failure> {
         for answer in ask_all(&self.launched().set.peers(), &Request::Flush) {
             answer.map_err(CallError::into_failure)?;

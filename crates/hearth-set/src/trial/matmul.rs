@@ -17,7 +17,7 @@ pub const MATRIX: usize = 1024;
 /// Processes, agents and mounts.
 pub const PROCESSES: u32 = 4;
 
-/// What reads and writes the files.
+/// The system that reads and writes the files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum System {
     /// The store's own mount as users have it: each node's kernel caches for itself.
@@ -90,11 +90,11 @@ impl System {
 /// One run of one system.
 #[derive(Clone, Copy, Debug)]
 pub struct Sample {
-    /// What was run.
+    /// The system that was run.
     pub system: System,
-    /// What the reads and writes of all processes took.
+    /// The times of the reads and writes of all processes.
     pub times: IoTimes,
-    /// What all agents counted.
+    /// The counts of all agents.
     pub counts: Counts,
     /// Whether the product is right.
     pub verified: bool,

@@ -1,4 +1,4 @@
-//! Where programs ask for the pool: a socket of its own, because they must ask without a word of JSON.
+//! The socket at which programs ask for the pool. It is one of its own, because they must ask without a word of JSON.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};

@@ -1,9 +1,8 @@
 //! The agent's process, from `hearth agent --config FILE` to its end.
 //!
-//! Its standard input is the socket that peers connect to, its standard output a pipe on which it
-//! says once how its start went, its standard error a log. It ends when a command says so, on
-//! SIGTERM or SIGINT, when its job's directory vanishes, and with the command that owns it; every
-//! time what is dirty goes to the store first.
+//! Its standard input is the socket that peers connect to. Its standard output is a pipe on which it says once how its
+//! start went. Its standard error is a log. It ends when a command says so, on SIGTERM or SIGINT, when its job's
+//! directory vanishes, and with the command that owns it. Each time the dirty bytes go to the store first.
 
 mod lender;
 mod service;
@@ -195,7 +194,7 @@ struct Ready {
     writer: bool,
 }
 
-/// Tells when the directory of the job has vanished, by its own configuration file: the directory
+/// Tells when the directory of the job has vanished. It watches the agent's own configuration file: the directory
 /// itself is never quite gone while this process keeps its log in it open.
 struct Sentinel {
     file: PathBuf,

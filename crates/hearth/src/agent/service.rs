@@ -1,4 +1,4 @@
-//! What an agent does for commands.
+//! The service of an agent for commands.
 
 use std::fs;
 use std::os::fd::{BorrowedFd, OwnedFd};
@@ -84,7 +84,7 @@ impl Service {
         self.node.end_lanes();
         self.flush_or_warn();
         self.door().close();
-        // What the kernel still held came with the unmount.
+        // The unmount brought the bytes that the kernel still held.
         self.flush_or_warn();
         // A command that is still being answered ends with the process.
         if let Some(service) = Arc::into_inner(self) {

@@ -1,7 +1,7 @@
 //! Memory that an agent does not need any more goes back to the operating system.
 //!
-//! The allocator keeps what was freed between things that are still in use, and after a million files were forgotten that
-//! is most of it. To give it back takes some milliseconds; so it happens when the agent has worked, and not often.
+//! The allocator keeps freed memory that lies between things still in use. After a million files were forgotten that is
+//! most of it. To give it back takes some milliseconds; so it happens when the agent has worked, and not often.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ pub(super) const EACH: Duration = Duration::from_secs(10);
 /// Work after which memory may have become free.
 const WORK: Duration = Duration::from_millis(50);
 
-/// What has been given back.
+/// Remembers when memory was last given back.
 #[derive(Debug, Default)]
 pub(super) struct Spare {
     /// Processor time at the last time.

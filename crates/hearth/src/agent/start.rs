@@ -16,14 +16,14 @@ use hearth_set::failure::{Failure, OrFail};
 use hearth_set::job::Owner;
 use hearth_set::process::Process;
 
-/// What the starting command left in the standard places.
+/// The descriptors that the starting command left in the standard places.
 pub(super) struct Inherited {
-    /// Where the other members reach this one.
+    /// The socket at which the other members reach this one.
     pub(super) listener: OwnedFd,
     pub(super) report: File,
 }
 
-/// Leaves the terminal and the descriptors of whoever started this process.
+/// Leaves the terminal and the descriptors of the command that started this process.
 pub(super) fn detach() -> Result<Inherited, Failure> {
     detach_all()
         .or_fail(|| "cannot start an agent outside of `hearth up` or `hearth run`".to_owned())
@@ -42,7 +42,7 @@ fn detach_all() -> io::Result<Inherited> {
     Ok(Inherited { listener, report })
 }
 
-/// Lifts limits that the shell of whoever started this process meant for other programs.
+/// Lifts limits that the shell of the starting command meant for other programs.
 pub(super) fn lift_limits() -> Result<(), Failure> {
     for resource in [Resource::Nofile, Resource::Fsize] {
         let limit = getrlimit(resource);

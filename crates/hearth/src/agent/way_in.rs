@@ -1,7 +1,7 @@
 //! The one mount that an agent serves.
 //!
-//! One, because the library takes all that comes through its session for one kernel's cache: with
-//! two mounts, a write through one would leave the pages that the other keeps as they were.
+//! There is one, because the library takes all that comes through its session for one kernel's cache. With two mounts,
+//! a write through one would leave the pages that the other keeps as they were.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -19,7 +19,7 @@ use hearth_set::unmount::unmount_at;
 pub(super) enum Served {
     /// By a mount in the common tree.
     At {
-        /// Where.
+        /// Its path.
         at: PathBuf,
         /// The mount.
         mount: Mount,
@@ -33,7 +33,7 @@ pub(super) enum Served {
     },
 }
 
-/// What is served, and to whom.
+/// The mount that is served, and the commands that use it.
 #[derive(Default)]
 pub(super) struct Door {
     served: Option<Served>,
@@ -42,7 +42,7 @@ pub(super) struct Door {
 }
 
 impl Door {
-    /// Where the mount is in the common tree.
+    /// The path of the mount in the common tree.
     pub(super) fn at(&mut self) -> Option<&Path> {
         self.forget_if_unmounted();
         match &self.served {
@@ -130,7 +130,7 @@ impl Door {
         mount.leave().or_fail(|| what)
     }
 
-    /// Takes everything away, whoever is inside.
+    /// Takes everything away, even if programs are inside.
     pub(super) fn close(&mut self) {
         match self.served.take() {
             Some(Served::At { at, mount }) => {

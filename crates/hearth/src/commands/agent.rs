@@ -9,7 +9,7 @@ use hearth_set::failure::Failure;
 /// Options of `hearth agent`.
 #[derive(clap::Args, Debug)]
 pub(crate) struct Args {
-    /// What it is told
+    /// Its configuration
     #[arg(long, value_name = "FILE")]
     config: PathBuf,
 }

@@ -41,15 +41,15 @@ pub(crate) struct Args {
     store: store::StoreArgs,
 }
 
-/// What a check found.
+/// The result of a check.
 enum Finding {
     /// As it should be, in a few words.
     Well(String),
-    /// What is wrong, and what to do.
+    /// A fault, and its remedy.
     Care(String, String),
 }
 
-/// What is checked, and how.
+/// The subject of a check, and its function.
 type Check = (&'static str, fn() -> Finding);
 
 use Finding::{Care, Well};

@@ -26,7 +26,7 @@ pub(crate) struct Args {
     /// The agent's number
     #[arg(long, value_name = "N")]
     node: u32,
-    /// Where the agent listens
+    /// Socket of the agent
     #[arg(long, value_name = "PATH")]
     socket: PathBuf,
     /// Let other users into the mount
@@ -38,7 +38,7 @@ pub(crate) struct Args {
     /// Tell the command where the agent's pool is
     #[arg(long)]
     pool: bool,
-    /// What to run
+    /// Command to run
     #[arg(last = true, required = true, num_args = 1..)]
     command: Vec<OsString>,
 }

@@ -1,9 +1,9 @@
-//! What is in the laboratory's command and not in this one.
+//! Commands that are in the laboratory's command and not in this one.
 
 use std::ffi::OsString;
 use std::process::ExitCode;
 
-/// What was typed after the name of a command that moved.
+/// The words typed after the name of a command that moved.
 #[derive(clap::Args, Debug)]
 #[command(disable_help_flag = true)]
 pub(crate) struct Args {

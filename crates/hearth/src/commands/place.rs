@@ -1,6 +1,6 @@
 //! `hearth place`: a node for each job, where its bytes already are.
 //!
-//! What is computed is advice. A job without a good node gets none, and no job waits for one.
+//! The result is advice. A job without a good node gets none, and no job waits for one.
 
 mod arrange;
 mod jobs;
@@ -46,8 +46,8 @@ pub(crate) struct Args {
     /// Jobs and their files, or a directory of Slurm scripts
     #[arg(value_name = "JOBS")]
     jobs: Option<PathBuf>,
-    /// What nodes held when it was recorded (JSON), instead of what agents hold now; several add up, but what an agent
-    /// told twice counts once
+    /// Recorded holdings of nodes (JSON), instead of what agents hold now; several add up, but holdings that an agent
+    /// told twice count once
     #[arg(long, value_name = "FILE", conflicts_with_all = ["store", "set", "nodes"])]
     residency: Vec<PathBuf>,
     /// Ask the agents for this store
@@ -56,7 +56,7 @@ pub(crate) struct Args {
     /// Ask the agents with this name, as `hearth status` shows it
     #[arg(long, value_name = "NAME")]
     set: Option<String>,
-    /// What the scheduler calls the agents' nodes, agent 0 first [default: as they tell]
+    /// The scheduler's names of the agents' nodes, agent 0 first [default: as they tell]
     #[arg(long, value_name = "A,B", value_delimiter = ',')]
     nodes: Vec<String>,
     /// Jobs that each node takes now; `slurm`: its idle processors [default: 1, or as recorded]
@@ -65,7 +65,7 @@ pub(crate) struct Args {
     /// How jobs are given to nodes
     #[arg(long, value_enum, default_value_t = Method::Improved)]
     method: Method,
-    /// What to print
+    /// Form of the output
     #[arg(long = "as", value_enum, default_value_t = Form::Table, value_name = "FORM")]
     form: Form,
     /// Only this job
@@ -95,7 +95,7 @@ enum Form {
     Hostfile,
     /// One JSON object per line
     Json,
-    /// What nodes hold (JSON), for --residency; needs no jobs
+    /// Holdings of nodes (JSON), for --residency; needs no jobs
     Residency,
 }
 

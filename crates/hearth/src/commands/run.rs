@@ -61,14 +61,14 @@ pub(crate) struct Args {
     report: bool,
     /// How programs reach the cache: fuse, preload or mpiio [default: preload]
     ///
-    /// By its mount; or with a library in each that copies what is in this node's memory and leaves
-    /// all else to the mount (not where the library is not installed); or in the ranks of an MPI
-    /// job, which are then the cache of what they open through MPI, without agents or a mount.
+    /// `fuse`: by its mount. `preload`: with a library in each program that copies what is in this node's memory and
+    /// leaves all else to the mount; not where the library is not installed. `mpiio`: in the ranks of an MPI job. They
+    /// are then the cache of what they open through MPI, without agents or a mount.
     #[arg(long, value_name = "WAY", value_enum, hide_possible_values = true)]
     way_in: Option<WayIn>,
     #[command(flatten)]
     set: SetArgs,
-    /// What to run
+    /// Command to run
     #[arg(last = true, required = true, num_args = 1.., value_name = "CMD")]
     #[arg(help_heading = "Arguments")]
     command: Vec<OsString>,
@@ -139,17 +139,17 @@ fn warn_of_the_mount_alone(failure: Failure) {
     );
 }
 
-/// What goes along with a command.
+/// The surroundings of a command.
 struct Help<'a> {
-    /// What its environment is to have.
+    /// Variables for its environment.
     environment: Vec<(&'static str, OsString)>,
     /// Whether it is told where its agent's pool is.
     pool: bool,
-    /// What ends it.
+    /// Signals that end it.
     signals: &'a Signals,
 }
 
-/// What a command's environment is to have for its way in and its recording.
+/// The variables that a command's environment needs for its way in and its recording.
 fn environment(
     library: Option<&Path>,
     recording: Option<&Recording>,

@@ -10,7 +10,7 @@ use hearth_set::failure::Failure;
 /// Options of `hearth stand-in`.
 #[derive(clap::Args, Debug)]
 pub(crate) struct Args {
-    /// What its agent was told
+    /// Its agent's configuration
     #[arg(long, value_name = "FILE")]
     config: PathBuf,
 }

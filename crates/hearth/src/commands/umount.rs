@@ -11,7 +11,7 @@ use hearth_set::set;
 /// Options of `hearth umount`.
 #[derive(clap::Args, Debug)]
 pub(crate) struct Args {
-    /// Where the store is mounted
+    /// Directory at which the store is mounted
     #[arg(value_name = "AT")]
     at: PathBuf,
     /// Take it away though programs use it

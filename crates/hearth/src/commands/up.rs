@@ -54,14 +54,14 @@ pub(crate) struct Args {
 #[derive(clap::Args, Debug)]
 #[command(next_help_heading = "Several hosts")]
 struct HostArgs {
-    /// Where the agent of each host listens, in the same order everywhere
+    /// Address of the agent of each host, in the same order everywhere
     #[arg(long, value_name = "A:PORT,B:PORT", value_delimiter = ',', requires_all = ["node", "secret_file"])]
     #[arg(conflicts_with = "agents")]
     hosts: Vec<String>,
     /// This host's place in the list, from 0
     #[arg(long, value_name = "I", requires = "hosts")]
     node: Option<u32>,
-    /// What the agents prove to know
+    /// File with the secret that the agents prove to know
     #[arg(long, value_name = "FILE", requires = "hosts")]
     secret_file: Option<PathBuf>,
 }

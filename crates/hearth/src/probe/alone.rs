@@ -1,4 +1,4 @@
-//! What one client of a store shows.
+//! The properties of a store that one client shows.
 
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};

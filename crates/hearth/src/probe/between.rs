@@ -1,4 +1,4 @@
-//! What two clients of a store show: how soon, and whether at all, one sees what the other does.
+//! The properties of a store that two clients show: how soon, and whether at all, one sees the other's changes.
 
 use std::time::{Duration, Instant};
 
@@ -67,7 +67,7 @@ pub(super) fn wait_for(client: &mut Client, path: &str) -> Told<super::op::Facts
 struct Change {
     property: &'static str,
     words: &'static str,
-    /// What is there before, for both to have seen.
+    /// Makes the files that are there before, and that both have seen.
     prepare: fn(&mut Client) -> Told<()>,
     /// The look that the other has taken before, and takes until it sees the change.
     sees: fn(&mut Client) -> Told<bool>,

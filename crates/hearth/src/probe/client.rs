@@ -124,7 +124,7 @@ impl Client {
         })
     }
 
-    /// Starts a new process where the last one did not answer. What it had open is lost.
+    /// Starts a new process where the last one did not answer. The files that it had open are lost.
     pub(super) fn renew(&mut self) {
         if !self.is_silent {
             return;
@@ -229,7 +229,7 @@ impl Client {
         written
     }
 
-    /// What is in a file, opened anew.
+    /// The content of a file, opened anew.
     pub(super) fn content(&mut self, path: &str) -> Told<String> {
         const SLOT: u32 = u32::MAX;
         self.open(SLOT, path, Mode::Read)?;

@@ -1,7 +1,7 @@
 //! One client of a store: a process of its own that does what it is told.
 //!
-//! A process, so that locks of processes meet, that a store which hangs takes only this one with it,
-//! and that it can run on another host. Its input is one operation a line, its output one answer.
+//! It is a process, so that locks of processes meet. A store that hangs takes only this process with it, and it can run
+//! on another host. Its input is one operation a line, its output one answer.
 
 use std::collections::HashMap;
 use std::fs::{self, File, OpenOptions};

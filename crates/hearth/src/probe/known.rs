@@ -1,4 +1,4 @@
-//! What the type of a file system says before anything is measured.
+//! Judges a store by the type of its file system, before anything is measured.
 //!
 //! Files are known by their inode numbers. A file system that makes numbers up as it goes gives one
 //! file several, or one number to several files, and a cache would mix their bytes.
@@ -41,7 +41,7 @@ const OWN_NUMBERS: &str = "each of its mounts gives files inode numbers of its o
 ///
 /// Asks the table of mounts alone, so it costs a start less than a millisecond.
 pub(crate) fn check(store: &Path, is_on_several_hosts: bool) -> Result<(), Failure> {
-    // Where it cannot be known the set starts, as it would without this check.
+    // A set whose file system cannot be known starts, as it would without this check.
     let Ok(Some(mount)) = mountinfo::holding(store) else {
         return Ok(());
     };

@@ -84,7 +84,7 @@ pub(super) enum Kind {
     Flock,
 }
 
-/// What an operation gave.
+/// The result of an operation.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum Answer {

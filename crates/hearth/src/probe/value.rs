@@ -1,11 +1,11 @@
-//! What a probe found.
+//! The results of probes.
 
 use std::fmt;
 use std::time::Duration;
 
 use super::client::{Miss, Told};
 
-/// What a probe found.
+/// The result of a probe.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Value {
     /// The store does it.
@@ -75,7 +75,7 @@ pub(crate) struct Finding {
     pub(crate) property: &'static str,
     /// Its name, for people.
     pub(crate) words: &'static str,
-    /// What was found.
+    /// The result.
     pub(crate) value: Value,
 }
 

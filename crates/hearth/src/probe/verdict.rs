@@ -1,16 +1,16 @@
-//! What the findings mean: which promises hold over the store, and which policies it would break.
+//! The meaning of the findings: which promises hold over the store, and which policies it would break.
 
 use std::time::Duration;
 
 use super::known::Broken;
 use super::value::{Findings, Value};
 
-/// What becomes of one promise of docs/semantics.md.
+/// The fate of one promise of docs/semantics.md.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Promise {
     /// Its number.
     pub(crate) id: &'static str,
-    /// What it says, shortly.
+    /// Its content in a few words.
     pub(crate) words: &'static str,
     /// Whether it holds.
     pub(crate) holds: Holds,
@@ -30,7 +30,7 @@ pub(crate) enum Holds {
 /// One finding that a promise rests on, and what is lost without it.
 type Need = (&'static str, &'static str);
 
-/// Promises and what they need of the store. What Hearth does alone is not here.
+/// The promises, and the findings that each needs of the store. Promises that Hearth keeps alone are not here.
 const PROMISES: &[(&str, &str, &[Need])] = &[
     (
         "S9",
@@ -157,7 +157,7 @@ fn noticed(findings: &Findings) -> Holds {
     late(findings, &["seen-reopened", "seen-size"])
 }
 
-/// What the store would break, if anything.
+/// The policies that the store would break, if any.
 pub(crate) fn broken(findings: &Findings) -> Option<Broken> {
     if findings.value("inode-stays").is_no() {
         return Some(Broken::Always);

@@ -39,7 +39,7 @@ pub(crate) struct Process {
     open: Mutex<HashMap<u32, Vec<Arc<Handle>>>>,
 }
 
-/// What a thread reads into and writes from.
+/// The memory that a thread reads into and writes from.
 pub(crate) struct Buffer(Vec<u8>);
 
 impl Buffer {

@@ -5,8 +5,8 @@ use std::sync::{Condvar, Mutex, PoisonError};
 
 /// Counts a thread's steps.
 ///
-/// A step is published before waiters are looked for, and a waiter counts itself before it looks at
-/// the steps, in one order of all of these: so one of the two sees the other.
+/// A step is published before waiters are looked for. A waiter counts itself before it looks at the steps. All of these
+/// have one order, so one of the two sees the other.
 #[derive(Default)]
 pub(crate) struct Gate {
     done: AtomicU64,

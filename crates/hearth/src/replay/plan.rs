@@ -1,4 +1,4 @@
-//! What every thread is to do, when, and what must be there before.
+//! The operations of every thread, their times, and the files that must be there before.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -14,7 +14,7 @@ use super::step::{Step, Traced, is_replayable};
 /// Steps that a thread reads from its part of the plan at a time.
 const READ_STEPS: u64 = 1024;
 
-/// What is known of a file before the first operation on it that can be replayed.
+/// The state of a file before the first operation on it that can be replayed, as far as it is known.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Before {
     /// Whether it is there; not known until it is used.
@@ -40,7 +40,7 @@ pub(crate) struct Plan {
     file: File,
 }
 
-/// Where a thread's steps are.
+/// The place of a thread's steps in the file.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Part {
     begin: u64,
@@ -202,7 +202,7 @@ impl Sweep {
         kept[0] = Some(new);
     }
 
-    /// What to wait for, unless the thread has waited for as much already.
+    /// The change to wait for, unless the thread has waited for as much already.
     fn wait(&mut self, stream: u32, change: Change) -> Option<(u32, u64)> {
         let waited = self.waited.entry((stream, change.stream)).or_default();
         if *waited >= change.count {

@@ -32,7 +32,7 @@ pub(crate) enum Think {
     Drop,
 }
 
-/// What a replay came to.
+/// The result of a replay.
 #[derive(Debug, Default)]
 pub(crate) struct Outcome {
     pub(crate) operations: u64,
@@ -101,7 +101,7 @@ impl Late {
     }
 }
 
-/// What all threads share.
+/// The state that all threads share.
 struct Stage<'a> {
     plan: &'a Plan,
     places: &'a [PathBuf],
@@ -214,7 +214,7 @@ impl Stage<'_> {
             let before = Instant::now();
             self.gates[other as usize].wait(count);
             let now = Instant::now();
-            // Who had to wait is ready only now.
+            // A thread that had to wait is ready only now.
             if now.duration_since(before) > SPIN {
                 ready = ready.max(now);
             }

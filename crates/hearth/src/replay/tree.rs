@@ -7,7 +7,7 @@ use std::path::{Component, Path, PathBuf};
 
 use super::plan::Before;
 
-/// Where a traced path is in a replay. Nothing leads out of the directory.
+/// The place of a traced path in a replay. Nothing leads out of the directory.
 pub(crate) fn place(root: &Path, traced: &str) -> PathBuf {
     let mut place = root.to_owned();
     for part in Path::new(traced).components() {
@@ -20,7 +20,7 @@ pub(crate) fn place(root: &Path, traced: &str) -> PathBuf {
     place
 }
 
-/// What was made.
+/// The files that were made.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Made {
     pub(crate) files: u64,

@@ -24,7 +24,7 @@ impl Asker {
         }
     }
 
-    /// What it says of a path to the question that a letter stands for.
+    /// The program's answer about a path to the question that a letter stands for.
     pub(crate) fn ask(&mut self, letter: char, path: &Path) -> String {
         let asked = self.asked.as_mut().expect("it was not told to end");
         writeln!(asked, "{letter} {}", path.display()).expect("it listens");

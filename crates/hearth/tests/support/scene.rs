@@ -1,8 +1,8 @@
 //! A set of agents with mounts, for tests that drive it from outside with ordinary programs.
 //!
-//! Everything lies in one directory whose name nothing else has, so whatever still names it after
-//! `hearth down` is a leftover. Programs get a limit of time, and a guard kills the agents of a test
-//! that takes too long, so a call that hangs in a mount ends with an error instead.
+//! Everything lies in one directory whose name nothing else has, so anything that still names it after `hearth down` is
+//! a leftover. Programs get a limit of time, and a guard kills the agents of a test that takes too long. So a call that
+//! hangs in a mount ends with an error instead.
 
 #![allow(dead_code, reason = "every test file uses its own part")]
 #![allow(clippy::print_stdout, reason = "the summary counts what is skipped")]
@@ -74,7 +74,7 @@ impl Scene {
         self.path("store")
     }
 
-    /// Where an agent is mounted.
+    /// The mount of an agent.
     pub(crate) fn mount(&self, agent: usize) -> PathBuf {
         self.path(&format!("mount{agent}"))
     }
@@ -137,7 +137,7 @@ impl Scene {
         )
     }
 
-    /// What `hearth status` tells people, of both streams.
+    /// The words of `hearth status` for people, of both streams.
     pub(crate) fn status_words(&self) -> String {
         let output = self.run(&["status"]);
         text(&output.stdout) + &text(&output.stderr)
@@ -160,7 +160,7 @@ impl Scene {
         pids.map(|pid| pid.expect("a number") as u32).collect()
     }
 
-    /// What is left of this test's sets, in words.
+    /// The processes, mounts and files that are left of this test's sets, in words.
     pub(crate) fn leftovers(&self) -> Vec<String> {
         let mut found = processes(self.dir.path());
         found.extend(mounts(self.dir.path()));
@@ -334,8 +334,8 @@ pub(crate) fn signal(pid: u32, signal: Signal) {
     kill_process(pid, signal).expect("our own process");
 }
 
-/// The same command, told of an interrupt that is sent to it alone: whoever runs the tests in the
-/// background may have that ignored, and in the foreground it would seem to come from the keyboard.
+/// The same command, told of an interrupt that is sent to it alone. A shell that runs the tests in the background may
+/// have that ignored. In the foreground it would seem to come from the keyboard.
 pub(crate) fn that_hears_interrupts(command: &Command) -> Command {
     let mut hearing = Command::new("env");
     hearing.arg("--default-signal=INT");
@@ -415,7 +415,7 @@ fn mounts(dir: &Path) -> Vec<String> {
     found
 }
 
-/// Ends whatever still names a directory, and takes its mounts away.
+/// Ends the processes that still name a directory, and takes its mounts away.
 fn kill_all(dir: &Path) {
     for pid in pids_that_name(dir) {
         if let Some(pid) = Pid::from_raw(pid.cast_signed()) {

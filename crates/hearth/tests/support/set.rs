@@ -98,7 +98,7 @@ impl Set {
         }
     }
 
-    /// Where an agent's mount is.
+    /// The mount of an agent.
     pub(crate) fn mount(&self, node: usize) -> &Path {
         &self.points[node]
     }

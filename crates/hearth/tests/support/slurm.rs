@@ -8,7 +8,7 @@ use std::time::Instant;
 
 use super::scene::{LIMIT, finish, text, until};
 
-/// What it is made of.
+/// The programs that it is made of.
 pub(crate) const PROGRAMS: [&str; 9] = [
     "slurmctld",
     "slurmd",
@@ -91,7 +91,7 @@ impl Slurm {
         }
     }
 
-    /// What it said, the end of it.
+    /// The last lines of its logs.
     fn words(&self) -> String {
         let logs = ["said", "slurmctld.log", "munge/log"];
         let logs = logs

@@ -1,7 +1,7 @@
 //! Jobs onto nodes, wave by wave.
 //!
-//! Jobs that run after others form a later *wave*. What a job reads or writes is on its node from then
-//! on, so the next wave finds it there.
+//! Jobs that run after others form a later *wave*. The files that a job reads or writes are on its node from then on,
+//! so the next wave finds them there.
 
 mod order;
 
@@ -204,7 +204,7 @@ impl Table {
         (units.collect(), moved, bound)
     }
 
-    /// What ranks read and wrote is on their nodes now.
+    /// Notes that the files that ranks read and wrote are on their nodes now.
     fn note(&self, situation: &mut Situation, ranks: &[usize], placement: &Placement) {
         for (rank, node) in ranks.iter().zip(&placement.0) {
             let Some(node) = node else { continue };
@@ -267,7 +267,7 @@ impl Rank {
             ranks: job.ranks,
             wave,
             reads,
-            // What nobody reads later needs no size.
+            // A file that nobody reads later needs no size.
             writes: job
                 .writes
                 .iter()

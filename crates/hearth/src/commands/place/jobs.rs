@@ -25,7 +25,7 @@ pub(super) fn of_rank(name: &str, rank: u32) -> String {
     name.replace(RANK, &rank.to_string())
 }
 
-/// What is to be placed.
+/// The jobs to be placed.
 #[derive(Debug, Default)]
 pub(super) struct Asked {
     /// In the order in which they were named.

@@ -1,5 +1,5 @@
-//! What the agents of a running set hold now. Those of this host are asked, as `hearth status` does, and asked for
-//! what those of other hosts hold.
+//! The bytes that the agents of a running set hold now. The agents of this host are asked, as `hearth status` does.
+//! They are also asked for the holdings of other hosts.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -89,7 +89,7 @@ fn at_once<T: Send>(count: usize, threads: usize, each: impl Fn(usize) -> T + Sy
     done.into_iter().map(|(_, done)| done).collect()
 }
 
-/// What an agent says of itself or of another, or why it says nothing.
+/// Asks an agent for its residency, or for another's. The error says why there is none.
 fn told(peer: &Peer, agent: u32) -> Result<node::Residency, String> {
     match call(peer, &Request::Residency { agent }) {
         Ok(value) => serde_json::from_value(value).map_err(|why| why.to_string()),

@@ -1,4 +1,4 @@
-//! What `hearth place` prints.
+//! The output of `hearth place`.
 
 use std::collections::BTreeSet;
 
@@ -48,7 +48,7 @@ fn for_people(arranged: &Arranged, units: &[&Unit]) -> String {
     table(&rows)
 }
 
-/// What it comes to, in words.
+/// The bytes to be moved, as a sentence.
 pub(super) fn sentence(arranged: &Arranged) -> String {
     let reads = arranged
         .units

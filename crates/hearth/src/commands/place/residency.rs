@@ -1,4 +1,4 @@
-//! Who holds how much of which file, as docs/formats/jobs.md has it.
+//! The bytes of each file that each node holds, as docs/formats/jobs.md has it.
 //!
 //! ```json
 //! {"roots": ["/scratch"],
@@ -6,7 +6,7 @@
 //!  "files": [{"path": "mesh.h5", "size": "3GiB", "held": {"node01": "3GiB"}}]}
 //! ```
 //!
-//! What nodes tell one by one, one object each, is put together by [`Residency::join`].
+//! [`Residency::join`] puts together the objects that nodes tell one by one.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -23,7 +23,7 @@ use hearth_set::size::Size;
 /// The largest file.
 const SIZE_MAX: u64 = 1 << 53;
 
-/// What the nodes hold.
+/// The holdings of all nodes.
 #[derive(Debug, Default, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Residency {
@@ -107,8 +107,8 @@ impl Residency {
         self.roots.iter().find_map(below).unwrap_or(word)
     }
 
-    /// Puts what nodes tell one by one together. What agents of one node hold of a file is added up, and no more
-    /// than the file; what an agent has told twice counts once.
+    /// Puts together the residencies that nodes tell one by one. The bytes that agents of one node hold of a file are
+    /// added up, to no more than the file; those that an agent has told twice count once.
     pub(super) fn join(parts: impl IntoIterator<Item = Residency>) -> Residency {
         let mut parts: Vec<Residency> = parts.into_iter().collect();
         Residency::forget_repeated(&mut parts);
@@ -193,7 +193,7 @@ pub(super) fn read(paths: &[PathBuf]) -> Result<Residency, Failure> {
     Ok(Residency::join(parts))
 }
 
-/// What a text tells: one residency, or several one after another.
+/// Reads the residencies of a text: one, or several one after another.
 pub(super) fn parse(text: &str) -> Result<Vec<Residency>, String> {
     let parts = serde_json::Deserializer::from_str(text).into_iter::<Residency>();
     let parts: Result<Vec<Residency>, _> = parts.collect();

@@ -10,7 +10,7 @@ use std::str::FromStr;
 use super::residency::Residency;
 use hearth_set::failure::{Failure, OrFail};
 
-/// Where the number comes from.
+/// The source of the number of jobs that a node takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Seats {
     Each(u32),
@@ -77,8 +77,8 @@ fn takes_whole_nodes(config: &str) -> bool {
     select.is_some_and(|line| line.ends_with("select/linear"))
 }
 
-/// What `sinfo` says, a node a line, and again for each partition: name, processors in use, idle, of
-/// no use and in all, state. One that does not answer has a mark behind its state.
+/// Reads the answer of `sinfo`. It has a line for each node, and again for each partition: name, processors in use,
+/// idle, of no use and in all, state. A node that does not answer has a mark behind its state.
 fn seats_in(nodes: &str, whole: bool) -> BTreeMap<String, u32> {
     let seats = nodes.lines().filter_map(|line| {
         let mut fields = line.split('|');

@@ -1,8 +1,7 @@
 //! A directory of Slurm scripts as jobs.
 //!
-//! A script reads the files that a line `#HEARTH reads ...` names, and those that it mentions by a
-//! path that the residency knows; after `>` such a path is written. Other lines of `#HEARTH` are as in
-//! a jobs file.
+//! A script reads the files that a line `#HEARTH reads ...` names, and those that it mentions by a path that the
+//! residency knows. It writes such a path after `>`. Other lines of `#HEARTH` are as in a jobs file.
 
 use std::collections::BTreeSet;
 use std::fs;

@@ -1,7 +1,7 @@
 //! Being one of the commands that use a set.
 //!
-//! Every command holds `users.lock` shared. The one that started the set ends it once it holds the
-//! lock alone, so ranks that start together share one set, whichever of them comes first.
+//! Every command holds `users.lock` shared. The one that started the set ends it once it holds the lock alone. So ranks
+//! that start together share one set, whichever of them comes first.
 //!
 //! Order of the locks: the store's, then the users'; while holding the first, nobody waits for the
 //! second.

@@ -102,7 +102,7 @@ fn refuse_what_needs_agents(args: &Args) -> Result<(), Failure> {
     }
 }
 
-/// What the library is told; what was not said has its default there.
+/// The environment that configures the library. A value that the command line lacks has its default there.
 fn environment(store: &Path, set: &SetArgs) -> Result<Vec<(&'static str, OsString)>, Failure> {
     let mut environment = vec![
         super::loading(&preload::mpi_library(&program::this()?)?),

@@ -1,4 +1,4 @@
-//! Where the bytes of a command came from.
+//! The sources of the bytes of a command.
 
 use std::fmt;
 use std::path::Path;
@@ -22,7 +22,7 @@ impl Counts {
         Counts::sum(all.filter_map(|health| serde_json::from_value(health.node).ok()))
     }
 
-    /// What the ranks of a job have left in a directory at their end.
+    /// Sums the counts that the ranks of a job have left in a directory at their end.
     pub(super) fn of_ranks(reports: &Path) -> Counts {
         let entries = std::fs::read_dir(reports).into_iter().flatten().flatten();
         let texts = entries.filter_map(|entry| std::fs::read(entry.path()).ok());
@@ -39,7 +39,7 @@ impl Counts {
         })
     }
 
-    /// What was added since.
+    /// The counts that were added since.
     pub(super) fn since(&self, before: &Counts) -> Counts {
         let with = u64::saturating_sub;
         Counts(
@@ -80,7 +80,7 @@ fn join_programs(a: &Programs, b: &Programs, with: fn(u64, u64) -> u64) -> Progr
     }
 }
 
-/// What programs read by themselves.
+/// The bytes that programs read by themselves.
 struct ByThemselves<'a>(&'a Programs);
 
 impl fmt::Display for ByThemselves<'_> {

@@ -1,4 +1,4 @@
-//! What a program's file says about loading a library into it.
+//! Reads in a program's file whether a library can be loaded into the program.
 
 use std::ffi::OsStr;
 use std::fs::File;

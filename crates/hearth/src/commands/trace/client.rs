@@ -14,13 +14,13 @@ use hearth_set::failure::{Failure, OrFail};
 use hearth_set::secret;
 use hearth_set::signals::Signals;
 
-/// What is traced is worth less than what is measured.
+/// The client gives way to the programs that are measured.
 const NICE: i32 = 10;
 
 /// Options of `hearth trace client`.
 #[derive(clap::Args, Debug)]
 pub(crate) struct Args {
-    /// Where `hearth trace serve` listens
+    /// Address of `hearth trace serve`
     #[arg(long, value_name = "ADDR")]
     server: SocketAddr,
     /// File with the server's secret

@@ -35,7 +35,7 @@ pub(crate) struct Args {
     slices: usize,
 }
 
-/// What other tools read.
+/// The formats of other tools.
 #[derive(clap::ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
 enum Format {
     /// Tables for DuckDB, pandas, Polars and Spark
@@ -164,7 +164,7 @@ struct Pending {
 impl Pending {
     fn new(path: &Path) -> io::Result<Pending> {
         use std::os::unix::fs::PermissionsExt;
-        // What the user's umask leaves, as for any file.
+        // The file has the permissions that the user's umask leaves, as any file has.
         let file = tempfile::Builder::new()
             .prefix(".hearth-export")
             .permissions(PermissionsExt::from_mode(0o666))

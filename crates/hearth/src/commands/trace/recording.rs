@@ -1,7 +1,7 @@
 //! Programs are recorded: their areas are collected into a file while they run.
 //!
-//! A recording has a directory of areas of its own, below that of the user, so that what else is
-//! traced on this machine does not end in its file.
+//! A recording has a directory of areas of its own, below that of the user. So its file has nothing of other programs
+//! that are traced on this machine.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
@@ -31,7 +31,7 @@ pub(crate) struct Recording {
     stop: PipeWriter,
 }
 
-/// What a recording ended with.
+/// The state in which a recording ended.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Left {
     /// Processes that go on and are recorded no longer.
@@ -69,7 +69,7 @@ impl Recording {
         &self.directory
     }
 
-    /// What must be in the environment of a program that is to be recorded.
+    /// The variables that a program needs in its environment to be recorded.
     pub(crate) fn environment(&self) -> Vec<(&'static str, OsString)> {
         vec![
             loading(&self.library),
@@ -85,7 +85,7 @@ impl Recording {
         let left = collected
             .unwrap_or_else(|_| Err(io::Error::other("the collector panicked")))
             .or_fail(|| format!("cannot write `{}`", self.output.display()))?;
-        // Stays for the processes that go on; whoever records next takes it away.
+        // Stays for the processes that go on; the next recording takes it away.
         let _ = fs::remove_dir(&self.directory);
         Ok(left)
     }
@@ -134,8 +134,8 @@ fn runs(base: &Path) -> Vec<PathBuf> {
     runs.map(|entry| entry.path()).collect()
 }
 
-/// Takes away the directories of recordings that were killed, as far as no process uses them; what was
-/// recorded goes to files beside `output`. What cannot be taken away now can be later.
+/// Takes away the directories of recordings that were killed, as far as no process uses them; their records go to files
+/// beside `output`. A directory that cannot be taken away now can be later.
 fn reclaim(base: &Path, output: &Path) {
     for directory in runs(base) {
         let name = directory.file_name().and_then(OsStr::to_str);

@@ -34,7 +34,7 @@ pub(crate) struct Args {
     /// Make the files, and leave it at that
     #[arg(long, conflicts_with = "no_think")]
     files_only: bool,
-    /// What the laboratory has now, and all that follows
+    /// An option that the laboratory has now, and all that follows
     #[arg(
         long,
         hide = true,

@@ -39,10 +39,10 @@ pub(crate) struct Args {
     /// Records that a thread can have waiting; a power of two
     #[arg(long, value_name = "N", value_parser = ring)]
     ring: Option<u32>,
-    /// What a thread does whose ring is full: drop and count, wait a moment first, or keep the last
+    /// Behaviour of a thread whose ring is full: drop and count, wait a moment first, or keep the last
     #[arg(long, value_enum, default_value = "drop")]
     policy: Policy,
-    /// What to run
+    /// Command to run
     #[arg(last = true, required = true, num_args = 1.., value_name = "CMD")]
     #[arg(help_heading = "Arguments")]
     command: Vec<OsString>,
@@ -118,7 +118,7 @@ fn default_output(program: &OsStr) -> PathBuf {
     PathBuf::from(file)
 }
 
-/// What was traced, where the time went, what is lost, the file, and how to see more.
+/// Sums up the trace: its operations, the time in them, the loss, the file, and the command that shows more.
 fn closing_words(
     output: &Path,
     program: &OsStr,

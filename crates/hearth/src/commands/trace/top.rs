@@ -1,7 +1,7 @@
 //! `hearth trace top`.
 //!
-//! `watch` looks at the rings and adds up what is new, `view` is what came out of it, `paint` makes
-//! lines of that and `terminal` shows them.
+//! `watch` looks at the rings and adds up the new records. `view` is the result, `paint` makes lines of it, and
+//! `terminal` shows them.
 
 mod paint;
 mod terminal;

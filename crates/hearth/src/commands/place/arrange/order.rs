@@ -6,7 +6,7 @@ use crate::commands::place::jobs::Job;
 
 /// The wave of each job: 0 if it waits for nobody. The error tells a circle.
 ///
-/// A job runs after those that it names, and after a job that was named earlier and writes what it
+/// A job runs after those that it names. It also runs after a job that was named earlier and writes a file that it
 /// reads, unless that one runs after it.
 pub(super) fn waves(jobs: &[Job]) -> Result<Vec<usize>, String> {
     let before = before(jobs);

@@ -1,4 +1,4 @@
-//! What was seen during one interval.
+//! The activity that was seen during one interval.
 
 use std::collections::HashMap;
 
@@ -24,7 +24,7 @@ pub(super) struct View {
     pub(super) operations: Vec<Operation>,
 }
 
-/// What something did.
+/// The rates of a process, or of all of them.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
 pub(super) struct Rates {
     /// Exact.

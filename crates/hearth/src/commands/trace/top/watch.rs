@@ -1,8 +1,7 @@
-//! Looks at the rings of all processes again and again, and adds up what is new.
+//! Looks at the rings of all processes again and again, and adds up the new records.
 //!
-//! How many operations there were is counted by the rings and exact. Their bytes, times and files are
-//! in the records; where a ring was written around between two looks, the records that are left stand
-//! for the others of their thread.
+//! The rings count operations, so their number is exact. Their bytes, times and files are in the records. If a ring was
+//! written around between two looks, the records that are left stand for the others of their thread.
 
 use std::collections::{HashMap, HashSet};
 
@@ -17,7 +16,7 @@ use super::view::{Maker, View, Who};
 /// Names kept of one process. Beyond that they are learnt anew.
 const NAMES: usize = 1 << 16;
 
-/// What is known of what was seen.
+/// The processes that are watched, and how far each was seen.
 pub(super) struct Watch {
     kind: ClockKind,
     /// When watching began, and when the last view was taken.
@@ -47,7 +46,7 @@ struct Seen {
     drops: Totals,
 }
 
-/// What a process did since the last view.
+/// The operations of a process since the last view.
 #[derive(Default)]
 pub(super) struct Activity {
     pub(super) attempted: u64,
@@ -136,14 +135,14 @@ impl Watch {
             process.did.timed = area.facts().clock == kind;
             process.look(area, since);
         }
-        // What they did to their end stays in the view.
+        // The operations that they did up to their end stay in the view.
         self.processes.retain(|name, process| {
             process.recording &= alive.contains(name);
             alive.contains(name) || process.did.attempted > 0
         });
     }
 
-    /// What was seen since the last view, or the start.
+    /// The view of the time since the last one, or since the start.
     pub(super) fn view(&mut self) -> View {
         let now = clock::sync_point();
         let Some(line) = Calibration::between(self.first, now) else {
@@ -211,7 +210,7 @@ impl Activity {
         let account = recent.account;
         let attempted = account.attempted.saturating_sub(seen.attempted);
         let drops = match is_flight {
-            // What a flight recorder overwrites was stored before.
+            // The records that a flight recorder overwrites were stored before.
             true => Totals::default(),
             false => difference(&account.drops, &seen.drops),
         };
@@ -266,7 +265,7 @@ impl Activity {
     }
 }
 
-/// What has come to a table since it was read.
+/// The counts that a table gained since it was read.
 fn difference(now: &Totals, before: &Totals) -> Totals {
     let rows = now.0.iter().map(|row| {
         let old = before.0.iter().find(|old| old.code == row.code);
