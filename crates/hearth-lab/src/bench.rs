@@ -50,7 +50,7 @@ bank-faults and replica-faults, which look for it, with 1.";
 #[derive(clap::Args, Debug)]
 #[command(after_long_help = EXAMPLES)]
 pub(crate) struct Args {
-    /// What to measure
+    /// Benchmark to run
     #[arg(value_enum)]
     name: Name,
     /// The store: posix, model[:SETTINGS], or gluster for a real volume on test hosts
@@ -86,7 +86,7 @@ pub(crate) struct Args {
     /// MPI library of sliding-window, btio and flash-io: openmpi or mpich [default: openmpi]
     #[arg(long, value_enum, value_name = "MPI", hide_possible_values = true)]
     mpi: Option<mpi::Mpi>,
-    /// What links of test hosts carry in sliding-window, btio and flash-io: little, so that the volume takes the
+    /// Rate of the links of test hosts in sliding-window, btio and flash-io: low, so that the volume takes the
     /// time and not the processors that all hosts share [default: 25mbit for sliding-window, else 100mbit]
     #[arg(long, value_name = "RATE")]
     link: Option<String>,

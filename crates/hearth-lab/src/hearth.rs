@@ -1,4 +1,4 @@
-//! Where the command is that the benchmarks start.
+//! The path of the command that the benchmarks start.
 
 use std::path::PathBuf;
 

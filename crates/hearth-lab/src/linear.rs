@@ -1,16 +1,16 @@
-//! Is a history of calls linearizable? The search of Wing and Gong with Lowe's memory of what was tried:
-//! calls are put in an order one after the other, each as early as it can be, and a set of calls
+//! Is a history of calls linearizable? The search is that of Wing and Gong, with Lowe's memory of what was
+//! tried. Calls are put in an order one after the other, each as early as it can be. A set of calls
 //! done that led to a state is never tried twice. A call without an end may take effect at any later
-//! time, or never: it is tried last, and of those that do the same the first. A call that only looks
+//! time, or never: it is tried last, and of several that do the same the first. A call that only looks
 //! has its place as soon as it sees what is there. A set of calls done that led nowhere leads nowhere
 //! from the same state with more of the calls that may not have happened.
 
 use std::collections::HashMap;
 use std::hash::Hash;
 
-/// What an object does with one call after another.
+/// The behaviour of an object under one call after another.
 pub(crate) trait Model {
-    /// What the object is between two calls.
+    /// The object's state between two calls.
     type State: Clone + Eq + Hash;
     /// A call with its result.
     type Op: PartialEq;
@@ -58,7 +58,7 @@ pub(crate) fn check<M: Model>(model: &M, spans: &[Span<M::Op>]) -> Verdict {
     }
     let mut ends: Vec<u64> = spans.iter().filter_map(|span| span.ended).collect();
     ends.sort_unstable();
-    // What is wrong stays wrong with more returns, so halving finds the first.
+    // A history that is wrong stays wrong with more returns, so halving finds the first.
     let (mut right, mut wrong) = (0, ends.len() - 1);
     while right < wrong {
         let middle = right.midpoint(wrong);
@@ -189,7 +189,7 @@ impl List {
     }
 }
 
-/// What is tried next: a call that ended, by its place, or one of those without an end.
+/// The next try: a call that ended, by its place, or one of those without an end.
 #[derive(Clone, Copy)]
 enum Next {
     Ended(usize),
@@ -208,7 +208,7 @@ struct Step<S> {
     put: Put,
     /// The state before it.
     earlier: S,
-    /// What is tried instead; `None`: if this order is wrong then all with another call here are.
+    /// The call to try instead; `None`: if this order is wrong then all with another call here are.
     instead: Option<Next>,
 }
 
@@ -220,7 +220,7 @@ struct Search<'a, M: Model> {
     /// Calls that ended, and by their places those without an end, that were put in order.
     done: Bits,
     taken: Bits,
-    /// What was done that led to a state, and beside it the fewest that were taken.
+    /// Calls done that led to a state, and beside them the smallest sets of calls without an end that were taken.
     tried: HashMap<(Bits, M::State), Vec<Bits>>,
     count: usize,
     path: Vec<Step<M::State>>,

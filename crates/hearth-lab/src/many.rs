@@ -26,7 +26,7 @@ pub(crate) struct Args {
     /// The binary to test [default: the one beside this]
     #[arg(long, value_name = "PATH")]
     hearth: Option<PathBuf>,
-    /// Where the store and the mounts are made; there is room for the files' inodes [default: a temporary directory]
+    /// Directory of the store and the mounts, with room for the files' inodes [default: a temporary directory]
     #[arg(long, value_name = "DIR")]
     dir: Option<PathBuf>,
     /// Remove the files through the first agent at the end, and measure its memory when it has given some back
@@ -60,7 +60,7 @@ struct Row {
     longest_step_ms: Vec<f64>,
 }
 
-/// What one program counts.
+/// Counts of one program.
 #[derive(Clone, Copy, Default)]
 struct Tally {
     calls: u64,
@@ -88,7 +88,7 @@ impl Tally {
     }
 }
 
-/// What a program does below a mount.
+/// The work of a program below a mount.
 type Phase = fn(&Args, &Path) -> Tally;
 
 /// Runs the phases; fails if a call failed or took too long.

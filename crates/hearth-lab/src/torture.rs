@@ -41,7 +41,7 @@ pub(crate) struct Args {
     /// Faults to choose from [default: all that this machine can have]
     #[arg(long, value_name = "NAME")]
     nemesis: Vec<String>,
-    /// What programs do [default: all of it, or two by the seed]
+    /// Work of the programs [default: all kinds, or two by the seed]
     #[arg(long, value_name = "KIND", value_enum)]
     kind: Vec<worker::Kind>,
     /// Agents of each set

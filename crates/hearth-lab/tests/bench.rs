@@ -247,7 +247,7 @@ fn writers_over_tiers_leave_all_bytes_in_the_store() {
         let curve = found[format!("curve_{nodes}")].as_str().expect("a curve");
         assert_eq!(curve.chars().count(), 8, "{curve}");
     }
-    // What is simulated grows with the nodes while tiers have room, and is the store's when they are full.
+    // The simulated rate grows with the nodes while tiers have room, and is the store's when they are full.
     let (few, many) = (
         of("simulated_over_store_512"),
         of("simulated_over_store_4096"),

@@ -34,7 +34,7 @@ impl Dir {
         lab_in(self.0.path(), args)
     }
 
-    /// What a command that succeeds prints.
+    /// Output of a command that succeeds.
     fn out(&self, args: &[&str]) -> String {
         let output = self.lab(args);
         let err = String::from_utf8(output.stderr).unwrap();
@@ -42,7 +42,7 @@ impl Dir {
         String::from_utf8(output.stdout).unwrap()
     }
 
-    /// What a command says that cannot do what it was asked.
+    /// Complaint of a command that cannot do what it was asked.
     fn refused(&self, args: &[&str]) -> String {
         let output = self.lab(args);
         assert_eq!(output.status.code(), Some(2), "{args:?}");

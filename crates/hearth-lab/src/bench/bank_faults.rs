@@ -2,8 +2,8 @@
 //! every read.
 //!
 //! A schedule is a function of its seed: which faults, on which daemon or link, in which order, each
-//! after so many more reads and writes. Some end with a gateway that is killed. What the load does
-//! between two faults is up to the machine, so a schedule that found something is played again until
+//! after so many more reads and writes. Some end with a gateway that is killed. The calls of the load
+//! between two faults depend on the machine, so a schedule that found something is played again until
 //! it does so again.
 
 mod board;
@@ -69,7 +69,7 @@ const LOOK_AGAIN: Duration = Duration::from_millis(5);
 const LEASE: Duration = Duration::from_secs(5);
 const SLACK: Duration = Duration::from_secs(1);
 
-/// What is played.
+/// The schedules to play.
 pub(super) struct Play {
     pub(super) policy: Policy,
     /// Seed of the first schedule; each that follows has the next.
@@ -77,7 +77,7 @@ pub(super) struct Play {
     pub(super) schedules: usize,
 }
 
-/// What became of some schedules.
+/// The outcome of some schedules.
 #[derive(Default)]
 struct Sum {
     played: usize,
@@ -201,7 +201,7 @@ fn play(
         let harmed = harm(schedule, bank, &mut guest, board)
             .and_then(|()| kill(schedule.victim, cluster, &mut guest, board));
         done.store(true, Ordering::Relaxed);
-        // Whoever waits for the guest, or for a daemon that stands still, must be let go.
+        // Threads that wait for the guest, or for a daemon that stands still, must be let go.
         let resumed = guest.resume();
         let healed = bank.heal();
         harmed.and(resumed).and(healed)

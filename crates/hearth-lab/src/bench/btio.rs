@@ -43,11 +43,11 @@ impl Class {
     }
 }
 
-/// What is measured.
+/// Parameters of a measurement.
 #[derive(Clone, Debug)]
 pub(crate) struct Load<'a> {
     pub(crate) store: &'a str,
-    /// What links of test hosts carry.
+    /// Rate of the links of test hosts.
     pub(crate) link: &'a str,
     pub(crate) mpi: Mpi,
     pub(crate) policies: &'a [Policy],
@@ -93,7 +93,7 @@ impl Mode {
     }
 }
 
-/// What all runs share.
+/// State that all runs share.
 struct Bench<'a> {
     load: &'a Load<'a>,
     site: Site<'a>,
@@ -278,9 +278,9 @@ fn store_writes(run: &Run) -> f64 {
     run.counts.store_write_requests as f64
 }
 
-/// Where a call moves one line: a request to its home and an answer, for all lines but those that are
-/// at home here. Under `home` only writes cost that, half of the calls; of what is read, a page comes
-/// with its first line. Ways with other calls have no such form.
+/// Messages of a call that moves one line: a request to its home and an answer, for all lines but those
+/// that are at home here. Under `home` only writes cost that, half of the calls; a read of the first line
+/// of a page brings the whole page. Ways with other calls have no such form.
 fn messages_a_call(case: Case) -> Vec<(&'static str, f64)> {
     let round_trip = 2.0 * (1.0 - 1.0 / f64::from(case.ranks));
     match case.mode {

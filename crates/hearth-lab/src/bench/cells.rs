@@ -1,5 +1,5 @@
-//! What benchmarks check by that have something happen under load: *cells*, each of one writer, whose version grows;
-//! blocks of files that are filled with their version; and what was found wrong.
+//! Checks for benchmarks that have something happen under load. A *cell* has one writer, and its version grows. A block
+//! of a file is filled with its version. Wrong results are counted.
 
 use hearth_set::failure::{Failure, OrFail};
 use std::path::Path;
@@ -29,7 +29,7 @@ impl Cell {
         self.over.fetch_max(version, Ordering::SeqCst);
     }
 
-    /// What was lost is not missed again.
+    /// A lost version is not missed again: `found` is now the oldest that may be found.
     pub(super) fn give_up(&self, found: u64) {
         self.over.store(found, Ordering::SeqCst);
     }
@@ -72,7 +72,7 @@ pub(super) fn in_store(
         .collect())
 }
 
-/// What was found wrong.
+/// Wrong results: their number, and lines about the first of them.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Wrong {
     pub(super) count: u64,

@@ -10,7 +10,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Where bytes per second of a device are limited (control groups, first version).
+/// File that limits bytes per second of a device (control groups, first version).
 const LIMITS: &str = "/sys/fs/cgroup/blkio/blkio.throttle.write_bps_device";
 
 /// A disk that is mounted; dropping it takes it away.
@@ -54,7 +54,7 @@ impl Disk {
         Ok(disk)
     }
 
-    /// Where it is mounted.
+    /// Its mount point.
     pub(super) fn at(&self) -> &Path {
         self.mounted
             .as_deref()

@@ -104,7 +104,7 @@ impl Bench<'_> {
     }
 }
 
-/// What the report said of each run of a case, and what was measured.
+/// Findings of the report for each run of a case, and the measured seconds.
 #[derive(Default)]
 struct Seen {
     /// Name and predicted seconds, the most worthwhile first.
@@ -118,7 +118,7 @@ impl Seen {
         median(&self.as_is) - median(&self.mended)
     }
 
-    /// What most runs name first.
+    /// The finding that most runs name first.
     fn first(&self) -> &str {
         let names = || {
             self.findings

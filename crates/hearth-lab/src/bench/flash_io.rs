@@ -20,14 +20,14 @@ const SOURCE: Source = Source {
     ],
 };
 
-/// What the program writes.
+/// Files that the program writes.
 const FILES: [&str; 3] = ["flash_chk", "flash_plt_cnt", "flash_plt_crn"];
 
-/// What is measured.
+/// Parameters of a measurement.
 #[derive(Clone, Debug)]
 pub(crate) struct Load<'a> {
     pub(crate) store: &'a str,
-    /// What links of test hosts carry.
+    /// Rate of the links of test hosts.
     pub(crate) link: &'a str,
     pub(crate) mpi: Mpi,
     pub(crate) policies: &'a [Policy],
@@ -52,7 +52,7 @@ impl Size {
     }
 }
 
-/// What all runs share.
+/// State that all runs share.
 struct Bench<'a> {
     load: &'a Load<'a>,
     site: &'a Site<'a>,

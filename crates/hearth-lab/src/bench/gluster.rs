@@ -18,7 +18,7 @@ const MATMUL: Source = Source {
 /// Looks at a product before it counts as wrong.
 const LOOKS: u32 = 4;
 
-/// What the MPI program says at its end.
+/// Figures that the MPI program prints at its end.
 #[derive(Deserialize)]
 struct Told {
     read_s_sum: f64,

@@ -1,6 +1,6 @@
-//! Where the clients of a benchmark work: on the store itself, or on agents over it; on one machine or
-//! on test hosts with a GlusterFS volume. What the operating system keeps of names and attributes is
-//! dropped before each pass, so that in either case somebody behind it must be asked.
+//! The ground that clients of a benchmark work on: the store itself, or agents over it; one machine, or
+//! test hosts with a GlusterFS volume. Names and attributes that the operating system keeps are dropped
+//! before each pass, so that in either case it must ask the store or an agent.
 
 use super::hosts::{HostAgents, forget_names};
 use super::rig::{Host, Rig};
@@ -17,7 +17,7 @@ use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// Where each host's daemon listens; each host has an address of its own.
+/// Port of each host's daemon; each host has an address of its own.
 const BANK_PORT: &str = ":11311";
 
 /// How long agents may take names and attributes of the store for true: nobody else changes it here.
@@ -26,7 +26,7 @@ const ATTR_TTL: Span = Span(Duration::from_secs(3600));
 /// The block of the publication.
 const BLOCK_BYTES: u64 = 2 << 10;
 
-/// What is measured.
+/// A system that is measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum System {
     /// The store alone.
@@ -78,14 +78,14 @@ impl System {
     }
 }
 
-/// What GlusterFS's own client keeps.
+/// Caches of GlusterFS's own client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Translators {
-    /// What it keeps unless told otherwise.
+    /// Those that it has unless told otherwise.
     AsShipped,
-    /// Nothing.
+    /// None.
     Off,
-    /// Nothing, and nor does the operating system: what one host has written the others see.
+    /// None, and none of the operating system: what one host has written the others see.
     OffAndDirect,
 }
 
@@ -290,7 +290,7 @@ fn on_hosts<'a>(
 
 /// A system that stands.
 pub(super) struct Field<'a> {
-    /// Where each client works.
+    /// Directory of each client.
     pub(super) points: Vec<PathBuf>,
     agents: Serving<'a>,
     rig: Option<&'a Rig>,

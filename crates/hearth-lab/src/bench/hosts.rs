@@ -130,7 +130,7 @@ impl<'a> HostAgents<'a> {
         command.spawn().or_fail(what)
     }
 
-    /// Where the commands of one host keep their sets.
+    /// Directory in which the commands of one host keep their sets.
     fn dir(&self, node: usize) -> PathBuf {
         self.rig.path(&format!("run{node}"))
     }

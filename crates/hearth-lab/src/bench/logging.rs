@@ -176,7 +176,7 @@ fn spread(report: &mut Report, system: &str, case: &str, figures: &[f64]) {
     }
 }
 
-/// Where a benchmark keeps its files: areas in memory, the rest on disk.
+/// Directories for a benchmark's files: areas in memory, the rest on disk.
 pub(crate) struct Place {
     pub(crate) areas: PathBuf,
     pub(crate) work: PathBuf,

@@ -33,7 +33,7 @@ impl Mpi {
         }
     }
 
-    /// What brings its compiler and its launcher.
+    /// Packages with its compiler and its launcher.
     fn packages(self) -> &'static str {
         match self {
             Mpi::Openmpi => "openmpi-bin libopenmpi-dev",
@@ -68,7 +68,7 @@ impl Mpi {
     }
 }
 
-/// What a program says at its end; what one does not have is 0.
+/// Figures that a program prints at its end; those that it does not have are 0.
 #[derive(Clone, Copy, Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct Told {

@@ -1,6 +1,6 @@
 //! Programs that people use, each run twice over a cached directory: with the library that reads in the
-//! node's memory, and over the mount alone. What they print and leave must be what they print and
-//! leave over a plain directory; the table says what was served and what was passed by, and why.
+//! node's memory, and over the mount alone. They must print and leave the same as over a plain
+//! directory. The table says what was served and what was passed by, and why.
 
 mod rows;
 mod site;
@@ -83,7 +83,7 @@ fn run_all<'a>(
             ran.push((*row, way, site.cached(row, way, &expected[row.name])?));
         }
         site.down()?;
-        // What is in the store now is what other programs find.
+        // Other programs find what is in the store now.
         for (row, way, runs) in &mut ran {
             let left = site.compare(row, *way);
             if let (Some(last), Err(why)) = (runs.last_mut(), left) {

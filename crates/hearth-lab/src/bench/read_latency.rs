@@ -2,7 +2,7 @@
 //! the beginning, by one client, by several with files of their own, and by several that share one.
 //!
 //! A *cold* read comes after the operating system's pages were dropped on all hosts, a *warm* one after
-//! another read. What agents and daemons hold stays: they are what is measured.
+//! another read. Agents and daemons keep what they hold, since they are what is measured.
 
 use super::ground::{Field, Ground, System, Translators};
 use super::hosts::forget_caches;
@@ -36,20 +36,20 @@ impl Effort {
     };
 }
 
-/// Who reads what.
+/// Cases: the files that clients read.
 const CASES: [(&str, &str); 3] = [
     ("single", "records-single"),
     ("own", "records-own"),
     ("shared", "records-shared"),
 ];
 
-/// What is timed: the phases of the program, in order.
+/// The phases of the program that are timed, in order.
 const PHASES: [&str; 3] = ["write", "cold read", "warm read"];
 
 /// The system without any cache, which ratios are over.
 const BARE: &str = "none";
 
-/// What is compared, by the ground on which it stands.
+/// Systems that are compared, by the ground on which they stand.
 const SYSTEMS: [(Translators, &[(&str, System)]); 2] = [
     (Translators::Off, &[(BARE, System::Store)]),
     (

@@ -33,7 +33,7 @@ const HANG: Duration = Duration::from_secs(60);
 /// How often what is waited for is looked at.
 const LOOK_AGAIN: Duration = Duration::from_millis(5);
 
-/// What is played.
+/// The schedules to play.
 pub(super) struct Play {
     /// Seed of the first schedule; each that follows has the next.
     pub(super) seed: u64,
@@ -42,7 +42,7 @@ pub(super) struct Play {
     pub(super) replicas: Option<Replicas>,
 }
 
-/// What became of some schedules.
+/// The outcome of some schedules.
 #[derive(Default)]
 struct Sum {
     played: usize,

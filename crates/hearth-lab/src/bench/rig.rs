@@ -237,7 +237,7 @@ fn run_watched(command: &mut Command, signals: &Signals) -> Result<String, Failu
     words_of(&name, child.wait_with_output())
 }
 
-/// What a command has said.
+/// Output of a command, or the reason of its failure.
 fn words_of(name: &str, output: io::Result<Output>) -> Result<String, Failure> {
     let output = output.or_fail(|| format!("cannot run `{name}`"))?;
     if output.status.success() {

@@ -7,7 +7,7 @@ use hearth_set::failure::{Failure, OrFail};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Where control groups are: the second version, and the first.
+/// Directories of control groups: the second version, and the first.
 const UNIFIED: &str = "/sys/fs/cgroup";
 const CPU: &str = "/sys/fs/cgroup/cpu";
 
@@ -50,7 +50,7 @@ impl Shares {
         fs::write(group.join("cpu.max"), format!("{quota_us} {PERIOD_US}"))
     }
 
-    /// Where a process of a host writes its number to be in its group.
+    /// File to which a process of a host writes its number to join the host's group.
     pub(crate) fn door(&self, host: &str) -> Option<PathBuf> {
         let end = format!("-{host}");
         let is_its = |group: &&PathBuf| group.to_string_lossy().ends_with(&end);

@@ -24,11 +24,11 @@ const SOURCE: Source = Source {
 /// How many times as long the file is over which messages are counted.
 const LONGER: u32 = 4;
 
-/// What is measured.
+/// Parameters of a measurement.
 #[derive(Clone, Debug)]
 pub(crate) struct Load<'a> {
     pub(crate) store: &'a str,
-    /// What links of test hosts carry.
+    /// Rate of the links of test hosts.
     pub(crate) link: &'a str,
     pub(crate) mpi: Mpi,
     pub(crate) ranks: Vec<u32>,
@@ -161,10 +161,10 @@ fn count(
     cases.map(run).collect()
 }
 
-/// Who touches a page first.
+/// The rank that touches a page first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Pages {
-    /// Whoever comes first.
+    /// Any rank: they race.
     Raced,
     /// The rank whose turn it is; and ranks whose windows touch wait for each other.
     Dealt,

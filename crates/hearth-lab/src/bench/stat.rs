@@ -53,7 +53,7 @@ impl Effort {
     }
 }
 
-/// What is measured.
+/// Parameters of a measurement.
 pub(super) struct Load<'a> {
     pub(super) store: &'a str,
     /// How many clients, one run for each count.
@@ -117,7 +117,7 @@ impl Sample {
     }
 }
 
-/// What was measured of steps alone, by the number of clients that were at work meanwhile.
+/// Measurements of steps alone, by the number of clients that were at work meanwhile.
 type Steps = BTreeMap<u32, Alone>;
 
 /// Times of steps while all clients ask the store.
@@ -319,7 +319,8 @@ fn sum_up(
     report.sum_up("verified", verified);
     report.sum_up("files", load.effort.files);
     report.sum_up("clients", load.most());
-    // Where all take longer than a store's client has what came along, some looks are counted with the names.
+    // If all take longer than a store's client keeps attributes that came along, some looks are counted with the
+    // requests for names. So the least count is taken.
     let listings = steps.values().map(|alone| alone.listing);
     let listing = listings.reduce(f64::min);
     for &count in load.clients {
@@ -363,7 +364,7 @@ fn pace(samples: &[Run], clients: u32, steps: &Steps) -> Pace {
     }
 }
 
-/// What a system saves of the store's time.
+/// Share of the store's time that a system saves.
 fn compare(report: &mut Report, samples: &[Run], (system, count): (System, u32), load: &Load<'_>) {
     let keys = ["improvement", "improvement_second_pass"];
     for (pass, key) in keys.iter().enumerate() {
@@ -377,7 +378,7 @@ fn compare(report: &mut Report, samples: &[Run], (system, count): (System, u32),
     }
 }
 
-/// What was counted in the first pass, beside the model.
+/// Counts of the first pass, beside those of the model.
 fn count_out(report: &mut Report, samples: &[Run], at: (System, u32), model: &model::Counts) {
     let (name, count) = (at.0.name(), at.1);
     let messages = middle(samples, at, |sample| sample.messages[0] as f64);

@@ -25,7 +25,7 @@ use hearth_set::size::{Size, Span};
 use hearth_set::tier::{Fsync, TierPlace, TierSpec};
 use hearth_set::trial::cluster::Cluster;
 
-/// What one request moves.
+/// Bytes of one request.
 const REQUEST_BYTES: usize = 1 << 20;
 
 /// How much is done.
@@ -75,7 +75,7 @@ fn spec(agents: usize, backing: &str, dir: &Path, tier: u64) -> Result<SetSpec, 
     })
 }
 
-/// What every request writes.
+/// The bytes that every request writes.
 fn request() -> Vec<u8> {
     (0..REQUEST_BYTES).map(|at| (at % 251) as u8).collect()
 }
@@ -150,9 +150,9 @@ fn rate(slices: &Slices, from: u64, to: u64) -> f64 {
     rates.sum()
 }
 
-/// What the disk of `fuse` takes: less than a mount on a small machine passes on.
+/// Bytes per second that the disk of `fuse` takes: fewer than a mount on a small machine passes on.
 const DISK_RATE: u64 = 100 << 20;
-/// What it holds; only what is written takes room.
+/// Bytes that it holds; only those that are written take room.
 const DISK_BYTES: u64 = 8 << 30;
 
 /// Processes that write and sync through the mount, over the same on the tier's own file system. Of two
@@ -255,7 +255,7 @@ impl Pair {
         }
     }
 
-    /// What earlier turns left unwritten is not what the next one waits for.
+    /// Writes out bytes that earlier turns left unwritten, so that the next one does not wait for them.
     fn settle(&self) -> Result<(), Failure> {
         let what = || "cannot bring a disk to rest".to_owned();
         let disk = File::open(&self.alone).or_fail(what)?;

@@ -2,8 +2,9 @@
 //! rate, and over one that loses one datagram in a hundred.
 //!
 //! The links are modelled: a relay in this process passes on bytes or datagrams at the link's rate.
-//! TCP has no row with loss, since a relay of streams cannot lose one of its packets. What needs one host has rows
-//! for loopback alone. MPI is measured by two ranks of a real job ([`ranks`]), for each library that is there.
+//! TCP has no row with loss, since a relay of streams cannot lose one of its packets. Transports that need one host
+//! have rows for loopback alone. MPI is measured by two ranks of a real job ([`ranks`]), for each library that is
+//! there.
 
 mod link;
 pub(crate) mod ranks;
@@ -39,7 +40,7 @@ const LINKS: [(&str, Link); 3] = [
     ("40 MB/s, 1 % lost", Link::of(RATE, 100)),
 ];
 
-/// What one turn found of one transport on one link.
+/// Figures of one transport on one link, from one turn.
 struct Found {
     latency_us: f64,
     bytes_per_s: f64,
@@ -161,7 +162,7 @@ impl Pair {
     }
 }
 
-/// What the server does with a frame.
+/// The server's treatment of a frame.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kind {
     Keep,
@@ -196,7 +197,7 @@ pub(super) fn round_trips(
     };
     let bind =
         |addr| Endpoint::bind(Carrier::Tcp, SocketAddr::new(addr, 0)).map_err(io::Error::other);
-    // What a transport starts is in the network of the thread that starts it.
+    // All that a transport starts is in the network of the thread that starts it.
     let work = || {
         enter(server.0)?;
         let far = bind(server.1)?;

@@ -46,7 +46,7 @@ pub(super) struct Args {
     /// Policies; all if none is named
     #[arg(long, value_name = "NAME,...", value_delimiter = ',', value_parser = parse_kind)]
     policy: Vec<Kind>,
-    /// What the trace is written in; told from its name and its first line otherwise
+    /// Format of the trace; told from its name and its first line otherwise
     #[arg(long, value_enum)]
     format: Option<Format>,
     /// Cut reads with an offset into blocks of this size
@@ -188,7 +188,7 @@ fn misses(queue: &Queue, capacity: Bytes, kind: Kind) -> (f64, f64) {
     ratios(queue, count, bytes)
 }
 
-/// What no policy can undercut, even one that knows the future.
+/// The least that no policy can undercut, even one that knows the future.
 fn least(queue: &Queue, capacity: Bytes) -> (f64, f64) {
     let count = queue.len() - bound_hits(queue, capacity);
     ratios(

@@ -84,7 +84,7 @@ pub(super) fn run(args: &Args) -> Result<ExitCode, Failure> {
     }
 }
 
-/// What is compared, and under which names.
+/// The shapes to compare, with their names.
 fn shapes(args: &Args) -> Vec<(&'static str, Shape)> {
     let shape = |policy| Shape {
         write_percent: args.writes,

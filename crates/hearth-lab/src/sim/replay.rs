@@ -129,7 +129,7 @@ fn simulated_words(args: &Args, name: &str, outcome: &scale::Outcome) -> String 
 /// Pages that are read or written, at most: beyond, memory would grow with the trace.
 const ACCESSES_MAX: usize = 1 << 23;
 
-/// What each node does.
+/// The accesses of each node.
 struct Lists {
     lists: Vec<Vec<Access>>,
     /// Different pages.
@@ -147,7 +147,7 @@ enum ListsError<E: std::error::Error + 'static> {
     Long,
 }
 
-/// What is gathered while a trace is read.
+/// Accesses that are gathered while a trace is read.
 struct Gathering {
     page_bytes: u64,
     /// Number of each page that was met.

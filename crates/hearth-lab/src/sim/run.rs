@@ -23,13 +23,13 @@ pub(crate) struct Args {
     /// Which policy: none, home, hint, ...
     #[arg(long, default_value = "home", value_parser = super::parse_policy, value_name = "P")]
     policy: Policy,
-    /// What is promised of every file: posix, mpi-atomic, mpi, cto, commit or job
+    /// Promise for every file: posix, mpi-atomic, mpi, cto, commit or job
     #[arg(long, default_value = "posix", value_parser = super::parse_semantics, value_name = "LEVEL", conflicts_with = "nodes")]
     semantics: Semantics,
     /// How reads and writes over several homes are made one: apart (they are not), home or wound-wait
     #[arg(long, default_value = "apart", value_parser = super::parse_ranges, value_name = "HOW", conflicts_with = "nodes")]
     ranges: Ranges,
-    /// Who else has what a home has and the store lacks, under policy local: none, async[:K] or sync[:K] other
+    /// Replicas of what a home has and the store lacks, under policy local: none, async[:K] or sync[:K] on other
     /// nodes; with any, of the faults that part nodes there are deaths alone, one at a time
     #[arg(long, value_parser = super::parse_replicas, value_name = "R", conflicts_with = "nodes")]
     replicas: Option<Replicas>,
@@ -66,7 +66,7 @@ pub(crate) struct Args {
     json: bool,
 }
 
-/// What all worlds came to.
+/// Totals of all worlds.
 #[derive(Default)]
 struct Sum {
     digest: u64,

@@ -48,7 +48,7 @@ pub(super) struct Args {
     /// Only one of the two experiments
     #[arg(long, value_enum)]
     sizes: Option<Sizes>,
-    /// What all nodes read together, in GB
+    /// Bytes that all nodes read together, in GB
     #[arg(long, default_value_t = 64_000, value_name = "GB",
           value_parser = clap::value_parser!(u64).range(1..=1_000_000_000))]
     volume: u64,
@@ -59,7 +59,7 @@ pub(super) struct Args {
     /// How many times as fast as the disk memory is
     #[arg(long, default_value_t = 100.0, value_name = "N", value_parser = parse_ratio)]
     memory_speed: f64,
-    /// Where chance begins
+    /// Seed of chance
     #[arg(long, default_value_t = 1, value_name = "N")]
     seed: u64,
     /// The worked example of the paper, step by step, and nothing else
@@ -112,7 +112,7 @@ pub(super) fn run(args: &Args) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// What was found, for people and for machines.
+/// Results, for people and for machines.
 struct Said {
     text: String,
     report: Report,

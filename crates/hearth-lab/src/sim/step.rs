@@ -13,7 +13,7 @@ pub(crate) struct Args {
     /// Which policy: none, home, hint, ...
     #[arg(long, default_value = "home", value_parser = super::parse_policy, value_name = "P")]
     policy: Policy,
-    /// What is promised of every file: posix, mpi-atomic, mpi, cto, commit or job
+    /// Promise for every file: posix, mpi-atomic, mpi, cto, commit or job
     #[arg(long, default_value = "posix", value_parser = super::parse_semantics, value_name = "LEVEL")]
     semantics: Semantics,
     /// How reads and writes over several homes are made one: apart (they are not), home or wound-wait

@@ -16,7 +16,7 @@ use std::collections::BTreeMap;
 
 use super::history::{By, Call, Op, Out, SECOND, name_of};
 
-/// What is promised of the bytes of a round's files.
+/// The promise for the bytes of a round's files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Promise {
     pub(crate) level: Level,
@@ -26,7 +26,7 @@ pub(crate) struct Promise {
     pub(crate) write_brings: bool,
     /// A read mixes no writes within a page (S1); where it is the store's own, it may (S16).
     pub(crate) pages_are_whole: bool,
-    /// What a write acknowledged outlives one agent (S35).
+    /// The bytes of an acknowledged write outlive one agent (S35).
     pub(crate) outlives: bool,
     /// Calls over several pages are one (`--atomic call`).
     pub(crate) calls_are_one: bool,
@@ -98,7 +98,7 @@ pub(crate) struct Finding {
     pub(crate) lines: Vec<String>,
 }
 
-/// What a check came to.
+/// The result of a check.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Checked {
     pub(crate) findings: Vec<Finding>,
@@ -186,8 +186,9 @@ impl History {
             && self.calls.iter().any(replaces)
     }
 
-    /// Whether a read over pages of which one is a dead agent's may have all of them from the store: it is to be of one
-    /// instant, or, where several nodes write at once and need not see it, nobody else knows who has them (S13).
+    /// Whether a read over several pages, one of them a dead agent's, may have all of them from the store (S13). It may
+    /// if it is to be of one instant. It may also if several nodes write at once and need not see it: nobody else knows
+    /// which nodes have the pages.
     pub(crate) fn is_as_stored(&self, call: &Call, pages: usize) -> bool {
         let is_dead = |gap: &Break| gap.is_death && call.end() >= gap.begun;
         let is_weak = self.promise.level != Level::Strict;
@@ -334,7 +335,7 @@ fn mixed(history: &History, checked: &mut Checked) {
     }
 }
 
-/// What a store's file says of a value, for a finding.
+/// Text of a finding about a value in a store's file.
 fn store_says(value: u64, confirmed: &Call) -> String {
     format!(
         "the store has {}, though {} was confirmed",

@@ -70,7 +70,7 @@ impl Net {
         self.name(&host.to_string())
     }
 
-    /// Where each host listens.
+    /// The address on which each host listens.
     pub(crate) fn addresses(&self) -> Vec<String> {
         (0..self.hosts)
             .map(|host| format!("{}:7000", address(host)))

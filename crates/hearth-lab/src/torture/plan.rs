@@ -1,4 +1,4 @@
-//! What happens in a round, all of it from its seed and what was asked for.
+//! The plan of a round, all of it from its seed and the options of the caller.
 
 use clap::ValueEnum as _;
 
@@ -7,10 +7,10 @@ use super::net::Cut;
 use super::worker::{KINDS, Kind, Maps, Way};
 use crate::random::Random;
 
-/// What is done to the set.
+/// The fault that strikes the set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Nemesis {
-    /// Nothing.
+    /// No fault.
     None,
     /// Busy processes take the processors.
     Load,
@@ -76,13 +76,13 @@ pub(crate) struct Plan {
     pub(crate) promise: Promise,
 }
 
-/// What the caller left to the seed.
+/// Choices that the caller left to the seed.
 #[derive(Clone, Debug)]
 pub(crate) struct Choices {
     pub(crate) policies: Vec<String>,
     pub(crate) levels: Vec<String>,
     pub(crate) nemeses: Vec<String>,
-    /// What programs do; the seed says if there are none.
+    /// Work of the programs; the seed chooses it if there is none.
     pub(crate) kinds: Vec<Kind>,
     pub(crate) nodes: usize,
     /// Seconds of work before and after each fault.

@@ -130,7 +130,7 @@ pub(crate) fn signal(pid: i32, signal: Signal) {
     }
 }
 
-/// Where the threads of a process wait, as far as the operating system tells.
+/// Functions in which the threads of a process wait, as far as the operating system tells.
 pub(crate) fn stacks(pid: i32) -> String {
     let mut text = String::new();
     let Ok(tasks) = std::fs::read_dir(format!("/proc/{pid}/task")) else {

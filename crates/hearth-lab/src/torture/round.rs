@@ -15,7 +15,7 @@ use super::set::HostSet;
 use super::worker::{FILES, NAMES, PAGES, Spec, Way};
 use rustix::process::Signal;
 
-/// What stays the same for all rounds.
+/// Settings that stay the same for all rounds.
 pub(crate) struct Lab {
     pub(crate) hearth: PathBuf,
     pub(crate) interrupts: Interrupts,

@@ -13,7 +13,7 @@ use super::history::{By, End, Log, Op, Out, RECORD_BYTES, SLOT_BYTES, SLOTS, now
 use crate::random::Random;
 use crate::sys::{self, Mapping};
 
-/// What programs do in a round.
+/// A kind of work of programs in a round.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
 pub(crate) enum Kind {
     /// Write and read slots of files
@@ -63,7 +63,7 @@ pub(crate) enum Maps {
     Reads,
 }
 
-/// What one program is to do.
+/// The task of one program.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Spec {
     pub(crate) worker: u64,
@@ -149,7 +149,7 @@ struct Worker {
     log: Log,
     open: BTreeMap<(String, ByKey), File>,
     maps: BTreeMap<String, Mapping>,
-    /// Where each log ended when it was last read.
+    /// Number of the record at which each log ended when it was last read.
     tails: BTreeMap<String, u64>,
     writes: u64,
 }

@@ -27,7 +27,7 @@ const BURSTS: usize = 64;
 /// Bursts of one turn of writes: many times what can wait anywhere, so that all that a write costs shows.
 const WRITE_BURSTS: usize = 512;
 
-/// Where bytes come from.
+/// Source of the bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum System {
@@ -41,7 +41,7 @@ pub(crate) enum System {
     Memory,
 }
 
-/// What is done with them.
+/// Use of the bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Case {
@@ -51,9 +51,9 @@ pub(crate) enum Case {
     Small,
     /// 1 MiB, one after another.
     Large,
-    /// What the file is, by its path.
+    /// Attributes of the file, by its path.
     Stat,
-    /// What it is, by its descriptor.
+    /// Its attributes, by its descriptor.
     Fstat,
     /// 4 KiB written at random places.
     Write,
@@ -73,7 +73,7 @@ impl Case {
 /// Size of the file that is written, of the one that is read.
 pub(crate) const WRITTEN_SHARE: usize = 4;
 
-/// What a process found, as one line of JSON.
+/// Findings of a process, as one line of JSON.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Found {
     /// Every byte that was looked at was as it should be.

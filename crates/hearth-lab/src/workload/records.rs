@@ -10,7 +10,7 @@ use std::time::Instant;
 /// Records in a file.
 pub(crate) const RECORDS: u64 = 1024;
 
-/// Whose files are read.
+/// Sharing of the files that are read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Files {
     /// There is one process.
@@ -29,7 +29,7 @@ fn path(dir: &Path, record: usize, rank: usize, files: Files) -> PathBuf {
     }
 }
 
-/// What a record's bytes are.
+/// The byte that a record is full of.
 fn value(number: u64) -> u8 {
     (number % 251) as u8
 }

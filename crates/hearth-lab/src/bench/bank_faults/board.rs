@@ -1,4 +1,4 @@
-//! What was written, and what reads may return.
+//! The cells that programs write, and the versions that reads may return.
 //!
 //! Every block, the modification time of every file of a second kind, and the one name of each directory is a
 //! cell. A read may return the version of the last write that was over when the read began, or of one that began
@@ -21,16 +21,16 @@ use std::time::{Duration, Instant};
 const FILES: usize = 4;
 const BLOCKS: usize = 8;
 
-/// What a read must not be older than.
+/// The versions that a read must not be older than.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Strict {
-    /// What was acknowledged.
+    /// Those of acknowledged writes.
     Acknowledged,
-    /// And what another read has returned.
+    /// Those too that another read has returned.
     Seen,
 }
 
-/// What the load came to.
+/// Results of the load.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Found {
     pub(super) reads: u64,
@@ -136,7 +136,7 @@ impl Board {
         self.over.load(Ordering::Relaxed)
     }
 
-    /// What was found since this was last asked.
+    /// Results since the last call of this.
     pub(super) fn take_found(&self) -> Found {
         std::mem::take(&mut *self.found.lock().unwrap_or_else(PoisonError::into_inner))
     }

@@ -53,7 +53,7 @@ impl Bank {
         daemons.collect::<Result<_, Failure>>().map(Bank)
     }
 
-    /// Where agents are to connect to.
+    /// Addresses for agents to connect to.
     pub(super) fn addresses(&self) -> Vec<String> {
         self.0.iter().map(|seated| seated.relay.address()).collect()
     }

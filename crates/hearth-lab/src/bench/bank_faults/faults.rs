@@ -1,4 +1,4 @@
-//! What a schedule does to a bank.
+//! Schedules of faults of a bank.
 
 use crate::bench::cells::Dice;
 
@@ -22,7 +22,7 @@ pub(super) enum Fault {
     Continue(usize),
     /// Entries of others drive out its own.
     Fill(usize),
-    /// What one agent sends waits, and arrives when the way is open again, however late.
+    /// Bytes from one agent wait, and arrive when the way is open again, however late.
     Hold(usize, usize),
     /// One agent cannot reach it.
     Cut(usize, usize),
@@ -36,7 +36,7 @@ pub(super) enum Fault {
     Resume,
 }
 
-/// Who is killed at the end of a schedule.
+/// The process, if any, that is killed at the end of a schedule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Victim {
     Nobody,

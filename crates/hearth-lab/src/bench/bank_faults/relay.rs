@@ -17,7 +17,7 @@ use std::time::Duration;
 /// Bytes passed on at a time.
 const PIECE_BYTES: usize = 4 << 10;
 
-/// What each piece takes on a slow way.
+/// Time that each piece takes on a slow way.
 const SLOWNESS: Duration = Duration::from_millis(15);
 
 /// How the way of an agent is.
@@ -72,7 +72,7 @@ impl Relay {
         Ok(Relay { shared, at })
     }
 
-    /// Where agents are to connect to.
+    /// The address for agents to connect to.
     pub(super) fn address(&self) -> String {
         self.at.display().to_string()
     }

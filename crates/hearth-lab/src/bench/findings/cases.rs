@@ -13,13 +13,13 @@ const SLOWER: &str = "model:servers=4,service_us=10000,bandwidth_mb=100,stripe_k
 pub(super) struct Case {
     /// The program's name for it; for a fault, the report's as well.
     pub(super) name: &'static str,
-    /// What it runs over.
+    /// The set that it runs over.
     pub(super) set: fn() -> SetSpec,
-    /// What is changed to mend it.
+    /// The change that mends it.
     pub(super) mend: Mend,
 }
 
-/// What is changed to mend a fault.
+/// The part that is changed to mend a fault.
 pub(super) enum Mend {
     /// There is no fault.
     Nothing,

@@ -22,7 +22,7 @@ pub(super) enum Variant {
     Fixed,
 }
 
-/// What the program says at its end.
+/// Figures that the program prints at its end.
 #[derive(Deserialize)]
 struct Told {
     seconds: f64,
@@ -77,7 +77,7 @@ impl Program {
     }
 }
 
-/// What a command printed; its own complaint if it failed.
+/// Output of a command; its own complaint if it failed.
 fn said(command: &mut Command, to_do: &str) -> Result<String, Failure> {
     let what = || format!("cannot {to_do}");
     let done = command.stdin(Stdio::null()).output().or_fail(what)?;

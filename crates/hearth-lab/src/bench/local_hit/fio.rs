@@ -1,4 +1,4 @@
-//! What `fio` gets of a cached file under `hearth run`, over what it gets of a copy on tmpfs.
+//! Results of `fio` on a cached file under `hearth run`, over its results on a copy on tmpfs.
 //!
 //! One shell inside of `hearth run` starts the one kind and this process the other, in turns.
 

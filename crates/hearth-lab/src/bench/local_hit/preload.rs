@@ -203,7 +203,7 @@ fn file_system(path: &Path) -> &'static str {
     }
 }
 
-/// What so many programs found that ran at once.
+/// Runs so many programs at once, and returns their findings.
 fn programs(dir: &Path, load: Load, count: usize) -> Result<Vec<Found>, Failure> {
     let started: Vec<_> = (0..count)
         .map(|number| program(dir, load, number).and_then(|mut it| it.spawn()))
@@ -232,7 +232,7 @@ pub(super) fn run_over(dir: &Path, load: Load) -> io::Result<Command> {
     let mut command = Command::new(hearth);
     command.env("HEARTH_DIR", dir.join("control"));
     command.args(["run", "--way-in", "preload", "--pool"]);
-    // What is written may stay in memory: it is less than the share of the pool that is flushed early.
+    // Written bytes may stay in memory: they are less than the share of the pool that is flushed early.
     command.arg((4 * load.bytes).to_string());
     command.arg("--store").arg(dir.join("store")).arg("--");
     Ok(command)

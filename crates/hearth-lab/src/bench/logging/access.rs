@@ -79,7 +79,7 @@ pub(crate) fn run(place: &Place, effort: Effort, signals: &Signals) -> Result<Re
     Ok(report)
 }
 
-/// What is measured of each pass.
+/// Measures of each pass.
 const MEASURES: [&str; 2] = ["time", "processor time"];
 
 /// Seconds by system, measure, pass and round.

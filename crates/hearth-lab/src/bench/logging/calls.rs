@@ -1,5 +1,5 @@
-//! What recording adds to a call of a program that never heard of it: processor time of `pwrite` and
-//! `pread` of 4 KiB on a file in memory, with and without the preloaded library.
+//! Time that recording adds to a call of a program that never heard of it: processor time of `pwrite`
+//! and `pread` of 4 KiB on a file in memory, with and without the preloaded library.
 
 use super::drain::LiveDrain;
 use super::driver::{Driver, Workload};

@@ -77,7 +77,7 @@ struct Cost {
     client_ns: f64,
     server_ns: f64,
     bytes: u64,
-    /// What the server has is what was made.
+    /// The server has exactly what was made.
     is_whole: bool,
 }
 

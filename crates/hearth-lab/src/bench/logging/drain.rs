@@ -15,7 +15,7 @@ const PERIOD: Duration = Duration::from_millis(1);
 /// How long it may take for what was recorded.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// What became of all attempts that it has seen the end of, and of those it has taken meanwhile.
+/// Outcomes of all attempts that it has seen the end of, and the number of records that it has taken meanwhile.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Sums {
     pub(crate) attempted: u64,

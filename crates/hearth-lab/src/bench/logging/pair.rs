@@ -24,7 +24,7 @@ pub(crate) struct Pair {
     server: Helper,
     client: Helper,
     output: PathBuf,
-    /// What they had run for when they had come to rest.
+    /// Nanoseconds that client and server had run when they had come to rest.
     before: (u64, u64),
 }
 
@@ -139,7 +139,7 @@ impl Drop for Helper {
     }
 }
 
-/// What a log server has.
+/// Contents of a log server, counted.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Stored {
     pub(crate) records: u64,

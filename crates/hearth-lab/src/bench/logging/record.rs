@@ -80,7 +80,7 @@ impl Ring {
         Ok(figures)
     }
 
-    /// What became of all of it.
+    /// Ends the recording, and returns the outcome of all of it.
     pub(crate) fn end(self) -> Result<Sums, Failure> {
         drop(self.orders);
         let joined = self.thread.join();
@@ -89,7 +89,7 @@ impl Ring {
     }
 }
 
-/// What is recorded of the operation with this number.
+/// The record of the operation with this number.
 #[inline(always)]
 fn done(number: u64, file: u32) -> Done {
     Done {
@@ -143,7 +143,7 @@ pub(crate) fn floor() -> f64 {
     (clock::now() - first) as f64 / f64::from(READINGS)
 }
 
-/// What the ticks are.
+/// Name of the clock that the ticks are from.
 pub(crate) fn clock_name() -> &'static str {
     ClockKind::name(clock::decide())
 }

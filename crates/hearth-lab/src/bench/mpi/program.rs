@@ -6,7 +6,7 @@ use hearth_set::failure::{Failure, OrFail};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
-/// What a program is made of. The sources travel inside the command.
+/// The sources of a program. They travel inside the command.
 pub(in crate::bench) struct Source {
     pub(in crate::bench) name: &'static str,
     /// Names and texts; what ends in `.c` and `.f90` is compiled.

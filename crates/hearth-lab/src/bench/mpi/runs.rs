@@ -8,7 +8,7 @@ use hearth_set::trial::cluster::Counts;
 #[derive(Clone, Debug)]
 pub(in crate::bench) struct Run {
     pub(in crate::bench) turn: usize,
-    /// What is done, such as a mode and a number of ranks.
+    /// The case, such as a mode and a number of ranks.
     pub(in crate::bench) case: String,
     pub(in crate::bench) system: String,
     pub(in crate::bench) told: Told,

@@ -1,5 +1,5 @@
-//! Where ranks run and what they find there: this machine with a plain or modelled store, or test
-//! hosts with a GlusterFS volume.
+//! The site that ranks run on, and the files that they find there. It is this machine with a plain or
+//! modelled store, or test hosts with a GlusterFS volume.
 //!
 //! Each run has a directory of its own in the store ([`Place`]), and agents over it for its time
 //! ([`Stand`]): one for every rank, so that every rank is a node.
@@ -18,7 +18,7 @@ use hearth_set::trial::matmul::System;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// Where runs happen.
+/// The site of all runs.
 pub(in crate::bench) struct Site<'a> {
     kind: Kind,
     signals: &'a Signals,
@@ -38,7 +38,7 @@ pub(in crate::bench) struct Place {
     store: PathBuf,
 }
 
-/// What ranks find their files through, for one run.
+/// The agents or mounts through which ranks find their files, for one run.
 pub(in crate::bench) struct Stand<'a> {
     site: &'a Site<'a>,
     ranks: u32,
@@ -83,7 +83,7 @@ impl<'a> Site<'a> {
         Ok(Site { kind, signals })
     }
 
-    /// Where programs may be built.
+    /// Directory in which programs may be built.
     pub(in crate::bench) fn workshop(&self) -> PathBuf {
         match &self.kind {
             Kind::Here { dir, .. } => dir.path().to_owned(),
@@ -232,7 +232,7 @@ fn spec_of(system: System, backing: &str, ranks: u32) -> SetSpec {
 }
 
 impl Place {
-    /// Where its files are in the store, past every agent.
+    /// Directory of its files in the store, past every agent.
     pub(in crate::bench) fn store(&self) -> &Path {
         &self.store
     }
@@ -240,7 +240,7 @@ impl Place {
 
 impl Drop for Place {
     fn drop(&mut self) {
-        // What stays goes with the site.
+        // Files that cannot be removed go with the site.
         let _ = std::fs::remove_dir_all(&self.dir);
     }
 }
@@ -293,7 +293,7 @@ fn volume(rig: &Rig, mount: &str, place: &Place) -> PathBuf {
     rig.path("hosts").join("compute%r").join(mount).join(name)
 }
 
-/// What the ranks said. One that found wrong data says so, and its exit code once more.
+/// Figures of the ranks. A rank that found wrong data says so in them, and by its exit code once more.
 fn told(command: &mut Command, mpi: Mpi) -> Result<Told, Failure> {
     let name = command.get_program().to_string_lossy().into_owned();
     let what = || format!("cannot run the ranks with `{name}`");

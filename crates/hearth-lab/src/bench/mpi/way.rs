@@ -32,7 +32,7 @@ pub(in crate::bench) enum Way {
 }
 
 impl Way {
-    /// What figures of it are called.
+    /// Name of it in figures.
     pub(in crate::bench) fn name(self) -> String {
         match self {
             Way::Mounts(system) => system.name(),
@@ -44,7 +44,7 @@ impl Way {
         }
     }
 
-    /// What is promised of files.
+    /// The promise for files.
     pub(super) fn semantics(self) -> Semantics {
         match self {
             Way::Mounts(_) | Way::Runs(_) | Way::Ranks(_) => Semantics::Posix,
@@ -128,14 +128,14 @@ fn library() -> Option<PathBuf> {
     beside.is_file().then_some(beside)
 }
 
-/// What ranks are told that are to be agents themselves.
+/// Settings of ranks that are to be agents themselves.
 pub(super) struct Inside {
     pub(super) policy: Policy,
-    /// What is promised of files.
+    /// The promise for files.
     pub(super) semantics: Semantics,
     pub(super) store: PathBuf,
     pub(super) backing: String,
-    /// Where each rank leaves its counts.
+    /// Directory in which each rank leaves its counts.
     pub(super) report: PathBuf,
 }
 

@@ -7,7 +7,7 @@ pub(super) struct Row {
     pub(super) needs: &'static [&'static str],
     /// Made without a cache, before anything runs.
     pub(super) make: &'static str,
-    /// What runs over it; twice, so it leaves what it found, and it prints the same each time.
+    /// Script that runs over it twice: it leaves what it found, and prints the same each time.
     pub(super) run: &'static str,
     /// How the program comes by its bytes.
     pub(super) how: &'static str,

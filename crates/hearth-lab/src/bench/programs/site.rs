@@ -1,4 +1,4 @@
-//! Where the programs run: a store, a plain directory beside it, and the agents over the store.
+//! The site of the programs: a store, a plain directory beside it, and the agents over the store.
 
 use crate::hearth::hearth;
 use std::fs;
@@ -52,7 +52,7 @@ pub(super) struct Ran {
     pub(super) why: Vec<String>,
     /// Requests to the store.
     pub(super) store_reads: u64,
-    /// What differs from the same over a plain directory.
+    /// The difference from the same run over a plain directory.
     pub(super) wrong: Option<String>,
 }
 
@@ -88,7 +88,7 @@ impl Site {
         self.path("store").join(way.name()).join(file_name(row))
     }
 
-    /// What a row needs and is not here.
+    /// The first need of a row that is not here.
     pub(super) fn lacks(&self, row: &Row) -> Option<&'static str> {
         let path = std::env::var_os("PATH").unwrap_or_default();
         let is_there = |need: &&&str| match need.strip_prefix("import ") {

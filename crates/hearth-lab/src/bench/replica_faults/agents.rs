@@ -20,7 +20,7 @@ use std::time::Duration;
 /// How long an agent that was killed may take until it is gone.
 const GONE_SPAN: Duration = Duration::from_secs(10);
 
-/// What the disk of the tiers holds, and each tier of it.
+/// Size of the disk of the tiers, and of each tier on it.
 const DISK: &str = "size=24m";
 const TIER: &str = "6MiB";
 
@@ -91,7 +91,7 @@ impl Agents {
         self.dir.path().join(format!("mount{agent}"))
     }
 
-    /// Where the commands of one agent keep its set.
+    /// Directory in which the commands of one agent keep its set.
     fn own(&self, agent: usize) -> PathBuf {
         self.dir.path().join(format!("run{agent}"))
     }
@@ -151,7 +151,7 @@ impl Agents {
             .ok_or_else(|| Failure::new(format!("agent {agent} has no set")))
     }
 
-    /// What an agent says of itself. No program is started for it: that would close what this one has open.
+    /// The status of an agent. No program is started for it: that would close what this one has open.
     pub(super) fn status(&self, agent: usize) -> Result<Value, Failure> {
         let set = self.set(agent)?;
         call(&set.peer_of_rank(0), &Request::Status).map_err(CallError::into_failure)

@@ -58,7 +58,7 @@ impl Board {
 }
 
 impl Hand<'_> {
-    /// What was opened through an agent that is gone is not read any more.
+    /// Drops readers that were opened through an agent that is gone.
     fn begin_life(&mut self) {
         let life = self.board.life(self.number);
         if life != self.life {

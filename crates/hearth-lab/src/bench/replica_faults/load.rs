@@ -2,8 +2,8 @@
 //!
 //! Each block of a file is a cell: even ones write the program at the file's own agent, which is its home as a rule,
 //! odd ones the program at the next. A write that returned is *acknowledged*, or under `erasure` one that was closed
-//! ([`super::closing`]). Where others have what a home has, no read that begins later and no look at the store may
-//! find an older version, whoever died. A program whose call fails opens its file again.
+//! ([`super::closing`]). If others have what a home has, no read that begins later and no look at the store may
+//! find an older version, whichever agent died. A program whose call fails opens its file again.
 
 use crate::bench::cells::{BLOCK, Cell, Dice, Wrong, filled, in_store, version_of};
 use hearth_set::failure::{Failure, OrFail};
@@ -24,7 +24,7 @@ pub(super) const BLOCKS: usize = 16;
 /// Before a program whose agent is away tries again.
 const PAUSE: Duration = Duration::from_millis(5);
 
-/// What the load came to.
+/// Results of the load.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Found {
     pub(super) reads: u64,
@@ -111,7 +111,7 @@ impl Board {
         self.done.load(Ordering::Relaxed)
     }
 
-    /// What was found since this was last asked.
+    /// Results since the last call of this.
     pub(super) fn take_found(&self) -> Found {
         std::mem::take(&mut *self.found.lock().unwrap_or_else(PoisonError::into_inner))
     }

@@ -1,4 +1,4 @@
-//! What a schedule does to agents and to the disk of their tiers.
+//! Schedules of steps that hit agents and the disk of their tiers.
 
 use crate::bench::cells::Dice;
 use hearth_agent::Replicas as Kernel;

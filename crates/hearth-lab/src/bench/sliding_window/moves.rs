@@ -1,9 +1,9 @@
-//! What the messages of a sliding window come to where a page moves to who overwrites it: the pattern is gone through
-//! once more, page by page, with ranks in the order in which they take turns.
+//! The number of messages of a sliding window if a page moves to the rank that overwrites it. The pattern is gone
+//! through once more, page by page, with ranks in the order in which they take turns.
 
 use std::collections::BTreeSet;
 
-/// Who has what, and the messages so far.
+/// Delegates of pages, the homes that ranks know, and the messages so far.
 struct Count {
     ranks: u32,
     /// By page: the rank that writes it by itself, if its home does not.
@@ -57,7 +57,7 @@ impl Count {
         (page % u64::from(self.ranks)) as u32
     }
 
-    /// Who the home is, is asked once of rank `page mod ranks`.
+    /// A rank asks rank `page mod ranks` once for the home of a page.
     fn ask_keeper(&mut self, rank: u32, page: u64) {
         let asks =
             self.known.insert((rank, page)) && page % u64::from(self.ranks) != u64::from(rank);

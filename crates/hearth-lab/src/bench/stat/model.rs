@@ -1,10 +1,15 @@
-//! What should be counted in a first pass on GlusterFS. How a crowd shares the reading of a directory depends on who
-//! comes first, so its messages have no closed form: they are those of simulated crowds, which have one directory too.
-//! Their machine is as fast as the real one was in the same run: what a look at the store took each of as many clients
-//! without Hearth, what one took after the names were read, with which GlusterFS sends attributes, what one took that
-//! memory answered, and what a message took from host to host while all clients were at work. How many requests of the
-//! store all names take is counted. Who manages a file differs from crowd to crowd, and where in the measured times it
-//! begins; so there are several, and the one in the middle counts.
+//! Counts that are due in a first pass on GlusterFS. How a crowd shares the reading of a directory depends on which
+//! client comes first, so its messages have no closed form: they are those of simulated crowds, which have one
+//! directory too. Their machine is as fast as the real one was in the same run. Four times were measured there:
+//!
+//! - a look at the store by each of as many clients without Hearth;
+//! - a look after the names were read, with which GlusterFS sends attributes;
+//! - a look that memory answered;
+//! - a message from host to host while all clients were at work.
+//!
+//! The requests of the store for all names are counted. The manager of a file differs from crowd to crowd, and so does
+//! the point of the measured times at which a crowd begins. So there are several crowds, and the one in the middle
+//! counts.
 
 use super::System;
 use hearth_set::options::Policy;

@@ -1,5 +1,6 @@
-//! What replicas cost writers: three test hosts write and sync a file each to their tiers, alone and with copies on
-//! one or two others; and what shards cost who closes ([`sealing`]). Of systems side by side each goes first in some turn.
+//! The cost of replicas for writers: three test hosts write and sync a file each to their tiers, alone and with copies
+//! on one or two others. The cost of shards for the writer that closes is measured in [`sealing`]. Of systems side by
+//! side each goes first in some turn.
 //!
 //! Rates are chosen, not the machine's: a tier takes some half of what a link carries, as where the method was
 //! published, and both less than two processors move. A copy that is made before or after the local write would leave
@@ -24,16 +25,16 @@ use std::time::Instant;
 /// Test hosts, each with an agent and a writer.
 const NODES: usize = 3;
 
-/// What a link carries each way, and the tiers of all hosts together take.
+/// Rate of a link each way, and of the tiers of all hosts together.
 const LINK: &str = "500mbit";
 const DISK_RATE: u64 = 96 << 20;
-/// What the disk holds; only what is written takes room.
+/// Bytes that the disk holds; only those that are written take room.
 const DISK_BYTES: u64 = 4 << 30;
 
 /// Of an agent's memory a quarter is for others' bytes: two writers' files at least.
 const POOL: &str = "512MiB";
 
-/// What is measured, the first being what the others are measured against.
+/// Systems that are measured, the others against the first.
 const SYSTEMS: [&str; 4] = ["none", "async", "sync:1", "sync:2"];
 
 /// How much is done.
@@ -144,14 +145,14 @@ fn one(
     Ok(())
 }
 
-/// What a writer waits for at the end.
+/// The call that a writer waits for at the end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum End {
     Synced,
     Closed,
 }
 
-/// Where it happens.
+/// The hosts and the directory of a measurement.
 struct Desk<'a> {
     rig: &'a Rig,
     nodes: usize,
@@ -160,7 +161,7 @@ struct Desk<'a> {
 }
 
 impl Desk<'_> {
-    /// Where the agents' mounts are.
+    /// The agents' mount points.
     fn points(&self) -> Vec<PathBuf> {
         let hosts = self.rig.hosts()[..self.nodes].iter();
         hosts.map(|host| host.mount.with_file_name("at")).collect()
@@ -171,7 +172,7 @@ impl Desk<'_> {
         are_whole(store, &names, self.bytes)
     }
 
-    /// What a node writes, and syncs or closes, in a second, while all do.
+    /// Bytes per second that a node writes, and syncs or closes, while all do.
     fn write(&self, points: &[PathBuf], end: End) -> Result<f64, Failure> {
         let request = request();
         let begun = Instant::now();
@@ -189,7 +190,7 @@ impl Desk<'_> {
         Ok(self.bytes as f64 / begun.elapsed().as_secs_f64())
     }
 
-    /// What a node reads of another's memory in a second, while all do: what the links carry between agents.
+    /// Bytes per second that a node reads of another's memory, while all do: the links' rate between agents.
     fn read(&self, points: &[PathBuf]) -> Result<f64, Failure> {
         let request = request();
         let begun = Instant::now();
@@ -239,7 +240,7 @@ fn report(store: &str, effort: &Effort, rates: &Rates) -> Report {
     report
 }
 
-/// What each turn came to over what its other came to.
+/// The figure of each turn over that of its counterpart.
 fn over(ones: &[f64], others: &[f64]) -> Vec<f64> {
     let pairs = ones.iter().zip(others);
     pairs.map(|(one, other)| one / other).collect()

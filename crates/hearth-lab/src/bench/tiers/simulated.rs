@@ -12,19 +12,19 @@ const PURPOSE: u64 = 310;
 /// Nodes differ in speed by so much at most, in hundredths.
 const SPREAD_PERCENT: u64 = 10;
 
-/// What is simulated; rates are bytes per second.
+/// A simulated set; rates are bytes per second.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Shape {
     pub(super) nodes: usize,
-    /// What a tier takes.
+    /// Rate of a tier.
     pub(super) local: f64,
-    /// What a node's link carries.
+    /// Rate of a node's link.
     pub(super) link: f64,
-    /// What the store takes from all.
+    /// Rate of the store for all nodes together.
     pub(super) store: f64,
-    /// What a tier holds.
+    /// Bytes that a tier holds.
     pub(super) tier: u64,
-    /// What each node writes.
+    /// Bytes that each node writes.
     pub(super) bytes: u64,
 }
 
@@ -120,7 +120,7 @@ impl Node {
     }
 
     fn go_on(&mut self, shape: &Shape, share: f64, (now, span): (f64, f64)) {
-        // What is reached up to a rounding error is reached.
+        // A bound is reached if all but a rounding error of it is.
         const NEAR: f64 = 1e-3;
         let (comes, goes) = self.rates(shape, share);
         let before = self.written;
@@ -171,7 +171,7 @@ mod tests {
             assert!((0.9..=1.1).contains(&first), "{nodes}: {first}");
             let last = rate(&slices, 112 << 20, 128 << 20);
             let most = 200e6f64.min(100e6 * nodes as f64);
-            // Who is done first leaves its share to the others.
+            // A node that is done first leaves its share to the others.
             assert!((0.9..=1.35).contains(&(last / most)), "{nodes}: {last}");
             assert!(slices.iter().all(|slices| slices.len() == 128));
         }

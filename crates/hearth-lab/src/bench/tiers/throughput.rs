@@ -13,7 +13,7 @@ use hearth_set::signals::Signals;
 use hearth_set::trial::cluster::Cluster;
 use std::path::{Path, PathBuf};
 
-/// What a link of a test host carries, and so what the volume takes from all.
+/// Rate of a test host's link, and so of the volume for all clients together.
 const LINK: &str = "200mbit";
 
 /// Hundredths of a processor that each test host's agent has.
@@ -48,7 +48,7 @@ impl Load {
     }
 }
 
-/// Where it happens.
+/// The ground of a measurement: this machine, or test hosts.
 enum Ground {
     Here {
         backing: String,

@@ -1,7 +1,7 @@
 //! A link of limited rate, made by a relay in this process.
 //!
-//! A relay takes what comes, waits until the link would have passed it on, and sends it. What waits
-//! meanwhile lies in the queue of the relay's socket; a datagram that finds it full is lost, as at a
+//! A relay takes what comes, waits until the link would have passed it on, and sends it. Bytes that wait
+//! meanwhile lie in the queue of the relay's socket; a datagram that finds it full is lost, as at a
 //! real bottleneck. Relays end with the process.
 
 use hearth_agent::net::Carrier;
@@ -16,7 +16,7 @@ const PIECE_LEN: usize = 16 << 10;
 /// Shorter waits are not worth a sleep; they add up to one that is.
 const SLEEP_MIN: Duration = Duration::from_micros(100);
 
-/// What lies between two members.
+/// The link between two members.
 #[derive(Clone, Copy)]
 pub(super) struct Link {
     rate: Option<f64>,
@@ -47,7 +47,7 @@ impl Link {
         self.loss_every > 0
     }
 
-    /// Where to send what is for `there`.
+    /// Lays the link, and returns the address for bytes that are sent to `there`.
     pub(super) fn lay(self, carrier: Carrier, there: SocketAddr) -> io::Result<SocketAddr> {
         let Some(rate) = self.rate else {
             return Ok(there);
@@ -131,7 +131,7 @@ fn lay_datagrams(rate: f64, loss_every: u32, there: SocketAddr) -> io::Result<So
     let near = Arc::new(UdpSocket::bind("127.0.0.1:0")?);
     let far = Arc::new(UdpSocket::bind("127.0.0.1:0")?);
     let here = near.local_addr()?;
-    // Whoever speaks first from this side is who is answered.
+    // The first sender on this side gets the answers.
     let caller = Arc::new(OnceLock::new());
     let (from, to, known) = (Arc::clone(&near), Arc::clone(&far), Arc::clone(&caller));
     thread::spawn(move || {

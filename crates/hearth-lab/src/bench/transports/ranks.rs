@@ -16,7 +16,7 @@ use std::sync::Arc;
 /// The name of the hidden command.
 const COMMAND: &str = "transport-rank";
 
-/// What one rank is told.
+/// Arguments of one rank.
 #[derive(clap::Args, Debug)]
 pub(crate) struct Args {
     /// The MPI library to load
@@ -63,7 +63,7 @@ fn measure(mpi: Mpi, library: &str) -> Result<Found, Failure> {
     }
 }
 
-/// What one rank does: rank 0 answers, rank 1 asks, and prints what it found.
+/// Runs one rank: rank 0 answers, rank 1 asks, and prints what it found.
 pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
     let program = Program::begin(&args.library).map_err(Failure::new)?;
     let what = || "cannot be a rank".to_owned();

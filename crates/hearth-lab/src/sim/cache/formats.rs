@@ -24,7 +24,7 @@ const BLOCKS_MAX: u64 = 1 << 20;
 /// Reads of a trace, at most: objects have 32-bit numbers, and memory ends.
 const READS_MAX: u64 = 1 << 28;
 
-/// What a trace is written in.
+/// Format of a trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub(super) enum Format {
     /// Lines with named columns
@@ -197,7 +197,7 @@ fn blocks(
     Ok(())
 }
 
-/// Where the columns are that count.
+/// Places of the columns that count.
 #[derive(Debug)]
 struct Columns {
     object: usize,

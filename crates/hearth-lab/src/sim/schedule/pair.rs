@@ -26,12 +26,12 @@ struct Case {
     start: Start,
 }
 
-/// What memory holds when counting begins.
+/// Contents of memory when counting begins.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Start {
     /// Nothing: the first round comes from the disk, whatever the method.
     Cold,
-    /// What one round that is not counted has left in it.
+    /// Bytes that one round, which is not counted, has left in it.
     Warm,
 }
 

@@ -1,4 +1,4 @@
-//! What is linearizable: pages of registers, names, versions of names, counters, cut files.
+//! Checks of linearizable objects: pages of registers, names, versions of names, counters, cut files.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,7 +11,7 @@ use crate::linear::{self, Model, Span, Verdict};
 /// Up to four words; `None`: nobody knows.
 pub(super) type Words = [Option<u64>; 4];
 
-/// What a call does with such words.
+/// The effect of a call on such words.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Act {
     /// Sees some words, and at the same moment sets some.
@@ -142,8 +142,8 @@ fn judge(
     }
 }
 
-/// Each page of a register file is one cell: a read of several of its slots is one (S1). Where every call goes to the
-/// store (S16) a slot is one: a file system may show half of a write that is longer than its own pages.
+/// Each page of a register file is one cell: a read of several of its slots is one (S1). If every call goes to the
+/// store (S16), each slot is one: a file system may show half of a write that is longer than its own pages.
 pub(super) fn registers(history: &History, checked: &mut Checked) {
     let mut keys = Keys::new();
     for call in &history.calls {
@@ -184,7 +184,7 @@ pub(super) fn registers(history: &History, checked: &mut Checked) {
     fresh(history, checked);
 }
 
-/// What is read of register files when the set has ended in good order.
+/// Adds reads of register files after the set has ended in good order.
 fn add_ends(history: &History, keys: &mut Keys) {
     for snapshot in calm_ends(history) {
         let files = snapshot.files.iter();
@@ -297,7 +297,7 @@ fn pages_of(call: &Call) -> Vec<(u64, Act)> {
         .collect()
 }
 
-/// What the set left behind when it ended in good order, where nothing was lost on the way.
+/// The files that the set left when it ended in good order, if nothing was lost on the way.
 fn calm_ends(history: &History) -> impl Iterator<Item = &Snapshot> {
     let is_calm = history.breaks.is_none();
     history
@@ -350,8 +350,8 @@ fn fresh(history: &History, checked: &mut Checked) {
         for (index, value) in values.iter().enumerate() {
             let slot = slot + index as u64;
             let value = value.unwrap_or(u64::MAX);
-            // Who was given up and does not know it yet may go on for so long, and so may others for whom it is the home:
-            // who is not connected with it again does not hear of it.
+            // A node that was given up and does not know it yet may go on until the break ends. So may nodes for which
+            // it is the home: a node that is not connected with it again does not hear of that.
             let is_lone = |write: &Call| {
                 history.is_cut_off(write) || (!gap.is_death && write.begun >= gap.begun)
             };
@@ -381,7 +381,7 @@ pub(super) fn touches(call: &Call, of: u64) -> bool {
     }
 }
 
-/// What calls and the end of the set say of each slot and the size of files that are cut.
+/// The acts of calls and of the end of the set on each slot and on the size of files that are cut.
 fn cut_keys(history: &History) -> Keys {
     let mut keys = Keys::new();
     for call in history

@@ -1,4 +1,4 @@
-//! What was confirmed is in the store (S4, S5, S16, S18, S21).
+//! All that was confirmed is in the store (S4, S5, S16, S18, S21).
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -36,8 +36,8 @@ impl<'a> Confirmed<'a> {
             };
             // A write that failed may take effect at any time.
             let ended = call.ended.filter(|_| call.is_good());
-            // Where several nodes write at once and need not see it, a write has no place before its node has synced or
-            // closed (S30).
+            // If several nodes write at once and need not see it, a write has no place in the order before its node has
+            // synced or closed (S30).
             let ended = match history.promise.level {
                 Level::Strict => ended,
                 _ => ended.and_then(|_| bringers.published_at(call)),
@@ -65,7 +65,7 @@ impl<'a> Confirmed<'a> {
         confirmed
     }
 
-    /// A confirmed write that who saw `value` at `time` or later must have missed.
+    /// A confirmed write that a reader of `value` at `time` or later must have missed.
     pub(super) fn missed(&self, file: &str, slot: u64, value: u64, time: u64) -> Option<&'a Call> {
         let ended = match value {
             0 => 0,
@@ -79,7 +79,7 @@ impl<'a> Confirmed<'a> {
     }
 }
 
-/// What calls say of bytes on their way to the store.
+/// Facts that calls tell of bytes on their way to the store.
 struct Bringers<'a> {
     /// Calls that bring bytes of each file there.
     of: BTreeMap<&'a str, Vec<&'a Call>>,

@@ -86,7 +86,7 @@ fn failing(what: &str, ended: u64) -> Fault {
     }
 }
 
-/// What checkers say, in words.
+/// Findings of the checkers, in words.
 fn found(history: &History) -> String {
     let checked = check(history);
     assert_eq!(checked.undecided, 0);

@@ -1,5 +1,6 @@
-//! What a seal costs who closes: six test hosts write and close a file each, with shards on others and without, over a
-//! store that is slower than links. Beside it is what gives the same elsewhere: copies on two others, and a sync.
+//! The cost of a seal for the writer that closes: six test hosts write and close a file each, with shards on others and
+//! without, over a store that is slower than links. Beside it are the means that give the same elsewhere: copies on two
+//! others, and a sync.
 
 use super::{Desk, End, over, side_by_side};
 use crate::bench::hosts::HostAgents;
@@ -19,16 +20,16 @@ const PARITY: usize = 2;
 /// As many hosts as there are shards: fewer would wait for the store.
 const NODES: usize = DATA + PARITY;
 
-/// What a link carries each way: all together less than two processors move.
+/// Rate of a link each way: all together carry less than two processors move.
 const LINK: &str = "250mbit";
 
-/// What an agent has of a store that takes from all what one link carries.
+/// An agent's share of a store that takes from all agents as much as one link carries.
 const BACKING: &str = "model:servers=1,service_us=500,bandwidth_mb=5,stripe_kb=256";
 
 /// A page, as agents have them unless told otherwise.
 const PAGE_BYTES: usize = 256 << 10;
 
-/// What is measured: what is asked of `--replicas`, and how a file ends. The first is what others are measured against.
+/// Systems that are measured: name, value of `--replicas`, and end of a file. Others are measured against the first.
 const SYSTEMS: [(&str, &str, End); 4] = [
     ("none", "none", End::Closed),
     ("store", "none", End::Synced),

@@ -22,7 +22,7 @@ const COMMANDS: [u16; 8] = [0x08, 0x28, 0xa8, 0x88, 0x0a, 0x2a, 0xaa, 0x8a];
 /// The longest record.
 const RECORD_MAX: usize = 40;
 
-/// Where a record has its fields.
+/// Length of a record, and offsets of its fields.
 struct Layout {
     bytes: usize,
     len: usize,
