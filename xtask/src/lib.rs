@@ -117,6 +117,10 @@ pub const CHECKS: &[Check] = &[
         run: ids::check,
     },
     Check {
+        name: "prose",
+        run: prose::check,
+    },
+    Check {
         name: "commits",
         run: commits::check,
     },

@@ -23,6 +23,10 @@ const OPENERS: &[&str] = &["what", "who", "whoever", "whom", "whose", "where"];
 /// Characters of a sentence that a finding shows.
 const SHOWN: usize = 70;
 
+pub(crate) fn check(repo: &Repo) -> Verdict {
+    check_under(repo, &[".".to_owned()])
+}
+
 /// Checks the files whose path is one of `paths`, or below one.
 pub fn check_under(repo: &Repo, paths: &[String]) -> Verdict {
     let mut verdict = Verdict::default();
@@ -122,7 +126,7 @@ mod tests {
     use super::*;
 
     fn findings(path: &str, text: &str) -> Vec<String> {
-        let found = check_under(&Repo::sample(&[(path, text)]), &[String::new()]).findings;
+        let found = check(&Repo::sample(&[(path, text)])).findings;
         found.into_iter().map(|f| f.to_string()).collect()
     }
 

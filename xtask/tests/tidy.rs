@@ -39,5 +39,6 @@ one_test_each! {
     links_lead_somewhere: "links",
     promises_are_cited: "promises",
     invariants_are_stated_once: "ids",
+    sentences_are_plain: "prose",
     new_commits_have_plain_subjects: "commits",
 }
