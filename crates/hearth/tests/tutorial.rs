@@ -1,0 +1,112 @@
+//! The tutorial does what its page shows: its commands run in one shell, and their output has the shape of the page's.
+//! Numbers, times and the histograms of a report differ from run to run.
+
+#[path = "support/addresses.rs"]
+mod addresses;
+#[path = "support/scene.rs"]
+mod scene;
+
+use std::env;
+
+use addresses::own_address;
+use scene::{Scene, finish, program, shell, skipped, text, well};
+
+const PAGE: &str = include_str!("../../../docs/tutorial.md");
+
+/// The folder and the addresses that the page has.
+const FOLDER: &str = "/tmp/tutorial";
+const ADDRESSES: [&str; 2] = ["127.0.0.1:7000", "127.0.0.1:7001"];
+
+/// Between the outputs of two blocks.
+const MARK: &str = "---- next ----";
+
+/// The blocks of a language, in order.
+fn blocks(language: &str) -> Vec<&'static str> {
+    let begin = format!("```{language}\n");
+    let parts = PAGE.split(begin.as_str()).skip(1);
+    parts.filter_map(|part| part.split("```").next()).collect()
+}
+
+/// A word without the value in it; `None` for a unit, a row of dots and a part of a histogram.
+fn shape_of_word(word: &str) -> Option<String> {
+    let bare = word.trim_matches(|c: char| c.is_ascii_punctuation());
+    let is_histogram = word.chars().any(|c| ('\u{2581}'..='\u{2588}').contains(&c));
+    if is_histogram || bare.is_empty() && word.len() > 3 {
+        return None;
+    }
+    match bare {
+        "B" | "KiB" | "MiB" | "GiB" | "s" | "ms" | "µs" => None,
+        _ if bare.starts_with("hosts-") => Some("hosts-#".to_owned()),
+        _ if bare.ends_with("/hearth") => Some("hearth".to_owned()),
+        _ if bare.chars().any(|c| c.is_ascii_digit()) => Some("#".to_owned()),
+        _ => Some(word.to_owned()),
+    }
+}
+
+/// The lines of an output without values. What a report advises has one line each: the name of its rule.
+fn shape(output: &str) -> Vec<String> {
+    let (seen, advice) = output.split_once("WHAT TO CHANGE").unwrap_or((output, ""));
+    let line = |line: &str| {
+        let words: Vec<String> = line.split_whitespace().filter_map(shape_of_word).collect();
+        match words.as_slice() {
+            [mode, .., name] if mode.starts_with("-rw") => format!("{mode} {name}"),
+            words => words.join(" "),
+        }
+    };
+    let rules = advice.lines().filter_map(|line| {
+        let (_, rule) = line.rsplit_once('[')?;
+        Some(rule.trim_end_matches(']').to_owned())
+    });
+    let lines = seen.lines().map(line).filter(|line| !line.is_empty());
+    lines.chain(rules).collect()
+}
+
+#[test]
+fn the_tutorial_shows_what_its_commands_print() {
+    let test = "the_tutorial_shows_what_its_commands_print";
+    if skipped(test, &["fusermount3", "md5sum", "dd", "od"]) {
+        return;
+    }
+    let scene = Scene::new();
+    let (folder, own) = (scene.path("tutorial"), ADDRESSES.map(|_| own_address()));
+    let folder = folder.display().to_string();
+    let here = |text: &str| {
+        let text = text.replace(FOLDER, &folder);
+        let pairs = ADDRESSES.iter().zip(own);
+        pairs.fold(text, |text, (shown, own)| {
+            text.replace(shown, &own.to_string())
+        })
+    };
+    let (commands, outputs) = (blocks("sh"), blocks("text"));
+    assert_eq!(commands.len(), outputs.len(), "each block has an output");
+    let script = commands.join(&format!("echo '{MARK}'\n"));
+    let beside = program().parent().expect("it has a folder").to_owned();
+    let path = format!(
+        "{}:{}",
+        beside.display(),
+        env::var("PATH").unwrap_or_default()
+    );
+    let mut command = shell(&scene.path("."), &format!("exec 2>&1\n{}", here(&script)));
+    let done = finish(command.env("PATH", path));
+    well(&done);
+    let printed = text(&done.stdout);
+    let printed: Vec<&str> = printed.split(&format!("{MARK}\n")).collect();
+    assert_eq!(printed.len(), outputs.len(), "{printed:?}");
+    for ((command, shown), printed) in commands.iter().zip(outputs).zip(printed) {
+        assert_eq!(
+            shape(&here(shown)),
+            shape(printed),
+            "of\n{command}\n{printed}"
+        );
+    }
+}
+
+#[test]
+fn another_line_has_another_shape() {
+    assert_eq!(shape("a 1.5 MiB of 2 B"), shape("a 7 B of 19.1 KiB"));
+    assert_ne!(shape("a 1 of 2"), shape("b 1 of 2"));
+    assert_ne!(
+        shape("WHAT TO CHANGE\n1. x [tiny-writes]"),
+        shape("WHAT TO CHANGE\nnothing")
+    );
+}
