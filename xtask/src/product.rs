@@ -16,7 +16,7 @@ pub(crate) const LABORATORY: &[&str] = &[
 /// Crates that are neither.
 const TOOLS: &[&str] = &["xtask"];
 
-/// What people start, and what is loaded into their programs.
+/// Crates of the files that people start, and of those that are loaded into their programs.
 const SHIPPED: &[&str] = &["hearth", "hearth-mpiio", "hearth-preload"];
 
 const PAGE: &str = "ARCHITECTURE.md";
@@ -67,7 +67,7 @@ fn product(repo: &Repo) -> Vec<&Crate> {
     repo.crates.iter().filter(is_product).collect()
 }
 
-/// What stands between the marks, and the line of the first.
+/// The text between the marks, and the line of the first mark.
 fn drawn(text: &str) -> Option<(&str, usize)> {
     let begin = text.find(BEGIN)? + BEGIN.len();
     let length = text[begin..].find(END)?;

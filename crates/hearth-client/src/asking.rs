@@ -1,14 +1,14 @@
-//! The questions of a front end, and their order, when programs look at many names of a directory. Pure decisions: no
-//! thread, no clock and no lock, so that the simulator runs them as front ends do.
+//! The questions of a front end, and their order, for programs that look at many names of a directory. Pure
+//! decisions: no thread, no clock and no lock, so that the simulator runs them as front ends do.
 //!
-//! Invariant L1: a question that may wait for another node ([`Question::may_wait`]) is asked when everything has been
-//! told that was read under earlier leave for the same lookup. So no reader waits for a reader that waits for it.
+//! Invariant L1: before a question that may wait for another node ([`Question::may_wait`]) everything is told
+//! that was read under earlier leave for the same lookup. So no reader waits for a reader that waits for it.
 
 /// Lookups in one directory, within the time-to-live, after which it is worth being read as a whole.
 pub const LOOKUPS_ALONE: u32 = 2;
 /// Lookups for which a directory is left alone at most after there was no leave to keep its names.
 const LOOKUPS_ALONE_MAX: u32 = 1024;
-/// Names of a directory that are read in the time of one lookup: one that changes all the time is read
+/// Names of a directory that are read in the time of one lookup. A directory that changes all the time is read
 /// again only when as much has been spent on lookups.
 const NAMES_A_LOOKUP: usize = 16;
 /// Files whose attributes are asked for at once, to begin with.
@@ -16,7 +16,7 @@ pub const BATCH: usize = 64;
 /// So many at most: the answer fits into one message.
 pub const BATCH_MAX: usize = 512;
 /// Files whose attributes are read for one question, or along with the names of their directory, if that takes a
-/// request for each: a lookup waits for so many at most, here and on other nodes.
+/// request for each. A lookup waits for so many at most, here and on other nodes.
 pub const READ_AT_ONCE: usize = BATCH;
 /// The same along with the names where these bring attributes.
 const READ_ALONG_MAX: usize = 4096;
@@ -28,8 +28,8 @@ pub const LOOKS_EACH: usize = 8;
 pub const LOCATED_AT_ONCE: usize = 1024;
 /// Names of a directory that an agent takes in at once: others are served before it takes the next.
 pub const LISTED_AT_ONCE: usize = 1024;
-/// Nodes of a crowd in which each may read all names, at most: to send an entry with its attributes, and to take it in,
-/// is a sixteenth of a look, or less.
+/// Nodes of a crowd in which each may read all names, at most. To send an entry with its attributes, and to take
+/// it in, is a sixteenth of a look, or less.
 const CROWD: usize = 12;
 
 /// A question about a file that a program wants, and about others for later.
@@ -90,8 +90,8 @@ pub fn read_along(attributes_come_along: bool) -> usize {
     }
 }
 
-/// Whether so many looks are worth that all names are read before, by so many requests, for the attributes that come
-/// along, where so many nodes do so.
+/// Whether so many looks are worth that all names are read before, for the attributes that come along. It takes
+/// so many requests, and so many nodes do so.
 pub fn names_are_worth(looks: usize, requests: usize, readers: usize) -> bool {
     looks > requests && readers <= CROWD
 }

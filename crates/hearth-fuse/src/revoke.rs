@@ -1,22 +1,21 @@
 //! Drops what the kernel keeps, when the session says so.
 //!
-//! One thread, one queue. A notification about pages waits for the kernel's folio locks, so it may
-//! wait for a read or a write-back that the session has yet to answer; nothing else ever waits for
-//! this thread while holding a lock.
+//! One thread, one queue. A notification about pages waits for the kernel's folio locks. So it may wait for a
+//! read or a write-back that the session has yet to answer. Nothing else ever waits for this thread while holding
+//! a lock.
 //!
-//! **Shared writable mappings.** A dirty page of a mapping is locked by the kernel from the moment
-//! its write-back is sent until it is answered, and a revocation of the page itself starts that
-//! write-back. Were the revocation to wait, and the write to wait for the revocation, neither would
-//! end. So as soon as a write-back of a file is seen, revocations of that file count as done at once and the kernel is
-//! told afterwards. Programs on different nodes that map one file shared and writable are given no order between their
-//! stores.
+//! **Shared writable mappings.** A dirty page of a mapping is locked by the kernel from the moment its write-back
+//! is sent until it is answered. A revocation of the page itself starts that write-back. Were the revocation to
+//! wait, and the write to wait for the revocation, neither would end. So as soon as a write-back of a file is
+//! seen, revocations of that file count as done at once. The kernel is told afterwards. Programs on different
+//! nodes that map one file shared and writable are given no order between their stores.
 //!
-//! While a truncation of this mount is under way the kernel sends no write-back of the file at all, and a revocation of a
-//! dirty page waits for one. So for a file that a program of this mount has open, and may have mapped, the same holds from
-//! the request to its answer. The kernel drops the pages itself when it has that.
+//! While a truncation of this mount is under way the kernel sends no write-back of the file at all. A revocation
+//! of a dirty page waits for one. So the same holds from the request to its answer, for a file that a program of
+//! this mount has open and may have mapped. The kernel drops the pages itself when it has that.
 //!
-//! Programs that keep answers of their own hear of a revocation after the last answer out of memory
-//! that it voids, so that what such an answer told them does not outlive it.
+//! Programs that keep answers of their own hear of a revocation after the last answer out of memory that it
+//! voids. So nothing that such an answer told them outlives it.
 
 use std::collections::{HashMap, VecDeque};
 use std::io;

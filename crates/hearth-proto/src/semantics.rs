@@ -1,16 +1,16 @@
 //! The promise for one file, which its openers choose.
 //!
-//! The first of the nodes that have a file open chooses for all of them, and the manager tells the others.
-//! Under the weaker levels homes do not record who holds a copy: nothing is called back when somebody
-//! writes, and a copy is good until this node looks again whether the file is another.
+//! The first of the nodes that have a file open chooses for all of them, and the manager tells the others. Under
+//! the weaker levels homes do not record who holds a copy. Nothing is called back when somebody writes. A copy is
+//! good until this node looks again whether the file is another.
 //!
 //! Invariants:
-//! - V1: a copy that no home has recorded is read only through handles that were opened before the file
-//!   changed: an open drops all such copies if it finds another version, those on their way included.
+//! - V1: a copy that no home has recorded is read only through handles that were opened before the file changed.
+//!   An open drops all such copies if it finds another version, those on their way included.
 //! - V2: the version changes whenever a node may have changed the file since another was told it.
 //! - V3: a laminated file changes no more: its writers are refused before its lamination is answered.
-//! - V4: a node has such copies of a file only while its manager would tell it that the file is gone: its number may be
-//!   another's then.
+//! - V4: a node has such copies of a file only while its manager would tell it that the file is gone. Its number
+//!   may be another's then.
 
 use crate::config::{Authorities, Copies, Rules, Served, Writes};
 

@@ -1,9 +1,9 @@
-//! A crowd of nodes asks for the attributes of every file of a directory, in one order and at one time: the
+//! A crowd of nodes asks for the attributes of every file of a directory, in one order and at one time. It is the
 //! stat experiment of IMCa, on the shipped kernel, with thousands of nodes.
 //!
-//! Each node has a kernel and a way in, which asks as the FUSE one does ([`way_in`]). The network takes a
-//! hop's time, a node handles one message at a time, and the store is one server that takes one request at a
-//! time. Nothing fails and nobody writes, so attributes that a node is told must be those of the file.
+//! Each node has a kernel and a way in, which asks as the FUSE one does ([`way_in`]). The network takes a hop's
+//! time, and a node handles one message at a time. The store is one server that takes one request at a time.
+//! Nothing fails and nobody writes, so attributes that a node is told must be those of the file.
 
 mod crowd;
 mod forms;
@@ -38,18 +38,18 @@ pub struct Shape {
     pub names: u32,
     /// Whether attributes come along with names: who has read them asks the store for no file.
     pub along: bool,
-    /// Tells crowds of one kind apart. Each has its own numbers of inodes, which decide which node manages
-    /// which file, and times that vary by half. 0 is the plain one, in which all is as long as it is said and
-    /// begins at once.
+    /// Tells crowds of one kind apart. Each has its own numbers of inodes, which decide which node manages which
+    /// file, and times that vary by half. 0 is the plain one. All is as long there as it is said, and begins at
+    /// once.
     pub seed: u64,
-    /// Nodes manage the files by turns, as if each had made some; else who asks first manages them.
+    /// Nodes manage the files by turns, as if each had made some. Else the first that asks manages them.
     pub spread: bool,
 }
 
 impl Shape {
-    /// Times of a fast network and a busy store: 20 us a hop, 580 us a request as the publication of
-    /// home-based caching measured, 5 us a message and 0.1 us for what is in it, 15 us a hit. The store tells 128 names
-    /// with one request, and nothing along with them.
+    /// Times of a fast network and a busy store: 20 us a hop, and 580 us a request as the publication of
+    /// home-based caching measured. A message takes 5 us and 0.1 us for what is in it, a hit 15 us. The store
+    /// tells 128 names with one request, and nothing along with them.
     pub fn new(nodes: u32, files: u32) -> Shape {
         Shape {
             nodes,
@@ -85,7 +85,7 @@ pub struct Outcome {
 }
 
 /// Runs so many crowds of one kind on a machine that was measured. The cost of a crowd depends on which node
-/// comes first; they are in the order of their messages, so that the one in the middle is a usual one.
+/// comes first. They are in the order of their messages, so that the one in the middle is a usual one.
 pub fn run_several(shape: &Shape, pace: &Pace, crowds: u64) -> Vec<Outcome> {
     let each = (1..=crowds).map(|seed| run_at(&Shape { seed, ..*shape }, pace));
     let mut outcomes: Vec<Outcome> = each.collect();

@@ -43,7 +43,7 @@ fn shape_of_word(word: &str) -> Option<String> {
     }
 }
 
-/// The lines of an output without values. What a report advises has one line each: the name of its rule.
+/// The lines of an output without values. Each advice of a report has one line: the name of its rule.
 fn shape(output: &str) -> Vec<String> {
     let (seen, advice) = output.split_once("WHAT TO CHANGE").unwrap_or((output, ""));
     let line = |line: &str| {

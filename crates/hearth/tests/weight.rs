@@ -1,4 +1,4 @@
-//! What is shipped has nothing of the laboratory in it, and is light.
+//! Shipped files have nothing of the laboratory in them, and are light.
 
 #[path = "support/scene.rs"]
 mod scene;
@@ -20,7 +20,7 @@ const LABORATORY: [&str; 7] = [
     "acks-before-apply",
 ];
 
-/// What is shipped, and how much each may have without symbols.
+/// Shipped files, and the bytes that each may have without symbols.
 const SHIPPED: [(&str, u64); 3] = [
     ("hearth", 15 << 20),
     ("libhearth_preload.so", 5 << 20),

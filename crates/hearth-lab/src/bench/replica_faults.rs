@@ -1,10 +1,10 @@
 //! Random schedules of deaths over real agents under load, with a checker of what was acknowledged.
 //!
-//! A schedule is a function of its seed: whether others keep what a home has, whether there are tiers, which agents
-//! die, and when the disk of the tiers is full; each after so many more reads and writes. With copies
-//! or shards the next death comes when everybody has heard of the last and no file is at risk any more, as is
-//! promised, and nothing acknowledged may be missed by a read or in the store. Without, every death must be told by
-//! somebody who lives.
+//! A schedule is a function of its seed. The seed says whether others keep what a home has, whether there are
+//! tiers, which agents die, and when the disk of the tiers is full. Each comes after so many more reads and
+//! writes. With copies or shards the next death comes when everybody has heard of the last and no file is at risk
+//! any more, as is promised. Nothing acknowledged may be missed by a read or in the store. Without, every death
+//! must be told by somebody who lives.
 
 mod agents;
 mod closing;
@@ -68,8 +68,8 @@ pub(super) fn run(play: &Play, signals: &Signals) -> Result<Report, Failure> {
     Ok(report(play, &sum))
 }
 
-/// Plays one schedule under load on a set of its own: after a death nobody writes files any more that the dead agent
-/// managed (S13). Ends the set in good order, and looks into the store.
+/// Plays one schedule under load on a set of its own. After a death nobody writes files any more that the dead
+/// agent managed (S13). Ends the set in good order, and looks into the store.
 fn one(schedule: &Schedule) -> Result<Found, Failure> {
     let mut agents = Agents::start(schedule.mode)?;
     let board = Board::new(schedule.mode.agents(), schedule.mode.is_strict());

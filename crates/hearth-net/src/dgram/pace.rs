@@ -1,16 +1,16 @@
 //! How much may be under way, and how fast: the only part in which `udp` and `udt` differ.
 //!
-//! - `udp` holds a *window*: it doubles in a round trip until packets are lost or queue on the way,
-//!   then grows by one packet a round trip, and halves when packets are lost. The window's packets
-//!   are spread over the round trip.
-//! - `udt` holds a *rate*, after UDT (Gu and Grossman, Computer Networks 51(7), 2007): a window grows
-//!   until packets are lost or queue; from then on the rate is set anew every 10 ms. It falls by an
-//!   eighth when more than one packet in fifty was lost, and else rises towards the capacity, the
-//!   highest rate at which packets have arrived.
+//! - `udp` holds a *window*: it doubles in a round trip until packets are lost or queue on the way. Then it grows
+//!   by one packet a round trip, and halves when packets are lost. The window's packets are spread over the round
+//!   trip.
+//! - `udt` holds a *rate*, after UDT (Gu and Grossman, Computer Networks 51(7), 2007). A window grows until
+//!   packets are lost or queue. From then on the rate is set anew every 10 ms. It falls by an eighth when more
+//!   than one packet in fifty was lost. Else it rises towards the capacity, the highest rate at which packets
+//!   have arrived.
 //!
-//! UDT itself answers every loss, and rises by steps that suit wide areas. On a link that loses one packet in a hundred
-//! for reasons of its own it starves, and from half of a fast link it takes seconds to the whole. It measures the
-//! capacity with pairs of packets, which a batch of segments would make look infinite.
+//! UDT itself answers every loss, and rises by steps that suit wide areas. On a link that loses one packet in a
+//! hundred for reasons of its own it starves. From half of a fast link it takes seconds to the whole. It measures
+//! the capacity with pairs of packets, which a batch of segments would make look infinite.
 
 use std::time::{Duration, Instant};
 

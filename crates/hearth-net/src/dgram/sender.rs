@@ -1,10 +1,10 @@
-//! The sending side of one connection: messages are cut into packets, sent as the pace allows, kept
-//! until they are acknowledged, and sent again when they are lost. No I/O and no clock of its own.
+//! The sending side of one connection: messages are cut into packets and sent as the pace allows. Packets are
+//! kept until they are acknowledged, and sent again when they are lost. No I/O and no clock of its own.
 //!
-//! - Q1: packets are numbered without a gap in the order of the messages, and at most
-//!   [`WINDOW_MAX`] numbers are between the oldest that is not acknowledged and the next.
-//! - Q2: a packet counts as lost when a later one by [`REORDER`] has arrived, once in a round trip;
-//!   or when nothing was heard for a whole timeout.
+//! - Q1: packets are numbered without a gap in the order of the messages. At most [`WINDOW_MAX`] numbers are
+//!   between the oldest that is not acknowledged and the next.
+//! - Q2: a packet counts as lost when a later one by [`REORDER`] has arrived, once in a round trip. It also does
+//!   when nothing was heard for a whole timeout.
 //! - Q3: bytes leave [`Sender::queued_bytes`] when they are acknowledged, not when they are sent.
 
 use std::collections::{BTreeSet, VecDeque};

@@ -1,17 +1,17 @@
 //! When dirty bytes go to the store by themselves.
 //!
-//! - At the flush age, counted for each page from its oldest byte that the store lacks: a page that
-//!   is written for longer than that goes once in that time, not with every write. A *scattered* page,
-//!   of small pieces with gaps, would be as many small store writes: it waits six times as long for
-//!   the bytes between, which writers that are behind may still bring.
-//! - When more lies idle than the background bound: the oldest pages that are not scattered, down to
-//!   half of the bound, so that what is being written can gather.
-//! - When a run as long as the longest store write has been written whole for the first time: a program that
+//! - At the flush age, counted for each page from its oldest byte that the store lacks. A page that is written
+//!   for longer than that goes once in that time, not with every write. A *scattered* page, of small pieces with
+//!   gaps, would be as many small store writes. It waits six times as long for the bytes between. Writers that
+//!   are behind may still bring these.
+//! - When more lies idle than the background bound: the oldest pages that are not scattered, down to half of the
+//!   bound. So pages that are being written can gather.
+//! - When a run as long as the longest store write has been written whole for the first time. So a program that
 //!   writes much overlaps with the store. A run that is written again gathers.
 //! - At once, with the next step, if a step had as much to send as it may.
 //!
-//! Invariant A8: a file's `ages` name exactly its pages with dirty bytes and no store write in flight, each
-//! at the time when it is due. `listed` is the time under which `Common::dirty` lists the file: the first of
+//! Invariant A8: a file's `ages` name exactly its pages with dirty bytes and no store write in flight. Each has
+//! the time when it is due. `listed` is the time under which `Common::dirty` lists the file. It is the first of
 //! these times. It is nowhere while its store fails or a cut holds its bytes back.
 
 use super::flush::PIECES_A_STEP;
@@ -29,7 +29,8 @@ const SCATTERED_AGES: u64 = 6;
 const PIECES_FEW: usize = 3;
 const PIECE_SHARE: u32 = 8;
 
-/// A store that has nothing to do is given as small a share of its longest request as this, if it is whole; more if that is.
+/// The smallest share of its longest request that a store with nothing to do is given, if it is whole. It is more
+/// if that is.
 const EAGER_SHARE: u64 = 8;
 
 impl Authority {
@@ -43,8 +44,8 @@ impl Authority {
         }
     }
 
-    /// Flushes the oldest pages while more lies idle than it may, and all of them while a request
-    /// waits for memory.
+    /// Flushes the oldest pages while more lies idle than it may. Flushes all of them while a request waits for
+    /// memory.
     pub(crate) fn flush_excess(&mut self, ctx: &mut Ctx<'_>) {
         let bound = ctx.config.dirty_background_bytes();
         let is_starved = !self.common.starved.is_empty();
@@ -66,7 +67,7 @@ impl Authority {
                 (false, excess) => self.home(ctx, id).flush_oldest(excess),
             }
         }
-        // Bytes that are left, if too many, are scattered: they are looked at again when there are more.
+        // Bytes that are left, if too many, are scattered. They are looked at again when there are more.
         self.common.idle_looked = self.idle_bytes(ctx) + bound / 8;
     }
 

@@ -3,13 +3,13 @@
 //! They cannot be kept, and would have everything else go. A home serves as always the bytes that it has in
 //! memory. It reads the others from the store into a buffer, for that one read. Such a write goes from its
 //! message to the store, and is answered when the store has it. The home does so, and its node often is the
-//! caller's own: another node's client of the store may lag behind what the home's has written.
+//! caller's own. Another node's client of the store may lag behind what the home's has written.
 //!
 //! Invariants:
-//! - D1 (S1): while the store is read aside nobody writes the pages, and frames that it will be served from
-//!   with the rest stay what they are.
-//! - D2 (S1, A3): a write goes aside when no frame has bytes of its pages that the store lacks; from then to
-//!   its answer nobody reads them here, and afterwards no frame has any of them.
+//! - D1 (S1): while the store is read aside nobody writes the pages. Frames that it will be served from with the
+//!   rest stay as they are.
+//! - D2 (S1, A3): a write goes aside when no frame has bytes of its pages that the store lacks. From then to its
+//!   answer nobody reads them here. Afterwards no frame has any of them.
 
 use super::through::Stage;
 use super::{Home, PendingWrite, ReadAsk, StoreOp, Verdict, WriteAsk};
@@ -59,8 +59,8 @@ impl Home<'_, '_> {
         Verdict::Done
     }
 
-    /// True if each page is wholly here or not at all. Of one that was written in part the rest is fetched:
-    /// what was written is nowhere else.
+    /// True if each page is wholly here or not at all. Of one that was written in part the rest is fetched. The
+    /// written part is nowhere else.
     fn is_settled(&mut self, ask: &ReadAsk) -> bool {
         let mut settled = true;
         for number in pages_of(ask) {

@@ -1,8 +1,8 @@
 //! A file moves to another home together with its pages in memory.
 //!
-//! Under policies that give a file one home, a home whose memory is full may hand a file that nobody has open to a node
-//! with room, its *heir*. All of such a file is in the store: the pages that are handed over need not be read from there
-//! again.
+//! Some policies give a file one home. Under these a home whose memory is full may hand a file to a node with
+//! room, its *heir*, if nobody has it open. All of such a file is in the store: the pages that are handed over
+//! need not be read from there again.
 //!
 //! ```text
 //!   home                     manager                       heir
@@ -22,12 +22,12 @@
 //! ```
 //!
 //! Invariants:
-//! - B2 (I3): pages that were handed over are set aside until the manager says that the heir is the home.
-//!   They count only in the generation of its cut, and only if nothing but reads of the file has come to the
-//!   heir before. Other nodes may know already where the home is, and their word can be quicker than the
+//! - B2 (I3): pages that were handed over are set aside until the manager says that the heir is the home. They
+//!   count only in the generation of its cut. And they count only if nothing but reads of the file has come to
+//!   the heir before. Other nodes may know already where the home is, and their word can be quicker than the
 //!   manager's.
-//! - B3: it lies in frames that were free, of a share of the pool, and goes when any node is gone: nobody could say then
-//!   whether the manager will ever decide.
+//! - B3: it lies in frames that were free, of a share of the pool, and goes when any node is gone. Nobody could
+//!   say then whether the manager will ever decide.
 
 use super::{Authority, Home};
 use crate::ctx::Ctx;
@@ -45,8 +45,8 @@ const UNDER_WAY_MAX: usize = 16;
 /// Share of the pool that an heir sets aside at most, as a divisor.
 const SHARE: u32 = 4;
 
-/// Share of the pool that stays free at an heir, as a divisor: more than where a home begins to look for one, so that no
-/// file goes round in circles.
+/// Share of the pool that stays free at an heir, as a divisor. It is more than where a home begins to look for
+/// one, so that no file goes round in circles.
 const FREE: u32 = 8;
 
 /// How far a home has come.

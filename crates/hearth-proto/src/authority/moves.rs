@@ -1,9 +1,9 @@
 //! Pages that move to who overwrites them, at their home.
 //!
-//! If one node alone has a page, a node that has read it and is about to overwrite all of it *claims* it. It
-//! becomes the page's delegate and keeps the bytes, so that none cross the network. The bytes that the last
-//! delegate wrote are void, and need not come back. Others that read are told where the page is, and ask
-//! there. This is the migrating variant of single-copy caching: a page that one node after another reads and
+//! If one node alone has a page, another may have read it and be about to overwrite all of it. This one *claims*
+//! it. It becomes the page's delegate and keeps the bytes, so that none cross the network. The bytes that the
+//! last delegate wrote are void, and need not come back. Others that read are told where the page is, and ask
+//! there. This is the migrating variant of single-copy caching. A page that one node after another reads and
 //! overwrites has its bytes sent once.
 //!
 //! ```text
@@ -15,9 +15,10 @@
 //! ```
 //!
 //! Invariants:
-//! - M1 (I1, I3): the bytes of a delegate are void only for a write of that page alone, while nobody has a copy: it waits
-//!   for nothing but the delegate's word and cannot fail. A write that waits for readers may have to give one of them
-//!   the old bytes (A2), so the home must have these. A delegate that goes on keeping some of the page sends them along.
+//! - M1 (I1, I3): the bytes of a delegate are void only for a write of that page alone, while nobody has a copy.
+//!   Such a write waits for nothing but the delegate's word and cannot fail. A write that waits for readers may
+//!   have to give one of them the old bytes (A2), so the home must have these. A delegate that goes on keeping
+//!   some of the page sends them along.
 //! - M2 (I6): a flush for a node follows the page that its bytes have moved on with, until the home has them
 //!   or what replaced them.
 //! - M3 (I13): if a later delegate dies with bytes of an earlier writer, that writer is told with its next
@@ -64,7 +65,7 @@ impl Home<'_, '_> {
         whole && ask.ranges.is_none() && ask.staged.is_none() && !ask.aside
     }
 
-    /// Calls back what is delegated of a write's pages, but those that it overwrites; true while something is.
+    /// Calls back what is delegated of a write's pages, but those that it overwrites. True while something is.
     pub(super) fn calls_back_for(&mut self, ask: &WriteAsk, first: u64, count: u32) -> bool {
         if !self.ctx.config.moves() {
             return self.calls_back(first, count, Wanted::Part);
@@ -77,7 +78,7 @@ impl Home<'_, '_> {
         let voids = !waits || !self.ctx.config.keeps(Guard::OldBytesKept);
         back.retain(|&number| {
             let own = self.file.pages.get(&number).and_then(|page| page.own);
-            // One that was called back for somebody else comes back first: so nobody chases it for ever.
+            // One that was called back for somebody else comes back first. So nobody chases it for ever.
             !(voids
                 && self.overwrites(ask, number)
                 && own.is_some_and(|own| own.lender().is_some()))
@@ -107,7 +108,7 @@ impl Home<'_, '_> {
         Some(Verdict::Done)
     }
 
-    /// A write has begun: what delegates of its pages wrote is void (M1). True if there are such.
+    /// A write has begun. The bytes that delegates of its pages wrote are void (M1). True if there are such.
     pub(super) fn void(&mut self, first: u64, count: u32) -> bool {
         let pages = match self.ctx.config.moves() {
             true => self.delegated(first, first.saturating_add(u64::from(count))),
@@ -122,7 +123,8 @@ impl Home<'_, '_> {
         !pages.is_empty()
     }
 
-    /// A delegate whose page is about to be written has gone on keeping some of it: it is called back like any reader.
+    /// A delegate whose page is about to be written has gone on keeping some of it. It is called back like any
+    /// reader.
     pub(super) fn await_kept(&mut self, number: u64, node: NodeId, left: Left) {
         if left != Left::Copy {
             return;

@@ -1,17 +1,16 @@
 //! Pages come from a peer that may hold them.
 //!
-//! A home that has evicted a page whose readers it remembers asks one of them, once, before it reads the
-//! store. If every node is the home of the pages that it reads, the pages that peers hold are known by hint:
-//! each tells them with every question and every answer, and nobody takes that back. A wrong hint costs a
-//! message. After [`PEEKS_MAX`] of them the store is read.
+//! A home may have evicted a page whose readers it remembers. It asks one of them, once, before it reads the
+//! store. If every node is the home of the pages that it reads, the pages that peers hold are known by hint. Each
+//! tells them with every question and every answer, and nobody takes that back. A wrong hint costs a message.
+//! After [`PEEKS_MAX`] of them the store is read.
 //!
 //! Invariants:
-//! - P1: a question is always answered, and waits at most for a store read of the answerer, never for
-//!   its own questions: so no circle of homes waits for itself.
-//! - P2 (I3): a page that a cut touches is not given away, and a cut waits for the questions in flight
-//!   that touch it.
-//! - P3 (I2): a node that is recorded as a reader has the bytes that the store would give, or none: a
-//!   write waits for the questions in flight, and then calls back what they found.
+//! - P1: a question is always answered. It waits at most for a store read of the answerer, never for its own
+//!   questions. So no circle of homes waits for itself.
+//! - P2 (I3): a page that a cut touches is not given away. A cut waits for the questions in flight that touch it.
+//! - P3 (I2): a node that is recorded as a reader has the bytes that the store would give, or none. A write waits
+//!   for the questions in flight, and then calls back what they found.
 
 use super::{Home, StoreOp, Verdict, Waiting};
 use crate::config::{Authorities, Evicted};
@@ -25,8 +24,8 @@ use alloc::vec::Vec;
 /// Peers that are asked for a run of pages before the store is.
 const PEEKS_MAX: usize = 2;
 
-/// Hints that are kept of one file, each of one peer and [`HELD_PAGES`] pages; those of the first
-/// pages go when there are more.
+/// Hints that are kept of one file, each of one peer and [`HELD_PAGES`] pages. Those of the first pages go when
+/// there are more.
 const HINTS_MAX: usize = 64;
 
 /// Pages of one file that peers hold, known by hint.
@@ -57,8 +56,8 @@ impl Hints {
         self.held.retain(|&(_, node), _| node != peer);
     }
 
-    /// The node to ask for a page: one that said it has it, else one that has not said anything, else one
-    /// that has the page before, because readers come in order.
+    /// The node to ask for a page: one that said it has it, else one that has not said anything. The last choice
+    /// is one that has the page before, because readers come in order.
     fn candidate(&self, me: NodeId, page: u64, asked: &NodeSet) -> Option<NodeId> {
         let fresh = |node: &NodeId| *node != me && !asked.contains(*node);
         let run = page / HELD_PAGES;
@@ -154,8 +153,8 @@ impl Home<'_, '_> {
         }
     }
 
-    /// The reader that was given the first page last, unless one was asked before: it is the likeliest to
-    /// have it still.
+    /// The reader that was given the first page last, unless one was asked before. It is the likeliest to have it
+    /// still.
     fn reader_for(&self, search: &Search) -> Option<NodeId> {
         let page = self.file.pages.get(&search.first)?;
         let reader = page.lately.filter(|node| page.readers.contains(*node))?;

@@ -20,7 +20,8 @@ enum Obstacle {
     /// It has waited long enough: as `Once`, and its acknowledgement is awaited from now on.
     Join,
     Wait,
-    /// A window, or a write on its way to the store: it waits for its end, because the store may have the new bytes at any moment.
+    /// A window, or a write on its way to the store: it waits for its end. The store may have the new bytes at
+    /// any moment.
     Closed,
     /// It has waited long enough for a write over several homes, which has to give way.
     Locked,
@@ -168,8 +169,8 @@ impl Home<'_, '_> {
         }
     }
 
-    /// The reader got old bytes and may keep them in its kernel: await its acknowledgement as well,
-    /// for all that the write or cut changes, so that it may be given more of it.
+    /// The reader got old bytes and may keep them in its kernel: await its acknowledgement as well. That is for
+    /// all that the write or cut changes, so that it may be given more of it.
     fn join(&mut self, ask: &ReadAsk) {
         let ver = self.common.ver();
         for at in 0..self.file.writes.len() {
@@ -191,8 +192,8 @@ impl Home<'_, '_> {
         }
     }
 
-    /// Some opener of a file that is being detached may write to the store already: the next read
-    /// that comes here must see that.
+    /// Some opener of a file that is being detached may write to the store already. The next read that comes here
+    /// must see that.
     fn forget_detached(&mut self) {
         let left = |bar: &Bar| bar.cut == Cut::Detach && bar.answered;
         if !self.file.bar.as_ref().is_some_and(left) {
@@ -300,8 +301,8 @@ impl Home<'_, '_> {
             .answer_with(ask.from, file, generation, ask.req, body, data);
     }
 
-    /// End of the bytes that may be shown. The manager may have told everybody of a truncation that
-    /// this home, which has agreed to it, has yet to be told is done.
+    /// End of the bytes that may be shown. The manager may have told everybody of a truncation. This home has
+    /// agreed to it, and may have yet to be told that it is done.
     pub(super) fn shown_end(&self) -> u64 {
         match &self.file.bar {
             Some(bar) if bar.answered => match bar.cut {

@@ -1,20 +1,20 @@
 //! Bytes that their writer has closed: shards of them on other nodes until the store has them.
 //!
-//! If the job wants shards ([`Replicas::Erasure`]) nobody is sent anything while a file is written. When a
-//! node closes it, the dirty pages that it wrote are *sealed*. So many of them at a time are the data shards
-//! of a *stripe*, as they are, each with zeros where nobody wrote, and parity shards are made of them. The
-//! first data shard stays here, where all of the page is; each other shard goes to a keeper of its own. The
-//! last stripe may have fewer data shards; it has all parity shards, so these nodes know of every stripe
-//! which pages it is made of ([`crate::replica`]).
+//! If the job wants shards ([`Replicas::Erasure`]) nobody is sent anything while a file is written. When a node
+//! closes it, the dirty pages that it wrote are *sealed*. So many of them at a time are the data shards of a
+//! *stripe*, as they are, each with zeros where nobody wrote. Parity shards are made of them. The first data
+//! shard stays here, where all of the page is. Each other shard goes to a keeper of its own. The last stripe may
+//! have fewer data shards. It has all parity shards, so these nodes know of every stripe which pages it is made
+//! of ([`crate::replica`]).
 //!
-//! A stripe is never changed. A writer of sealed bytes waits until the store has all that is dirty of the
-//! file and the keepers have dropped their shards; that ends the seal of the whole file. So does a keeper
-//! that is gone or has no room: then the store is the next place.
+//! A stripe is never changed. A writer of sealed bytes waits until the store has all that is dirty of the file
+//! and the keepers have dropped their shards. That ends the seal of the whole file. So does a keeper that is gone
+//! or has no room. Then the store is the next place.
 //!
 //! Invariants:
 //! - A12: a close is answered when of every page that its node wrote each keeper has its shard, or the store has it.
-//! - A13: a page of which there are shards does not change: else shards would not fit each other, or bring back what is
-//!   older than what the store has.
+//! - A13: a page of which there are shards does not change. Else shards would not fit each other, or bring back
+//!   what is older than what the store has.
 
 use super::replicate::OnItsWay;
 use super::{File, FlushAsk, Home, Verdict};
@@ -29,7 +29,7 @@ use alloc::vec::Vec;
 /// Shards of a file on their way to keepers, at most: what is queued for a node has an end.
 const SHARDS_MAX: usize = 32;
 
-/// Pieces of a page that a message names, at most: as many of all pages of a stripe are still a list of the wire.
+/// Pieces of a page that a message names, at most. As many of all pages of a stripe are still a list of the wire.
 const PIECES_MAX: usize = 512;
 
 /// The bytes of a page that a stripe has.
@@ -209,7 +209,8 @@ impl Home<'_, '_> {
         }
     }
 
-    /// True if a write has to wait until what is sealed of the file is in the store, and nobody has shards of it (A13).
+    /// True if a write has to wait until what is sealed of the file is in the store, and nobody has shards of it
+    /// (A13).
     pub(super) fn unseals(&mut self, first: u64, count: u32) -> bool {
         let guarded = self.rule().shards().is_some() && self.ctx.config.keeps(Guard::UnsealedFirst);
         if !guarded || self.file.wards.is_over() {
@@ -225,7 +226,7 @@ impl Home<'_, '_> {
         waits
     }
 
-    /// Nothing is sealed any more, and nobody has anything to drop: writes go on.
+    /// Nothing is sealed any more, and nobody has anything to drop. Writes go on.
     pub(super) fn go_on_unsealed(&mut self) {
         if self.rule().shards().is_some() && self.file.wards.is_over() {
             self.pump();

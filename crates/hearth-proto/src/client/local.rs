@@ -1,11 +1,11 @@
-//! Writes that programs of this node make by themselves, to pages that were offered to them: those of
-//! which this node is the home ([`crate::authority`] says when), and those that gather here.
+//! Writes that programs of this node make by themselves, to pages that were offered to them. These are pages of
+//! which this node is the home ([`crate::authority`] says when), and pages that gather here.
 //!
-//! Invariant Q6: an offered page of the second kind is gathered in the frame that was named, and the next
-//! small write of it would gather there. This node keeps nothing else of it, and some session has the file
-//! open for writing. Bytes that are left there may make the file longer: like all that is gathered, others
-//! hear of that with the scatter. The offer is taken back in the very step in which that ends, and none does
-//! while programs may still leave bytes: pages that are full then, or in many pieces, are due at once.
+//! Invariant Q6: an offered page of the second kind is gathered in the frame that was named. The next small write
+//! of it would gather there. This node keeps nothing else of it, and some session has the file open for writing.
+//! Bytes that are left there may make the file longer. Others hear of that with the scatter, like of all that is
+//! gathered. The offer is taken back in the very step in which that ends. None ends while programs may still
+//! leave bytes. Pages that are full then, or in many pieces, are due at once.
 
 use super::file::File;
 use super::gather::{AGE_MAX, Gathered, PIECES_MAX};
@@ -23,8 +23,8 @@ use alloc::vec::Vec;
 use core::ops::Bound;
 
 impl Client {
-    /// How far such writes may reach, if the file is one for them: a session has it open for writing, it
-    /// is served by homes, and nothing but `Posix` is promised of it.
+    /// How far such writes may reach, if the file is one for them. A session has it open for writing, it is
+    /// served by homes, and nothing but `Posix` is promised of it.
     pub(crate) fn lets_write(&self, id: FileId) -> Option<u64> {
         let file = self.files.get(&id)?;
         let served = !file.bypass && !file.orphan && file.manager.is_some();
@@ -53,7 +53,7 @@ impl Client {
         gathered.is_offered.then_some(config.page_bytes)
     }
 
-    /// The end of a step: offers what was wished for, and takes back what is not as Q6 says. Pages of a file that
+    /// The end of a step. Offers what was wished for, and takes back what is not as Q6 says. Pages of a file that
     /// nothing has happened to are as they were.
     pub(crate) fn review_offers(&mut self, ctx: &mut Ctx<'_>, authority: &mut Authority) {
         let mut due = core::mem::take(&mut self.wished);

@@ -1,10 +1,11 @@
 //! Pages whose home is gone, read from the store.
 //!
-//! Nobody can write such a page, so the store has the latest bytes that there are of it. The other pages of a read come
-//! from their homes as ever: these may have bytes that the store has yet to get, and call back what a way in keeps.
+//! Nobody can write such a page, so the store has the latest bytes that there are of it. The other pages of a
+//! read come from their homes as ever. These may have bytes that the store has yet to get, and call back what a
+//! way in keeps.
 //!
-//! A read is done on the store as a whole if it is not known who has a page, and so is one that is to be of
-//! one instant. Nobody calls back what a way in keeps of all this. So that goes after a second, and when the
+//! A read is done on the store as a whole if it is not known who has a page. So is one that is to be of one
+//! instant. Nobody calls back what a way in keeps of all this. So that goes after a second. It also goes when the
 //! manager has the file forgotten, which may be cut.
 //!
 //! Invariant:
@@ -25,7 +26,7 @@ use crate::time::{Span, Time};
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 
-/// Set in the numbers of wants that the store was asked for, so that they never meet those of messages or of the bank.
+/// Set in the numbers of wants that the store was asked for. So they never meet those of messages or of the bank.
 const ASKED_OF_STORE: u64 = 1 << 62;
 
 /// How long ways in keep bytes that nobody calls back.
@@ -116,7 +117,8 @@ impl Desk<'_, '_> {
         self.ask_store(id, (first, count), readers);
     }
 
-    /// Nobody at the home of these pages answers, which are in order: the reads that want them go to the store for them.
+    /// Nobody at the home of these pages answers, which are in order. The reads that want them go to the store
+    /// for them.
     pub(super) fn found_lost(&mut self, id: FileId, wanted: &[(u64, Want)]) {
         let runs = wanted.chunk_by(|(a, _), (b, _)| a + 1 == *b);
         let runs: Vec<(u64, u32)> = runs.map(|run| (run[0].0, run.len() as u32)).collect();
@@ -133,8 +135,8 @@ impl Desk<'_, '_> {
         }
     }
 
-    /// True if a read that met a lost page is done on the store as a whole: it has no other pages, or is to be of one
-    /// instant.
+    /// True if a read that met a lost page is done on the store as a whole: it has no other pages, or is to be of
+    /// one instant.
     pub(super) fn is_of_store(&self, ticket: Ticket) -> bool {
         let Some(Job::Read(job)) = self.client.jobs.get(&ticket) else {
             return false;
@@ -180,7 +182,7 @@ impl Desk<'_, '_> {
         });
     }
 
-    /// The store answered: its bytes are for the reads that asked, and for nobody else.
+    /// The store answered. Its bytes are for the reads that asked, and for nobody else.
     pub(super) fn lost_read(&mut self, op: Op, lost: &Lost, result: Result<StoreOk, Errno>) {
         let (id, buf) = (lost.file, lost.buf);
         let wanted = self.take_wants(id, ASKED_OF_STORE | op.0);

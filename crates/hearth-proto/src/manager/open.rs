@@ -39,7 +39,7 @@ impl Seat<'_, '_> {
                     return self.outside(ask, stamp);
                 }
                 Some(_) => {}
-                // The next writer takes the file along, and for that all of it must be in the store.
+                // The next writer takes the file along. For that all of it must be in the store.
                 None if self.is_whole() && !self.would_move(&ask, write) => {}
                 None => return self.settle(After::Open(ask)),
             }
@@ -54,8 +54,8 @@ impl Seat<'_, '_> {
         self.advance();
     }
 
-    /// True if an outside change counts. If a file of this number has lost its last name, a node that had
-    /// found that one by name may have opened it last: the stamp that was told then says nothing of the next.
+    /// True if an outside change counts. A file of this number may have lost its last name. Then a node that had
+    /// found that one by name may have opened it last. The stamp that was told then says nothing of the next.
     fn notices(&self) -> bool {
         let another = self.left.contains_key(&self.id);
         let heeds = another || self.file.semantics.heeds_outsiders();
@@ -68,7 +68,7 @@ impl Seat<'_, '_> {
         changed.is_some_and(|changed| stamp.ctime_ns < changed.ctime_ns)
     }
 
-    /// Somebody wrote to the store behind the cache: what was cached of the file is void.
+    /// Somebody wrote to the store behind the cache. Everything cached of the file is void.
     fn outside(&mut self, ask: Ask, stamp: Stamp) {
         self.file.stamp = Some(stamp);
         self.file.size = stamp.size;
@@ -161,8 +161,8 @@ impl Seat<'_, '_> {
         );
     }
 
-    /// Nodes that tell of their handles anew never wait for others: until they are answered they read nothing, pages can be
-    /// locked until a read has ended, and whoever has the file to itself may wait for those.
+    /// Nodes that tell of their handles anew never wait for others. Until they are answered they read nothing,
+    /// and pages can be locked until a read has ended. A node that has the file to itself may wait for those.
     pub(super) fn open_at_once(&mut self) {
         let waits = self.file.control.as_ref().is_some_and(Control::is_of_life);
         // A node that keeps its own pages reads none while a window is open that it has not heard of.
@@ -189,7 +189,7 @@ impl Seat<'_, '_> {
         }
     }
 
-    /// A writer is known already: others learn of it before anything that lengthens the file is taken (M1).
+    /// A writer is known already. Others learn of it before anything that lengthens the file is taken (M1).
     pub(super) fn announce(&mut self, ask: Ask) {
         let mut awaiting = self.order_forget(u64::MAX, Service::Homes);
         awaiting.retain(|&(node, _)| node != ask.from);
@@ -211,8 +211,8 @@ impl Seat<'_, '_> {
             && self.file.home.is_some_and(|home| home != ask.from)
     }
 
-    /// Nobody has the file open, and all of it is in the store: its home lets go of it, then the
-    /// opener is the home.
+    /// Nobody has the file open, and all of it is in the store. Its home lets go of it. Then the opener is the
+    /// home.
     fn move_home(&mut self, ask: Ask) {
         let homes = self.all_homes();
         self.cut(Cut::Outside, homes, After::Move(ask));
@@ -224,8 +224,8 @@ impl Seat<'_, '_> {
         self.go_on_opening(ask);
     }
 
-    /// The home of all pages, if the file has one: nobody else can open it, it was moved there, or this node is the
-    /// gateway of all that it manages.
+    /// The home of all pages, if the file has one: nobody else can open it, it was moved there, or this node is
+    /// the gateway of all that it manages.
     pub(super) fn sole_home(&self) -> Option<NodeId> {
         let serves = self.ctx.config.serves_managed();
         let whole = self.file.private.or(self.file.home);

@@ -1,10 +1,10 @@
 //! Bytes made again of shards when the home that had these sent is gone.
 //!
-//! Nodes with parity shards know what a stripe is made of. The first of them that lives, in the order of the keepers,
-//! *salvages*: one stripe at a time it gathers as many shards as there are pages, has the missing pages made
-//! again, and brings to the store what had been written of them. The others ask it what became of it all, and
-//! keep their shards until it answers. It may die, or never have had anything: then the next is asked. If
-//! nobody is left to ask, or a stripe has too few shards, bytes are lost (R7). A node that the home has told
+//! Nodes with parity shards know what a stripe is made of. The first of them that lives, in the order of the
+//! keepers, *salvages*. One stripe at a time it gathers as many shards as there are pages, and has the missing
+//! pages made again. It brings to the store what had been written of them. The others ask it what became of it
+//! all, and keep their shards until it answers. It may die, or never have had anything: then the next is asked.
+//! If nobody is left to ask, or a stripe has too few shards, bytes are lost (R7). A node that the home has told
 //! that the store has all says so instead.
 //!
 //! The home chose keepers that it knew. One that has come back may not have met the others yet when the home is gone: it

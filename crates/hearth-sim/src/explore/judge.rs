@@ -1,19 +1,19 @@
 //! Answers that the sessions of a small world have seen, held against the reference model.
 //!
-//! The history and its checks are those of the simulator. Of a history a state keeps only what later
-//! verdicts depend on; two histories that agree in it are one:
+//! The history and its checks are those of the simulator. Of a history a state keeps only what later verdicts
+//! depend on. Two histories that agree in it are one:
 //!
-//! - [`order`] puts a write and the reads that returned it into a group, whose *first end* and *last
-//!   beginning* are all it looks at: two groups clash if each has its first end before the last beginning
-//!   of the other. So it is enough to know of each pair whether one's first end is before the other's last
-//!   beginning. A first end never moves; a last beginning becomes that of an operation which is open now,
-//!   or of one that will begin after every first end so far. So of open reads it is enough to know which
-//!   first ends are before their beginning, and of groups whether they have a first end.
-//! - A stale read, of which [`value`] speaks, is always a clash too: the write that was overwritten was over
-//!   before the newer one began, which was over before the read began. No write has two bytes, so none is
-//!   torn. All that is left of it is which node wrote which value where.
-//! - If operations span all pages every write gives all bytes one value, so that a read which shows two has
-//!   mixed two instants: that is said as the read ends.
+//! - [`order`] puts a write and the reads that returned it into a group. It looks at nothing but the group's
+//!   *first end* and *last beginning*. Two groups clash if each has its first end before the last beginning of
+//!   the other. So it is enough to know of each pair whether one's first end is before the other's last
+//!   beginning. A first end never moves. A last beginning becomes that of an operation which is open now, or of
+//!   one that will begin after every first end so far. So of open reads it is enough to know which first ends are
+//!   before their beginning, and of groups whether they have a first end.
+//! - A stale read, of which [`value`] speaks, is always a clash too. The write that was overwritten was over
+//!   before the newer one began, which was over before the read began. No write has two bytes, so none is torn.
+//!   All that is left of it is which node wrote which value where.
+//! - If operations span all pages every write gives all bytes one value. So a read which shows two has mixed two
+//!   instants. That is said as the read ends.
 //! - [`durable`] compares the end of a write with the beginnings of writes and syncs, while there are syncs.
 //! - Once bytes may have been lost nothing counts but which values there are.
 

@@ -22,8 +22,8 @@
 //!   the time is left that a read waits behind a write. So clocks go on in steps of that length, and reads
 //!   that began to wait at one reading of the clock lose patience together.
 //! - *An fsync of the store* takes effect as it is told of: nothing else depends on its instant.
-//! - *Where nobody will read any more the daemon has nothing*, and no late order is on its way to it: its
-//!   entries are looked at for reads alone, and what a set or a delete finds there changes no answer.
+//! - *The daemon has nothing when nobody will read any more*, and no late order is on its way to it. Its entries
+//!   are looked at for reads alone, and what a set or a delete finds there changes no answer.
 //! - *An agent that died stays dead.* Its store writes may come late, or never.
 
 mod bank;
@@ -157,8 +157,7 @@ const FAR: u64 = 1 << 50;
 impl Small {
     /// The world of a scope, with the file open everywhere.
     ///
-    /// # Errors
-    /// What does not hold already then.
+    /// # Errors The invariant that does not hold already then.
     pub fn new(scope: Scope) -> Result<Small, Violation> {
         let whole = scope.ranges != Ranges::Apart;
         let (book, store) = Book::new(u64::from(scope.pages * scope.page_bytes), whole);

@@ -1,10 +1,10 @@
 //! Attributes: asked for, kept under leave, changed.
 //!
-//! Sessions ask in one of three ways: for one file alone; for what another node reads, and alone if nobody
-//! does; and as for a directory, with its names, and without if these are not worth being read. In some worlds the
-//! first two ask for several files at once, as the FUSE front end does: for leave to read them, then for what others
-//! read, then for the first alone. An object has one name, which says how often its attributes were changed, so that a
-//! name which is too old shows.
+//! Sessions ask in one of three ways. One is for one file alone. Another is for what another node reads, and
+//! alone if nobody does. The last is as for a directory, with its names, and without if these are not worth being
+//! read. In some worlds the first two ask for several files at once, as the FUSE front end does. They ask for
+//! leave to read them, then for what others read, then for the first alone. An object has one name, which says
+//! how often its attributes were changed. So a name which is too old shows.
 //!
 //! A look that begins after a change is over must not show what was before. Nodes that were cut off, or
 //! had no manager to ask, may not know of a change (S13), so worlds with those are not judged.
@@ -30,7 +30,8 @@ impl World {
         }
     }
 
-    /// Asks for a file and for all behind it and round to it: for leave first, then for what others read, then alone.
+    /// Asks for a file and for all behind it and round to it. It asks for leave first, then for what others read,
+    /// then alone.
     fn ask_for_many(&mut self, session: usize, file: FileId) {
         let store = &self.store;
         let named = |of: &FileId| {
@@ -55,12 +56,12 @@ impl World {
         self.ask(session, request);
     }
 
-    /// There is leave to keep attributes of several files, or not: those that nobody has read are read for all, and the
-    /// first is what the session wants.
+    /// There is leave to keep attributes of several files, or not. Those that nobody has read are read for all.
+    /// The first is what the session wants.
     pub(crate) fn given_leaves(&mut self, session: usize, object: usize, leaves: &[Leave]) {
         let doing = self.sessions[session].doing.as_ref();
         let files = doing.map(|doing| doing.crowd.files.clone());
-        // Names may have gone, and left one file to ask for; only the third question is about one file alone.
+        // Names may have gone, and left one file to ask for. Only the third question is about one file alone.
         let is_of_many = doing.is_some_and(|doing| (1..3).contains(&doing.crowd.questions));
         for (&file, &leave) in files.iter().flatten().zip(leaves).skip(1) {
             self.given_another(session, file, leave);

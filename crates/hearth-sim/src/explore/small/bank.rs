@@ -1,8 +1,8 @@
-//! The one daemon of a small world with a bank: a memcached that keeps what it is given until it is told
+//! The one daemon of a small world with a bank. It is a memcached that keeps what it is given until it is told
 //! otherwise, or somebody chooses that it forgets.
 //!
-//! An order is carried out at one instant and told of later. When a node is cut off from the daemon all
-//! of its orders are lost; those that change something may still be carried out, at any later time.
+//! An order is carried out at one instant and told of later. When a node is cut off from the daemon all of its
+//! orders are lost. Those that change something may still be carried out, at any later time.
 
 use super::host::Host;
 use super::{Event, Small};
@@ -198,7 +198,7 @@ impl Small {
         Ok(())
     }
 
-    /// The daemon dies, and with it all that it had and that was on its way to it; every node loses its
+    /// The daemon dies, and with it all that it had and that was on its way to it. Every node loses its
     /// connection.
     pub(super) fn restart_bank(&mut self, story: &mut Story) -> Result<(), Violation> {
         self.left.restarts -= 1;
