@@ -114,7 +114,7 @@ pub struct SetArgs {
     /// Policy local, without tiers. Only files that nobody has open go, before their pages would be dropped.
     #[arg(
         long,
-        value_name = "WHETHER",
+        value_name = "on|off",
         hide_short_help = true,
         hide_possible_values = true
     )]
