@@ -55,7 +55,9 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
             let (text, complaints) = describe(&set, answers);
             print(&format!("{gap}{text}"))?;
             is_well &= complaints.is_empty();
-            complaints.iter().for_each(|line| eprintln!("care: {line}"));
+            complaints
+                .iter()
+                .for_each(|line| eprintln!("warning: {line}"));
         }
     }
     Ok(ExitCode::from(u8::from(!is_well)))
