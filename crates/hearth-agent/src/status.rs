@@ -176,7 +176,7 @@ impl Core {
         AgentStatus {
             node: config.me.0,
             pid: std::process::id(),
-            policy: format!("{:?}", config.policy).to_lowercase(),
+            policy: config.policy.name().to_owned(),
             store: self.store.describe(),
             pool_bytes: config.pool_bytes(),
             pool_used_bytes: u64::from(kernel.frames_used) * u64::from(config.page_bytes),

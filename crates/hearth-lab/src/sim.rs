@@ -12,7 +12,7 @@ mod step;
 
 use std::process::ExitCode;
 
-use hearth_sim::{Plan, Policy, Replicas, policy};
+use hearth_sim::{Plan, Policy, Replicas};
 
 use hearth_set::failure::{Failure, OrFail};
 use hearth_set::report::{Format, Report};
@@ -79,7 +79,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
 fn replicated(plan: Plan, replicas: Option<Replicas>, hands: bool) -> Result<Plan, Failure> {
     let replicas = replicas.unwrap_or_default();
     if replicas != Replicas::None && plan.policy != Policy::Local {
-        let what = format!("policy {} has no replicas", policy::name_of(plan.policy));
+        let what = format!("policy {} has no replicas", plan.policy.name());
         return Err(Failure::new(what).hint("--policy local"));
     }
     let plan = plan.replicated(replicas);
@@ -94,8 +94,8 @@ fn parse_replicas(name: &str) -> Result<Replicas, String> {
 
 /// A policy, as clap reads it.
 fn parse_policy(name: &str) -> Result<Policy, String> {
-    policy::by_name(name).ok_or_else(|| {
-        let names: Vec<&str> = policy::ALL.iter().map(|&(name, _)| name).collect();
+    Policy::by_name(name).ok_or_else(|| {
+        let names: Vec<&str> = Policy::NAMES.iter().map(|&(name, _)| name).collect();
         format!("policies are {}", names.join(", "))
     })
 }

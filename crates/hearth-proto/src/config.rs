@@ -172,6 +172,31 @@ pub enum Writes {
 }
 
 impl Policy {
+    /// All policies, by the names that people type.
+    pub const NAMES: &[(&str, Policy)] = &[
+        ("none", Policy::None),
+        ("home", Policy::Home),
+        ("home:plus", Policy::HomePlus),
+        ("hint", Policy::Hint),
+        ("hint:paper", Policy::HintPaper),
+        ("single", Policy::Single),
+        ("local", Policy::Local),
+        ("bank", Policy::Bank),
+        ("bank:paper", Policy::BankPaper),
+    ];
+
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        let mut named = Policy::NAMES.iter().filter(|(_, known)| *known == self);
+        named.next().map_or("?", |&(name, _)| name)
+    }
+
+    /// The policy of a name.
+    pub fn by_name(name: &str) -> Option<Policy> {
+        let mut named = Policy::NAMES.iter().filter(|(known, _)| *known == name);
+        named.next().map(|&(_, policy)| policy)
+    }
+
     /// The decisions of the policy.
     pub fn rules(self) -> Rules {
         let home = Rules {

@@ -119,7 +119,7 @@ pub fn start(base: &Path, plan: &Plan, signals: &Signals) -> Result<Launched, Fa
     check_doors(plan)?;
     let seats = Seats::take(plan)?;
     if let Some(shortage) = plan.spec.replicas.shortage(seats.members.len()) {
-        eprintln!("care: {shortage}");
+        eprintln!("warning: {shortage}");
     }
     let (job, dir) = name(plan, &seats)?;
     // Nobody else looks until the agents can be seen, and the directory says whose it is.

@@ -114,7 +114,7 @@ pub struct SetArgs {
     /// Policy local, without tiers. Only files that nobody has open go, before their pages would be dropped.
     #[arg(
         long,
-        value_name = "WHETHER",
+        value_name = "on|off",
         hide_short_help = true,
         hide_possible_values = true
     )]
@@ -180,6 +180,21 @@ impl Policy {
             | Policy::Single
             | Policy::Local
             | Policy::None => false,
+        }
+    }
+
+    /// In the agent's words.
+    pub fn kernel(self) -> hearth_agent::Policy {
+        match self {
+            Policy::Home => hearth_agent::Policy::Home,
+            Policy::HomePlus => hearth_agent::Policy::HomePlus,
+            Policy::Hint => hearth_agent::Policy::Hint,
+            Policy::HintPaper => hearth_agent::Policy::HintPaper,
+            Policy::Single => hearth_agent::Policy::Single,
+            Policy::Local => hearth_agent::Policy::Local,
+            Policy::Bank => hearth_agent::Policy::Bank,
+            Policy::BankPaper => hearth_agent::Policy::BankPaper,
+            Policy::None => hearth_agent::Policy::None,
         }
     }
 
@@ -637,6 +652,15 @@ printed_as_typed!(Policy, Semantics, Allocation, Atomic, Close);
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn agents_know_a_policy_by_the_name_that_is_typed() {
+        for policy in Policy::value_variants() {
+            let name = policy.to_string();
+            assert_eq!(policy.kernel().name(), name);
+            assert_eq!(hearth_agent::Policy::by_name(&name), Some(policy.kernel()));
+        }
+    }
 
     fn refusal(args: &SetArgs) -> String {
         args.resolve().unwrap_err().to_string()

@@ -5,7 +5,7 @@
 //! `HEARTH_SIM_HANDS` homes hand files over. With `HEARTH_SIM_LAG` clients of the store keep pages, and with
 //! `HEARTH_SIM_ALONE` nobody asks for attributes of several files at once.
 
-use hearth_proto::{Ranges, Replicas};
+use hearth_proto::{Policy, Ranges, Replicas};
 use hearth_sim::{Detail, Plan, Trouble, run, shrink, tell};
 use std::collections::BTreeMap;
 
@@ -35,7 +35,7 @@ fn main() {
     let (first, count) = (number(1).unwrap_or(0), number(2).unwrap_or(1000));
     let named = std::env::var("HEARTH_SIM_POLICY").ok();
     let policy = named.map(|name| {
-        let known = hearth_sim::policy::by_name(&name);
+        let known = Policy::by_name(&name);
         known.unwrap_or_else(|| panic!("HEARTH_SIM_POLICY={name} is no policy"))
     });
     std::panic::set_hook(Box::new(|_| {}));

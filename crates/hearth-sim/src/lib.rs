@@ -16,7 +16,6 @@ pub mod check;
 pub mod explore;
 pub mod model;
 pub mod plan;
-pub mod policy;
 pub mod rng;
 pub mod run;
 pub mod scale;

@@ -303,7 +303,7 @@ impl Plan {
     /// The line that repeats the run.
     pub fn replay(&self) -> String {
         let (seed, steps) = (self.seed, self.steps);
-        let policy = crate::policy::name_of(self.policy);
+        let policy = self.policy.name();
         let semantics = match self.semantics {
             Semantics::Posix => String::new(),
             other => format!(" --semantics {}", other.name()),

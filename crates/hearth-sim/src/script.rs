@@ -96,7 +96,7 @@ fn set_up(plan: &mut Plan, words: &[&str]) -> Option<()> {
         ["nodes", count] => plan.nodes = count.parse().ok()?,
         ["chunk", pages] => plan.chunk_pages = pages.parse().ok()?,
         ["run", bytes] => plan.store_io_bytes = bytes.parse().ok()?,
-        ["policy", name] => plan.policy = crate::policy::by_name(name)?,
+        ["policy", name] => plan.policy = Policy::by_name(name)?,
         ["semantics", name] => plan.semantics = Semantics::by_name(name)?,
         ["ranges", name] => plan.ranges = Ranges::by_name(name)?,
         ["homes", "slot"] => plan.allocation = Allocation::Slot,

@@ -14,7 +14,7 @@ use serde_json::Value;
 use hearth_set::agent::{NodeConfig, backing};
 use hearth_set::bank::{Placement, Update};
 use hearth_set::failure::{Failure, OrFail};
-use hearth_set::options::{Allocation, Atomic, Balance, Close, Policy};
+use hearth_set::options::{Allocation, Atomic, Balance, Close};
 use hearth_set::rules::Rule;
 use hearth_set::secret::Secret;
 use hearth_set::tier::Fsync;
@@ -157,17 +157,7 @@ fn translate(config: &NodeConfig, secret: Secret) -> Result<Config, Failure> {
         job: config.job.clone(),
         store_root: config.store.clone(),
         store: backing(&spec.backing)?,
-        policy: match spec.policy {
-            Policy::Home => hearth_agent::Policy::Home,
-            Policy::HomePlus => hearth_agent::Policy::HomePlus,
-            Policy::Hint => hearth_agent::Policy::Hint,
-            Policy::HintPaper => hearth_agent::Policy::HintPaper,
-            Policy::Single => hearth_agent::Policy::Single,
-            Policy::Local => hearth_agent::Policy::Local,
-            Policy::Bank => hearth_agent::Policy::Bank,
-            Policy::BankPaper => hearth_agent::Policy::BankPaper,
-            Policy::None => hearth_agent::Policy::None,
-        },
+        policy: spec.policy.kernel(),
         semantics: spec.semantics.kernel(),
         rules: spec.rules.iter().map(Rule::kernel).collect(),
         allocation: match spec.allocation {

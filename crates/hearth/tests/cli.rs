@@ -226,6 +226,19 @@ fn a_set_goes_up_is_asked_and_goes_down() {
 }
 
 #[test]
+fn status_names_the_policy_as_the_option_does() {
+    for policy in ["home:plus", "hint:paper"] {
+        let desk = Desk::new();
+        let up = desk.run(&["up", "--store", &desk.store(), "--policy", policy]);
+        assert_eq!(code(&up), 0, "{}", err(&up));
+        let line = out(&desk.run(&["status", "--json"]));
+        let line: serde_json::Value = serde_json::from_str(&line).unwrap();
+        assert_eq!(line["node"]["policy"], policy);
+        assert_eq!(code(&desk.run(&["down"])), 0);
+    }
+}
+
+#[test]
 fn of_several_sets_one_has_to_be_named() {
     let desk = Desk::new();
     let (one, two) = (desk.store(), desk.another_store());

@@ -111,7 +111,7 @@ fn an_agent_that_is_gone_costs_its_node_alone() {
     let said = place(&scene, JOBS, &["--nodes", "x,y,z", "--as", "nodelist"]);
     well(&said);
     assert!(
-        text(&said.stderr).contains("care: agent 2"),
+        text(&said.stderr).contains("warning: agent 2"),
         "{}",
         text(&said.stderr)
     );

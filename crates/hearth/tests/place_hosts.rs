@@ -204,7 +204,7 @@ fn an_agent_of_another_host_that_is_gone_or_silent_costs_its_node_alone() {
     };
     let (lines, words) = place();
     assert!(
-        words.contains("care: agent 2 is not connected to agent 0"),
+        words.contains("warning: agent 2 is not connected to agent 0"),
         "{words}"
     );
     assert!(words.contains("the node of agent 2 gets no job"), "{words}");
@@ -216,7 +216,7 @@ fn an_agent_of_another_host_that_is_gone_or_silent_costs_its_node_alone() {
     signal(silent, Signal::STOP);
     let (lines, words) = place();
     assert!(
-        words.contains("care: agent 1 did not tell agent 0 what it holds"),
+        words.contains("warning: agent 1 did not tell agent 0 what it holds"),
         "{words}"
     );
     assert!(

@@ -167,7 +167,9 @@ pub(super) fn fuse(backing: &str, effort: &Effort, signals: &Signals) -> Result<
             disk.at().to_owned()
         }
         Err(why) => {
-            eprintln!("care: {why}; over this machine's own disk, memory may be what is measured");
+            eprintln!(
+                "warning: {why}; over this machine's own disk, memory may be what is measured"
+            );
             dir.path().to_owned()
         }
     };

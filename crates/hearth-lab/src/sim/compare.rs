@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use hearth_sim::scale::{self, Shape};
-use hearth_sim::{Policy, Semantics, policy};
+use hearth_sim::{Policy, Semantics};
 
 use hearth_set::failure::Failure;
 use hearth_set::output::{progress, progress_over};
@@ -104,6 +104,6 @@ fn shapes(args: &Args) -> Vec<(&'static str, Shape)> {
         return Semantics::NAMES.iter().map(level).collect();
     }
     let policy =
-        |&name: &&'static str| (name, shape(policy::by_name(name).unwrap_or(Policy::Home)));
+        |&name: &&'static str| (name, shape(Policy::by_name(name).unwrap_or(Policy::Home)));
     COMPARED.iter().map(policy).collect()
 }

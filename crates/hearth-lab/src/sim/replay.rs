@@ -13,7 +13,7 @@ use hearth_client::words::counted;
 use hearth_set::failure::{Failure, OrFail};
 use hearth_set::output::print;
 use hearth_set::size::Size;
-use hearth_sim::policy;
+use hearth_sim::Policy;
 use hearth_sim::scale::{self, Access, Shape};
 use hearth_trace::file::Reader;
 use hearth_trace::{Event, FileId, Layer, Source, StreamId};
@@ -77,7 +77,7 @@ fn simulated(args: &Args, reader: &mut Reader) -> Result<ExitCode, Failure> {
     );
     let mut is_right = true;
     for name in SIMULATED {
-        let Some(policy) = policy::by_name(name).filter(|_| {
+        let Some(policy) = Policy::by_name(name).filter(|_| {
             let only = args.policy.as_deref();
             only.is_none_or(|only| only == name)
         }) else {

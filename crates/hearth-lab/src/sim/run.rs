@@ -6,8 +6,7 @@ use std::process::ExitCode;
 use std::time::Instant;
 
 use hearth_sim::{
-    Faults, LONGEST, Outcome, Plan, Policy, Ranges, Replicas, Semantics, Span, Trouble, policy,
-    shrink,
+    Faults, LONGEST, Outcome, Plan, Policy, Ranges, Replicas, Semantics, Span, Trouble, shrink,
 };
 
 use hearth_set::failure::Failure;
@@ -146,8 +145,8 @@ fn tell(plan: &Plan) {
 
 fn report(args: &Args, sum: &Sum, wall: f64) -> Report {
     let name = match args.semantics {
-        Semantics::Posix => policy::name_of(args.policy).to_owned(),
-        other => format!("{} {}", policy::name_of(args.policy), other.name()),
+        Semantics::Posix => args.policy.name().to_owned(),
+        other => format!("{} {}", args.policy.name(), other.name()),
     };
     let name = name.as_str();
     let mut report = Report::new("sim run", "simulated");

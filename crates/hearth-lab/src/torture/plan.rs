@@ -97,14 +97,17 @@ impl Plan {
     /// The round of a seed.
     pub(crate) fn of(seed: u64, choices: &Choices) -> Plan {
         let mut random = Random::of(seed, 1);
-        let policy = random.pick(&choices.policies).clone();
+        let given = |name: &str| value_of(&choices.extra, name);
+        let policy = random.pick(&choices.policies).as_str();
+        let policy = given("--policy").unwrap_or(policy).to_owned();
         let nemesis_name = random.pick(&choices.nemeses).clone();
         let mut nemesis = nemesis_of(&nemesis_name).unwrap_or(Nemesis::None);
         if policy == "bank" && matches!(nemesis, Nemesis::Cut(_)) {
             // The daemon that all share would be behind the cut as well.
             nemesis = Nemesis::Kill;
         }
-        let level = level_for(&policy, random.pick(&choices.levels).as_str());
+        let level = random.pick(&choices.levels).as_str();
+        let level = level_for(&policy, given("--semantics").unwrap_or(level));
         let mut random = Random::of(seed, 2);
         let page = *random.pick(&[16_u64, 64, 256]) << 10;
         let mut options: Vec<String> = ["--policy", &policy, "--semantics", &level, "--page-size"]
@@ -112,12 +115,11 @@ impl Plan {
             .to_vec();
         options.push(format!("{}KiB", page >> 10));
         options.extend(["--pool".into(), "64MiB".into()]);
-        let (buffered, outlives) =
-            more_options(&mut random, &policy, &level, nemesis, &mut options);
+        more_options(&mut random, &policy, &level, nemesis, &mut options);
         // An option that was asked for takes the place of the seed's.
         let mut options: Vec<String> = options
             .chunks(2)
-            .filter(|pair| !choices.extra.contains(&pair[0]))
+            .filter(|pair| given(&pair[0]).is_none())
             .flatten()
             .cloned()
             .collect();
@@ -129,18 +131,9 @@ impl Plan {
         if !choices.kinds.is_empty() {
             kinds.clone_from(&choices.kinds);
         }
-        let is_buffered = buffered || choices.extra.iter().any(|word| word == "buffered");
-        let promise = Promise {
-            level: strength(&level),
-            close_brings: policy != "local" && !is_buffered,
-            write_brings: matches!(policy.as_str(), "hint" | "bank" | "none"),
-            pages_are_whole: policy != "none",
-            outlives: (outlives || choices.extra.iter().any(|word| word.starts_with("sync")))
-                && !nemesis.goes_on_alone(),
-            calls_are_one: options.iter().any(|word| word == "call"),
-        };
         Plan {
             seed,
+            promise: promise(&policy, &level, nemesis, &options),
             level,
             nemesis,
             nemesis_name,
@@ -150,7 +143,6 @@ impl Plan {
             programs: programs(&mut random, choices.nodes, &policy),
             kinds,
             page,
-            promise,
             policy,
         }
     }
@@ -220,6 +212,29 @@ pub(crate) fn nemesis_of(name: &str) -> Option<Nemesis> {
         .map(|(_, nemesis)| *nemesis)
 }
 
+/// The value of an option, as `--name value` or `--name=value`: the last one, if it is given several times.
+fn value_of<'a>(options: &'a [String], name: &str) -> Option<&'a str> {
+    let joined = |word: &'a String| word.strip_prefix(name)?.strip_prefix('=');
+    let value = |at: usize| match options[at] == name {
+        true => options.get(at + 1).map(String::as_str),
+        false => joined(&options[at]),
+    };
+    (0..options.len()).rev().find_map(value)
+}
+
+/// The promises of a set that is started with these options.
+fn promise(policy: &str, level: &str, nemesis: Nemesis, options: &[String]) -> Promise {
+    let replicas = value_of(options, "--replicas");
+    Promise {
+        level: strength(level),
+        close_brings: policy != "local" && value_of(options, "--close") != Some("buffered"),
+        write_brings: matches!(policy, "hint" | "bank" | "none"),
+        pages_are_whole: policy != "none",
+        outlives: replicas.is_some_and(|word| word.starts_with("sync")) && !nemesis.goes_on_alone(),
+        calls_are_one: value_of(options, "--atomic") == Some("call"),
+    }
+}
+
 /// Levels below `posix` change something under two policies alone.
 fn level_for(policy: &str, level: &str) -> String {
     let is_weak = strength(level) != Level::Strict;
@@ -246,7 +261,7 @@ fn more_options(
     level: &str,
     nemesis: Nemesis,
     options: &mut Vec<String>,
-) -> (bool, bool) {
+) {
     let mut add = |words: &[&str]| options.extend(words.iter().map(|word| (*word).to_owned()));
     let (buffered, tier, replicas, whole, transport) = (
         random.chance(25),
@@ -267,8 +282,7 @@ fn more_options(
     if is_local && tier {
         add(&["--tier", "TIER"]);
     }
-    let outlives = is_local && replicas && level == "posix";
-    if outlives {
+    if is_local && replicas && level == "posix" {
         add(&["--replicas", "sync:1"]);
     }
     if whole && matches!(policy, "home" | "home:plus" | "single" | "local") && level == "posix" {
@@ -281,7 +295,6 @@ fn more_options(
         let plan = format!("fault:write:eio@{first}-{last};sync:eio@{sync}");
         add(&["--backing", &plan]);
     }
-    (buffered, outlives)
 }
 
 /// Two programs beside each agent: the first in its mount, the second by chance under `hearth run`.
@@ -303,4 +316,65 @@ fn programs(random: &mut Random, nodes: usize, policy: &str) -> Vec<(usize, Way,
         }
     }
     programs
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SEEDS: u64 = 40;
+
+    /// The rounds of some seeds with options of the caller.
+    fn plans(policy: &str, extra: &[&str]) -> Vec<Plan> {
+        let choices = Choices {
+            policies: vec![policy.into()],
+            levels: vec!["posix".into()],
+            nemeses: vec!["kill".into()],
+            kinds: Vec::new(),
+            nodes: 3,
+            seconds: 1,
+            load: 0,
+            extra: extra.iter().map(|word| (*word).to_owned()).collect(),
+        };
+        (0..SEEDS).map(|seed| Plan::of(seed, &choices)).collect()
+    }
+
+    /// True if a promise is made in all rounds, whichever form the option has.
+    fn always(policy: &str, name: &str, value: &str, is_so: impl Fn(&Plan) -> bool) -> bool {
+        let joined = format!("{name}={value}");
+        let given = |plan: &Plan| value_of(&plan.options, name) == Some(value);
+        let once = |plan: &Plan| plan.options.iter().filter(|o| o.starts_with(name)).count() == 1;
+        let all = [plans(policy, &[name, value]), plans(policy, &[&joined])].concat();
+        all.iter()
+            .all(|plan| given(plan) && once(plan) && is_so(plan))
+    }
+
+    #[test]
+    fn replicas_of_the_caller_say_whether_bytes_outlive_a_death() {
+        let outlives = |plan: &Plan| plan.promise.outlives;
+        assert!(always("local", "--replicas", "sync:1", outlives));
+        assert!(always("local", "--replicas", "none", |plan| !outlives(
+            plan
+        )));
+    }
+
+    #[test]
+    fn the_close_of_the_caller_says_whether_it_brings_bytes() {
+        let brings = |plan: &Plan| plan.promise.close_brings;
+        assert!(always("home", "--close", "flushed", brings));
+        assert!(always("home", "--close", "buffered", |plan| !brings(plan)));
+    }
+
+    #[test]
+    fn the_level_of_the_caller_is_checked() {
+        let level = |level| move |plan: &Plan| plan.promise.level == level;
+        assert!(always("home", "--semantics", "cto", level(Level::Opened)));
+        assert!(always("hint", "--semantics", "cto", level(Level::Strict)));
+    }
+
+    #[test]
+    fn the_policy_of_the_caller_is_checked() {
+        let writes = |plan: &Plan| plan.promise.write_brings && plan.policy == "hint";
+        assert!(always("home", "--policy", "hint", writes));
+    }
 }

@@ -87,7 +87,7 @@ fn loss(report: &Report, out: &mut String) {
     loss.clocks
         .iter()
         .chain(&loss.remarks)
-        .for_each(|remark| line!(out, "  care: {remark}"));
+        .for_each(|remark| line!(out, "  warning: {remark}"));
 }
 
 fn strip(report: &Report, out: &mut String) {

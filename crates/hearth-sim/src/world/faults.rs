@@ -218,7 +218,7 @@ impl World {
 
     pub(crate) fn mend(&mut self, a: u32, b: u32) {
         let alive = |node: u32| self.hosts[node as usize].is_alive();
-        if !self.plan.returns && !(alive(a) && alive(b)) {
+        if !(self.plan.returns || alive(a) && alive(b)) {
             return;
         }
         if alive(a) && alive(b) && self.links.mend(a, b) {

@@ -55,7 +55,9 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
             let (text, complaints) = describe(&set, answers);
             print(&format!("{gap}{text}"))?;
             is_well &= complaints.is_empty();
-            complaints.iter().for_each(|line| eprintln!("care: {line}"));
+            complaints
+                .iter()
+                .for_each(|line| eprintln!("warning: {line}"));
         }
     }
     Ok(ExitCode::from(u8::from(!is_well)))
@@ -251,7 +253,13 @@ fn row(peer: &Peer, value: &Value) -> Vec<String> {
 
 fn care(peer: &Peer, value: &Value) -> Vec<String> {
     let (_, node) = read(value);
-    let down = node.peers.iter().filter(|other| !other.up).map(|other| {
+    // The alarm about a death has its reason. There is none about an agent that was never connected.
+    let is_told = |other: u32| {
+        let gone = format!("agent {other} is gone: ");
+        node.alarms.iter().any(|alarm| alarm.starts_with(&gone))
+    };
+    let down = node.peers.iter().filter(|other| !other.up);
+    let down = down.filter(|other| !is_told(other.node)).map(|other| {
         let why = other.why.as_deref().unwrap_or("nobody knows why");
         format!("{peer} has lost agent {}: {why}", other.node)
     });
@@ -266,4 +274,36 @@ fn care(peer: &Peer, value: &Value) -> Vec<String> {
         )
     });
     down.chain(alarms).chain(lost).chain(risks).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The warnings of agent 1, which has lost agent 0.
+    fn warnings(alarms: &[&str]) -> Vec<String> {
+        let peer = Peer {
+            node: 1,
+            process: None,
+            socket: "control".into(),
+        };
+        let lost = json!({ "node": 0, "up": false, "why": "it went" });
+        care(
+            &peer,
+            &json!({ "node": { "peers": [lost], "alarms": alarms } }),
+        )
+    }
+
+    #[test]
+    fn a_death_is_told_in_one_line() {
+        let told = warnings(&["agent 0 is gone: it went"]);
+        assert_eq!(told.len(), 1, "{told:?}");
+        assert!(told[0].ends_with(": agent 0 is gone: it went"), "{told:?}");
+    }
+
+    #[test]
+    fn an_agent_that_never_came_is_told() {
+        let told = warnings(&["agent 10 is gone: it went"]);
+        assert_eq!(told.len(), 2, "{told:?}");
+    }
 }

@@ -3,8 +3,8 @@
 use std::process::ExitCode;
 use std::time::Instant;
 
+use hearth_sim::Policy;
 use hearth_sim::scale::{self, Forecast, Kind, Outcome, Shape};
-use hearth_sim::{Policy, policy};
 
 use super::Args;
 use hearth_set::failure::Failure;
@@ -34,7 +34,7 @@ pub(super) fn run(args: &Args, nodes: u32) -> Result<ExitCode, Failure> {
 }
 
 fn report(shape: &Shape, outcome: &Outcome, wall: f64) -> Report {
-    let name = policy::name_of(shape.policy);
+    let name = shape.policy.name();
     let mut report = Report::new("sim run", "simulated");
     let counted = &outcome.messages;
     if shape.policy == Policy::Home {
