@@ -4,6 +4,9 @@
 //! those locks. A worker that waits for the session (which may wait for a revocation) must therefore
 //! never be the last one able to take a read. So at most [`INLINE_MAX`] workers wait at a time; what
 //! comes beyond goes to a queue with threads of its own.
+//!
+//! A completion leaves what may block in the store to another queue. Its threads never wait for the session, so a job
+//! that waits for a completion always gets it.
 
 use std::collections::VecDeque;
 use std::io;
@@ -18,13 +21,16 @@ const INLINE_MAX: usize = WORKERS - 2;
 /// Threads for the overflow. The queue before them is bounded by the requests that the kernel has
 /// in flight.
 const SPILL_THREADS: usize = 2;
+/// Threads for what completions leave.
+const LEFT_THREADS: usize = 2;
 
 type Job = Box<dyn FnOnce() + Send>;
 
 /// Runs jobs that may wait.
 pub(crate) struct Errands {
     inline: AtomicUsize,
-    queue: Arc<Queue>,
+    spilled: Arc<Queue>,
+    left: Arc<Queue>,
 }
 
 /// Jobs that wait for a thread.
@@ -42,16 +48,10 @@ struct State {
 
 impl Errands {
     pub(crate) fn start() -> io::Result<Errands> {
-        let queue = Arc::new(Queue::default());
-        for number in 0..SPILL_THREADS {
-            let queue = Arc::clone(&queue);
-            thread::Builder::new()
-                .name(format!("fuse-errand-{number}"))
-                .spawn(move || queue.serve())?;
-        }
         Ok(Errands {
             inline: AtomicUsize::new(0),
-            queue,
+            spilled: Queue::serve_by("fuse-errand", SPILL_THREADS)?,
+            left: Queue::serve_by("fuse-left", LEFT_THREADS)?,
         })
     }
 
@@ -63,29 +63,43 @@ impl Errands {
             self.inline.fetch_sub(1, Ordering::Relaxed);
         } else {
             self.inline.fetch_sub(1, Ordering::Relaxed);
-            self.later(job);
+            self.spilled.later(job);
         }
     }
 
-    /// Runs a job on a thread of its own: for completions, which must not block.
+    /// Runs a job of a completion, which must not block, on another thread. It may use the store, and never waits for
+    /// the session.
     pub(crate) fn later(&self, job: impl FnOnce() + Send + 'static) {
-        self.queue.later(job);
+        self.left.later(job);
     }
 
-    /// The queue in which completions leave work that must not be done in them.
+    /// The queue behind [`Errands::later`].
     pub(crate) fn queue(&self) -> Arc<Queue> {
-        Arc::clone(&self.queue)
+        Arc::clone(&self.left)
     }
 }
 
 impl Drop for Errands {
     fn drop(&mut self) {
-        self.queue.lock().closed = true;
-        self.queue.changed.notify_all();
+        for queue in [&self.spilled, &self.left] {
+            queue.lock().closed = true;
+            queue.changed.notify_all();
+        }
     }
 }
 
 impl Queue {
+    fn serve_by(name: &str, threads: usize) -> io::Result<Arc<Queue>> {
+        let queue = Arc::new(Queue::default());
+        for number in 0..threads {
+            let queue = Arc::clone(&queue);
+            thread::Builder::new()
+                .name(format!("{name}-{number}"))
+                .spawn(move || queue.serve())?;
+        }
+        Ok(queue)
+    }
+
     /// As [`Errands::later`].
     pub(crate) fn later(&self, job: impl FnOnce() + Send + 'static) {
         self.lock().jobs.push_back(Box::new(job));
@@ -115,6 +129,38 @@ impl Queue {
                 .changed
                 .wait(state)
                 .expect("no job runs under this lock");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::Barrier;
+    use std::sync::mpsc::channel;
+    use std::time::Duration;
+
+    /// As many opens that empty a file as there can be, each of which waits for what its completion leaves.
+    #[test]
+    fn jobs_that_wait_get_what_completions_leave() {
+        let errands = Arc::new(Errands::start().unwrap());
+        let all = Arc::new(Barrier::new(INLINE_MAX + SPILL_THREADS));
+        let (told, ended) = channel();
+        for _ in 0..INLINE_MAX + SPILL_THREADS {
+            let (errands, all, told) = (Arc::clone(&errands), Arc::clone(&all), told.clone());
+            let own = Arc::clone(&errands);
+            let job = move || {
+                all.wait();
+                let (answer, answered) = channel();
+                own.later(move || answer.send(()).unwrap());
+                answered.recv().unwrap();
+                told.send(()).unwrap();
+            };
+            thread::spawn(move || errands.run(job));
+        }
+        for _ in 0..INLINE_MAX + SPILL_THREADS {
+            let limit = Duration::from_secs(60);
+            ended.recv_timeout(limit).expect("no job waits for another");
         }
     }
 }
