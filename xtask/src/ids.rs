@@ -6,8 +6,7 @@
 //! - `S` is a promise: a heading of docs/semantics.md.
 //! - `I` is a property of the whole protocol: a row of the table in docs/kernel/README.md.
 //! - Any other belongs to the first lines of one module. They state it as an item of a list or before a
-//!   colon. (`A7: see` and the name of another module states nothing.) Other crates may use the letters
-//!   of a crate for their own.
+//!   colon. (`A7: see` and the name of another module states nothing.)
 //!
 //! Findings of the simulator have ids, too: rows of a table in docs/simulator.md.
 
@@ -28,8 +27,8 @@ const NAMES: &[&str] = &["CRC", "UTF"];
 /// The path and line of a statement.
 type Place<'a> = (&'a str, usize);
 
-/// Statements, by the space that an id is unique in, and the id.
-type Statements<'a> = BTreeMap<(&'a str, &'a str), Vec<Place<'a>>>;
+/// Statements, by the id.
+type Statements<'a> = BTreeMap<&'a str, Vec<Place<'a>>>;
 
 pub(crate) fn check(repo: &Repo) -> Verdict {
     let mut verdict = Verdict::default();
@@ -38,22 +37,19 @@ pub(crate) fn check(repo: &Repo) -> Verdict {
     for text in texts(repo) {
         for id in stated_by(text) {
             let place = (text.file.path.as_str(), text.line);
-            stated
-                .entry((space(text.file, id), id))
-                .or_default()
-                .push(place);
+            stated.entry(id).or_default().push(place);
         }
     }
     for text in texts(repo) {
         for (id, _) in ids(text.words) {
             uses += 1;
-            if !stated.keys().any(|(_, known)| *known == id) {
+            if !stated.contains_key(id) {
                 let what = format!("`{id}` is stated nowhere");
                 verdict.find(&text.file.path, text.line, what);
             }
         }
     }
-    for (&(_, id), places) in &stated {
+    for (id, places) in &stated {
         check_once(id, places, &mut verdict);
     }
     verdict.note = format!("{} stated, {uses} uses", stated.len());
@@ -96,16 +92,6 @@ fn texts(repo: &Repo) -> impl Iterator<Item = Text<'_>> {
 
 fn is_source(file: &File) -> bool {
     file.path.split('/').nth(2) == Some("src") && !file.is_test()
-}
-
-/// The directory of the crate that the file is in; empty for a page, and for a word.
-fn space<'a>(file: &'a File, id: &str) -> &'a str {
-    let end = file.path.match_indices('/').nth(1).map_or(0, |(at, _)| at);
-    if file.path.ends_with(".rs") && series(id).len() == 1 {
-        &file.path[..end]
-    } else {
-        ""
-    }
 }
 
 /// The ids that a line states.
@@ -235,18 +221,15 @@ mod tests {
     }
 
     #[test]
-    fn fires_on_an_id_that_two_modules_of_a_crate_state() {
+    fn fires_on_an_id_that_two_modules_state() {
         let again = "//! - A1: a read waits.\n//! A3: ages grow.\n";
         let what = "`A1` is stated in crates/a/src/lib.rs:3 already";
         assert_eq!(findings(&[("crates/a/src/z.rs", again)]), [what]);
-        assert_eq!(
-            findings(&[("crates/b/src/lib.rs", again)]),
-            Vec::<String>::new()
-        );
+        assert_eq!(findings(&[("crates/b/src/lib.rs", again)]), [what]);
     }
 
     #[test]
-    fn a_word_is_a_series_of_the_whole_project() {
+    fn a_word_names_a_series_too() {
         let age = ("crates/a/src/age.rs", "//! A3: ages grow.\n");
         let seat = (
             "crates/b/src/seat.rs",
