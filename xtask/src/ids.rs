@@ -1,11 +1,12 @@
 //! Ids of invariants: each is stated once, and each that is used is stated.
 //!
-//! An id is a letter and a number. Its letter tells its home:
+//! An id is the name of its series and a number. A series is a letter (`A7`) or a word (`BANK-7`). Its
+//! name tells its home:
 //!
 //! - `S` is a promise: a heading of docs/semantics.md.
 //! - `I` is a property of the whole protocol: a row of the table in docs/kernel/README.md.
-//! - Any other belongs to a crate. The first lines of one module state it, as an item of a list or
-//!   before a colon. (`A7: see` and the name of another module states nothing.)
+//! - Any other belongs to the first lines of one module. They state it as an item of a list or before a
+//!   colon. (`A7: see` and the name of another module states nothing.)
 //!
 //! Findings of the simulator have ids, too: rows of a table in docs/simulator.md.
 
@@ -20,14 +21,14 @@ const PROMISES: &str = "docs/semantics.md";
 const PROPERTIES: &str = "docs/kernel/README.md";
 const FINDINGS: &str = "docs/simulator.md";
 
-/// Letters that several modules of one crate have given out, each from 1. The table only gets shorter.
-const SHARED: &[(&str, &str)] = &[("crates/hearth-proto", "DGKMR")];
+/// Words that look like a series and are the name of something else.
+const NAMES: &[&str] = &["CRC", "UTF"];
 
 /// The path and line of a statement.
 type Place<'a> = (&'a str, usize);
 
-/// Statements, by the space that an id is unique in, and the id.
-type Statements<'a> = BTreeMap<(&'a str, &'a str), Vec<Place<'a>>>;
+/// Statements, by the id.
+type Statements<'a> = BTreeMap<&'a str, Vec<Place<'a>>>;
 
 pub(crate) fn check(repo: &Repo) -> Verdict {
     let mut verdict = Verdict::default();
@@ -36,25 +37,21 @@ pub(crate) fn check(repo: &Repo) -> Verdict {
     for text in texts(repo) {
         for id in stated_by(text) {
             let place = (text.file.path.as_str(), text.line);
-            stated
-                .entry((space(text.file), id))
-                .or_default()
-                .push(place);
+            stated.entry(id).or_default().push(place);
         }
     }
     for text in texts(repo) {
         for (id, _) in ids(text.words) {
             uses += 1;
-            if !stated.keys().any(|(_, known)| *known == id) {
+            if !stated.contains_key(id) {
                 let what = format!("`{id}` is stated nowhere");
                 verdict.find(&text.file.path, text.line, what);
             }
         }
     }
-    for (&(space, id), places) in &stated {
-        check_once(space, id, places, &mut verdict);
+    for (id, places) in &stated {
+        check_once(id, places, &mut verdict);
     }
-    check_shared(&stated, &mut verdict);
     verdict.note = format!("{} stated, {uses} uses", stated.len());
     verdict
 }
@@ -97,31 +94,21 @@ fn is_source(file: &File) -> bool {
     file.path.split('/').nth(2) == Some("src") && !file.is_test()
 }
 
-/// The directory of the crate that the file is in; empty for a page.
-fn space(file: &File) -> &str {
-    let end = file.path.match_indices('/').nth(1).map_or(0, |(at, _)| at);
-    if file.path.ends_with(".rs") {
-        &file.path[..end]
-    } else {
-        ""
-    }
-}
-
 /// The ids that a line states.
 fn stated_by(text: Text<'_>) -> Vec<&str> {
     let line = text.words.trim();
     let path = text.file.path.as_str();
-    let (first, letter) = match path {
-        PROMISES => (line.trim_start_matches('#').strip_prefix(' '), 'S'),
-        PROPERTIES => (line.strip_prefix("| "), 'I'),
-        FINDINGS => (line.strip_prefix("| "), 'F'),
+    let (first, home) = match path {
+        PROMISES => (line.trim_start_matches('#').strip_prefix(' '), "S"),
+        PROPERTIES => (line.strip_prefix("| "), "I"),
+        FINDINGS => (line.strip_prefix("| "), "F"),
         _ if text.heads_module => return stated_by_module(line),
         _ => return Vec::new(),
     };
     let is_heading = path != PROMISES || line.starts_with('#');
     let opening = first.filter(|_| is_heading).and_then(opening_id);
     opening
-        .filter(|id| id.starts_with(letter))
+        .filter(|id| series(id) == home)
         .into_iter()
         .collect()
 }
@@ -132,7 +119,7 @@ fn stated_by_module(line: &str) -> Vec<&str> {
         let after = past_brackets(&line[at + id.len()..]);
         let opens = item == Some(id) && at == 2;
         let is_stated = after.starts_with(": ") || opens;
-        is_stated && !after.starts_with(": see ") && !id.starts_with(['S', 'I'])
+        is_stated && !after.starts_with(": see ") && !["S", "I"].contains(&series(id))
     };
     ids(line)
         .into_iter()
@@ -155,50 +142,45 @@ fn past_brackets(text: &str) -> &str {
         .map_or(text, |(_, after)| after)
 }
 
-/// Each capital letter with one or two digits that stands as a word, with its place.
+/// Each id that stands as a word, with its place.
 fn ids(text: &str) -> Vec<(&str, usize)> {
     let bytes = text.as_bytes();
     let joins = |byte: u8| is_word(byte) || b"-/.".contains(&byte);
-    let starts = (0..bytes.len()).filter(|&at| bytes[at].is_ascii_uppercase());
+    let starts = (0..bytes.len()).filter(|&at| at == 0 || !joins(bytes[at - 1]));
     let words = starts.filter_map(|at| {
-        let digits = bytes[at + 1..].iter().take_while(|b| b.is_ascii_digit());
-        let end = at + 1 + digits.count();
-        let is_free = at == 0 || !joins(bytes[at - 1]);
+        let end = at + id_len(&bytes[at..])?;
+        let id = &text[at..end];
         let is_whole = bytes.get(end).is_none_or(|&b| !is_word(b) && b != b'-');
-        ((at + 2..=at + 3).contains(&end) && is_free && is_whole).then(|| (&text[at..end], at))
+        (is_whole && !NAMES.contains(&series(id))).then_some((id, at))
     });
     words.collect()
 }
 
-fn check_once(space: &str, id: &str, places: &[Place<'_>], verdict: &mut Verdict) {
-    let is_shared = shared(space).contains(&id[..1]);
-    for (index, &(path, line)) in places.iter().enumerate().skip(1) {
-        let mut before = places[..index].iter();
-        let again = before.find(|(other, _)| !is_shared || *other == path);
-        if let Some((first, at)) = again {
-            let what = format!("`{id}` is stated in {first}:{at} already");
-            verdict.find(path, line, what);
-        }
-    }
+/// The length of what begins like an id: a letter, or a longer word and a hyphen, and one or two digits.
+fn id_len(bytes: &[u8]) -> Option<usize> {
+    let capitals = bytes.iter().take_while(|b| b.is_ascii_uppercase()).count();
+    let name = match capitals {
+        1 => 1,
+        3.. if bytes.get(capitals) == Some(&b'-') => capitals + 1,
+        _ => return None,
+    };
+    let digits = bytes[name..].iter().take_while(|b| b.is_ascii_digit());
+    let digits = digits.count();
+    (1..=2).contains(&digits).then_some(name + digits)
 }
 
-fn shared(space: &str) -> &'static str {
-    let row = SHARED.iter().find(|(dir, _)| *dir == space);
-    row.map_or("", |(_, letters)| letters)
+/// The letter or word of an id.
+fn series(id: &str) -> &str {
+    id.trim_end_matches(|c: char| c.is_ascii_digit() || c == '-')
 }
 
-/// Each letter that is excused has ids that several modules state.
-fn check_shared(stated: &Statements<'_>, verdict: &mut Verdict) {
-    for (dir, letters) in SHARED {
-        let of_crate = || stated.iter().filter(|((space, _), _)| space == dir);
-        for letter in letters.chars().filter(|_| of_crate().next().is_some()) {
-            let is_used =
-                of_crate().any(|((_, id), places)| id.starts_with(letter) && places.len() > 1);
-            if !is_used {
-                let what = format!("`{letter}` is excused in ids.rs and needs it no more");
-                verdict.find(dir, 1, what);
-            }
-        }
+fn check_once(id: &str, places: &[Place<'_>], verdict: &mut Verdict) {
+    let Some(((first, at), others)) = places.split_first() else {
+        return;
+    };
+    for &(path, line) in others {
+        let what = format!("`{id}` is stated in {first}:{at} already");
+        verdict.find(path, line, what);
     }
 }
 
@@ -239,31 +221,30 @@ mod tests {
     }
 
     #[test]
-    fn fires_on_an_id_that_two_modules_of_a_crate_state() {
+    fn fires_on_an_id_that_two_modules_state() {
         let again = "//! - A1: a read waits.\n//! A3: ages grow.\n";
         let what = "`A1` is stated in crates/a/src/lib.rs:3 already";
         assert_eq!(findings(&[("crates/a/src/z.rs", again)]), [what]);
-        assert_eq!(
-            findings(&[("crates/b/src/lib.rs", again)]),
-            Vec::<String>::new()
-        );
+        assert_eq!(findings(&[("crates/b/src/lib.rs", again)]), [what]);
     }
 
     #[test]
-    fn a_shared_letter_is_stated_once_in_a_file() {
-        let repo = |text: &str| {
-            let other = "//! - D1: x.\n//! - G1: x.\n//! - K1: x.\n//! - M1: x.\n//! - R1: x.\n";
-            let dir = "crates/hearth-proto/src";
-            let (one, two) = (format!("{dir}/a.rs"), format!("{dir}/b.rs"));
-            check(&Repo::sample(&[(&one, other), (&two, text)])).findings
-        };
-        let same = "//! - D1: y.\n//! - G1: y.\n//! - K1: y.\n//! - M1: y.\n//! - R1: y.\n";
-        assert_eq!(repo(same), []);
-        assert_eq!(repo(&format!("{same}//! - R1: z.\n")).len(), 1);
-        let excused = repo(&same[..same.len() - "//! - R1: y.\n".len()]);
-        assert_eq!(
-            excused[0].what,
-            "`R` is excused in ids.rs and needs it no more"
+    fn a_word_names_a_series_too() {
+        let age = ("crates/a/src/age.rs", "//! A3: ages grow.\n");
+        let seat = (
+            "crates/b/src/seat.rs",
+            "//! - SEAT-1 (I3): x.\n//! - SEAT-12: see `z`.\n",
         );
+        let more = ("crates/b/src/more.rs", "//! - SEAT-12: y.\n");
+        let page = (
+            "docs/a.md",
+            "SEAT-1 to SEAT-12. UTF-8, CRC-32, AB-1, SEAT-1-x and SEAT-123 are no ids.\n",
+        );
+        assert_eq!(findings(&[age, seat, more, page]), Vec::<String>::new());
+        let what = "`SEAT-12` is stated nowhere";
+        assert_eq!(findings(&[age, seat, page]), [what, what]);
+        let again = ("crates/c/src/lib.rs", "//! - SEAT-12: z.\n");
+        let what = "`SEAT-12` is stated in crates/b/src/more.rs:1 already";
+        assert_eq!(findings(&[age, seat, more, again]), [what]);
     }
 }

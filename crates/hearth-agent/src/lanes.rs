@@ -151,7 +151,7 @@ impl Core {
     ///
     /// While the gate is shut that is all that could be taken, whatever an entry says of its time. Nothing that
     /// ended before one of these began is missing: it passed its last look at the gate while that was open, so it
-    /// was there before the fence, and is among them or was brought before (L1). So what is next is told after
+    /// was there before the fence, and is among them or was brought before (LANE-1). So what is next is told after
     /// all writes that have returned, and nobody's clock has a say in that.
     fn bring(&self, state: &mut State, after: &mut Vec<After>) -> usize {
         let now = monotonic_ns();

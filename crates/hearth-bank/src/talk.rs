@@ -1,8 +1,8 @@
 //! One connection's conversation, without a socket: orders in, bytes out; bytes in, answers out.
 //!
-//! - T1: a daemon answers in the order in which it was asked, so a queue is all that is remembered.
-//! - T2: the first things said are the questions of the greeting; orders are taken only after it.
-//! - T3: whatever comes that the front of the queue does not expect is the end of the conversation.
+//! - TALK-1: a daemon answers in the order in which it was asked, so a queue is all that is remembered.
+//! - TALK-2: the first things said are the questions of the greeting; orders are taken only after it.
+//! - TALK-3: whatever comes that the front of the queue does not expect is the end of the conversation.
 
 use crate::item::{self, Seal};
 use crate::order::{Answer, Expected, Order};

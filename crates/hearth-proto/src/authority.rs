@@ -207,7 +207,7 @@ struct File {
     pages: BTreeMap<u64, Page>,
     /// Blocks of which a daemon may have an entry.
     entries: Blocks,
-    /// Written blocks that daemons have not been given yet (G4).
+    /// Written blocks that daemons have not been given yet (POPULATE-4).
     debt: Debt,
     waiting: VecDeque<Waiting>,
     /// Pages that those of `waiting` keep from requests that come after them, as of when all were tried.
@@ -391,7 +391,7 @@ impl Authority {
             Body::Hand { .. } => return self.handed(ctx, from, &envelope, data),
             Body::Inherit { is } => return self.inherit(ctx, &envelope, is),
             Body::Read { .. } | Body::Hold { .. } => {}
-            // It may be written or cut now (B2).
+            // It may be written or cut now (HANDOVER-1).
             _ => self.common.legacies.give_up(ctx, envelope.file),
         }
         let Envelope {
@@ -605,14 +605,17 @@ impl Authority {
 
     pub(crate) fn assert_valid(&self, dirty_bytes: u64) {
         let sum: u64 = self.files.values().map(|f| f.dirty_bytes).sum();
-        assert_eq!(sum, dirty_bytes, "F2: dirty bytes add up");
+        assert_eq!(sum, dirty_bytes, "FRAME-2: dirty bytes add up");
         for file in self.files.values() {
             let pages: u64 = file.pages.values().map(Page::dirty_bytes).sum();
-            assert_eq!(pages, file.dirty_bytes, "F2: dirty bytes of a file add up");
+            assert_eq!(
+                pages, file.dirty_bytes,
+                "FRAME-2: dirty bytes of a file add up"
+            );
             let mut dirty = file.pages.values().filter(|page| page.dirty_bytes() > 0);
             assert!(
                 dirty.all(|page| page.slot.is_some()),
-                "F2: dirty bytes have a frame"
+                "FRAME-2: dirty bytes have a frame"
             );
         }
         self.assert_aged();

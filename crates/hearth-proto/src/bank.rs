@@ -23,21 +23,21 @@
 //! promise needs is kept in it. To its gateway a daemon is one more reader of the block, with these
 //! rules in place of a floor that the daemon would have to remember:
 //!
-//! - K1: only the gateway writes entries, and it has at most one order about a block under way. So a
+//! - BANK-1: only the gateway writes entries, and it has at most one order about a block under way. So a
 //!   set that is late meets no delete that has already been answered.
-//! - K2: an entry is noted at the gateway before the set is sent, and until a delete is answered.
-//! - K3: a key carries its gateway, and the *epoch* in which that gateway trusts the daemon. An order
+//! - BANK-2: an entry is noted at the gateway before the set is sent, and until a delete is answered.
+//! - BANK-3: a key carries its gateway, and the *epoch* in which that gateway trusts the daemon. An order
 //!   of the gateway that is not answered ends the epoch: what the order may still do, it does to keys
 //!   that nobody asks for. A daemon that comes back, with old memory or without, gets a new epoch,
 //!   above every one before it, also of earlier lives of the gateway.
-//! - K4: a client asks a daemon only under the epoch that the gateway told it, while its *lease* from
+//! - BANK-4: a client asks a daemon only under the epoch that the gateway told it, while its *lease* from
 //!   that gateway lasts. An epoch is *over* when each client that holds a lease has confirmed that it
 //!   knows, or its lease has run out on the gateway's clock. The lease of a client that cannot be
 //!   reached runs out as well.
-//! - K5: a write, or a cut, that touches a noted entry waits until the entry is deleted or its epoch is
+//! - BANK-5: a write, or a cut, that touches a noted entry waits until the entry is deleted or its epoch is
 //!   over (I12). From there on it is safe to answer: a get that is issued afterwards finds nothing
 //!   older, and one that was issued before belongs to reads that began before the answer.
-//! - K6: bytes from a daemon serve the reads that waited when the get was issued, and are not kept.
+//! - BANK-6: bytes from a daemon serve the reads that waited when the get was issued, and are not kept.
 //!   Ways in are never given bytes to keep from a daemon, for nobody could call them back.
 //!
 //! Attributes of files, and names of directories with them, are entries of the same kind where the
@@ -45,7 +45,7 @@
 //! its client (`client/look.rs`). One entry has both, so that one order takes back both. A directory whose names
 //! do not fit has its attributes there alone.
 //!
-//! Why no version is compared: by K1 to K5 an entry that can be found is the block's latest, or a write
+//! Why no version is compared: by BANK-1 to BANK-5 an entry that can be found is the block's latest, or a write
 //! of it is under way. The version goes along so that a checker can see that.
 
 pub(crate) mod lease;

@@ -675,7 +675,7 @@ impl Config {
 
     /// True if this node is the gateway of the files that it manages: the job wants the first user of a file to be its
     /// home, and this node is a gateway. A file's manager never changes while a node lives that knows it, so nor does
-    /// its gateway, and each block has one at any time (K1).
+    /// its gateway, and each block has one at any time (BANK-1).
     pub(crate) fn serves_managed(&self) -> bool {
         let wanted = self.allocation == Allocation::FirstTouch && self.rules().bank.is_some();
         wanted && self.homes().any(|home| home == self.me)

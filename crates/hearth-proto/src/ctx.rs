@@ -164,7 +164,7 @@ impl Ctx<'_> {
     }
 
     /// Whether whoever is to change a file can find its manager: with a dead registrar those who have not asked before
-    /// change it without a word (S13), so nobody keeps its names and attributes (M6).
+    /// change it without a word (S13), so nobody keeps its names and attributes (MANAGER-6).
     pub(crate) fn is_findable(&self, file: FileId) -> bool {
         let registrar = placement::registrar_of(file, self.config.nodes);
         !self.peers.is_down(registrar) || !self.config.keeps(Guard::ManagerFound)

@@ -6,8 +6,8 @@
 //! asked before an eviction: its slot is simply void afterwards.
 //!
 //! Invariants:
-//! - F1: a frame is free, or in the list, or held; never two of these.
-//! - F2: `dirty_bytes` is the sum of what the authority reported and not more than the pool (I14).
+//! - FRAME-1: a frame is free, or in the list, or held; never two of these.
+//! - FRAME-2: `dirty_bytes` is the sum of what the authority reported and not more than the pool (I14).
 
 use crate::ids::{FileId, FrameId};
 use alloc::vec::Vec;
@@ -126,7 +126,10 @@ impl Frames {
 
     /// The page must stay.
     pub(crate) fn hold(&mut self, slot: Slot) {
-        debug_assert!(self.valid(slot), "F1: only a resident page can be held");
+        debug_assert!(
+            self.valid(slot),
+            "FRAME-1: only a resident page can be held"
+        );
         self.unlink(slot.frame.0);
         self.entries[slot.frame.0 as usize].place = Place::Held;
     }
@@ -264,18 +267,18 @@ impl Frames {
         assert_eq!(
             listed,
             place(Place::Listed),
-            "F1: the list holds what is listed"
+            "FRAME-1: the list holds what is listed"
         );
         assert_eq!(
             self.free.len(),
             place(Place::Free),
-            "F1: the free frames are those marked free"
+            "FRAME-1: the free frames are those marked free"
         );
         assert!(
             self.entries
                 .iter()
                 .all(|e| e.owner.is_some() == (e.place != Place::Free)),
-            "F1"
+            "FRAME-1"
         );
     }
 }

@@ -9,18 +9,18 @@
 //! always answered at once.
 //!
 //! Invariants:
-//! - M1 (I3): before a writer's open is answered no other node takes the size for exact.
-//! - M2: the size grows only by an end whose bytes homes took after the last cut that took place.
-//! - M3: appends end in the order in which they began, so that no reader sees a hole between them.
-//! - M4 (I3): while names or attributes are being changed nobody keeps them, and before that whoever
+//! - MANAGER-1 (I3): before a writer's open is answered no other node takes the size for exact.
+//! - MANAGER-2: the size grows only by an end whose bytes homes took after the last cut that took place.
+//! - MANAGER-3: appends end in the order in which they began, so that no reader sees a hole between them.
+//! - MANAGER-4 (I3): while names or attributes are being changed nobody keeps them, and before that whoever
 //!   kept them has let go ([`leave`]).
-//! - M5: a question about a file's attributes is answered as soon as nobody reads them ([`leave`]).
-//! - M6: while a file's registrar is gone nobody keeps its names or attributes: whoever has not asked before could not
-//!   ask the manager before a change ([`leave`]).
-//! - M7 (I3): openers go to the store after the file's last name is gone, and all of them: homes hold requests until
-//!   then, and who tells of a handle again that was open then is sent there ([`control`]).
-//! - M9: see `date`.
-//! - M8 (I3): with replicas a life of a file begins when its registrar, as it lives now, has named this node.
+//! - MANAGER-5: a question about a file's attributes is answered as soon as nobody reads them ([`leave`]).
+//! - MANAGER-6: while a file's registrar is gone nobody keeps its names or attributes: whoever has not asked before
+//!   could not ask the manager before a change ([`leave`]).
+//! - MANAGER-7 (I3): openers go to the store after the file's last name is gone, and all of them: homes hold requests
+//!   until then, and who tells of a handle again that was open then is sent there ([`control`]).
+//! - MANAGER-9: see `date`.
+//! - MANAGER-8 (I3): with replicas a life of a file begins when its registrar, as it lives now, has named this node.
 //!   A node that finds that nobody manages the file may go to the store while the registrar is gone. A
 //!   registrar that is back asks all to let go before it names anybody ([`register`]).
 
@@ -100,7 +100,7 @@ struct File {
     /// Size of the file; known once somebody opened it.
     size: u64,
     known: bool,
-    /// Time of the last write, as far as it is known here and the store may not have it (M9).
+    /// Time of the last write, as far as it is known here and the store may not have it (MANAGER-9).
     mtime_ns: Option<i64>,
     /// No write that is heard of from now on counts as older than this.
     dated_ns: i64,

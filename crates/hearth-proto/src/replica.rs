@@ -5,14 +5,14 @@
 //! *saved*: what is kept goes to the store, and whoever waits for that is answered.
 //!
 //! Invariants:
-//! - R1: while the home lives, a ward's bytes of a page are not older than the store's. So saving them never
+//! - REPLICA-1: while the home lives, a ward's bytes of a page are not older than the store's. So saving them never
 //!   takes anything back ([`crate::authority`] flushes a page only when its keepers have what the store
 //!   gets).
-//! - R2: a page of a copy is taken whole or not at all, and one that is kept already is always taken.
-//! - R3: a ward is saved once its home is gone, and only then.
-//! - R7: a page that the store refused a part of is written again as a whole, when no part of the ward is on its way: one
-//!   that came later says nothing of the part that was refused.
-//! - R4: a marked ward that is saved tells people, by name, that its home had more than it sent.
+//! - REPLICA-2: a page of a copy is taken whole or not at all, and one that is kept already is always taken.
+//! - REPLICA-3: a ward is saved once its home is gone, and only then.
+//! - REPLICA-4: a page that the store refused a part of is written again as a whole, when no part of the ward is on its
+//!   way: one that came later says nothing of the part that was refused.
+//! - REPLICA-5: a marked ward that is saved tells people, by name, that its home had more than it sent.
 
 mod salvage;
 mod shards;
@@ -156,7 +156,7 @@ impl Replica {
         over.into_iter().for_each(|key| self.save(ctx, key));
     }
 
-    /// Takes bytes in; false if at least one page found no room (R2).
+    /// Takes bytes in; false if at least one page found no room (REPLICA-2).
     fn copy(
         &mut self,
         ctx: &mut Ctx<'_>,
@@ -245,7 +245,7 @@ impl Replica {
         self.tidy(ctx, key);
     }
 
-    /// A home is gone: what is kept of it is saved (R3).
+    /// A home is gone: what is kept of it is saved (REPLICA-3).
     pub(crate) fn peer_down(&mut self, ctx: &mut Ctx<'_>, peer: NodeId) {
         for ward in self.wards.values_mut() {
             ward.waiting.retain(|asker| asker.from != peer);
@@ -526,10 +526,13 @@ impl Replica {
     pub(crate) fn assert_valid(&self, down: impl Fn(NodeId) -> bool) {
         let frames = |ward: &Ward| ward.pages.len() + ward.shards.frames();
         let frames: usize = self.wards.values().map(frames).sum();
-        assert_eq!(frames, self.frames as usize, "R2: a frame for each page");
+        assert_eq!(
+            frames, self.frames as usize,
+            "REPLICA-2: a frame for each page"
+        );
         for (key, ward) in &self.wards {
             let saved = ward.saving || !down(key.1);
-            assert!(saved, "R3: a ward is saved once its home is gone");
+            assert!(saved, "REPLICA-3: a ward is saved once its home is gone");
         }
     }
 }

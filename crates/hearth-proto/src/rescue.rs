@@ -13,10 +13,10 @@
 //! Then all are asked again, and the word of a node that is gone on who manages the file counts no longer.
 //!
 //! Invariants:
-//! - R5: since the last end that this node has heard of, nothing was done here about a file before every live
+//! - RESCUE-1: since the last end that this node has heard of, nothing was done here about a file before every live
 //!   node has said two things. It keeps nothing more of the file for nodes that are gone; nor, if nobody
 //!   manages the file, for itself.
-//! - R6: a node that has joined again keeps nothing for others before it has met everybody, or waited for that.
+//! - RESCUE-2: a node that has joined again keeps nothing for others before it has met everybody, or waited for that.
 
 use crate::Errno;
 use crate::ctx::Ctx;
@@ -119,7 +119,7 @@ impl Rescues {
     }
 
     /// True while this node, which has joined again, keeps nothing for others: one that it has not met takes it for gone, and
-    /// would not ask it what it has (R6).
+    /// would not ask it what it has (RESCUE-2).
     pub(crate) fn is_unknown(&mut self, ctx: &Ctx<'_>) -> bool {
         self.waits_until(ctx).is_some()
     }

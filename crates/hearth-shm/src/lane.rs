@@ -277,7 +277,7 @@ fn give_up(ring: &Part<'_>, view: &View, at: u64, slots: u64) -> Left {
 }
 
 /// An agent's side of a lane. It is given up while the gate is shut: then the program's side takes nothing
-/// any more (L4).
+/// any more (LANE-4).
 #[derive(Debug)]
 pub struct LaneEnd {
     words: Words,

@@ -4,8 +4,8 @@
 //! [`SyncPoint`]s taken about once a second tell what they mean.
 //!
 //! Invariants:
-//! - K1: all ticks of one process are of one [`ClockKind`], decided once, before the first.
-//! - K2: counter ticks of all processes of a machine are of one counter.
+//! - CLOCK-1: all ticks of one process are of one [`ClockKind`], decided once, before the first.
+//! - CLOCK-2: counter ticks of all processes of a machine are of one counter.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 

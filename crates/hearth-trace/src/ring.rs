@@ -11,12 +11,12 @@
 //! read), then the two above.
 //!
 //! Invariants, for every ring:
-//! - R1: attempts are numbered from 1 without a hole; the number is in the ring's control line before
+//! - RING-1: attempts are numbered from 1 without a hole; the number is in the ring's control line before
 //!   anything else is written.
-//! - R2: a record is committed by its `seq`, stored last (release, paired with the reader's acquire).
-//! - R3: committed records between the reader's tail and tail + capacity are not written again.
-//! - R4: attempted = stored + dropped + torn, and torn is at most 1, and only if the thread was killed.
-//! - R5: an attempt that is not stored is in the table of drops with its operation, bytes and ticks.
+//! - RING-2: a record is committed by its `seq`, stored last (release, paired with the reader's acquire).
+//! - RING-3: committed records between the reader's tail and tail + capacity are not written again.
+//! - RING-4: attempted = stored + dropped + torn, and torn is at most 1, and only if the thread was killed.
+//! - RING-5: an attempt that is not stored is in the table of drops with its operation, bytes and ticks.
 
 mod attach;
 mod drain;

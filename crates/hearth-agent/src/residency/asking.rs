@@ -2,10 +2,11 @@
 //!
 //! It is no protocol: nobody waits for it but a command, and what is not told costs advice alone.
 //!
-//! - R1 A question has a number. An answer under another one, or from another agent than was asked, is left unread.
-//! - R2 Nobody waits for longer than [`TELL_SPAN_MAX`], or for an agent that is gone.
-//! - R3 No more is kept of an answer than one can have, and of questions no more than [`QUESTIONS_MAX`].
-//! - R4 One thread at a time looks what is here, for all who have asked: never one that serves programs or peers.
+//! - ASKING-1 A question has a number. An answer under another one, or from another agent than was asked, is left
+//!   unread.
+//! - ASKING-2 Nobody waits for longer than [`TELL_SPAN_MAX`], or for an agent that is gone.
+//! - ASKING-3 No more is kept of an answer than one can have, and of questions no more than [`QUESTIONS_MAX`].
+//! - ASKING-4 One thread at a time looks what is here, for all who have asked: never one that serves programs or peers.
 
 use super::{Residency, told};
 use crate::core::Core;

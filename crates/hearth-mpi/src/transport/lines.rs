@@ -6,12 +6,12 @@
 //! its end would wait for them.
 //!
 //! Invariants:
-//! - L1: a bell is rung after its message was given to MPI.
-//! - L2: every piece that a rank has sent is received, by its number, or by [`Lines::finish`].
-//! - L3: at most [`WINDOW`] bytes and one frame are under way to a rank that has not passed them on. A frame counts
+//! - LINE-1: a bell is rung after its message was given to MPI.
+//! - LINE-2: every piece that a rank has sent is received, by its number, or by [`Lines::finish`].
+//! - LINE-3: at most [`WINDOW`] bytes and one frame are under way to a rank that has not passed them on. A frame counts
 //!   [`FRAME_COST`] beside its bytes, so there are fewer pieces under way than tags.
-//! - L5: a frame that waits for the window goes: what the other side has passed on and not told is less than that.
-//! - L4: after [`Lines::finish`] nobody calls MPI through this.
+//! - LINE-5: a frame that waits for the window goes: what the other side has passed on and not told is less than that.
+//! - LINE-4: after [`Lines::finish`] nobody calls MPI through this.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -206,7 +206,7 @@ impl Lines {
         Sent::Done
     }
 
-    /// L1
+    /// LINE-1
     fn give(
         &self,
         out: &mut Out,
@@ -367,7 +367,7 @@ impl Lines {
         lock(&self.out[peer]).queued_bytes
     }
 
-    /// Ends all of it: what is under way arrives, and the communicator is given back (L2, L4). All ranks must
+    /// Ends all of it: what is under way arrives, and the communicator is given back (LINE-2, LINE-4). All ranks must
     /// make this call, before they finalize; transports have been shut down, or find that they are.
     pub fn finish(&self) -> Result<(), CommError> {
         let mut sent = Vec::with_capacity(self.out.len());
@@ -413,7 +413,7 @@ impl Lines {
 }
 
 impl Out {
-    /// L3, L5
+    /// LINE-3, LINE-5
     fn has_room(&self) -> bool {
         self.given - self.passed <= WINDOW
     }

@@ -1,10 +1,10 @@
 //! The receiving side of one connection: parts are put in their places, whole messages come out in
 //! order, and what is missing is told to the sender. No I/O and no clock of its own.
 //!
-//! - R1: a packet is taken once; a message comes out once, in the order of the numbers.
-//! - R2: packets further than the window above the first missing one, parts that contradict their
+//! - RECEIVER-1: a packet is taken once; a message comes out once, in the order of the numbers.
+//! - RECEIVER-2: packets further than the window above the first missing one, parts that contradict their
 //!   message, and more unfinished bytes than the bound end the connection.
-//! - R3: what has arrived is acknowledged within [`ACK_DELAY`], by data or by itself; a new gap at once.
+//! - RECEIVER-3: what has arrived is acknowledged within [`ACK_DELAY`], by data or by itself; a new gap at once.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -176,7 +176,7 @@ impl Receiver {
         assembly.place(data, part).ok_or(ReceiveError::Part)
     }
 
-    /// The next message in order, if it is complete (R1).
+    /// The next message in order, if it is complete (RECEIVER-1).
     pub(crate) fn next(&mut self) -> Option<Whole> {
         let entry = self.messages.first_entry()?;
         if *entry.key() != self.next_message || entry.get().missing > 0 {

@@ -6,9 +6,9 @@
 //! caller's own. Another node's client of the store may lag behind what the home's has written.
 //!
 //! Invariants:
-//! - D1 (S1): while the store is read aside nobody writes the pages. Frames that it will be served from with the
+//! - ASIDE-1 (S1): while the store is read aside nobody writes the pages. Frames that it will be served from with the
 //!   rest stay as they are.
-//! - D2 (S1, A3): a write goes aside when no frame has bytes of its pages that the store lacks. From then to its
+//! - ASIDE-2 (S1, A3): a write goes aside when no frame has bytes of its pages that the store lacks. From then to its
 //!   answer nobody reads them here. Afterwards no frame has any of them.
 
 use super::through::Stage;

@@ -1,15 +1,15 @@
 //! The gateway's side of the bank: entries of its blocks in daemons.
 //!
 //! Invariants, with the rules of [`crate::bank`]:
-//! - G1 (K1): one order about a block at a time. A write or cut begins when no populate of its blocks
+//! - POPULATE-1 (BANK-1): one order about a block at a time. A write or cut begins when no populate of its blocks
 //!   is under way, and nothing is populated while a write or cut touches it.
-//! - G2 (K2): a block is in `entries` from before its set is sent until its delete is answered, or every
+//! - POPULATE-2 (BANK-2): a block is in `entries` from before its set is sent until its delete is answered, or every
 //!   epoch of its daemon is over.
-//! - G3 (I14): at most a quarter of the pool waits for daemons. Blocks beyond that are not populated.
-//! - G4: written blocks are *owed* to daemons until somebody closes or syncs the file, or an eighth of the
+//! - POPULATE-3 (I14): at most a quarter of the pool waits for daemons. Blocks beyond that are not populated.
+//! - POPULATE-4: written blocks are *owed* to daemons until somebody closes or syncs the file, or an eighth of the
 //!   pool is owed; then they are paid, a few blocks at a time. A block that is owed has no entry, so readers
 //!   come to the gateway, which pays for them then. Blocks that a write or cut touches are not paid before
-//!   that is over (G1). A debt that is forgotten, with the block's frame, is a miss and no more.
+//!   that is over (POPULATE-1). A debt that is forgotten, with the block's frame, is a miss and no more.
 
 use super::{Authority, File, Home};
 use crate::bank::list::{List, Standing};
@@ -98,7 +98,7 @@ fn blocks_of<'a>(words: impl Iterator<Item = (&'a u64, &'a u64)>) -> impl Iterat
     })
 }
 
-/// Written blocks of a file that daemons have not been given yet (G4).
+/// Written blocks of a file that daemons have not been given yet (POPULATE-4).
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) struct Debt {
     blocks: Blocks,
@@ -109,7 +109,7 @@ pub(super) struct Debt {
 }
 
 impl Home<'_, '_> {
-    /// True while a populate of one of these blocks is under way (G1).
+    /// True while a populate of one of these blocks is under way (POPULATE-1).
     pub(super) fn is_populating(&self, first: u64, end: u64) -> bool {
         let alone = self.ctx.config.keeps(Guard::PopulatesAlone);
         let mut pages = self.file.pages.range(first..end);
@@ -278,7 +278,7 @@ impl Home<'_, '_> {
         }
     }
 
-    /// Owed blocks that no write or cut touches: after a write they are owed anew (G4).
+    /// Owed blocks that no write or cut touches: after a write they are owed anew (POPULATE-4).
     fn payable(&self) -> Vec<u64> {
         let File {
             debt, writes, bar, ..

@@ -7,7 +7,7 @@
 //!
 //! A window is a cut of a range by a node that writes through to the store. Its pages go before the
 //! manager is told, and none of them comes back until it resumes: what is read outside of the range
-//! goes on, and reads of the range wait for the writer (H1).
+//! goes on, and reads of the range wait for the writer (WINDOW-1).
 
 use super::hand_over::Handing;
 use super::{Bar, File, Home, StoreOp, Waiting};

@@ -21,15 +21,15 @@
 //! | any but free | the delegate is gone | its bytes are lost: people are told | free |
 //!
 //! Invariants:
-//! - G1 (I1, I2): while a page is delegated nobody else has a copy of it, and its home gives none, nor shows
+//! - GRANT-1 (I1, I2): while a page is delegated nobody else has a copy of it, and its home gives none, nor shows
 //!   it to its own node. The grant is given when all acknowledgements are in (A1).
-//! - G2: a return counts only if it names the page's grant and comes from its delegate.
-//! - G3 (I16): a returned byte never waits. The home keeps the page's frame as long as it is delegated, and
+//! - GRANT-2: a return counts only if it names the page's grant and comes from its delegate.
+//! - GRANT-3 (I16): a returned byte never waits. The home keeps the page's frame as long as it is delegated, and
 //!   delegates at most one page in [`SHARE`] of its pool; so dirty bytes exceed the limit of A5 by no
 //!   more than that.
-//! - G4 (I6): a flush that speaks for everybody waits for the bytes of all delegates of the file. One that
+//! - GRANT-4 (I6): a flush that speaks for everybody waits for the bytes of all delegates of the file. One that
 //!   speaks for its asker comes after the bytes that the asker wrote by itself.
-//! - G5: a cut finds no page of the file delegated, so no grant outlives a generation.
+//! - GRANT-5: a cut finds no page of the file delegated, so no grant outlives a generation.
 //!
 //! A page that is called back before it was worth it is delegated later the next time: a file that is
 //! shared costs few messages more than without delegates.
@@ -213,7 +213,8 @@ impl Home<'_, '_> {
         for (_, page) in self.file.pages.range_mut(pages) {
             page.sole.count(ask.from, false);
         }
-        // A way in of its node may keep bytes of the page, and would not hear of what the node writes by itself (D3).
+        // A way in of its node may keep bytes of the page, and would not hear of what the node writes by itself
+        // (DELEGATE-3).
         let page = self.file.pages.get(&ask.first);
         let keeps = page.is_some_and(|page| page.readers.contains(ask.from));
         let asked = ask.record && !ask.keep && ask.count == 1 && !keeps;
@@ -237,7 +238,7 @@ impl Home<'_, '_> {
         !pages.is_empty()
     }
 
-    /// The same for a cut (G5).
+    /// The same for a cut (GRANT-5).
     pub(super) fn calls_back_for_cut(&mut self) -> bool {
         if !self.ctx.config.keeps(Guard::CutCallsDelegates) {
             return false;
@@ -274,7 +275,7 @@ impl Home<'_, '_> {
         self.ctx.ask(node, id, generation, body);
     }
 
-    /// Calls back what others write by themselves, for a flush that speaks for everybody (G4): pages and
+    /// Calls back what others write by themselves, for a flush that speaks for everybody (GRANT-4): pages and
     /// the numbers of their grants.
     pub(super) fn call_back_for_flush(&mut self, from: NodeId, goal: Goal) -> Vec<(u64, Ver)> {
         if !self.ctx.config.keeps(Guard::FlushCallsBack) {
@@ -449,7 +450,7 @@ impl Authority {
         }
     }
 
-    /// Checks that the list of delegated pages is what pages say (G3).
+    /// Checks that the list of delegated pages is what pages say (GRANT-3).
     pub(super) fn assert_delegated(&self) {
         let pages = self.files.iter().flat_map(|(&id, file)| {
             let owned = file.pages.iter().filter(|(_, page)| page.own.is_some());
@@ -458,7 +459,7 @@ impl Authority {
         let listed = self.common.delegated.iter().map(|&page| (page, true));
         assert!(
             pages.eq(listed),
-            "G3: delegated pages are listed and have frames"
+            "GRANT-3: delegated pages are listed and have frames"
         );
     }
 }

@@ -22,11 +22,11 @@
 //! ```
 //!
 //! Invariants:
-//! - B2 (I3): pages that were handed over are set aside until the manager says that the heir is the home. They
+//! - HANDOVER-1 (I3): pages that were handed over are set aside until the manager says that the heir is the home. They
 //!   count only in the generation of its cut. And they count only if nothing but reads of the file has come to
 //!   the heir before. Other nodes may know already where the home is, and their word can be quicker than the
 //!   manager's.
-//! - B3: it lies in frames that were free, of a share of the pool, and goes when any node is gone. Nobody could
+//! - HANDOVER-2: it lies in frames that were free, of a share of the pool, and goes when any node is gone. Nobody could
 //!   say then whether the manager will ever decide.
 
 use super::{Authority, Home};
@@ -224,7 +224,7 @@ impl Authority {
         }
     }
 
-    /// A node is gone (B3).
+    /// A node is gone (HANDOVER-2).
     pub(super) fn give_up_legacies(&mut self, ctx: &mut Ctx<'_>) {
         let files: Vec<FileId> = self.common.legacies.files.keys().copied().collect();
         for file in files {

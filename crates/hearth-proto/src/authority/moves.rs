@@ -15,13 +15,13 @@
 //! ```
 //!
 //! Invariants:
-//! - M1 (I1, I3): the bytes of a delegate are void only for a write of that page alone, while nobody has a copy.
+//! - MOVE-1 (I1, I3): the bytes of a delegate are void only for a write of that page alone, while nobody has a copy.
 //!   Such a write waits for nothing but the delegate's word and cannot fail. A write that waits for readers may
 //!   have to give one of them the old bytes (A2), so the home must have these. A delegate that goes on keeping
 //!   some of the page sends them along.
-//! - M2 (I6): a flush for a node follows the page that its bytes have moved on with, until the home has them
+//! - MOVE-2 (I6): a flush for a node follows the page that its bytes have moved on with, until the home has them
 //!   or what replaced them.
-//! - M3 (I13): if a later delegate dies with bytes of an earlier writer, that writer is told with its next
+//! - MOVE-3 (I13): if a later delegate dies with bytes of an earlier writer, that writer is told with its next
 //!   flush.
 
 use super::delegate::SHARE;
@@ -108,7 +108,7 @@ impl Home<'_, '_> {
         Some(Verdict::Done)
     }
 
-    /// A write has begun. The bytes that delegates of its pages wrote are void (M1). True if there are such.
+    /// A write has begun. The bytes that delegates of its pages wrote are void (MOVE-1). True if there are such.
     pub(super) fn void(&mut self, first: u64, count: u32) -> bool {
         let pages = match self.ctx.config.moves() {
             true => self.delegated(first, first.saturating_add(u64::from(count))),
@@ -187,14 +187,14 @@ impl Home<'_, '_> {
         true
     }
 
-    /// True if a page has moved on with, or instead of, what the node wrote of it (M2).
+    /// True if a page has moved on with, or instead of, what the node wrote of it (MOVE-2).
     pub(super) fn has_moved_from(&self, page: &Page, node: NodeId) -> bool {
         self.ctx.config.moves()
             && self.ctx.config.keeps(Guard::MovedFollowed)
             && page.writers.contains(node)
     }
 
-    /// Calls pages back that moved on after they had been called back for a flush (M2).
+    /// Calls pages back that moved on after they had been called back for a flush (MOVE-2).
     pub(super) fn follow_moved(&mut self, ask: &mut FlushAsk) {
         for (number, grant) in &mut ask.recalled {
             let own = self.file.pages.get(number).and_then(|page| page.own);
@@ -212,7 +212,7 @@ impl Home<'_, '_> {
         self.file.writes.iter().any(moves)
     }
 
-    /// A delegate is gone, and with it bytes of a page that others wrote (M3).
+    /// A delegate is gone, and with it bytes of a page that others wrote (MOVE-3).
     pub(super) fn note_bereft(&mut self, number: u64, peer: NodeId) {
         let page = self.file.pages.get(&number);
         if let Some(page) = page.filter(|_| self.ctx.config.moves()) {
@@ -221,7 +221,7 @@ impl Home<'_, '_> {
         }
     }
 
-    /// Fails the flush of a node whose bytes are lost, once (M3).
+    /// Fails the flush of a node whose bytes are lost, once (MOVE-3).
     pub(super) fn tells_loss(&mut self, from: NodeId, req: ReqId, goal: Goal) -> bool {
         let told = goal != Goal::All && self.file.bereft.remove(from);
         if told {

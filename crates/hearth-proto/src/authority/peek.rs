@@ -6,10 +6,10 @@
 //! After [`PEEKS_MAX`] of them the store is read.
 //!
 //! Invariants:
-//! - P1: a question is always answered. It waits at most for a store read of the answerer, never for its own
+//! - PEEK-1: a question is always answered. It waits at most for a store read of the answerer, never for its own
 //!   questions. So no circle of homes waits for itself.
-//! - P2 (I3): a page that a cut touches is not given away. A cut waits for the questions in flight that touch it.
-//! - P3 (I2): a node that is recorded as a reader has the bytes that the store would give, or none. A write waits
+//! - PEEK-2 (I3): a page that a cut touches is not given away. A cut waits for the questions in flight that touch it.
+//! - PEEK-3 (I2): a node that is recorded as a reader has the bytes that the store would give, or none. A write waits
 //!   for the questions in flight, and then calls back what they found.
 
 use super::{Home, StoreOp, Verdict, Waiting};

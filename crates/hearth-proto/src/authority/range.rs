@@ -11,15 +11,15 @@
 //! ```
 //!
 //! Invariants:
-//! - R1 (I10): nobody reads or writes a page that a write has locked, from when the home says so until
+//! - RANGE-1 (I10): nobody reads or writes a page that a write has locked, from when the home says so until
 //!   it is applied or let go; nobody writes one that a read holds.
-//! - R2 (I16): of two that meet, the younger gives way ([`Body::Wound`]), unless it has all its locks and so
+//! - RANGE-2 (I16): of two that meet, the younger gives way ([`Body::Wound`]), unless it has all its locks and so
 //!   needs nothing more. Requests that wait are asked in order of age. So nothing waits for a younger one
 //!   that waits itself.
-//! - R3 (F5): a lock comes with its frames. A write that lacks frames counts as one that meets all locks
+//! - RANGE-3 (F5): a lock comes with its frames. A write that lacks frames counts as one that meets all locks
 //!   of this node; reads that lack frames, cuts, and reads that have lost patience count as older than
 //!   all.
-//! - R4: a lock ends with its node.
+//! - RANGE-4: a lock ends with its node.
 
 use super::through::Stage;
 use super::{Authority, Home, PATIENCE, PendingWrite, ReadAsk, Verdict, Waiting, WriteAsk};
@@ -164,7 +164,7 @@ impl Locks {
         Some(lock)
     }
 
-    /// Reads of a node that is gone hold nothing (R4).
+    /// Reads of a node that is gone hold nothing (RANGE-4).
     pub(super) fn drop_holds_of(&mut self, peer: NodeId) {
         self.0
             .retain(|_, lock| lock.from != peer || lock.claim == Claim::Write);
@@ -205,7 +205,7 @@ impl Authority {
                 page.is_some_and(|page| page.reserved && page.slot.is_some())
             };
             let mut numbers = lock.first..lock.first + u64::from(lock.count);
-            assert!(numbers.all(framed), "R3: a lock comes with its frames");
+            assert!(numbers.all(framed), "RANGE-3: a lock comes with its frames");
         }
     }
 }
@@ -289,7 +289,7 @@ impl Home<'_, '_> {
             || (!one_by_one && ahead.blocks_write(ask.age, pages.0, pages.1))
     }
 
-    /// True if locks keep a request out of some pages; younger ones are told to give way (R2).
+    /// True if locks keep a request out of some pages; younger ones are told to give way (RANGE-2).
     pub(super) fn is_locked(&mut self, claim: Claim, age: Age, first: u64, count: u32) -> bool {
         let file = self.id;
         let honoured = self.ctx.config.keeps(Guard::HoldsHonoured);
@@ -325,7 +325,7 @@ impl Home<'_, '_> {
         }
     }
 
-    /// Something lacks frames: writes that are younger give theirs back (R3).
+    /// Something lacks frames: writes that are younger give theirs back (RANGE-3).
     pub(super) fn wound_for_frames(&mut self, age: Option<Age>) {
         if self.ctx.config.keeps(Guard::FramesBack) {
             let younger = |other: &Age, lock: &Lock| {
@@ -523,7 +523,7 @@ impl Home<'_, '_> {
         }
     }
 
-    /// Writes of a node that is gone are let go where they are not to be applied yet (R4).
+    /// Writes of a node that is gone are let go where they are not to be applied yet (RANGE-4).
     pub(super) fn drop_staged_of(&mut self, peer: NodeId) {
         let of = |w: &PendingWrite| w.ask.staged.filter(|_| w.ask.from == peer);
         let all: Vec<u64> = self.file.writes.iter().filter_map(of).collect();

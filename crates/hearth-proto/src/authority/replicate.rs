@@ -337,7 +337,7 @@ impl Home<'_, '_> {
             self.file.wards.full |= !self.choose_keepers();
             self.mark_anew();
         }
-        // A keeper that has some of a page takes all of it (R2), and must: else the page could never be
+        // A keeper that has some of a page takes all of it (REPLICA-2), and must: else the page could never be
         // flushed.
         let Wards {
             lag, full, copied, ..

@@ -7,9 +7,9 @@
 //! ```
 //!
 //! Invariants:
-//! - T1 (S1): from the first store write until the end nobody reads the pages here: the store may have
+//! - THROUGH-1 (S1): from the first store write until the end nobody reads the pages here: the store may have
 //!   the new bytes at any moment, and the daemons' entries are on their way out.
-//! - T2: nothing is dirty. Bytes that the store refuses are not kept, and of a block of which not every
+//! - THROUGH-2: nothing is dirty. Bytes that the store refuses are not kept, and of a block of which not every
 //!   byte is known nothing is.
 
 use super::write::parts;

@@ -4,7 +4,7 @@
 //! nothing. A read never waits for a lease: without one it goes to the gateway.
 //!
 //! Invariants:
-//! - E1 (K4): a lease runs from the moment when it was asked for, so it ends here before it ends at
+//! - E1 (BANK-4): a lease runs from the moment when it was asked for, so it ends here before it ends at
 //!   the gateway.
 //! - E2: an epoch that the gateway has ended is not taken up again, whatever comes later.
 

@@ -10,11 +10,11 @@
 //! ```
 //!
 //! Invariants:
-//! - L1 (K3): an epoch is given once, and is above every earlier one of the daemon here, also those of
+//! - LIST-1 (BANK-3): an epoch is given once, and is above every earlier one of the daemon here, also those of
 //!   earlier lives of this node.
-//! - L2 (K4): while a client may ask under an epoch, the daemon is trusted under it, or leaving and
+//! - LIST-2 (BANK-4): while a client may ask under an epoch, the daemon is trusted under it, or leaving and
 //!   the client is awaited until its lease has run out here. A lease runs longer here than there.
-//! - L3: a life that follows another treats every daemon as leaving, and tells every node it meets so,
+//! - LIST-3: a life that follows another treats every daemon as leaving, and tells every node it meets so,
 //!   until all have confirmed or that life's leases can last no longer.
 
 use super::{Daemon, Epoch};
@@ -193,7 +193,7 @@ impl List {
         List::conclude(ctx);
     }
 
-    /// A node can be reached: it must not ask under epochs of an earlier life (L3).
+    /// A node can be reached: it must not ask under epochs of an earlier life (LIST-3).
     pub(crate) fn met(ctx: &mut Ctx<'_>, peer: NodeId) {
         for at in 0..ctx.bank.daemons.len() {
             let epoch = ctx.bank.daemons[at].epoch;

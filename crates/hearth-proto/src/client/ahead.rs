@@ -1,12 +1,12 @@
 //! Reading ahead: what a handle will read next is asked for before it is needed.
 //!
 //! Invariants:
-//! - R1: a page that comes without a read that waits for it is a copy as any other. Its home remembers who has
+//! - AHEAD-1: a page that comes without a read that waits for it is a copy as any other. Its home remembers who has
 //!   it, and calls it back (I3). One that may be used only once is dropped.
-//! - R2: one handle has at most its window beyond its last read asked for or here. No window is larger than an
+//! - AHEAD-2: one handle has at most its window beyond its last read asked for or here. No window is larger than an
 //!   eighth of the frames that can be had.
-//! - R3: nothing is asked for beyond the end, nor of a file that another node may write.
-//! - R4: nothing is asked for of a page that is gathered or being scattered. Its home has older bytes, and the
+//! - AHEAD-3: nothing is asked for beyond the end, nor of a file that another node may write.
+//! - AHEAD-4: nothing is asked for of a page that is gathered or being scattered. Its home has older bytes, and the
 //!   copy would stay when the gathered ones are there.
 //!
 //! [`Ahead`] is told of reads, and says what to ask for. Reads are in order if each begins in the last page of

@@ -1,7 +1,7 @@
 //! Asking the bank: blocks that a daemon may have are asked for there, all others at their gateway.
 //!
 //! Reads whose blocks a daemon does not have go to the gateway for them. Blocks that it has serve the reads
-//! that asked, and nobody else (K6). A read that a way in may keep never comes here.
+//! that asked, and nobody else (BANK-6). A read that a way in may keep never comes here.
 
 use super::once::Granted;
 use super::read::Found;

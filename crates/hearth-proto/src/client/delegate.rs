@@ -25,12 +25,12 @@
 //! | clean, dirty | the home is gone, the file begins a new life | bytes are lost, as those of a dead home | none |
 //!
 //! Invariants:
-//! - D1 (I1): after it has answered a `TakeBack` this node writes the page through its home.
-//! - D2 (I6): a home is asked to flush after it was sent what was written here by itself (messages of one
+//! - DELEGATE-1 (I1): after it has answered a `TakeBack` this node writes the page through its home.
+//! - DELEGATE-2 (I6): a home is asked to flush after it was sent what was written here by itself (messages of one
 //!   connection arrive in order).
-//! - D3 (I3): a way in that keeps bytes of the page is called back before a write shows: such a write goes
+//! - DELEGATE-3 (I3): a way in that keeps bytes of the page is called back before a write shows: such a write goes
 //!   through the home, which knows of the way in by `Return(Copy)`.
-//! - D4 (I14): at most one page in [`SHARE`] of the pool is written by itself, and given back when a
+//! - DELEGATE-4 (I14): at most one page in [`SHARE`] of the pool is written by itself, and given back when a
 //!   request lacks memory. Each has a time when it is looked at again. Homes lack at most [`UNRETURNED_MAX`]
 //!   bytes: beyond, a write goes to its home, which takes its page back.
 
@@ -227,10 +227,13 @@ impl Client {
     pub(crate) fn assert_valid(&self) {
         let pages = self.owned.pages.values();
         let dirty: u64 = pages.map(|owned| u64::from(owned.dirty.bytes())).sum();
-        assert_eq!(dirty, self.owned.dirty_bytes, "D4: unreturned bytes add up");
+        assert_eq!(
+            dirty, self.owned.dirty_bytes,
+            "DELEGATE-4: unreturned bytes add up"
+        );
         let due = self.owned.pages.iter();
         let due: BTreeSet<_> = due.map(|(&(id, page), o)| (o.due, id, page)).collect();
-        assert_eq!(due, self.owned.due, "D4: each page has its time");
+        assert_eq!(due, self.owned.due, "DELEGATE-4: each page has its time");
     }
 }
 
@@ -365,7 +368,7 @@ impl Desk<'_, '_> {
         owned.known((from.max(base) - base) as u32, end as u32)
     }
 
-    /// A way in keeps bytes of the page (D3).
+    /// A way in keeps bytes of the page (DELEGATE-3).
     pub(super) fn own_kept(&mut self, id: FileId, page: u64) {
         if let Some(owned) = self.client.owned.pages.get_mut(&(id, page)) {
             owned.kept = true;
@@ -550,7 +553,7 @@ impl Desk<'_, '_> {
         }
     }
 
-    /// A home calls a page back (D1).
+    /// A home calls a page back (DELEGATE-1).
     pub(super) fn called_back(&mut self, from: NodeId, order: &Envelope) {
         let Body::TakeBack {
             page,
@@ -581,7 +584,7 @@ impl Desk<'_, '_> {
         }
     }
 
-    /// Sends to the homes of a file what they lack of it (D2).
+    /// Sends to the homes of a file what they lack of it (DELEGATE-2).
     pub(super) fn return_file(&mut self, id: FileId) {
         if !self.ctx.config.keeps(Guard::ReturnedFirst) {
             return;

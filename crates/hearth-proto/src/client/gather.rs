@@ -8,15 +8,15 @@
 //! and is asked anew once all is scattered, with the writes that came meanwhile.
 //!
 //! Invariants:
-//! - Q1 (I3): an open, a flush, a sync, a close, a question for the size and an append come after the
+//! - GATHER-1 (I3): an open, a flush, a sync, a close, a question for the size and an append come after the
 //!   scatters of what this node had gathered of the file. A read or another write comes after those of its
 //!   pages.
-//! - Q2: at most one scatter of a page is under way, so that they arrive in order.
-//! - Q3: a manager cuts or settles a file, and a node syncs it, after every writer has scattered what it had
+//! - GATHER-2: at most one scatter of a page is under way, so that they arrive in order.
+//! - GATHER-3: a manager cuts or settles a file, and a node syncs it, after every writer has scattered what it had
 //!   gathered; for a cut, a writer gathers nothing from then on until it has heard of it.
-//! - Q4 (I14): a quarter of the frames at most hold what is gathered, and no more pages than that are
+//! - GATHER-4 (I14): a quarter of the frames at most hold what is gathered, and no more pages than that are
 //!   being scattered.
-//! - Q5: ways in keep nothing of a page that is gathered or being scattered, so that an order to drop it can
+//! - GATHER-5: ways in keep nothing of a page that is gathered or being scattered, so that an order to drop it can
 //!   be acknowledged at once: the page may be locked by a read that waits for the scatter.
 
 use super::local::take_back;
@@ -75,7 +75,7 @@ pub(super) struct Gathering {
     scattering: BTreeMap<u64, Ticket>,
     /// When the oldest of the gathered bytes came.
     pub(super) since: Option<Time>,
-    /// A cut of this generation is coming (Q3).
+    /// A cut of this generation is coming (GATHER-3).
     held_off: Option<Gen>,
     waiting: Vec<Waiter>,
 }
@@ -166,7 +166,7 @@ impl Client {
 }
 
 impl Desk<'_, '_> {
-    /// Hands a request on, unless it has to wait for what is gathered (Q1).
+    /// Hands a request on, unless it has to wait for what is gathered (GATHER-1).
     pub(super) fn behind_gathered(&mut self, ticket: Ticket, request: Request) -> Option<Request> {
         if self.client.gathering.is_empty() {
             return Some(request);
@@ -258,7 +258,7 @@ impl Desk<'_, '_> {
         !read && pages.into_iter().all(elsewhere)
     }
 
-    /// True if there are frames for the pages of a write (Q4), and room in their lists.
+    /// True if there are frames for the pages of a write (GATHER-4), and room in their lists.
     fn has_room(&self, id: FileId, offset: u64, len: u32) -> bool {
         let Some(file) = self.client.files.get(&id) else {
             return false;
@@ -398,7 +398,7 @@ impl Desk<'_, '_> {
         }
     }
 
-    /// Sends what a page has gathered to its home (Q2).
+    /// Sends what a page has gathered to its home (GATHER-2).
     fn scatter(&mut self, id: FileId, page: u64) {
         let Some(file) = self.client.files.get_mut(&id) else {
             return;
@@ -530,7 +530,7 @@ impl Desk<'_, '_> {
         busy
     }
 
-    /// The manager wants the homes to have what is gathered of a file (Q3).
+    /// The manager wants the homes to have what is gathered of a file (GATHER-3).
     pub(super) fn collect(&mut self, from: NodeId, order: (FileId, Gen, ReqId), cut: bool) {
         let (id, generation, req) = order;
         let careful = self.ctx.config.keeps(Guard::Collected);

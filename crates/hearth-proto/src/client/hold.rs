@@ -8,7 +8,7 @@
 //! several homes, has each home hold its part until all have answered.
 //!
 //! Invariant:
-//! - H1 (I10): the bytes that a read returns were there at one instant between its beginning and its end.
+//! - HOLD-1 (I10): the bytes that a read returns were there at one instant between its beginning and its end.
 
 use super::once::Granted;
 use super::range::{Lock, Locked};

@@ -1,7 +1,7 @@
 //! Writes that programs of this node make by themselves, to pages that were offered to them. These are pages of
 //! which this node is the home ([`crate::authority`] says when), and pages that gather here.
 //!
-//! Invariant Q6: an offered page of the second kind is gathered in the frame that was named. The next small write
+//! Invariant GATHER-6: an offered page of the second kind is gathered in the frame that was named. The next small write
 //! of it would gather there. This node keeps nothing else of it, and some session has the file open for writing.
 //! Bytes that are left there may make the file longer. Others hear of that with the scatter, like of all that is
 //! gathered. The offer is taken back in the very step in which that ends. None ends while programs may still
@@ -53,7 +53,7 @@ impl Client {
         gathered.is_offered.then_some(config.page_bytes)
     }
 
-    /// The end of a step. Offers what was wished for, and takes back what is not as Q6 says. Pages of a file that
+    /// The end of a step. Offers what was wished for, and takes back what is not as GATHER-6 says. Pages of a file that
     /// nothing has happened to are as they were.
     pub(crate) fn review_offers(&mut self, ctx: &mut Ctx<'_>, authority: &mut Authority) {
         let mut due = core::mem::take(&mut self.wished);
@@ -143,7 +143,7 @@ impl Client {
         true
     }
 
-    /// Checks what Q6 says of pages and files; who would gather is asked at the end of each step.
+    /// Checks what GATHER-6 says of pages and files; who would gather is asked at the end of each step.
     pub(crate) fn assert_offers(&self, config: &Config) {
         if !config.keeps(Guard::OffersTakenBack) {
             return;
@@ -153,11 +153,11 @@ impl Client {
             for (&page, _) in pages.filter(|(_, gathered)| gathered.is_offered) {
                 assert!(
                     self.offers.contains(&(id, page)),
-                    "Q6: page {page} of {id:?} is listed"
+                    "GATHER-6: page {page} of {id:?} is listed"
                 );
                 assert!(
                     self.is_alone(file, id, page),
-                    "Q6: page {page} of {id:?} is offered"
+                    "GATHER-6: page {page} of {id:?} is offered"
                 );
             }
         }
@@ -213,7 +213,7 @@ pub(super) fn take_back(ctx: &mut Ctx<'_>, (file, page): (FileId, u64), gathered
 }
 
 impl Desk<'_, '_> {
-    /// True if a gathered page is one that Q6 lets programs write.
+    /// True if a gathered page is one that GATHER-6 lets programs write.
     fn lets_leave(&self, id: FileId, page: u64) -> bool {
         let Some(file) = self.client.files.get(&id) else {
             return false;

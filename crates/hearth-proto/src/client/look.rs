@@ -1,6 +1,6 @@
 //! Attributes and names out of daemons: where those hold them, a daemon is asked before the manager.
 //!
-//! An answer of a daemon serves the question alone, as with blocks (K6): nobody could call it back. The
+//! An answer of a daemon serves the question alone, as with blocks (BANK-6): nobody could call it back. The
 //! manager is asked for what the daemon does not have, and gives leave.
 
 use super::bank::ASKED_OF_BANK;

@@ -3,7 +3,7 @@
 //! If one node alone has a page, another is lent its bytes for one use. If all of such a page is written
 //! next, this node claims it instead of sending the bytes to the home, and is its delegate from then on
 //! (`delegate`). A read that a home sends on asks the page's delegate; one that has gone there in vain too
-//! often asks the home to have the page back (M4: no read is sent on for ever).
+//! often asks the home to have the page back (MOVE-4: no read is sent on for ever).
 
 use super::file::Want;
 use super::write::{Part, WriteJob};

@@ -1,11 +1,11 @@
 //! Pages that a home pushes: copies that nobody asked for.
 //!
 //! Invariants:
-//! - K1 (I3): no pushed page is taken while this node writes it: its write may have told the home already
+//! - PUSH-1 (I3): no pushed page is taken while this node writes it: its write may have told the home already
 //!   that nothing of the page is left here.
-//! - K2: a page is refused only if this node has no copy and has asked for none. A node that is recorded
+//! - PUSH-2: a page is refused only if this node has no copy and has asked for none. A node that is recorded
 //!   and has nothing loses nothing: whenever in doubt a push is dropped without a word.
-//! - K3: a page whose last push nobody read is refused once, which ends the pushes.
+//! - PUSH-3: a page whose last push nobody read is refused once, which ends the pushes.
 
 use super::file::Copy;
 use super::{Desk, Job};
@@ -64,7 +64,7 @@ impl Desk<'_, '_> {
             .ask(home, id, generation, Body::PushNo { page, number });
     }
 
-    /// True if a write of this node's is about the page (K1).
+    /// True if a write of this node's is about the page (PUSH-1).
     fn is_written_here(&self, id: FileId, page: u64) -> bool {
         if !self.ctx.config.keeps(Guard::PushNotUnderWrite) {
             return false;

@@ -7,9 +7,9 @@
 //! ```
 //!
 //! Invariants:
-//! - X1 (I10): no home is told to apply before each has said that it holds its part.
-//! - X2: a write that ends otherwise has released what it was given, and nothing of it is written.
-//! - X3: the bytes fit into the windows of all homes before any is asked, so that what is under way
+//! - APPLY-1 (I10): no home is told to apply before each has said that it holds its part.
+//! - APPLY-2: a write that ends otherwise has released what it was given, and nothing of it is written.
+//! - APPLY-3: the bytes fit into the windows of all homes before any is asked, so that what is under way
 //!   never waits for what is not.
 
 use super::write::Part;
@@ -128,7 +128,7 @@ impl Desk<'_, '_> {
     }
 
     /// Sends the write if it is the first in line for the windows of all its homes and fits into them
-    /// (X3). False if it has to wait. It stands in all lines at once, so the oldest is first in each.
+    /// (APPLY-3). False if it has to wait. It stands in all lines at once, so the oldest is first in each.
     pub(super) fn stage_when_open(&mut self, ticket: Ticket) -> bool {
         let Some(Job::Write(job)) = self.client.jobs.get(&ticket) else {
             return false;
@@ -284,7 +284,7 @@ impl Desk<'_, '_> {
         }
     }
 
-    /// Every home holds its part: all of them are to put it in place (X1).
+    /// Every home holds its part: all of them are to put it in place (APPLY-1).
     fn apply_all(&mut self, ticket: Ticket) {
         let parts = self.range(ticket).map_or(0, |range| range.locks.len());
         for number in 0..parts as u32 {
@@ -373,7 +373,7 @@ impl Desk<'_, '_> {
         self.ctx.ask(home, id, known.unwrap_or_default(), body);
     }
 
-    /// Gives back what homes hold for a write; then it fails or begins anew (X2).
+    /// Gives back what homes hold for a write; then it fails or begins anew (APPLY-2).
     fn let_go(&mut self, ticket: Ticket, instead: &Instead) {
         let Some(Job::Write(job)) = self.client.jobs.get_mut(&ticket) else {
             return;

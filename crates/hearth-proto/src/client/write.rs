@@ -453,7 +453,7 @@ impl Desk<'_, '_> {
             page: scattered.page,
             ranges: scattered.ranges.clone(),
         });
-        // Of a page that is scattered nothing is kept here (Q5).
+        // Of a page that is scattered nothing is kept here (GATHER-5).
         let dropped = scatter.is_some() || self.drop_own_copies(id, part.offset, part.len);
         let mut record = true;
         if let Some(file) = self.client.files.get_mut(&id) {

@@ -7,8 +7,8 @@
 //! 3. A node tells what it has not told before with its close, and when it lets go of what it keeps: before somebody
 //!    sets the time, and before a cut.
 //!
-//! - M9: the time that is told is that of the last write acknowledged before the question, or later, or one that was set
-//!   since; the store's, once the store has the bytes and nobody writes.
+//! - MANAGER-9: the time that is told is that of the last write acknowledged before the question, or later, or one that
+//!   was set since; the store's, once the store has the bytes and nobody writes.
 
 use super::{Ask, Seat};
 use crate::ids::NodeId;

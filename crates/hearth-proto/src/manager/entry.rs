@@ -6,10 +6,10 @@
 //! that or for the end of its epoch. So a change of attributes, and an open for writing, find nobody who
 //! could still be given the old ones.
 //!
-//! - N1 (K1): one order about a file's entry at a time.
-//! - N2 (K2): an entry is noted before it is set, until a delete is answered or every epoch of its daemon
+//! - ENTRY-1 (BANK-1): one order about a file's entry at a time.
+//! - ENTRY-2 (BANK-2): an entry is noted before it is set, until a delete is answered or every epoch of its daemon
 //!   is over.
-//! - N3: at most [`ORDERS_MAX`] orders are under way; what would be more is not given to a daemon.
+//! - ENTRY-3: at most [`ORDERS_MAX`] orders are under way; what would be more is not given to a daemon.
 
 use super::{Manager, Seat};
 use crate::bank::list::{List, Standing};
@@ -109,7 +109,7 @@ impl Seat<'_, '_> {
         waits.then_some((BANK, number))
     }
 
-    /// Has what is wanted back deleted, when no other order is under way (N1). A daemon that leaves is told
+    /// Has what is wanted back deleted, when no other order is under way (ENTRY-1). A daemon that leaves is told
     /// nothing: the end of its epoch will do.
     fn delete_entry(&mut self) {
         let entry = &self.file.leaves.entry;

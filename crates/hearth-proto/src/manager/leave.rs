@@ -1,7 +1,7 @@
 //! Leave to keep attributes, and names of directories, until they are called back.
 //!
 //! A node with leave answers for a file's attributes from memory. A node that is to change them asks first;
-//! the manager calls them back from everybody, and gives no leave until the change is over (M4). Changes do
+//! the manager calls them back from everybody, and gives no leave until the change is over (MANAGER-4). Changes do
 //! not exclude each other: their order is the store's. A file that somebody writes has attributes that change
 //! all the time, so there is leave only while it is at rest.
 //!
@@ -10,7 +10,7 @@
 //! asks for one alone, or awaits several, is *parked* until they are told, or nobody reads them any more. A
 //! node asks so when it has told all that it was to read. A node that awaits several is given none of them to
 //! read, not even by the manager of some while that of others lets it wait. So nobody waits for somebody who
-//! waits (M5).
+//! waits (MANAGER-5).
 //!
 //! Names of a directory go the same way: the first who asks reads them and tells them, with who manages
 //! what they lead to, before the directory's attributes ([`listing`](super::listing)).
@@ -216,7 +216,7 @@ impl Manager {
         Ok(Body::Leaves(told))
     }
 
-    /// Asks again for those who wait for a file's attributes, if nobody reads them any more (M5).
+    /// Asks again for those who wait for a file's attributes, if nobody reads them any more (MANAGER-5).
     pub(super) fn unpark(&mut self, ctx: &mut Ctx<'_>, id: FileId) {
         let is_read = |file: &super::File| file.leaves.reader.is_some();
         if self.parked.is_empty() || self.files.get(&id).is_some_and(|file| is_read(file)) {
@@ -250,7 +250,7 @@ impl Seat<'_, '_> {
         leave
     }
 
-    /// The file is at rest, and nobody is about to change it, or could without a word (M6).
+    /// The file is at rest, and nobody is about to change it, or could without a word (MANAGER-6).
     pub(super) fn may_be_kept(&self) -> bool {
         let file = &*self.file;
         let at_rest = !file.known || (file.writers() == 0 && file.stamp.is_some());

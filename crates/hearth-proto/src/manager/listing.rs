@@ -1,7 +1,7 @@
 //! Names of directories, as a node has told them.
 //!
 //! They are told in parts, under the number by which their reader may read the directory's attributes, and
-//! before these; so they count for as long as the attributes do, and what calls those back voids them (M4).
+//! before these; so they count for as long as the attributes do, and what calls those back voids them (MANAGER-4).
 //! To forget names is always right: the next who asks reads them again. A node that has some of them goes on
 //! behind the last, in the order of their bytes, so it does not matter whether they were read anew meanwhile.
 

@@ -77,7 +77,7 @@ impl Seat<'_, '_> {
         self.cut(Cut::Outside, homes, After::Open(ask));
     }
 
-    /// Lets an open through, after the others have learnt that there is a writer (M1).
+    /// Lets an open through, after the others have learnt that there is a writer (MANAGER-1).
     pub(super) fn admit(&mut self, ask: Ask, write: bool) {
         // Without a stamp something is not in the store, and its home has it.
         if self.would_move(&ask, write) && self.file.stamp.is_some() {
@@ -189,7 +189,7 @@ impl Seat<'_, '_> {
         }
     }
 
-    /// A writer is known already. Others learn of it before anything that lengthens the file is taken (M1).
+    /// A writer is known already. Others learn of it before anything that lengthens the file is taken (MANAGER-1).
     pub(super) fn announce(&mut self, ask: Ask) {
         let mut awaiting = self.order_forget(u64::MAX, Service::Homes);
         awaiting.retain(|&(node, _)| node != ask.from);

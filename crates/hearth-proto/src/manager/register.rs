@@ -1,7 +1,8 @@
 //! A life of a file begins when its registrar names the node that is to manage it.
 //!
 //! As a rule the first opener has just been named, and nobody is asked again. Others can have been told so by a registrar
-//! that is gone since: then there may be another manager, or nodes that read the store because they found none (M8).
+//! that is gone since: then there may be another manager, or nodes that read the store because they found none
+//! (MANAGER-8).
 
 use super::Seat;
 use super::control::Control;

@@ -72,7 +72,7 @@ impl Seat<'_, '_> {
         self.end_appends();
     }
 
-    /// Ends the appends from the front, as long as they are done (M3).
+    /// Ends the appends from the front, as long as they are done (MANAGER-3).
     fn end_appends(&mut self) {
         while let Some(first) = self.file.appends.first_entry() {
             if first.get().done.is_none() && self.ctx.config.keeps(Guard::AppendsInOrder) {

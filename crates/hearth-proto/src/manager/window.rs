@@ -4,9 +4,9 @@
 //! because each is a control operation.
 //!
 //! Invariants:
-//! - W1 (I3): the writer is let go only after every holder has dropped the range, and holders take it
+//! - WINDOW-1 (I3): the writer is let go only after every holder has dropped the range, and holders take it
 //!   again only after the store has answered, or the writer is gone.
-//! - W2: an append's place is the end of the file when its window opens.
+//! - WINDOW-2: an append's place is the end of the file when its window opens.
 
 use super::control::{After, Control};
 use super::{Ask, Seat};

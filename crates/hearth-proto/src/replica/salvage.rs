@@ -4,7 +4,7 @@
 //! keepers, *salvages*. One stripe at a time it gathers as many shards as there are pages, and has the missing
 //! pages made again. It brings to the store what had been written of them. The others ask it what became of it
 //! all, and keep their shards until it answers. It may die, or never have had anything: then the next is asked.
-//! If nobody is left to ask, or a stripe has too few shards, bytes are lost (R7). A node that the home has told
+//! If nobody is left to ask, or a stripe has too few shards, bytes are lost (SHARD-2). A node that the home has told
 //! that the store has all says so instead.
 //!
 //! The home chose keepers that it knew. One that has come back may not have met the others yet when the home is gone: it

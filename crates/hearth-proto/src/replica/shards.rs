@@ -3,8 +3,8 @@
 //! A shard says nothing by itself; [`super::salvage`] has what is made of them when such a home is gone.
 //!
 //! Invariants:
-//! - R6: while its home lives, or a salvage may need it, a shard is kept.
-//! - R7: shards that are given up though the store lacks what they are of are told of, by name.
+//! - SHARD-1: while its home lives, or a salvage may need it, a shard is kept.
+//! - SHARD-2: shards that are given up though the store lacks what they are of are told of, by name.
 
 use super::salvage::Salvage;
 use super::{Key, Replica};
@@ -191,7 +191,7 @@ impl Replica {
         }
     }
 
-    /// The fate of the bytes is known: shards of them need not be kept (R6, R7).
+    /// The fate of the bytes is known: shards of them need not be kept (SHARD-1, SHARD-2).
     pub(super) fn end_shards(&mut self, ctx: &mut Ctx<'_>, key: Key, fate: Fate) {
         let Some(ward) = self.wards.get_mut(&key) else {
             return;

@@ -14,13 +14,13 @@
 //! ```
 //!
 //! Invariants:
-//! - L1: a write that ended at step 5 is applied before the next other input. If step 5 has not seen the
+//! - LANE-1: a write that ended at step 5 is applied before the next other input. If step 5 has not seen the
 //!   gate shut, the agent's fence came after the program's, and what follows it sees the tail.
-//! - L2: the page was offered all along: offers change while the gate is shut, and no opening has the same
+//! - LANE-2: the page was offered all along: offers change while the gate is shut, and no opening has the same
 //!   number as an earlier one.
-//! - L3: the agent never has an entry that the program took back: both change the tail at once or not
+//! - LANE-3: the agent never has an entry that the program took back: both change the tail at once or not
 //!   at all.
-//! - L4: a lane that the agent has forgotten takes nothing. It is ended while the gate is shut. So a
+//! - LANE-4: a lane that the agent has forgotten takes nothing. It is ended while the gate is shut. So a
 //!   program that sees a later opening finds no room, and one that saw an earlier opening takes back its
 //!   entry.
 
@@ -129,14 +129,14 @@ pub(crate) fn describe(ring: &impl Ring, at: u64, said: &Said) {
 }
 
 /// The entry is whole. A gate that is loaded open after this was open when the entry could be seen
-/// (L1).
+/// (LANE-1).
 #[inline(always)]
 pub(crate) fn publish(ring: &impl Ring, at: u64, slots: u64) {
     ring.store(TAIL, at + slots, Release);
     ring.fence(SeqCst);
 }
 
-/// Takes the last entry back; false if the agent has it (L3).
+/// Takes the last entry back; false if the agent has it (LANE-3).
 pub(crate) fn retract(ring: &impl Ring, at: u64, slots: u64) -> bool {
     ring.replace(TAIL, at + slots, at, Relaxed)
 }
@@ -191,7 +191,7 @@ pub(crate) fn settle(ring: &impl Ring, head: u64) {
     ring.store(HEAD, head, Release);
 }
 
-/// Nothing is left in this ring any more (L4), and what was taken has its verdict. While the gate is shut.
+/// Nothing is left in this ring any more (LANE-4), and what was taken has its verdict. While the gate is shut.
 pub(crate) fn end(ring: &impl Ring) {
     // Before the gate opens, which is a release.
     ring.store(HEAD, ENDED, Release);

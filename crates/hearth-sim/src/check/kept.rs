@@ -1,4 +1,4 @@
-//! D1 (S35): acknowledged bytes are in the store at the end though an agent died. They always are if other
+//! KEPT-1 (S35): acknowledged bytes are in the store at the end though an agent died. They always are if other
 //! nodes had them before; else as long as nobody was told of a loss. If nodes have shards, this holds for
 //! bytes written before a close that sealed them.
 

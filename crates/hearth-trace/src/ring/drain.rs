@@ -2,10 +2,10 @@
 //! away those whose process is gone.
 //!
 //! Invariants:
-//! - D1: an area has one drain, which holds a lock on its file.
-//! - D2: nothing in an area is trusted: sizes are checked against the file before it is mapped, and
+//! - DRAIN-1: an area has one drain, which holds a lock on its file.
+//! - DRAIN-2: nothing in an area is trusted: sizes are checked against the file before it is mapped, and
 //!   everything else is only a number.
-//! - D3: places are given back after the sink has taken what was in them; a file is removed after the
+//! - DRAIN-3: places are given back after the sink has taken what was in them; a file is removed after the
 //!   sink has heard its end.
 
 use std::io;

@@ -4,9 +4,9 @@
 //! worst nonsense, never undefined.
 //!
 //! Invariants:
-//! - M1: a mapping stays valid, at its full length, for the life of its owner; a producer's is for
+//! - MAP-1: a mapping stays valid, at its full length, for the life of its owner; a producer's is for
 //!   ever. The file is the user's own and nobody shortens it.
-//! - M2: a place is computed from a [`Geometry`] that fits into the mapping.
+//! - MAP-2: a place is computed from a [`Geometry`] that fits into the mapping.
 
 use std::os::fd::AsFd;
 use std::ptr::NonNull;
@@ -90,7 +90,7 @@ impl Mapping {
             start.is_multiple_of(align_of::<T>()),
             "{start} is not aligned"
         );
-        // SAFETY: inside the mapping (checked here, M1, M2) and aligned, since mappings start on a
+        // SAFETY: inside the mapping (checked here, MAP-1, MAP-2) and aligned, since mappings start on a
         // page; any bytes are a valid value of these types, and all access to them is atomic.
         unsafe { std::slice::from_raw_parts(self.start.add(start).cast().as_ptr(), count) }
     }

@@ -5,8 +5,8 @@
 //! room or no lock is counted as lost, and comes again with the file's next open.
 //!
 //! Invariants:
-//! - N1: entries lie whole between `tail` and `head`; `head` is stored after their words (release).
-//! - N2: an entry never wraps: a pad fills the end of the ring.
+//! - NAME-1: entries lie whole between `tail` and `head`; `head` is stored after their words (release).
+//! - NAME-2: an entry never wraps: a pad fills the end of the ring.
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 

@@ -4,10 +4,10 @@
 //! seat lives in memory that a fork wipes, so a child finds its parent's seats not ready.
 //!
 //! Invariants:
-//! - T1: only the thread that took a seat uses it, and the signal handlers that run on that thread.
-//! - T2: `ready` is 0 while a record is being written, so a handler that comes between finds the seat
+//! - SEAT-1: only the thread that took a seat uses it, and the signal handlers that run on that thread.
+//! - SEAT-2: `ready` is 0 while a record is being written, so a handler that comes between finds the seat
 //!   busy and counts its own attempt elsewhere.
-//! - T3: `ready` is 1 only if `control` and `lines` point into a mapping that is never unmapped.
+//! - SEAT-3: `ready` is 1 only if `control` and `lines` point into a mapping that is never unmapped.
 
 use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering, compiler_fence};
 
@@ -219,7 +219,7 @@ impl Seat {
         self.ready.store(0, Ordering::Relaxed);
         // Between program and handlers on one thread, the order of the program is enough.
         compiler_fence(Ordering::SeqCst);
-        // SAFETY: ready was 1, so this points into a mapping that is never unmapped (T3).
+        // SAFETY: ready was 1, so this points into a mapping that is never unmapped (SEAT-3).
         let control = unsafe { &*self.control.load(Ordering::Relaxed) };
         let attempt = control.attempted.0.load(Ordering::Relaxed) + 1;
         control.attempted.0.store(attempt, Ordering::Relaxed);
@@ -239,11 +239,11 @@ impl Seat {
     #[inline(always)]
     fn line(&self, position: u64) -> &Line {
         let index = position & self.mask.load(Ordering::Relaxed);
-        // SAFETY: `lines` points to mask + 1 lines in a mapping that is never unmapped (T3).
+        // SAFETY: `lines` points to mask + 1 lines in a mapping that is never unmapped (SEAT-3).
         unsafe { &*self.lines.load(Ordering::Relaxed).add(index as usize) }
     }
 
-    /// R2: all words, then `seq`.
+    /// RING-2: all words, then `seq`.
     #[inline(always)]
     fn commit(&self, line: &Line, record: &Record, attempt: u64) {
         let words = record.to_words();
@@ -285,7 +285,7 @@ impl Seat {
         ((self.mask.load(Ordering::Relaxed) + 1) / KNOCK_PARTS).max(1)
     }
 
-    /// R3: the reader's tail is its promise that it is done with what lies before; the acquire is
+    /// RING-3: the reader's tail is its promise that it is done with what lies before; the acquire is
     /// paired with its release. A reader that has let much come together is woken.
     fn look(&self, control: &Control, head: u64) -> bool {
         let capacity = self.mask.load(Ordering::Relaxed) + 1;

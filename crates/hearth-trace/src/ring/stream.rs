@@ -1,6 +1,6 @@
 //! How a ring is read: by one drain, while its thread writes.
 //!
-//! See [`ring`](super) for R1 to R5. The tail moves only after the records have been handed over, so
+//! See [`ring`](super) for RING-1 to RING-5. The tail moves only after the records have been handed over, so
 //! a drain that dies between loses nothing: its successor hands them out again.
 
 use std::sync::atomic::{Ordering, fence};
@@ -68,7 +68,7 @@ impl Reader<'_> {
     /// The record at a position, if it is there and newer than `last`.
     fn committed(&self, position: u64, last: u64) -> Option<Record> {
         let line = &self.lines[position as usize & (self.lines.len() - 1)];
-        // R2: paired with the release of the commit.
+        // RING-2: paired with the release of the commit.
         let seq = line.0[SEQ].load(Ordering::Acquire);
         let fresh = seq & SEQ_MASK > last && (seq >> SEQ_BITS) as u8 == self.generation;
         fresh.then(|| copy(line, seq))
@@ -79,7 +79,7 @@ impl Reader<'_> {
         let Some(last) = taken.last() else { return };
         let read = &self.control.read.0;
         let tail = read.tail.load(Ordering::Relaxed);
-        // Paired with the thread's acquire when it looks for room (R3).
+        // Paired with the thread's acquire when it looks for room (RING-3).
         let next = tail.wrapping_add(taken.len() as u64);
         read.tail.store(next, Ordering::Release);
         read.seq.store(last.seq, Ordering::Release);
