@@ -47,7 +47,14 @@ fn shape_of_word(word: &str) -> Option<String> {
 fn shape(output: &str) -> Vec<String> {
     let (seen, advice) = output.split_once("WHAT TO CHANGE").unwrap_or((output, ""));
     let line = |line: &str| {
-        let words: Vec<String> = line.split_whitespace().filter_map(shape_of_word).collect();
+        let mut words: Vec<String> = line.split_whitespace().filter_map(shape_of_word).collect();
+        if line.starts_with('/') {
+            // Programs, in the order of their paths.
+            words
+                .iter_mut()
+                .for_each(|word| *word = word.trim_end_matches(',').to_owned());
+            words.sort_unstable();
+        }
         match words.as_slice() {
             [mode, .., name] if mode.starts_with("-rw") => format!("{mode} {name}"),
             words => words.join(" "),

@@ -288,10 +288,11 @@ mod tests {
             socket: "control".into(),
         };
         let lost = json!({ "node": 0, "up": false, "why": "it went" });
-        care(
-            &peer,
-            &json!({ "node": { "peers": [lost], "alarms": alarms } }),
-        )
+        let health = Health {
+            node: json!({ "peers": [lost], "alarms": alarms }),
+            ..Health::default()
+        };
+        care(&peer, &json!(health))
     }
 
     #[test]
