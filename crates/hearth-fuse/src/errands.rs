@@ -100,7 +100,7 @@ impl Queue {
         Ok(queue)
     }
 
-    /// As [`Errands::later`].
+    /// Leaves a job to the threads of this queue.
     pub(crate) fn later(&self, job: impl FnOnce() + Send + 'static) {
         self.lock().jobs.push_back(Box::new(job));
         self.changed.notify_one();

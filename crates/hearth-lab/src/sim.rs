@@ -23,7 +23,7 @@ Examples:
   hearth-lab sim step --faults --seed 17              one of them, message by message
   hearth-lab sim schedule --example                   which files stay, step by step
   hearth-lab sim run --nodes 4096 --ops 10000000      one large world, its messages counted
-  hearth-lab sim stat --nodes 16,64,4096              a crowd that asks for attributes
+  hearth-lab sim stat --nodes 16,64,4096              a herd that asks for attributes
   hearth-lab sim explore --policy home                every state of small worlds
   hearth-lab sim explore --policy hint:paper          what the published policy does wrong
   hearth-lab sim canaries                             every guard off, each must be noticed
@@ -52,7 +52,7 @@ enum Command {
     Step(step::Args),
     /// Run a trace of reads through caches of several policies
     Cache(cache::Args),
-    /// A crowd asks for attributes: messages and store requests beside their closed form
+    /// A herd asks for attributes: messages and store requests beside their closed form
     Stat(stat::Args),
     /// Do what the programs of a trace did, with another pool or policy
     Replay(replay::Args),

@@ -3,7 +3,8 @@
 //! With `HEARTH_SIM_FAULTS` set, faults are of every kind; with `HEARTH_SIM_REPLICAS` others keep what homes have, and
 //! with `HEARTH_SIM_STRICT` reads are held to that across deaths. `HEARTH_SIM_NODES` says among how many nodes. With
 //! `HEARTH_SIM_HANDS` homes hand files over. With `HEARTH_SIM_LAG` clients of the store keep pages, and with
-//! `HEARTH_SIM_ALONE` nobody asks for attributes of several files at once.
+//! `HEARTH_SIM_ALONE` nobody asks for attributes of several files at once. With `HEARTH_SIM_AWAY` agents that died stay
+//! away, as real ones do.
 
 use hearth_proto::{Policy, Ranges, Replicas};
 use hearth_sim::{Detail, Plan, Trouble, run, shrink, tell};
