@@ -462,12 +462,7 @@ impl StoreFile {
         };
         let replaced = {
             let mut reach = self.lock();
-            reach.renewed = reach.renewed.max(overtaken);
-            // One that was opened before another node wrote serves this operation alone.
-            match reach.overtaken == overtaken {
-                true => reach.keep(Arc::clone(&opened), purpose, changes),
-                false => None,
-            }
+            reach.keep_unless_overtaken(Arc::clone(&opened), purpose, (changes, overtaken))
         };
         drop(replaced);
         Ok(opened)
@@ -510,6 +505,21 @@ impl Reach {
     /// to be closed when nothing is locked.
     fn lose(&mut self) -> [Option<Arc<OwnedFd>>; 2] {
         [self.reader.take(), self.writer.take()]
+    }
+
+    /// Keeps a descriptor that was opened after so many changes and writes of other nodes. One that another write
+    /// overtook meanwhile serves its own operation alone.
+    fn keep_unless_overtaken(
+        &mut self,
+        fd: Arc<OwnedFd>,
+        purpose: Purpose,
+        (changes, overtaken): (u64, u64),
+    ) -> Option<Arc<OwnedFd>> {
+        self.renewed = self.renewed.max(overtaken);
+        match self.overtaken == overtaken {
+            true => self.keep(fd, purpose, changes),
+            false => None,
+        }
     }
 
     fn keep(&mut self, fd: Arc<OwnedFd>, purpose: Purpose, changes: u64) -> Option<Arc<OwnedFd>> {
@@ -651,6 +661,26 @@ mod tests {
         assert_eq!(read(), Ok(Vec::new()), "its client lags");
         home.overtake();
         assert_eq!(read(), Ok(b"bytes".to_vec()));
+    }
+
+    #[test]
+    fn a_descriptor_that_a_write_overtook_while_it_was_opened_is_not_kept() {
+        let opened = || Arc::new(OwnedFd::from(tempfile::tempfile().expect("a file")));
+        let home = StoreFile::default();
+        let seen = (0, home.lock().overtaken);
+        home.overtake();
+        let replaced = home
+            .lock()
+            .keep_unless_overtaken(opened(), Purpose::Read, seen);
+        assert!(replaced.is_none() && home.lock().open(Purpose::Read).is_none());
+        let Reach {
+            overtaken, renewed, ..
+        } = *home.lock();
+        assert!(overtaken > renewed, "the next open looks anew");
+        let seen = (0, home.lock().overtaken);
+        home.lock()
+            .keep_unless_overtaken(opened(), Purpose::Read, seen);
+        assert!(home.lock().open(Purpose::Read).is_some());
     }
 
     #[test]
