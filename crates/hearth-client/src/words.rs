@@ -1,5 +1,23 @@
 //! Words for people.
 
+use std::fmt;
+use std::io::Write;
+
+/// Prints a line on standard error, as `eprintln!` does.
+#[macro_export]
+macro_rules! say {
+    ($($word:tt)*) => {
+        $crate::words::say(format_args!($($word)*))
+    };
+}
+
+/// Prints a line on standard error, in one write: commands that run at once, as under a launcher, do not mix theirs.
+pub fn say(words: fmt::Arguments<'_>) {
+    let line = format!("{words}\n");
+    // As with `eprintln!` there is nobody to tell; but a closed stream is no reason to panic.
+    let _ = std::io::stderr().write_all(line.as_bytes());
+}
+
 /// A number of things, by the name of one: `1 byte`, `2 bytes`.
 pub fn counted(count: impl TryInto<u64>, one: &str) -> String {
     // A count that is too large for a number is many.

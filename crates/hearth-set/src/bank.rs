@@ -355,7 +355,7 @@ impl Drop for Daemonry {
     fn drop(&mut self) {
         for child in &mut self.children {
             if let Err(error) = child.kill().and_then(|()| child.wait()) {
-                eprintln!("note: cannot end a daemon of the bank: {error}");
+                hearth_client::say!("note: cannot end a daemon of the bank: {error}");
             }
         }
     }

@@ -119,7 +119,7 @@ pub fn start(base: &Path, plan: &Plan, signals: &Signals) -> Result<Launched, Fa
     check_doors(plan)?;
     let seats = Seats::take(plan)?;
     if let Some(shortage) = plan.spec.replicas.shortage(seats.members.len()) {
-        eprintln!("warning: {shortage}");
+        hearth_client::say!("warning: {shortage}");
     }
     let (job, dir) = name(plan, &seats)?;
     // Nobody else looks until the agents can be seen, and the directory says whose it is.
@@ -488,11 +488,11 @@ impl Drop for Launch {
         // Before it is ready, and so before anything is mounted, an agent has nothing to lose.
         for agent in &mut self.agents {
             if let Err(error) = agent.child.kill().and_then(|()| agent.child.wait()) {
-                eprintln!("note: cannot end agent {}: {error}", agent.node);
+                hearth_client::say!("note: cannot end agent {}: {error}", agent.node);
             }
         }
         if let Err(failure) = self.dir.remove() {
-            eprintln!("{failure}");
+            hearth_client::say!("{failure}");
         }
     }
 }

@@ -196,7 +196,7 @@ pub fn clear_nameless(base: &Path) -> Result<(), Failure> {
 pub fn clear_dead(base: &Path, store: &Path) -> Result<(), Failure> {
     let sets = set::all(base)?.into_iter();
     for set in sets.filter(|set| set.file.store == store && set.life() == Life::Dead) {
-        eprintln!("note: clearing what job {} left when it died", set.file.job);
+        hearth_client::say!("note: clearing what job {} left when it died", set.file.job);
         takedown::clear(&set)?;
     }
     Ok(())

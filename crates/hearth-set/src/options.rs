@@ -201,7 +201,7 @@ impl Policy {
     /// Says on standard error what a policy gives up.
     pub fn warn(self) {
         if let Some(warning) = self.warning() {
-            eprintln!("hearth: {warning}");
+            hearth_client::say!("hearth: {warning}");
         }
     }
 

@@ -218,7 +218,7 @@ fn with_word<T>(word: String, work: impl FnOnce() -> T) -> T {
     let (working, done) = channel::<()>();
     let watch = thread::spawn(move || {
         if done.recv_timeout(STEP_MAX) == Err(RecvTimeoutError::Timeout) {
-            eprintln!("note: {word}");
+            hearth_client::say!("note: {word}");
         }
     });
     let result = work();
@@ -278,7 +278,7 @@ fn check_mounts(set: &Set, how: How) -> Result<(), Failure> {
         let names = held.iter().take(NAMED_MAX).map(ToString::to_string);
         let at = mount.at.display();
         if busy(how) == Busy::Detach {
-            let lose = |name| eprintln!("note: taking `{at}` away under {name}");
+            let lose = |name| hearth_client::say!("note: taking `{at}` away under {name}");
             names.for_each(lose);
         } else if !held.is_empty() {
             let what = Failure::new(format!("cannot unmount `{at}`: programs use it"));
@@ -376,7 +376,9 @@ fn end(peer: &Peer, dirty: Dirty, clock: Clock) -> Result<(), Failure> {
         if process.wait_gone(clock.left()).or_fail(what)? {
             return Ok(());
         }
-        eprintln!("note: {peer} had brought its bytes to the store, did not end, and is killed");
+        hearth_client::say!(
+            "note: {peer} had brought its bytes to the store, did not end, and is killed"
+        );
     }
     process.signal(Signal::KILL).or_fail(what)?;
     let last = clock.0.map_or(STEP_MAX, |_| END_SPAN);

@@ -24,7 +24,7 @@ impl Log for Lines {
     fn log(&self, record: &Record<'_>) {
         let now = SystemTime::now().duration_since(UNIX_EPOCH);
         let now = now.unwrap_or_default();
-        eprintln!(
+        hearth_client::say!(
             "{}.{:03} {} {}: {}",
             now.as_secs(),
             now.subsec_millis(),

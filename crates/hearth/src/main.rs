@@ -29,7 +29,7 @@ fn main() -> ExitCode {
     match cli::Cli::parse().run() {
         Ok(code) => code,
         Err(failure) => {
-            eprintln!("{failure}");
+            hearth_client::say!("{failure}");
             ExitCode::from(failure.exit_code())
         }
     }

@@ -95,7 +95,7 @@ impl Drop for ProbeDirectory<'_> {
             }
         }
         let left = self.store.join(self.name);
-        eprintln!("warning: `{}` could not be removed", left.display());
+        hearth_client::say!("warning: `{}` could not be removed", left.display());
     }
 }
 

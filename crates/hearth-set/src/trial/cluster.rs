@@ -157,7 +157,7 @@ impl Cluster {
     /// Ends agents of which one was killed; what is dirty is lost.
     pub fn abandon(mut self) {
         if let Err(failure) = self.leave(How::AT_ONCE) {
-            eprintln!("note: {failure}");
+            hearth_client::say!("note: {failure}");
         }
     }
 
@@ -191,7 +191,7 @@ impl Cluster {
 impl Drop for Cluster {
     fn drop(&mut self) {
         if let Err(failure) = self.leave(How::AT_ONCE) {
-            eprintln!("{failure}");
+            hearth_client::say!("{failure}");
         }
     }
 }

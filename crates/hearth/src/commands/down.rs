@@ -57,13 +57,13 @@ fn end(set: &Set, how: How) -> u8 {
     match lock_and_end(set, how) {
         Ok(notes) => {
             for note in &notes {
-                eprintln!("note: {note}");
+                hearth_client::say!("note: {note}");
             }
-            eprintln!("job {job} is down");
+            hearth_client::say!("job {job} is down");
             u8::from(!notes.is_empty())
         }
         Err(failure) => {
-            eprintln!(
+            hearth_client::say!(
                 "{}",
                 Failure::new(format!("job {job} is still up")).after(failure)
             );

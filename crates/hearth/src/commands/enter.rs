@@ -107,7 +107,7 @@ fn become_command(
 /// Says why a program cannot be run, with the exit code that shells use.
 pub(crate) fn cannot_run(program: &OsString, error: &io::Error) -> ExitCode {
     let what = format!("cannot run `{}`", program.display());
-    eprintln!("{}", Failure::new(what).because(error));
+    hearth_client::say!("{}", Failure::new(what).because(error));
     match error.kind() {
         io::ErrorKind::NotFound => ExitCode::from(127),
         _ => ExitCode::from(126),

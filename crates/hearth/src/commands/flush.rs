@@ -27,7 +27,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
     let mut code = ExitCode::SUCCESS;
     for set in choose(&args.named.choice())? {
         for note in takedown::flush(&set)? {
-            eprintln!("note: {note}");
+            hearth_client::say!("note: {note}");
             code = ExitCode::from(1);
         }
     }

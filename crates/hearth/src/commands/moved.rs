@@ -25,6 +25,8 @@ pub(crate) fn run(name: &str, args: &Args) -> ExitCode {
 pub(crate) fn moved(name: &str, there: &str, words: &[OsString]) -> ExitCode {
     let words = words.iter().map(|word| format!(" {}", word.display()));
     let words: String = words.collect();
-    eprintln!("hearth: `{name}` is a command of hearth-lab now: type `hearth-lab {there}{words}`");
+    hearth_client::say!(
+        "hearth: `{name}` is a command of hearth-lab now: type `hearth-lab {there}{words}`"
+    );
     ExitCode::from(2)
 }

@@ -122,7 +122,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
     let lines = render::lines(&arranged, args.form, args.job.as_deref())?;
     print(&lines)?;
     if args.form == Form::Table {
-        eprintln!("{}", render::sentence(&arranged));
+        hearth_client::say!("{}", render::sentence(&arranged));
     }
     Ok(ExitCode::SUCCESS)
 }

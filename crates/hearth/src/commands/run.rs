@@ -114,7 +114,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
     left?;
     recorded?;
     if let Some(trace) = &args.trace {
-        eprintln!("trace: hearth trace report {}", trace.display());
+        hearth_client::say!("trace: hearth trace report {}", trace.display());
     }
     Ok(exit.code())
 }
@@ -133,7 +133,7 @@ impl Args {
 
 /// Programs do without what nobody asked for by name.
 fn warn_of_the_mount_alone(failure: Failure) {
-    eprintln!(
+    hearth_client::say!(
         "warning: programs reach the cache by its mount alone, which is slower: {}; `make install` puts the library in place, --way-in fuse does without",
         failure.in_a_line()
     );

@@ -57,7 +57,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
             is_well &= complaints.is_empty();
             complaints
                 .iter()
-                .for_each(|line| eprintln!("warning: {line}"));
+                .for_each(|line| hearth_client::say!("warning: {line}"));
         }
     }
     Ok(ExitCode::from(u8::from(!is_well)))

@@ -169,13 +169,13 @@ fn tell(set: &Set, points: &[PathBuf]) -> Result<(), Failure> {
     let file = &set.file;
     let count = counted(file.agents.len(), "agent");
     let are = if file.agents.len() == 1 { "is" } else { "are" };
-    eprintln!(
+    hearth_client::say!(
         "{count} {are} up for {}, policy {}",
         file.store.display(),
         file.spec.policy
     );
     for (peer, at) in set.peers().iter().zip(points) {
-        eprintln!("agent {} is mounted at {}", peer.node, at.display());
+        hearth_client::say!("agent {} is mounted at {}", peer.node, at.display());
     }
     output::print(&format!("{}\n", file.job))
 }

@@ -53,7 +53,9 @@ pub(super) fn ask(choice: &Choice, names: &[String]) -> Result<Live, Failure> {
     for (agent, answer) in answers {
         match answer {
             Ok(residency) => parts.push(part(&set, (agent, residency), names)),
-            Err(why) => eprintln!("warning: {why}, so the node of agent {agent} gets no job"),
+            Err(why) => {
+                hearth_client::say!("warning: {why}, so the node of agent {agent} gets no job")
+            }
         }
     }
     let residency = Residency::join(parts);
@@ -103,7 +105,7 @@ fn part(set: &Set, (agent, told): (u32, node::Residency), names: &[String]) -> R
     let node = names.get(agent as usize).cloned().unwrap_or(told.node);
     if told.unnamed > 0 {
         let bytes = Size(told.unnamed);
-        eprintln!("warning: agent {agent} holds {bytes} of files that it does not name");
+        hearth_client::say!("warning: agent {agent} holds {bytes} of files that it does not name");
     }
     let files = told.files.into_iter().map(|file| File {
         held: BTreeMap::from([(node.clone(), Amount(file.held.min(file.size)))]),

@@ -52,7 +52,7 @@ impl Membership {
             }
             check(&set, args)?;
             if trace.is_some() {
-                eprintln!("agents are up already; the trace is of the command alone");
+                hearth_client::say!("agents are up already; the trace is of the command alone");
             }
             if let Some(using) = set.dir.try_lock_users()? {
                 return Ok(Membership {

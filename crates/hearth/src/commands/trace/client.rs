@@ -56,7 +56,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
         let now = client.trouble();
         if now.is_some() && now != trouble {
             let what = now.as_deref().unwrap_or_default();
-            eprintln!("the log server at {} is away: {what}", args.server);
+            hearth_client::say!("the log server at {} is away: {what}", args.server);
         }
         trouble = now;
     }
@@ -64,7 +64,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
         .finish(Duration::from_secs(args.linger))
         .or_fail(why)?;
     let records = counted(finished.records, "record");
-    eprintln!("{records}, {}", counted(finished.bytes, "byte"));
+    hearth_client::say!("{records}, {}", counted(finished.bytes, "byte"));
     match finished.undelivered {
         None => Ok(ExitCode::SUCCESS),
         Some((path, cause)) => Err(Failure::new("the log server does not have everything")

@@ -55,7 +55,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
     let what = || format!("cannot export to `{}`", args.output.display());
     let reader = Reader::open(&args.files).or_fail(what)?;
     for line in reader.missing() {
-        eprintln!("missing: {line}");
+        hearth_client::say!("missing: {line}");
     }
     let source = Window::new(reader, span(args));
     let exported = if args.output == Path::new("-") {
@@ -149,9 +149,9 @@ fn say(exported: &Exported) {
         lost,
         remarks,
     } = exported;
-    eprintln!("{kept} operations written, {left_out} left out, {lost} lost before");
+    hearth_client::say!("{kept} operations written, {left_out} left out, {lost} lost before");
     for remark in remarks {
-        eprintln!("note: {remark}");
+        hearth_client::say!("note: {remark}");
     }
 }
 

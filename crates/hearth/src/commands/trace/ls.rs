@@ -26,7 +26,9 @@ pub(crate) fn run(_: &Args) -> Result<ExitCode, Failure> {
     let mut rows = vec![head.map(str::to_owned).to_vec()];
     rows.extend(live()?.iter().map(row));
     if rows.len() == 1 {
-        eprintln!("no process of this user can be traced; start one with `hearth trace run`");
+        hearth_client::say!(
+            "no process of this user can be traced; start one with `hearth trace run`"
+        );
         return Ok(ExitCode::from(1));
     }
     print(&table(&rows))?;

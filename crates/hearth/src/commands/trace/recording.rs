@@ -146,7 +146,7 @@ fn reclaim(base: &Path, output: &Path) {
         let path = output.with_file_name(format!("left-by-{}.htrace", owner.unwrap_or_default()));
         match keep(&directory, &path) {
             Ok(0) => {}
-            Ok(records) => eprintln!(
+            Ok(records) => hearth_client::say!(
                 "an earlier recording was killed: what it had not kept, {records} records, is in {}",
                 path.display()
             ),

@@ -58,7 +58,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
     }
     let mut reader = Reader::open(&args.files).or_fail(|| "cannot replay".to_owned())?;
     for line in reader.missing() {
-        eprintln!("missing: {line}");
+        hearth_client::say!("missing: {line}");
     }
     let at = args.at.as_ref();
     on_files(args, at.expect("clap asks for it"), &mut reader)
@@ -76,7 +76,7 @@ fn on_files(args: &Args, at: &Path, reader: &mut Reader) -> Result<ExitCode, Fai
     let made = tree::make(&places, &plan.files).map_err(|(path, error)| {
         Failure::new(format!("cannot make `{}`", path.display())).because(error)
     })?;
-    eprintln!("{} made, {}", counted(made.files, "file"), Size(made.bytes));
+    hearth_client::say!("{} made, {}", counted(made.files, "file"), Size(made.bytes));
     if args.files_only {
         return Ok(ExitCode::SUCCESS);
     }
@@ -108,7 +108,7 @@ fn report(args: &Args, plan: &Plan, outcome: &Outcome, made: Made) -> Result<(),
     let traced = Duration::from_nanos(plan.span.1.abs_diff(plan.span.0));
     let quantile = |share: f64| outcome.late.quantile(share);
     for example in &outcome.examples {
-        eprintln!("differs: {example}");
+        hearth_client::say!("differs: {example}");
     }
     if args.json {
         let line = json!({

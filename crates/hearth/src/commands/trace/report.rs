@@ -50,7 +50,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
     add_missing(&mut report, reader.missing());
     if let Some(path) = &args.html {
         fs::write(path, report.html()).or_fail(|| format!("cannot write `{}`", path.display()))?;
-        eprintln!("wrote {}", path.display());
+        hearth_client::say!("wrote {}", path.display());
     }
     if args.json {
         print(&report.json())?;

@@ -103,7 +103,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
         eprint!("{}", closing_words(&output, program, took, args.policy)?);
     }
     if left.processes > 0 {
-        eprintln!(
+        hearth_client::say!(
             "still running, and recorded no longer: {}",
             counted(left.processes, "process")
         );

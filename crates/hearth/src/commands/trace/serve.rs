@@ -47,7 +47,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
     };
     let server = Server::start(args.listen, &args.output, party(secret)).or_fail(why)?;
     print(&format!("{}\n", server.addr()))?;
-    eprintln!(
+    hearth_client::say!(
         "log clients: hearth trace client --server {} --secret {}",
         server.addr(),
         path.display()
@@ -61,7 +61,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
     let sessions = server.sessions();
     drop(server);
     let sessions = counted(sessions, "session");
-    eprintln!("{} has {sessions}", args.output.display());
+    hearth_client::say!("{} has {sessions}", args.output.display());
     Ok(ExitCode::SUCCESS)
 }
 

@@ -43,7 +43,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
         area.picture(AreaId(id), &mut collector).or_fail(what)?;
     }
     collector.finish().or_fail(what)?;
-    eprintln!(
+    hearth_client::say!(
         "{}; see hearth trace report {}",
         counted(areas.len(), "process"),
         args.output.display()

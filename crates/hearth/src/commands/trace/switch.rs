@@ -40,7 +40,7 @@ fn switch(args: &Args, on: bool) -> Result<ExitCode, Failure> {
     for area in &meant {
         area.switch(on);
     }
-    eprintln!(
+    hearth_client::say!(
         "{} of {}: {}",
         meant.len(),
         counted(areas.len(), "process"),

@@ -69,7 +69,9 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
     let signals = Signals::catch(&[Signal::INT, Signal::TERM, Signal::HUP, Signal::WINCH])?;
     let areas = live()?;
     if areas.is_empty() {
-        eprintln!("no process of this user can be traced; start one with `hearth trace run`");
+        hearth_client::say!(
+            "no process of this user can be traced; start one with `hearth trace run`"
+        );
         return Ok(ExitCode::from(1));
     }
     let mut watch = Watch::start(&areas);
