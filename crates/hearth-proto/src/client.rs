@@ -633,6 +633,7 @@ impl Desk<'_, '_> {
                     match what {
                         What::Job(ticket) => self.without_manager(ticket),
                         What::Reopen => self.opened_anew(id, None),
+                        What::HomeOf(chunk) => self.home_known(id, chunk, body),
                         _ => {}
                     }
                 }
