@@ -77,11 +77,12 @@ impl Tickets {
 
     /// A request is begun.
     pub(crate) fn begin(&mut self, now: Time, ticket: Ticket, about: impl FnOnce() -> About) {
-        if self.waiting.len() == 1 {
-            self.looked = now;
-        }
+        let is_alone = self.waiting.len() == 1;
         if let Some(held) = self.waiting.get_mut(&ticket) {
             held.about = Some(about());
+            if is_alone {
+                self.looked = now;
+            }
         }
     }
 
