@@ -226,7 +226,11 @@ impl Core {
             false => Vec::new(),
         };
         let unused = files.unused();
-        let dues = [state.node.deadline(), state.tickets.deadline()];
+        let dues = [
+            state.node.deadline(),
+            state.tickets.deadline(),
+            state.openers.deadline(),
+        ];
         let due = dues.into_iter().flatten().min();
         let due = due.map_or(NEVER, |time| time.0);
         drop(state);
@@ -301,6 +305,9 @@ impl Core {
         self.armed.store(NEVER, Ordering::Release);
         self.turn(|state, after| {
             self.step(state, Input::Tick, after);
+            for peer in state.openers.due(self.now()) {
+                self.step(state, Input::Wanted(peer), after);
+            }
             late::look(state, self.now());
         });
     }

@@ -8,22 +8,24 @@
 //!
 //! Rules:
 //! - A node that is asked uses descriptors that are open there, and asks nobody: no node waits for one that waits for it.
-//! - No worker waits for an answer; the operation does, until the node answers or is gone.
+//! - No worker waits for an answer; the operation does, until the node answers or is gone. The kernel is told each second
+//!   from which nodes something is wanted, and gives up those that stay silent.
 //! - Bytes that another node writes are durable when it answers: a later fsync here would not cover them.
 //! - A node that has let go of the file since it was asked is asked no more, and the search begins anew: another may have
 //!   the file open all the same.
 //! - If nobody has the file open the operation is tried once more, by the name that was told last, and then fails.
 
-use crate::core::Core;
+use crate::core::{Core, State};
 use crate::files::{Purpose, STALE, open_again};
+use crate::late::LOOK;
 use crate::making::{self, Made, Make, Opener, Work};
 use crate::store::SyncKind;
 use crate::trace::StoreSpan;
 use crate::workers::{FileJob, Job, Outcome, finish, kernel_stamp};
 use hearth_client::Errno;
 use hearth_net::{PAYLOAD_LEN_MAX, PeerId};
-use hearth_proto::{FileId, NodeId, StoreOk};
-use std::collections::HashMap;
+use hearth_proto::{FileId, Input, NodeId, StoreOk, Time};
+use std::collections::{BTreeSet, HashMap};
 use std::io::IoSlice;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
@@ -63,6 +65,8 @@ pub(crate) struct Openers {
     /// Operations by the number under which another node makes them.
     made: HashMap<u64, (NodeId, Stuck)>,
     numbered: u64,
+    /// When the kernel was last told of the nodes that owe something of this.
+    told: Time,
 }
 
 #[derive(Debug, Default)]
@@ -115,6 +119,28 @@ impl Openers {
         let can = |stuck: &mut Stuck| stuck.can_be_made(from, opener);
         let can = sought.waiting.extract_if(.., can).collect();
         (can, self.end_search(opener.file))
+    }
+
+    /// The nodes that owe an answer or an operation.
+    fn owing(&self) -> BTreeSet<NodeId> {
+        let asked = self.sought.values().flat_map(|sought| &sought.awaiting);
+        let making = self.made.values().map(|(node, _)| node);
+        asked.chain(making).copied().collect()
+    }
+
+    /// When the kernel is to be told of them again.
+    pub(crate) fn deadline(&self) -> Option<Time> {
+        let is_idle = self.sought.is_empty() && self.made.is_empty();
+        (!is_idle).then(|| self.told + LOOK)
+    }
+
+    /// Those nodes, if it is time to tell the kernel of them.
+    pub(crate) fn due(&mut self, now: Time) -> BTreeSet<NodeId> {
+        if self.deadline().is_none_or(|due| due > now) {
+            return BTreeSet::new();
+        }
+        self.told = now;
+        self.owing()
     }
 
     /// Takes the operations that wait for a search, if it is over.
@@ -170,9 +196,15 @@ impl Core {
             self.queue.push(Job::ByOpener(node, stuck));
         }
         let head = making::encode_where(file);
-        for node in search.asked {
+        for &node in &search.asked {
             self.send_head(node, &head);
         }
+        self.drive_each(
+            search
+                .asked
+                .into_iter()
+                .map(|node| move |_: &mut State| Input::Wanted(node)),
+        );
     }
 
     /// Operations that nobody else makes.
@@ -248,6 +280,7 @@ impl Core {
         if let Err(error) = sent {
             log::debug!("{error}");
         }
+        self.drive(Input::Wanted(by));
     }
 
     /// A home elsewhere has this node make an operation.

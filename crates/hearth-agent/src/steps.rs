@@ -66,6 +66,7 @@ pub(crate) fn kind_of(input: &Input) -> &'static str {
         Input::PeerUp(_) => "a new connection",
         Input::PeerDown(_) => "the end of a connection",
         Input::Locals(_) => "writes that programs left",
+        Input::Wanted(_) => "a question whether an agent lives",
         Input::Shed => "want of memory",
         Input::Tick => "the timer",
     }

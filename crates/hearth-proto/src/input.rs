@@ -39,6 +39,9 @@ pub enum Input {
     /// Programs have written pages that were offered to them, in this order. Before any other input that
     /// comes after such a write has returned.
     Locals(Vec<LocalWrite>),
+    /// The driver waits for something of a peer that the kernel does not know of. Told each second for as long as it
+    /// waits: a peer that stays silent is given up, as for an answer to the kernel.
+    Wanted(NodeId),
     /// Memory is wanted: the clean page that was used longest ago must go.
     Shed,
     /// Nothing; the deadline came.

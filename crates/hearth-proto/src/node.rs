@@ -419,6 +419,7 @@ impl Machines<'_> {
                     client.wrote_here(ctx, write);
                 });
             }
+            Input::Wanted(peer) => Peers::want(ctx, peer),
             Input::Shed => ctx.frames.shed(),
             Input::Tick => {
                 Peers::tick(ctx);

@@ -225,6 +225,15 @@ impl Peers {
         self.down.contains(peer)
     }
 
+    /// Asks a peer whether it lives, unless it owes an answer already.
+    pub(crate) fn want(ctx: &mut Ctx<'_>, peer: NodeId) {
+        let is_up = !ctx.peers.is_down(peer);
+        let known = ctx.peers.peers.get(&peer);
+        if is_up && known.is_none_or(|peer| peer.owed.is_empty()) {
+            ctx.ask(peer, FileId::default(), Gen::default(), Body::Ping);
+        }
+    }
+
     /// Asks the silent, cuts off those silent for too long.
     pub(crate) fn tick(ctx: &mut Ctx<'_>) {
         let (now, probe, give_up) = (ctx.now, ctx.config.probe_after, ctx.config.give_up_after);
@@ -360,5 +369,20 @@ mod tests {
             );
         }
         assert!(gives_up(&tick(&mut node, secs(360))));
+    }
+
+    #[test]
+    fn a_silent_peer_of_which_the_driver_wants_something_is_given_up_in_time() {
+        let mut node = Node::new(Config::new(NodeId(0), 2));
+        let mut out = Outbox::new();
+        for second in 0..=6 {
+            node.step(secs(second), Input::Wanted(NodeId(1)), &mut out);
+            out.extend(tick(&mut node, secs(second)));
+            assert!(!gives_up(&out), "second {second}");
+        }
+        let asks = |effect: &&Effect| matches!(effect, Effect::Send { .. });
+        let asked = out.iter().filter(asks).count();
+        assert!(asked <= 2, "it is asked no more while it owes an answer");
+        assert!(gives_up(&tick(&mut node, secs(7))));
     }
 }

@@ -488,6 +488,7 @@ pub(crate) fn tell_input(node: usize, input: &Input) -> Option<String> {
         Input::BankUp(daemon) => Some(format!("{node} has daemon {}", daemon.0)),
         Input::BankDown(daemon) => Some(format!("{node} has lost daemon {}", daemon.0)),
         Input::Locals(writes) => Some(format!("{node} is brought {} writes", writes.len())),
+        Input::Wanted(peer) => Some(format!("{node} wants something of node {}", peer.0)),
         Input::Shed => Some(format!("{node} drops its oldest clean page")),
         Input::Request(..) | Input::PeerUp(_) | Input::PeerDown(_) => None,
     }
