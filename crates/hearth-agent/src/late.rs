@@ -7,15 +7,16 @@
 
 use crate::core::State;
 use crate::files::Files;
+use hearth_client::LateCall;
 use hearth_proto::{FileId, Node, NodeId, Request, Span, Ticket, Time};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Requests are looked at so often while there are any.
 pub(crate) const LOOK: Span = Span::secs(1);
 /// A request that waits so long for another agent is told.
 const AGENT_LATE: Span = Span::secs(4);
 /// And one that waits so long for the store, or for something of this agent.
-const STORE_LATE: Span = Span::secs(8);
+pub(crate) const STORE_LATE: Span = Span::secs(8);
 /// Words that are shown; more say nothing new.
 const WORDS_MAX: usize = 8;
 
@@ -41,6 +42,29 @@ pub(crate) fn words(state: &State, now: Time) -> Vec<(Option<Ticket>, String)> {
     let asked = state.tickets.abouts();
     let name = |file| state.files.called(file);
     words_of(asked, &state.node, now, name)
+}
+
+/// Words for calls that the front end has had for long. The agent has a word of its own for a file that its requests
+/// are about.
+pub(crate) fn words_of_calls(state: &State, calls: Vec<LateCall>, now: Time) -> Vec<String> {
+    let waited = |about: &About| Span(now.0.saturating_sub(about.since.0));
+    let late = state.tickets.abouts().map(|(_, about)| about);
+    let late = late.filter(|about| waited(about) >= AGENT_LATE);
+    let told: BTreeSet<FileId> = late.filter_map(|about| about.file).collect();
+    let file_of = |call: &LateCall| call.file.map(|file| FileId(file.ino));
+    let untold = calls
+        .iter()
+        .filter(|call| !file_of(call).is_some_and(|file| told.contains(&file)));
+    let word = |call: &LateCall| {
+        let file = file_of(call).map(|file| format!(" of {}", state.files.called(file)));
+        format!(
+            "{WAITS} {} s for {}{}: the store is slow, or another program has a lock",
+            call.waited.as_secs(),
+            call.what,
+            file.unwrap_or_default(),
+        )
+    };
+    untold.take(WORDS_MAX).map(word).collect()
 }
 
 /// Logs what was not logged yet.

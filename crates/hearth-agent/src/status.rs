@@ -8,6 +8,7 @@ use hearth_client::local::{Count, Sums};
 use hearth_net::{Link, Transport};
 use hearth_proto::{FileId, Semantics};
 use serde::Serialize;
+use std::time::Duration;
 
 /// A plain value for people and for `--json`.
 #[derive(Clone, Debug, Default, Serialize)]
@@ -163,11 +164,15 @@ impl Core {
         let mut daemons = daemons.unwrap_or_default();
         let tier = self.tier.as_ref().map(|tier| tier.status());
         let spilled = tier.as_ref().map_or(0, |tier| tier.dirty_bytes);
+        let revoker = self.lock().revoker.clone();
+        let span = Duration::from_nanos(late::STORE_LATE.0);
+        let calls = revoker.map_or_else(Vec::new, |revoker| revoker.late(span));
         let mut state = self.lock();
         let promises = promises(&mut state);
         let at_risk = at_risk(&mut state);
-        let late = late::words(&state, self.now());
-        let late = late.into_iter().map(|(_, word)| word);
+        let late = late::words(&state, self.now()).into_iter();
+        let late = late.map(|(_, word)| word);
+        let late = late.chain(late::words_of_calls(&state, calls, self.now()));
         for (daemon, epoch) in daemons.iter_mut().zip(state.node.bank_epochs()) {
             daemon.epoch = epoch.0;
         }

@@ -203,4 +203,20 @@ pub trait Revoker: Send + Sync + 'static {
     /// `done`. Must return at once: the work belongs to a thread of the way in, because dropping
     /// kernel pages can wait for requests that the calling thread has yet to answer.
     fn revoke(&self, file: FileKey, pages: Option<PageRange>, done: Box<dyn FnOnce() + Send>);
+
+    /// Calls of programs that the way in has had for at least this span without an answer, oldest first.
+    fn late(&self, _span: Duration) -> Vec<LateCall> {
+        Vec::new()
+    }
+}
+
+/// A call of a program that has no answer yet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LateCall {
+    /// The call, in words.
+    pub what: &'static str,
+    /// Its file or directory, if that is still known.
+    pub file: Option<FileKey>,
+    /// Since it began.
+    pub waited: Duration,
 }

@@ -229,7 +229,6 @@ impl Core {
         let handle = change
             .handle
             .and_then(|number| self.files.find(number).ok());
-        let _truncation = change.size.and_then(|_| self.truncation_begins(&node));
         self.set_rights(caller, &node, change)?;
         if change.mode.is_some_and(|mode| mode & WRITE_BITS == 0) {
             self.laminate(&node)?;
@@ -244,8 +243,9 @@ impl Core {
     }
 
     /// Until this is dropped, nobody waits for pages of a file that a program here may have mapped.
-    pub(crate) fn truncation_begins(&self, node: &Node) -> Option<HeldBack<'_>> {
-        let may_be_mapped = self.nodes.is_cached(node) && node.is_open();
+    pub(crate) fn truncation_begins(&self, id: u64) -> Option<HeldBack> {
+        let node = self.nodes.node(id).ok()?;
+        let may_be_mapped = self.nodes.is_cached(&node) && node.is_open();
         may_be_mapped.then(|| self.revoker.truncation_begins(node.file()))
     }
 

@@ -8,6 +8,7 @@ use hearth_client::extent::Extents;
 use hearth_client::{FileKey, Revoker, Session};
 
 use crate::at_hand::come_along;
+use crate::calls::Calls;
 use crate::directories::OpenDirectory;
 use crate::errands::Errands;
 use crate::handles::{Handles, OpenHandle, Way};
@@ -31,6 +32,7 @@ pub(crate) struct Core {
     pub(crate) locks: Locks,
     pub(crate) lock_waiter: LockWaiter,
     pub(crate) errands: Errands,
+    pub(crate) calls: Arc<Calls>,
     pub(crate) revoker: Arc<KernelRevoker>,
     pub(crate) wardrobe: Wardrobe,
     /// How large files of the store can be.
@@ -53,7 +55,9 @@ impl Core {
         let nodes = Arc::new(Nodes::new(store_root)?);
         let memory = Memory::new(options.attr_ttl);
         let (known, kept) = (Arc::clone(&nodes), Arc::clone(&memory));
-        let revoker = KernelRevoker::new(known, kept, Arc::downgrade(&session));
+        let calls = Arc::new(Calls::default());
+        let own = Arc::clone(&calls);
+        let revoker = KernelRevoker::new(known, kept, own, Arc::downgrade(&session));
         session.attach(Arc::clone(&revoker) as Arc<dyn Revoker>);
         if !options.name_ttl.is_zero() {
             session.names_are_kept();
@@ -61,6 +65,7 @@ impl Core {
         Ok(Core {
             wardrobe: Wardrobe::new(options.identity)?,
             errands: Errands::start()?,
+            calls,
             lock_waiter: LockWaiter::start()?,
             locks: Locks::default(),
             files: Handles::default(),

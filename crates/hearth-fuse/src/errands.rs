@@ -10,6 +10,7 @@
 
 use std::collections::VecDeque;
 use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::thread;
@@ -58,11 +59,12 @@ impl Errands {
     /// Runs a job here if enough workers stay free, on a thread of its own otherwise.
     pub(crate) fn run(&self, job: impl FnOnce() + Send + 'static) {
         // A count only: nothing else is published through it.
-        if self.inline.fetch_add(1, Ordering::Relaxed) < INLINE_MAX {
+        let is_free = self.inline.fetch_add(1, Ordering::Relaxed) < INLINE_MAX;
+        let counted = Counted(&self.inline);
+        if is_free {
             job();
-            self.inline.fetch_sub(1, Ordering::Relaxed);
         } else {
-            self.inline.fetch_sub(1, Ordering::Relaxed);
+            drop(counted);
             self.spilled.later(job);
         }
     }
@@ -76,6 +78,15 @@ impl Errands {
     /// The queue behind [`Errands::later`].
     pub(crate) fn queue(&self) -> Arc<Queue> {
         Arc::clone(&self.left)
+    }
+}
+
+/// A worker that waits, or is about to find out that it may not; also if its job panics.
+struct Counted<'a>(&'a AtomicUsize);
+
+impl Drop for Counted<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
@@ -112,7 +123,8 @@ impl Queue {
 
     fn serve(&self) {
         while let Some(job) = self.next() {
-            job();
+            // The program of a job that panics gets `EIO`; the jobs after it still need this thread.
+            let _ = catch_unwind(AssertUnwindSafe(job));
         }
     }
 
@@ -139,6 +151,23 @@ mod tests {
     use std::sync::Barrier;
     use std::sync::mpsc::channel;
     use std::time::Duration;
+
+    #[test]
+    fn jobs_that_panic_take_no_thread_along() {
+        let errands = Errands::start().unwrap();
+        let (told, ended) = channel();
+        for _ in 0..2 * SPILL_THREADS {
+            errands.spilled.later(|| panic!("on purpose"));
+        }
+        for _ in 0..INLINE_MAX {
+            let caught = catch_unwind(AssertUnwindSafe(|| errands.run(|| panic!("on purpose"))));
+            assert!(caught.is_err());
+        }
+        assert_eq!(errands.inline.load(Ordering::Relaxed), 0);
+        errands.spilled.later(move || told.send(()).unwrap());
+        let limit = Duration::from_secs(60);
+        ended.recv_timeout(limit).expect("a thread is left");
+    }
 
     /// As many opens that empty a file as there can be, each of which waits for what its completion leaves.
     #[test]

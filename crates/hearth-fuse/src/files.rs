@@ -15,6 +15,7 @@ use crate::core::Core;
 use crate::errors::{ask, errno, raw, served};
 use crate::handles::{OpenHandle, Way};
 use crate::identity::Caller;
+use crate::replies::reply_empty;
 
 /// The place that keeps the bytes of a read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -213,6 +214,7 @@ impl Core {
 
     /// A read past the cache.
     fn read_store(&self, open: &OpenHandle, read: ReadAt, reply: ReplyData) {
+        let _call = self.calls.begin("a read", open.node.id);
         let mut buffer = vec![0; read.len as usize];
         let asked = (open.fd.as_fd(), read.offset, buffer.len());
         let mut fill = || read_full(&*open.fd, &mut buffer, read.offset);
@@ -226,8 +228,15 @@ impl Core {
         }
     }
 
+    /// A sync past the cache.
+    fn sync_store(&self, open: &OpenHandle, reply: ReplyEmpty) {
+        let _call = self.calls.begin("a sync", open.node.id);
+        reply_empty(rustix::fs::fsync(&*open.fd).map_err(io::Error::from), reply);
+    }
+
     /// A write past the cache.
     fn write_store(&self, open: &OpenHandle, write: &WriteAt, reply: ReplyWrite) {
+        let _call = self.calls.begin("a write", open.node.id);
         let mut flags = ReadWriteFlags::empty();
         flags.set(ReadWriteFlags::APPEND, write.place() == Place::End);
         flags.set(ReadWriteFlags::DSYNC, write.is_synchronous());
@@ -284,11 +293,14 @@ impl Core {
             Err(error) => return reply.error(errno(&error)),
         };
         let Way::Session(handle) = open.way else {
-            return sync_store(&open, reply);
+            return self.sync_store(&open, reply);
         };
         let core = Arc::clone(self);
         let done = move |outcome| match served(outcome) {
-            Ok(None) => core.errands.later(move || sync_store(&open, reply)),
+            Ok(None) => {
+                let own = Arc::clone(&core);
+                core.errands.later(move || own.sync_store(&open, reply));
+            }
             served => reply_empty(served, reply),
         };
         self.session.sync(handle, Box::new(done));
@@ -304,18 +316,6 @@ impl Core {
         self.locks.release_through(number);
         self.close(number);
     }
-}
-
-/// Answers a request that has nothing to say but how it went.
-pub(crate) fn reply_empty<T>(result: io::Result<T>, reply: ReplyEmpty) {
-    match result {
-        Ok(_) => reply.ok(),
-        Err(error) => reply.error(errno(&error)),
-    }
-}
-
-fn sync_store(open: &OpenHandle, reply: ReplyEmpty) {
-    reply_empty(rustix::fs::fsync(&*open.fd).map_err(io::Error::from), reply);
 }
 
 /// A short read means the end of the file to FUSE, so a store's short reads are continued.

@@ -14,19 +14,21 @@ use fuser::{
     Request, TimeOrNow, WriteFlags,
 };
 
-use crate::attributes::{Change, Told};
+use crate::attributes::Change;
+use crate::calls::Call;
 use crate::core::Core;
 use crate::directories::DirectoryAt;
 use crate::errors::errno;
-use crate::files::{Keeper, ReadAt, WriteAt, reply_empty};
+use crate::files::{Keeper, ReadAt, WriteAt};
 use crate::identity::Caller;
 use crate::learn::Remembered;
 use crate::locks::{LockRequest, Patience};
-use crate::names::{Entry, Name};
+use crate::names::Name;
 use crate::open::{Created, NewFile, Opened, Origin, StoreOpen, truncates};
+use crate::replies::{reply_attr, reply_create, reply_empty, reply_entry, reply_open, reply_xattr};
 use crate::space::Extent;
 use crate::sys::RangeLock;
-use crate::xattrs::{NewValue, Sized};
+use crate::xattrs::NewValue;
 use hearth_client::caller::work_for;
 
 /// The handlers that fuser calls.
@@ -40,10 +42,17 @@ impl HearthFs {
     }
 
     /// Runs a request that may wait for the session about this node, elsewhere if need be.
-    fn run_for(&self, id: INodeNo, job: impl FnOnce(&Arc<Core>) + Send + 'static) {
+    fn run_for(
+        &self,
+        (what, id): (&'static str, INodeNo),
+        job: impl FnOnce(&Arc<Core>) + Send + 'static,
+    ) {
         match self.core.nodes.node(id.0) {
-            Ok(node) if self.core.nodes.is_cached(&node) => self.run(job),
-            Ok(_) | Err(_) => job(&self.core),
+            Ok(node) if self.core.nodes.is_cached(&node) => self.run((what, id), job),
+            Ok(_) | Err(_) => {
+                let _call = self.begin(what, id);
+                job(&self.core);
+            }
         }
     }
 
@@ -62,64 +71,20 @@ impl HearthFs {
     }
 
     /// Runs a request that may wait for the session.
-    fn run(&self, job: impl FnOnce(&Arc<Core>) + Send + 'static) {
-        let core = Arc::clone(&self.core);
-        self.core.errands.run(move || job(&core));
+    fn run(
+        &self,
+        (what, id): (&'static str, INodeNo),
+        job: impl FnOnce(&Arc<Core>) + Send + 'static,
+    ) {
+        let (core, call) = (Arc::clone(&self.core), self.begin(what, id));
+        self.core.errands.run(move || {
+            job(&core);
+            drop(call);
+        });
     }
-}
 
-fn reply_entry(result: io::Result<Entry>, reply: ReplyEntry) {
-    match result {
-        Ok(entry) => {
-            reply.entry_with_ttls(
-                &entry.attr_ttl,
-                &entry.entry_ttl,
-                &entry.attr,
-                entry.generation,
-            );
-        }
-        Err(error) => reply.error(errno(&error)),
-    }
-}
-
-fn reply_attr(result: io::Result<Told>, reply: ReplyAttr) {
-    match result {
-        Ok(told) => reply.attr(&told.ttl, &told.attr),
-        Err(error) => reply.error(errno(&error)),
-    }
-}
-
-fn reply_open(result: io::Result<Opened>, reply: ReplyOpen) {
-    match result {
-        Ok(opened) => reply.opened(opened.handle, opened.flags),
-        Err(error) => reply.error(errno(&error)),
-    }
-}
-
-fn reply_xattr(result: io::Result<Sized>, reply: ReplyXattr) {
-    match result {
-        Ok(Sized::Length(len)) => reply.size(len),
-        Ok(Sized::Bytes(bytes)) => reply.data(&bytes),
-        Err(error) => reply.error(errno(&error)),
-    }
-}
-
-/// The kernel counts no lookup for a `CREATE` that failed.
-fn reply_create(core: &Core, entry: &Entry, opened: io::Result<Opened>, reply: ReplyCreate) {
-    match opened {
-        Ok(Opened { handle, flags }) => {
-            reply.created(
-                &entry.shared_ttl(),
-                &entry.attr,
-                entry.generation,
-                handle,
-                flags,
-            );
-        }
-        Err(error) => {
-            core.nodes.forget(entry.attr.ino.0, 1);
-            reply.error(errno(&error));
-        }
+    fn begin(&self, what: &'static str, id: INodeNo) -> Call {
+        self.core.calls.begin(what, id.0)
     }
 }
 
@@ -160,6 +125,7 @@ impl fuser::Filesystem for HearthFs {
     }
 
     fn lookup(&self, request: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
+        let _call = self.begin("a look-up", parent);
         let at = Name {
             parent: parent.0,
             name,
@@ -173,7 +139,7 @@ impl fuser::Filesystem for HearthFs {
             }
             Remembered::No | Remembered::Perhaps => {
                 let name = name.to_owned();
-                self.run(move |core| {
+                self.run(("a look-up", parent), move |core| {
                     let at = Name {
                         parent: parent.0,
                         name: &name,
@@ -193,7 +159,7 @@ impl fuser::Filesystem for HearthFs {
         if let Some(told) = self.core.told_at_once(caller, ino.0) {
             return reply_attr(Ok(told), reply);
         }
-        self.run_for(ino, move |core| {
+        self.run_for(("a look at attributes", ino), move |core| {
             reply_attr(core.getattr(caller, ino.0), reply)
         });
     }
@@ -227,13 +193,17 @@ impl fuser::Filesystem for HearthFs {
             mtime,
             handle: fh,
         };
-        self.run(move |core| {
+        // The kernel holds write-backs back already, though the job may have to wait for a thread.
+        let truncation = size.and_then(|_| self.core.truncation_begins(ino.0));
+        self.run(("a change of attributes", ino), move |core| {
             let done = Self::change_by(core, ino, |core| core.setattr(caller, ino.0, &change));
+            drop(truncation);
             reply_attr(done, reply)
         });
     }
 
     fn readlink(&self, _request: &Request, ino: INodeNo, reply: ReplyData) {
+        let _call = self.begin("a look at a link", ino);
         match self.core.readlink(ino.0) {
             Ok(target) => reply.data(&target),
             Err(error) => reply.error(errno(&error)),
@@ -251,7 +221,7 @@ impl fuser::Filesystem for HearthFs {
         reply: ReplyEntry,
     ) {
         let (caller, name) = (Caller::from(request), name.to_owned());
-        self.run(move |core| {
+        self.run(("the making of a name", parent), move |core| {
             let at = Name {
                 parent: parent.0,
                 name: &name,
@@ -273,7 +243,7 @@ impl fuser::Filesystem for HearthFs {
         reply: ReplyEntry,
     ) {
         let (caller, name) = (Caller::from(request), name.to_owned());
-        self.run(move |core| {
+        self.run(("the making of a directory", parent), move |core| {
             let at = Name {
                 parent: parent.0,
                 name: &name,
@@ -287,7 +257,7 @@ impl fuser::Filesystem for HearthFs {
 
     fn unlink(&self, request: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
         let (caller, name) = (Caller::from(request), name.to_owned());
-        self.run(move |core| {
+        self.run(("a removal", parent), move |core| {
             let at = Name {
                 parent: parent.0,
                 name: &name,
@@ -298,7 +268,7 @@ impl fuser::Filesystem for HearthFs {
 
     fn rmdir(&self, request: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
         let (caller, name) = (Caller::from(request), name.to_owned());
-        self.run(move |core| {
+        self.run(("a removal", parent), move |core| {
             let at = Name {
                 parent: parent.0,
                 name: &name,
@@ -317,7 +287,7 @@ impl fuser::Filesystem for HearthFs {
     ) {
         let (caller, name) = (Caller::from(request), name.to_owned());
         let target = target.to_owned();
-        self.run(move |core| {
+        self.run(("the making of a link", parent), move |core| {
             let at = Name {
                 parent: parent.0,
                 name: &name,
@@ -342,7 +312,7 @@ impl fuser::Filesystem for HearthFs {
         let caller = Caller::from(request);
         let (name, newname) = (name.to_owned(), newname.to_owned());
         let flags = rustix::fs::RenameFlags::from_bits_retain(flags.bits());
-        self.run(move |core| {
+        self.run(("a rename", parent), move |core| {
             let from = Name {
                 parent: parent.0,
                 name: &name,
@@ -365,7 +335,7 @@ impl fuser::Filesystem for HearthFs {
         reply: ReplyEntry,
     ) {
         let (caller, name) = (Caller::from(request), newname.to_owned());
-        self.run(move |core| {
+        self.run(("the making of a link", newparent), move |core| {
             let at = Name {
                 parent: newparent.0,
                 name: &name,
@@ -378,6 +348,7 @@ impl fuser::Filesystem for HearthFs {
     }
 
     fn open(&self, request: &Request, ino: INodeNo, flags: OpenFlags, reply: ReplyOpen) {
+        let _call = self.begin("an open", ino);
         work_for(request.pid());
         let caller = Caller::from(request);
         let open = match self.core.open_store(caller, ino.0, flags) {
@@ -385,7 +356,7 @@ impl fuser::Filesystem for HearthFs {
             Err(error) => return reply.error(errno(&error)),
         };
         if truncates(flags) {
-            self.run(move |core| {
+            self.run(("an open", ino), move |core| {
                 let done = Self::change_by(core, ino, |_| core.open_truncated(caller, open));
                 reply_open(done, reply)
             });
@@ -407,7 +378,7 @@ impl fuser::Filesystem for HearthFs {
         work_for(request.pid());
         let caller = Caller::from(request);
         let (name, flags) = (name.to_owned(), OpenFlags(flags));
-        self.run(move |core| {
+        self.run(("the making of a file", parent), move |core| {
             work_for(caller.tid);
             let at = Name {
                 parent: parent.0,
@@ -514,6 +485,7 @@ impl fuser::Filesystem for HearthFs {
     }
 
     fn opendir(&self, request: &Request, ino: INodeNo, _flags: OpenFlags, reply: ReplyOpen) {
+        let _call = self.begin("an open", ino);
         let opened = self.core.opendir(request.into(), ino.0);
         reply_open(
             opened.map(|handle| Opened {
@@ -527,11 +499,12 @@ impl fuser::Filesystem for HearthFs {
     fn readdir(
         &self,
         _request: &Request,
-        _ino: INodeNo,
+        ino: INodeNo,
         fh: FileHandle,
         offset: u64,
         mut reply: ReplyDirectory,
     ) {
+        let _call = self.begin("a listing", ino);
         match self.core.readdir(fh, offset, &mut reply) {
             Ok(()) => reply.ok(),
             Err(error) => reply.error(errno(&error)),
@@ -552,9 +525,11 @@ impl fuser::Filesystem for HearthFs {
             offset,
         };
         let caller = Caller::from(request);
-        self.run(move |core| match core.readdirplus(caller, at, &mut reply) {
-            Ok(()) => reply.ok(),
-            Err(error) => reply.error(errno(&error)),
+        self.run(("a listing", ino), move |core| {
+            match core.readdirplus(caller, at, &mut reply) {
+                Ok(()) => reply.ok(),
+                Err(error) => reply.error(errno(&error)),
+            }
         });
     }
 
@@ -573,15 +548,17 @@ impl fuser::Filesystem for HearthFs {
     fn fsyncdir(
         &self,
         _request: &Request,
-        _ino: INodeNo,
+        ino: INodeNo,
         fh: FileHandle,
         _datasync: bool,
         reply: ReplyEmpty,
     ) {
+        let _call = self.begin("a sync", ino);
         reply_empty(self.core.fsyncdir(fh), reply);
     }
 
     fn statfs(&self, _request: &Request, ino: INodeNo, reply: ReplyStatfs) {
+        let _call = self.begin("a look at free room", ino);
         match self.core.statfs(ino.0) {
             Ok(s) => reply.statfs(
                 s.f_blocks,
@@ -608,7 +585,7 @@ impl fuser::Filesystem for HearthFs {
         reply: ReplyEmpty,
     ) {
         let (caller, name, value) = (Caller::from(request), name.to_owned(), value.to_owned());
-        self.run(move |core| {
+        self.run(("a change of attributes", ino), move |core| {
             let new = NewValue {
                 name: &name,
                 value: &value,
@@ -629,22 +606,25 @@ impl fuser::Filesystem for HearthFs {
         size: u32,
         reply: ReplyXattr,
     ) {
+        let _call = self.begin("a look at attributes", ino);
         reply_xattr(self.core.getxattr(request.into(), ino.0, name, size), reply);
     }
 
     fn listxattr(&self, request: &Request, ino: INodeNo, size: u32, reply: ReplyXattr) {
+        let _call = self.begin("a look at attributes", ino);
         reply_xattr(self.core.listxattr(request.into(), ino.0, size), reply);
     }
 
     fn removexattr(&self, request: &Request, ino: INodeNo, name: &OsStr, reply: ReplyEmpty) {
         let (caller, name) = (Caller::from(request), name.to_owned());
-        self.run(move |core| {
+        self.run(("a change of attributes", ino), move |core| {
             let done = Self::change_by(core, ino, |core| core.removexattr(caller, ino.0, &name));
             reply_empty(done, reply)
         });
     }
 
     fn access(&self, request: &Request, ino: INodeNo, mask: AccessFlags, reply: ReplyEmpty) {
+        let _call = self.begin("a question of rights", ino);
         reply_empty(self.core.access(request.into(), ino.0, mask), reply);
     }
 
@@ -679,7 +659,7 @@ impl fuser::Filesystem for HearthFs {
     fn setlk(
         &self,
         request: &Request,
-        _ino: INodeNo,
+        ino: INodeNo,
         fh: FileHandle,
         lock_owner: LockOwner,
         start: u64,
@@ -700,7 +680,9 @@ impl fuser::Filesystem for HearthFs {
             owner: lock_owner,
             lock,
         };
-        self.core.setlk(request.into(), wanted, patience, reply);
+        let call = self.begin("a lock", ino);
+        self.core
+            .setlk((request.into(), call), wanted, patience, reply);
     }
 
     fn bmap(&self, _request: &Request, _ino: INodeNo, _block: u32, _index: u64, reply: ReplyBmap) {
@@ -750,7 +732,7 @@ impl fuser::Filesystem for HearthFs {
             len: length,
             mode,
         };
-        self.run_for(ino, move |core| {
+        self.run_for(("an allocation", ino), move |core| {
             reply_empty(
                 Self::change_by(core, ino, |core| core.fallocate(fh, extent)),
                 reply,
@@ -767,9 +749,11 @@ impl fuser::Filesystem for HearthFs {
         whence: i32,
         reply: ReplyLseek,
     ) {
-        self.run_for(ino, move |core| match core.lseek(fh, offset, whence) {
-            Ok(found) => reply.offset(found),
-            Err(error) => reply.error(errno(&error)),
+        self.run_for(("a seek", ino), move |core| {
+            match core.lseek(fh, offset, whence) {
+                Ok(found) => reply.offset(found),
+                Err(error) => reply.error(errno(&error)),
+            }
         });
     }
 

@@ -24,6 +24,7 @@
 
 mod at_hand;
 mod attributes;
+mod calls;
 mod core;
 mod descriptors;
 mod directories;
@@ -46,6 +47,7 @@ mod nodes;
 mod open;
 mod options;
 mod renew;
+mod replies;
 mod revoke;
 mod space;
 mod stat;

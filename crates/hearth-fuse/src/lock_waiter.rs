@@ -12,10 +12,11 @@ use std::time::{Duration, Instant};
 
 use fuser::ReplyEmpty;
 
+use crate::calls::Call;
 use crate::errors::raw;
-use crate::files::reply_empty;
 use crate::identity::Caller;
 use crate::locks::Attempt;
+use crate::replies::reply_empty;
 
 const PAUSE_FIRST: Duration = Duration::from_millis(1);
 const PAUSE_MAX: Duration = Duration::from_millis(50);
@@ -40,6 +41,8 @@ struct State {
 /// One program in `F_SETLKW` or `flock`. Their number is bounded by the kernel's requests.
 struct Waiting {
     caller: Caller,
+    /// Under way until it is answered.
+    _call: Call,
     attempt: Attempt,
     reply: ReplyEmpty,
     pause: Duration,
@@ -57,10 +60,11 @@ impl LockWaiter {
     }
 
     /// Answers when the lock is granted, or when the program no longer waits.
-    pub(crate) fn wait(&self, caller: Caller, attempt: Attempt, reply: ReplyEmpty) {
+    pub(crate) fn wait(&self, (caller, call): (Caller, Call), attempt: Attempt, reply: ReplyEmpty) {
         let due = Instant::now() + PAUSE_FIRST;
         let waiting = Waiting {
             caller,
+            _call: call,
             attempt,
             reply,
             pause: PAUSE_FIRST,

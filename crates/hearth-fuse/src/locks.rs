@@ -24,13 +24,14 @@ use fuser::{FileHandle, LockOwner, ReplyEmpty};
 use hearth_client::{Handle, Session};
 use rustix::fs::{FlockOperation, Mode, OFlags, flock};
 
+use crate::calls::Call;
 use crate::core::Core;
 use crate::errands::Queue;
 use crate::errors::{raw, served};
-use crate::files::reply_empty;
 use crate::handles::{OpenHandle, Way};
 use crate::identity::Caller;
 use crate::nodes::proc_path;
+use crate::replies::reply_empty;
 use crate::sys::{RangeLock, set_lock, test_lock};
 
 const WHOLE_FILE_END: u64 = i64::MAX as u64;
@@ -231,7 +232,7 @@ impl Core {
     /// `SETLK` and `SETLKW`.
     pub(crate) fn setlk(
         self: &Arc<Self>,
-        caller: Caller,
+        (caller, call): (Caller, Call),
         request: LockRequest,
         patience: Patience,
         reply: ReplyEmpty,
@@ -248,7 +249,7 @@ impl Core {
             Err(error)
                 if error.raw_os_error() == Some(libc::EAGAIN) && patience == Patience::Wait =>
             {
-                self.lock_waiter.wait(caller, attempt, reply);
+                self.lock_waiter.wait((caller, call), attempt, reply);
             }
             result => attempt.answer(result, reply),
         }

@@ -125,7 +125,7 @@ impl Core {
         open: StoreOpen,
     ) -> io::Result<Opened> {
         let node = Arc::clone(&open.node);
-        let _truncation = self.truncation_begins(&node);
+        let _truncation = self.truncation_begins(node.id);
         let opened = wait(|done| self.admit(open, done))??;
         let handle = self.files.find(opened.handle)?;
         let emptied = self

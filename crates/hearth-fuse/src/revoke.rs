@@ -21,23 +21,25 @@ use std::collections::{HashMap, VecDeque};
 use std::io;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, Weak};
 use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
 
 use fuser::{INodeNo, Notifier};
-use hearth_client::{FileKey, PageRange, Revoker, Session};
+use hearth_client::{FileKey, LateCall, PageRange, Revoker, Session};
 use rustix::fs::FileType;
 
+use crate::calls::{Begun, Calls};
 use crate::memory::Memory;
 use crate::nodes::Nodes;
 
 type Done = Box<dyn FnOnce() + Send>;
 
 /// The kernel holds back write-backs of a file until this is dropped.
-pub(crate) struct HeldBack<'a> {
-    revoker: &'a KernelRevoker,
+pub(crate) struct HeldBack {
+    revoker: Arc<KernelRevoker>,
     file: FileKey,
 }
 
-impl Drop for HeldBack<'_> {
+impl Drop for HeldBack {
     fn drop(&mut self) {
         self.revoker.write_back_ends(self.file);
     }
@@ -50,6 +52,7 @@ const ATTRIBUTES_ONLY: i64 = -1;
 pub(crate) struct KernelRevoker {
     nodes: Arc<Nodes>,
     memory: Arc<Memory>,
+    calls: Arc<Calls>,
     session: Weak<dyn Session>,
     notifier: OnceLock<Notifier>,
     state: Mutex<State>,
@@ -77,11 +80,13 @@ impl KernelRevoker {
     pub(crate) fn new(
         nodes: Arc<Nodes>,
         memory: Arc<Memory>,
+        calls: Arc<Calls>,
         session: Weak<dyn Session>,
     ) -> Arc<KernelRevoker> {
         Arc::new(KernelRevoker {
             nodes,
             memory,
+            calls,
             session,
             notifier: OnceLock::new(),
             state: Mutex::default(),
@@ -126,10 +131,10 @@ impl KernelRevoker {
     }
 
     /// A truncation by a program of this mount begins; see the head of this file.
-    pub(crate) fn truncation_begins(&self, file: FileKey) -> HeldBack<'_> {
+    pub(crate) fn truncation_begins(self: &Arc<Self>, file: FileKey) -> HeldBack {
         self.write_back_begins(file);
         HeldBack {
-            revoker: self,
+            revoker: Arc::clone(self),
             file,
         }
     }
@@ -233,6 +238,19 @@ impl Revoker for KernelRevoker {
         if let Some(done) = early {
             done();
         }
+    }
+
+    fn late(&self, span: Duration) -> Vec<LateCall> {
+        let now = Instant::now();
+        let begun = now
+            .checked_sub(span)
+            .map(|then| self.calls.begun_before(then));
+        let late = |call: Begun| LateCall {
+            what: call.what,
+            file: self.nodes.node(call.node).ok().map(|node| node.file()),
+            waited: now.saturating_duration_since(call.since),
+        };
+        begun.into_iter().flatten().map(late).collect()
     }
 }
 
