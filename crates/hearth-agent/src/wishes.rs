@@ -1,7 +1,7 @@
 //! The promise that an opener wants of a file: what the file's own attribute says, else the first rule whose pattern
 //! fits its path, else what the set was told.
 
-use globset::{GlobBuilder, GlobMatcher};
+use glob::{MatchOptions, Pattern};
 use hearth_proto::Semantics;
 use rustix::fs::{Stat, fgetxattr, fstat};
 use std::os::fd::BorrowedFd;
@@ -14,6 +14,13 @@ pub const ATTRIBUTE: &str = "user.hearth.semantics";
 
 /// No value of the attribute is longer.
 const VALUE_BYTES: usize = 32;
+
+/// `*` and `?` stay within a name.
+const BY_NAMES: MatchOptions = MatchOptions {
+    case_sensitive: true,
+    require_literal_separator: true,
+    require_literal_leading_dot: false,
+};
 
 /// Permission bits that let somebody write.
 const WRITE_BITS: u32 = 0o222;
@@ -43,14 +50,14 @@ pub struct Rule {
 #[error("`{glob}` is no pattern of paths")]
 pub struct NoPattern {
     glob: String,
-    source: globset::Error,
+    source: glob::PatternError,
 }
 
 /// The wishes of this agent for files that are opened here.
 #[derive(Clone, Debug)]
 pub(crate) struct Wishes {
     usual: Semantics,
-    rules: Vec<(GlobMatcher, Rule)>,
+    rules: Vec<(Pattern, Rule)>,
     root: PathBuf,
 }
 
@@ -63,14 +70,11 @@ pub(crate) struct Wish {
 
 impl Rule {
     /// The pattern, made ready.
-    pub fn matcher(&self) -> Result<GlobMatcher, NoPattern> {
-        let mut builder = GlobBuilder::new(&self.glob);
-        let glob = builder.literal_separator(true).build();
-        let glob = glob.map_err(|source| NoPattern {
+    pub fn pattern(&self) -> Result<Pattern, NoPattern> {
+        Pattern::new(&self.glob).map_err(|source| NoPattern {
             glob: self.glob.clone(),
             source,
-        })?;
-        Ok(glob.compile_matcher())
+        })
     }
 }
 
@@ -80,7 +84,7 @@ impl Wishes {
         rules: &[Rule],
         root: PathBuf,
     ) -> Result<Wishes, NoPattern> {
-        let ready = |rule: &Rule| Ok((rule.matcher()?, rule.clone()));
+        let ready = |rule: &Rule| Ok((rule.pattern()?, rule.clone()));
         let rules: Result<Vec<_>, NoPattern> = rules.iter().map(ready).collect();
         Ok(Wishes {
             usual,
@@ -124,8 +128,10 @@ impl Wishes {
     }
 
     fn rule_for(&self, path: &Path) -> Option<&Rule> {
-        let mut fitting = self.rules.iter().filter(|(glob, _)| glob.is_match(path));
-        fitting.next().map(|(_, rule)| rule)
+        // A name that is no text has signs in it which `*` and `?` stand for all the same.
+        let path = path.to_string_lossy();
+        let fits = |(glob, _): &&(Pattern, Rule)| glob.matches_with(&path, BY_NAMES);
+        self.rules.iter().find(fits).map(|(_, rule)| rule)
     }
 }
 
@@ -167,11 +173,13 @@ mod tests {
         assert_eq!(of("out/a.ckpt"), Some(Semantics::Commit));
         assert_eq!(of("out/deep/a.ckpt"), Some(Semantics::Cto));
         assert_eq!(of("a.ckpt"), None);
+        assert_eq!(of("out"), None);
+        assert_eq!(of("an/out/a.ckpt"), None);
     }
 
     #[test]
     fn a_broken_pattern_is_named() {
-        let error = rule("out/[a", Semantics::Cto).matcher().unwrap_err();
+        let error = rule("out/[a", Semantics::Cto).pattern().unwrap_err();
         assert!(error.to_string().contains("out/[a"), "{error}");
     }
 

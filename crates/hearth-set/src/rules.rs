@@ -132,7 +132,7 @@ fn rule(glob: &str, named: &str, level: &str, policy: Policy) -> Result<Rule, St
         uncached,
         semantics,
     };
-    let pattern = rule.kernel().matcher();
+    let pattern = rule.kernel().pattern();
     pattern.map_err(|error| {
         let why = std::error::Error::source(&error).map_or(String::new(), |why| format!(": {why}"));
         format!("{error}{why}")
