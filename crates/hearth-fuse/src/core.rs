@@ -13,6 +13,7 @@ use crate::directories::OpenDirectory;
 use crate::errands::Errands;
 use crate::handles::{Handles, OpenHandle, Way};
 use crate::identity::Wardrobe;
+use crate::leaving::Leaving;
 use crate::lock_waiter::LockWaiter;
 use crate::locks::Locks;
 use crate::memory::Memory;
@@ -57,7 +58,8 @@ impl Core {
         let (known, kept) = (Arc::clone(&nodes), Arc::clone(&memory));
         let calls = Arc::new(Calls::default());
         let own = Arc::clone(&calls);
-        let revoker = KernelRevoker::new(known, kept, own, Arc::downgrade(&session));
+        let leaving = Leaving::start(Arc::clone(&nodes))?;
+        let revoker = KernelRevoker::new(known, kept, (own, leaving), Arc::downgrade(&session));
         session.attach(Arc::clone(&revoker) as Arc<dyn Revoker>);
         if !options.name_ttl.is_zero() {
             session.names_are_kept();

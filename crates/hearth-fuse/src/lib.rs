@@ -37,6 +37,7 @@ mod holding;
 mod identity;
 mod init;
 mod learn;
+mod leaving;
 mod listing;
 mod lock_waiter;
 mod locks;

@@ -76,6 +76,15 @@ impl Node {
     }
 }
 
+/// What came of a look at a node that may have lost its name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Hold {
+    /// It has lost it, and programs have it open.
+    Open,
+    /// It has a name, or is let go of.
+    Done,
+}
+
 /// A moment among the revocations of a mount.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Moment(u64);
@@ -220,6 +229,32 @@ impl Nodes {
             return Err(raw(libc::ESTALE));
         }
         Ok(self.lock().reopened(id, fd))
+    }
+
+    /// Closes the descriptor of a file that has lost its last name, unless a program has it open. The node is stale from
+    /// then on. May take as long as the store takes to free the file's room.
+    pub(crate) fn let_go_if_nameless(&self, id: u64) -> Hold {
+        let (node, fd) = {
+            let table = self.lock();
+            let entry = table.entries.get(&id);
+            match entry.map(|entry| (Arc::clone(&entry.node), entry.fd.clone())) {
+                Some((node, Some(fd))) if node.kind == FileType::RegularFile => (node, fd),
+                Some(_) | None => return Hold::Done,
+            }
+        };
+        if !is_nameless(&fd) || !Stat::of(&fd).is_ok_and(|stat| stat.links() == 0) {
+            return Hold::Done;
+        }
+        if node.is_open() {
+            return Hold::Open;
+        }
+        let mut table = self.lock();
+        let entry = table.entries.get_mut(&id);
+        let same = |held: &mut Arc<OwnedFd>| Arc::ptr_eq(held, &fd);
+        let closed = entry.and_then(|entry| entry.fd.take_if(same));
+        table.open -= usize::from(closed.is_some());
+        drop(table);
+        Hold::Done
     }
 
     /// A handle of the node has a descriptor: it serves the node as well, while it is open.

@@ -28,6 +28,7 @@ use hearth_client::{FileKey, LateCall, PageRange, Revoker, Session};
 use rustix::fs::FileType;
 
 use crate::calls::{Begun, Calls};
+use crate::leaving::Leaving;
 use crate::memory::Memory;
 use crate::nodes::Nodes;
 
@@ -53,6 +54,7 @@ pub(crate) struct KernelRevoker {
     nodes: Arc<Nodes>,
     memory: Arc<Memory>,
     calls: Arc<Calls>,
+    leaving: Arc<Leaving>,
     session: Weak<dyn Session>,
     notifier: OnceLock<Notifier>,
     state: Mutex<State>,
@@ -80,13 +82,14 @@ impl KernelRevoker {
     pub(crate) fn new(
         nodes: Arc<Nodes>,
         memory: Arc<Memory>,
-        calls: Arc<Calls>,
+        (calls, leaving): (Arc<Calls>, Arc<Leaving>),
         session: Weak<dyn Session>,
     ) -> Arc<KernelRevoker> {
         Arc::new(KernelRevoker {
             nodes,
             memory,
             calls,
+            leaving,
             session,
             notifier: OnceLock::new(),
             state: Mutex::default(),
@@ -108,6 +111,7 @@ impl KernelRevoker {
     pub(crate) fn stop(&self) {
         self.lock().closed = true;
         self.changed.notify_all();
+        self.leaving.stop();
     }
 
     /// Makes the kernel ask for the attributes of a node again. Never waits for pages.
@@ -163,6 +167,9 @@ impl KernelRevoker {
             if let Some(node) = node {
                 let (offset, len) = kernel_range(pages);
                 self.notify(node, offset, len);
+                if pages.is_none() {
+                    self.leaving.note(node);
+                }
             }
             let done = self.lock().current.take().and_then(|order| order.done);
             if let Some(done) = done {

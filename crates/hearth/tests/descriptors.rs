@@ -3,7 +3,10 @@
 #[path = "support/scene.rs"]
 mod scene;
 
-use scene::{Scene, finish, sh, skipped, text, well};
+use std::fs;
+use std::time::Duration;
+
+use scene::{Scene, finish, sh, skipped, text, until, well};
 
 /// The agent's limit, hard and soft.
 const LIMIT: usize = 600;
@@ -56,5 +59,43 @@ fn an_open_file_takes_one_descriptor_of_the_agent() {
     assert_eq!(sh(&scene.store(), &script), "");
     let words = text(&scene.run(&["status"]).stderr);
     assert_eq!(words, "");
+    scene.down();
+}
+
+/// The kernel forgets a file that nobody asks for after a minute.
+const SPAN: Duration = Duration::from_secs(30);
+
+/// The paths of files without a name that a process has descriptors of.
+fn nameless(pid: u32, below: &str) -> Vec<String> {
+    let listed = fs::read_dir(format!("/proc/{pid}/fd")).expect("our own process");
+    let paths = listed.filter_map(|entry| fs::read_link(entry.ok()?.path()).ok());
+    let paths = paths.map(|path| path.display().to_string());
+    paths
+        .filter(|path| path.starts_with(below) && path.ends_with("(deleted)"))
+        .collect()
+}
+
+/// Else its room in the store would be taken for as long as the kernel of the first mount remembers it.
+#[test]
+fn a_file_that_another_node_removed_is_let_go_of() {
+    if skipped("a_file_that_another_node_removed_is_let_go_of", &[]) {
+        return;
+    }
+    let scene = Scene::new();
+    scene.up(2, &[]);
+    let (agent, store) = (scene.agents()[0], scene.store().display().to_string());
+    sh(&scene.mount(0), "echo a >closed; echo b >open");
+    let open = fs::File::open(scene.mount(0).join("open")).expect("it is there");
+    sh(&scene.mount(1), "rm closed open");
+    until("the closed file is let go of", SPAN, || {
+        nameless(agent, &store)
+            .iter()
+            .all(|path| path.contains("open"))
+    });
+    assert_eq!(std::io::read_to_string(&open).expect("it is open"), "b\n");
+    drop(open);
+    until("the other is, too", SPAN, || {
+        nameless(agent, &store).is_empty()
+    });
     scene.down();
 }

@@ -171,3 +171,33 @@ fn a_file_is_reached_by_a_name_that_it_still_has() {
     std::fs::remove_file(at("b")).unwrap();
     assert!(is_nameless(&nodes.named_fd(id).unwrap()));
 }
+
+#[test]
+fn a_file_without_a_name_is_let_go_of_unless_a_program_has_it_open() {
+    let dir = tempfile::tempdir().unwrap();
+    let nodes = nodes_over(dir.path(), 100);
+    let at = |name: &str| dir.path().join(name);
+    for name in ["named", "linked", "open", "gone"] {
+        std::fs::write(at(name), b"x").unwrap();
+    }
+    let id = |name| look_up(&nodes, name);
+    let [named, linked, open, gone] = ["named", "linked", "open", "gone"].map(id);
+    std::fs::hard_link(at("linked"), at("other")).unwrap();
+    for name in ["linked", "open", "gone"] {
+        std::fs::remove_file(at(name)).unwrap();
+    }
+    let handles = |count| {
+        let node = nodes.node(open).unwrap();
+        node.handles.store(count, Ordering::Relaxed);
+    };
+    handles(1);
+    let before = nodes.lock().open;
+    let looked = [named, linked, open, gone].map(|id| nodes.let_go_if_nameless(id));
+    assert_eq!(looked, [Hold::Done, Hold::Done, Hold::Open, Hold::Done]);
+    assert_eq!(nodes.lock().open, before - 1);
+    assert!([named, linked, open].iter().all(|&id| nodes.fd(id).is_ok()));
+    assert!(nodes.fd(gone).is_err());
+    handles(0);
+    assert_eq!(nodes.let_go_if_nameless(open), Hold::Done);
+    assert!(nodes.fd(open).is_err());
+}
