@@ -74,6 +74,12 @@ impl Set {
         Some(Set { dir, file })
     }
 
+    /// The same set, as it is written down now.
+    pub fn again(&self) -> Result<Set, Failure> {
+        let (dir, file) = (self.dir.clone(), self.dir.set()?);
+        Ok(Set { dir, file })
+    }
+
     /// How much of it is left.
     pub fn life(&self) -> Life {
         let agents = &self.file.agents;

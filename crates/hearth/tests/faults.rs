@@ -483,7 +483,7 @@ fn an_interrupted_run_leaves_nothing() {
         return;
     }
     let scene = Scene::new();
-    for signal_sent in [Signal::INT, Signal::TERM] {
+    for signal_sent in [Signal::INT, Signal::TERM, Signal::HUP] {
         let mut run = run_that_waits(&scene);
         signal(run.id(), signal_sent);
         let status = wait_within(&mut run, LIMIT).expect("it ends");
@@ -495,6 +495,35 @@ fn an_interrupted_run_leaves_nothing() {
         );
         fs::remove_file(scene.store().join("ready")).expect("it is there");
     }
+}
+
+#[test]
+fn a_start_that_is_interrupted_while_it_mounts_leaves_nothing() {
+    if skipped(
+        "a_start_that_is_interrupted_while_it_mounts_leaves_nothing",
+        &[],
+    ) {
+        return;
+    }
+    let scene = Scene::new();
+    let mut command = scene.hearth(&["up", "--agents", "4", "--store"]);
+    command.arg(scene.store());
+    for agent in 0..4 {
+        command.arg("--at").arg(scene.dir(&format!("mount{agent}")));
+    }
+    let mut up = command.spawn().expect("hearth is there");
+    let first = format!(" {} ", scene.mount(0).display());
+    until("the first mount is there", LIMIT, || {
+        let mounts = fs::read_to_string("/proc/self/mounts").expect("our own mounts");
+        mounts.contains(&first)
+    });
+    signal(up.id(), Signal::TERM);
+    let status = wait_within(&mut up, LIMIT).expect("it ends");
+    if status.success() {
+        // It was quicker.
+        well(&scene.run(&["down"]));
+    }
+    scene.assert_clean();
 }
 
 #[test]

@@ -200,7 +200,11 @@ fn exit_codes_and_signals_pass_through() {
     let output = finish(&mut scene.run_in_store(&["no-such-program"]));
     assert_eq!(output.status.code(), Some(127));
     assert!(text(&output.stderr).contains("no-such-program"));
-    for (sent, trap) in [(Signal::TERM, "TERM"), (Signal::INT, "INT")] {
+    for (sent, trap) in [
+        (Signal::TERM, "TERM"),
+        (Signal::INT, "INT"),
+        (Signal::HUP, "HUP"),
+    ] {
         let ready = scene.store().join(trap);
         let script = format!("trap 'exit 33' {trap}; : > {trap}; while :; do sleep 0.05; done");
         let mut command = that_hears_interrupts(&scene.run_in_store(&["sh", "-c", &script]));

@@ -48,7 +48,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
     let at = place::mount_point(&args.at, &store)?;
     requirements::check_mounting()?;
     let base = job::base()?;
-    let signals = Signals::catch(&[Signal::INT, Signal::TERM])?;
+    let signals = Signals::catch(&[Signal::INT, Signal::TERM, Signal::HUP])?;
     let _one_at_a_time = job::lock_store(&base, &store)?;
     if let Some(set) = set::for_store(&base, &store)? {
         let peer = match args.agent {

@@ -96,7 +96,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
         Some(_) => requirements::check_mounting()?,
         None => drop(requirements::open_device()?),
     }
-    let signals = Signals::catch(&[Signal::INT, Signal::TERM])?;
+    let signals = Signals::catch(&[Signal::INT, Signal::TERM, Signal::HUP])?;
     let library = args.library()?;
     let recording = args.trace.as_deref().map(Recording::start).transpose()?;
     let directory = recording.as_ref().map(Recording::directory);

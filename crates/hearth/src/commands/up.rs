@@ -87,13 +87,14 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
     };
     let points = mount_points(args, &plan)?;
     let base = job::base()?;
-    let signals = Signals::catch(&[Signal::INT, Signal::TERM])?;
+    let signals = Signals::catch(&[Signal::INT, Signal::TERM, Signal::HUP])?;
     let _one_at_a_time = job::lock_store(&base, &plan.store)?;
     check_alone(&base, &plan)?;
     leftovers::clear_dead(&base, &plan.store)?;
     let launched = launch::start(&base, &plan, &signals)?;
     if let Err(failure) = mount_all(&launched.set, &points, &signals) {
-        take_down(&launched.set, How::AT_ONCE)?;
+        // What is mounted by now was written down since.
+        take_down(&launched.set.again()?, How::AT_ONCE)?;
         return Err(failure);
     }
     tell(&launched.set, &points)?;

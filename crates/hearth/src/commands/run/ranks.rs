@@ -29,7 +29,7 @@ pub(super) fn run(args: &Args) -> Result<ExitCode, Failure> {
     let store = args.store.clone().unwrap_or_else(|| ".".into());
     let store = place::store(&store)?;
     let reports = tempfile::tempdir().or_fail(|| "cannot make a directory".to_owned())?;
-    let signals = Signals::catch(&[Signal::INT, Signal::TERM])?;
+    let signals = Signals::catch(&[Signal::INT, Signal::TERM, Signal::HUP])?;
     let [program, words @ ..] = args.command.as_slice() else {
         unreachable!("the command line requires a command");
     };
