@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 /// A call that took so long is logged when it ends.
 const LONG: Duration = Duration::from_secs(8);
 
-/// What is under way, by the order of arrival. The kernel's requests bound it.
+/// Calls under way, by the order of arrival. The kernel's requests bound it.
 #[derive(Default)]
 pub(crate) struct Calls {
     table: Mutex<Table>,

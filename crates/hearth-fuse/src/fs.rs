@@ -104,9 +104,15 @@ fn create(core: &Arc<Core>, caller: Caller, new: NewFile<'_>, reply: ReplyCreate
         core.session.file_changed(node);
         reply_create(core, &entry, opened, reply);
     } else {
-        let replies = Arc::clone(core);
-        core.admit(open, move |opened| {
-            reply_create(&replies, &entry, opened, reply)
+        let (own, parent, name) = (Arc::clone(core), new.at.parent, new.at.name.to_owned());
+        let is_own = origin == Origin::Made && new.flags.0 & libc::O_EXCL != 0;
+        core.admit(open, move |opened| match opened {
+            Err(error) if is_own => Arc::clone(&own).errands.later(move || {
+                let name = &name;
+                own.unmake(caller, Name { parent, name }, entry.attr.ino.0);
+                reply_create(&own, &entry, Err(error), reply);
+            }),
+            opened => reply_create(&own, &entry, opened, reply),
         });
     }
 }

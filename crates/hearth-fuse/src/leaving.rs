@@ -9,8 +9,9 @@ use std::time::{Duration, Instant};
 
 use crate::nodes::{Hold, Nodes};
 
-/// A revocation comes before the name goes.
-const PAUSE: Duration = Duration::from_secs(1);
+/// A revocation comes before the name goes: that takes as long as the store does. So there are two looks.
+const SOON: Duration = Duration::from_millis(50);
+const LATER: Duration = Duration::from_secs(1);
 /// Nodes that are looked at later; those that were noted first give way, and stay until the kernel forgets them.
 const NOTED_MAX: usize = 4096;
 
@@ -23,8 +24,16 @@ pub(crate) struct Leaving {
 
 #[derive(Default)]
 struct State {
-    noted: VecDeque<(Instant, u64)>,
+    /// Each in the order of time.
+    soon: VecDeque<(Instant, u64)>,
+    later: VecDeque<(Instant, u64)>,
     closed: bool,
+}
+
+/// A node to look at, for the first time or again.
+enum Look {
+    First(u64),
+    Again(u64),
 }
 
 impl Leaving {
@@ -41,14 +50,7 @@ impl Leaving {
     /// The name of a node may be about to go.
     pub(crate) fn note(&self, node: u64) {
         let mut state = self.lock();
-        if state.noted.back().is_some_and(|&(_, last)| last == node) {
-            return;
-        }
-        if state.noted.len() == NOTED_MAX {
-            state.noted.pop_front();
-        }
-        state.noted.push_back((Instant::now() + PAUSE, node));
-        if state.noted.len() == 1 {
+        if put(&mut state.soon, SOON, node) == 1 {
             self.changed.notify_one();
         }
     }
@@ -64,22 +66,33 @@ impl Leaving {
     }
 
     fn serve(&self, nodes: &Nodes) {
-        while let Some(node) = self.next() {
-            if nodes.let_go_if_nameless(node) == Hold::Open {
-                self.note(node);
+        while let Some(look) = self.next() {
+            let again = match look {
+                Look::First(node) => nodes.let_go_if_nameless(node) != Hold::Gone,
+                Look::Again(node) => nodes.let_go_if_nameless(node) == Hold::Open,
+            };
+            if again {
+                let (Look::First(node) | Look::Again(node)) = look;
+                put(&mut self.lock().later, LATER, node);
             }
         }
     }
 
-    fn next(&self) -> Option<u64> {
+    fn next(&self) -> Option<Look> {
         let mut state = self.lock();
         while !state.closed {
-            let due = state.noted.front().map(|&(due, _)| due);
-            let rest = due.map(|due| due.saturating_duration_since(Instant::now()));
-            state = match rest {
-                Some(Duration::ZERO) => return state.noted.pop_front().map(|(_, node)| node),
-                Some(rest) => {
-                    let waited = self.changed.wait_timeout(state, rest);
+            let now = Instant::now();
+            if let Some(node) = take(&mut state.soon, now) {
+                return Some(Look::First(node));
+            }
+            if let Some(node) = take(&mut state.later, now) {
+                return Some(Look::Again(node));
+            }
+            let firsts = [state.soon.front(), state.later.front()];
+            let due = firsts.into_iter().flatten().map(|&(due, _)| due).min();
+            state = match due {
+                Some(due) => {
+                    let waited = self.changed.wait_timeout(state, due - now);
                     waited.expect("nothing panics under this lock").0
                 }
                 None => {
@@ -90,4 +103,21 @@ impl Leaving {
         }
         None
     }
+}
+
+/// Adds a node, and says how many there are.
+fn put(queue: &mut VecDeque<(Instant, u64)>, pause: Duration, node: u64) -> usize {
+    if queue.back().is_none_or(|&(_, last)| last != node) {
+        if queue.len() == NOTED_MAX {
+            queue.pop_front();
+        }
+        queue.push_back((Instant::now() + pause, node));
+    }
+    queue.len()
+}
+
+/// The first node, if it is due.
+fn take(queue: &mut VecDeque<(Instant, u64)>, now: Instant) -> Option<u64> {
+    let first = queue.pop_front_if(|(due, _)| *due <= now);
+    first.map(|(_, node)| node)
 }

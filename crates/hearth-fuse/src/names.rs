@@ -263,6 +263,26 @@ impl Core {
         Ok(true)
     }
 
+    /// Takes back a file that was just made and cannot be opened. A program that asked for one of its own would else find
+    /// its name taken, by itself. The store alone is asked: the agents that manage the file may be gone.
+    pub(crate) fn unmake(&self, caller: Caller, at: Name<'_>, id: u64) {
+        let is_it = |found: &Found| {
+            let node = self.nodes.node(id);
+            found.stat.size() == 0 && node.is_ok_and(|node| node.is(&found.stat))
+        };
+        let removed = self.find(caller, at).ok().filter(is_it).map(|found| {
+            let dir = self.nodes.fd(at.parent)?;
+            let _as = self.wardrobe.assume(caller)?;
+            rustix::fs::unlinkat(&*dir, at.name, AtFlags::empty())?;
+            self.nodes.gone(found.stat.key());
+            io::Result::Ok(())
+        });
+        if let Some(Err(error)) = removed {
+            log::warn!("a file that could not be opened stays behind: {error}");
+        }
+        self.session.names_changed();
+    }
+
     pub(crate) fn rmdir(&self, caller: Caller, at: Name<'_>) -> io::Result<()> {
         let victim = self.find(caller, at)?;
         let _changing = self.changing(&[self.kept(&victim.stat), self.directory(at.parent)])?;

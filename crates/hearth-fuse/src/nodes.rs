@@ -76,13 +76,15 @@ impl Node {
     }
 }
 
-/// What came of a look at a node that may have lost its name.
+/// The outcome of a look at a node that may have lost its name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Hold {
+    /// It has a name, or is no file.
+    Named,
     /// It has lost it, and programs have it open.
     Open,
-    /// It has a name, or is let go of.
-    Done,
+    /// Nothing is held of it any more.
+    Gone,
 }
 
 /// A moment among the revocations of a mount.
@@ -239,11 +241,12 @@ impl Nodes {
             let entry = table.entries.get(&id);
             match entry.map(|entry| (Arc::clone(&entry.node), entry.fd.clone())) {
                 Some((node, Some(fd))) if node.kind == FileType::RegularFile => (node, fd),
-                Some(_) | None => return Hold::Done,
+                Some((node, _)) if node.kind != FileType::RegularFile => return Hold::Named,
+                Some(_) | None => return Hold::Gone,
             }
         };
         if !is_nameless(&fd) || !Stat::of(&fd).is_ok_and(|stat| stat.links() == 0) {
-            return Hold::Done;
+            return Hold::Named;
         }
         if node.is_open() {
             return Hold::Open;
@@ -254,7 +257,7 @@ impl Nodes {
         let closed = entry.and_then(|entry| entry.fd.take_if(same));
         table.open -= usize::from(closed.is_some());
         drop(table);
-        Hold::Done
+        Hold::Gone
     }
 
     /// A handle of the node has a descriptor: it serves the node as well, while it is open.

@@ -73,7 +73,7 @@ use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::vec::Vec;
 use close::FlushJob;
 use delegate::OwnedPages;
-use file::File;
+use file::{File, home_of};
 use jobs::{InFlight, Jobs};
 use lapse::Lapse;
 use leave::LeaveJob;
@@ -782,20 +782,5 @@ impl Desk<'_, '_> {
         if idle::is_idle(self.client, id) {
             self.client.files.remove(&id);
         }
-    }
-}
-
-/// The home of a page, if it is known.
-fn home_of(config: &Config, id: FileId, file: &File, page: u64) -> Option<NodeId> {
-    let chunk = config.chunk_of(page);
-    match file.homes {
-        crate::msg::HomeMap::Slot => Some(match file.chunk_homes.get(&chunk) {
-            Some(&home) => home,
-            None => placement::home_of_chunk(config, id, chunk),
-        }),
-        crate::msg::HomeMap::Fixed(node) => Some(node),
-        crate::msg::HomeMap::Own => Some(config.me),
-        crate::msg::HomeMap::Keepers => file.chunk_homes.get(&page).copied(),
-        crate::msg::HomeMap::Ask => file.chunk_homes.get(&chunk).copied(),
     }
 }

@@ -26,6 +26,7 @@ use crate::process::{Process, timespec};
 use crate::secret::{self, Secret};
 use crate::set::Set;
 use crate::signals::Signals;
+use crate::size::Size;
 
 /// How long agents on one machine may take to find each other.
 const JOIN_SPAN_LOCAL: Duration = Duration::from_secs(20);
@@ -117,6 +118,7 @@ impl Members {
 /// Starts a set. The lock of its store is held by the caller.
 pub fn start(base: &Path, plan: &Plan, signals: &Signals) -> Result<Launched, Failure> {
     check_doors(plan)?;
+    check_memory(plan)?;
     let seats = Seats::take(plan)?;
     if let Some(shortage) = plan.spec.replicas.shortage(seats.members.len()) {
         hearth_client::say!("warning: {shortage}");
@@ -145,6 +147,26 @@ pub fn start(base: &Path, plan: &Plan, signals: &Signals) -> Result<Launched, Fa
     drop(looking);
     launch.await_all(signals, join_span(plan) + START_SLACK)?;
     Ok(launch.finish(file))
+}
+
+/// Memory is taken when it is used: a pool that can never be had would end in the middle of a job.
+fn check_memory(plan: &Plan) -> Result<(), Failure> {
+    let agents = match plan.members {
+        Members::Here => u64::from(plan.spec.agents),
+        Members::Hosts { .. } => 1,
+    };
+    let host = rustix::system::sysinfo();
+    let memory = u64::from(host.totalram).saturating_mul(u64::from(host.mem_unit));
+    let pools = plan.spec.pool.0.saturating_mul(agents);
+    if pools <= memory {
+        return Ok(());
+    }
+    let pools = counted(agents, "pool");
+    let (pool, memory) = (plan.spec.pool, Size(memory));
+    Err(Failure::new(format!(
+        "cannot make {pools} of {pool} each: this host has {memory} of memory"
+    ))
+    .hint("a smaller --pool: it is what each agent of this host takes"))
 }
 
 /// Gateways of other hosts cannot be reached at sockets of this one.

@@ -8,6 +8,9 @@ use rustix::process::Signal;
 
 use crate::failure::{Failure, OrFail};
 
+/// Signals by which people and systems end a command: Ctrl-C, `kill`, a closed terminal, Ctrl-\\.
+pub const ENDS: &[Signal] = &[Signal::INT, Signal::TERM, Signal::HUP, Signal::QUIT];
+
 /// Catches some signals from its making to the end of the process.
 #[derive(Debug)]
 pub struct Signals(Vec<Caught>);

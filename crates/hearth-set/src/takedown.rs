@@ -273,19 +273,22 @@ pub fn health(value: serde_json::Value) -> Health {
 
 /// Fails if programs use a mount, unless it is to be taken away under them; then it says so.
 fn check_mounts(set: &Set, how: How) -> Result<(), Failure> {
-    for mount in &set.file.mounts {
-        let held = holders_for_a_while(&mount.at);
-        let names = held.iter().take(NAMED_MAX).map(ToString::to_string);
-        let at = mount.at.display();
-        if busy(how) == Busy::Detach {
-            let lose = |name| hearth_client::say!("note: taking `{at}` away under {name}");
-            names.for_each(lose);
-        } else if !held.is_empty() {
-            let what = Failure::new(format!("cannot unmount `{at}`: programs use it"));
-            return Err(names.fold(what, Failure::cause).hint(
-                "let them end, or take it away under them with --force: they lose what they write from then on",
-            ));
-        }
+    let mut mounts = set.file.mounts.iter();
+    mounts.try_for_each(|mount| check_mount(&mount.at, busy(how)))
+}
+
+/// The same of one mount.
+pub fn check_mount(at: &Path, busy: Busy) -> Result<(), Failure> {
+    let held = holders_for_a_while(at);
+    let names = held.iter().take(NAMED_MAX).map(ToString::to_string);
+    let at = at.display();
+    if busy == Busy::Detach {
+        names.for_each(|name| hearth_client::say!("note: taking `{at}` away under {name}"));
+    } else if !held.is_empty() {
+        let what = Failure::new(format!("cannot unmount `{at}`: programs use it"));
+        return Err(names.fold(what, Failure::cause).hint(
+            "let them end, or take it away under them with --force: they lose what they write from then on",
+        ));
     }
     Ok(())
 }

@@ -12,9 +12,6 @@ use hearth_set::job;
 use hearth_set::mountinfo::{self, MountPoint, Service, is_not_connected};
 use hearth_set::set::{self, Set};
 
-/// The command to type when the process behind a mount is gone.
-const STALE_HINT: &str = "hearth doctor --fix";
-
 /// The true path of a directory that can be a store.
 pub(crate) fn store(path: &Path) -> Result<PathBuf, Failure> {
     let what = || format!("cannot use `{}` as a store", path.display());
@@ -48,9 +45,14 @@ pub(crate) fn mount_point(at: &Path, store: &Path) -> Result<PathBuf, Failure> {
 }
 
 fn check_mount_point(at: &Path, store: &Path) -> Result<PathBuf, Failure> {
+    let absolute = std::path::absolute(at).unwrap_or_else(|_| at.to_owned());
     // Before it is looked at: the server of a mount there may not answer.
-    check_not_ours(&std::path::absolute(at).unwrap_or_else(|_| at.to_owned()))?;
-    let path = directory(at)?;
+    check_not_ours(&absolute)?;
+    let path = match directory(at) {
+        // It need not be made there.
+        Err(_) if absolute.starts_with(store) => absolute,
+        found => found?,
+    };
     check_not_ours(&path)?;
     let which = if path == store {
         "it is the store"
@@ -104,7 +106,7 @@ fn check_not_ours(path: &Path) -> Result<(), Failure> {
         ),
     };
     Err(match mount.service() {
-        Service::Gone => gone(),
+        Service::Gone => gone(&mount.at),
         Service::Silent => {
             Failure::new(format!("the agent that serves {what} does not answer")).hint(end)
         }
@@ -141,13 +143,16 @@ fn directory(path: &Path) -> Result<PathBuf, Failure> {
     }
 }
 
-fn gone() -> Failure {
-    Failure::new("the agent that served a mount there is gone").hint(STALE_HINT)
+fn gone(at: &Path) -> Failure {
+    Failure::new("the agent that served a mount there is gone").hint(format!(
+        "hearth doctor --fix, or, when no program needs it, umount -l {}",
+        at.display()
+    ))
 }
 
 fn words(path: &Path, error: &io::Error) -> Failure {
     if is_not_connected(error) {
-        return gone();
+        return gone(path);
     }
     match error.kind() {
         io::ErrorKind::NotFound => {
@@ -192,8 +197,9 @@ mod tests {
         fs::create_dir_all(&inside).unwrap();
         fs::create_dir(&beside).unwrap();
         assert_eq!(mount_point(&beside, &store).unwrap(), beside);
-        for at in [&store, &inside, &dir] {
-            assert!(mount_point(at, &store).is_err(), "{}", at.display());
+        for at in [&store, &inside, &dir, &store.join("new")] {
+            let text = mount_point(at, &store).unwrap_err().to_string();
+            assert!(text.contains("mount there"), "{text}");
         }
     }
 }

@@ -105,6 +105,10 @@ fn bad_input_is_refused_in_words() {
         (vec!["up", "--store", file], "it is not a directory"),
         (vec!["up", "--store", &store, "--agents", "0"], "no agents"),
         (
+            vec!["up", "--store", &store, "--pool", "500TiB"],
+            "this host has",
+        ),
+        (
             vec!["up", "--store", &store, "--pool", "1MiB"],
             "does not hold 32",
         ),

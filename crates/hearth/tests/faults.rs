@@ -477,6 +477,43 @@ fn knock(member: SocketAddr, line: &[u8]) {
     let _ = stream.read(&mut [0; 4096]);
 }
 
+/// Makes files that must be new; those that it is refused must not be there after.
+const MAKE_NEW: &str = r#"
+import errno, os, sys
+refused = 0
+for i in range(60):
+    path = f"{sys.argv[1]}/new{i}"
+    try:
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
+    except OSError as error:
+        assert error.errno == errno.EHOSTDOWN, error
+        refused += 1
+        assert not os.path.lexists(f"{sys.argv[2]}/new{i}"), i
+assert refused, "some have the dead agent for a manager"
+"#;
+
+#[test]
+fn a_new_file_that_is_refused_is_not_left_behind() {
+    if skipped(
+        "a_new_file_that_is_refused_is_not_left_behind",
+        &["python3"],
+    ) {
+        return;
+    }
+    let scene = Scene::new();
+    fs::write(scene.path("p.py"), MAKE_NEW).expect("our own directory");
+    scene.up(3, &[]);
+    signal(scene.agents()[2], Signal::KILL);
+    until("the death is known", LIMIT, || {
+        scene.status_words().contains("agent 2")
+    });
+    let [program, at, store] = [scene.path("p.py"), scene.mount(0), scene.store()];
+    let names = [program, at, store].map(|path| path.display().to_string());
+    sh(&scene.path("."), &format!("python3 {}", names.join(" ")));
+    scene.run(&["down", "--force", "--discard"]);
+    scene.assert_clean();
+}
+
 #[test]
 fn an_interrupted_run_leaves_nothing() {
     if skipped("an_interrupted_run_leaves_nothing", &[]) {

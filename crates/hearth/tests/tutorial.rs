@@ -66,7 +66,7 @@ fn shape(output: &str) -> Vec<String> {
     lines
 }
 
-/// What a report saw, and its advice.
+/// The findings of a report, and its advice.
 fn parts(output: &str) -> (&str, &str) {
     output.split_once("WHAT TO CHANGE").unwrap_or((output, ""))
 }

@@ -193,11 +193,11 @@ fn a_file_without_a_name_is_let_go_of_unless_a_program_has_it_open() {
     handles(1);
     let before = nodes.lock().open;
     let looked = [named, linked, open, gone].map(|id| nodes.let_go_if_nameless(id));
-    assert_eq!(looked, [Hold::Done, Hold::Done, Hold::Open, Hold::Done]);
+    assert_eq!(looked, [Hold::Named, Hold::Named, Hold::Open, Hold::Gone]);
     assert_eq!(nodes.lock().open, before - 1);
     assert!([named, linked, open].iter().all(|&id| nodes.fd(id).is_ok()));
     assert!(nodes.fd(gone).is_err());
     handles(0);
-    assert_eq!(nodes.let_go_if_nameless(open), Hold::Done);
+    assert_eq!(nodes.let_go_if_nameless(open), Hold::Gone);
     assert!(nodes.fd(open).is_err());
 }

@@ -9,6 +9,7 @@ use crate::frames::Slot;
 use crate::ids::{FileId, Gen, NodeId, Stamp, Ticket};
 use crate::msg::{Body, HomeMap};
 use crate::nodeset::NodeSet;
+use crate::placement;
 use crate::semantics::Semantics;
 use crate::time::Time;
 use crate::{Errno, errno};
@@ -230,5 +231,20 @@ impl File {
                 config.homes().collect()
             }
         }
+    }
+}
+
+/// The home of a page, if it is known.
+pub(super) fn home_of(config: &Config, id: FileId, file: &File, page: u64) -> Option<NodeId> {
+    let chunk = config.chunk_of(page);
+    match file.homes {
+        HomeMap::Slot => {
+            let known = file.chunk_homes.get(&chunk).copied();
+            known.or_else(|| Some(placement::home_of_chunk(config, id, chunk)))
+        }
+        HomeMap::Fixed(node) => Some(node),
+        HomeMap::Own => Some(config.me),
+        HomeMap::Keepers => file.chunk_homes.get(&page).copied(),
+        HomeMap::Ask => file.chunk_homes.get(&chunk).copied(),
     }
 }

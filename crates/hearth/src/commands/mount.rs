@@ -3,8 +3,6 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use rustix::process::Signal;
-
 use crate::place;
 use crate::requirements;
 use hearth_set::control::Peer;
@@ -15,7 +13,7 @@ use hearth_set::leftovers;
 use hearth_set::options::SetArgs;
 use hearth_set::program;
 use hearth_set::set::{self, Set, mount};
-use hearth_set::signals::Signals;
+use hearth_set::signals::{self, Signals};
 use hearth_set::takedown::{How, take_down};
 
 const EXAMPLES: &str = "\
@@ -48,7 +46,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
     let at = place::mount_point(&args.at, &store)?;
     requirements::check_mounting()?;
     let base = job::base()?;
-    let signals = Signals::catch(&[Signal::INT, Signal::TERM, Signal::HUP])?;
+    let signals = Signals::catch(signals::ENDS)?;
     let _one_at_a_time = job::lock_store(&base, &store)?;
     if let Some(set) = set::for_store(&base, &store)? {
         let peer = match args.agent {

@@ -12,8 +12,6 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
-use rustix::process::Signal;
-
 use super::trace::recording::{Recording, loading};
 use crate::place;
 use crate::pool;
@@ -24,7 +22,7 @@ use hearth_set::control::{Busy, Peer, Request, call};
 use hearth_set::failure::{Failure, OrFail};
 use hearth_set::options::{Others, SetArgs};
 use hearth_set::set::{self, Set};
-use hearth_set::signals::Signals;
+use hearth_set::signals::{self, Signals};
 use hearth_set::{preload, program};
 use membership::Membership;
 use report::Counts;
@@ -96,7 +94,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
         Some(_) => requirements::check_mounting()?,
         None => drop(requirements::open_device()?),
     }
-    let signals = Signals::catch(&[Signal::INT, Signal::TERM, Signal::HUP])?;
+    let signals = Signals::catch(signals::ENDS)?;
     let library = args.library()?;
     let recording = args.trace.as_deref().map(Recording::start).transpose()?;
     let directory = recording.as_ref().map(Recording::directory);

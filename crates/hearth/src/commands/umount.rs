@@ -7,6 +7,7 @@ use hearth_set::control::{Busy, Request, call};
 use hearth_set::failure::Failure;
 use hearth_set::job;
 use hearth_set::set;
+use hearth_set::takedown::check_mount;
 
 /// Options of `hearth umount`.
 #[derive(clap::Args, Debug)]
@@ -35,6 +36,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
         let Some(agent) = agents.into_iter().find(|agent| agent.node == mount.node) else {
             continue;
         };
+        check_mount(&at, busy)?;
         let request = Request::Unmount { at, busy };
         call(&set.peer(agent), &request).map_err(|error| error.into_failure())?;
         set.dir

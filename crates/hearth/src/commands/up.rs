@@ -4,7 +4,6 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use hearth_client::words::counted;
-use rustix::process::Signal;
 
 use crate::hosts;
 use crate::place;
@@ -19,7 +18,7 @@ use hearth_set::output;
 use hearth_set::program;
 use hearth_set::secret;
 use hearth_set::set::{self, Life, Set};
-use hearth_set::signals::Signals;
+use hearth_set::signals::{self, Signals};
 use hearth_set::takedown::{How, take_down};
 
 const EXAMPLES: &str = "\
@@ -87,13 +86,13 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
     };
     let points = mount_points(args, &plan)?;
     let base = job::base()?;
-    let signals = Signals::catch(&[Signal::INT, Signal::TERM, Signal::HUP])?;
+    let signals = Signals::catch(signals::ENDS)?;
     let _one_at_a_time = job::lock_store(&base, &plan.store)?;
     check_alone(&base, &plan)?;
     leftovers::clear_dead(&base, &plan.store)?;
     let launched = launch::start(&base, &plan, &signals)?;
     if let Err(failure) = mount_all(&launched.set, &points, &signals) {
-        // What is mounted by now was written down since.
+        // Mounts were written down since it was read.
         take_down(&launched.set.again()?, How::AT_ONCE)?;
         return Err(failure);
     }

@@ -96,7 +96,7 @@ fn holds_in_words(holds: &Holds) -> String {
 
 fn policies(broken: Option<Broken>) -> &'static str {
     match broken {
-        None => "none is refused",
+        None => "all work",
         Some(Broken::Always) => {
             "all are refused: a file does not keep its inode number, by which agents know it"
         }

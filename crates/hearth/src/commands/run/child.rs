@@ -60,7 +60,7 @@ fn pass_signals(child: &Child, signals: &Signals) -> io::Result<()> {
             return Ok(());
         }
         for signal in signals.take() {
-            if signal == Signal::INT && came_from_terminal() {
+            if matches!(signal, Signal::INT | Signal::QUIT) && came_from_terminal() {
                 continue;
             }
             match pidfd_send_signal(&process, signal) {
@@ -71,7 +71,7 @@ fn pass_signals(child: &Child, signals: &Signals) -> io::Result<()> {
     }
 }
 
-/// Ctrl-C goes to everybody in the foreground of a terminal, so the command has had it already.
+/// Ctrl-C and Ctrl-\\ go to everybody in the foreground of a terminal, so the command has had it already.
 fn came_from_terminal() -> bool {
     let terminal = std::fs::File::open("/dev/tty");
     terminal.is_ok_and(|terminal| tcgetpgrp(&terminal).is_ok_and(|group| group == getpgrp()))

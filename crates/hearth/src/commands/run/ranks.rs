@@ -7,8 +7,6 @@ use std::ffi::OsString;
 use std::path::Path;
 use std::process::{Command, ExitCode};
 
-use rustix::process::Signal;
-
 use super::Args;
 use super::child::wait;
 use super::report::Counts;
@@ -17,7 +15,7 @@ use crate::place;
 use hearth_set::failure::{Failure, OrFail};
 use hearth_set::options::{Policy, SetArgs, Transport};
 use hearth_set::rules::Semantics;
-use hearth_set::signals::Signals;
+use hearth_set::signals::{self, Signals};
 use hearth_set::{preload, program};
 
 /// Names the variables that Open MPI hands on to ranks of other hosts.
@@ -29,7 +27,7 @@ pub(super) fn run(args: &Args) -> Result<ExitCode, Failure> {
     let store = args.store.clone().unwrap_or_else(|| ".".into());
     let store = place::store(&store)?;
     let reports = tempfile::tempdir().or_fail(|| "cannot make a directory".to_owned())?;
-    let signals = Signals::catch(&[Signal::INT, Signal::TERM, Signal::HUP])?;
+    let signals = Signals::catch(signals::ENDS)?;
     let [program, words @ ..] = args.command.as_slice() else {
         unreachable!("the command line requires a command");
     };
