@@ -106,6 +106,8 @@ struct Common {
     grants: u64,
     /// Files with bytes that could be sent to the store, by the time when the first are due (A8).
     dirty: BTreeSet<(Time, FileId)>,
+    /// Pages with dirty bytes and no store write in flight.
+    idle_pages: u32,
     /// More idle bytes than this are looked at for some that can go.
     idle_looked: u64,
     /// Bytes that store writes in flight carry.

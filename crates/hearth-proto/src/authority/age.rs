@@ -93,6 +93,11 @@ impl Authority {
             let listed = |since| self.common.dirty.contains(&(since, id));
             assert!(file.listed.is_none_or(listed), "A8: a listed file is found");
         }
+        let idle: usize = self.files.values().map(|file| file.ages.len()).sum();
+        assert_eq!(
+            idle, self.common.idle_pages as usize,
+            "A8: idle pages are counted"
+        );
         let listed = self.files.values().filter(|file| file.listed.is_some());
         assert_eq!(
             listed.count(),
@@ -145,9 +150,11 @@ impl Home<'_, '_> {
         }
         if let Some(before) = page.due {
             ages.remove(&(before, number));
+            self.common.idle_pages -= 1;
         }
         if let Some(due) = due {
             ages.insert((due, number));
+            self.common.idle_pages += 1;
         }
         page.due = due;
     }
@@ -156,6 +163,7 @@ impl Home<'_, '_> {
     pub(super) fn forget_age(&mut self, number: u64, page: &Page) {
         if let Some(due) = page.due {
             self.file.ages.remove(&(due, number));
+            self.common.idle_pages -= 1;
         }
     }
 

@@ -13,6 +13,9 @@ use crate::nodeset::NodeSet;
 use crate::ranges::Ranges;
 use alloc::vec::Vec;
 
+/// This share of the frames stays for reads when the store takes no bytes.
+const READ_SHARE: u32 = 8;
+
 /// The part of a write that falls into one page.
 pub(crate) struct Part {
     pub(crate) page: u64,
@@ -213,15 +216,29 @@ impl Home<'_, '_> {
             return Some(Verdict::Wait);
         }
         let dirty = self.ctx.frames.dirty_bytes;
-        let limit = self.ctx.config.dirty_limit_bytes();
-        if dirty == 0 || ask.aside || dirty + u64::from(ask.len) <= limit {
+        if dirty == 0 || ask.aside {
             return None;
         }
-        Some(self.press(ask))
+        let is_full = dirty + u64::from(ask.len) > self.ctx.config.dirty_limit_bytes();
+        match is_full || self.takes_last_frames(ask) {
+            true => self.press(ask, is_full),
+            false => None,
+        }
     }
 
-    /// The dirty limit is reached: waits while bytes are on their way to the store or can be sent.
-    fn press(&mut self, ask: &WriteAsk) -> Verdict {
+    /// True if too few frames would stay for reads. Few bytes of many pages are dirty in as many frames.
+    fn takes_last_frames(&self, ask: &WriteAsk) -> bool {
+        let (first, count) = self.ctx.config.pages_of(ask.offset, u64::from(ask.len));
+        let pages = self.file.pages.range(first..first + u64::from(count));
+        let framed = pages.filter(|(_, page)| page.slot.is_some()).count() as u32;
+        let lacking = count - framed;
+        let kept = self.ctx.config.frames / READ_SHARE;
+        lacking > 0 && self.ctx.frames.spare() < lacking + kept
+    }
+
+    /// The dirty limit is reached, or few frames are left: waits while bytes are on their way to the store or can be
+    /// sent.
+    fn press(&mut self, ask: &WriteAsk, is_full: bool) -> Option<Verdict> {
         let on_its_way = self
             .common
             .ops
@@ -229,10 +246,14 @@ impl Home<'_, '_> {
             .any(|op| matches!(op, super::StoreOp::Write { .. }));
         if on_its_way || self.start_flush() || !self.common.dirty.is_empty() {
             self.common.starved.insert(self.id);
-            return Verdict::Wait;
+            return Some(Verdict::Wait);
         }
-        // Every dirty file's store fails: this write must not wait for ever.
-        self.refuse(ask, self.common.errno.unwrap_or(crate::errno::EIO))
+        // Every dirty file's store fails: this write must not wait for ever. If other pages hold the frames, they come.
+        let holds_most = self.common.idle_pages >= self.ctx.config.frames / 2;
+        match is_full || holds_most {
+            true => Some(self.refuse(ask, self.common.errno.unwrap_or(crate::errno::EIO))),
+            false => None,
+        }
     }
 
     pub(super) fn refuse(&mut self, ask: &WriteAsk, errno: crate::Errno) -> Verdict {
