@@ -111,7 +111,10 @@ impl Session for Core {
     }
 
     fn stored_in_mapping(&self, file: FileKey) {
-        self.inform(Request::Mapped(FileId(file.ino)));
+        let file = FileId(file.ino);
+        self.inform(Request::Mapped(file));
+        // None of its pages is shown from here on.
+        self.hide(file, Some((0, u32::MAX)));
     }
 
     fn names_changed(&self) {

@@ -23,7 +23,7 @@ mod types;
 pub mod waits;
 pub mod words;
 
-pub use owner::{OWNER, Owner};
+pub use owner::{MAPPED, OWNER, Owner};
 pub use types::{
     Access, Attributes, Bypass, Done, Errno, FileKey, FileSize, Handle, Keep, Learned, Leave,
     Names, NamesRead, OpenFile, OpenedFile, Outcome, PageRange, Place, ReadDone, Share, Stamp,
@@ -136,8 +136,8 @@ pub trait Session: Send + Sync + 'static {
         let _ = file;
     }
 
-    /// A program stores into a mapping of the file that others see: writes of it have to come through the
-    /// way in, which keeps such mappings as they should be, until nobody has it open.
+    /// A program stores into a mapping of the file that others see, or is about to: reads and writes of it have to come
+    /// through the way in, which keeps such mappings as they should be, until nobody has it open.
     fn stored_in_mapping(&self, file: FileKey) {
         let _ = file;
     }

@@ -1,3 +1,5 @@
+//! Words between the library in programs and the mount, as extended attributes that are in no list.
+//!
 //! The true owner of a file, for programs that the operating system cannot tell it.
 //!
 //! In a user namespace of an ordinary user the operating system knows one user and one group, and shows
@@ -8,6 +10,9 @@
 ///
 /// With a dot and a number after it, it is the owner of what the caller has open under that number.
 pub const OWNER: &str = "system.hearth.owner";
+
+/// The attribute that a program reads before it stores into a shared mapping of the file. It is empty.
+pub const MAPPED: &str = "system.hearth.mapped";
 
 /// A user and a group, by the numbers that the store has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -4,7 +4,7 @@ use std::ffi::OsStr;
 use std::io;
 use std::os::fd::OwnedFd;
 
-use hearth_client::{OWNER, Owner};
+use hearth_client::{MAPPED, OWNER, Owner};
 use rustix::fs::XattrFlags;
 
 use crate::core::Core;
@@ -38,6 +38,10 @@ impl Core {
         name: &OsStr,
         size: u32,
     ) -> io::Result<Sized> {
+        if name == MAPPED {
+            self.session.stored_in_mapping(self.nodes.node(id)?.file());
+            return whole(size, &[]);
+        }
         let fd = self.nodes.fd(id)?;
         if let Some(owner) = self.owner(caller, &fd, name) {
             return whole(size, &owner?.to_bytes());

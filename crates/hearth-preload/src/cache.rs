@@ -162,6 +162,13 @@ pub(crate) fn is_jailed() -> bool {
     JAILED.load(Relaxed)
 }
 
+/// A shared mapping of a file is about to be made that can be written.
+pub(crate) fn before_stores(fd: c_int) {
+    if WISH.get().is_some() && !is_jailed() {
+        sys::say_mapped(fd);
+    }
+}
+
 /// Calls `work` with where lanes for writes are to be had: beside the memory.
 pub(crate) fn lane_path<R>(work: impl FnOnce(&[u8]) -> R) -> Option<R> {
     let mut path = [0; 128];

@@ -10,7 +10,7 @@ use std::ptr;
 use std::sync::atomic::AtomicI32;
 
 use crate::names::At;
-use hearth_client::{OWNER, Owner};
+use hearth_client::{MAPPED, OWNER, Owner};
 use rustix::fs::{
     Access, AtFlags, CWD, FileType, Mode, OFlags, ResolveFlags, SeekFrom, Statx, StatxFlags,
     XattrFlags,
@@ -313,6 +313,14 @@ pub(crate) fn move_on(fd: c_int, by: i64) -> Option<i64> {
 pub(crate) fn ask_size(fd: c_int) {
     if let Some(fd) = borrow(fd) {
         let _ = stat_of(fd, AtFlags::STATX_FORCE_SYNC);
+    }
+}
+
+/// Tells whoever serves the file that is open as `fd` that it will be stored into by a mapping. Other file systems know
+/// of no such attribute.
+pub(crate) fn say_mapped(fd: c_int) {
+    if let Some(fd) = borrow(fd) {
+        let _ = rustix::fs::fgetxattr(fd, MAPPED, &mut [0_u8; 0]);
     }
 }
 

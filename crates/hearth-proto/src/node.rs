@@ -265,9 +265,13 @@ impl Node {
         self.client.gathers(handle)
     }
 
-    /// The place of a page that this node may read now without asking anybody: its frame, and how many bytes
-    /// of the page that holds. Good until the next step.
+    /// The place of a page that programs of this node may read now without asking anybody: its frame, and how many bytes
+    /// of the page that holds. Good until the next step. There is none for a file of which the operating system has newer
+    /// bytes, as a program stores into a mapping of it.
     pub fn readable(&self, file: FileId, page: u64) -> Option<(FrameId, u32)> {
+        if self.client.is_mapped(file) {
+            return None;
+        }
         let copy = self.client.copy_of(&self.frames, file, page);
         let (slot, extent) = copy.or_else(|| {
             self.client

@@ -20,6 +20,44 @@ const FILE_BYTES: usize = 96 * 4096;
 /// The node and the way in of each process that takes part.
 const PROCESSES: [(u32, &str); 4] = [(0, "preload"), (0, "fuse"), (1, "preload"), (1, "fuse")];
 
+/// Stores into mappings, and reads and writes the same file by calls.
+const STORES: &str = r#"
+import mmap, os, sys
+path = sys.argv[1]
+for round in range(64):
+    fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_TRUNC, 0o600)
+    os.write(fd, bytes(8192))
+    for _ in range(round % 4):
+        os.pread(fd, 100, 4090)
+    mapped = mmap.mmap(fd, 8192)
+    other = os.open(path, os.O_RDONLY)
+    for step in range(1, 9):
+        mapped[4090:4100] = bytes([step]) * 10
+        for reader in (fd, other):
+            assert os.pread(reader, 10, 4090) == bytes([step]) * 10, (round, step, reader == fd)
+        os.pwrite(fd, bytes([step + 100]) * 10, 4090)
+        assert mapped[4090:4100] == bytes([step + 100]) * 10, (round, step)
+        assert os.pread(other, 10, 4090) == bytes([step + 100]) * 10, (round, step)
+    mapped.close()
+    os.close(other)
+    os.close(fd)
+"#;
+
+#[test]
+fn a_store_into_a_mapping_is_read_by_a_call_at_once() {
+    let test = "a_store_into_a_mapping_is_read_by_a_call_at_once";
+    if skipped(test, &["python3"]) || lacks_library(test) {
+        return;
+    }
+    let scene = Scene::new();
+    let [program, file] = [scene.path("p.py"), scene.store().join("file")];
+    fs::write(&program, STORES).expect("our own directory");
+    let [program, file] = [program, file].map(|path| path.display().to_string());
+    well(&finish(
+        &mut scene.run_in_store(&["python3", &program, &file]),
+    ));
+}
+
 #[test]
 fn one_file_is_one_file_by_both_ways_in_on_two_nodes() {
     let test = "one_file_is_one_file_by_both_ways_in_on_two_nodes";

@@ -32,6 +32,11 @@ impl Client {
         (file.writers > 0 && served && plain).then_some(file.size)
     }
 
+    /// A program of this node stores into a mapping of the file.
+    pub(crate) fn is_mapped(&self, id: FileId) -> bool {
+        self.files.get(&id).is_some_and(|file| file.mapped)
+    }
+
     /// A gathered page was written through its session: the next write may come by itself.
     pub(super) fn wish_offer(&mut self, config: &Config, id: FileId, page: u64) {
         if config.offers_pages() {
