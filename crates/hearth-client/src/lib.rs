@@ -136,8 +136,8 @@ pub trait Session: Send + Sync + 'static {
         let _ = file;
     }
 
-    /// A program stores into a mapping of the file that others see, or is about to: reads and writes of it have to come
-    /// through the way in, which keeps such mappings as they should be, until nobody has it open.
+    /// A program stores into a mapping of the file that others see, or is about to. Until nobody has it open, reads and
+    /// writes of it have to come through the way in, which keeps such mappings as they should be.
     fn stored_in_mapping(&self, file: FileKey) {
         let _ = file;
     }

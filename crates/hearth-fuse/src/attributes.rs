@@ -381,6 +381,18 @@ impl Core {
         Ok(rustix::fs::open(proc_path(&*fd), flags, Mode::empty())?)
     }
 
+    /// Opens a file that the caller may execute and not read, for the operating system alone.
+    pub(crate) fn open_to_execute(&self, caller: Caller, node: &Node) -> io::Result<OwnedFd> {
+        let fd = self.nodes.named_fd(node.id)?;
+        let path = proc_path(&*fd);
+        {
+            let _as = self.wardrobe.assume(caller)?;
+            rustix::fs::accessat(CWD, &path, Access::EXEC_OK, AtFlags::EACCESS)?;
+        }
+        let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOCTTY;
+        Ok(rustix::fs::open(path, flags, Mode::empty())?)
+    }
+
     /// Changes something about an inode in the store, and tells the session that it was us.
     pub(crate) fn touch(
         &self,

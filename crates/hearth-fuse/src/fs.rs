@@ -31,6 +31,9 @@ use crate::sys::RangeLock;
 use crate::xattrs::NewValue;
 use hearth_client::caller::work_for;
 
+/// Longer names have an error of the store's, not that of a name which is not there.
+const NAME_BYTES_MAX: usize = 255;
+
 /// The handlers that fuser calls.
 pub(crate) struct HearthFs {
     core: Arc<Core>,
@@ -137,6 +140,9 @@ impl fuser::Filesystem for HearthFs {
             name,
         };
         let caller = Caller::from(request);
+        if name.len() > NAME_BYTES_MAX {
+            return reply_entry(self.core.look_up(caller, at), reply);
+        }
         match self.core.remember(caller, at) {
             Remembered::Entry(entry) => reply_entry(Ok(*entry), reply),
             Remembered::Absent => reply.error(fuser::Errno::ENOENT),

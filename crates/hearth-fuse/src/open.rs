@@ -69,6 +69,12 @@ pub(crate) fn truncates(flags: OpenFlags) -> bool {
     flags.0 & libc::O_TRUNC != 0
 }
 
+/// The operating system opens a file to execute it.
+fn executes(flags: OpenFlags) -> bool {
+    const FMODE_EXEC: i32 = 0x20;
+    flags.0 & FMODE_EXEC != 0
+}
+
 fn access(flags: OpenFlags) -> Access {
     match flags.acc_mode() {
         OpenAccMode::O_RDONLY => Access {
@@ -98,7 +104,12 @@ impl Core {
         self.confirm(&node)?;
         let access = access(flags);
         let fd = match access {
-            Access { write: false, .. } => self.open_node(caller, &node, OFlags::RDONLY),
+            Access { write: false, .. } => match self.open_node(caller, &node, OFlags::RDONLY) {
+                Err(error) if executes(flags) && error.raw_os_error() == Some(libc::EACCES) => {
+                    self.open_to_execute(caller, &node)
+                }
+                opened => opened,
+            },
             Access { read: true, .. } => self.open_node(caller, &node, OFlags::RDWR),
             // The cache reads around a small write, so it wants to read as well.
             Access { .. } => match self.open_node(caller, &node, OFlags::RDWR) {

@@ -84,6 +84,20 @@ fn a_user_may_do_what_the_modes_allow_and_nothing_else() {
 }
 
 #[test]
+fn a_program_that_its_user_may_not_read_is_executed_all_the_same() {
+    let Some(rig) = as_caller() else { return };
+    fs::copy("/bin/true", rig.stored("program")).unwrap();
+    for (mode, runs) in [(0o111, true), (0o411, true), (0o444, false)] {
+        let permissions = Permissions::from_mode(mode);
+        fs::set_permissions(rig.at("program"), permissions).unwrap();
+        let ran = shell_as(NOBODY, &rig, "$ROOT/program 2>/dev/null");
+        assert_eq!(ran, runs, "{mode:o}");
+    }
+    fs::set_permissions(rig.at("program"), Permissions::from_mode(0o111)).unwrap();
+    assert!(!shell_as(NOBODY, &rig, "cat $ROOT/program >/dev/null 2>&1"));
+}
+
+#[test]
 fn a_file_made_read_only_is_still_written_by_its_maker() {
     let Some(rig) = as_caller() else { return };
     assert!(shell_as(

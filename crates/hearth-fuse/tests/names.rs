@@ -126,6 +126,17 @@ fn the_session_is_told_which_open_made_the_file() {
 }
 
 #[test]
+fn a_name_that_is_too_long_is_not_one_that_is_not_there() {
+    let Some(rig) = passthrough() else { return };
+    for len in [255, 256, 1000] {
+        let looked = fs::metadata(rig.at(&"x".repeat(len))).map(drop);
+        let stored = fs::metadata(rig.stored(&"x".repeat(len))).map(drop);
+        assert_eq!(errno(looked), errno(stored), "{len} bytes");
+    }
+    rig.unmount();
+}
+
+#[test]
 fn rename_moves_and_replaces() {
     everywhere(|rig| {
         fs::write(rig.at("a"), b"a").unwrap();
