@@ -58,6 +58,8 @@ struct Row {
     memory_mib: Vec<u64>,
     /// The longest step of each agent so far.
     longest_step_ms: Vec<f64>,
+    /// The facts that began them.
+    longest_step: Vec<String>,
 }
 
 /// Counts of one program.
@@ -248,7 +250,8 @@ impl Set {
             each.fold(Tally::default(), Tally::and)
         });
         let seconds = begun.elapsed().as_secs_f64();
-        let (memory_mib, longest_step_ms) = self.agents()?;
+        let (memory_mib, steps) = self.agents()?;
+        let (longest_step_ms, longest_step) = steps.into_iter().unzip();
         let row = Row {
             phase: name,
             calls: tally.calls,
@@ -257,6 +260,7 @@ impl Set {
             longest_ms: tally.longest.as_secs_f64() * 1e3,
             memory_mib,
             longest_step_ms,
+            longest_step,
         };
         tell(args, &row)?;
         let slow = args.longest.is_some_and(|most| row.longest_ms > most);
@@ -264,20 +268,19 @@ impl Set {
     }
 
     /// Memory of each agent, and its longest step.
-    fn agents(&self) -> io::Result<(Vec<u64>, Vec<f64>)> {
+    fn agents(&self) -> io::Result<(Vec<u64>, Vec<(f64, String)>)> {
         let output = self.command("status").arg("--json").output()?;
         let told = String::from_utf8_lossy(&output.stdout).into_owned();
         let rows = told
             .lines()
             .filter_map(|line| serde_json::from_str(line).ok());
         let rows: Vec<serde_json::Value> = rows.collect();
-        let numbers = |key: &'static str| {
-            let nodes = rows.iter().map(|row| &row["node"]);
-            nodes.filter_map(move |node| node[key].as_u64())
-        };
+        let nodes = || rows.iter().map(|row| &row["node"]);
+        let numbers = |key: &'static str| nodes().filter_map(move |node| node[key].as_u64());
         let memory = numbers("pid").map(memory_mib).collect::<io::Result<_>>()?;
+        let kinds = nodes().filter_map(|node| Some(node["longest_step"].as_str()?.to_owned()));
         let steps = numbers("longest_step_us").map(|us| us as f64 / 1e3);
-        Ok((memory, steps.collect()))
+        Ok((memory, steps.zip(kinds).collect()))
     }
 
     fn down(self) -> io::Result<()> {
@@ -314,14 +317,15 @@ fn tell(args: &Args, row: &Row) -> io::Result<()> {
     }
     writeln!(
         out,
-        "{:18} {:>9} calls {:>3} wrong {:>8.1} s, longest {:>7.1} ms, memory {:?} MiB, longest step {:.1?} ms",
+        "{:18} {:>9} calls {:>3} wrong {:>8.1} s, longest {:>7.1} ms, memory {:?} MiB, longest step {:.1?} ms {:?}",
         row.phase,
         row.calls,
         row.wrong,
         row.seconds,
         row.longest_ms,
         row.memory_mib,
-        row.longest_step_ms
+        row.longest_step_ms,
+        row.longest_step
     )
 }
 
