@@ -235,6 +235,7 @@ impl Core {
         }
         if let Some(size) = change.size {
             self.resize(caller, &node, handle.as_deref(), size)?;
+            self.bases.forget_from(node.id, size);
         }
         if change.sets_times() {
             self.set_times(caller, &node, change)?;

@@ -8,6 +8,7 @@ use hearth_client::extent::Extents;
 use hearth_client::{FileKey, Revoker, Session};
 
 use crate::at_hand::come_along;
+use crate::bases::Bases;
 use crate::calls::Calls;
 use crate::directories::OpenDirectory;
 use crate::errands::Errands;
@@ -34,6 +35,7 @@ pub(crate) struct Core {
     pub(crate) lock_waiter: LockWaiter,
     pub(crate) errands: Errands,
     pub(crate) calls: Arc<Calls>,
+    pub(crate) bases: Bases,
     pub(crate) revoker: Arc<KernelRevoker>,
     pub(crate) wardrobe: Wardrobe,
     /// How large files of the store can be.
@@ -68,6 +70,7 @@ impl Core {
             wardrobe: Wardrobe::new(options.identity)?,
             errands: Errands::start()?,
             calls,
+            bases: Bases::default(),
             lock_waiter: LockWaiter::start()?,
             locks: Locks::default(),
             files: Handles::default(),

@@ -2,8 +2,8 @@
 
 use std::io::{self, IoSlice};
 use std::os::fd::AsFd;
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex};
 
 use fuser::{FileHandle, LockOwner, OpenFlags, ReplyData, ReplyEmpty, ReplyWrite, WriteFlags};
 use hearth_client::belief::{Client, Mounted};
@@ -82,9 +82,18 @@ impl Core {
             false => Keep::Pool,
         };
         let done = move |outcome: Outcome<&[&[u8]]>| match outcome {
-            Outcome::Serve([]) => reply.data(&[]),
-            Outcome::Serve([piece]) => reply.data(piece),
-            Outcome::Serve(pieces) => reply.data(&pieces.concat()),
+            Outcome::Serve(pieces) => {
+                if read.keeper == Keeper::Kernel {
+                    let node = &open.node;
+                    core.bases
+                        .given(node.id, read.offset, pieces, node.is_written());
+                }
+                match pieces {
+                    [] => reply.data(&[]),
+                    [piece] => reply.data(piece),
+                    pieces => reply.data(&pieces.concat()),
+                }
+            }
             Outcome::Bypass(_) => {
                 let own = Arc::clone(&core);
                 core.errands
@@ -154,27 +163,50 @@ impl Core {
                 .errands
                 .run(move || core.write_through(&open, write, reply));
         }
-        let len = write.data.len() as u32;
-        let write_back = write.is_write_back().then(|| open.node.file());
-        if let Some(file) = write_back {
-            self.revoker.write_back_begins(file);
-            self.session.stored_in_mapping(file);
+        if write.is_write_back() {
+            return self.write_back(open, handle, &write, reply);
         }
+        let len = write.data.len() as u32;
         let core = Arc::clone(self);
         let done = move |outcome| {
             core.session.file_changed(open.node.file());
-            match served(outcome) {
-                Ok(Some(_)) => reply.written(len),
-                // A write that the cache refuses after it was opened through it cannot be ordered.
-                Ok(None) => reply.error(fuser::Errno::EIO),
-                Err(error) => reply.error(errno(&error)),
-            }
-            if let Some(file) = write_back {
-                core.revoker.write_back_ends(file);
-            }
+            reply_written(written(outcome), len, reply);
         };
         self.session
             .write(handle, write.place(), write.data, Box::new(done));
+    }
+
+    /// Pages of a shared mapping come back: the bytes that a program has stored are written, all runs at one time.
+    fn write_back(
+        self: &Arc<Self>,
+        open: Arc<OpenHandle>,
+        handle: Handle,
+        write: &WriteAt,
+        reply: ReplyWrite,
+    ) {
+        let (file, node, len) = (open.node.file(), open.node.id, write.data.len());
+        self.revoker.write_back_begins(file);
+        self.session.stored_in_mapping(file);
+        let runs = self.bases.changed(node, write.offset, &write.data);
+        let (core, offset) = (Arc::clone(self), write.offset);
+        let ended = move |result: io::Result<()>| {
+            core.session.file_changed(file);
+            if result.is_err() {
+                core.bases.forget(node, offset, len);
+            }
+            reply_written(result, len as u32, reply);
+            core.revoker.write_back_ends(file);
+        };
+        let all = Countdown::of(runs.len(), ended);
+        for run in runs {
+            let (place, bytes) = (
+                Place::At(offset + run.start as u64),
+                write.data[run].to_vec(),
+            );
+            let all = Arc::clone(&all);
+            let done = move |outcome| all.one_ended(written(outcome));
+            self.session.write(handle, place, bytes, Box::new(done));
+        }
     }
 
     fn writable(
@@ -215,6 +247,10 @@ impl Core {
     /// A read past the cache.
     fn read_store(&self, open: &OpenHandle, read: ReadAt, reply: ReplyData) {
         let _call = self.calls.begin("a read", open.node.id);
+        if read.keeper == Keeper::Kernel {
+            self.bases
+                .forget(open.node.id, read.offset, read.len as usize);
+        }
         let mut buffer = vec![0; read.len as usize];
         let asked = (open.fd.as_fd(), read.offset, buffer.len());
         let mut fill = || read_full(&*open.fd, &mut buffer, read.offset);
@@ -315,6 +351,52 @@ impl Core {
         }
         self.locks.release_through(number);
         self.close(number);
+    }
+}
+
+/// Several writes that have one answer.
+struct Countdown<F> {
+    left: Mutex<(usize, io::Result<()>, Option<F>)>,
+}
+
+impl<F: FnOnce(io::Result<()>)> Countdown<F> {
+    /// Of none the answer comes at once.
+    fn of(count: usize, ended: F) -> Arc<Countdown<F>> {
+        let mut ended = Some(ended);
+        if count == 0 {
+            ended.take().into_iter().for_each(|ended| ended(Ok(())));
+        }
+        let left = Mutex::new((count, Ok(()), ended));
+        Arc::new(Countdown { left })
+    }
+
+    /// The first error is the answer.
+    fn one_ended(&self, result: io::Result<()>) {
+        let mut left = self.left.lock().expect("nothing panics under this lock");
+        left.0 -= 1;
+        if left.1.is_ok() {
+            left.1 = result;
+        }
+        if left.0 > 0 {
+            return;
+        }
+        let (result, ended) = (std::mem::replace(&mut left.1, Ok(())), left.2.take());
+        drop(left);
+        if let Some(ended) = ended {
+            ended(result);
+        }
+    }
+}
+
+/// A write that the cache refuses after the file was opened through it cannot be ordered.
+fn written<T>(outcome: Outcome<T>) -> io::Result<()> {
+    served(outcome)?.map(drop).ok_or(raw(libc::EIO))
+}
+
+fn reply_written(result: io::Result<()>, len: u32, reply: ReplyWrite) {
+    match result {
+        Ok(()) => reply.written(len),
+        Err(error) => reply.error(errno(&error)),
     }
 }
 

@@ -46,6 +46,8 @@ impl OpenHandle {
         way: Way,
     ) -> OpenHandle {
         node.handles.fetch_add(1, Ordering::Relaxed);
+        node.writers
+            .fetch_add(usize::from(access.write), Ordering::Relaxed);
         OpenHandle {
             node,
             fd,
@@ -61,6 +63,8 @@ impl OpenHandle {
 impl Drop for OpenHandle {
     fn drop(&mut self) {
         self.node.handles.fetch_sub(1, Ordering::Relaxed);
+        let writers = usize::from(self.access.write);
+        self.node.writers.fetch_sub(writers, Ordering::Relaxed);
     }
 }
 

@@ -118,6 +118,6 @@ fn put(queue: &mut VecDeque<(Instant, u64)>, pause: Duration, node: u64) -> usiz
 
 /// The first node, if it is due.
 fn take(queue: &mut VecDeque<(Instant, u64)>, now: Instant) -> Option<u64> {
-    let first = queue.pop_front_if(|(due, _)| *due <= now);
-    first.map(|(_, node)| node)
+    queue.front().filter(|(due, _)| *due <= now)?;
+    queue.pop_front().map(|(_, node)| node)
 }

@@ -20,10 +20,11 @@
 //! The process that serves a mount must not map files of that mount: the kernel would hold its
 //! address space while it waits for pages that only this process can bring.
 //!
-//! Shared writable mappings have no promise across nodes: see [`revoke`].
+//! Shared writable mappings have no order across nodes: see [`revoke`] and [`bases`].
 
 mod at_hand;
 mod attributes;
+mod bases;
 mod calls;
 mod core;
 mod descriptors;

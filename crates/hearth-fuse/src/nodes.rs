@@ -55,12 +55,19 @@ pub struct Node {
     gone: AtomicBool,
     /// Handles that programs have of it.
     pub(crate) handles: AtomicUsize,
+    /// Those of them that are open for writing.
+    pub(crate) writers: AtomicUsize,
     born: Option<i64>,
 }
 
 impl Node {
     pub(crate) fn is_open(&self) -> bool {
         self.handles.load(Ordering::Relaxed) > 0
+    }
+
+    /// A program may store into a mapping of it.
+    pub(crate) fn is_written(&self) -> bool {
+        self.writers.load(Ordering::Relaxed) > 0
     }
 
     /// The name that the session knows the file by.
@@ -667,6 +674,7 @@ fn new_node(id: u64, stat: &Stat, generation: u64) -> Arc<Node> {
         generation,
         gone: AtomicBool::new(false),
         handles: AtomicUsize::new(0),
+        writers: AtomicUsize::new(0),
         born: stat.born(),
     })
 }

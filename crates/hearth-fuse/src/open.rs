@@ -146,6 +146,7 @@ impl Core {
             self.close(opened.handle);
             return Err(error);
         }
+        self.bases.forget_from(node.id, 0);
         self.nodes.tell(node.id, 0, self.nodes.moment());
         Ok(opened)
     }
@@ -296,10 +297,16 @@ impl Core {
 
     /// Ends a handle.
     pub(crate) fn close(&self, number: FileHandle) {
-        if let Some(handle) = self.files.remove(number)
-            && let Way::Session(handle) = handle.way
-        {
+        let Some(handle) = self.files.remove(number) else {
+            return;
+        };
+        if let Way::Session(handle) = handle.way {
             self.session.close(handle);
+        }
+        let node = Arc::clone(&handle.node);
+        drop(handle);
+        if !node.is_written() {
+            self.bases.forget_from(node.id, 0);
         }
     }
 

@@ -58,6 +58,59 @@ fn a_store_into_a_mapping_is_read_by_a_call_at_once() {
     ));
 }
 
+/// Two programs of one mount change different bytes of the same pages, one by calls and one by a mapping. Then two mounts
+/// do, both by mappings.
+const MIXED: &str = r#"
+import mmap, os, sys
+PAGES, one, other = 2000, sys.argv[1], sys.argv[2]
+fd = os.open(one, os.O_RDWR | os.O_CREAT, 0o600)
+os.ftruncate(fd, PAGES * 4096)
+child = os.fork()
+if child == 0:
+    mapped = mmap.mmap(fd, PAGES * 4096)
+    for page in range(PAGES):
+        mapped[page * 4096 + 3072:page * 4096 + 3080] = b"by a map"
+    mapped.flush()
+    os._exit(0)
+for page in range(PAGES):
+    os.pwrite(fd, b"bya call", page * 4096 + 1024)
+assert os.waitpid(child, 0)[1] == 0
+for page in range(PAGES):
+    data = os.pread(fd, 4096, page * 4096)
+    assert data[1024:1032] == b"bya call", ("a write is lost", page)
+    assert data[3072:3080] == b"by a map", ("a store is lost", page)
+os.close(fd)
+fds = [os.open(path, os.O_RDWR) for path in (one, other)]
+maps = [mmap.mmap(fd, PAGES * 4096) for fd in fds]
+for step in range(1, 20):
+    for at, mapped in enumerate(maps):
+        mapped[step * 100 + at * 8:step * 100 + at * 8 + 8] = bytes([step]) * 8
+    for mapped in maps:
+        mapped.flush()
+    for fd in fds:
+        assert os.pread(fd, 16, step * 100) == bytes([step]) * 16, step
+"#;
+
+#[test]
+fn stores_into_mappings_and_writes_of_other_bytes_are_all_kept() {
+    let test = "stores_into_mappings_and_writes_of_other_bytes_are_all_kept";
+    if skipped(test, &["python3"]) {
+        return;
+    }
+    let scene = Scene::new();
+    scene.up(2, &[]);
+    let program = scene.path("p.py");
+    fs::write(&program, MIXED).expect("our own directory");
+    let paths = [
+        program,
+        scene.mount(0).join("file"),
+        scene.mount(1).join("file"),
+    ];
+    let paths = paths.map(|path| path.display().to_string());
+    scene::sh(&scene.path("."), &format!("python3 {}", paths.join(" ")));
+    scene.down();
+}
+
 #[test]
 fn one_file_is_one_file_by_both_ways_in_on_two_nodes() {
     let test = "one_file_is_one_file_by_both_ways_in_on_two_nodes";
