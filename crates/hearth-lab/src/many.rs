@@ -62,6 +62,9 @@ struct Row {
     longest_step: Vec<String>,
 }
 
+/// The longest step of an agent, in milliseconds, and the fact that began it.
+type Step = (f64, String);
+
 /// Counts of one program.
 #[derive(Clone, Copy, Default)]
 struct Tally {
@@ -268,7 +271,7 @@ impl Set {
     }
 
     /// Memory of each agent, and its longest step.
-    fn agents(&self) -> io::Result<(Vec<u64>, Vec<(f64, String)>)> {
+    fn agents(&self) -> io::Result<(Vec<u64>, Vec<Step>)> {
         let output = self.command("status").arg("--json").output()?;
         let told = String::from_utf8_lossy(&output.stdout).into_owned();
         let rows = told

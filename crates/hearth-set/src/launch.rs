@@ -156,7 +156,7 @@ fn check_memory(plan: &Plan) -> Result<(), Failure> {
         Members::Hosts { .. } => 1,
     };
     let host = rustix::system::sysinfo();
-    let memory = u64::from(host.totalram).saturating_mul(u64::from(host.mem_unit));
+    let memory = host.totalram.saturating_mul(u64::from(host.mem_unit));
     let pools = plan.spec.pool.0.saturating_mul(agents);
     if pools <= memory {
         return Ok(());
