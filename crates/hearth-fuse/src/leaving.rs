@@ -1,13 +1,17 @@
 //! Files whose last name went on another node. The operating system does not know, and remembers them; their room in the
-//! store would stay taken for as long. So a while after a revocation this looks whether the file has a name, and lets go.
+//! store would stay taken for as long. So a while after a revocation this looks whether the file has a name, and tells the
+//! operating system if not. When that forgets the file, its descriptor is closed. Not before: the store could give the
+//! file's number to another, which the operating system would then take for it.
 
 use std::collections::VecDeque;
 use std::io;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::nodes::{Hold, Nodes};
+use fuser::{INodeNo, Notifier};
+
+use crate::nodes::Nodes;
 
 /// A revocation comes before the name goes: that takes as long as the store does. So there are two looks.
 const SOON: Duration = Duration::from_millis(50);
@@ -20,6 +24,7 @@ const NOTED_MAX: usize = 4096;
 pub(crate) struct Leaving {
     state: Mutex<State>,
     changed: Condvar,
+    notifier: OnceLock<Notifier>,
 }
 
 #[derive(Default)]
@@ -55,6 +60,12 @@ impl Leaving {
         }
     }
 
+    /// The kernel can be spoken to from here on.
+    pub(crate) fn speak_by(&self, notifier: Notifier) {
+        // Once per mount.
+        let _ = self.notifier.set(notifier);
+    }
+
     /// Ends the thread.
     pub(crate) fn stop(&self) {
         self.lock().closed = true;
@@ -67,13 +78,17 @@ impl Leaving {
 
     fn serve(&self, nodes: &Nodes) {
         while let Some(look) = self.next() {
-            let again = match look {
-                Look::First(node) => nodes.let_go_if_nameless(node) != Hold::Gone,
-                Look::Again(node) => nodes.let_go_if_nameless(node) == Hold::Open,
-            };
-            if again {
-                let (Look::First(node) | Look::Again(node)) = look;
+            let (Look::First(node) | Look::Again(node)) = look;
+            let names = nodes.names_of_gone(node);
+            if names.is_empty() && matches!(look, Look::First(_)) {
                 put(&mut self.lock().later, LATER, node);
+            }
+            let Some(notifier) = self.notifier.get() else {
+                continue;
+            };
+            for (parent, name) in names {
+                // It may have found out by itself.
+                let _ = notifier.delete(INodeNo(parent), INodeNo(node), &name);
             }
         }
     }

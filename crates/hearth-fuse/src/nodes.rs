@@ -83,17 +83,6 @@ impl Node {
     }
 }
 
-/// The outcome of a look at a node that may have lost its name.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Hold {
-    /// It has a name, or is no file.
-    Named,
-    /// It has lost it, and programs have it open.
-    Open,
-    /// Nothing is held of it any more.
-    Gone,
-}
-
 /// A moment among the revocations of a mount.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Moment(u64);
@@ -240,31 +229,26 @@ impl Nodes {
         Ok(self.lock().reopened(id, fd))
     }
 
-    /// Closes the descriptor of a file that has lost its last name, unless a program has it open. The node is stale from
-    /// then on. May take as long as the store takes to free the file's room.
-    pub(crate) fn let_go_if_nameless(&self, id: u64) -> Hold {
-        let (node, fd) = {
+    /// The names by which the kernel may still know a file that has lost its last one, each with its directory.
+    pub(crate) fn names_of_gone(&self, id: u64) -> Vec<(u64, OsString)> {
+        let (fd, places) = {
             let table = self.lock();
-            let entry = table.entries.get(&id);
-            match entry.map(|entry| (Arc::clone(&entry.node), entry.fd.clone())) {
-                Some((node, Some(fd))) if node.kind == FileType::RegularFile => (node, fd),
-                Some((node, _)) if node.kind != FileType::RegularFile => return Hold::Named,
-                Some(_) | None => return Hold::Gone,
-            }
+            let entry = table.entries.get(&id).map(|entry| &**entry);
+            let Some(entry) = entry.filter(|entry| entry.node.kind == FileType::RegularFile) else {
+                return Vec::new();
+            };
+            let places: Vec<Place> = entry.place.iter().chain(&entry.others).cloned().collect();
+            (entry.any_fd(), places)
         };
-        if !is_nameless(&fd) || !Stat::of(&fd).is_ok_and(|stat| stat.links() == 0) {
-            return Hold::Named;
+        let is_gone =
+            |fd: &OwnedFd| is_nameless(fd) && Stat::of(fd).is_ok_and(|stat| stat.links() == 0);
+        match fd.is_some_and(|fd| is_gone(&fd)) {
+            true => places
+                .into_iter()
+                .map(|place| (place.parent, place.name.into()))
+                .collect(),
+            false => Vec::new(),
         }
-        if node.is_open() {
-            return Hold::Open;
-        }
-        let mut table = self.lock();
-        let entry = table.entries.get_mut(&id);
-        let same = |held: &mut Arc<OwnedFd>| Arc::ptr_eq(held, &fd);
-        let closed = entry.and_then(|entry| entry.fd.take_if(same));
-        table.open -= usize::from(closed.is_some());
-        drop(table);
-        Hold::Gone
     }
 
     /// A handle of the node has a descriptor: it serves the node as well, while it is open.

@@ -99,6 +99,7 @@ impl KernelRevoker {
 
     /// Starts the thread, once the kernel can be spoken to.
     pub(crate) fn start(self: &Arc<Self>, notifier: Notifier) -> io::Result<JoinHandle<()>> {
+        self.leaving.speak_by(notifier.clone());
         // Started once per mount.
         let _ = self.notifier.set(notifier);
         let revoker = Arc::clone(self);

@@ -173,31 +173,23 @@ fn a_file_is_reached_by_a_name_that_it_still_has() {
 }
 
 #[test]
-fn a_file_without_a_name_is_let_go_of_unless_a_program_has_it_open() {
+fn the_names_of_a_file_that_has_none_are_known() {
     let dir = tempfile::tempdir().unwrap();
     let nodes = nodes_over(dir.path(), 100);
     let at = |name: &str| dir.path().join(name);
-    for name in ["named", "linked", "open", "gone"] {
+    for name in ["named", "linked", "gone"] {
         std::fs::write(at(name), b"x").unwrap();
     }
-    let id = |name| look_up(&nodes, name);
-    let [named, linked, open, gone] = ["named", "linked", "open", "gone"].map(id);
     std::fs::hard_link(at("linked"), at("other")).unwrap();
-    for name in ["linked", "open", "gone"] {
+    std::fs::hard_link(at("gone"), at("too")).unwrap();
+    let ids = ["named", "linked", "gone", "too"].map(|name| look_up(&nodes, name));
+    for name in ["linked", "gone", "too"] {
         std::fs::remove_file(at(name)).unwrap();
     }
-    let handles = |count| {
-        let node = nodes.node(open).unwrap();
-        node.handles.store(count, Ordering::Relaxed);
-    };
-    handles(1);
-    let before = nodes.lock().open;
-    let looked = [named, linked, open, gone].map(|id| nodes.let_go_if_nameless(id));
-    assert_eq!(looked, [Hold::Named, Hold::Named, Hold::Open, Hold::Gone]);
-    assert_eq!(nodes.lock().open, before - 1);
-    assert!([named, linked, open].iter().all(|&id| nodes.fd(id).is_ok()));
-    assert!(nodes.fd(gone).is_err());
-    handles(0);
-    assert_eq!(nodes.let_go_if_nameless(open), Hold::Gone);
-    assert!(nodes.fd(open).is_err());
+    let known = ids.map(|id| nodes.names_of_gone(id).len());
+    assert_eq!(known, [0, 0, 2, 2]);
+    assert!(
+        nodes.fd(ids[2]).is_ok(),
+        "its number stays its own until it is forgotten"
+    );
 }
