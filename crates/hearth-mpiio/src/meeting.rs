@@ -31,7 +31,7 @@ const JOIN_SPAN: Duration = Duration::from_secs(60);
 
 const SECRET_BYTES: usize = 32;
 const HOST_BYTES: usize = 64;
-const ABOUT_BYTES: usize = 1 + 8 + SECRET_BYTES + HOST_BYTES;
+const ABOUT_BYTES: usize = 1 + 8 + 8 + SECRET_BYTES + HOST_BYTES;
 const PLACE_BYTES: usize = 1 + 2 + 4;
 
 /// A rank's words about itself.
@@ -40,6 +40,8 @@ struct About {
     /// Any thread may call MPI.
     multiple: bool,
     digest: u64,
+    /// A name for the job. Paths and words show it, so it says nothing of the secret.
+    job: u64,
     secret: [u8; SECRET_BYTES],
     host: [u8; HOST_BYTES],
 }
@@ -49,8 +51,9 @@ impl About {
         let mut bytes = [0; ABOUT_BYTES];
         bytes[0] = u8::from(self.able) | u8::from(self.multiple) << 1;
         bytes[1..9].copy_from_slice(&self.digest.to_le_bytes());
-        bytes[9..9 + SECRET_BYTES].copy_from_slice(&self.secret);
-        bytes[9 + SECRET_BYTES..].copy_from_slice(&self.host);
+        bytes[9..17].copy_from_slice(&self.job.to_le_bytes());
+        bytes[17..17 + SECRET_BYTES].copy_from_slice(&self.secret);
+        bytes[17 + SECRET_BYTES..].copy_from_slice(&self.host);
         bytes
     }
 
@@ -58,18 +61,20 @@ impl About {
         let mut about = About {
             able: bytes[0] & 1 != 0,
             multiple: bytes[0] & 2 != 0,
-            digest: 0,
+            digest: number(&bytes[1..9]),
+            job: number(&bytes[9..17]),
             secret: [0; SECRET_BYTES],
             host: [0; HOST_BYTES],
         };
-        let (digest, rest) = bytes[1..].split_at(8);
-        let (secret, host) = rest.split_at(SECRET_BYTES);
-        let digest = <[u8; 8]>::try_from(digest).expect("it was split off with that length");
-        about.digest = u64::from_le_bytes(digest);
+        let (secret, host) = bytes[17..].split_at(SECRET_BYTES);
         about.secret.copy_from_slice(secret);
         about.host.copy_from_slice(host);
         about
     }
+}
+
+fn number(bytes: &[u8]) -> u64 {
+    u64::from_le_bytes(bytes.try_into().expect("a number is told in eight bytes"))
 }
 
 /// Holds the meeting. `None` if the job runs without a cache; somebody has said why.
@@ -87,7 +92,8 @@ pub(crate) fn hold(mpi: &Mpi, settings: Result<Option<Settings>, String>) -> Opt
         able: settings.is_some(),
         multiple: hearth_mpi::is_multiple(),
         digest: settings.as_ref().map_or(0, Settings::digest),
-        secret: secret(),
+        job: number(&random::<8>()),
+        secret: random(),
         host: host(),
     };
     let all: Vec<About> = mpi
@@ -123,7 +129,7 @@ pub(crate) fn hold(mpi: &Mpi, settings: Result<Option<Settings>, String>) -> Opt
         settings,
         (rank, ranks),
         (members, endpoint, lines),
-        (all[0].secret, host_leader),
+        (all[0].job, all[0].secret, host_leader),
     )
 }
 
@@ -155,9 +161,8 @@ fn build(
     settings: Settings,
     (rank, ranks): (u32, u32),
     (members, endpoint, lines): (Vec<SocketAddr>, Endpoint, Option<Arc<Lines>>),
-    (secret, host_leader): ([u8; SECRET_BYTES], bool),
+    (id, secret, host_leader): (u64, [u8; SECRET_BYTES], bool),
 ) -> Option<Parts> {
-    let id = u64::from_le_bytes(secret[..8].try_into().expect("a secret is longer"));
     let directory = directory(&settings, id);
     let config = Config {
         node: rank,
@@ -249,15 +254,15 @@ fn members(mpi: &Mpi, own: Option<&(TcpListener, SocketAddr)>) -> Option<Vec<Soc
     all.iter().map(address).collect()
 }
 
-/// A secret. Agents prove by that of rank 0 that they are of its job.
-fn secret() -> [u8; SECRET_BYTES] {
-    let mut secret = [0; SECRET_BYTES];
-    if getrandom::fill(&mut secret).is_err() {
+/// Random bytes. Agents prove by those of rank 0 that they are of its job.
+fn random<const N: usize>() -> [u8; N] {
+    let mut bytes = [0; N];
+    if getrandom::fill(&mut bytes).is_err() {
         // Without randomness agents would trust anybody: better none.
         say(&"cannot get random bytes");
         std::process::abort();
     }
-    secret
+    bytes
 }
 
 /// Names a place in the network: this boot of this kernel, and the namespace that we are in.
@@ -298,12 +303,14 @@ mod tests {
             able: true,
             multiple: false,
             digest: 0x1234_5678_9abc_def0,
+            job: 0x0fed_cba9_8765_4321,
             secret: [7; SECRET_BYTES],
             host: host(),
         };
         let read = About::decode(&about.encode());
         assert!(read.able && !read.multiple);
-        assert_eq!((read.digest, read.secret), (about.digest, about.secret));
+        assert_eq!((read.digest, read.job), (about.digest, about.job));
+        assert_eq!(read.secret, about.secret);
         assert_eq!(read.host, about.host);
         assert!(!About::decode(&[0; ABOUT_BYTES]).able);
     }

@@ -5,7 +5,7 @@ use std::io;
 use std::num::NonZeroU64;
 use std::ops::Range;
 use std::os::unix::fs::{DirBuilderExt, FileExt};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -46,6 +46,7 @@ impl Shelf {
         rustix::fs::flock(&lock, rustix::fs::FlockOperation::NonBlockingLockExclusive)
             .map_err(|_| io::Error::other("another agent uses it, or one that has yet to end"))?;
         let (journal, records) = Journal::open(&dir.join("journal"))?;
+        sync_names(dir)?;
         let shelf = Shelf {
             dir: dir.to_owned(),
             blocks,
@@ -81,7 +82,7 @@ impl Shelf {
         fresh.sync()?;
         fs::rename(&new, &old)?;
         *journal = fresh;
-        Ok(())
+        sync_names(&self.dir)
     }
 
     /// Room for so many more bytes is taken, if there is any.
@@ -164,7 +165,7 @@ impl Shelf {
             }
         }
         // Its name too: the file may be new.
-        File::open(&self.blocks)?.sync_all()
+        sync_names(&self.blocks)
     }
 
     /// Nothing of the file is wanted any more.
@@ -193,4 +194,9 @@ impl Shelf {
             Place::Other => format!("{ino}.other"),
         })
     }
+}
+
+/// Makes the names of a directory durable. The journal's has to be before a record of it is relied on.
+fn sync_names(dir: &Path) -> io::Result<()> {
+    File::open(dir)?.sync_all()
 }
