@@ -282,7 +282,9 @@ impl Manager {
         for id in gone.into_iter().take(excess) {
             self.files.remove(&id);
         }
-        for id in kept.into_iter().take(excess) {
+        // Each answer that is due may be the last of a file that was called back before.
+        let more = excess.saturating_sub(self.acks.len());
+        for id in kept.into_iter().take(more) {
             self.seat(ctx, id).recall();
             // Nobody is to read it any more.
             self.unpark(ctx, id);
