@@ -7,7 +7,7 @@ use crate::core::{After, Core, State};
 use hearth_bank::{Address, Answer, Answered, Asked, Bank, Handler, Lost, Order, Seal, stats};
 use hearth_proto::bank::{BankLost, BankOk, BankOp, BankOrder, Daemon, Item};
 use hearth_proto::{BankAttributes, BankUpdate, Input, NodeId, Ver, View, wire};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use std::io;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -42,7 +42,8 @@ pub struct BankConfig {
 }
 
 /// How one daemon is, seen from one agent.
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
 pub struct DaemonStatus {
     /// The address at which it listens.
     pub at: String,

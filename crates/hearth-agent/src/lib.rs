@@ -51,5 +51,5 @@ pub use hearth_proto::{
     Allocation, BankAttributes, BankUpdate, CloseRule, Policy, Ranges, Replicas, Semantics, Synced,
 };
 pub use residency::{NotTold, Residency, Resident};
-pub use status::{AgentStatus, FilePromise, PeerStatus, Programs};
+pub use status::{AgentStatus, Counters, FilePromise, PeerStatus, Programs};
 pub use wishes::{ATTRIBUTE, NoPattern, Rule, Way};

@@ -10,7 +10,7 @@ use crate::ids::{Age, Buf, FileId, Gen, Names, NodeId, Op, ReqId, RevokeId, Tick
 use crate::msg::{Body, Envelope};
 use crate::peers::{Peers, Sending};
 use crate::placement;
-use crate::status::Counters;
+use crate::status::KernelCounters;
 use crate::time::Time;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
@@ -65,7 +65,7 @@ pub(crate) struct Ctx<'a> {
     pub(crate) peers: &'a mut Peers,
     pub(crate) bank: &'a mut List,
     pub(crate) counts: &'a mut Counts,
-    pub(crate) stats: &'a mut Counters,
+    pub(crate) stats: &'a mut KernelCounters,
     pub(crate) out: &'a mut Outbox,
     pub(crate) loopback: &'a mut VecDeque<Loopback>,
 }

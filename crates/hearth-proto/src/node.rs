@@ -21,7 +21,7 @@ use crate::peers::Peers;
 use crate::replica::Replica;
 use crate::rescue::{Parked, Released, Rescues};
 use crate::semantics::Semantics;
-use crate::status::{Counters, Status};
+use crate::status::{KernelCounters, Status};
 use crate::time::Time;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
@@ -40,7 +40,7 @@ pub struct Node {
     replica: Replica,
     rescues: Rescues,
     counts: Counts,
-    stats: Counters,
+    stats: KernelCounters,
 }
 
 /// The machines of a node, apart from what they share.
@@ -77,7 +77,7 @@ impl Node {
             peers: Peers::default(),
             bank: List::default(),
             counts: Counts::after(names),
-            stats: Counters::default(),
+            stats: KernelCounters::default(),
         }
     }
 

@@ -27,7 +27,6 @@ pub mod secret;
 pub mod set;
 pub mod signals;
 pub mod size;
-pub mod status;
 pub mod store_at;
 pub mod takedown;
 pub mod tier;

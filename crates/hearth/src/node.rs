@@ -84,7 +84,7 @@ impl Node {
             .or_fail(|| "cannot open the store again".to_owned())
     }
 
-    /// The status for people. [`hearth_set::status::NodeStatus`] is the part of it that commands read.
+    /// The status for people and for commands: a [`hearth_agent::AgentStatus`].
     pub(crate) fn status(&self) -> Value {
         serde_json::to_value(self.0.status()).expect("a status is plain data")
     }
