@@ -197,6 +197,11 @@ impl Policy {
         named.next().map(|&(_, policy)| policy)
     }
 
+    /// True if blocks are in daemons beside the job.
+    pub fn has_bank(self) -> bool {
+        self.rules().bank.is_some()
+    }
+
     /// The decisions of the policy.
     pub fn rules(self) -> Rules {
         let home = Rules {
@@ -256,6 +261,12 @@ impl Policy {
             Policy::Bank => bank(BankAnswer::Gone, Unreachable::Lease),
             Policy::BankPaper => bank(BankAnswer::Store, Unreachable::GiveUp),
         }
+    }
+}
+
+impl core::fmt::Display for Policy {
+    fn fmt(&self, to: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        to.write_str(self.name())
     }
 }
 

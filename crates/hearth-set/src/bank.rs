@@ -7,8 +7,8 @@ use std::process::Child;
 use std::str::FromStr;
 use std::time::Duration;
 
-use clap::{Args, ValueEnum};
-use hearth_agent::BankAttributes;
+use clap::Args;
+use hearth_agent::{BankAttributes, BankUpdate, Placement};
 use hearth_bank::daemon::{self, End, Plan, Seat};
 use hearth_bank::{Address, item};
 use rustix::process::Signal;
@@ -18,6 +18,7 @@ use crate::failure::{Failure, OrFail};
 use crate::job::Owner;
 use crate::process::Process;
 use crate::size::Size;
+use crate::typed::{Typed, parser};
 
 /// More daemons than this on one machine are a mistake.
 const DAEMONS_MAX: u32 = 64;
@@ -39,24 +40,31 @@ pub struct BankArgs {
     #[arg(long, value_name = "SIZE", hide_short_help = true)]
     bank_memory: Option<Size>,
     /// How blocks are spread over the daemons [default: rendezvous]
-    #[arg(long, value_name = "HOW", hide_short_help = true)]
+    #[arg(
+        long,
+        value_name = "HOW",
+        value_parser = parser::<Placement>(),
+        hide_short_help = true
+    )]
     bank_placement: Option<Placement>,
     /// When a daemon gets the bytes of a write: after the answer (`thread`) or before (`inline`)
     #[arg(
         long,
         value_name = "WHEN",
+        value_parser = parser::<BankUpdate>(),
         hide_short_help = true,
         hide_possible_values = true
     )]
-    bank_update: Option<Update>,
+    bank_update: Option<BankUpdate>,
     /// Source of attributes: nodes keep them (`leave`), or ask daemons (`daemons`)
     #[arg(
         long,
         value_name = "WHERE",
+        value_parser = parser::<BankAttributes>(),
         hide_short_help = true,
         hide_possible_values = true
     )]
-    bank_attributes: Option<Attributes>,
+    bank_attributes: Option<BankAttributes>,
     /// Agents that alone touch the store for blocks of files [default: all]
     #[arg(
         long,
@@ -65,49 +73,6 @@ pub struct BankArgs {
         hide_short_help = true
     )]
     gateways: Vec<u32>,
-}
-
-/// How blocks are spread over the daemons.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Placement {
-    /// One daemon more moves only its share.
-    #[default]
-    Rendezvous,
-    /// As IMCa has it: one daemon more moves nearly all.
-    Crc32,
-}
-
-/// When a daemon gets the bytes of a write.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Update {
-    /// After the answer.
-    #[default]
-    Thread,
-    /// Before.
-    Inline,
-}
-
-/// The memory in which attributes are looked for before the store is asked.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Attributes {
-    /// In the node's memory.
-    #[default]
-    Leave,
-    /// In daemons, as IMCa has it.
-    Daemons,
-}
-
-impl Attributes {
-    /// As agents are told.
-    pub fn of_agents(self) -> BankAttributes {
-        match self {
-            Attributes::Leave => BankAttributes::Leave,
-            Attributes::Daemons => BankAttributes::Daemons,
-        }
-    }
 }
 
 /// Which daemons.
@@ -166,12 +131,14 @@ pub struct BankSpec {
     /// Memory of each daemon that is started.
     pub memory: Size,
     /// Which daemon has a block.
+    #[serde(with = "crate::typed")]
     pub placement: Placement,
     /// The time at which a daemon gets the bytes of a write.
-    pub update: Update,
+    #[serde(with = "crate::typed")]
+    pub update: BankUpdate,
     /// The memory in which attributes are kept.
-    #[serde(default)]
-    pub attributes: Attributes,
+    #[serde(default, with = "crate::typed")]
+    pub attributes: BankAttributes,
     /// Agents that are gateways; none said: all.
     pub gateways: Vec<u32>,
 }
@@ -182,8 +149,8 @@ impl Default for BankSpec {
             daemons: Daemons::Here(1),
             memory: Size(64 << 20),
             placement: Placement::default(),
-            update: Update::default(),
-            attributes: Attributes::default(),
+            update: BankUpdate::default(),
+            attributes: BankAttributes::default(),
             gateways: Vec::new(),
         }
     }
@@ -229,15 +196,9 @@ impl BankSpec {
         vec![
             ("bank", self.daemons.to_string()),
             ("bank memory", self.memory.to_string()),
-            (
-                "bank placement",
-                format!("{:?}", self.placement).to_lowercase(),
-            ),
-            ("bank update", format!("{:?}", self.update).to_lowercase()),
-            (
-                "bank attributes",
-                format!("{:?}", self.attributes).to_lowercase(),
-            ),
+            ("bank placement", self.placement.word().to_owned()),
+            ("bank update", self.update.word().to_owned()),
+            ("bank attributes", self.attributes.word().to_owned()),
             ("gateways", format!("{:?}", self.gateways)),
         ]
     }
@@ -319,7 +280,7 @@ impl Daemonry {
     }
 
     fn add(&mut self, wanted: &Wanted<'_>, seat: Seat) -> Result<(), Failure> {
-        let attributes = wanted.spec.attributes.of_agents();
+        let attributes = wanted.spec.attributes;
         let entry_bytes = attributes.entry_bytes(wanted.page_bytes as usize);
         let plan = Plan {
             seat,

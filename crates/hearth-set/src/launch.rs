@@ -23,6 +23,7 @@ use crate::leftovers;
 use crate::options::SetSpec;
 use crate::overlap;
 use crate::process::{Process, timespec};
+use crate::replicas::shortage;
 use crate::secret::{self, Secret};
 use crate::set::Set;
 use crate::signals::Signals;
@@ -120,7 +121,7 @@ pub fn start(base: &Path, plan: &Plan, signals: &Signals) -> Result<Launched, Fa
     check_doors(plan)?;
     check_memory(plan)?;
     let seats = Seats::take(plan)?;
-    if let Some(shortage) = plan.spec.replicas.shortage(seats.members.len()) {
+    if let Some(shortage) = shortage(plan.spec.replicas, seats.members.len()) {
         hearth_client::say!("warning: {shortage}");
     }
     let (job, dir) = name(plan, &seats)?;

@@ -31,5 +31,6 @@ pub mod store_at;
 pub mod takedown;
 pub mod tier;
 pub mod trial;
+pub mod typed;
 pub mod unmount;
 pub mod watch;

@@ -1,4 +1,4 @@
-//! The agent library, in the words of the command. Nothing else here knows its types.
+//! The agent library, in the words of the command. Nothing else here runs an agent.
 
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::path::Path;
@@ -7,17 +7,15 @@ use std::time::Duration;
 
 pub(crate) use hearth_agent::Residency;
 use hearth_agent::net::Endpoint;
-use hearth_agent::{Agent, BankConfig, Config, OthersUnflushed, StartError, Unflushed};
+use hearth_agent::{Agent, BankConfig, Config, OthersUnflushed, StartError, Synced, Unflushed};
 use hearth_client::Session;
 use serde_json::Value;
 
 use hearth_set::agent::{NodeConfig, backing};
-use hearth_set::bank::{Placement, Update};
 use hearth_set::failure::{Failure, OrFail};
-use hearth_set::options::{Allocation, Atomic, Balance, Close};
+use hearth_set::options::{Atomic, Balance};
 use hearth_set::rules::Rule;
 use hearth_set::secret::Secret;
-use hearth_set::tier::Fsync;
 
 /// Dirty bytes are flushed at this age.
 const FLUSH_AGE: Duration = Duration::from_secs(5);
@@ -157,18 +155,11 @@ fn translate(config: &NodeConfig, secret: Secret) -> Result<Config, Failure> {
         job: config.job.clone(),
         store_root: config.store.clone(),
         store: backing(&spec.backing)?,
-        policy: spec.policy.kernel(),
-        semantics: spec.semantics.kernel(),
+        policy: spec.policy,
+        semantics: spec.semantics,
         rules: spec.rules.iter().map(Rule::kernel).collect(),
-        allocation: match spec.allocation {
-            Allocation::Slot => hearth_agent::Allocation::Slot,
-            Allocation::FirstTouch => hearth_agent::Allocation::FirstTouch,
-            Allocation::RoundRobin => hearth_agent::Allocation::RoundRobin,
-        },
-        close: match spec.close {
-            Close::Flushed => hearth_agent::CloseRule::Flushed,
-            Close::Buffered => hearth_agent::CloseRule::Buffered,
-        },
+        allocation: spec.allocation,
+        close: spec.close,
         page_bytes: page_bytes.or_fail(|| "the page size is too large".to_owned())?,
         chunk_bytes: spec.chunk.0,
         pool_bytes: spec.pool.0,
@@ -185,13 +176,9 @@ fn translate(config: &NodeConfig, secret: Secret) -> Result<Config, Failure> {
             Some(tier) => Some(tier.of_agent(&config.store, config.node, spec.replicas)?),
             None => None,
         },
-        replicas: spec.replicas.kernel(),
+        replicas: spec.replicas,
         balance: spec.balance == Balance::On,
-        synced: spec
-            .tier
-            .as_ref()
-            .map_or(Fsync::Store, |tier| tier.fsync)
-            .kernel(),
+        synced: spec.tier.as_ref().map_or(Synced::Store, |tier| tier.fsync),
     })
 }
 
@@ -202,15 +189,9 @@ fn bank(config: &NodeConfig) -> Result<Option<BankConfig>, Failure> {
     let daemons: Result<_, _> = config.bank.iter().map(|at| at.parse()).collect();
     Ok(Some(BankConfig {
         daemons: daemons.or_fail(|| "cannot understand where the bank is".to_owned())?,
-        placement: match spec.placement {
-            Placement::Rendezvous => hearth_agent::Placement::Rendezvous,
-            Placement::Crc32 => hearth_agent::Placement::Crc32,
-        },
-        update: match spec.update {
-            Update::Thread => hearth_agent::BankUpdate::Thread,
-            Update::Inline => hearth_agent::BankUpdate::Inline,
-        },
-        attributes: spec.attributes.of_agents(),
+        placement: spec.placement,
+        update: spec.update,
+        attributes: spec.attributes,
         attributes_last: config.spec.attr_ttl.0,
         gateways: match (&config.spec.store_at, spec.gateways.as_slice()) {
             (Some(at), []) => at.agents.clone(),

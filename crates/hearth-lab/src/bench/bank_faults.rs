@@ -18,9 +18,10 @@ use board::{Board, Found, Strict};
 use daemons::Bank;
 use faults::{Fault, Schedule, Victim};
 use guest::Guest;
-use hearth_set::bank::{Attributes, BankSpec, Daemons};
+use hearth_agent::{Allocation, BankAttributes, Policy};
+use hearth_set::bank::{BankSpec, Daemons};
 use hearth_set::failure::{Failure, OrFail};
-use hearth_set::options::{Allocation, Policy, SetSpec};
+use hearth_set::options::SetSpec;
 use hearth_set::output::{progress, progress_over};
 use hearth_set::report::{Report, rounded};
 use hearth_set::signals::Signals;
@@ -167,7 +168,7 @@ fn spec(policy: Policy, allocation: Allocation, bank: &Bank) -> SetSpec {
         bank: Some(BankSpec {
             daemons: Daemons::At(bank.addresses()),
             gateways: GATEWAYS.to_vec(),
-            attributes: Attributes::Daemons,
+            attributes: BankAttributes::Daemons,
             ..BankSpec::default()
         }),
         // Nobody else changes the store: what ends an entry with attributes is a change.

@@ -1,8 +1,8 @@
 //! The I/O of BTIO in its four ways (Coopc-PVFS, section 5.2; Liao et al., section 4.2).
 
 use super::mpi::{Mpi, Program, Run, Runs, Site, Source, Way};
+use hearth_agent::Policy;
 use hearth_set::failure::Failure;
-use hearth_set::options::Policy;
 use hearth_set::report::Report;
 use hearth_set::signals::Signals;
 

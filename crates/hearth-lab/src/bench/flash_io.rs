@@ -3,8 +3,8 @@
 
 use super::mpi::{Mpi, Place, Program, Run, Runs, Site, Source, Told, Way};
 use super::rig::run as run_command;
+use hearth_agent::Policy;
 use hearth_set::failure::{Failure, OrFail};
-use hearth_set::options::Policy;
 use hearth_set::report::Report;
 use hearth_set::signals::Signals;
 use std::process::{Command, Stdio};

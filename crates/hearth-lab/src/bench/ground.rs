@@ -6,9 +6,10 @@ use super::hosts::{HostAgents, forget_names};
 use super::rig::{Host, Rig};
 use super::transports;
 use crate::hearth::hearth;
-use hearth_set::bank::{BankSpec, Update};
+use hearth_agent::{Allocation, BankUpdate, Policy};
+use hearth_set::bank::BankSpec;
 use hearth_set::failure::{Failure, OrFail};
-use hearth_set::options::{Allocation, Policy, SetSpec};
+use hearth_set::options::SetSpec;
 use hearth_set::signals::Signals;
 use hearth_set::size::{Size, Span};
 use hearth_set::trial::cluster::{Cluster, Counts};
@@ -70,10 +71,10 @@ impl System {
         }
     }
 
-    fn update(self) -> Update {
+    fn update(self) -> BankUpdate {
         match self {
-            System::BankInline => Update::Inline,
-            System::Store | System::Under(_) => Update::Thread,
+            System::BankInline => BankUpdate::Inline,
+            System::Store | System::Under(_) => BankUpdate::Thread,
         }
     }
 }
@@ -274,8 +275,8 @@ fn on_hosts<'a>(
         // Each client is a gateway: that of the files which it makes.
         options.extend(["--allocation", "first-touch"]);
         options.extend(match system.update() {
-            Update::Inline => ["--bank-update", "inline"],
-            Update::Thread => ["--bank-update", "thread"],
+            BankUpdate::Inline => ["--bank-update", "inline"],
+            BankUpdate::Thread => ["--bank-update", "thread"],
         });
     }
     let agents = HostAgents::start_over(rig, stores, policy, &options)?;

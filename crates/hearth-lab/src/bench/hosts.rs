@@ -2,8 +2,8 @@
 
 use super::rig::{Host, Rig, run};
 use crate::hearth::hearth;
+use hearth_agent::Policy;
 use hearth_set::failure::{Failure, OrFail};
-use hearth_set::options::Policy;
 use hearth_set::trial::cluster::Counts;
 use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::PathBuf;

@@ -7,8 +7,8 @@
 use super::ground::{Field, Ground, System, Translators};
 use super::hosts::forget_caches;
 use crate::workload::records::RECORDS;
+use hearth_agent::Policy;
 use hearth_set::failure::Failure;
-use hearth_set::options::Policy;
 use hearth_set::output::{progress, progress_over};
 use hearth_set::report::{Report, median, rounded};
 use hearth_set::signals::Signals;

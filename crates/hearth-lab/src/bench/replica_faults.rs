@@ -12,9 +12,9 @@ mod load;
 mod schedule;
 
 use agents::Agents;
+use hearth_agent::Replicas;
 use hearth_set::failure::Failure;
 use hearth_set::output::{progress, progress_over};
-use hearth_set::replicas::Replicas;
 use hearth_set::report::Report;
 use hearth_set::signals::Signals;
 use hearth_set::watch::stop_if_told;

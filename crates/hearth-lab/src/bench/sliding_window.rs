@@ -4,8 +4,8 @@
 mod moves;
 
 use super::mpi::{Mpi, Place, Program, Run, Runs, Site, Source, Told, Way};
+use hearth_agent::Policy;
 use hearth_set::failure::Failure;
-use hearth_set::options::Policy;
 use hearth_set::report::{Report, rounded};
 use hearth_set::signals::Signals;
 use hearth_set::trial::matmul::System;

@@ -2,8 +2,9 @@
 
 use crate::hearth::hearth;
 use crate::workload::small_io::RECORD_BYTES;
+use hearth_agent::Policy;
 use hearth_set::failure::{Failure, OrFail};
-use hearth_set::options::{Policy, SetSpec};
+use hearth_set::options::SetSpec;
 use hearth_set::report::{Report, rounded};
 use hearth_set::signals::Signals;
 use hearth_set::trial::cluster::Cluster;

@@ -6,8 +6,8 @@ mod model;
 
 use super::ground::{Ground, System, Translators};
 use crate::workload;
+use hearth_agent::Policy;
 use hearth_set::failure::Failure;
-use hearth_set::options::Policy;
 use hearth_set::output::{progress, progress_over};
 use hearth_set::report::{Report, median, rounded};
 use hearth_set::signals::Signals;

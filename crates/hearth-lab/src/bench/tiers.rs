@@ -8,6 +8,7 @@ mod simulated;
 pub(super) mod throughput;
 
 use crate::hearth::hearth;
+use hearth_agent::{Policy, Synced};
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
@@ -18,11 +19,11 @@ use std::time::Instant;
 
 use super::disk::Disk;
 use hearth_set::failure::{Failure, OrFail};
-use hearth_set::options::{Policy, SetSpec};
+use hearth_set::options::SetSpec;
 use hearth_set::report::{Report, median, rounded};
 use hearth_set::signals::Signals;
 use hearth_set::size::{Size, Span};
-use hearth_set::tier::{Fsync, TierPlace, TierSpec};
+use hearth_set::tier::{TierPlace, TierSpec};
 use hearth_set::trial::cluster::Cluster;
 
 /// Bytes of one request.
@@ -69,7 +70,7 @@ fn spec(agents: usize, backing: &str, dir: &Path, tier: u64) -> Result<SetSpec, 
                 size: Some(Size(tier)),
             },
             age: Span(std::time::Duration::from_secs(600)),
-            fsync: Fsync::Tier,
+            fsync: Synced::Tier,
         }),
         ..SetSpec::default()
     })

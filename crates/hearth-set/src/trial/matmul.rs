@@ -4,9 +4,10 @@ use super::IoTimes;
 use super::cluster::{Cluster, Counts};
 use super::crew::Crew;
 use crate::failure::{Failure, OrFail};
-use crate::options::{Policy, SetSpec};
+use crate::options::SetSpec;
 use crate::report::{Report, median, rounded};
 use crate::signals::Signals;
+use hearth_agent::Policy;
 use std::path::Path;
 
 pub mod program;

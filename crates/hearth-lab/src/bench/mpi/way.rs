@@ -2,10 +2,9 @@
 
 use crate::bench::hosts::counts_in;
 use crate::hearth::hearth;
+use hearth_agent::{Policy, Semantics};
 use hearth_set::failure::{Failure, OrFail};
-use hearth_set::options::Policy;
 use hearth_set::preload;
-use hearth_set::rules::Semantics;
 use hearth_set::trial::cluster::Counts;
 use hearth_set::trial::matmul::System;
 use std::path::{Path, PathBuf};

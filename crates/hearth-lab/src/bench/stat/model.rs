@@ -12,7 +12,7 @@
 //! counts.
 
 use super::System;
-use hearth_set::options::Policy;
+use hearth_agent::Policy;
 use hearth_sim::storm::{self, Outcome, Pace, Shape};
 
 /// Crowds of which the one in the middle counts.

@@ -5,8 +5,8 @@
 use super::{Desk, End, over, side_by_side};
 use crate::bench::hosts::HostAgents;
 use crate::bench::rig::{Host, Rig, run as output_of};
+use hearth_agent::Policy;
 use hearth_set::failure::{Failure, OrFail};
-use hearth_set::options::Policy;
 use hearth_set::output::progress;
 use hearth_set::report::{Report, median, rounded};
 use std::hint::black_box;
