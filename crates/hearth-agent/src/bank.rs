@@ -12,7 +12,7 @@ use std::io;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-pub use hearth_proto::bank::Placement;
+pub use hearth_proto::bank::BankPlacement;
 
 /// How long a daemon may take for an order, and for its greeting.
 const PATIENCE: Duration = Duration::from_millis(500);
@@ -25,11 +25,11 @@ const STATUS_SPAN: Duration = Duration::from_millis(300);
 
 /// The daemons of a job; all agents must agree.
 #[derive(Clone, Debug)]
-pub struct BankConfig {
+pub struct BankSettings {
     /// The addresses of the daemons.
     pub daemons: Vec<Address>,
     /// How blocks are spread over them.
-    pub placement: Placement,
+    pub placement: BankPlacement,
     /// When a daemon is given the new bytes of a block that was written.
     pub update: BankUpdate,
     /// The place where attributes are looked for.
@@ -71,7 +71,7 @@ pub struct DaemonStatus {
     pub evictions: u64,
 }
 
-impl BankConfig {
+impl BankSettings {
     /// The kernel's view of the settings.
     pub(crate) fn kernel(&self, rejoins: bool) -> hearth_proto::BankConfig {
         hearth_proto::BankConfig {
@@ -102,13 +102,13 @@ const ANSWERS_A_TURN: usize = 64;
 /// Connects to the daemons.
 pub(crate) fn start(
     core: &Arc<Core>,
-    config: &BankConfig,
+    config: &BankSettings,
     secret: &[u8; 32],
     entry_bytes: usize,
 ) -> io::Result<Daemons> {
     let lasts = config.attributes_last.as_millis().div_ceil(1000).max(1);
     let handler = Arc::new(Told(Arc::downgrade(core)));
-    let config = hearth_bank::Config {
+    let config = hearth_bank::BankClientConfig {
         daemons: config.daemons.clone(),
         seal: Seal::new(secret),
         entry_bytes,
@@ -123,7 +123,7 @@ pub(crate) fn start(
 }
 
 /// How the daemons are. Asks them, so no lock is held.
-pub(crate) fn status(daemons: &Daemons, config: &BankConfig) -> Vec<DaemonStatus> {
+pub(crate) fn status(daemons: &Daemons, config: &BankSettings) -> Vec<DaemonStatus> {
     let links = daemons.bank.status().into_iter().zip(&config.daemons);
     links
         .map(|(link, at)| {

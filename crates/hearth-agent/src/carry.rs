@@ -266,7 +266,7 @@ impl Core {
                     left,
                 },
             ) => {
-                let handle = hearth_client::Handle(handle.0);
+                let handle = hearth_client::SessionHandle(handle.0);
                 let answer = OpenedFile {
                     handle,
                     direct,

@@ -1,6 +1,6 @@
 //! An agent's account of itself.
 
-use crate::bank::{self, BankConfig, DaemonStatus};
+use crate::bank::{self, BankSettings, DaemonStatus};
 use crate::core::{Core, State};
 use crate::late;
 use crate::store::TierStatus;
@@ -163,7 +163,7 @@ pub struct PeerStatus {
 }
 
 impl Core {
-    pub(crate) fn status(&self, bank: Option<&BankConfig>) -> AgentStatus {
+    pub(crate) fn status(&self, bank: Option<&BankSettings>) -> AgentStatus {
         let daemons = self.bank.get().zip(bank);
         let daemons = daemons.map(|(bank, config)| bank::status(bank, config));
         let mut daemons = daemons.unwrap_or_default();

@@ -451,7 +451,7 @@ fn write_through(
     core.store.stamp(fd.as_fd()).map(stamped)
 }
 
-fn stamped(stamp: hearth_client::Stamp) -> StoreOk {
+fn stamped(stamp: hearth_client::FileStamp) -> StoreOk {
     StoreOk {
         bytes: 0,
         stamp: kernel_stamp(stamp),
@@ -494,8 +494,8 @@ pub(crate) fn raw(errno: Errno) -> i32 {
 }
 
 /// The session's stamp as the kernel has it.
-pub(crate) fn kernel_stamp(stamp: hearth_client::Stamp) -> hearth_proto::Stamp {
-    let hearth_client::Stamp {
+pub(crate) fn kernel_stamp(stamp: hearth_client::FileStamp) -> hearth_proto::Stamp {
+    let hearth_client::FileStamp {
         ctime_ns,
         mtime_ns,
         size,

@@ -28,7 +28,7 @@ const WAKER: Token = Token(usize::MAX);
 
 /// The configuration of a bank.
 #[derive(Clone, Debug)]
-pub struct Config {
+pub struct BankClientConfig {
     /// The addresses of the daemons; an order names a daemon by its place here.
     pub daemons: Vec<Address>,
     /// Makes and opens the job's entries.
@@ -105,7 +105,7 @@ pub struct Asked {
 
 impl Bank {
     /// Starts the thread, which connects to every daemon and goes on trying.
-    pub fn start(config: Config, handler: Arc<dyn Handler>) -> io::Result<Bank> {
+    pub fn start(config: BankClientConfig, handler: Arc<dyn Handler>) -> io::Result<Bank> {
         let poll = Poll::new()?;
         let shared = Arc::new(Shared {
             queue: Mutex::default(),
@@ -187,7 +187,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 struct Driver {
-    config: Config,
+    config: BankClientConfig,
     links: Vec<Link>,
     poll: Poll,
     shared: Arc<Shared>,

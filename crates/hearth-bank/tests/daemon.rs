@@ -6,9 +6,9 @@
     reason = "what helps a test fails like a test, and says what it skips"
 )]
 
-use hearth_bank::daemon::{self, End, Plan, Seat, Started};
+use hearth_bank::daemon::{self, End, Plan, Seat, StartedDaemon};
 use hearth_bank::{
-    Address, Answer, Answered, Asked, Bank, Config, Handler, Item, Lost, Order, Seal,
+    Address, Answer, Answered, Asked, Bank, BankClientConfig, Handler, Item, Lost, Order, Seal,
 };
 use std::path::Path;
 use std::process::Command;
@@ -60,7 +60,7 @@ impl Desk {
 
     fn of(daemons: Vec<Address>, entry_bytes: usize, patience: Duration) -> Desk {
         let (tell, news) = channel();
-        let config = Config {
+        let config = BankClientConfig {
             daemons,
             seal: Seal::new(&[5; 32]),
             entry_bytes,
@@ -115,7 +115,7 @@ fn get(names: &[&str]) -> Order {
 }
 
 /// A daemon that ends with its test.
-struct Daemon(Started);
+struct Daemon(StartedDaemon);
 
 impl Daemon {
     fn start(plan: &Plan) -> Daemon {

@@ -6,8 +6,8 @@
 use std::io;
 use std::mem::MaybeUninit;
 
+pub use hearth_shm::{AttributeTicket, LEFT_MAX, Lane, NamesMark, Told, WriteLane, attach_lane};
 use hearth_shm::{COUNTS, Copied, Counts, Left, View};
-pub use hearth_shm::{LEFT_MAX, Lane, Names, Ticket, Told, WriteLane, attach_lane};
 
 use crate::{Bypass, Outcome};
 
@@ -167,7 +167,7 @@ impl Local {
     }
 
     /// The counts of names now.
-    pub fn names(&self) -> Names {
+    pub fn names(&self) -> NamesMark {
         self.view.names()
     }
 
@@ -179,7 +179,7 @@ impl Local {
     }
 
     /// Whether what a path has led to since then may be kept, too.
-    pub fn are_heard_since(&self, names: &Names) -> bool {
+    pub fn are_heard_since(&self, names: &NamesMark) -> bool {
         self.view.are_heard_since(names)
     }
 
@@ -213,7 +213,7 @@ pub type Moment = (i64, u64);
 
 /// The attributes of a regular file that `stat` tells and an agent may change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Attributes {
+pub struct VolatileAttributes {
     /// In bytes.
     pub size: u64,
     /// Of 512 bytes.
@@ -232,7 +232,7 @@ pub struct Attributes {
     pub changed: Moment,
 }
 
-impl Attributes {
+impl VolatileAttributes {
     /// One number for all of them.
     pub fn digest(&self) -> u64 {
         let times = [self.accessed, self.modified, self.changed];

@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use hearth_agent::net::{Carrier, Endpoint};
 use hearth_agent::store::StoreSpec;
-use hearth_agent::{Allocation, Config};
+use hearth_agent::{AgentSettings, Allocation};
 use hearth_mpi::{Comm, Lines, MpiEndpoint};
 
 use crate::crew::Crew;
@@ -159,7 +159,7 @@ fn build(
 ) -> Option<Parts> {
     let id = u64::from_le_bytes(secret[..8].try_into().expect("a secret is longer"));
     let directory = directory(&settings, id);
-    let config = Config {
+    let config = AgentSettings {
         node: rank,
         incarnation: 1,
         members,

@@ -4,7 +4,7 @@ mod support;
 
 use hearth_plan::flow::Network;
 use hearth_plan::online::{Kind, Met};
-use hearth_plan::retain::victims::{self, Memory, Resident, Wanted};
+use hearth_plan::retain::victims::{self, IncomingFile, Memory, Resident};
 use hearth_plan::retain::{
     Follower, Plan, Queue, Rule, Source, Tally, best, bound, bound_fractional, optimum, packing,
 };
@@ -98,7 +98,7 @@ fn w_what_lru_holds_after_each_step() {
 
 /// Residents as (size, later reads), named 0, 1, ...
 fn choose(
-    how: fn(Memory<'_>, Wanted) -> Option<Vec<FileId>>,
+    how: fn(Memory<'_>, IncomingFile) -> Option<Vec<FileId>>,
     capacity: u64,
     residents: &[(u64, usize)],
     wanted: (u64, usize),
@@ -107,7 +107,7 @@ fn choose(
 }
 
 fn choose_pinned(
-    how: fn(Memory<'_>, Wanted) -> Option<Vec<FileId>>,
+    how: fn(Memory<'_>, IncomingFile) -> Option<Vec<FileId>>,
     capacity: u64,
     residents: &[(u64, usize)],
     wanted: (u64, usize),
@@ -127,7 +127,7 @@ fn choose_pinned(
         residents: &residents,
         pinned,
     };
-    let wanted = Wanted {
+    let wanted = IncomingFile {
         size: Bytes(wanted.0),
         references: wanted.1,
     };
@@ -135,7 +135,7 @@ fn choose_pinned(
     Some(victims.into_iter().map(|file| file.0).collect())
 }
 
-type How = fn(Memory<'_>, Wanted) -> Option<Vec<FileId>>;
+type How = fn(Memory<'_>, IncomingFile) -> Option<Vec<FileId>>;
 const ALL: [How; 3] = [victims::literal, victims::paper, victims::covering];
 
 #[test]
@@ -244,7 +244,7 @@ fn bytes_that_have_to_be_written_back_count_as_cost() {
         residents: &[clean, dirty, small],
         pinned: None,
     };
-    let wanted = Wanted {
+    let wanted = IncomingFile {
         size: Bytes(40),
         references: 2,
     };

@@ -66,7 +66,7 @@ use crate::ids::{Buf, FileId, Gen, Handle, NodeId, Op, RevokeId, Stamp, Ticket};
 use crate::input::{OpenRequest, Request, StoreOk};
 use crate::msg::{Body, Envelope};
 use crate::time::Time;
-use crate::{Errno, placement};
+use crate::{RawErrno, placement};
 use ahead::Ahead;
 use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -136,7 +136,7 @@ pub(crate) struct Client {
     /// Descriptors that stay after the close.
     lingering: Lingering,
     /// The error of the last home that would not bring to the store what this node has to have there.
-    refused: Option<(FileId, Errno)>,
+    refused: Option<(FileId, RawErrno)>,
 }
 
 /// An open handle.
@@ -277,7 +277,7 @@ impl Client {
         ctx: &mut Ctx<'_>,
         authority: &mut Authority,
         op: Op,
-        result: Result<StoreOk, Errno>,
+        result: Result<StoreOk, RawErrno>,
     ) -> bool {
         let (truncation, passage) = (self.truncations.remove(&op), self.passages.remove(&op));
         let lost = self.lost.take(op);
@@ -422,7 +422,7 @@ impl Client {
         ctx: &mut Ctx<'_>,
         ticket: Ticket,
         request: &Request,
-        errno: Errno,
+        errno: RawErrno,
     ) {
         if let Request::Write { buf, .. } = request {
             ctx.out.push(Effect::Free(*buf));

@@ -1,6 +1,6 @@
 //! Settings that are fixed for the life of a node.
 
-use crate::bank::{Daemon, Key, Placement};
+use crate::bank::{BankPlacement, Daemon, Key};
 use crate::ids::{FileId, NodeId};
 use crate::semantics::Semantics;
 use crate::time::Span;
@@ -445,7 +445,7 @@ pub struct BankConfig {
     /// How many daemons there are; each is named by its place in the list that all nodes are given.
     pub daemons: u32,
     /// How blocks are spread over them.
-    pub placement: Placement,
+    pub placement: BankPlacement,
     /// When a daemon is given the new bytes of a block that was written.
     pub update: BankUpdate,
     /// The place to look for attributes.
@@ -463,7 +463,7 @@ impl Default for BankConfig {
     fn default() -> BankConfig {
         BankConfig {
             daemons: 0,
-            placement: Placement::Rendezvous,
+            placement: BankPlacement::Rendezvous,
             update: BankUpdate::Thread,
             attributes: BankAttributes::Leave,
             gateways: Vec::new(),

@@ -6,7 +6,7 @@ use crate::config::Config;
 use crate::effect::{Effect, Outbox, Piece};
 use crate::frames::Frames;
 use crate::guard::Guard;
-use crate::ids::{Age, Buf, FileId, Gen, Names, NodeId, Op, ReqId, RevokeId, Ticket, View};
+use crate::ids::{Age, Buf, FileId, Gen, IdStarts, NodeId, Op, ReqId, RevokeId, Ticket, View};
 use crate::msg::{Body, Envelope};
 use crate::peers::{Peers, Sending};
 use crate::placement;
@@ -32,7 +32,7 @@ pub(crate) struct Counts {
 }
 
 impl Counts {
-    pub(crate) fn after(names: &Names) -> Counts {
+    pub(crate) fn after(names: &IdStarts) -> Counts {
         Counts {
             req: names.request,
             op: names.op,

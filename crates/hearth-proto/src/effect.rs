@@ -1,6 +1,6 @@
 //! Orders of the kernel, in the order in which they must happen.
 
-use crate::Errno;
+use crate::RawErrno;
 use crate::bank::{BankOp, BankOrder, Daemon};
 use crate::ids::{Buf, FileId, FrameId, Handle, Leave, NodeId, Op, RevokeId, Ticket};
 use crate::msg::Envelope;
@@ -251,7 +251,7 @@ pub enum TierGone {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Alarm {
     /// Background flushing fails; the bytes are kept and tried again.
-    FlushFails(FileId, Errno),
+    FlushFails(FileId, RawErrno),
     /// Bytes that could not be written were given up after their last writer was told; how many does
     /// not include what a tier had of them.
     BytesDropped(FileId, u64),
@@ -310,5 +310,5 @@ pub enum Reply {
     /// Done.
     Done,
     /// It failed.
-    Failed(Errno),
+    Failed(RawErrno),
 }

@@ -1,6 +1,6 @@
 //! Facts that the kernel is told, in the order in which they happened.
 
-use crate::Errno;
+use crate::RawErrno;
 use crate::bank::{BankLost, BankOk, BankOp, Daemon};
 use crate::ids::{Buf, FileId, Handle, Learned, NodeId, Op, RevokeId, Stamp, Ticket};
 use crate::msg::Envelope;
@@ -22,7 +22,7 @@ pub enum Input {
         data: Option<(Buf, u32)>,
     },
     /// A store operation ended.
-    StoreDone(Op, Result<StoreOk, Errno>),
+    StoreDone(Op, Result<StoreOk, RawErrno>),
     /// A daemon of the bank answered an order, or will not.
     BankDone(BankOp, Result<BankOk, BankLost>),
     /// The daemon can be reached. Told after a start, and again after each [`Input::BankDone`] that

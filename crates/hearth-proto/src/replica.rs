@@ -17,7 +17,7 @@
 mod salvage;
 mod shards;
 
-use crate::Errno;
+use crate::RawErrno;
 use crate::ctx::Ctx;
 use crate::effect::{Alarm, Effect, Piece, Src, TierGone};
 use crate::frames::{Owner, Slot};
@@ -382,7 +382,7 @@ impl Replica {
         &mut self,
         ctx: &mut Ctx<'_>,
         op: Op,
-        result: Result<StoreOk, Errno>,
+        result: Result<StoreOk, RawErrno>,
     ) -> bool {
         let Some((key, pages)) = self.ops.remove(&op) else {
             return self.salvage_stored(ctx, op, result);

@@ -8,14 +8,14 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use clap::Args;
-use hearth_agent::{BankAttributes, BankUpdate, Placement};
-use hearth_bank::daemon::{self, End, Plan, Seat};
+use hearth_agent::{BankAttributes, BankPlacement, BankUpdate};
+use hearth_bank::daemon::{self, End, NoDaemon, Plan, Seat};
 use hearth_bank::{Address, item};
 use rustix::process::Signal;
 use serde::{Deserialize, Serialize};
 
 use crate::failure::{Failure, OrFail};
-use crate::job::Owner;
+use crate::job::SetOwner;
 use crate::process::Process;
 use crate::size::Size;
 use crate::typed::{Typed, parser};
@@ -43,10 +43,10 @@ pub struct BankArgs {
     #[arg(
         long,
         value_name = "HOW",
-        value_parser = parser::<Placement>(),
+        value_parser = parser::<BankPlacement>(),
         hide_short_help = true
     )]
-    bank_placement: Option<Placement>,
+    bank_placement: Option<BankPlacement>,
     /// When a daemon gets the bytes of a write: after the answer (`thread`) or before (`inline`)
     #[arg(
         long,
@@ -132,7 +132,7 @@ pub struct BankSpec {
     pub memory: Size,
     /// Which daemon has a block.
     #[serde(with = "crate::typed")]
-    pub placement: Placement,
+    pub placement: BankPlacement,
     /// The time at which a daemon gets the bytes of a write.
     #[serde(with = "crate::typed")]
     pub update: BankUpdate,
@@ -148,7 +148,7 @@ impl Default for BankSpec {
         BankSpec {
             daemons: Daemons::Here(1),
             memory: Size(64 << 20),
-            placement: Placement::default(),
+            placement: BankPlacement::default(),
             update: BankUpdate::default(),
             attributes: BankAttributes::default(),
             gateways: Vec::new(),
@@ -222,13 +222,13 @@ pub struct Daemonry {
 }
 
 /// The set that the daemons are started for.
-pub struct Wanted<'a> {
+pub struct BankSite<'a> {
     /// How the bank is to be.
     pub spec: &'a BankSpec,
     /// A block.
     pub page_bytes: u64,
     /// The owner of the daemons.
-    pub owner: Owner,
+    pub owner: SetOwner,
     /// The job's directory.
     pub dir: &'a Path,
     /// Hosts of the job and this one's place among them, if there are several.
@@ -237,7 +237,7 @@ pub struct Wanted<'a> {
 
 impl Daemonry {
     /// Starts what is to be started here.
-    pub fn start(wanted: &Wanted<'_>) -> Result<Daemonry, Failure> {
+    pub fn start(wanted: &BankSite<'_>) -> Result<Daemonry, Failure> {
         let mut daemonry = Daemonry::default();
         match (&wanted.spec.daemons, wanted.hosts) {
             (Daemons::Here(count), None) => {
@@ -279,7 +279,7 @@ impl Daemonry {
         self.entries.push(DaemonEntry { at, process: None });
     }
 
-    fn add(&mut self, wanted: &Wanted<'_>, seat: Seat) -> Result<(), Failure> {
+    fn add(&mut self, wanted: &BankSite<'_>, seat: Seat) -> Result<(), Failure> {
         let attributes = wanted.spec.attributes;
         let entry_bytes = attributes.entry_bytes(wanted.page_bytes as usize);
         let plan = Plan {
@@ -288,8 +288,8 @@ impl Daemonry {
             item_bytes: item::room_for(entry_bytes),
             dir: wanted.dir.to_owned(),
             end: match wanted.owner {
-                Owner::Nobody => End::Told,
-                Owner::Command(_) => End::WithStarter,
+                SetOwner::Nobody => End::Told,
+                SetOwner::Command(_) => End::WithStarter,
             },
         };
         let started = daemon::start(&plan).map_err(|error| {
@@ -323,13 +323,11 @@ impl Drop for Daemonry {
 }
 
 /// The remedy for a daemon that did not start.
-fn hint(error: &daemon::StartError) -> &'static str {
+fn hint(error: &NoDaemon) -> &'static str {
     match error {
-        daemon::StartError::Run { .. } => "sudo apt-get install memcached",
-        daemon::StartError::Ended(_) => {
-            "--bank-memory holds two blocks at least; is the place taken?"
-        }
-        daemon::StartError::Silent => "the machine may be too busy: try again",
+        NoDaemon::Run { .. } => "sudo apt-get install memcached",
+        NoDaemon::Ended(_) => "--bank-memory holds two blocks at least; is the place taken?",
+        NoDaemon::Silent => "the machine may be too busy: try again",
     }
 }
 

@@ -55,7 +55,7 @@ pub struct SetFile {
     /// How the set is.
     pub spec: SetSpec,
     /// Its owner.
-    pub owner: Owner,
+    pub owner: SetOwner,
     /// The addresses at which members listen to their peers, other hosts' too.
     pub members: Vec<SocketAddr>,
     /// The agents on this machine.
@@ -88,24 +88,24 @@ pub struct MountEntry {
 /// The owner of a set, which takes it down.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Owner {
+pub enum SetOwner {
     /// `hearth down`.
     Nobody,
     /// The command that started it, at its end; the agents do not outlive it.
     Command(Process),
 }
 
-impl Owner {
+impl SetOwner {
     /// This process.
-    pub fn this_command() -> Result<Owner, Failure> {
+    pub fn this_command() -> Result<SetOwner, Failure> {
         let me = Process::of(std::process::id());
-        me.map(Owner::Command)
+        me.map(SetOwner::Command)
             .ok_or_else(|| Failure::new("cannot find this process in /proc"))
     }
 
     /// The command that should take the set down is not there any more.
     pub fn is_gone(self) -> bool {
-        matches!(self, Owner::Command(command) if !command.lives())
+        matches!(self, SetOwner::Command(command) if !command.lives())
     }
 }
 

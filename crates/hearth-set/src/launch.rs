@@ -10,15 +10,15 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use hearth_agent::net::{Endpoint, StartError as ListenError};
+use hearth_agent::net::{Endpoint, NoTransport};
 use hearth_client::words::counted;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 
 use crate::agent::{AgentConfig, NodeConfig, Started};
-use crate::bank::{Daemonry, Wanted};
+use crate::bank::{BankSite, Daemonry};
 use crate::failure::{Failure, OrFail};
-use crate::job::{self, AgentEntry, JobDir, Owner, SetFile};
+use crate::job::{self, AgentEntry, JobDir, SetFile, SetOwner};
 use crate::leftovers;
 use crate::options::SetSpec;
 use crate::overlap;
@@ -48,7 +48,7 @@ pub struct Plan {
     /// How it is to be.
     pub spec: SetSpec,
     /// Its owner.
-    pub owner: Owner,
+    pub owner: SetOwner,
     /// Its members.
     pub members: Members,
     /// Directory of rings that its agents record in, if they are to.
@@ -237,7 +237,7 @@ impl Seats {
 
 fn listen(spec: &SetSpec, addr: SocketAddr) -> Result<Endpoint, Failure> {
     Endpoint::bind(spec.transport.of_nodes()?, addr).map_err(|error| match error {
-        ListenError::Listen { addr, hint, source } => {
+        NoTransport::Listen { addr, hint, source } => {
             Failure::new(format!("cannot listen on {addr}"))
                 .because(source)
                 .hint(hint.to_string())
@@ -321,7 +321,7 @@ impl Launch {
         let Some(spec) = &plan.spec.bank else {
             return Ok(());
         };
-        self.bank = Daemonry::start(&Wanted {
+        self.bank = Daemonry::start(&BankSite {
             spec,
             page_bytes: plan.spec.page_size.0,
             owner: plan.owner,

@@ -95,7 +95,7 @@ pub struct SetArgs {
     /// Over unix and shm agents of one host share a socket or memory, and others use TCP. With --way-in mpiio:
     /// shm, unix, tcp or mpi [default: shm].
     #[arg(long, value_name = "NAME", hide_short_help = true)]
-    pub transport: Option<Transport>,
+    pub transport: Option<TransportName>,
     /// Wait at close: flushed, or buffered for none [default: flushed]
     #[arg(
         long,
@@ -222,7 +222,7 @@ pub enum Others {
 /// The transport between agents, by its name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(into = "String", try_from = "String")]
-pub enum Transport {
+pub enum TransportName {
     /// A transport that any process can have.
     Of(Carrier),
     /// MPI, between ranks of one job.
@@ -231,64 +231,68 @@ pub enum Transport {
 
 const MPI: &str = "mpi";
 
-impl Default for Transport {
-    fn default() -> Transport {
-        Transport::Of(Carrier::default())
+impl Default for TransportName {
+    fn default() -> TransportName {
+        TransportName::Of(Carrier::default())
     }
 }
 
-impl Transport {
+impl TransportName {
     /// The carrier between agents of nodes.
     pub fn of_nodes(self) -> Result<Carrier, Failure> {
         match self {
-            Transport::Of(carrier) => Ok(carrier),
-            Transport::Mpi => Err(Failure::new("agents of nodes cannot talk over MPI".to_owned())
-                .hint("take another transport, or `hearth run --way-in mpiio`, whose agents are ranks")),
+            TransportName::Of(carrier) => Ok(carrier),
+            TransportName::Mpi => Err(Failure::new(
+                "agents of nodes cannot talk over MPI".to_owned(),
+            )
+            .hint(
+                "take another transport, or `hearth run --way-in mpiio`, whose agents are ranks",
+            )),
         }
     }
 
     /// The transport between the agents inside of ranks, by its name.
     pub fn of_ranks(self) -> Result<String, Failure> {
         match self {
-            Transport::Of(Carrier::Datagrams(service)) => Err(Failure::new(format!(
+            TransportName::Of(Carrier::Datagrams(service)) => Err(Failure::new(format!(
                 "cannot run ranks over {}: shm, unix, tcp or mpi",
                 Carrier::Datagrams(service)
             ))),
-            Transport::Of(_) | Transport::Mpi => Ok(self.to_string()),
+            TransportName::Of(_) | TransportName::Mpi => Ok(self.to_string()),
         }
     }
 }
 
-impl FromStr for Transport {
+impl FromStr for TransportName {
     type Err = NoCarrier;
 
-    fn from_str(name: &str) -> Result<Transport, NoCarrier> {
+    fn from_str(name: &str) -> Result<TransportName, NoCarrier> {
         match name {
-            MPI => Ok(Transport::Mpi),
-            other => other.parse().map(Transport::Of),
+            MPI => Ok(TransportName::Mpi),
+            other => other.parse().map(TransportName::Of),
         }
     }
 }
 
-impl fmt::Display for Transport {
+impl fmt::Display for TransportName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Transport::Of(carrier) => carrier.fmt(f),
-            Transport::Mpi => f.write_str(MPI),
+            TransportName::Of(carrier) => carrier.fmt(f),
+            TransportName::Mpi => f.write_str(MPI),
         }
     }
 }
 
-impl From<Transport> for String {
-    fn from(transport: Transport) -> String {
+impl From<TransportName> for String {
+    fn from(transport: TransportName) -> String {
         transport.to_string()
     }
 }
 
-impl TryFrom<String> for Transport {
+impl TryFrom<String> for TransportName {
     type Error = NoCarrier;
 
-    fn try_from(name: String) -> Result<Transport, NoCarrier> {
+    fn try_from(name: String) -> Result<TransportName, NoCarrier> {
         name.parse()
     }
 }
@@ -321,7 +325,7 @@ pub struct SetSpec {
     pub allocation: Allocation,
     /// The transport between agents.
     #[serde(default)]
-    pub transport: Transport,
+    pub transport: TransportName,
     /// The event that close waits for.
     #[serde(with = "crate::typed")]
     pub close: CloseRule,
@@ -363,7 +367,7 @@ impl Default for SetSpec {
             page_size: Size(256 << 10),
             chunk: Size(8 << 20),
             allocation: Allocation::Slot,
-            transport: Transport::default(),
+            transport: TransportName::default(),
             close: CloseRule::Flushed,
             backing: "posix".to_owned(),
             store_at: None,

@@ -8,7 +8,7 @@ use std::marker::PhantomData;
 
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use hearth_agent::{
-    Allocation, BankAttributes, BankUpdate, CloseRule, Placement, Policy, Semantics, Synced,
+    Allocation, BankAttributes, BankPlacement, BankUpdate, CloseRule, Policy, Semantics, Synced,
 };
 use serde::de::{self, Deserializer, Visitor};
 use serde::ser::Serializer;
@@ -167,20 +167,20 @@ impl Typed for CloseRule {
     }
 }
 
-impl Typed for Placement {
-    const ALL: &'static [Placement] = &[Placement::Rendezvous, Placement::Crc32];
+impl Typed for BankPlacement {
+    const ALL: &'static [BankPlacement] = &[BankPlacement::Rendezvous, BankPlacement::Crc32];
 
     fn word(self) -> &'static str {
         match self {
-            Placement::Rendezvous => "rendezvous",
-            Placement::Crc32 => "crc32",
+            BankPlacement::Rendezvous => "rendezvous",
+            BankPlacement::Crc32 => "crc32",
         }
     }
 
     fn help(self) -> Option<&'static str> {
         Some(match self {
-            Placement::Rendezvous => "One daemon more moves only its share",
-            Placement::Crc32 => "As IMCa has it: one daemon more moves nearly all",
+            BankPlacement::Rendezvous => "One daemon more moves only its share",
+            BankPlacement::Crc32 => "As IMCa has it: one daemon more moves nearly all",
         })
     }
 }

@@ -38,8 +38,8 @@ mod segment;
 mod view;
 
 pub use counts::{COUNTS, Counts, Lane};
-pub use index::Ticket;
-pub use index::protocol::{Names, PageName, Told};
+pub use index::AttributeTicket;
+pub use index::protocol::{NamesMark, PageName, Told};
 pub use lane::{Entry, LANE_BYTES, LEFT_MAX, LaneEnd, Left, WriteLane, is_offered};
 pub use lend::{attach, attach_lane, program, send_lane};
 pub use pipe::{

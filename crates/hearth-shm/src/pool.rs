@@ -25,7 +25,7 @@ use rustix::thread::{Timespec, futex};
 use crate::Counts;
 use crate::huge::Gatherer;
 use crate::index::protocol::PageName;
-use crate::index::{Index, Ticket};
+use crate::index::{AttributeTicket, Index};
 use crate::lane::{Entry, LaneEnd};
 use crate::lend;
 use crate::life::Life;
@@ -301,12 +301,12 @@ impl Pool {
     }
 
     /// A file's attributes are about to be looked at; `None` if no program could be told.
-    pub fn ticket(&self, file: u64) -> Option<Ticket> {
+    pub fn ticket(&self, file: u64) -> Option<AttributeTicket> {
         Some(self.lent.get()?.index.ticket(file))
     }
 
     /// The operating system was told attributes of this digest, and believes them until then.
-    pub fn tell(&self, file: u64, ticket: Ticket, digest: u64, until_ns: u64) {
+    pub fn tell(&self, file: u64, ticket: AttributeTicket, digest: u64, until_ns: u64) {
         if let Some(lent) = self.lent.get() {
             lent.index.tell(file, ticket, digest, until_ns);
         }

@@ -14,7 +14,7 @@ use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 
 use crate::index::layout::{BELL, CONTROL, LIFE, Layout};
 use crate::index::protocol::{
-    Found, Look, Names, PageName, Told, are_heard_since, gate, look, names, offered, still,
+    Found, Look, NamesMark, PageName, Told, are_heard_since, gate, look, names, offered, still,
     still_told, told,
 };
 use crate::{life, pool, segment};
@@ -174,12 +174,12 @@ impl View {
     }
 
     /// The counts of names now.
-    pub fn names(&self) -> Names {
+    pub fn names(&self) -> NamesMark {
         names(self)
     }
 
     /// Whether what a path has led to since then may be kept, as long as no name changes.
-    pub fn are_heard_since(&self, names: &Names) -> bool {
+    pub fn are_heard_since(&self, names: &NamesMark) -> bool {
         are_heard_since(self, names)
     }
 

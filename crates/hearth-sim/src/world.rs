@@ -64,7 +64,7 @@ pub(crate) enum Event {
     StoreTells {
         node: usize,
         op: Op,
-        result: Result<StoreOk, hearth_proto::Errno>,
+        result: Result<StoreOk, hearth_proto::RawErrno>,
     },
     /// The revocation at the head of the queue is begun.
     Revokes { node: usize },

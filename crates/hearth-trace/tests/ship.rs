@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use hearth_net::Channel;
 use hearth_trace::file::{Reader, SessionId, Writer};
 use hearth_trace::generate;
-use hearth_trace::ring::{Done, Options, tracer};
+use hearth_trace::ring::{OpFacts, Options, tracer};
 use hearth_trace::ship::{Client, ClientConfig, Limits, Server, party};
 use hearth_trace::{Op, Source};
 use tempfile::TempDir;
@@ -270,11 +270,11 @@ fn what_is_recorded_while_the_server_is_away_arrives_when_it_is_back() {
 
 fn one(turn: u64) {
     let started = tracer::enter().expect("recording is on");
-    let done = Done {
+    let done = OpFacts {
         offset: turn * turn * 512,
         asked: 512,
         result: 512,
-        ..Done::new(Op::Pread)
+        ..OpFacts::new(Op::Pread)
     };
     tracer::leave(started, &done);
 }

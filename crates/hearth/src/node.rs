@@ -7,7 +7,9 @@ use std::time::Duration;
 
 pub(crate) use hearth_agent::Residency;
 use hearth_agent::net::Endpoint;
-use hearth_agent::{Agent, BankConfig, Config, OthersUnflushed, StartError, Synced, Unflushed};
+use hearth_agent::{
+    Agent, AgentSettings, BankSettings, OthersUnflushed, StartError, Synced, Unflushed,
+};
 use hearth_client::Session;
 use serde_json::Value;
 
@@ -144,10 +146,10 @@ fn way_out(error: &StartError) -> Option<&'static str> {
     .then_some("end the set on all its hosts (`hearth down`), then start it on all of them again")
 }
 
-fn translate(config: &NodeConfig, secret: Secret) -> Result<Config, Failure> {
+fn translate(config: &NodeConfig, secret: Secret) -> Result<AgentSettings, Failure> {
     let spec = &config.spec;
     let page_bytes = spec.page_size.0.try_into();
-    Ok(Config {
+    Ok(AgentSettings {
         node: config.node,
         incarnation: config.incarnation,
         members: config.members.clone(),
@@ -182,12 +184,12 @@ fn translate(config: &NodeConfig, secret: Secret) -> Result<Config, Failure> {
     })
 }
 
-fn bank(config: &NodeConfig) -> Result<Option<BankConfig>, Failure> {
+fn bank(config: &NodeConfig) -> Result<Option<BankSettings>, Failure> {
     let Some(spec) = &config.spec.bank else {
         return Ok(None);
     };
     let daemons: Result<_, _> = config.bank.iter().map(|at| at.parse()).collect();
-    Ok(Some(BankConfig {
+    Ok(Some(BankSettings {
         daemons: daemons.or_fail(|| "cannot understand where the bank is".to_owned())?,
         placement: spec.placement,
         update: spec.update,

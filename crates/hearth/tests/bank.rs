@@ -4,7 +4,7 @@
 #[path = "support/scene.rs"]
 mod scene;
 
-use hearth_bank::daemon::{self, End, Plan, Seat, Started};
+use hearth_bank::daemon::{self, End, Plan, Seat, StartedDaemon};
 use scene::{LIMIT, Scene, sh, skipped, text, until, well};
 use std::cell::RefCell;
 use std::io::{Read, Write};
@@ -345,7 +345,7 @@ impl Theirs {
 
 /// Daemons that the test has started, and harms.
 struct Bank {
-    daemons: Vec<(Plan, Option<Started>)>,
+    daemons: Vec<(Plan, Option<StartedDaemon>)>,
 }
 
 impl Bank {

@@ -5,7 +5,7 @@ use std::os::fd::{BorrowedFd, OwnedFd};
 use std::path::Path;
 
 use hearth_client::belief::Client;
-use hearth_client::{Errno, Stamp};
+use hearth_client::{Errno, FileStamp};
 use hearth_shm::{FramePart, Pool};
 use rustix::fs::OFlags;
 
@@ -73,7 +73,7 @@ impl<S: Client + Store> Store for Doubting<S> {
         by_descriptor(self.0.truncate(file, size))
     }
 
-    fn stamp(&self, file: BorrowedFd<'_>) -> Result<Stamp, Errno> {
+    fn stamp(&self, file: BorrowedFd<'_>) -> Result<FileStamp, Errno> {
         by_descriptor(self.0.stamp(file))
     }
 

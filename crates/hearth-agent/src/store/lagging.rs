@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use hearth_client::belief::Client;
-use hearth_client::{Errno, Stamp};
+use hearth_client::{Errno, FileStamp};
 use hearth_shm::{FramePart, Pool};
 use rustix::fs::OFlags;
 use rustix::io::Errno as Sys;
@@ -54,7 +54,7 @@ pub struct Lagging {
 struct Kept {
     second: u64,
     names: HashMap<PathBuf, rustix::io::Result<Arc<OwnedFd>>>,
-    stamps: HashMap<u64, Stamp>,
+    stamps: HashMap<u64, FileStamp>,
     pages: HashMap<(u64, u64), Vec<u8>>,
 }
 
@@ -206,7 +206,7 @@ impl Store for Lagging {
         self.wrote(file)
     }
 
-    fn stamp(&self, file: BorrowedFd<'_>) -> Result<Stamp, Errno> {
+    fn stamp(&self, file: BorrowedFd<'_>) -> Result<FileStamp, Errno> {
         let number = number_of(file)?;
         if let Some(stamp) = self.kept().stamps.get(&number) {
             return Ok(*stamp);

@@ -23,8 +23,8 @@ const LIMIT: Duration = Duration::from_secs(60);
 /// A file that the first agent's session has open for writing, with what its programs are lent.
 struct Scene {
     set: Set,
-    writer: Handle,
-    reader: Handle,
+    writer: SessionHandle,
+    reader: SessionHandle,
     file: u64,
     /// Of a page whose home is the first agent.
     offset: u64,
@@ -150,7 +150,7 @@ impl Scene {
         value
     }
 
-    fn read(&self, node: usize, handle: Handle) -> u64 {
+    fn read(&self, node: usize, handle: SessionHandle) -> u64 {
         let read = self.set.read(node, handle, self.offset, LEN as u32);
         Scene::value(&read.expect("reads"))
     }
@@ -179,7 +179,7 @@ fn what_was_left_is_read_on_every_node_and_is_in_the_store_after_a_sync() {
 fn no_read_on_any_node_is_older_than_a_write_that_has_returned() {
     let scene = Scene::new();
     let (returned, over) = (AtomicU64::new(0), AtomicBool::new(false));
-    let read_all = |node: usize, handle: Handle| {
+    let read_all = |node: usize, handle: SessionHandle| {
         let mut last = 0;
         while !over.load(SeqCst) {
             let least = returned.load(SeqCst).max(last);

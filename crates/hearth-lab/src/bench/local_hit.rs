@@ -8,7 +8,7 @@ mod fio;
 mod preload;
 
 use super::inside;
-use hearth_fuse::{Busy, Mount, MountOptions};
+use hearth_fuse::{Mount, MountOptions, WhenBusy};
 use hearth_set::failure::{Failure, OrFail};
 use hearth_set::report::{Report, percentile, rounded};
 use std::fs::File;
@@ -93,7 +93,7 @@ fn measure(dir: &Path, turns: usize) -> io::Result<(Figures, Figures, bool)> {
         }
     }
     drop(cached);
-    mount.unmount(Busy::Detach)?;
+    mount.unmount(WhenBusy::Detach)?;
     Ok((fuse, tmpfs, right))
 }
 

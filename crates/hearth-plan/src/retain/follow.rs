@@ -7,7 +7,7 @@
 use alloc::vec;
 use alloc::vec::Vec;
 
-use super::victims::{self, Memory, Resident, Wanted};
+use super::victims::{self, IncomingFile, Memory, Resident};
 use super::{Queue, Tally};
 use crate::units::{Bytes, FileId};
 
@@ -91,7 +91,7 @@ impl<'a> Follower<'a> {
     /// Victims for the file that is read next, or `None` if it passes by.
     fn victims(&self, file: FileId) -> Option<Vec<FileId>> {
         let later = self.references[file.index()] - 1;
-        let wanted = Wanted {
+        let wanted = IncomingFile {
             size: self.queue.size(file),
             references: later,
         };

@@ -23,7 +23,7 @@ pub struct Resident {
 
 /// The file that is to come in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Wanted {
+pub struct IncomingFile {
     /// Bytes that it takes.
     pub size: Bytes,
     /// How often it is read after the read that it is fetched for.
@@ -52,7 +52,7 @@ impl Resident {
     }
 }
 
-impl Wanted {
+impl IncomingFile {
     fn gain(&self) -> Bytes {
         self.size.times(self.references)
     }
@@ -64,7 +64,7 @@ impl Memory<'_> {
     }
 
     /// Bytes to be set free.
-    fn need(&self, wanted: Wanted) -> Bytes {
+    fn need(&self, wanted: IncomingFile) -> Bytes {
         (self.used() + wanted.size).saturating_sub(self.capacity)
     }
 
@@ -80,12 +80,12 @@ impl Memory<'_> {
 ///
 /// It succeeds with a file that cannot fit at all, if everything in memory is worth less, and knows
 /// of no file that cannot go.
-pub fn literal(memory: Memory<'_>, wanted: Wanted) -> Option<Vec<FileId>> {
+pub fn literal(memory: Memory<'_>, wanted: IncomingFile) -> Option<Vec<FileId>> {
     by_cost(memory.residents.to_vec(), memory.need(wanted), wanted)
 }
 
 /// Algorithm 3 with the checks that it needs: the file fits at all, and what cannot go stays.
-pub fn paper(memory: Memory<'_>, wanted: Wanted) -> Option<Vec<FileId>> {
+pub fn paper(memory: Memory<'_>, wanted: IncomingFile) -> Option<Vec<FileId>> {
     let (loose, need) = (memory.loose().collect::<Vec<_>>(), memory.need(wanted));
     let enough = loose.iter().map(|resident| resident.size).sum::<Bytes>() >= need;
     (wanted.size <= memory.capacity && enough)
@@ -93,7 +93,7 @@ pub fn paper(memory: Memory<'_>, wanted: Wanted) -> Option<Vec<FileId>> {
         .flatten()
 }
 
-fn by_cost(mut loose: Vec<Resident>, need: Bytes, wanted: Wanted) -> Option<Vec<FileId>> {
+fn by_cost(mut loose: Vec<Resident>, need: Bytes, wanted: IncomingFile) -> Option<Vec<FileId>> {
     let mut victims = Vec::new();
     let (mut freed, mut cost) = (Bytes::ZERO, Bytes::ZERO);
     if need == Bytes::ZERO {
@@ -119,7 +119,7 @@ fn by_cost(mut loose: Vec<Resident>, need: Bytes, wanted: Wanted) -> Option<Vec<
 /// Exact while the search is short, which it is for dozens of files; otherwise the best that was
 /// found. A file that is not read again has no gain: it may take the room of files that are not read
 /// either, and is then the first to go.
-pub fn covering(memory: Memory<'_>, wanted: Wanted) -> Option<Vec<FileId>> {
+pub fn covering(memory: Memory<'_>, wanted: IncomingFile) -> Option<Vec<FileId>> {
     let need = memory.need(wanted);
     let limit = match wanted.references {
         0 => Bytes(1),

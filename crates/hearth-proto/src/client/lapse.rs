@@ -34,7 +34,7 @@ use crate::ids::{FileId, NodeId, Op, Ticket};
 use crate::input::{Request, StoreOk};
 use crate::msg::{Body, Envelope, Handles, Here};
 use crate::time::Span;
-use crate::{Errno, placement};
+use crate::{RawErrno, placement};
 use alloc::vec::Vec;
 
 /// Pause before who manages a file is asked once more than again.
@@ -360,7 +360,7 @@ impl Desk<'_, '_> {
     }
 
     /// The store fails: what waits fails with its error.
-    fn stamp_refused(&mut self, id: FileId, errno: Errno) {
+    fn stamp_refused(&mut self, id: FileId, errno: RawErrno) {
         let Some(lapse) = self.client.lapses.get_mut(&id) else {
             return;
         };
@@ -386,7 +386,7 @@ impl Desk<'_, '_> {
     }
 
     /// The store has told the file's stamp: the manager is told of the handles.
-    pub(super) fn open_anew(&mut self, id: FileId, result: Result<StoreOk, Errno>) {
+    pub(super) fn open_anew(&mut self, id: FileId, result: Result<StoreOk, RawErrno>) {
         let stamp = match result {
             Ok(ok) => ok.stamp,
             Err(errno) => return self.stamp_refused(id, errno),

@@ -15,7 +15,7 @@ use super::file::Want;
 use super::once::Granted;
 use super::read::{Found, Run};
 use super::{Client, Desk, Job};
-use crate::Errno;
+use crate::RawErrno;
 use crate::authority::Authority;
 use crate::ctx::Ctx;
 use crate::effect::{Effect, Piece, ReadInto, Src};
@@ -183,7 +183,7 @@ impl Desk<'_, '_> {
     }
 
     /// The store answered. Its bytes are for the reads that asked, and for nobody else.
-    pub(super) fn lost_read(&mut self, op: Op, lost: &Lost, result: Result<StoreOk, Errno>) {
+    pub(super) fn lost_read(&mut self, op: Op, lost: &Lost, result: Result<StoreOk, RawErrno>) {
         let (id, buf) = (lost.file, lost.buf);
         let wanted = self.take_wants(id, ASKED_OF_STORE | op.0);
         match result {

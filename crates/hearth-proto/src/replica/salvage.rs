@@ -19,7 +19,7 @@ use crate::ids::{NodeId, Op};
 use crate::input::StoreOk;
 use crate::msg::{Body, Fate};
 use crate::time::Span;
-use crate::{Errno, Gen};
+use crate::{Gen, RawErrno};
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec::Vec;
 
@@ -327,7 +327,7 @@ impl Replica {
         &mut self,
         ctx: &mut Ctx<'_>,
         op: Op,
-        result: Result<StoreOk, Errno>,
+        result: Result<StoreOk, RawErrno>,
     ) -> bool {
         let Some(key) = self.shard_ops.remove(&op) else {
             return false;

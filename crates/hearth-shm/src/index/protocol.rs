@@ -254,14 +254,14 @@ pub struct Told {
 
 impl Told {
     /// Whether it was told when names had changed so often.
-    pub fn is_of(&self, names: &Names) -> bool {
+    pub fn is_of(&self, names: &NamesMark) -> bool {
         self.names == names.changed
     }
 }
 
 /// The counts of names at one moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Names {
+pub struct NamesMark {
     changed: u64,
     unheard: u64,
 }
@@ -343,14 +343,14 @@ pub(crate) fn still_told(board: &impl Look, told: &Told) -> bool {
 }
 
 /// The counts of names now.
-pub(crate) fn names(board: &impl Look) -> Names {
-    Names {
+pub(crate) fn names(board: &impl Look) -> NamesMark {
+    NamesMark {
         changed: board.load(NAMES, Acquire),
         unheard: board.load(NAMES_UNHEARD, Acquire),
     }
 }
 
 /// Whether a program may keep what a path has led it to since `names` were counted (X6).
-pub(crate) fn are_heard_since(board: &impl Look, names: &Names) -> bool {
+pub(crate) fn are_heard_since(board: &impl Look, names: &NamesMark) -> bool {
     board.load(NAMES_ARE_KEPT, Relaxed) == 1 || board.load(NAMES_UNHEARD, Acquire) == names.unheard
 }

@@ -78,7 +78,7 @@ pub const ALL: &[Finding] = &[
                bytes become the file",
         source: Source::Model,
         look: |go_on| {
-            let world = local::Local::new(local::Fault::Overtaken);
+            let world = local::LocalWorld::new(local::Fault::Overtaken);
             search(&world, Order::Nearest, go_on).found
         },
     },
@@ -88,7 +88,7 @@ pub const ALL: &[Finding] = &[
         what: "the lock has no lease: who dies with it holds it for ever",
         source: Source::Model,
         look: |go_on| {
-            let world = local::Local::new(local::Fault::Death);
+            let world = local::LocalWorld::new(local::Fault::Death);
             search(&world, Order::Nearest, go_on).found
         },
     },

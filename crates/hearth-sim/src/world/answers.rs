@@ -4,7 +4,7 @@ use super::World;
 use super::session::{Action, Call, Open};
 use crate::check::durable;
 use crate::model::Kind;
-use hearth_proto::{Errno, FileId, Handle, Leave, Span, Time};
+use hearth_proto::{FileId, Handle, Leave, RawErrno, Span, Time};
 
 /// By then the manager has heard of a time that was set.
 const RESTAMP_HEARD: Span = Span::secs(1);
@@ -35,7 +35,7 @@ pub(crate) enum Answer {
         keep: bool,
     },
     Done,
-    Failed(Errno),
+    Failed(RawErrno),
 }
 
 impl World {

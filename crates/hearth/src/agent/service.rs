@@ -16,7 +16,7 @@ use crate::gateway;
 use crate::node::Node;
 use hearth_client::belief;
 use hearth_set::agent::{AgentConfig, Health};
-use hearth_set::control::{Answer, Answerer, Busy, Ids, Request};
+use hearth_set::control::{Answer, Answerer, Busy, ControlRequest, Ids};
 use hearth_set::failure::{Failure, OrFail};
 use hearth_set::mountinfo;
 use hearth_set::options::{Others, SetSpec};
@@ -175,8 +175,8 @@ impl Service {
 
     fn options(&self, ids: Ids) -> MountOptions {
         let (others, identity) = match self.spec.others {
-            Others::Refused => (hearth_fuse::Others::Refused, Identity::SingleUser),
-            Others::Allowed => (hearth_fuse::Others::Allowed, Identity::AsCaller),
+            Others::Refused => (hearth_fuse::OtherUsers::Refused, Identity::SingleUser),
+            Others::Allowed => (hearth_fuse::OtherUsers::Allowed, Identity::AsCaller),
         };
         MountOptions {
             attr_ttl: self.spec.attr_ttl.0,
@@ -184,8 +184,8 @@ impl Service {
             others,
             identity,
             ids: match ids {
-                Ids::AsStored => hearth_fuse::Ids::AsStored,
-                Ids::Mine => hearth_fuse::Ids::Mine,
+                Ids::AsStored => hearth_fuse::ShownOwners::AsStored,
+                Ids::Mine => hearth_fuse::ShownOwners::Mine,
             },
             request_bytes: self.request_bytes(),
             client_lags: self.node.store_root().is_ok_and(belief::lags),
@@ -229,17 +229,22 @@ fn node_name() -> Result<String, Failure> {
 }
 
 impl Answerer for Service {
-    fn answer(&self, request: Request, caller: u32, fds: Vec<OwnedFd>) -> Result<Answer, Failure> {
+    fn answer(
+        &self,
+        request: ControlRequest,
+        caller: u32,
+        fds: Vec<OwnedFd>,
+    ) -> Result<Answer, Failure> {
         match request {
-            Request::Status => self.status(),
-            Request::Residency { agent } => self.residency(agent),
-            Request::Flush => self.node.flush().map(|()| Answer::default()),
-            Request::FlushOthers => self.node.flush_others().map(|()| Answer::default()),
-            Request::Mount { at } => self.mount(at),
-            Request::Unmount { at, busy } => self.unmount(&at, busy),
-            Request::Enter => self.enter(caller),
-            Request::Attach { ids } => self.attach(ids, caller, fds),
-            Request::Stop => {
+            ControlRequest::Status => self.status(),
+            ControlRequest::Residency { agent } => self.residency(agent),
+            ControlRequest::Flush => self.node.flush().map(|()| Answer::default()),
+            ControlRequest::FlushOthers => self.node.flush_others().map(|()| Answer::default()),
+            ControlRequest::Mount { at } => self.mount(at),
+            ControlRequest::Unmount { at, busy } => self.unmount(&at, busy),
+            ControlRequest::Enter => self.enter(caller),
+            ControlRequest::Attach { ids } => self.attach(ids, caller, fds),
+            ControlRequest::Stop => {
                 self.stop();
                 Ok(Answer::default())
             }

@@ -7,7 +7,7 @@ use crate::place;
 use crate::requirements;
 use hearth_set::control::Peer;
 use hearth_set::failure::Failure;
-use hearth_set::job::{self, Owner};
+use hearth_set::job::{self, SetOwner};
 use hearth_set::launch::{self, Members, Plan};
 use hearth_set::leftovers;
 use hearth_set::options::SetArgs;
@@ -61,7 +61,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
         store,
         spec: args.set.resolve()?,
         program: program::this()?,
-        owner: Owner::Nobody,
+        owner: SetOwner::Nobody,
         members: Members::Here,
         trace: None,
     };

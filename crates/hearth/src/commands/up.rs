@@ -10,7 +10,7 @@ use crate::place;
 use crate::probe::known;
 use crate::requirements;
 use hearth_set::failure::Failure;
-use hearth_set::job::{self, Owner};
+use hearth_set::job::{self, SetOwner};
 use hearth_set::launch::{self, Members, Plan};
 use hearth_set::leftovers;
 use hearth_set::options::SetArgs;
@@ -79,7 +79,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
     let plan = Plan {
         program: program::this()?,
         spec,
-        owner: Owner::Nobody,
+        owner: SetOwner::Nobody,
         members,
         trace: None,
         store,

@@ -105,7 +105,7 @@ impl Store for Late {
         Err(NO_SUCH_FILE)
     }
 
-    fn stamp(&self, _: BorrowedFd<'_>) -> Result<Stamp, Errno> {
+    fn stamp(&self, _: BorrowedFd<'_>) -> Result<FileStamp, Errno> {
         Err(NO_SUCH_FILE)
     }
 

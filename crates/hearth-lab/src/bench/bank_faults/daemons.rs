@@ -4,7 +4,7 @@ use super::HANG;
 use super::faults::Fault;
 use super::relay::{Relay, Way};
 use crate::bench::cells::BLOCK;
-use hearth_bank::daemon::{self, End, Plan, Seat, Started};
+use hearth_bank::daemon::{self, End, Plan, Seat, StartedDaemon};
 use hearth_bank::item;
 use hearth_set::failure::{Failure, OrFail};
 use hearth_set::process::Process;
@@ -23,7 +23,7 @@ const JUNK: usize = 600;
 struct Seated {
     plan: Plan,
     at: PathBuf,
-    started: Option<Started>,
+    started: Option<StartedDaemon>,
     relay: Relay,
 }
 
@@ -98,7 +98,7 @@ impl Bank {
     }
 }
 
-fn start(plan: &Plan) -> Result<Started, Failure> {
+fn start(plan: &Plan) -> Result<StartedDaemon, Failure> {
     let started = daemon::start(plan);
     started.map_err(|error| Failure::new("cannot start a daemon of the bank").because(error))
 }

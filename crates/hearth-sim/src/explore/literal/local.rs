@@ -94,7 +94,7 @@ pub enum Event {
 
 /// Two clients, the keeper of the record, and the store.
 #[derive(Clone, Debug)]
-pub struct Local {
+pub struct LocalWorld {
     state: State,
     book: Book,
 }
@@ -114,9 +114,9 @@ struct State {
     deaths: u8,
 }
 
-impl Local {
+impl LocalWorld {
     /// The file is in the memory of node 0.
-    pub fn new(fault: Fault) -> Local {
+    pub fn new(fault: Fault) -> LocalWorld {
         let (book, bytes) = Book::new(1, false);
         let client = |bytes| Client {
             alive: true,
@@ -125,7 +125,7 @@ impl Local {
             swap: Swap::Not,
         };
         let dies = fault == Fault::Death;
-        Local {
+        LocalWorld {
             state: State {
                 fault,
                 wires: Wires::new(),
@@ -281,7 +281,7 @@ impl Local {
     }
 }
 
-impl World for Local {
+impl World for LocalWorld {
     type Event = Event;
 
     fn enabled(&self, events: &mut Vec<Event>) {

@@ -5,10 +5,10 @@ use crate::explore::scope::Scope;
 use crate::explore::words::{Kind, Words};
 use crate::model::Tick;
 use hearth_proto::config::BankConfig;
-use hearth_proto::ids::Names;
+use hearth_proto::ids::IdStarts;
 use hearth_proto::{
-    Buf, Config, Errno, FileId, Handle, Node, NodeId, Op, Piece, Ranges, ReadInto, RevokeId, Span,
-    Src, StoreOk, Ticket, Time, home_of_slot, slot_of,
+    Buf, Config, FileId, Handle, Node, NodeId, Op, Piece, Ranges, RawErrno, ReadInto, RevokeId,
+    Span, Src, StoreOk, Ticket, Time, home_of_slot, slot_of,
 };
 use std::collections::{BTreeMap, VecDeque};
 use std::hash::Hash;
@@ -56,7 +56,7 @@ pub(super) enum Answer {
     Data { bytes: Vec<u8>, cached: bool },
     Written,
     Done,
-    Failed(Errno),
+    Failed(RawErrno),
 }
 
 /// The party that waits for a store operation.
@@ -178,7 +178,7 @@ fn config(scope: &Scope, me: u32, far: u64) -> Config {
 impl Host {
     pub(super) fn new(scope: &Scope, me: u32, far: u64) -> Host {
         let config = config(scope, me, far);
-        let names = Names {
+        let names = IdStarts {
             request: Kind::Request.base_of(me),
             version: Kind::Version.base_of(me),
             op: Kind::Op.base(),

@@ -14,7 +14,7 @@ use crate::commands::enter;
 use crate::place;
 use hearth_agent::{Policy, Semantics};
 use hearth_set::failure::{Failure, OrFail};
-use hearth_set::options::{SetArgs, Transport};
+use hearth_set::options::{SetArgs, TransportName};
 use hearth_set::signals::{self, Signals};
 use hearth_set::typed::Typed;
 use hearth_set::{preload, program};
@@ -122,7 +122,7 @@ fn environment(store: &Path, set: &SetArgs) -> Result<Vec<(&'static str, OsStrin
         set.close.map(|close| close.word().to_owned()),
     );
     say("HEARTH_BACKING", set.backing.clone());
-    let transport = set.transport.map(Transport::of_ranks);
+    let transport = set.transport.map(TransportName::of_ranks);
     say("HEARTH_TRANSPORT", transport.transpose()?);
     Ok(environment)
 }

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use hearth_agent::{AgentStatus, Counters, Programs};
 use hearth_client::words::counted;
-use hearth_set::control::Request;
+use hearth_set::control::ControlRequest;
 use hearth_set::set::{Set, ask_all};
 use hearth_set::size::Size;
 use hearth_set::takedown;
@@ -17,7 +17,7 @@ pub(super) struct Counts(Counters, Programs);
 impl Counts {
     /// As they are now; an agent that does not answer adds nothing.
     pub(super) fn ask(set: &Set) -> Counts {
-        let answers = ask_all(&set.peers(), &Request::Status);
+        let answers = ask_all(&set.peers(), &ControlRequest::Status);
         let all = answers.into_iter().flatten().map(takedown::health);
         Counts::sum(all.filter_map(|health| serde_json::from_value(health.node).ok()))
     }
