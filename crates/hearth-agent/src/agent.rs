@@ -13,7 +13,7 @@ use crate::status::AgentStatus;
 use crate::store::{self, Store, Tier};
 use crate::wishes::{NoPattern, Wishes};
 use hearth_client::Session;
-use hearth_net::{Anew, Endpoint, Handler, NetConfig, PeerId, Secret};
+use hearth_net::{Anew, Endpoint, Handler, NetConfig, PeerId};
 use hearth_proto::{Node, NodeId};
 use hearth_shm::{Pool, PoolConfig};
 use rustix::fs::{Mode, OFlags};
@@ -372,7 +372,7 @@ fn net_config(config: &AgentSettings) -> io::Result<NetConfig> {
         me: PeerId(config.node),
         incarnation: NetConfig::own_incarnation()?,
         members: config.members.clone(),
-        secret: Secret::new(config.secret),
+        secret: config.secret.clone(),
         job: config.job.clone(),
         limits: hearth_net::Limits::default(),
     })

@@ -5,6 +5,7 @@
 
 use crate::core::{After, Core, State};
 use hearth_bank::{Address, Answer, Answered, Asked, Bank, Handler, Lost, Order, Seal, stats};
+use hearth_net::Secret;
 use hearth_proto::bank::{BankLost, BankOk, BankOp, BankOrder, Daemon, Item};
 use hearth_proto::{BankAttributes, BankUpdate, Input, NodeId, Ver, View, wire};
 use serde::{Deserialize, Serialize};
@@ -103,14 +104,14 @@ const ANSWERS_A_TURN: usize = 64;
 pub(crate) fn start(
     core: &Arc<Core>,
     config: &BankSettings,
-    secret: &[u8; 32],
+    secret: &Secret,
     entry_bytes: usize,
 ) -> io::Result<Daemons> {
     let lasts = config.attributes_last.as_millis().div_ceil(1000).max(1);
     let handler = Arc::new(Told(Arc::downgrade(core)));
     let config = hearth_bank::BankClientConfig {
         daemons: config.daemons.clone(),
-        seal: Seal::new(secret),
+        seal: Seal::new(secret.bytes()),
         entry_bytes,
         patience: PATIENCE,
     };

@@ -3,6 +3,7 @@
 use crate::bank::BankSettings;
 use crate::store::{StoreSpec, TierConfig};
 use crate::wishes::Rule;
+use hearth_net::Secret;
 use hearth_proto::{
     Allocation, CloseRule, NodeId, Policy, Ranges, Replicas, Semantics, Span, Spill, Synced,
 };
@@ -26,7 +27,7 @@ pub struct AgentSettings {
     /// The addresses at which the agents of the job listen.
     pub members: Vec<SocketAddr>,
     /// The secret that the agents of the job prove to each other.
-    pub secret: [u8; 32],
+    pub secret: Secret,
     /// Name of the job.
     pub job: String,
     /// The store's root directory.

@@ -1,7 +1,7 @@
 //! Real agents of one process over loopback TCP, driven through their sessions.
 
 use hearth_agent::{
-    Agent, AgentSettings, Allocation, CloseRule, NotTold, Policy, Ranges, Semantics,
+    Agent, AgentSettings, Allocation, CloseRule, NotTold, Policy, Ranges, Semantics, net::Secret,
     store::StoreSpec,
 };
 use hearth_client::{
@@ -38,7 +38,7 @@ fn set(nodes: u32, change: impl Fn(&mut AgentSettings)) -> Set {
                 node,
                 incarnation: 1,
                 members: members.clone(),
-                secret: [7; 32],
+                secret: Secret::new([7; 32]),
                 job: "test".to_owned(),
                 store_root: dir.path().to_owned(),
                 store: StoreSpec::parse("posix").expect("a store"),

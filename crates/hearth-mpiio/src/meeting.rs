@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use hearth_agent::net::{Carrier, Endpoint};
+use hearth_agent::net::{Carrier, Endpoint, Secret};
 use hearth_agent::store::StoreSpec;
 use hearth_agent::{AgentSettings, Allocation};
 use hearth_mpi::{Comm, Lines, MpiEndpoint};
@@ -163,7 +163,7 @@ fn build(
         node: rank,
         incarnation: 1,
         members,
-        secret,
+        secret: Secret::new(secret),
         job: format!("mpi-{id:016x}"),
         store_root: settings.root.clone(),
         store: settings.backing.clone(),

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use hearth_agent::net::{Endpoint, NoTransport};
+use hearth_agent::net::{Endpoint, NoTransport, Secret};
 use hearth_client::words::counted;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
@@ -24,7 +24,7 @@ use crate::options::SetSpec;
 use crate::overlap;
 use crate::process::{Process, timespec};
 use crate::replicas::shortage;
-use crate::secret::{self, Secret};
+use crate::secret;
 use crate::set::Set;
 use crate::signals::Signals;
 use crate::size::Size;
@@ -212,7 +212,7 @@ impl Seats {
                 Ok(Seats {
                     members: members.clone(),
                     listeners: vec![(*node, listen(&plan.spec, addr)?)],
-                    secret: *secret,
+                    secret: secret.clone(),
                 })
             }
         }
@@ -263,7 +263,7 @@ fn name(plan: &Plan, seats: &Seats) -> Result<(String, String), Failure> {
         Members::Here => {
             let random = secret::make()?;
             // Killed commands leave their names taken.
-            let [a, b, c, d, ..] = random;
+            let [a, b, c, d, ..] = random.bytes();
             let job = format!("{store}-{a:02x}{b:02x}{c:02x}{d:02x}");
             Ok((job.clone(), job))
         }

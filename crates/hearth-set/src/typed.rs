@@ -33,7 +33,7 @@ pub trait Typed: Copy + Send + Sync + 'static {
     }
 }
 
-/// What reads an option with such a choice.
+/// The parser of an option with such a choice.
 pub fn parser<T: Typed>() -> impl TypedValueParser<Value = T> {
     let values = T::ALL.iter().map(|choice| {
         let value = PossibleValue::new(choice.word());

@@ -23,9 +23,9 @@ pub use server::{ServeError, Server};
 const JOB: &str = "trace";
 
 /// Both ends of log connections.
-pub fn party(secret: [u8; 32]) -> hearth_net::Party {
+pub fn party(secret: hearth_net::Secret) -> hearth_net::Party {
     hearth_net::Party {
         job: JOB.to_owned(),
-        secret: hearth_net::Secret::new(secret),
+        secret,
     }
 }

@@ -14,6 +14,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use hearth_net::Secret;
 use hearth_trace::clock::sync_point;
 use hearth_trace::file::{Fact, NewProcess, Reader};
 use hearth_trace::ship::{Client, ClientConfig, Server, party};
@@ -141,7 +142,7 @@ fn hear() {
 
 fn run_server(directory: &Path) {
     let addr = SocketAddr::from((Ipv4Addr::new(10, 99, 0, 254), LOG_PORT));
-    let server = Server::start(addr, &directory.join("traces"), party(SECRET));
+    let server = Server::start(addr, &directory.join("traces"), party(Secret::new(SECRET)));
     let _server = server.expect("a namespace of its own");
     say("ready");
     hear();
@@ -180,7 +181,8 @@ fn run_host(host: u8, directory: &Path) {
     });
     let rings = directory.join(format!("rings-{host}"));
     let log = SocketAddr::from((Ipv4Addr::new(10, 99, 0, 254), LOG_PORT));
-    let mut config = ClientConfig::here(log, party(SECRET), directory).expect("a machine");
+    let mut config =
+        ClientConfig::here(log, party(Secret::new(SECRET)), directory).expect("a machine");
     config.host = (format!("host{host}"), u128::from(host) + 1);
     config.spill = directory.join(format!("spill-{host}"));
     config.raw = Box::new(move || local(host, truth()));

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 pub(crate) use hearth_agent::Residency;
-use hearth_agent::net::Endpoint;
+use hearth_agent::net::{Endpoint, Secret};
 use hearth_agent::{
     Agent, AgentSettings, BankSettings, OthersUnflushed, StartError, Synced, Unflushed,
 };
@@ -17,7 +17,6 @@ use hearth_set::agent::{NodeConfig, backing};
 use hearth_set::failure::{Failure, OrFail};
 use hearth_set::options::{Atomic, Balance};
 use hearth_set::rules::Rule;
-use hearth_set::secret::Secret;
 
 /// Dirty bytes are flushed at this age.
 const FLUSH_AGE: Duration = Duration::from_secs(5);

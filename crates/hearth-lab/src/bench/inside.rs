@@ -1,5 +1,6 @@
 //! Agents inside this process, for benchmarks of the session itself.
 
+use hearth_agent::net::Secret;
 use hearth_agent::store::StoreSpec;
 use hearth_agent::{Agent, AgentSettings, Allocation, CloseRule, Policy, Semantics};
 use hearth_client::{
@@ -36,7 +37,7 @@ pub(crate) fn agents(
                 node,
                 incarnation: 1,
                 members: members.clone(),
-                secret: [0; 32],
+                secret: Secret::new([0; 32]),
                 job: "bench".to_owned(),
                 store_root: store.to_owned(),
                 store: StoreSpec::Posix,

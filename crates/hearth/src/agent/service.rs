@@ -49,7 +49,7 @@ impl Service {
     ) -> Result<Service, Failure> {
         let secret = config.job_dir()?.secret()?;
         // Before the others are awaited: they wait for the store.
-        let gateway = gateway::serve(&config.node, secret)?;
+        let gateway = gateway::serve(&config.node, secret.clone())?;
         let root = gateway::reach(&config.node)?;
         let endpoint = Endpoint::from_fd(config.node.spec.transport.of_nodes()?, peers);
         let called = node_name()?;

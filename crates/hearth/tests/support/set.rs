@@ -1,5 +1,6 @@
 //! Agents of this process, each with a real FUSE mount over one store.
 
+use hearth_agent::net::Secret;
 use hearth_agent::store::StoreSpec;
 use hearth_agent::{Agent, AgentSettings, Allocation, CloseRule, Policy, Semantics};
 use hearth_fuse::{Mount, MountOptions, WhenBusy};
@@ -47,7 +48,7 @@ impl Set {
                     node,
                     incarnation: 1,
                     members: members.clone(),
-                    secret: [9; 32],
+                    secret: Secret::new([9; 32]),
                     job: "test".to_owned(),
                     store_root: store.clone(),
                     store: StoreSpec::Posix,
