@@ -16,7 +16,7 @@ use hearth_set::size::Size;
 use hearth_sim::Policy;
 use hearth_sim::scale::{self, Access, Shape};
 use hearth_trace::file::Reader;
-use hearth_trace::{Event, FileId, Layer, Source, StreamId};
+use hearth_trace::{Event, Layer, Source, StreamId, TracedFileId};
 use serde_json::json;
 
 /// Policies that the large world of the simulator follows.
@@ -151,7 +151,7 @@ enum ListsError<E: std::error::Error + 'static> {
 struct Gathering {
     page_bytes: u64,
     /// Number of each page that was met.
-    numbers: HashMap<(FileId, u64), u32>,
+    numbers: HashMap<(TracedFileId, u64), u32>,
     /// By node, with the time of its call.
     lists: Vec<Vec<(i64, Access)>>,
     count: usize,

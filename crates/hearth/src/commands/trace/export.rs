@@ -67,9 +67,9 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn span(args: &Args) -> export::Span {
+fn span(args: &Args) -> export::TimeRange {
     let nanoseconds = |time: Span| u64::try_from(time.0.as_nanos()).unwrap_or(u64::MAX);
-    export::Span {
+    export::TimeRange {
         from: args.from.map_or(0, nanoseconds),
         to: args.until.map_or(u64::MAX, nanoseconds),
     }
