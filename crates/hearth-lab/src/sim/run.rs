@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use std::time::Instant;
 
 use hearth_sim::{
-    Faults, LONGEST, Outcome, Plan, Policy, Ranges, Replicas, Semantics, Span, Trouble, shrink,
+    Faults, LONGEST, Plan, Policy, Ranges, Replicas, RunOutcome, Semantics, Span, Trouble, shrink,
 };
 
 use hearth_set::failure::Failure;
@@ -78,7 +78,7 @@ struct Sum {
 }
 
 impl Sum {
-    fn add(&mut self, outcome: &Outcome) {
+    fn add(&mut self, outcome: &RunOutcome) {
         self.digest = self.digest.rotate_left(1) ^ outcome.digest;
         self.operations += u64::from(outcome.steps);
         self.events += outcome.events;

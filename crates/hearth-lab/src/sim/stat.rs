@@ -50,7 +50,7 @@ pub(super) fn run(args: &Args) -> Result<ExitCode, Failure> {
 }
 
 /// Rows of one count of nodes; returns how far the counts are from the closed form.
-fn tell(report: &mut Report, shape: &Shape, outcome: &storm::Outcome) -> f64 {
+fn tell(report: &mut Report, shape: &Shape, outcome: &storm::StormOutcome) -> f64 {
     let case = format!("{} nodes", shape.nodes);
     let stats = f64::from(shape.nodes) * f64::from(shape.files);
     let counts = [

@@ -1,8 +1,8 @@
 //! The large world at work.
 
 use super::host::{Content, Doing, Host, List};
-use super::traffic::{Counts, Kind};
-use super::{Access, CHUNK_PAGES, Outcome, Shape};
+use super::traffic::{MessageCounts, MessageKind};
+use super::{CHUNK_PAGES, PageAccess, ScaleOutcome, Shape};
 use crate::rng::Rng;
 use hearth_proto::bank::{BankOk, BankOp, BankOrder, Daemon, Item, Key};
 use hearth_proto::msg::Envelope;
@@ -63,7 +63,7 @@ pub(super) struct Cluster {
     published: Vec<u32>,
     stored: Vec<u32>,
     out: Outbox,
-    counts: Counts,
+    counts: MessageCounts,
     opening: u64,
     payload_bytes: u64,
     events: u64,
@@ -118,7 +118,7 @@ impl Cluster {
             published: vec![0; pages],
             stored: vec![0; pages],
             out: Outbox::new(),
-            counts: Counts::default(),
+            counts: MessageCounts::default(),
             opening: 0,
             payload_bytes: 0,
             events: 0,
@@ -151,7 +151,7 @@ impl Cluster {
     }
 
     /// Every node does what its list says.
-    pub(super) fn follow(&mut self, lists: Vec<Vec<Access>>) {
+    pub(super) fn follow(&mut self, lists: Vec<Vec<PageAccess>>) {
         for (host, list) in self.hosts.iter_mut().zip(lists) {
             host.list = List::Given(list.into_iter());
         }
@@ -170,7 +170,7 @@ impl Cluster {
             while self.next() {}
         }
         self.opening = self.counts.total();
-        self.counts = Counts::default();
+        self.counts = MessageCounts::default();
         self.payload_bytes = 0;
         self.began = self.now;
     }
@@ -192,7 +192,7 @@ impl Cluster {
     }
 
     /// Everything to the store, and the last checks.
-    pub(super) fn finish(mut self) -> Outcome {
+    pub(super) fn finish(mut self) -> ScaleOutcome {
         let took = self.last - self.began;
         let counted = self.counts;
         for node in 0..self.shape.nodes {
@@ -201,7 +201,7 @@ impl Cluster {
         }
         while self.next() {}
         self.check_rest();
-        Outcome {
+        ScaleOutcome {
             digest: self.digest,
             messages: counted,
             opening: self.opening,
@@ -392,7 +392,7 @@ impl Cluster {
         }
         let base = self.base_of(self.file_of(node));
         let host = &mut self.hosts[node as usize];
-        let Some(Access {
+        let Some(PageAccess {
             page: number,
             write,
         }) = host.list.next()
@@ -516,7 +516,7 @@ impl Cluster {
     }
 
     fn send(&mut self, node: u32, to: NodeId, envelope: Envelope, data: &[Piece]) {
-        let kind = Kind::of(&envelope.body);
+        let kind = MessageKind::of(&envelope.body);
         self.counts.add(kind);
         self.mix(kind as u64);
         let len: u32 = data.iter().map(|piece| piece.len).sum();
