@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 use hearth_agent::BankAttributes;
-use hearth_bank::daemon::{self, End, Plan, Seat};
+use hearth_bank::daemon::{self, DaemonPlan, End, Seat};
 use hearth_bank::{Address, item};
 use rustix::process::Signal;
 use serde::{Deserialize, Serialize};
@@ -321,7 +321,7 @@ impl Daemonry {
     fn add(&mut self, wanted: &Wanted<'_>, seat: Seat) -> Result<(), Failure> {
         let attributes = wanted.spec.attributes.of_agents();
         let entry_bytes = attributes.entry_bytes(wanted.page_bytes as usize);
-        let plan = Plan {
+        let plan = DaemonPlan {
             seat,
             memory_bytes: wanted.spec.memory.0,
             item_bytes: item::room_for(entry_bytes),

@@ -15,7 +15,7 @@ use hearth_set::agent::{NodeConfig, backing};
 use hearth_set::bank::{Placement, Update};
 use hearth_set::failure::{Failure, OrFail};
 use hearth_set::options::{Allocation, Atomic, Balance, Close};
-use hearth_set::rules::Rule;
+use hearth_set::rules::RuleSpec;
 use hearth_set::secret::Secret;
 use hearth_set::tier::Fsync;
 
@@ -159,7 +159,7 @@ fn translate(config: &NodeConfig, secret: Secret) -> Result<Config, Failure> {
         store: backing(&spec.backing)?,
         policy: spec.policy.kernel(),
         semantics: spec.semantics.kernel(),
-        rules: spec.rules.iter().map(Rule::kernel).collect(),
+        rules: spec.rules.iter().map(RuleSpec::kernel).collect(),
         allocation: match spec.allocation {
             Allocation::Slot => hearth_agent::Allocation::Slot,
             Allocation::FirstTouch => hearth_agent::Allocation::FirstTouch,

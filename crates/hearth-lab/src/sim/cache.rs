@@ -15,7 +15,7 @@ use formats::Format;
 use hearth_set::failure::Failure;
 use hearth_set::output::{print, table};
 use hearth_set::output::{progress, progress_over};
-use hearth_set::report::Report;
+use hearth_set::report::BenchReport;
 use hearth_set::size::Size;
 use trace::Trace;
 
@@ -115,7 +115,7 @@ pub(super) fn run(args: &Args) -> Result<ExitCode, Failure> {
     } else {
         args.policy.clone()
     };
-    let mut report = Report::new("sim cache", args.file.display().to_string());
+    let mut report = BenchReport::new("sim cache", args.file.display().to_string());
     let mut rows = vec![
         ["cache", "policy", "miss ratio", "byte miss ratio"]
             .map(str::to_owned)
@@ -169,7 +169,7 @@ fn sentence(trace: &Trace) -> String {
     )
 }
 
-fn summary(trace: &Trace, report: &mut Report) {
+fn summary(trace: &Trace, report: &mut BenchReport) {
     report.sum_up("requests", trace.queue.len());
     report.sum_up("objects", trace.queue.files());
     report.sum_up("footprint_bytes", trace.footprint().0);

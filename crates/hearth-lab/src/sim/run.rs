@@ -11,7 +11,7 @@ use hearth_sim::{
 
 use hearth_set::failure::Failure;
 use hearth_set::output::{progress, progress_over};
-use hearth_set::report::Report;
+use hearth_set::report::BenchReport;
 
 /// Failed runs that are told; what comes after them is counted.
 const TOLD_MAX: u64 = 3;
@@ -143,13 +143,13 @@ fn tell(plan: &Plan) {
     }
 }
 
-fn report(args: &Args, sum: &Sum, wall: f64) -> Report {
+fn report(args: &Args, sum: &Sum, wall: f64) -> BenchReport {
     let name = match args.semantics {
         Semantics::Posix => args.policy.name().to_owned(),
         other => format!("{} {}", args.policy.name(), other.name()),
     };
     let name = name.as_str();
-    let mut report = Report::new("sim run", "simulated");
+    let mut report = BenchReport::new("sim run", "simulated");
     let counts = [
         ("worlds", args.seeds),
         ("operations", sum.operations),

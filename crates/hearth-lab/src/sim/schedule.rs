@@ -19,7 +19,7 @@ use serde_json::{Map, Value};
 
 use hearth_set::failure::Failure;
 use hearth_set::output::print as print_lines;
-use hearth_set::report::{Report, rounded};
+use hearth_set::report::{BenchReport, rounded};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -115,14 +115,14 @@ pub(super) fn run(args: &Args) -> Result<ExitCode, Failure> {
 /// Results, for people and for machines.
 struct Said {
     text: String,
-    report: Report,
+    report: BenchReport,
 }
 
 impl Said {
     fn new() -> Said {
         Said {
             text: String::new(),
-            report: Report::new("sim schedule", "model"),
+            report: BenchReport::new("sim schedule", "model"),
         }
     }
 

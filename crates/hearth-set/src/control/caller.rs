@@ -13,7 +13,7 @@ use rustix::net::{
 };
 use serde_json::Value;
 
-use super::{Answer, Reply, Request, SILENCE_MAX, line};
+use super::{ControlAnswer, Reply, Request, SILENCE_MAX, line};
 use crate::failure::Failure;
 use crate::process::Process;
 
@@ -123,7 +123,7 @@ pub fn ask(
     peer: &Peer,
     request: &Request,
     fds: &[BorrowedFd<'_>],
-) -> Result<Answer, CallError> {
+) -> Result<ControlAnswer, CallError> {
     line::send(stream, request, fds).map_err(|_| peer.no_answer())?;
     let mut reader = line::Reader::new(stream);
     loop {
@@ -131,7 +131,7 @@ pub fn ask(
             Reply::Working => {}
             Reply::Done(value) => {
                 let fds = reader.take_fds();
-                return Ok(Answer { value, fds });
+                return Ok(ControlAnswer { value, fds });
             }
             Reply::Failed(failure) => return Err(CallError::Refused(failure)),
         }

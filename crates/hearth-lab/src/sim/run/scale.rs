@@ -9,7 +9,7 @@ use hearth_sim::scale::{self, Forecast, MessageKind, ScaleOutcome, Shape};
 use super::Args;
 use hearth_set::failure::Failure;
 use hearth_set::output::{progress, progress_over};
-use hearth_set::report::Report;
+use hearth_set::report::BenchReport;
 
 /// More nodes than this are a mistake: each takes a tenth of a megabyte.
 const NODES_MAX: u32 = 1 << 16;
@@ -33,9 +33,9 @@ pub(super) fn run(args: &Args, nodes: u32) -> Result<ExitCode, Failure> {
     }
 }
 
-fn report(shape: &Shape, outcome: &ScaleOutcome, wall: f64) -> Report {
+fn report(shape: &Shape, outcome: &ScaleOutcome, wall: f64) -> BenchReport {
     let name = shape.policy.name();
-    let mut report = Report::new("sim run", "simulated");
+    let mut report = BenchReport::new("sim run", "simulated");
     let counted = &outcome.messages;
     if shape.policy == Policy::Home {
         let forecast = Forecast::of(shape);
