@@ -9,7 +9,7 @@ use hearth_client::{Errno, FileKey, FileSize, OpenedFile, Outcome, PageRange, Wr
 use hearth_net::PeerId;
 use hearth_proto::effect::{Effect, Piece, ReadInto, Reply, Src};
 use hearth_proto::msg::{Body, Envelope};
-use hearth_proto::{FileId, Input, NodeId, Op, RevokeId, Ticket, wire};
+use hearth_proto::{FileId, Input, NodeId, RevokeId, StoreOpId, Ticket, wire};
 use hearth_shm::{FrameIndex, FramePart};
 use std::io::IoSlice;
 use std::sync::{Arc, LazyLock};
@@ -402,7 +402,7 @@ impl Core {
     }
 }
 
-fn write_job(state: &mut State, (op, file): (Op, FileId), offset: u64, from: From) -> Job {
+fn write_job(state: &mut State, (op, file): (StoreOpId, FileId), offset: u64, from: From) -> Job {
     Job::File(FileJob::new(
         state,
         (op, file),
@@ -411,7 +411,7 @@ fn write_job(state: &mut State, (op, file): (Op, FileId), offset: u64, from: Fro
 }
 
 /// One job for all of them.
-fn job_of_pieces(state: &mut State, of: (Op, FileId), data: Vec<(u64, Piece)>) -> Job {
+fn job_of_pieces(state: &mut State, of: (StoreOpId, FileId), data: Vec<(u64, Piece)>) -> Job {
     let part = |(offset, piece)| Some((offset, frame_part(&piece)?));
     let parts: Vec<(u64, FramePart)> = data.into_iter().filter_map(part).collect();
     let offset = parts.first().map_or(0, |&(offset, _)| offset);

@@ -7,8 +7,9 @@ use crate::rng::Rng;
 use hearth_proto::bank::{BankOk, BankOp, BankOrder, Daemon, Item, Key};
 use hearth_proto::msg::Envelope;
 use hearth_proto::{
-    Authorities, BankConfig, Config, Effect, FileId, Input, Node, NodeId, Op, OpenRequest, Outbox,
-    Piece, ReadInto, Reply, Request, Semantics, Src, Stamp, StoreOk, Ticket, Time, Ver, WriteAt,
+    Authorities, BankConfig, Config, Effect, FileId, Input, Node, NodeId, OpenRequest, Outbox,
+    Piece, ReadInto, Reply, Request, Semantics, Src, Stamp, StoreOk, StoreOpId, Ticket, Time, Ver,
+    WriteAt,
 };
 use std::collections::{BTreeMap, VecDeque};
 
@@ -26,11 +27,11 @@ enum Event {
         envelope: Envelope,
         data: Option<(Content, u32)>,
     },
-    StoreReads(Op, usize, ReadInto),
-    StoreWrites(Op, usize, Vec<Piece>),
-    StoreSyncs(Op),
+    StoreReads(StoreOpId, usize, ReadInto),
+    StoreWrites(StoreOpId, usize, Vec<Piece>),
+    StoreSyncs(StoreOpId),
     /// The node's own write goes through to the store.
-    StoreTakes(Op, hearth_proto::Buf),
+    StoreTakes(StoreOpId, hearth_proto::Buf),
     Direct(Ticket),
     /// An order arrives at a daemon, and its answer at the node.
     BankRuns(BankOp, Asked),
@@ -559,7 +560,7 @@ impl Cluster {
         self.given[page]
     }
 
-    fn store_reads(&mut self, node: u32, op: Op, first: usize, into: &ReadInto) {
+    fn store_reads(&mut self, node: u32, op: StoreOpId, first: usize, into: &ReadInto) {
         let mut bytes = 0;
         match into {
             ReadInto::Frames(pieces) => {
@@ -583,7 +584,7 @@ impl Cluster {
         self.step(node, Input::StoreDone(op, Ok(ok)));
     }
 
-    fn store_writes(&mut self, node: u32, op: Op, first: usize, pieces: &[Piece]) {
+    fn store_writes(&mut self, node: u32, op: StoreOpId, first: usize, pieces: &[Piece]) {
         for (page, piece) in (first..).zip(pieces) {
             match self.hosts[node as usize].content(piece) {
                 Some(Content::Version(version)) => self.stored[page] = version,
@@ -598,7 +599,7 @@ impl Cluster {
         self.step(node, Input::StoreDone(op, Ok(StoreOk::default())));
     }
 
-    fn store_takes(&mut self, node: u32, op: Op, buf: hearth_proto::Buf) {
+    fn store_takes(&mut self, node: u32, op: StoreOpId, buf: hearth_proto::Buf) {
         self.store_writes += 1;
         let host = &mut self.hosts[node as usize];
         let there = host.free(buf);

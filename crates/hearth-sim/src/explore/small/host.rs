@@ -7,8 +7,8 @@ use crate::model::Tick;
 use hearth_proto::config::BankConfig;
 use hearth_proto::ids::Names;
 use hearth_proto::{
-    Buf, Config, Errno, FileId, Handle, Node, NodeId, Op, Piece, Ranges, ReadInto, RevokeId, Span,
-    Src, StoreOk, Ticket, Time, home_of_slot, slot_of,
+    Buf, Config, Errno, FileId, Handle, Node, NodeId, Piece, Ranges, ReadInto, RevokeId, Span, Src,
+    StoreOk, StoreOpId, Ticket, Time, home_of_slot, slot_of,
 };
 use std::collections::{BTreeMap, VecDeque};
 use std::hash::Hash;
@@ -62,7 +62,7 @@ pub(super) enum Answer {
 /// The party that waits for a store operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Who {
-    Kernel(Op),
+    Kernel(StoreOpId),
     Session(Ticket),
     /// An agent that has died since.
     Nobody,
