@@ -15,6 +15,7 @@ mod ids;
 mod length;
 mod links;
 mod metadata;
+mod names;
 mod product;
 mod promises;
 mod prose;
@@ -115,6 +116,10 @@ pub const CHECKS: &[Check] = &[
     Check {
         name: "ids",
         run: ids::check,
+    },
+    Check {
+        name: "names",
+        run: names::check,
     },
     Check {
         name: "prose",
