@@ -4,7 +4,7 @@
 //! waits for anything but that lock, so an order is answered in time whatever the store does.
 
 use crate::core::{After, Core, State};
-use hearth_bank::{Address, Answer, Answered, Asked, Bank, Handler, Lost, Order, Seal, stats};
+use hearth_bank::{Address, Answer, Answered, Asked, Bank, BankHandler, Lost, Order, Seal, stats};
 use hearth_net::Secret;
 use hearth_proto::bank::{BankLost, BankOk, BankOp, BankOrder, Daemon, Item};
 use hearth_proto::{BankAttributes, BankUpdate, Input, NodeId, Ver, View, wire};
@@ -212,7 +212,7 @@ impl Core {
 /// The daemons' thread, talking to the kernel.
 struct Told(Weak<Core>);
 
-impl Handler for Told {
+impl BankHandler for Told {
     fn answered(&self, answers: Vec<Answered>) {
         let Some(core) = self.0.upgrade() else {
             return;
@@ -265,8 +265,8 @@ fn away(daemon: usize) -> String {
 }
 
 /// Attributes and names in entries. One that does not hold any is of another version of the program.
-fn looked(items: &[Option<hearth_bank::Item>]) -> BankOk {
-    let told = |item: &Option<hearth_bank::Item>| {
+fn looked(items: &[Option<hearth_bank::OpenedEntry>]) -> BankOk {
+    let told = |item: &Option<hearth_bank::OpenedEntry>| {
         let item = item.as_ref()?;
         wire::decode_told(&item.bytes).ok()
     };
@@ -274,7 +274,7 @@ fn looked(items: &[Option<hearth_bank::Item>]) -> BankOk {
 }
 
 /// Keeps the bytes of entries for the kernel.
-fn found(state: &mut State, items: Vec<Option<hearth_bank::Item>>) -> BankOk {
+fn found(state: &mut State, items: Vec<Option<hearth_bank::OpenedEntry>>) -> BankOk {
     let mut bytes = Vec::new();
     let items = items
         .into_iter()

@@ -12,7 +12,7 @@ use std::collections::HashMap;
 
 use hearth_proto::effect::Reply;
 use hearth_proto::msg::{Body, Envelope};
-use hearth_proto::{FileId, NodeId, Op as StoreOp, ReqId, Request, Ticket, WriteAt};
+use hearth_proto::{FileId, NodeId, ReqId, Request, StoreOpId, Ticket, WriteAt};
 use hearth_trace::ring::{OpFacts, tracer};
 use hearth_trace::{Flags, Layer, Op};
 
@@ -31,7 +31,7 @@ pub(crate) struct Trace {
     asked: HashMap<ReqId, Span>,
     served: HashMap<ReqId, Span>,
     /// Which request made an operation on the store necessary.
-    store: HashMap<StoreOp, u64>,
+    store: HashMap<StoreOpId, u64>,
     cause: Cause,
     count: u64,
 }
@@ -76,7 +76,7 @@ impl StoreSpan {
     }
 
     /// The store has answered: bytes, or an error's number.
-    pub(crate) fn end(self, state: &mut State, op: StoreOp, result: Result<u64, i32>) {
+    pub(crate) fn end(self, state: &mut State, op: StoreOpId, result: Result<u64, i32>) {
         let Some((started, mut done, file)) = self.0 else {
             return;
         };
@@ -288,7 +288,7 @@ impl State {
     }
 
     /// The kernel orders an operation on the store.
-    pub(crate) fn trace_ordered(&mut self, op: StoreOp) {
+    pub(crate) fn trace_ordered(&mut self, op: StoreOpId) {
         if !tracer::is_on() {
             return;
         }

@@ -34,7 +34,7 @@ pub enum Seat {
 
 /// The plan of a daemon that is to be started.
 #[derive(Clone, Debug)]
-pub struct Plan {
+pub struct DaemonPlan {
     /// The place at which it listens.
     pub seat: Seat,
     /// Bytes that it may use for entries; whole MiB.
@@ -87,7 +87,7 @@ pub enum NoDaemon {
 }
 
 /// Starts a daemon and waits until it answers.
-pub fn start(plan: &Plan) -> Result<StartedDaemon, NoDaemon> {
+pub fn start(plan: &DaemonPlan) -> Result<StartedDaemon, NoDaemon> {
     let told_at = plan.dir.join(format!("bank-port-{}", std::process::id()));
     // A file that an earlier start left would be taken for this one's.
     let _ = std::fs::remove_file(&told_at);
@@ -118,7 +118,7 @@ pub fn start(plan: &Plan) -> Result<StartedDaemon, NoDaemon> {
     }
 }
 
-fn command(plan: &Plan) -> Command {
+fn command(plan: &DaemonPlan) -> Command {
     let mut words: Vec<OsString> = Vec::new();
     let mut say = |all: &[&str]| words.extend(all.iter().map(OsString::from));
     if plan.end == End::WithStarter {
@@ -148,14 +148,14 @@ fn command(plan: &Plan) -> Command {
 }
 
 /// The limit that the daemon is given: its own, or more if items need it, or half of a small memory.
-fn item_limit(plan: &Plan) -> usize {
+fn item_limit(plan: &DaemonPlan) -> usize {
     let most = (plan.memory_bytes / 2) as usize;
     let usual = ITEM_BYTES_DEFAULT.min(most.max(ITEM_STEP_BYTES));
     plan.item_bytes.next_multiple_of(ITEM_STEP_BYTES).max(usual)
 }
 
 fn await_answer(
-    plan: &Plan,
+    plan: &DaemonPlan,
     child: &mut Child,
     told_at: &Path,
 ) -> Result<(Address, Stats), NoDaemon> {

@@ -43,7 +43,7 @@ pub struct BankClientConfig {
 pub type Answered = (u64, Result<Answer, Lost>);
 
 /// The receiver of answers and of changes of connections.
-pub trait Handler: Send + Sync + 'static {
+pub trait BankHandler: Send + Sync + 'static {
     /// Orders were carried out, or are lost: what one daemon said at one time, in its order.
     fn answered(&self, answers: Vec<Answered>);
 
@@ -105,7 +105,7 @@ pub struct Asked {
 
 impl Bank {
     /// Starts the thread, which connects to every daemon and goes on trying.
-    pub fn start(config: BankClientConfig, handler: Arc<dyn Handler>) -> io::Result<Bank> {
+    pub fn start(config: BankClientConfig, handler: Arc<dyn BankHandler>) -> io::Result<Bank> {
         let poll = Poll::new()?;
         let shared = Arc::new(Shared {
             queue: Mutex::default(),
@@ -191,7 +191,7 @@ struct Driver {
     links: Vec<Link>,
     poll: Poll,
     shared: Arc<Shared>,
-    handler: Arc<dyn Handler>,
+    handler: Arc<dyn BankHandler>,
     scratch: Vec<u8>,
 }
 

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! caller ── Bank::order ──▶ queue ──▶ one thread ── meta protocol ──▶ daemon 0, 1, 2, ...
-//!        ◀── Handler::answered ─────────┘
+//!        ◀── BankHandler::answered ─────┘
 //! ```
 //!
 //! Reading order: [`Address`] (where a daemon is), [`item`] (what an entry looks like, and why bytes that are not ours
@@ -33,6 +33,6 @@ pub mod stats;
 mod talk;
 
 pub use address::{Address, AddressError};
-pub use driver::{Answered, Asked, Bank, BankClientConfig, Handler, LinkStatus};
-pub use item::{Item, Seal};
+pub use driver::{Answered, Asked, Bank, BankClientConfig, BankHandler, LinkStatus};
+pub use item::{OpenedEntry, Seal};
 pub use order::{Answer, Lost, Order};

@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 
 use fuser::{FileHandle, LockOwner, OpenFlags, ReplyData, ReplyEmpty, ReplyWrite, WriteFlags};
-use hearth_client::belief::{Client, Mounted};
+use hearth_client::belief::{CachingClient, Mounted};
 use hearth_client::extent::fitting;
 use hearth_client::{Keep, Outcome, Place, SessionHandle};
 use rustix::io::ReadWriteFlags;

@@ -30,7 +30,7 @@ use hearth_agent::{Policy, Replicas};
 use hearth_set::failure::{Failure, OrFail};
 use hearth_set::options::warn_of;
 use hearth_set::output::{progress, progress_over};
-use hearth_set::report::{self, Format, Report};
+use hearth_set::report::{self, BenchReport, Format};
 use hearth_set::signals::Signals;
 use hearth_set::trial::matmul::{self, MATRIX};
 use hearth_set::typed::parser;
@@ -394,7 +394,7 @@ fn stat_load(args: &Args) -> stat::Load<'_> {
     }
 }
 
-fn matmul_on(args: &Args, turns: usize, signals: &Signals) -> Result<Report, Failure> {
+fn matmul_on(args: &Args, turns: usize, signals: &Signals) -> Result<BenchReport, Failure> {
     let store = args.store.as_str();
     if store == "gluster" {
         return matmul_on_gluster(turns);
@@ -412,7 +412,7 @@ fn matmul_on(args: &Args, turns: usize, signals: &Signals) -> Result<Report, Fai
     Ok(matmul::report(systems, store, MATRIX, &samples))
 }
 
-fn matmul_on_gluster(turns: usize) -> Result<Report, Failure> {
+fn matmul_on_gluster(turns: usize) -> Result<BenchReport, Failure> {
     let taken = gluster::sample(MATRIX, turns, progress)?;
     progress_over();
     let samples: Vec<matmul::Sample> = taken.iter().map(|wire| wire.sample).collect();

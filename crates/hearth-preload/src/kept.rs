@@ -20,7 +20,7 @@ use std::ptr;
 use std::slice;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
-use hearth_client::local::{Count, Local, NamesMark, Told, VolatileAttributes};
+use hearth_client::local::{Count, Local, NamesMark, ToldAttributes, VolatileAttributes};
 
 use crate::errno::keeping_errno;
 use crate::names::At;
@@ -82,7 +82,7 @@ struct Answer {
     file: u64,
     path: [u8; PATH_MAX],
     len: usize,
-    told: Told,
+    told: ToldAttributes,
     selves: u32,
     bytes: [u8; ANSWER_MAX],
 }

@@ -18,7 +18,7 @@ use std::process::{Command, Stdio};
 use std::thread;
 
 use hearth_client::local::{AttributeTicket, VolatileAttributes};
-use hearth_shm::{FrameId, PageName, Pool, PoolConfig};
+use hearth_shm::{FrameIndex, PageName, Pool, PoolConfig};
 use rustix::net::{
     AddressFamily, SocketAddrUnix, SocketFlags, SocketType, accept_with, bind, listen, socket_with,
 };
@@ -43,7 +43,7 @@ impl Scene {
         let pool = Pool::new(PoolConfig::new(PAGE, 8)).unwrap();
         pool.share().unwrap();
         for page in 0..4_u8 {
-            let frame = FrameId(u32::from(page));
+            let frame = FrameIndex(u32::from(page));
             pool.write(frame, 0, &[b'0' + page; PAGE]);
             let extent = if page == 3 { 100 } else { PAGE };
             let page = u64::from(page);

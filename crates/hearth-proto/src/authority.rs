@@ -57,7 +57,7 @@ use crate::ctx::Ctx;
 use crate::effect::{Effect, Piece, Src};
 use crate::frames::Slot;
 use crate::guard::Guard;
-use crate::ids::{Age, Buf, FileId, Gen, NodeId, Op, ReqId, Ver, View};
+use crate::ids::{Age, Buf, FileId, Gen, NodeId, ReqId, StoreOpId, Ver, View};
 use crate::input::StoreOk;
 use crate::msg::{Body, Cut, Envelope, Goal, Held};
 use crate::nodeset::NodeSet;
@@ -98,7 +98,7 @@ pub(crate) struct Authority {
 /// State that all files share.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 struct Common {
-    ops: BTreeMap<Op, StoreOp>,
+    ops: BTreeMap<StoreOpId, StoreOp>,
     /// Invalidations that are not acknowledged yet, by request number.
     acks: BTreeMap<u64, FileId>,
     clock: u64,
@@ -499,7 +499,7 @@ impl Authority {
     pub(crate) fn store_done(
         &mut self,
         ctx: &mut Ctx<'_>,
-        op: Op,
+        op: StoreOpId,
         result: Result<StoreOk, RawErrno>,
     ) -> bool {
         let Some(store_op) = self.common.ops.remove(&op) else {

@@ -62,7 +62,7 @@ use crate::ctx::Ctx;
 use crate::effect::{Alarm, Effect, Piece, Reply, Src};
 use crate::errno;
 use crate::frames::{Frames, Slot};
-use crate::ids::{Buf, FileId, Gen, Handle, NodeId, Op, RevokeId, Stamp, Ticket};
+use crate::ids::{Buf, FileId, Gen, Handle, NodeId, RevokeId, Stamp, StoreOpId, Ticket};
 use crate::input::{OpenRequest, Request, StoreOk};
 use crate::msg::{Body, Envelope};
 use crate::time::Time;
@@ -93,9 +93,9 @@ pub(crate) struct Client {
     jobs: Jobs,
     pending: InFlight,
     revocations: BTreeMap<RevokeId, Revocation>,
-    truncations: BTreeMap<Op, Ticket>,
+    truncations: BTreeMap<StoreOpId, Ticket>,
     /// Writes that are on their way to the store within a window.
-    passages: BTreeMap<Op, Passage>,
+    passages: BTreeMap<StoreOpId, Passage>,
     lost: lost::Losses,
     windows: BTreeMap<NodeId, Window>,
     /// Files of which something is gathered or on its way.
@@ -276,7 +276,7 @@ impl Client {
         &mut self,
         ctx: &mut Ctx<'_>,
         authority: &mut Authority,
-        op: Op,
+        op: StoreOpId,
         result: Result<StoreOk, RawErrno>,
     ) -> bool {
         let (truncation, passage) = (self.truncations.remove(&op), self.passages.remove(&op));

@@ -6,7 +6,9 @@ use crate::config::Config;
 use crate::effect::{Effect, Outbox, Piece};
 use crate::frames::Frames;
 use crate::guard::Guard;
-use crate::ids::{Age, Buf, FileId, Gen, IdStarts, NodeId, Op, ReqId, RevokeId, Ticket, View};
+use crate::ids::{
+    Age, Buf, FileId, Gen, IdStarts, NodeId, ReqId, RevokeId, StoreOpId, Ticket, View,
+};
 use crate::msg::{Body, Envelope};
 use crate::peers::{Peers, Sending};
 use crate::placement;
@@ -199,9 +201,9 @@ impl Ctx<'_> {
         self.counts.req
     }
 
-    pub(crate) fn new_op(&mut self) -> Op {
+    pub(crate) fn new_op(&mut self) -> StoreOpId {
         self.counts.op += 1;
-        Op(self.counts.op)
+        StoreOpId(self.counts.op)
     }
 
     pub(crate) fn new_buf(&mut self) -> Buf {

@@ -82,7 +82,7 @@ impl Buf {
 
 /// One operation on the store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Op(pub u64);
+pub struct StoreOpId(pub u64);
 
 /// One revocation of what a way in keeps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

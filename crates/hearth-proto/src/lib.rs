@@ -58,7 +58,7 @@ pub use effect::{Effect, Outbox, Piece, ReadInto, Reply, Src};
 pub use guard::Guard;
 pub use ids::{
     Age, Attributes, Buf, FileId, FrameId, Gen, Handle, IdStarts, Learned, Leave, Listed, Named,
-    NodeId, Op, ReqId, RevokeId, Stamp, Ticket, Ver, View,
+    NodeId, ReqId, RevokeId, Stamp, StoreOpId, Ticket, Ver, View,
 };
 pub use input::{Input, LocalWrite, OpenRequest, Request, StoreOk, WriteAt};
 pub use node::Node;

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use clap::Args;
 use hearth_agent::{BankAttributes, BankPlacement, BankUpdate};
-use hearth_bank::daemon::{self, End, NoDaemon, Plan, Seat};
+use hearth_bank::daemon::{self, DaemonPlan, End, NoDaemon, Seat};
 use hearth_bank::{Address, item};
 use rustix::process::Signal;
 use serde::{Deserialize, Serialize};
@@ -282,7 +282,7 @@ impl Daemonry {
     fn add(&mut self, wanted: &BankSite<'_>, seat: Seat) -> Result<(), Failure> {
         let attributes = wanted.spec.attributes;
         let entry_bytes = attributes.entry_bytes(wanted.page_bytes as usize);
-        let plan = Plan {
+        let plan = DaemonPlan {
             seat,
             memory_bytes: wanted.spec.memory.0,
             item_bytes: item::room_for(entry_bytes),

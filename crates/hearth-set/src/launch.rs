@@ -40,7 +40,7 @@ const START_SLACK: Duration = Duration::from_secs(10);
 
 /// A set to be.
 #[derive(Clone, Debug)]
-pub struct Plan {
+pub struct LaunchPlan {
     /// The file of the command whose processes its agents are.
     pub program: PathBuf,
     /// The store's true path.
@@ -117,7 +117,7 @@ impl Members {
 }
 
 /// Starts a set. The lock of its store is held by the caller.
-pub fn start(base: &Path, plan: &Plan, signals: &Signals) -> Result<Launched, Failure> {
+pub fn start(base: &Path, plan: &LaunchPlan, signals: &Signals) -> Result<Launched, Failure> {
     check_doors(plan)?;
     check_memory(plan)?;
     let seats = Seats::take(plan)?;
@@ -151,7 +151,7 @@ pub fn start(base: &Path, plan: &Plan, signals: &Signals) -> Result<Launched, Fa
 }
 
 /// Memory is taken when it is used: a pool that can never be had would end in the middle of a job.
-fn check_memory(plan: &Plan) -> Result<(), Failure> {
+fn check_memory(plan: &LaunchPlan) -> Result<(), Failure> {
     let agents = match plan.members {
         Members::Here => u64::from(plan.spec.agents),
         Members::Hosts { .. } => 1,
@@ -171,7 +171,7 @@ fn check_memory(plan: &Plan) -> Result<(), Failure> {
 }
 
 /// Gateways of other hosts cannot be reached at sockets of this one.
-fn check_doors(plan: &Plan) -> Result<(), Failure> {
+fn check_doors(plan: &LaunchPlan) -> Result<(), Failure> {
     let (Some(at), Members::Hosts { members, .. }) = (&plan.spec.store_at, &plan.members) else {
         return Ok(());
     };
@@ -200,7 +200,7 @@ struct Seats {
 }
 
 impl Seats {
-    fn take(plan: &Plan) -> Result<Seats, Failure> {
+    fn take(plan: &LaunchPlan) -> Result<Seats, Failure> {
         match &plan.members {
             Members::Here => Seats::take_here(&plan.spec),
             Members::Hosts {
@@ -247,7 +247,7 @@ fn listen(spec: &SetSpec, addr: SocketAddr) -> Result<Endpoint, Failure> {
 }
 
 /// Name of the job, and of its directory here.
-fn name(plan: &Plan, seats: &Seats) -> Result<(String, String), Failure> {
+fn name(plan: &LaunchPlan, seats: &Seats) -> Result<(String, String), Failure> {
     let store = plan.store.file_name().unwrap_or_default().to_string_lossy();
     let store: String = store
         .chars()
@@ -277,7 +277,7 @@ fn name(plan: &Plan, seats: &Seats) -> Result<(String, String), Failure> {
     }
 }
 
-fn join_span(plan: &Plan) -> Duration {
+fn join_span(plan: &LaunchPlan) -> Duration {
     match plan.members {
         Members::Here => JOIN_SPAN_LOCAL,
         Members::Hosts { .. } => JOIN_SPAN_HOSTS,
@@ -285,7 +285,7 @@ fn join_span(plan: &Plan) -> Duration {
 }
 
 fn config(
-    plan: &Plan,
+    plan: &LaunchPlan,
     job: &str,
     members: &[SocketAddr],
     node: u32,
@@ -317,7 +317,7 @@ fn config(
 }
 
 impl Launch {
-    fn start_bank(&mut self, plan: &Plan) -> Result<(), Failure> {
+    fn start_bank(&mut self, plan: &LaunchPlan) -> Result<(), Failure> {
         let Some(spec) = &plan.spec.bank else {
             return Ok(());
         };
@@ -377,7 +377,7 @@ impl Launch {
 
     fn describe(
         &mut self,
-        plan: &Plan,
+        plan: &LaunchPlan,
         job: String,
         members: Vec<SocketAddr>,
     ) -> Result<SetFile, Failure> {

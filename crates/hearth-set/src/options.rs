@@ -14,8 +14,8 @@ use crate::agent;
 use crate::bank::{BankArgs, BankSpec};
 use crate::failure::Failure;
 use crate::replicas;
-use crate::rules::{self, Rule};
-use crate::size::{Size, Span};
+use crate::rules::{self, RuleSpec};
+use crate::size::{HumanDuration, Size};
 use crate::store_at::StoreAt;
 use crate::tier::{TierArgs, TierSpec};
 use crate::typed::{Typed, parser};
@@ -114,7 +114,7 @@ pub struct SetArgs {
     pub store_at: Option<StoreAt>,
     /// How long names and attributes may be stale [default: 1s]
     #[arg(long, value_name = "TIME", hide_short_help = true)]
-    pub attr_ttl: Option<Span>,
+    pub attr_ttl: Option<HumanDuration>,
     /// Let other users in; only root can
     #[arg(long, hide_short_help = true)]
     pub allow_other: bool,
@@ -313,7 +313,7 @@ pub struct SetSpec {
     pub atomic: Atomic,
     /// The first that fits a file counts.
     #[serde(default)]
-    pub rules: Vec<Rule>,
+    pub rules: Vec<RuleSpec>,
     /// Memory of each agent.
     pub pool: Size,
     /// Unit of coherence.
@@ -335,7 +335,7 @@ pub struct SetSpec {
     #[serde(default)]
     pub store_at: Option<StoreAt>,
     /// How long names and attributes may be stale.
-    pub attr_ttl: Span,
+    pub attr_ttl: HumanDuration,
     /// The users that may enter a mount.
     pub others: Others,
     /// Benchmarks alone: behave as the store's own mount would, kernel cache and all.
@@ -371,7 +371,7 @@ impl Default for SetSpec {
             close: CloseRule::Flushed,
             backing: "posix".to_owned(),
             store_at: None,
-            attr_ttl: Span(std::time::Duration::from_secs(1)),
+            attr_ttl: HumanDuration(std::time::Duration::from_secs(1)),
             others: Others::Refused,
             kernel_cache: false,
             bank: None,

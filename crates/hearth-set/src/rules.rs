@@ -21,7 +21,7 @@ use crate::typed::Typed;
 
 /// One rule.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Rule {
+pub struct RuleSpec {
     glob: String,
     /// The store serves the file, one request for one.
     uncached: bool,
@@ -29,7 +29,7 @@ pub struct Rule {
     semantics: Option<Semantics>,
 }
 
-impl Rule {
+impl RuleSpec {
     /// In the agent's words.
     pub fn kernel(&self) -> hearth_agent::Rule {
         hearth_agent::Rule {
@@ -44,7 +44,7 @@ impl Rule {
 }
 
 /// Reads a file of rules for a set of this policy.
-pub fn read(path: &Path, policy: Policy) -> Result<Vec<Rule>, Failure> {
+pub fn read(path: &Path, policy: Policy) -> Result<Vec<RuleSpec>, Failure> {
     let text = std::fs::read_to_string(path)
         .or_fail(|| format!("cannot read the rules in `{}`", path.display()))?;
     parse(&text, policy).map_err(|(line, why)| {
@@ -56,7 +56,7 @@ pub fn read(path: &Path, policy: Policy) -> Result<Vec<Rule>, Failure> {
 }
 
 /// The rules of a text, or the first line that is none and why.
-fn parse(text: &str, policy: Policy) -> Result<Vec<Rule>, (usize, String)> {
+fn parse(text: &str, policy: Policy) -> Result<Vec<RuleSpec>, (usize, String)> {
     let mut rules = Vec::new();
     for (number, line) in (1..).zip(text.lines()) {
         let words: Vec<&str> = line.split_whitespace().collect();
@@ -74,7 +74,7 @@ fn parse(text: &str, policy: Policy) -> Result<Vec<Rule>, (usize, String)> {
     Ok(rules)
 }
 
-fn rule(glob: &str, named: &str, level: &str, policy: Policy) -> Result<Rule, String> {
+fn rule(glob: &str, named: &str, level: &str, policy: Policy) -> Result<RuleSpec, String> {
     let uncached = match named {
         "-" => false,
         "none" => true,
@@ -92,7 +92,7 @@ fn rule(glob: &str, named: &str, level: &str, policy: Policy) -> Result<Rule, St
             format!("`{level}` is no level: posix, mpi-atomic, mpi, cto, commit, job or `-`")
         })?),
     };
-    let rule = Rule {
+    let rule = RuleSpec {
         glob: glob.to_owned(),
         uncached,
         semantics,

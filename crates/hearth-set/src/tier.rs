@@ -12,11 +12,11 @@ use serde::{Deserialize, Serialize};
 
 use crate::failure::{Failure, OrFail};
 use crate::job;
-use crate::size::{Size, Span};
+use crate::size::{HumanDuration, Size};
 use crate::typed::{Typed, parser};
 
 /// How long bytes may be in a tier alone.
-const AGE: Span = Span(Duration::from_secs(30));
+const AGE: HumanDuration = HumanDuration(Duration::from_secs(30));
 
 /// The options of the command line about tiers.
 #[derive(Args, Clone, Debug, Default)]
@@ -29,7 +29,7 @@ pub struct TierArgs {
     tier: Option<TierPlace>,
     /// How long bytes may be in the tier before they go to the store [default: 30s]
     #[arg(long, value_name = "TIME", hide_short_help = true)]
-    tier_age: Option<Span>,
+    tier_age: Option<HumanDuration>,
     /// Promise of fsync: the bytes are in the store, or in the tier [default: store]
     #[arg(
         long,
@@ -56,7 +56,7 @@ pub struct TierSpec {
     /// Its directory and size.
     pub place: TierPlace,
     /// How long bytes may be in a tier alone.
-    pub age: Span,
+    pub age: HumanDuration,
     /// The promise of fsync.
     #[serde(with = "crate::typed")]
     pub fsync: Synced,

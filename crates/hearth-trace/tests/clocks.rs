@@ -17,7 +17,7 @@ use std::time::Duration;
 use hearth_net::Secret;
 use hearth_trace::clock::sync_point;
 use hearth_trace::file::{Fact, NewProcess, Reader};
-use hearth_trace::ship::{Client, ClientConfig, Server, party};
+use hearth_trace::ship::{ClientConfig, LogClient, Server, party};
 use hearth_trace::{Event, Flags, Layer, Op, Record, Source};
 
 const HOSTS: u8 = 4;
@@ -186,7 +186,7 @@ fn run_host(host: u8, directory: &Path) {
     config.host = (format!("host{host}"), u128::from(host) + 1);
     config.spill = directory.join(format!("spill-{host}"));
     config.raw = Box::new(move || local(host, truth()));
-    let mut client = Client::start(&rings, config).expect("a directory of its own");
+    let mut client = LogClient::start(&rings, config).expect("a directory of its own");
     let began = truth();
     say("ready");
     hear();
@@ -246,7 +246,7 @@ fn serve(mut stream: TcpStream, halves: &Mutex<Vec<Half>>) {
     }
 }
 
-fn write(client: &mut Client, host: u8, began: u64, threads: &[Vec<Half>]) {
+fn write(client: &mut LogClient, host: u8, began: u64, threads: &[Vec<Half>]) {
     let writer = client.collection().writer();
     let process = NewProcess {
         pid: std::process::id(),

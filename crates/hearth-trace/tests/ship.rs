@@ -11,7 +11,7 @@ use hearth_net::{Channel, Secret};
 use hearth_trace::file::{Reader, SessionId, Writer};
 use hearth_trace::generate;
 use hearth_trace::ring::{OpFacts, Options, tracer};
-use hearth_trace::ship::{Client, ClientConfig, Limits, Server, party};
+use hearth_trace::ship::{ClientConfig, LogClient, Server, SpoolLimits, party};
 use hearth_trace::{Op, Source};
 use tempfile::TempDir;
 
@@ -215,14 +215,14 @@ fn what_is_recorded_while_the_server_is_away_arrives_when_it_is_back() {
 
     let mut config =
         ClientConfig::here(addr, party(Secret::new(SECRET)), directory.path()).unwrap();
-    config.limits = Limits {
+    config.limits = SpoolLimits {
         memory: 50_000,
         spill: 10 << 20,
     };
     let spill = config.spill.clone();
-    let mut client = Client::start(&rings, config).unwrap();
+    let mut client = LogClient::start(&rings, config).unwrap();
     let mut recorded = 0;
-    let mut record = |client: &mut Client| {
+    let mut record = |client: &mut LogClient| {
         for _ in 0..20 {
             recorded += 2000;
             std::thread::spawn(|| (0..2000).for_each(one))

@@ -7,7 +7,7 @@ use hearth_set::output::{progress, progress_over};
 use hearth_set::program;
 use hearth_set::report::Format;
 use hearth_set::signals::Signals;
-use hearth_set::trial::Seat;
+use hearth_set::trial::ProcessArgs;
 use hearth_set::trial::matmul::{self, MATRIX, Sample, System, from_store, own_bytes};
 use hearth_set::typed::parser;
 use rustix::process::Signal;
@@ -40,7 +40,7 @@ pub(crate) struct Process {
     #[arg(value_enum)]
     program: Program,
     #[command(flatten)]
-    seat: Seat,
+    seat: ProcessArgs,
 }
 
 /// The programs that the demonstration runs as processes of their own.

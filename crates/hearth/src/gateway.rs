@@ -113,7 +113,7 @@ fn mount(config: &AgentConfig) -> Result<(StandIn, OwnedFd), Failure> {
     let at = config.spec.store_at.as_ref();
     let at = at.ok_or_else(|| Failure::new(what()).cause("the store is everywhere"))?;
     let point = Point::make(config).or_fail(what)?;
-    let plan = hearth_gateway::Plan {
+    let plan = hearth_gateway::StandInPlan {
         gateways: doors(at, config),
         party: party(config, secret),
         point: point.0.clone(),

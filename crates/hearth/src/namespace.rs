@@ -23,7 +23,7 @@ use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
 use crate::os::{Namespaces, unshare};
 use crate::requirements;
-use hearth_set::control::{Answer, ControlRequest, Ids, Peer, WayIn, ask, connect};
+use hearth_set::control::{ControlAnswer, ControlRequest, Ids, Peer, WayIn, ask, connect};
 use hearth_set::failure::{Failure, OrFail};
 use hearth_set::mountinfo::SOURCE;
 use hearth_set::options::Others;
@@ -83,7 +83,7 @@ impl Entrance {
         stream: &UnixStream,
         request: &ControlRequest,
         fds: &[std::os::fd::BorrowedFd<'_>],
-    ) -> Result<Answer, Failure> {
+    ) -> Result<ControlAnswer, Failure> {
         ask(stream, &self.peer, request, fds).map_err(|error| error.into_failure())
     }
 

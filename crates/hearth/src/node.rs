@@ -16,7 +16,7 @@ use serde_json::Value;
 use hearth_set::agent::{NodeConfig, backing};
 use hearth_set::failure::{Failure, OrFail};
 use hearth_set::options::{Atomic, Balance};
-use hearth_set::rules::Rule;
+use hearth_set::rules::RuleSpec;
 
 /// Dirty bytes are flushed at this age.
 const FLUSH_AGE: Duration = Duration::from_secs(5);
@@ -158,7 +158,7 @@ fn translate(config: &NodeConfig, secret: Secret) -> Result<AgentSettings, Failu
         store: backing(&spec.backing)?,
         policy: spec.policy,
         semantics: spec.semantics,
-        rules: spec.rules.iter().map(Rule::kernel).collect(),
+        rules: spec.rules.iter().map(RuleSpec::kernel).collect(),
         allocation: spec.allocation,
         close: spec.close,
         page_bytes: page_bytes.or_fail(|| "the page size is too large".to_owned())?,

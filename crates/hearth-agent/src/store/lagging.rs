@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use hearth_client::belief::Client;
+use hearth_client::belief::CachingClient;
 use hearth_client::{Errno, FileStamp};
 use hearth_shm::{FramePart, Pool};
 use rustix::fs::OFlags;
@@ -229,7 +229,7 @@ impl Store for Lagging {
     }
 }
 
-impl Client for Lagging {
+impl CachingClient for Lagging {
     fn reaches(&self, file: BorrowedFd<'_>, offset: u64) -> bool {
         Posix.stamp(file).is_ok_and(|stamp| stamp.size > offset)
     }

@@ -3,7 +3,7 @@
 use std::io;
 use std::os::fd::BorrowedFd;
 
-use hearth_client::belief::{Client, Mounted};
+use hearth_client::belief::{CachingClient, Mounted};
 use hearth_client::{Errno, FileStamp};
 use hearth_shm::{FramePart, Pool};
 use rustix::fs::{AtFlags, StatxFlags};
@@ -120,7 +120,7 @@ impl Store for Posix {
     }
 }
 
-impl Client for Posix {
+impl CachingClient for Posix {
     fn reaches(&self, file: BorrowedFd<'_>, offset: u64) -> bool {
         Mounted.reaches(file, offset)
     }

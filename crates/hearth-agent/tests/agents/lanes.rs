@@ -1,7 +1,7 @@
 //! Writes that are left in a lane, beside sessions of the same and of another agent (S1, S24).
 
 use super::*;
-use hearth_shm::{Left, View, WriteLane, attach, attach_lane};
+use hearth_shm::{LaneOutcome, PoolView, WriteLane, attach, attach_lane};
 use std::io::IoSliceMut;
 use std::mem::MaybeUninit;
 use std::os::fd::AsFd;
@@ -28,7 +28,7 @@ struct Scene {
     file: u64,
     /// Of a page whose home is the first agent.
     offset: u64,
-    view: View,
+    view: PoolView,
     lane: WriteLane,
 }
 
@@ -112,7 +112,7 @@ impl Scene {
     fn leave(&self, value: u64) -> bool {
         let bytes = Scene::bytes(value);
         let left = self.lane.leave(&self.view, self.file, self.offset, &bytes);
-        matches!(left, Left::Done { .. })
+        matches!(left, LaneOutcome::Done { .. })
     }
 
     /// The same once the gate is open, which it is soon after a write that came through the session.
@@ -281,7 +281,7 @@ fn what_was_left_by_a_clock_that_is_ahead_is_brought_before_it_is_read() {
         scene.soon(|| {
             let (ahead, bytes) = (|| u64::MAX, Scene::bytes(value));
             let left = scene.lane.leave_by(ahead, &scene.view, place, &bytes);
-            matches!(left, Left::Done { .. })
+            matches!(left, LaneOutcome::Done { .. })
         });
         assert_eq!(scene.read(0, scene.writer), value);
     }
@@ -299,7 +299,7 @@ fn a_lane_that_another_one_has_replaced_takes_nothing() {
     scene.leave_soon(2);
     for value in 3..1000 {
         let left = before.leave(&scene.view, scene.file, scene.offset, &Scene::bytes(value));
-        assert!(!matches!(left, Left::Done { .. }), "nobody takes it");
+        assert!(!matches!(left, LaneOutcome::Done { .. }), "nobody takes it");
     }
     assert_eq!(scene.read(1, scene.reader), 2);
 }

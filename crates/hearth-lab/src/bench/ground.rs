@@ -11,8 +11,8 @@ use hearth_set::bank::BankSpec;
 use hearth_set::failure::{Failure, OrFail};
 use hearth_set::options::SetSpec;
 use hearth_set::signals::Signals;
-use hearth_set::size::{Size, Span};
-use hearth_set::trial::cluster::{Cluster, Counts};
+use hearth_set::size::{HumanDuration, Size};
+use hearth_set::trial::cluster::{Cluster, ClusterCounts};
 use std::io;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
@@ -22,7 +22,7 @@ use std::time::Duration;
 const BANK_PORT: &str = ":11311";
 
 /// How long agents may take names and attributes of the store for true: nobody else changes it here.
-const ATTR_TTL: Span = Span(Duration::from_secs(3600));
+const ATTR_TTL: HumanDuration = HumanDuration(Duration::from_secs(3600));
 
 /// The block of the publication.
 const BLOCK_BYTES: u64 = 2 << 10;
@@ -305,9 +305,9 @@ enum Serving<'a> {
 
 impl Field<'_> {
     /// Counts of all agents together.
-    pub(super) fn counts(&self) -> Result<Counts, Failure> {
+    pub(super) fn counts(&self) -> Result<ClusterCounts, Failure> {
         match &self.agents {
-            Serving::Nobody => Ok(Counts::default()),
+            Serving::Nobody => Ok(ClusterCounts::default()),
             Serving::Here(cluster) => cluster.counts(),
             Serving::Hosts(agents) => agents.counts(),
         }

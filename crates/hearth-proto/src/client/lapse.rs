@@ -30,7 +30,7 @@ use crate::ctx::Ctx;
 use crate::effect::{Effect, Reply};
 use crate::errno::ESTALE;
 use crate::guard::Guard;
-use crate::ids::{FileId, NodeId, Op, Ticket};
+use crate::ids::{FileId, NodeId, StoreOpId, Ticket};
 use crate::input::{Request, StoreOk};
 use crate::msg::{Body, Envelope, Handles, Here};
 use crate::time::Span;
@@ -59,7 +59,7 @@ enum Stage {
     /// It has lapsed, and the store would not tell its stamp. The next request has it asked again.
     Refused,
     /// The store is asked for the file's stamp, which an open tells.
-    Stamping(Op),
+    Stamping(StoreOpId),
     /// The manager has been told of the handles, and has not answered.
     Opening,
 }
@@ -191,7 +191,7 @@ impl Client {
     }
 
     /// The store's stamp came, if a lapse has asked for it.
-    pub(super) fn stamped(&self, op: Op) -> Option<FileId> {
+    pub(super) fn stamped(&self, op: StoreOpId) -> Option<FileId> {
         let asked = |lapse: &Lapse| lapse.stage == Stage::Stamping(op);
         let mut lapses = self.lapses.iter().filter(|(_, lapse)| asked(lapse));
         lapses.next().map(|(&id, _)| id)

@@ -15,7 +15,7 @@ use super::{Key, RETRY, Replica};
 use crate::ctx::Ctx;
 use crate::effect::{Alarm, Effect, Piece, Src};
 use crate::frames::{Owner, Slot};
-use crate::ids::{NodeId, Op};
+use crate::ids::{NodeId, StoreOpId};
 use crate::input::StoreOk;
 use crate::msg::{Body, Fate};
 use crate::time::Span;
@@ -326,7 +326,7 @@ impl Replica {
     pub(super) fn salvage_stored(
         &mut self,
         ctx: &mut Ctx<'_>,
-        op: Op,
+        op: StoreOpId,
         result: Result<StoreOk, RawErrno>,
     ) -> bool {
         let Some(key) = self.shard_ops.remove(&op) else {

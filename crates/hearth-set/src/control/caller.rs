@@ -13,7 +13,7 @@ use rustix::net::{
 };
 use serde_json::Value;
 
-use super::{Answer, ControlReply, ControlRequest, SILENCE_MAX, line};
+use super::{ControlAnswer, ControlReply, ControlRequest, SILENCE_MAX, line};
 use crate::failure::Failure;
 use crate::process::Process;
 
@@ -127,7 +127,7 @@ pub fn ask(
     peer: &Peer,
     request: &ControlRequest,
     fds: &[BorrowedFd<'_>],
-) -> Result<Answer, CallError> {
+) -> Result<ControlAnswer, CallError> {
     line::send(stream, request, fds).map_err(|_| peer.no_answer())?;
     let mut reader = line::Reader::new(stream);
     loop {
@@ -135,7 +135,7 @@ pub fn ask(
             ControlReply::Working => {}
             ControlReply::Done(value) => {
                 let fds = reader.take_fds();
-                return Ok(Answer { value, fds });
+                return Ok(ControlAnswer { value, fds });
             }
             ControlReply::Failed(failure) => return Err(CallError::Refused(failure)),
         }

@@ -20,7 +20,7 @@ const CALLS_MAX: usize = 64;
 
 /// A value, and descriptors with it.
 #[derive(Debug, Default)]
-pub struct Answer {
+pub struct ControlAnswer {
     /// The value of the answer.
     pub value: Value,
     /// Descriptors that come with it.
@@ -35,7 +35,7 @@ pub trait Answerer: Send + Sync + 'static {
         request: ControlRequest,
         caller: u32,
         fds: Vec<OwnedFd>,
-    ) -> Result<Answer, Failure>;
+    ) -> Result<ControlAnswer, Failure>;
 }
 
 /// A socket that commands connect to.
@@ -118,7 +118,7 @@ fn serve(stream: &UnixStream, answerer: Arc<impl Answerer>, slot: Option<&Slot>)
     tell(stream, &answer)
 }
 
-fn tell(stream: &UnixStream, answer: &Receiver<Result<Answer, Failure>>) -> io::Result<()> {
+fn tell(stream: &UnixStream, answer: &Receiver<Result<ControlAnswer, Failure>>) -> io::Result<()> {
     loop {
         let reply = match answer.recv_timeout(WORKING_SPAN) {
             Ok(Ok(answer)) => {

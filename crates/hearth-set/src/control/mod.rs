@@ -11,7 +11,7 @@ mod listener;
 
 pub use caller::{CallError, Peer, ask, call, call_within, connect};
 pub use hand::{hand_over, take_over};
-pub use listener::{Answer, Answerer, Listener};
+pub use listener::{Answerer, ControlAnswer, Listener};
 
 use std::path::PathBuf;
 use std::time::Duration;

@@ -242,7 +242,7 @@ pub(crate) fn still(board: &impl Look, layout: &Layout, found: &Found) -> bool {
 /// The attributes that the agent last told the operating system of a file; believed as long as
 /// [`still_told`] says so.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Told {
+pub struct ToldAttributes {
     place: usize,
     sequence: u64,
     names: u64,
@@ -252,7 +252,7 @@ pub struct Told {
     pub until_ns: u64,
 }
 
-impl Told {
+impl ToldAttributes {
     /// Whether it was told when names had changed so often.
     pub fn is_of(&self, names: &NamesMark) -> bool {
         self.names == names.changed
@@ -314,7 +314,7 @@ pub(crate) fn tell_unheard(board: &impl Board) {
 
 /// The attributes told of a file, if they are there.
 #[inline(always)]
-pub(crate) fn told(board: &impl Look, layout: &Layout, file: u64) -> Option<Told> {
+pub(crate) fn told(board: &impl Look, layout: &Layout, file: u64) -> Option<ToldAttributes> {
     let place = layout.place(file);
     let names = board.load(NAMES, Acquire);
     // Pairs with the last store of `tell`.
@@ -322,7 +322,7 @@ pub(crate) fn told(board: &impl Look, layout: &Layout, file: u64) -> Option<Told
     if !is_shown(sequence) || board.load(place + FILE, Relaxed) != file {
         return None;
     }
-    let told = Told {
+    let told = ToldAttributes {
         place,
         sequence,
         names,
@@ -337,7 +337,7 @@ pub(crate) fn told(board: &impl Look, layout: &Layout, file: u64) -> Option<Told
 /// Whether nothing about the file or any name has changed since. A program that has heard of a change
 /// sees it here.
 #[inline(always)]
-pub(crate) fn still_told(board: &impl Look, told: &Told) -> bool {
+pub(crate) fn still_told(board: &impl Look, told: &ToldAttributes) -> bool {
     board.load(told.place + SEQUENCE, Acquire) == told.sequence
         && board.load(NAMES, Acquire) == told.names
 }

@@ -7,7 +7,7 @@ use crate::check::Violation;
 use crate::plan::delay;
 use crate::tamper::Tamper;
 use hearth_proto::{
-    FileId, Op, Piece, RawErrno, ReadInto, Span, Src, StoreOk, Ticket, WriteAt, errno,
+    FileId, Piece, RawErrno, ReadInto, Span, Src, StoreOk, StoreOpId, Ticket, WriteAt, errno,
 };
 
 /// Bytes of a store write.
@@ -32,7 +32,7 @@ pub(crate) enum What {
 
 #[derive(Clone, Copy, Debug)]
 enum Who {
-    Kernel(Op),
+    Kernel(StoreOpId),
     Session(Ticket),
     /// An agent that has died since.
     Nobody,
@@ -53,7 +53,7 @@ pub(crate) struct Job {
 }
 
 impl Job {
-    pub(crate) fn by_file(op: Op, file: FileId, what: What) -> Job {
+    pub(crate) fn by_file(op: StoreOpId, file: FileId, what: What) -> Job {
         Job {
             who: Who::Kernel(op),
             target: Target::File(file),
@@ -61,7 +61,7 @@ impl Job {
         }
     }
 
-    pub(crate) fn by_handle(op: Op, object: usize, what: What) -> Job {
+    pub(crate) fn by_handle(op: StoreOpId, object: usize, what: What) -> Job {
         Job {
             who: Who::Kernel(op),
             target: Target::Object(object),

@@ -9,7 +9,7 @@ use super::pair::Pair;
 use super::{Place, pause};
 use hearth_set::failure::Failure;
 use hearth_set::output::progress;
-use hearth_set::report::{Report, median, rounded};
+use hearth_set::report::{BenchReport, median, rounded};
 use hearth_set::signals::Signals;
 use hearth_set::watch::stop_if_told;
 use hearth_trace::clock::{self, Calibration};
@@ -31,7 +31,7 @@ pub(crate) fn measure(
     place: &Place,
     span: Duration,
     signals: &Signals,
-    report: &mut Report,
+    report: &mut BenchReport,
 ) -> Result<(), Failure> {
     let mut verified = true;
     for rate in RATES {

@@ -14,7 +14,7 @@ use hearth_agent::Policy;
 use hearth_set::failure::{Failure, OrFail};
 use hearth_set::options::SetSpec;
 use hearth_set::signals::Signals;
-use hearth_set::trial::cluster::{Cluster, Counts};
+use hearth_set::trial::cluster::{Cluster, ClusterCounts};
 use hearth_set::trial::matmul::System;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -268,12 +268,12 @@ impl Stand<'_> {
     }
 
     /// Counts of all agents, once what is dirty is in the store.
-    pub(in crate::bench) fn counts(&self) -> Result<Counts, Failure> {
+    pub(in crate::bench) fn counts(&self) -> Result<ClusterCounts, Failure> {
         match &self.agents {
             Agents::Here(cluster) | Agents::Joined(cluster, _) => cluster.counts(),
             Agents::Hosts(agents) => agents.counts(),
             Agents::Inside(inside) => inside.counts(self.ranks),
-            Agents::Bare => Ok(Counts::default()),
+            Agents::Bare => Ok(ClusterCounts::default()),
         }
     }
 

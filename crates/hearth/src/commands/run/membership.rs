@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use hearth_set::control::Busy;
 use hearth_set::failure::{Failure, OrFail};
 use hearth_set::job::{self, Lock, LockKind, SetOwner};
-use hearth_set::launch::{self, Launched, Members, Plan};
+use hearth_set::launch::{self, LaunchPlan, Launched, Members};
 use hearth_set::leftovers;
 use hearth_set::options::SetArgs;
 use hearth_set::program;
@@ -113,7 +113,7 @@ fn start(
     (trace, signals): (Option<&Path>, &Signals),
 ) -> Result<Membership, Failure> {
     leftovers::clear_dead(&base, store)?;
-    let plan = Plan {
+    let plan = LaunchPlan {
         program: program::this()?,
         store: store.to_owned(),
         spec: args.resolve()?,
