@@ -15,6 +15,7 @@ mod ids;
 mod length;
 mod links;
 mod metadata;
+mod names;
 mod product;
 mod promises;
 mod prose;
@@ -31,7 +32,7 @@ pub use repo::{Crate, Dep, DepKind, File, Repo, Root, RootKind};
 
 /// One place where a check fires.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Finding {
+pub struct TidyFinding {
     /// Path from the root of the repository.
     pub path: String,
     /// Line, from 1.
@@ -40,7 +41,7 @@ pub struct Finding {
     pub what: String,
 }
 
-impl std::fmt::Display for Finding {
+impl std::fmt::Display for TidyFinding {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{}:{}: {}", self.path, self.line, self.what)
     }
@@ -50,14 +51,14 @@ impl std::fmt::Display for Finding {
 #[derive(Debug, Default)]
 pub struct Verdict {
     /// Every place where it fires; empty when all is well.
-    pub findings: Vec<Finding>,
+    pub findings: Vec<TidyFinding>,
     /// One line of numbers: what was looked at, or why nothing was.
     pub note: String,
 }
 
 impl Verdict {
     fn find(&mut self, path: &str, line: usize, what: impl Into<String>) {
-        self.findings.push(Finding {
+        self.findings.push(TidyFinding {
             path: path.to_owned(),
             line,
             what: what.into(),
@@ -115,6 +116,10 @@ pub const CHECKS: &[Check] = &[
     Check {
         name: "ids",
         run: ids::check,
+    },
+    Check {
+        name: "names",
+        run: names::check,
     },
     Check {
         name: "prose",

@@ -39,6 +39,7 @@ one_test_each! {
     links_lead_somewhere: "links",
     promises_are_cited: "promises",
     invariants_are_stated_once: "ids",
+    exported_types_have_a_name_each: "names",
     sentences_are_plain: "prose",
     new_commits_have_plain_subjects: "commits",
 }

@@ -1,8 +1,8 @@
 //! One agent, from start to stop.
 
 use crate::balance::Balance;
-use crate::bank::{self, BankConfig};
-use crate::config::{Config, ConfigError};
+use crate::bank::{self, BankSettings};
+use crate::config::{AgentSettings, ConfigError};
 use crate::core::Core;
 use crate::files::Files;
 use crate::flushing::{OthersUnflushed, Unflushed};
@@ -13,7 +13,7 @@ use crate::status::AgentStatus;
 use crate::store::{self, Store, Tier};
 use crate::wishes::{NoPattern, Wishes};
 use hearth_client::Session;
-use hearth_net::{Anew, Endpoint, Handler, NetConfig, PeerId, Secret};
+use hearth_net::{Anew, Endpoint, Handler, NetConfig, PeerId};
 use hearth_proto::{Node, NodeId};
 use hearth_shm::{Pool, PoolConfig};
 use rustix::fs::{Mode, OFlags};
@@ -62,7 +62,7 @@ pub enum StartError {
     Rules(#[from] NoPattern),
     /// The transport did not start.
     #[error("cannot reach other agents")]
-    Net(#[from] hearth_net::StartError),
+    Net(#[from] hearth_net::NoTransport),
     /// A thread did not start.
     #[error("cannot start a thread")]
     Thread(#[source] io::Error),
@@ -99,12 +99,15 @@ pub enum StartError {
 pub struct Agent {
     core: Arc<Core>,
     workers: Vec<JoinHandle<()>>,
-    bank: Option<BankConfig>,
+    bank: Option<BankSettings>,
 }
 
 impl Agent {
     /// Starts an agent that listens at `endpoint`, and waits until every other agent is connected.
-    pub fn start(config: Config, endpoint: impl Into<Endpoint>) -> Result<Agent, StartError> {
+    pub fn start(
+        config: AgentSettings,
+        endpoint: impl Into<Endpoint>,
+    ) -> Result<Agent, StartError> {
         let root = open_root(&config.store_root).map_err(|source| StartError::Store {
             path: config.store_root.clone(),
             source,
@@ -114,7 +117,7 @@ impl Agent {
 
     /// The same over a store whose root is open, and which need not be at its path.
     pub fn start_over(
-        config: Config,
+        config: AgentSettings,
         root: OwnedFd,
         endpoint: impl Into<Endpoint>,
     ) -> Result<Agent, StartError> {
@@ -281,7 +284,7 @@ impl Agent {
         self.halt();
     }
 
-    fn join(&self, config: &Config) -> Result<(), StartError> {
+    fn join(&self, config: &AgentSettings) -> Result<(), StartError> {
         let started = Instant::now();
         loop {
             let missing: Vec<u32> = {
@@ -345,7 +348,11 @@ impl Drop for Agent {
 type Stores = (Arc<dyn Store>, Option<Arc<Tier>>);
 
 /// The store, with the agent's tier before it if it has one.
-fn behind_tier(config: &Config, bare: Arc<dyn Store>, files: &Files) -> Result<Stores, StartError> {
+fn behind_tier(
+    config: &AgentSettings,
+    bare: Arc<dyn Store>,
+    files: &Files,
+) -> Result<Stores, StartError> {
     let Some(tier) = config.tier.clone() else {
         return Ok((bare, None));
     };
@@ -360,12 +367,12 @@ fn open_root(path: &std::path::Path) -> io::Result<OwnedFd> {
     Ok(rustix::fs::open(path, flags, Mode::empty())?)
 }
 
-fn net_config(config: &Config) -> io::Result<NetConfig> {
+fn net_config(config: &AgentSettings) -> io::Result<NetConfig> {
     Ok(NetConfig {
         me: PeerId(config.node),
         incarnation: NetConfig::own_incarnation()?,
         members: config.members.clone(),
-        secret: Secret::new(config.secret),
+        secret: config.secret.clone(),
         job: config.job.clone(),
         limits: hearth_net::Limits::default(),
     })

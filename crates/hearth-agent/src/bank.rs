@@ -4,15 +4,16 @@
 //! waits for anything but that lock, so an order is answered in time whatever the store does.
 
 use crate::core::{After, Core, State};
-use hearth_bank::{Address, Answer, Answered, Asked, Bank, Handler, Lost, Order, Seal, stats};
+use hearth_bank::{Address, Answer, Answered, Asked, Bank, BankHandler, Lost, Order, Seal, stats};
+use hearth_net::Secret;
 use hearth_proto::bank::{BankLost, BankOk, BankOp, BankOrder, Daemon, Item};
 use hearth_proto::{BankAttributes, BankUpdate, Input, NodeId, Ver, View, wire};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use std::io;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-pub use hearth_proto::bank::Placement;
+pub use hearth_proto::bank::BankPlacement;
 
 /// How long a daemon may take for an order, and for its greeting.
 const PATIENCE: Duration = Duration::from_millis(500);
@@ -25,11 +26,11 @@ const STATUS_SPAN: Duration = Duration::from_millis(300);
 
 /// The daemons of a job; all agents must agree.
 #[derive(Clone, Debug)]
-pub struct BankConfig {
+pub struct BankSettings {
     /// The addresses of the daemons.
     pub daemons: Vec<Address>,
     /// How blocks are spread over them.
-    pub placement: Placement,
+    pub placement: BankPlacement,
     /// When a daemon is given the new bytes of a block that was written.
     pub update: BankUpdate,
     /// The place where attributes are looked for.
@@ -42,7 +43,8 @@ pub struct BankConfig {
 }
 
 /// How one daemon is, seen from one agent.
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
 pub struct DaemonStatus {
     /// The address at which it listens.
     pub at: String,
@@ -70,7 +72,7 @@ pub struct DaemonStatus {
     pub evictions: u64,
 }
 
-impl BankConfig {
+impl BankSettings {
     /// The kernel's view of the settings.
     pub(crate) fn kernel(&self, rejoins: bool) -> hearth_proto::BankConfig {
         hearth_proto::BankConfig {
@@ -101,15 +103,15 @@ const ANSWERS_A_TURN: usize = 64;
 /// Connects to the daemons.
 pub(crate) fn start(
     core: &Arc<Core>,
-    config: &BankConfig,
-    secret: &[u8; 32],
+    config: &BankSettings,
+    secret: &Secret,
     entry_bytes: usize,
 ) -> io::Result<Daemons> {
     let lasts = config.attributes_last.as_millis().div_ceil(1000).max(1);
     let handler = Arc::new(Told(Arc::downgrade(core)));
-    let config = hearth_bank::Config {
+    let config = hearth_bank::BankClientConfig {
         daemons: config.daemons.clone(),
-        seal: Seal::new(secret),
+        seal: Seal::new(secret.bytes()),
         entry_bytes,
         patience: PATIENCE,
     };
@@ -122,7 +124,7 @@ pub(crate) fn start(
 }
 
 /// How the daemons are. Asks them, so no lock is held.
-pub(crate) fn status(daemons: &Daemons, config: &BankConfig) -> Vec<DaemonStatus> {
+pub(crate) fn status(daemons: &Daemons, config: &BankSettings) -> Vec<DaemonStatus> {
     let links = daemons.bank.status().into_iter().zip(&config.daemons);
     links
         .map(|(link, at)| {
@@ -210,7 +212,7 @@ impl Core {
 /// The daemons' thread, talking to the kernel.
 struct Told(Weak<Core>);
 
-impl Handler for Told {
+impl BankHandler for Told {
     fn answered(&self, answers: Vec<Answered>) {
         let Some(core) = self.0.upgrade() else {
             return;
@@ -263,8 +265,8 @@ fn away(daemon: usize) -> String {
 }
 
 /// Attributes and names in entries. One that does not hold any is of another version of the program.
-fn looked(items: &[Option<hearth_bank::Item>]) -> BankOk {
-    let told = |item: &Option<hearth_bank::Item>| {
+fn looked(items: &[Option<hearth_bank::OpenedEntry>]) -> BankOk {
+    let told = |item: &Option<hearth_bank::OpenedEntry>| {
         let item = item.as_ref()?;
         wire::decode_told(&item.bytes).ok()
     };
@@ -272,7 +274,7 @@ fn looked(items: &[Option<hearth_bank::Item>]) -> BankOk {
 }
 
 /// Keeps the bytes of entries for the kernel.
-fn found(state: &mut State, items: Vec<Option<hearth_bank::Item>>) -> BankOk {
+fn found(state: &mut State, items: Vec<Option<hearth_bank::OpenedEntry>>) -> BankOk {
     let mut bytes = Vec::new();
     let items = items
         .into_iter()

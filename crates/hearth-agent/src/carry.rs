@@ -9,8 +9,8 @@ use hearth_client::{Errno, FileKey, FileSize, OpenedFile, Outcome, PageRange, Wr
 use hearth_net::PeerId;
 use hearth_proto::effect::{Effect, Piece, ReadInto, Reply, Src};
 use hearth_proto::msg::{Body, Envelope};
-use hearth_proto::{FileId, Input, NodeId, Op, RevokeId, Ticket, wire};
-use hearth_shm::{FrameId, FramePart};
+use hearth_proto::{FileId, Input, NodeId, RevokeId, StoreOpId, Ticket, wire};
+use hearth_shm::{FrameIndex, FramePart};
 use std::io::IoSlice;
 use std::sync::{Arc, LazyLock};
 
@@ -21,7 +21,7 @@ impl Core {
     pub(crate) fn carry(&self, state: &mut State, effect: Effect, after: &mut Vec<After>) {
         match effect {
             Effect::Send { to, envelope, data } => self.send(state, to, &envelope, &data),
-            Effect::Fill { frame, at, from } => self.fill(state, FrameId(frame.0), at, from),
+            Effect::Fill { frame, at, from } => self.fill(state, FrameIndex(frame.0), at, from),
             Effect::Stash { buf, data } => {
                 let bytes = self.with_pieces(state, &data, |slices| slices.concat());
                 state.buffers.insert(buf, bytes);
@@ -190,7 +190,7 @@ impl Core {
         }
     }
 
-    fn fill(&self, state: &State, frame: FrameId, at: u32, from: Piece) {
+    fn fill(&self, state: &State, frame: FrameIndex, at: u32, from: Piece) {
         let (start, len) = (from.at as usize, from.len as usize);
         match from.src {
             Src::Buf(buf) if self.fill_left(state, frame, at, buf) => {}
@@ -204,7 +204,7 @@ impl Core {
             Src::Zero => self.pool.zero(frame, at as usize..at as usize + len),
             Src::Frame(source) => {
                 let part = FramePart {
-                    frame: FrameId(source.0),
+                    frame: FrameIndex(source.0),
                     offset: start,
                     len,
                 };
@@ -238,7 +238,7 @@ impl Core {
                 Src::Buf(buf) => lent.push(&state.buffers.get(buf)[range]),
                 Src::Zero => lent.push(&ZEROS[range]),
                 Src::Frame(frame) => {
-                    return self.pool.with(FrameId(frame.0), range, |bytes| {
+                    return self.pool.with(FrameIndex(frame.0), range, |bytes| {
                         let mut lent: Vec<&[u8]> = lent;
                         lent.push(bytes);
                         self.lend(state, more, lent, f)
@@ -266,7 +266,7 @@ impl Core {
                     left,
                 },
             ) => {
-                let handle = hearth_client::Handle(handle.0);
+                let handle = hearth_client::SessionHandle(handle.0);
                 let answer = OpenedFile {
                     handle,
                     direct,
@@ -402,7 +402,7 @@ impl Core {
     }
 }
 
-fn write_job(state: &mut State, (op, file): (Op, FileId), offset: u64, from: From) -> Job {
+fn write_job(state: &mut State, (op, file): (StoreOpId, FileId), offset: u64, from: From) -> Job {
     Job::File(FileJob::new(
         state,
         (op, file),
@@ -411,7 +411,7 @@ fn write_job(state: &mut State, (op, file): (Op, FileId), offset: u64, from: Fro
 }
 
 /// One job for all of them.
-fn job_of_pieces(state: &mut State, of: (Op, FileId), data: Vec<(u64, Piece)>) -> Job {
+fn job_of_pieces(state: &mut State, of: (StoreOpId, FileId), data: Vec<(u64, Piece)>) -> Job {
     let part = |(offset, piece)| Some((offset, frame_part(&piece)?));
     let parts: Vec<(u64, FramePart)> = data.into_iter().filter_map(part).collect();
     let offset = parts.first().map_or(0, |&(offset, _)| offset);
@@ -442,7 +442,7 @@ fn frame_parts(pieces: &[Piece]) -> Vec<FramePart> {
 fn frame_part(piece: &Piece) -> Option<FramePart> {
     match piece.src {
         Src::Frame(frame) => Some(FramePart {
-            frame: FrameId(frame.0),
+            frame: FrameIndex(frame.0),
             offset: piece.at as usize,
             len: piece.len as usize,
         }),

@@ -2,7 +2,7 @@
 
 use crate::core::{Core, State};
 use hearth_proto::{Buf, Piece};
-use hearth_shm::FrameId;
+use hearth_shm::FrameIndex;
 
 impl Core {
     /// Makes buffers of the parity shards of a stripe.
@@ -36,7 +36,7 @@ impl Core {
     ) {
         let read = |frame: hearth_proto::FrameId| {
             let range = 0..len as usize;
-            self.pool.with(FrameId(frame.0), range, <[u8]>::to_vec)
+            self.pool.with(FrameIndex(frame.0), range, <[u8]>::to_vec)
         };
         let bytes: Vec<(usize, Vec<u8>)> = at_hand
             .iter()
@@ -51,7 +51,7 @@ impl Core {
         for (place, bytes) in made {
             let frame = lost.iter().find(|(lost, _)| *lost as usize == place);
             if let Some((_, frame)) = frame {
-                self.pool.write(FrameId(frame.0), 0, &bytes);
+                self.pool.write(FrameIndex(frame.0), 0, &bytes);
             }
         }
     }

@@ -1,8 +1,9 @@
 //! The settings that an agent is given when it starts.
 
-use crate::bank::BankConfig;
+use crate::bank::BankSettings;
 use crate::store::{StoreSpec, TierConfig};
 use crate::wishes::Rule;
+use hearth_net::Secret;
 use hearth_proto::{
     Allocation, CloseRule, NodeId, Policy, Ranges, Replicas, Semantics, Span, Spill, Synced,
 };
@@ -18,7 +19,7 @@ const REQUEST_BYTES_MAX: u64 = 1 << 20;
 
 /// Settings of one agent. All agents of a job must agree on everything below `incarnation`.
 #[derive(Clone, Debug)]
-pub struct Config {
+pub struct AgentSettings {
     /// This agent's place in `members`.
     pub node: u32,
     /// Which life of this agent this is: larger than any before, below 2^31.
@@ -26,7 +27,7 @@ pub struct Config {
     /// The addresses at which the agents of the job listen.
     pub members: Vec<SocketAddr>,
     /// The secret that the agents of the job prove to each other.
-    pub secret: [u8; 32],
+    pub secret: Secret,
     /// Name of the job.
     pub job: String,
     /// The store's root directory.
@@ -61,7 +62,7 @@ pub struct Config {
     /// How long to wait for the other agents at the start.
     pub join_span: Duration,
     /// The daemons, under a policy that has any.
-    pub bank: Option<BankConfig>,
+    pub bank: Option<BankSettings>,
     /// The tier, under policy `local`. Either all agents of a job have one or none.
     pub tier: Option<TierConfig>,
     /// The promise of fsync if there is a tier.
@@ -113,7 +114,7 @@ pub fn pool_bytes_least(page_bytes: u32) -> u64 {
     (PAGES_MIN * u64::from(page_bytes)).max(8 * REQUEST_BYTES_MAX)
 }
 
-impl Config {
+impl AgentSettings {
     /// True if files go to agents with room. Bytes of a file in a tier would not go along.
     pub(crate) fn balances(&self) -> bool {
         self.balance && self.policy == Policy::Local && self.tier.is_none()

@@ -21,7 +21,7 @@ use hearth_net::{Anew, Transport};
 use hearth_proto::bank::{BankLost, BankOp};
 use hearth_proto::effect::Alarm;
 use hearth_proto::{
-    Buf, Effect, FileId, Input, Node, NodeId, Op, Request, RevokeId, StoreOk, Time, Writes,
+    Buf, Effect, FileId, Input, Node, NodeId, Request, RevokeId, StoreOk, StoreOpId, Time, Writes,
 };
 use hearth_shm::Pool;
 use std::collections::VecDeque;
@@ -315,7 +315,7 @@ impl Core {
     /// A store read into a buffer ended; what the file does not have is zero.
     pub(crate) fn store_filled(
         &self,
-        (op, span): (Op, StoreSpan),
+        (op, span): (StoreOpId, StoreSpan),
         buf: Buf,
         len: u32,
         read: Result<Vec<u8>, Errno>,

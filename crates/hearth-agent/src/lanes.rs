@@ -194,7 +194,7 @@ impl Core {
     pub(crate) fn fill_left(
         &self,
         state: &State,
-        frame: hearth_shm::FrameId,
+        frame: hearth_shm::FrameIndex,
         at: u32,
         buf: Buf,
     ) -> bool {
@@ -213,13 +213,14 @@ impl Core {
         debug_assert!(!state.lanes.is_open, "offers change while the gate is shut");
         let (file, page) = page;
         let page = PageName { file: file.0, page };
-        self.pool.offer(page, hearth_shm::FrameId(frame.0), limit);
+        self.pool
+            .offer(page, hearth_shm::FrameIndex(frame.0), limit);
     }
 
     /// It takes a page back.
     pub(crate) fn took_back(&self, state: &State, frame: FrameId) {
         debug_assert!(!state.lanes.is_open, "offers change while the gate is shut");
-        self.pool.take_back(hearth_shm::FrameId(frame.0));
+        self.pool.take_back(hearth_shm::FrameIndex(frame.0));
     }
 
     /// The life of the thread that brings what was left while nobody asks.

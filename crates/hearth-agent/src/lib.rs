@@ -43,13 +43,13 @@ mod wishes;
 mod workers;
 
 pub use agent::{Agent, StartError};
-pub use bank::{BankConfig, DaemonStatus, Placement};
-pub use config::{Config, ConfigError, pool_bytes_least};
+pub use bank::{BankPlacement, BankSettings, DaemonStatus};
+pub use config::{AgentSettings, ConfigError, pool_bytes_least};
 pub use flushing::{OthersUnflushed, Unflushed};
 pub use hearth_net as net;
 pub use hearth_proto::{
     Allocation, BankAttributes, BankUpdate, CloseRule, Policy, Ranges, Replicas, Semantics, Synced,
 };
 pub use residency::{NotTold, Residency, Resident};
-pub use status::{AgentStatus, FilePromise, PeerStatus, Programs};
+pub use status::{AgentStatus, Counters, FilePromise, PeerStatus, Programs};
 pub use wishes::{ATTRIBUTE, NoPattern, Rule, Way};

@@ -6,8 +6,9 @@ use crate::tickets::{Opening, Waiting};
 use crate::wishes::Way;
 use crate::workers::kernel_stamp;
 use hearth_client::{
-    Bypass, Done, Errno, FileKey, FileSize, Handle, Keep, Learned, Leave, Names, NamesRead,
-    OpenFile, OpenedFile, Outcome, Place, ReadDone, Revoker, Session, Share, Stamp, Written,
+    AttributesLeave, AttributesRead, Bypass, Done, Errno, FileKey, FileSize, FileStamp, Keep,
+    NamesLeave, NamesRead, OpenFile, OpenedFile, Outcome, Place, ReadDone, Revoker, Session,
+    SessionHandle, Share, Written,
 };
 use hearth_proto::{CloseRule, Copies, FileId, Input, OpenRequest, Request, Ticket, WriteAt};
 use rustix::time::{ClockId, clock_gettime};
@@ -90,14 +91,14 @@ impl Session for Core {
         });
     }
 
-    fn looking(&self, file: FileKey) -> Option<hearth_client::local::Ticket> {
+    fn looking(&self, file: FileKey) -> Option<hearth_client::local::AttributeTicket> {
         self.pool.ticket(file.ino)
     }
 
     fn told(
         &self,
         file: FileKey,
-        ticket: hearth_client::local::Ticket,
+        ticket: hearth_client::local::AttributeTicket,
         digest: u64,
         ttl: Duration,
     ) {
@@ -129,11 +130,11 @@ impl Session for Core {
         self.pool.keep_names();
     }
 
-    fn close(&self, handle: Handle) {
+    fn close(&self, handle: SessionHandle) {
         self.inform(Request::Close(kernel_handle(handle)));
     }
 
-    fn read(&self, handle: Handle, offset: u64, len: u32, keep: Keep, done: ReadDone) {
+    fn read(&self, handle: SessionHandle, offset: u64, len: u32, keep: Keep, done: ReadDone) {
         let handle = kernel_handle(handle);
         if len as usize > CALL_BYTES_MAX || offset > i64::MAX as u64 {
             return done(Outcome::Fail(Errno(hearth_proto::errno::EFBIG)));
@@ -164,7 +165,7 @@ impl Session for Core {
         });
     }
 
-    fn write(&self, handle: Handle, place: Place, data: Vec<u8>, done: Done<Written>) {
+    fn write(&self, handle: SessionHandle, place: Place, data: Vec<u8>, done: Done<Written>) {
         let handle = kernel_handle(handle);
         if data.is_empty() || data.len() > CALL_BYTES_MAX {
             return done(Outcome::Fail(Errno(hearth_proto::errno::EFBIG)));
@@ -202,19 +203,19 @@ impl Session for Core {
         self.lock().node.config().pool_bytes()
     }
 
-    fn flush(&self, handle: Handle, done: Done<()>) {
+    fn flush(&self, handle: SessionHandle, done: Done<()>) {
         self.submit(|_| (Waiting::Plain(done), Request::Flush(kernel_handle(handle))));
     }
 
-    fn sync(&self, handle: Handle, done: Done<()>) {
+    fn sync(&self, handle: SessionHandle, done: Done<()>) {
         self.submit(|_| (Waiting::Plain(done), Request::Sync(kernel_handle(handle))));
     }
 
-    fn gathers(&self, handle: Handle) -> bool {
+    fn gathers(&self, handle: SessionHandle) -> bool {
         self.lock().node.gathers(kernel_handle(handle))
     }
 
-    fn exchange(&self, handle: Handle, done: Done<()>) {
+    fn exchange(&self, handle: SessionHandle, done: Done<()>) {
         let request = Request::Exchange(kernel_handle(handle));
         self.submit(|_| (Waiting::Plain(done), request));
     }
@@ -261,12 +262,12 @@ impl Session for Core {
         self.submit(|_| (Waiting::Plain(done), Request::Settle(FileId(file.ino))));
     }
 
-    fn laminate(&self, file: FileKey, stamp: Stamp, done: Done<()>) {
+    fn laminate(&self, file: FileKey, stamp: FileStamp, done: Done<()>) {
         let (file, stamp) = (FileId(file.ino), kernel_stamp(stamp));
         self.submit(|_| (Waiting::Plain(done), Request::Laminate { file, stamp }));
     }
 
-    fn restamp(&self, file: FileKey, before: Stamp, after: Stamp) {
+    fn restamp(&self, file: FileKey, before: FileStamp, after: FileStamp) {
         let (before, after) = (kernel_stamp(before), kernel_stamp(after));
         self.inform(Request::Restamp {
             file: FileId(file.ino),
@@ -290,17 +291,17 @@ impl Session for Core {
         config.daemon_of_attributes(FileId::default()).is_some()
     }
 
-    fn leave(&self, files: Vec<FileKey>, done: Done<Vec<Leave>>) {
+    fn leave(&self, files: Vec<FileKey>, done: Done<Vec<AttributesLeave>>) {
         let files = files.iter().map(|file| FileId(file.ino)).collect();
         self.submit(|_| (Waiting::Leave(done), Request::Leave(files)));
     }
 
-    fn await_leave(&self, files: Vec<FileKey>, done: Done<Vec<Leave>>) {
+    fn await_leave(&self, files: Vec<FileKey>, done: Done<Vec<AttributesLeave>>) {
         let files = files.iter().map(|file| FileId(file.ino)).collect();
         self.submit(|_| (Waiting::Leave(done), Request::Await(files)));
     }
 
-    fn names(&self, dir: FileKey, done: Done<Names>) {
+    fn names(&self, dir: FileKey, done: Done<NamesLeave>) {
         self.submit(|_| (Waiting::Names(done), Request::Names(FileId(dir.ino))));
     }
 
@@ -325,7 +326,7 @@ impl Session for Core {
         self.submit(|_| (Waiting::Plain(done), Request::Locate(files)));
     }
 
-    fn learned(&self, learned: Vec<Learned>) {
+    fn learned(&self, learned: Vec<AttributesRead>) {
         let told = learned.iter().map(|one| hearth_proto::Learned {
             file: FileId(one.file.ino),
             number: one.number,
@@ -344,7 +345,7 @@ impl Session for Core {
     }
 }
 
-fn kernel_handle(handle: Handle) -> hearth_proto::Handle {
+fn kernel_handle(handle: SessionHandle) -> hearth_proto::Handle {
     hearth_proto::Handle(handle.0)
 }
 

@@ -6,7 +6,7 @@
 
 use crate::core::{Core, State};
 use hearth_proto::{FileId, Handle, Piece};
-use hearth_shm::{FrameId, PageName};
+use hearth_shm::{FrameIndex, PageName};
 
 impl Core {
     /// Shows the pages of bytes that were read.
@@ -22,7 +22,8 @@ impl Core {
         for page in offset / page_bytes..=(offset + len - 1) / page_bytes {
             if let Some((frame, extent)) = state.node.readable(file, page) {
                 let name = PageName { file: file.0, page };
-                self.pool.publish(name, FrameId(frame.0), extent as usize);
+                self.pool
+                    .publish(name, FrameIndex(frame.0), extent as usize);
             }
         }
     }

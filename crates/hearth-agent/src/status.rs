@@ -1,17 +1,18 @@
 //! An agent's account of itself.
 
-use crate::bank::{self, BankConfig, DaemonStatus};
+use crate::bank::{self, BankSettings, DaemonStatus};
 use crate::core::{Core, State};
 use crate::late;
 use crate::store::TierStatus;
 use hearth_client::local::{Count, Sums};
 use hearth_net::{Link, Transport};
 use hearth_proto::{FileId, Semantics};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
-/// A plain value for people and for `--json`.
-#[derive(Clone, Debug, Default, Serialize)]
+/// A plain value for people, for `--json` and for commands that read it. A value that a text lacks is empty or 0.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
 pub struct AgentStatus {
     /// Place in the member list.
     pub node: u32,
@@ -63,7 +64,8 @@ pub struct AgentStatus {
 }
 
 /// The promise of an open file.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct FilePromise {
     /// The name of the file, for people.
     pub file: String,
@@ -75,10 +77,11 @@ pub struct FilePromise {
 const PROMISES_MAX: usize = 64;
 
 /// Counts since the start.
-#[derive(Clone, Copy, Debug, Default, Serialize)]
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
 #[allow(
     missing_docs,
-    reason = "each is what `hearth_proto::status::Counters` says of it"
+    reason = "each is what `hearth_proto::status::KernelCounters` says of it"
 )]
 pub struct Counters {
     pub reads: u64,
@@ -106,7 +109,8 @@ pub struct Counters {
 }
 
 /// Counts of programs that read the pool themselves; see [`hearth_client::local::Count`].
-#[derive(Clone, Copy, Debug, Default, Serialize)]
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Programs {
     /// Pages that they can find now.
     pub pages: usize,
@@ -143,7 +147,8 @@ pub struct Programs {
 }
 
 /// One other agent.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
 pub struct PeerStatus {
     /// Place in the member list.
     pub node: u32,
@@ -158,7 +163,7 @@ pub struct PeerStatus {
 }
 
 impl Core {
-    pub(crate) fn status(&self, bank: Option<&BankConfig>) -> AgentStatus {
+    pub(crate) fn status(&self, bank: Option<&BankSettings>) -> AgentStatus {
         let daemons = self.bank.get().zip(bank);
         let daemons = daemons.map(|(bank, config)| bank::status(bank, config));
         let mut daemons = daemons.unwrap_or_default();
@@ -234,7 +239,7 @@ impl Core {
         }
     }
 
-    fn counters(&self, kernel: &hearth_proto::status::Counters) -> Counters {
+    fn counters(&self, kernel: &hearth_proto::status::KernelCounters) -> Counters {
         let store = self.store.counts();
         Counters {
             reads: kernel.reads,

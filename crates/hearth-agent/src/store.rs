@@ -34,7 +34,7 @@ pub use tier::{Tier, TierConfig, TierStatus};
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::path::Path;
 
-use hearth_client::{Errno, Stamp};
+use hearth_client::{Errno, FileStamp};
 use hearth_proto::effect::TierGone;
 use hearth_shm::{FramePart, Pool};
 use rustix::fs::{Mode, OFlags, ResolveFlags};
@@ -91,7 +91,7 @@ pub trait Store: Send + Sync {
     fn truncate(&self, file: BorrowedFd<'_>, size: u64) -> Result<(), Errno>;
 
     /// The store's stamp of the file's content now.
-    fn stamp(&self, file: BorrowedFd<'_>) -> Result<Stamp, Errno>;
+    fn stamp(&self, file: BorrowedFd<'_>) -> Result<FileStamp, Errno>;
 
     /// Makes this node's client look at the file anew: another has changed it. A client that keeps bytes between opens
     /// forgets them.

@@ -1,7 +1,7 @@
 //! Requests of local sessions that have no answer yet.
 
 use crate::late::{About, LOOK};
-use hearth_client::{Done, FileSize, Leave, Names, OpenedFile, ReadDone, Written};
+use hearth_client::{AttributesLeave, Done, FileSize, NamesLeave, OpenedFile, ReadDone, Written};
 use hearth_proto::{Buf, FileId, Handle, Ticket, Time, WriteAt};
 use std::collections::HashMap;
 use std::os::fd::OwnedFd;
@@ -25,8 +25,8 @@ pub(crate) enum Waiting {
         done: Done<Written>,
     },
     Size(Done<FileSize>),
-    Leave(Done<Vec<Leave>>),
-    Names(Done<Names>),
+    Leave(Done<Vec<AttributesLeave>>),
+    Names(Done<NamesLeave>),
     Truncate {
         fd: Arc<OwnedFd>,
         done: Done<()>,

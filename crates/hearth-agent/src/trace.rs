@@ -12,8 +12,8 @@ use std::collections::HashMap;
 
 use hearth_proto::effect::Reply;
 use hearth_proto::msg::{Body, Envelope};
-use hearth_proto::{FileId, NodeId, Op as StoreOp, ReqId, Request, Ticket, WriteAt};
-use hearth_trace::ring::{Done, tracer};
+use hearth_proto::{FileId, NodeId, ReqId, Request, StoreOpId, Ticket, WriteAt};
+use hearth_trace::ring::{OpFacts, tracer};
 use hearth_trace::{Flags, Layer, Op};
 
 use crate::core::State;
@@ -31,7 +31,7 @@ pub(crate) struct Trace {
     asked: HashMap<ReqId, Span>,
     served: HashMap<ReqId, Span>,
     /// Which request made an operation on the store necessary.
-    store: HashMap<StoreOp, u64>,
+    store: HashMap<StoreOpId, u64>,
     cause: Cause,
     count: u64,
 }
@@ -49,22 +49,22 @@ enum Cause {
 #[derive(Clone, Copy, Debug)]
 struct Span {
     started: u64,
-    done: Done,
+    done: OpFacts,
 }
 
 /// An operation on the store that a worker has begun; nothing while nothing is traced.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct StoreSpan(Option<(u64, Done, FileId)>);
+pub(crate) struct StoreSpan(Option<(u64, OpFacts, FileId)>);
 
 impl StoreSpan {
     /// A worker begins.
     pub(crate) fn begin(op: Op, file: FileId, offset: u64, asked: usize) -> StoreSpan {
         StoreSpan(tracer::enter().map(|started| {
-            let done = Done {
+            let done = OpFacts {
                 layer: Layer::Store,
                 offset,
                 asked: asked as u64,
-                ..Done::new(op)
+                ..OpFacts::new(op)
             };
             (started, done, file)
         }))
@@ -76,7 +76,7 @@ impl StoreSpan {
     }
 
     /// The store has answered: bytes, or an error's number.
-    pub(crate) fn end(self, state: &mut State, op: StoreOp, result: Result<u64, i32>) {
+    pub(crate) fn end(self, state: &mut State, op: StoreOpId, result: Result<u64, i32>) {
         let Some((started, mut done, file)) = self.0 else {
             return;
         };
@@ -184,14 +184,14 @@ impl State {
             | Request::Sync(handle) => self.files.file_of(*handle),
             _ => None,
         };
-        let done = Done {
+        let done = OpFacts {
             layer: Layer::Cache,
             flags: Flags::HIT,
             offset,
             asked,
             file: file.map_or(0, |file| self.trace_name(file)),
             caller: hearth_client::caller::current(),
-            ..Done::new(op)
+            ..OpFacts::new(op)
         };
         self.trace.cause = Cause::Session(ticket);
         remember(&mut self.trace.requests, ticket, Span { started, done });
@@ -243,14 +243,14 @@ impl State {
         };
         let request = number(envelope.req);
         self.trace.attribute(request, Flags::PEER, to);
-        let done = Done {
+        let done = OpFacts {
             layer: Layer::PeerClient,
             offset,
             asked,
             file: self.trace_name(envelope.file),
             request,
             peer: to.0 as u16,
-            ..Done::new(op)
+            ..OpFacts::new(op)
         };
         remember(&mut self.trace.asked, envelope.req, Span { started, done });
     }
@@ -275,20 +275,20 @@ impl State {
         };
         let request = number(envelope.req);
         self.trace.cause = Cause::Peer(request);
-        let done = Done {
+        let done = OpFacts {
             layer: Layer::PeerServer,
             offset,
             asked,
             file: self.trace_name(envelope.file),
             request,
             peer: from.0 as u16,
-            ..Done::new(op)
+            ..OpFacts::new(op)
         };
         remember(&mut self.trace.served, envelope.req, Span { started, done });
     }
 
     /// The kernel orders an operation on the store.
-    pub(crate) fn trace_ordered(&mut self, op: StoreOp) {
+    pub(crate) fn trace_ordered(&mut self, op: StoreOpId) {
         if !tracer::is_on() {
             return;
         }
@@ -350,7 +350,7 @@ impl Trace {
 }
 
 /// Bytes that an answer stands for, or its error.
-fn answer(envelope: &Envelope, asked: &Done, bytes: u64) -> i64 {
+fn answer(envelope: &Envelope, asked: &OpFacts, bytes: u64) -> i64 {
     match envelope.body {
         Body::Failed(errno) => -i64::from(errno),
         _ if matches!(asked.op, Op::PeerPut | Op::ServePut) => asked.asked.cast_signed(),

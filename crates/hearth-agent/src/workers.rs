@@ -7,7 +7,7 @@ use crate::openers::Stuck;
 use crate::store::{Store, SyncKind};
 use crate::trace::StoreSpan;
 use hearth_client::{Done, Errno, Outcome as Answer, ReadDone, Written};
-use hearth_proto::{FileId, Input, NodeId, Op, StoreOk, WriteAt};
+use hearth_proto::{FileId, Input, NodeId, StoreOk, StoreOpId, WriteAt};
 use hearth_shm::FramePart;
 use hearth_trace::Op as Traced;
 use std::collections::VecDeque;
@@ -35,13 +35,17 @@ pub(crate) enum Job {
     },
     /// Write a buffer through a handle's descriptor, unless that is closed, and take the stamp.
     WriteThrough {
-        op: Op,
+        op: StoreOpId,
         fd: Option<Arc<OwnedFd>>,
         offset: u64,
         bytes: Vec<u8>,
     },
     /// Set the size.
-    Truncate { op: Op, fd: Arc<OwnedFd>, size: u64 },
+    Truncate {
+        op: StoreOpId,
+        fd: Arc<OwnedFd>,
+        size: u64,
+    },
     /// A local read, done on the store.
     DirectRead {
         from: PastCache,
@@ -61,7 +65,7 @@ pub(crate) enum Job {
 /// An operation of a home on its file.
 #[derive(Debug)]
 pub(crate) struct FileJob {
-    pub(crate) op: Op,
+    pub(crate) op: StoreOpId,
     pub(crate) file: FileId,
     pub(crate) at: Arc<StoreFile>,
     pub(crate) task: Task,
@@ -108,7 +112,7 @@ impl Outcome {
 }
 
 impl FileJob {
-    pub(crate) fn new(state: &mut State, (op, file): (Op, FileId), task: Task) -> FileJob {
+    pub(crate) fn new(state: &mut State, (op, file): (StoreOpId, FileId), task: Task) -> FileJob {
         let at = state.files.file(file);
         FileJob { op, file, at, task }
     }
@@ -399,7 +403,7 @@ fn len_of(parts: &[FramePart]) -> usize {
     parts.iter().map(|part| part.len).sum()
 }
 
-fn done(core: &Core, (op, span): (Op, StoreSpan), result: Result<StoreOk, Errno>) {
+fn done(core: &Core, (op, span): (StoreOpId, StoreSpan), result: Result<StoreOk, Errno>) {
     let result = result.map_err(raw);
     core.drive_with(|state| {
         let bytes = result.as_ref().map(|ok| u64::from(ok.bytes));
@@ -451,7 +455,7 @@ fn write_through(
     core.store.stamp(fd.as_fd()).map(stamped)
 }
 
-fn stamped(stamp: hearth_client::Stamp) -> StoreOk {
+fn stamped(stamp: hearth_client::FileStamp) -> StoreOk {
     StoreOk {
         bytes: 0,
         stamp: kernel_stamp(stamp),
@@ -494,8 +498,8 @@ pub(crate) fn raw(errno: Errno) -> i32 {
 }
 
 /// The session's stamp as the kernel has it.
-pub(crate) fn kernel_stamp(stamp: hearth_client::Stamp) -> hearth_proto::Stamp {
-    let hearth_client::Stamp {
+pub(crate) fn kernel_stamp(stamp: hearth_client::FileStamp) -> hearth_proto::Stamp {
+    let hearth_client::FileStamp {
         ctime_ns,
         mtime_ns,
         size,

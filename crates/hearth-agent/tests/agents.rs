@@ -1,11 +1,12 @@
 //! Real agents of one process over loopback TCP, driven through their sessions.
 
 use hearth_agent::{
-    Agent, Allocation, CloseRule, Config, NotTold, Policy, Ranges, Semantics, store::StoreSpec,
+    Agent, AgentSettings, Allocation, CloseRule, NotTold, Policy, Ranges, Semantics, net::Secret,
+    store::StoreSpec,
 };
 use hearth_client::{
-    Access, Errno, FileKey, Handle, Keep, OpenFile, OpenedFile, Outcome, Place, Session, Stamp,
-    Written,
+    Access, Errno, FileKey, FileStamp, Keep, OpenFile, OpenedFile, Outcome, Place, Session,
+    SessionHandle, Written,
 };
 use std::fs::File;
 use std::net::TcpListener;
@@ -20,7 +21,7 @@ struct Set {
     _job: tempfile::TempDir,
 }
 
-fn set(nodes: u32, change: impl Fn(&mut Config)) -> Set {
+fn set(nodes: u32, change: impl Fn(&mut AgentSettings)) -> Set {
     let dir = tempfile::tempdir().expect("a store");
     let job = tempfile::tempdir().expect("a job directory");
     let listeners: Vec<TcpListener> = (0..nodes)
@@ -33,11 +34,11 @@ fn set(nodes: u32, change: impl Fn(&mut Config)) -> Set {
     let starts: Vec<_> = (0..)
         .zip(listeners)
         .map(|(node, listener)| {
-            let mut config = Config {
+            let mut config = AgentSettings {
                 node,
                 incarnation: 1,
                 members: members.clone(),
-                secret: [7; 32],
+                secret: Secret::new([7; 32]),
                 job: "test".to_owned(),
                 store_root: dir.path().to_owned(),
                 store: StoreSpec::parse("posix").expect("a store"),
@@ -106,7 +107,7 @@ impl Set {
         let open = OpenFile {
             file: FileKey { ino: meta.ino() },
             access: Access { read: true, write },
-            stamp: Stamp {
+            stamp: FileStamp {
                 ctime_ns: meta.ctime() * 1_000_000_000 + meta.ctime_nsec(),
                 mtime_ns: meta.mtime() * 1_000_000_000 + meta.mtime_nsec(),
                 size: meta.size(),
@@ -117,7 +118,13 @@ impl Set {
         wait(|done| self.session(node).open(open, Arc::new(fd.into()), done))
     }
 
-    fn read(&self, node: usize, handle: Handle, offset: u64, len: u32) -> Result<Vec<u8>, Errno> {
+    fn read(
+        &self,
+        node: usize,
+        handle: SessionHandle,
+        offset: u64,
+        len: u32,
+    ) -> Result<Vec<u8>, Errno> {
         let (tell, told) = mpsc::channel();
         let done = Box::new(move |outcome: Outcome<&[&[u8]]>| {
             let _ = tell.send(match outcome {
@@ -135,14 +142,14 @@ impl Set {
     fn write(
         &self,
         node: usize,
-        handle: Handle,
+        handle: SessionHandle,
         place: Place,
         data: &[u8],
     ) -> Result<Written, Errno> {
         wait(|done| self.session(node).write(handle, place, data.to_vec(), done))
     }
 
-    fn sync(&self, node: usize, handle: Handle) -> Result<(), Errno> {
+    fn sync(&self, node: usize, handle: SessionHandle) -> Result<(), Errno> {
         wait(|done| self.session(node).sync(handle, done))
     }
 }
@@ -435,7 +442,7 @@ const PAGE: usize = 4096;
 
 /// Two agents under `home:plus`; `home` has the page of a file, which the other is about to have to itself.
 /// Returns the handle of a reader at the home and that of the writer.
-fn delegated(home: usize) -> (Set, Handle, Handle) {
+fn delegated(home: usize) -> (Set, SessionHandle, SessionHandle) {
     let set = set(2, |config| {
         config.policy = Policy::HomePlus;
         config.allocation = Allocation::FirstTouch;
@@ -454,7 +461,7 @@ impl Set {
         self.agents.iter().map(sent).sum()
     }
 
-    fn rewrite(&self, node: usize, writer: Handle, seed: usize) -> Vec<u8> {
+    fn rewrite(&self, node: usize, writer: SessionHandle, seed: usize) -> Vec<u8> {
         let bytes = pattern(PAGE, seed);
         self.write(node, writer, Place::At(0), &bytes)
             .expect("writes");
@@ -626,7 +633,7 @@ fn a_time_that_is_set_is_the_stores_also_while_the_file_is_open() {
         let file = File::open(set.dir.path().join("f")).expect("opens");
         let stamp = || {
             let meta = file.metadata().expect("attributes");
-            Stamp {
+            FileStamp {
                 ctime_ns: meta.ctime() * 1_000_000_000 + meta.ctime_nsec(),
                 mtime_ns: meta.mtime() * 1_000_000_000 + meta.mtime_nsec(),
                 size: meta.size(),

@@ -34,7 +34,7 @@ pub enum Seat {
 
 /// The plan of a daemon that is to be started.
 #[derive(Clone, Debug)]
-pub struct Plan {
+pub struct DaemonPlan {
     /// The place at which it listens.
     pub seat: Seat,
     /// Bytes that it may use for entries; whole MiB.
@@ -58,7 +58,7 @@ pub enum End {
 
 /// A daemon that answers.
 #[derive(Debug)]
-pub struct Started {
+pub struct StartedDaemon {
     /// Its process.
     pub child: Child,
     /// The address at which it listens.
@@ -69,7 +69,7 @@ pub struct Started {
 
 /// Why there is no daemon.
 #[derive(Debug, thiserror::Error)]
-pub enum StartError {
+pub enum NoDaemon {
     /// The program cannot be run.
     #[error("cannot run `{program}`")]
     Run {
@@ -87,7 +87,7 @@ pub enum StartError {
 }
 
 /// Starts a daemon and waits until it answers.
-pub fn start(plan: &Plan) -> Result<Started, StartError> {
+pub fn start(plan: &DaemonPlan) -> Result<StartedDaemon, NoDaemon> {
     let told_at = plan.dir.join(format!("bank-port-{}", std::process::id()));
     // A file that an earlier start left would be taken for this one's.
     let _ = std::fs::remove_file(&told_at);
@@ -97,14 +97,14 @@ pub fn start(plan: &Plan) -> Result<Started, StartError> {
         .stdin(Stdio::null())
         .stdout(Stdio::null())
         .stderr(Stdio::piped());
-    let mut child = command.spawn().map_err(|source| StartError::Run {
+    let mut child = command.spawn().map_err(|source| NoDaemon::Run {
         program: command.get_program().to_string_lossy().into_owned(),
         source,
     })?;
     let answered = await_answer(plan, &mut child, &told_at);
     let _ = std::fs::remove_file(&told_at);
     match answered {
-        Ok((addr, stats)) => Ok(Started {
+        Ok((addr, stats)) => Ok(StartedDaemon {
             child,
             addr,
             version: stats.version,
@@ -118,7 +118,7 @@ pub fn start(plan: &Plan) -> Result<Started, StartError> {
     }
 }
 
-fn command(plan: &Plan) -> Command {
+fn command(plan: &DaemonPlan) -> Command {
     let mut words: Vec<OsString> = Vec::new();
     let mut say = |all: &[&str]| words.extend(all.iter().map(OsString::from));
     if plan.end == End::WithStarter {
@@ -148,17 +148,17 @@ fn command(plan: &Plan) -> Command {
 }
 
 /// The limit that the daemon is given: its own, or more if items need it, or half of a small memory.
-fn item_limit(plan: &Plan) -> usize {
+fn item_limit(plan: &DaemonPlan) -> usize {
     let most = (plan.memory_bytes / 2) as usize;
     let usual = ITEM_BYTES_DEFAULT.min(most.max(ITEM_STEP_BYTES));
     plan.item_bytes.next_multiple_of(ITEM_STEP_BYTES).max(usual)
 }
 
 fn await_answer(
-    plan: &Plan,
+    plan: &DaemonPlan,
     child: &mut Child,
     told_at: &Path,
-) -> Result<(Address, Stats), StartError> {
+) -> Result<(Address, Stats), NoDaemon> {
     let end = Instant::now() + START_SPAN;
     loop {
         if let Some(addr) = address(&plan.seat, told_at)
@@ -168,10 +168,10 @@ fn await_answer(
             return Ok((addr, stats));
         }
         if let Ok(Some(status)) = child.try_wait() {
-            return Err(StartError::Ended(last_words(child, &status.to_string())));
+            return Err(NoDaemon::Ended(last_words(child, &status.to_string())));
         }
         if Instant::now() > end {
-            return Err(StartError::Silent);
+            return Err(NoDaemon::Silent);
         }
         pause();
     }

@@ -28,7 +28,7 @@ const WAKER: Token = Token(usize::MAX);
 
 /// The configuration of a bank.
 #[derive(Clone, Debug)]
-pub struct Config {
+pub struct BankClientConfig {
     /// The addresses of the daemons; an order names a daemon by its place here.
     pub daemons: Vec<Address>,
     /// Makes and opens the job's entries.
@@ -43,7 +43,7 @@ pub struct Config {
 pub type Answered = (u64, Result<Answer, Lost>);
 
 /// The receiver of answers and of changes of connections.
-pub trait Handler: Send + Sync + 'static {
+pub trait BankHandler: Send + Sync + 'static {
     /// Orders were carried out, or are lost: what one daemon said at one time, in its order.
     fn answered(&self, answers: Vec<Answered>);
 
@@ -105,7 +105,7 @@ pub struct Asked {
 
 impl Bank {
     /// Starts the thread, which connects to every daemon and goes on trying.
-    pub fn start(config: Config, handler: Arc<dyn Handler>) -> io::Result<Bank> {
+    pub fn start(config: BankClientConfig, handler: Arc<dyn BankHandler>) -> io::Result<Bank> {
         let poll = Poll::new()?;
         let shared = Arc::new(Shared {
             queue: Mutex::default(),
@@ -187,11 +187,11 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 struct Driver {
-    config: Config,
+    config: BankClientConfig,
     links: Vec<Link>,
     poll: Poll,
     shared: Arc<Shared>,
-    handler: Arc<dyn Handler>,
+    handler: Arc<dyn BankHandler>,
     scratch: Vec<u8>,
 }
 

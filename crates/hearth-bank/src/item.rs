@@ -21,7 +21,7 @@ const TAG_BYTES: usize = 16;
 
 /// An entry, opened.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Item {
+pub struct OpenedEntry {
     /// The version that the writer gave it.
     pub version: [u64; 2],
     /// The bytes.
@@ -78,14 +78,14 @@ impl Seal {
     }
 
     /// The entry in a value, if this job made it under this key.
-    pub fn open(&self, key: &str, value: &[u8]) -> Option<Item> {
+    pub fn open(&self, key: &str, value: &[u8]) -> Option<OpenedEntry> {
         let (high, rest) = value.split_first_chunk::<8>()?;
         let (low, rest) = rest.split_first_chunk::<8>()?;
         let (tag, bytes) = rest.split_first_chunk::<TAG_BYTES>()?;
         let version = [u64::from_be_bytes(*high), u64::from_be_bytes(*low)];
         // A process that can measure the time of this comparison reads the socket anyway.
         let genuine = self.tag(key, version, bytes) == *tag;
-        genuine.then(|| Item {
+        genuine.then(|| OpenedEntry {
             version,
             bytes: bytes.to_vec(),
         })

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! caller ── Bank::order ──▶ queue ──▶ one thread ── meta protocol ──▶ daemon 0, 1, 2, ...
-//!        ◀── Handler::answered ─────────┘
+//!        ◀── BankHandler::answered ─────┘
 //! ```
 //!
 //! Reading order: [`Address`] (where a daemon is), [`item`] (what an entry looks like, and why bytes that are not ours
@@ -12,7 +12,7 @@
 //!
 //! Every user relies on these rules:
 //!
-//! - B1: every order is answered exactly once, within [`Config::patience`] and a little.
+//! - B1: every order is answered exactly once, within [`BankClientConfig::patience`] and a little.
 //! - B2: after the first order of a connection that is not answered in time, or a byte that the
 //!   protocol does not have, the connection is closed and all its orders are [`Lost`].
 //! - B3: no byte of a daemon is trusted: an entry that this job did not seal under this very key is
@@ -33,6 +33,6 @@ pub mod stats;
 mod talk;
 
 pub use address::{Address, AddressError};
-pub use driver::{Answered, Asked, Bank, Config, Handler, LinkStatus};
-pub use item::{Item, Seal};
+pub use driver::{Answered, Asked, Bank, BankClientConfig, BankHandler, LinkStatus};
+pub use item::{OpenedEntry, Seal};
 pub use order::{Answer, Lost, Order};

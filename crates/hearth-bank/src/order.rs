@@ -1,6 +1,6 @@
 //! Orders that a daemon can be given, and their written form.
 
-use crate::item::{Item, Seal};
+use crate::item::{OpenedEntry, Seal};
 
 /// One order, answered as a whole. Names are without the job's prefix.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -26,7 +26,7 @@ pub enum Order {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Answer {
     /// For each name of a [`Order::Get`] the entry, if there is one.
-    Found(Vec<Option<Item>>),
+    Found(Vec<Option<OpenedEntry>>),
     /// The entry is there now, until the daemon forgets it.
     Stored,
     /// The daemon had no room for the entry; an older one under that name is gone.
@@ -46,7 +46,7 @@ pub(crate) enum Expected {
     /// Entries under these keys, then the end.
     Items {
         keys: Vec<String>,
-        found: Vec<Option<Item>>,
+        found: Vec<Option<OpenedEntry>>,
     },
     /// One line.
     Stored,

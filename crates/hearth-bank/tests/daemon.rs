@@ -6,9 +6,10 @@
     reason = "what helps a test fails like a test, and says what it skips"
 )]
 
-use hearth_bank::daemon::{self, End, Plan, Seat, Started};
+use hearth_bank::daemon::{self, DaemonPlan, End, Seat, StartedDaemon};
 use hearth_bank::{
-    Address, Answer, Answered, Asked, Bank, Config, Handler, Item, Lost, Order, Seal,
+    Address, Answer, Answered, Asked, Bank, BankClientConfig, BankHandler, Lost, OpenedEntry,
+    Order, Seal,
 };
 use std::path::Path;
 use std::process::Command;
@@ -32,7 +33,7 @@ enum News {
 
 struct Tell(Sender<News>);
 
-impl Handler for Tell {
+impl BankHandler for Tell {
     fn answered(&self, answers: Vec<Answered>) {
         for (order, answer) in answers {
             let _ = self.0.send(News::Answered(order, answer));
@@ -60,7 +61,7 @@ impl Desk {
 
     fn of(daemons: Vec<Address>, entry_bytes: usize, patience: Duration) -> Desk {
         let (tell, news) = channel();
-        let config = Config {
+        let config = BankClientConfig {
             daemons,
             seal: Seal::new(&[5; 32]),
             entry_bytes,
@@ -115,10 +116,10 @@ fn get(names: &[&str]) -> Order {
 }
 
 /// A daemon that ends with its test.
-struct Daemon(Started);
+struct Daemon(StartedDaemon);
 
 impl Daemon {
-    fn start(plan: &Plan) -> Daemon {
+    fn start(plan: &DaemonPlan) -> Daemon {
         Daemon(daemon::start(plan).unwrap())
     }
 
@@ -162,8 +163,8 @@ impl Drop for Daemon {
     }
 }
 
-fn plan(dir: &Path, seat: Seat) -> Plan {
-    Plan {
+fn plan(dir: &Path, seat: Seat) -> DaemonPlan {
+    DaemonPlan {
         seat,
         memory_bytes: 16 << 20,
         item_bytes: hearth_bank::item::room_for(ENTRY_BYTES),
@@ -198,7 +199,7 @@ fn entries_go_round_over_a_socket_of_either_kind() {
         assert_eq!(desk.ask(1, set("a", bytes.clone())), Ok(Answer::Stored));
         assert_eq!(desk.ask(2, set("b", Vec::new())), Ok(Answer::Stored));
         let item = |bytes| {
-            Some(Item {
+            Some(OpenedEntry {
                 version: [1, 2],
                 bytes,
             })
@@ -281,7 +282,7 @@ fn a_daemon_whose_items_are_too_small_is_refused_by_name() {
     let Some(dir) = place("a_daemon_whose_items_are_too_small_is_refused_by_name") else {
         return;
     };
-    let small = Plan {
+    let small = DaemonPlan {
         memory_bytes: 1 << 20,
         ..plan(dir.path(), unix(dir.path()))
     };
@@ -302,7 +303,7 @@ fn a_full_daemon_forgets_and_goes_on() {
     let Some(dir) = place("a_full_daemon_forgets_and_goes_on") else {
         return;
     };
-    let small = Plan {
+    let small = DaemonPlan {
         memory_bytes: 1 << 20,
         ..plan(dir.path(), unix(dir.path()))
     };

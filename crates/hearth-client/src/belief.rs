@@ -60,7 +60,7 @@ pub fn lags(root: impl AsFd) -> bool {
 }
 
 /// A client that keeps what it has seen, and whose servers can be asked past it.
-pub trait Client {
+pub trait CachingClient {
     /// Whether a file has bytes at an offset or behind it, as the servers say. True where they cannot be asked.
     fn reaches(&self, file: BorrowedFd<'_>, offset: u64) -> bool;
 
@@ -90,7 +90,7 @@ pub trait Client {
 /// The operating system's client of a store that lags.
 pub struct Mounted;
 
-impl Client for Mounted {
+impl CachingClient for Mounted {
     fn reaches(&self, file: BorrowedFd<'_>, offset: u64) -> bool {
         let Ok(before) = rustix::fs::tell(file) else {
             return true;

@@ -25,16 +25,16 @@ pub mod words;
 
 pub use owner::{MAPPED, OWNER, Owner};
 pub use types::{
-    Access, Attributes, Bypass, Done, Errno, FileKey, FileSize, Handle, Keep, Learned, Leave,
-    Names, NamesRead, OpenFile, OpenedFile, Outcome, PageRange, Place, ReadDone, Share, Stamp,
-    Written,
+    Access, AttributesLeave, AttributesRead, Bypass, Done, Errno, FileKey, FileSize, FileStamp,
+    InodeAttributes, Keep, NamesLeave, NamesRead, OpenFile, OpenedFile, Outcome, PageRange, Place,
+    ReadDone, SessionHandle, Share, Written,
 };
 
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::Duration;
 
-use local::Ticket;
+use local::AttributeTicket;
 
 /// One agent, as a way in sees it.
 ///
@@ -50,14 +50,14 @@ pub trait Session: Send + Sync + 'static {
 
     /// Ends a handle. Buffered bytes stay with the cache; callers that need them in the store use
     /// [`Session::flush`] first.
-    fn close(&self, handle: Handle);
+    fn close(&self, handle: SessionHandle);
 
     /// Reads `len` bytes at `offset`. Fewer come back only at the end of the file.
-    fn read(&self, handle: Handle, offset: u64, len: u32, keep: Keep, done: ReadDone);
+    fn read(&self, handle: SessionHandle, offset: u64, len: u32, keep: Keep, done: ReadDone);
 
     /// Writes `data`, all or nothing. When it completes, every other node sees it, or once it is closed,
     /// synced or exchanged, if no more is promised of the file.
-    fn write(&self, handle: Handle, place: Place, data: Vec<u8>, done: Done<Written>);
+    fn write(&self, handle: SessionHandle, place: Place, data: Vec<u8>, done: Done<Written>);
 
     /// Bytes that the agent keeps of all files. A call for more is better cut into parts that are
     /// [`Place::Aside`] and kept by [`Keep::Nobody`].
@@ -67,19 +67,19 @@ pub trait Session: Send + Sync + 'static {
 
     /// The promise of `close(2)`: every byte written through this node's handles is in the store. An error that befell
     /// earlier buffered writes of the file is reported once per handle.
-    fn flush(&self, handle: Handle, done: Done<()>);
+    fn flush(&self, handle: SessionHandle, done: Done<()>);
 
     /// The promise of `fsync(2)`: [`Session::flush`], then the store's own fsync.
-    fn sync(&self, handle: Handle, done: Done<()>);
+    fn sync(&self, handle: SessionHandle, done: Done<()>);
 
     /// True if what is written through a handle may show on other nodes later than it completes.
-    fn gathers(&self, _handle: Handle) -> bool {
+    fn gathers(&self, _handle: SessionHandle) -> bool {
         false
     }
 
     /// The promise of a lock: other nodes can see every byte written through this node's handles, and later reads here
     /// see theirs. There is nothing to do if that is so all the time.
-    fn exchange(&self, _handle: Handle, done: Done<()>) {
+    fn exchange(&self, _handle: SessionHandle, done: Done<()>) {
         done(Outcome::Serve(()));
     }
 
@@ -117,17 +117,17 @@ pub trait Session: Send + Sync + 'static {
 
     /// Tells the cache that the store lets nobody write the file any more, since `stamp`. If files are published so
     /// (`commit`), every byte is in the store when this completes, and the file changes no more.
-    fn laminate(&self, file: FileKey, stamp: Stamp, done: Done<()>);
+    fn laminate(&self, file: FileKey, stamp: FileStamp, done: Done<()>);
 
     /// The way in is about to look at a file's attributes, to tell them to who keeps them for a time.
     /// `None` if no program could make use of that.
-    fn looking(&self, file: FileKey) -> Option<Ticket> {
+    fn looking(&self, file: FileKey) -> Option<AttributeTicket> {
         let _ = file;
         None
     }
 
     /// It tells attributes of this digest, which are kept for so long.
-    fn told(&self, file: FileKey, ticket: Ticket, digest: u64, ttl: Duration) {
+    fn told(&self, file: FileKey, ticket: AttributeTicket, digest: u64, ttl: Duration) {
         let _ = (file, ticket, digest, ttl);
     }
 
@@ -153,7 +153,7 @@ pub trait Session: Send + Sync + 'static {
 
     /// Tells the cache that this node changed the file's attributes in the store on purpose, so that
     /// the change is not taken for an outside writer. `before` and `after` are the store's stamps.
-    fn restamp(&self, file: FileKey, before: Stamp, after: Stamp);
+    fn restamp(&self, file: FileKey, before: FileStamp, after: FileStamp);
 
     /// This node's part of what all nodes may begin to do at the same time.
     fn share(&self) -> Share {
@@ -163,8 +163,8 @@ pub trait Session: Send + Sync + 'static {
     /// Asks for leave to keep the attributes of files, and the names of directories, until they are
     /// revoked; answers in the same order. A revocation that comes before the attributes have been read
     /// ends the leave all the same. A question about one file alone waits for another node that reads its
-    /// attributes, so whoever asks it has told before what came of every [`Leave::Read`].
-    fn leave(&self, files: Vec<FileKey>, done: Done<Vec<Leave>>);
+    /// attributes, so whoever asks it has told before what came of every [`AttributesLeave::Read`].
+    fn leave(&self, files: Vec<FileKey>, done: Done<Vec<AttributesLeave>>);
 
     /// True if leave is better asked for one file alone: what is told of others could not be kept.
     fn looks_alone(&self) -> bool {
@@ -172,22 +172,22 @@ pub trait Session: Send + Sync + 'static {
     }
 
     /// As [`Session::leave`], but waits for another node that reads attributes of the first of them, and gives no
-    /// leave to read: what is not known comes [`Leave::Later`].
-    fn await_leave(&self, files: Vec<FileKey>, done: Done<Vec<Leave>>);
+    /// leave to read: what is not known comes [`AttributesLeave::Later`].
+    fn await_leave(&self, files: Vec<FileKey>, done: Done<Vec<AttributesLeave>>);
 
     /// Asks for leave to keep names and attributes of a directory, and for both. Waits for another node that
-    /// reads them. [`Leave::Later`] where they are not worth being read yet: nobody else asks.
-    fn names(&self, dir: FileKey, done: Done<Names>);
+    /// reads them. [`AttributesLeave::Later`] where they are not worth being read yet: nobody else asks.
+    fn names(&self, dir: FileKey, done: Done<NamesLeave>);
 
-    /// Says what names were read under the [`Leave::Read`] of this number; `None` if other nodes are to read
+    /// Says what names were read under the [`AttributesLeave::Read`] of this number; `None` if other nodes are to read
     /// them by themselves. The attributes follow with [`Session::learned`].
     fn listed(&self, dir: FileKey, number: u64, names: Option<NamesRead>);
 
     /// Leave for these will be asked for, some at a time: finds out whom to ask, for all at once.
     fn locate(&self, files: Vec<FileKey>, done: Done<()>);
 
-    /// Says what came of each [`Leave::Read`]. Until then other nodes are told [`Leave::Later`].
-    fn learned(&self, learned: Vec<Learned>);
+    /// Says what came of each [`AttributesLeave::Read`]. Until then other nodes are told [`AttributesLeave::Later`].
+    fn learned(&self, learned: Vec<AttributesRead>);
 
     /// Has every node let go of what it keeps of a file's attributes, or a directory's attributes and
     /// names. Until [`Session::changed`] nobody is given leave to keep them.

@@ -6,15 +6,17 @@
 use std::io;
 use std::mem::MaybeUninit;
 
-use hearth_shm::{COUNTS, Copied, Counts, Left, View};
-pub use hearth_shm::{LEFT_MAX, Lane, Names, Ticket, Told, WriteLane, attach_lane};
+pub use hearth_shm::{
+    AttributeTicket, LEFT_MAX, Lane, NamesMark, ToldAttributes, WriteLane, attach_lane,
+};
+use hearth_shm::{COUNTS, Copied, LaneOutcome, PoolView, SharedCounts};
 
 use crate::{Bypass, Outcome};
 
 /// The memory of this node's agent.
 pub struct Local {
-    view: View,
-    counts: Counts,
+    view: PoolView,
+    counts: SharedCounts,
 }
 
 /// Numbers that programs count, in the order in which they are told.
@@ -123,7 +125,7 @@ impl Local {
         bytes: &[u8],
     ) -> Outcome<LeftSome> {
         match lane.leave(&self.view, file, offset, bytes) {
-            Left::Done { much } => {
+            LaneOutcome::Done { much } => {
                 self.count(counting, Count::Writes, 1);
                 self.count(counting, Count::Written, bytes.len() as u64);
                 Outcome::Serve(LeftSome { much })
@@ -140,12 +142,14 @@ impl Local {
 
     #[cold]
     #[inline(never)]
-    fn not_left(&self, counting: Lane, left: Left) -> Bypass {
+    fn not_left(&self, counting: Lane, left: LaneOutcome) -> Bypass {
         let (count, why) = match left {
-            Left::Done { .. } => unreachable!("what was left is served"),
-            Left::NotOffered => (Count::NotOffered, Bypass::NotHere),
-            Left::Shut | Left::Full | Left::Busy => (Count::Crowded, Bypass::CalledBack),
-            Left::Dead => (Count::NoAgent, Bypass::NoAgent),
+            LaneOutcome::Done { .. } => unreachable!("what was left is served"),
+            LaneOutcome::NotOffered => (Count::NotOffered, Bypass::NotHere),
+            LaneOutcome::Shut | LaneOutcome::Full | LaneOutcome::Busy => {
+                (Count::Crowded, Bypass::CalledBack)
+            }
+            LaneOutcome::Dead => (Count::NoAgent, Bypass::NoAgent),
         };
         self.count(counting, count, 1);
         why
@@ -162,24 +166,24 @@ impl Local {
     }
 
     /// The attributes of a file that the agent last told the operating system.
-    pub fn told(&self, file: u64) -> Option<Told> {
+    pub fn told(&self, file: u64) -> Option<ToldAttributes> {
         self.view.told(file)
     }
 
     /// The counts of names now.
-    pub fn names(&self) -> Names {
+    pub fn names(&self) -> NamesMark {
         self.view.names()
     }
 
     /// Whether an answer that agrees with what was told may still be given, at `now_ns` of the clock
     /// that nobody sets.
     #[inline(always)]
-    pub fn is_good(&self, told: &Told, now_ns: u64) -> bool {
+    pub fn is_good(&self, told: &ToldAttributes, now_ns: u64) -> bool {
         now_ns < told.until_ns && self.view.is_still_told(told)
     }
 
     /// Whether what a path has led to since then may be kept, too.
-    pub fn are_heard_since(&self, names: &Names) -> bool {
+    pub fn are_heard_since(&self, names: &NamesMark) -> bool {
         self.view.are_heard_since(names)
     }
 
@@ -213,7 +217,7 @@ pub type Moment = (i64, u64);
 
 /// The attributes of a regular file that `stat` tells and an agent may change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Attributes {
+pub struct VolatileAttributes {
     /// In bytes.
     pub size: u64,
     /// Of 512 bytes.
@@ -232,7 +236,7 @@ pub struct Attributes {
     pub changed: Moment,
 }
 
-impl Attributes {
+impl VolatileAttributes {
     /// One number for all of them.
     pub fn digest(&self) -> u64 {
         let times = [self.accessed, self.modified, self.changed];

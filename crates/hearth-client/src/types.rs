@@ -9,7 +9,7 @@ pub struct FileKey {
 
 /// One open of one file through one way in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Handle(pub u64);
+pub struct SessionHandle(pub u64);
 
 /// The operations that a handle may do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,7 +23,7 @@ pub struct Access {
 /// The store's word on a file's content at one moment. A change of it that the cache did not cause means that somebody
 /// outside wrote.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Stamp {
+pub struct FileStamp {
     /// Status change time in nanoseconds since 1970.
     pub ctime_ns: i64,
     /// Modification time in nanoseconds since 1970.
@@ -40,7 +40,7 @@ pub struct OpenFile {
     /// The operations that the handle may do.
     pub access: Access,
     /// The store's stamp, read after the store's open succeeded.
-    pub stamp: Stamp,
+    pub stamp: FileStamp,
     /// Other nodes could not open this file the same way (created with a mode that forbids it), so
     /// the cache must keep its home here.
     pub private: bool,
@@ -52,7 +52,7 @@ pub struct OpenFile {
 #[derive(Clone, Copy, Debug)]
 pub struct OpenedFile {
     /// Names the open from now on.
-    pub handle: Handle,
+    pub handle: SessionHandle,
     /// The way in must keep no bytes for this handle: every read must ask.
     pub direct: bool,
     /// Bytes kept from earlier opens of this file are still good.
@@ -162,7 +162,7 @@ pub type ReadDone = Box<dyn FnOnce(Outcome<&[&[u8]]>) + Send>;
 
 /// The attributes of an inode in the store.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Attributes {
+pub struct InodeAttributes {
     /// Kind and permissions.
     pub mode: u32,
     /// Number of names.
@@ -203,7 +203,7 @@ impl Share {
 
 /// Whether attributes may be kept until they are revoked, and what they are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Leave {
+pub enum AttributesLeave {
     /// No: ask the store each time.
     No,
     /// Not yet: another node is reading them from the store.
@@ -217,9 +217,9 @@ pub enum Leave {
         floor_ns: i64,
     },
     /// Yes: these.
-    Known(Attributes),
+    Known(InodeAttributes),
     /// No, but at a moment since they were asked for they were these.
-    Once(Attributes),
+    Once(InodeAttributes),
 }
 
 /// Names of a directory, in any order, each with what it leads to, if that is a file or directory whose
@@ -228,21 +228,21 @@ pub type NamesRead = Vec<(Vec<u8>, Option<FileKey>)>;
 
 /// Whether names of a directory may be kept until they are revoked, and what they are.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Names {
-    /// The same for the directory's attributes. It is [`Leave::Later`] if neither is worth being read yet. With
-    /// [`Leave::Read`] the names are to be read, too, and said before the attributes.
-    pub leave: Leave,
+pub struct NamesLeave {
+    /// The same for the directory's attributes. It is [`AttributesLeave::Later`] if neither is worth being read yet. With
+    /// [`AttributesLeave::Read`] the names are to be read, too, and said before the attributes.
+    pub leave: AttributesLeave,
     /// They are known; `None` if they are to be read here.
     pub names: Option<NamesRead>,
 }
 
-/// The outcome of reading attributes under a [`Leave::Read`].
+/// The outcome of reading attributes under a [`AttributesLeave::Read`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Learned {
+pub struct AttributesRead {
     /// Of which file or directory.
     pub file: FileKey,
     /// Number of the leave.
     pub number: u64,
     /// The attributes themselves; `None` if they could not be read.
-    pub attributes: Option<Attributes>,
+    pub attributes: Option<InodeAttributes>,
 }

@@ -5,7 +5,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use fuser::{AccessFlags, FileAttr, FileHandle, TimeOrNow};
-use hearth_client::local::{Attributes, Ticket};
+use hearth_client::local::{AttributeTicket, VolatileAttributes};
 use hearth_client::{FileKey, Owner};
 use rustix::fs::{Access, AtFlags, CWD, Gid, Mode, OFlags, StatVfs, Timespec, Timestamps, Uid};
 use rustix::fs::{UTIME_NOW, UTIME_OMIT};
@@ -15,8 +15,8 @@ use crate::errors::{Sought, ask, ask_soon, raw};
 use crate::handles::OpenHandle;
 use crate::identity::Caller;
 use crate::memory::OnItsWay;
-use crate::nodes::{Moment, Node, proc_path};
-use crate::options::Ids;
+use crate::nodes::{Inode, Moment, proc_path};
+use crate::options::ShownOwners;
 use crate::revoke::HeldBack;
 use crate::stat::Stat;
 
@@ -62,7 +62,7 @@ impl Change {
 }
 
 /// Attributes that the kernel was told, as programs see them.
-fn shown(attr: &FileAttr) -> Attributes {
+fn shown(attr: &FileAttr) -> VolatileAttributes {
     let moment = |time: SystemTime| match time.duration_since(UNIX_EPOCH) {
         Ok(since) => (
             since.as_secs().cast_signed(),
@@ -75,7 +75,7 @@ fn shown(attr: &FileAttr) -> Attributes {
             (seconds, u64::from((1_000_000_000 - nanos) % 1_000_000_000))
         }
     };
-    Attributes {
+    VolatileAttributes {
         size: attr.size,
         blocks: attr.blocks,
         mode: u32::from(attr.perm),
@@ -130,7 +130,7 @@ impl Core {
     pub(crate) fn told_from(
         &self,
         caller: Caller,
-        node: &Node,
+        node: &Inode,
         (mut stat, ttl, way): (Stat, Duration, OnItsWay),
     ) -> Told {
         if let (Some(bytes), true) = (self.options.request_bytes, self.nodes.is_cached(node)) {
@@ -147,7 +147,7 @@ impl Core {
     }
 
     /// Attributes that nobody can call back: the kernel must not keep them.
-    pub(crate) fn told_once(&self, caller: Caller, node: &Node, mut stat: Stat) -> Told {
+    pub(crate) fn told_once(&self, caller: Caller, node: &Inode, mut stat: Stat) -> Told {
         if let (Some(bytes), true) = (self.options.request_bytes, self.nodes.is_cached(node)) {
             stat.best_served_in(bytes);
         }
@@ -156,13 +156,13 @@ impl Core {
     }
 
     /// The beginning of a look at attributes that programs may keep.
-    fn looking(&self, node: &Node) -> Option<Ticket> {
+    fn looking(&self, node: &Inode) -> Option<AttributeTicket> {
         let cached = self.nodes.is_cached(node);
         cached.then(|| self.session.looking(node.file())).flatten()
     }
 
     /// The operating system is about to be told this.
-    fn tell_programs(&self, node: &Node, ticket: Option<Ticket>, told: &Told) {
+    fn tell_programs(&self, node: &Inode, ticket: Option<AttributeTicket>, told: &Told) {
         if let Some(ticket) = ticket.filter(|_| !told.ttl.is_zero()) {
             let digest = shown(&told.attr).digest();
             self.session.told(node.file(), ticket, digest, told.ttl);
@@ -175,7 +175,7 @@ impl Core {
     pub(crate) fn attributes(
         &self,
         caller: Caller,
-        node: &Node,
+        node: &Inode,
         consult: Consult,
         asked: Moment,
     ) -> io::Result<Told> {
@@ -211,8 +211,8 @@ impl Core {
         Ok(self.told(caller, node, stat, ttl))
     }
 
-    fn told(&self, caller: Caller, node: &Node, mut stat: Stat, ttl: Duration) -> Told {
-        if self.options.ids == Ids::Mine {
+    fn told(&self, caller: Caller, node: &Inode, mut stat: Stat, ttl: Duration) -> Told {
+        if self.options.ids == ShownOwners::Mine {
             stat.owned_by(caller.uid, caller.gid);
         }
         Told {
@@ -250,7 +250,7 @@ impl Core {
         may_be_mapped.then(|| self.revoker.truncation_begins(node.file()))
     }
 
-    fn set_rights(&self, caller: Caller, node: &Node, change: &Change) -> io::Result<()> {
+    fn set_rights(&self, caller: Caller, node: &Inode, change: &Change) -> io::Result<()> {
         if change.mode.is_none() && change.uid.is_none() && change.gid.is_none() {
             return Ok(());
         }
@@ -277,7 +277,7 @@ impl Core {
     /// A program in whose eyes all is its own says so of a copy of anything. It is refused aloud what
     /// would take a true owner away.
     fn may_be_meant(&self, fd: &OwnedFd, change: &Change) -> io::Result<()> {
-        if self.options.ids == Ids::AsStored {
+        if self.options.ids == ShownOwners::AsStored {
             return Ok(());
         }
         let now = rustix::fs::fstat(fd)?;
@@ -290,7 +290,7 @@ impl Core {
     }
 
     /// Gives an inode to the owner that is meant.
-    pub(crate) fn give(&self, caller: Caller, node: &Node, owner: Owner) -> io::Result<()> {
+    pub(crate) fn give(&self, caller: Caller, node: &Inode, owner: Owner) -> io::Result<()> {
         let told = |id: u32| (id != u32::MAX).then_some(id);
         let (uid, gid) = (told(owner.uid), told(owner.gid));
         self.touch(node, |fd| {
@@ -301,7 +301,7 @@ impl Core {
     }
 
     /// The store lets nobody write the file any more: where that publishes it, it is whole from now on.
-    fn laminate(&self, node: &Node) -> io::Result<()> {
+    fn laminate(&self, node: &Inode) -> io::Result<()> {
         if !self.nodes.is_cached(node) {
             return Ok(());
         }
@@ -310,7 +310,7 @@ impl Core {
         Ok(())
     }
 
-    fn set_times(&self, caller: Caller, node: &Node, change: &Change) -> io::Result<()> {
+    fn set_times(&self, caller: Caller, node: &Inode, change: &Change) -> io::Result<()> {
         if self.nodes.is_cached(node) {
             // Bytes that reached the store later would move the times again.
             ask(|done| self.session.settle(node.file(), done))?;
@@ -334,7 +334,7 @@ impl Core {
     pub(crate) fn resize(
         &self,
         caller: Caller,
-        node: &Node,
+        node: &Inode,
         handle: Option<&OpenHandle>,
         size: u64,
     ) -> io::Result<()> {
@@ -373,7 +373,7 @@ impl Core {
     pub(crate) fn open_node(
         &self,
         caller: Caller,
-        node: &Node,
+        node: &Inode,
         flags: OFlags,
     ) -> io::Result<OwnedFd> {
         let fd = self.nodes.named_fd(node.id)?;
@@ -383,7 +383,7 @@ impl Core {
     }
 
     /// Opens a file that the caller may execute and not read, for the operating system alone.
-    pub(crate) fn open_to_execute(&self, caller: Caller, node: &Node) -> io::Result<OwnedFd> {
+    pub(crate) fn open_to_execute(&self, caller: Caller, node: &Inode) -> io::Result<OwnedFd> {
         let fd = self.nodes.named_fd(node.id)?;
         let path = proc_path(&*fd);
         {
@@ -397,7 +397,7 @@ impl Core {
     /// Changes something about an inode in the store, and tells the session that it was us.
     pub(crate) fn touch(
         &self,
-        node: &Node,
+        node: &Inode,
         change: impl FnOnce(&OwnedFd) -> io::Result<()>,
     ) -> io::Result<()> {
         self.touch_along(node, None, change)
@@ -406,7 +406,7 @@ impl Core {
     /// The same where names of a directory change as well: both are asked for at once, in order.
     pub(crate) fn touch_along(
         &self,
-        node: &Node,
+        node: &Inode,
         dir: Option<FileKey>,
         change: impl FnOnce(&OwnedFd) -> io::Result<()>,
     ) -> io::Result<()> {

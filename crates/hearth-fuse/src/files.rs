@@ -6,9 +6,9 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 
 use fuser::{FileHandle, LockOwner, OpenFlags, ReplyData, ReplyEmpty, ReplyWrite, WriteFlags};
-use hearth_client::belief::{Client, Mounted};
+use hearth_client::belief::{CachingClient, Mounted};
 use hearth_client::extent::fitting;
-use hearth_client::{Handle, Keep, Outcome, Place};
+use hearth_client::{Keep, Outcome, Place, SessionHandle};
 use rustix::io::ReadWriteFlags;
 
 use crate::core::Core;
@@ -180,7 +180,7 @@ impl Core {
     fn write_back(
         self: &Arc<Self>,
         open: Arc<OpenHandle>,
-        handle: Handle,
+        handle: SessionHandle,
         write: &WriteAt,
         reply: ReplyWrite,
     ) {
@@ -315,7 +315,7 @@ impl Core {
         }
     }
 
-    fn release_and_flush(&self, locks: (u64, LockOwner), handle: Handle, reply: ReplyEmpty) {
+    fn release_and_flush(&self, locks: (u64, LockOwner), handle: SessionHandle, reply: ReplyEmpty) {
         let (node, owner) = locks;
         self.locks.release_ranges(node, owner);
         let done = |outcome| reply_empty(served(outcome), reply);

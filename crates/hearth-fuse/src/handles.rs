@@ -7,24 +7,24 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock, RwLock};
 
 use fuser::FileHandle;
-use hearth_client::{Access, Handle};
+use hearth_client::{Access, SessionHandle};
 
 use crate::descriptors::Seat;
 use crate::errors::raw;
-use crate::nodes::Node;
+use crate::nodes::Inode;
 
 /// The source of the bytes of an open file.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Way {
     /// Through the session.
-    Session(Handle),
+    Session(SessionHandle),
     /// Straight from the store's descriptor.
     Store,
 }
 
 /// One open file.
 pub(crate) struct OpenHandle {
-    pub(crate) node: Arc<Node>,
+    pub(crate) node: Arc<Inode>,
     /// The store's descriptor. The session has it, too.
     pub(crate) fd: Arc<OwnedFd>,
     pub(crate) access: Access,
@@ -40,7 +40,7 @@ pub(crate) struct OpenHandle {
 impl OpenHandle {
     /// Its node counts as open until this is dropped.
     pub(crate) fn new(
-        (node, seat): (Arc<Node>, Seat),
+        (node, seat): (Arc<Inode>, Seat),
         fd: Arc<OwnedFd>,
         access: Access,
         way: Way,

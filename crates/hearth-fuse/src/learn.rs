@@ -21,7 +21,7 @@ use hearth_client::asking::{
     read_along,
 };
 use hearth_client::waits::{Asks, Holds};
-use hearth_client::{FileKey, Learned, Leave, Names, NamesRead};
+use hearth_client::{AttributesLeave, AttributesRead, FileKey, NamesLeave, NamesRead};
 use rustix::fs::{Mode, OFlags, RawDir};
 
 use crate::attributes::Told;
@@ -32,7 +32,7 @@ use crate::identity::Caller;
 use crate::listing::Listing;
 use crate::memory::{Known, Mark, OnItsWay};
 use crate::names::{Entry, Name};
-use crate::nodes::{Node, StoreKey, open_path, proc_path};
+use crate::nodes::{Inode, StoreKey, open_path, proc_path};
 use crate::stat::Stat;
 
 /// Names that one lookup looks at for files to ask for: a directory may have many more, of which all are known.
@@ -93,7 +93,7 @@ enum Inquiry {
 struct Asked<'a> {
     batch: &'a [(FileKey, &'a OsStr)],
     marks: Vec<Mark>,
-    leaves: Vec<Leave>,
+    leaves: Vec<AttributesLeave>,
 }
 
 impl Core {
@@ -148,19 +148,21 @@ impl Core {
     }
 
     /// Attributes of one file, from whoever has them; `None`: ask the store. May wait for the session.
-    pub(crate) fn look_alone(&self, caller: Caller, node: &Node) -> Option<Told> {
+    pub(crate) fn look_alone(&self, caller: Caller, node: &Inode) -> Option<Told> {
         let file = self.nodes.leasable(node.key, node.kind)?;
         let mark = self.memory.begin(file);
         let leave = *self.ask_for(&[file], Inquiry::Leave)?.first()?;
-        if let Leave::Once(told) = leave {
+        if let AttributesLeave::Once(told) = leave {
             let once = Stat::told(self.nodes.dev(), file.ino, told);
             self.memory.keep(mark, None);
             return node.is(&once).then(|| self.told_once(caller, node, once));
         }
         let told = match leave {
-            Leave::Known(told) => Ok(Stat::told(self.nodes.dev(), file.ino, told)),
-            Leave::Read { floor_ns, .. } => self.stat_since(node, floor_ns),
-            Leave::No | Leave::Later | Leave::Once(_) => Err(raw(libc::ENODATA)),
+            AttributesLeave::Known(told) => Ok(Stat::told(self.nodes.dev(), file.ino, told)),
+            AttributesLeave::Read { floor_ns, .. } => self.stat_since(node, floor_ns),
+            AttributesLeave::No | AttributesLeave::Later | AttributesLeave::Once(_) => {
+                Err(raw(libc::ENODATA))
+            }
         };
         let learned = self.settle_leave(file, leave, mark, told);
         self.tell_learned(learned.into_iter().collect());
@@ -231,21 +233,23 @@ impl Core {
     fn list(&self, at: Name<'_>, dir: FileKey) -> Option<Listing> {
         let (names, attributes) = (self.memory.begin(dir), self.memory.begin(dir));
         let told = self.ask_names(dir);
-        let Some(Names { leave, names: told }) = told else {
+        let Some(NamesLeave { leave, names: told }) = told else {
             self.memory.keep_listing(names, None);
             self.memory.keep(attributes, None);
             return None;
         };
-        if let (Leave::Once(_), Some(told)) = (leave, told.as_ref()) {
+        if let (AttributesLeave::Once(_), Some(told)) = (leave, told.as_ref()) {
             self.memory.keep(names, None);
             self.memory.keep(attributes, None);
             return Some(Listing::new(told.clone()));
         }
         // Before the names: what the store's client shows of them is then not older.
         let stat = match leave {
-            Leave::Read { .. } => self.nodes.fd(at.parent).and_then(|fd| Stat::of(&*fd)),
-            Leave::Known(told) => Ok(Stat::told(self.nodes.dev(), dir.ino, told)),
-            Leave::No | Leave::Later | Leave::Once(_) => Err(raw(libc::ENODATA)),
+            AttributesLeave::Read { .. } => self.nodes.fd(at.parent).and_then(|fd| Stat::of(&*fd)),
+            AttributesLeave::Known(told) => Ok(Stat::told(self.nodes.dev(), dir.ino, told)),
+            AttributesLeave::No | AttributesLeave::Later | AttributesLeave::Once(_) => {
+                Err(raw(libc::ENODATA))
+            }
         };
         let fresh = stat.as_ref().is_ok_and(|stat| is_fresh(leave, stat));
         let listing = match told {
@@ -253,7 +257,7 @@ impl Core {
             None if fresh => self.read_names(at.parent).ok().map(Listing::just_read),
             None => None,
         };
-        if let (Leave::Read { number, .. }, Some(listing)) = (leave, &listing) {
+        if let (AttributesLeave::Read { number, .. }, Some(listing)) = (leave, &listing) {
             self.locate(listing);
             // Before the names are told, so that nobody asks for leave to read the same.
             let along = self.files_along(at, listing);
@@ -269,7 +273,7 @@ impl Core {
         }
         self.memory.keep_listing(names, listing.filter(|_| fresh));
         let learned = self.settle_leave(dir, leave, attributes, stat);
-        if let Leave::Read { .. } = leave {
+        if let AttributesLeave::Read { .. } = leave {
             holding::note(Holds::told_names);
         }
         self.session.learned(learned.into_iter().collect());
@@ -277,19 +281,19 @@ impl Core {
     }
 
     /// Asks for the names of a directory. Leave to read them that comes too late is given back.
-    fn ask_names(&self, dir: FileKey) -> Option<Names> {
+    fn ask_names(&self, dir: FileKey) -> Option<NamesLeave> {
         holding::asks(Asks::Names);
         let session = Arc::clone(&self.session);
         let errands = self.errands.queue();
         let told = ask_or(
             Sought::of("the names of a directory", dir),
             |done| self.session.names(dir, done),
-            move |late: Names| {
+            move |late: NamesLeave| {
                 errands.later(move || session.learned(unread(&[dir], &[late.leave])))
             },
         );
         let told = told.ok().flatten();
-        if let Some(Leave::Read { .. }) = told.as_ref().map(|told| told.leave) {
+        if let Some(AttributesLeave::Read { .. }) = told.as_ref().map(|told| told.leave) {
             holding::note(Holds::given_names);
         }
         told
@@ -348,7 +352,9 @@ impl Core {
         let (alone, within) = ([(wanted, at.name)], self.within(at.parent, listing));
         if self.session.looks_alone() {
             return match self.learn_batch(within, &alone) {
-                Some(Leave::Once(told)) => Some(Stat::told(self.nodes.dev(), wanted.ino, told)),
+                Some(AttributesLeave::Once(told)) => {
+                    Some(Stat::told(self.nodes.dev(), wanted.ino, told))
+                }
                 _ => None,
             };
         }
@@ -371,7 +377,7 @@ impl Core {
                 Question::Unread => self.learn_batch(within, &near(BATCH)),
                 Question::Alone => self.learn_batch(within, &alone),
             };
-            next = question.next(first == Some(Leave::Later));
+            next = question.next(first == Some(AttributesLeave::Later));
         }
         None
     }
@@ -388,12 +394,20 @@ impl Core {
     }
 
     /// Asks for leave and attributes of several files; says what was answered of the first.
-    fn learn_batch(&self, within: Within<'_>, batch: &[(FileKey, &OsStr)]) -> Option<Leave> {
+    fn learn_batch(
+        &self,
+        within: Within<'_>,
+        batch: &[(FileKey, &OsStr)],
+    ) -> Option<AttributesLeave> {
         self.learn_by(within, batch, Inquiry::Leave)
     }
 
     /// The same of what other nodes read, once they have read it.
-    fn await_batch(&self, within: Within<'_>, batch: &[(FileKey, &OsStr)]) -> Option<Leave> {
+    fn await_batch(
+        &self,
+        within: Within<'_>,
+        batch: &[(FileKey, &OsStr)],
+    ) -> Option<AttributesLeave> {
         self.learn_by(within, batch, Inquiry::Known)
     }
 
@@ -402,7 +416,7 @@ impl Core {
         within: Within<'_>,
         batch: &[(FileKey, &OsStr)],
         question: Inquiry,
-    ) -> Option<Leave> {
+    ) -> Option<AttributesLeave> {
         let asked = self.ask_leaves(batch, question);
         let first = asked.leaves.first().copied();
         self.read_asked(within, asked);
@@ -420,7 +434,7 @@ impl Core {
     }
 
     /// Asks about files, of which there is at least one.
-    fn ask_for(&self, files: &[FileKey], question: Inquiry) -> Option<Vec<Leave>> {
+    fn ask_for(&self, files: &[FileKey], question: Inquiry) -> Option<Vec<AttributesLeave>> {
         let (order, what) = match (question, files) {
             (Inquiry::Leave, [_, _, ..]) => (
                 Asks::AtOnce,
@@ -440,20 +454,20 @@ impl Core {
                 Inquiry::Leave => self.session.leave(files.to_vec(), done),
                 Inquiry::Known => self.session.await_leave(files.to_vec(), done),
             },
-            move |leaves: Vec<Leave>| {
+            move |leaves: Vec<AttributesLeave>| {
                 errands.later(move || session.learned(unread(&asked, &leaves)))
             },
         );
         let leaves = leaves.ok().flatten()?;
         let reads = leaves
             .iter()
-            .filter(|leave| matches!(leave, Leave::Read { .. }));
+            .filter(|leave| matches!(leave, AttributesLeave::Read { .. }));
         holding::note(|holds| holds.given_files(reads.count()));
         Some(leaves)
     }
 
     /// Others hear of what this thread was to read.
-    fn tell_learned(&self, learned: Vec<Learned>) {
+    fn tell_learned(&self, learned: Vec<AttributesRead>) {
         if !learned.is_empty() {
             holding::note(|holds| holds.told_files(learned.len()));
             self.session.learned(learned);
@@ -462,12 +476,16 @@ impl Core {
 
     /// Keeps what was answered, and reads what may be read; others hear of some while the next are read.
     fn read_asked(&self, within: Within<'_>, asked: Asked<'_>) {
-        let answers = asked.leaves.into_iter().chain(std::iter::repeat(Leave::No));
+        let answers = asked
+            .leaves
+            .into_iter()
+            .chain(std::iter::repeat(AttributesLeave::No));
         let mut each = asked.batch.iter().zip(asked.marks).zip(answers).peekable();
         let mut left = READ_AT_ONCE;
         while each.peek().is_some() {
             let some: Vec<_> = each.by_ref().take(READ_AT_ONCE).collect();
-            let may_be_read = |leave: &Leave| matches!(leave, Leave::Read { .. });
+            let may_be_read =
+                |leave: &AttributesLeave| matches!(leave, AttributesLeave::Read { .. });
             let reads = some.iter().filter(|(_, leave)| may_be_read(leave));
             let mut reads: Vec<&OsStr> = reads.map(|((file, _), _)| file.1).collect();
             // Attributes at hand may grow old between some and the next.
@@ -479,13 +497,19 @@ impl Core {
             let settled = some.into_iter().map(|((&(file, _), mark), leave)| {
                 let told = match leave {
                     // Another node may read what is too much for now.
-                    Leave::Read { .. } => looks.next().unwrap_or_else(|| Err(raw(libc::EAGAIN))),
-                    Leave::Known(told) => Ok(Stat::told(self.nodes.dev(), file.ino, told)),
-                    Leave::No | Leave::Later | Leave::Once(_) => Err(raw(libc::ENODATA)),
+                    AttributesLeave::Read { .. } => {
+                        looks.next().unwrap_or_else(|| Err(raw(libc::EAGAIN)))
+                    }
+                    AttributesLeave::Known(told) => {
+                        Ok(Stat::told(self.nodes.dev(), file.ino, told))
+                    }
+                    AttributesLeave::No | AttributesLeave::Later | AttributesLeave::Once(_) => {
+                        Err(raw(libc::ENODATA))
+                    }
                 };
                 self.settle_leave(file, leave, mark, told)
             });
-            let learned: Vec<Learned> = settled.flatten().collect();
+            let learned: Vec<AttributesRead> = settled.flatten().collect();
             self.tell_learned(learned);
         }
     }
@@ -556,22 +580,25 @@ impl Core {
     fn settle_leave(
         &self,
         file: FileKey,
-        leave: Leave,
+        leave: AttributesLeave,
         mark: Mark,
         told: io::Result<Stat>,
-    ) -> Option<Learned> {
+    ) -> Option<AttributesRead> {
         let told = told.ok().filter(|stat| {
             let kept = self.nodes.leasable(stat.key(), stat.kind());
             is_fresh(leave, stat) && stat.links() > 0 && stat.can_be_told() && kept == Some(file)
         });
         self.memory.keep(mark, told);
         match leave {
-            Leave::Read { number, .. } => Some(Learned {
+            AttributesLeave::Read { number, .. } => Some(AttributesRead {
                 file,
                 number,
                 attributes: told.map(|stat| stat.attributes()),
             }),
-            Leave::No | Leave::Later | Leave::Known(_) | Leave::Once(_) => None,
+            AttributesLeave::No
+            | AttributesLeave::Later
+            | AttributesLeave::Known(_)
+            | AttributesLeave::Once(_) => None,
         }
     }
 
@@ -588,7 +615,7 @@ impl Core {
     }
 
     /// Makes sure that a node found in memory is what the store has, before its bytes are used.
-    pub(crate) fn confirm(&self, node: &Node) -> io::Result<()> {
+    pub(crate) fn confirm(&self, node: &Inode) -> io::Result<()> {
         self.nodes.confirm(node.id).map_err(|dir| {
             if let Some(dir) = self.directory(dir) {
                 self.memory.distrust(dir);
@@ -600,23 +627,26 @@ impl Core {
 }
 
 /// Word that this node reads nothing of what it was given to read.
-fn unread(files: &[FileKey], leaves: &[Leave]) -> Vec<Learned> {
-    let void = |(&file, leave): (&FileKey, &Leave)| match *leave {
-        Leave::Read { number, .. } => Some(Learned {
+fn unread(files: &[FileKey], leaves: &[AttributesLeave]) -> Vec<AttributesRead> {
+    let void = |(&file, leave): (&FileKey, &AttributesLeave)| match *leave {
+        AttributesLeave::Read { number, .. } => Some(AttributesRead {
             file,
             number,
             attributes: None,
         }),
-        Leave::No | Leave::Later | Leave::Known(_) | Leave::Once(_) => None,
+        AttributesLeave::No
+        | AttributesLeave::Later
+        | AttributesLeave::Known(_)
+        | AttributesLeave::Once(_) => None,
     };
     files.iter().zip(leaves).filter_map(void).collect()
 }
 
 /// Whether attributes may be kept under a leave: they are not older than a change that it knows of.
-fn is_fresh(leave: Leave, stat: &Stat) -> bool {
+fn is_fresh(leave: AttributesLeave, stat: &Stat) -> bool {
     match leave {
-        Leave::Read { floor_ns, .. } => stat.stamp().ctime_ns >= floor_ns,
-        Leave::Known(_) => true,
-        Leave::No | Leave::Later | Leave::Once(_) => false,
+        AttributesLeave::Read { floor_ns, .. } => stat.stamp().ctime_ns >= floor_ns,
+        AttributesLeave::Known(_) => true,
+        AttributesLeave::No | AttributesLeave::Later | AttributesLeave::Once(_) => false,
     }
 }

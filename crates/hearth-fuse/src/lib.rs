@@ -59,10 +59,10 @@ mod xattrs;
 /// How the store's own system calls are made: for gateways, which make them for other nodes.
 pub mod store {
     pub use crate::identity::{Assumed, Credentials, Wardrobe};
-    pub use crate::nodes::{Node, Nodes, ROOT, StoreKey, open_path, proc_path};
+    pub use crate::nodes::{Inode, Nodes, ROOT, StoreKey, open_path, proc_path};
     pub use crate::stat::{Stat, device_number, kernel_kind};
     pub use crate::sys::{RangeLock, put_on_mask, set_lock, test_lock};
 }
 
 pub use mount::Mount;
-pub use options::{Busy, Identity, Ids, MountOptions, Others};
+pub use options::{Identity, MountOptions, OtherUsers, ShownOwners, WhenBusy};

@@ -21,7 +21,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use fuser::{FileHandle, LockOwner, ReplyEmpty};
-use hearth_client::{Handle, Session};
+use hearth_client::{Session, SessionHandle};
 use rustix::fs::{FlockOperation, Mode, OFlags, flock};
 
 use crate::calls::Call;
@@ -74,7 +74,7 @@ pub(crate) struct Attempt {
 #[derive(Clone)]
 struct Ordered {
     session: Arc<dyn Session>,
-    handle: Handle,
+    handle: SessionHandle,
     queue: Arc<Queue>,
 }
 

@@ -16,7 +16,7 @@ use rustix::mount::{UnmountFlags, unmount};
 use crate::core::Core;
 use crate::errands::WORKERS;
 use crate::fs::HearthFs;
-use crate::options::{Busy, Identity, MountOptions, Others};
+use crate::options::{Identity, MountOptions, OtherUsers, WhenBusy};
 
 /// How long an unmount waits for the end of what served it. Other mount namespaces may have copies of the mount, and
 /// programs may stay inside of one that was taken out of the tree: it then lasts for as long as they do.
@@ -94,8 +94,8 @@ impl Mount {
     }
 
     /// Unmounts and waits until everything has ended, for two seconds at most: programs that are still inside, with
-    /// [`Busy::Detach`], and other mount namespaces, which may have copies, keep it until this process ends.
-    pub fn unmount(mut self, busy: Busy) -> io::Result<()> {
+    /// [`WhenBusy::Detach`], and other mount namespaces, which may have copies, keep it until this process ends.
+    pub fn unmount(mut self, busy: WhenBusy) -> io::Result<()> {
         self.end(busy)
     }
 
@@ -105,7 +105,7 @@ impl Mount {
         self.join()
     }
 
-    fn end(&mut self, busy: Busy) -> io::Result<()> {
+    fn end(&mut self, busy: WhenBusy) -> io::Result<()> {
         let ended = self
             .server
             .as_mut()
@@ -122,7 +122,7 @@ impl Mount {
             Ok(()) => self.join(),
             // Not mounted there any more.
             Err(error) if error.raw_os_error() == Some(libc::EINVAL) => self.join(),
-            Err(_) if busy == Busy::Detach => take_down(&point, Force::Detach),
+            Err(_) if busy == WhenBusy::Detach => take_down(&point, Force::Detach),
             Err(error) => {
                 self.point = Some(point);
                 Err(error)
@@ -151,7 +151,7 @@ impl Mount {
 
 impl Drop for Mount {
     fn drop(&mut self) {
-        if let Err(error) = self.end(Busy::Detach) {
+        if let Err(error) = self.end(WhenBusy::Detach) {
             log::warn!("cannot unmount {:?}: {error}", self.point);
         }
     }
@@ -169,8 +169,8 @@ fn config(options: &MountOptions) -> Config {
         config.mount_options.push(MountOption::DefaultPermissions);
     }
     config.acl = match (options.others, options.identity) {
-        (Others::Refused, Identity::SingleUser) => SessionACL::Owner,
-        (Others::Allowed, _) | (_, Identity::AsCaller) => SessionACL::All,
+        (OtherUsers::Refused, Identity::SingleUser) => SessionACL::Owner,
+        (OtherUsers::Allowed, _) | (_, Identity::AsCaller) => SessionACL::All,
     };
     config.n_threads = Some(WORKERS);
     // Each clone opens the device again, which an attached mount's process may not be able to.

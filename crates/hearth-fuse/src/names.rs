@@ -18,7 +18,7 @@ use crate::identity::Caller;
 use crate::learn::Remembered;
 use crate::listing::Listing;
 use crate::memory::OnItsWay;
-use crate::nodes::{Moment, Node, proc_path};
+use crate::nodes::{Inode, Moment, proc_path};
 use crate::stat::{Stat, device_number};
 use crate::sys::put_on_mask;
 
@@ -120,12 +120,17 @@ impl Core {
             .inspect_err(|_| self.nodes.forget(node.id, 1))
     }
 
-    pub(crate) fn entry_of(&self, caller: Caller, node: &Node, asked: Moment) -> io::Result<Entry> {
+    pub(crate) fn entry_of(
+        &self,
+        caller: Caller,
+        node: &Inode,
+        asked: Moment,
+    ) -> io::Result<Entry> {
         let told = self.attributes(caller, node, Consult::Here, asked)?;
         Ok(self.entry(node, told))
     }
 
-    pub(crate) fn entry(&self, node: &Node, told: Told) -> Entry {
+    pub(crate) fn entry(&self, node: &Inode, told: Told) -> Entry {
         Entry {
             attr: told.attr,
             generation: Generation(node.generation),
@@ -139,7 +144,7 @@ impl Core {
     pub(crate) fn entry_from(
         &self,
         caller: Caller,
-        node: &Node,
+        node: &Inode,
         kept: (Stat, Duration, OnItsWay),
     ) -> Entry {
         self.entry(node, self.told_from(caller, node, kept))

@@ -44,7 +44,7 @@ pub struct StoreKey {
 
 /// One inode that the kernel knows. Holding it keeps its descriptor open.
 #[derive(Debug)]
-pub struct Node {
+pub struct Inode {
     /// The number by which the kernel knows it.
     pub id: u64,
     pub(crate) key: StoreKey,
@@ -60,7 +60,7 @@ pub struct Node {
     born: Option<i64>,
 }
 
-impl Node {
+impl Inode {
     pub(crate) fn is_open(&self) -> bool {
         self.handles.load(Ordering::Relaxed) > 0
     }
@@ -120,7 +120,7 @@ struct Turn {
 }
 
 struct Entry {
-    node: Arc<Node>,
+    node: Arc<Inode>,
     fd: Option<Arc<OwnedFd>>,
     /// Descriptors of its handles; some may be closed.
     lent: Vec<Weak<OwnedFd>>,
@@ -179,7 +179,7 @@ impl Nodes {
     }
 
     /// Whether a file's content goes through the session.
-    pub(crate) fn is_cached(&self, node: &Node) -> bool {
+    pub(crate) fn is_cached(&self, node: &Inode) -> bool {
         node.kind == FileType::RegularFile && node.key.dev == self.dev
     }
 
@@ -188,7 +188,7 @@ impl Nodes {
         stat.is_regular() && stat.key().dev == self.dev
     }
 
-    pub(crate) fn node(&self, id: u64) -> io::Result<Arc<Node>> {
+    pub(crate) fn node(&self, id: u64) -> io::Result<Arc<Inode>> {
         self.lock()
             .entries
             .get(&id)
@@ -297,7 +297,7 @@ impl Nodes {
     }
 
     /// Records that the kernel is about to learn of an inode: counts one lookup.
-    pub fn found(&self, parent: u64, name: &OsStr, fd: OwnedFd, stat: &Stat) -> Arc<Node> {
+    pub fn found(&self, parent: u64, name: &OsStr, fd: OwnedFd, stat: &Stat) -> Arc<Inode> {
         let place = Place {
             parent,
             name: name.into(),
@@ -306,7 +306,7 @@ impl Nodes {
     }
 
     /// The same for an inode of which another look told.
-    pub(crate) fn remembered(&self, parent: u64, name: &OsStr, stat: &Stat) -> Arc<Node> {
+    pub(crate) fn remembered(&self, parent: u64, name: &OsStr, stat: &Stat) -> Arc<Inode> {
         let place = Place {
             parent,
             name: name.into(),
@@ -315,7 +315,7 @@ impl Nodes {
     }
 
     /// The same for a node that the kernel knows, which has lost that name again.
-    pub(crate) fn found_nameless(&self, id: u64) -> io::Result<Arc<Node>> {
+    pub(crate) fn found_nameless(&self, id: u64) -> io::Result<Arc<Inode>> {
         let mut table = self.lock();
         let entry = table.entries.get_mut(&id).ok_or(raw(libc::ESTALE))?;
         entry.lookups += 1;
@@ -467,7 +467,7 @@ impl Entry {
         self.fd.clone().or_else(|| self.lent())
     }
 
-    fn new(node: Arc<Node>, fd: Option<OwnedFd>, place: Option<Place>, lookups: u64) -> Entry {
+    fn new(node: Arc<Inode>, fd: Option<OwnedFd>, place: Option<Place>, lookups: u64) -> Entry {
         Entry {
             node,
             fd: fd.map(Arc::new),
@@ -522,7 +522,7 @@ impl Table {
         self.entries.insert(id, Box::new(entry));
     }
 
-    fn found(&mut self, place: Place, fd: Option<OwnedFd>, stat: &Stat) -> Arc<Node> {
+    fn found(&mut self, place: Place, fd: Option<OwnedFd>, stat: &Stat) -> Arc<Inode> {
         let remembered = fd.is_none();
         let clock = self.tick();
         let known = self.ids.get(&stat.key()).copied();
@@ -650,8 +650,8 @@ impl Table {
     }
 }
 
-fn new_node(id: u64, stat: &Stat, generation: u64) -> Arc<Node> {
-    Arc::new(Node {
+fn new_node(id: u64, stat: &Stat, generation: u64) -> Arc<Inode> {
+    Arc::new(Inode {
         id,
         key: stat.key(),
         kind: stat.kind(),

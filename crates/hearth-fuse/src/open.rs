@@ -15,7 +15,7 @@ use crate::errors::{served, wait};
 use crate::handles::{OpenHandle, Way};
 use crate::identity::Caller;
 use crate::names::{Entry, Name};
-use crate::nodes::{Node, proc_path};
+use crate::nodes::{Inode, proc_path};
 use crate::stat::Stat;
 use crate::sys::put_on_mask;
 
@@ -26,7 +26,7 @@ const GROUP_EXECUTE: u32 = 0o010;
 
 /// A file that the store has opened for a caller.
 pub(crate) struct StoreOpen {
-    pub(crate) node: Arc<Node>,
+    pub(crate) node: Arc<Inode>,
     /// The session has it, too: one descriptor for each open.
     fd: Arc<OwnedFd>,
     access: Access,
@@ -311,7 +311,7 @@ impl Core {
     }
 
     /// Clears set-user-id and set-group-id bits as a write by an ordinary user does.
-    pub(crate) fn drop_privileges(&self, caller: Caller, node: &Node) -> io::Result<()> {
+    pub(crate) fn drop_privileges(&self, caller: Caller, node: &Inode) -> io::Result<()> {
         if caller.uid == 0 {
             return Ok(());
         }

@@ -10,11 +10,11 @@ pub struct MountOptions {
     /// How long it may keep names and directories. Zero where other agents change them too.
     pub name_ttl: Duration,
     /// Whether users other than the mounting one may enter.
-    pub others: Others,
+    pub others: OtherUsers,
     /// Under whose rights the store is used.
     pub identity: Identity,
     /// The owners that files appear to have.
-    pub ids: Ids,
+    pub ids: ShownOwners,
     /// The good size of one request that cached files tell (`st_blksize`), in bytes; as the store says, if not told.
     /// The C library and many programs make their buffers that large.
     pub request_bytes: Option<u32>,
@@ -29,9 +29,9 @@ impl Default for MountOptions {
         MountOptions {
             attr_ttl: Duration::from_secs(1),
             name_ttl: Duration::from_secs(1),
-            others: Others::Refused,
+            others: OtherUsers::Refused,
             identity: Identity::SingleUser,
-            ids: Ids::AsStored,
+            ids: ShownOwners::AsStored,
             request_bytes: None,
             client_lags: false,
             fs_name: "hearth".to_owned(),
@@ -41,7 +41,7 @@ impl Default for MountOptions {
 
 /// Whether users other than the mounting one may enter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Others {
+pub enum OtherUsers {
     /// Only the mounting user, as FUSE has it by default.
     Refused,
     /// Everybody (`allow_other`).
@@ -59,7 +59,7 @@ pub enum Identity {
 
 /// The owners that files appear to have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Ids {
+pub enum ShownOwners {
     /// Owners and groups as the store has them.
     AsStored,
     /// Everything belongs to whoever asks: for a mount inside a user namespace that does not map
@@ -69,7 +69,7 @@ pub enum Ids {
 
 /// The way of an unmount when programs still use the file system.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Busy {
+pub enum WhenBusy {
     /// Fail.
     Refuse,
     /// Take the mount out of the tree now; it ends when its last user leaves.

@@ -10,7 +10,7 @@ use rustix::io::Errno;
 use crate::core::Core;
 use crate::errors::raw;
 use crate::names::Name;
-use crate::nodes::{Node, open_path, proc_path};
+use crate::nodes::{Inode, open_path, proc_path};
 use crate::stat::Stat;
 
 impl Core {
@@ -36,7 +36,7 @@ impl Core {
     }
 
     /// Makes sure that a file which was just opened stays open when its name goes, and that its size is the store's.
-    pub(crate) fn anchor(&self, node: &Node, fd: &OwnedFd) -> io::Result<()> {
+    pub(crate) fn anchor(&self, node: &Inode, fd: &OwnedFd) -> io::Result<()> {
         if !self.options.client_lags {
             return Ok(());
         }
@@ -55,7 +55,7 @@ impl Core {
     }
 
     /// The name stands for something else by now: the operating system looks it up again.
-    fn lost(&self, node: &Node, fd: &OwnedFd) -> io::Error {
+    fn lost(&self, node: &Inode, fd: &OwnedFd) -> io::Error {
         if belief::is_gone(fd)
             && let Some((parent, name)) = self.nodes.place_of(node.id)
             && let Ok(dir) = self.nodes.fd(parent)
@@ -68,7 +68,7 @@ impl Core {
 
     /// Attributes of a node by its descriptor. Of an open file without a name a client that lags believes that it has
     /// one, and is as long as it was, until it hears of it.
-    pub(crate) fn stat(&self, node: &Node, fd: &OwnedFd) -> io::Result<Stat> {
+    pub(crate) fn stat(&self, node: &Inode, fd: &OwnedFd) -> io::Result<Stat> {
         if self.options.client_lags && node.is_open() && belief::is_gone(fd) {
             belief::look(fd)?;
         }
@@ -76,7 +76,7 @@ impl Core {
     }
 
     /// Attributes of a node that were changed no earlier than at this time, if a look brings them.
-    pub(crate) fn stat_since(&self, node: &Node, floor_ns: i64) -> io::Result<Stat> {
+    pub(crate) fn stat_since(&self, node: &Inode, floor_ns: i64) -> io::Result<Stat> {
         let fd = self.nodes.fd(node.id)?;
         let stat = self.stat(node, &fd)?;
         if stat.stamp().ctime_ns >= floor_ns || !self.options.client_lags {

@@ -5,7 +5,7 @@ use std::os::fd::AsFd;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use fuser::{FileAttr, INodeNo};
-use hearth_client::{Attributes, FileSize, Stamp};
+use hearth_client::{FileSize, FileStamp, InodeAttributes};
 use rustix::fs::{AtFlags, FileType, StatxFlags, StatxTimestamp};
 
 use crate::nodes::StoreKey;
@@ -19,7 +19,7 @@ pub struct Stat {
     key: StoreKey,
     /// The device that it stands for, in the kernel's 32-bit form.
     device: u32,
-    told: Attributes,
+    told: InodeAttributes,
     /// Access, modification, change: further away than nanoseconds since 1970 can tell, perhaps.
     times: [SystemTime; 3],
 }
@@ -36,7 +36,7 @@ impl Stat {
                 ino: seen.stx_ino,
             },
             device: device(seen.stx_rdev_major, seen.stx_rdev_minor),
-            told: Attributes {
+            told: InodeAttributes {
                 mode: u32::from(seen.stx_mode),
                 links: seen.stx_nlink,
                 uid: seen.stx_uid,
@@ -55,7 +55,7 @@ impl Stat {
 
     /// Of a file or directory that another node has looked at; `dev` is what this host calls the
     /// store's device.
-    pub fn told(dev: u64, ino: u64, told: Attributes) -> Stat {
+    pub fn told(dev: u64, ino: u64, told: InodeAttributes) -> Stat {
         Stat {
             key: StoreKey { dev, ino },
             device: 0,
@@ -76,7 +76,7 @@ impl Stat {
     }
 
     /// As other nodes are told it.
-    pub fn attributes(&self) -> Attributes {
+    pub fn attributes(&self) -> InodeAttributes {
         self.told
     }
 
@@ -113,8 +113,8 @@ impl Stat {
         self.told.born_ns
     }
 
-    pub(crate) fn stamp(&self) -> Stamp {
-        Stamp {
+    pub(crate) fn stamp(&self) -> FileStamp {
+        FileStamp {
             ctime_ns: self.told.ctime_ns,
             mtime_ns: self.told.mtime_ns,
             size: self.told.size,

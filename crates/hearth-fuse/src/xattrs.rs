@@ -11,7 +11,7 @@ use crate::core::Core;
 use crate::errors::raw;
 use crate::identity::Caller;
 use crate::nodes::{ROOT, proc_path};
-use crate::options::{Identity, Ids};
+use crate::options::{Identity, ShownOwners};
 
 /// The access control lists, as extended attributes.
 const LISTS: [&str; 2] = ["system.posix_acl_access", "system.posix_acl_default"];
@@ -62,7 +62,7 @@ impl Core {
 
     /// The true owner, for a program in whose eyes all is its own.
     fn owner(&self, caller: Caller, fd: &OwnedFd, name: &OsStr) -> Option<io::Result<Owner>> {
-        if self.options.ids != Ids::Mine {
+        if self.options.ids != ShownOwners::Mine {
             return None;
         }
         let of = name.to_str()?.strip_prefix(OWNER)?;
@@ -109,7 +109,7 @@ impl Core {
     }
 
     pub(crate) fn setxattr(&self, caller: Caller, id: u64, new: NewValue<'_>) -> io::Result<()> {
-        if self.options.ids == Ids::Mine && new.name == OWNER {
+        if self.options.ids == ShownOwners::Mine && new.name == OWNER {
             let owner = Owner::from_bytes(new.value).ok_or(raw(libc::EINVAL))?;
             return self.give(caller, &*self.nodes.node(id)?, owner);
         }

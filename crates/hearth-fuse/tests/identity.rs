@@ -10,7 +10,7 @@ use std::os::unix::process::CommandExt;
 use std::process::Command;
 
 use common::{Pages, Rig, Timing};
-use hearth_fuse::{Identity, Ids, MountOptions, Others};
+use hearth_fuse::{Identity, MountOptions, OtherUsers, ShownOwners};
 
 const NOBODY: u32 = 65_534;
 const SOMEBODY: u32 = 54_321;
@@ -22,7 +22,7 @@ fn as_caller() -> Option<Rig> {
     }
     let options = MountOptions {
         identity: Identity::AsCaller,
-        others: Others::Allowed,
+        others: OtherUsers::Allowed,
         ..MountOptions::default()
     };
     let rig = Rig::with(Timing::Later, Pages::Kept, options)?;
@@ -212,8 +212,8 @@ fn others_are_kept_out_by_default() {
 #[test]
 fn files_can_be_shown_as_ones_own() {
     let options = MountOptions {
-        ids: Ids::Mine,
-        others: Others::Allowed,
+        ids: ShownOwners::Mine,
+        others: OtherUsers::Allowed,
         ..MountOptions::default()
     };
     let Some(rig) = Rig::with(Timing::AtOnce, Pages::Direct, options) else {

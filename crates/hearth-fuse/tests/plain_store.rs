@@ -20,7 +20,7 @@ use fuser::{
     BackgroundSession, Config, Errno, FileAttr, FileHandle, FileType, Generation, INodeNo,
     MountOption, RenameFlags, ReplyAttr, ReplyEmpty, ReplyEntry, Request, SessionACL,
 };
-use hearth_fuse::{Identity, Mount, MountOptions, Others};
+use hearth_fuse::{Identity, Mount, MountOptions, OtherUsers};
 use rustix::fs::{CWD, Mode, mknodat};
 use rustix::mount::{UnmountFlags, unmount};
 use tempfile::TempDir;
@@ -228,7 +228,7 @@ fn names_of_special_files_go_and_are_replaced() {
 fn modes_alone_count_where_the_store_has_no_lists() {
     let options = MountOptions {
         identity: Identity::AsCaller,
-        others: Others::Allowed,
+        others: OtherUsers::Allowed,
         ..MountOptions::default()
     };
     let Some(rig) = Rig::new(options) else { return };

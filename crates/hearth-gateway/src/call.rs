@@ -5,7 +5,7 @@
 //! draws. A gateway that has forgotten one, or never knew it, says so ([`Refused`]), and is taught it anew:
 //! so one gateway can take over from another, and each may forget when it likes.
 
-use hearth_client::Attributes;
+use hearth_client::InodeAttributes;
 use hearth_fuse::store::{Credentials, Stat};
 use serde::{Deserialize, Serialize};
 
@@ -238,9 +238,9 @@ impl Inode {
         }
     }
 
-    pub(crate) fn attributes(&self) -> Attributes {
+    pub(crate) fn attributes(&self) -> InodeAttributes {
         let [atime_ns, mtime_ns, ctime_ns] = self.times_ns;
-        Attributes {
+        InodeAttributes {
             mode: self.mode,
             links: self.links,
             uid: self.uid,

@@ -32,4 +32,4 @@ mod gateway;
 mod stand_in;
 
 pub use gateway::Gateway;
-pub use stand_in::{Plan, StandIn};
+pub use stand_in::{StandIn, StandInPlan};

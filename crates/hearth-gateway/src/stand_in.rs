@@ -33,7 +33,7 @@ pub(crate) const SILENCE_MAX: Duration = Duration::from_secs(5);
 const WORKERS: usize = 16;
 
 /// The place of a stand-in, and the gateways that it uses.
-pub struct Plan {
+pub struct StandInPlan {
     /// Gateways, the first of which is asked as long as it answers.
     pub gateways: Vec<Door>,
     /// The job and the secret, which they and this side know.
@@ -52,7 +52,7 @@ pub struct StandIn {
 
 impl StandIn {
     /// Mounts one, and opens its root.
-    pub fn mount(plan: Plan) -> io::Result<(StandIn, OwnedFd)> {
+    pub fn mount(plan: StandInPlan) -> io::Result<(StandIn, OwnedFd)> {
         let link = Link::new(plan.gateways, plan.party)?;
         link.connect(plan.patience)?;
         let store = Arc::new(Store::new(link));

@@ -26,13 +26,14 @@ mod tiers;
 mod transports;
 
 use crate::hearth::hearth;
+use hearth_agent::{Policy, Replicas};
 use hearth_set::failure::{Failure, OrFail};
-use hearth_set::options::Policy;
+use hearth_set::options::warn_of;
 use hearth_set::output::{progress, progress_over};
-use hearth_set::replicas::Replicas;
-use hearth_set::report::{self, Format, Report};
+use hearth_set::report::{self, BenchReport, Format};
 use hearth_set::signals::Signals;
 use hearth_set::trial::matmul::{self, MATRIX};
+use hearth_set::typed::parser;
 use rustix::process::Signal;
 use std::process::ExitCode;
 pub(crate) use transports::ranks::{Args as TransportRank, run as be_rank};
@@ -62,6 +63,7 @@ pub(crate) struct Args {
         long,
         value_name = "P",
         value_delimiter = ',',
+        value_parser = parser::<Policy>(),
         hide_possible_values = true
     )]
     policy: Vec<Policy>,
@@ -106,7 +108,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "S")]
     seed: Option<u64>,
     /// How replica-faults keeps bytes: none, async[:K], sync[:K] or erasure[:K,M] [default: none and sync:1 in turn]
-    #[arg(long, value_name = "HOW")]
+    #[arg(long, value_name = "HOW", value_parser = hearth_set::replicas::parse)]
     replicas: Option<Replicas>,
     /// Fewer turns, less data
     #[arg(long)]
@@ -199,7 +201,7 @@ impl Args {
 /// Measures and prints.
 pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
     let signals = Signals::catch(&[Signal::INT, Signal::TERM])?;
-    args.policy.iter().for_each(|policy| policy.warn());
+    args.policy.iter().copied().for_each(warn_of);
     args.check()?;
     let turns = |many, few| if args.quick { few } else { many };
     let report = match args.name {
@@ -392,7 +394,7 @@ fn stat_load(args: &Args) -> stat::Load<'_> {
     }
 }
 
-fn matmul_on(args: &Args, turns: usize, signals: &Signals) -> Result<Report, Failure> {
+fn matmul_on(args: &Args, turns: usize, signals: &Signals) -> Result<BenchReport, Failure> {
     let store = args.store.as_str();
     if store == "gluster" {
         return matmul_on_gluster(turns);
@@ -410,7 +412,7 @@ fn matmul_on(args: &Args, turns: usize, signals: &Signals) -> Result<Report, Fai
     Ok(matmul::report(systems, store, MATRIX, &samples))
 }
 
-fn matmul_on_gluster(turns: usize) -> Result<Report, Failure> {
+fn matmul_on_gluster(turns: usize) -> Result<BenchReport, Failure> {
     let taken = gluster::sample(MATRIX, turns, progress)?;
     progress_over();
     let samples: Vec<matmul::Sample> = taken.iter().map(|wire| wire.sample).collect();

@@ -15,7 +15,7 @@ use std::process::ExitCode;
 use hearth_sim::{Plan, Policy, Replicas};
 
 use hearth_set::failure::{Failure, OrFail};
-use hearth_set::report::{Format, Report};
+use hearth_set::report::{BenchReport, Format};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -118,7 +118,7 @@ fn parse_ranges(name: &str) -> Result<hearth_sim::Ranges, String> {
     })
 }
 
-fn print(report: &Report, json: bool) -> Result<(), Failure> {
+fn print(report: &BenchReport, json: bool) -> Result<(), Failure> {
     let format = if json { Format::Json } else { Format::Table };
     report
         .print(format)

@@ -11,7 +11,7 @@ use std::process::ExitCode;
 
 use hearth_set::failure::Failure;
 use hearth_set::trial::matmul::program as matmul;
-use hearth_set::trial::{Report, Seat};
+use hearth_set::trial::{ProcessArgs, ProcessReport};
 
 /// Options of the hidden `hearth-lab workload`.
 #[derive(clap::Args, Debug)]
@@ -20,7 +20,7 @@ pub(crate) struct Args {
     #[arg(value_enum)]
     program: Program,
     #[command(flatten)]
-    seat: Seat,
+    seat: ProcessArgs,
 }
 
 /// A program.
@@ -47,7 +47,7 @@ pub(crate) enum Program {
 /// Runs one process of a program.
 pub(crate) fn main(args: &Args) -> Result<ExitCode, Failure> {
     let Args { program, seat } = args;
-    let Seat {
+    let ProcessArgs {
         dir,
         rank,
         of,
@@ -56,11 +56,11 @@ pub(crate) fn main(args: &Args) -> Result<ExitCode, Failure> {
     if *program == Program::LocalHit {
         return local_hit::run(dir, *size, *rank, *of);
     }
-    let records = |files| records::run(dir, *size, *rank, files).map(Report::from);
-    let ran: io::Result<Report> = match program {
+    let records = |files| records::run(dir, *size, *rank, files).map(ProcessReport::from);
+    let ran: io::Result<ProcessReport> = match program {
         Program::Matmul => matmul::run(dir, *size, *rank, *of).map(|times| (times, true).into()),
         Program::SmallIo => {
-            small_io::run(&dir.join("shared"), *size as u64, *rank, *of).map(Report::from)
+            small_io::run(&dir.join("shared"), *size as u64, *rank, *of).map(ProcessReport::from)
         }
         Program::RecordsSingle => records(records::Files::Single),
         Program::RecordsOwn => records(records::Files::Own),

@@ -11,7 +11,7 @@ use std::process::Output;
 
 use hearth_trace::Op;
 use hearth_trace::file::{NewProcess, SessionId, Writer};
-use hearth_trace::ring::Done;
+use hearth_trace::ring::OpFacts;
 use lab::{lab_in, summary_of};
 use serde_json::Value;
 use tempfile::TempDir;
@@ -146,12 +146,12 @@ fn shared_reads(dir: &Path) -> Vec<String> {
         writer.file(process, 1, (b"/scratch/in", "ext4")).unwrap();
         writer.file(process, 2, (b"/scratch/out", "ext4")).unwrap();
         let call = |seq: u64, op: Op, file: u32, page: u64| {
-            let done = Done {
+            let done = OpFacts {
                 offset: page * PAGE,
                 asked: PAGE,
                 result: PAGE as i64,
                 file,
-                ..Done::new(op)
+                ..OpFacts::new(op)
             };
             let mut record = done.record(seq * 1000, seq * 1000 + 10, 0);
             record.seq = seq;

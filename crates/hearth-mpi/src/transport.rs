@@ -19,8 +19,8 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 use hearth_net::{
-    Anew, Carry, Endpoint, HEAD_LEN_MAX, Handler, NetConfig, PAYLOAD_LEN_MAX, PeerId, PeerState,
-    SendError, StartError, Transport,
+    Anew, Carry, Endpoint, HEAD_LEN_MAX, Handler, NetConfig, NoTransport, PAYLOAD_LEN_MAX, PeerId,
+    PeerState, SendError, Transport,
 };
 
 use crate::comm::CommError;
@@ -64,11 +64,11 @@ impl Carry for MpiEndpoint {
         self: Box<Self>,
         mut config: NetConfig,
         handler: Arc<dyn Handler>,
-    ) -> Result<Arc<dyn Transport>, StartError> {
+    ) -> Result<Arc<dyn Transport>, NoTransport> {
         let MpiEndpoint { bells, lines } = *self;
         let (ranks, members) = (lines.ranks() as usize, config.members.len());
         if members > ranks || lines.rank() != config.me.0 {
-            return Err(StartError::Config(format!(
+            return Err(NoTransport::Config(format!(
                 "the {members} members are not the first of the {ranks} ranks of MPI"
             )));
         }

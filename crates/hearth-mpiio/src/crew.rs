@@ -11,7 +11,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use hearth_agent::net::Endpoint;
-use hearth_agent::{Agent, AgentStatus, Config};
+use hearth_agent::{Agent, AgentSettings, AgentStatus};
 use hearth_client::{FileKey, PageRange, Revoker, Session};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
 
@@ -31,7 +31,7 @@ pub(crate) struct Crew {
 struct Shared {
     state: Mutex<State>,
     /// The configuration that the agent will have; changed only while it sleeps.
-    config: Mutex<Config>,
+    config: Mutex<AgentSettings>,
     changed: Condvar,
     /// Rung to start or end the agent.
     bell: OwnedFd,
@@ -47,7 +47,7 @@ enum State {
 
 impl Crew {
     /// Puts an agent to sleep on its port.
-    pub(crate) fn asleep(config: Config, endpoint: Endpoint) -> io::Result<Crew> {
+    pub(crate) fn asleep(config: AgentSettings, endpoint: Endpoint) -> io::Result<Crew> {
         let members = config.members.clone();
         let rank = config.node as usize;
         let shared = Arc::new(Shared {
@@ -77,7 +77,7 @@ impl Crew {
     }
 
     /// Makes the agent another than it was going to be. One that is awake stays as it is.
-    pub(crate) fn shape(&self, change: impl FnOnce(&mut Config)) {
+    pub(crate) fn shape(&self, change: impl FnOnce(&mut AgentSettings)) {
         if self.is_asleep() {
             let config = self.shared.config.lock();
             change(&mut config.unwrap_or_else(PoisonError::into_inner));

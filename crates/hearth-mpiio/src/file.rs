@@ -15,7 +15,7 @@ use std::sync::mpsc;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use hearth_client::extent::fitting;
-use hearth_client::{Done, FileKey, Handle, Keep, Outcome, Place, Session, Written};
+use hearth_client::{Done, FileKey, Keep, Outcome, Place, Session, SessionHandle, Written};
 use rustix::fs::SeekFrom;
 
 use crate::memory::Memory;
@@ -34,7 +34,7 @@ const PIECES_MAX: usize = 4;
 /// The open of a session that serves a descriptor.
 pub(crate) struct Cached {
     session: Arc<dyn Session>,
-    handle: Handle,
+    handle: SessionHandle,
     file: FileKey,
     path: Box<Path>,
     flags: c_int,
@@ -47,7 +47,7 @@ pub(crate) struct Cached {
 
 /// An open file that a session was asked to serve.
 pub(crate) struct Opened<'a> {
-    pub(crate) handle: Handle,
+    pub(crate) handle: SessionHandle,
     pub(crate) file: FileKey,
     pub(crate) path: &'a Path,
     /// As the program opened it.

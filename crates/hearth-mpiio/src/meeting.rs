@@ -12,9 +12,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use hearth_agent::net::{Carrier, Endpoint};
+use hearth_agent::net::{Carrier, Endpoint, Secret};
 use hearth_agent::store::StoreSpec;
-use hearth_agent::{Allocation, Config};
+use hearth_agent::{AgentSettings, Allocation};
 use hearth_mpi::{Comm, Lines, MpiEndpoint};
 
 use crate::crew::Crew;
@@ -164,11 +164,11 @@ fn build(
     (id, secret, host_leader): (u64, [u8; SECRET_BYTES], bool),
 ) -> Option<Parts> {
     let directory = directory(&settings, id);
-    let config = Config {
+    let config = AgentSettings {
         node: rank,
         incarnation: 1,
         members,
-        secret,
+        secret: Secret::new(secret),
         job: format!("mpi-{id:016x}"),
         store_root: settings.root.clone(),
         store: settings.backing.clone(),

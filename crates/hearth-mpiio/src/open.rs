@@ -7,7 +7,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use hearth_client::extent::Extents;
-use hearth_client::{Access, FileKey, OpenFile, Session, Stamp};
+use hearth_client::{Access, FileKey, FileStamp, OpenFile, Session};
 use rustix::fs::{FileType, SeekFrom, Stat};
 
 use crate::file::{Answer, Cached, Opened, ask};
@@ -121,8 +121,8 @@ fn plain_again(fd: c_int, flags: c_int) -> io::Result<()> {
     Ok(())
 }
 
-fn stamp(stat: &Stat) -> Stamp {
-    Stamp {
+fn stamp(stat: &Stat) -> FileStamp {
+    FileStamp {
         ctime_ns: stat.st_ctime * NANOS + stat.st_ctime_nsec.cast_signed(),
         mtime_ns: stat.st_mtime * NANOS + stat.st_mtime_nsec.cast_signed(),
         size: stat.st_size.cast_unsigned(),

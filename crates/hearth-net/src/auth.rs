@@ -23,6 +23,11 @@ impl Secret {
     pub fn new(bytes: [u8; KEY_LEN]) -> Secret {
         Secret(bytes)
     }
+
+    /// The bytes.
+    pub fn bytes(&self) -> &[u8; KEY_LEN] {
+        &self.0
+    }
 }
 
 impl fmt::Debug for Secret {

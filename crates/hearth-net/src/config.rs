@@ -78,7 +78,7 @@ pub struct Refusal {
 
 /// Why a transport did not start.
 #[derive(Debug, thiserror::Error)]
-pub enum StartError {
+pub enum NoTransport {
     /// The address cannot be listened on.
     #[error("cannot listen on {addr}: {hint}")]
     Listen {
@@ -148,14 +148,14 @@ impl NetConfig {
     }
 
     /// The parts that every transport begins with, if the configuration makes sense.
-    pub(crate) fn begin<W: Wire>(self) -> Result<(Identity, Poll, Arc<Shared<W>>), StartError> {
+    pub(crate) fn begin<W: Wire>(self) -> Result<(Identity, Poll, Arc<Shared<W>>), NoTransport> {
         let identity = self.identity()?;
         let poll = Poll::new()?;
         let shared = Shared::new(self.me, &self.members, self.limits, &poll)?;
         Ok((identity, poll, Arc::new(shared)))
     }
 
-    fn identity(&self) -> Result<Identity, StartError> {
+    fn identity(&self) -> Result<Identity, NoTransport> {
         Ok(Identity {
             me: self.me,
             incarnation: self.incarnation,
@@ -168,7 +168,7 @@ impl NetConfig {
 }
 
 /// The number of members of a configuration that makes sense.
-fn check(config: &NetConfig) -> Result<u32, StartError> {
+fn check(config: &NetConfig) -> Result<u32, NoTransport> {
     let count = config.members.len();
     let fault = if config.me.index() >= count {
         format!("{} is not in the list of {count} members", config.me)
@@ -182,7 +182,7 @@ fn check(config: &NetConfig) -> Result<u32, StartError> {
         "no connection could ever be accepted with strangers_max = 0".into()
     } else {
         return u32::try_from(count)
-            .map_err(|_| StartError::Config(format!("{count} members are too many")));
+            .map_err(|_| NoTransport::Config(format!("{count} members are too many")));
     };
-    Err(StartError::Config(fault))
+    Err(NoTransport::Config(fault))
 }

@@ -6,8 +6,8 @@ use std::str::FromStr;
 use std::sync::Arc;
 use std::{fmt, io};
 
-use crate::config::{NetConfig, StartError};
-use crate::dgram::{DatagramTransport, Service};
+use crate::config::{NetConfig, NoTransport};
+use crate::dgram::{DatagramService, DatagramTransport};
 use crate::tcp::{Near, TcpTransport};
 use crate::transport::{Handler, Transport};
 
@@ -22,7 +22,7 @@ pub enum Carrier {
     /// The same, and memory that two of one host share.
     Shm,
     /// Datagrams, under one of their services.
-    Datagrams(Service),
+    Datagrams(DatagramService),
 }
 
 impl Carrier {
@@ -31,8 +31,8 @@ impl Carrier {
         Carrier::Tcp,
         Carrier::Unix,
         Carrier::Shm,
-        Carrier::Datagrams(Service::Udp),
-        Carrier::Datagrams(Service::Udt),
+        Carrier::Datagrams(DatagramService::Udp),
+        Carrier::Datagrams(DatagramService::Udt),
     ];
 
     /// The name that people use.
@@ -41,8 +41,8 @@ impl Carrier {
             Carrier::Tcp => "tcp",
             Carrier::Unix => "unix",
             Carrier::Shm => "shm",
-            Carrier::Datagrams(Service::Udp) => "udp",
-            Carrier::Datagrams(Service::Udt) => "udt",
+            Carrier::Datagrams(DatagramService::Udp) => "udp",
+            Carrier::Datagrams(DatagramService::Udt) => "udt",
         }
     }
 }
@@ -82,7 +82,7 @@ pub trait Carry: fmt::Debug + Send {
         self: Box<Self>,
         config: NetConfig,
         handler: Arc<dyn Handler>,
-    ) -> Result<Arc<dyn Transport>, StartError>;
+    ) -> Result<Arc<dyn Transport>, NoTransport>;
 }
 
 /// A socket that other members can reach.
@@ -93,7 +93,7 @@ pub enum Endpoint {
     /// Accepts those of members on this host by a way of their own.
     Near(Near),
     /// Receives datagrams.
-    Datagrams(Service, UdpSocket),
+    Datagrams(DatagramService, UdpSocket),
     /// Another crate's.
     Other(Box<dyn Carry>),
 }
@@ -112,7 +112,7 @@ impl From<Near> for Endpoint {
 
 impl Endpoint {
     /// Listens on `addr`; the error says what to do when that is not possible.
-    pub fn bind(carrier: Carrier, addr: SocketAddr) -> Result<Endpoint, StartError> {
+    pub fn bind(carrier: Carrier, addr: SocketAddr) -> Result<Endpoint, NoTransport> {
         match carrier {
             Carrier::Tcp | Carrier::Unix | Carrier::Shm => {
                 TcpTransport::listen(addr).map(|listener| Endpoint::over(carrier, listener))
@@ -181,7 +181,7 @@ impl Endpoint {
         self,
         config: NetConfig,
         handler: Arc<dyn Handler>,
-    ) -> Result<Arc<dyn Transport>, StartError> {
+    ) -> Result<Arc<dyn Transport>, NoTransport> {
         Ok(match self {
             Endpoint::Tcp(listener) => TcpTransport::start(config, listener, handler)?,
             Endpoint::Near(near) => TcpTransport::start_near(config, near, handler)?,

@@ -39,8 +39,8 @@ mod why;
 
 pub use auth::Secret;
 pub use channel::{Channel, ChannelError, Party};
-pub use config::{Limits, ListenHint, NetConfig, Refusal, StartError};
-pub use dgram::{DatagramTransport, Service};
+pub use config::{Limits, ListenHint, NetConfig, NoTransport, Refusal};
+pub use dgram::{DatagramService, DatagramTransport};
 pub use endpoint::{Carrier, Carry, Endpoint, NoCarrier};
 pub use frame::{HEAD_LEN_MAX, PAYLOAD_LEN_MAX, PROTOCOL_VERSION};
 pub use mem::{MemNet, MemTransport};

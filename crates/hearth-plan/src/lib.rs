@@ -22,4 +22,4 @@ pub mod place;
 pub mod retain;
 pub mod units;
 
-pub use units::{Bytes, FileId, NodeId};
+pub use units::{Bytes, FileIndex, NodeIndex};

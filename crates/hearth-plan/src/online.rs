@@ -3,15 +3,15 @@
 //! A [`Cache`] is told of each read and says whether it holds the file. Whole files, or blocks, of
 //! any size; a file keeps the size that it came in with. A file larger than the cache passes by.
 //!
-//! | kind | what goes first |
+//! | policy | what goes first |
 //! |---|---|
-//! | [`Kind::Fifo`] | what came first |
-//! | [`Kind::Lru`] | what was not read for the longest time |
-//! | [`Kind::Sieve`] | what was not read since a hand last passed it |
-//! | [`Kind::S3Fifo`] | what was read once, through a small queue that new files pass first |
-//! | [`Kind::Arc`] | by recency or by frequency, as ghosts of what went say is better |
-//! | [`Kind::Gdsf`] | what was read seldom and is large: made for hits |
-//! | [`Kind::GdsfBytes`] | what was read seldom: made for bytes |
+//! | [`EvictionPolicy::Fifo`] | what came first |
+//! | [`EvictionPolicy::Lru`] | what was not read for the longest time |
+//! | [`EvictionPolicy::Sieve`] | what was not read since a hand last passed it |
+//! | [`EvictionPolicy::S3Fifo`] | what was read once, through a small queue that new files pass first |
+//! | [`EvictionPolicy::Arc`] | by recency or by frequency, as ghosts of what went say is better |
+//! | [`EvictionPolicy::Gdsf`] | what was read seldom and is large: made for hits |
+//! | [`EvictionPolicy::GdsfBytes`] | what was read seldom: made for bytes |
 
 mod arc;
 mod fifo;
@@ -22,7 +22,7 @@ mod sieve;
 
 use alloc::boxed::Box;
 
-use crate::units::{Bytes, FileId};
+use crate::units::{Bytes, FileIndex};
 
 /// The result of a read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,10 +36,10 @@ pub enum Met {
 /// A cache of whole files.
 pub trait Cache {
     /// A file is read; `size` counts if it was not there.
-    fn read(&mut self, file: FileId, size: Bytes) -> Met;
+    fn read(&mut self, file: FileIndex, size: Bytes) -> Met;
 
     /// Whether a file is there.
-    fn holds(&self, file: FileId) -> bool;
+    fn holds(&self, file: FileIndex) -> bool;
 
     /// Bytes that are there.
     fn used(&self) -> Bytes;
@@ -47,7 +47,7 @@ pub trait Cache {
 
 /// A policy by name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Kind {
+pub enum EvictionPolicy {
     /// First in, first out.
     Fifo,
     /// Least recently used.
@@ -64,41 +64,41 @@ pub enum Kind {
     GdsfBytes,
 }
 
-impl Kind {
+impl EvictionPolicy {
     /// All of them.
-    pub const ALL: [Kind; 7] = [
-        Kind::Fifo,
-        Kind::Lru,
-        Kind::Sieve,
-        Kind::S3Fifo,
-        Kind::Arc,
-        Kind::Gdsf,
-        Kind::GdsfBytes,
+    pub const ALL: [EvictionPolicy; 7] = [
+        EvictionPolicy::Fifo,
+        EvictionPolicy::Lru,
+        EvictionPolicy::Sieve,
+        EvictionPolicy::S3Fifo,
+        EvictionPolicy::Arc,
+        EvictionPolicy::Gdsf,
+        EvictionPolicy::GdsfBytes,
     ];
 
     /// As people write it.
     pub fn name(self) -> &'static str {
         match self {
-            Kind::Fifo => "fifo",
-            Kind::Lru => "lru",
-            Kind::Sieve => "sieve",
-            Kind::S3Fifo => "s3-fifo",
-            Kind::Arc => "arc",
-            Kind::Gdsf => "gdsf",
-            Kind::GdsfBytes => "gdsf-bytes",
+            EvictionPolicy::Fifo => "fifo",
+            EvictionPolicy::Lru => "lru",
+            EvictionPolicy::Sieve => "sieve",
+            EvictionPolicy::S3Fifo => "s3-fifo",
+            EvictionPolicy::Arc => "arc",
+            EvictionPolicy::Gdsf => "gdsf",
+            EvictionPolicy::GdsfBytes => "gdsf-bytes",
         }
     }
 
     /// An empty cache.
     pub fn cache(self, capacity: Bytes) -> Box<dyn Cache> {
         match self {
-            Kind::Fifo => Box::new(fifo::Fifo::new(capacity)),
-            Kind::Lru => Box::new(fifo::Lru::new(capacity)),
-            Kind::Sieve => Box::new(sieve::Sieve::new(capacity)),
-            Kind::S3Fifo => Box::new(s3fifo::S3Fifo::new(capacity)),
-            Kind::Arc => Box::new(arc::Arc::new(capacity)),
-            Kind::Gdsf => Box::new(gdsf::Gdsf::new(capacity, gdsf::Price::Miss)),
-            Kind::GdsfBytes => Box::new(gdsf::Gdsf::new(capacity, gdsf::Price::Byte)),
+            EvictionPolicy::Fifo => Box::new(fifo::Fifo::new(capacity)),
+            EvictionPolicy::Lru => Box::new(fifo::Lru::new(capacity)),
+            EvictionPolicy::Sieve => Box::new(sieve::Sieve::new(capacity)),
+            EvictionPolicy::S3Fifo => Box::new(s3fifo::S3Fifo::new(capacity)),
+            EvictionPolicy::Arc => Box::new(arc::Arc::new(capacity)),
+            EvictionPolicy::Gdsf => Box::new(gdsf::Gdsf::new(capacity, gdsf::Price::Miss)),
+            EvictionPolicy::GdsfBytes => Box::new(gdsf::Gdsf::new(capacity, gdsf::Price::Byte)),
         }
     }
 }

@@ -10,7 +10,7 @@ mod shared;
 
 use alloc::vec::Vec;
 
-use crate::units::{Bytes, FileId, NodeId};
+use crate::units::{Bytes, FileIndex, NodeIndex};
 
 pub use exact::{bound_shared, cheapest};
 pub use greedy::{literal, paper};
@@ -22,20 +22,20 @@ pub struct Situation {
     /// The size of each file.
     pub sizes: Vec<Bytes>,
     /// For each file who holds bytes of it, each node once.
-    pub held: Vec<Vec<(NodeId, Bytes)>>,
+    pub held: Vec<Vec<(NodeIndex, Bytes)>>,
     /// For each node how many jobs it takes.
     pub seats: Vec<u32>,
     /// For each job the files that it reads, each once.
-    pub jobs: Vec<Vec<FileId>>,
+    pub jobs: Vec<Vec<FileIndex>>,
 }
 
 /// A node for each job, or none where no seat was left.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Placement(pub Vec<Option<NodeId>>);
+pub struct Placement(pub Vec<Option<NodeIndex>>);
 
 impl Situation {
     /// Bytes of a file that a node lacks.
-    pub fn missing(&self, file: FileId, node: NodeId) -> Bytes {
+    pub fn missing(&self, file: FileIndex, node: NodeIndex) -> Bytes {
         let holders = &self.held[file.index()];
         let held = holders.iter().find(|(holder, _)| *holder == node);
         self.sizes[file.index()].saturating_sub(held.map_or(Bytes::ZERO, |(_, bytes)| *bytes))
@@ -48,7 +48,7 @@ impl Situation {
     }
 
     /// Bytes that a job would have moved to a node.
-    pub fn moved_by(&self, job: usize, node: NodeId) -> Bytes {
+    pub fn moved_by(&self, job: usize, node: NodeIndex) -> Bytes {
         let files = self.jobs[job].iter();
         files.map(|file| self.missing(*file, node)).sum()
     }
@@ -79,7 +79,7 @@ impl Situation {
     }
 
     /// Nodes that hold something of what a job reads, with the bytes held, in the nodes' order.
-    fn holders(&self, job: usize) -> Vec<(NodeId, Bytes)> {
+    fn holders(&self, job: usize) -> Vec<(NodeIndex, Bytes)> {
         let mut held = alloc::collections::BTreeMap::new();
         for file in &self.jobs[job] {
             for (node, bytes) in &self.held[file.index()] {

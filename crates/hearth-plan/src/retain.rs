@@ -6,9 +6,9 @@
 //!
 //! | who decides | how |
 //! |---|---|
-//! | [`Rule::Literal`] | the published method line by line |
-//! | [`Rule::Paper`] | the same with the checks that it needs |
-//! | [`Rule::Covering`] | the same with exact victims |
+//! | [`VictimRule::Literal`] | the published method line by line |
+//! | [`VictimRule::Paper`] | the same with the checks that it needs |
+//! | [`VictimRule::Covering`] | the same with exact victims |
 //! | [`packing`] | stays are packed, short ones first |
 //! | [`best`] | all of these and a search; never behind any of them |
 //! | [`optimum`] | every way that counts, where these are few |
@@ -23,8 +23,8 @@ mod search;
 pub mod victims;
 
 pub use bound::{bound, bound_fractional, bound_hits};
-pub use follow::{Follower, Rule, Source, Step};
+pub use follow::{Follower, ServedFrom, Step, VictimRule};
 pub use packing::packing;
-pub use plan::{Plan, Tally};
+pub use plan::{RetainPlan, ServedBytes};
 pub use queue::Queue;
 pub use search::{Best, best, optimum};

@@ -6,24 +6,24 @@ use core::ops::{Add, AddAssign, Sub, SubAssign};
 
 /// A file, by its place in the caller's list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct FileId(pub u32);
+pub struct FileIndex(pub u32);
 
 /// A node, by its place in the caller's list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct NodeId(pub u32);
+pub struct NodeIndex(pub u32);
 
 /// A number of bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Bytes(pub u64);
 
-impl FileId {
+impl FileIndex {
     /// Its place in a list.
     pub fn index(self) -> usize {
         self.0 as usize
     }
 }
 
-impl NodeId {
+impl NodeIndex {
     /// Its place in a list.
     pub fn index(self) -> usize {
         self.0 as usize

@@ -2,16 +2,16 @@
 
 mod support;
 
-use hearth_plan::online::{Kind, Met};
-use hearth_plan::{Bytes, FileId};
+use hearth_plan::online::{EvictionPolicy, Met};
+use hearth_plan::{Bytes, FileIndex};
 use support::Draw;
 
 /// Bytes (from the disk, from memory).
-fn replay(kind: Kind, capacity: u64, reads: &[(u32, u64)]) -> (u64, u64) {
+fn replay(kind: EvictionPolicy, capacity: u64, reads: &[(u32, u64)]) -> (u64, u64) {
     let mut cache = kind.cache(Bytes(capacity));
     let mut bytes = (0, 0);
     for (file, size) in reads {
-        match cache.read(FileId(*file), Bytes(*size)) {
+        match cache.read(FileIndex(*file), Bytes(*size)) {
             Met::Miss => bytes.0 += size,
             Met::Hit => bytes.1 += size,
         }
@@ -23,19 +23,19 @@ fn replay(kind: Kind, capacity: u64, reads: &[(u32, u64)]) -> (u64, u64) {
 fn w_without_the_future_the_worked_example_costs_more() {
     let sizes = [20, 40, 9, 40];
     let reads = [1, 2, 3, 4, 3, 1, 2, 4, 3].map(|file| (file - 1, sizes[file as usize - 1]));
-    assert_eq!(replay(Kind::Lru, 100, &reads), (218, 9));
-    assert_eq!(replay(Kind::GdsfBytes, 100, &reads), (209, 18));
+    assert_eq!(replay(EvictionPolicy::Lru, 100, &reads), (218, 9));
+    assert_eq!(replay(EvictionPolicy::GdsfBytes, 100, &reads), (209, 18));
 }
 
 #[test]
 fn no_cache_holds_more_than_it_may() {
-    for kind in Kind::ALL {
+    for kind in EvictionPolicy::ALL {
         for seed in 0..40 {
             let mut draw = Draw(seed);
             let capacity = Bytes(draw.within(0, 300));
             let mut cache = kind.cache(capacity);
             for _ in 0..500 {
-                let file = FileId(draw.within(0, 30) as u32);
+                let file = FileIndex(draw.within(0, 30) as u32);
                 let was_there = cache.holds(file);
                 let met = cache.read(file, Bytes(draw.within(0, 90)));
                 assert_eq!(met == Met::Hit, was_there, "{} seed {seed}", kind.name());
@@ -78,10 +78,10 @@ fn lru_does_what_a_plain_list_does() {
             capacity,
             files: Vec::new(),
         };
-        let mut cache = Kind::Lru.cache(Bytes(capacity));
+        let mut cache = EvictionPolicy::Lru.cache(Bytes(capacity));
         for _ in 0..400 {
             let (file, size) = (draw.within(0, 20) as u32, draw.within(1, 90));
-            let met = cache.read(FileId(file), Bytes(size));
+            let met = cache.read(FileIndex(file), Bytes(size));
             assert_eq!(met, plain.read(file, size), "seed {seed}");
         }
     }
@@ -89,17 +89,17 @@ fn lru_does_what_a_plain_list_does() {
 
 #[test]
 fn sieve_spares_what_was_read_again() {
-    let mut cache = Kind::Sieve.cache(Bytes(3));
+    let mut cache = EvictionPolicy::Sieve.cache(Bytes(3));
     for file in [0, 1, 2, 0, 3] {
-        cache.read(FileId(file), Bytes(1));
+        cache.read(FileIndex(file), Bytes(1));
     }
-    assert!(cache.holds(FileId(0)) && !cache.holds(FileId(1)));
-    cache.read(FileId(4), Bytes(1));
+    assert!(cache.holds(FileIndex(0)) && !cache.holds(FileIndex(1)));
+    cache.read(FileIndex(4), Bytes(1));
     assert!(
-        !cache.holds(FileId(2)),
+        !cache.holds(FileIndex(2)),
         "the hand goes on from where it stood"
     );
-    assert!(cache.holds(FileId(0)) && cache.holds(FileId(3)) && cache.holds(FileId(4)));
+    assert!(cache.holds(FileIndex(0)) && cache.holds(FileIndex(3)) && cache.holds(FileIndex(4)));
 }
 
 #[test]
@@ -108,8 +108,13 @@ fn a_scan_leaves_alone_what_is_read_often() {
     let scan = (1000..1400).map(|file| (file, 1));
     let again = (0..40).map(|file| (file, 1));
     let reads: Vec<(u32, u64)> = hot.chain(scan).chain(again).collect();
-    assert_eq!(replay(Kind::Lru, 100, &reads).1, 360);
-    for kind in [Kind::S3Fifo, Kind::Sieve, Kind::Arc, Kind::Gdsf] {
+    assert_eq!(replay(EvictionPolicy::Lru, 100, &reads).1, 360);
+    for kind in [
+        EvictionPolicy::S3Fifo,
+        EvictionPolicy::Sieve,
+        EvictionPolicy::Arc,
+        EvictionPolicy::Gdsf,
+    ] {
         let hits = replay(kind, 100, &reads).1;
         assert_eq!(hits, 400, "{} forgot what is read often", kind.name());
     }
@@ -117,20 +122,20 @@ fn a_scan_leaves_alone_what_is_read_often() {
 
 #[test]
 fn gdsf_lets_a_large_file_go_before_an_older_small_one() {
-    let kept = |kind: Kind| {
+    let kept = |kind: EvictionPolicy| {
         let mut cache = kind.cache(Bytes(100));
         for (file, size) in [(0, 10), (1, 60), (2, 40)] {
-            cache.read(FileId(file), Bytes(size));
+            cache.read(FileIndex(file), Bytes(size));
         }
-        [0, 1, 2].map(|file| cache.holds(FileId(file)))
+        [0, 1, 2].map(|file| cache.holds(FileIndex(file)))
     };
-    assert_eq!(kept(Kind::Lru), [false, true, true]);
-    assert_eq!(kept(Kind::Gdsf), [true, false, true]);
+    assert_eq!(kept(EvictionPolicy::Lru), [false, true, true]);
+    assert_eq!(kept(EvictionPolicy::Gdsf), [true, false, true]);
 }
 
 #[test]
 fn a_file_larger_than_the_cache_passes_by() {
-    for kind in Kind::ALL {
+    for kind in EvictionPolicy::ALL {
         let reads = [(0, 10), (1, 101), (1, 101), (0, 10)];
         assert_eq!(replay(kind, 100, &reads), (212, 10), "{}", kind.name());
     }

@@ -5,7 +5,7 @@ mod support;
 use hearth_plan::place::{
     Placement, Situation, bound_shared, cheapest, cheapest_shared, literal, paper,
 };
-use hearth_plan::{Bytes, FileId, NodeId};
+use hearth_plan::{Bytes, FileIndex, NodeIndex};
 use support::Draw;
 
 const ROOM: u32 = u32::MAX;
@@ -16,12 +16,12 @@ fn situation(files: &[(u64, u32)], seats: [u32; 3], jobs: &[&[u32]]) -> Situatio
         sizes: files.iter().map(|(size, _)| Bytes(*size)).collect(),
         held: files
             .iter()
-            .map(|(size, node)| vec![(NodeId(node - 1), Bytes(*size))])
+            .map(|(size, node)| vec![(NodeIndex(node - 1), Bytes(*size))])
             .collect(),
         seats: seats.to_vec(),
         jobs: jobs
             .iter()
-            .map(|job| job.iter().map(|file| FileId(*file)).collect())
+            .map(|job| job.iter().map(|file| FileIndex(*file)).collect())
             .collect(),
     }
 }
@@ -132,7 +132,7 @@ fn jobs_beyond_the_seats_get_no_node() {
 #[test]
 fn what_a_node_holds_in_part_counts_in_part() {
     let mut case = situation(&[(100, 1)], [1, 1, 0], &[&[0]]);
-    case.held[0] = vec![(NodeId(0), Bytes(30)), (NodeId(1), Bytes(70))];
+    case.held[0] = vec![(NodeIndex(0), Bytes(30)), (NodeIndex(1), Bytes(70))];
     let best = cheapest(&case);
     assert_eq!((nodes(&best), case.moved(&best)), (vec![2], Bytes(30)));
 }
@@ -180,13 +180,13 @@ fn drawn(draw: &mut Draw) -> Situation {
         let holders = (0..3)
             .filter(|_| draw.within(0, 2) == 0)
             .collect::<Vec<_>>();
-        let part = |node| (NodeId(node), Bytes(draw.within(0, size.0)));
+        let part = |node| (NodeIndex(node), Bytes(draw.within(0, size.0)));
         holders.into_iter().map(part).collect()
     });
     let held = held.collect();
     let jobs = (0..draw.within(1, 6)).map(|_| {
         let reads = (0..files as u32).filter(|_| draw.within(0, 1) == 0);
-        reads.map(FileId).collect()
+        reads.map(FileIndex).collect()
     });
     let jobs = jobs.collect();
     let seats = (0..3).map(|_| draw.within(0, 3) as u32).collect();
@@ -205,12 +205,17 @@ fn every_way(case: &Situation) -> Vec<Placement> {
     let ways = (0..4usize.pow(jobs as u32)).map(|way| {
         let at = (0..jobs).map(|job| way / 4usize.pow(job as u32) % 4);
         Placement(
-            at.map(|at| (at > 0).then(|| NodeId(at as u32 - 1)))
+            at.map(|at| (at > 0).then(|| NodeIndex(at as u32 - 1)))
                 .collect(),
         )
     });
     ways.filter(|way| {
-        let on = |node| way.0.iter().filter(|at| **at == Some(NodeId(node))).count() as u32;
+        let on = |node| {
+            way.0
+                .iter()
+                .filter(|at| **at == Some(NodeIndex(node)))
+                .count() as u32
+        };
         let seated: u32 = (0..3).map(on).sum();
         seated == seated_max && (0..3).all(|node| on(node) <= case.seats[node as usize])
     })

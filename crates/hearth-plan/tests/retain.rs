@@ -3,12 +3,13 @@
 mod support;
 
 use hearth_plan::flow::Network;
-use hearth_plan::online::{Kind, Met};
-use hearth_plan::retain::victims::{self, Memory, Resident, Wanted};
+use hearth_plan::online::{EvictionPolicy, Met};
+use hearth_plan::retain::victims::{self, EvictionCandidate, IncomingFile, Memory};
 use hearth_plan::retain::{
-    Follower, Plan, Queue, Rule, Source, Tally, best, bound, bound_fractional, optimum, packing,
+    Follower, Queue, RetainPlan, ServedBytes, ServedFrom, VictimRule, best, bound,
+    bound_fractional, optimum, packing,
 };
-use hearth_plan::{Bytes, FileId};
+use hearth_plan::{Bytes, FileIndex};
 use support::Draw;
 
 /// The worked example of the paper: F1 is file 0.
@@ -19,15 +20,15 @@ fn worked_example() -> Queue {
 }
 
 fn queue(reads: &[u32], sizes: &[u64]) -> Queue {
-    let reads = reads.iter().map(|file| FileId(*file));
+    let reads = reads.iter().map(|file| FileIndex(*file));
     Queue::new(
         reads.collect(),
         sizes.iter().map(|size| Bytes(*size)).collect(),
     )
 }
 
-fn tally(disk: u64, memory: u64) -> Tally {
-    Tally {
+fn tally(disk: u64, memory: u64) -> ServedBytes {
+    ServedBytes {
         disk: Bytes(disk),
         memory: Bytes(memory),
     }
@@ -36,7 +37,7 @@ fn tally(disk: u64, memory: u64) -> Tally {
 #[test]
 fn w_the_worked_example_reads_127_bytes_from_the_disk() {
     let queue = worked_example();
-    for rule in [Rule::Literal, Rule::Paper, Rule::Covering] {
+    for rule in [VictimRule::Literal, VictimRule::Paper, VictimRule::Covering] {
         let follower = Follower::new(&queue, Bytes(100), rule);
         assert_eq!(follower.tally(), tally(127, 100), "{rule:?}");
     }
@@ -51,7 +52,7 @@ fn w_the_worked_example_reads_127_bytes_from_the_disk() {
 #[test]
 fn w_each_step_of_the_worked_example_is_that_of_the_paper() {
     let queue = worked_example();
-    let mut follower = Follower::new(&queue, Bytes(100), Rule::Paper);
+    let mut follower = Follower::new(&queue, Bytes(100), VictimRule::Paper);
     let mut steps = Vec::new();
     while let Some(step) = follower.next() {
         let mut held: Vec<u32> = follower.held().iter().map(|file| file.0 + 1).collect();
@@ -59,15 +60,15 @@ fn w_each_step_of_the_worked_example_is_that_of_the_paper() {
         steps.push((step.source, held));
     }
     let expected = [
-        (Source::Disk, vec![1]),
-        (Source::Disk, vec![1, 2]),
-        (Source::Disk, vec![1, 2, 3]),
-        (Source::Disk, vec![1, 2, 4]),
-        (Source::Disk, vec![1, 2, 4]),
-        (Source::Memory, vec![1, 2, 4]),
-        (Source::Memory, vec![1, 2, 4]),
-        (Source::Memory, vec![1, 2, 4]),
-        (Source::Disk, vec![1, 2, 4]),
+        (ServedFrom::Disk, vec![1]),
+        (ServedFrom::Disk, vec![1, 2]),
+        (ServedFrom::Disk, vec![1, 2, 3]),
+        (ServedFrom::Disk, vec![1, 2, 4]),
+        (ServedFrom::Disk, vec![1, 2, 4]),
+        (ServedFrom::Memory, vec![1, 2, 4]),
+        (ServedFrom::Memory, vec![1, 2, 4]),
+        (ServedFrom::Memory, vec![1, 2, 4]),
+        (ServedFrom::Disk, vec![1, 2, 4]),
     ];
     assert_eq!(steps, expected);
 }
@@ -75,11 +76,11 @@ fn w_each_step_of_the_worked_example_is_that_of_the_paper() {
 #[test]
 fn w_what_lru_holds_after_each_step() {
     let queue = worked_example();
-    let mut lru = Kind::Lru.cache(Bytes(100));
+    let mut lru = EvictionPolicy::Lru.cache(Bytes(100));
     let mut steps = Vec::new();
     for at in 0..queue.len() {
         let met = lru.read(queue.file(at), queue.size_at(at));
-        let held = (0..4).filter(|file| lru.holds(FileId(*file)));
+        let held = (0..4).filter(|file| lru.holds(FileIndex(*file)));
         steps.push((met, held.map(|file| file + 1).collect::<Vec<u32>>()));
     }
     let expected = [
@@ -98,7 +99,7 @@ fn w_what_lru_holds_after_each_step() {
 
 /// Residents as (size, later reads), named 0, 1, ...
 fn choose(
-    how: fn(Memory<'_>, Wanted) -> Option<Vec<FileId>>,
+    how: fn(Memory<'_>, IncomingFile) -> Option<Vec<FileIndex>>,
     capacity: u64,
     residents: &[(u64, usize)],
     wanted: (u64, usize),
@@ -107,16 +108,16 @@ fn choose(
 }
 
 fn choose_pinned(
-    how: fn(Memory<'_>, Wanted) -> Option<Vec<FileId>>,
+    how: fn(Memory<'_>, IncomingFile) -> Option<Vec<FileIndex>>,
     capacity: u64,
     residents: &[(u64, usize)],
     wanted: (u64, usize),
-    pinned: Option<FileId>,
+    pinned: Option<FileIndex>,
 ) -> Option<Vec<u32>> {
-    let residents: Vec<Resident> = (0..)
+    let residents: Vec<EvictionCandidate> = (0..)
         .zip(residents)
-        .map(|(file, (size, references))| Resident {
-            file: FileId(file),
+        .map(|(file, (size, references))| EvictionCandidate {
+            file: FileIndex(file),
             size: Bytes(*size),
             references: *references,
             dirty: Bytes::ZERO,
@@ -127,7 +128,7 @@ fn choose_pinned(
         residents: &residents,
         pinned,
     };
-    let wanted = Wanted {
+    let wanted = IncomingFile {
         size: Bytes(wanted.0),
         references: wanted.1,
     };
@@ -135,7 +136,7 @@ fn choose_pinned(
     Some(victims.into_iter().map(|file| file.0).collect())
 }
 
-type How = fn(Memory<'_>, Wanted) -> Option<Vec<FileId>>;
+type How = fn(Memory<'_>, IncomingFile) -> Option<Vec<FileIndex>>;
 const ALL: [How; 3] = [victims::literal, victims::paper, victims::covering];
 
 #[test]
@@ -185,7 +186,7 @@ fn a10_the_read_that_a_file_is_fetched_for_is_no_gain() {
         [None, None, None]
     );
     let queue = queue(&[0, 1, 0, 1, 2], &[15, 10, 3]);
-    for rule in [Rule::Literal, Rule::Paper, Rule::Covering] {
+    for rule in [VictimRule::Literal, VictimRule::Paper, VictimRule::Covering] {
         let memory = Follower::new(&queue, Bytes(15), rule).tally().memory;
         assert_eq!(memory, Bytes(15), "{rule:?}");
     }
@@ -210,32 +211,32 @@ fn a12_a_file_that_is_read_once_takes_only_room_that_nobody_needs() {
         assert_eq!(follower.by_ref().count(), 3);
         follower.held().to_vec()
     };
-    assert_eq!(held(Rule::Paper), [FileId(0)]);
-    assert_eq!(held(Rule::Covering), [FileId(1)]);
+    assert_eq!(held(VictimRule::Paper), [FileIndex(0)]);
+    assert_eq!(held(VictimRule::Covering), [FileIndex(1)]);
 }
 
 #[test]
 fn a_file_that_cannot_go_stays() {
-    let pinned = |how| choose_pinned(how, 100, &[(60, 0), (40, 1)], (50, 3), Some(FileId(0)));
+    let pinned = |how| choose_pinned(how, 100, &[(60, 0), (40, 1)], (50, 3), Some(FileIndex(0)));
     assert_eq!(ALL.map(pinned), [Some(vec![0]), None, None]);
 }
 
 #[test]
 fn bytes_that_have_to_be_written_back_count_as_cost() {
-    let clean = Resident {
-        file: FileId(0),
+    let clean = EvictionCandidate {
+        file: FileIndex(0),
         size: Bytes(50),
         references: 1,
         dirty: Bytes::ZERO,
     };
-    let dirty = Resident {
-        file: FileId(1),
+    let dirty = EvictionCandidate {
+        file: FileIndex(1),
         references: 0,
         dirty: Bytes(50),
         ..clean
     };
-    let small = Resident {
-        file: FileId(2),
+    let small = EvictionCandidate {
+        file: FileIndex(2),
         size: Bytes(40),
         ..clean
     };
@@ -244,11 +245,11 @@ fn bytes_that_have_to_be_written_back_count_as_cost() {
         residents: &[clean, dirty, small],
         pinned: None,
     };
-    let wanted = Wanted {
+    let wanted = IncomingFile {
         size: Bytes(40),
         references: 2,
     };
-    assert_eq!(victims::covering(memory, wanted), Some(vec![FileId(2)]));
+    assert_eq!(victims::covering(memory, wanted), Some(vec![FileIndex(2)]));
 }
 
 #[test]
@@ -272,8 +273,8 @@ fn no_way_to_keep_a_few_files_reads_less_from_the_disk() {
         assert_eq!(optimum.tally(&queue).memory, most, "seed {seed}");
         let packed_way = packing(&queue, capacity);
         assert!(packed_way.fits(&queue, capacity), "seed {seed}");
-        let as_published = Follower::new(&queue, capacity, Rule::Paper);
-        let as_plan = Plan::of(as_published.clone(), &queue);
+        let as_published = Follower::new(&queue, capacity, VictimRule::Paper);
+        let as_plan = RetainPlan::of(as_published.clone(), &queue);
         assert_eq!(
             as_plan.tally(&queue),
             as_published.clone().tally(),
@@ -311,13 +312,13 @@ fn with_more_sets_than_can_be_followed_no_plan_falls_behind_the_paper() {
     for seed in 0..4 {
         let mut draw = Draw(seed);
         let sizes: Vec<Bytes> = (0..40).map(|_| Bytes(draw.within(6, 250))).collect();
-        let reads = (0..600).map(|_| FileId(draw.within(0, 39).min(draw.within(0, 39)) as u32));
+        let reads = (0..600).map(|_| FileIndex(draw.within(0, 39).min(draw.within(0, 39)) as u32));
         let queue = Queue::new(reads.collect(), sizes);
         let capacity = Bytes(900);
         let found = best(&queue, capacity);
         assert!(!found.is_exact && found.plan.fits(&queue, capacity));
         let memory = found.plan.tally(&queue).memory;
-        for rule in [Rule::Paper, Rule::Covering] {
+        for rule in [VictimRule::Paper, VictimRule::Covering] {
             assert!(memory >= Follower::new(&queue, capacity, rule).tally().memory);
         }
         assert!(memory <= bound(&queue, capacity));
@@ -328,7 +329,7 @@ fn with_more_sets_than_can_be_followed_no_plan_falls_behind_the_paper() {
 fn drawn(draw: &mut Draw) -> (Queue, Bytes) {
     let files = draw.within(3, 6);
     let sizes: Vec<Bytes> = (0..files).map(|_| Bytes(draw.within(1, 60))).collect();
-    let reads = (0..draw.within(8, 16)).map(|_| FileId(draw.within(0, files - 1) as u32));
+    let reads = (0..draw.within(8, 16)).map(|_| FileIndex(draw.within(0, files - 1) as u32));
     let reads = reads.collect();
     let capacity = Bytes(draw.within(20, 120));
     (Queue::new(reads, sizes), capacity)

@@ -8,7 +8,7 @@
 
 use std::ffi::c_int;
 
-use hearth_trace::ring::{Done, tracer};
+use hearth_trace::ring::{OpFacts, tracer};
 use hearth_trace::{Flags, Op, clock};
 use libc::{DIR, off_t, ssize_t};
 
@@ -59,7 +59,7 @@ impl Timed {
     }
 
     #[inline(always)]
-    pub(crate) fn record(&self, done: &Done) {
+    pub(crate) fn record(&self, done: &OpFacts) {
         tracer::record(self.started, self.ended, done);
         set_errno(self.errno);
     }
@@ -231,7 +231,7 @@ impl OnFd {
 
     #[inline(always)]
     fn record(self, seen: Seen, timed: &Timed) {
-        let mut done = Done::new(self.op);
+        let mut done = OpFacts::new(self.op);
         done.file = seen.number();
         done.asked = self.asked;
         if timed.result > 0 {
@@ -304,7 +304,7 @@ impl OnPath {
     fn record(self, timed: &Timed) {
         let named = thread::inside(|| names::of_path(self.at, timed.failed()));
         if let Some(named) = named.unwrap_or(Some(Named::NONE)) {
-            let mut done = Done::new(self.op);
+            let mut done = OpFacts::new(self.op);
             done.offset = self.offset;
             done.asked = self.asked;
             done.result = timed.result;
@@ -316,7 +316,7 @@ impl OnPath {
 }
 
 impl Named {
-    pub(crate) fn mark(self, done: &mut Done) {
+    pub(crate) fn mark(self, done: &mut OpFacts) {
         done.file = self.file;
         if self.is_cut {
             done.flags = done.flags | Flags::NAME_CUT;
@@ -349,7 +349,7 @@ fn record_opening(at: At, flags: c_int, fd: c_int, timed: &Timed) {
         fds::forget(fd);
     }
     if let Some(named) = named.unwrap_or(Some(Named::NONE)) {
-        let mut done = Done::new(Op::Open);
+        let mut done = OpFacts::new(Op::Open);
         done.asked = u64::from(flags.cast_unsigned());
         done.result = timed.result;
         named.mark(&mut done);
@@ -424,7 +424,7 @@ pub(crate) fn opening_directory(at: At, real: impl FnOnce() -> *mut DIR) -> *mut
         opened(at, libc::O_RDONLY, fd)
     });
     if let Some(named) = named.unwrap_or(Some(Named::NONE)) {
-        let mut done = Done::new(Op::Opendir);
+        let mut done = OpFacts::new(Op::Opendir);
         done.result = timed.result;
         named.mark(&mut done);
         tracer::record(timed.started, timed.ended, &done);

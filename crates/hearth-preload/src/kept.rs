@@ -20,7 +20,7 @@ use std::ptr;
 use std::slice;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
-use hearth_client::local::{Attributes, Count, Local, Names, Told};
+use hearth_client::local::{Count, Local, NamesMark, ToldAttributes, VolatileAttributes};
 
 use crate::errno::keeping_errno;
 use crate::names::At;
@@ -82,7 +82,7 @@ struct Answer {
     file: u64,
     path: [u8; PATH_MAX],
     len: usize,
-    told: Told,
+    told: ToldAttributes,
     selves: u32,
     bytes: [u8; ANSWER_MAX],
 }
@@ -307,7 +307,7 @@ unsafe fn copied(buf: *const c_void, form: Form) -> [u8; ANSWER_MAX] {
 #[inline(never)]
 fn keep(
     local: &Local,
-    names: &Names,
+    names: &NamesMark,
     (form, about): (Form, About<'_>),
     look: impl FnOnce() -> Option<[u8; ANSWER_MAX]>,
     is_so: impl FnOnce() -> bool,
@@ -405,7 +405,7 @@ impl Place {
 struct Seen {
     device: u64,
     file: u64,
-    attributes: Attributes,
+    attributes: VolatileAttributes,
 }
 
 impl Seen {
@@ -435,7 +435,7 @@ impl Seen {
         (stat.st_mode & libc::S_IFMT == libc::S_IFREG).then(|| Seen {
             device: stat.st_dev,
             file: stat.st_ino,
-            attributes: Attributes {
+            attributes: VolatileAttributes {
                 size: stat.st_size.cast_unsigned(),
                 blocks: stat.st_blocks.cast_unsigned(),
                 mode: stat.st_mode & 0o7777,
@@ -455,7 +455,7 @@ impl Seen {
         (is_whole && mode & libc::S_IFMT == libc::S_IFREG).then(|| Seen {
             device: libc::makedev(statx.stx_dev_major, statx.stx_dev_minor),
             file: statx.stx_ino,
-            attributes: Attributes {
+            attributes: VolatileAttributes {
                 size: statx.stx_size,
                 blocks: statx.stx_blocks,
                 mode: mode & 0o7777,

@@ -3,7 +3,7 @@
 use std::ptr;
 use std::sync::atomic::{AtomicI32, AtomicPtr, Ordering::Relaxed};
 
-use hearth_trace::ring::{Options, Policy, tracer};
+use hearth_trace::ring::{Options, WhenFull, tracer};
 
 use crate::errno::keeping_errno;
 use crate::{
@@ -115,15 +115,15 @@ fn options() -> Option<Options> {
 }
 
 /// `drop`, `wait` (or `wait:` and microseconds), or `flight`.
-fn policy(word: &str) -> Option<Policy> {
+fn policy(word: &str) -> Option<WhenFull> {
     const WAIT_MICROS: u32 = 10_000;
     match word.split_once(':') {
-        None if word == "drop" => Some(Policy::Drop),
-        None if word == "flight" => Some(Policy::Overwrite),
-        None if word == "wait" => Some(Policy::Wait {
+        None if word == "drop" => Some(WhenFull::Drop),
+        None if word == "flight" => Some(WhenFull::Overwrite),
+        None if word == "wait" => Some(WhenFull::Wait {
             micros: WAIT_MICROS,
         }),
-        Some(("wait", micros)) => Some(Policy::Wait {
+        Some(("wait", micros)) => Some(WhenFull::Wait {
             micros: micros.parse().ok()?,
         }),
         _ => None,

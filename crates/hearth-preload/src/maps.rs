@@ -8,7 +8,7 @@ use std::ffi::{c_int, c_void};
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering::Relaxed};
 
 use hearth_trace::Op;
-use hearth_trace::ring::{Done, tracer};
+use hearth_trace::ring::{OpFacts, tracer};
 use libc::off_t;
 
 use crate::call::{Timed, on};
@@ -123,11 +123,11 @@ fn record(op: Op, file: u32, size: usize, real: impl FnOnce() -> c_int) -> c_int
         return real();
     }
     let (done, timed) = Timed::call(real);
-    timed.record(&Done {
+    timed.record(&OpFacts {
         file,
         asked: size as u64,
         result: timed.result,
-        ..Done::new(op)
+        ..OpFacts::new(op)
     });
     done
 }

@@ -14,7 +14,7 @@ use std::cell::Cell;
 use std::ffi::{c_char, c_int, c_void};
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering::Relaxed};
 
-use hearth_trace::ring::{Done, tracer};
+use hearth_trace::ring::{OpFacts, tracer};
 use hearth_trace::{Layer, Op, clock};
 
 use crate::errno::{errno, set_errno};
@@ -144,7 +144,7 @@ impl OnFile {
             return real();
         };
         let file = known(self.handle);
-        let mut done = Done::new(self.op);
+        let mut done = OpFacts::new(self.op);
         done.layer = Layer::Mpi;
         if let Some(file) = file {
             done.file = file.number.load(Relaxed);
@@ -269,7 +269,7 @@ fn record_path((op, asked): (Op, u64), file: u32, (started, ended): (u64, u64), 
     if !tracer::is_on() {
         return;
     }
-    let mut done = Done::new(op);
+    let mut done = OpFacts::new(op);
     done.layer = Layer::Mpi;
     done.file = file;
     done.asked = asked;

@@ -11,7 +11,7 @@
 
 use std::ffi::{c_char, c_int};
 
-use hearth_trace::ring::{Done, tracer};
+use hearth_trace::ring::{OpFacts, tracer};
 use hearth_trace::{Flags, Op, clock};
 use libc::FILE;
 
@@ -129,7 +129,7 @@ impl Stream {
         }
         let writes =
             self.seen.only_writes() || (!self.seen.only_reads() && stdio::is_writing(self.file));
-        let mut done = Done::new(if writes { Op::Write } else { Op::Read });
+        let mut done = OpFacts::new(if writes { Op::Write } else { Op::Read });
         done.file = self.seen.number();
         done.asked = passed.cast_unsigned();
         done.result = passed;
@@ -141,7 +141,7 @@ impl Stream {
     }
 
     fn record(self, op: Op, offset: i64, timed: &Timed, bytes: i64, asked: u64) {
-        let mut done = Done::new(op);
+        let mut done = OpFacts::new(op);
         done.file = self.seen.number();
         done.asked = asked;
         done.offset = offset.cast_unsigned();
@@ -263,7 +263,7 @@ pub(crate) fn opening(
         named
     });
     if let Some(named) = named.unwrap_or(Some(Named::NONE)) {
-        let mut done = Done::new(Op::Open);
+        let mut done = OpFacts::new(Op::Open);
         done.result = timed.result;
         done.flags = Flags::BUFFERED;
         if !file.is_null() {

@@ -17,8 +17,8 @@ use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::thread;
 
-use hearth_client::local::{Attributes, Ticket};
-use hearth_shm::{FrameId, PageName, Pool, PoolConfig};
+use hearth_client::local::{AttributeTicket, VolatileAttributes};
+use hearth_shm::{FrameIndex, PageName, Pool, PoolConfig};
 use rustix::net::{
     AddressFamily, SocketAddrUnix, SocketFlags, SocketType, accept_with, bind, listen, socket_with,
 };
@@ -43,7 +43,7 @@ impl Scene {
         let pool = Pool::new(PoolConfig::new(PAGE, 8)).unwrap();
         pool.share().unwrap();
         for page in 0..4_u8 {
-            let frame = FrameId(u32::from(page));
+            let frame = FrameIndex(u32::from(page));
             pool.write(frame, 0, &[b'0' + page; PAGE]);
             let extent = if page == 3 { 100 } else { PAGE };
             let page = u64::from(page);
@@ -223,14 +223,14 @@ impl Telling<'_> {
     }
 
     /// Tells what the file is now, for so long.
-    fn tell(&self, ticket: Ticket, nanos: i64) {
+    fn tell(&self, ticket: AttributeTicket, nanos: i64) {
         let now = hearth_shm::monotonic_ns();
         let digest = attributes(&fs::metadata(&self.file).unwrap()).digest();
         let until = now.saturating_add_signed(nanos);
         self.pool.tell(self.number, ticket, digest, until);
     }
 
-    fn ticket(&self) -> Ticket {
+    fn ticket(&self) -> AttributeTicket {
         self.pool.ticket(self.number).unwrap()
     }
 
@@ -244,9 +244,9 @@ impl Telling<'_> {
     }
 }
 
-fn attributes(metadata: &fs::Metadata) -> Attributes {
+fn attributes(metadata: &fs::Metadata) -> VolatileAttributes {
     let moment = |seconds: i64, nanos: i64| (seconds, nanos.cast_unsigned());
-    Attributes {
+    VolatileAttributes {
         size: metadata.len(),
         blocks: metadata.blocks(),
         mode: metadata.mode() & 0o7777,

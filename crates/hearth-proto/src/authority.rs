@@ -51,13 +51,13 @@ mod through;
 mod timed;
 mod write;
 
-use crate::Errno;
+use crate::RawErrno;
 use crate::bank::BankOp;
 use crate::ctx::Ctx;
 use crate::effect::{Effect, Piece, Src};
 use crate::frames::Slot;
 use crate::guard::Guard;
-use crate::ids::{Age, Buf, FileId, Gen, NodeId, Op, ReqId, Ver, View};
+use crate::ids::{Age, Buf, FileId, Gen, NodeId, ReqId, StoreOpId, Ver, View};
 use crate::input::StoreOk;
 use crate::msg::{Body, Cut, Envelope, Goal, Held};
 use crate::nodeset::NodeSet;
@@ -98,7 +98,7 @@ pub(crate) struct Authority {
 /// State that all files share.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 struct Common {
-    ops: BTreeMap<Op, StoreOp>,
+    ops: BTreeMap<StoreOpId, StoreOp>,
     /// Invalidations that are not acknowledged yet, by request number.
     acks: BTreeMap<u64, FileId>,
     clock: u64,
@@ -125,7 +125,7 @@ struct Common {
     /// The read that gathers its pages before all others.
     gathering: Option<Gathering>,
     /// Errno of the last store write that failed.
-    errno: Option<Errno>,
+    errno: Option<RawErrno>,
     /// Generations at the last cut that took place here, also of files of which nothing is left:
     /// requests of earlier ones that come late must not count for what the file is now. Bounded by
     /// `idle_files_max`; the lowest numbers go.
@@ -349,7 +349,7 @@ struct Bar {
     answered: bool,
     resumed: bool,
     done: bool,
-    result: Result<(), Errno>,
+    result: Result<(), RawErrno>,
     awaiting: Vec<(NodeId, u64)>,
     /// Entries in daemons that must be gone; `None` while they have not been called.
     going: Option<Vec<Going>>,
@@ -360,7 +360,7 @@ struct Bar {
 /// The last try to flush failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Failure {
-    errno: Errno,
+    errno: RawErrno,
     retry: Time,
     pause: Span,
 }
@@ -499,8 +499,8 @@ impl Authority {
     pub(crate) fn store_done(
         &mut self,
         ctx: &mut Ctx<'_>,
-        op: Op,
-        result: Result<StoreOk, Errno>,
+        op: StoreOpId,
+        result: Result<StoreOk, RawErrno>,
     ) -> bool {
         let Some(store_op) = self.common.ops.remove(&op) else {
             return false;
@@ -575,7 +575,7 @@ impl Authority {
     }
 
     /// Files whose bytes cannot reach the store, and why.
-    pub(crate) fn failing(&self) -> impl Iterator<Item = (FileId, Errno)> + '_ {
+    pub(crate) fn failing(&self) -> impl Iterator<Item = (FileId, RawErrno)> + '_ {
         let files = self.files.iter();
         files.filter_map(|(&id, file)| Some((id, file.failed?.errno)))
     }
@@ -767,7 +767,7 @@ impl Home<'_, '_> {
             .collect()
     }
 
-    fn fail(&mut self, to: NodeId, req: ReqId, errno: Errno) {
+    fn fail(&mut self, to: NodeId, req: ReqId, errno: RawErrno) {
         self.ctx
             .answer(to, self.id, self.file.generation, req, Body::Failed(errno));
     }

@@ -52,7 +52,7 @@ pub(crate) mod lease;
 pub(crate) mod list;
 pub(crate) mod place;
 
-pub use place::Placement;
+pub use place::BankPlacement;
 
 use crate::config::BankAttributes;
 use crate::effect::Piece;

@@ -62,11 +62,11 @@ use crate::ctx::Ctx;
 use crate::effect::{Alarm, Effect, Piece, Reply, Src};
 use crate::errno;
 use crate::frames::{Frames, Slot};
-use crate::ids::{Buf, FileId, Gen, Handle, NodeId, Op, RevokeId, Stamp, Ticket};
+use crate::ids::{Buf, FileId, Gen, Handle, NodeId, RevokeId, Stamp, StoreOpId, Ticket};
 use crate::input::{OpenRequest, Request, StoreOk};
 use crate::msg::{Body, Envelope};
 use crate::time::Time;
-use crate::{Errno, placement};
+use crate::{RawErrno, placement};
 use ahead::Ahead;
 use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -93,9 +93,9 @@ pub(crate) struct Client {
     jobs: Jobs,
     pending: InFlight,
     revocations: BTreeMap<RevokeId, Revocation>,
-    truncations: BTreeMap<Op, Ticket>,
+    truncations: BTreeMap<StoreOpId, Ticket>,
     /// Writes that are on their way to the store within a window.
-    passages: BTreeMap<Op, Passage>,
+    passages: BTreeMap<StoreOpId, Passage>,
     lost: lost::Losses,
     windows: BTreeMap<NodeId, Window>,
     /// Files of which something is gathered or on its way.
@@ -136,7 +136,7 @@ pub(crate) struct Client {
     /// Descriptors that stay after the close.
     lingering: Lingering,
     /// The error of the last home that would not bring to the store what this node has to have there.
-    refused: Option<(FileId, Errno)>,
+    refused: Option<(FileId, RawErrno)>,
 }
 
 /// An open handle.
@@ -276,8 +276,8 @@ impl Client {
         &mut self,
         ctx: &mut Ctx<'_>,
         authority: &mut Authority,
-        op: Op,
-        result: Result<StoreOk, Errno>,
+        op: StoreOpId,
+        result: Result<StoreOk, RawErrno>,
     ) -> bool {
         let (truncation, passage) = (self.truncations.remove(&op), self.passages.remove(&op));
         let lost = self.lost.take(op);
@@ -422,7 +422,7 @@ impl Client {
         ctx: &mut Ctx<'_>,
         ticket: Ticket,
         request: &Request,
-        errno: Errno,
+        errno: RawErrno,
     ) {
         if let Request::Write { buf, .. } = request {
             ctx.out.push(Effect::Free(*buf));

@@ -1,6 +1,6 @@
 //! Settings that are fixed for the life of a node.
 
-use crate::bank::{Daemon, Key, Placement};
+use crate::bank::{BankPlacement, Daemon, Key};
 use crate::ids::{FileId, NodeId};
 use crate::semantics::Semantics;
 use crate::time::Span;
@@ -197,6 +197,11 @@ impl Policy {
         named.next().map(|&(_, policy)| policy)
     }
 
+    /// True if blocks are in daemons beside the job.
+    pub fn has_bank(self) -> bool {
+        self.rules().bank.is_some()
+    }
+
     /// The decisions of the policy.
     pub fn rules(self) -> Rules {
         let home = Rules {
@@ -256,6 +261,12 @@ impl Policy {
             Policy::Bank => bank(BankAnswer::Gone, Unreachable::Lease),
             Policy::BankPaper => bank(BankAnswer::Store, Unreachable::GiveUp),
         }
+    }
+}
+
+impl core::fmt::Display for Policy {
+    fn fmt(&self, to: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        to.write_str(self.name())
     }
 }
 
@@ -434,7 +445,7 @@ pub struct BankConfig {
     /// How many daemons there are; each is named by its place in the list that all nodes are given.
     pub daemons: u32,
     /// How blocks are spread over them.
-    pub placement: Placement,
+    pub placement: BankPlacement,
     /// When a daemon is given the new bytes of a block that was written.
     pub update: BankUpdate,
     /// The place to look for attributes.
@@ -452,7 +463,7 @@ impl Default for BankConfig {
     fn default() -> BankConfig {
         BankConfig {
             daemons: 0,
-            placement: Placement::Rendezvous,
+            placement: BankPlacement::Rendezvous,
             update: BankUpdate::Thread,
             attributes: BankAttributes::Leave,
             gateways: Vec::new(),

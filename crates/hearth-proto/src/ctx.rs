@@ -6,11 +6,13 @@ use crate::config::Config;
 use crate::effect::{Effect, Outbox, Piece};
 use crate::frames::Frames;
 use crate::guard::Guard;
-use crate::ids::{Age, Buf, FileId, Gen, Names, NodeId, Op, ReqId, RevokeId, Ticket, View};
+use crate::ids::{
+    Age, Buf, FileId, Gen, IdStarts, NodeId, ReqId, RevokeId, StoreOpId, Ticket, View,
+};
 use crate::msg::{Body, Envelope};
 use crate::peers::{Peers, Sending};
 use crate::placement;
-use crate::status::Counters;
+use crate::status::KernelCounters;
 use crate::time::Time;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
@@ -32,7 +34,7 @@ pub(crate) struct Counts {
 }
 
 impl Counts {
-    pub(crate) fn after(names: &Names) -> Counts {
+    pub(crate) fn after(names: &IdStarts) -> Counts {
         Counts {
             req: names.request,
             op: names.op,
@@ -65,7 +67,7 @@ pub(crate) struct Ctx<'a> {
     pub(crate) peers: &'a mut Peers,
     pub(crate) bank: &'a mut List,
     pub(crate) counts: &'a mut Counts,
-    pub(crate) stats: &'a mut Counters,
+    pub(crate) stats: &'a mut KernelCounters,
     pub(crate) out: &'a mut Outbox,
     pub(crate) loopback: &'a mut VecDeque<Loopback>,
 }
@@ -199,9 +201,9 @@ impl Ctx<'_> {
         self.counts.req
     }
 
-    pub(crate) fn new_op(&mut self) -> Op {
+    pub(crate) fn new_op(&mut self) -> StoreOpId {
         self.counts.op += 1;
-        Op(self.counts.op)
+        StoreOpId(self.counts.op)
     }
 
     pub(crate) fn new_buf(&mut self) -> Buf {

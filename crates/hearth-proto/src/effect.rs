@@ -1,8 +1,8 @@
 //! Orders of the kernel, in the order in which they must happen.
 
-use crate::Errno;
+use crate::RawErrno;
 use crate::bank::{BankOp, BankOrder, Daemon};
-use crate::ids::{Buf, FileId, FrameId, Handle, Leave, NodeId, Op, RevokeId, Ticket};
+use crate::ids::{Buf, FileId, FrameId, Handle, Leave, NodeId, RevokeId, StoreOpId, Ticket};
 use crate::msg::Envelope;
 use alloc::vec::Vec;
 
@@ -91,7 +91,7 @@ pub enum Effect {
     /// Read the store; answer with [`crate::Input::StoreDone`].
     StoreRead {
         /// Names the answer.
-        op: Op,
+        op: StoreOpId,
         /// Which file.
         file: FileId,
         /// First byte in the file.
@@ -102,7 +102,7 @@ pub enum Effect {
     /// Write contiguous bytes to the store; answer with [`crate::Input::StoreDone`].
     StoreWrite {
         /// Names the answer.
-        op: Op,
+        op: StoreOpId,
         /// Which file.
         file: FileId,
         /// First byte in the file.
@@ -114,7 +114,7 @@ pub enum Effect {
     /// [`crate::Input::StoreDone`] when all are written, or with the first failure.
     StorePieces {
         /// Names the answer.
-        op: Op,
+        op: StoreOpId,
         /// Which file.
         file: FileId,
         /// Frames' bytes and the place of each in the file, ascending.
@@ -124,7 +124,7 @@ pub enum Effect {
     /// stamp; answer with [`crate::Input::StoreDone`].
     StoreThrough {
         /// Names the answer.
-        op: Op,
+        op: StoreOpId,
         /// The local write.
         ticket: Ticket,
         /// First byte in the file.
@@ -135,7 +135,7 @@ pub enum Effect {
     /// Take the stamp of a file, after the store's fsync if `sync`.
     StoreSync {
         /// Names the answer.
-        op: Op,
+        op: StoreOpId,
         /// Which file.
         file: FileId,
         /// With fsync.
@@ -153,7 +153,7 @@ pub enum Effect {
     /// Truncate through the descriptor that came with the ticket.
     StoreTruncate {
         /// Names the answer.
-        op: Op,
+        op: StoreOpId,
         /// The local request.
         ticket: Ticket,
         /// To this size.
@@ -251,7 +251,7 @@ pub enum TierGone {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Alarm {
     /// Background flushing fails; the bytes are kept and tried again.
-    FlushFails(FileId, Errno),
+    FlushFails(FileId, RawErrno),
     /// Bytes that could not be written were given up after their last writer was told; how many does
     /// not include what a tier had of them.
     BytesDropped(FileId, u64),
@@ -310,5 +310,5 @@ pub enum Reply {
     /// Done.
     Done,
     /// It failed.
-    Failed(Errno),
+    Failed(RawErrno),
 }

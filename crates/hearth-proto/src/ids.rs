@@ -82,7 +82,7 @@ impl Buf {
 
 /// One operation on the store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Op(pub u64);
+pub struct StoreOpId(pub u64);
 
 /// One revocation of what a way in keeps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -93,7 +93,7 @@ pub struct RevokeId(pub u64);
 /// An agent counts from nothing. A program that compares states of many kernels gives every kind of name a
 /// range of its own. So it can tell in a stream of numbers which of them are names.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Names {
+pub struct IdStarts {
     /// Of requests.
     pub request: u64,
     /// Of store operations.

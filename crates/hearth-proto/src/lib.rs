@@ -57,8 +57,8 @@ pub use config::{
 pub use effect::{Effect, Outbox, Piece, ReadInto, Reply, Src};
 pub use guard::Guard;
 pub use ids::{
-    Age, Attributes, Buf, FileId, FrameId, Gen, Handle, Learned, Leave, Listed, Named, Names,
-    NodeId, Op, ReqId, RevokeId, Stamp, Ticket, Ver, View,
+    Age, Attributes, Buf, FileId, FrameId, Gen, Handle, IdStarts, Learned, Leave, Listed, Named,
+    NodeId, ReqId, RevokeId, Stamp, StoreOpId, Ticket, Ver, View,
 };
 pub use input::{Input, LocalWrite, OpenRequest, Request, StoreOk, WriteAt};
 pub use node::Node;
@@ -69,7 +69,7 @@ pub use time::{Span, Time};
 pub use wait::Wait;
 
 /// A system error number, as `errno(3)` has it.
-pub type Errno = i32;
+pub type RawErrno = i32;
 
 /// The few errno values that the kernel itself gives (Linux numbering).
 pub mod errno {

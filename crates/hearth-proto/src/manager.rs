@@ -39,7 +39,7 @@ mod storms;
 mod waits;
 mod window;
 
-use crate::Errno;
+use crate::RawErrno;
 use crate::authority::Authority;
 use crate::bank::BankOp;
 use crate::config::Grain;
@@ -546,7 +546,7 @@ impl Seat<'_, '_> {
             .answer(ask.from, self.id, self.file.generation, ask.req, body);
     }
 
-    fn fail(&mut self, ask: &Ask, errno: Errno) {
+    fn fail(&mut self, ask: &Ask, errno: RawErrno) {
         self.answer(ask, Body::Failed(errno));
     }
 

@@ -6,7 +6,7 @@
 
 mod held;
 
-use crate::Errno;
+use crate::RawErrno;
 use crate::bank::{Daemon, Epoch};
 use crate::ids::{
     Age, FileId, Gen, Learned, Leave, Listed, Named, NodeId, ReqId, Stamp, Ver, View,
@@ -340,7 +340,7 @@ pub enum Body {
     /// Every home has let go of what lies beyond: do it in the store.
     TruncateGo,
     /// Done in the store, or not.
-    Truncated(Result<Stamp, Errno>),
+    Truncated(Result<Stamp, RawErrno>),
     /// Everybody knows.
     TruncateOk,
     /// A range is to be written in the store while nobody takes it into memory.
@@ -393,7 +393,7 @@ pub enum Body {
         offset: u64,
     },
     /// The store has it, or would not take it.
-    WindowOver(Result<Stamp, Errno>),
+    WindowOver(Result<Stamp, RawErrno>),
     /// Forget what you keep about size and times; the file is at most `size` long.
     Forget {
         /// Upper bound of the size from now on.
@@ -417,7 +417,7 @@ pub enum Body {
     /// Call copies of pages back and hold all requests until [`Body::Resume`].
     Cut(Cut),
     /// They are back and the store is quiet; an error means that dirty bytes could not be written.
-    CutOk(Result<(), Errno>),
+    CutOk(Result<(), RawErrno>),
     /// Go on, in the generation of the envelope.
     Resume {
         /// The cut took place: drop the pages.
@@ -755,7 +755,7 @@ pub enum Body {
 
     // --- any --------------------------------------------------------------------------------
     /// The request failed.
-    Failed(Errno),
+    Failed(RawErrno),
     /// The file has moved on to the generation in the envelope: ask again.
     OldGeneration,
     /// Are you there?

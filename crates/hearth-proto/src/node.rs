@@ -13,7 +13,7 @@ use crate::ctx::{Counts, Ctx, Loopback};
 use crate::effect::{Alarm, Effect, Outbox, Piece, Src};
 use crate::frames::{Frames, Owner};
 use crate::guard::{Guard, Turns};
-use crate::ids::{Buf, FileId, FrameId, Gen, Handle, Names, NodeId, ReqId, Ticket};
+use crate::ids::{Buf, FileId, FrameId, Gen, Handle, IdStarts, NodeId, ReqId, Ticket};
 use crate::input::{Input, Request};
 use crate::manager::Manager;
 use crate::msg::{Body, Envelope, Here};
@@ -21,7 +21,7 @@ use crate::peers::Peers;
 use crate::replica::Replica;
 use crate::rescue::{Parked, Released, Rescues};
 use crate::semantics::Semantics;
-use crate::status::{Counters, Status};
+use crate::status::{KernelCounters, Status};
 use crate::time::Time;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
@@ -40,7 +40,7 @@ pub struct Node {
     replica: Replica,
     rescues: Rescues,
     counts: Counts,
-    stats: Counters,
+    stats: KernelCounters,
 }
 
 /// The machines of a node, apart from what they share.
@@ -55,11 +55,11 @@ struct Machines<'a> {
 impl Node {
     /// A node without files. Peers count as present until [`Input::PeerDown`].
     pub fn new(config: Config) -> Node {
-        Node::naming_after(config, &Names::default())
+        Node::naming_after(config, &IdStarts::default())
     }
 
     /// The same, with names counted from here on.
-    pub fn naming_after(config: Config, names: &Names) -> Node {
+    pub fn naming_after(config: Config, names: &IdStarts) -> Node {
         let frames = Frames::new(config.frames);
         let rescues = Rescues::of(
             config.me,
@@ -77,7 +77,7 @@ impl Node {
             peers: Peers::default(),
             bank: List::default(),
             counts: Counts::after(names),
-            stats: Counters::default(),
+            stats: KernelCounters::default(),
         }
     }
 
@@ -205,7 +205,7 @@ impl Node {
 
     /// Files whose bytes cannot reach the store, and why: those of which this node is the home, and the last that another
     /// home refused to bring there.
-    pub fn failing(&self) -> impl Iterator<Item = (FileId, crate::Errno)> + '_ {
+    pub fn failing(&self) -> impl Iterator<Item = (FileId, crate::RawErrno)> + '_ {
         self.authority.failing().chain(self.client.refused())
     }
 

@@ -17,12 +17,12 @@
 mod salvage;
 mod shards;
 
-use crate::Errno;
+use crate::RawErrno;
 use crate::ctx::Ctx;
 use crate::effect::{Alarm, Effect, Piece, Src, TierGone};
 use crate::frames::{Owner, Slot};
 use crate::guard::Guard;
-use crate::ids::{FileId, Gen, NodeId, Op, ReqId, Ver};
+use crate::ids::{FileId, Gen, NodeId, ReqId, StoreOpId, Ver};
 use crate::input::StoreOk;
 use crate::msg::{Body, Envelope, Here};
 use crate::ranges::Ranges;
@@ -44,14 +44,14 @@ pub(crate) struct Replica {
     wards: BTreeMap<Key, Ward>,
     /// All wards that wait for a time, and others that did: those that are saved, and those that somebody asks about.
     timed: BTreeSet<Key>,
-    ops: BTreeMap<Op, (Key, Vec<u64>)>,
+    ops: BTreeMap<StoreOpId, (Key, Vec<u64>)>,
     /// Frames that wards have.
     frames: u32,
     /// The fates of shards that are not kept any more.
     ends: Ends,
     /// Questions about shards of a ward that are not answered, and store writes of what was made of them.
     shard_asks: BTreeMap<u64, (Key, Question)>,
-    shard_ops: BTreeMap<Op, Key>,
+    shard_ops: BTreeMap<StoreOpId, Key>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
@@ -381,8 +381,8 @@ impl Replica {
     pub(crate) fn store_done(
         &mut self,
         ctx: &mut Ctx<'_>,
-        op: Op,
-        result: Result<StoreOk, Errno>,
+        op: StoreOpId,
+        result: Result<StoreOk, RawErrno>,
     ) -> bool {
         let Some((key, pages)) = self.ops.remove(&op) else {
             return self.salvage_stored(ctx, op, result);

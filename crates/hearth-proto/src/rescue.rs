@@ -18,7 +18,7 @@
 //!   manages the file, for itself.
 //! - RESCUE-2: a node that has joined again keeps nothing for others before it has met everybody, or waited for that.
 
-use crate::Errno;
+use crate::RawErrno;
 use crate::ctx::Ctx;
 use crate::effect::{Effect, Piece, Src};
 use crate::errno::EHOSTDOWN;
@@ -60,7 +60,7 @@ struct Rescue {
     /// Ends that had been heard of when everybody was asked.
     of: u64,
     awaiting: BTreeSet<u64>,
-    failed: Option<Errno>,
+    failed: Option<RawErrno>,
     retry: Option<Time>,
     /// Nobody manages it: homes have been asked to bring to the store what they have.
     orphaned: bool,
@@ -89,7 +89,7 @@ pub(crate) struct Released {
     pub(crate) life: u64,
     pub(crate) parked: Vec<Parked>,
     /// Requests of sessions fail with this.
-    pub(crate) failed: Option<Errno>,
+    pub(crate) failed: Option<RawErrno>,
 }
 
 impl Rescues {
@@ -336,7 +336,7 @@ impl Rescue {
     }
 
     /// Requests of sessions fail; messages wait on.
-    fn fail(&mut self, file: FileId, errno: Errno) -> Released {
+    fn fail(&mut self, file: FileId, errno: RawErrno) -> Released {
         let is_request = |parked: &Parked| matches!(parked, Parked::Request(_, request) if request.is_answered());
         let (requests, messages) = self.parked.drain(..).partition(is_request);
         self.parked = messages;

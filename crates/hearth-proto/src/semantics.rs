@@ -106,6 +106,12 @@ impl Semantics {
     }
 }
 
+impl core::fmt::Display for Semantics {
+    fn fmt(&self, to: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        to.write_str(self.name())
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

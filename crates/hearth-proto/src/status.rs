@@ -2,7 +2,7 @@
 
 /// Counts since the start. Bytes of origins are bytes that local sessions asked for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub struct Counters {
+pub struct KernelCounters {
     /// Reads of local sessions.
     pub reads: u64,
     /// Writes of local sessions.
@@ -47,7 +47,7 @@ pub struct Counters {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Status {
     /// Counts since the start.
-    pub counters: Counters,
+    pub counters: KernelCounters,
     /// Frames of the pool.
     pub frames: u32,
     /// Frames in use.

@@ -17,7 +17,7 @@ pub const PAGES_MAX: usize = 1 << 14;
 
 /// Why bytes are not a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Violation {
+pub enum WireError {
     /// The bytes end too early.
     Short,
     /// Bytes are left over.
@@ -26,17 +26,17 @@ pub enum Violation {
     Value,
 }
 
-impl core::fmt::Display for Violation {
+impl core::fmt::Display for WireError {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         f.write_str(match self {
-            Violation::Short => "message ends too early",
-            Violation::Long => "message has bytes left over",
-            Violation::Value => "message has a field without meaning",
+            WireError::Short => "message ends too early",
+            WireError::Long => "message has bytes left over",
+            WireError::Value => "message has a field without meaning",
         })
     }
 }
 
-impl core::error::Error for Violation {}
+impl core::error::Error for WireError {}
 
 /// Appends a message to `out`.
 pub fn encode(envelope: &Envelope, out: &mut Vec<u8>) {
@@ -56,7 +56,7 @@ pub fn encode_told(told: &Told, out: &mut Vec<u8>) {
 }
 
 /// Reads attributes and names; all of `bytes` must be them.
-pub fn decode_told(bytes: &[u8]) -> Result<Told, Violation> {
+pub fn decode_told(bytes: &[u8]) -> Result<Told, WireError> {
     let mut reader = Reader(bytes);
     let told = Told {
         attributes: Fields::get(&mut reader)?,
@@ -64,12 +64,12 @@ pub fn decode_told(bytes: &[u8]) -> Result<Told, Violation> {
     };
     match reader.0.is_empty() {
         true => Ok(told),
-        false => Err(Violation::Long),
+        false => Err(WireError::Long),
     }
 }
 
 /// Reads a message; all of `bytes` must be it.
-pub fn decode(bytes: &[u8]) -> Result<Envelope, Violation> {
+pub fn decode(bytes: &[u8]) -> Result<Envelope, WireError> {
     let mut reader = Reader(bytes);
     let envelope = Envelope {
         view: Fields::get(&mut reader)?,
@@ -81,7 +81,7 @@ pub fn decode(bytes: &[u8]) -> Result<Envelope, Violation> {
     if reader.0.is_empty() {
         Ok(envelope)
     } else {
-        Err(Violation::Long)
+        Err(WireError::Long)
     }
 }
 

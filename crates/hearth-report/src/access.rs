@@ -1,6 +1,6 @@
 //! Accesses of each thread to each file: its place in the file, and their cost by cause.
 
-use hearth_trace::{Event, FileId, Flags, Op};
+use hearth_trace::{Event, Flags, Op, TracedFileId};
 
 use crate::mix::MixMap;
 use crate::profile::{
@@ -95,8 +95,8 @@ pub(crate) struct Accesses {
 
 impl Access {
     /// The file, unless it is one of those that are not told apart.
-    pub(crate) fn file(&self) -> Option<FileId> {
-        (self.file != REST).then_some(FileId(self.file))
+    pub(crate) fn file(&self) -> Option<TracedFileId> {
+        (self.file != REST).then_some(TracedFileId(self.file))
     }
 
     pub(crate) fn cost(&self, cause: Cause) -> u64 {
@@ -261,7 +261,7 @@ impl Accesses {
     pub(crate) fn find(
         &mut self,
         stream: usize,
-        file: FileId,
+        file: TracedFileId,
         describe: impl FnOnce() -> Kin,
     ) -> usize {
         let last = self.last[stream] as usize;

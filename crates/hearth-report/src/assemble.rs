@@ -428,7 +428,7 @@ fn processes(facts: &Facts<'_>) -> (Vec<ProcessRow>, u64) {
     )
 }
 
-fn waterfall(analysis: &Analysis) -> Vec<Outcome> {
+fn waterfall(analysis: &Analysis) -> Vec<WaterfallRow> {
     let weight = analysis.requests.weight();
     let mut rows = Vec::new();
     for (what, is_write) in [("read", false), ("write", true)] {
@@ -462,13 +462,13 @@ fn outcome_row(
     count: u64,
     weight: f64,
     parts: [f64; 5],
-) -> Outcome {
+) -> WaterfallRow {
     let parts = PARTS.iter().zip(parts).map(|(&name, sum)| Part {
         name,
         seconds: sum / count as f64 / 1e9,
     });
     let parts: Vec<Part> = parts.collect();
-    Outcome {
+    WaterfallRow {
         outcome,
         what,
         count: (count as f64 * weight) as u64,

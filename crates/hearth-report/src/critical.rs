@@ -268,12 +268,12 @@ fn take_turns(lanes_in: &[u32], cells: &[Cell], phase: usize) -> bool {
 mod tests {
     use super::*;
     use crate::strip::Group;
-    use hearth_trace::{HostId, Process, ProcessId, Stream};
+    use hearth_trace::{HostId, ProcessId, Stream, TracedProcess};
 
     fn tables(lives: &[(i64, i64)]) -> Tables {
         let mut tables = Tables::default();
         for (index, &(start, end)) in lives.iter().enumerate() {
-            tables.processes.push(Process {
+            tables.processes.push(TracedProcess {
                 host: HostId(0),
                 pid: 100 + index as u32,
                 rank: Some(index as u32),

@@ -23,7 +23,7 @@ pub use darshan::darshan;
 pub use fio::fio;
 pub use parquet::{Side, parquet};
 pub use perfetto::{SLICES_MAX, perfetto};
-pub use window::{Span, Window};
+pub use window::{TimeRange, Window};
 
 /// Counts of events that an exporter wrote, and of those that it could not.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -1,11 +1,11 @@
 //! The base of all findings: one pass's numbers, and their cost to the job.
 
-use hearth_trace::{FileId, ProcessId, Tables};
+use hearth_trace::{ProcessId, Tables, TracedFileId};
 
 use crate::access::Access;
 use crate::analysis::Analysis;
 use crate::critical::Critical;
-use crate::finding::{Finding, Kind, Seconds};
+use crate::finding::{Finding, PredictedGain, WasteKind};
 use crate::latency::Latency;
 use crate::mix::MixMap;
 use crate::profile::{Alignment, Cause, Order, SYSTEMS_MAX, data_row, sort_size};
@@ -94,7 +94,7 @@ impl<'a> Facts<'a> {
     }
 
     /// Accesses to files that are told apart, with the facts of the file.
-    pub(crate) fn accesses(&self) -> impl Iterator<Item = (&Access, FileId, &FileFacts)> {
+    pub(crate) fn accesses(&self) -> impl Iterator<Item = (&Access, TracedFileId, &FileFacts)> {
         let all = self.analysis.accesses.all.iter();
         all.filter_map(|access| {
             let file = access.file()?;
@@ -103,7 +103,7 @@ impl<'a> Facts<'a> {
     }
 
     /// Seconds of wall time that the job would save.
-    pub(crate) fn gain(&self, savings: &Savings) -> Seconds {
+    pub(crate) fn gain(&self, savings: &Savings) -> PredictedGain {
         let seconds = |saved: &[f64]| {
             let share = |thread: usize| {
                 let took = self.analysis.strip.rows[thread].total as f64;
@@ -116,7 +116,7 @@ impl<'a> Facts<'a> {
             (self.critical_seconds - self.critical.seconds_if(&share)).max(0.0)
         };
         let mid = seconds(&savings.mid);
-        Seconds {
+        PredictedGain {
             low: seconds(&savings.low).min(mid),
             mid,
             high: seconds(&savings.high).max(mid),
@@ -131,7 +131,7 @@ impl<'a> Facts<'a> {
     }
 
     /// The gain as a finding, if it is worth one.
-    pub(crate) fn finding(&self, kind: Kind, savings: &Savings) -> Option<Finding> {
+    pub(crate) fn finding(&self, kind: WasteKind, savings: &Savings) -> Option<Finding> {
         let seconds = self.gain(savings);
         self.is_material(seconds.mid).then(|| Finding {
             kind,
@@ -263,7 +263,7 @@ impl<'a> Facts<'a> {
         let Some((&file, &cost)) = costs.iter().max_by(by_cost) else {
             return "no file".to_owned();
         };
-        let path = self.tables.path(FileId(file));
+        let path = self.tables.path(TracedFileId(file));
         if costs.len() == 1 || cost >= 0.6 * total {
             return format!("`{path}`");
         }
@@ -286,7 +286,7 @@ impl<'a> Facts<'a> {
     }
 
     /// Bytes that a file's system handles as one, where it is known.
-    pub(crate) fn unit(&self, file: FileId) -> Option<u64> {
+    pub(crate) fn unit(&self, file: TracedFileId) -> Option<u64> {
         let (_, bytes) = self.tables.files[file.0 as usize].stripe?;
         (bytes > 0).then_some(bytes)
     }

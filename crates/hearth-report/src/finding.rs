@@ -2,25 +2,25 @@
 
 use serde::{Serialize, Serializer};
 
-/// Defines [`Kind`] with the word that people and scripts read for each.
+/// Defines [`WasteKind`] with the word that people and scripts read for each.
 macro_rules! kinds {
     ($($(#[$doc:meta])* $name:ident = $word:literal,)+) => {
         /// The kind of waste.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-        pub enum Kind { $($(#[$doc])* $name,)+ }
+        pub enum WasteKind { $($(#[$doc])* $name,)+ }
 
-        impl Kind {
+        impl WasteKind {
             /// Every kind.
-            pub const ALL: &'static [Kind] = &[$(Kind::$name,)+];
+            pub const ALL: &'static [WasteKind] = &[$(WasteKind::$name,)+];
 
             /// The word that people and scripts read.
             pub fn name(self) -> &'static str {
-                match self { $(Kind::$name => $word,)+ }
+                match self { $(WasteKind::$name => $word,)+ }
             }
 
             /// The kind with this name, if there is one.
-            pub fn from_name(name: &str) -> Option<Kind> {
-                match name { $($word => Some(Kind::$name),)+ _ => None }
+            pub fn from_name(name: &str) -> Option<WasteKind> {
+                match name { $($word => Some(WasteKind::$name),)+ _ => None }
             }
         }
     };
@@ -53,7 +53,7 @@ kinds! {
     PageSize = "page-size",
 }
 
-impl Serialize for Kind {
+impl Serialize for WasteKind {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.serialize_str(self.name())
     }
@@ -61,7 +61,7 @@ impl Serialize for Kind {
 
 /// A predicted gain of wall time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
-pub struct Seconds {
+pub struct PredictedGain {
     /// At least, if the least favourable assumption holds.
     pub low: f64,
     /// Most likely.
@@ -74,7 +74,7 @@ pub struct Seconds {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Finding {
     /// The kind of waste.
-    pub kind: Kind,
+    pub kind: WasteKind,
     /// The same in a sentence, with the file or rank that it is about.
     pub title: String,
     /// The numbers that say so.
@@ -82,7 +82,7 @@ pub struct Finding {
     /// The change that would help.
     pub change: String,
     /// The part of the job's wall time that the change saves.
-    pub seconds: Seconds,
+    pub seconds: PredictedGain,
     /// How the prediction was made.
     pub basis: String,
 }
@@ -93,10 +93,10 @@ mod tests {
 
     #[test]
     fn every_kind_is_found_by_its_name() {
-        assert_eq!(Kind::ALL.len(), 12);
-        for &kind in Kind::ALL {
-            assert_eq!(Kind::from_name(kind.name()), Some(kind));
+        assert_eq!(WasteKind::ALL.len(), 12);
+        for &kind in WasteKind::ALL {
+            assert_eq!(WasteKind::from_name(kind.name()), Some(kind));
         }
-        assert_eq!(Kind::from_name("nothing"), None);
+        assert_eq!(WasteKind::from_name("nothing"), None);
     }
 }

@@ -17,7 +17,7 @@ mod serial_open;
 mod tiny_writes;
 mod unaligned;
 
-use hearth_trace::FileId;
+use hearth_trace::TracedFileId;
 
 use crate::access::Access;
 use crate::facts::{Facts, Savings, Share};
@@ -75,7 +75,7 @@ impl<'a> Case<'a> {
     }
 
     /// Adds what a thread spends for a cause on a file.
-    fn add(&mut self, access: &Access, file: FileId, cause: Cause, share: Share) {
+    fn add(&mut self, access: &Access, file: TracedFileId, cause: Cause, share: Share) {
         self.add_cost(
             access,
             file,
@@ -85,7 +85,14 @@ impl<'a> Case<'a> {
         );
     }
 
-    fn add_cost(&mut self, access: &Access, file: FileId, took: u64, calls: u64, share: Share) {
+    fn add_cost(
+        &mut self,
+        access: &Access,
+        file: TracedFileId,
+        took: u64,
+        calls: u64,
+        share: Share,
+    ) {
         if took == 0 {
             return;
         }

@@ -28,7 +28,7 @@ use std::fmt::Display;
 
 use hearth_trace::Source;
 
-pub use finding::{Finding, Kind, Seconds};
+pub use finding::{Finding, PredictedGain, WasteKind};
 pub use report::*;
 
 /// Reads a trace once and says what is in it.

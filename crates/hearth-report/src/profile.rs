@@ -1,6 +1,6 @@
 //! The cost of each sort of call in this very trace: the measure of every prediction.
 
-use hearth_trace::{File, Op};
+use hearth_trace::{Op, TracedFile};
 
 use crate::latency::Latency;
 
@@ -121,7 +121,7 @@ const REMOTE: &[&str] = &[
 ];
 
 impl Systems {
-    pub(crate) fn of(&mut self, file: &File) -> u8 {
+    pub(crate) fn of(&mut self, file: &TracedFile) -> u8 {
         let known = self.names.iter().position(|name| *name == file.fs);
         let place = known.unwrap_or_else(|| {
             if self.names.len() < SYSTEMS_MAX {

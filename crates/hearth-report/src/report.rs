@@ -32,7 +32,7 @@ pub struct Report {
     /// How many processes there are beyond those.
     pub processes_more: u64,
     /// The outcomes of requests, if agents were traced.
-    pub waterfall: Vec<Outcome>,
+    pub waterfall: Vec<WaterfallRow>,
     /// Bursts of metadata calls, the densest first.
     pub bursts: Vec<Burst>,
     /// A rhythm in the I/O, if there is one.
@@ -225,7 +225,7 @@ pub struct ProcessRow {
 
 /// The outcome of some requests, on average over them.
 #[derive(Clone, Debug, Serialize)]
-pub struct Outcome {
+pub struct WaterfallRow {
     /// The place that served them at last: `hit`, `peer` or `store`.
     pub outcome: &'static str,
     /// `read` or `write` or `other`.

@@ -2,7 +2,7 @@
 
 mod support;
 
-use hearth_report::{Finding, Kind, Report, analyse};
+use hearth_report::{Finding, Report, WasteKind, analyse};
 use hearth_trace::{Flags, HostId, Layer, Op};
 
 use support::{KIB, MIB, MS, Trace, US};
@@ -12,7 +12,7 @@ fn report(trace: Trace) -> Report {
 }
 
 /// The only finding, which must be of this kind and worth about so many seconds.
-fn only(trace: Trace, kind: Kind, seconds: f64) -> Finding {
+fn only(trace: Trace, kind: WasteKind, seconds: f64) -> Finding {
     let report = report(trace);
     let kinds: Vec<&str> = report
         .findings
@@ -48,7 +48,7 @@ fn tiny_writes_are_worth_their_calls() {
         trace.write(0, file, record * 100, 100, 5 * US);
     }
     trace.think(0, 200 * MS);
-    let finding = only(trace, Kind::TinyWrites, 0.5);
+    let finding = only(trace, WasteKind::TinyWrites, 0.5);
     assert!(
         finding.title.contains("/scratch/log.txt"),
         "{}",
@@ -65,7 +65,7 @@ fn unaligned_accesses_are_measured_against_aligned_ones() {
         trace.write(0, file, 512 + record * 64 * KIB, 64 * KIB, 900 * US);
         trace.write(0, other, record * 64 * KIB, 64 * KIB, 400 * US);
     }
-    only(trace, Kind::Unaligned, 0.25);
+    only(trace, WasteKind::Unaligned, 0.25);
 }
 
 #[test]
@@ -89,7 +89,7 @@ fn writers_of_the_same_pages_wait_for_each_other() {
             );
         }
     }
-    only(trace, Kind::LockStorm, 0.66);
+    only(trace, WasteKind::LockStorm, 0.66);
 }
 
 #[test]
@@ -108,7 +108,7 @@ fn a_rank_that_is_slow_at_the_same_work_is_a_straggler() {
             );
         }
     }
-    let finding = only(trace, Kind::Straggler, 2.0);
+    let finding = only(trace, WasteKind::Straggler, 2.0);
     assert!(finding.title.contains("rank 2"), "{}", finding.title);
 }
 
@@ -122,7 +122,7 @@ fn a_rank_that_has_more_to_do_is_an_imbalance() {
             trace.read(rank, file, (u64::from(rank) * 4000 + block) * MIB, MIB, MS);
         }
     }
-    let finding = only(trace, Kind::Imbalance, 4.0 - 1.75);
+    let finding = only(trace, WasteKind::Imbalance, 4.0 - 1.75);
     assert!(finding.title.contains("rank 0"), "{}", finding.title);
 }
 
@@ -135,7 +135,7 @@ fn reads_of_what_was_dropped_ask_for_a_larger_pool() {
             trace.read(0, file, block * 256 * KIB, 256 * KIB, MS);
         }
     }
-    let finding = only(trace, Kind::Rereads, 3.7);
+    let finding = only(trace, WasteKind::Rereads, 3.7);
     assert!(
         finding.change.contains("--pool 275MiB") || finding.change.contains("--pool 28"),
         "{}",
@@ -150,7 +150,7 @@ fn repeated_metadata_calls_are_a_storm() {
     for _ in 0..5000 {
         trace.op(0, Op::Stat, file, 200 * US);
     }
-    only(trace, Kind::MetadataStorm, 1.0);
+    only(trace, WasteKind::MetadataStorm, 1.0);
 }
 
 #[test]
@@ -170,7 +170,7 @@ fn a_whole_file_in_no_order_could_be_read_in_order() {
     for block in 0..200 {
         trace.read(0, ordered, block * 16 * KIB, 16 * KIB, 50 * US);
     }
-    only(trace, Kind::Random, 4096.0 * 450e-6);
+    only(trace, WasteKind::Random, 4096.0 * 450e-6);
 }
 
 #[test]
@@ -182,7 +182,7 @@ fn columns_of_a_matrix_in_rows_could_be_read_in_order() {
             trace.read(0, file, (row * 32 + column) * 8 * KIB, 8 * KIB, 500 * US);
         }
     }
-    only(trace, Kind::Random, 2048.0 * 470e-6);
+    only(trace, WasteKind::Random, 2048.0 * 470e-6);
 }
 
 #[test]
@@ -201,7 +201,7 @@ fn files_that_every_rank_opens_need_one_reader() {
         }
         trace.barrier();
     }
-    only(trace, Kind::SerialOpen, 0.176);
+    only(trace, WasteKind::SerialOpen, 0.176);
 }
 
 #[test]
@@ -216,7 +216,7 @@ fn ranks_that_read_the_same_file_in_turns_need_one_reader() {
         trace.op(rank, Op::Close, file, 10 * US);
         trace.barrier();
     }
-    only(trace, Kind::SerialOpen, 3.0 * 32e-3);
+    only(trace, WasteKind::SerialOpen, 3.0 * 32e-3);
 }
 
 #[test]
@@ -227,7 +227,7 @@ fn a_sync_after_each_record_waits_each_time() {
         trace.write(0, file, record * 512, 512, 3 * US);
         trace.op(0, Op::Fsync, file, 4 * MS);
     }
-    only(trace, Kind::SyncPerRecord, 2.0);
+    only(trace, WasteKind::SyncPerRecord, 2.0);
 }
 
 #[test]
@@ -239,7 +239,7 @@ fn reading_a_block_to_change_a_part_of_it_is_saved() {
         trace.read(0, file, block, 4096, 100 * US);
         trace.write(0, file, block, 4096, 100 * US);
     }
-    only(trace, Kind::ReadModifyWrite, 8000.0 * 100e-6 * 1.875);
+    only(trace, WasteKind::ReadModifyWrite, 8000.0 * 100e-6 * 1.875);
 }
 
 #[test]
@@ -254,7 +254,7 @@ fn sparse_small_reads_want_small_pages() {
             .read(0, file, place * 256 * KIB, 4 * KIB, 550 * US)
             .request = request;
     }
-    let finding = only(trace, Kind::PageSize, 1.03);
+    let finding = only(trace, WasteKind::PageSize, 1.03);
     assert!(
         finding.change.contains("--page-size 4KiB"),
         "{}",
@@ -337,9 +337,9 @@ fn a_straggler_and_an_imbalance_share_no_second() {
         }
     }
     let report = report(trace);
-    let kinds: Vec<Kind> = report.findings.iter().map(|finding| finding.kind).collect();
+    let kinds: Vec<WasteKind> = report.findings.iter().map(|finding| finding.kind).collect();
     assert!(
-        kinds.contains(&Kind::Straggler) && kinds.contains(&Kind::Imbalance),
+        kinds.contains(&WasteKind::Straggler) && kinds.contains(&WasteKind::Imbalance),
         "{kinds:?}"
     );
     let sum: f64 = report
@@ -387,6 +387,6 @@ fn flags_and_hosts_of_a_trace_are_taken_as_they_come() {
     let event = trace.write(0, file, u64::MAX, 1, 1);
     (event.start, event.took, event.result) = (i64::MAX, u64::MAX, i64::MIN);
     let event = trace.op(1, Op::Open, file, 1);
-    event.file = Some(hearth_trace::FileId(99));
+    event.file = Some(hearth_trace::TracedFileId(99));
     assert_eq!(report(trace).job.events, 3);
 }

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::failure::{Failure, OrFail};
-use crate::job::{JobDir, Owner};
+use crate::job::{JobDir, SetOwner};
 use crate::options::SetSpec;
 
 /// The configuration of one agent.
@@ -42,7 +42,7 @@ pub struct AgentConfig {
     /// The configuration of the library.
     pub node: NodeConfig,
     /// Its owner.
-    pub owner: Owner,
+    pub owner: SetOwner,
 }
 
 impl AgentConfig {
@@ -69,7 +69,7 @@ pub enum Started {
     Failed(Failure),
 }
 
-/// An agent's answer to [`Request::Status`].
+/// An agent's answer to [`ControlRequest::Status`].
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Health {
     /// The path of its mount, if it is in the common tree.

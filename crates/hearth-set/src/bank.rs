@@ -7,17 +7,18 @@ use std::process::Child;
 use std::str::FromStr;
 use std::time::Duration;
 
-use clap::{Args, ValueEnum};
-use hearth_agent::BankAttributes;
-use hearth_bank::daemon::{self, End, Plan, Seat};
+use clap::Args;
+use hearth_agent::{BankAttributes, BankPlacement, BankUpdate};
+use hearth_bank::daemon::{self, DaemonPlan, End, NoDaemon, Seat};
 use hearth_bank::{Address, item};
 use rustix::process::Signal;
 use serde::{Deserialize, Serialize};
 
 use crate::failure::{Failure, OrFail};
-use crate::job::Owner;
+use crate::job::SetOwner;
 use crate::process::Process;
 use crate::size::Size;
+use crate::typed::{Typed, parser};
 
 /// More daemons than this on one machine are a mistake.
 const DAEMONS_MAX: u32 = 64;
@@ -39,24 +40,31 @@ pub struct BankArgs {
     #[arg(long, value_name = "SIZE", hide_short_help = true)]
     bank_memory: Option<Size>,
     /// How blocks are spread over the daemons [default: rendezvous]
-    #[arg(long, value_name = "HOW", hide_short_help = true)]
-    bank_placement: Option<Placement>,
+    #[arg(
+        long,
+        value_name = "HOW",
+        value_parser = parser::<BankPlacement>(),
+        hide_short_help = true
+    )]
+    bank_placement: Option<BankPlacement>,
     /// When a daemon gets the bytes of a write: after the answer (`thread`) or before (`inline`)
     #[arg(
         long,
         value_name = "WHEN",
+        value_parser = parser::<BankUpdate>(),
         hide_short_help = true,
         hide_possible_values = true
     )]
-    bank_update: Option<Update>,
+    bank_update: Option<BankUpdate>,
     /// Source of attributes: nodes keep them (`leave`), or ask daemons (`daemons`)
     #[arg(
         long,
         value_name = "WHERE",
+        value_parser = parser::<BankAttributes>(),
         hide_short_help = true,
         hide_possible_values = true
     )]
-    bank_attributes: Option<Attributes>,
+    bank_attributes: Option<BankAttributes>,
     /// Agents that alone touch the store for blocks of files [default: all]
     #[arg(
         long,
@@ -65,49 +73,6 @@ pub struct BankArgs {
         hide_short_help = true
     )]
     gateways: Vec<u32>,
-}
-
-/// How blocks are spread over the daemons.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Placement {
-    /// One daemon more moves only its share.
-    #[default]
-    Rendezvous,
-    /// As IMCa has it: one daemon more moves nearly all.
-    Crc32,
-}
-
-/// When a daemon gets the bytes of a write.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Update {
-    /// After the answer.
-    #[default]
-    Thread,
-    /// Before.
-    Inline,
-}
-
-/// The memory in which attributes are looked for before the store is asked.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Attributes {
-    /// In the node's memory.
-    #[default]
-    Leave,
-    /// In daemons, as IMCa has it.
-    Daemons,
-}
-
-impl Attributes {
-    /// As agents are told.
-    pub fn of_agents(self) -> BankAttributes {
-        match self {
-            Attributes::Leave => BankAttributes::Leave,
-            Attributes::Daemons => BankAttributes::Daemons,
-        }
-    }
 }
 
 /// Which daemons.
@@ -166,12 +131,14 @@ pub struct BankSpec {
     /// Memory of each daemon that is started.
     pub memory: Size,
     /// Which daemon has a block.
-    pub placement: Placement,
+    #[serde(with = "crate::typed")]
+    pub placement: BankPlacement,
     /// The time at which a daemon gets the bytes of a write.
-    pub update: Update,
+    #[serde(with = "crate::typed")]
+    pub update: BankUpdate,
     /// The memory in which attributes are kept.
-    #[serde(default)]
-    pub attributes: Attributes,
+    #[serde(default, with = "crate::typed")]
+    pub attributes: BankAttributes,
     /// Agents that are gateways; none said: all.
     pub gateways: Vec<u32>,
 }
@@ -181,9 +148,9 @@ impl Default for BankSpec {
         BankSpec {
             daemons: Daemons::Here(1),
             memory: Size(64 << 20),
-            placement: Placement::default(),
-            update: Update::default(),
-            attributes: Attributes::default(),
+            placement: BankPlacement::default(),
+            update: BankUpdate::default(),
+            attributes: BankAttributes::default(),
             gateways: Vec::new(),
         }
     }
@@ -229,15 +196,9 @@ impl BankSpec {
         vec![
             ("bank", self.daemons.to_string()),
             ("bank memory", self.memory.to_string()),
-            (
-                "bank placement",
-                format!("{:?}", self.placement).to_lowercase(),
-            ),
-            ("bank update", format!("{:?}", self.update).to_lowercase()),
-            (
-                "bank attributes",
-                format!("{:?}", self.attributes).to_lowercase(),
-            ),
+            ("bank placement", self.placement.word().to_owned()),
+            ("bank update", self.update.word().to_owned()),
+            ("bank attributes", self.attributes.word().to_owned()),
             ("gateways", format!("{:?}", self.gateways)),
         ]
     }
@@ -261,13 +222,13 @@ pub struct Daemonry {
 }
 
 /// The set that the daemons are started for.
-pub struct Wanted<'a> {
+pub struct BankSite<'a> {
     /// How the bank is to be.
     pub spec: &'a BankSpec,
     /// A block.
     pub page_bytes: u64,
     /// The owner of the daemons.
-    pub owner: Owner,
+    pub owner: SetOwner,
     /// The job's directory.
     pub dir: &'a Path,
     /// Hosts of the job and this one's place among them, if there are several.
@@ -276,7 +237,7 @@ pub struct Wanted<'a> {
 
 impl Daemonry {
     /// Starts what is to be started here.
-    pub fn start(wanted: &Wanted<'_>) -> Result<Daemonry, Failure> {
+    pub fn start(wanted: &BankSite<'_>) -> Result<Daemonry, Failure> {
         let mut daemonry = Daemonry::default();
         match (&wanted.spec.daemons, wanted.hosts) {
             (Daemons::Here(count), None) => {
@@ -318,17 +279,17 @@ impl Daemonry {
         self.entries.push(DaemonEntry { at, process: None });
     }
 
-    fn add(&mut self, wanted: &Wanted<'_>, seat: Seat) -> Result<(), Failure> {
-        let attributes = wanted.spec.attributes.of_agents();
+    fn add(&mut self, wanted: &BankSite<'_>, seat: Seat) -> Result<(), Failure> {
+        let attributes = wanted.spec.attributes;
         let entry_bytes = attributes.entry_bytes(wanted.page_bytes as usize);
-        let plan = Plan {
+        let plan = DaemonPlan {
             seat,
             memory_bytes: wanted.spec.memory.0,
             item_bytes: item::room_for(entry_bytes),
             dir: wanted.dir.to_owned(),
             end: match wanted.owner {
-                Owner::Nobody => End::Told,
-                Owner::Command(_) => End::WithStarter,
+                SetOwner::Nobody => End::Told,
+                SetOwner::Command(_) => End::WithStarter,
             },
         };
         let started = daemon::start(&plan).map_err(|error| {
@@ -362,13 +323,11 @@ impl Drop for Daemonry {
 }
 
 /// The remedy for a daemon that did not start.
-fn hint(error: &daemon::StartError) -> &'static str {
+fn hint(error: &NoDaemon) -> &'static str {
     match error {
-        daemon::StartError::Run { .. } => "sudo apt-get install memcached",
-        daemon::StartError::Ended(_) => {
-            "--bank-memory holds two blocks at least; is the place taken?"
-        }
-        daemon::StartError::Silent => "the machine may be too busy: try again",
+        NoDaemon::Run { .. } => "sudo apt-get install memcached",
+        NoDaemon::Ended(_) => "--bank-memory holds two blocks at least; is the place taken?",
+        NoDaemon::Silent => "the machine may be too busy: try again",
     }
 }
 

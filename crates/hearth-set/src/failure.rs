@@ -18,12 +18,12 @@ pub struct Failure {
     causes: Vec<String>,
     hint: Option<String>,
     #[serde(default)]
-    verdict: Verdict,
+    verdict: ExitMeaning,
 }
 
 /// The meaning of the exit code.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Verdict {
+pub enum ExitMeaning {
     /// Asked and answered, and the answer is no: exit 1.
     No,
     /// It could not be done: exit 2.
@@ -38,14 +38,14 @@ impl Failure {
             what: what.into(),
             causes: Vec::new(),
             hint: None,
-            verdict: Verdict::CouldNot,
+            verdict: ExitMeaning::CouldNot,
         }
     }
 
     /// The answer is no.
     pub fn no(what: impl Into<String>) -> Failure {
         Failure {
-            verdict: Verdict::No,
+            verdict: ExitMeaning::No,
             ..Failure::new(what)
         }
     }
@@ -97,8 +97,8 @@ impl Failure {
     /// The process's exit code.
     pub fn exit_code(&self) -> u8 {
         match self.verdict {
-            Verdict::No => 1,
-            Verdict::CouldNot => 2,
+            ExitMeaning::No => 1,
+            ExitMeaning::CouldNot => 2,
         }
     }
 }

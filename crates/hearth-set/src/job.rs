@@ -24,6 +24,7 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsE
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use hearth_agent::net::Secret;
 use rustix::fs::{FlockOperation, flock};
 use rustix::mount::{UnmountFlags, unmount};
 use serde::{Deserialize, Serialize};
@@ -55,7 +56,7 @@ pub struct SetFile {
     /// How the set is.
     pub spec: SetSpec,
     /// Its owner.
-    pub owner: Owner,
+    pub owner: SetOwner,
     /// The addresses at which members listen to their peers, other hosts' too.
     pub members: Vec<SocketAddr>,
     /// The agents on this machine.
@@ -88,24 +89,24 @@ pub struct MountEntry {
 /// The owner of a set, which takes it down.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Owner {
+pub enum SetOwner {
     /// `hearth down`.
     Nobody,
     /// The command that started it, at its end; the agents do not outlive it.
     Command(Process),
 }
 
-impl Owner {
+impl SetOwner {
     /// This process.
-    pub fn this_command() -> Result<Owner, Failure> {
+    pub fn this_command() -> Result<SetOwner, Failure> {
         let me = Process::of(std::process::id());
-        me.map(Owner::Command)
+        me.map(SetOwner::Command)
             .ok_or_else(|| Failure::new("cannot find this process in /proc"))
     }
 
     /// The command that should take the set down is not there any more.
     pub fn is_gone(self) -> bool {
-        matches!(self, Owner::Command(command) if !command.lives())
+        matches!(self, SetOwner::Command(command) if !command.lives())
     }
 }
 
@@ -374,14 +375,14 @@ impl JobDir {
     }
 
     /// Keeps the secret in a file of its own.
-    pub fn write_secret(&self, secret: &[u8; 32]) -> Result<(), Failure> {
+    pub fn write_secret(&self, secret: &Secret) -> Result<(), Failure> {
         let path = self.0.join("secret");
         write_private(&path, crate::secret::to_hex(secret).as_bytes())
             .or_fail(|| format!("cannot write `{}`", path.display()))
     }
 
     /// The set's secret.
-    pub fn secret(&self) -> Result<[u8; 32], Failure> {
+    pub fn secret(&self) -> Result<Secret, Failure> {
         crate::secret::read(&self.0.join("secret"))
     }
 
@@ -451,8 +452,8 @@ mod tests {
     fn files_are_private_and_read_back() {
         let dir = tempfile::tempdir().unwrap();
         let job = JobDir::create(dir.path(), "j").unwrap();
-        job.write_secret(&[7; 32]).unwrap();
-        assert_eq!(job.secret().unwrap(), [7; 32]);
+        job.write_secret(&Secret::new([7; 32])).unwrap();
+        assert_eq!(job.secret().unwrap().bytes(), &[7; 32]);
         let mode = fs::metadata(job.path().join("secret")).unwrap().mode();
         assert_eq!(mode & 0o777, 0o600);
         assert_eq!(all(dir.path()).unwrap().len(), 1);

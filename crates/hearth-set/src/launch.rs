@@ -10,20 +10,21 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use hearth_agent::net::{Endpoint, StartError as ListenError};
+use hearth_agent::net::{Endpoint, NoTransport, Secret};
 use hearth_client::words::counted;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 
 use crate::agent::{AgentConfig, NodeConfig, Started};
-use crate::bank::{Daemonry, Wanted};
+use crate::bank::{BankSite, Daemonry};
 use crate::failure::{Failure, OrFail};
-use crate::job::{self, AgentEntry, JobDir, Owner, SetFile};
+use crate::job::{self, AgentEntry, JobDir, SetFile, SetOwner};
 use crate::leftovers;
 use crate::options::SetSpec;
 use crate::overlap;
 use crate::process::{Process, timespec};
-use crate::secret::{self, Secret};
+use crate::replicas::shortage;
+use crate::secret;
 use crate::set::Set;
 use crate::signals::Signals;
 use crate::size::Size;
@@ -39,7 +40,7 @@ const START_SLACK: Duration = Duration::from_secs(10);
 
 /// A set to be.
 #[derive(Clone, Debug)]
-pub struct Plan {
+pub struct LaunchPlan {
     /// The file of the command whose processes its agents are.
     pub program: PathBuf,
     /// The store's true path.
@@ -47,7 +48,7 @@ pub struct Plan {
     /// How it is to be.
     pub spec: SetSpec,
     /// Its owner.
-    pub owner: Owner,
+    pub owner: SetOwner,
     /// Its members.
     pub members: Members,
     /// Directory of rings that its agents record in, if they are to.
@@ -116,11 +117,11 @@ impl Members {
 }
 
 /// Starts a set. The lock of its store is held by the caller.
-pub fn start(base: &Path, plan: &Plan, signals: &Signals) -> Result<Launched, Failure> {
+pub fn start(base: &Path, plan: &LaunchPlan, signals: &Signals) -> Result<Launched, Failure> {
     check_doors(plan)?;
     check_memory(plan)?;
     let seats = Seats::take(plan)?;
-    if let Some(shortage) = plan.spec.replicas.shortage(seats.members.len()) {
+    if let Some(shortage) = shortage(plan.spec.replicas, seats.members.len()) {
         hearth_client::say!("warning: {shortage}");
     }
     let (job, dir) = name(plan, &seats)?;
@@ -150,7 +151,7 @@ pub fn start(base: &Path, plan: &Plan, signals: &Signals) -> Result<Launched, Fa
 }
 
 /// Memory is taken when it is used: a pool that can never be had would end in the middle of a job.
-fn check_memory(plan: &Plan) -> Result<(), Failure> {
+fn check_memory(plan: &LaunchPlan) -> Result<(), Failure> {
     let agents = match plan.members {
         Members::Here => u64::from(plan.spec.agents),
         Members::Hosts { .. } => 1,
@@ -170,7 +171,7 @@ fn check_memory(plan: &Plan) -> Result<(), Failure> {
 }
 
 /// Gateways of other hosts cannot be reached at sockets of this one.
-fn check_doors(plan: &Plan) -> Result<(), Failure> {
+fn check_doors(plan: &LaunchPlan) -> Result<(), Failure> {
     let (Some(at), Members::Hosts { members, .. }) = (&plan.spec.store_at, &plan.members) else {
         return Ok(());
     };
@@ -199,7 +200,7 @@ struct Seats {
 }
 
 impl Seats {
-    fn take(plan: &Plan) -> Result<Seats, Failure> {
+    fn take(plan: &LaunchPlan) -> Result<Seats, Failure> {
         match &plan.members {
             Members::Here => Seats::take_here(&plan.spec),
             Members::Hosts {
@@ -211,7 +212,7 @@ impl Seats {
                 Ok(Seats {
                     members: members.clone(),
                     listeners: vec![(*node, listen(&plan.spec, addr)?)],
-                    secret: *secret,
+                    secret: secret.clone(),
                 })
             }
         }
@@ -236,7 +237,7 @@ impl Seats {
 
 fn listen(spec: &SetSpec, addr: SocketAddr) -> Result<Endpoint, Failure> {
     Endpoint::bind(spec.transport.of_nodes()?, addr).map_err(|error| match error {
-        ListenError::Listen { addr, hint, source } => {
+        NoTransport::Listen { addr, hint, source } => {
             Failure::new(format!("cannot listen on {addr}"))
                 .because(source)
                 .hint(hint.to_string())
@@ -246,7 +247,7 @@ fn listen(spec: &SetSpec, addr: SocketAddr) -> Result<Endpoint, Failure> {
 }
 
 /// Name of the job, and of its directory here.
-fn name(plan: &Plan, seats: &Seats) -> Result<(String, String), Failure> {
+fn name(plan: &LaunchPlan, seats: &Seats) -> Result<(String, String), Failure> {
     let store = plan.store.file_name().unwrap_or_default().to_string_lossy();
     let store: String = store
         .chars()
@@ -262,7 +263,7 @@ fn name(plan: &Plan, seats: &Seats) -> Result<(String, String), Failure> {
         Members::Here => {
             let random = secret::make()?;
             // Killed commands leave their names taken.
-            let [a, b, c, d, ..] = random;
+            let [a, b, c, d, ..] = random.bytes();
             let job = format!("{store}-{a:02x}{b:02x}{c:02x}{d:02x}");
             Ok((job.clone(), job))
         }
@@ -276,7 +277,7 @@ fn name(plan: &Plan, seats: &Seats) -> Result<(String, String), Failure> {
     }
 }
 
-fn join_span(plan: &Plan) -> Duration {
+fn join_span(plan: &LaunchPlan) -> Duration {
     match plan.members {
         Members::Here => JOIN_SPAN_LOCAL,
         Members::Hosts { .. } => JOIN_SPAN_HOSTS,
@@ -284,7 +285,7 @@ fn join_span(plan: &Plan) -> Duration {
 }
 
 fn config(
-    plan: &Plan,
+    plan: &LaunchPlan,
     job: &str,
     members: &[SocketAddr],
     node: u32,
@@ -316,11 +317,11 @@ fn config(
 }
 
 impl Launch {
-    fn start_bank(&mut self, plan: &Plan) -> Result<(), Failure> {
+    fn start_bank(&mut self, plan: &LaunchPlan) -> Result<(), Failure> {
         let Some(spec) = &plan.spec.bank else {
             return Ok(());
         };
-        self.bank = Daemonry::start(&Wanted {
+        self.bank = Daemonry::start(&BankSite {
             spec,
             page_bytes: plan.spec.page_size.0,
             owner: plan.owner,
@@ -376,7 +377,7 @@ impl Launch {
 
     fn describe(
         &mut self,
-        plan: &Plan,
+        plan: &LaunchPlan,
         job: String,
         members: Vec<SocketAddr>,
     ) -> Result<SetFile, Failure> {

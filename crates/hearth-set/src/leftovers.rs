@@ -10,7 +10,7 @@ use rustix::process::{Signal, geteuid};
 use crate::failure::{Failure, OrFail};
 use crate::holders;
 use crate::job::{self, JobDir};
-use crate::mountinfo::{self, Service};
+use crate::mountinfo::{self, MountHealth};
 use crate::process::Process;
 use crate::set::{self, Life, Set};
 use crate::takedown;
@@ -136,7 +136,7 @@ fn stale_mounts(found: &[Leftover]) -> Result<Vec<Leftover>, Failure> {
     let stale = mounts
         .into_iter()
         .zip(services)
-        .filter(|(_, service)| *service == Service::Gone);
+        .filter(|(_, service)| *service == MountHealth::Gone);
     Ok(stale.map(|(mount, _)| Leftover::Mount(mount.at)).collect())
 }
 

@@ -1,7 +1,7 @@
 //! Sets of agents: how they are to be, and starting, finding, asking and ending them.
 //!
 //! The command `hearth` and the laboratory do this in the same way. Nothing here runs an agent: an agent is a process of
-//! the command, whose file a [`launch::Plan`] names.
+//! the command, whose file a [`launch::LaunchPlan`] names.
 
 #![forbid(unsafe_code)]
 
@@ -27,10 +27,10 @@ pub mod secret;
 pub mod set;
 pub mod signals;
 pub mod size;
-pub mod status;
 pub mod store_at;
 pub mod takedown;
 pub mod tier;
 pub mod trial;
+pub mod typed;
 pub mod unmount;
 pub mod watch;

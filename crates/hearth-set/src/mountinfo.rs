@@ -41,13 +41,13 @@ impl MountPoint {
     }
 
     /// Whether somebody serves it.
-    pub fn service(&self) -> Service {
+    pub fn service(&self) -> MountHealth {
         Question::ask(self).answer(Instant::now() + SILENCE_MAX)
     }
 }
 
 /// Whether somebody serves each of some mounts; takes as long as one of them does.
-pub fn services(mounts: &[MountPoint]) -> Vec<Service> {
+pub fn services(mounts: &[MountPoint]) -> Vec<MountHealth> {
     let asked: Vec<Question> = mounts.iter().map(Question::ask).collect();
     let end = Instant::now() + SILENCE_MAX;
     asked
@@ -72,19 +72,19 @@ impl Question {
         Question(answer)
     }
 
-    fn answer(self, end: Instant) -> Service {
+    fn answer(self, end: Instant) -> MountHealth {
         let left = end.saturating_duration_since(Instant::now());
         match self.0.recv_timeout(left) {
-            Ok(Err(error)) if is_not_connected(&error) => Service::Gone,
-            Ok(_) => Service::Answers,
-            Err(_) => Service::Silent,
+            Ok(Err(error)) if is_not_connected(&error) => MountHealth::Gone,
+            Ok(_) => MountHealth::Answers,
+            Err(_) => MountHealth::Silent,
         }
     }
 }
 
 /// Whether somebody serves a mount.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Service {
+pub enum MountHealth {
     /// Yes.
     Answers,
     /// There is somebody, who does not answer.

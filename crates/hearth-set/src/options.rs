@@ -6,17 +6,19 @@ use std::str::FromStr;
 
 use clap::{Args, ValueEnum};
 use hearth_agent::net::{Carrier, NoCarrier};
+use hearth_agent::{Allocation, CloseRule, Policy, Replicas, Semantics};
 use hearth_client::words::counted;
 use serde::{Deserialize, Serialize};
 
 use crate::agent;
 use crate::bank::{BankArgs, BankSpec};
 use crate::failure::Failure;
-use crate::replicas::Replicas;
-use crate::rules::{self, Rule, Semantics};
-use crate::size::{Size, Span};
+use crate::replicas;
+use crate::rules::{self, RuleSpec};
+use crate::size::{HumanDuration, Size};
 use crate::store_at::StoreAt;
 use crate::tier::{TierArgs, TierSpec};
+use crate::typed::{Typed, parser};
 
 /// Fewer pages than this leave no room for reading ahead beside what is dirty.
 const POOL_PAGES_MIN: u64 = 32;
@@ -37,7 +39,12 @@ pub struct SetArgs {
     /// One of home, home:plus, hint, single, local, bank, none [default: home]
     ///
     /// The rule for which memories may hold which bytes; docs/semantics.md says what each policy promises.
-    #[arg(long, value_name = "P", hide_possible_values = true)]
+    #[arg(
+        long,
+        value_name = "P",
+        value_parser = parser::<Policy>(),
+        hide_possible_values = true
+    )]
     pub policy: Option<Policy>,
     /// Promise for each file: posix, mpi-atomic, mpi, cto, commit or job [default: posix]
     ///
@@ -45,6 +52,7 @@ pub struct SetArgs {
     #[arg(
         long,
         value_name = "LEVEL",
+        value_parser = parser::<Semantics>(),
         hide_possible_values = true,
         hide_short_help = true
     )]
@@ -75,17 +83,27 @@ pub struct SetArgs {
     #[arg(long, value_name = "SIZE", hide_short_help = true)]
     pub chunk: Option<Size>,
     /// Rule by which a chunk gets its home [default: slot]
-    #[arg(long, value_name = "HOW", hide_short_help = true)]
+    #[arg(
+        long,
+        value_name = "HOW",
+        value_parser = parser::<Allocation>(),
+        hide_short_help = true
+    )]
     pub allocation: Option<Allocation>,
     /// Transport between agents: tcp, unix, shm, udp or udt [default: unix]
     ///
     /// Over unix and shm agents of one host share a socket or memory, and others use TCP. With --way-in mpiio:
     /// shm, unix, tcp or mpi [default: shm].
     #[arg(long, value_name = "NAME", hide_short_help = true)]
-    pub transport: Option<Transport>,
+    pub transport: Option<TransportName>,
     /// Wait at close: flushed, or buffered for none [default: flushed]
-    #[arg(long, value_name = "RULE", hide_possible_values = true)]
-    pub close: Option<Close>,
+    #[arg(
+        long,
+        value_name = "RULE",
+        value_parser = parser::<CloseRule>(),
+        hide_possible_values = true
+    )]
+    pub close: Option<CloseRule>,
     /// Kind of store: posix, model[:OPTION=N,...] or fault:PLAN [default: posix]
     #[arg(long, value_name = "KIND", hide_short_help = true)]
     pub backing: Option<String>,
@@ -96,7 +114,7 @@ pub struct SetArgs {
     pub store_at: Option<StoreAt>,
     /// How long names and attributes may be stale [default: 1s]
     #[arg(long, value_name = "TIME", hide_short_help = true)]
-    pub attr_ttl: Option<Span>,
+    pub attr_ttl: Option<HumanDuration>,
     /// Let other users in; only root can
     #[arg(long, hide_short_help = true)]
     pub allow_other: bool,
@@ -107,7 +125,12 @@ pub struct SetArgs {
     /// of one agent at a time. With `async` the others are sent the bytes afterwards, and `hearth status` names a loss.
     /// With `erasure` a close returns when K+M agents (4+2 unless told otherwise) have shards of the written bytes, or
     /// the store has them. The bytes outlive M of the agents.
-    #[arg(long, value_name = "R", hide_short_help = true)]
+    #[arg(
+        long,
+        value_name = "R",
+        value_parser = replicas::parse,
+        hide_short_help = true
+    )]
     pub replicas: Option<Replicas>,
     /// Whether files go from agents whose memory is full to others with room: on or off [default: on]
     ///
@@ -138,105 +161,32 @@ pub enum Balance {
     Off,
 }
 
-/// The rule for which memories may hold which bytes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Policy {
-    /// Each page has a home that serves it and gathers its writes.
-    Home,
-    /// As `home`, and a home asks readers for what it has evicted.
-    #[value(name = "home:plus")]
-    #[serde(rename = "home:plus")]
-    HomePlus,
-    /// Each node keeps what it reads, and asks others for it by hint; writes go through to the store.
-    Hint,
-    /// As `hint` was published: nodes can keep old bytes for ever.
-    #[value(name = "hint:paper")]
-    #[serde(rename = "hint:paper")]
-    HintPaper,
-    /// Each page is in memory at the node that touched it first, and nowhere else.
-    Single,
-    /// A file is in memory at its writer, which others read from; close waits for nothing.
-    Local,
-    /// Blocks are in memcached daemons beside the job; writes go through to the store.
-    Bank,
-    /// As `bank` was published: reads can return old bytes.
-    #[value(name = "bank:paper")]
-    #[serde(rename = "bank:paper")]
-    BankPaper,
-    /// Every request goes to the store.
-    None,
-}
-
-impl Policy {
-    /// True if blocks are in daemons beside the job.
-    pub fn has_bank(self) -> bool {
-        match self {
-            Policy::Bank | Policy::BankPaper => true,
-            Policy::Home
-            | Policy::HomePlus
-            | Policy::Hint
-            | Policy::HintPaper
-            | Policy::Single
-            | Policy::Local
-            | Policy::None => false,
-        }
-    }
-
-    /// In the agent's words.
-    pub fn kernel(self) -> hearth_agent::Policy {
-        match self {
-            Policy::Home => hearth_agent::Policy::Home,
-            Policy::HomePlus => hearth_agent::Policy::HomePlus,
-            Policy::Hint => hearth_agent::Policy::Hint,
-            Policy::HintPaper => hearth_agent::Policy::HintPaper,
-            Policy::Single => hearth_agent::Policy::Single,
-            Policy::Local => hearth_agent::Policy::Local,
-            Policy::Bank => hearth_agent::Policy::Bank,
-            Policy::BankPaper => hearth_agent::Policy::BankPaper,
-            Policy::None => hearth_agent::Policy::None,
-        }
-    }
-
-    /// Says on standard error what a policy gives up.
-    pub fn warn(self) {
-        if let Some(warning) = self.warning() {
-            hearth_client::say!("hearth: {warning}");
-        }
-    }
-
-    /// The warning about a policy that is known to be wrong: it names the guarantee that the policy gives up.
-    fn warning(self) -> Option<&'static str> {
-        match self {
-            Policy::HintPaper => Some(
-                "policy hint:paper is for comparison only: a read under way when another node writes, or \
-                 soon after, can leave old bytes in a node's memory for ever (`hint` does not)",
-            ),
-            Policy::BankPaper => Some(
-                "policy bank:paper is for comparison only: a read after a write, or while a daemon is cut \
-                 off, can return old bytes (`bank` does not)",
-            ),
-            Policy::Home
-            | Policy::HomePlus
-            | Policy::Hint
-            | Policy::Single
-            | Policy::Local
-            | Policy::Bank
-            | Policy::None => None,
-        }
+/// Says on standard error what a policy gives up.
+pub fn warn_of(policy: Policy) {
+    if let Some(warning) = warning(policy) {
+        hearth_client::say!("hearth: {warning}");
     }
 }
 
-/// The rule by which a chunk gets its home.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Allocation {
-    /// The owner of the chunk's slot.
-    Slot,
-    /// The first that asks.
-    FirstTouch,
-    /// Dealt out in turn.
-    RoundRobin,
+/// The warning about a policy that is known to be wrong: it names the guarantee that the policy gives up.
+fn warning(policy: Policy) -> Option<&'static str> {
+    match policy {
+        Policy::HintPaper => Some(
+            "policy hint:paper is for comparison only: a read under way when another node writes, or \
+             soon after, can leave old bytes in a node's memory for ever (`hint` does not)",
+        ),
+        Policy::BankPaper => Some(
+            "policy bank:paper is for comparison only: a read after a write, or while a daemon is cut \
+             off, can return old bytes (`bank` does not)",
+        ),
+        Policy::Home
+        | Policy::HomePlus
+        | Policy::Hint
+        | Policy::Single
+        | Policy::Local
+        | Policy::Bank
+        | Policy::None => None,
+    }
 }
 
 /// The unit of a read or write that takes effect at one instant.
@@ -250,14 +200,13 @@ pub enum Atomic {
     Call,
 }
 
-/// The event that close waits for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Close {
-    /// The bytes are in the store.
-    Flushed,
-    /// Nothing.
-    Buffered,
+impl fmt::Display for Atomic {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Atomic::Page => "page",
+            Atomic::Call => "call",
+        })
+    }
 }
 
 /// The users that may enter a mount.
@@ -273,7 +222,7 @@ pub enum Others {
 /// The transport between agents, by its name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(into = "String", try_from = "String")]
-pub enum Transport {
+pub enum TransportName {
     /// A transport that any process can have.
     Of(Carrier),
     /// MPI, between ranks of one job.
@@ -282,64 +231,68 @@ pub enum Transport {
 
 const MPI: &str = "mpi";
 
-impl Default for Transport {
-    fn default() -> Transport {
-        Transport::Of(Carrier::default())
+impl Default for TransportName {
+    fn default() -> TransportName {
+        TransportName::Of(Carrier::default())
     }
 }
 
-impl Transport {
+impl TransportName {
     /// The carrier between agents of nodes.
     pub fn of_nodes(self) -> Result<Carrier, Failure> {
         match self {
-            Transport::Of(carrier) => Ok(carrier),
-            Transport::Mpi => Err(Failure::new("agents of nodes cannot talk over MPI".to_owned())
-                .hint("take another transport, or `hearth run --way-in mpiio`, whose agents are ranks")),
+            TransportName::Of(carrier) => Ok(carrier),
+            TransportName::Mpi => Err(Failure::new(
+                "agents of nodes cannot talk over MPI".to_owned(),
+            )
+            .hint(
+                "take another transport, or `hearth run --way-in mpiio`, whose agents are ranks",
+            )),
         }
     }
 
     /// The transport between the agents inside of ranks, by its name.
     pub fn of_ranks(self) -> Result<String, Failure> {
         match self {
-            Transport::Of(Carrier::Datagrams(service)) => Err(Failure::new(format!(
+            TransportName::Of(Carrier::Datagrams(service)) => Err(Failure::new(format!(
                 "cannot run ranks over {}: shm, unix, tcp or mpi",
                 Carrier::Datagrams(service)
             ))),
-            Transport::Of(_) | Transport::Mpi => Ok(self.to_string()),
+            TransportName::Of(_) | TransportName::Mpi => Ok(self.to_string()),
         }
     }
 }
 
-impl FromStr for Transport {
+impl FromStr for TransportName {
     type Err = NoCarrier;
 
-    fn from_str(name: &str) -> Result<Transport, NoCarrier> {
+    fn from_str(name: &str) -> Result<TransportName, NoCarrier> {
         match name {
-            MPI => Ok(Transport::Mpi),
-            other => other.parse().map(Transport::Of),
+            MPI => Ok(TransportName::Mpi),
+            other => other.parse().map(TransportName::Of),
         }
     }
 }
 
-impl fmt::Display for Transport {
+impl fmt::Display for TransportName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Transport::Of(carrier) => carrier.fmt(f),
-            Transport::Mpi => f.write_str(MPI),
+            TransportName::Of(carrier) => carrier.fmt(f),
+            TransportName::Mpi => f.write_str(MPI),
         }
     }
 }
 
-impl From<Transport> for String {
-    fn from(transport: Transport) -> String {
+impl From<TransportName> for String {
+    fn from(transport: TransportName) -> String {
         transport.to_string()
     }
 }
 
-impl TryFrom<String> for Transport {
+impl TryFrom<String> for TransportName {
     type Error = NoCarrier;
 
-    fn try_from(name: String) -> Result<Transport, NoCarrier> {
+    fn try_from(name: String) -> Result<TransportName, NoCarrier> {
         name.parse()
     }
 }
@@ -350,16 +303,17 @@ pub struct SetSpec {
     /// Agents, on one machine or as many as there are hosts.
     pub agents: u32,
     /// The policy of the set.
+    #[serde(with = "crate::typed")]
     pub policy: Policy,
     /// The promise for a file of which nothing else is said.
-    #[serde(default)]
+    #[serde(default, with = "crate::typed")]
     pub semantics: Semantics,
     /// The atomic unit of a read or write.
     #[serde(default)]
     pub atomic: Atomic,
     /// The first that fits a file counts.
     #[serde(default)]
-    pub rules: Vec<Rule>,
+    pub rules: Vec<RuleSpec>,
     /// Memory of each agent.
     pub pool: Size,
     /// Unit of coherence.
@@ -367,19 +321,21 @@ pub struct SetSpec {
     /// Unit of placement.
     pub chunk: Size,
     /// The rule by which a chunk gets its home.
+    #[serde(with = "crate::typed")]
     pub allocation: Allocation,
     /// The transport between agents.
     #[serde(default)]
-    pub transport: Transport,
+    pub transport: TransportName,
     /// The event that close waits for.
-    pub close: Close,
+    #[serde(with = "crate::typed")]
+    pub close: CloseRule,
     /// Kind of store, as it is typed.
     pub backing: String,
     /// Agents whose hosts have the store; none said: all.
     #[serde(default)]
     pub store_at: Option<StoreAt>,
     /// How long names and attributes may be stale.
-    pub attr_ttl: Span,
+    pub attr_ttl: HumanDuration,
     /// The users that may enter a mount.
     pub others: Others,
     /// Benchmarks alone: behave as the store's own mount would, kernel cache and all.
@@ -389,7 +345,7 @@ pub struct SetSpec {
     #[serde(default)]
     pub bank: Option<BankSpec>,
     /// The replicas of written bytes until the store has them.
-    #[serde(default)]
+    #[serde(default, with = "crate::replicas")]
     pub replicas: Replicas,
     /// Whether files go to agents with room.
     #[serde(default)]
@@ -411,11 +367,11 @@ impl Default for SetSpec {
             page_size: Size(256 << 10),
             chunk: Size(8 << 20),
             allocation: Allocation::Slot,
-            transport: Transport::default(),
-            close: Close::Flushed,
+            transport: TransportName::default(),
+            close: CloseRule::Flushed,
             backing: "posix".to_owned(),
             store_at: None,
-            attr_ttl: Span(std::time::Duration::from_secs(1)),
+            attr_ttl: HumanDuration(std::time::Duration::from_secs(1)),
             others: Others::Refused,
             kernel_cache: false,
             bank: None,
@@ -443,7 +399,7 @@ impl SetArgs {
             spec.rules = rules::read(path, spec.policy)?;
         }
         spec.check()?;
-        spec.policy.warn();
+        warn_of(spec.policy);
         Ok(spec)
     }
 
@@ -525,9 +481,9 @@ impl SetSpec {
             ("pool", self.pool.to_string()),
             ("page size", self.page_size.to_string()),
             ("chunk", self.chunk.to_string()),
-            ("allocation", self.allocation.to_string()),
+            ("allocation", self.allocation.word().to_owned()),
             ("transport", self.transport.to_string()),
-            ("close", self.close.to_string()),
+            ("close", self.close.word().to_owned()),
             ("backing", self.backing.clone()),
             ("store at", format!("{:?}", self.store_at)),
             ("attr-ttl", self.attr_ttl.to_string()),
@@ -549,7 +505,7 @@ impl SetSpec {
             let what = format!("policy {} has no tiers", self.policy);
             return Err(Failure::new(what).hint("--policy local"));
         }
-        self.replicas.check(self.policy, self.tier.is_some())?;
+        replicas::check(self.replicas, self.policy, self.tier.is_some())?;
         if self.others == Others::Allowed && !rustix::process::geteuid().is_root() {
             return Err(Failure::new("cannot let other users in: only root can"));
         }
@@ -635,32 +591,9 @@ impl SetSpec {
     }
 }
 
-/// Words of an option are printed as they are typed.
-macro_rules! printed_as_typed {
-    ($($kind:ty),*) => {$(
-        impl fmt::Display for $kind {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                let value = self.to_possible_value().expect("no value is hidden");
-                f.write_str(value.get_name())
-            }
-        }
-    )*};
-}
-
-printed_as_typed!(Policy, Semantics, Allocation, Atomic, Close);
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn agents_know_a_policy_by_the_name_that_is_typed() {
-        for policy in Policy::value_variants() {
-            let name = policy.to_string();
-            assert_eq!(policy.kernel().name(), name);
-            assert_eq!(hearth_agent::Policy::by_name(&name), Some(policy.kernel()));
-        }
-    }
 
     fn refusal(args: &SetArgs) -> String {
         args.resolve().unwrap_err().to_string()

@@ -1,84 +1,55 @@
-//! The replicas of bytes that a home has and the store lacks.
+//! The replicas of bytes that a home has and the store lacks, as people type them: `none`, `async[:K]`, `sync[:K]` or
+//! `erasure[:K,M]`. A description keeps them so with `#[serde(with = "crate::replicas")]`.
 
-use std::fmt;
-use std::str::FromStr;
-
-use hearth_agent::Replicas as Kernel;
-use serde::{Deserialize, Serialize};
+use hearth_agent::{Policy, Replicas};
+use serde::de::Error;
+use serde::{Deserialize, Deserializer, Serializer};
 
 use crate::failure::Failure;
-use crate::options::Policy;
 
-/// The words of the command line: `none`, `async[:K]`, `sync[:K]` or `erasure[:K,M]`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(into = "String", try_from = "String")]
-pub struct Replicas(Kernel);
-
-impl Replicas {
-    /// The same in the words of the agent.
-    pub fn kernel(self) -> Kernel {
-        self.0
-    }
-
-    /// Refuses what cannot be.
-    pub fn check(self, policy: Policy, has_tier: bool) -> Result<(), Failure> {
-        if self.0 != Kernel::None && policy != Policy::Local {
-            let what = format!("policy {policy} has no replicas");
-            return Err(Failure::new(what).hint("--policy local, or --replicas none"));
-        }
-        if self.0.shards().is_some() && has_tier {
-            let what = "there are no shards of what is in a tier";
-            return Err(Failure::new(what).hint("--replicas sync, or no --tier"));
-        }
-        Ok(())
-    }
+/// Reads what is typed.
+pub fn parse(text: &str) -> Result<Replicas, String> {
+    Replicas::by_name(text).ok_or_else(|| {
+        format!(
+            "none, async[:K], sync[:K] or erasure[:K,M], with K and M from 1 to {}",
+            Replicas::MOST
+        )
+    })
 }
 
-impl Replicas {
-    /// The warning for a set that never has enough agents.
-    pub fn shortage(self, agents: usize) -> Option<String> {
-        let wanted = self.0.copies() + 1;
-        let what = match self.0 {
-            Kernel::None | Kernel::Async(_) => return None,
-            Kernel::Sync(_) => "write",
-            Kernel::Erasure(..) => "close",
-        };
-        (agents < wanted).then(|| {
-            format!("--replicas {self} needs {wanted} agents, and there are {agents}: each {what} waits for the store")
-        })
+/// Refuses what cannot be.
+pub fn check(replicas: Replicas, policy: Policy, has_tier: bool) -> Result<(), Failure> {
+    if replicas != Replicas::None && policy != Policy::Local {
+        let what = format!("policy {policy} has no replicas");
+        return Err(Failure::new(what).hint("--policy local, or --replicas none"));
     }
+    if replicas.shards().is_some() && has_tier {
+        let what = "there are no shards of what is in a tier";
+        return Err(Failure::new(what).hint("--replicas sync, or no --tier"));
+    }
+    Ok(())
 }
 
-impl fmt::Display for Replicas {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
-    }
+/// The warning for a set that never has enough agents.
+pub fn shortage(replicas: Replicas, agents: usize) -> Option<String> {
+    let wanted = replicas.copies() + 1;
+    let what = match replicas {
+        Replicas::None | Replicas::Async(_) => return None,
+        Replicas::Sync(_) => "write",
+        Replicas::Erasure(..) => "close",
+    };
+    (agents < wanted).then(|| {
+        format!("--replicas {replicas} needs {wanted} agents, and there are {agents}: each {what} waits for the store")
+    })
 }
 
-impl FromStr for Replicas {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Replicas, String> {
-        let kernel = Kernel::by_name(text).map(Replicas);
-        kernel.ok_or_else(|| {
-            format!(
-                "none, async[:K], sync[:K] or erasure[:K,M], with K and M from 1 to {}",
-                Kernel::MOST
-            )
-        })
-    }
+/// Writes them as they are typed.
+pub fn serialize<S: Serializer>(replicas: &Replicas, to: S) -> Result<S::Ok, S::Error> {
+    to.collect_str(replicas)
 }
 
-impl From<Replicas> for String {
-    fn from(replicas: Replicas) -> String {
-        replicas.to_string()
-    }
-}
-
-impl TryFrom<String> for Replicas {
-    type Error = String;
-
-    fn try_from(text: String) -> Result<Replicas, String> {
-        text.parse()
-    }
+/// Reads them from what was written.
+pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Replicas, D::Error> {
+    let text = String::deserialize(from)?;
+    parse(&text).map_err(D::Error::custom)
 }

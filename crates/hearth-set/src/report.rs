@@ -4,7 +4,7 @@ use serde_json::{Map, Value, json};
 use std::io::{self, Write};
 
 /// Figures of one benchmark, in the order in which they were found.
-pub struct Report {
+pub struct BenchReport {
     bench: &'static str,
     store: String,
     rows: Vec<Row>,
@@ -29,10 +29,10 @@ pub enum Format {
     Json,
 }
 
-impl Report {
+impl BenchReport {
     /// Of a benchmark over a kind of store; empty yet.
-    pub fn new(bench: &'static str, store: impl Into<String>) -> Report {
-        Report {
+    pub fn new(bench: &'static str, store: impl Into<String>) -> BenchReport {
+        BenchReport {
             bench,
             store: store.into(),
             rows: Vec::new(),

@@ -13,56 +13,23 @@
 
 use std::path::Path;
 
-use clap::ValueEnum;
-use hearth_agent::Way;
+use hearth_agent::{Policy, Semantics, Way};
 use serde::{Deserialize, Serialize};
 
 use crate::failure::{Failure, OrFail};
-use crate::options::Policy;
-
-/// The promise for a file.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Semantics {
-    /// Every read sees every write that completed before it began.
-    #[default]
-    Posix,
-    /// The same for each call of MPI-IO.
-    MpiAtomic,
-    /// Every read sees every write that was synced before the node's own sync.
-    Mpi,
-    /// Every read sees every write whose file was closed before the node's open.
-    Cto,
-    /// Once nobody may write the file any more.
-    Commit,
-    /// As `posix` among the job's agents; changes from outside are not looked for.
-    Job,
-}
-
-impl Semantics {
-    /// In the agent's words.
-    pub fn kernel(self) -> hearth_agent::Semantics {
-        match self {
-            Semantics::Posix => hearth_agent::Semantics::Posix,
-            Semantics::MpiAtomic => hearth_agent::Semantics::MpiAtomic,
-            Semantics::Mpi => hearth_agent::Semantics::Mpi,
-            Semantics::Cto => hearth_agent::Semantics::Cto,
-            Semantics::Commit => hearth_agent::Semantics::Commit,
-            Semantics::Job => hearth_agent::Semantics::Job,
-        }
-    }
-}
+use crate::typed::Typed;
 
 /// One rule.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Rule {
+pub struct RuleSpec {
     glob: String,
     /// The store serves the file, one request for one.
     uncached: bool,
+    #[serde(default, with = "crate::typed::option")]
     semantics: Option<Semantics>,
 }
 
-impl Rule {
+impl RuleSpec {
     /// In the agent's words.
     pub fn kernel(&self) -> hearth_agent::Rule {
         hearth_agent::Rule {
@@ -71,13 +38,13 @@ impl Rule {
                 true => Way::Store,
                 false => Way::Cache,
             },
-            semantics: self.semantics.map(Semantics::kernel),
+            semantics: self.semantics,
         }
     }
 }
 
 /// Reads a file of rules for a set of this policy.
-pub fn read(path: &Path, policy: Policy) -> Result<Vec<Rule>, Failure> {
+pub fn read(path: &Path, policy: Policy) -> Result<Vec<RuleSpec>, Failure> {
     let text = std::fs::read_to_string(path)
         .or_fail(|| format!("cannot read the rules in `{}`", path.display()))?;
     parse(&text, policy).map_err(|(line, why)| {
@@ -89,7 +56,7 @@ pub fn read(path: &Path, policy: Policy) -> Result<Vec<Rule>, Failure> {
 }
 
 /// The rules of a text, or the first line that is none and why.
-fn parse(text: &str, policy: Policy) -> Result<Vec<Rule>, (usize, String)> {
+fn parse(text: &str, policy: Policy) -> Result<Vec<RuleSpec>, (usize, String)> {
     let mut rules = Vec::new();
     for (number, line) in (1..).zip(text.lines()) {
         let words: Vec<&str> = line.split_whitespace().collect();
@@ -107,7 +74,7 @@ fn parse(text: &str, policy: Policy) -> Result<Vec<Rule>, (usize, String)> {
     Ok(rules)
 }
 
-fn rule(glob: &str, named: &str, level: &str, policy: Policy) -> Result<Rule, String> {
+fn rule(glob: &str, named: &str, level: &str, policy: Policy) -> Result<RuleSpec, String> {
     let uncached = match named {
         "-" => false,
         "none" => true,
@@ -121,13 +88,11 @@ fn rule(glob: &str, named: &str, level: &str, policy: Policy) -> Result<Rule, St
     };
     let semantics = match level {
         "-" => None,
-        level => Some(
-            <Semantics as ValueEnum>::from_str(level, false).map_err(|_| {
-                format!("`{level}` is no level: posix, mpi-atomic, mpi, cto, commit, job or `-`")
-            })?,
-        ),
+        level => Some(Semantics::of_word(level).ok_or_else(|| {
+            format!("`{level}` is no level: posix, mpi-atomic, mpi, cto, commit, job or `-`")
+        })?),
     };
-    let rule = Rule {
+    let rule = RuleSpec {
         glob: glob.to_owned(),
         uncached,
         semantics,

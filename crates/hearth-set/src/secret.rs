@@ -6,10 +6,9 @@ use std::io::Read;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-use crate::failure::{Failure, OrFail};
+use hearth_agent::net::Secret;
 
-/// Bytes of a secret.
-pub type Secret = [u8; 32];
+use crate::failure::{Failure, OrFail};
 
 const HINT: &str = "(umask 077; od -An -tx1 -N32 /dev/urandom | tr -d ' \\n' > FILE)";
 
@@ -17,7 +16,7 @@ const HINT: &str = "(umask 077; od -An -tx1 -N32 /dev/urandom | tr -d ' \\n' > F
 pub fn make() -> Result<Secret, Failure> {
     let mut secret = [0; 32];
     getrandom::fill(&mut secret).or_fail(|| "cannot make a secret".to_owned())?;
-    Ok(secret)
+    Ok(Secret::new(secret))
 }
 
 /// Reads a secret that nobody else can read.
@@ -45,7 +44,7 @@ pub fn read(path: &Path) -> Result<Secret, Failure> {
 
 /// Writes a secret as digits.
 pub fn to_hex(secret: &Secret) -> String {
-    secret.iter().fold(String::new(), |mut text, byte| {
+    secret.bytes().iter().fold(String::new(), |mut text, byte| {
         write!(text, "{byte:02x}").expect("a string takes all");
         text
     })
@@ -61,7 +60,7 @@ fn from_hex(text: &str) -> Option<Secret> {
         .chunks(2)
         .map(|pair| pair[0] << 4 | pair[1])
         .collect();
-    bytes.try_into().ok()
+    bytes.try_into().ok().map(Secret::new)
 }
 
 #[cfg(test)]
@@ -71,9 +70,10 @@ mod tests {
     #[test]
     fn a_secret_is_written_and_read() {
         let secret = make().unwrap();
-        assert_eq!(from_hex(&to_hex(&secret)), Some(secret));
-        assert_eq!(from_hex("12"), None);
-        assert_eq!(from_hex(&"g".repeat(64)), None);
-        assert_eq!(from_hex(&"é".repeat(64)), None);
+        let read = from_hex(&to_hex(&secret)).unwrap();
+        assert_eq!(read.bytes(), secret.bytes());
+        for wrong in ["12", &"g".repeat(64), &"é".repeat(64)] {
+            assert!(from_hex(wrong).is_none(), "{wrong}");
+        }
     }
 }

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use crate::control::{CallError, Peer, Request, call, call_within};
+use crate::control::{CallError, ControlRequest, Peer, call, call_within};
 use crate::failure::Failure;
 use crate::job::{self, AgentEntry, JobDir, MountEntry, SetFile};
 
@@ -43,7 +43,7 @@ pub enum Choice {
 /// The two ways to name a set.
 #[derive(clap::Args, Clone, Debug)]
 #[group(multiple = false)]
-pub struct Named {
+pub struct NamedSet {
     /// The set for this store
     #[arg(long, value_name = "DIR")]
     store: Option<PathBuf>,
@@ -55,7 +55,7 @@ pub struct Named {
     all: bool,
 }
 
-impl Named {
+impl NamedSet {
     /// The sets that were named.
     pub fn choice(&self) -> Choice {
         match (&self.store, &self.job) {
@@ -183,7 +183,7 @@ pub fn mount(set: &Set, peer: &Peer, at: &Path) -> Result<(), Failure> {
     let entry = MountEntry { node, at };
     set.dir.change_set(|file| file.mounts.push(entry.clone()))?;
     let at = entry.at.clone();
-    call(peer, &Request::Mount { at })
+    call(peer, &ControlRequest::Mount { at })
         .map(drop)
         .map_err(|error| {
             let failure = error.into_failure();
@@ -198,14 +198,17 @@ pub fn mount(set: &Set, peer: &Peer, at: &Path) -> Result<(), Failure> {
 }
 
 /// Asks every agent at once; the answers come in the order of the agents.
-pub fn ask_all(peers: &[Peer], request: &Request) -> Vec<Result<serde_json::Value, CallError>> {
+pub fn ask_all(
+    peers: &[Peer],
+    request: &ControlRequest,
+) -> Vec<Result<serde_json::Value, CallError>> {
     each(peers, |peer| call(peer, request))
 }
 
 /// The same; who takes longer counts as silent.
 pub fn ask_all_within(
     peers: &[Peer],
-    request: &Request,
+    request: &ControlRequest,
     limit: Duration,
 ) -> Vec<Result<serde_json::Value, CallError>> {
     each(peers, |peer| call_within(peer, request, limit))

@@ -12,7 +12,7 @@ pub struct Size(pub u64);
 
 /// A length of time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub struct Span(pub Duration);
+pub struct HumanDuration(pub Duration);
 
 /// Units by their letter; all are powers of two.
 const UNITS: [(char, u32); 4] = [('T', 40), ('G', 30), ('M', 20), ('K', 10)];
@@ -72,10 +72,10 @@ impl fmt::Display for Size {
     }
 }
 
-impl FromStr for Span {
+impl FromStr for HumanDuration {
     type Err = String;
 
-    fn from_str(text: &str) -> Result<Span, String> {
+    fn from_str(text: &str) -> Result<HumanDuration, String> {
         let (number, unit) = split(text);
         let wrong = || format!("`{text}` is not a time such as 1s, 500ms or 2m");
         let number: u64 = number.parse().map_err(|_| wrong())?;
@@ -87,11 +87,11 @@ impl FromStr for Span {
             _ => return Err(wrong()),
         };
         let millis = number.checked_mul(millis).ok_or_else(wrong)?;
-        Ok(Span(Duration::from_millis(millis)))
+        Ok(HumanDuration(Duration::from_millis(millis)))
     }
 }
 
-impl fmt::Display for Span {
+impl fmt::Display for HumanDuration {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let millis = self.0.as_millis();
         if millis.is_multiple_of(1000) {
@@ -147,11 +147,11 @@ mod tests {
             ("2m", 120_000, "120s"),
             ("0", 0, "0s"),
         ] {
-            let span = Span(Duration::from_millis(millis));
+            let span = HumanDuration(Duration::from_millis(millis));
             assert_eq!(text.parse(), Ok(span), "{text}");
             assert_eq!(span.to_string(), printed);
         }
-        assert!("1".parse::<Span>().is_err());
-        assert!("s".parse::<Span>().is_err());
+        assert!("1".parse::<HumanDuration>().is_err());
+        assert!("s".parse::<HumanDuration>().is_err());
     }
 }

@@ -10,11 +10,11 @@ use rustix::process::Signal;
 
 use crate::agent::Health;
 use crate::bank;
-use crate::control::{Busy, CallError, Peer, Request, call, call_within};
+use crate::control::{Busy, CallError, ControlRequest, Peer, call, call_within};
 use crate::failure::{Failure, OrFail};
 use crate::holders::{self, Holder};
 use crate::job::MountEntry;
-use crate::mountinfo::{self, Service};
+use crate::mountinfo::{self, MountHealth};
 use crate::process::Process;
 use crate::set::{Life, Set, ask_all, ask_all_within};
 use crate::unmount::{abort_at, unmount_at};
@@ -115,8 +115,8 @@ fn flush_set(set: &Set, clock: Clock) -> Result<Vec<String>, Failure> {
         let peer = set.peer_of_rank(0);
         let job = &set.file.job;
         let flushed = with_word(still_on_their_way(job), || match clock.0 {
-            Some(_) => call_within(&peer, &Request::FlushOthers, clock.left() / 2),
-            None => call(&peer, &Request::FlushOthers),
+            Some(_) => call_within(&peer, &ControlRequest::FlushOthers, clock.left() / 2),
+            None => call(&peer, &ControlRequest::FlushOthers),
         });
         match flushed {
             Ok(_) | Err(CallError::Gone(_)) => {}
@@ -149,7 +149,7 @@ fn let_go(set: &Set, how: How, mut failure: Failure) -> Failure {
         let mut agents = set.file.agents.iter();
         let agent = agents.find(|agent| agent.node == mount.node);
         let answer =
-            agent.map(|agent| call_within(&set.peer(agent), &Request::Status, END_SPAN / 2));
+            agent.map(|agent| call_within(&set.peer(agent), &ControlRequest::Status, END_SPAN / 2));
         if !matches!(answer, Some(Err(CallError::Silent(_)))) {
             continue;
         }
@@ -175,10 +175,10 @@ fn flush_by(set: &Set, clock: Clock) -> Result<Vec<String>, Failure> {
     let mut gone = Vec::new();
     let peers = set.peers();
     let answers = match clock.0 {
-        Some(_) => ask_all_within(&peers, &Request::Flush, clock.left()),
+        Some(_) => ask_all_within(&peers, &ControlRequest::Flush, clock.left()),
         None => {
             let word = still_on_their_way(&set.file.job);
-            with_word(word, || ask_all(&peers, &Request::Flush))
+            with_word(word, || ask_all(&peers, &ControlRequest::Flush))
         }
     };
     let mut refused: Option<Failure> = None;
@@ -244,7 +244,7 @@ pub fn detach_stale(at: &Path) -> Result<(), Failure> {
     let mounts = mountinfo::read().or_fail(what)?;
     let is_ours = |mount: &&mountinfo::MountPoint| mount.at == at && mount.is_hearth();
     match mounts.iter().rfind(is_ours) {
-        Some(mount) if mount.service() == Service::Gone => {
+        Some(mount) if mount.service() == MountHealth::Gone => {
             unmount_at(at, Busy::Detach).or_fail(what)
         }
         _ => Ok(()),
@@ -253,7 +253,7 @@ pub fn detach_stale(at: &Path) -> Result<(), Failure> {
 
 /// Fails if commands are inside of namespaces that an agent serves.
 fn check_unused(set: &Set, clock: Clock) -> Result<(), Failure> {
-    let answers = ask_all_within(&set.peers(), &Request::Status, clock.left());
+    let answers = ask_all_within(&set.peers(), &ControlRequest::Status, clock.left());
     for health in answers.into_iter().flatten().map(health) {
         if let Some(user) = health.users.first() {
             let what = format!(
@@ -327,7 +327,7 @@ fn unmount_one(peer: &Peer, mount: &MountEntry, how: How, clock: Clock) -> Resul
     if how.dirty == Dirty::Flush {
         write_back(&mount.at, clock);
     }
-    let request = Request::Unmount {
+    let request = ControlRequest::Unmount {
         at: mount.at.clone(),
         busy: busy(how),
     };
@@ -363,7 +363,7 @@ fn stop(set: &Set, dirty: Dirty, clock: Clock) -> Result<(), Failure> {
     let peers = set.peers();
     if dirty == Dirty::Flush {
         // Whether they have heard it shows below.
-        drop(ask_all_within(&peers, &Request::Stop, clock.left()));
+        drop(ask_all_within(&peers, &ControlRequest::Stop, clock.left()));
     }
     for peer in &peers {
         end(peer, dirty, clock)?;

@@ -5,17 +5,18 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::time::Duration;
 
-use clap::{Args, ValueEnum};
+use clap::Args;
 use hearth_agent::store::TierConfig;
+use hearth_agent::{Replicas, Synced};
 use serde::{Deserialize, Serialize};
 
 use crate::failure::{Failure, OrFail};
 use crate::job;
-use crate::replicas::Replicas;
-use crate::size::{Size, Span};
+use crate::size::{HumanDuration, Size};
+use crate::typed::{Typed, parser};
 
 /// How long bytes may be in a tier alone.
-const AGE: Span = Span(Duration::from_secs(30));
+const AGE: HumanDuration = HumanDuration(Duration::from_secs(30));
 
 /// The options of the command line about tiers.
 #[derive(Args, Clone, Debug, Default)]
@@ -28,15 +29,16 @@ pub struct TierArgs {
     tier: Option<TierPlace>,
     /// How long bytes may be in the tier before they go to the store [default: 30s]
     #[arg(long, value_name = "TIME", hide_short_help = true)]
-    tier_age: Option<Span>,
+    tier_age: Option<HumanDuration>,
     /// Promise of fsync: the bytes are in the store, or in the tier [default: store]
     #[arg(
         long,
         value_name = "WHERE",
+        value_parser = parser::<Synced>(),
         hide_short_help = true,
         hide_possible_values = true
     )]
-    fsync: Option<Fsync>,
+    fsync: Option<Synced>,
 }
 
 /// The directory of a tier, and its size.
@@ -48,36 +50,16 @@ pub struct TierPlace {
     pub size: Option<Size>,
 }
 
-/// The promise of fsync.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Fsync {
-    /// The bytes survive the loss of every node.
-    #[default]
-    Store,
-    /// They survive the death of every agent and a restart of the node, with its disk.
-    Tier,
-}
-
-impl Fsync {
-    /// In the words of the agent.
-    pub fn kernel(self) -> hearth_agent::Synced {
-        match self {
-            Fsync::Store => hearth_agent::Synced::Store,
-            Fsync::Tier => hearth_agent::Synced::Tier,
-        }
-    }
-}
-
 /// The tiers of a set.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TierSpec {
     /// Its directory and size.
     pub place: TierPlace,
     /// How long bytes may be in a tier alone.
-    pub age: Span,
+    pub age: HumanDuration,
     /// The promise of fsync.
-    pub fsync: Fsync,
+    #[serde(with = "crate::typed")]
+    pub fsync: Synced,
 }
 
 impl FromStr for TierPlace {
@@ -114,7 +96,7 @@ impl TierArgs {
             (None, Some(place)) => TierSpec {
                 place: place.clone(),
                 age: AGE,
-                fsync: Fsync::Store,
+                fsync: Synced::Store,
             },
             (None, None) => return None,
         };
@@ -141,14 +123,10 @@ impl TierArgs {
 impl TierSpec {
     /// The tiers as names and values, for people.
     pub fn facts(&self) -> [(&'static str, String); 3] {
-        let fsync = match self.fsync {
-            Fsync::Store => "store",
-            Fsync::Tier => "tier",
-        };
         [
             ("tier", self.place.to_string()),
             ("tier-age", self.age.to_string()),
-            ("fsync", fsync.to_owned()),
+            ("fsync", self.fsync.word().to_owned()),
         ]
     }
 
@@ -172,8 +150,8 @@ impl TierSpec {
             dir: own,
             limit,
             age: self.age.0,
-            synced: self.fsync.kernel(),
-            kept_elsewhere: replicas != Replicas::default(),
+            synced: self.fsync,
+            kept_elsewhere: replicas != Replicas::None,
         })
     }
 }

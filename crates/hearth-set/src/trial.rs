@@ -15,7 +15,7 @@ use crate::failure::{Failure, OrFail};
 
 /// The arguments of one process of a program.
 #[derive(clap::Args, Debug)]
-pub struct Seat {
+pub struct ProcessArgs {
     /// Directory of its files
     #[arg(long)]
     pub dir: PathBuf,
@@ -30,10 +30,10 @@ pub struct Seat {
     pub size: usize,
 }
 
-impl Seat {
+impl ProcessArgs {
     /// Says at the end how it went.
-    pub fn tell(&self, ran: io::Result<Report>) -> Result<ExitCode, Failure> {
-        let Seat { dir, rank, of, .. } = self;
+    pub fn tell(&self, ran: io::Result<ProcessReport>) -> Result<ExitCode, Failure> {
+        let ProcessArgs { dir, rank, of, .. } = self;
         let what = || format!("cannot run process {rank} of {of} in `{}`", dir.display());
         let line = serde_json::to_string(&ran.or_fail(what)?).or_fail(what)?;
         writeln!(io::stdout().lock(), "{line}").or_fail(what)?;
@@ -43,7 +43,7 @@ impl Seat {
 
 /// The report of a process at its end, as one line of JSON.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Report {
+pub struct ProcessReport {
     /// The times of its reads and writes.
     pub times: IoTimes,
     /// Whether it read back the bytes that were written.
@@ -53,10 +53,10 @@ pub struct Report {
     pub calls_ns: Vec<Vec<u64>>,
 }
 
-impl From<(IoTimes, bool)> for Report {
-    fn from((times, right): (IoTimes, bool)) -> Report {
+impl From<(IoTimes, bool)> for ProcessReport {
+    fn from((times, right): (IoTimes, bool)) -> ProcessReport {
         let calls_ns = Vec::new();
-        Report {
+        ProcessReport {
             times,
             right,
             calls_ns,

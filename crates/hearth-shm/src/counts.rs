@@ -20,7 +20,7 @@ const WORDS: usize = LANES as usize * COUNTS;
 
 /// Counts of many threads of many processes.
 #[derive(Debug)]
-pub struct Counts {
+pub struct SharedCounts {
     words: Words,
 }
 
@@ -44,22 +44,22 @@ impl Lane {
     }
 }
 
-impl Counts {
+impl SharedCounts {
     /// New counts, all zero, and the memory for others.
-    pub(crate) fn new(name: &str) -> io::Result<(OwnedFd, Counts)> {
+    pub(crate) fn new(name: &str) -> io::Result<(OwnedFd, SharedCounts)> {
         let (fd, words) = Words::open_to_all(&format!("{name}-counts"), WORDS)?;
-        Ok((fd, Counts { words }))
+        Ok((fd, SharedCounts { words }))
     }
 
     /// Those of somebody else.
-    pub(crate) fn of(fd: BorrowedFd<'_>) -> io::Result<Counts> {
+    pub(crate) fn of(fd: BorrowedFd<'_>) -> io::Result<SharedCounts> {
         let seals = rustix::fs::fcntl_get_seals(fd)?;
         let len = rustix::fs::fstat(fd)?.st_size;
         let wanted = (WORDS * size_of::<u64>()) as i64;
         if len < wanted || !seals.contains(rustix::fs::SealFlags::SHRINK) {
             return Err(io::ErrorKind::InvalidData.into());
         }
-        Ok(Counts {
+        Ok(SharedCounts {
             words: Words::new(fd.as_fd(), WORDS)?,
         })
     }

@@ -147,7 +147,7 @@ fn gather_all(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{FrameId, PageName, Pool, PoolConfig};
+    use crate::{FrameIndex, PageName, Pool, PoolConfig};
 
     const FRAME: usize = 256 << 10;
 
@@ -156,7 +156,7 @@ mod tests {
         let pool = Pool::new(PoolConfig::new(FRAME, frames)).unwrap();
         let mut gatherer = Gatherer::start(pool.shared_segments(), FRAME).unwrap();
         for (frame, extent) in shown {
-            pool.write(FrameId(frame), 0, &vec![1; extent]);
+            pool.write(FrameIndex(frame), 0, &vec![1; extent]);
             if extent == FRAME {
                 gatherer.shown_full(frame as usize);
             }
@@ -164,8 +164,8 @@ mod tests {
         gatherer.ask = None;
         gatherer.thread.take().unwrap().join().unwrap();
         let page = PageName { file: 1, page: 1 };
-        pool.publish(page, FrameId(0), FRAME);
-        assert!(pool.with(FrameId(0), 0..FRAME, |bytes| {
+        pool.publish(page, FrameIndex(0), FRAME);
+        assert!(pool.with(FrameIndex(0), 0..FRAME, |bytes| {
             bytes.iter().all(|it| *it == 1)
         }));
         gatherer.gathered()

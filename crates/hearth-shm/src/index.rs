@@ -29,7 +29,7 @@
 //!
 //! - X5: a program that hears that an attribute or a name has changed finds the sequence of the file's
 //!   place, or the count of names, changed. Both are changed before the agent tells anybody. Attributes
-//!   that were looked at before a change are not told after it, since a [`Ticket`] of theirs is then old.
+//!   that were looked at before a change are not told after it, since a [`AttributeTicket`] of theirs is then old.
 //!
 //! - X6: a name that is told to the operating system, and whose change may not be heard of, is counted
 //!   before it is told. So a program that finds the count the same before and after it has gone through a
@@ -76,7 +76,7 @@ struct Changes {
 
 /// Taken before a file's attributes are looked at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Ticket {
+pub struct AttributeTicket {
     file: u64,
     names: u64,
 }
@@ -113,16 +113,16 @@ impl Index {
 
     /// A ticket for attributes that are about to be looked at: they may be told later, if nothing
     /// changes meanwhile.
-    pub(crate) fn ticket(&self, file: u64) -> Ticket {
+    pub(crate) fn ticket(&self, file: u64) -> AttributeTicket {
         let changes = self.changes();
-        Ticket {
+        AttributeTicket {
             file: changes.files[Layout::place_number(file)],
             names: changes.names,
         }
     }
 
     /// A file's attributes of this digest are told to the operating system until then.
-    pub(crate) fn tell(&self, file: u64, ticket: Ticket, digest: u64, until_ns: u64) {
+    pub(crate) fn tell(&self, file: u64, ticket: AttributeTicket, digest: u64, until_ns: u64) {
         let changes = self.changes();
         let number = Layout::place_number(file);
         if (changes.files[number], changes.names) == (ticket.file, ticket.names) {

@@ -19,7 +19,7 @@ use std::sync::atomic::{self, AtomicU64, Ordering};
 use crate::index::protocol::PageName;
 use crate::queue::monotonic_ns;
 use crate::segment::Words;
-use crate::view::View;
+use crate::view::PoolView;
 use protocol::{
     HEAD_WORDS, HEADS, Ring, SLOT_BYTES, SLOTS, Said, Verdict, describe, end, judge, let_go,
     publish, read, retract, room, seize, settle, slots_of, take, verdict,
@@ -122,7 +122,7 @@ pub struct WriteLane {
 
 /// How a write that was to be left went.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Left {
+pub enum LaneOutcome {
     /// It is done; the agent should be told if there is much.
     Done {
         /// Another quarter of the ring is in use.
@@ -156,7 +156,7 @@ impl WriteLane {
     /// Leaves a write of some bytes to a file, all of them or none. Neither allocates nor waits, but for an
     /// agent that is at these very bytes.
     #[inline(always)]
-    pub fn leave(&self, view: &View, file: u64, offset: u64, bytes: &[u8]) -> Left {
+    pub fn leave(&self, view: &PoolView, file: u64, offset: u64, bytes: &[u8]) -> LaneOutcome {
         self.leave_by(monotonic_ns, view, (file, offset), bytes)
     }
 
@@ -166,25 +166,25 @@ impl WriteLane {
     pub fn leave_by(
         &self,
         clock: impl FnOnce() -> u64,
-        view: &View,
+        view: &PoolView,
         (file, offset): (u64, u64),
         bytes: &[u8],
-    ) -> Left {
+    ) -> LaneOutcome {
         if bytes.is_empty() || bytes.len() > LEFT_MAX {
-            return Left::NotOffered;
+            return LaneOutcome::NotOffered;
         }
         let Some(gate) = open_gate(view) else {
-            return Left::Shut;
+            return LaneOutcome::Shut;
         };
         if !is_offered(view, file, offset, bytes.len()) {
-            return Left::NotOffered;
+            return LaneOutcome::NotOffered;
         }
         let part = |number| Part {
             words: &self.words,
             number,
         };
         let Some(ring) = (0..RINGS).map(part).find(seize) else {
-            return Left::Busy;
+            return LaneOutcome::Busy;
         };
         let left = leave_in(&ring, view, (gate, clock), (file, offset, bytes));
         let_go(&ring);
@@ -194,7 +194,7 @@ impl WriteLane {
 
 /// Whether a write of so many bytes is within a page, and as far as that is offered now.
 #[inline(always)]
-pub fn is_offered(view: &View, file: u64, offset: u64, count: usize) -> bool {
+pub fn is_offered(view: &PoolView, file: u64, offset: u64, count: usize) -> bool {
     let page_bytes = view.page_bytes();
     let end = offset % page_bytes + count as u64;
     let page = offset / page_bytes;
@@ -203,7 +203,7 @@ pub fn is_offered(view: &View, file: u64, offset: u64, count: usize) -> bool {
 
 /// The gate's number, once it is open.
 #[inline(always)]
-fn open_gate(view: &View) -> Option<u64> {
+fn open_gate(view: &PoolView) -> Option<u64> {
     let gate = view.gate();
     if gate % 2 == 1 {
         return Some(gate);
@@ -217,14 +217,14 @@ fn open_gate(view: &View) -> Option<u64> {
 #[inline(always)]
 fn leave_in(
     ring: &Part<'_>,
-    view: &View,
+    view: &PoolView,
     (gate, clock): (u64, impl FnOnce() -> u64),
     (file, offset, bytes): (u64, u64, &[u8]),
-) -> Left {
+) -> LaneOutcome {
     let len = bytes.len() as u64;
     let slots = slots_of(len);
     let Some((at, used)) = room(ring, slots) else {
-        return Left::Full;
+        return LaneOutcome::Full;
     };
     let said = Said {
         stamp: clock(),
@@ -238,7 +238,7 @@ fn leave_in(
     // The agent's life last: one that was alive here takes what was left, or dies with it as with any
     // other byte that is not in the store.
     if view.gate() == gate && view.is_alive() {
-        return Left::Done {
+        return LaneOutcome::Done {
             much: is_much(used - slots, used),
         };
     }
@@ -256,24 +256,24 @@ fn is_much(before: u64, used: u64) -> bool {
 /// The gate was shut before the entry could be seen, or the agent is gone.
 #[cold]
 #[inline(never)]
-fn give_up(ring: &Part<'_>, view: &View, at: u64, slots: u64) -> Left {
+fn give_up(ring: &Part<'_>, view: &PoolView, at: u64, slots: u64) -> LaneOutcome {
     if retract(ring, at, slots) {
         return if view.is_alive() {
-            Left::Shut
+            LaneOutcome::Shut
         } else {
-            Left::Dead
+            LaneOutcome::Dead
         };
     }
     for turn in 1.. {
         match verdict(ring, at, slots) {
-            Some(Verdict::Applied) => return Left::Done { much: false },
-            Some(Verdict::Refused) => return Left::Shut,
-            None if !view.is_alive() => return Left::Dead,
+            Some(Verdict::Applied) => return LaneOutcome::Done { much: false },
+            Some(Verdict::Refused) => return LaneOutcome::Shut,
+            None if !view.is_alive() => return LaneOutcome::Dead,
             None if turn % TURNS == 0 => rustix::thread::sched_yield(),
             None => std::hint::spin_loop(),
         }
     }
-    Left::Dead
+    LaneOutcome::Dead
 }
 
 /// An agent's side of a lane. It is given up while the gate is shut: then the program's side takes nothing

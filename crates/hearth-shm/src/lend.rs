@@ -14,7 +14,7 @@ use rustix::net::{
     sendmsg, socket_with,
 };
 
-use crate::{Counts, View, WriteLane};
+use crate::{PoolView, SharedCounts, WriteLane};
 
 /// Descriptors of one message.
 const BATCH: usize = 32;
@@ -41,10 +41,10 @@ pub(crate) fn send(stream: BorrowedFd<'_>, fds: &[BorrowedFd<'_>]) -> io::Result
 }
 
 /// Asks the agent that listens at `path` for its pool, and maps it. Nothing is allocated.
-pub fn attach(path: &[u8]) -> io::Result<(View, Counts)> {
+pub fn attach(path: &[u8]) -> io::Result<(PoolView, SharedCounts)> {
     let mut rest = Incoming::new(connected(path)?);
-    let counts = Counts::of(rest.next()?.as_fd())?;
-    let mut view = View::of(rest.next()?)?;
+    let counts = SharedCounts::of(rest.next()?.as_fd())?;
+    let mut view = PoolView::of(rest.next()?)?;
     while !view.add(rest.next()?)? {}
     Ok((view, counts))
 }

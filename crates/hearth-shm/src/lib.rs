@@ -1,8 +1,8 @@
 //! Memory shared between processes: page pool, shared index, signs of life; home of unsafe.
 //!
 //! - [`Pool`]: the frames that hold cached pages, in sealed memfd segments.
-//! - [`View`]: the same pool, as programs map and read it ([`index`] says how that is safe).
-//! - [`Counts`]: what programs count.
+//! - [`PoolView`]: the same pool, as programs map and read it ([`index`] says how that is safe).
+//! - [`SharedCounts`]: what programs count.
 //! - [`WriteLane`]: memory in which a program leaves writes for its agent.
 //! - [`PipeWriter`], [`PipeReader`]: memory by which two agents of a host send each other bytes.
 //! - [`ServerQueue`]: when each modelled I/O server is free again, agreed on by all agents of a
@@ -37,14 +37,14 @@ mod segment;
 )]
 mod view;
 
-pub use counts::{COUNTS, Counts, Lane};
-pub use index::Ticket;
-pub use index::protocol::{Names, PageName, Told};
-pub use lane::{Entry, LANE_BYTES, LEFT_MAX, LaneEnd, Left, WriteLane, is_offered};
+pub use counts::{COUNTS, Lane, SharedCounts};
+pub use index::AttributeTicket;
+pub use index::protocol::{NamesMark, PageName, ToldAttributes};
+pub use lane::{Entry, LANE_BYTES, LEFT_MAX, LaneEnd, LaneOutcome, WriteLane, is_offered};
 pub use lend::{attach, attach_lane, program, send_lane};
 pub use pipe::{
     PIPE_BYTES_MAX, PIPE_BYTES_MIN, PipeReader, PipeWriter, Spoiled, join_pipe, make_pipe,
 };
-pub use pool::{FrameId, FramePart, Pool, PoolConfig, Shown};
+pub use pool::{FrameIndex, FramePart, Pool, PoolConfig, Shown};
 pub use queue::{SERVERS_MAX, ServerQueue, Turn, monotonic_ns};
-pub use view::{Copied, View};
+pub use view::{Copied, PoolView};

@@ -22,10 +22,10 @@ use std::time::Duration;
 
 use rustix::thread::{Timespec, futex};
 
-use crate::Counts;
+use crate::SharedCounts;
 use crate::huge::Gatherer;
 use crate::index::protocol::PageName;
-use crate::index::{Index, Ticket};
+use crate::index::{AttributeTicket, Index};
 use crate::lane::{Entry, LaneEnd};
 use crate::lend;
 use crate::life::Life;
@@ -83,13 +83,13 @@ impl PoolConfig {
 
 /// Names a frame of a pool: `0` to `frames - 1`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct FrameId(pub u32);
+pub struct FrameIndex(pub u32);
 
 /// A run of bytes in a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct FramePart {
     /// Which frame.
-    pub frame: FrameId,
+    pub frame: FrameIndex,
     /// First byte in the frame.
     pub offset: usize,
     /// Length in bytes.
@@ -138,7 +138,7 @@ pub struct Shown {
 #[derive(Debug)]
 struct Lent {
     index: Arc<Index>,
-    counts: (OwnedFd, Counts),
+    counts: (OwnedFd, SharedCounts),
     gatherer: Gatherer,
     /// Ends before the frames do.
     _life: Life,
@@ -195,7 +195,7 @@ impl Pool {
         }
         let index = Arc::new(Index::new(&self.name, self.frames, self.frame_bytes)?);
         let lent = Lent {
-            counts: Counts::new(&self.name)?,
+            counts: SharedCounts::new(&self.name)?,
             gatherer: Gatherer::start(Arc::clone(&self.segments), self.frame_bytes)?,
             _life: Life::begin(Arc::clone(&index))?,
             index,
@@ -226,7 +226,7 @@ impl Pool {
     /// until it is hidden or the frame is written.
     ///
     /// The caller publishes and hides under one lock.
-    pub fn publish(&self, page: PageName, frame: FrameId, extent: usize) {
+    pub fn publish(&self, page: PageName, frame: FrameIndex, extent: usize) {
         let Some(lent) = self.lent.get() else { return };
         assert!(
             extent <= self.frame_bytes,
@@ -250,14 +250,14 @@ impl Pool {
 
     /// Programs may write the first `limit` bytes of a page by themselves, and not read it. While the gate
     /// is shut, under the lock of [`Pool::publish`].
-    pub fn offer(&self, page: PageName, frame: FrameId, limit: u32) {
+    pub fn offer(&self, page: PageName, frame: FrameIndex, limit: u32) {
         if let Some(lent) = self.lent.get() {
             lent.index.offer(page, frame.0, limit);
         }
     }
 
     /// They may no longer. While the gate is shut.
-    pub fn take_back(&self, frame: FrameId) {
+    pub fn take_back(&self, frame: FrameIndex) {
         if let Some(lent) = self.lent.get() {
             lent.index.take_back(frame.0);
         }
@@ -290,7 +290,7 @@ impl Pool {
     }
 
     /// Copies what a program has left into a frame.
-    pub fn write_left(&self, frame: FrameId, offset: usize, (lane, entry): (&LaneEnd, &Entry)) {
+    pub fn write_left(&self, frame: FrameIndex, offset: usize, (lane, entry): (&LaneEnd, &Entry)) {
         let mut frame = self.exclusive(frame);
         lane.copy(entry, &mut frame[offset..][..entry.len as usize]);
     }
@@ -301,12 +301,12 @@ impl Pool {
     }
 
     /// A file's attributes are about to be looked at; `None` if no program could be told.
-    pub fn ticket(&self, file: u64) -> Option<Ticket> {
+    pub fn ticket(&self, file: u64) -> Option<AttributeTicket> {
         Some(self.lent.get()?.index.ticket(file))
     }
 
     /// The operating system was told attributes of this digest, and believes them until then.
-    pub fn tell(&self, file: u64, ticket: Ticket, digest: u64, until_ns: u64) {
+    pub fn tell(&self, file: u64, ticket: AttributeTicket, digest: u64, until_ns: u64) {
         if let Some(lent) = self.lent.get() {
             lent.index.tell(file, ticket, digest, until_ns);
         }
@@ -345,12 +345,12 @@ impl Pool {
     }
 
     /// Copies `data` into a frame.
-    pub fn write(&self, frame: FrameId, offset: usize, data: &[u8]) {
+    pub fn write(&self, frame: FrameIndex, offset: usize, data: &[u8]) {
         self.exclusive(frame)[offset..][..data.len()].copy_from_slice(data);
     }
 
     /// Copies bytes of a frame out; fills `data`.
-    pub fn read(&self, frame: FrameId, offset: usize, data: &mut [u8]) {
+    pub fn read(&self, frame: FrameIndex, offset: usize, data: &mut [u8]) {
         self.with(frame, offset..offset + data.len(), |bytes| {
             data.copy_from_slice(bytes)
         });
@@ -358,18 +358,18 @@ impl Pool {
 
     /// Lends bytes of a frame to `f`, which must not write to the same frame (it would wait for
     /// itself).
-    pub fn with<T>(&self, frame: FrameId, range: Range<usize>, f: impl FnOnce(&[u8]) -> T) -> T {
+    pub fn with<T>(&self, frame: FrameIndex, range: Range<usize>, f: impl FnOnce(&[u8]) -> T) -> T {
         let (segment, index) = self.place(frame);
         f(&segment.shared(index)[range])
     }
 
     /// Sets bytes of a frame to zero.
-    pub fn zero(&self, frame: FrameId, range: Range<usize>) {
+    pub fn zero(&self, frame: FrameIndex, range: Range<usize>) {
         self.exclusive(frame)[range].fill(0);
     }
 
     /// Copies `from` over the bytes of `to` that start at `to_offset`; the two may overlap.
-    pub fn copy(&self, from: FramePart, to: FrameId, to_offset: usize) {
+    pub fn copy(&self, from: FramePart, to: FrameIndex, to_offset: usize) {
         if from.frame == to {
             self.exclusive(to).copy_within(from.range(), to_offset);
             return;
@@ -415,7 +415,7 @@ impl Pool {
     ) -> io::Result<usize> {
         let parts = &parts[..parts.len().min(PIECES_MAX)];
         // Sorted, each once: the order in which several frames are always locked.
-        let mut frames: Vec<FrameId> = parts.iter().map(|part| part.frame).collect();
+        let mut frames: Vec<FrameIndex> = parts.iter().map(|part| part.frame).collect();
         frames.sort_unstable();
         frames.dedup();
         let mut guards: Vec<Exclusive<'_>> =
@@ -440,7 +440,7 @@ impl Pool {
         Arc::clone(&self.segments)
     }
 
-    fn exclusive(&self, frame: FrameId) -> Exclusive<'_> {
+    fn exclusive(&self, frame: FrameIndex) -> Exclusive<'_> {
         let (segment, index) = self.place(frame);
         let locked = segment.exclusive(index);
         if let Some(lent) = self.lent.get() {
@@ -449,7 +449,7 @@ impl Pool {
         locked
     }
 
-    fn place(&self, frame: FrameId) -> (&Segment, usize) {
+    fn place(&self, frame: FrameIndex) -> (&Segment, usize) {
         assert!(
             frame.0 < self.frames,
             "{frame:?} is not in a pool of {} frames",

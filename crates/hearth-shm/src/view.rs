@@ -14,8 +14,8 @@ use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 
 use crate::index::layout::{BELL, CONTROL, LIFE, Layout};
 use crate::index::protocol::{
-    Found, Look, Names, PageName, Told, are_heard_since, gate, look, names, offered, still,
-    still_told, told,
+    Found, Look, NamesMark, PageName, ToldAttributes, are_heard_since, gate, look, names, offered,
+    still, still_told, told,
 };
 use crate::{life, pool, segment};
 
@@ -95,7 +95,7 @@ fn sealed_len(fd: BorrowedFd<'_>) -> io::Result<usize> {
 }
 
 /// The pool of an agent, as a program sees it.
-pub struct View {
+pub struct PoolView {
     index: Foreign,
     frames: Foreign,
     /// Bytes of the frames that are mapped.
@@ -104,9 +104,9 @@ pub struct View {
 }
 
 // SAFETY: the memory is mapped for the process, and only read.
-unsafe impl Send for View {}
+unsafe impl Send for PoolView {}
 // SAFETY: as for `Send`.
-unsafe impl Sync for View {}
+unsafe impl Sync for PoolView {}
 
 /// How a copy out of the pool went.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -123,9 +123,9 @@ pub enum Copied {
     Long,
 }
 
-impl View {
-    /// Maps an index. The frames follow with [`View::add`].
-    pub fn of(index: OwnedFd) -> io::Result<View> {
+impl PoolView {
+    /// Maps an index. The frames follow with [`PoolView::add`].
+    pub fn of(index: OwnedFd) -> io::Result<PoolView> {
         let index = Foreign::map(index.as_fd())?;
         if index.len < CONTROL * size_of::<u64>() {
             return Err(io::ErrorKind::InvalidData.into());
@@ -137,7 +137,7 @@ impl View {
         }
         let bytes = usize::try_from(u64::from(layout.frames) * layout.frame_bytes);
         let bytes = bytes.map_err(|_| io::ErrorKind::InvalidData)?;
-        Ok(View {
+        Ok(PoolView {
             index,
             frames: Foreign::reserve(bytes)?,
             mapped: 0,
@@ -151,7 +151,7 @@ impl View {
         Ok(self.mapped == self.frames.len)
     }
 
-    /// Segments that [`View::add`] is to be called with.
+    /// Segments that [`PoolView::add`] is to be called with.
     pub fn segments(&self) -> usize {
         self.frames.len.div_ceil(pool::SEGMENT_BYTES)
     }
@@ -163,23 +163,23 @@ impl View {
     }
 
     /// The attributes that the agent last told the operating system of a file.
-    pub fn told(&self, file: u64) -> Option<Told> {
+    pub fn told(&self, file: u64) -> Option<ToldAttributes> {
         told(self, &self.layout, file)
     }
 
     /// Whether no attribute of the file and no name has changed since, and the agent is there.
     #[inline(always)]
-    pub fn is_still_told(&self, told: &Told) -> bool {
+    pub fn is_still_told(&self, told: &ToldAttributes) -> bool {
         still_told(self, told) && self.is_alive()
     }
 
     /// The counts of names now.
-    pub fn names(&self) -> Names {
+    pub fn names(&self) -> NamesMark {
         names(self)
     }
 
     /// Whether what a path has led to since then may be kept, as long as no name changes.
-    pub fn are_heard_since(&self, names: &Names) -> bool {
+    pub fn are_heard_since(&self, names: &NamesMark) -> bool {
         are_heard_since(self, names)
     }
 
@@ -352,7 +352,7 @@ impl Foreign {
     }
 }
 
-impl Look for View {
+impl Look for PoolView {
     #[inline(always)]
     fn load(&self, word: usize, order: Ordering) -> u64 {
         self.index.word(word).load(order)

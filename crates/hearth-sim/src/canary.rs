@@ -1,7 +1,7 @@
 //! Kernels without one of their guards: a checker must notice.
 
 use crate::plan::{Plan, Trouble};
-use crate::run::{Outcome, run, shrink};
+use crate::run::{RunOutcome, run, shrink};
 pub use hearth_proto::Guard;
 use hearth_proto::{Allocation, BankAttributes, BankConfig, Policy, Ranges, Replicas, Span};
 
@@ -24,7 +24,7 @@ pub struct Caught {
     /// The world, made small.
     pub plan: Plan,
     /// The outcome of its run.
-    pub outcome: Outcome,
+    pub outcome: RunOutcome,
 }
 
 /// Turns a guard off and runs worlds until a checker notices, at most so many.

@@ -91,7 +91,7 @@ pub struct Progress {
 
 /// The result of a search.
 #[derive(Clone, Debug)]
-pub struct Outcome {
+pub struct SearchOutcome {
     /// How far it came.
     pub progress: Progress,
     /// Most states that waited at once.
@@ -99,12 +99,12 @@ pub struct Outcome {
     /// Every state was seen.
     pub exhausted: bool,
     /// The promise that does not hold, with its story.
-    pub found: Option<Found>,
+    pub found: Option<Counterexample>,
 }
 
 /// A promise that is broken.
 #[derive(Clone, Debug)]
-pub struct Found {
+pub struct Counterexample {
     /// Which.
     pub violation: Violation,
     /// Events from the beginning.
@@ -118,7 +118,7 @@ const WATCH_EVERY: u64 = 2048;
 
 /// Which state is looked at next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Order {
+pub enum SearchOrder {
     /// The one that is nearest to the beginning: the first violation has the shortest story, and whole
     /// levels of states wait in memory.
     Nearest,
@@ -128,12 +128,12 @@ pub enum Order {
 
 /// Sees every state, until one is wrong or `go_on` has had enough. If one is wrong, looks once more for
 /// the shortest way to break a promise.
-pub fn explore<W: World>(root: &W, mut go_on: impl FnMut(&Progress) -> bool) -> Outcome {
-    let outcome = search(root, Order::Latest, &mut go_on);
+pub fn explore<W: World>(root: &W, mut go_on: impl FnMut(&Progress) -> bool) -> SearchOutcome {
+    let outcome = search(root, SearchOrder::Latest, &mut go_on);
     if outcome.found.is_none() {
         return outcome;
     }
-    let nearest = search(root, Order::Nearest, &mut go_on);
+    let nearest = search(root, SearchOrder::Nearest, &mut go_on);
     match nearest.found {
         Some(_) => nearest,
         None => outcome,
@@ -143,10 +143,10 @@ pub fn explore<W: World>(root: &W, mut go_on: impl FnMut(&Progress) -> bool) -> 
 /// Sees every state in some order, until one is wrong or `go_on` has had enough.
 pub fn search<W: World>(
     root: &W,
-    order: Order,
+    order: SearchOrder,
     mut go_on: impl FnMut(&Progress) -> bool,
-) -> Outcome {
-    let mut outcome = Outcome {
+) -> SearchOutcome {
+    let mut outcome = SearchOutcome {
         progress: Progress::default(),
         frontier_most: 0,
         exhausted: false,
@@ -205,17 +205,17 @@ pub fn search<W: World>(
     outcome
 }
 
-impl Order {
+impl SearchOrder {
     fn next<T>(self, frontier: &mut VecDeque<T>) -> Option<T> {
         match self {
-            Order::Nearest => frontier.pop_front(),
-            Order::Latest => frontier.pop_back(),
+            SearchOrder::Nearest => frontier.pop_front(),
+            SearchOrder::Latest => frontier.pop_back(),
         }
     }
 }
 
 /// Tells what led to a violation, from the beginning.
-fn retell<W: World>(root: &W, path: &[W::Event], violation: Violation) -> Found {
+fn retell<W: World>(root: &W, path: &[W::Event], violation: Violation) -> Counterexample {
     let mut world = root.clone();
     let mut story = Story::told();
     let mut last = None;
@@ -228,7 +228,7 @@ fn retell<W: World>(root: &W, path: &[W::Event], violation: Violation) -> Found 
         Some(violation.check),
         "a story that is told again ends in the same way"
     );
-    Found {
+    Counterexample {
         violation,
         events: path.len() as u32,
         story: story.lines(),

@@ -29,6 +29,6 @@ pub use check::Violation;
 pub use check::liveness::SLOWEST as LONGEST;
 pub use hearth_proto::{Policy, Ranges, Replicas, Semantics, Span};
 pub use plan::{Plan, Trouble};
-pub use run::{Outcome, run, shrink, tell};
+pub use run::{RunOutcome, run, shrink, tell};
 pub use tamper::Tamper;
 pub use world::{Detail, Faults, World};

@@ -33,7 +33,7 @@ impl Interval {
 
 /// The kind of a change of the content.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum ChangeKind {
     /// The content at birth.
     Birth,
     /// A write.
@@ -50,7 +50,7 @@ pub struct Change {
     /// Node of the session.
     pub node: u32,
     /// Its kind.
-    pub kind: Kind,
+    pub kind: ChangeKind,
     /// The bytes that it changed.
     pub place: Range<u64>,
     /// The value of every byte.
@@ -69,12 +69,12 @@ pub struct Change {
 impl Change {
     /// True if it may have set the byte at `at`.
     pub fn may_cover(&self, at: u64) -> bool {
-        self.kind == Kind::Placeless || self.place.contains(&at)
+        self.kind == ChangeKind::Placeless || self.place.contains(&at)
     }
 
     /// True if it has set the byte at `at` by its end.
     pub fn covers(&self, at: u64) -> bool {
-        self.kind != Kind::Placeless && self.place.contains(&at)
+        self.kind != ChangeKind::Placeless && self.place.contains(&at)
     }
 }
 
@@ -149,7 +149,7 @@ impl History {
         };
         history.changes.push(Change {
             node: u32::MAX,
-            kind: Kind::Cut,
+            kind: ChangeKind::Cut,
             place: 0..u64::MAX,
             value: 0,
             append: false,
@@ -160,7 +160,7 @@ impl History {
         let value = history.next_value();
         history.changes.push(Change {
             node: u32::MAX,
-            kind: Kind::Birth,
+            kind: ChangeKind::Birth,
             place: 0..size,
             value,
             append: false,
@@ -186,7 +186,7 @@ impl History {
     pub fn begin(
         &mut self,
         node: u32,
-        kind: Kind,
+        kind: ChangeKind,
         place: Range<u64>,
         value: u8,
         at: Tick,
@@ -253,7 +253,9 @@ impl History {
         let at_once = match self.semantics {
             Semantics::Posix | Semantics::MpiAtomic | Semantics::Job => true,
             // Of truncations and of others there is no close.
-            Semantics::Mpi | Semantics::Cto => change.kind == Kind::Cut || change.node == u32::MAX,
+            Semantics::Mpi | Semantics::Cto => {
+                change.kind == ChangeKind::Cut || change.node == u32::MAX
+            }
             Semantics::Commit | Semantics::Laminated => false,
         };
         if at_once {
@@ -294,7 +296,7 @@ impl History {
         let mut bounds: Option<(u64, u64)> = None;
         for base in self.bases(now) {
             let end = |c: &&Change| c.place.end;
-            let grows = |c: &&Change| matches!(c.kind, Kind::Write | Kind::Birth);
+            let grows = |c: &&Change| matches!(c.kind, ChangeKind::Write | ChangeKind::Birth);
             let start = base.place.start;
             let sure = self
                 .changes
@@ -307,7 +309,12 @@ impl History {
             let possible = self
                 .changes
                 .iter()
-                .filter(|c| matches!(c.kind, Kind::Write | Kind::Birth | Kind::Placeless))
+                .filter(|c| {
+                    matches!(
+                        c.kind,
+                        ChangeKind::Write | ChangeKind::Birth | ChangeKind::Placeless
+                    )
+                })
                 .filter(|c| c.span.began < now.ended && !c.span.before(&base.span))
                 .map(|c| end(&c))
                 .max()
@@ -324,7 +331,7 @@ impl History {
     /// True if an observation on a node must heed what was written.
     fn shows(&self, change: &Change, node: u32, now: &Interval) -> bool {
         let gathered =
-            self.semantics.gathers() && change.node != node && change.kind == Kind::Write;
+            self.semantics.gathers() && change.node != node && change.kind == ChangeKind::Write;
         match gathered {
             true => change.published < now.began,
             false => change.span.before(now),
@@ -333,7 +340,7 @@ impl History {
 
     /// Truncations that may be the last one for an observer within `now`.
     fn bases(&self, now: &Interval) -> impl Iterator<Item = &Change> {
-        let cuts = || self.changes.iter().filter(|c| c.kind == Kind::Cut);
+        let cuts = || self.changes.iter().filter(|c| c.kind == ChangeKind::Cut);
         cuts().filter(move |cut| {
             cut.span.began < now.ended
                 && !cuts().any(|later| cut.span.before(&later.span) && later.span.before(now))

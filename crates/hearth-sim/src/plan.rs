@@ -2,7 +2,7 @@
 
 use crate::rng::Rng;
 use crate::tamper::Tamper;
-use hearth_proto::bank::Placement;
+use hearth_proto::bank::BankPlacement;
 use hearth_proto::{
     Allocation, BankAttributes, BankConfig, BankUpdate, CloseRule, Config, NodeId, Policy, Ranges,
     Replicas, Semantics, Span, Spill, Synced,
@@ -349,7 +349,7 @@ fn bank_of(seed: u64, nodes: u32) -> BankConfig {
     };
     BankConfig {
         daemons: rng.within(1, 3) as u32,
-        placement: *rng.pick(&[Placement::Rendezvous, Placement::Crc32]),
+        placement: *rng.pick(&[BankPlacement::Rendezvous, BankPlacement::Crc32]),
         update: *rng.pick(&[BankUpdate::Thread, BankUpdate::Inline]),
         attributes: *Rng::new(seed, 10).pick(&[BankAttributes::Leave, BankAttributes::Daemons]),
         gateways,

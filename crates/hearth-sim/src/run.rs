@@ -9,7 +9,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// The result of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Outcome {
+pub struct RunOutcome {
     /// The same for the same plan, and for no other.
     pub digest: u64,
     /// Operations that sessions were to begin.
@@ -27,19 +27,19 @@ pub struct Outcome {
 }
 
 /// Carries out a plan.
-pub fn run(plan: &Plan) -> Outcome {
+pub fn run(plan: &Plan) -> RunOutcome {
     go(plan, World::new(plan.clone())).0
 }
 
 /// Carries out a plan and tells what happened, a line each.
-pub fn tell(plan: &Plan, detail: Detail) -> (Outcome, Vec<String>) {
+pub fn tell(plan: &Plan, detail: Detail) -> (RunOutcome, Vec<String>) {
     let mut world = World::new(plan.clone());
     world.log = Some(Vec::new());
     world.detail = detail;
     go(plan, world)
 }
 
-fn go(plan: &Plan, mut world: World) -> (Outcome, Vec<String>) {
+fn go(plan: &Plan, mut world: World) -> (RunOutcome, Vec<String>) {
     let result = catch_unwind(AssertUnwindSafe(|| {
         world.set_off();
         while world.advance() {}
@@ -53,7 +53,7 @@ fn go(plan: &Plan, mut world: World) -> (Outcome, Vec<String>) {
             .unwrap_or_default();
         world.violate(Violation::new("panic", what));
     }
-    let outcome = Outcome {
+    let outcome = RunOutcome {
         digest: world.digest(),
         steps: plan.steps,
         events: world.events(),

@@ -15,7 +15,7 @@ mod host;
 mod traffic;
 
 pub use forms::Forecast;
-pub use traffic::{Counts, Kind};
+pub use traffic::{MessageCounts, MessageKind};
 
 use cluster::Cluster;
 use hearth_proto::{Policy, Semantics, Span};
@@ -54,7 +54,7 @@ pub struct Shape {
 
 /// A whole page that a node reads or writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Access {
+pub struct PageAccess {
     /// Page of the file.
     pub page: u32,
     /// It is written.
@@ -87,11 +87,11 @@ impl Shape {
 
 /// The result of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Outcome {
+pub struct ScaleOutcome {
     /// The same for the same shape.
     pub digest: u64,
     /// Messages of operations, by kind.
-    pub messages: traffic::Counts,
+    pub messages: traffic::MessageCounts,
     /// Messages while files were opened.
     pub opening: u64,
     /// Bytes of payload that messages carried, for pages of 256 KiB.
@@ -115,7 +115,7 @@ pub struct Outcome {
 }
 
 /// Runs a shape; `watch` is told now and then how many operations have ended.
-pub fn run(shape: &Shape, mut watch: impl FnMut(u64)) -> Outcome {
+pub fn run(shape: &Shape, mut watch: impl FnMut(u64)) -> ScaleOutcome {
     let mut cluster = Cluster::new(*shape);
     cluster.draw();
     cluster.open_all();
@@ -125,7 +125,11 @@ pub fn run(shape: &Shape, mut watch: impl FnMut(u64)) -> Outcome {
 
 /// Runs what somebody has seen nodes do, each its own list in its order: one file that all share, as
 /// long as its highest page says. Of the shape the policy, the times and the pool count.
-pub fn replay(shape: &Shape, lists: Vec<Vec<Access>>, mut watch: impl FnMut(u64)) -> Outcome {
+pub fn replay(
+    shape: &Shape,
+    lists: Vec<Vec<PageAccess>>,
+    mut watch: impl FnMut(u64),
+) -> ScaleOutcome {
     let highest = lists.iter().flatten().map(|access| access.page).max();
     let nodes = lists.len().max(1) as u32;
     let mut cluster = Cluster::new(Shape {

@@ -69,7 +69,7 @@ impl Shape {
 
 /// The result of a run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Outcome {
+pub struct StormOutcome {
     /// Messages between nodes.
     pub messages: u64,
     /// Requests that the store took.
@@ -86,19 +86,19 @@ pub struct Outcome {
 
 /// Runs so many crowds of one kind on a machine that was measured. The cost of a crowd depends on which node
 /// comes first. They are in the order of their messages, so that the one in the middle is a usual one.
-pub fn run_several(shape: &Shape, pace: &Pace, crowds: u64) -> Vec<Outcome> {
+pub fn run_several(shape: &Shape, pace: &Pace, crowds: u64) -> Vec<StormOutcome> {
     let each = (1..=crowds).map(|seed| run_at(&Shape { seed, ..*shape }, pace));
-    let mut outcomes: Vec<Outcome> = each.collect();
+    let mut outcomes: Vec<StormOutcome> = each.collect();
     outcomes.sort_by_key(|outcome| outcome.messages);
     outcomes
 }
 
 /// Runs a shape.
-pub fn run(shape: &Shape) -> Outcome {
+pub fn run(shape: &Shape) -> StormOutcome {
     run_at(shape, &Pace::default())
 }
 
-fn run_at(shape: &Shape, pace: &Pace) -> Outcome {
+fn run_at(shape: &Shape, pace: &Pace) -> StormOutcome {
     let mut crowd = crowd::Crowd::new(*shape, pace);
     crowd.make_files();
     crowd.pass();

@@ -34,7 +34,7 @@ pub use faults::{Detail, Faults};
 use hearth_proto::bank::Daemon;
 use hearth_proto::msg::Body;
 use hearth_proto::{
-    FileId, Input, Node, NodeId, Op, Ranges, RevokeId, Span, StoreOk, Ticket, Time,
+    FileId, Input, Node, NodeId, Ranges, RevokeId, Span, StoreOk, StoreOpId, Ticket, Time,
 };
 use host::Host;
 use links::{Links, Parcel};
@@ -63,8 +63,8 @@ pub(crate) enum Event {
     /// The store says what became of it.
     StoreTells {
         node: usize,
-        op: Op,
-        result: Result<StoreOk, hearth_proto::Errno>,
+        op: StoreOpId,
+        result: Result<StoreOk, hearth_proto::RawErrno>,
     },
     /// The revocation at the head of the queue is begun.
     Revokes { node: usize },

@@ -1,14 +1,16 @@
 //! Small worlds: every state of them, and what published policies do wrong.
 
 use hearth_proto::{Policy, Ranges};
-use hearth_sim::explore::{Order, Outcome, Scope, Small, Story, World, explore, findings, search};
+use hearth_sim::explore::{
+    Scope, SearchOrder, SearchOutcome, Small, Story, World, explore, findings, search,
+};
 use std::collections::hash_map::Entry;
 use std::collections::{BTreeSet, HashMap};
 
 /// States after which a search of these tests is not a small one.
 const STATES_MAX: u64 = 400_000;
 
-fn outcome(scope: Scope) -> Outcome {
+fn outcome(scope: Scope) -> SearchOutcome {
     let world = Small::new(scope).expect("a world that begins well");
     explore(&world, |at| at.states < STATES_MAX)
 }
@@ -271,7 +273,7 @@ fn both_orders_count_the_same_states() {
     for scope in POLICIES.into_iter().flat_map(tiny) {
         let root = Small::new(scope).expect("a world that begins well");
         let seen = |order| search(&root, order, |_| true).progress;
-        let (nearest, latest) = (seen(Order::Nearest), seen(Order::Latest));
+        let (nearest, latest) = (seen(SearchOrder::Nearest), seen(SearchOrder::Latest));
         assert_eq!(nearest.states, latest.states, "{scope:?}");
         assert_eq!(nearest.steps, latest.steps, "{scope:?}");
     }

@@ -1,14 +1,14 @@
 //! A large world, made small: messages are as many as the closed form says.
 
 use hearth_sim::Policy;
-use hearth_sim::scale::{Access, Forecast, Kind, Shape, replay, run};
+use hearth_sim::scale::{Forecast, MessageKind, PageAccess, Shape, replay, run};
 
 #[test]
 fn messages_are_those_of_the_closed_form() {
     let shape = Shape::new(Policy::Home, 64, 200_000, 1);
     let (outcome, forecast) = (run(&shape, |_| {}), Forecast::of(&shape));
     assert_eq!(outcome.violations, Vec::<String>::new());
-    for kind in Kind::ALL {
+    for kind in MessageKind::ALL {
         let (counted, due) = (outcome.messages.of(kind) as f64, forecast.kind(kind));
         let tolerance = 0.03 * due;
         assert!(
@@ -27,8 +27,8 @@ fn orders_to_daemons_are_those_of_the_closed_form() {
     assert_eq!(outcome.violations, Vec::<String>::new());
     let (counted, due) = (outcome.bank_orders as f64, Forecast::bank_orders(&shape));
     assert!((counted - due).abs() <= 0.03 * due, "{counted} of {due}");
-    let writes = outcome.messages.of(Kind::Write) as f64;
-    let due = Forecast::of(&shape).kind(Kind::Write);
+    let writes = outcome.messages.of(MessageKind::Write) as f64;
+    let due = Forecast::of(&shape).kind(MessageKind::Write);
     assert!((writes - due).abs() <= 0.03 * due, "{writes} of {due}");
 }
 
@@ -92,7 +92,7 @@ fn homes_that_ask_their_readers_spare_the_store() {
 fn private_writers_cost_next_to_nothing_where_homes_delegate() {
     let outcome = |policy| {
         let own = |node: u32| {
-            let turn = |turn: u32| Access {
+            let turn = |turn: u32| PageAccess {
                 page: node * 8 + turn % 2,
                 write: turn % 5 != 4,
             };

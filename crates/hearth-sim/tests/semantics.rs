@@ -1,7 +1,7 @@
 //! Each level of promises holds what it says, under faults too, and costs less than the one above.
 
 use hearth_proto::{Policy, Semantics};
-use hearth_sim::scale::{Kind, Outcome, Shape, run as run_large};
+use hearth_sim::scale::{MessageKind, ScaleOutcome, Shape, run as run_large};
 use hearth_sim::{Plan, Trouble, run, shrink};
 
 /// Worlds of each level.
@@ -96,20 +96,20 @@ fn large(semantics: Semantics, reopens: Option<u32>) -> Shape {
 /// S30 to S32: nothing is called back, and opens cost what they do under `posix`.
 #[test]
 fn levels_without_records_call_nothing_back() {
-    let outcome = |semantics| -> Outcome { run_large(&large(semantics, Some(64)), |_| {}) };
+    let outcome = |semantics| -> ScaleOutcome { run_large(&large(semantics, Some(64)), |_| {}) };
     let posix = outcome(Semantics::Posix);
     assert_eq!(posix.violations, Vec::<String>::new());
     for semantics in [Semantics::Cto, Semantics::Mpi, Semantics::Commit] {
         let weak = outcome(semantics);
         assert_eq!(weak.violations, Vec::<String>::new());
         // But at the writer itself, if it may have been given a copy while its write waited.
-        let few = weak.messages.of(Kind::Inval) * 100;
-        assert!(few < posix.messages.of(Kind::Inval), "{semantics:?}");
-        let opens = |outcome: &Outcome| outcome.messages.of(Kind::Other);
+        let few = weak.messages.of(MessageKind::Inval) * 100;
+        assert!(few < posix.messages.of(MessageKind::Inval), "{semantics:?}");
+        let opens = |outcome: &ScaleOutcome| outcome.messages.of(MessageKind::Other);
         assert!(opens(&weak).abs_diff(opens(&posix)) * 100 < opens(&posix));
     }
     // Before lamination nothing that others write voids a copy, so that opens read nothing anew.
-    let reads = |semantics| outcome(semantics).messages.of(Kind::Read);
+    let reads = |semantics| outcome(semantics).messages.of(MessageKind::Read);
     assert!(reads(Semantics::Commit) * 3 < reads(Semantics::Posix) * 2);
     assert!(reads(Semantics::Posix) < reads(Semantics::Cto));
 }

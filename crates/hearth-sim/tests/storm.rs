@@ -2,11 +2,12 @@
 //! for what a crowd gains.
 
 use hearth_sim::storm::{
-    Openers, Outcome, Pace, Shape, Times, bare_store, requests_due, run, run_openers, run_several,
+    Openers, Pace, Shape, StormOutcome, Times, bare_store, requests_due, run, run_openers,
+    run_several,
 };
 use hearth_sim::{Policy, Replicas, Span};
 
-fn right(shape: &Shape) -> Outcome {
+fn right(shape: &Shape) -> StormOutcome {
     let outcome = run(shape);
     assert_eq!(outcome.violations, Vec::<String>::new(), "{shape:?}");
     outcome

@@ -1,6 +1,6 @@
 //! An operation as a reader of a trace sees it.
 
-use crate::{FileId, Flags, Layer, Op, StreamId, Tables};
+use crate::{Flags, Layer, Op, StreamId, Tables, TracedFileId};
 
 /// One operation of a trace: times corrected to the trace's one clock, ids valid in its [`Tables`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,7 +22,7 @@ pub struct Event {
     /// Bytes done, or a negative error number.
     pub result: i64,
     /// The file, if there is one.
-    pub file: Option<FileId>,
+    pub file: Option<TracedFileId>,
     /// Joins the records of one request; 0 is none.
     pub request: u64,
     /// Bytes that the nearest layer served.

@@ -19,7 +19,8 @@ mod write;
 pub use fact::Fact;
 pub use fields::Malformed;
 pub use frame::{
-    FRAME_LEN_MAX, Found, Frame, Frames, HEADER_LEN, Kind, SessionId, first_frame, seal,
+    FRAME_LEN_MAX, Frame, FrameKind, FrameOrDamage, Frames, HEADER_LEN, SessionId, first_frame,
+    seal,
 };
 pub use read::{EXTENSION, ReadError, Reader};
 pub use scan::Costs;

@@ -25,5 +25,6 @@ pub use event::{Event, Source};
 pub use op::{Layer, Op};
 pub use record::{Flags, Record};
 pub use tables::{
-    File, FileId, Gap, Host, HostId, Process, ProcessId, Stream, StreamId, Tables, Tally,
+    Gap, Host, HostId, ProcessId, Stream, StreamId, Tables, Tally, TracedFile, TracedFileId,
+    TracedProcess,
 };

@@ -39,9 +39,9 @@ pub mod tracer;
 
 pub use attach::{AreaState, Facts};
 pub use drain::{AreaId, Drain, Ended, Pass, Sink, StreamKey};
-pub use look::{Counts, Look, Recent, look};
+pub use look::{AreaCounts, Look, Recent, look};
 pub use names::Name;
-pub use producer::{Options, Policy, StartError};
-pub use seat::Done;
+pub use producer::{NotTraced, Options, WhenFull};
+pub use seat::OpFacts;
 pub use stream::Account;
 pub use totals::{OpTotal, Totals};

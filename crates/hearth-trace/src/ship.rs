@@ -1,6 +1,6 @@
 //! Brings the sessions of many machines to one place.
 //!
-//! A [`Client`] on each machine collects what is traced there and sends it, in acknowledged chunks
+//! A [`LogClient`] on each machine collects what is traced there and sends it, in acknowledged chunks
 //! over an authenticated connection, to one [`Server`], which appends each session to a file of its
 //! own. While the server is away chunks wait in memory and then in a bounded spill file; beyond the
 //! bound the rings are left alone, fill up, and count what they drop.
@@ -15,7 +15,7 @@ mod sender;
 mod server;
 mod spool;
 
-pub use client::{Client, ClientConfig, Finished, Limits, ShipError};
+pub use client::{ClientConfig, Finished, LogClient, ShipError, SpoolLimits};
 pub use sender::{RawClock, Shipper};
 pub use server::{ServeError, Server};
 
@@ -23,9 +23,9 @@ pub use server::{ServeError, Server};
 const JOB: &str = "trace";
 
 /// Both ends of log connections.
-pub fn party(secret: [u8; 32]) -> hearth_net::Party {
+pub fn party(secret: hearth_net::Secret) -> hearth_net::Party {
     hearth_net::Party {
         job: JOB.to_owned(),
-        secret: hearth_net::Secret::new(secret),
+        secret,
     }
 }

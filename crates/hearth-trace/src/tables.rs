@@ -6,7 +6,7 @@ use crate::Op;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct HostId(pub u32);
 
-/// Index of a [`Process`] in its [`Tables`].
+/// Index of a [`TracedProcess`] in its [`Tables`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ProcessId(pub u32);
 
@@ -14,9 +14,9 @@ pub struct ProcessId(pub u32);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct StreamId(pub u32);
 
-/// Index of a [`File`] in its [`Tables`].
+/// Index of a [`TracedFile`] in its [`Tables`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct FileId(pub u32);
+pub struct TracedFileId(pub u32);
 
 /// One machine of the job.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -30,7 +30,7 @@ pub struct Host {
 
 /// One process, from its start (or exec) to its end.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Process {
+pub struct TracedProcess {
     /// The host on which it ran.
     pub host: HostId,
     /// Its number there.
@@ -67,7 +67,7 @@ pub struct Stream {
 
 /// One file.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct File {
+pub struct TracedFile {
     /// Its path as the program gave it, made absolute.
     pub path: String,
     /// Type of the file system it is on, as `/proc/mounts` says; empty if unknown.
@@ -110,11 +110,11 @@ pub struct Tables {
     /// Machines.
     pub hosts: Vec<Host>,
     /// Processes.
-    pub processes: Vec<Process>,
+    pub processes: Vec<TracedProcess>,
     /// Threads.
     pub streams: Vec<Stream>,
     /// Files.
-    pub files: Vec<File>,
+    pub files: Vec<TracedFile>,
     /// The gaps.
     pub gaps: Vec<Gap>,
     /// Sums over the records that are missing.
@@ -125,13 +125,13 @@ pub struct Tables {
 
 impl Tables {
     /// The process whose thread a stream is.
-    pub fn process_of(&self, stream: StreamId) -> &Process {
+    pub fn process_of(&self, stream: StreamId) -> &TracedProcess {
         let process = self.streams[stream.0 as usize].process;
         &self.processes[process.0 as usize]
     }
 
     /// Path of a file.
-    pub fn path(&self, file: FileId) -> &str {
+    pub fn path(&self, file: TracedFileId) -> &str {
         &self.files[file.0 as usize].path
     }
 }

@@ -14,9 +14,10 @@ use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use hearth_net::Secret;
 use hearth_trace::clock::sync_point;
 use hearth_trace::file::{Fact, NewProcess, Reader};
-use hearth_trace::ship::{Client, ClientConfig, Server, party};
+use hearth_trace::ship::{ClientConfig, LogClient, Server, party};
 use hearth_trace::{Event, Flags, Layer, Op, Record, Source};
 
 const HOSTS: u8 = 4;
@@ -141,7 +142,7 @@ fn hear() {
 
 fn run_server(directory: &Path) {
     let addr = SocketAddr::from((Ipv4Addr::new(10, 99, 0, 254), LOG_PORT));
-    let server = Server::start(addr, &directory.join("traces"), party(SECRET));
+    let server = Server::start(addr, &directory.join("traces"), party(Secret::new(SECRET)));
     let _server = server.expect("a namespace of its own");
     say("ready");
     hear();
@@ -180,11 +181,12 @@ fn run_host(host: u8, directory: &Path) {
     });
     let rings = directory.join(format!("rings-{host}"));
     let log = SocketAddr::from((Ipv4Addr::new(10, 99, 0, 254), LOG_PORT));
-    let mut config = ClientConfig::here(log, party(SECRET), directory).expect("a machine");
+    let mut config =
+        ClientConfig::here(log, party(Secret::new(SECRET)), directory).expect("a machine");
     config.host = (format!("host{host}"), u128::from(host) + 1);
     config.spill = directory.join(format!("spill-{host}"));
     config.raw = Box::new(move || local(host, truth()));
-    let mut client = Client::start(&rings, config).expect("a directory of its own");
+    let mut client = LogClient::start(&rings, config).expect("a directory of its own");
     let began = truth();
     say("ready");
     hear();
@@ -244,7 +246,7 @@ fn serve(mut stream: TcpStream, halves: &Mutex<Vec<Half>>) {
     }
 }
 
-fn write(client: &mut Client, host: u8, began: u64, threads: &[Vec<Half>]) {
+fn write(client: &mut LogClient, host: u8, began: u64, threads: &[Vec<Half>]) {
     let writer = client.collection().writer();
     let process = NewProcess {
         pid: std::process::id(),

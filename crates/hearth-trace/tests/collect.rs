@@ -5,7 +5,7 @@ use std::os::unix::fs::PermissionsExt;
 
 use hearth_trace::collect::Collection;
 use hearth_trace::file::{Reader, Writer};
-use hearth_trace::ring::{Done, Options, tracer};
+use hearth_trace::ring::{OpFacts, Options, tracer};
 use hearth_trace::{Event, Op, Source};
 
 /// Threads that record, each more than its ring holds.
@@ -71,12 +71,12 @@ fn what_threads_record_stands_in_the_trace_and_what_is_lost_is_counted() {
 fn record(file: u32) {
     for turn in 0..ATTEMPTS {
         let started = tracer::enter().expect("recording is on");
-        let done = Done {
+        let done = OpFacts {
             file,
             offset: turn * 4096,
             asked: 4096,
             result: 4096,
-            ..Done::new(Op::Pread)
+            ..OpFacts::new(Op::Pread)
         };
         tracer::leave(started, &done);
     }

@@ -7,11 +7,11 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use hearth_net::Channel;
+use hearth_net::{Channel, Secret};
 use hearth_trace::file::{Reader, SessionId, Writer};
 use hearth_trace::generate;
-use hearth_trace::ring::{Done, Options, tracer};
-use hearth_trace::ship::{Client, ClientConfig, Limits, Server, party};
+use hearth_trace::ring::{OpFacts, Options, tracer};
+use hearth_trace::ship::{ClientConfig, LogClient, Server, SpoolLimits, party};
 use hearth_trace::{Op, Source};
 use tempfile::TempDir;
 
@@ -30,7 +30,7 @@ fn anywhere() -> SocketAddr {
 }
 
 fn serve(addr: SocketAddr, directory: &Path) -> Server {
-    Server::start(addr, directory, party(SECRET)).expect("a port of our own")
+    Server::start(addr, directory, party(Secret::new(SECRET))).expect("a port of our own")
 }
 
 /// The frames of a generated session, cut where chunks may be cut.
@@ -47,7 +47,7 @@ struct Raw(Channel);
 impl Raw {
     fn dial(server: &Server, session: u64) -> Raw {
         let mut channel =
-            Channel::dial(server.addr(), &party(SECRET)).expect("the server is there");
+            Channel::dial(server.addr(), &party(Secret::new(SECRET))).expect("the server is there");
         channel.limit(DEADLINE).expect("sockets have limits");
         let mut hello = vec![1];
         put(&mut hello, session);
@@ -179,7 +179,7 @@ fn a_client_that_sends_what_it_should_not_is_cut_off_and_nothing_of_it_stays() {
                 (state >> 57) as u8
             })
             .collect();
-        let mut channel = Channel::dial(server.addr(), &party(SECRET)).unwrap();
+        let mut channel = Channel::dial(server.addr(), &party(Secret::new(SECRET))).unwrap();
         channel.limit(DEADLINE).unwrap();
         channel.send(&noise, &noise).unwrap();
         let mut stream = TcpStream::connect(server.addr()).unwrap();
@@ -193,7 +193,7 @@ fn a_client_that_sends_what_it_should_not_is_cut_off_and_nothing_of_it_stays() {
 fn who_does_not_know_the_secret_stores_nothing() {
     let directory = private_directory();
     let server = serve(anywhere(), directory.path());
-    assert!(Channel::dial(server.addr(), &party([6; 32])).is_err());
+    assert!(Channel::dial(server.addr(), &party(Secret::new([6; 32]))).is_err());
     assert_eq!(server.sessions(), 0);
 }
 
@@ -213,15 +213,16 @@ fn what_is_recorded_while_the_server_is_away_arrives_when_it_is_back() {
     let addr = server.addr();
     drop(server);
 
-    let mut config = ClientConfig::here(addr, party(SECRET), directory.path()).unwrap();
-    config.limits = Limits {
+    let mut config =
+        ClientConfig::here(addr, party(Secret::new(SECRET)), directory.path()).unwrap();
+    config.limits = SpoolLimits {
         memory: 50_000,
         spill: 10 << 20,
     };
     let spill = config.spill.clone();
-    let mut client = Client::start(&rings, config).unwrap();
+    let mut client = LogClient::start(&rings, config).unwrap();
     let mut recorded = 0;
-    let mut record = |client: &mut Client| {
+    let mut record = |client: &mut LogClient| {
         for _ in 0..20 {
             recorded += 2000;
             std::thread::spawn(|| (0..2000).for_each(one))
@@ -270,11 +271,11 @@ fn what_is_recorded_while_the_server_is_away_arrives_when_it_is_back() {
 
 fn one(turn: u64) {
     let started = tracer::enter().expect("recording is on");
-    let done = Done {
+    let done = OpFacts {
         offset: turn * turn * 512,
         asked: 512,
         result: 512,
-        ..Done::new(Op::Pread)
+        ..OpFacts::new(Op::Pread)
     };
     tracer::leave(started, &done);
 }

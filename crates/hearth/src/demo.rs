@@ -1,13 +1,15 @@
 //! `hearth demo`: the main job on one machine, no root and no cluster.
 
+use hearth_agent::Policy;
 use hearth_set::failure::{Failure, OrFail};
-use hearth_set::options::Policy;
+use hearth_set::options::warn_of;
 use hearth_set::output::{progress, progress_over};
 use hearth_set::program;
 use hearth_set::report::Format;
 use hearth_set::signals::Signals;
-use hearth_set::trial::Seat;
+use hearth_set::trial::ProcessArgs;
 use hearth_set::trial::matmul::{self, MATRIX, Sample, System, from_store, own_bytes};
+use hearth_set::typed::parser;
 use rustix::process::Signal;
 use std::io::{self, Write};
 use std::process::ExitCode;
@@ -23,6 +25,7 @@ pub(crate) struct Args {
         long,
         value_name = "P",
         value_delimiter = ',',
+        value_parser = parser::<Policy>(),
         hide_possible_values = true
     )]
     policy: Vec<Policy>,
@@ -37,7 +40,7 @@ pub(crate) struct Process {
     #[arg(value_enum)]
     program: Program,
     #[command(flatten)]
-    seat: Seat,
+    seat: ProcessArgs,
 }
 
 /// The programs that the demonstration runs as processes of their own.
@@ -59,7 +62,7 @@ pub(crate) fn work(process: &Process) -> Result<ExitCode, Failure> {
 /// Runs the matrix program under each system and shows what happened.
 pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
     let signals = Signals::catch(&[Signal::INT, Signal::TERM])?;
-    args.policy.iter().for_each(|policy| policy.warn());
+    args.policy.iter().copied().for_each(warn_of);
     let systems = &System::chosen(&args.policy, System::MAIN);
     let samples = matmul::sample(
         &program::this()?,

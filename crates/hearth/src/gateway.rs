@@ -7,14 +7,13 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitCode, Stdio};
 use std::thread;
 
-use hearth_agent::net::{Door, Party, Secret as Shared};
+use hearth_agent::net::{Door, Party, Secret};
 use hearth_gateway::{Gateway, StandIn};
 use rustix::fs::{Mode, OFlags};
 
 use hearth_set::agent::{AgentConfig, NodeConfig};
 use hearth_set::control::{hand_over, take_over};
 use hearth_set::failure::{Failure, OrFail};
-use hearth_set::secret::Secret;
 use hearth_set::store_at::StoreAt;
 
 /// The place at which the gateway of an agent listens.
@@ -36,7 +35,7 @@ fn doors(at: &StoreAt, config: &NodeConfig) -> Vec<Door> {
 fn party(config: &NodeConfig, secret: Secret) -> Party {
     Party {
         job: format!("{}/gateway", config.job),
-        secret: Shared::new(secret),
+        secret,
     }
 }
 
@@ -114,7 +113,7 @@ fn mount(config: &AgentConfig) -> Result<(StandIn, OwnedFd), Failure> {
     let at = config.spec.store_at.as_ref();
     let at = at.ok_or_else(|| Failure::new(what()).cause("the store is everywhere"))?;
     let point = Point::make(config).or_fail(what)?;
-    let plan = hearth_gateway::Plan {
+    let plan = hearth_gateway::StandInPlan {
         gateways: doors(at, config),
         party: party(config, secret),
         point: point.0.clone(),

@@ -23,7 +23,7 @@ use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
 use crate::os::{Namespaces, unshare};
 use crate::requirements;
-use hearth_set::control::{Answer, Ids, Peer, Request, WayIn, ask, connect};
+use hearth_set::control::{ControlAnswer, ControlRequest, Ids, Peer, WayIn, ask, connect};
 use hearth_set::failure::{Failure, OrFail};
 use hearth_set::mountinfo::SOURCE;
 use hearth_set::options::Others;
@@ -57,7 +57,7 @@ impl Entrance {
         let attaching = self.connect()?;
         let _one_at_a_time =
             lock(&self.lock).or_fail(|| format!("cannot lock `{}`", self.lock.display()))?;
-        let answer = self.ask(&asking, &Request::Enter, &[])?;
+        let answer = self.ask(&asking, &ControlRequest::Enter, &[])?;
         let way_in: WayIn = serde_json::from_value(answer.value)
             .or_fail(|| format!("cannot understand {}", self.peer))?;
         match way_in {
@@ -81,9 +81,9 @@ impl Entrance {
     fn ask(
         &self,
         stream: &UnixStream,
-        request: &Request,
+        request: &ControlRequest,
         fds: &[std::os::fd::BorrowedFd<'_>],
-    ) -> Result<Answer, Failure> {
+    ) -> Result<ControlAnswer, Failure> {
         ask(stream, &self.peer, request, fds).map_err(|error| error.into_failure())
     }
 
@@ -102,7 +102,7 @@ impl Entrance {
             }
         };
         let lent: Vec<_> = fds.iter().map(AsFd::as_fd).collect();
-        self.ask(attaching, &Request::Attach { ids }, &lent)?;
+        self.ask(attaching, &ControlRequest::Attach { ids }, &lent)?;
         // The agent alone has the device from here on: should it end, the mount ends with it. A process that held the
         // device too would wait for ever for an answer that nobody gives.
         drop(fds);

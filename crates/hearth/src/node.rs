@@ -1,4 +1,4 @@
-//! The agent library, in the words of the command. Nothing else here knows its types.
+//! The agent library, in the words of the command. Nothing else here runs an agent.
 
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::path::Path;
@@ -6,18 +6,17 @@ use std::sync::Arc;
 use std::time::Duration;
 
 pub(crate) use hearth_agent::Residency;
-use hearth_agent::net::Endpoint;
-use hearth_agent::{Agent, BankConfig, Config, OthersUnflushed, StartError, Unflushed};
+use hearth_agent::net::{Endpoint, Secret};
+use hearth_agent::{
+    Agent, AgentSettings, BankSettings, OthersUnflushed, StartError, Synced, Unflushed,
+};
 use hearth_client::Session;
 use serde_json::Value;
 
 use hearth_set::agent::{NodeConfig, backing};
-use hearth_set::bank::{Placement, Update};
 use hearth_set::failure::{Failure, OrFail};
-use hearth_set::options::{Allocation, Atomic, Balance, Close};
-use hearth_set::rules::Rule;
-use hearth_set::secret::Secret;
-use hearth_set::tier::Fsync;
+use hearth_set::options::{Atomic, Balance};
+use hearth_set::rules::RuleSpec;
 
 /// Dirty bytes are flushed at this age.
 const FLUSH_AGE: Duration = Duration::from_secs(5);
@@ -84,7 +83,7 @@ impl Node {
             .or_fail(|| "cannot open the store again".to_owned())
     }
 
-    /// The status for people. [`hearth_set::status::NodeStatus`] is the part of it that commands read.
+    /// The status for people and for commands: a [`hearth_agent::AgentStatus`].
     pub(crate) fn status(&self) -> Value {
         serde_json::to_value(self.0.status()).expect("a status is plain data")
     }
@@ -146,10 +145,10 @@ fn way_out(error: &StartError) -> Option<&'static str> {
     .then_some("end the set on all its hosts (`hearth down`), then start it on all of them again")
 }
 
-fn translate(config: &NodeConfig, secret: Secret) -> Result<Config, Failure> {
+fn translate(config: &NodeConfig, secret: Secret) -> Result<AgentSettings, Failure> {
     let spec = &config.spec;
     let page_bytes = spec.page_size.0.try_into();
-    Ok(Config {
+    Ok(AgentSettings {
         node: config.node,
         incarnation: config.incarnation,
         members: config.members.clone(),
@@ -157,18 +156,11 @@ fn translate(config: &NodeConfig, secret: Secret) -> Result<Config, Failure> {
         job: config.job.clone(),
         store_root: config.store.clone(),
         store: backing(&spec.backing)?,
-        policy: spec.policy.kernel(),
-        semantics: spec.semantics.kernel(),
-        rules: spec.rules.iter().map(Rule::kernel).collect(),
-        allocation: match spec.allocation {
-            Allocation::Slot => hearth_agent::Allocation::Slot,
-            Allocation::FirstTouch => hearth_agent::Allocation::FirstTouch,
-            Allocation::RoundRobin => hearth_agent::Allocation::RoundRobin,
-        },
-        close: match spec.close {
-            Close::Flushed => hearth_agent::CloseRule::Flushed,
-            Close::Buffered => hearth_agent::CloseRule::Buffered,
-        },
+        policy: spec.policy,
+        semantics: spec.semantics,
+        rules: spec.rules.iter().map(RuleSpec::kernel).collect(),
+        allocation: spec.allocation,
+        close: spec.close,
         page_bytes: page_bytes.or_fail(|| "the page size is too large".to_owned())?,
         chunk_bytes: spec.chunk.0,
         pool_bytes: spec.pool.0,
@@ -185,32 +177,22 @@ fn translate(config: &NodeConfig, secret: Secret) -> Result<Config, Failure> {
             Some(tier) => Some(tier.of_agent(&config.store, config.node, spec.replicas)?),
             None => None,
         },
-        replicas: spec.replicas.kernel(),
+        replicas: spec.replicas,
         balance: spec.balance == Balance::On,
-        synced: spec
-            .tier
-            .as_ref()
-            .map_or(Fsync::Store, |tier| tier.fsync)
-            .kernel(),
+        synced: spec.tier.as_ref().map_or(Synced::Store, |tier| tier.fsync),
     })
 }
 
-fn bank(config: &NodeConfig) -> Result<Option<BankConfig>, Failure> {
+fn bank(config: &NodeConfig) -> Result<Option<BankSettings>, Failure> {
     let Some(spec) = &config.spec.bank else {
         return Ok(None);
     };
     let daemons: Result<_, _> = config.bank.iter().map(|at| at.parse()).collect();
-    Ok(Some(BankConfig {
+    Ok(Some(BankSettings {
         daemons: daemons.or_fail(|| "cannot understand where the bank is".to_owned())?,
-        placement: match spec.placement {
-            Placement::Rendezvous => hearth_agent::Placement::Rendezvous,
-            Placement::Crc32 => hearth_agent::Placement::Crc32,
-        },
-        update: match spec.update {
-            Update::Thread => hearth_agent::BankUpdate::Thread,
-            Update::Inline => hearth_agent::BankUpdate::Inline,
-        },
-        attributes: spec.attributes.of_agents(),
+        placement: spec.placement,
+        update: spec.update,
+        attributes: spec.attributes,
         attributes_last: config.spec.attr_ttl.0,
         gateways: match (&config.spec.store_at, spec.gateways.as_slice()) {
             (Some(at), []) => at.agents.clone(),

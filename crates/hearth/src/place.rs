@@ -9,7 +9,7 @@ use rustix::process::geteuid;
 
 use hearth_set::failure::{Failure, OrFail};
 use hearth_set::job;
-use hearth_set::mountinfo::{self, MountPoint, Service, is_not_connected};
+use hearth_set::mountinfo::{self, MountHealth, MountPoint, is_not_connected};
 use hearth_set::set::{self, Set};
 
 /// The true path of a directory that can be a store.
@@ -106,13 +106,15 @@ fn check_not_ours(path: &Path) -> Result<(), Failure> {
         ),
     };
     Err(match mount.service() {
-        Service::Gone => gone(&mount.at),
-        Service::Silent => {
+        MountHealth::Gone => gone(&mount.at),
+        MountHealth::Silent => {
             Failure::new(format!("the agent that serves {what} does not answer")).hint(end)
         }
-        Service::Answers if mount.at != path => Failure::new(format!("it lies inside of {what}"))
-            .hint("choose a directory outside of it"),
-        Service::Answers => Failure::new(format!("a store is mounted there already: {what}"))
+        MountHealth::Answers if mount.at != path => {
+            Failure::new(format!("it lies inside of {what}"))
+                .hint("choose a directory outside of it")
+        }
+        MountHealth::Answers => Failure::new(format!("a store is mounted there already: {what}"))
             .hint(format!("hearth umount {at}, or choose another directory")),
     })
 }

@@ -4,7 +4,7 @@
 #[path = "support/scene.rs"]
 mod scene;
 
-use hearth_bank::daemon::{self, End, Plan, Seat, Started};
+use hearth_bank::daemon::{self, DaemonPlan, End, Seat, StartedDaemon};
 use scene::{LIMIT, Scene, sh, skipped, text, until, well};
 use std::cell::RefCell;
 use std::io::{Read, Write};
@@ -345,13 +345,13 @@ impl Theirs {
 
 /// Daemons that the test has started, and harms.
 struct Bank {
-    daemons: Vec<(Plan, Option<Started>)>,
+    daemons: Vec<(DaemonPlan, Option<StartedDaemon>)>,
 }
 
 impl Bank {
     fn start(scene: &Scene, count: usize) -> Bank {
         let daemons = (0..count).map(|number| {
-            let plan = Plan {
+            let plan = DaemonPlan {
                 seat: Seat::Unix(scene.path(&format!("d{number}.sock"))),
                 memory_bytes: 1 << 20,
                 item_bytes: 4096,

@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
 use desk::{Desk, code, err, out};
-use hearth_trace::ring::{Done, Options, Policy, tracer};
+use hearth_trace::ring::{OpFacts, Options, WhenFull, tracer};
 use hearth_trace::{Op, area};
 use serde_json::Value;
 
@@ -109,11 +109,11 @@ fn write_on(is_over: &AtomicBool) {
     while !is_over.load(Ordering::Relaxed) {
         let started = tracer::enter().unwrap();
         target.write_all_at(&[1; 4096], 0).unwrap();
-        let done = Done {
+        let done = OpFacts {
             file,
             asked: 4096,
             result: 4096,
-            ..Done::new(Op::Pwrite)
+            ..OpFacts::new(Op::Pwrite)
         };
         tracer::leave(started, &done);
     }
@@ -124,7 +124,7 @@ fn a_live_view_shows_what_a_process_does_now() {
     let desk = Desk::new();
     tracer::start(Options {
         directory: desk.control(),
-        policy: Policy::Overwrite,
+        policy: WhenFull::Overwrite,
         // Long enough that some of it is still there when it has been looked at.
         capacity: 1 << 14,
         rank: Some(5),

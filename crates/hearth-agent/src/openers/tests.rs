@@ -1,14 +1,14 @@
 use super::*;
 use crate::files::StoreFile;
 use crate::workers::Task;
-use hearth_proto::Op;
+use hearth_proto::StoreOpId;
 
 const FILE: FileId = FileId(7);
 const UP: [NodeId; 2] = [NodeId(1), NodeId(2)];
 
 fn sync() -> Stuck {
     let job = FileJob {
-        op: Op(1),
+        op: StoreOpId(1),
         file: FILE,
         at: Arc::<StoreFile>::default(),
         task: Task::Sync { sync: true },

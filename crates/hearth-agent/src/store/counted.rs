@@ -4,7 +4,7 @@ use std::os::fd::{BorrowedFd, OwnedFd};
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use hearth_client::{Errno, Stamp};
+use hearth_client::{Errno, FileStamp};
 use hearth_shm::{FramePart, Pool};
 use rustix::fs::OFlags;
 
@@ -120,7 +120,7 @@ impl<S: Store> Store for Counted<S> {
         self.others.note(self.inner.truncate(file, size), |()| 0)
     }
 
-    fn stamp(&self, file: BorrowedFd<'_>) -> Result<Stamp, Errno> {
+    fn stamp(&self, file: BorrowedFd<'_>) -> Result<FileStamp, Errno> {
         self.others.note(self.inner.stamp(file), |_| 0)
     }
 

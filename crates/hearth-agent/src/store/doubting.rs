@@ -4,8 +4,8 @@
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::path::Path;
 
-use hearth_client::belief::Client;
-use hearth_client::{Errno, Stamp};
+use hearth_client::belief::CachingClient;
+use hearth_client::{Errno, FileStamp};
 use hearth_shm::{FramePart, Pool};
 use rustix::fs::OFlags;
 
@@ -20,7 +20,7 @@ const GONE: Errno = Errno(rustix::io::Errno::NOENT.raw_os_error());
 #[derive(Debug)]
 pub(super) struct Doubting<S>(pub(super) S);
 
-impl<S: Client + Store> Store for Doubting<S> {
+impl<S: CachingClient + Store> Store for Doubting<S> {
     fn open(
         &self,
         root: BorrowedFd<'_>,
@@ -73,7 +73,7 @@ impl<S: Client + Store> Store for Doubting<S> {
         by_descriptor(self.0.truncate(file, size))
     }
 
-    fn stamp(&self, file: BorrowedFd<'_>) -> Result<Stamp, Errno> {
+    fn stamp(&self, file: BorrowedFd<'_>) -> Result<FileStamp, Errno> {
         by_descriptor(self.0.stamp(file))
     }
 

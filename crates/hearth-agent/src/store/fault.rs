@@ -7,7 +7,7 @@
 use std::os::fd::BorrowedFd;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
-use hearth_client::{Errno, Stamp};
+use hearth_client::{Errno, FileStamp};
 use hearth_shm::{FramePart, Pool};
 
 use super::{Store, StoreCounts, SyncKind, parts, posix};
@@ -307,7 +307,7 @@ impl<S: Store> Store for Fault<S> {
         self.change(file, size, cut, || self.inner.truncate(file, size))
     }
 
-    fn stamp(&self, file: BorrowedFd<'_>) -> Result<Stamp, Errno> {
+    fn stamp(&self, file: BorrowedFd<'_>) -> Result<FileStamp, Errno> {
         self.inner.stamp(file)
     }
 

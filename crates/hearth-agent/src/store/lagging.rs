@@ -12,8 +12,8 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use hearth_client::belief::Client;
-use hearth_client::{Errno, Stamp};
+use hearth_client::belief::CachingClient;
+use hearth_client::{Errno, FileStamp};
 use hearth_shm::{FramePart, Pool};
 use rustix::fs::OFlags;
 use rustix::io::Errno as Sys;
@@ -54,7 +54,7 @@ pub struct Lagging {
 struct Kept {
     second: u64,
     names: HashMap<PathBuf, rustix::io::Result<Arc<OwnedFd>>>,
-    stamps: HashMap<u64, Stamp>,
+    stamps: HashMap<u64, FileStamp>,
     pages: HashMap<(u64, u64), Vec<u8>>,
 }
 
@@ -206,7 +206,7 @@ impl Store for Lagging {
         self.wrote(file)
     }
 
-    fn stamp(&self, file: BorrowedFd<'_>) -> Result<Stamp, Errno> {
+    fn stamp(&self, file: BorrowedFd<'_>) -> Result<FileStamp, Errno> {
         let number = number_of(file)?;
         if let Some(stamp) = self.kept().stamps.get(&number) {
             return Ok(*stamp);
@@ -229,7 +229,7 @@ impl Store for Lagging {
     }
 }
 
-impl Client for Lagging {
+impl CachingClient for Lagging {
     fn reaches(&self, file: BorrowedFd<'_>, offset: u64) -> bool {
         Posix.stamp(file).is_ok_and(|stamp| stamp.size > offset)
     }

@@ -10,7 +10,7 @@ use std::cell::Cell;
 use std::num::NonZeroU64;
 use std::os::fd::BorrowedFd;
 
-use hearth_client::{Errno, Stamp};
+use hearth_client::{Errno, FileStamp};
 use hearth_shm::{FramePart, Pool, ServerQueue};
 use rustix::thread::{ClockId, Timespec};
 
@@ -112,7 +112,7 @@ impl<S: Store> Store for Model<S> {
 
     // Free of charge: it is the agent's own bookkeeping, beside an open that the way in has
     // already done on the directory itself.
-    fn stamp(&self, file: BorrowedFd<'_>) -> Result<Stamp, Errno> {
+    fn stamp(&self, file: BorrowedFd<'_>) -> Result<FileStamp, Errno> {
         self.inner.stamp(file)
     }
 

@@ -42,14 +42,14 @@ pub(super) fn after(parts: &[FramePart], len: usize) -> Vec<FramePart> {
 
 #[cfg(test)]
 mod tests {
-    use hearth_shm::FrameId;
+    use hearth_shm::FrameIndex;
 
     use super::*;
 
     #[test]
     fn a_cut_anywhere_leaves_two_lists_that_make_the_whole() {
         let part = |frame, offset, len| FramePart {
-            frame: FrameId(frame),
+            frame: FrameIndex(frame),
             offset,
             len,
         };

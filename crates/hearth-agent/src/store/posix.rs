@@ -3,8 +3,8 @@
 use std::io;
 use std::os::fd::BorrowedFd;
 
-use hearth_client::belief::{Client, Mounted};
-use hearth_client::{Errno, Stamp};
+use hearth_client::belief::{CachingClient, Mounted};
+use hearth_client::{Errno, FileStamp};
 use hearth_shm::{FramePart, Pool};
 use rustix::fs::{AtFlags, StatxFlags};
 use rustix::io::retry_on_intr;
@@ -95,9 +95,9 @@ impl Store for Posix {
         retry_on_intr(|| rustix::fs::ftruncate(file, size)).map_err(from_rustix)
     }
 
-    fn stamp(&self, file: BorrowedFd<'_>) -> Result<Stamp, Errno> {
+    fn stamp(&self, file: BorrowedFd<'_>) -> Result<FileStamp, Errno> {
         let stat = rustix::fs::fstat(file).map_err(from_rustix)?;
-        Ok(Stamp {
+        Ok(FileStamp {
             ctime_ns: stat.st_ctime * 1_000_000_000 + stat.st_ctime_nsec as i64,
             mtime_ns: stat.st_mtime * 1_000_000_000 + stat.st_mtime_nsec as i64,
             size: u64::try_from(stat.st_size).expect("sizes are not negative"),
@@ -120,7 +120,7 @@ impl Store for Posix {
     }
 }
 
-impl Client for Posix {
+impl CachingClient for Posix {
     fn reaches(&self, file: BorrowedFd<'_>, offset: u64) -> bool {
         Mounted.reaches(file, offset)
     }

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use hearth_client::Errno;
-use hearth_shm::{FrameId, FramePart, Pool, PoolConfig};
+use hearth_shm::{FrameIndex, FramePart, Pool, PoolConfig};
 use rustix::fs::MemfdFlags;
 use rustix::io::Errno as Sys;
 
@@ -22,7 +22,7 @@ pub(super) fn pool(frames: u32) -> Pool {
 
 pub(super) fn part(frame: u32, offset: usize, len: usize) -> FramePart {
     FramePart {
-        frame: FrameId(frame),
+        frame: FrameIndex(frame),
         offset,
         len,
     }

@@ -66,7 +66,8 @@ pub struct TierConfig {
 }
 
 /// A tier's account of itself.
-#[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(default)]
 pub struct TierStatus {
     /// The directory.
     pub dir: String,

@@ -1,7 +1,7 @@
 //! Writes that are left in a lane, beside sessions of the same and of another agent (S1, S24).
 
 use super::*;
-use hearth_shm::{Left, View, WriteLane, attach, attach_lane};
+use hearth_shm::{LaneOutcome, PoolView, WriteLane, attach, attach_lane};
 use std::io::IoSliceMut;
 use std::mem::MaybeUninit;
 use std::os::fd::AsFd;
@@ -23,12 +23,12 @@ const LIMIT: Duration = Duration::from_secs(60);
 /// A file that the first agent's session has open for writing, with what its programs are lent.
 struct Scene {
     set: Set,
-    writer: Handle,
-    reader: Handle,
+    writer: SessionHandle,
+    reader: SessionHandle,
     file: u64,
     /// Of a page whose home is the first agent.
     offset: u64,
-    view: View,
+    view: PoolView,
     lane: WriteLane,
 }
 
@@ -112,7 +112,7 @@ impl Scene {
     fn leave(&self, value: u64) -> bool {
         let bytes = Scene::bytes(value);
         let left = self.lane.leave(&self.view, self.file, self.offset, &bytes);
-        matches!(left, Left::Done { .. })
+        matches!(left, LaneOutcome::Done { .. })
     }
 
     /// The same once the gate is open, which it is soon after a write that came through the session.
@@ -150,7 +150,7 @@ impl Scene {
         value
     }
 
-    fn read(&self, node: usize, handle: Handle) -> u64 {
+    fn read(&self, node: usize, handle: SessionHandle) -> u64 {
         let read = self.set.read(node, handle, self.offset, LEN as u32);
         Scene::value(&read.expect("reads"))
     }
@@ -179,7 +179,7 @@ fn what_was_left_is_read_on_every_node_and_is_in_the_store_after_a_sync() {
 fn no_read_on_any_node_is_older_than_a_write_that_has_returned() {
     let scene = Scene::new();
     let (returned, over) = (AtomicU64::new(0), AtomicBool::new(false));
-    let read_all = |node: usize, handle: Handle| {
+    let read_all = |node: usize, handle: SessionHandle| {
         let mut last = 0;
         while !over.load(SeqCst) {
             let least = returned.load(SeqCst).max(last);
@@ -281,7 +281,7 @@ fn what_was_left_by_a_clock_that_is_ahead_is_brought_before_it_is_read() {
         scene.soon(|| {
             let (ahead, bytes) = (|| u64::MAX, Scene::bytes(value));
             let left = scene.lane.leave_by(ahead, &scene.view, place, &bytes);
-            matches!(left, Left::Done { .. })
+            matches!(left, LaneOutcome::Done { .. })
         });
         assert_eq!(scene.read(0, scene.writer), value);
     }
@@ -299,7 +299,7 @@ fn a_lane_that_another_one_has_replaced_takes_nothing() {
     scene.leave_soon(2);
     for value in 3..1000 {
         let left = before.leave(&scene.view, scene.file, scene.offset, &Scene::bytes(value));
-        assert!(!matches!(left, Left::Done { .. }), "nobody takes it");
+        assert!(!matches!(left, LaneOutcome::Done { .. }), "nobody takes it");
     }
     assert_eq!(scene.read(1, scene.reader), 2);
 }

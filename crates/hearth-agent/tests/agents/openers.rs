@@ -19,13 +19,13 @@ impl Set {
         self.dir.path().join(name)
     }
 
-    fn close(&self, node: usize, handle: Handle) {
+    fn close(&self, node: usize, handle: SessionHandle) {
         wait(|done| self.session(node).flush(handle, done)).expect("flushes");
         self.session(node).close(handle);
     }
 }
 
-fn buffered(config: &mut Config) {
+fn buffered(config: &mut AgentSettings) {
     config.close = CloseRule::Buffered;
 }
 
@@ -66,7 +66,7 @@ fn a_home_never_takes_the_file_that_has_the_name_now() {
 }
 
 /// A file is written and closed, and has another name when its bytes go to the store: on which nodes they are then.
-fn renamed_after_close(nodes: u32, change: impl Fn(&mut Config)) {
+fn renamed_after_close(nodes: u32, change: impl Fn(&mut AgentSettings)) {
     let set = set(nodes, |config| {
         buffered(config);
         change(config);
@@ -170,7 +170,7 @@ impl Set {
     }
 
     /// Makes a file, writes and syncs it; what the store has then, whatever has the name.
-    fn made(&self, name: &str, seed: usize) -> (Handle, Vec<u8>) {
+    fn made(&self, name: &str, seed: usize) -> (SessionHandle, Vec<u8>) {
         let writer = self.open(0, name, true).expect("opens").handle;
         let own = File::open(self.path(name)).expect("opens");
         self.write(0, writer, Place::At(0), &pattern(LEN, seed))
@@ -227,13 +227,13 @@ fn a_name_that_was_missing_a_moment_ago_is_no_obstacle() {
 }
 
 /// A reader at each node.
-fn all_open(set: &Set) -> Vec<Handle> {
+fn all_open(set: &Set) -> Vec<SessionHandle> {
     (0..3)
         .map(|node| set.open(node, "f", false).expect("opens").handle)
         .collect()
 }
 
-fn all_read(set: &Set, readers: &[Handle], bytes: &[u8], case: impl std::fmt::Debug) {
+fn all_read(set: &Set, readers: &[SessionHandle], bytes: &[u8], case: impl std::fmt::Debug) {
     for (node, &reader) in readers.iter().enumerate() {
         let read = set.read(node, reader, 0, LEN as u32).expect("reads");
         assert!(read == bytes, "{case:?} node {node}");

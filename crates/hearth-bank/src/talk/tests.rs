@@ -45,7 +45,7 @@ fn entries_come_back_in_the_order_of_their_names_and_misses_are_none() {
         talk.hear(&[byte], &mut events).unwrap();
     }
     let item = |bytes: &[u8]| {
-        Some(crate::Item {
+        Some(crate::OpenedEntry {
             version: [0, 9],
             bytes: bytes.to_vec(),
         })

@@ -17,11 +17,11 @@ use std::time::UNIX_EPOCH;
 
 use fuser::{FileAttr, FileType, INodeNo};
 use hearth_client::{
-    Attributes, Bypass, Done, Errno, FileKey, FileSize, Handle, Keep, Learned, Leave, Names,
-    NamesRead, OpenFile, OpenedFile, Outcome, PageRange, Place, ReadDone, Revoker, Session, Stamp,
-    Written,
+    AttributesLeave, AttributesRead, Bypass, Done, Errno, FileKey, FileSize, FileStamp,
+    InodeAttributes, Keep, NamesLeave, NamesRead, OpenFile, OpenedFile, Outcome, PageRange, Place,
+    ReadDone, Revoker, Session, SessionHandle, Written,
 };
-use hearth_fuse::{Busy, Mount, MountOptions};
+use hearth_fuse::{Mount, MountOptions, WhenBusy};
 use tempfile::TempDir;
 
 /// When answers come.
@@ -127,7 +127,7 @@ impl Passthrough {
         }
     }
 
-    fn file(&self, handle: Handle) -> Arc<File> {
+    fn file(&self, handle: SessionHandle) -> Arc<File> {
         Arc::clone(&self.files.lock().unwrap()[&handle.0].1)
     }
 }
@@ -188,7 +188,7 @@ impl Session for Passthrough {
             .insert(number, (open.file, Arc::new(file)));
         let kept = self.pages != Pages::Direct;
         let opened = OpenedFile {
-            handle: Handle(number),
+            handle: SessionHandle(number),
             direct: !kept,
             kept_valid: kept,
             size,
@@ -197,7 +197,7 @@ impl Session for Passthrough {
         self.run(move || done(Outcome::Serve(opened)));
     }
 
-    fn close(&self, handle: Handle) {
+    fn close(&self, handle: SessionHandle) {
         self.files
             .lock()
             .unwrap()
@@ -205,7 +205,7 @@ impl Session for Passthrough {
             .expect("closed once");
     }
 
-    fn read(&self, handle: Handle, offset: u64, len: u32, _keep: Keep, done: ReadDone) {
+    fn read(&self, handle: SessionHandle, offset: u64, len: u32, _keep: Keep, done: ReadDone) {
         self.reads.fetch_add(1, Ordering::Relaxed);
         if self.bypasses.load(Ordering::Relaxed) {
             return done(Outcome::Bypass(Bypass::Policy));
@@ -221,7 +221,7 @@ impl Session for Passthrough {
         });
     }
 
-    fn write(&self, handle: Handle, place: Place, data: Vec<u8>, done: Done<Written>) {
+    fn write(&self, handle: SessionHandle, place: Place, data: Vec<u8>, done: Done<Written>) {
         let (key, file) = self.files.lock().unwrap()[&handle.0].clone();
         let appending = Arc::clone(&self.appending);
         let then = self.after_revocation(key, changed(place, data.len()));
@@ -240,12 +240,12 @@ impl Session for Passthrough {
         });
     }
 
-    fn flush(&self, handle: Handle, done: Done<()>) {
+    fn flush(&self, handle: SessionHandle, done: Done<()>) {
         self.file(handle);
         self.run(move || done(Outcome::Serve(())));
     }
 
-    fn sync(&self, handle: Handle, done: Done<()>) {
+    fn sync(&self, handle: SessionHandle, done: Done<()>) {
         let file = self.file(handle);
         self.run(move || done(outcome(file.sync_all())));
     }
@@ -297,29 +297,29 @@ impl Session for Passthrough {
         self.run(move || done(Outcome::Serve(())));
     }
 
-    fn laminate(&self, _file: FileKey, _stamp: Stamp, done: Done<()>) {
+    fn laminate(&self, _file: FileKey, _stamp: FileStamp, done: Done<()>) {
         self.run(move || done(Outcome::Serve(())));
     }
 
-    fn restamp(&self, _file: FileKey, before: Stamp, after: Stamp) {
+    fn restamp(&self, _file: FileKey, before: FileStamp, after: FileStamp) {
         assert_ne!(before, after);
     }
 
-    fn leave(&self, files: Vec<FileKey>, done: Done<Vec<Leave>>) {
-        self.run(move || done(Outcome::Serve(vec![Leave::No; files.len()])));
+    fn leave(&self, files: Vec<FileKey>, done: Done<Vec<AttributesLeave>>) {
+        self.run(move || done(Outcome::Serve(vec![AttributesLeave::No; files.len()])));
     }
 
-    fn await_leave(&self, files: Vec<FileKey>, done: Done<Vec<Leave>>) {
+    fn await_leave(&self, files: Vec<FileKey>, done: Done<Vec<AttributesLeave>>) {
         self.leave(files, done);
     }
 
-    fn names(&self, _dir: FileKey, done: Done<Names>) {
+    fn names(&self, _dir: FileKey, done: Done<NamesLeave>) {
         let names = self.names.lock().unwrap().clone();
         let leave = match names {
-            Some(_) => Leave::Known(Attributes::default()),
-            None => Leave::No,
+            Some(_) => AttributesLeave::Known(InodeAttributes::default()),
+            None => AttributesLeave::No,
         };
-        self.run(move || done(Outcome::Serve(Names { leave, names })));
+        self.run(move || done(Outcome::Serve(NamesLeave { leave, names })));
     }
 
     fn listed(&self, _dir: FileKey, _number: u64, _names: Option<NamesRead>) {
@@ -330,7 +330,7 @@ impl Session for Passthrough {
         self.run(move || done(Outcome::Serve(())));
     }
 
-    fn learned(&self, learned: Vec<Learned>) {
+    fn learned(&self, learned: Vec<AttributesRead>) {
         assert!(learned.is_empty(), "nobody had leave to learn");
     }
 
@@ -421,7 +421,11 @@ impl Rig {
     }
 
     pub fn unmount(mut self) {
-        self.mount.take().unwrap().unmount(Busy::Refuse).unwrap();
+        self.mount
+            .take()
+            .unwrap()
+            .unmount(WhenBusy::Refuse)
+            .unwrap();
         assert!(
             self.session.files.lock().unwrap().is_empty(),
             "every handle was closed"

@@ -18,13 +18,14 @@ use board::{Board, Found, Strict};
 use daemons::Bank;
 use faults::{Fault, Schedule, Victim};
 use guest::Guest;
-use hearth_set::bank::{Attributes, BankSpec, Daemons};
+use hearth_agent::{Allocation, BankAttributes, Policy};
+use hearth_set::bank::{BankSpec, Daemons};
 use hearth_set::failure::{Failure, OrFail};
-use hearth_set::options::{Allocation, Policy, SetSpec};
+use hearth_set::options::SetSpec;
 use hearth_set::output::{progress, progress_over};
-use hearth_set::report::{Report, rounded};
+use hearth_set::report::{BenchReport, rounded};
 use hearth_set::signals::Signals;
-use hearth_set::size::{Size, Span};
+use hearth_set::size::{HumanDuration, Size};
 use hearth_set::trial::cluster::Cluster;
 use hearth_set::watch::stop_if_told;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -92,7 +93,7 @@ struct Sum {
 }
 
 /// Plays schedules, and says what the checker found.
-pub(super) fn run(play: &Play, signals: &Signals) -> Result<Report, Failure> {
+pub(super) fn run(play: &Play, signals: &Signals) -> Result<BenchReport, Failure> {
     let mut sum = Sum::default();
     let seeds: Vec<u64> = (play.seed..).take(play.schedules).collect();
     let mut rest = seeds.as_slice();
@@ -167,11 +168,11 @@ fn spec(policy: Policy, allocation: Allocation, bank: &Bank) -> SetSpec {
         bank: Some(BankSpec {
             daemons: Daemons::At(bank.addresses()),
             gateways: GATEWAYS.to_vec(),
-            attributes: Attributes::Daemons,
+            attributes: BankAttributes::Daemons,
             ..BankSpec::default()
         }),
         // Nobody else changes the store: what ends an entry with attributes is a change.
-        attr_ttl: Span(HANG),
+        attr_ttl: HumanDuration(HANG),
         ..SetSpec::default()
     }
 }
@@ -295,8 +296,8 @@ impl Sum {
     }
 }
 
-fn report(play: &Play, sum: &Sum) -> Report {
-    let mut report = Report::new("bank-faults", "posix");
+fn report(play: &Play, sum: &Sum) -> BenchReport {
+    let mut report = BenchReport::new("bank-faults", "posix");
     let system = play.policy.to_string();
     for &seed in &sum.bad {
         let case = format!("schedule {seed}");

@@ -1,9 +1,9 @@
 //! The I/O of BTIO in its four ways (Coopc-PVFS, section 5.2; Liao et al., section 4.2).
 
 use super::mpi::{Mpi, Program, Run, Runs, Site, Source, Way};
+use hearth_agent::Policy;
 use hearth_set::failure::Failure;
-use hearth_set::options::Policy;
-use hearth_set::report::Report;
+use hearth_set::report::BenchReport;
 use hearth_set::signals::Signals;
 
 const SOURCE: Source = Source {
@@ -106,7 +106,7 @@ pub(crate) fn run(
     load: &Load<'_>,
     signals: &Signals,
     mut tell: impl FnMut(&str),
-) -> Result<Report, Failure> {
+) -> Result<BenchReport, Failure> {
     load.ranks
         .iter()
         .try_for_each(|&ranks| check_ranks(ranks, load.points))?;
@@ -223,8 +223,8 @@ const FIGURES: [Figure; 7] = [
     ("messages a call", "", Run::messages_per_call),
 ];
 
-fn report(load: &Load<'_>, ways: &[Way], runs: &Runs) -> Report {
-    let mut report = Report::new("btio", load.store);
+fn report(load: &Load<'_>, ways: &[Way], runs: &Runs) -> BenchReport {
+    let mut report = BenchReport::new("btio", load.store);
     for case in load.cases() {
         add_case(&mut report, ways, runs, case);
     }
@@ -250,7 +250,7 @@ fn report(load: &Load<'_>, ways: &[Way], runs: &Runs) -> Report {
     report
 }
 
-fn add_case(report: &mut Report, ways: &[Way], runs: &Runs, case: Case) {
+fn add_case(report: &mut BenchReport, ways: &[Way], runs: &Runs, case: Case) {
     let (title, key) = (&case.name(), case.key());
     for &way in ways.iter().filter(|&&way| case.mode.is_seen_by(way)) {
         let name = &way.name();

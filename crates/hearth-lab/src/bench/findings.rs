@@ -11,7 +11,7 @@ use crate::hearth::hearth;
 use cases::{CASES, Case, Mend};
 use hearth_set::failure::{Failure, OrFail};
 use hearth_set::options::SetSpec;
-use hearth_set::report::{Report, median};
+use hearth_set::report::{BenchReport, median};
 use hearth_set::signals::Signals;
 use hearth_set::trial::cluster::Cluster;
 use program::{Program, Variant};
@@ -26,10 +26,10 @@ pub(crate) fn run(
     turns: usize,
     signals: &Signals,
     mut tell: impl FnMut(&str),
-) -> Result<Report, Failure> {
+) -> Result<BenchReport, Failure> {
     let dir = tempfile::tempdir().or_fail(|| "cannot make a directory".to_owned())?;
     let program = Program::build(dir.path())?;
-    let mut report = Report::new("findings", cases::BACKING);
+    let mut report = BenchReport::new("findings", cases::BACKING);
     let mut score = Score::default();
     for (number, case) in CASES.iter().enumerate() {
         tell(&format!(
@@ -141,7 +141,7 @@ impl Seen {
         (!seconds.is_empty()).then(|| median(&seconds))
     }
 
-    fn add_rows(&self, case: &Case, report: &mut Report) {
+    fn add_rows(&self, case: &Case, report: &mut BenchReport) {
         let first = self.first();
         report.row(first, case.name, "as it is", median(&self.as_is), "s");
         report.row(first, case.name, "mended", median(&self.mended), "s");
@@ -189,7 +189,7 @@ impl Score {
         self.gain_right += usize::from(seen.predicted(case.name).is_some_and(right));
     }
 
-    fn sum_up(self, report: &mut Report) {
+    fn sum_up(self, report: &mut BenchReport) {
         report.sum_up("faults", self.faults);
         report.sum_up("named_first", self.named_first);
         report.sum_up("gain_within_1_5", self.gain_right);

@@ -3,9 +3,9 @@
 
 use super::mpi::{Mpi, Place, Program, Run, Runs, Site, Source, Told, Way};
 use super::rig::run as run_command;
+use hearth_agent::Policy;
 use hearth_set::failure::{Failure, OrFail};
-use hearth_set::options::Policy;
-use hearth_set::report::Report;
+use hearth_set::report::BenchReport;
 use hearth_set::signals::Signals;
 use std::process::{Command, Stdio};
 
@@ -64,7 +64,7 @@ pub(crate) fn run(
     load: &Load<'_>,
     signals: &Signals,
     mut tell: impl FnMut(&str),
-) -> Result<Report, Failure> {
+) -> Result<BenchReport, Failure> {
     tell("preparing");
     check_tools()?;
     let most = load.ranks.iter().copied().max().unwrap_or(1);
@@ -210,8 +210,8 @@ const FIGURES: [Figure; 6] = [
     ("messages a call", "", Run::messages_per_call),
 ];
 
-fn report(load: &Load<'_>, ways: &[Way], runs: &Runs) -> Report {
-    let mut report = Report::new("flash-io", load.store);
+fn report(load: &Load<'_>, ways: &[Way], runs: &Runs) -> BenchReport {
+    let mut report = BenchReport::new("flash-io", load.store);
     let mut least = f64::INFINITY;
     for size in load.sizes() {
         let case = size.case();

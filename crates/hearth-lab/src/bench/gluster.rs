@@ -5,7 +5,7 @@ use super::mpi::{Mpi, Program, Source};
 use super::rig::{Rig, run};
 use hearth_set::failure::{Failure, OrFail};
 use hearth_set::trial::IoTimes;
-use hearth_set::trial::cluster::Counts;
+use hearth_set::trial::cluster::ClusterCounts;
 use hearth_set::trial::matmul::{PROCESSES, Sample, System};
 use serde::Deserialize;
 use std::time::Duration;
@@ -84,9 +84,9 @@ impl Desk {
         let storage_sent = self.rig.storage_sent()? - before;
         let counts = match &agents {
             Some(agents) => agents.counts()?,
-            None => Counts {
+            None => ClusterCounts {
                 store_read_bytes: storage_sent,
-                ..Counts::default()
+                ..ClusterCounts::default()
             },
         };
         agents.map_or(Ok(()), HostAgents::end)?;

@@ -6,12 +6,13 @@ use super::hosts::{HostAgents, forget_names};
 use super::rig::{Host, Rig};
 use super::transports;
 use crate::hearth::hearth;
-use hearth_set::bank::{BankSpec, Update};
+use hearth_agent::{Allocation, BankUpdate, Policy};
+use hearth_set::bank::BankSpec;
 use hearth_set::failure::{Failure, OrFail};
-use hearth_set::options::{Allocation, Policy, SetSpec};
+use hearth_set::options::SetSpec;
 use hearth_set::signals::Signals;
-use hearth_set::size::{Size, Span};
-use hearth_set::trial::cluster::{Cluster, Counts};
+use hearth_set::size::{HumanDuration, Size};
+use hearth_set::trial::cluster::{Cluster, ClusterCounts};
 use std::io;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
@@ -21,7 +22,7 @@ use std::time::Duration;
 const BANK_PORT: &str = ":11311";
 
 /// How long agents may take names and attributes of the store for true: nobody else changes it here.
-const ATTR_TTL: Span = Span(Duration::from_secs(3600));
+const ATTR_TTL: HumanDuration = HumanDuration(Duration::from_secs(3600));
 
 /// The block of the publication.
 const BLOCK_BYTES: u64 = 2 << 10;
@@ -70,10 +71,10 @@ impl System {
         }
     }
 
-    fn update(self) -> Update {
+    fn update(self) -> BankUpdate {
         match self {
-            System::BankInline => Update::Inline,
-            System::Store | System::Under(_) => Update::Thread,
+            System::BankInline => BankUpdate::Inline,
+            System::Store | System::Under(_) => BankUpdate::Thread,
         }
     }
 }
@@ -274,8 +275,8 @@ fn on_hosts<'a>(
         // Each client is a gateway: that of the files which it makes.
         options.extend(["--allocation", "first-touch"]);
         options.extend(match system.update() {
-            Update::Inline => ["--bank-update", "inline"],
-            Update::Thread => ["--bank-update", "thread"],
+            BankUpdate::Inline => ["--bank-update", "inline"],
+            BankUpdate::Thread => ["--bank-update", "thread"],
         });
     }
     let agents = HostAgents::start_over(rig, stores, policy, &options)?;
@@ -304,9 +305,9 @@ enum Serving<'a> {
 
 impl Field<'_> {
     /// Counts of all agents together.
-    pub(super) fn counts(&self) -> Result<Counts, Failure> {
+    pub(super) fn counts(&self) -> Result<ClusterCounts, Failure> {
         match &self.agents {
-            Serving::Nobody => Ok(Counts::default()),
+            Serving::Nobody => Ok(ClusterCounts::default()),
             Serving::Here(cluster) => cluster.counts(),
             Serving::Hosts(agents) => agents.counts(),
         }

@@ -2,9 +2,9 @@
 
 use super::rig::{Host, Rig, run};
 use crate::hearth::hearth;
+use hearth_agent::Policy;
 use hearth_set::failure::{Failure, OrFail};
-use hearth_set::options::Policy;
-use hearth_set::trial::cluster::Counts;
+use hearth_set::trial::cluster::ClusterCounts;
 use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
@@ -142,8 +142,8 @@ impl<'a> HostAgents<'a> {
     }
 
     /// Counts of all of them together.
-    pub(super) fn counts(&self) -> Result<Counts, Failure> {
-        let mut sum = Counts::default();
+    pub(super) fn counts(&self) -> Result<ClusterCounts, Failure> {
+        let mut sum = ClusterCounts::default();
         for node in 0..self.hosts.len() {
             let text = run(&mut self.command(node, &["status", "--json"]))?;
             for line in text.lines() {
@@ -174,10 +174,10 @@ impl<'a> HostAgents<'a> {
 }
 
 /// The counters in one line of `hearth status --json`, or in an agent's status, wherever they stand.
-pub(super) fn counts_in(line: &str) -> Result<Counts, Failure> {
+pub(super) fn counts_in(line: &str) -> Result<ClusterCounts, Failure> {
     let what = || "cannot read an agent's status".to_owned();
     let value: serde_json::Value = serde_json::from_str(line).or_fail(what)?;
-    let mut sum = Counts::default();
+    let mut sum = ClusterCounts::default();
     let mut open = vec![&value];
     while let Some(value) = open.pop() {
         if let Some(counters) = value.get("counters") {

@@ -1,8 +1,11 @@
 //! Agents inside this process, for benchmarks of the session itself.
 
+use hearth_agent::net::Secret;
 use hearth_agent::store::StoreSpec;
-use hearth_agent::{Agent, Allocation, CloseRule, Config, Policy, Semantics};
-use hearth_client::{Access, FileKey, Handle, Keep, OpenFile, OpenedFile, Outcome, Session, Stamp};
+use hearth_agent::{Agent, AgentSettings, Allocation, CloseRule, Policy, Semantics};
+use hearth_client::{
+    Access, FileKey, FileStamp, Keep, OpenFile, OpenedFile, Outcome, Session, SessionHandle,
+};
 use std::fs::File;
 use std::io;
 use std::net::TcpListener;
@@ -30,11 +33,11 @@ pub(crate) fn agents(
     let starts: Vec<_> = (0..)
         .zip(listeners)
         .map(|(node, listener)| {
-            let config = Config {
+            let config = AgentSettings {
                 node,
                 incarnation: 1,
                 members: members.clone(),
-                secret: [0; 32],
+                secret: Secret::new([0; 32]),
                 job: "bench".to_owned(),
                 store_root: store.to_owned(),
                 store: StoreSpec::Posix,
@@ -84,7 +87,7 @@ pub(crate) fn stay_on(node: u32) -> io::Result<()> {
 }
 
 /// Opens a file for reading; with `private`, this agent becomes the home of all of it.
-pub(crate) fn open(session: &dyn Session, path: &Path, private: bool) -> io::Result<Handle> {
+pub(crate) fn open(session: &dyn Session, path: &Path, private: bool) -> io::Result<SessionHandle> {
     let file = File::open(path)?;
     let meta = file.metadata()?;
     let open = OpenFile {
@@ -93,7 +96,7 @@ pub(crate) fn open(session: &dyn Session, path: &Path, private: bool) -> io::Res
             read: true,
             write: false,
         },
-        stamp: Stamp {
+        stamp: FileStamp {
             ctime_ns: meta.ctime() * 1_000_000_000 + meta.ctime_nsec(),
             mtime_ns: meta.mtime() * 1_000_000_000 + meta.mtime_nsec(),
             size: meta.size(),
@@ -118,7 +121,7 @@ pub(crate) fn open(session: &dyn Session, path: &Path, private: bool) -> io::Res
 /// Reads through a session and waits, as a way in does for its program. True if `check` is.
 pub(crate) fn read(
     session: &dyn Session,
-    handle: Handle,
+    handle: SessionHandle,
     offset: u64,
     len: u32,
     check: fn(&[u8], u64) -> bool,

@@ -8,9 +8,9 @@ mod fio;
 mod preload;
 
 use super::inside;
-use hearth_fuse::{Busy, Mount, MountOptions};
+use hearth_fuse::{Mount, MountOptions, WhenBusy};
 use hearth_set::failure::{Failure, OrFail};
-use hearth_set::report::{Report, percentile, rounded};
+use hearth_set::report::{BenchReport, percentile, rounded};
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
@@ -31,7 +31,7 @@ struct Figures {
 }
 
 /// Measures with a working set of so many MiB for programs.
-pub(crate) fn run(turns: usize, working_set: usize) -> Result<Report, Failure> {
+pub(crate) fn run(turns: usize, working_set: usize) -> Result<BenchReport, Failure> {
     let shm = Path::new("/dev/shm");
     let root = if shm.is_dir() { shm } else { Path::new("/tmp") };
     let dir = tempfile::tempdir_in(root).or_fail(|| "cannot make a directory".to_owned())?;
@@ -40,7 +40,7 @@ pub(crate) fn run(turns: usize, working_set: usize) -> Result<Report, Failure> {
     if !right {
         return Err(Failure::new("a warm read returned wrong bytes"));
     }
-    let mut report = Report::new("local-hit", "posix");
+    let mut report = BenchReport::new("local-hit", "posix");
     for (system, figures) in [("fuse", &fuse), ("tmpfs", &tmpfs)] {
         for (case, figures) in [
             ("4KiB random", &figures.small),
@@ -93,7 +93,7 @@ fn measure(dir: &Path, turns: usize) -> io::Result<(Figures, Figures, bool)> {
         }
     }
     drop(cached);
-    mount.unmount(Busy::Detach)?;
+    mount.unmount(WhenBusy::Detach)?;
     Ok((fuse, tmpfs, right))
 }
 

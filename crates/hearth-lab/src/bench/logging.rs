@@ -14,7 +14,7 @@ mod record;
 use driver::{Driver, Workload};
 use hearth_set::failure::{Failure, OrFail};
 use hearth_set::output::progress;
-use hearth_set::report::{Report, median, percentile, rounded};
+use hearth_set::report::{BenchReport, median, percentile, rounded};
 use hearth_set::signals::Signals;
 use hearth_set::watch::stop_if_told;
 use lttng::Session;
@@ -55,7 +55,7 @@ impl Effort {
 
 /// With `--store posix` programs that do I/O on a directory are run with and without logging;
 /// otherwise single records and calls are.
-pub(crate) fn run(store: &str, effort: Effort, signals: &Signals) -> Result<Report, Failure> {
+pub(crate) fn run(store: &str, effort: Effort, signals: &Signals) -> Result<BenchReport, Failure> {
     let place = Place::new()?;
     match store {
         "posix" => access::run(&place, effort, signals),
@@ -63,8 +63,8 @@ pub(crate) fn run(store: &str, effort: Effort, signals: &Signals) -> Result<Repo
     }
 }
 
-fn costs(place: &Place, effort: Effort, signals: &Signals) -> Result<Report, Failure> {
-    let mut report = Report::new("logging", "none");
+fn costs(place: &Place, effort: Effort, signals: &Signals) -> Result<BenchReport, Failure> {
+    let mut report = BenchReport::new("logging", "none");
     record_costs(place, effort, signals, &mut report)?;
     calls::measure(place, effort, signals, &mut report)?;
     chain::measure(place, effort.span, signals, &mut report)?;
@@ -77,7 +77,7 @@ fn record_costs(
     place: &Place,
     effort: Effort,
     signals: &Signals,
-    report: &mut Report,
+    report: &mut BenchReport,
 ) -> Result<(), Failure> {
     let workload = Workload::build(&place.work)?;
     let mut text = Driver::start(workload.command("text").arg(place.work.join("log")))?;
@@ -135,7 +135,7 @@ fn record_costs(
 }
 
 fn sum_up_records(
-    report: &mut Report,
+    report: &mut BenchReport,
     [ring, text, lttng]: &[Vec<f64>; 3],
     stamped: &[f64],
     why_not: Option<String>,
@@ -162,7 +162,7 @@ fn pause(span: Duration) {
 }
 
 /// Adds the median of some figures, and where nine tenths of them lie.
-fn spread(report: &mut Report, system: &str, case: &str, figures: &[f64]) {
+fn spread(report: &mut BenchReport, system: &str, case: &str, figures: &[f64]) {
     if figures.is_empty() {
         return;
     }

@@ -8,7 +8,7 @@ mod site;
 use std::collections::BTreeMap;
 
 use hearth_set::failure::Failure;
-use hearth_set::report::Report;
+use hearth_set::report::BenchReport;
 use hearth_set::signals::Signals;
 use hearth_set::watch::stop_if_told;
 use rows::{Effort, ROWS, Row};
@@ -27,9 +27,9 @@ pub(super) fn run(
     choice: Choice,
     signals: &Signals,
     progress: impl Fn(&str),
-) -> Result<Report, Failure> {
+) -> Result<BenchReport, Failure> {
     let site = Site::prepare()?;
-    let mut report = Report::new("programs", "posix");
+    let mut report = BenchReport::new("programs", "posix");
     let (mut skipped, mut wrong) = (Vec::new(), Vec::new());
     let chosen = |row: &&Row| choice == Choice::All || row.effort == Effort::Light;
     let mut rows: Vec<&Row> = ROWS.iter().filter(chosen).collect();
@@ -95,7 +95,7 @@ fn run_all<'a>(
     Ok(all)
 }
 
-fn tell(report: &mut Report, row: &Row, way: Way, runs: &[Ran]) {
+fn tell(report: &mut BenchReport, row: &Row, way: Way, runs: &[Ran]) {
     for (ran, when) in runs.iter().zip(["cold", "warm"]) {
         let mut figure = |what: &str, value: u64, unit| {
             let metric = format!("{when} {what}");

@@ -7,10 +7,10 @@
 use super::ground::{Field, Ground, System, Translators};
 use super::hosts::forget_caches;
 use crate::workload::records::RECORDS;
+use hearth_agent::Policy;
 use hearth_set::failure::Failure;
-use hearth_set::options::Policy;
 use hearth_set::output::{progress, progress_over};
-use hearth_set::report::{Report, median, rounded};
+use hearth_set::report::{BenchReport, median, rounded};
 use hearth_set::signals::Signals;
 use hearth_set::trial::crew::Crew;
 use std::collections::BTreeMap;
@@ -67,8 +67,8 @@ const SYSTEMS: [(Translators, &[(&str, System)]); 2] = [
 type Spot = (&'static str, &'static str, usize, &'static str);
 
 /// Measures on each ground; the systems of a ground one after another within each turn.
-pub(super) fn run(store: &str, effort: &Effort, signals: &Signals) -> Result<Report, Failure> {
-    let mut report = Report::new("read-latency", store);
+pub(super) fn run(store: &str, effort: &Effort, signals: &Signals) -> Result<BenchReport, Failure> {
+    let mut report = BenchReport::new("read-latency", store);
     let mut samples: BTreeMap<Spot, Vec<f64>> = BTreeMap::new();
     let mut right = true;
     for (translators, systems) in SYSTEMS {
@@ -134,7 +134,7 @@ fn forget_pages() {
     let _ = forget_caches();
 }
 
-fn sum_up(report: &mut Report, samples: &BTreeMap<Spot, Vec<f64>>, effort: &Effort) {
+fn sum_up(report: &mut BenchReport, samples: &BTreeMap<Spot, Vec<f64>>, effort: &Effort) {
     let ratio = |(system, case, size, phase): Spot| {
         let of = |system| {
             median(

@@ -5,7 +5,7 @@
 
 use super::inside;
 use hearth_set::failure::{Failure, OrFail};
-use hearth_set::report::{Report, percentile};
+use hearth_set::report::{BenchReport, percentile};
 use std::io::{self, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::path::Path;
@@ -19,9 +19,9 @@ const ANSWER: usize = 32 + 80 + PAGE;
 /// Pages read between two turns of the bare ping-pong.
 const TURN: usize = 64;
 
-pub(crate) fn run(turns: usize) -> Result<Report, Failure> {
+pub(crate) fn run(turns: usize) -> Result<BenchReport, Failure> {
     let dir = tempfile::tempdir().or_fail(|| "cannot make a directory".to_owned())?;
-    let mut report = Report::new("remote-hit", "posix");
+    let mut report = BenchReport::new("remote-hit", "posix");
     let (hits, bare, right) = measure(dir.path(), turns).or_fail(|| "cannot measure".to_owned())?;
     if !right {
         return Err(Failure::new("a remote hit returned wrong bytes"));

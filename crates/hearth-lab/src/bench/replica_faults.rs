@@ -12,10 +12,10 @@ mod load;
 mod schedule;
 
 use agents::Agents;
+use hearth_agent::Replicas;
 use hearth_set::failure::Failure;
 use hearth_set::output::{progress, progress_over};
-use hearth_set::replicas::Replicas;
-use hearth_set::report::Report;
+use hearth_set::report::BenchReport;
 use hearth_set::signals::Signals;
 use hearth_set::watch::stop_if_told;
 use load::{Board, Found};
@@ -56,7 +56,7 @@ struct Sum {
 }
 
 /// Plays schedules, and says what the checker found.
-pub(super) fn run(play: &Play, signals: &Signals) -> Result<Report, Failure> {
+pub(super) fn run(play: &Play, signals: &Signals) -> Result<BenchReport, Failure> {
     let mut sum = Sum::default();
     for seed in (play.seed..).take(play.schedules) {
         progress(&format!("schedule {seed}, {} before", sum.played));
@@ -184,8 +184,8 @@ impl Sum {
     }
 }
 
-fn report(play: &Play, sum: &Sum) -> Report {
-    let mut report = Report::new("replica-faults", "posix");
+fn report(play: &Play, sum: &Sum) -> BenchReport {
+    let mut report = BenchReport::new("replica-faults", "posix");
     let option = play.replicas.map(|asked| format!(" --replicas {asked}"));
     let option = option.unwrap_or_default();
     for &seed in &sum.bad {

@@ -4,9 +4,9 @@
 mod moves;
 
 use super::mpi::{Mpi, Place, Program, Run, Runs, Site, Source, Told, Way};
+use hearth_agent::Policy;
 use hearth_set::failure::Failure;
-use hearth_set::options::Policy;
-use hearth_set::report::{Report, rounded};
+use hearth_set::report::{BenchReport, rounded};
 use hearth_set::signals::Signals;
 use hearth_set::trial::matmul::System;
 
@@ -86,7 +86,7 @@ pub(crate) fn run(
     load: &Load<'_>,
     signals: &Signals,
     mut tell: impl FnMut(&str),
-) -> Result<Report, Failure> {
+) -> Result<BenchReport, Failure> {
     tell("preparing");
     let most = load.ranks.iter().copied().max().unwrap_or(1);
     let site = Site::build(load.store, load.link, most, signals)?;
@@ -253,8 +253,8 @@ const FIGURES: [Figure; 8] = [
     ("torn pages", "", |run| run.told.torn as f64),
 ];
 
-fn report(load: &Load<'_>, rivals: &[Rival], runs: &Runs) -> Report {
-    let mut report = Report::new("sliding-window", load.store);
+fn report(load: &Load<'_>, rivals: &[Rival], runs: &Runs) -> BenchReport {
+    let mut report = BenchReport::new("sliding-window", load.store);
     for &ranks in &load.ranks {
         let case = case(ranks);
         for rival in rivals {

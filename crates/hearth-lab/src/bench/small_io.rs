@@ -2,9 +2,10 @@
 
 use crate::hearth::hearth;
 use crate::workload::small_io::RECORD_BYTES;
+use hearth_agent::Policy;
 use hearth_set::failure::{Failure, OrFail};
-use hearth_set::options::{Policy, SetSpec};
-use hearth_set::report::{Report, rounded};
+use hearth_set::options::SetSpec;
+use hearth_set::report::{BenchReport, rounded};
 use hearth_set::signals::Signals;
 use hearth_set::trial::cluster::Cluster;
 use hearth_set::trial::crew::Crew;
@@ -25,9 +26,9 @@ pub(crate) fn run(
     (backing, chosen): (&str, &[Policy]),
     records: usize,
     signals: &Signals,
-) -> Result<Report, Failure> {
+) -> Result<BenchReport, Failure> {
     let dir = tempfile::tempdir().or_fail(|| "cannot make a directory".to_owned())?;
-    let mut report = Report::new("small-io", backing);
+    let mut report = BenchReport::new("small-io", backing);
     let mut verified = true;
     let (mut none, mut home) = (0, 0);
     let wanted = |policy: &Policy| {
@@ -71,7 +72,7 @@ pub(crate) fn run(
 }
 
 fn one(
-    report: &mut Report,
+    report: &mut BenchReport,
     system: &str,
     dir: &Path,
     spec: SetSpec,

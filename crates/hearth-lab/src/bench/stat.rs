@@ -6,10 +6,10 @@ mod model;
 
 use super::ground::{Ground, System, Translators};
 use crate::workload;
+use hearth_agent::Policy;
 use hearth_set::failure::Failure;
-use hearth_set::options::Policy;
 use hearth_set::output::{progress, progress_over};
-use hearth_set::report::{Report, median, rounded};
+use hearth_set::report::{BenchReport, median, rounded};
 use hearth_set::signals::Signals;
 use hearth_set::trial::crew::Crew;
 use hearth_set::watch::{pause, stop_if_told};
@@ -135,8 +135,8 @@ struct Alone {
 type Run = (System, u32, Sample);
 
 /// Measures the systems one after another within each turn.
-pub(super) fn run(load: &Load<'_>, signals: &Signals) -> Result<Report, Failure> {
-    let mut report = Report::new("stat", load.store);
+pub(super) fn run(load: &Load<'_>, signals: &Signals) -> Result<BenchReport, Failure> {
+    let mut report = BenchReport::new("stat", load.store);
     let (samples, steps) = measure(load, signals)?;
     let off = untranslated(load, signals)?;
     progress_over();
@@ -287,7 +287,7 @@ fn middle(
     median(&figures)
 }
 
-fn tell(report: &mut Report, samples: &[Run], load: &Load<'_>) {
+fn tell(report: &mut BenchReport, samples: &[Run], load: &Load<'_>) {
     for &count in load.clients {
         let case = case(count);
         for &system in &load.systems {
@@ -310,7 +310,7 @@ fn tell(report: &mut Report, samples: &[Run], load: &Load<'_>) {
 }
 
 fn sum_up(
-    report: &mut Report,
+    report: &mut BenchReport,
     (samples, steps): (&[Run], &Steps),
     load: &Load<'_>,
     signals: &Signals,
@@ -365,7 +365,12 @@ fn pace(samples: &[Run], clients: u32, steps: &Steps) -> Pace {
 }
 
 /// Share of the store's time that a system saves.
-fn compare(report: &mut Report, samples: &[Run], (system, count): (System, u32), load: &Load<'_>) {
+fn compare(
+    report: &mut BenchReport,
+    samples: &[Run],
+    (system, count): (System, u32),
+    load: &Load<'_>,
+) {
     let keys = ["improvement", "improvement_second_pass"];
     for (pass, key) in keys.iter().enumerate() {
         let seconds = |of| middle(samples, of, |sample| sample.seconds[pass]);
@@ -379,7 +384,7 @@ fn compare(report: &mut Report, samples: &[Run], (system, count): (System, u32),
 }
 
 /// Counts of the first pass, beside those of the model.
-fn count_out(report: &mut Report, samples: &[Run], at: (System, u32), model: &model::Counts) {
+fn count_out(report: &mut BenchReport, samples: &[Run], at: (System, u32), model: &model::Counts) {
     let (name, count) = (at.0.name(), at.1);
     let messages = middle(samples, at, |sample| sample.messages[0] as f64);
     let asked = middle(samples, at, |sample| sample.asked[0] as f64);

@@ -8,6 +8,7 @@ mod simulated;
 pub(super) mod throughput;
 
 use crate::hearth::hearth;
+use hearth_agent::{Policy, Synced};
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
@@ -18,11 +19,11 @@ use std::time::Instant;
 
 use super::disk::Disk;
 use hearth_set::failure::{Failure, OrFail};
-use hearth_set::options::{Policy, SetSpec};
-use hearth_set::report::{Report, median, rounded};
+use hearth_set::options::SetSpec;
+use hearth_set::report::{BenchReport, median, rounded};
 use hearth_set::signals::Signals;
-use hearth_set::size::{Size, Span};
-use hearth_set::tier::{Fsync, TierPlace, TierSpec};
+use hearth_set::size::{HumanDuration, Size};
+use hearth_set::tier::{TierPlace, TierSpec};
 use hearth_set::trial::cluster::Cluster;
 
 /// Bytes of one request.
@@ -68,8 +69,8 @@ fn spec(agents: usize, backing: &str, dir: &Path, tier: u64) -> Result<SetSpec, 
                 dir: place,
                 size: Some(Size(tier)),
             },
-            age: Span(std::time::Duration::from_secs(600)),
-            fsync: Fsync::Tier,
+            age: HumanDuration(std::time::Duration::from_secs(600)),
+            fsync: Synced::Tier,
         }),
         ..SetSpec::default()
     })
@@ -157,9 +158,13 @@ const DISK_BYTES: u64 = 8 << 30;
 
 /// Processes that write and sync through the mount, over the same on the tier's own file system. Of two
 /// runs side by side now the one is first and now the other.
-pub(super) fn fuse(backing: &str, effort: &Effort, signals: &Signals) -> Result<Report, Failure> {
+pub(super) fn fuse(
+    backing: &str,
+    effort: &Effort,
+    signals: &Signals,
+) -> Result<BenchReport, Failure> {
     let dir = tempfile::tempdir().or_fail(|| "cannot make a directory".to_owned())?;
-    let mut report = Report::new("fuse", backing);
+    let mut report = BenchReport::new("fuse", backing);
     let disk = Disk::make(dir.path(), DISK_BYTES, DISK_RATE);
     let place = match &disk {
         Ok(disk) => {
@@ -299,7 +304,11 @@ fn synced(dir: &Path, name: &str, (writers, bytes): (usize, u64)) -> Result<f64,
 }
 
 /// Empty files created in one directory by four agents at once: rate and messages as it grows.
-pub(super) fn create(backing: &str, effort: &Effort, signals: &Signals) -> Result<Report, Failure> {
+pub(super) fn create(
+    backing: &str,
+    effort: &Effort,
+    signals: &Signals,
+) -> Result<BenchReport, Failure> {
     const AGENTS: usize = 4;
     const PARTS: usize = 5;
     let dir = tempfile::tempdir().or_fail(|| "cannot make a directory".to_owned())?;
@@ -312,7 +321,7 @@ pub(super) fn create(backing: &str, effort: &Effort, signals: &Signals) -> Resul
         ..SetSpec::default()
     };
     let cluster = Cluster::start(&hearth()?, &store, dir.path(), spec, signals)?;
-    let mut report = Report::new("create", backing);
+    let mut report = BenchReport::new("create", backing);
     let share = effort.files / AGENTS / PARTS;
     let (mut rates, mut messages) = (Vec::new(), Vec::new());
     let mut sent = cluster.counts()?.messages_sent;

@@ -12,7 +12,7 @@ pub(crate) mod ranks;
 use hearth_agent::net::Carrier;
 use hearth_agent::net::{Endpoint, Handler, Limits, NetConfig, PeerId, Secret, Transport};
 use hearth_set::failure::{Failure, OrFail};
-use hearth_set::report::{Report, median, rounded};
+use hearth_set::report::{BenchReport, median, rounded};
 use link::Link;
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 use std::io::{self, IoSlice};
@@ -46,8 +46,8 @@ struct Found {
     bytes_per_s: f64,
 }
 
-pub(crate) fn run(turns: usize) -> Result<Report, Failure> {
-    let mut report = Report::new("transports", "none");
+pub(crate) fn run(turns: usize) -> Result<BenchReport, Failure> {
+    let mut report = BenchReport::new("transports", "none");
     for (name, link) in LINKS {
         let carriers = Carrier::ALL
             .into_iter()
@@ -81,7 +81,7 @@ fn crosses(carrier: Carrier, link: Link) -> bool {
     }
 }
 
-fn tell(report: &mut Report, name: &str, link: Link, found: &[(String, Vec<Found>)]) {
+fn tell(report: &mut BenchReport, name: &str, link: Link, found: &[(String, Vec<Found>)]) {
     let middle = |figures: &[Found], of: fn(&Found) -> f64| {
         median(&figures.iter().map(of).collect::<Vec<_>>())
     };

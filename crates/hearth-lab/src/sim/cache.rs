@@ -8,14 +8,14 @@ use std::process::ExitCode;
 use std::str::FromStr;
 
 use hearth_plan::Bytes;
-use hearth_plan::online::{Kind, Met};
+use hearth_plan::online::{EvictionPolicy, Met};
 use hearth_plan::retain::{Queue, bound_fractional, bound_hits};
 
 use formats::Format;
 use hearth_set::failure::Failure;
 use hearth_set::output::{print, table};
 use hearth_set::output::{progress, progress_over};
-use hearth_set::report::Report;
+use hearth_set::report::BenchReport;
 use hearth_set::size::Size;
 use trace::Trace;
 
@@ -45,7 +45,7 @@ pub(super) struct Args {
     size: Vec<Room>,
     /// Policies; all if none is named
     #[arg(long, value_name = "NAME,...", value_delimiter = ',', value_parser = parse_kind)]
-    policy: Vec<Kind>,
+    policy: Vec<EvictionPolicy>,
     /// Format of the trace; told from its name and its first line otherwise
     #[arg(long, value_enum)]
     format: Option<Format>,
@@ -94,10 +94,12 @@ impl Room {
     }
 }
 
-fn parse_kind(name: &str) -> Result<Kind, String> {
-    let kind = Kind::ALL.into_iter().find(|kind| kind.name() == name);
+fn parse_kind(name: &str) -> Result<EvictionPolicy, String> {
+    let kind = EvictionPolicy::ALL
+        .into_iter()
+        .find(|kind| kind.name() == name);
     kind.ok_or_else(|| {
-        let names = Kind::ALL.map(Kind::name);
+        let names = EvictionPolicy::ALL.map(EvictionPolicy::name);
         format!("policies are {}", names.join(", "))
     })
 }
@@ -109,11 +111,11 @@ pub(super) fn run(args: &Args) -> Result<ExitCode, Failure> {
     }
     let trace = formats::read(&args.file, args.format, args.block, args.requests)?;
     let kinds = if args.policy.is_empty() {
-        Kind::ALL.to_vec()
+        EvictionPolicy::ALL.to_vec()
     } else {
         args.policy.clone()
     };
-    let mut report = Report::new("sim cache", args.file.display().to_string());
+    let mut report = BenchReport::new("sim cache", args.file.display().to_string());
     let mut rows = vec![
         ["cache", "policy", "miss ratio", "byte miss ratio"]
             .map(str::to_owned)
@@ -167,7 +169,7 @@ fn sentence(trace: &Trace) -> String {
     )
 }
 
-fn summary(trace: &Trace, report: &mut Report) {
+fn summary(trace: &Trace, report: &mut BenchReport) {
     report.sum_up("requests", trace.queue.len());
     report.sum_up("objects", trace.queue.files());
     report.sum_up("footprint_bytes", trace.footprint().0);
@@ -175,7 +177,7 @@ fn summary(trace: &Trace, report: &mut Report) {
 }
 
 /// Misses over reads, by count and by bytes.
-fn misses(queue: &Queue, capacity: Bytes, kind: Kind) -> (f64, f64) {
+fn misses(queue: &Queue, capacity: Bytes, kind: EvictionPolicy) -> (f64, f64) {
     let mut cache = kind.cache(capacity);
     let (mut count, mut bytes) = (0, Bytes::ZERO);
     for at in 0..queue.len() {

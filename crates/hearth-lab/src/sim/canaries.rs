@@ -7,7 +7,7 @@ use hearth_sim_canary::canary::{Canary, Guard, try_without};
 use hearth_set::failure::Failure;
 use hearth_set::output;
 use hearth_set::output::{progress, progress_over};
-use hearth_set::report::Report;
+use hearth_set::report::BenchReport;
 
 /// Options of `hearth-lab sim canaries`.
 #[derive(clap::Args, Debug)]
@@ -86,8 +86,8 @@ fn table(canaries: &[Canary]) -> String {
     )
 }
 
-fn report(canaries: &[Canary]) -> Report {
-    let mut report = Report::new("sim canaries", "simulated");
+fn report(canaries: &[Canary]) -> BenchReport {
+    let mut report = BenchReport::new("sim canaries", "simulated");
     for Canary { guard, caught } in canaries {
         let (check, steps, events) = match caught {
             Some(caught) => (

@@ -7,7 +7,7 @@ use hearth_sim::{Policy, Semantics};
 
 use hearth_set::failure::Failure;
 use hearth_set::output::{progress, progress_over};
-use hearth_set::report::Report;
+use hearth_set::report::BenchReport;
 
 /// Policies that keep their promises, on one workload each.
 const COMPARED: &[&str] = &[
@@ -50,7 +50,7 @@ pub(crate) struct Args {
 }
 
 pub(super) fn run(args: &Args) -> Result<ExitCode, Failure> {
-    let mut report = Report::new("sim compare", "simulated");
+    let mut report = BenchReport::new("sim compare", "simulated");
     let mut broken = Vec::new();
     for (name, shape) in shapes(args) {
         let outcome = scale::run(&shape, |done| {

@@ -4,8 +4,8 @@ use std::process::ExitCode;
 use std::time::Instant;
 
 use hearth_sim::Ranges;
-use hearth_sim::explore::findings::{self, Finding, Source};
-use hearth_sim::explore::{Found, Outcome, Progress, Scope, Small, explore};
+use hearth_sim::explore::findings::{self, FaultSource, PublishedFault};
+use hearth_sim::explore::{Counterexample, Progress, Scope, SearchOutcome, Small, explore};
 use serde_json::{Map, Value, json};
 
 use hearth_set::failure::Failure;
@@ -70,13 +70,13 @@ pub(crate) struct Args {
 struct Row {
     name: &'static str,
     scope: Scope,
-    outcome: Outcome,
+    outcome: SearchOutcome,
     wall_s: f64,
 }
 
 pub(super) fn run(args: &Args) -> Result<ExitCode, Failure> {
     super::hush_panics();
-    let told: Vec<&Finding> = findings::of(&args.policy).collect();
+    let told: Vec<&PublishedFault> = findings::of(&args.policy).collect();
     if !told.is_empty() {
         return tell(args, &told);
     }
@@ -233,7 +233,7 @@ impl Row {
     }
 
     fn json(&self, policy: &str) -> Value {
-        let Outcome {
+        let SearchOutcome {
             progress, found, ..
         } = &self.outcome;
         json!({
@@ -253,7 +253,7 @@ impl Row {
             .filter(|&&(name, value)| value > 0 && name != "faults")
             .map(|(name, value)| format!("{value} {name}"))
             .collect();
-        let Outcome {
+        let SearchOutcome {
             progress,
             found,
             exhausted,
@@ -276,7 +276,7 @@ impl Row {
     }
 }
 
-fn story(found: &Found) -> String {
+fn story(found: &Counterexample) -> String {
     let lines: Vec<String> = found
         .story
         .iter()
@@ -292,12 +292,12 @@ fn story(found: &Found) -> String {
 }
 
 /// The findings of a published policy.
-fn tell(args: &Args, all: &[&Finding]) -> Result<ExitCode, Failure> {
-    let wanted = |finding: &&&Finding| {
+fn tell(args: &Args, all: &[&PublishedFault]) -> Result<ExitCode, Failure> {
+    let wanted = |finding: &&&PublishedFault| {
         let id = args.finding.as_deref();
         id.is_none_or(|id| finding.id == id || finding.id.split('-').next() == Some(id))
     };
-    let chosen: Vec<&Finding> = all.iter().filter(wanted).copied().collect();
+    let chosen: Vec<&PublishedFault> = all.iter().filter(wanted).copied().collect();
     if chosen.is_empty() {
         let ids: Vec<&str> = all.iter().map(|finding| finding.id).collect();
         let what = format!("policy {} has the findings {}", args.policy, ids.join(", "));
@@ -324,13 +324,15 @@ fn tell(args: &Args, all: &[&Finding]) -> Result<ExitCode, Failure> {
     }
 }
 
-fn one(args: &Args, finding: &Finding, found: Option<&Found>) -> String {
-    let Finding {
+fn one(args: &Args, finding: &PublishedFault, found: Option<&Counterexample>) -> String {
+    let PublishedFault {
         id, policy, what, ..
     } = finding;
     let source = match finding.source {
-        Source::Kernel => "the shipped kernel with the published parameters",
-        Source::Model => "a model of the published protocol; the shipped kernel has no such state",
+        FaultSource::Kernel => "the shipped kernel with the published parameters",
+        FaultSource::Model => {
+            "a model of the published protocol; the shipped kernel has no such state"
+        }
     };
     if args.json {
         let line = json!({

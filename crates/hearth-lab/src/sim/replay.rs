@@ -14,9 +14,9 @@ use hearth_set::failure::{Failure, OrFail};
 use hearth_set::output::print;
 use hearth_set::size::Size;
 use hearth_sim::Policy;
-use hearth_sim::scale::{self, Access, Shape};
+use hearth_sim::scale::{self, PageAccess, Shape};
 use hearth_trace::file::Reader;
-use hearth_trace::{Event, FileId, Layer, Source, StreamId};
+use hearth_trace::{Event, Layer, Source, StreamId, TracedFileId};
 use serde_json::json;
 
 /// Policies that the large world of the simulator follows.
@@ -100,7 +100,7 @@ fn simulated(args: &Args, reader: &mut Reader) -> Result<ExitCode, Failure> {
     }
 }
 
-fn simulated_words(args: &Args, name: &str, outcome: &scale::Outcome) -> String {
+fn simulated_words(args: &Args, name: &str, outcome: &scale::ScaleOutcome) -> String {
     let share = outcome.own_reads as f64 / outcome.reads.max(1) as f64;
     if args.json {
         let line = json!({
@@ -131,7 +131,7 @@ const ACCESSES_MAX: usize = 1 << 23;
 
 /// The accesses of each node.
 struct Lists {
-    lists: Vec<Vec<Access>>,
+    lists: Vec<Vec<PageAccess>>,
     /// Different pages.
     pages: usize,
 }
@@ -151,9 +151,9 @@ enum ListsError<E: std::error::Error + 'static> {
 struct Gathering {
     page_bytes: u64,
     /// Number of each page that was met.
-    numbers: HashMap<(FileId, u64), u32>,
+    numbers: HashMap<(TracedFileId, u64), u32>,
     /// By node, with the time of its call.
-    lists: Vec<Vec<(i64, Access)>>,
+    lists: Vec<Vec<(i64, PageAccess)>>,
     count: usize,
 }
 
@@ -208,7 +208,7 @@ impl Gathering {
             }
             let next = self.numbers.len() as u32;
             let page = *self.numbers.entry((file, page)).or_insert(next);
-            self.lists[node].push((event.start, Access { page, write }));
+            self.lists[node].push((event.start, PageAccess { page, write }));
         }
     }
 }

@@ -6,12 +6,12 @@ use std::process::ExitCode;
 use std::time::Instant;
 
 use hearth_sim::{
-    Faults, LONGEST, Outcome, Plan, Policy, Ranges, Replicas, Semantics, Span, Trouble, shrink,
+    Faults, LONGEST, Plan, Policy, Ranges, Replicas, RunOutcome, Semantics, Span, Trouble, shrink,
 };
 
 use hearth_set::failure::Failure;
 use hearth_set::output::{progress, progress_over};
-use hearth_set::report::Report;
+use hearth_set::report::BenchReport;
 
 /// Failed runs that are told; what comes after them is counted.
 const TOLD_MAX: u64 = 3;
@@ -78,7 +78,7 @@ struct Sum {
 }
 
 impl Sum {
-    fn add(&mut self, outcome: &Outcome) {
+    fn add(&mut self, outcome: &RunOutcome) {
         self.digest = self.digest.rotate_left(1) ^ outcome.digest;
         self.operations += u64::from(outcome.steps);
         self.events += outcome.events;
@@ -143,13 +143,13 @@ fn tell(plan: &Plan) {
     }
 }
 
-fn report(args: &Args, sum: &Sum, wall: f64) -> Report {
+fn report(args: &Args, sum: &Sum, wall: f64) -> BenchReport {
     let name = match args.semantics {
         Semantics::Posix => args.policy.name().to_owned(),
         other => format!("{} {}", args.policy.name(), other.name()),
     };
     let name = name.as_str();
-    let mut report = Report::new("sim run", "simulated");
+    let mut report = BenchReport::new("sim run", "simulated");
     let counts = [
         ("worlds", args.seeds),
         ("operations", sum.operations),

@@ -13,13 +13,13 @@ mod small;
 use std::process::ExitCode;
 
 use hearth_plan::Bytes;
-use hearth_plan::online::{Kind, Met};
-use hearth_plan::retain::{Queue, Tally};
+use hearth_plan::online::{EvictionPolicy, Met};
+use hearth_plan::retain::{Queue, ServedBytes};
 use serde_json::{Map, Value};
 
 use hearth_set::failure::Failure;
 use hearth_set::output::print as print_lines;
-use hearth_set::report::{Report, rounded};
+use hearth_set::report::{BenchReport, rounded};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -115,14 +115,14 @@ pub(super) fn run(args: &Args) -> Result<ExitCode, Failure> {
 /// Results, for people and for machines.
 struct Said {
     text: String,
-    report: Report,
+    report: BenchReport,
 }
 
 impl Said {
     fn new() -> Said {
         Said {
             text: String::new(),
-            report: Report::new("sim schedule", "model"),
+            report: BenchReport::new("sim schedule", "model"),
         }
     }
 
@@ -138,22 +138,22 @@ impl Said {
 }
 
 /// Time under LRU over time under `other`.
-fn speedup(args: &Args, lru: Tally, other: Tally) -> f64 {
+fn speedup(args: &Args, lru: ServedBytes, other: ServedBytes) -> f64 {
     lru.time(args.memory_speed) / other.time(args.memory_speed)
 }
 
 /// A tally of which `memory` is the part that memory serves.
-fn split(total: Bytes, memory: Bytes) -> Tally {
-    Tally {
+fn split(total: Bytes, memory: Bytes) -> ServedBytes {
+    ServedBytes {
         disk: total - memory,
         memory,
     }
 }
 
 /// The same queue without knowledge of it.
-fn online(queue: &Queue, capacity: Bytes, kind: Kind) -> Tally {
+fn online(queue: &Queue, capacity: Bytes, kind: EvictionPolicy) -> ServedBytes {
     let mut cache = kind.cache(capacity);
-    let mut tally = Tally::default();
+    let mut tally = ServedBytes::default();
     for at in 0..queue.len() {
         let size = queue.size_at(at);
         match cache.read(queue.file(at), size) {
@@ -164,7 +164,7 @@ fn online(queue: &Queue, capacity: Bytes, kind: Kind) -> Tally {
     tally
 }
 
-fn add(sum: &mut Tally, more: Tally) {
+fn add(sum: &mut ServedBytes, more: ServedBytes) {
     sum.disk += more.disk;
     sum.memory += more.memory;
 }

@@ -6,7 +6,7 @@ use hearth_sim::storm::{self, Shape};
 
 use hearth_set::failure::Failure;
 use hearth_set::output::{progress, progress_over};
-use hearth_set::report::{Report, rounded};
+use hearth_set::report::{BenchReport, rounded};
 
 /// Counts further than this from the closed form break it.
 const TOLERANCE: f64 = 0.1;
@@ -26,7 +26,7 @@ pub(crate) struct Args {
 }
 
 pub(super) fn run(args: &Args) -> Result<ExitCode, Failure> {
-    let mut report = Report::new("sim stat", "simulated");
+    let mut report = BenchReport::new("sim stat", "simulated");
     let (mut broken, mut worst) = (Vec::new(), 0.0f64);
     for &nodes in &args.nodes {
         progress(&format!("{nodes} nodes"));
@@ -50,7 +50,7 @@ pub(super) fn run(args: &Args) -> Result<ExitCode, Failure> {
 }
 
 /// Rows of one count of nodes; returns how far the counts are from the closed form.
-fn tell(report: &mut Report, shape: &Shape, outcome: &storm::Outcome) -> f64 {
+fn tell(report: &mut BenchReport, shape: &Shape, outcome: &storm::StormOutcome) -> f64 {
     let case = format!("{} nodes", shape.nodes);
     let stats = f64::from(shape.nodes) * f64::from(shape.files);
     let counts = [

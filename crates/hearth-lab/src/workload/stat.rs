@@ -1,7 +1,7 @@
 //! Every process asks for the attributes of every file, as IMCa's stat experiment has it: the files are
 //! made beforehand, and are in one directory.
 
-use hearth_set::trial::{IoTimes, Report, phase_over};
+use hearth_set::trial::{IoTimes, ProcessReport, phase_over};
 use rustix::fs::{AtFlags, Mode, OFlags, RawDir};
 use std::fs;
 use std::io;
@@ -43,7 +43,7 @@ fn read_names() -> io::Result<()> {
 
 /// One process: asks for all of `files` files, twice, from their directory, so that no path to it counts. With
 /// `lists` it reads the names before.
-pub(crate) fn run(dir: &Path, files: u64, lists: bool) -> io::Result<Report> {
+pub(crate) fn run(dir: &Path, files: u64, lists: bool) -> io::Result<ProcessReport> {
     std::env::set_current_dir(dir)?;
     phase_over()?;
     if lists {
@@ -66,7 +66,7 @@ pub(crate) fn run(dir: &Path, files: u64, lists: bool) -> io::Result<Report> {
         calls_ns.push(calls);
         phase_over()?;
     }
-    Ok(Report {
+    Ok(ProcessReport {
         times,
         right,
         calls_ns,

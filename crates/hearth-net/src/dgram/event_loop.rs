@@ -18,7 +18,7 @@ use mio::unix::SourceFd;
 use mio::{Events, Interest, Poll, Token};
 
 use super::conn::{Conn, Phase};
-use super::pace::Service;
+use super::pace::DatagramService;
 use super::packet::{Packet, Route};
 use super::receiver::Whole;
 use super::sender::AckError;
@@ -44,7 +44,7 @@ const PING_AFTER: Duration = Duration::from_secs(1);
 /// State of the thread.
 pub(crate) struct EventLoop {
     who: Identity,
-    service: Service,
+    service: DatagramService,
     poll: Poll,
     socket: Arc<Socket>,
     shared: Arc<Shared<Wire>>,
@@ -67,7 +67,7 @@ pub(crate) struct EventLoop {
 
 impl EventLoop {
     pub(crate) fn new(
-        (who, service): (Identity, Service),
+        (who, service): (Identity, DatagramService),
         poll: Poll,
         socket: Arc<Socket>,
         shared: Arc<Shared<Wire>>,

@@ -23,7 +23,7 @@ use std::io::IoSlice;
 use std::net::{SocketAddr, UdpSocket};
 use std::sync::Arc;
 
-use crate::config::{ListenHint, NetConfig, Refusal, StartError};
+use crate::config::{ListenHint, NetConfig, NoTransport, Refusal};
 use crate::hub::Hub;
 use crate::transport::{Handler, PeerId, PeerState, SendError, Transport};
 
@@ -31,15 +31,15 @@ use event_loop::EventLoop;
 use socket::Socket;
 use wire::Wire;
 
-pub use pace::Service;
+pub use pace::DatagramService;
 
 /// A [`Transport`] over UDP.
 pub struct DatagramTransport(Hub<Wire>);
 
 impl DatagramTransport {
     /// Takes the address; the error says what to do when that is not possible.
-    pub fn listen(addr: SocketAddr) -> Result<UdpSocket, StartError> {
-        UdpSocket::bind(addr).map_err(|source| StartError::Listen {
+    pub fn listen(addr: SocketAddr) -> Result<UdpSocket, NoTransport> {
+        UdpSocket::bind(addr).map_err(|source| NoTransport::Listen {
             addr,
             hint: ListenHint::of(&source),
             source,
@@ -49,10 +49,10 @@ impl DatagramTransport {
     /// Starts to listen, and to connect to every member with a lower id.
     pub fn start(
         config: NetConfig,
-        service: Service,
+        service: DatagramService,
         udp: UdpSocket,
         handler: Arc<dyn Handler>,
-    ) -> Result<Arc<DatagramTransport>, StartError> {
+    ) -> Result<Arc<DatagramTransport>, NoTransport> {
         let (identity, poll, shared) = config.begin()?;
         let socket = Arc::new(Socket::new(udp)?);
         let who = (identity, service);

@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 
 /// Which service a datagram transport gives.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Service {
+pub enum DatagramService {
     /// Packets under a window that loss halves.
     Udp,
     /// Packets at a rate that loss lowers by an eighth, after UDT.
@@ -82,14 +82,14 @@ struct Rate {
 }
 
 impl Pace {
-    pub(crate) fn new(service: Service, now: Instant) -> Pace {
+    pub(crate) fn new(service: DatagramService, now: Instant) -> Pace {
         let control = match service {
-            Service::Udp => Control::Window(Window {
+            DatagramService::Udp => Control::Window(Window {
                 packets: WINDOW_FIRST,
                 threshold: f64::MAX,
                 answered: 0,
             }),
-            Service::Udt => Control::Rate(Rate {
+            DatagramService::Udt => Control::Rate(Rate {
                 window: WINDOW_FIRST,
                 period: None,
                 capacity: 0.0,
@@ -285,7 +285,7 @@ mod tests {
     #[test]
     fn a_window_doubles_halves_once_for_a_burst_and_then_grows_by_one_a_round_trip() {
         let now = Instant::now();
-        let mut pace = Pace::new(Service::Udp, now);
+        let mut pace = Pace::new(DatagramService::Udp, now);
         let first = pace.window();
         pace.on_ack(now, first, 0, RTT);
         assert_eq!(pace.window(), 2 * first);
@@ -303,7 +303,7 @@ mod tests {
     fn a_rate_begins_at_what_arrived_falls_by_an_eighth_and_recovers() {
         let start = Instant::now();
         let at = |syn: u32| start + SYN * syn;
-        let mut pace = Pace::new(Service::Udt, start);
+        let mut pace = Pace::new(DatagramService::Udt, start);
         let near = |pace: &Pace, rate: f64| (pace.rate(RTT) / rate - 1.0).abs() < 0.01;
         pace.on_ack(start, 10, 9000, RTT);
         pace.on_loss(start, 5, 50, RTT);
@@ -332,7 +332,7 @@ mod tests {
     #[test]
     fn a_queue_on_the_way_ends_the_growth() {
         let now = Instant::now();
-        for service in [Service::Udp, Service::Udt] {
+        for service in [DatagramService::Udp, DatagramService::Udt] {
             let mut pace = Pace::new(service, now);
             pace.on_ack(now, 64, 5000, RTT);
             let grown = pace.window();
@@ -344,7 +344,7 @@ mod tests {
     #[test]
     fn permissions_are_earned_at_the_rate_and_do_not_pile_up() {
         let now = Instant::now();
-        let mut pace = Pace::new(Service::Udp, now);
+        let mut pace = Pace::new(DatagramService::Udp, now);
         let take = |pace: &mut Pace, at| (0..10_000).take_while(|_| pace.take(at, RTT)).count();
         assert_eq!(take(&mut pace, now), BURST_MIN as usize);
         assert!(pace.next(RTT) > now);

@@ -11,7 +11,7 @@ use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::pace::{Pace, Service, WINDOW_MAX};
+use super::pace::{DatagramService, Pace, WINDOW_MAX};
 use super::packet::{Ack, Data, Packet, Route};
 
 /// How far packets may overtake each other before one counts as lost.
@@ -81,7 +81,12 @@ pub(crate) struct AckError {
 
 impl Sender {
     /// A sender whose packets carry up to `part_len` bytes of a message.
-    pub(crate) fn new(route: Route, service: Service, part_len: usize, now: Instant) -> Sender {
+    pub(crate) fn new(
+        route: Route,
+        service: DatagramService,
+        part_len: usize,
+        now: Instant,
+    ) -> Sender {
         Sender {
             route,
             part_len,

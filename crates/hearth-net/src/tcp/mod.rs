@@ -20,7 +20,7 @@ use std::os::unix::net::UnixListener;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use crate::config::{ListenHint, NetConfig, Refusal, StartError};
+use crate::config::{ListenHint, NetConfig, NoTransport, Refusal};
 use crate::hub::Hub;
 use crate::transport::{Handler, PeerId, PeerState, SendError, Transport};
 
@@ -85,8 +85,8 @@ impl Near {
 
 impl TcpTransport {
     /// Listens on `addr`; the error says what to do when that is not possible.
-    pub fn listen(addr: SocketAddr) -> Result<TcpListener, StartError> {
-        TcpListener::bind(addr).map_err(|source| StartError::Listen {
+    pub fn listen(addr: SocketAddr) -> Result<TcpListener, NoTransport> {
+        TcpListener::bind(addr).map_err(|source| NoTransport::Listen {
             addr,
             hint: ListenHint::of(&source),
             source,
@@ -98,7 +98,7 @@ impl TcpTransport {
         config: NetConfig,
         listener: TcpListener,
         handler: Arc<dyn Handler>,
-    ) -> Result<Arc<TcpTransport>, StartError> {
+    ) -> Result<Arc<TcpTransport>, NoTransport> {
         TcpTransport::over(config, Listeners::new(listener, None, false)?, handler)
     }
 
@@ -107,7 +107,7 @@ impl TcpTransport {
         config: NetConfig,
         near: Near,
         handler: Arc<dyn Handler>,
-    ) -> Result<Arc<TcpTransport>, StartError> {
+    ) -> Result<Arc<TcpTransport>, NoTransport> {
         let listeners = Listeners::new(near.far, Some(near.near), near.shares)?;
         TcpTransport::over(config, listeners, handler)
     }
@@ -116,7 +116,7 @@ impl TcpTransport {
         config: NetConfig,
         listeners: Listeners,
         handler: Arc<dyn Handler>,
-    ) -> Result<Arc<TcpTransport>, StartError> {
+    ) -> Result<Arc<TcpTransport>, NoTransport> {
         let (identity, poll, shared) = config.begin()?;
         let event_loop = EventLoop::new(identity, poll, listeners, Arc::clone(&shared), handler)?;
         let hub = Hub::start(shared, move || event_loop.run())?;

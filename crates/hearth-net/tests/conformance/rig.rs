@@ -7,8 +7,8 @@ use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, Instant};
 
 use hearth_net::{
-    Anew, DatagramTransport, Handler, Limits, MemNet, Near, NetConfig, PeerId, Secret, SendError,
-    Service, TcpTransport, Transport,
+    Anew, DatagramService, DatagramTransport, Handler, Limits, MemNet, Near, NetConfig, PeerId,
+    Secret, SendError, TcpTransport, Transport,
 };
 
 /// The bytes that each test lets pile up for one peer.
@@ -135,7 +135,11 @@ impl<const UDT: bool> DatagramRig<UDT> {
         let socket = self.0[config.me.index()]
             .try_clone()
             .expect("descriptors are left");
-        let service = if UDT { Service::Udt } else { Service::Udp };
+        let service = if UDT {
+            DatagramService::Udt
+        } else {
+            DatagramService::Udp
+        };
         DatagramTransport::start(config, service, socket, handler)
             .expect("the configuration is right")
     }

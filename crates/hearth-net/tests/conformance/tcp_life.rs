@@ -2,7 +2,7 @@
 
 use std::net::TcpListener;
 
-use hearth_net::{Anew, Link, StartError, TcpTransport, Transport};
+use hearth_net::{Anew, Link, NoTransport, TcpTransport, Transport};
 
 use super::rig::{Rig, Seen, TcpRig, are_not_woken, node, tcp_node};
 
@@ -11,7 +11,7 @@ fn a_port_in_use_is_named_with_what_to_do() {
     let taken = TcpListener::bind("127.0.0.1:0").expect("loopback has free ports");
     let addr = taken.local_addr().expect("it is bound");
     let error = TcpTransport::listen(addr).expect_err("the port is taken");
-    assert!(matches!(&error, StartError::Listen { .. }));
+    assert!(matches!(&error, NoTransport::Listen { .. }));
     let text = error.to_string();
     assert!(text.contains(&addr.to_string()), "{text}");
     assert!(text.contains("stop that agent"), "{text}");

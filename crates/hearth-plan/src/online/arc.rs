@@ -5,7 +5,7 @@
 
 use super::queues::Queues;
 use super::{Cache, Met};
-use crate::units::{Bytes, FileId};
+use crate::units::{Bytes, FileIndex};
 
 /// Read once.
 const RECENT: usize = 0;
@@ -33,7 +33,7 @@ impl Arc {
     }
 
     /// A ghost returns.
-    fn revive(&mut self, file: FileId, size: Bytes, ghost: usize) {
+    fn revive(&mut self, file: FileIndex, size: Bytes, ghost: usize) {
         let (ours, theirs) = (self.queues.bytes(ghost), self.queues.bytes(GHOSTS - ghost));
         let step = Bytes((size.0).max(weigh(size, theirs, ours)));
         self.share = if ghost == GHOST_RECENT {
@@ -46,7 +46,7 @@ impl Arc {
         self.queues.enter(FREQUENT, file, size);
     }
 
-    fn admit(&mut self, file: FileId, size: Bytes) {
+    fn admit(&mut self, file: FileIndex, size: Bytes) {
         while self.recent_and_ghosts() + size > self.capacity {
             match (self.queues.tail(GHOST_RECENT), self.queues.tail(RECENT)) {
                 (Some(oldest), _) | (None, Some(oldest)) => self.queues.leave(oldest),
@@ -96,7 +96,7 @@ fn weigh(size: Bytes, theirs: Bytes, ours: Bytes) -> u64 {
 }
 
 impl Cache for Arc {
-    fn read(&mut self, file: FileId, size: Bytes) -> Met {
+    fn read(&mut self, file: FileIndex, size: Bytes) -> Met {
         match self.queues.queue(file) {
             Some(RECENT | FREQUENT) => {
                 self.queues.shift(FREQUENT, file);
@@ -109,7 +109,7 @@ impl Cache for Arc {
         Met::Miss
     }
 
-    fn holds(&self, file: FileId) -> bool {
+    fn holds(&self, file: FileIndex) -> bool {
         matches!(self.queues.queue(file), Some(RECENT | FREQUENT))
     }
 

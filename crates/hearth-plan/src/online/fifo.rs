@@ -2,7 +2,7 @@
 
 use super::queues::Queues;
 use super::{Cache, Met};
-use crate::units::{Bytes, FileId};
+use crate::units::{Bytes, FileIndex};
 
 const QUEUE: usize = 0;
 
@@ -20,7 +20,7 @@ impl Fifo {
         }
     }
 
-    fn admit(&mut self, file: FileId, size: Bytes) {
+    fn admit(&mut self, file: FileIndex, size: Bytes) {
         if size > self.capacity {
             return;
         }
@@ -33,7 +33,7 @@ impl Fifo {
 }
 
 impl Cache for Fifo {
-    fn read(&mut self, file: FileId, size: Bytes) -> Met {
+    fn read(&mut self, file: FileIndex, size: Bytes) -> Met {
         if self.holds(file) {
             return Met::Hit;
         }
@@ -41,7 +41,7 @@ impl Cache for Fifo {
         Met::Miss
     }
 
-    fn holds(&self, file: FileId) -> bool {
+    fn holds(&self, file: FileIndex) -> bool {
         self.queues.queue(file).is_some()
     }
 
@@ -60,7 +60,7 @@ impl Lru {
 }
 
 impl Cache for Lru {
-    fn read(&mut self, file: FileId, size: Bytes) -> Met {
+    fn read(&mut self, file: FileIndex, size: Bytes) -> Met {
         let met = self.0.read(file, size);
         if met == Met::Hit {
             self.0.queues.shift(QUEUE, file);
@@ -68,7 +68,7 @@ impl Cache for Lru {
         met
     }
 
-    fn holds(&self, file: FileId) -> bool {
+    fn holds(&self, file: FileIndex) -> bool {
         self.0.holds(file)
     }
 

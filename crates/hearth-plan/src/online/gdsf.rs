@@ -5,7 +5,7 @@ use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 
 use super::{Cache, Met};
-use crate::units::{Bytes, FileId};
+use crate::units::{Bytes, FileIndex};
 
 /// The cost of a miss.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,7 +26,7 @@ pub(super) struct Gdsf {
     /// The worth of the last file that went.
     level: u128,
     /// Lowest worth first; of equal ones the one touched longest ago.
-    order: BTreeSet<(u128, u64, FileId)>,
+    order: BTreeSet<(u128, u64, FileIndex)>,
     held: Vec<Option<Held>>,
     /// Counts reads, to tell equal worth apart.
     clock: u64,
@@ -53,7 +53,7 @@ impl Gdsf {
         }
     }
 
-    fn place(&mut self, file: FileId, size: Bytes, reads: u64) {
+    fn place(&mut self, file: FileIndex, size: Bytes, reads: u64) {
         let unit = match self.price {
             Price::Miss => ONE / u128::from(size.0.max(1)),
             Price::Byte => ONE,
@@ -69,7 +69,7 @@ impl Gdsf {
         self.used += size;
     }
 
-    fn take(&mut self, file: FileId) -> Option<Held> {
+    fn take(&mut self, file: FileIndex) -> Option<Held> {
         let held = self.held.get_mut(file.index())?.take()?;
         self.order.remove(&(held.worth, held.touched, file));
         self.used -= held.size;
@@ -87,7 +87,7 @@ impl Gdsf {
 }
 
 impl Cache for Gdsf {
-    fn read(&mut self, file: FileId, size: Bytes) -> Met {
+    fn read(&mut self, file: FileIndex, size: Bytes) -> Met {
         self.clock += 1;
         if let Some(held) = self.take(file) {
             self.place(file, held.size, held.reads + 1);
@@ -103,7 +103,7 @@ impl Cache for Gdsf {
         Met::Miss
     }
 
-    fn holds(&self, file: FileId) -> bool {
+    fn holds(&self, file: FileIndex) -> bool {
         self.held.get(file.index()).is_some_and(Option::is_some)
     }
 

@@ -4,7 +4,7 @@
 
 use alloc::vec::Vec;
 
-use crate::units::{Bytes, FileId};
+use crate::units::{Bytes, FileIndex};
 
 const NOWHERE: u8 = u8::MAX;
 const NOBODY: u32 = u32::MAX;
@@ -49,7 +49,7 @@ impl<const N: usize> Queues<N> {
     }
 
     /// The queue that a file stands in.
-    pub(super) fn queue(&self, file: FileId) -> Option<usize> {
+    pub(super) fn queue(&self, file: FileIndex) -> Option<usize> {
         let place = self.places.get(file.index())?;
         (place.queue != NOWHERE).then_some(usize::from(place.queue))
     }
@@ -58,27 +58,27 @@ impl<const N: usize> Queues<N> {
         self.ends[queue].bytes
     }
 
-    pub(super) fn tail(&self, queue: usize) -> Option<FileId> {
+    pub(super) fn tail(&self, queue: usize) -> Option<FileIndex> {
         let tail = self.ends[queue].tail;
-        (tail != NOBODY).then_some(FileId(tail))
+        (tail != NOBODY).then_some(FileIndex(tail))
     }
 
     /// The neighbour of a file towards the head.
-    pub(super) fn ahead(&self, file: FileId) -> Option<FileId> {
+    pub(super) fn ahead(&self, file: FileIndex) -> Option<FileIndex> {
         let ahead = self.places[file.index()].ahead;
-        (ahead != NOBODY).then_some(FileId(ahead))
+        (ahead != NOBODY).then_some(FileIndex(ahead))
     }
 
-    pub(super) fn mark(&self, file: FileId) -> u8 {
+    pub(super) fn mark(&self, file: FileIndex) -> u8 {
         self.places[file.index()].mark
     }
 
-    pub(super) fn set_mark(&mut self, file: FileId, mark: u8) {
+    pub(super) fn set_mark(&mut self, file: FileIndex, mark: u8) {
         self.places[file.index()].mark = mark;
     }
 
     /// A file that stands nowhere enters a queue at the head, unmarked.
-    pub(super) fn enter(&mut self, queue: usize, file: FileId, size: Bytes) {
+    pub(super) fn enter(&mut self, queue: usize, file: FileIndex, size: Bytes) {
         if self.places.len() <= file.index() {
             let nowhere = Place {
                 size: Bytes::ZERO,
@@ -108,7 +108,7 @@ impl<const N: usize> Queues<N> {
     }
 
     /// A file leaves its queue; its size is the answer.
-    pub(super) fn leave(&mut self, file: FileId) -> Bytes {
+    pub(super) fn leave(&mut self, file: FileIndex) -> Bytes {
         let place = self.places[file.index()];
         let ends = &mut self.ends[usize::from(place.queue)];
         ends.bytes -= place.size;
@@ -125,7 +125,7 @@ impl<const N: usize> Queues<N> {
     }
 
     /// A file goes to the head of a queue, its mark kept.
-    pub(super) fn shift(&mut self, queue: usize, file: FileId) {
+    pub(super) fn shift(&mut self, queue: usize, file: FileIndex) {
         let mark = self.mark(file);
         let size = self.leave(file);
         self.enter(queue, file, size);

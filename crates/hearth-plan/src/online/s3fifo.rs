@@ -5,7 +5,7 @@
 
 use super::queues::Queues;
 use super::{Cache, Met};
-use crate::units::{Bytes, FileId};
+use crate::units::{Bytes, FileIndex};
 
 const SMALL: usize = 0;
 const MAIN: usize = 1;
@@ -35,7 +35,7 @@ impl S3Fifo {
         self.small + self.main
     }
 
-    fn admit(&mut self, file: FileId, size: Bytes) {
+    fn admit(&mut self, file: FileIndex, size: Bytes) {
         if size > self.capacity() {
             return;
         }
@@ -64,7 +64,7 @@ impl S3Fifo {
         }
     }
 
-    fn evict_from_small(&mut self, tail: FileId) {
+    fn evict_from_small(&mut self, tail: FileIndex) {
         if self.queues.mark(tail) >= READS_TO_MAIN {
             self.queues.shift(MAIN, tail);
             self.queues.set_mark(tail, 0);
@@ -77,7 +77,7 @@ impl S3Fifo {
         }
     }
 
-    fn evict_from_main(&mut self, tail: FileId) {
+    fn evict_from_main(&mut self, tail: FileIndex) {
         match self.queues.mark(tail) {
             0 => {
                 self.queues.leave(tail);
@@ -91,7 +91,7 @@ impl S3Fifo {
 }
 
 impl Cache for S3Fifo {
-    fn read(&mut self, file: FileId, size: Bytes) -> Met {
+    fn read(&mut self, file: FileIndex, size: Bytes) -> Met {
         if self.holds(file) {
             let reads = self.queues.mark(file) + 1;
             self.queues.set_mark(file, reads.min(READS_MAX));
@@ -101,7 +101,7 @@ impl Cache for S3Fifo {
         Met::Miss
     }
 
-    fn holds(&self, file: FileId) -> bool {
+    fn holds(&self, file: FileIndex) -> bool {
         matches!(self.queues.queue(file), Some(SMALL | MAIN))
     }
 

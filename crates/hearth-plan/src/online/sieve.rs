@@ -5,7 +5,7 @@
 
 use super::queues::Queues;
 use super::{Cache, Met};
-use crate::units::{Bytes, FileId};
+use crate::units::{Bytes, FileIndex};
 
 const QUEUE: usize = 0;
 const READ: u8 = 1;
@@ -13,7 +13,7 @@ const READ: u8 = 1;
 pub(super) struct Sieve {
     capacity: Bytes,
     queues: Queues<1>,
-    hand: Option<FileId>,
+    hand: Option<FileIndex>,
 }
 
 impl Sieve {
@@ -38,7 +38,7 @@ impl Sieve {
 }
 
 impl Cache for Sieve {
-    fn read(&mut self, file: FileId, size: Bytes) -> Met {
+    fn read(&mut self, file: FileIndex, size: Bytes) -> Met {
         if self.holds(file) {
             self.queues.set_mark(file, READ);
             return Met::Hit;
@@ -52,7 +52,7 @@ impl Cache for Sieve {
         Met::Miss
     }
 
-    fn holds(&self, file: FileId) -> bool {
+    fn holds(&self, file: FileIndex) -> bool {
         self.queues.queue(file).is_some()
     }
 

@@ -15,7 +15,7 @@ use alloc::vec::Vec;
 
 use super::{Placement, Situation};
 use crate::flow::{ArcId, Network};
-use crate::units::{Bytes, NodeId};
+use crate::units::{Bytes, NodeIndex};
 
 /// The placement that moves the fewest bytes if every job fetches for itself. As many jobs get a
 /// seat as there are seats.
@@ -40,7 +40,7 @@ pub(super) fn by_parts(situation: &Situation) -> Placement {
 fn solve_shared(situation: &Situation) -> (Placement, u64) {
     let readers = situation.readers();
     let part =
-        |file: crate::FileId, bytes: Bytes| Bytes(bytes.0 / u64::from(readers[file.index()]));
+        |file: crate::FileIndex, bytes: Bytes| Bytes(bytes.0 / u64::from(readers[file.index()]));
     let whole = |job: usize| {
         let files = situation.jobs[job].iter();
         let parts = files.map(|file| part(*file, situation.sizes[file.index()]));
@@ -61,7 +61,7 @@ fn solve_shared(situation: &Situation) -> (Placement, u64) {
 }
 
 struct Arcs {
-    to_holders: Vec<Vec<(NodeId, ArcId)>>,
+    to_holders: Vec<Vec<(NodeIndex, ArcId)>>,
     from_anywhere: Vec<ArcId>,
 }
 
@@ -69,7 +69,7 @@ struct Arcs {
 fn solve(
     situation: &Situation,
     whole: &dyn Fn(usize) -> Bytes,
-    held: &dyn Fn(usize) -> Vec<(NodeId, Bytes)>,
+    held: &dyn Fn(usize) -> Vec<(NodeIndex, Bytes)>,
 ) -> (Placement, u64) {
     let (jobs, nodes) = (situation.jobs.len(), situation.seats.len());
     let (source, anywhere, sink) = (0, 1 + jobs + nodes, 2 + jobs + nodes);
@@ -113,7 +113,7 @@ fn read_off(network: &Network, arcs: &Arcs) -> Placement {
         .enumerate()
         .flat_map(|(node, arc)| {
             let filled = network.carried(*arc) as usize;
-            core::iter::repeat_n(NodeId(node as u32), filled)
+            core::iter::repeat_n(NodeIndex(node as u32), filled)
         });
     let jobs = arcs.to_holders.iter().map(|holders| {
         let held = holders.iter().find(|(_, arc)| network.carried(*arc) > 0);

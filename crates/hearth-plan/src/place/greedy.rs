@@ -3,7 +3,7 @@
 use alloc::vec;
 
 use super::{Placement, Situation};
-use crate::units::{Bytes, NodeId};
+use crate::units::{Bytes, NodeIndex};
 
 /// Algorithm 1 line by line.
 ///
@@ -40,7 +40,7 @@ pub fn paper(situation: &Situation) -> Placement {
     Placement(jobs.map(place).collect())
 }
 
-fn best(situation: &Situation, job: usize, load: &[u32]) -> Option<NodeId> {
+fn best(situation: &Situation, job: usize, load: &[u32]) -> Option<NodeIndex> {
     let mut held = vec![Bytes::ZERO; situation.seats.len()];
     for (node, bytes) in situation.holders(job) {
         held[node.index()] = bytes;
@@ -52,6 +52,6 @@ fn best(situation: &Situation, job: usize, load: &[u32]) -> Option<NodeId> {
     })
 }
 
-fn nodes(situation: &Situation) -> impl Iterator<Item = NodeId> + use<> {
-    (0..situation.seats.len() as u32).map(NodeId)
+fn nodes(situation: &Situation) -> impl Iterator<Item = NodeIndex> + use<> {
+    (0..situation.seats.len() as u32).map(NodeIndex)
 }

@@ -11,7 +11,7 @@ use alloc::vec;
 use alloc::vec::Vec;
 
 use super::{Placement, Situation, exact, greedy};
-use crate::units::{Bytes, FileId, NodeId};
+use crate::units::{Bytes, FileIndex, NodeIndex};
 
 /// Steps that are tried before the search stops where it is.
 const TRIES_MAX: u64 = 2_000_000;
@@ -48,10 +48,10 @@ fn readers_of(situation: &Situation) -> Vec<Vec<usize>> {
 /// A placement that changes, with what it moves.
 struct Board<'a> {
     situation: &'a Situation,
-    at: Vec<Option<NodeId>>,
+    at: Vec<Option<NodeIndex>>,
     load: Vec<u32>,
     /// Jobs of a node that read a file.
-    readers: BTreeMap<(NodeId, FileId), u32>,
+    readers: BTreeMap<(NodeIndex, FileIndex), u32>,
     moved: Bytes,
     tries_left: u64,
 }
@@ -72,7 +72,7 @@ impl<'a> Board<'a> {
         board
     }
 
-    fn put(&mut self, job: usize, to: Option<NodeId>) {
+    fn put(&mut self, job: usize, to: Option<NodeIndex>) {
         if let Some(from) = self.at[job] {
             self.load[from.index()] -= 1;
             self.count(job, from, -1);
@@ -89,7 +89,7 @@ impl<'a> Board<'a> {
     }
 
     /// A file is fetched for its first reader on a node and not for the others.
-    fn count(&mut self, job: usize, node: NodeId, change: i32) {
+    fn count(&mut self, job: usize, node: NodeIndex, change: i32) {
         for file in &self.situation.jobs[job] {
             let readers = self.readers.entry((node, *file)).or_insert(0);
             let before = *readers;
@@ -104,12 +104,12 @@ impl<'a> Board<'a> {
         }
     }
 
-    fn has_seat(&self, node: NodeId) -> bool {
+    fn has_seat(&self, node: NodeIndex) -> bool {
         self.load[node.index()] < self.situation.seats[node.index()]
     }
 
     /// Takes `moves` if they leave fewer bytes to be moved and nobody without a seat.
-    fn attempt(&mut self, moves: &[(usize, Option<NodeId>)]) -> bool {
+    fn attempt(&mut self, moves: &[(usize, Option<NodeIndex>)]) -> bool {
         self.tries_left = self.tries_left.saturating_sub(moves.len() as u64);
         let before = self.moved;
         let back: Vec<_> = moves.iter().map(|(job, _)| (*job, self.at[*job])).collect();
@@ -130,7 +130,7 @@ impl<'a> Board<'a> {
 
     /// The nodes on which a job may be better off: those with bytes of its files, or with other
     /// readers of them.
-    fn candidates(&self, job: usize, readers: &[Vec<usize>]) -> BTreeSet<NodeId> {
+    fn candidates(&self, job: usize, readers: &[Vec<usize>]) -> BTreeSet<NodeIndex> {
         let files = &self.situation.jobs[job];
         let holders = self
             .situation
@@ -158,7 +158,7 @@ impl<'a> Board<'a> {
         improved
     }
 
-    fn move_or_swap(&mut self, job: usize, to: NodeId) -> bool {
+    fn move_or_swap(&mut self, job: usize, to: NodeIndex) -> bool {
         if self.has_seat(to) {
             return self.attempt(&[(job, Some(to))]);
         }
@@ -189,7 +189,7 @@ impl<'a> Board<'a> {
 
     fn improve_group(&mut self, group: &[usize], readers: &[Vec<usize>]) -> bool {
         let near = group.iter().flat_map(|job| self.candidates(*job, readers));
-        let near: BTreeSet<NodeId> = near.collect();
+        let near: BTreeSet<NodeIndex> = near.collect();
         let mut improved = false;
         for to in near {
             let moves: Vec<_> = group.iter().map(|job| (*job, Some(to))).collect();

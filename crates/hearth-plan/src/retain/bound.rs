@@ -97,7 +97,11 @@ fn room(queue: &Queue, capacity: Bytes) -> u128 {
             let place = between.partition_point(|other| *other < file.0);
             between.insert(place, file.0);
         }
-        let sizes = || between.iter().map(|file| queue.size(crate::FileId(*file)));
+        let sizes = || {
+            between
+                .iter()
+                .map(|file| queue.size(crate::FileIndex(*file)))
+        };
         let most = if between.len() > SUMS_FILES_MAX {
             sizes().sum::<Bytes>().min(capacity)
         } else if let Some(most) = sums.get(&between) {

@@ -7,13 +7,13 @@
 use alloc::vec;
 use alloc::vec::Vec;
 
-use super::victims::{self, Memory, Resident, Wanted};
-use super::{Queue, Tally};
-use crate::units::{Bytes, FileId};
+use super::victims::{self, EvictionCandidate, IncomingFile, Memory};
+use super::{Queue, ServedBytes};
+use crate::units::{Bytes, FileIndex};
 
 /// How victims are chosen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Rule {
+pub enum VictimRule {
     /// As printed, with its faults.
     Literal,
     /// As it was meant.
@@ -24,7 +24,7 @@ pub enum Rule {
 
 /// The source that served a read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Source {
+pub enum ServedFrom {
     /// The node's memory.
     Memory,
     /// The disk, or whatever lies behind.
@@ -37,9 +37,9 @@ pub struct Step {
     /// Its place in the queue.
     pub at: usize,
     /// The file that was read.
-    pub file: FileId,
+    pub file: FileIndex,
     /// From where.
-    pub source: Source,
+    pub source: ServedFrom,
 }
 
 /// Serves a queue, read by read.
@@ -47,10 +47,10 @@ pub struct Step {
 pub struct Follower<'a> {
     queue: &'a Queue,
     capacity: Bytes,
-    rule: Rule,
+    rule: VictimRule,
     at: usize,
     /// In the order in which they came.
-    held: Vec<FileId>,
+    held: Vec<FileIndex>,
     is_held: Vec<bool>,
     /// Reads of each file from `at` on.
     references: Vec<usize>,
@@ -58,7 +58,7 @@ pub struct Follower<'a> {
 
 impl<'a> Follower<'a> {
     /// Before the first read, with nothing in memory.
-    pub fn new(queue: &'a Queue, capacity: Bytes, rule: Rule) -> Follower<'a> {
+    pub fn new(queue: &'a Queue, capacity: Bytes, rule: VictimRule) -> Follower<'a> {
         Follower {
             queue,
             capacity,
@@ -71,27 +71,27 @@ impl<'a> Follower<'a> {
     }
 
     /// The files in memory now.
-    pub fn held(&self) -> &[FileId] {
+    pub fn held(&self) -> &[FileIndex] {
         &self.held
     }
 
     /// Serves all reads that are left.
-    pub fn tally(self) -> Tally {
+    pub fn tally(self) -> ServedBytes {
         let queue = self.queue;
-        self.fold(Tally::default(), |mut tally, step| {
+        self.fold(ServedBytes::default(), |mut tally, step| {
             let size = queue.size(step.file);
             match step.source {
-                Source::Memory => tally.memory += size,
-                Source::Disk => tally.disk += size,
+                ServedFrom::Memory => tally.memory += size,
+                ServedFrom::Disk => tally.disk += size,
             }
             tally
         })
     }
 
     /// Victims for the file that is read next, or `None` if it passes by.
-    fn victims(&self, file: FileId) -> Option<Vec<FileId>> {
+    fn victims(&self, file: FileIndex) -> Option<Vec<FileIndex>> {
         let later = self.references[file.index()] - 1;
-        let wanted = Wanted {
+        let wanted = IncomingFile {
             size: self.queue.size(file),
             references: later,
         };
@@ -102,15 +102,15 @@ impl<'a> Follower<'a> {
             pinned: None,
         };
         match self.rule {
-            Rule::Literal if later > 0 => victims::literal(memory, wanted),
-            Rule::Paper if later > 0 => victims::paper(memory, wanted),
-            Rule::Literal | Rule::Paper => None,
-            Rule::Covering => victims::covering(memory, wanted),
+            VictimRule::Literal if later > 0 => victims::literal(memory, wanted),
+            VictimRule::Paper if later > 0 => victims::paper(memory, wanted),
+            VictimRule::Literal | VictimRule::Paper => None,
+            VictimRule::Covering => victims::covering(memory, wanted),
         }
     }
 
-    fn residents(&self) -> Vec<Resident> {
-        let held = self.held.iter().map(|file| Resident {
+    fn residents(&self) -> Vec<EvictionCandidate> {
+        let held = self.held.iter().map(|file| EvictionCandidate {
             file: *file,
             size: self.queue.size(*file),
             references: self.references[file.index()],
@@ -119,7 +119,7 @@ impl<'a> Follower<'a> {
         held.collect()
     }
 
-    fn fetch(&mut self, file: FileId, victims: &[FileId]) {
+    fn fetch(&mut self, file: FileIndex, victims: &[FileIndex]) {
         for victim in victims {
             self.is_held[victim.index()] = false;
         }
@@ -138,12 +138,12 @@ impl Iterator for Follower<'_> {
         }
         let (at, file) = (self.at, self.queue.file(self.at));
         let source = if self.is_held[file.index()] {
-            Source::Memory
+            ServedFrom::Memory
         } else {
             if let Some(victims) = self.victims(file) {
                 self.fetch(file, &victims);
             }
-            Source::Disk
+            ServedFrom::Disk
         };
         self.references[file.index()] -= 1;
         self.at += 1;

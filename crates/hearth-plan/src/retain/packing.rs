@@ -5,7 +5,7 @@
 
 use alloc::vec::Vec;
 
-use super::{Plan, Queue};
+use super::{Queue, RetainPlan};
 use crate::units::Bytes;
 
 /// Rounds of exchanges; each one is taken only for more bytes from memory.
@@ -14,14 +14,14 @@ const ROUNDS_MAX: usize = 8;
 const REACH: usize = 1024;
 
 /// A plan from packing alone.
-pub fn packing(queue: &Queue, capacity: Bytes) -> Plan {
-    let mut pack = Pack::new(queue, capacity, Plan::nothing(queue));
+pub fn packing(queue: &Queue, capacity: Bytes) -> RetainPlan {
+    let mut pack = Pack::new(queue, capacity, RetainPlan::nothing(queue));
     pack.fill();
     pack.plan
 }
 
 /// A plan with more bytes from memory, if adding a stay or exchanging one for a larger one can.
-pub(super) fn improved(queue: &Queue, capacity: Bytes, plan: Plan) -> Plan {
+pub(super) fn improved(queue: &Queue, capacity: Bytes, plan: RetainPlan) -> RetainPlan {
     let mut pack = Pack::new(queue, capacity, plan);
     let mut rounds = 0;
     while rounds < ROUNDS_MAX && pack.exchange() {
@@ -34,13 +34,13 @@ pub(super) fn improved(queue: &Queue, capacity: Bytes, plan: Plan) -> Plan {
 struct Pack<'a> {
     queue: &'a Queue,
     capacity: Bytes,
-    plan: Plan,
+    plan: RetainPlan,
     /// Bytes that stay after each read.
     used: Vec<Bytes>,
 }
 
 impl<'a> Pack<'a> {
-    fn new(queue: &'a Queue, capacity: Bytes, plan: Plan) -> Pack<'a> {
+    fn new(queue: &'a Queue, capacity: Bytes, plan: RetainPlan) -> Pack<'a> {
         Pack {
             queue,
             capacity,

@@ -3,39 +3,39 @@
 use alloc::vec;
 use alloc::vec::Vec;
 
-use super::{Follower, Queue, Source};
+use super::{Follower, Queue, ServedFrom};
 use crate::units::Bytes;
 
 /// Which files stay after which reads.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Plan {
+pub struct RetainPlan {
     stays: Vec<bool>,
 }
 
 /// Bytes by where they came from.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Tally {
+pub struct ServedBytes {
     /// From the disk, or whatever lies behind.
     pub disk: Bytes,
     /// From the node's memory.
     pub memory: Bytes,
 }
 
-impl Plan {
+impl RetainPlan {
     /// Nothing stays.
-    pub fn nothing(queue: &Queue) -> Plan {
-        Plan {
+    pub fn nothing(queue: &Queue) -> RetainPlan {
+        RetainPlan {
             stays: vec![false; queue.len()],
         }
     }
 
     /// The stays of a follower, without those that it kept in vain.
-    pub fn of(follower: Follower<'_>, queue: &Queue) -> Plan {
-        let mut plan = Plan::nothing(queue);
+    pub fn of(follower: Follower<'_>, queue: &Queue) -> RetainPlan {
+        let mut plan = RetainPlan::nothing(queue);
         for step in follower {
             match (step.source, queue.previous(step.at)) {
-                (Source::Memory, Some(since)) => plan.stays[since] = true,
-                (Source::Memory | Source::Disk, _) => {}
+                (ServedFrom::Memory, Some(since)) => plan.stays[since] = true,
+                (ServedFrom::Memory | ServedFrom::Disk, _) => {}
             }
         }
         plan
@@ -72,17 +72,17 @@ impl Plan {
     }
 
     /// The bytes from memory and from the disk under this plan.
-    pub fn tally(&self, queue: &Queue) -> Tally {
+    pub fn tally(&self, queue: &Queue) -> ServedBytes {
         let stayed = (0..queue.len()).filter(|at| self.stays[*at] && queue.next(*at).is_some());
         let memory = stayed.map(|at| queue.size_at(at)).sum();
-        Tally {
+        ServedBytes {
             disk: queue.total() - memory,
             memory,
         }
     }
 }
 
-impl Tally {
+impl ServedBytes {
     /// The part of all bytes that came from memory.
     pub fn hit_ratio(self) -> f64 {
         match (self.disk + self.memory).0 {

@@ -3,12 +3,12 @@
 use alloc::vec;
 use alloc::vec::Vec;
 
-use crate::units::{Bytes, FileId};
+use crate::units::{Bytes, FileIndex};
 
 /// A sequence of reads of whole files.
 #[derive(Clone, Debug)]
 pub struct Queue {
-    reads: Vec<FileId>,
+    reads: Vec<FileIndex>,
     sizes: Vec<Bytes>,
     next: Vec<Option<usize>>,
     previous: Vec<Option<usize>>,
@@ -20,7 +20,7 @@ impl Queue {
     /// # Panics
     ///
     /// If a file that is read has no size.
-    pub fn new(reads: Vec<FileId>, sizes: Vec<Bytes>) -> Queue {
+    pub fn new(reads: Vec<FileIndex>, sizes: Vec<Bytes>) -> Queue {
         let mut next = vec![None; reads.len()];
         let mut previous = vec![None; reads.len()];
         let mut last = vec![None; sizes.len()];
@@ -44,7 +44,7 @@ impl Queue {
 
     /// Files `0..sizes.len()` one after another, over and over, for so many reads.
     pub fn round_robin(sizes: Vec<Bytes>, reads: usize) -> Queue {
-        let files = (0..sizes.len() as u32).map(FileId).cycle().take(reads);
+        let files = (0..sizes.len() as u32).map(FileIndex).cycle().take(reads);
         Queue::new(files.collect(), sizes)
     }
 
@@ -64,12 +64,12 @@ impl Queue {
     }
 
     /// The file that is read at a place.
-    pub fn file(&self, at: usize) -> FileId {
+    pub fn file(&self, at: usize) -> FileIndex {
         self.reads[at]
     }
 
     /// The size of a file.
-    pub fn size(&self, file: FileId) -> Bytes {
+    pub fn size(&self, file: FileIndex) -> Bytes {
         self.sizes[file.index()]
     }
 

@@ -11,7 +11,7 @@
 use alloc::vec::Vec;
 
 use super::packing::{self, packing};
-use super::{Follower, Plan, Queue, Rule};
+use super::{Follower, Queue, RetainPlan, VictimRule};
 use crate::units::Bytes;
 
 /// Sets that [`best`] follows at once.
@@ -25,7 +25,7 @@ const FILES_MAX: usize = 64;
 #[derive(Clone, Debug)]
 pub struct Best {
     /// The stays of the best state.
-    pub plan: Plan,
+    pub plan: RetainPlan,
     /// Whether it is known that no plan has more bytes from memory.
     pub is_exact: bool,
 }
@@ -36,9 +36,9 @@ pub fn best(queue: &Queue, capacity: Bytes) -> Best {
     if let Some(best) = searched.as_ref().filter(|best| best.is_exact) {
         return best.clone();
     }
-    let followed = [Rule::Paper, Rule::Covering].map(|rule| {
+    let followed = [VictimRule::Paper, VictimRule::Covering].map(|rule| {
         let follower = Follower::new(queue, capacity, rule);
-        Plan::of(follower, queue)
+        RetainPlan::of(follower, queue)
     });
     let others = followed.into_iter().chain([packing(queue, capacity)]);
     let all = others.chain(searched.map(|best| best.plan));
@@ -51,7 +51,7 @@ pub fn best(queue: &Queue, capacity: Bytes) -> Best {
 }
 
 /// The best plan there is, where sets of files are few enough to look at all of them.
-pub fn optimum(queue: &Queue, capacity: Bytes) -> Option<Plan> {
+pub fn optimum(queue: &Queue, capacity: Bytes) -> Option<RetainPlan> {
     let found = search(queue, capacity, OPTIMUM_WIDTH)?;
     found.is_exact.then_some(found.plan)
 }
@@ -224,8 +224,8 @@ fn ahead(queue: &Queue, bits: &[Option<u32>], at: usize) -> [Bytes; FILES_MAX] {
     ahead
 }
 
-fn retrace(queue: &Queue, trail: &[Begun], mut last: u32) -> Plan {
-    let mut plan = Plan::nothing(queue);
+fn retrace(queue: &Queue, trail: &[Begun], mut last: u32) -> RetainPlan {
+    let mut plan = RetainPlan::nothing(queue);
     while last != NOTHING {
         let begun = &trail[last as usize];
         plan.set(begun.at as usize, true);

@@ -6,13 +6,13 @@
 
 use alloc::vec::Vec;
 
-use crate::units::{Bytes, FileId};
+use crate::units::{Bytes, FileIndex};
 
 /// A file in memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Resident {
+pub struct EvictionCandidate {
     /// Which one.
-    pub file: FileId,
+    pub file: FileIndex,
     /// Bytes that its going sets free.
     pub size: Bytes,
     /// How often it is read from now on.
@@ -23,7 +23,7 @@ pub struct Resident {
 
 /// The file that is to come in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Wanted {
+pub struct IncomingFile {
     /// Bytes that it takes.
     pub size: Bytes,
     /// How often it is read after the read that it is fetched for.
@@ -36,12 +36,12 @@ pub struct Memory<'a> {
     /// Bytes that it holds.
     pub capacity: Bytes,
     /// The files in it.
-    pub residents: &'a [Resident],
+    pub residents: &'a [EvictionCandidate],
     /// A file that cannot go, because it is being read and nobody waits for the end of that.
-    pub pinned: Option<FileId>,
+    pub pinned: Option<FileIndex>,
 }
 
-impl Resident {
+impl EvictionCandidate {
     /// Reads that its going sends to the disk, in bytes.
     fn cost(&self) -> Bytes {
         self.size.times(self.references)
@@ -52,7 +52,7 @@ impl Resident {
     }
 }
 
-impl Wanted {
+impl IncomingFile {
     fn gain(&self) -> Bytes {
         self.size.times(self.references)
     }
@@ -64,11 +64,11 @@ impl Memory<'_> {
     }
 
     /// Bytes to be set free.
-    fn need(&self, wanted: Wanted) -> Bytes {
+    fn need(&self, wanted: IncomingFile) -> Bytes {
         (self.used() + wanted.size).saturating_sub(self.capacity)
     }
 
-    fn loose(&self) -> impl Iterator<Item = Resident> {
+    fn loose(&self) -> impl Iterator<Item = EvictionCandidate> {
         let loose = self.residents.iter();
         loose
             .filter(|resident| Some(resident.file) != self.pinned)
@@ -80,12 +80,12 @@ impl Memory<'_> {
 ///
 /// It succeeds with a file that cannot fit at all, if everything in memory is worth less, and knows
 /// of no file that cannot go.
-pub fn literal(memory: Memory<'_>, wanted: Wanted) -> Option<Vec<FileId>> {
+pub fn literal(memory: Memory<'_>, wanted: IncomingFile) -> Option<Vec<FileIndex>> {
     by_cost(memory.residents.to_vec(), memory.need(wanted), wanted)
 }
 
 /// Algorithm 3 with the checks that it needs: the file fits at all, and what cannot go stays.
-pub fn paper(memory: Memory<'_>, wanted: Wanted) -> Option<Vec<FileId>> {
+pub fn paper(memory: Memory<'_>, wanted: IncomingFile) -> Option<Vec<FileIndex>> {
     let (loose, need) = (memory.loose().collect::<Vec<_>>(), memory.need(wanted));
     let enough = loose.iter().map(|resident| resident.size).sum::<Bytes>() >= need;
     (wanted.size <= memory.capacity && enough)
@@ -93,13 +93,17 @@ pub fn paper(memory: Memory<'_>, wanted: Wanted) -> Option<Vec<FileId>> {
         .flatten()
 }
 
-fn by_cost(mut loose: Vec<Resident>, need: Bytes, wanted: Wanted) -> Option<Vec<FileId>> {
+fn by_cost(
+    mut loose: Vec<EvictionCandidate>,
+    need: Bytes,
+    wanted: IncomingFile,
+) -> Option<Vec<FileIndex>> {
     let mut victims = Vec::new();
     let (mut freed, mut cost) = (Bytes::ZERO, Bytes::ZERO);
     if need == Bytes::ZERO {
         return Some(victims);
     }
-    loose.sort_by_key(Resident::cost);
+    loose.sort_by_key(EvictionCandidate::cost);
     for resident in loose {
         cost += resident.cost();
         if cost >= wanted.gain() {
@@ -119,7 +123,7 @@ fn by_cost(mut loose: Vec<Resident>, need: Bytes, wanted: Wanted) -> Option<Vec<
 /// Exact while the search is short, which it is for dozens of files; otherwise the best that was
 /// found. A file that is not read again has no gain: it may take the room of files that are not read
 /// either, and is then the first to go.
-pub fn covering(memory: Memory<'_>, wanted: Wanted) -> Option<Vec<FileId>> {
+pub fn covering(memory: Memory<'_>, wanted: IncomingFile) -> Option<Vec<FileIndex>> {
     let need = memory.need(wanted);
     let limit = match wanted.references {
         0 => Bytes(1),
@@ -145,7 +149,7 @@ const VISITS_MAX: u32 = 20_000;
 
 /// Branch and bound over files in the order of cost per byte.
 struct Cover {
-    loose: Vec<Resident>,
+    loose: Vec<EvictionCandidate>,
     /// The cost that must be undercut.
     limit: Bytes,
     best: Option<Vec<usize>>,
@@ -154,8 +158,8 @@ struct Cover {
 }
 
 impl Cover {
-    fn new(mut loose: Vec<Resident>, limit: Bytes) -> Cover {
-        let product = |one: &Resident, other: &Resident| {
+    fn new(mut loose: Vec<EvictionCandidate>, limit: Bytes) -> Cover {
+        let product = |one: &EvictionCandidate, other: &EvictionCandidate| {
             u128::from(one.cost_with_writes().0) * u128::from(other.size.0)
         };
         loose.retain(|resident| resident.size > Bytes::ZERO);
@@ -221,7 +225,7 @@ impl Cover {
         if self.visits_left == 0 || is_hopeless {
             return;
         }
-        let Resident { size, .. } = self.loose[from];
+        let EvictionCandidate { size, .. } = self.loose[from];
         self.chosen.push(from);
         let with = cost + self.loose[from].cost_with_writes();
         self.search(from + 1, need.saturating_sub(size), with);

@@ -13,7 +13,7 @@
 
 use super::through::Stage;
 use super::{Home, PendingWrite, ReadAsk, StoreOp, Verdict, WriteAsk};
-use crate::Errno;
+use crate::RawErrno;
 use crate::config::{Served, Writes};
 use crate::effect::{Effect, Piece, ReadInto, Src};
 use crate::guard::Guard;
@@ -76,7 +76,12 @@ impl Home<'_, '_> {
     }
 
     /// The store has answered: so is the reader, from frames where there are any.
-    pub(super) fn read_aside(&mut self, ask: &ReadAsk, buf: Buf, result: Result<StoreOk, Errno>) {
+    pub(super) fn read_aside(
+        &mut self,
+        ask: &ReadAsk,
+        buf: Buf,
+        result: Result<StoreOk, RawErrno>,
+    ) {
         match result {
             Ok(ok) => self.grant_aside(ask, (buf, ok.bytes)),
             Err(errno) => {
@@ -174,7 +179,7 @@ impl Home<'_, '_> {
     }
 
     /// The store has the bytes of a write that took no frames, or would not have them.
-    pub(super) fn passed_by(&mut self, write: &PendingWrite, failed: Option<Errno>) {
+    pub(super) fn passed_by(&mut self, write: &PendingWrite, failed: Option<RawErrno>) {
         let pages = write.first..write.first + u64::from(write.count);
         for (_, page) in self.file.pages.range_mut(pages) {
             page.readers.clear();

@@ -3,7 +3,7 @@
 use super::peek::Search;
 use super::range::HoldAsk;
 use super::{Home, ReadAsk, StoreOp, Waiting};
-use crate::Errno;
+use crate::RawErrno;
 use crate::effect::{Effect, Piece, ReadInto, Src};
 use crate::frames::{Owner, Slot};
 use crate::ids::{Buf, ReqId};
@@ -128,7 +128,12 @@ impl Home<'_, '_> {
         });
     }
 
-    pub(super) fn pages_filled(&mut self, first: u64, count: u32, result: Result<StoreOk, Errno>) {
+    pub(super) fn pages_filled(
+        &mut self,
+        first: u64,
+        count: u32,
+        result: Result<StoreOk, RawErrno>,
+    ) {
         let page_bytes = self.ctx.config.page_bytes;
         let mut left = result.as_ref().map_or(0, |ok| ok.bytes);
         for number in first..first + u64::from(count) {
@@ -189,7 +194,7 @@ impl Home<'_, '_> {
         }
     }
 
-    pub(super) fn gaps_filled(&mut self, number: u64, buf: Buf, result: Result<StoreOk, Errno>) {
+    pub(super) fn gaps_filled(&mut self, number: u64, buf: Buf, result: Result<StoreOk, RawErrno>) {
         let page_bytes = self.ctx.config.page_bytes;
         let page = self.file.pages.entry(number).or_default();
         page.filling = false;
@@ -217,7 +222,7 @@ impl Home<'_, '_> {
         }
     }
 
-    fn fail_reads(&mut self, first: u64, count: u32, errno: Errno) {
+    fn fail_reads(&mut self, first: u64, count: u32, errno: RawErrno) {
         let waiting = core::mem::take(&mut self.file.waiting);
         for ask in waiting {
             match ask {

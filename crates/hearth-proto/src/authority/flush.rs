@@ -3,7 +3,7 @@
 use super::{
     Authority, File, FlushAsk, Home, Page, RETRY_FIRST, RETRY_LONGEST, StoreOp, Verdict, Waiting,
 };
-use crate::Errno;
+use crate::RawErrno;
 use crate::config::Writes;
 use crate::ctx::Ctx;
 use crate::effect::{Alarm, Effect, Piece, Src};
@@ -180,7 +180,7 @@ impl Home<'_, '_> {
         self.file.flushing > 0
     }
 
-    pub(super) fn written(&mut self, sent: Vec<Sent>, result: Result<StoreOk, Errno>) {
+    pub(super) fn written(&mut self, sent: Vec<Sent>, result: Result<StoreOk, RawErrno>) {
         self.file.flushing = self.file.flushing.saturating_sub(1);
         if result.is_ok() {
             self.keep_lagging(&sent);
@@ -236,7 +236,7 @@ impl Home<'_, '_> {
         self.note_age(number);
     }
 
-    fn flush_failed(&mut self, errno: Errno) {
+    fn flush_failed(&mut self, errno: RawErrno) {
         self.common.errno = Some(errno);
         let pause = self
             .file
@@ -257,7 +257,7 @@ impl Home<'_, '_> {
         self.fail_flushes(errno);
     }
 
-    fn fail_flushes(&mut self, errno: Errno) {
+    fn fail_flushes(&mut self, errno: RawErrno) {
         let waiting = core::mem::take(&mut self.file.waiting);
         for ask in waiting {
             match ask {
@@ -433,7 +433,7 @@ impl Home<'_, '_> {
     pub(super) fn synced(
         &mut self,
         (from, req, write): (NodeId, ReqId, Option<Gen>),
-        result: Result<StoreOk, Errno>,
+        result: Result<StoreOk, RawErrno>,
     ) {
         let mut changed = Vec::new();
         for number in core::mem::take(&mut self.file.syncing) {
@@ -495,7 +495,7 @@ impl Home<'_, '_> {
     }
 
     /// The tier has brought its bytes to the store, or could not.
-    pub(super) fn settled(&mut self, result: Result<StoreOk, Errno>) {
+    pub(super) fn settled(&mut self, result: Result<StoreOk, RawErrno>) {
         if let Err(errno) = result {
             self.file.spilled = true;
             if let Some(bar) = &mut self.file.bar {

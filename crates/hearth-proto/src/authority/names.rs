@@ -1,11 +1,11 @@
 //! The numbers from which versions and copies are counted.
 
 use super::{Authority, Common};
-use crate::ids::Names;
+use crate::ids::IdStarts;
 
 impl Authority {
     /// One that counts versions and copies from here on.
-    pub(crate) fn after(names: &Names) -> Authority {
+    pub(crate) fn after(names: &IdStarts) -> Authority {
         let common = Common {
             clock: names.version,
             grants: names.copy,

@@ -14,7 +14,7 @@
 
 use super::write::parts;
 use super::{Home, PendingWrite, StoreOp};
-use crate::Errno;
+use crate::RawErrno;
 use crate::config::{BankAnswer, BankUpdate, Writes};
 use crate::effect::{Effect, Piece, Src};
 use crate::guard::Guard;
@@ -31,7 +31,7 @@ pub(super) enum Stage {
     /// The pages are locked; all homes must have the write before one may apply it.
     Held,
     /// So many store writes are under way.
-    Storing { left: u32, errno: Option<Errno> },
+    Storing { left: u32, errno: Option<RawErrno> },
     /// The store has it; daemons are given the new bytes before the answer.
     Updating,
 }
@@ -101,7 +101,7 @@ impl Home<'_, '_> {
     }
 
     /// A store write of a write has ended.
-    pub(super) fn stored(&mut self, ver: Ver, result: Result<StoreOk, Errno>) {
+    pub(super) fn stored(&mut self, ver: Ver, result: Result<StoreOk, RawErrno>) {
         let mut writes = self.file.writes.iter_mut();
         if let Some(write) = writes.find(|write| write.ver == ver)
             && let Stage::Storing { left, errno } = &mut write.stage
@@ -157,7 +157,7 @@ impl Home<'_, '_> {
         }
     }
 
-    pub(super) fn answer_write(&mut self, write: &PendingWrite, failed: Option<Errno>) {
+    pub(super) fn answer_write(&mut self, write: &PendingWrite, failed: Option<RawErrno>) {
         let ask = &write.ask;
         let body = match failed {
             Some(errno) => Body::Failed(errno),
@@ -198,7 +198,7 @@ impl Home<'_, '_> {
     }
 
     /// Settles the state of a page that a write has been through.
-    fn keep(&mut self, part: &super::write::Part, ver: Ver, failed: Option<Errno>) {
+    fn keep(&mut self, part: &super::write::Part, ver: Ver, failed: Option<RawErrno>) {
         let page_bytes = self.ctx.config.page_bytes;
         let Some(page) = self.file.pages.get_mut(&part.page) else {
             return;

@@ -256,7 +256,7 @@ impl Home<'_, '_> {
         }
     }
 
-    pub(super) fn refuse(&mut self, ask: &WriteAsk, errno: crate::Errno) -> Verdict {
+    pub(super) fn refuse(&mut self, ask: &WriteAsk, errno: crate::RawErrno) -> Verdict {
         self.free(ask.from, Some(ask.data));
         self.fail(ask.from, ask.req, errno);
         Verdict::Done

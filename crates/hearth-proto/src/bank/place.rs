@@ -10,7 +10,7 @@ use crate::placement::mix;
 
 /// How blocks are spread over daemons.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum Placement {
+pub enum BankPlacement {
     /// The daemon with the highest weight for the block: one daemon more moves only its share.
     #[default]
     Rendezvous,
@@ -19,19 +19,19 @@ pub enum Placement {
     Crc32,
 }
 
-impl Placement {
+impl BankPlacement {
     /// The daemon of a block among daemons `0..daemons`; `None` without daemons.
     pub fn daemon_of(self, file: FileId, block: u64, daemons: u32) -> Option<Daemon> {
         if daemons == 0 {
             return None;
         }
         Some(Daemon(match self {
-            Placement::Rendezvous => {
+            BankPlacement::Rendezvous => {
                 let name = mix(mix(file.0) ^ block);
                 let weight = |daemon: &u32| mix(name ^ u64::from(*daemon));
                 (0..daemons).max_by_key(weight).unwrap_or(0)
             }
-            Placement::Crc32 => {
+            BankPlacement::Crc32 => {
                 let (file, block) = (file.0.to_le_bytes(), block.to_le_bytes());
                 crc32(file.into_iter().chain(block)) % daemons
             }
@@ -53,7 +53,7 @@ fn crc32(bytes: impl Iterator<Item = u8>) -> u32 {
 mod tests {
     use super::*;
 
-    const BOTH: [Placement; 2] = [Placement::Rendezvous, Placement::Crc32];
+    const BOTH: [BankPlacement; 2] = [BankPlacement::Rendezvous, BankPlacement::Crc32];
 
     #[test]
     fn crc32_is_that_of_the_standard() {
@@ -74,7 +74,7 @@ mod tests {
 
     #[test]
     fn one_daemon_more_moves_only_its_share_of_the_blocks() {
-        let place = |block, daemons| Placement::Rendezvous.daemon_of(FileId(7), block, daemons);
+        let place = |block, daemons| BankPlacement::Rendezvous.daemon_of(FileId(7), block, daemons);
         let moved = (0..10_000)
             .filter(|&block| place(block, 4) != place(block, 5))
             .inspect(|&block| assert_eq!(place(block, 5), Some(Daemon(4))))

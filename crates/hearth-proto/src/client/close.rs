@@ -7,7 +7,7 @@ use crate::errno;
 use crate::ids::{FileId, Handle, NodeId, Stamp, Ticket};
 use crate::msg::{Body, Goal};
 use crate::nodeset::NodeSet;
-use crate::{Errno, ids};
+use crate::{RawErrno, ids};
 use alloc::vec::Vec;
 
 /// How far a flush goes.
@@ -22,7 +22,7 @@ pub(super) struct FlushJob {
     handle: Handle,
     until: Until,
     left: u32,
-    errno: Option<Errno>,
+    errno: Option<RawErrno>,
     /// Homes that may hold bytes of this node which the store lacked when they were asked.
     unsaved: NodeSet,
 }

@@ -12,7 +12,7 @@ use crate::nodeset::NodeSet;
 use crate::placement;
 use crate::semantics::Semantics;
 use crate::time::Time;
-use crate::{Errno, errno};
+use crate::{RawErrno, errno};
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 
@@ -106,7 +106,7 @@ pub(super) struct File {
     pub(super) gathering: Gathering,
     /// Losses of bytes that this node wrote, and the error of the last.
     pub(super) losses: u32,
-    pub(super) loss: Errno,
+    pub(super) loss: RawErrno,
 }
 
 impl Default for File {

@@ -32,7 +32,7 @@ use crate::input::{Request, WriteAt};
 use crate::msg::Body;
 use crate::ranges::Ranges;
 use crate::time::{Span, Time};
-use crate::{Errno, errno};
+use crate::{RawErrno, errno};
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
@@ -480,7 +480,7 @@ impl Desk<'_, '_> {
     }
 
     /// Bytes that were answered for cannot be brought to their home: every handle is told once.
-    fn lose_gathered(&mut self, id: FileId, errno: Errno, bytes: u64) {
+    fn lose_gathered(&mut self, id: FileId, errno: RawErrno, bytes: u64) {
         if let Some(file) = self.client.files.get_mut(&id) {
             file.losses += 1;
             file.loss = errno;
@@ -547,7 +547,7 @@ impl Desk<'_, '_> {
     }
 
     /// Gathered bytes have nowhere to go any more.
-    pub(super) fn drop_gathered(&mut self, id: FileId, lost: Option<Errno>) {
+    pub(super) fn drop_gathered(&mut self, id: FileId, lost: Option<RawErrno>) {
         let Some(file) = self.client.files.get_mut(&id) else {
             return;
         };

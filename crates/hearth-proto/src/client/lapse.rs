@@ -30,11 +30,11 @@ use crate::ctx::Ctx;
 use crate::effect::{Effect, Reply};
 use crate::errno::ESTALE;
 use crate::guard::Guard;
-use crate::ids::{FileId, NodeId, Op, Ticket};
+use crate::ids::{FileId, NodeId, StoreOpId, Ticket};
 use crate::input::{Request, StoreOk};
 use crate::msg::{Body, Envelope, Handles, Here};
 use crate::time::Span;
-use crate::{Errno, placement};
+use crate::{RawErrno, placement};
 use alloc::vec::Vec;
 
 /// Pause before who manages a file is asked once more than again.
@@ -59,7 +59,7 @@ enum Stage {
     /// It has lapsed, and the store would not tell its stamp. The next request has it asked again.
     Refused,
     /// The store is asked for the file's stamp, which an open tells.
-    Stamping(Op),
+    Stamping(StoreOpId),
     /// The manager has been told of the handles, and has not answered.
     Opening,
 }
@@ -191,7 +191,7 @@ impl Client {
     }
 
     /// The store's stamp came, if a lapse has asked for it.
-    pub(super) fn stamped(&self, op: Op) -> Option<FileId> {
+    pub(super) fn stamped(&self, op: StoreOpId) -> Option<FileId> {
         let asked = |lapse: &Lapse| lapse.stage == Stage::Stamping(op);
         let mut lapses = self.lapses.iter().filter(|(_, lapse)| asked(lapse));
         lapses.next().map(|(&id, _)| id)
@@ -360,7 +360,7 @@ impl Desk<'_, '_> {
     }
 
     /// The store fails: what waits fails with its error.
-    fn stamp_refused(&mut self, id: FileId, errno: Errno) {
+    fn stamp_refused(&mut self, id: FileId, errno: RawErrno) {
         let Some(lapse) = self.client.lapses.get_mut(&id) else {
             return;
         };
@@ -386,7 +386,7 @@ impl Desk<'_, '_> {
     }
 
     /// The store has told the file's stamp: the manager is told of the handles.
-    pub(super) fn open_anew(&mut self, id: FileId, result: Result<StoreOk, Errno>) {
+    pub(super) fn open_anew(&mut self, id: FileId, result: Result<StoreOk, RawErrno>) {
         let stamp = match result {
             Ok(ok) => ok.stamp,
             Err(errno) => return self.stamp_refused(id, errno),

@@ -15,11 +15,11 @@ use super::file::Want;
 use super::once::Granted;
 use super::read::{Found, Run};
 use super::{Client, Desk, Job};
-use crate::Errno;
+use crate::RawErrno;
 use crate::authority::Authority;
 use crate::ctx::Ctx;
 use crate::effect::{Effect, Piece, ReadInto, Src};
-use crate::ids::{Buf, FileId, NodeId, Op, Ticket};
+use crate::ids::{Buf, FileId, NodeId, StoreOpId, Ticket};
 use crate::input::StoreOk;
 use crate::msg::Origin;
 use crate::time::{Span, Time};
@@ -44,7 +44,7 @@ pub(super) struct Lost {
 /// Bytes of the store that are read past homes.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) struct Losses {
-    asked: BTreeMap<Op, Lost>,
+    asked: BTreeMap<StoreOpId, Lost>,
     strays: Strays,
 }
 
@@ -57,7 +57,7 @@ struct Strays {
 
 impl Losses {
     /// The pages that an operation of the store was to read.
-    pub(super) fn take(&mut self, op: Op) -> Option<Lost> {
+    pub(super) fn take(&mut self, op: StoreOpId) -> Option<Lost> {
         self.asked.remove(&op)
     }
 }
@@ -183,7 +183,12 @@ impl Desk<'_, '_> {
     }
 
     /// The store answered. Its bytes are for the reads that asked, and for nobody else.
-    pub(super) fn lost_read(&mut self, op: Op, lost: &Lost, result: Result<StoreOk, Errno>) {
+    pub(super) fn lost_read(
+        &mut self,
+        op: StoreOpId,
+        lost: &Lost,
+        result: Result<StoreOk, RawErrno>,
+    ) {
         let (id, buf) = (lost.file, lost.buf);
         let wanted = self.take_wants(id, ASKED_OF_STORE | op.0);
         match result {

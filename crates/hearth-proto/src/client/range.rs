@@ -14,7 +14,7 @@
 
 use super::write::Part;
 use super::{Desk, Job, What};
-use crate::Errno;
+use crate::RawErrno;
 use crate::config::Ranges;
 use crate::effect::{Piece, Src};
 use crate::errno::EHOSTDOWN;
@@ -75,7 +75,7 @@ pub(super) struct Range {
 enum Instead {
     /// It begins anew: a home has moved on to another generation, or must have its lock back.
     Again,
-    Fail(Errno),
+    Fail(RawErrno),
 }
 
 impl Desk<'_, '_> {

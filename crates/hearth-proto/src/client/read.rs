@@ -11,7 +11,7 @@ use crate::frames::Owner;
 use crate::guard::Guard;
 use crate::ids::{FileId, Handle, NodeId, Ticket};
 use crate::msg::{Body, Envelope, HomeMap, Origin, Use};
-use crate::{Errno, errno};
+use crate::{RawErrno, errno};
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 
@@ -670,7 +670,7 @@ impl Desk<'_, '_> {
         true
     }
 
-    pub(super) fn fail_reads(&mut self, id: FileId, wanted: &[(u64, Want)], errno: Errno) {
+    pub(super) fn fail_reads(&mut self, id: FileId, wanted: &[(u64, Want)], errno: RawErrno) {
         let mut tickets: Vec<Ticket> = Vec::new();
         for (page, _) in wanted {
             tickets.extend(self.readers_of(id, *page, 1));

@@ -8,7 +8,7 @@
 
 use super::file::File;
 use super::{Client, Desk, What};
-use crate::Errno;
+use crate::RawErrno;
 use crate::authority::Authority;
 use crate::config::{Config, Delegates};
 use crate::ctx::Ctx;
@@ -54,7 +54,7 @@ impl Client {
     }
 
     /// The error of the last home that would not bring bytes of this node to the store.
-    pub(crate) fn refused(&self) -> Option<(FileId, Errno)> {
+    pub(crate) fn refused(&self) -> Option<(FileId, RawErrno)> {
         self.refused
     }
 }

@@ -1,7 +1,7 @@
 //! Size, truncation.
 
 use super::{Desk, Job, What};
-use crate::Errno;
+use crate::RawErrno;
 use crate::effect::{Effect, Reply};
 use crate::ids::{FileId, Stamp, Ticket};
 use crate::msg::{Body, Envelope};
@@ -121,7 +121,7 @@ impl Desk<'_, '_> {
     }
 
     /// The store has a new size, or refused it.
-    pub(super) fn truncated_in_store(&mut self, ticket: Ticket, result: Result<Stamp, Errno>) {
+    pub(super) fn truncated_in_store(&mut self, ticket: Ticket, result: Result<Stamp, RawErrno>) {
         let Some(&Job::Truncate { file, go, .. }) = self.client.jobs.get(&ticket) else {
             return;
         };

@@ -9,7 +9,7 @@ use crate::errno;
 use crate::ids::{Gen, NodeId, ReqId, Ticket};
 use crate::input::StoreOk;
 use crate::msg::{Body, Envelope};
-use crate::{Errno, input::WriteAt};
+use crate::{RawErrno, input::WriteAt};
 
 /// The window of a write that is on its way to the store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -61,11 +61,11 @@ impl Desk<'_, '_> {
     }
 
     /// The store has the bytes, or refused them.
-    pub(super) fn passed(&mut self, passage: Passage, result: Result<StoreOk, Errno>) {
+    pub(super) fn passed(&mut self, passage: Passage, result: Result<StoreOk, RawErrno>) {
         self.close_window(passage, result);
     }
 
-    fn close_window(&mut self, passage: Passage, result: Result<StoreOk, Errno>) {
+    fn close_window(&mut self, passage: Passage, result: Result<StoreOk, RawErrno>) {
         let Passage {
             manager,
             generation,

@@ -10,7 +10,7 @@ use crate::input::WriteAt;
 use crate::msg::{Body, Envelope};
 use crate::ranges::Ranges;
 use crate::semantics::Semantics;
-use crate::{Errno, errno};
+use crate::{RawErrno, errno};
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
@@ -80,7 +80,7 @@ pub(super) struct WriteJob {
     places: u32,
     /// The buffer went to the store with the bytes.
     spent: bool,
-    pub(super) failed: Option<Errno>,
+    pub(super) failed: Option<RawErrno>,
     /// It brings what this node gathered of a page, and no session waits for it.
     pub(super) scattered: Option<Scattered>,
 }
@@ -236,7 +236,7 @@ impl Desk<'_, '_> {
         self.place(ticket);
     }
 
-    fn refuse_write(&mut self, ticket: Ticket, buf: Buf, errno: Errno) {
+    fn refuse_write(&mut self, ticket: Ticket, buf: Buf, errno: RawErrno) {
         self.ctx.out.push(Effect::Free(buf));
         self.reply(ticket, Reply::Failed(errno));
     }
@@ -556,7 +556,7 @@ impl Desk<'_, '_> {
     }
 
     /// No home takes the part.
-    fn fail_part(&mut self, ticket: Ticket, errno: Errno) {
+    fn fail_part(&mut self, ticket: Ticket, errno: RawErrno) {
         if let Some(Job::Write(job)) = self.client.jobs.get_mut(&ticket) {
             job.failed = Some(errno);
         }
@@ -710,7 +710,7 @@ impl Desk<'_, '_> {
         self.redirect(ticket);
     }
 
-    pub(super) fn fail_write(&mut self, ticket: Ticket, errno: Errno) {
+    pub(super) fn fail_write(&mut self, ticket: Ticket, errno: RawErrno) {
         if let Some(Job::Write(job)) = self.client.jobs.get_mut(&ticket) {
             job.failed = Some(errno);
         }
@@ -718,7 +718,7 @@ impl Desk<'_, '_> {
     }
 
     /// Fails a write of which nothing is on its way.
-    pub(super) fn fail_unplaced(&mut self, ticket: Ticket, errno: Errno) {
+    pub(super) fn fail_unplaced(&mut self, ticket: Ticket, errno: RawErrno) {
         if let Some(Job::Write(job)) = self.client.jobs.get(&ticket)
             && job.phase == Phase::Locating
         {

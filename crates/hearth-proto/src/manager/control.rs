@@ -1,7 +1,7 @@
 //! Control operations: truncation, outside change, detachment, settlement.
 
 use super::{Ask, Seat};
-use crate::Errno;
+use crate::RawErrno;
 use crate::config::{Allocation, Grain, Writes};
 use crate::effect::{Alarm, Effect};
 use crate::errno;
@@ -50,14 +50,14 @@ pub(super) enum Control {
         homes: Vec<NodeId>,
         awaiting: Vec<(NodeId, u64)>,
         after: After,
-        errno: Option<Errno>,
+        errno: Option<RawErrno>,
     },
     /// The node that asked takes the last name away.
     Unlinking {
         homes: Vec<NodeId>,
         ask: Ask,
         /// Why not all of the file is in the store.
-        errno: Option<Errno>,
+        errno: Option<RawErrno>,
     },
     /// The last name is gone, and homes have let go: openers go to the store from now on.
     Leaving {
@@ -83,13 +83,13 @@ pub(super) enum Control {
         homes: Vec<NodeId>,
         ask: Ask,
         awaiting: Vec<(NodeId, u64)>,
-        result: Result<Stamp, Errno>,
+        result: Result<Stamp, RawErrno>,
     },
     /// Homes bring their dirty bytes to the store.
     Settling {
         awaiting: Vec<(NodeId, u64)>,
         after: After,
-        errno: Option<Errno>,
+        errno: Option<RawErrno>,
         /// Latest stamp that they told.
         stamp: Option<Stamp>,
         /// A writer has closed since they were asked, and not all that it wrote is in the store.
@@ -417,7 +417,7 @@ impl Seat<'_, '_> {
         }
     }
 
-    fn cut_through(&mut self, cut: Cut, homes: Vec<NodeId>, after: After, errno: Option<Errno>) {
+    fn cut_through(&mut self, cut: Cut, homes: Vec<NodeId>, after: After, errno: Option<RawErrno>) {
         // Others keep what the store refuses: they would bring back what a cut took.
         let refused = match (self.ctx.config.has_replicas(), cut) {
             (true, _) => errno,
@@ -466,7 +466,7 @@ impl Seat<'_, '_> {
 
     /// The homes have written what they could, and hold requests: the name may go. Until it is known to be gone the
     /// file's life may go on, so nobody leaves.
-    fn let_unlink(&mut self, homes: Vec<NodeId>, ask: Ask, errno: Option<Errno>) {
+    fn let_unlink(&mut self, homes: Vec<NodeId>, ask: Ask, errno: Option<RawErrno>) {
         self.answer(&ask, Body::DetachGo);
         if !self.ctx.config.keeps(Guard::NameGoneFirst) {
             return self.leave(homes, errno);
@@ -490,7 +490,7 @@ impl Seat<'_, '_> {
     }
 
     /// Openers go to the store.
-    fn leave(&mut self, homes: Vec<NodeId>, errno: Option<Errno>) {
+    fn leave(&mut self, homes: Vec<NodeId>, errno: Option<RawErrno>) {
         let service = match errno {
             None => Service::Store,
             Some(_) => Service::StoreAfterLoss,
@@ -573,7 +573,7 @@ impl Seat<'_, '_> {
 
     /// Everything is in the store, or something could not be brought there. Without a stamp: bytes that
     /// reach the store later change it, and nobody outside wrote them.
-    fn settled(&mut self, after: After, errno: Option<Errno>) {
+    fn settled(&mut self, after: After, errno: Option<RawErrno>) {
         match after {
             After::Open(ask) => {
                 if let (None, None, Body::Open { stamp, .. }) = (errno, self.file.stamp, &ask.body)
@@ -596,7 +596,7 @@ impl Seat<'_, '_> {
     }
 
     /// The store has the new size, or refused it.
-    pub(super) fn truncated(&mut self, ask: &Ask, result: Result<Stamp, Errno>) {
+    pub(super) fn truncated(&mut self, ask: &Ask, result: Result<Stamp, RawErrno>) {
         let Some(Control::Truncating { size, homes, .. }) = self.file.control.clone() else {
             return self.fail(ask, crate::errno::EIO);
         };

@@ -2,7 +2,7 @@
 
 use super::control::After;
 use super::{Ask, Seat};
-use crate::Errno;
+use crate::RawErrno;
 use crate::errno::EBUSY;
 use crate::guard::Guard;
 use crate::ids::NodeId;
@@ -44,7 +44,7 @@ impl Seat<'_, '_> {
         &mut self,
         homes: &[NodeId],
         ask: Ask,
-        (heir, refused): (NodeId, Option<Errno>),
+        (heir, refused): (NodeId, Option<RawErrno>),
     ) {
         // A node that tells of its handles anew does not wait, and has been told which node is the home.
         let refused = refused.or((self.is_open() || self.ctx.peers.is_down(heir)).then_some(EBUSY));

@@ -2,7 +2,7 @@
 
 use super::control::{After, Control};
 use super::{Ask, Seat};
-use crate::Errno;
+use crate::RawErrno;
 use crate::errno;
 use crate::guard::Guard;
 use crate::ids::{NodeId, Stamp};
@@ -53,7 +53,7 @@ impl Seat<'_, '_> {
     }
 
     /// The homes hold all writes back, and the store has what came before, or would not take it.
-    pub(super) fn stilled(&mut self, homes: Vec<NodeId>, ask: Ask, errno: Option<Errno>) {
+    pub(super) fn stilled(&mut self, homes: Vec<NodeId>, ask: Ask, errno: Option<RawErrno>) {
         if let Some(errno) = errno {
             self.tell(&homes, &Body::Resume { done: false });
             return self.fail(&ask, errno);

@@ -10,7 +10,7 @@
 
 use super::control::{After, Control};
 use super::{Ask, Seat};
-use crate::Errno;
+use crate::RawErrno;
 use crate::config::{Authorities, Writes};
 use crate::ids::{NodeId, Stamp};
 use crate::msg::{Body, Cut};
@@ -67,7 +67,7 @@ impl Seat<'_, '_> {
         ask: &Ask,
         homes: &[NodeId],
         end: u64,
-        result: Result<Stamp, Errno>,
+        result: Result<Stamp, RawErrno>,
     ) {
         self.tell(homes, &Body::Resume { done: true });
         match result {

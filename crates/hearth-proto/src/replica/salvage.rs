@@ -15,11 +15,11 @@ use super::{Key, RETRY, Replica};
 use crate::ctx::Ctx;
 use crate::effect::{Alarm, Effect, Piece, Src};
 use crate::frames::{Owner, Slot};
-use crate::ids::{NodeId, Op};
+use crate::ids::{NodeId, StoreOpId};
 use crate::input::StoreOk;
 use crate::msg::{Body, Fate};
 use crate::time::Span;
-use crate::{Errno, Gen};
+use crate::{Gen, RawErrno};
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec::Vec;
 
@@ -326,8 +326,8 @@ impl Replica {
     pub(super) fn salvage_stored(
         &mut self,
         ctx: &mut Ctx<'_>,
-        op: Op,
-        result: Result<StoreOk, Errno>,
+        op: StoreOpId,
+        result: Result<StoreOk, RawErrno>,
     ) -> bool {
         let Some(key) = self.shard_ops.remove(&op) else {
             return false;

@@ -1,6 +1,6 @@
 //! Bodies: one byte that names them, then their fields.
 
-use super::Violation;
+use super::WireError;
 use super::fields::{Fields, Reader, Writer};
 use crate::msg::Body;
 
@@ -18,14 +18,14 @@ macro_rules! bodies {
                     })*
                 }
             }
-            fn get(from: &mut Reader<'_>) -> Result<Self, Violation> {
+            fn get(from: &mut Reader<'_>) -> Result<Self, WireError> {
                 match u8::get(from)? {
                     $($tag => {
                         $( $(let $inner = Fields::get(from)?;)* )?
                         $( $(let $field = Fields::get(from)?;)* )?
                         Ok(Body::$name $( ( $($inner),* ) )? $( { $($field),* } )?)
                     })*
-                    _ => Err(Violation::Value),
+                    _ => Err(WireError::Value),
                 }
             }
         }

@@ -1,6 +1,6 @@
 //! The parts that messages are made of.
 
-use super::{PAGES_MAX, Violation};
+use super::{PAGES_MAX, WireError};
 use crate::bank::{Daemon, Epoch};
 use crate::ids::{
     Age, Attributes, FileId, Gen, Learned, Leave, Listed, Named, NodeId, ReqId, Stamp, Ver, View,
@@ -19,8 +19,8 @@ pub(super) struct Writer<'a>(pub(super) &'a mut Vec<u8>);
 pub(super) struct Reader<'a>(pub(super) &'a [u8]);
 
 impl Reader<'_> {
-    fn take<const N: usize>(&mut self) -> Result<[u8; N], Violation> {
-        let (head, rest) = self.0.split_first_chunk::<N>().ok_or(Violation::Short)?;
+    fn take<const N: usize>(&mut self) -> Result<[u8; N], WireError> {
+        let (head, rest) = self.0.split_first_chunk::<N>().ok_or(WireError::Short)?;
         self.0 = rest;
         Ok(*head)
     }
@@ -29,7 +29,7 @@ impl Reader<'_> {
 /// Something with a place on the wire.
 pub(super) trait Fields: Sized {
     fn put(&self, to: &mut Writer<'_>);
-    fn get(from: &mut Reader<'_>) -> Result<Self, Violation>;
+    fn get(from: &mut Reader<'_>) -> Result<Self, WireError>;
 }
 
 macro_rules! numbers {
@@ -38,7 +38,7 @@ macro_rules! numbers {
             fn put(&self, to: &mut Writer<'_>) {
                 to.0.extend_from_slice(&self.to_le_bytes());
             }
-            fn get(from: &mut Reader<'_>) -> Result<Self, Violation> {
+            fn get(from: &mut Reader<'_>) -> Result<Self, WireError> {
                 Ok(<$number>::from_le_bytes(from.take()?))
             }
         }
@@ -55,10 +55,10 @@ macro_rules! tags {
                 let tag: u8 = match self { $($name::$variant => $tag,)* };
                 tag.put(to);
             }
-            fn get(from: &mut Reader<'_>) -> Result<Self, Violation> {
+            fn get(from: &mut Reader<'_>) -> Result<Self, WireError> {
                 match u8::get(from)? {
                     $($tag => Ok($name::$variant),)*
-                    _ => Err(Violation::Value),
+                    _ => Err(WireError::Value),
                 }
             }
         }
@@ -72,7 +72,7 @@ macro_rules! in_order {
             fn put(&self, to: &mut Writer<'_>) {
                 $(self.$field.put(to);)*
             }
-            fn get(from: &mut Reader<'_>) -> Result<Self, Violation> {
+            fn get(from: &mut Reader<'_>) -> Result<Self, WireError> {
                 Ok($name { $($field: Fields::get(from)?),* })
             }
         }
@@ -145,7 +145,7 @@ impl Fields for Leave {
             }
         }
     }
-    fn get(from: &mut Reader<'_>) -> Result<Self, Violation> {
+    fn get(from: &mut Reader<'_>) -> Result<Self, WireError> {
         match u8::get(from)? {
             0 => Ok(Leave::No),
             1 => Ok(Leave::Later),
@@ -155,7 +155,7 @@ impl Fields for Leave {
             }),
             3 => Ok(Leave::Known(Attributes::get(from)?)),
             4 => Ok(Leave::Once(Attributes::get(from)?)),
-            _ => Err(Violation::Value),
+            _ => Err(WireError::Value),
         }
     }
 }
@@ -164,11 +164,11 @@ impl Fields for bool {
     fn put(&self, to: &mut Writer<'_>) {
         u8::from(*self).put(to);
     }
-    fn get(from: &mut Reader<'_>) -> Result<Self, Violation> {
+    fn get(from: &mut Reader<'_>) -> Result<Self, WireError> {
         match u8::get(from)? {
             0 => Ok(false),
             1 => Ok(true),
-            _ => Err(Violation::Value),
+            _ => Err(WireError::Value),
         }
     }
 }
@@ -180,7 +180,7 @@ impl<T: Fields> Fields for Option<T> {
             value.put(to);
         }
     }
-    fn get(from: &mut Reader<'_>) -> Result<Self, Violation> {
+    fn get(from: &mut Reader<'_>) -> Result<Self, WireError> {
         if bool::get(from)? {
             Ok(Some(T::get(from)?))
         } else {
@@ -197,7 +197,7 @@ impl<T: Fields, E: Fields> Fields for Result<T, E> {
             Err(error) => error.put(to),
         }
     }
-    fn get(from: &mut Reader<'_>) -> Result<Self, Violation> {
+    fn get(from: &mut Reader<'_>) -> Result<Self, WireError> {
         if bool::get(from)? {
             Ok(Ok(T::get(from)?))
         } else {
@@ -208,7 +208,7 @@ impl<T: Fields, E: Fields> Fields for Result<T, E> {
 
 impl Fields for () {
     fn put(&self, _: &mut Writer<'_>) {}
-    fn get(_: &mut Reader<'_>) -> Result<Self, Violation> {
+    fn get(_: &mut Reader<'_>) -> Result<Self, WireError> {
         Ok(())
     }
 }
@@ -220,10 +220,10 @@ macro_rules! lists {
                 (self.len() as u32).put(to);
                 self.iter().for_each(|value| value.put(to));
             }
-            fn get(from: &mut Reader<'_>) -> Result<Self, Violation> {
+            fn get(from: &mut Reader<'_>) -> Result<Self, WireError> {
                 let count = u32::get(from)? as usize;
                 if count > PAGES_MAX {
-                    return Err(Violation::Value);
+                    return Err(WireError::Value);
                 }
                 (0..count).map(|_| <$member>::get(from)).collect()
             }
@@ -241,12 +241,12 @@ impl Fields for Ranges {
         let ends: Vec<u32> = self.iter().flat_map(|(start, end)| [start, end]).collect();
         ends.put(to);
     }
-    fn get(from: &mut Reader<'_>) -> Result<Self, Violation> {
+    fn get(from: &mut Reader<'_>) -> Result<Self, WireError> {
         let ends = Vec::<u32>::get(from)?;
         let (pairs, rest) = ends.as_chunks::<2>();
         let list = pairs.iter().map(|&[start, end]| (start, end)).collect();
         let ranges = Ranges::from_sorted(list).filter(|_| rest.is_empty());
-        ranges.ok_or(Violation::Value)
+        ranges.ok_or(WireError::Value)
     }
 }
 
@@ -254,7 +254,7 @@ impl Fields for Held {
     fn put(&self, to: &mut Writer<'_>) {
         self.0.iter().for_each(|word| word.put(to));
     }
-    fn get(from: &mut Reader<'_>) -> Result<Self, Violation> {
+    fn get(from: &mut Reader<'_>) -> Result<Self, WireError> {
         let mut held = Held::default();
         for word in &mut held.0 {
             *word = u64::get(from)?;
@@ -280,12 +280,12 @@ impl Fields for Use {
             }
         }
     }
-    fn get(from: &mut Reader<'_>) -> Result<Self, Violation> {
+    fn get(from: &mut Reader<'_>) -> Result<Self, WireError> {
         match u8::get(from)? {
             0 => Ok(Use::Copy),
             1 => Ok(Use::Once),
             2 => Ok(Use::Own(Ver::get(from)?)),
-            _ => Err(Violation::Value),
+            _ => Err(WireError::Value),
         }
     }
 }
@@ -321,7 +321,7 @@ impl Fields for Cut {
             }
         }
     }
-    fn get(from: &mut Reader<'_>) -> Result<Self, Violation> {
+    fn get(from: &mut Reader<'_>) -> Result<Self, WireError> {
         match u8::get(from)? {
             0 => Ok(Cut::Shrink(u64::get(from)?)),
             1 => Ok(Cut::Outside),
@@ -332,7 +332,7 @@ impl Fields for Cut {
             }),
             4 => Ok(Cut::Laminate),
             5 => Ok(Cut::HandOver(NodeId::get(from)?)),
-            _ => Err(Violation::Value),
+            _ => Err(WireError::Value),
         }
     }
 }
@@ -352,14 +352,14 @@ impl Fields for HomeMap {
             HomeMap::Keepers => 4u8.put(to),
         }
     }
-    fn get(from: &mut Reader<'_>) -> Result<Self, Violation> {
+    fn get(from: &mut Reader<'_>) -> Result<Self, WireError> {
         match u8::get(from)? {
             0 => Ok(HomeMap::Slot),
             1 => Ok(HomeMap::Ask),
             2 => Ok(HomeMap::Fixed(NodeId::get(from)?)),
             3 => Ok(HomeMap::Own),
             4 => Ok(HomeMap::Keepers),
-            _ => Err(Violation::Value),
+            _ => Err(WireError::Value),
         }
     }
 }

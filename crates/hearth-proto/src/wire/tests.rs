@@ -75,13 +75,13 @@ fn short_long_and_senseless_bytes_are_violations() {
     let mut bytes = Vec::new();
     encode(&envelope(Body::Append(5)), &mut bytes);
     for cut in 0..bytes.len() {
-        assert_eq!(decode(&bytes[..cut]), Err(Violation::Short));
+        assert_eq!(decode(&bytes[..cut]), Err(WireError::Short));
     }
     bytes.push(0);
-    assert_eq!(decode(&bytes), Err(Violation::Long));
+    assert_eq!(decode(&bytes), Err(WireError::Long));
     let tag = bytes.len() - 10;
     bytes[tag] = 200;
-    assert_eq!(decode(&bytes), Err(Violation::Value));
+    assert_eq!(decode(&bytes), Err(WireError::Value));
 }
 
 #[test]
@@ -98,5 +98,5 @@ fn a_count_beyond_the_bound_allocates_nothing() {
     encode(&envelope(body), &mut bytes);
     let count = bytes.len() - (12 + 2) - 4;
     bytes[count..count + 4].copy_from_slice(&u32::MAX.to_le_bytes());
-    assert_eq!(decode(&bytes), Err(Violation::Value));
+    assert_eq!(decode(&bytes), Err(WireError::Value));
 }

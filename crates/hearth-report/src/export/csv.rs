@@ -2,7 +2,7 @@
 
 use std::io::Write;
 
-use hearth_trace::{Event, Process, Source, StreamId, Tables};
+use hearth_trace::{Event, Source, StreamId, Tables, TracedProcess};
 
 use super::{ExportError, Exported, each_event};
 
@@ -35,7 +35,7 @@ pub fn csv<S: Source>(
 fn streams(tables: &Tables) -> Vec<String> {
     let ids = (0..).map(StreamId).take(tables.streams.len());
     ids.map(|id| {
-        let Process {
+        let TracedProcess {
             host, rank, pid, ..
         } = tables.process_of(id);
         let host = quoted(&tables.hosts[host.0 as usize].name);

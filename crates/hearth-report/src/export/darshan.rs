@@ -15,7 +15,7 @@ use std::io::{self, Write};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-use hearth_trace::{Event, FileId, Flags, Layer, Source, StreamId, Tables};
+use hearth_trace::{Event, Flags, Layer, Source, StreamId, Tables, TracedFileId};
 
 use super::window::beginning;
 use super::{ExportError, Exported, each_event};
@@ -89,7 +89,7 @@ impl Book {
             let id = tables.processes[*process].host;
             tables.hosts[id.0 as usize].name.clone()
         };
-        let alignment = |file: &hearth_trace::File| match file.stripe {
+        let alignment = |file: &hearth_trace::TracedFile| match file.stripe {
             Some((_, bytes)) if bytes > 0 => bytes,
             _ => ALIGNMENT_DEFAULT,
         };
@@ -136,7 +136,7 @@ impl Book {
         Ok(true)
     }
 
-    fn place(&mut self, stream: StreamId, file: FileId) -> u32 {
+    fn place(&mut self, stream: StreamId, file: TracedFileId) -> u32 {
         let id = self.ids[file.0 as usize];
         let rank = self.ranks[stream.0 as usize];
         *self.places.entry((id, rank)).or_insert_with(|| {
@@ -205,7 +205,7 @@ impl Book {
 fn ranks(tables: &Tables) -> Vec<u32> {
     let known = tables.processes.iter().filter_map(|process| process.rank);
     let mut next = known.max().map_or(0, |rank| rank + 1);
-    let rank = |process: &hearth_trace::Process| {
+    let rank = |process: &hearth_trace::TracedProcess| {
         process.rank.unwrap_or_else(|| {
             next += 1;
             next - 1

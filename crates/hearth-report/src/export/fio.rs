@@ -7,9 +7,9 @@
 use std::io::{self, Write};
 use std::path::Path;
 
-use hearth_trace::{Event, FileId, Layer, Op, Source, StreamId, Tables};
+use hearth_trace::{Event, Layer, Op, Source, StreamId, Tables, TracedFileId};
 
-use super::sorter::{Item, Sorter};
+use super::sorter::{SortItem, Sorter};
 use super::{ExportError, Exported, each_event};
 
 /// fio cuts longer names.
@@ -129,7 +129,7 @@ struct Step {
 impl Step {
     fn of(stream: StreamId, event: &Event, names: &[Option<String>]) -> Option<Step> {
         let act = Act::of(event)?;
-        let FileId(file) = event.file?;
+        let TracedFileId(file) = event.file?;
         names[file as usize].as_ref()?;
         Some(Step {
             start: event.start,
@@ -143,7 +143,7 @@ impl Step {
     }
 }
 
-impl Item for Step {
+impl SortItem for Step {
     const SIZE: usize = 41;
 
     fn put(&self, to: &mut Vec<u8>) {

@@ -17,7 +17,7 @@ const MEMORY_BYTES: usize = 64 << 20;
 const READ_BYTES: usize = 256 << 10;
 
 /// Something of a fixed size in a file.
-pub trait Item: Ord + Copy {
+pub trait SortItem: Ord + Copy {
     /// Its size in a file.
     const SIZE: usize;
 
@@ -37,7 +37,7 @@ pub struct Sorter<T> {
     runs: Vec<(u64, u64)>,
 }
 
-impl<T: Item> Sorter<T> {
+impl<T: SortItem> Sorter<T> {
     /// A sorter whose temporary file is in `dir`.
     pub fn new(dir: &Path) -> io::Result<Sorter<T>> {
         Sorter::with_memory(dir, MEMORY_BYTES)
@@ -112,7 +112,7 @@ struct Run<'a, T> {
     of: std::marker::PhantomData<T>,
 }
 
-impl<'a, T: Item> Run<'a, T> {
+impl<'a, T: SortItem> Run<'a, T> {
     fn new(file: &'a File, at: u64, end: u64) -> Run<'a, T> {
         Run {
             file,
@@ -146,7 +146,7 @@ impl<'a, T: Item> Run<'a, T> {
 mod tests {
     use super::*;
 
-    impl Item for u64 {
+    impl SortItem for u64 {
         const SIZE: usize = 8;
 
         fn put(&self, to: &mut Vec<u8>) {

@@ -4,16 +4,16 @@ use hearth_trace::{Event, Source, StreamId, Tables};
 
 /// From one time to another, in nanoseconds since the trace began.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Span {
+pub struct TimeRange {
     /// The first nanosecond that is in it.
     pub from: u64,
     /// The first nanosecond after it.
     pub to: u64,
 }
 
-impl Span {
+impl TimeRange {
     /// All of it.
-    pub const ALL: Span = Span {
+    pub const ALL: TimeRange = TimeRange {
         from: 0,
         to: u64::MAX,
     };
@@ -28,13 +28,13 @@ pub(super) fn beginning(tables: &Tables) -> i64 {
 /// A source of those events of another that begin within a span.
 pub struct Window<S> {
     source: S,
-    span: Span,
+    span: TimeRange,
     kept: Vec<Event>,
 }
 
 impl<S: Source> Window<S> {
     /// The events of `source` that begin within `span`.
-    pub fn new(source: S, span: Span) -> Window<S> {
+    pub fn new(source: S, span: TimeRange) -> Window<S> {
         Window {
             source,
             span,
@@ -55,7 +55,7 @@ impl<S: Source> Source for Window<S> {
     }
 
     fn each_run(&mut self, take: &mut dyn FnMut(StreamId, &[Event])) -> Result<(), S::Error> {
-        if self.span == Span::ALL {
+        if self.span == TimeRange::ALL {
             return self.source.each_run(take);
         }
         let start = beginning(self.source.tables());

@@ -2,7 +2,7 @@
 
 use super::{CALLS_MIN, Case};
 use crate::facts::{Facts, Share};
-use crate::finding::{Finding, Kind};
+use crate::finding::{Finding, WasteKind};
 use crate::profile::Cause;
 use crate::words::{count, nanos};
 
@@ -27,7 +27,7 @@ pub(super) fn find(facts: &Facts<'_>) -> Option<Finding> {
         };
         case.add(access, file, Cause::Sync, share);
     }
-    let mut finding = facts.finding(Kind::SyncPerRecord, &case.savings)?;
+    let mut finding = facts.finding(WasteKind::SyncPerRecord, &case.savings)?;
     if case.calls < CALLS_MIN {
         return None;
     }

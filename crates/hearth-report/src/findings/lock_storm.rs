@@ -3,7 +3,7 @@
 use super::{CALLS_MIN, Case};
 use crate::access::Access;
 use crate::facts::{Facts, FileFacts, Share};
-use crate::finding::{Finding, Kind};
+use crate::finding::{Finding, WasteKind};
 use crate::latency::Latency;
 use crate::profile::{Cause, Order, SYSTEMS_MAX};
 use crate::words::{count, nanos, percent};
@@ -32,7 +32,7 @@ pub(super) fn find(facts: &Facts<'_>) -> Option<Finding> {
             add_writes(&mut case, access, file, share);
         }
     }
-    let mut finding = facts.finding(Kind::LockStorm, &case.savings)?;
+    let mut finding = facts.finding(WasteKind::LockStorm, &case.savings)?;
     if case.calls < CALLS_MIN {
         return None;
     }
@@ -72,7 +72,12 @@ fn is_contested(about: &FileFacts) -> bool {
 }
 
 /// All writes to a contested file share the fate of those that were seen to be contested.
-fn add_writes(case: &mut Case<'_>, access: &Access, file: hearth_trace::FileId, share: Share) {
+fn add_writes(
+    case: &mut Case<'_>,
+    access: &Access,
+    file: hearth_trace::TracedFileId,
+    share: Share,
+) {
     case.add_cost(access, file, access.writes.took, access.writes.calls, share);
 }
 

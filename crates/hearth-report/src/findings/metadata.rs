@@ -3,7 +3,7 @@
 use super::Case;
 use crate::access::Access;
 use crate::facts::{Facts, FileFacts, Share};
-use crate::finding::{Finding, Kind};
+use crate::finding::{Finding, WasteKind};
 use crate::profile::{Cause, SYSTEMS_MAX};
 use crate::words::{count, nanos, percent};
 use hearth_trace::Op;
@@ -47,7 +47,7 @@ pub(super) fn find(facts: &Facts<'_>) -> Option<Finding> {
             few += u64::from(access.count(Cause::Metadata));
         }
     }
-    let mut finding = facts.finding(Kind::MetadataStorm, &case.savings)?;
+    let mut finding = facts.finding(WasteKind::MetadataStorm, &case.savings)?;
     if case.calls < CALLS_MIN {
         return None;
     }

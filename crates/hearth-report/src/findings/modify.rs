@@ -2,7 +2,7 @@
 
 use super::{CALLS_MIN, Case};
 use crate::facts::{Facts, Share};
-use crate::finding::{Finding, Kind};
+use crate::finding::{Finding, WasteKind};
 use crate::profile::Cause;
 use crate::words::{count, nanos, percent};
 
@@ -43,7 +43,7 @@ pub(super) fn find(facts: &Facts<'_>) -> Option<Finding> {
         );
         again += u64::from(access.count(Cause::ModifyAgain));
     }
-    let mut finding = facts.finding(Kind::ReadModifyWrite, &case.savings)?;
+    let mut finding = facts.finding(WasteKind::ReadModifyWrite, &case.savings)?;
     let reads = facts.latency(Cause::ModifyRead);
     if reads.count < CALLS_MIN {
         return None;

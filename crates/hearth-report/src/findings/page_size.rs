@@ -1,11 +1,11 @@
 //! Pages of the cache that do not fit: too large for scattered reads, or too small for long ones.
 
-use hearth_trace::{FileId, Layer, Op};
+use hearth_trace::{Layer, Op, TracedFileId};
 
 use super::{CALLS_MIN, Case};
 use crate::analysis::OpStats;
 use crate::facts::{Facts, FileFacts, Share};
-use crate::finding::{Finding, Kind};
+use crate::finding::{Finding, WasteKind};
 use crate::profile::Order;
 use crate::reuse::PAGE;
 use crate::words::{bytes, count, nanos, option_size};
@@ -59,7 +59,7 @@ pub(super) fn find(facts: &Facts<'_>) -> Option<Finding> {
             );
         }
     }
-    let mut finding = facts.finding(Kind::PageSize, &case.savings)?;
+    let mut finding = facts.finding(WasteKind::PageSize, &case.savings)?;
     let how = if fit.better < fit.page {
         "large"
     } else {
@@ -159,7 +159,7 @@ fn assumed(facts: &Facts<'_>, size: f64, concerned: &dyn Fn(&FileFacts) -> bool)
     let mut spans = 0.0;
     let (mut calls, mut took, mut moved) = (0, 0, 0);
     for (file, about) in facts.files.iter().filter(|(_, about)| concerned(about)) {
-        page = page.max(facts.unit(FileId(*file)).unwrap_or(PAGE) as f64);
+        page = page.max(facts.unit(TracedFileId(*file)).unwrap_or(PAGE) as f64);
         scattered += about.orders[Order::Random as usize] + about.orders[Order::Strided as usize];
         spans += about.span_bytes() as f64;
         calls += about.reads;

@@ -6,7 +6,7 @@
 use hearth_trace::{ProcessId, StreamId};
 
 use crate::facts::{Facts, Share};
-use crate::finding::{Finding, Kind};
+use crate::finding::{Finding, WasteKind};
 use crate::mix::MixMap;
 use crate::words::{bytes, count, nanos};
 use crate::work::{Work, expected};
@@ -140,7 +140,7 @@ fn straggler(facts: &Facts<'_>, peers: &Peers) -> Option<Finding> {
             );
         }
     }
-    let mut finding = facts.finding(Kind::Straggler, &savings)?;
+    let mut finding = facts.finding(WasteKind::Straggler, &savings)?;
     let process = peers.processes[slowest];
     let work = work(facts, process);
     let others = peers.stragglers.len() - 1;
@@ -204,7 +204,7 @@ fn imbalance(facts: &Facts<'_>, peers: &Peers) -> Option<Finding> {
             );
         }
     }
-    let mut finding = facts.finding(Kind::Imbalance, &savings)?;
+    let mut finding = facts.finding(WasteKind::Imbalance, &savings)?;
     let process = peers.processes[most];
     let work = work(facts, process);
     let total: u64 = peers

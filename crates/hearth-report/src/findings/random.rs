@@ -4,7 +4,7 @@ use std::cell::Cell;
 
 use super::{CALLS_MIN, Case};
 use crate::facts::{Facts, FileFacts};
-use crate::finding::{Finding, Kind};
+use crate::finding::{Finding, WasteKind};
 use crate::latency::Latency;
 use crate::profile::{Cause, Order};
 use crate::words::{bytes, count, nanos, percent};
@@ -42,7 +42,7 @@ pub(super) fn find(facts: &Facts<'_>) -> Option<Finding> {
             case.add(access, file, Cause::StridedRead, strides[system]);
         }
     }
-    let mut finding = facts.finding(Kind::Random, &case.savings)?;
+    let mut finding = facts.finding(WasteKind::Random, &case.savings)?;
     if case.calls < CALLS_MIN {
         return None;
     }

@@ -2,7 +2,7 @@
 
 use super::Case;
 use crate::facts::{Facts, Share};
-use crate::finding::{Finding, Kind};
+use crate::finding::{Finding, WasteKind};
 use crate::profile::size_sort;
 use crate::reuse::{PAGE, Reuse};
 use crate::words::{bytes, count, nanos, option_size, percent};
@@ -46,7 +46,7 @@ pub(super) fn find(facts: &Facts<'_>) -> Option<Finding> {
         };
         case.add_cost(access, file, access.reads.took, access.reads.calls, share);
     }
-    let mut finding = facts.finding(Kind::Rereads, &case.savings)?;
+    let mut finding = facts.finding(WasteKind::Rereads, &case.savings)?;
     let calls: u64 = classes.iter().map(|class| class.calls).sum();
     if calls < CALLS_MIN {
         return None;

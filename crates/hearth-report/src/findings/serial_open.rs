@@ -2,7 +2,7 @@
 
 use super::{CALLS_MIN, Case, metadata};
 use crate::facts::{Facts, FileFacts, Share};
-use crate::finding::{Finding, Kind};
+use crate::finding::{Finding, WasteKind};
 use crate::latency::Latency;
 use crate::mix::MixMap;
 use crate::profile::{Cause, SYSTEMS_MAX, op_sort};
@@ -55,7 +55,7 @@ pub(super) fn find(facts: &Facts<'_>) -> Option<Finding> {
             case.add_cost(access, file, access.reads.took, access.reads.calls, share);
         }
     }
-    let mut finding = facts.finding(Kind::SerialOpen, &case.savings)?;
+    let mut finding = facts.finding(WasteKind::SerialOpen, &case.savings)?;
     if case.calls < CALLS_MIN {
         return None;
     }

@@ -2,7 +2,7 @@
 
 use super::{CALLS_MIN, Case};
 use crate::facts::Facts;
-use crate::finding::{Finding, Kind};
+use crate::finding::{Finding, WasteKind};
 use crate::profile::Cause;
 use crate::words::{bytes, count, nanos};
 
@@ -39,7 +39,7 @@ pub(super) fn find(facts: &Facts<'_>) -> Option<Finding> {
             };
         }
     }
-    let mut finding = facts.finding(Kind::TinyWrites, &case.savings)?;
+    let mut finding = facts.finding(WasteKind::TinyWrites, &case.savings)?;
     if case.calls < CALLS_MIN {
         return None;
     }

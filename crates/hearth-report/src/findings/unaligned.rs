@@ -1,11 +1,11 @@
 //! Accesses across the edges of blocks: one block more for each, and partial blocks at both ends.
 
-use hearth_trace::FileId;
+use hearth_trace::TracedFileId;
 
 use super::{CALLS_MIN, Case};
 use crate::access::BLOCK;
 use crate::facts::Facts;
-use crate::finding::{Finding, Kind};
+use crate::finding::{Finding, WasteKind};
 use crate::latency::Latency;
 use crate::profile::{Alignment, Cause, Order, data_row};
 use crate::words::{bytes, count, nanos, percent};
@@ -38,7 +38,7 @@ pub(super) fn find(facts: &Facts<'_>) -> Option<Finding> {
             );
         }
     }
-    let mut finding = facts.finding(Kind::Unaligned, &case.savings)?;
+    let mut finding = facts.finding(WasteKind::Unaligned, &case.savings)?;
     if case.calls < CALLS_MIN {
         return None;
     }
@@ -100,6 +100,6 @@ fn unit(facts: &Facts<'_>, system: u8) -> f64 {
         .files
         .iter()
         .filter(|(_, about)| about.system == system);
-    let units = of_system.filter_map(|(file, _)| facts.unit(FileId(*file)));
+    let units = of_system.filter_map(|(file, _)| facts.unit(TracedFileId(*file)));
     units.max().unwrap_or(BLOCK) as f64
 }

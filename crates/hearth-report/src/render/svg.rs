@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use crate::finding::Seconds;
+use crate::finding::PredictedGain;
 use crate::report::{Curve, Heatmap, Report, SizeRow};
 use crate::words;
 
@@ -234,7 +234,7 @@ pub(super) fn heat_key() -> String {
 }
 
 /// The range of a gain, on the scale of the largest.
-pub(super) fn gain(gain: Seconds, largest: f64) -> String {
+pub(super) fn gain(gain: PredictedGain, largest: f64) -> String {
     let at = |seconds: f64| 4.0 + 222.0 * seconds / largest.max(1e-12);
     let (low, mid, high) = (at(gain.low), at(gain.mid), at(gain.high));
     format!(

@@ -5,14 +5,14 @@ use std::path::Path;
 use std::process::Command;
 
 use hearth_report::export;
-use hearth_trace::{Event, FileId};
+use hearth_trace::{Event, TracedFileId};
 use serde_json::Value;
 
 use crate::support::{has, is_read, is_write, job};
 
 /// The file that fio can name.
 fn is_named(event: &Event) -> bool {
-    event.file == Some(FileId(0))
+    event.file == Some(TracedFileId(0))
 }
 
 fn replay(dir: &Path, log: &[u8]) -> Value {

@@ -1,6 +1,6 @@
 //! Exports that need no tool to be read.
 
-use hearth_report::export::{self, Span, Window};
+use hearth_report::export::{self, TimeRange, Window};
 use hearth_trace::Source;
 
 use crate::support::{job, lossy_job};
@@ -25,7 +25,7 @@ fn csv_has_a_line_for_every_event() {
 
 #[test]
 fn a_window_keeps_what_begins_in_it() {
-    let span = Span {
+    let span = TimeRange {
         from: 100_000_000,
         to: 200_000_000,
     };

@@ -6,8 +6,8 @@ use std::process::Command;
 use std::sync::LazyLock;
 
 use hearth_trace::{
-    Event, File, FileId, Flags, Gap, Host, HostId, Layer, Op, Process, ProcessId, Source, Stream,
-    StreamId, Tables,
+    Event, Flags, Gap, Host, HostId, Layer, Op, ProcessId, Source, Stream, StreamId, Tables,
+    TracedFile, TracedFileId, TracedProcess,
 };
 
 /// When the job began: nanoseconds since the Unix epoch.
@@ -69,7 +69,7 @@ pub(crate) fn job() -> Job {
         name: name.to_owned(),
         clock_bound: Some(1000),
     });
-    let process = |rank: u32| Process {
+    let process = |rank: u32| TracedProcess {
         host: HostId(rank / 2),
         pid: 100 + rank,
         rank: Some(rank),
@@ -78,7 +78,7 @@ pub(crate) fn job() -> Job {
         end: BEGIN + 2_000_000_000,
         totals: Vec::new(),
     };
-    let file = |path: &str| File {
+    let file = |path: &str| TracedFile {
         path: path.to_owned(),
         fs: "lustre".to_owned(),
         stripe: Some((4, 1 << 20)),
@@ -129,7 +129,7 @@ pub(crate) fn lossy_job() -> Job {
 
 fn run(stream: u32) -> Vec<Event> {
     let mut pen = Pen::new(stream);
-    let (shared, log, input) = (FileId(0), FileId(1), FileId(2));
+    let (shared, log, input) = (TracedFileId(0), TracedFileId(1), TracedFileId(2));
     pen.put(Op::Stat, input, 0, 0, 0);
     pen.fail(Op::Open, input);
     pen.put(Op::Open, shared, 0, 0, 3);
@@ -170,13 +170,13 @@ impl Pen {
         }
     }
 
-    fn fail(&mut self, op: Op, file: FileId) {
+    fn fail(&mut self, op: Op, file: TracedFileId) {
         self.flags = Flags::ERROR;
         self.put(op, file, 0, 0, -2);
         self.flags = Flags::default();
     }
 
-    fn put(&mut self, op: Op, file: FileId, offset: u64, asked: u64, result: i64) {
+    fn put(&mut self, op: Op, file: TracedFileId, offset: u64, asked: u64, result: i64) {
         let seq = self.events.len() as u64 + 1;
         // Threads are 1 ms apart, operations 10 ms, and no two of them take equally long.
         let start = BEGIN + 1_000_000 * i64::from(self.stream) + 10_000_000 * seq as i64;

@@ -5,8 +5,8 @@
 use std::convert::Infallible;
 
 use hearth_trace::{
-    Event, File, FileId, Flags, Gap, Host, HostId, Layer, Op, Process, ProcessId, Source, Stream,
-    StreamId, Tables, Tally,
+    Event, Flags, Gap, Host, HostId, Layer, Op, ProcessId, Source, Stream, StreamId, Tables, Tally,
+    TracedFile, TracedFileId, TracedProcess,
 };
 
 pub(crate) const US: u64 = 1_000;
@@ -48,7 +48,7 @@ impl Trace {
 
     pub(crate) fn rank(&mut self, host: HostId, rank: u32) -> StreamId {
         let process = ProcessId(self.tables.processes.len() as u32);
-        self.tables.processes.push(Process {
+        self.tables.processes.push(TracedProcess {
             host,
             pid: 4000 + rank,
             rank: Some(rank),
@@ -70,13 +70,13 @@ impl Trace {
         StreamId(self.tables.streams.len() as u32 - 1)
     }
 
-    pub(crate) fn file(&mut self, path: &str, fs: &str) -> FileId {
-        self.tables.files.push(File {
+    pub(crate) fn file(&mut self, path: &str, fs: &str) -> TracedFileId {
+        self.tables.files.push(TracedFile {
             path: path.to_owned(),
             fs: fs.to_owned(),
             stripe: None,
         });
-        FileId(self.tables.files.len() as u32 - 1)
+        TracedFileId(self.tables.files.len() as u32 - 1)
     }
 
     /// The thread does something else for a while.
@@ -91,14 +91,14 @@ impl Trace {
     }
 
     /// One operation, after which the thread goes on.
-    pub(crate) fn op(&mut self, stream: u32, op: Op, file: FileId, took: u64) -> &mut Event {
+    pub(crate) fn op(&mut self, stream: u32, op: Op, file: TracedFileId, took: u64) -> &mut Event {
         self.event(stream, op, Some(file), 0, 0, took)
     }
 
     pub(crate) fn read(
         &mut self,
         stream: u32,
-        file: FileId,
+        file: TracedFileId,
         offset: u64,
         bytes: u64,
         took: u64,
@@ -109,7 +109,7 @@ impl Trace {
     pub(crate) fn write(
         &mut self,
         stream: u32,
-        file: FileId,
+        file: TracedFileId,
         offset: u64,
         bytes: u64,
         took: u64,
@@ -121,7 +121,7 @@ impl Trace {
         &mut self,
         stream: u32,
         op: Op,
-        file: Option<FileId>,
+        file: Option<TracedFileId>,
         offset: u64,
         bytes: u64,
         took: u64,
@@ -255,7 +255,7 @@ pub(crate) fn showcase() -> Trace {
 }
 
 /// Each rank reads the whole input, most of it from the store.
-fn read_input(trace: &mut Trace, rank: u32, input: FileId, step: u64, request: &mut u64) {
+fn read_input(trace: &mut Trace, rank: u32, input: TracedFileId, step: u64, request: &mut u64) {
     for block in 0..100u64 {
         *request += 1;
         let took = match (block + step) % 5 {
@@ -302,7 +302,7 @@ fn read_input(trace: &mut Trace, rank: u32, input: FileId, step: u64, request: &
 }
 
 /// Rank 0 keeps a log, everybody asks for the settings, rank 2 is slow.
-fn write_out(trace: &mut Trace, step: u64, log: FileId, config: FileId) {
+fn write_out(trace: &mut Trace, step: u64, log: TracedFileId, config: TracedFileId) {
     for record in 0..2000 {
         trace.write(0, log, (step * 2000 + record) * 90, 90, 12 * US);
     }

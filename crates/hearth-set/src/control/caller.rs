@@ -13,7 +13,7 @@ use rustix::net::{
 };
 use serde_json::Value;
 
-use super::{Answer, Reply, Request, SILENCE_MAX, line};
+use super::{ControlAnswer, ControlReply, ControlRequest, SILENCE_MAX, line};
 use crate::failure::Failure;
 use crate::process::Process;
 
@@ -71,13 +71,17 @@ impl Peer {
 }
 
 /// Asks an agent for something.
-pub fn call(peer: &Peer, request: &Request) -> Result<Value, CallError> {
+pub fn call(peer: &Peer, request: &ControlRequest) -> Result<Value, CallError> {
     let stream = connect(peer)?;
     ask(&stream, peer, request, &[]).map(|answer| answer.value)
 }
 
 /// Asks an agent. It counts as silent if it takes longer, even if it says meanwhile that it works.
-pub fn call_within(peer: &Peer, request: &Request, limit: Duration) -> Result<Value, CallError> {
+pub fn call_within(
+    peer: &Peer,
+    request: &ControlRequest,
+    limit: Duration,
+) -> Result<Value, CallError> {
     let stream = connect(peer)?;
     let end = Instant::now() + limit;
     line::send(&stream, request, &[]).map_err(|_| peer.no_answer())?;
@@ -91,9 +95,9 @@ pub fn call_within(peer: &Peer, request: &Request, limit: Duration) -> Result<Va
             .set_read_timeout(Some(left.min(SILENCE_MAX)))
             .map_err(|_| peer.no_answer())?;
         match reader.line().map_err(|_| peer.no_answer())? {
-            Reply::Working => {}
-            Reply::Done(value) => return Ok(value),
-            Reply::Failed(failure) => return Err(CallError::Refused(failure)),
+            ControlReply::Working => {}
+            ControlReply::Done(value) => return Ok(value),
+            ControlReply::Failed(failure) => return Err(CallError::Refused(failure)),
         }
     }
 }
@@ -121,19 +125,19 @@ fn open(peer: &Peer) -> io::Result<UnixStream> {
 pub fn ask(
     stream: &UnixStream,
     peer: &Peer,
-    request: &Request,
+    request: &ControlRequest,
     fds: &[BorrowedFd<'_>],
-) -> Result<Answer, CallError> {
+) -> Result<ControlAnswer, CallError> {
     line::send(stream, request, fds).map_err(|_| peer.no_answer())?;
     let mut reader = line::Reader::new(stream);
     loop {
         match reader.line().map_err(|_| peer.no_answer())? {
-            Reply::Working => {}
-            Reply::Done(value) => {
+            ControlReply::Working => {}
+            ControlReply::Done(value) => {
                 let fds = reader.take_fds();
-                return Ok(Answer { value, fds });
+                return Ok(ControlAnswer { value, fds });
             }
-            Reply::Failed(failure) => return Err(CallError::Refused(failure)),
+            ControlReply::Failed(failure) => return Err(CallError::Refused(failure)),
         }
     }
 }

@@ -12,7 +12,7 @@ use std::thread;
 use rustix::net::sockopt::socket_peercred;
 use serde_json::Value;
 
-use super::{Reply, Request, SILENCE_MAX, WORKING_SPAN, line};
+use super::{ControlReply, ControlRequest, SILENCE_MAX, WORKING_SPAN, line};
 use crate::failure::Failure;
 
 /// Commands that are served at once; more are told to come again.
@@ -20,7 +20,7 @@ const CALLS_MAX: usize = 64;
 
 /// A value, and descriptors with it.
 #[derive(Debug, Default)]
-pub struct Answer {
+pub struct ControlAnswer {
     /// The value of the answer.
     pub value: Value,
     /// Descriptors that come with it.
@@ -30,7 +30,12 @@ pub struct Answer {
 /// Does what commands ask for.
 pub trait Answerer: Send + Sync + 'static {
     /// Does it, for the process with the number `caller`; may take long.
-    fn answer(&self, request: Request, caller: u32, fds: Vec<OwnedFd>) -> Result<Answer, Failure>;
+    fn answer(
+        &self,
+        request: ControlRequest,
+        caller: u32,
+        fds: Vec<OwnedFd>,
+    ) -> Result<ControlAnswer, Failure>;
 }
 
 /// A socket that commands connect to.
@@ -100,10 +105,10 @@ fn serve(stream: &UnixStream, answerer: Arc<impl Answerer>, slot: Option<&Slot>)
     stream.set_write_timeout(Some(SILENCE_MAX))?;
     let caller = socket_peercred(stream)?.pid.as_raw_nonzero().get();
     let mut reader = line::Reader::new(stream);
-    let request: Request = reader.line()?;
+    let request: ControlRequest = reader.line()?;
     if slot.is_none() {
         let failure = Failure::new("the agent is busy with other commands").hint("try again");
-        return line::send(stream, &Reply::Failed(failure), &[]);
+        return line::send(stream, &ControlReply::Failed(failure), &[]);
     }
     let fds = reader.take_fds();
     let (done, answer) = channel();
@@ -113,20 +118,20 @@ fn serve(stream: &UnixStream, answerer: Arc<impl Answerer>, slot: Option<&Slot>)
     tell(stream, &answer)
 }
 
-fn tell(stream: &UnixStream, answer: &Receiver<Result<Answer, Failure>>) -> io::Result<()> {
+fn tell(stream: &UnixStream, answer: &Receiver<Result<ControlAnswer, Failure>>) -> io::Result<()> {
     loop {
         let reply = match answer.recv_timeout(WORKING_SPAN) {
             Ok(Ok(answer)) => {
                 let fds: Vec<BorrowedFd<'_>> = answer.fds.iter().map(AsFd::as_fd).collect();
-                return line::send(stream, &Reply::Done(answer.value), &fds);
+                return line::send(stream, &ControlReply::Done(answer.value), &fds);
             }
-            Ok(Err(failure)) => Reply::Failed(failure),
+            Ok(Err(failure)) => ControlReply::Failed(failure),
             Err(RecvTimeoutError::Timeout) => {
-                line::send(stream, &Reply::Working, &[])?;
+                line::send(stream, &ControlReply::Working, &[])?;
                 continue;
             }
             Err(RecvTimeoutError::Disconnected) => {
-                Reply::Failed(Failure::new("the agent failed; its log says where"))
+                ControlReply::Failed(Failure::new("the agent failed; its log says where"))
             }
         };
         return line::send(stream, &reply, &[]);

@@ -1,7 +1,7 @@
 //! The messages between commands and agents: a line of JSON each way over a socket in the job's directory, one request
 //! per connection.
 //!
-//! While an agent works on a request it says so every second ([`Reply::Working`]), so that a caller
+//! While an agent works on a request it says so every second ([`ControlReply::Working`]), so that a caller
 //! may give up on silence alone, however long the work takes.
 
 mod caller;
@@ -11,7 +11,7 @@ mod listener;
 
 pub use caller::{CallError, Peer, ask, call, call_within, connect};
 pub use hand::{hand_over, take_over};
-pub use listener::{Answer, Answerer, Listener};
+pub use listener::{Answerer, ControlAnswer, Listener};
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -30,7 +30,7 @@ const WORKING_SPAN: Duration = Duration::from_secs(1);
 /// A command's request to an agent.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "do", rename_all = "kebab-case")]
-pub enum Request {
+pub enum ControlRequest {
     /// Say how you are.
     Status,
     /// Say which bytes of which files are at an agent's node: yours, or another's that you ask.
@@ -89,7 +89,7 @@ pub enum Ids {
 /// An agent's reply.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Reply {
+pub enum ControlReply {
     /// Not done yet.
     Working,
     /// Done.
@@ -103,7 +103,7 @@ pub enum Reply {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum WayIn {
-    /// Nobody has mounted it yet: mount it, then [`Request::Attach`].
+    /// Nobody has mounted it yet: mount it, then [`ControlRequest::Attach`].
     Make,
     /// It is mounted in the namespaces that come with this: mounts, and users if they are not ours.
     Join,

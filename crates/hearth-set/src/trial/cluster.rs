@@ -1,10 +1,10 @@
 //! A set of agents with a mount each, as processes of their own, for the time of one measurement.
 
 use crate::agent::Health;
-use crate::control::{Busy, CallError, Request};
+use crate::control::{Busy, CallError, ControlRequest};
 use crate::failure::{Failure, OrFail};
-use crate::job::{self, Owner};
-use crate::launch::{self, Launched, Members, Plan};
+use crate::job::{self, SetOwner};
+use crate::launch::{self, LaunchPlan, Launched, Members};
 use crate::options::SetSpec;
 use crate::process::Process;
 use crate::set::{ask_all, mount};
@@ -21,7 +21,7 @@ const GONE_SPAN: Duration = Duration::from_secs(10);
 /// Counts of all agents together.
 #[derive(Clone, Copy, Debug, Default, Deserialize)]
 #[serde(default)]
-pub struct Counts {
+pub struct ClusterCounts {
     /// Bytes that programs read.
     pub read_bytes: u64,
     /// Of them, those that came from other agents.
@@ -40,9 +40,9 @@ pub struct Counts {
     pub store_write_bytes: u64,
 }
 
-impl Counts {
+impl ClusterCounts {
     /// Adds those of another agent.
-    pub fn add(&mut self, other: &Counts) {
+    pub fn add(&mut self, other: &ClusterCounts) {
         self.read_bytes += other.read_bytes;
         self.peer_bytes += other.peer_bytes;
         self.store_bytes += other.store_bytes;
@@ -70,11 +70,11 @@ impl Cluster {
         signals: &Signals,
     ) -> Result<Cluster, Failure> {
         let agents = spec.agents;
-        let plan = Plan {
+        let plan = LaunchPlan {
             program: hearth.to_owned(),
             store: store.to_owned(),
             spec,
-            owner: Owner::this_command()?,
+            owner: SetOwner::this_command()?,
             members: Members::Here,
             trace: None,
         };
@@ -100,12 +100,12 @@ impl Cluster {
 
     /// The counts of all agents together, once they have brought their dirty bytes to the store. If close does not
     /// wait, these would be counted too late.
-    pub fn counts(&self) -> Result<Counts, Failure> {
-        for answer in ask_all(&self.launched().set.peers(), &Request::Flush) {
+    pub fn counts(&self) -> Result<ClusterCounts, Failure> {
+        for answer in ask_all(&self.launched().set.peers(), &ControlRequest::Flush) {
             answer.map_err(CallError::into_failure)?;
         }
-        let mut sum = Counts::default();
-        for answer in ask_all(&self.launched().set.peers(), &Request::Status) {
+        let mut sum = ClusterCounts::default();
+        for answer in ask_all(&self.launched().set.peers(), &ControlRequest::Status) {
             let value = answer.map_err(CallError::into_failure)?;
             let what = || "cannot read an agent's status".to_owned();
             let health: Health = serde_json::from_value(value).or_fail(what)?;
@@ -119,7 +119,7 @@ impl Cluster {
     pub fn has_heard(&self, agent: usize, gone: usize) -> Result<bool, Failure> {
         let peer = &self.launched().set.peers()[agent..=agent];
         let what = || format!("cannot read the status of agent {agent}");
-        let answers = ask_all(peer, &Request::Status).into_iter().next();
+        let answers = ask_all(peer, &ControlRequest::Status).into_iter().next();
         let value = answers.ok_or_else(|| Failure::new(what()))?;
         let value = value.map_err(CallError::into_failure)?;
         let health: Health = serde_json::from_value(value).or_fail(what)?;

@@ -1,6 +1,6 @@
 //! The processes of a workload.
 
-use super::{IoTimes, Report};
+use super::{IoTimes, ProcessReport};
 use crate::failure::{Failure, OrFail};
 use crate::signals::Signals;
 use crate::watch::wait_for;
@@ -85,15 +85,15 @@ impl<'a> Crew<'a> {
     }
 
     /// Waits for the end of all. The times are sums over the processes; their calls follow one another.
-    pub fn end(mut self) -> Result<Report, Failure> {
+    pub fn end(mut self) -> Result<ProcessReport, Failure> {
         let mut reports = Vec::new();
         for hand in &mut self.hands {
             let line = hand.hear(self.signals)?;
             let what = || format!("cannot understand a process of the workload: `{line}`");
-            reports.push(serde_json::from_str::<Report>(&line).or_fail(what)?);
+            reports.push(serde_json::from_str::<ProcessReport>(&line).or_fail(what)?);
         }
         let times: Vec<IoTimes> = reports.iter().map(|report| report.times).collect();
-        Ok(Report {
+        Ok(ProcessReport {
             times: IoTimes::sum(&times),
             right: reports.iter().all(|report| report.right),
             calls_ns: reports.into_iter().flat_map(|one| one.calls_ns).collect(),

@@ -1,12 +1,13 @@
 //! The matrix program of Coopc-PVFS (section 5.1) natively and under each policy, in turns.
 
 use super::IoTimes;
-use super::cluster::{Cluster, Counts};
+use super::cluster::{Cluster, ClusterCounts};
 use super::crew::Crew;
 use crate::failure::{Failure, OrFail};
-use crate::options::{Policy, SetSpec};
-use crate::report::{Report, median, rounded};
+use crate::options::SetSpec;
+use crate::report::{BenchReport, median, rounded};
 use crate::signals::Signals;
+use hearth_agent::Policy;
 use std::path::Path;
 
 pub mod program;
@@ -95,7 +96,7 @@ pub struct Sample {
     /// The times of the reads and writes of all processes.
     pub times: IoTimes,
     /// The counts of all agents.
-    pub counts: Counts,
+    pub counts: ClusterCounts,
     /// Whether the product is right.
     pub verified: bool,
 }
@@ -145,8 +146,8 @@ fn one(
 }
 
 /// Puts samples into rows and a summary.
-pub fn report(systems: &[System], backing: &str, n: usize, samples: &[Sample]) -> Report {
-    let mut report = Report::new("matmul", backing);
+pub fn report(systems: &[System], backing: &str, n: usize, samples: &[Sample]) -> BenchReport {
+    let mut report = BenchReport::new("matmul", backing);
     for &system in systems {
         rows(&mut report, system, samples);
     }
@@ -249,7 +250,7 @@ pub fn from_store(sample: &Sample) -> u64 {
     }
 }
 
-fn rows(report: &mut Report, system: System, samples: &[Sample]) {
+fn rows(report: &mut BenchReport, system: System, samples: &[Sample]) {
     for (metric, unit, figure) in FIGURES {
         let taken: Vec<f64> = samples
             .iter()

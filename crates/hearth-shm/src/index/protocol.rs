@@ -242,7 +242,7 @@ pub(crate) fn still(board: &impl Look, layout: &Layout, found: &Found) -> bool {
 /// The attributes that the agent last told the operating system of a file; believed as long as
 /// [`still_told`] says so.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Told {
+pub struct ToldAttributes {
     place: usize,
     sequence: u64,
     names: u64,
@@ -252,16 +252,16 @@ pub struct Told {
     pub until_ns: u64,
 }
 
-impl Told {
+impl ToldAttributes {
     /// Whether it was told when names had changed so often.
-    pub fn is_of(&self, names: &Names) -> bool {
+    pub fn is_of(&self, names: &NamesMark) -> bool {
         self.names == names.changed
     }
 }
 
 /// The counts of names at one moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Names {
+pub struct NamesMark {
     changed: u64,
     unheard: u64,
 }
@@ -314,7 +314,7 @@ pub(crate) fn tell_unheard(board: &impl Board) {
 
 /// The attributes told of a file, if they are there.
 #[inline(always)]
-pub(crate) fn told(board: &impl Look, layout: &Layout, file: u64) -> Option<Told> {
+pub(crate) fn told(board: &impl Look, layout: &Layout, file: u64) -> Option<ToldAttributes> {
     let place = layout.place(file);
     let names = board.load(NAMES, Acquire);
     // Pairs with the last store of `tell`.
@@ -322,7 +322,7 @@ pub(crate) fn told(board: &impl Look, layout: &Layout, file: u64) -> Option<Told
     if !is_shown(sequence) || board.load(place + FILE, Relaxed) != file {
         return None;
     }
-    let told = Told {
+    let told = ToldAttributes {
         place,
         sequence,
         names,
@@ -337,20 +337,20 @@ pub(crate) fn told(board: &impl Look, layout: &Layout, file: u64) -> Option<Told
 /// Whether nothing about the file or any name has changed since. A program that has heard of a change
 /// sees it here.
 #[inline(always)]
-pub(crate) fn still_told(board: &impl Look, told: &Told) -> bool {
+pub(crate) fn still_told(board: &impl Look, told: &ToldAttributes) -> bool {
     board.load(told.place + SEQUENCE, Acquire) == told.sequence
         && board.load(NAMES, Acquire) == told.names
 }
 
 /// The counts of names now.
-pub(crate) fn names(board: &impl Look) -> Names {
-    Names {
+pub(crate) fn names(board: &impl Look) -> NamesMark {
+    NamesMark {
         changed: board.load(NAMES, Acquire),
         unheard: board.load(NAMES_UNHEARD, Acquire),
     }
 }
 
 /// Whether a program may keep what a path has led it to since `names` were counted (X6).
-pub(crate) fn are_heard_since(board: &impl Look, names: &Names) -> bool {
+pub(crate) fn are_heard_since(board: &impl Look, names: &NamesMark) -> bool {
     board.load(NAMES_ARE_KEPT, Relaxed) == 1 || board.load(NAMES_UNHEARD, Acquire) == names.unheard
 }

@@ -9,7 +9,7 @@ use std::thread;
 
 use super::shared_tests::{FRAME, Lender, copy, page};
 use super::*;
-use crate::{Copied, View, attach};
+use crate::{Copied, PoolView, attach};
 
 const ROUNDS: u64 = 20;
 
@@ -47,7 +47,7 @@ fn end_with_parent() {
 
 /// One version of the page, in the one frame or the other.
 fn change(pool: &Pool, turn: u64) {
-    let frame = FrameId((turn % 2) as u32);
+    let frame = FrameIndex((turn % 2) as u32);
     pool.write(frame, 0, &[turn as u8; FRAME]);
     pool.publish(page(0), frame, FRAME);
 }
@@ -108,7 +108,7 @@ fn an_agent_that_is_killed_while_it_writes_leaves_no_torn_page_and_no_reader_tha
 }
 
 /// Whether there was a page to read.
-fn reads_whole(view: &View) -> bool {
+fn reads_whole(view: &PoolView) -> bool {
     let read = copy(view, 0, FRAME);
     if let Ok(bytes) = &read {
         assert!(is_whole(bytes), "a torn page");

@@ -13,7 +13,7 @@ use rustix::net::{
 };
 
 use super::*;
-use crate::{Copied, View, attach};
+use crate::{Copied, PoolView, attach};
 
 pub(super) const FRAME: usize = 4096;
 
@@ -47,7 +47,7 @@ impl Lender {
         self.pool.lend(program.as_fd()).unwrap();
     }
 
-    pub(super) fn view(&self) -> (View, Counts) {
+    pub(super) fn view(&self) -> (PoolView, SharedCounts) {
         thread::scope(|scope| {
             scope.spawn(|| self.serve_one());
             attach(self.path.as_os_str().as_bytes()).unwrap()
@@ -55,7 +55,7 @@ impl Lender {
     }
 }
 
-pub(super) fn copy(view: &View, offset: u64, len: usize) -> Result<Vec<u8>, Copied> {
+pub(super) fn copy(view: &PoolView, offset: u64, len: usize) -> Result<Vec<u8>, Copied> {
     let mut bytes = Vec::with_capacity(len);
     let room = &mut bytes.spare_capacity_mut()[..len];
     match view.copy(7, offset, room) {
@@ -74,13 +74,13 @@ fn a_published_page_is_read_until_it_is_hidden_or_written() {
     let lender = Lender::at(dir.path().join("pool"), 8);
     let (view, _) = lender.view();
     let pool = &lender.pool;
-    pool.write(FrameId(3), 0, &[1; FRAME]);
+    pool.write(FrameIndex(3), 0, &[1; FRAME]);
     assert_eq!(copy(&view, 0, 10), Err(Copied::Missing));
-    pool.publish(page(0), FrameId(3), FRAME);
+    pool.publish(page(0), FrameIndex(3), FRAME);
     assert_eq!(copy(&view, 4086, 10), Ok(vec![1; 10]));
-    pool.write(FrameId(3), 5, &[2]);
+    pool.write(FrameIndex(3), 5, &[2]);
     assert_eq!(copy(&view, 0, 10), Err(Copied::Missing));
-    pool.publish(page(0), FrameId(3), FRAME);
+    pool.publish(page(0), FrameIndex(3), FRAME);
     assert_eq!(copy(&view, 4, 3), Ok(vec![1, 2, 1]));
     pool.hide(7, 0..1);
     assert_eq!(copy(&view, 0, 10), Err(Copied::Missing));
@@ -93,7 +93,7 @@ fn a_copy_over_pages_is_all_or_nothing() {
     let (view, _) = lender.view();
     let pool = &lender.pool;
     for number in 0..40_u8 {
-        let frame = FrameId(u32::from(39 - number));
+        let frame = FrameIndex(u32::from(39 - number));
         pool.write(frame, 0, &[number; FRAME]);
         pool.publish(page(u64::from(number)), frame, FRAME);
     }
@@ -104,7 +104,7 @@ fn a_copy_over_pages_is_all_or_nothing() {
     assert!(got == want);
     assert_eq!(copy(&view, 0, 20 * FRAME), Err(Copied::Long));
     // A page that holds less than was asked for, and one that was called back.
-    pool.publish(page(1), FrameId(38), 100);
+    pool.publish(page(1), FrameIndex(38), 100);
     assert_eq!(copy(&view, 0, FRAME + 100).unwrap().len(), FRAME + 100);
     assert_eq!(copy(&view, 0, FRAME + 101), Err(Copied::Missing));
     pool.hide(7, 2..3);
@@ -117,12 +117,12 @@ fn a_page_is_in_one_frame_and_a_frame_has_one_page() {
     let lender = Lender::at(dir.path().join("pool"), 4);
     let (view, _) = lender.view();
     let pool = &lender.pool;
-    pool.write(FrameId(0), 0, &[1; FRAME]);
-    pool.write(FrameId(1), 0, &[2; FRAME]);
-    pool.publish(page(0), FrameId(0), FRAME);
-    pool.publish(page(0), FrameId(1), FRAME);
+    pool.write(FrameIndex(0), 0, &[1; FRAME]);
+    pool.write(FrameIndex(1), 0, &[2; FRAME]);
+    pool.publish(page(0), FrameIndex(0), FRAME);
+    pool.publish(page(0), FrameIndex(1), FRAME);
     assert_eq!(copy(&view, 0, 1), Ok(vec![2]));
-    pool.publish(page(9), FrameId(1), FRAME);
+    pool.publish(page(9), FrameIndex(1), FRAME);
     assert_eq!(copy(&view, 0, 1), Err(Copied::Missing));
     assert_eq!(copy(&view, 9 * FRAME as u64, 1), Ok(vec![2]));
     assert_eq!(pool.shown().unwrap().pages, 1);
@@ -164,7 +164,7 @@ fn a_torn_page_is_never_taken_for_a_whole_one() {
             })
             .collect();
         for turn in 0..TURNS {
-            let frame = FrameId((turn % 2) as u32);
+            let frame = FrameIndex((turn % 2) as u32);
             lender.pool.write(frame, 0, &[turn as u8; FRAME]);
             lender.pool.publish(page(0), frame, FRAME);
         }
@@ -185,8 +185,8 @@ fn agent_to_be_killed() {
         return;
     };
     let lender = Lender::at(path.into(), 2);
-    lender.pool.write(FrameId(0), 0, &[5; FRAME]);
-    lender.pool.publish(page(0), FrameId(0), FRAME);
+    lender.pool.write(FrameIndex(0), 0, &[5; FRAME]);
+    lender.pool.publish(page(0), FrameIndex(0), FRAME);
     println!("listening");
     lender.serve_one();
     let _ = std::io::stdin().read(&mut [0]);

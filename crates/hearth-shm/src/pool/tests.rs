@@ -12,7 +12,7 @@ fn pool(frames: u32) -> Pool {
 
 fn part(frame: u32, offset: usize, len: usize) -> FramePart {
     FramePart {
-        frame: FrameId(frame),
+        frame: FrameIndex(frame),
         offset,
         len,
     }
@@ -39,23 +39,23 @@ fn memory_named(name: &str) -> bool {
 #[test]
 fn frames_start_as_zeros_and_keep_what_is_written() {
     let pool = pool(2);
-    pool.write(FrameId(1), 100, b"page");
+    pool.write(FrameIndex(1), 100, b"page");
     assert_eq!(bytes(&pool, part(1, 98, 8)), b"\0\0page\0\0");
     assert_eq!(bytes(&pool, part(0, 0, FRAME)), vec![0; FRAME]);
-    pool.zero(FrameId(1), 101..103);
+    pool.zero(FrameIndex(1), 101..103);
     let mut out = [0; 4];
-    pool.read(FrameId(1), 100, &mut out);
+    pool.read(FrameIndex(1), 100, &mut out);
     assert_eq!(&out, b"p\0\0e");
 }
 
 #[test]
 fn a_copy_works_within_a_frame_and_between_frames_in_both_directions() {
     let pool = pool(2);
-    pool.write(FrameId(0), 0, b"abcd");
-    pool.copy(part(0, 0, 4), FrameId(0), 2);
+    pool.write(FrameIndex(0), 0, b"abcd");
+    pool.copy(part(0, 0, 4), FrameIndex(0), 2);
     assert_eq!(bytes(&pool, part(0, 0, 6)), b"ababcd");
-    pool.copy(part(0, 0, 6), FrameId(1), 10);
-    pool.copy(part(1, 12, 4), FrameId(0), 0);
+    pool.copy(part(0, 0, 6), FrameIndex(1), 10);
+    pool.copy(part(1, 12, 4), FrameIndex(0), 0);
     assert_eq!(bytes(&pool, part(0, 0, 6)), b"abcdcd");
 }
 
@@ -68,14 +68,14 @@ fn a_pool_larger_than_a_segment_has_a_smaller_last_segment() {
         .map(|fd| rustix::fs::fstat(fd).unwrap().st_size)
         .collect();
     assert_eq!(sizes, [64 << 20, 64 << 20, 4 << 20]);
-    pool.write(FrameId(32), frame_bytes - 4, b"last");
+    pool.write(FrameIndex(32), frame_bytes - 4, b"last");
     pool.copy(
         FramePart {
-            frame: FrameId(32),
+            frame: FrameIndex(32),
             offset: frame_bytes - 4,
             len: 4,
         },
-        FrameId(15),
+        FrameIndex(15),
         0,
     );
     assert_eq!(bytes(&pool, part(15, 0, 4)), b"last");
@@ -92,7 +92,7 @@ fn frames_that_fit_no_segment_are_refused() {
 #[test]
 #[should_panic(expected = "is not in a pool of 2 frames")]
 fn a_frame_outside_the_pool_is_a_bug() {
-    pool(2).zero(FrameId(2), 0..1);
+    pool(2).zero(FrameIndex(2), 0..1);
 }
 
 #[test]
@@ -112,8 +112,8 @@ fn a_fill_never_reaches_into_the_next_frame() {
 #[test]
 fn parts_are_flushed_and_filled_in_order() {
     let pool = pool(4);
-    pool.write(FrameId(3), 7, b"hello ");
-    pool.write(FrameId(0), 0, b"world");
+    pool.write(FrameIndex(3), 7, b"hello ");
+    pool.write(FrameIndex(0), 0, b"world");
     let mut file = tempfile::tempfile().unwrap();
     assert_eq!(
         pool.pwritev(file.as_fd(), &[part(3, 7, 6), part(0, 0, 5)], 2)
@@ -166,7 +166,7 @@ fn errors_of_the_file_come_back() {
 #[test]
 fn a_segment_can_neither_be_resized_nor_written_by_anybody_else() {
     let pool = pool(4);
-    pool.write(FrameId(0), 0, b"kept");
+    pool.write(FrameIndex(0), 0, b"kept");
     let fd = pool.segments().next().unwrap();
     for len in [0, FRAME as u64, 1 << 20] {
         assert_eq!(rustix::fs::ftruncate(fd, len), Err(rustix::io::Errno::PERM));
@@ -208,13 +208,13 @@ fn concurrent_use_never_tears_a_frame() {
             scope.spawn(move || {
                 for round in 0..ROUNDS {
                     pool.write(
-                        FrameId(u32::from(seed)),
+                        FrameIndex(u32::from(seed)),
                         0,
                         &[round.wrapping_add(seed); FRAME],
                     );
                     let (from, to) = (u32::from(seed), (u32::from(seed) + 1) % 3);
-                    pool.copy(part(from, 0, FRAME), FrameId(to), 0);
-                    pool.copy(part(to, 0, FRAME), FrameId(from), 0);
+                    pool.copy(part(from, 0, FRAME), FrameIndex(to), 0);
+                    pool.copy(part(to, 0, FRAME), FrameIndex(from), 0);
                 }
             });
         }

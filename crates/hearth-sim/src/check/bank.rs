@@ -3,7 +3,7 @@
 //! The reader may still be told them, for its read began before that; but nobody who asks later.
 
 use super::Violation;
-use crate::model::{Change, History, Interval, Kind};
+use crate::model::{Change, ChangeKind, History, Interval};
 
 /// Judges an entry that a reader was given: `bytes` from `offset` on, asked for when `span` began.
 ///
@@ -11,7 +11,7 @@ use crate::model::{Change, History, Interval, Kind};
 /// could not be asked (S13). Writes never do, but those after a removal ask no gateway.
 pub fn check(history: &History, offset: u64, bytes: &[u8], span: Interval) -> Option<Violation> {
     let counts =
-        |change: &&Change| !history.lossy || (change.kind == Kind::Write && !change.redone);
+        |change: &&Change| !history.lossy || (change.kind == ChangeKind::Write && !change.redone);
     for (at, &value) in (offset..).zip(bytes) {
         let gone = |writer: &Change| {
             let mut later = history.changes.iter().filter(counts);

@@ -1,7 +1,7 @@
 //! Promises of flush, sync and settle (S4, S5): bytes written before are in the store, or newer ones are.
 
 use super::Violation;
-use crate::model::{Change, History, Interval, Kind, comes_before};
+use crate::model::{Change, ChangeKind, History, Interval, comes_before};
 
 /// The bytes that were promised, by their writers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,7 +22,7 @@ pub fn check(history: &History, store: &[u8], whose: Whose, span: Interval) -> O
             Whose::Node(node) => change.node == node,
             Whose::Everybody => true,
         };
-        mine && change.kind == Kind::Write && change.span.before(&span)
+        mine && change.kind == ChangeKind::Write && change.span.before(&span)
     };
     for change in history.changes.iter().filter(promised) {
         for at in change.place.clone() {

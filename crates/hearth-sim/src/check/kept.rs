@@ -3,7 +3,7 @@
 //! bytes written before a close that sealed them.
 
 use super::Violation;
-use crate::model::{Change, History, Kind};
+use crate::model::{Change, ChangeKind, History};
 use hearth_proto::Replicas;
 
 /// Judges what a last reader saw in the store.
@@ -14,7 +14,7 @@ pub fn check(history: &History, replicas: Replicas) -> Option<Violation> {
     let mut reads = history.reads.iter().rev();
     let last = reads.find(|read| read.node == u32::MAX)?;
     let promised = |change: &&Change| {
-        let before = change.kind == Kind::Write && change.span.before(&last.span);
+        let before = change.kind == ChangeKind::Write && change.span.before(&last.span);
         before && (replicas.shards().is_none() || history.is_sealed(change, &last.span))
     };
     for change in history.changes.iter().filter(promised) {

@@ -9,7 +9,7 @@
 //! taken of it and others had not is written once more, to the store.
 
 use super::Violation;
-use crate::model::{Change, History, Kind, Tick};
+use crate::model::{Change, ChangeKind, History, Tick};
 use std::collections::BTreeMap;
 
 /// A write with its reads, at one byte.
@@ -59,7 +59,7 @@ pub(crate) fn groups(history: &History, at: u64) -> BTreeMap<usize, Group> {
     for (number, change) in history.changes.iter().enumerate() {
         if change.covers(at) {
             groups.insert(number, Group::of(change));
-            if change.kind != Kind::Cut && !change.redone {
+            if change.kind != ChangeKind::Cut && !change.redone {
                 by_value.insert(change.value, number);
             }
         }

@@ -7,7 +7,7 @@
 //! Reads that a way in serves page by page, out of what it keeps, are judged by the second rule alone.
 
 use super::Violation;
-use crate::model::{Change, History, Kind, OPEN, Read, Tick};
+use crate::model::{Change, ChangeKind, History, OPEN, Read, Tick};
 
 /// Judges all reads of a file, at the end: a write that has not ended has failed, and some of it may show.
 pub fn check(history: &History) -> Option<Violation> {
@@ -16,7 +16,7 @@ pub fn check(history: &History) -> Option<Violation> {
     }
     let whole = |change: &&Change| {
         let failed = change.span.ended == OPEN;
-        change.kind == Kind::Write && change.node != u32::MAX && !change.redone && !failed
+        change.kind == ChangeKind::Write && change.node != u32::MAX && !change.redone && !failed
     };
     let mut writes = history.changes.iter().filter(whole);
     writes.find_map(|write| mixed(history, write).or_else(|| taken_back(history, write)))
@@ -37,7 +37,7 @@ fn shows(read: &Read, write: &Change) -> Option<u64> {
 fn writer(history: &History, at: u64, value: u8) -> Option<&Change> {
     let mut writers = history.writers(at, value);
     let first = writers.next()?;
-    let known = matches!(first.kind, Kind::Write | Kind::Birth);
+    let known = matches!(first.kind, ChangeKind::Write | ChangeKind::Birth);
     (known && writers.next().is_none()).then_some(first)
 }
 

@@ -1,7 +1,7 @@
 //! The end of the file (S2, S8): what is said of it can be true, and appends get places of their own.
 
 use super::Violation;
-use crate::model::{Change, History, Interval, Kind, OPEN, Read};
+use crate::model::{Change, ChangeKind, History, Interval, OPEN, Read};
 
 /// Judges everything that was said of a file's size.
 pub fn check(history: &History) -> Option<Violation> {
@@ -34,16 +34,16 @@ fn holes(history: &History) -> Option<Violation> {
 /// same time may have emptied the place.
 fn may_be_hole(history: &History, read: &Read, at: u64) -> bool {
     let grows = |change: &Change| match change.kind {
-        Kind::Placeless => true,
-        Kind::Cut => {
+        ChangeKind::Placeless => true,
+        ChangeKind::Cut => {
             let beside =
                 change.span.ended != change.span.began && read.span.began < change.span.ended;
             beside || change.place.start > at
         }
-        Kind::Birth => false,
+        ChangeKind::Birth => false,
         // Of a write that failed there may be a part.
-        Kind::Write if change.append => change.place.start > at || change.span.ended == OPEN,
-        Kind::Write => change.place.end > at,
+        ChangeKind::Write if change.append => change.place.start > at || change.span.ended == OPEN,
+        ChangeKind::Write => change.place.end > at,
     };
     let mut begun = history
         .changes
@@ -64,7 +64,7 @@ fn said(history: &History) -> Option<Violation> {
 }
 
 fn appended(history: &History) -> Option<Violation> {
-    let placed = |change: &&crate::model::Change| change.append && change.kind == Kind::Write;
+    let placed = |change: &&crate::model::Change| change.append && change.kind == ChangeKind::Write;
     let appends = || history.changes.iter().filter(placed);
     for (number, append) in appends().enumerate() {
         let before = Interval {
@@ -79,7 +79,7 @@ fn appended(history: &History) -> Option<Violation> {
         }
         let cut = |other: &crate::model::Change| {
             let between = append.span.began.min(other.span.began);
-            let cuts = history.changes.iter().filter(|c| c.kind == Kind::Cut);
+            let cuts = history.changes.iter().filter(|c| c.kind == ChangeKind::Cut);
             let mut late = cuts.filter(|c| c.span.ended > between && c.span.began.0 > 1);
             late.next().is_some()
         };

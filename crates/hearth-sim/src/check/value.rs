@@ -5,7 +5,7 @@
 //! before it began; else its own node's changes, and those that others had published when it looked.
 
 use super::Violation;
-use crate::model::{Change, History, Kind, OPEN, Read};
+use crate::model::{Change, ChangeKind, History, OPEN, Read};
 
 /// Judges all reads of a file.
 pub fn check(history: &History, page_bytes: u32) -> Option<Violation> {
@@ -52,7 +52,7 @@ fn untorn(history: &History, read: &Read, page_bytes: u64) -> Option<Violation> 
         let mut writers = history.writers(at, value);
         // Of a write that was not acknowledged when its home died the store may have a part.
         let whole =
-            |w: &&Change| w.kind == Kind::Write && (!history.parted || w.span.ended != OPEN);
+            |w: &&Change| w.kind == ChangeKind::Write && (!history.parted || w.span.ended != OPEN);
         let writer = writers.next().filter(whole)?;
         writers.next().is_none().then_some(writer)
     };

@@ -17,7 +17,7 @@
 //! - [`durable`] compares the end of a write with the beginnings of writes and syncs, while there are syncs.
 //! - Once bytes may have been lost nothing counts but which values there are.
 
-use super::words::{Kind, Words};
+use super::words::{NameKind, Words};
 use crate::check::order::Group;
 use crate::check::{Violation, durable, order, value};
 use crate::model::{self, History, Interval, Read, Tick};
@@ -35,7 +35,7 @@ pub struct Book {
 impl Book {
     /// A file that begins with so many bytes of one value.
     pub fn new(size: u64, whole: bool) -> (Book, Vec<u8>) {
-        let base = Kind::Moment.base();
+        let base = NameKind::Moment.base();
         let history = History::born(size, Tick(base + 1), Tick(base + 3));
         let bytes = vec![history.changes[1].value; size as usize];
         let moment = 3;
@@ -50,12 +50,12 @@ impl Book {
     /// An operation begins now.
     pub fn begin(&mut self) -> Tick {
         self.moment += self.moment % 2;
-        Tick(Kind::Moment.base() + self.moment)
+        Tick(NameKind::Moment.base() + self.moment)
     }
 
     fn end(&mut self) -> Tick {
         self.moment += (self.moment + 1) % 2;
-        Tick(Kind::Moment.base() + self.moment)
+        Tick(NameKind::Moment.base() + self.moment)
     }
 
     /// A write of some bytes begins: its number and value.
@@ -65,7 +65,7 @@ impl Book {
         let place = at..at + len;
         let change = self
             .history
-            .begin(node, model::Kind::Write, place, value, now);
+            .begin(node, model::ChangeKind::Write, place, value, now);
         (change, value)
     }
 
@@ -144,7 +144,7 @@ impl Book {
             return;
         }
         let births = self.history.changes.iter();
-        let bytes = births.filter(|change| change.kind == model::Kind::Birth);
+        let bytes = births.filter(|change| change.kind == model::ChangeKind::Birth);
         for at in bytes.flat_map(|birth| birth.place.clone()) {
             self.write_byte(at, &open.reads, words);
         }

@@ -32,7 +32,7 @@ mod host;
 mod rest;
 
 use super::judge::{Book, Open};
-use super::words::{Kind, Names, Words};
+use super::words::{NameKind, Names, Words};
 use super::{Scope, Story, World};
 use crate::check::Violation;
 use crate::script;
@@ -45,7 +45,7 @@ use std::rc::Rc;
 
 /// Something that can happen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Event {
+pub enum SmallEvent {
     /// A session begins to read a page.
     Read(u8, u8),
     /// A session begins to write a byte.
@@ -200,7 +200,7 @@ impl Small {
     }
 
     fn stamp(&self) -> Stamp {
-        let at = (Kind::Stamp.base() + self.stamps) as i64;
+        let at = (NameKind::Stamp.base() + self.stamps) as i64;
         Stamp {
             ctime_ns: at,
             mtime_ns: at,
@@ -429,7 +429,7 @@ impl Small {
     }
 
     /// Events that can be begun, as the scope allows.
-    fn choices(&self, events: &mut Vec<Event>) {
+    fn choices(&self, events: &mut Vec<SmallEvent>) {
         let left = &self.left;
         for node in self.clients() {
             let host = &self.hosts[node as usize];
@@ -442,39 +442,39 @@ impl Small {
                 Ranges::SeqHome | Ranges::WoundWait => 1,
             };
             if left.reads > 0 && (!self.scope.at_rest || self.rests()) {
-                events.extend((0..pages).map(|page| Event::Read(node, page)));
+                events.extend((0..pages).map(|page| SmallEvent::Read(node, page)));
             }
             if left.writes > 0 {
-                events.extend((0..bytes).map(|at| Event::Write(node, at)));
+                events.extend((0..bytes).map(|at| SmallEvent::Write(node, at)));
             }
             if left.syncs > 0 {
-                events.push(Event::Sync(node));
+                events.push(SmallEvent::Sync(node));
             }
         }
         for (node, host) in (0u8..).zip(&self.hosts).filter(|(_, host)| host.alive) {
             if left.flushes > 0 && host.node.status().dirty_bytes > 0 {
-                events.push(Event::Flush(node));
+                events.push(SmallEvent::Flush(node));
             }
             if left.evictions > 0 && host.node.pages_spare() > 0 {
-                events.push(Event::Shed(node));
+                events.push(SmallEvent::Shed(node));
             }
             if left.crashes > 0 {
-                events.push(Event::Dies(node));
+                events.push(SmallEvent::Dies(node));
             }
             if left.breaks > 0 {
                 let whole = |&peer: &u8| !self.is_broken(node, peer);
                 let peers = (node + 1..self.scope.nodes as u8).filter(whole);
-                events.extend(peers.map(|peer| Event::Breaks(node, peer)));
+                events.extend(peers.map(|peer| SmallEvent::Breaks(node, peer)));
             }
             if left.cuts > 0 && self.reaches_bank(node) {
-                events.push(Event::Parts(node));
+                events.push(SmallEvent::Parts(node));
             }
         }
         if left.evictions > 0 && self.bank.has_entries() {
-            events.push(Event::Forgets);
+            events.push(SmallEvent::Forgets);
         }
         if left.restarts > 0 {
-            events.push(Event::Restarts);
+            events.push(SmallEvent::Restarts);
         }
     }
 
@@ -482,47 +482,48 @@ impl Small {
     fn rests(&self) -> bool {
         let mut events = Vec::new();
         self.consequences(&mut events);
-        let returns = |event: &Event| matches!(event, Event::Mends(..) | Event::Meets(_));
+        let returns =
+            |event: &SmallEvent| matches!(event, SmallEvent::Mends(..) | SmallEvent::Meets(_));
         events.iter().all(returns)
     }
 
     /// Events that happen without anybody's choosing.
-    fn consequences(&self, events: &mut Vec<Event>) {
+    fn consequences(&self, events: &mut Vec<SmallEvent>) {
         let mut last = None;
         for flight in &self.flights {
             let link = (flight.from, flight.to);
             if last != Some(link) {
-                events.push(Event::Arrives(link.0, link.1));
+                events.push(SmallEvent::Arrives(link.0, link.1));
                 last = Some(link);
             }
         }
         for (node, host) in (0u8..).zip(&self.hosts) {
             for (at, job) in (0u8..).zip(&host.jobs) {
                 events.push(match job.done {
-                    None => Event::Runs(node, at),
-                    Some(_) => Event::Told(node, at),
+                    None => SmallEvent::Runs(node, at),
+                    Some(_) => SmallEvent::Told(node, at),
                 });
             }
             if !host.alive {
                 continue;
             }
             if host.can_revoke() {
-                events.push(Event::Revokes(node));
+                events.push(SmallEvent::Revokes(node));
             }
             if !host.revoked.is_empty() {
-                events.push(Event::Revoked(node));
+                events.push(SmallEvent::Revoked(node));
             }
             if self.wakes_at(host).is_some() {
-                events.push(Event::Wakes(node));
+                events.push(SmallEvent::Wakes(node));
             }
         }
         events.extend(
             self.untold
                 .iter()
-                .map(|&(node, peer)| Event::Down(node, peer)),
+                .map(|&(node, peer)| SmallEvent::Down(node, peer)),
         );
         let broken = self.broken.iter().filter(|&&(a, b)| self.can_mend(a, b));
-        events.extend(broken.map(|&(a, b)| Event::Mends(a, b)));
+        events.extend(broken.map(|&(a, b)| SmallEvent::Mends(a, b)));
         self.of_bank(events);
     }
 
@@ -563,53 +564,53 @@ impl Small {
 }
 
 impl World for Small {
-    type Event = Event;
+    type Event = SmallEvent;
 
-    fn enabled(&self, events: &mut Vec<Event>) {
+    fn enabled(&self, events: &mut Vec<SmallEvent>) {
         self.choices(events);
         self.consequences(events);
     }
 
-    fn happen(&mut self, event: Event, story: &mut Story) -> Result<(), Violation> {
+    fn happen(&mut self, event: SmallEvent, story: &mut Story) -> Result<(), Violation> {
         match event {
-            Event::Read(node, page) => self.begin_read(node, page, story)?,
-            Event::Write(node, at) => self.begin_write(node, at, story)?,
-            Event::Sync(node) => self.begin_sync(node, story)?,
-            Event::Flush(node) => {
+            SmallEvent::Read(node, page) => self.begin_read(node, page, story)?,
+            SmallEvent::Write(node, at) => self.begin_write(node, at, story)?,
+            SmallEvent::Sync(node) => self.begin_sync(node, story)?,
+            SmallEvent::Flush(node) => {
                 self.left.flushes -= 1;
                 self.flush(node, story)?;
             }
-            Event::Shed(node) => {
+            SmallEvent::Shed(node) => {
                 self.left.evictions -= 1;
                 self.step(node, Input::Shed, story)?;
             }
-            Event::Dies(node) => self.dies(node, story),
-            Event::Breaks(a, b) => self.breaks(a, b, story),
-            Event::Arrives(from, to) => self.arrives(from, to, story)?,
-            Event::Runs(node, at) => self.run_job(node, at, story)?,
-            Event::Told(node, at) => self.tell_job(node, at, story)?,
-            Event::Revokes(node) => self.host(node).revoke(),
-            Event::Revoked(node) => {
+            SmallEvent::Dies(node) => self.dies(node, story),
+            SmallEvent::Breaks(a, b) => self.breaks(a, b, story),
+            SmallEvent::Arrives(from, to) => self.arrives(from, to, story)?,
+            SmallEvent::Runs(node, at) => self.run_job(node, at, story)?,
+            SmallEvent::Told(node, at) => self.tell_job(node, at, story)?,
+            SmallEvent::Revokes(node) => self.host(node).revoke(),
+            SmallEvent::Revoked(node) => {
                 let id = self.host(node).revoked.remove(0);
                 self.step(node, Input::Revoked(id), story)?;
             }
-            Event::Wakes(node) => {
+            SmallEvent::Wakes(node) => {
                 let due = self.wakes_at(&self.hosts[node as usize]);
                 let host = self.host(node);
                 host.now = due.map_or(host.now, |due| due.max(host.now));
                 self.step(node, Input::Tick, story)?;
             }
-            Event::Down(node, peer) => self.down(node, peer, story)?,
-            Event::Mends(a, b) => self.mends(a, b, story)?,
-            Event::Serves(node, at) => self.serve(node, at, story)?,
-            Event::Served(node, at) => self.served(node, at, story)?,
-            Event::Parts(node) => {
+            SmallEvent::Down(node, peer) => self.down(node, peer, story)?,
+            SmallEvent::Mends(a, b) => self.mends(a, b, story)?,
+            SmallEvent::Serves(node, at) => self.serve(node, at, story)?,
+            SmallEvent::Served(node, at) => self.served(node, at, story)?,
+            SmallEvent::Parts(node) => {
                 self.left.cuts -= 1;
                 self.part_from_bank(node, story)?;
             }
-            Event::Restarts => self.restart_bank(story)?,
-            Event::Meets(node) => self.meet_bank(node, story)?,
-            Event::Forgets => {
+            SmallEvent::Restarts => self.restart_bank(story)?,
+            SmallEvent::Meets(node) => self.meet_bank(node, story)?,
+            SmallEvent::Forgets => {
                 self.left.evictions -= 1;
                 self.bank.forget(story);
             }

@@ -2,7 +2,7 @@
 //!
 //! Kernels number requests, versions, buffers and so on upwards, so two states that differ only in how
 //! many of them were given before would never meet. Here every kind of name has a range of its own
-//! (a [`Kind`] in the upmost byte), kernels count from there on
+//! (a [`NameKind`] in the upmost byte), kernels count from there on
 //! ([`Node::naming_after`](hearth_proto::Node::naming_after)), and whatever hashes a state writes its
 //! words here. [`Words::settle`] then replaces each name by its rank among the names of its range.
 //!
@@ -19,7 +19,7 @@ use std::hash::Hasher;
 /// The kinds of names that count only by their order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
-pub enum Kind {
+pub enum NameKind {
     /// Requests between nodes; one range for each node.
     Request = 0x10,
     /// Versions of pages; one range for each home.
@@ -50,9 +50,9 @@ pub enum Kind {
 const SHARED: std::ops::Range<u8> = 0x10..0x40;
 /// Names of the others mean something on one node alone.
 const OWN: std::ops::Range<u8> = 0x40..0x50;
-const KERNEL_BUF: u8 = 0x80 | Kind::KernelBuf as u8;
+const KERNEL_BUF: u8 = 0x80 | NameKind::KernelBuf as u8;
 
-impl Kind {
+impl NameKind {
     /// The number after which names of this kind are counted.
     pub const fn base(self) -> u64 {
         (self as u64) << 56
@@ -167,7 +167,7 @@ mod tests {
 
     #[test]
     fn names_count_by_their_order_alone() {
-        let (op, buf) = (Kind::Op.base(), Kind::Buf.base());
+        let (op, buf) = (NameKind::Op.base(), NameKind::Buf.base());
         assert_eq!(
             row(&[op + 3, 7, op + 9, buf + 1]),
             row(&[op + 8, 7, op + 11, buf + 5])
@@ -179,7 +179,7 @@ mod tests {
 
     #[test]
     fn names_of_other_nodes_keep_their_numbers() {
-        let request = Kind::Request.base_of(2) + 40;
+        let request = NameKind::Request.base_of(2) + 40;
         assert_eq!(row(&[request]), [request]);
     }
 

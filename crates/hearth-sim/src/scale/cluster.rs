@@ -1,14 +1,15 @@
 //! The large world at work.
 
 use super::host::{Content, Doing, Host, List};
-use super::traffic::{Counts, Kind};
-use super::{Access, CHUNK_PAGES, Outcome, Shape};
+use super::traffic::{MessageCounts, MessageKind};
+use super::{CHUNK_PAGES, PageAccess, ScaleOutcome, Shape};
 use crate::rng::Rng;
 use hearth_proto::bank::{BankOk, BankOp, BankOrder, Daemon, Item, Key};
 use hearth_proto::msg::Envelope;
 use hearth_proto::{
-    Authorities, BankConfig, Config, Effect, FileId, Input, Node, NodeId, Op, OpenRequest, Outbox,
-    Piece, ReadInto, Reply, Request, Semantics, Src, Stamp, StoreOk, Ticket, Time, Ver, WriteAt,
+    Authorities, BankConfig, Config, Effect, FileId, Input, Node, NodeId, OpenRequest, Outbox,
+    Piece, ReadInto, Reply, Request, Semantics, Src, Stamp, StoreOk, StoreOpId, Ticket, Time, Ver,
+    WriteAt,
 };
 use std::collections::{BTreeMap, VecDeque};
 
@@ -26,11 +27,11 @@ enum Event {
         envelope: Envelope,
         data: Option<(Content, u32)>,
     },
-    StoreReads(Op, usize, ReadInto),
-    StoreWrites(Op, usize, Vec<Piece>),
-    StoreSyncs(Op),
+    StoreReads(StoreOpId, usize, ReadInto),
+    StoreWrites(StoreOpId, usize, Vec<Piece>),
+    StoreSyncs(StoreOpId),
     /// The node's own write goes through to the store.
-    StoreTakes(Op, hearth_proto::Buf),
+    StoreTakes(StoreOpId, hearth_proto::Buf),
     Direct(Ticket),
     /// An order arrives at a daemon, and its answer at the node.
     BankRuns(BankOp, Asked),
@@ -63,7 +64,7 @@ pub(super) struct Cluster {
     published: Vec<u32>,
     stored: Vec<u32>,
     out: Outbox,
-    counts: Counts,
+    counts: MessageCounts,
     opening: u64,
     payload_bytes: u64,
     events: u64,
@@ -118,7 +119,7 @@ impl Cluster {
             published: vec![0; pages],
             stored: vec![0; pages],
             out: Outbox::new(),
-            counts: Counts::default(),
+            counts: MessageCounts::default(),
             opening: 0,
             payload_bytes: 0,
             events: 0,
@@ -151,7 +152,7 @@ impl Cluster {
     }
 
     /// Every node does what its list says.
-    pub(super) fn follow(&mut self, lists: Vec<Vec<Access>>) {
+    pub(super) fn follow(&mut self, lists: Vec<Vec<PageAccess>>) {
         for (host, list) in self.hosts.iter_mut().zip(lists) {
             host.list = List::Given(list.into_iter());
         }
@@ -170,7 +171,7 @@ impl Cluster {
             while self.next() {}
         }
         self.opening = self.counts.total();
-        self.counts = Counts::default();
+        self.counts = MessageCounts::default();
         self.payload_bytes = 0;
         self.began = self.now;
     }
@@ -192,7 +193,7 @@ impl Cluster {
     }
 
     /// Everything to the store, and the last checks.
-    pub(super) fn finish(mut self) -> Outcome {
+    pub(super) fn finish(mut self) -> ScaleOutcome {
         let took = self.last - self.began;
         let counted = self.counts;
         for node in 0..self.shape.nodes {
@@ -201,7 +202,7 @@ impl Cluster {
         }
         while self.next() {}
         self.check_rest();
-        Outcome {
+        ScaleOutcome {
             digest: self.digest,
             messages: counted,
             opening: self.opening,
@@ -392,7 +393,7 @@ impl Cluster {
         }
         let base = self.base_of(self.file_of(node));
         let host = &mut self.hosts[node as usize];
-        let Some(Access {
+        let Some(PageAccess {
             page: number,
             write,
         }) = host.list.next()
@@ -516,7 +517,7 @@ impl Cluster {
     }
 
     fn send(&mut self, node: u32, to: NodeId, envelope: Envelope, data: &[Piece]) {
-        let kind = Kind::of(&envelope.body);
+        let kind = MessageKind::of(&envelope.body);
         self.counts.add(kind);
         self.mix(kind as u64);
         let len: u32 = data.iter().map(|piece| piece.len).sum();
@@ -559,7 +560,7 @@ impl Cluster {
         self.given[page]
     }
 
-    fn store_reads(&mut self, node: u32, op: Op, first: usize, into: &ReadInto) {
+    fn store_reads(&mut self, node: u32, op: StoreOpId, first: usize, into: &ReadInto) {
         let mut bytes = 0;
         match into {
             ReadInto::Frames(pieces) => {
@@ -583,7 +584,7 @@ impl Cluster {
         self.step(node, Input::StoreDone(op, Ok(ok)));
     }
 
-    fn store_writes(&mut self, node: u32, op: Op, first: usize, pieces: &[Piece]) {
+    fn store_writes(&mut self, node: u32, op: StoreOpId, first: usize, pieces: &[Piece]) {
         for (page, piece) in (first..).zip(pieces) {
             match self.hosts[node as usize].content(piece) {
                 Some(Content::Version(version)) => self.stored[page] = version,
@@ -598,7 +599,7 @@ impl Cluster {
         self.step(node, Input::StoreDone(op, Ok(StoreOk::default())));
     }
 
-    fn store_takes(&mut self, node: u32, op: Op, buf: hearth_proto::Buf) {
+    fn store_takes(&mut self, node: u32, op: StoreOpId, buf: hearth_proto::Buf) {
         self.store_writes += 1;
         let host = &mut self.hosts[node as usize];
         let there = host.free(buf);

@@ -7,7 +7,7 @@
 //! where `w` is the share of writes and `r` that of its own reads, less what the time before the first
 //! operations takes off.
 
-use super::{Kind, Shape};
+use super::{MessageKind, Shape};
 
 /// Messages that must come of a shape under `home`.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -42,18 +42,18 @@ impl Forecast {
     }
 
     /// Messages of a kind.
-    pub fn kind(&self, kind: Kind) -> f64 {
+    pub fn kind(&self, kind: MessageKind) -> f64 {
         match kind {
-            Kind::Read | Kind::Grant => self.reads,
-            Kind::Write | Kind::WriteOk => self.writes,
-            Kind::Inval | Kind::InvalOk => self.invals,
-            Kind::Other => 0.0,
+            MessageKind::Read | MessageKind::Grant => self.reads,
+            MessageKind::Write | MessageKind::WriteOk => self.writes,
+            MessageKind::Inval | MessageKind::InvalOk => self.invals,
+            MessageKind::Other => 0.0,
         }
     }
 
     /// All messages.
     pub fn total(&self) -> f64 {
-        Kind::ALL.iter().map(|&kind| self.kind(kind)).sum()
+        MessageKind::ALL.iter().map(|&kind| self.kind(kind)).sum()
     }
 }
 

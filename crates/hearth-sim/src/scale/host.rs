@@ -1,6 +1,6 @@
 //! One node of a large world: a kernel, versions in place of bytes, and one session.
 
-use super::Access;
+use super::PageAccess;
 use crate::rng::Rng;
 use hearth_proto::{Buf, Handle, Node, Piece, Src};
 
@@ -32,7 +32,7 @@ pub(super) enum List {
         pages: u32,
         write_percent: u32,
     },
-    Given(std::vec::IntoIter<Access>),
+    Given(std::vec::IntoIter<PageAccess>),
 }
 
 impl List {
@@ -43,7 +43,7 @@ impl List {
         }
     }
 
-    pub(super) fn next(&mut self) -> Option<Access> {
+    pub(super) fn next(&mut self) -> Option<PageAccess> {
         match self {
             List::Given(rest) => rest.next(),
             List::Drawn { left: 0, .. } => None,
@@ -56,7 +56,7 @@ impl List {
                 *left -= 1;
                 let page = rng.below(u64::from(*pages)) as u32;
                 let write = rng.chance(u64::from(*write_percent));
-                Some(Access { page, write })
+                Some(PageAccess { page, write })
             }
         }
     }

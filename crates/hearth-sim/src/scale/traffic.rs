@@ -4,7 +4,7 @@ use hearth_proto::msg::Body;
 
 /// A kind of message that operations cause.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum MessageKind {
     /// A page is asked for.
     Read,
     /// It comes.
@@ -21,55 +21,55 @@ pub enum Kind {
     Other,
 }
 
-impl Kind {
+impl MessageKind {
     /// All of them.
-    pub const ALL: [Kind; 7] = [
-        Kind::Read,
-        Kind::Grant,
-        Kind::Write,
-        Kind::WriteOk,
-        Kind::Inval,
-        Kind::InvalOk,
-        Kind::Other,
+    pub const ALL: [MessageKind; 7] = [
+        MessageKind::Read,
+        MessageKind::Grant,
+        MessageKind::Write,
+        MessageKind::WriteOk,
+        MessageKind::Inval,
+        MessageKind::InvalOk,
+        MessageKind::Other,
     ];
 
     /// Its name.
     pub fn name(self) -> &'static str {
         match self {
-            Kind::Read => "read",
-            Kind::Grant => "grant",
-            Kind::Write => "write",
-            Kind::WriteOk => "write-ok",
-            Kind::Inval => "inval",
-            Kind::InvalOk => "inval-ok",
-            Kind::Other => "other",
+            MessageKind::Read => "read",
+            MessageKind::Grant => "grant",
+            MessageKind::Write => "write",
+            MessageKind::WriteOk => "write-ok",
+            MessageKind::Inval => "inval",
+            MessageKind::InvalOk => "inval-ok",
+            MessageKind::Other => "other",
         }
     }
 
-    pub(super) fn of(body: &Body) -> Kind {
+    pub(super) fn of(body: &Body) -> MessageKind {
         match body {
-            Body::Read { .. } => Kind::Read,
-            Body::Grant { .. } => Kind::Grant,
-            Body::Write { .. } | Body::Scatter { .. } => Kind::Write,
-            Body::WriteOk => Kind::WriteOk,
-            Body::Inval { .. } => Kind::Inval,
-            Body::InvalOk => Kind::InvalOk,
-            _ => Kind::Other,
+            Body::Read { .. } => MessageKind::Read,
+            Body::Grant { .. } => MessageKind::Grant,
+            Body::Write { .. } | Body::Scatter { .. } => MessageKind::Write,
+            Body::WriteOk => MessageKind::WriteOk,
+            Body::Inval { .. } => MessageKind::Inval,
+            Body::InvalOk => MessageKind::InvalOk,
+            _ => MessageKind::Other,
         }
     }
 }
 
 /// How many messages of each kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counts([u64; 7]);
+pub struct MessageCounts([u64; 7]);
 
-impl Counts {
-    pub(super) fn add(&mut self, kind: Kind) {
+impl MessageCounts {
+    pub(super) fn add(&mut self, kind: MessageKind) {
         self.0[kind as usize] += 1;
     }
 
     /// Messages of a kind.
-    pub fn of(&self, kind: Kind) -> u64 {
+    pub fn of(&self, kind: MessageKind) -> u64 {
         self.0[kind as usize]
     }
 

@@ -2,7 +2,7 @@
 
 use super::pace::{Pace, Place};
 use super::way_in::{Wants, WayIn};
-use super::{Outcome, Shape};
+use super::{Shape, StormOutcome};
 use crate::rng::Rng;
 use hearth_client::asking::{LOOKS_AT_ONCE, LOOKS_EACH};
 use hearth_proto::msg::{Body, Envelope};
@@ -249,13 +249,13 @@ impl<'a> Crowd<'a> {
     }
 
     /// The result of the passes so far; the time is that of the last.
-    pub(super) fn outcome(&self) -> Outcome {
-        Outcome {
+    pub(super) fn outcome(&self) -> StormOutcome {
+        StormOutcome {
             messages: self.messages,
             store_requests: self.store_requests,
             took: self.now - self.began,
             violations: self.violations.clone(),
-            ..Outcome::default()
+            ..StormOutcome::default()
         }
     }
 

@@ -9,9 +9,9 @@ use hearth_client::asking::{BATCH, Question};
 use hearth_client::waits::{Asks, Holds};
 use hearth_proto::msg::Envelope;
 use hearth_proto::{
-    Attributes, Buf, Config, Effect, FileId, Handle, Input, Learned, Leave, Node, NodeId, Op,
+    Attributes, Buf, Config, Effect, FileId, Handle, Input, Learned, Leave, Node, NodeId,
     OpenRequest, Outbox, Policy, ReadInto, Replicas, Reply, Request, RevokeId, Semantics, Span,
-    Stamp, StoreOk, Ticket, Time, Wait, WriteAt,
+    Stamp, StoreOk, StoreOpId, Ticket, Time, Wait, WriteAt,
 };
 use std::collections::{BTreeMap, VecDeque};
 
@@ -87,7 +87,7 @@ struct Host {
 #[derive(Debug)]
 enum What {
     Arrives(NodeId, Envelope, Option<(Buf, u32)>),
-    Stored(Op, u32),
+    Stored(StoreOpId, u32),
     LetsGo,
     GoesOn(usize),
     Tick,

@@ -3,8 +3,8 @@
 use super::World;
 use super::session::{Action, Call, Open};
 use crate::check::durable;
-use crate::model::Kind;
-use hearth_proto::{Errno, FileId, Handle, Leave, Span, Time};
+use crate::model::ChangeKind;
+use hearth_proto::{FileId, Handle, Leave, RawErrno, Span, Time};
 
 /// By then the manager has heard of a time that was set.
 const RESTAMP_HEARD: Span = Span::secs(1);
@@ -35,7 +35,7 @@ pub(crate) enum Answer {
         keep: bool,
     },
     Done,
-    Failed(Errno),
+    Failed(RawErrno),
 }
 
 impl World {
@@ -148,8 +148,8 @@ impl World {
             let object = &mut self.store.objects[doing.object];
             object.dated = object.dated.max(doing.since);
             let change = &mut object.history.changes[change];
-            change.append = change.kind == Kind::Placeless;
-            change.kind = Kind::Write;
+            change.append = change.kind == ChangeKind::Placeless;
+            change.kind = ChangeKind::Write;
             change.place = offset..end;
         }
         self.end_change(session);

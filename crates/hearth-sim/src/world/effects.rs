@@ -11,7 +11,8 @@ use crate::tamper::Tamper;
 use hearth_proto::effect::Alarm;
 use hearth_proto::msg::{Body, Envelope, Service};
 use hearth_proto::{
-    Buf, Effect, FileId, Handle, Input, NodeId, Op, Piece, ReadInto, Reply, Request, Src, Ticket,
+    Buf, Effect, FileId, Handle, Input, NodeId, Piece, ReadInto, Reply, Request, Src, StoreOpId,
+    Ticket,
 };
 
 impl World {
@@ -205,7 +206,7 @@ impl World {
     fn store_pieces(
         &mut self,
         node: usize,
-        (op, file): (Op, FileId),
+        (op, file): (StoreOpId, FileId),
         data: Vec<(u64, Piece)>,
     ) -> Result<(), Breach> {
         let held = |(offset, piece)| Ok((offset, self.hold_still(node, &[piece])?));
@@ -217,7 +218,7 @@ impl World {
     fn store_truncate(
         &mut self,
         node: usize,
-        op: Op,
+        op: StoreOpId,
         ticket: Ticket,
         size: u64,
     ) -> Result<(), Breach> {
@@ -232,7 +233,7 @@ impl World {
     fn store_through(
         &mut self,
         node: usize,
-        (op, ticket): (Op, Ticket),
+        (op, ticket): (StoreOpId, Ticket),
         offset: u64,
         buf: Buf,
     ) -> Result<(), Breach> {

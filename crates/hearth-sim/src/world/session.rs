@@ -2,7 +2,7 @@
 
 use super::{Event, World};
 use crate::check::Violation;
-use crate::model::{Interval, Kind, Sized, Tick};
+use crate::model::{ChangeKind, Interval, Sized, Tick};
 use hearth_proto::{
     FileId, Handle, Input, NodeId, OpenRequest, Request, Semantics, Stamp, Ticket, Time, WriteAt,
 };
@@ -233,7 +233,7 @@ impl World {
             // The store refuses it.
             Action::Truncate { .. } if self.store.objects[object].read_only => self.done(session),
             Action::Truncate { file, size } => {
-                self.begin_change(session, Kind::Cut, size..u64::MAX, 0);
+                self.begin_change(session, ChangeKind::Cut, size..u64::MAX, 0);
                 self.ask(session, Request::Truncate { file, size });
             }
             Action::Unlink(file) => self.begin_unlink(session, file),
@@ -388,8 +388,8 @@ impl World {
         }
         let value = self.store.objects[open.object].history.next_value();
         let (kind, place) = match at {
-            WriteAt::Offset(offset) => (Kind::Write, offset..offset + u64::from(len)),
-            WriteAt::End => (Kind::Placeless, 0..u64::MAX),
+            WriteAt::Offset(offset) => (ChangeKind::Write, offset..offset + u64::from(len)),
+            WriteAt::End => (ChangeKind::Placeless, 0..u64::MAX),
         };
         self.begin_change(session, kind, place, value);
         if let (true, WriteAt::Offset(offset)) =
@@ -428,7 +428,13 @@ impl World {
             && (offset / page + u64::from(len)).is_multiple_of(2)
     }
 
-    fn begin_change(&mut self, session: usize, kind: Kind, place: std::ops::Range<u64>, value: u8) {
+    fn begin_change(
+        &mut self,
+        session: usize,
+        kind: ChangeKind,
+        place: std::ops::Range<u64>,
+        value: u8,
+    ) {
         let node = self.sessions[session].node as u32;
         let Some(object) = self.sessions[session]
             .doing
@@ -493,7 +499,12 @@ impl World {
     /// A write by somebody who does not know of the cache.
     fn outside(&mut self, session: usize, object: usize, offset: u64, len: u32) {
         let value = self.store.objects[object].history.next_value();
-        self.begin_change(session, Kind::Write, offset..offset + u64::from(len), value);
+        self.begin_change(
+            session,
+            ChangeKind::Write,
+            offset..offset + u64::from(len),
+            value,
+        );
         self.store.write(object, offset, &vec![value; len as usize]);
         self.store.objects[object].outside = true;
         if let Some(change) = self.store.objects[object].history.changes.last_mut() {

@@ -1,7 +1,7 @@
 //! The store: byte arrays with stamps, behind delays and planned errors.
 
 use crate::model::History;
-use hearth_proto::{Attributes, Errno, FileId, Stamp, Time};
+use hearth_proto::{Attributes, FileId, RawErrno, Stamp, Time};
 use std::collections::BTreeMap;
 
 /// One file of the store, from birth to its last close.
@@ -31,14 +31,14 @@ pub(crate) struct Object {
 /// A time in which operations fail.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Fault {
-    pub(crate) errno: Errno,
+    pub(crate) errno: RawErrno,
     pub(crate) until: Time,
 }
 
 /// No space left on the device.
-pub(crate) const ENOSPC: Errno = 28;
+pub(crate) const ENOSPC: RawErrno = 28;
 /// There is no such file.
-pub(crate) const ENOENT: Errno = 2;
+pub(crate) const ENOENT: RawErrno = 2;
 
 /// All files.
 #[derive(Default)]
@@ -124,7 +124,7 @@ impl Store {
     }
 
     /// The error of an operation that changes the content, or of another, at this time.
-    pub(crate) fn failing(&self, now: Time, changes: bool) -> Option<Errno> {
+    pub(crate) fn failing(&self, now: Time, changes: bool) -> Option<RawErrno> {
         let fault = self.fault.filter(|fault| now < fault.until)?;
         (changes || fault.errno != ENOSPC).then_some(fault.errno)
     }

@@ -7,7 +7,7 @@ use crate::check::Violation;
 use crate::plan::delay;
 use crate::tamper::Tamper;
 use hearth_proto::{
-    Errno, FileId, Op, Piece, ReadInto, Span, Src, StoreOk, Ticket, WriteAt, errno,
+    FileId, Piece, RawErrno, ReadInto, Span, Src, StoreOk, StoreOpId, Ticket, WriteAt, errno,
 };
 
 /// Bytes of a store write.
@@ -32,7 +32,7 @@ pub(crate) enum What {
 
 #[derive(Clone, Copy, Debug)]
 enum Who {
-    Kernel(Op),
+    Kernel(StoreOpId),
     Session(Ticket),
     /// An agent that has died since.
     Nobody,
@@ -53,7 +53,7 @@ pub(crate) struct Job {
 }
 
 impl Job {
-    pub(crate) fn by_file(op: Op, file: FileId, what: What) -> Job {
+    pub(crate) fn by_file(op: StoreOpId, file: FileId, what: What) -> Job {
         Job {
             who: Who::Kernel(op),
             target: Target::File(file),
@@ -61,7 +61,7 @@ impl Job {
         }
     }
 
-    pub(crate) fn by_handle(op: Op, object: usize, what: What) -> Job {
+    pub(crate) fn by_handle(op: StoreOpId, object: usize, what: What) -> Job {
         Job {
             who: Who::Kernel(op),
             target: Target::Object(object),
@@ -188,7 +188,7 @@ impl World {
     }
 
     /// A flush that ends at the tier.
-    fn put(&mut self, node: usize, object: usize, what: &What) -> Result<Done, Errno> {
+    fn put(&mut self, node: usize, object: usize, what: &What) -> Result<Done, RawErrno> {
         if let What::Write { runs } = what {
             let file = self.store.objects[object].file;
             for (offset, data) in runs {
@@ -211,7 +211,7 @@ impl World {
         bytes
     }
 
-    fn perform(&mut self, node: usize, object: usize, what: &What) -> Result<Done, Errno> {
+    fn perform(&mut self, node: usize, object: usize, what: &What) -> Result<Done, RawErrno> {
         let mut done = Done::default();
         match what {
             What::Read { offset, into } => {
@@ -263,7 +263,7 @@ impl World {
         object: usize,
         offset: u64,
         into: &ReadInto,
-    ) -> Result<u32, Errno> {
+    ) -> Result<u32, RawErrno> {
         let breach = |world: &mut World, what| {
             world.violate(Violation::contract(what));
             errno::EIO
@@ -302,7 +302,7 @@ impl World {
         &mut self,
         node: usize,
         runs: &[(u64, Vec<Bytes>)],
-    ) -> Result<Vec<(u64, Vec<Bytes>)>, Errno> {
+    ) -> Result<Vec<(u64, Vec<Bytes>)>, RawErrno> {
         let held = |(offset, data): &(u64, Vec<Bytes>)| {
             let bytes = self.bytes_of(node, data)?;
             Ok((*offset, vec![Bytes::Held(bytes)]))
@@ -310,7 +310,7 @@ impl World {
         runs.iter().map(held).collect()
     }
 
-    fn bytes_of(&mut self, node: usize, data: &[Bytes]) -> Result<Vec<u8>, Errno> {
+    fn bytes_of(&mut self, node: usize, data: &[Bytes]) -> Result<Vec<u8>, RawErrno> {
         let mut bytes = Vec::new();
         for part in data {
             match part {
@@ -328,7 +328,7 @@ impl World {
     }
 
     /// The store fails from now on, for a while.
-    pub(crate) fn fail_store(&mut self, errno: Errno, span: Span) {
+    pub(crate) fn fail_store(&mut self, errno: RawErrno, span: Span) {
         let until = self.now + span;
         self.store.fault = Some(Fault { errno, until });
     }

@@ -10,7 +10,9 @@ use std::sync::Arc;
 use super::block::{Head, Sum};
 use super::scan::{self, Scan, Session};
 use crate::merge::{HostClock, Timeline};
-use crate::{FileId, Gap, Host, HostId, Op, Process, ProcessId, Stream, StreamId, Tables, Tally};
+use crate::{
+    Gap, Host, HostId, Op, ProcessId, Stream, StreamId, Tables, Tally, TracedFileId, TracedProcess,
+};
 
 /// Which image of which process on which machine: boot, pid, start time, image.
 type ProcessName = (u128, u32, u64, u32);
@@ -35,7 +37,7 @@ pub(super) struct Placed {
 pub(super) struct Meaning {
     pub(super) host: HostId,
     pub(super) timeline: Arc<Timeline>,
-    pub(super) files: HashMap<u32, FileId>,
+    pub(super) files: HashMap<u32, TracedFileId>,
 }
 
 /// A whole trace but its records.
@@ -103,7 +105,7 @@ struct Assembly {
     timelines: HashMap<u128, BTreeMap<u8, Arc<Timeline>>>,
     processes: HashMap<ProcessName, ProcessId>,
     streams: HashMap<(ProcessId, u32, u32), StreamId>,
-    files: HashMap<String, FileId>,
+    files: HashMap<String, TracedFileId>,
     meanings: Vec<Meaning>,
     blocks: Vec<Placed>,
     /// Heads of each stream's blocks, with the index of their meaning.
@@ -224,7 +226,7 @@ impl Assembly {
         let name = (boot, process.pid, process.start_time, process.image);
         let known = &mut self.tables.processes;
         let id = *self.processes.entry(name).or_insert_with(|| {
-            known.push(Process {
+            known.push(TracedProcess {
                 host,
                 pid: process.pid,
                 rank: None,
@@ -404,15 +406,19 @@ impl Assembly {
 }
 
 /// The file of this path; one for all processes of the trace.
-fn file_id(tables: &mut Tables, known: &mut HashMap<String, FileId>, file: &scan::File) -> FileId {
+fn file_id(
+    tables: &mut Tables,
+    known: &mut HashMap<String, TracedFileId>,
+    file: &scan::File,
+) -> TracedFileId {
     let path = String::from_utf8_lossy(&file.path).into_owned();
     let id = *known.entry(path.clone()).or_insert_with(|| {
-        tables.files.push(crate::File {
+        tables.files.push(crate::TracedFile {
             path,
             fs: String::from_utf8_lossy(&file.fs).into_owned(),
             stripe: None,
         });
-        FileId(tables.files.len() as u32 - 1)
+        TracedFileId(tables.files.len() as u32 - 1)
     });
     let row = &mut tables.files[id.0 as usize];
     row.stripe = file.stripe.or(row.stripe);

@@ -43,7 +43,7 @@ impl SessionId {
 /// The kind of a frame's content. The codes are part of the format and never change their meaning.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
-pub enum Kind {
+pub enum FrameKind {
     /// The identity of a session; its first frame.
     Session = 1,
     /// Records of one thread.
@@ -54,11 +54,16 @@ pub enum Kind {
     End = 4,
 }
 
-impl Kind {
-    fn from_code(code: u8) -> Option<Kind> {
-        [Kind::Session, Kind::Block, Kind::Facts, Kind::End]
-            .into_iter()
-            .find(|kind| *kind as u8 == code)
+impl FrameKind {
+    fn from_code(code: u8) -> Option<FrameKind> {
+        [
+            FrameKind::Session,
+            FrameKind::Block,
+            FrameKind::Facts,
+            FrameKind::End,
+        ]
+        .into_iter()
+        .find(|kind| *kind as u8 == code)
     }
 }
 
@@ -66,7 +71,7 @@ impl Kind {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Frame {
     /// The kind of its content; `None` is a kind of a later version, to be passed over.
-    pub kind: Option<Kind>,
+    pub kind: Option<FrameKind>,
     /// The session that it belongs to.
     pub session: SessionId,
     /// Its place in the session.
@@ -75,7 +80,7 @@ pub struct Frame {
 
 /// Fills in the header of a frame. `frame` begins with [`HEADER_LEN`] bytes to be overwritten, the
 /// payload follows.
-pub fn seal(frame: &mut [u8], kind: Kind, session: SessionId, number: u64) {
+pub fn seal(frame: &mut [u8], kind: FrameKind, session: SessionId, number: u64) {
     assert!(
         frame.len() <= FRAME_LEN_MAX,
         "writers cut what does not fit into a frame"
@@ -112,7 +117,7 @@ fn open_header(header: &[u8]) -> Option<(Frame, usize)> {
     }
     let len = word(8) as u32 as usize;
     let frame = Frame {
-        kind: Kind::from_code(header[5]),
+        kind: FrameKind::from_code(header[5]),
         session: SessionId(word(12)),
         number: word(20),
     };
@@ -131,7 +136,7 @@ pub fn first_frame(bytes: &[u8]) -> Option<(Frame, usize)> {
 
 /// The content of one place of a file.
 #[derive(Debug)]
-pub enum Found<'a> {
+pub enum FrameOrDamage<'a> {
     /// A whole frame.
     Frame {
         /// Its header.
@@ -174,23 +179,23 @@ impl<R: Read> Frames<R> {
     }
 
     /// Reads the next content of the file; `None` at its end.
-    pub fn read(&mut self) -> io::Result<Option<Found<'_>>> {
+    pub fn read(&mut self) -> io::Result<Option<FrameOrDamage<'_>>> {
         let mut damage: Option<u64> = None;
         loop {
             if let Some((frame, len)) = self.frame_here()? {
                 if let Some(at) = damage {
                     let len = self.place() - at;
-                    return Ok(Some(Found::Damage { at, len }));
+                    return Ok(Some(FrameOrDamage::Damage { at, len }));
                 }
                 let at = self.place() + HEADER_LEN as u64;
                 let start = self.next + HEADER_LEN;
                 self.next = start + len;
                 let payload = &self.buffer[start..self.next];
-                return Ok(Some(Found::Frame { frame, at, payload }));
+                return Ok(Some(FrameOrDamage::Frame { frame, at, payload }));
             }
             if self.next == self.buffer.len() && self.ended {
                 let end = self.place();
-                let found = damage.map(|at| Found::Damage { at, len: end - at });
+                let found = damage.map(|at| FrameOrDamage::Damage { at, len: end - at });
                 return Ok(found);
             }
             damage.get_or_insert(self.place());
@@ -260,7 +265,7 @@ mod tests {
         let mut file = Vec::new();
         for (number, len) in lens.iter().enumerate() {
             let mut frame = vec![number as u8; HEADER_LEN + len];
-            seal(&mut frame, Kind::Block, SESSION, number as u64);
+            seal(&mut frame, FrameKind::Block, SESSION, number as u64);
             file.extend_from_slice(&frame);
         }
         file
@@ -272,11 +277,11 @@ mod tests {
         let (mut numbers, mut damages) = (Vec::new(), Vec::new());
         while let Some(found) = frames.read().expect("reading memory does not fail") {
             match found {
-                Found::Frame { frame, payload, .. } => {
+                FrameOrDamage::Frame { frame, payload, .. } => {
                     assert!(payload.iter().all(|byte| u64::from(*byte) == frame.number));
                     numbers.push(frame.number);
                 }
-                Found::Damage { at, len } => damages.push((at, len)),
+                FrameOrDamage::Damage { at, len } => damages.push((at, len)),
             }
         }
         (numbers, damages)

@@ -16,7 +16,7 @@ use super::scan::{Costs, Scan};
 use super::tighten::tighten;
 use crate::codec::{self, BLOCK_RECORDS_MAX};
 use crate::merge::Line;
-use crate::{Event, FileId, Layer, Op, Record, Source, StreamId, Tables};
+use crate::{Event, Layer, Op, Record, Source, StreamId, Tables, TracedFileId};
 
 /// Blocks that one thread decodes before they are wanted.
 const AHEAD: usize = 2;
@@ -218,7 +218,7 @@ struct Translate<'a> {
     meaning: &'a Meaning,
     line: Line,
     /// The last file and its number in the records.
-    file: (u32, Option<FileId>),
+    file: (u32, Option<TracedFileId>),
 }
 
 impl<'a> Translate<'a> {

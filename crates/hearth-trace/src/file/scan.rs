@@ -9,7 +9,7 @@ use std::io::{self, Read};
 
 use super::block::{Head, Sum};
 use super::fact::Fact;
-use super::frame::{Found, Frame, Frames, Kind, SessionId};
+use super::frame::{Frame, FrameKind, FrameOrDamage, Frames, SessionId};
 
 /// The facts about a session.
 #[derive(Default)]
@@ -135,8 +135,10 @@ impl Scan {
         let mut frames = Frames::new(input);
         while let Some(found) = frames.read()? {
             match found {
-                Found::Frame { frame, at, payload } => self.frame(file, (frame, at), payload),
-                Found::Damage { at, len } => self.damages.push((file, at, len)),
+                FrameOrDamage::Frame { frame, at, payload } => {
+                    self.frame(file, (frame, at), payload)
+                }
+                FrameOrDamage::Damage { at, len } => self.damages.push((file, at, len)),
             }
         }
         self.bytes += frames.place();
@@ -150,9 +152,9 @@ impl Scan {
             return;
         }
         let understood = match frame.kind {
-            Some(Kind::Block) => session.block(file, at, payload),
-            Some(Kind::Session | Kind::Facts) => session.facts(payload),
-            Some(Kind::End) => {
+            Some(FrameKind::Block) => session.block(file, at, payload),
+            Some(FrameKind::Session | FrameKind::Facts) => session.facts(payload),
+            Some(FrameKind::End) => {
                 session.ended = true;
                 true
             }

@@ -9,7 +9,7 @@ use std::io;
 
 use super::block::{Head, Sums, attempt};
 use super::fact::Fact;
-use super::frame::{HEADER_LEN, Kind, SessionId, seal};
+use super::frame::{FrameKind, HEADER_LEN, SessionId, seal};
 use crate::Record;
 use crate::codec::{BLOCK_RECORDS_MAX, Encoder};
 
@@ -109,7 +109,7 @@ impl<S: Sink> Writer<S> {
             boot,
         }
         .put(&mut writer.out);
-        writer.end_frame(start, Kind::Session)?;
+        writer.end_frame(start, FrameKind::Session)?;
         Ok(writer)
     }
 
@@ -267,7 +267,7 @@ impl<S: Sink> Writer<S> {
         let start = self.begin_frame();
         head.put(&mut self.out);
         self.out.extend_from_slice(self.encoder.encode(records));
-        self.end_frame(start, Kind::Block)
+        self.end_frame(start, FrameKind::Block)
     }
 
     fn put_facts(&mut self) -> io::Result<()> {
@@ -276,7 +276,7 @@ impl<S: Sink> Writer<S> {
         }
         let start = self.begin_frame();
         self.out.append(&mut self.facts);
-        self.end_frame(start, Kind::Facts)
+        self.end_frame(start, FrameKind::Facts)
     }
 
     /// Leaves room for a header; the payload is appended to `out`.
@@ -286,7 +286,7 @@ impl<S: Sink> Writer<S> {
         start
     }
 
-    fn end_frame(&mut self, start: usize, kind: Kind) -> io::Result<()> {
+    fn end_frame(&mut self, start: usize, kind: FrameKind) -> io::Result<()> {
         seal(&mut self.out[start..], kind, self.session, self.number);
         self.number += 1;
         self.bytes += (self.out.len() - start) as u64;
@@ -318,7 +318,7 @@ impl<S: Sink> Writer<S> {
     pub fn finish(mut self) -> io::Result<S> {
         self.flush()?;
         let start = self.begin_frame();
-        self.end_frame(start, Kind::End)?;
+        self.end_frame(start, FrameKind::End)?;
         self.put_out()?;
         Ok(self.sink)
     }

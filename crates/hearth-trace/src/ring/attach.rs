@@ -13,7 +13,7 @@ use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
 use super::layout::{Geometry, Header, MAGIC, PAGE, VERSION};
 use super::map::Mapping;
-use super::producer::Policy;
+use super::producer::WhenFull;
 use crate::area::{self, AreaName};
 use crate::clock::{ClockKind, SyncPoint};
 
@@ -29,7 +29,7 @@ pub struct Facts {
     /// All clocks when the area was made.
     pub sync: SyncPoint,
     /// The policy of a full ring.
-    pub policy: Policy,
+    pub policy: WhenFull,
     /// Records of one ring.
     pub capacity: u32,
     /// In which space of process numbers it is.
@@ -156,7 +156,7 @@ pub(crate) fn map(file: &OwnedFd, name: AreaName) -> Option<(Facts, Mapping)> {
             real: at64(sync + 16),
             window: at64(sync + 24),
         },
-        policy: Policy::from_words(policy, at32(offset_of!(Header, wait_us)))?,
+        policy: WhenFull::from_words(policy, at32(offset_of!(Header, wait_us)))?,
         capacity: geometry.capacity,
         pid_space: at64(offset_of!(Header, pid_space)),
     };

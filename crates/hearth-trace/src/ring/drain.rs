@@ -19,7 +19,7 @@ use super::attach::{AreaState, Facts, Here, Process, is_whole, map};
 use super::layout::slot as state;
 use super::map::Mapping;
 use super::names::{self, Name};
-use super::producer::Policy;
+use super::producer::WhenFull;
 use super::stream::{Account, Reader};
 use super::totals::Totals;
 use crate::Record;
@@ -279,7 +279,7 @@ impl Attached {
             tid: entry.tid.load(Ordering::Relaxed),
         };
         let reader = reader(&self.map, slot, generation);
-        let flight = self.facts.policy == Policy::Overwrite;
+        let flight = self.facts.policy == WhenFull::Overwrite;
         if !flight {
             hand_out(&reader, key, sink, batch, pass)?;
         }

@@ -26,7 +26,7 @@ pub struct Look {
 
 /// The counters of an area so far; another moment, other numbers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counts {
+pub struct AreaCounts {
     /// Threads that have a ring now.
     pub threads: u32,
     /// Attempts in the rings of these threads, and those that found no ring.
@@ -99,12 +99,12 @@ impl Look {
     }
 
     /// The counters so far.
-    pub fn counts(&self) -> Counts {
+    pub fn counts(&self) -> AreaCounts {
         let unringed = self.map.header().unringed.read().count();
-        let mut counts = Counts {
+        let mut counts = AreaCounts {
             attempted: unringed,
             dropped: unringed,
-            ..Counts::default()
+            ..AreaCounts::default()
         };
         for (_, ring) in self.rings() {
             let account = ring.account();

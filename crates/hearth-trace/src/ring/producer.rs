@@ -13,14 +13,14 @@ use rustix::io::Errno;
 use super::layout::{Geometry, MAGIC, SLOTS_MAX, Slot, VERSION, slot as state};
 use super::map::{Mapping, wiped_on_fork};
 use super::names::{Known, Name};
-use super::seat::{Done, Seat};
+use super::seat::{OpFacts, Seat};
 use super::totals::SharedTotals;
 use crate::area::{self, AreaName, DirectoryError};
 use crate::clock;
 
 /// The behaviour of a thread whose ring is full.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Policy {
+pub enum WhenFull {
     /// Counts the attempt and goes on: the program never waits.
     #[default]
     Drop,
@@ -34,20 +34,20 @@ pub enum Policy {
     Overwrite,
 }
 
-impl Policy {
+impl WhenFull {
     pub(crate) fn to_words(self) -> (u32, u32) {
         match self {
-            Policy::Drop => (0, 0),
-            Policy::Wait { micros } => (1, micros),
-            Policy::Overwrite => (2, 0),
+            WhenFull::Drop => (0, 0),
+            WhenFull::Wait { micros } => (1, micros),
+            WhenFull::Overwrite => (2, 0),
         }
     }
 
-    pub(crate) fn from_words(code: u32, micros: u32) -> Option<Policy> {
+    pub(crate) fn from_words(code: u32, micros: u32) -> Option<WhenFull> {
         match code {
-            0 => Some(Policy::Drop),
-            1 => Some(Policy::Wait { micros }),
-            2 => Some(Policy::Overwrite),
+            0 => Some(WhenFull::Drop),
+            1 => Some(WhenFull::Wait { micros }),
+            2 => Some(WhenFull::Overwrite),
             _ => None,
         }
     }
@@ -65,7 +65,7 @@ pub struct Options {
     /// Bytes for names that the drain has not taken; a power of two.
     pub names_bytes: u32,
     /// The policy of a full ring.
-    pub policy: Policy,
+    pub policy: WhenFull,
     /// Whether recording begins at once, or when somebody switches it on.
     pub on: bool,
     /// The number of this process in its job.
@@ -79,7 +79,7 @@ impl Default for Options {
             capacity: 4096,
             threads: 256,
             names_bytes: 1 << 18,
-            policy: Policy::Drop,
+            policy: WhenFull::Drop,
             on: true,
             rank: rank(),
         }
@@ -88,7 +88,7 @@ impl Default for Options {
 
 /// Why a process is not traced.
 #[derive(Debug, thiserror::Error)]
-pub enum StartError {
+pub enum NotTraced {
     /// The directory cannot be used.
     #[error("use the directory of traces")]
     Directory(#[from] DirectoryError),
@@ -138,15 +138,15 @@ pub(crate) struct Producer {
 
 impl Producer {
     /// Makes the area of this process.
-    pub(crate) fn new(options: Options) -> Result<Producer, StartError> {
+    pub(crate) fn new(options: Options) -> Result<Producer, NotTraced> {
         let geometry = Geometry::checked(options.threads, options.capacity, options.names_bytes)
-            .ok_or(StartError::Sizes {
+            .ok_or(NotTraced::Sizes {
                 threads: options.threads,
                 capacity: options.capacity,
                 names_bytes: options.names_bytes,
             })?;
         let directory = area::open_directory(&options.directory)?;
-        let failed = |source: io::Error| StartError::Area {
+        let failed = |source: io::Error| NotTraced::Area {
             directory: options.directory.clone(),
             source,
         };
@@ -283,7 +283,7 @@ impl Producer {
     }
 
     /// Counts an attempt of a thread without a seat.
-    pub(crate) fn count(&self, why: Unringed, started: u64, ended: u64, done: &Done) {
+    pub(crate) fn count(&self, why: Unringed, started: u64, ended: u64, done: &OpFacts) {
         let header = self.map.header();
         header.unringed.add(done.share(started, ended));
         let reason = match why {

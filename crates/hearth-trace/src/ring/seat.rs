@@ -12,7 +12,7 @@
 use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering, compiler_fence};
 
 use super::layout::{Control, Line, SEQ, SEQ_BITS};
-use super::producer::Policy;
+use super::producer::WhenFull;
 use super::totals::Share;
 use crate::{Flags, Layer, Op, Record, clock};
 
@@ -24,7 +24,7 @@ const KNOCK_PARTS: u64 = 4;
 
 /// The facts recorded of an operation beside its times.
 #[derive(Clone, Copy, Debug)]
-pub struct Done {
+pub struct OpFacts {
     /// The operation.
     pub op: Op,
     /// The layer in which it was done.
@@ -51,10 +51,10 @@ pub struct Done {
     pub caller: u32,
 }
 
-impl Done {
+impl OpFacts {
     /// A call of a program, nothing else known.
-    pub fn new(op: Op) -> Done {
-        Done {
+    pub fn new(op: Op) -> OpFacts {
+        OpFacts {
             op,
             layer: Layer::App,
             flags: Flags::default(),
@@ -139,7 +139,7 @@ pub(crate) struct Seat {
     /// When full: attempts and ticks of the last look at the reader.
     looked_attempt: AtomicU64,
     looked_at: AtomicU64,
-    /// A [`Policy`] and its bound in ticks.
+    /// A [`WhenFull`] and its bound in ticks.
     policy: AtomicU32,
     wait_us: AtomicU32,
 }
@@ -169,7 +169,7 @@ impl Seat {
         generation: u32,
         control: &'static Control,
         lines: &'static [Line],
-        policy: Policy,
+        policy: WhenFull,
     ) {
         self.slot.store(slot, Ordering::Relaxed);
         let control: *const Control = control;
@@ -180,8 +180,8 @@ impl Seat {
         self.head.store(0, Ordering::Relaxed);
         let capacity = lines.len() as u64;
         let first_look = match policy {
-            Policy::Overwrite => capacity,
-            Policy::Drop | Policy::Wait { .. } => self.step(),
+            WhenFull::Overwrite => capacity,
+            WhenFull::Drop | WhenFull::Wait { .. } => self.step(),
         };
         self.limit.store(first_look, Ordering::Relaxed);
         self.bound.store(capacity, Ordering::Relaxed);
@@ -212,7 +212,7 @@ impl Seat {
 
     /// Records one operation, or counts it as dropped; `false` if the seat is not ready.
     #[inline(always)]
-    pub(crate) fn record(&self, started: u64, ended: u64, done: &Done) -> bool {
+    pub(crate) fn record(&self, started: u64, ended: u64, done: &OpFacts) -> bool {
         if self.ready.load(Ordering::Relaxed) == 0 {
             return false;
         }
@@ -265,14 +265,14 @@ impl Seat {
         head: u64,
         started: u64,
         ended: u64,
-        done: &Done,
+        done: &OpFacts,
     ) -> bool {
         let is_full = head == self.bound.load(Ordering::Relaxed);
-        let room = match Policy::from_words(self.policy.load(Ordering::Relaxed), 0) {
-            Some(Policy::Overwrite) => return self.overwrite(control, head),
+        let room = match WhenFull::from_words(self.policy.load(Ordering::Relaxed), 0) {
+            Some(WhenFull::Overwrite) => return self.overwrite(control, head),
             _ if !is_full => self.look(control, head),
-            Some(Policy::Wait { .. }) => self.wait(control, head),
-            Some(Policy::Drop) | None => self.look_if_due(control, attempt, head, ended),
+            Some(WhenFull::Wait { .. }) => self.wait(control, head),
+            Some(WhenFull::Drop) | None => self.look_if_due(control, attempt, head, ended),
         };
         if !room {
             control.drops.0.add(done.share(started, ended));

@@ -19,8 +19,8 @@
 use std::cell::Cell;
 use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
 
-use super::producer::{Options, Producer, StartError, Unringed};
-use super::seat::{Done, NOBODY, Seat};
+use super::producer::{NotTraced, Options, Producer, Unringed};
+use super::seat::{NOBODY, OpFacts, Seat};
 use super::totals::SharedTotals;
 use crate::area::AreaName;
 use crate::clock;
@@ -64,7 +64,7 @@ impl Drop for Going {
 }
 
 /// Begins to trace this process; once. A second call changes nothing.
-pub fn start(options: Options) -> Result<(), StartError> {
+pub fn start(options: Options) -> Result<(), NotTraced> {
     if producer().is_some() {
         return Ok(());
     }
@@ -101,13 +101,13 @@ pub fn enter() -> Option<u64> {
 
 /// The call that began at `started` is over.
 #[inline(always)]
-pub fn leave(started: u64, done: &Done) {
+pub fn leave(started: u64, done: &OpFacts) {
     record(started, clock::now(), done);
 }
 
 /// Records a call whose times, in ticks of [`clock::now`], the caller has.
 #[inline(always)]
-pub fn record(started: u64, ended: u64, done: &Done) {
+pub fn record(started: u64, ended: u64, done: &OpFacts) {
     if !SEAT.get().record(started, ended, done) {
         without_seat(started, ended, done);
     }
@@ -150,7 +150,7 @@ fn ours() -> Option<&'static Producer> {
 
 #[cold]
 #[inline(never)]
-fn without_seat(started: u64, ended: u64, done: &Done) {
+fn without_seat(started: u64, ended: u64, done: &OpFacts) {
     let Some(producer) = ours() else {
         if producer().is_some() {
             MEANWHILE.add(done.share(started, ended));

@@ -23,16 +23,16 @@ const LAST_PING_SPAN: Duration = Duration::from_secs(1);
 
 /// Bounds of what waits for the server.
 #[derive(Clone, Copy, Debug)]
-pub struct Limits {
+pub struct SpoolLimits {
     /// Bytes in memory.
     pub memory: usize,
     /// Bytes in the spill file.
     pub spill: u64,
 }
 
-impl Default for Limits {
-    fn default() -> Limits {
-        Limits {
+impl Default for SpoolLimits {
+    fn default() -> SpoolLimits {
+        SpoolLimits {
             memory: 8 << 20,
             spill: 1 << 30,
         }
@@ -48,7 +48,7 @@ pub struct ClientConfig {
     /// The file for what memory does not hold.
     pub spill: PathBuf,
     /// Bounds.
-    pub limits: Limits,
+    pub limits: SpoolLimits,
     /// The machine's name and boot.
     pub host: (String, u128),
     /// The clock that pings are timed with.
@@ -65,7 +65,7 @@ impl ClientConfig {
             server,
             party,
             spill: directory.join(format!("unsent-{host}-{pid}.htrace")),
-            limits: Limits::default(),
+            limits: SpoolLimits::default(),
             host: (host, crate::area::boot()?),
             raw: Box::new(clock::raw_ns),
         })
@@ -102,16 +102,16 @@ pub struct Finished {
 }
 
 /// Collects the rings of a directory and sends them.
-pub struct Client {
+pub struct LogClient {
     collection: Collection<Shipper>,
     shipper: Shipper,
     thread: JoinHandle<()>,
     account_at: Instant,
 }
 
-impl Client {
+impl LogClient {
     /// Starts to send what is in the rings of `directory`.
-    pub fn start(directory: &Path, config: ClientConfig) -> Result<Client, ShipError> {
+    pub fn start(directory: &Path, config: ClientConfig) -> Result<LogClient, ShipError> {
         let spool = Spool::new(&config.spill, config.limits.memory, config.limits.spill);
         let shipper = Shipper::new(spool);
         let session = SessionId::fresh()?;
@@ -127,7 +127,7 @@ impl Client {
             raw: config.raw,
         };
         let thread = thread::Builder::new().name("hearth-ship".into());
-        Ok(Client {
+        Ok(LogClient {
             collection,
             shipper,
             thread: thread.spawn(move || sender.run())?,

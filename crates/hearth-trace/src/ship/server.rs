@@ -17,7 +17,7 @@ use rustix::pipe::{PipeFlags, pipe_with};
 
 use super::message::{Ask, Tell};
 use crate::clock;
-use crate::file::{EXTENSION, Found, Frames, SessionId, first_frame};
+use crate::file::{EXTENSION, FrameOrDamage, Frames, SessionId, first_frame};
 
 /// Clients at one time; others are refused.
 const CLIENTS_MAX: usize = 4096;
@@ -224,7 +224,7 @@ impl Stored {
         let mut frames = Frames::new(&file);
         let (mut len, mut next) = (0, 0);
         while let Some(found) = frames.read()? {
-            if let Found::Frame { frame, at, payload } = found
+            if let FrameOrDamage::Frame { frame, at, payload } = found
                 && frame.session == session
             {
                 len = at + payload.len() as u64;

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::process::Command;
 
-use hearth_trace::ring::{Drain, Options, StartError, tracer};
+use hearth_trace::ring::{Drain, NotTraced, Options, tracer};
 
 use crate::support::script::Script;
 use crate::support::{Collected, private_directory};
@@ -25,7 +25,7 @@ fn a_process_without_memory_for_an_area_is_told_so() {
     let name = "a_process_without_memory_for_an_area_is_told_so";
     if let Some(directory) = on_small_file_system(name, "128k") {
         let error = tracer::start(options(Path::new(&directory))).expect_err("there is no room");
-        assert!(matches!(error, StartError::Area { .. }), "{error:?}");
+        assert!(matches!(error, NotTraced::Area { .. }), "{error:?}");
         let left = std::fs::read_dir(directory).expect("it is ours").count();
         assert_eq!(left, 0, "half an area is cleared away");
         assert_eq!(tracer::enter(), None);

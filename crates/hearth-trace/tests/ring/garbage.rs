@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use hearth_trace::area::AreaName;
-use hearth_trace::ring::{Drain, Options, Policy, tracer};
+use hearth_trace::ring::{Drain, Options, WhenFull, tracer};
 
 use crate::support::script::Script;
 use crate::support::{Collected, is_alone, private_directory};
@@ -118,9 +118,9 @@ fn spoil(bytes: &mut Vec<u8>, noise: &mut Noise, round: u64) {
             bytes[at] ^= 1 << noise.below(8);
         }
         2 => {
-            let policy = [Policy::Drop, Policy::Overwrite][noise.below(2)];
+            let policy = [WhenFull::Drop, WhenFull::Overwrite][noise.below(2)];
             // The place of the policy in the header; see docs/formats/trace-ring.md.
-            bytes[44] = if policy == Policy::Overwrite { 2 } else { 0 };
+            bytes[44] = if policy == WhenFull::Overwrite { 2 } else { 0 };
         }
         _ => {}
     }

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use crate::support::script::Script;
 use crate::support::{Collected, CollectedStream, is_alone, private_directory};
-use hearth_trace::ring::{Account, Drain, Options, Policy, tracer};
+use hearth_trace::ring::{Account, Drain, Options, WhenFull, tracer};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 const CHILD_VARIABLE: &str = "HEARTH_TEST_TRACED";
@@ -137,12 +137,12 @@ fn hear(child: &mut Child, words: u64) -> std::io::Result<()> {
     Ok(())
 }
 
-fn policy(number: u64) -> (Policy, u32) {
+fn policy(number: u64) -> (WhenFull, u32) {
     match number % 4 {
-        0 => (Policy::Drop, 2),
-        1 => (Policy::Drop, 4096),
-        2 => (Policy::Overwrite, 64),
-        _ => (Policy::Wait { micros: 500 }, 16),
+        0 => (WhenFull::Drop, 2),
+        1 => (WhenFull::Drop, 4096),
+        2 => (WhenFull::Overwrite, 64),
+        _ => (WhenFull::Wait { micros: 500 }, 16),
     }
 }
 

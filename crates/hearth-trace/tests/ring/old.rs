@@ -1,7 +1,7 @@
 //! Areas as earlier builds left them are still read. The layout is in `docs/formats/trace-ring.md`;
 //! the sample is what `area_of_this_process` in `garbage.rs` answers.
 
-use hearth_trace::ring::{Drain, Policy};
+use hearth_trace::ring::{Drain, WhenFull};
 
 use crate::support::script::Script;
 use crate::support::{Collected, private_directory};
@@ -19,7 +19,7 @@ fn an_area_of_version_1_is_read() {
     let mut got = Collected::default();
     drain.pass(&mut got).expect("a collection takes everything");
 
-    assert_eq!(got.began[0].1.policy, Policy::Drop);
+    assert_eq!(got.began[0].1.policy, WhenFull::Drop);
     assert!(got.names.contains(&"file 1 /scratch/file-0".to_owned()));
     let stream = &got.streams[0];
     let account = stream.account.as_ref().expect("its process is over");

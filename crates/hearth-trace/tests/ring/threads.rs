@@ -2,7 +2,7 @@
 
 use crate::support::{Collected, is_alone, private_directory};
 use hearth_trace::Op;
-use hearth_trace::ring::{Done, Drain, Name, Options, look, tracer};
+use hearth_trace::ring::{Drain, Name, OpFacts, Options, look, tracer};
 
 #[test]
 fn what_threads_record_is_handed_out_with_its_names_and_totals() {
@@ -112,12 +112,12 @@ fn somebody_who_looks_sees_what_is_new_and_takes_nothing() {
 fn record(file: u32, count: u64) {
     for number in 0..count {
         let started = tracer::enter().expect("tracing is on");
-        let done = Done {
+        let done = OpFacts {
             file,
             offset: number * 4096,
             asked: 4096,
             result: 4096,
-            ..Done::new(Op::Pread)
+            ..OpFacts::new(Op::Pread)
         };
         tracer::leave(started, &done);
     }

@@ -16,7 +16,7 @@ use crate::gateway;
 use crate::node::Node;
 use hearth_client::belief;
 use hearth_set::agent::{AgentConfig, Health};
-use hearth_set::control::{Answer, Answerer, Busy, Ids, Request};
+use hearth_set::control::{Answerer, Busy, ControlAnswer, ControlRequest, Ids};
 use hearth_set::failure::{Failure, OrFail};
 use hearth_set::mountinfo;
 use hearth_set::options::{Others, SetSpec};
@@ -49,7 +49,7 @@ impl Service {
     ) -> Result<Service, Failure> {
         let secret = config.job_dir()?.secret()?;
         // Before the others are awaited: they wait for the store.
-        let gateway = gateway::serve(&config.node, secret)?;
+        let gateway = gateway::serve(&config.node, secret.clone())?;
         let root = gateway::reach(&config.node)?;
         let endpoint = Endpoint::from_fd(config.node.spec.transport.of_nodes()?, peers);
         let called = node_name()?;
@@ -103,7 +103,7 @@ impl Service {
         self.door.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn status(&self) -> Result<Answer, Failure> {
+    fn status(&self) -> Result<ControlAnswer, Failure> {
         let mut door = self.door();
         let health = Health {
             mount: door.at().map(Path::to_owned),
@@ -113,23 +113,23 @@ impl Service {
         };
         drop(door);
         let value = serde_json::to_value(health).or_fail(|| "cannot tell the status".to_owned())?;
-        Ok(Answer {
+        Ok(ControlAnswer {
             value,
-            ..Answer::default()
+            ..ControlAnswer::default()
         })
     }
 
-    fn residency(&self, agent: u32) -> Result<Answer, Failure> {
+    fn residency(&self, agent: u32) -> Result<ControlAnswer, Failure> {
         let residency = self.node.residency_of(agent)?;
         let value =
             serde_json::to_value(residency).or_fail(|| "cannot tell the files".to_owned())?;
-        Ok(Answer {
+        Ok(ControlAnswer {
             value,
-            ..Answer::default()
+            ..ControlAnswer::default()
         })
     }
 
-    fn mount(&self, at: PathBuf) -> Result<Answer, Failure> {
+    fn mount(&self, at: PathBuf) -> Result<ControlAnswer, Failure> {
         let mut door = self.door();
         door.check_free()?;
         let root = self.node.store_root()?;
@@ -139,10 +139,10 @@ impl Service {
             .map_err(|failure| failure.hint("hearth doctor"))?;
         door.open(Served::At { at, mount });
         self.node.mounted(door.at());
-        Ok(Answer::default())
+        Ok(ControlAnswer::default())
     }
 
-    fn attach(&self, ids: Ids, caller: u32, fds: Vec<OwnedFd>) -> Result<Answer, Failure> {
+    fn attach(&self, ids: Ids, caller: u32, fds: Vec<OwnedFd>) -> Result<ControlAnswer, Failure> {
         let mut door = self.door();
         door.check_free()?;
         let mut fds = fds.into_iter();
@@ -155,28 +155,28 @@ impl Service {
         let namespaces = fds.collect();
         door.open(Served::Apart { mount, namespaces });
         door.admit(caller);
-        Ok(Answer::default())
+        Ok(ControlAnswer::default())
     }
 
-    fn enter(&self, caller: u32) -> Result<Answer, Failure> {
+    fn enter(&self, caller: u32) -> Result<ControlAnswer, Failure> {
         let mut door = self.door();
         let (way_in, fds) = door.way_in()?;
         door.admit(caller);
         let value = serde_json::to_value(way_in).or_fail(|| "cannot tell the way in".to_owned())?;
-        Ok(Answer { value, fds })
+        Ok(ControlAnswer { value, fds })
     }
 
-    fn unmount(&self, at: &Path, busy: Busy) -> Result<Answer, Failure> {
+    fn unmount(&self, at: &Path, busy: Busy) -> Result<ControlAnswer, Failure> {
         let mut door = self.door();
         let unmounted = door.unmount(at, busy);
         self.node.mounted(door.at());
-        unmounted.map(|()| Answer::default())
+        unmounted.map(|()| ControlAnswer::default())
     }
 
     fn options(&self, ids: Ids) -> MountOptions {
         let (others, identity) = match self.spec.others {
-            Others::Refused => (hearth_fuse::Others::Refused, Identity::SingleUser),
-            Others::Allowed => (hearth_fuse::Others::Allowed, Identity::AsCaller),
+            Others::Refused => (hearth_fuse::OtherUsers::Refused, Identity::SingleUser),
+            Others::Allowed => (hearth_fuse::OtherUsers::Allowed, Identity::AsCaller),
         };
         MountOptions {
             attr_ttl: self.spec.attr_ttl.0,
@@ -184,8 +184,8 @@ impl Service {
             others,
             identity,
             ids: match ids {
-                Ids::AsStored => hearth_fuse::Ids::AsStored,
-                Ids::Mine => hearth_fuse::Ids::Mine,
+                Ids::AsStored => hearth_fuse::ShownOwners::AsStored,
+                Ids::Mine => hearth_fuse::ShownOwners::Mine,
             },
             request_bytes: self.request_bytes(),
             client_lags: self.node.store_root().is_ok_and(belief::lags),
@@ -229,19 +229,26 @@ fn node_name() -> Result<String, Failure> {
 }
 
 impl Answerer for Service {
-    fn answer(&self, request: Request, caller: u32, fds: Vec<OwnedFd>) -> Result<Answer, Failure> {
+    fn answer(
+        &self,
+        request: ControlRequest,
+        caller: u32,
+        fds: Vec<OwnedFd>,
+    ) -> Result<ControlAnswer, Failure> {
         match request {
-            Request::Status => self.status(),
-            Request::Residency { agent } => self.residency(agent),
-            Request::Flush => self.node.flush().map(|()| Answer::default()),
-            Request::FlushOthers => self.node.flush_others().map(|()| Answer::default()),
-            Request::Mount { at } => self.mount(at),
-            Request::Unmount { at, busy } => self.unmount(&at, busy),
-            Request::Enter => self.enter(caller),
-            Request::Attach { ids } => self.attach(ids, caller, fds),
-            Request::Stop => {
+            ControlRequest::Status => self.status(),
+            ControlRequest::Residency { agent } => self.residency(agent),
+            ControlRequest::Flush => self.node.flush().map(|()| ControlAnswer::default()),
+            ControlRequest::FlushOthers => {
+                self.node.flush_others().map(|()| ControlAnswer::default())
+            }
+            ControlRequest::Mount { at } => self.mount(at),
+            ControlRequest::Unmount { at, busy } => self.unmount(&at, busy),
+            ControlRequest::Enter => self.enter(caller),
+            ControlRequest::Attach { ids } => self.attach(ids, caller, fds),
+            ControlRequest::Stop => {
                 self.stop();
-                Ok(Answer::default())
+                Ok(ControlAnswer::default())
             }
         }
     }

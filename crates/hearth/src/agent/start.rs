@@ -13,7 +13,7 @@ use rustix::process::{
 
 use crate::os::close_inherited;
 use hearth_set::failure::{Failure, OrFail};
-use hearth_set::job::Owner;
+use hearth_set::job::SetOwner;
 use hearth_set::process::Process;
 
 /// The descriptors that the starting command left in the standard places.
@@ -62,8 +62,8 @@ pub(super) fn lift_limits() -> Result<(), Failure> {
 }
 
 /// Ends this process, as by SIGTERM, when its owner ends.
-pub(super) fn die_with_owner(owner: Owner) -> Result<(), Failure> {
-    let Owner::Command(Process { pid, .. }) = owner else {
+pub(super) fn die_with_owner(owner: SetOwner) -> Result<(), Failure> {
+    let SetOwner::Command(Process { pid, .. }) = owner else {
         return Ok(());
     };
     let what = || "cannot follow the command that owns this agent".to_owned();

@@ -134,7 +134,7 @@ impl Door {
     pub(super) fn close(&mut self) {
         match self.served.take() {
             Some(Served::At { at, mount }) => {
-                if let Err(error) = mount.unmount(hearth_fuse::Busy::Detach) {
+                if let Err(error) = mount.unmount(hearth_fuse::WhenBusy::Detach) {
                     log::warn!("cannot unmount {}: {error}", at.display());
                 }
             }

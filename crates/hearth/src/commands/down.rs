@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use hearth_set::control::Busy;
 use hearth_set::failure::Failure;
 use hearth_set::job;
-use hearth_set::set::{Named, Set, choose};
+use hearth_set::set::{NamedSet, Set, choose};
 use hearth_set::takedown::{Dirty, How, take_down};
 
 const EXAMPLES: &str = "\
@@ -21,7 +21,7 @@ Exit codes: 0 down, 1 no agents were up or some had died before, 2 still up.";
 #[command(after_long_help = EXAMPLES)]
 pub(crate) struct Args {
     #[command(flatten)]
-    named: Named,
+    named: NamedSet,
     /// End agents that cannot flush or do not answer; what is not flushed is lost
     #[arg(long)]
     discard: bool,

@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use hearth_set::failure::Failure;
-use hearth_set::set::{Named, choose};
+use hearth_set::set::{NamedSet, choose};
 use hearth_set::takedown;
 
 const EXAMPLES: &str = "\
@@ -19,7 +19,7 @@ not answer.";
 #[command(after_long_help = EXAMPLES)]
 pub(crate) struct Args {
     #[command(flatten)]
-    named: Named,
+    named: NamedSet,
 }
 
 /// Brings every dirty byte of the chosen sets to the store.

@@ -7,8 +7,8 @@ use crate::place;
 use crate::requirements;
 use hearth_set::control::Peer;
 use hearth_set::failure::Failure;
-use hearth_set::job::{self, Owner};
-use hearth_set::launch::{self, Members, Plan};
+use hearth_set::job::{self, SetOwner};
+use hearth_set::launch::{self, LaunchPlan, Members};
 use hearth_set::leftovers;
 use hearth_set::options::SetArgs;
 use hearth_set::program;
@@ -57,11 +57,11 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
         return Ok(ExitCode::SUCCESS);
     }
     leftovers::clear_dead(&base, &store)?;
-    let plan = Plan {
+    let plan = LaunchPlan {
         store,
         spec: args.set.resolve()?,
         program: program::this()?,
-        owner: Owner::Nobody,
+        owner: SetOwner::Nobody,
         members: Members::Here,
         trace: None,
     };

@@ -18,7 +18,7 @@ use crate::pool;
 use crate::probe::known;
 use crate::requirements;
 use child::{Exit, wait};
-use hearth_set::control::{Busy, Peer, Request, call};
+use hearth_set::control::{Busy, ControlRequest, Peer, call};
 use hearth_set::failure::{Failure, OrFail};
 use hearth_set::options::{Others, SetArgs};
 use hearth_set::set::{self, Set};
@@ -229,7 +229,7 @@ fn run_at(
         Ok(child) => wait(child, help.signals),
         Err(error) => Ok(Exit::NotRun(super::enter::cannot_run(program, &error))),
     };
-    let request = Request::Unmount {
+    let request = ControlRequest::Unmount {
         at: at.clone(),
         busy: Busy::Detach,
     };

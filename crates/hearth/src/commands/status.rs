@@ -5,13 +5,13 @@ use std::process::ExitCode;
 
 use serde_json::{Value, json};
 
+use hearth_agent::{AgentStatus, DaemonStatus};
 use hearth_set::agent::Health;
-use hearth_set::control::{CallError, Peer, Request};
+use hearth_set::control::{CallError, ControlRequest, Peer};
 use hearth_set::failure::{Failure, OrFail};
 use hearth_set::output::{print, table};
-use hearth_set::set::{Choice, Named, Set, ask_all, choose};
+use hearth_set::set::{Choice, NamedSet, Set, ask_all, choose};
 use hearth_set::size::Size;
-use hearth_set::status::{DaemonStatus, NodeStatus};
 use hearth_set::takedown;
 
 const EXAMPLES: &str = "\
@@ -26,7 +26,7 @@ Exit codes: 0 all is well, 1 no agents are up, or something needs care.";
 #[command(after_long_help = EXAMPLES)]
 pub(crate) struct Args {
     #[command(flatten)]
-    named: Named,
+    named: NamedSet,
     /// One object for each agent
     #[arg(long)]
     json: bool,
@@ -46,7 +46,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
         let answers: Vec<(Peer, Answer)> = peers
             .iter()
             .cloned()
-            .zip(ask_all(&peers, &Request::Status))
+            .zip(ask_all(&peers, &ControlRequest::Status))
             .collect();
         if args.json {
             is_well &= show_json(&set, answers)?;
@@ -126,7 +126,7 @@ fn describe(set: &Set, answers: Vec<(Peer, Answer)>) -> (String, Vec<String>) {
 
 /// The daemons, each with what all agents of this machine saw of it; nothing without a bank.
 fn describe_bank(answers: &[(Peer, Answer)]) -> String {
-    let agents: Vec<NodeStatus> = answers
+    let agents: Vec<AgentStatus> = answers
         .iter()
         .filter_map(|(_, answer)| answer.as_ref().ok())
         .map(|value| read(value).1)
@@ -222,7 +222,7 @@ fn daemon_row(seen: &[&DaemonStatus]) -> Vec<String> {
     ]
 }
 
-fn read(value: &Value) -> (Health, NodeStatus) {
+fn read(value: &Value) -> (Health, AgentStatus) {
     let health = takedown::health(value.clone());
     let node = serde_json::from_value(health.node.clone()).unwrap_or_default();
     (health, node)

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use hearth_set::control::{Busy, Request, call};
+use hearth_set::control::{Busy, ControlRequest, call};
 use hearth_set::failure::Failure;
 use hearth_set::job;
 use hearth_set::set;
@@ -37,7 +37,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
             continue;
         };
         check_mount(&at, busy)?;
-        let request = Request::Unmount { at, busy };
+        let request = ControlRequest::Unmount { at, busy };
         call(&set.peer(agent), &request).map_err(|error| error.into_failure())?;
         set.dir
             .change_set(|file| file.mounts.retain(|other| *other != mount))?;

@@ -10,8 +10,8 @@ use crate::place;
 use crate::probe::known;
 use crate::requirements;
 use hearth_set::failure::Failure;
-use hearth_set::job::{self, Owner};
-use hearth_set::launch::{self, Members, Plan};
+use hearth_set::job::{self, SetOwner};
+use hearth_set::launch::{self, LaunchPlan, Members};
 use hearth_set::leftovers;
 use hearth_set::options::SetArgs;
 use hearth_set::output;
@@ -76,10 +76,10 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
         _ => place::store(&args.store)?,
     };
     known::check(&store, members.is_several())?;
-    let plan = Plan {
+    let plan = LaunchPlan {
         program: program::this()?,
         spec,
-        owner: Owner::Nobody,
+        owner: SetOwner::Nobody,
         members,
         trace: None,
         store,
@@ -115,7 +115,7 @@ impl HostArgs {
     }
 }
 
-fn mount_points(args: &Args, plan: &Plan) -> Result<Vec<PathBuf>, Failure> {
+fn mount_points(args: &Args, plan: &LaunchPlan) -> Result<Vec<PathBuf>, Failure> {
     let agents = match plan.members {
         Members::Here => plan.spec.agents as usize,
         Members::Hosts { .. } => 1,
@@ -137,7 +137,7 @@ fn mount_points(args: &Args, plan: &Plan) -> Result<Vec<PathBuf>, Failure> {
 }
 
 /// Two sets over one store would know nothing of each other.
-fn check_alone(base: &Path, plan: &Plan) -> Result<(), Failure> {
+fn check_alone(base: &Path, plan: &LaunchPlan) -> Result<(), Failure> {
     let sets = set::all(base)?.into_iter();
     let mut others = sets.filter(|set| set.file.store == plan.store && set.life() != Life::Dead);
     let Some(other) = others.next() else {

@@ -6,7 +6,7 @@ use std::io::{self, BufWriter, Write};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
-use hearth_report::export::sorter::{Item, Sorter};
+use hearth_report::export::sorter::{SortItem, Sorter};
 use hearth_trace::{Op, Source};
 
 use super::step::{Step, Traced, is_replayable};

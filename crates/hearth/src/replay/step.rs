@@ -1,6 +1,6 @@
 //! One operation to do again, as it stands in temporary files.
 
-use hearth_report::export::sorter::Item;
+use hearth_report::export::sorter::SortItem;
 use hearth_trace::{Event, Layer, Op, StreamId};
 
 /// Whether an operation can be done again, knowing what a trace knows.
@@ -71,7 +71,7 @@ impl Traced {
     }
 }
 
-impl Item for Traced {
+impl SortItem for Traced {
     const SIZE: usize = 57;
 
     fn put(&self, to: &mut Vec<u8>) {
@@ -117,7 +117,7 @@ pub(crate) struct Step {
     pub(crate) what: Traced,
 }
 
-impl Item for Step {
+impl SortItem for Step {
     const SIZE: usize = 32 + Traced::SIZE;
 
     fn put(&self, to: &mut Vec<u8>) {

@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use hearth_trace::{
-    Event, File, FileId, Flags, Host, HostId, Layer, Op, Process, ProcessId, Source, Stream,
-    StreamId, Tables,
+    Event, Flags, Host, HostId, Layer, Op, ProcessId, Source, Stream, StreamId, Tables, TracedFile,
+    TracedFileId, TracedProcess,
 };
 
 use super::plan::Plan;
@@ -49,7 +49,7 @@ fn trace(runs: [Vec<Event>; 2]) -> Trace {
         dropped: 0,
         torn: 0,
     };
-    let file = |path: &str| File {
+    let file = |path: &str| TracedFile {
         path: path.to_owned(),
         fs: String::new(),
         stripe: None,
@@ -60,7 +60,7 @@ fn trace(runs: [Vec<Event>; 2]) -> Trace {
                 name: "here".to_owned(),
                 clock_bound: None,
             }],
-            processes: vec![Process {
+            processes: vec![TracedProcess {
                 host: HostId(0),
                 pid: 1,
                 rank: None,
@@ -87,7 +87,7 @@ fn event(op: Op, start: i64, file: u32, asked: u64, result: i64) -> Event {
         offset: 0,
         asked,
         result,
-        file: Some(FileId(file)),
+        file: Some(TracedFileId(file)),
         request: 0,
         near: 0,
         peer: 0,

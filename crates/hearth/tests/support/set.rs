@@ -1,8 +1,9 @@
 //! Agents of this process, each with a real FUSE mount over one store.
 
+use hearth_agent::net::Secret;
 use hearth_agent::store::StoreSpec;
-use hearth_agent::{Agent, Allocation, CloseRule, Config, Policy, Semantics};
-use hearth_fuse::{Busy, Mount, MountOptions};
+use hearth_agent::{Agent, AgentSettings, Allocation, CloseRule, Policy, Semantics};
+use hearth_fuse::{Mount, MountOptions, WhenBusy};
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -29,7 +30,7 @@ pub(crate) fn skipped(test: &str) -> bool {
 
 impl Set {
     /// Starts `nodes` agents with a mount each; `change` may alter the settings.
-    pub(crate) fn start(nodes: u32, change: impl Fn(&mut Config)) -> Set {
+    pub(crate) fn start(nodes: u32, change: impl Fn(&mut AgentSettings)) -> Set {
         let dir = tempfile::tempdir().expect("a directory");
         let store = dir.path().join("store");
         std::fs::create_dir(&store).expect("a store");
@@ -43,11 +44,11 @@ impl Set {
         let starts: Vec<_> = (0..)
             .zip(listeners)
             .map(|(node, listener)| {
-                let mut config = Config {
+                let mut config = AgentSettings {
                     node,
                     incarnation: 1,
                     members: members.clone(),
-                    secret: [9; 32],
+                    secret: Secret::new([9; 32]),
                     job: "test".to_owned(),
                     store_root: store.clone(),
                     store: StoreSpec::Posix,
@@ -118,7 +119,7 @@ impl Set {
 impl Drop for Set {
     fn drop(&mut self) {
         for mount in self.mounts.iter_mut().filter_map(Option::take) {
-            if let Err(error) = mount.unmount(Busy::Detach) {
+            if let Err(error) = mount.unmount(WhenBusy::Detach) {
                 eprintln!("cannot unmount: {error}");
             }
         }

@@ -14,7 +14,7 @@ fn grown(known: usize, now: usize) -> (Doubting<Counted<Lagging>>, std::fs::File
     (Doubting(client), file)
 }
 
-impl Client for Counted<Lagging> {
+impl CachingClient for Counted<Lagging> {
     fn reaches(&self, file: BorrowedFd<'_>, offset: u64) -> bool {
         self.inner().reaches(file, offset)
     }
@@ -66,7 +66,7 @@ struct Late;
 
 const NO_SUCH_FILE: Errno = Errno(rustix::io::Errno::NOENT.raw_os_error());
 
-impl Client for Late {
+impl CachingClient for Late {
     fn reaches(&self, _file: BorrowedFd<'_>, _offset: u64) -> bool {
         true
     }
@@ -105,7 +105,7 @@ impl Store for Late {
         Err(NO_SUCH_FILE)
     }
 
-    fn stamp(&self, _: BorrowedFd<'_>) -> Result<Stamp, Errno> {
+    fn stamp(&self, _: BorrowedFd<'_>) -> Result<FileStamp, Errno> {
         Err(NO_SUCH_FILE)
     }
 

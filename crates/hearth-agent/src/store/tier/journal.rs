@@ -20,7 +20,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
-use hearth_client::Stamp;
+use hearth_client::FileStamp;
 use hearth_proto::ranges::Ranges;
 
 use super::block::{BLOCK, Block, Place, Stand};
@@ -50,7 +50,7 @@ pub(super) enum Record {
     /// They have; this is what the store says of the file.
     Closes {
         ino: u64,
-        stamp: Stamp,
+        stamp: FileStamp,
         /// Any write since then has left another modification time.
         is_sure: bool,
     },
@@ -227,7 +227,7 @@ fn decode(bytes: &[u8]) -> Option<(Record, usize)> {
         4 => Record::Opens { ino },
         5 => Record::Closes {
             ino,
-            stamp: Stamp {
+            stamp: FileStamp {
                 ctime_ns: number(1)?.cast_signed(),
                 mtime_ns: number(2)?.cast_signed(),
                 size: number(3)?,
@@ -305,7 +305,7 @@ mod tests {
             valid,
             crc: 0xDEAD_BEEF,
         };
-        let stamp = Stamp {
+        let stamp = FileStamp {
             ctime_ns: -1,
             mtime_ns: 5,
             size: 9,
@@ -367,7 +367,7 @@ mod tests {
 
     #[test]
     fn a_stamp_of_an_earlier_build_is_read() {
-        let stamp = Stamp {
+        let stamp = FileStamp {
             ctime_ns: 4,
             mtime_ns: 5,
             size: 9,

@@ -11,7 +11,7 @@ use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::time::Instant;
 
-use hearth_client::{Errno, Stamp};
+use hearth_client::{Errno, FileStamp};
 
 use super::block::{BLOCK, Block, Place, Stand, crc_of, pieces};
 use super::journal::Record;
@@ -27,7 +27,7 @@ pub(super) struct Kept {
     pub(super) store: Option<OwnedFd>,
     pub(super) blocks: BTreeMap<u64, Block>,
     /// The store's stamp of the file when the store last had all of it.
-    pub(super) stamp: Option<Stamp>,
+    pub(super) stamp: Option<FileStamp>,
     /// Any write since then has left another stamp.
     pub(super) is_sure: bool,
     /// Since when it is to be asked for again.
@@ -381,7 +381,7 @@ impl Kept {
     }
 
     /// The store has all that it was given: what was written is a copy now.
-    pub(super) fn settle(&mut self, shelf: &Shelf, stamp: Stamp, durable: Durable) {
+    pub(super) fn settle(&mut self, shelf: &Shelf, stamp: FileStamp, durable: Durable) {
         let ino = self.ino;
         let mut records = Vec::new();
         if durable == Durable::Yes {

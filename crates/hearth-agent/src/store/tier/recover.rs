@@ -12,7 +12,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 use std::sync::Arc;
 
-use hearth_client::Stamp;
+use hearth_client::FileStamp;
 use hearth_client::words::counted;
 use rustix::fs::{Mode, OFlags, ResolveFlags};
 
@@ -95,7 +95,7 @@ impl Tier {
 
     /// True if a file was written after the tier knew it. Within the same tick of the store's clock those may have done
     /// so that keep what it has: what they have brought, or the tier's, is newer, and the tier's is not lost.
-    fn is_later(&self, now: Stamp, known: Stamp, is_sure: bool) -> bool {
+    fn is_later(&self, now: FileStamp, known: FileStamp, is_sure: bool) -> bool {
         let same = now.mtime_ns == known.mtime_ns;
         now.mtime_ns > known.mtime_ns || same && !is_sure && self.config.kept_elsewhere
     }

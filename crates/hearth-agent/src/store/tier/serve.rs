@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
 
-use hearth_client::{Errno, Stamp};
+use hearth_client::{Errno, FileStamp};
 use hearth_proto::effect::TierGone;
 use hearth_shm::{FramePart, Pool};
 use rustix::fs::OFlags;
@@ -256,7 +256,7 @@ impl Store for Tier {
         self.inner.truncate(file, size)
     }
 
-    fn stamp(&self, file: BorrowedFd<'_>) -> Result<Stamp, Errno> {
+    fn stamp(&self, file: BorrowedFd<'_>) -> Result<FileStamp, Errno> {
         self.inner.stamp(file)
     }
 

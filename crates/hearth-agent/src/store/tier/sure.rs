@@ -11,7 +11,7 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use hearth_client::Stamp;
+use hearth_client::FileStamp;
 
 use super::journal::Record;
 use super::kept::Kept;
@@ -27,7 +27,7 @@ const WHOLE_TICK_MAX: Duration = Duration::from_secs(3);
 pub(super) const PAUSE: Duration = Duration::from_millis(500);
 
 /// How long the tick may be in which a file was written that has this stamp.
-fn tick_of(stamp: Stamp) -> Duration {
+fn tick_of(stamp: FileStamp) -> Duration {
     match stamp.mtime_ns % 1_000_000_000 {
         0 => WHOLE_TICK_MAX,
         _ => TICK_MAX,
@@ -36,7 +36,7 @@ fn tick_of(stamp: Stamp) -> Duration {
 
 impl Kept {
     /// The store says this of the file, which nobody is writing to.
-    pub(super) fn is_told(&mut self, stamp: Stamp) -> Record {
+    pub(super) fn is_told(&mut self, stamp: FileStamp) -> Record {
         self.stamp = Some(stamp);
         self.is_open = false;
         self.is_sure = false;
@@ -45,7 +45,7 @@ impl Kept {
     }
 
     /// The journal's record of a stamp.
-    pub(super) fn closes(&self, stamp: Stamp) -> Record {
+    pub(super) fn closes(&self, stamp: FileStamp) -> Record {
         Record::Closes {
             ino: self.ino,
             stamp,

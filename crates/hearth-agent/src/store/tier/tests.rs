@@ -3,7 +3,7 @@ use std::os::fd::AsFd;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::time::Instant;
 
-use hearth_client::Stamp;
+use hearth_client::FileStamp;
 use hearth_proto::effect::TierGone;
 use hearth_shm::{FramePart, Pool};
 
@@ -109,9 +109,9 @@ impl Store for SlowClock {
         Posix.truncate(file, size)
     }
 
-    fn stamp(&self, file: BorrowedFd<'_>) -> Result<Stamp, Errno> {
+    fn stamp(&self, file: BorrowedFd<'_>) -> Result<FileStamp, Errno> {
         let size = Posix.stamp(file)?.size;
-        Ok(Stamp {
+        Ok(FileStamp {
             ctime_ns: 2_000_000_000,
             mtime_ns: 2_000_000_000,
             size,

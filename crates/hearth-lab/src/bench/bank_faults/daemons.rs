@@ -4,7 +4,7 @@ use super::HANG;
 use super::faults::Fault;
 use super::relay::{Relay, Way};
 use crate::bench::cells::BLOCK;
-use hearth_bank::daemon::{self, End, Plan, Seat, Started};
+use hearth_bank::daemon::{self, DaemonPlan, End, Seat, StartedDaemon};
 use hearth_bank::item;
 use hearth_set::failure::{Failure, OrFail};
 use hearth_set::process::Process;
@@ -21,9 +21,9 @@ const JUNK: usize = 600;
 
 /// A daemon and the ways to it.
 struct Seated {
-    plan: Plan,
+    plan: DaemonPlan,
     at: PathBuf,
-    started: Option<Started>,
+    started: Option<StartedDaemon>,
     relay: Relay,
 }
 
@@ -34,7 +34,7 @@ impl Bank {
     pub(super) fn start(dir: &Path, count: usize) -> Result<Bank, Failure> {
         let daemons = (0..count).map(|number| {
             let at = dir.join(format!("daemon{number}.sock"));
-            let plan = Plan {
+            let plan = DaemonPlan {
                 seat: Seat::Unix(at.clone()),
                 memory_bytes: MEMORY_BYTES,
                 item_bytes: item::room_for(BLOCK),
@@ -98,7 +98,7 @@ impl Bank {
     }
 }
 
-fn start(plan: &Plan) -> Result<Started, Failure> {
+fn start(plan: &DaemonPlan) -> Result<StartedDaemon, Failure> {
     let started = daemon::start(plan);
     started.map_err(|error| Failure::new("cannot start a daemon of the bank").because(error))
 }

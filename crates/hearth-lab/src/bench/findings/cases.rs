@@ -1,6 +1,7 @@
 //! The cases: which set each runs over, and how its fault is mended.
 
-use hearth_set::options::{Policy, SetSpec};
+use hearth_agent::Policy;
+use hearth_set::options::SetSpec;
 use hearth_set::size::Size;
 
 /// The modelled store of every case.

@@ -11,14 +11,14 @@ use serde_json::Value;
 
 use super::preload::{Load, run_over};
 use hearth_set::failure::{Failure, OrFail};
-use hearth_set::report::{Report, percentile, rounded};
+use hearth_set::report::{BenchReport, percentile, rounded};
 
 /// How `fio` reads, and in what pieces.
 const CASES: [(&str, &str, &str); 2] =
     [("randread", "randread", "4k"), ("seqread", "read", "128k")];
 
 /// Adds keys for one job and for two, if there is a `fio`.
-pub(super) fn measure(report: &mut Report, dir: &Path, load: Load) -> Result<(), Failure> {
+pub(super) fn measure(report: &mut BenchReport, dir: &Path, load: Load) -> Result<(), Failure> {
     if Command::new("fio").arg("--version").output().is_err() {
         report.sum_up("fio", "not installed");
         return Ok(());

@@ -12,7 +12,7 @@ use std::thread;
 
 use crate::workload::local_hit::{BLOCK, Case, Found, System, WRITTEN_SHARE, byte_of};
 use hearth_set::failure::{Failure, OrFail};
-use hearth_set::report::{Report, percentile, rounded};
+use hearth_set::report::{BenchReport, percentile, rounded};
 
 /// Size of the working set.
 #[derive(Clone, Copy)]
@@ -22,7 +22,7 @@ pub(super) struct Load {
 }
 
 /// Adds the figures of one process, and of two at once.
-pub(super) fn measure(report: &mut Report, dir: &Path, load: Load) -> Result<(), Failure> {
+pub(super) fn measure(report: &mut BenchReport, dir: &Path, load: Load) -> Result<(), Failure> {
     let what = || format!("cannot write in `{}`", dir.display());
     let disk = lay(dir, load.bytes).or_fail(what)?;
     report.sum_up("disk", file_system(disk.path()));
@@ -38,7 +38,7 @@ pub(super) fn measure(report: &mut Report, dir: &Path, load: Load) -> Result<(),
     Ok(())
 }
 
-fn rows(report: &mut Report, all: &[Found], suffix: &str) {
+fn rows(report: &mut BenchReport, all: &[Found], suffix: &str) {
     for (system, name) in NAMES {
         for (case, words) in CASES {
             // The slowest program counts.
@@ -53,7 +53,7 @@ fn rows(report: &mut Report, all: &[Found], suffix: &str) {
     }
 }
 
-fn keys(report: &mut Report, all: &[Found], turns: usize, suffix: &str) {
+fn keys(report: &mut BenchReport, all: &[Found], turns: usize, suffix: &str) {
     for (key, over, case) in KEYS {
         // Throughput is the other way around.
         let told = |ratio: f64| match key {
@@ -76,7 +76,7 @@ fn keys(report: &mut Report, all: &[Found], turns: usize, suffix: &str) {
 
 /// Adds one key and its spread.
 fn tell(
-    report: &mut Report,
+    report: &mut BenchReport,
     all: &[Found],
     turns: usize,
     (key, over, case): (&str, System, Case),

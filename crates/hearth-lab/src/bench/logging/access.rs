@@ -8,7 +8,7 @@ use crate::hearth::hearth;
 use hearth_set::failure::Failure;
 use hearth_set::output::progress;
 use hearth_set::preload;
-use hearth_set::report::{Report, median, percentile, rounded};
+use hearth_set::report::{BenchReport, median, percentile, rounded};
 use hearth_set::signals::Signals;
 use hearth_set::watch::stop_if_told;
 use std::time::Instant;
@@ -22,8 +22,12 @@ const RING: &str = "32768";
 /// Rounds for each size of record; fewer than of bursts, since each moves whole files.
 const ROUNDS_PART: usize = 2;
 
-pub(crate) fn run(place: &Place, effort: Effort, signals: &Signals) -> Result<Report, Failure> {
-    let mut report = Report::new("logging", "posix");
+pub(crate) fn run(
+    place: &Place,
+    effort: Effort,
+    signals: &Signals,
+) -> Result<BenchReport, Failure> {
+    let mut report = BenchReport::new("logging", "posix");
     let library = preload::library(&hearth()?)?;
     let workload = Workload::build(&place.work)?;
     let areas = place.in_memory().join("access");
@@ -112,7 +116,7 @@ fn sample(
 }
 
 /// Adds what each kind of logging costs over none, in percent.
-fn rows(report: &mut Report, record: u64, seconds: &Seconds, overheads: &mut Overheads) {
+fn rows(report: &mut BenchReport, record: u64, seconds: &Seconds, overheads: &mut Overheads) {
     for (at, pass) in PASSES.iter().enumerate() {
         let case = format!("{pass} by {} KiB", record >> 10);
         for (measure, name) in MEASURES.iter().enumerate() {
@@ -147,7 +151,7 @@ fn rows(report: &mut Report, record: u64, seconds: &Seconds, overheads: &mut Ove
 /// Percents over none, by kind of logging and measure.
 type Overheads = [[Vec<f64>; MEASURES.len()]; 2];
 
-fn sum_up(report: &mut Report, overheads: &Overheads) {
+fn sum_up(report: &mut BenchReport, overheads: &Overheads) {
     for (system, overheads) in SYSTEMS[1..].iter().zip(overheads) {
         for (measure, overheads) in ["time", "cpu"].iter().zip(overheads) {
             let key = |what: &str| format!("{system}_{measure}_overhead_percent_{what}");

@@ -8,7 +8,7 @@ use crate::hearth::hearth;
 use hearth_set::failure::Failure;
 use hearth_set::output::progress;
 use hearth_set::preload;
-use hearth_set::report::{Report, median, rounded};
+use hearth_set::report::{BenchReport, median, rounded};
 use hearth_set::signals::Signals;
 use hearth_set::watch::stop_if_told;
 use std::process::Command;
@@ -23,7 +23,7 @@ pub(crate) fn measure(
     place: &Place,
     effort: Effort,
     signals: &Signals,
-    report: &mut Report,
+    report: &mut BenchReport,
 ) -> Result<(), Failure> {
     let library = match hearth().and_then(|hearth| preload::library(&hearth)) {
         Ok(library) => library,

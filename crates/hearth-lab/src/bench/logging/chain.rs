@@ -9,12 +9,12 @@ use super::pair::Pair;
 use super::{Place, pause};
 use hearth_set::failure::Failure;
 use hearth_set::output::progress;
-use hearth_set::report::{Report, median, rounded};
+use hearth_set::report::{BenchReport, median, rounded};
 use hearth_set::signals::Signals;
 use hearth_set::watch::stop_if_told;
 use hearth_trace::clock::{self, Calibration};
 use hearth_trace::generate::{Mix, files};
-use hearth_trace::ring::{Done, tracer};
+use hearth_trace::ring::{OpFacts, tracer};
 use hearth_trace::{Layer, Op, Record};
 use std::hint::black_box;
 use std::time::{Duration, Instant};
@@ -31,7 +31,7 @@ pub(crate) fn measure(
     place: &Place,
     span: Duration,
     signals: &Signals,
-    report: &mut Report,
+    report: &mut BenchReport,
 ) -> Result<(), Failure> {
     let mut verified = true;
     for rate in RATES {
@@ -165,8 +165,8 @@ fn file_ids(rank: u32) -> Vec<u32> {
         .collect()
 }
 
-fn call(record: &Record, ids: &[u32]) -> (u64, u64, Done) {
-    let done = Done {
+fn call(record: &Record, ids: &[u32]) -> (u64, u64, OpFacts) {
+    let done = OpFacts {
         layer: Layer::App,
         flags: record.flags,
         offset: record.offset,
@@ -175,7 +175,7 @@ fn call(record: &Record, ids: &[u32]) -> (u64, u64, Done) {
         file: ids.get(record.file as usize).copied().unwrap_or(0),
         request: record.request,
         near: record.near,
-        ..Done::new(Op::from_code(record.op).unwrap_or(Op::Stat))
+        ..OpFacts::new(Op::from_code(record.op).unwrap_or(Op::Stat))
     };
     (record.start, record.start + record.ticks(), done)
 }

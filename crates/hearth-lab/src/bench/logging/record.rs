@@ -3,7 +3,7 @@
 use super::drain::{LiveDrain, Sums};
 use hearth_set::failure::{Failure, OrFail};
 use hearth_trace::clock::{self, ClockKind};
-use hearth_trace::ring::{Done, Options, tracer};
+use hearth_trace::ring::{OpFacts, Options, tracer};
 use hearth_trace::{Flags, Op};
 use std::path::Path;
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -91,8 +91,8 @@ impl Ring {
 
 /// The record of the operation with this number.
 #[inline(always)]
-fn done(number: u64, file: u32) -> Done {
-    Done {
+fn done(number: u64, file: u32) -> OpFacts {
+    OpFacts {
         flags: Flags::HIT,
         offset: number * 4096,
         asked: 4096,
@@ -100,7 +100,7 @@ fn done(number: u64, file: u32) -> Done {
         file,
         request: number,
         near: 4096,
-        ..Done::new(Op::Pread)
+        ..OpFacts::new(Op::Pread)
     }
 }
 

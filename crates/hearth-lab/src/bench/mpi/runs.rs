@@ -2,7 +2,7 @@
 
 use super::Told;
 use hearth_set::report::{median, rounded};
-use hearth_set::trial::cluster::Counts;
+use hearth_set::trial::cluster::ClusterCounts;
 
 /// One run of one system in one case.
 #[derive(Clone, Debug)]
@@ -12,7 +12,7 @@ pub(in crate::bench) struct Run {
     pub(in crate::bench) case: String,
     pub(in crate::bench) system: String,
     pub(in crate::bench) told: Told,
-    pub(in crate::bench) counts: Counts,
+    pub(in crate::bench) counts: ClusterCounts,
     pub(in crate::bench) verified: bool,
 }
 
@@ -107,7 +107,7 @@ mod tests {
             case: "c".to_owned(),
             system: system.to_owned(),
             told,
-            counts: Counts::default(),
+            counts: ClusterCounts::default(),
             verified: true,
         }
     }

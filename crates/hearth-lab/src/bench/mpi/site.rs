@@ -10,10 +10,11 @@ use crate::bench::ground::{Translators, hosts};
 use crate::bench::hosts::{HostAgents, forget_caches};
 use crate::bench::rig::Rig;
 use crate::hearth::hearth;
+use hearth_agent::Policy;
 use hearth_set::failure::{Failure, OrFail};
-use hearth_set::options::{Policy, SetSpec};
+use hearth_set::options::SetSpec;
 use hearth_set::signals::Signals;
-use hearth_set::trial::cluster::{Cluster, Counts};
+use hearth_set::trial::cluster::{Cluster, ClusterCounts};
 use hearth_set::trial::matmul::System;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -267,12 +268,12 @@ impl Stand<'_> {
     }
 
     /// Counts of all agents, once what is dirty is in the store.
-    pub(in crate::bench) fn counts(&self) -> Result<Counts, Failure> {
+    pub(in crate::bench) fn counts(&self) -> Result<ClusterCounts, Failure> {
         match &self.agents {
             Agents::Here(cluster) | Agents::Joined(cluster, _) => cluster.counts(),
             Agents::Hosts(agents) => agents.counts(),
             Agents::Inside(inside) => inside.counts(self.ranks),
-            Agents::Bare => Ok(Counts::default()),
+            Agents::Bare => Ok(ClusterCounts::default()),
         }
     }
 

@@ -2,11 +2,10 @@
 
 use crate::bench::hosts::counts_in;
 use crate::hearth::hearth;
+use hearth_agent::{Policy, Semantics};
 use hearth_set::failure::{Failure, OrFail};
-use hearth_set::options::Policy;
 use hearth_set::preload;
-use hearth_set::rules::Semantics;
-use hearth_set::trial::cluster::Counts;
+use hearth_set::trial::cluster::ClusterCounts;
 use hearth_set::trial::matmul::System;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -152,8 +151,8 @@ impl Inside {
     }
 
     /// Counts of all ranks, which have ended. A rank without any had no agent.
-    pub(super) fn counts(&self, ranks: u32) -> Result<Counts, Failure> {
-        let mut sum = Counts::default();
+    pub(super) fn counts(&self, ranks: u32) -> Result<ClusterCounts, Failure> {
+        let mut sum = ClusterCounts::default();
         for rank in 0..ranks {
             sum.add(&counts_of(&self.report.join(format!("rank-{rank}.json")))?);
         }
@@ -161,7 +160,7 @@ impl Inside {
     }
 }
 
-fn counts_of(path: &Path) -> Result<Counts, Failure> {
+fn counts_of(path: &Path) -> Result<ClusterCounts, Failure> {
     let text = std::fs::read_to_string(path)
         .or_fail(|| format!("cannot read what a rank counted in `{}`", path.display()))?;
     counts_in(&text)

@@ -10,8 +10,8 @@ use serde::Deserialize;
 use tempfile::TempDir;
 
 use super::rows::Row;
+use hearth_agent::AgentStatus;
 use hearth_set::failure::{Failure, OrFail};
-use hearth_set::status::NodeStatus;
 
 /// Names the Python that the rows use.
 const PYTHON: &str = "HEARTH_PYTHON";
@@ -59,7 +59,7 @@ pub(super) struct Ran {
 /// One line of `hearth status --json`.
 #[derive(Deserialize)]
 struct Line {
-    node: NodeStatus,
+    node: AgentStatus,
 }
 
 pub(super) struct Site {
@@ -150,7 +150,7 @@ impl Site {
         said(&mut self.hearth(&["down"])?, "hearth down").map(drop)
     }
 
-    fn status(&self) -> Result<NodeStatus, Failure> {
+    fn status(&self) -> Result<AgentStatus, Failure> {
         let told = said(&mut self.hearth(&["status", "--json"])?, "hearth status")?.stdout;
         let line: Line =
             serde_json::from_slice(&told).or_fail(|| "cannot understand the status".to_owned())?;
@@ -234,7 +234,7 @@ fn wrong(output: &Output, printed: &[u8]) -> Option<String> {
     })
 }
 
-fn ran(before: &NodeStatus, after: &NodeStatus, wrong: Option<String>) -> Ran {
+fn ran(before: &AgentStatus, after: &AgentStatus, wrong: Option<String>) -> Ran {
     let (old, new) = (&before.programs, &after.programs);
     let reasons = [
         (new.not_here - old.not_here, "not in memory or past the end"),

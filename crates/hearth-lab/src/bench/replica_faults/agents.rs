@@ -2,7 +2,7 @@
 
 use super::schedule::{Mode, Step};
 use crate::hearth::hearth;
-use hearth_set::control::{CallError, Request, call};
+use hearth_set::control::{CallError, ControlRequest, call};
 use hearth_set::failure::{Failure, OrFail};
 use hearth_set::process::Process;
 use hearth_set::set::{self, Set};
@@ -154,7 +154,7 @@ impl Agents {
     /// The status of an agent. No program is started for it: that would close what this one has open.
     pub(super) fn status(&self, agent: usize) -> Result<Value, Failure> {
         let set = self.set(agent)?;
-        call(&set.peer_of_rank(0), &Request::Status).map_err(CallError::into_failure)
+        call(&set.peer_of_rank(0), &ControlRequest::Status).map_err(CallError::into_failure)
     }
 
     /// Has something happen.

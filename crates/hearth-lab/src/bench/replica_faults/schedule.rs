@@ -1,9 +1,7 @@
 //! Schedules of steps that hit agents and the disk of their tiers.
 
 use crate::bench::cells::Dice;
-use hearth_agent::Replicas as Kernel;
-use hearth_set::options::Policy;
-use hearth_set::replicas::Replicas;
+use hearth_agent::{Policy, Replicas};
 
 /// Agents of a set: as many as bytes are at, and one that has none of them.
 const AGENTS_LEAST: usize = 3;
@@ -25,10 +23,10 @@ impl Mode {
     /// The mode of a seed: with or without a tier where there may be one, and unless somebody asked for replicas,
     /// with and without copies, each for one seed in two.
     fn of(seed: u64, asked: Option<Replicas>) -> Mode {
-        let copies = "sync:1".parse().expect("one of their names");
+        let copies = Replicas::Sync(1);
         let by_seed = match seed.is_multiple_of(2) {
             true => copies,
-            false => Replicas::default(),
+            false => Replicas::None,
         };
         let replicas = asked.unwrap_or(by_seed);
         Mode {
@@ -38,15 +36,12 @@ impl Mode {
     }
 
     pub(super) fn agents(self) -> usize {
-        (self.replicas.kernel().copies() + 2).max(AGENTS_LEAST)
+        (self.replicas.copies() + 2).max(AGENTS_LEAST)
     }
 
     /// Nothing acknowledged may be missed after deaths one by one.
     pub(super) fn is_strict(self) -> bool {
-        matches!(
-            self.replicas.kernel(),
-            Kernel::Sync(_) | Kernel::Erasure(..)
-        )
+        matches!(self.replicas, Replicas::Sync(_) | Replicas::Erasure(..))
     }
 
     /// A close acknowledges what was written, not the write.
@@ -55,7 +50,7 @@ impl Mode {
     }
 
     fn seals(replicas: Replicas) -> bool {
-        replicas.kernel().shards().is_some()
+        replicas.shards().is_some()
     }
 
     /// Options of `hearth up`.
@@ -123,7 +118,7 @@ mod tests {
 
     #[test]
     fn a_seed_has_one_schedule_in_which_an_agent_dies_and_one_is_left() {
-        let asked = ["none", "sync:1", "erasure:2,1"].map(|name| name.parse().ok());
+        let asked = ["none", "sync:1", "erasure:2,1"].map(Replicas::by_name);
         for (seed, asked) in (0..200).flat_map(|seed| asked.map(|asked| (seed, asked))) {
             let schedule = Schedule::of(seed, asked);
             assert_eq!(schedule, Schedule::of(seed, asked));

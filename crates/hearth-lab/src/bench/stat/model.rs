@@ -12,8 +12,8 @@
 //! counts.
 
 use super::System;
-use hearth_set::options::Policy;
-use hearth_sim::storm::{self, Outcome, Pace, Shape};
+use hearth_agent::Policy;
+use hearth_sim::storm::{self, Pace, Shape, StormOutcome};
 
 /// Crowds of which the one in the middle counts.
 const CROWDS: u64 = 31;
@@ -49,7 +49,7 @@ impl Counts {
                 }
                 let crowds = storm::run_several(&shape, pace, CROWDS);
                 let usual = &crowds[crowds.len() / 2];
-                let of = |crowd: Option<&Outcome>| crowd.map(|crowd| crowd.messages);
+                let of = |crowd: Option<&StormOutcome>| crowd.map(|crowd| crowd.messages);
                 Some(Counts {
                     messages: usual.messages as f64,
                     // Each node asks once for the directory itself.

@@ -12,10 +12,10 @@ use super::{REQUEST_BYTES, are_whole, at_once, request};
 use crate::bench::disk::Disk;
 use crate::bench::hosts::HostAgents;
 use crate::bench::rig::Rig;
+use hearth_agent::Policy;
 use hearth_set::failure::{Failure, OrFail};
-use hearth_set::options::Policy;
 use hearth_set::output::{progress, progress_over};
-use hearth_set::report::{Report, median, rounded};
+use hearth_set::report::{BenchReport, median, rounded};
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
@@ -68,7 +68,7 @@ struct Rates {
 }
 
 /// Measures every system, turn by turn.
-pub(in crate::bench) fn run(store: &str, effort: &Effort) -> Result<Report, Failure> {
+pub(in crate::bench) fn run(store: &str, effort: &Effort) -> Result<BenchReport, Failure> {
     if store != "posix" {
         let what = format!(
             "cannot measure over `{store}`: replicas are looked at apart from a store's speed"
@@ -214,8 +214,8 @@ fn name(node: usize) -> String {
     format!("file-{node}")
 }
 
-fn report(store: &str, effort: &Effort, rates: &Rates) -> Report {
-    let mut report = Report::new("replication", store);
+fn report(store: &str, effort: &Effort, rates: &Rates) -> BenchReport {
+    let mut report = BenchReport::new("replication", store);
     let none = &rates.write[0];
     for (system, write) in SYSTEMS.iter().zip(&rates.write) {
         let case = "write and fsync";
@@ -247,7 +247,7 @@ fn over(ones: &[f64], others: &[f64]) -> Vec<f64> {
 }
 
 /// Sums up what turns came to: the median, the least and the most.
-fn side_by_side(report: &mut Report, key: &str, ratios: Vec<f64>) {
+fn side_by_side(report: &mut BenchReport, key: &str, ratios: Vec<f64>) {
     let least = ratios.iter().copied().fold(f64::INFINITY, f64::min);
     let most = ratios.iter().copied().fold(0.0, f64::max);
     report.sum_up(key, rounded(median(&ratios)));

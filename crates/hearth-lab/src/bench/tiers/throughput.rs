@@ -6,9 +6,10 @@ use super::{Effort, REQUEST_BYTES, Slices, are_whole, rate, spec, write_all};
 use crate::bench::hosts::HostAgents;
 use crate::bench::rig::Rig;
 use crate::hearth::hearth;
+use hearth_agent::Policy;
 use hearth_set::failure::{Failure, OrFail};
-use hearth_set::options::{Policy, SetSpec};
-use hearth_set::report::{Report, rounded};
+use hearth_set::options::SetSpec;
+use hearth_set::report::{BenchReport, rounded};
 use hearth_set::signals::Signals;
 use hearth_set::trial::cluster::Cluster;
 use std::path::{Path, PathBuf};
@@ -62,11 +63,11 @@ pub(in crate::bench) fn run(
     store: &str,
     effort: &Effort,
     signals: &Signals,
-) -> Result<Report, Failure> {
+) -> Result<BenchReport, Failure> {
     let most = effort.counts.iter().copied().max().unwrap_or(1);
     let ground = Ground::prepare(store, most)?;
     let load = ground.load(effort);
-    let mut report = Report::new("throughput", store);
+    let mut report = BenchReport::new("throughput", store);
     let mut all = Vec::new();
     for &nodes in effort.counts {
         hearth_set::output::progress(&format!("{nodes} nodes"));
@@ -82,7 +83,7 @@ pub(in crate::bench) fn run(
     Ok(report)
 }
 
-fn tell(report: &mut Report, written: &Written, load: Load) {
+fn tell(report: &mut BenchReport, written: &Written, load: Load) {
     let Written { nodes, slices, .. } = written;
     let bare = load.first(&written.bare);
     let case = format!("{nodes} nodes");
@@ -97,7 +98,7 @@ fn tell(report: &mut Report, written: &Written, load: Load) {
 }
 
 /// Simulates the nodes that were measured, to see how far to trust it, and then more of them.
-fn go_on(report: &mut Report, all: &[Written], load: Load) {
+fn go_on(report: &mut BenchReport, all: &[Written], load: Load) {
     let (Some(one), Some(most)) = (all.first(), all.last()) else {
         return;
     };
@@ -140,7 +141,7 @@ fn go_on(report: &mut Report, all: &[Written], load: Load) {
 }
 
 /// Bandwidth over the bytes that each has written, an eighth a column, all on one scale.
-fn tell_curves(report: &mut Report, curves: &[(String, Slices)], bytes: u64) {
+fn tell_curves(report: &mut BenchReport, curves: &[(String, Slices)], bytes: u64) {
     let rates: Vec<(&String, Vec<f64>)> = curves
         .iter()
         .map(|(name, slices)| (name, eighths(slices, bytes)))

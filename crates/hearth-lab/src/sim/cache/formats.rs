@@ -293,7 +293,7 @@ fn fields(line: &str) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use hearth_plan::{Bytes, FileId};
+    use hearth_plan::{Bytes, FileIndex};
 
     const BLOCK: Size = Size(100);
 
@@ -342,7 +342,7 @@ mod tests {
         let trace = oracle_general(bytes.as_slice(), u64::MAX).unwrap_or_else(|_| panic!("three"));
         assert_eq!(trace.footprint(), Bytes(7));
         assert_eq!(
-            trace.queue.size(FileId(0)),
+            trace.queue.size(FileIndex(0)),
             Bytes(3),
             "the first size stands"
         );

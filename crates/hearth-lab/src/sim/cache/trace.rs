@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::hash::Hash;
 
 use hearth_plan::retain::Queue;
-use hearth_plan::{Bytes, FileId};
+use hearth_plan::{Bytes, FileIndex};
 
 /// Reads in order. An object keeps the size that it was first seen with.
 #[derive(Debug)]
@@ -18,15 +18,17 @@ impl Trace {
     /// Bytes of all objects.
     pub(super) fn footprint(&self) -> Bytes {
         let objects = 0..self.queue.files() as u32;
-        objects.map(|object| self.queue.size(FileId(object))).sum()
+        objects
+            .map(|object| self.queue.size(FileIndex(object)))
+            .sum()
     }
 }
 
 /// Gives numbers to objects.
 #[derive(Debug)]
 pub(super) struct Builder<K> {
-    objects: HashMap<K, FileId>,
-    reads: Vec<FileId>,
+    objects: HashMap<K, FileIndex>,
+    reads: Vec<FileIndex>,
     sizes: Vec<Bytes>,
     pub(super) skipped: u64,
 }
@@ -46,7 +48,7 @@ impl<K: Hash + Eq> Builder<K> {
         let sizes = &mut self.sizes;
         let object = *self.objects.entry(key).or_insert_with(|| {
             sizes.push(Bytes(size));
-            FileId(sizes.len() as u32 - 1)
+            FileIndex(sizes.len() as u32 - 1)
         });
         self.reads.push(object);
     }

@@ -4,12 +4,12 @@ use std::process::ExitCode;
 use std::time::Instant;
 
 use hearth_sim::Policy;
-use hearth_sim::scale::{self, Forecast, Kind, Outcome, Shape};
+use hearth_sim::scale::{self, Forecast, MessageKind, ScaleOutcome, Shape};
 
 use super::Args;
 use hearth_set::failure::Failure;
 use hearth_set::output::{progress, progress_over};
-use hearth_set::report::Report;
+use hearth_set::report::BenchReport;
 
 /// More nodes than this are a mistake: each takes a tenth of a megabyte.
 const NODES_MAX: u32 = 1 << 16;
@@ -33,13 +33,13 @@ pub(super) fn run(args: &Args, nodes: u32) -> Result<ExitCode, Failure> {
     }
 }
 
-fn report(shape: &Shape, outcome: &Outcome, wall: f64) -> Report {
+fn report(shape: &Shape, outcome: &ScaleOutcome, wall: f64) -> BenchReport {
     let name = shape.policy.name();
-    let mut report = Report::new("sim run", "simulated");
+    let mut report = BenchReport::new("sim run", "simulated");
     let counted = &outcome.messages;
     if shape.policy == Policy::Home {
         let forecast = Forecast::of(shape);
-        for kind in Kind::ALL {
+        for kind in MessageKind::ALL {
             let (seen, due) = (counted.of(kind) as f64, forecast.kind(kind));
             report.row(name, kind.name(), "counted", seen, "messages");
             report.row(name, kind.name(), "closed form", due.round(), "messages");
@@ -79,8 +79,8 @@ fn report(shape: &Shape, outcome: &Outcome, wall: f64) -> Report {
 }
 
 /// The ratio of the kind that is farthest from 1.
-fn worst(counted: &scale::Counts, forecast: &Forecast) -> f64 {
-    let kinds = Kind::ALL
+fn worst(counted: &scale::MessageCounts, forecast: &Forecast) -> f64 {
+    let kinds = MessageKind::ALL
         .into_iter()
         .filter(|&kind| forecast.kind(kind) > 0.0);
     let ratios = kinds.map(|kind| counted.of(kind) as f64 / forecast.kind(kind));

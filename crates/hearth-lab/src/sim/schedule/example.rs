@@ -1,8 +1,8 @@
 //! The worked example of the paper, step by step: four files, nine reads, memory for 100.
 
-use hearth_plan::online::{Kind, Met};
-use hearth_plan::retain::{Follower, Queue, Rule, Source, Step, best, bound, optimum};
-use hearth_plan::{Bytes, FileId};
+use hearth_plan::online::{EvictionPolicy, Met};
+use hearth_plan::retain::{Follower, Queue, ServedFrom, Step, VictimRule, best, bound, optimum};
+use hearth_plan::{Bytes, FileIndex};
 
 use super::{online, row};
 use hearth_set::output::table;
@@ -13,7 +13,7 @@ const CAPACITY: Bytes = Bytes(100);
 
 /// All of it.
 pub(super) fn text() -> String {
-    let reads = READS.iter().map(|file| FileId(file - 1)).collect();
+    let reads = READS.iter().map(|file| FileIndex(file - 1)).collect();
     let queue = Queue::new(reads, SIZES.map(Bytes).to_vec());
     let mut rows = vec![row(&[
         "read",
@@ -23,21 +23,21 @@ pub(super) fn text() -> String {
         "LRU",
         "then holds",
     ])];
-    let mut follower = Follower::new(&queue, CAPACITY, Rule::Paper);
-    let mut lru = Kind::Lru.cache(CAPACITY);
-    let mut before: Vec<FileId> = Vec::new();
+    let mut follower = Follower::new(&queue, CAPACITY, VictimRule::Paper);
+    let mut lru = EvictionPolicy::Lru.cache(CAPACITY);
+    let mut before: Vec<FileIndex> = Vec::new();
     while let Some(step) = follower.next() {
         let why = why(&queue, &step, &before, follower.held());
         before = follower.held().to_vec();
-        let files = || (0..SIZES.len() as u32).map(FileId);
+        let files = || (0..SIZES.len() as u32).map(FileIndex);
         let met = lru.read(step.file, queue.size(step.file));
-        let is_held = |file: &FileId| follower.held().contains(file);
+        let is_held = |file: &FileIndex| follower.held().contains(file);
         rows.push(vec![
             format!("r{} {}", step.at + 1, name(step.file)),
             match step.source {
-                Source::Memory => "hit".to_owned(),
-                Source::Disk if is_held(&step.file) => "fetched".to_owned(),
-                Source::Disk => "passes by".to_owned(),
+                ServedFrom::Memory => "hit".to_owned(),
+                ServedFrom::Disk if is_held(&step.file) => "fetched".to_owned(),
+                ServedFrom::Disk => "passes by".to_owned(),
             },
             names(files().filter(is_held)),
             why,
@@ -49,7 +49,7 @@ pub(super) fn text() -> String {
         ]);
     }
     let sizes: Vec<String> = (0..)
-        .map(FileId)
+        .map(FileIndex)
         .zip(SIZES)
         .map(|(file, size)| format!("{}:{size}", name(file)))
         .collect();
@@ -63,12 +63,12 @@ pub(super) fn text() -> String {
 }
 
 /// The paper's reasoning about one read: what the file would gain, and what its victims would cost.
-fn why(queue: &Queue, step: &Step, before: &[FileId], after: &[FileId]) -> String {
-    let reads_from = |file: FileId, from: usize| {
+fn why(queue: &Queue, step: &Step, before: &[FileIndex], after: &[FileIndex]) -> String {
+    let reads_from = |file: FileIndex, from: usize| {
         let reads = from..queue.len();
         reads.filter(|at| queue.file(*at) == file).count()
     };
-    if step.source == Source::Memory {
+    if step.source == ServedFrom::Memory {
         return String::new();
     }
     let (size, later) = (queue.size(step.file), reads_from(step.file, step.at + 1));
@@ -80,8 +80,9 @@ fn why(queue: &Queue, step: &Step, before: &[FileId], after: &[FileId]) -> Strin
         return "there is room".to_owned();
     }
     let gain = size.times(later);
-    let cost = |file: FileId| queue.size(file).times(reads_from(file, step.at));
-    let mut costs: Vec<(Bytes, FileId)> = before.iter().map(|file| (cost(*file), *file)).collect();
+    let cost = |file: FileIndex| queue.size(file).times(reads_from(file, step.at));
+    let mut costs: Vec<(Bytes, FileIndex)> =
+        before.iter().map(|file| (cost(*file), *file)).collect();
     costs.sort();
     let listed = costs.iter();
     let listed: Vec<String> = listed
@@ -101,17 +102,20 @@ fn totals(queue: &Queue) -> Vec<Vec<String>> {
     let tallies = [
         (
             "as printed",
-            Follower::new(queue, CAPACITY, Rule::Literal).tally(),
+            Follower::new(queue, CAPACITY, VictimRule::Literal).tally(),
         ),
-        ("paper", Follower::new(queue, CAPACITY, Rule::Paper).tally()),
+        (
+            "paper",
+            Follower::new(queue, CAPACITY, VictimRule::Paper).tally(),
+        ),
         (
             "exact victims",
-            Follower::new(queue, CAPACITY, Rule::Covering).tally(),
+            Follower::new(queue, CAPACITY, VictimRule::Covering).tally(),
         ),
         ("improved", best(queue, CAPACITY).plan.tally(queue)),
         ("optimum", least.tally(queue)),
-        ("GDSF", online(queue, CAPACITY, Kind::GdsfBytes)),
-        ("LRU", online(queue, CAPACITY, Kind::Lru)),
+        ("GDSF", online(queue, CAPACITY, EvictionPolicy::GdsfBytes)),
+        ("LRU", online(queue, CAPACITY, EvictionPolicy::Lru)),
     ];
     for (method, tally) in tallies {
         rows.push(vec![
@@ -129,11 +133,11 @@ fn totals(queue: &Queue) -> Vec<Vec<String>> {
     rows
 }
 
-fn name(file: FileId) -> String {
+fn name(file: FileIndex) -> String {
     format!("F{}", file.0 + 1)
 }
 
-fn names(files: impl Iterator<Item = FileId>) -> String {
+fn names(files: impl Iterator<Item = FileIndex>) -> String {
     files.map(name).collect::<Vec<_>>().join(" ")
 }
 

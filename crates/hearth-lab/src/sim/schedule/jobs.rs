@@ -1,7 +1,7 @@
 //! The first layer: a job for each node, whose files lie where chance left them.
 
 use hearth_plan::place::{Placement, Situation, cheapest, literal, paper};
-use hearth_plan::{Bytes, FileId, NodeId};
+use hearth_plan::{Bytes, FileIndex, NodeIndex};
 use hearth_sim::rng::Rng;
 
 use super::random::sizes;
@@ -78,9 +78,9 @@ fn drawn(args: &Args, files_per_job: u32) -> Situation {
             } else {
                 rng.below(nodes)
             };
-            job.push(FileId(situation.sizes.len() as u32));
+            job.push(FileIndex(situation.sizes.len() as u32));
             situation.sizes.push(size);
-            situation.held.push(vec![(NodeId(node as u32), size)]);
+            situation.held.push(vec![(NodeIndex(node as u32), size)]);
         }
         situation.jobs.push(job);
     }

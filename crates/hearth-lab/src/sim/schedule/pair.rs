@@ -2,8 +2,8 @@
 //! cache that lets one of them pass by.
 
 use hearth_plan::Bytes;
-use hearth_plan::online::Kind;
-use hearth_plan::retain::{Follower, Queue, Rule, Tally, best, bound};
+use hearth_plan::online::EvictionPolicy;
+use hearth_plan::retain::{Follower, Queue, ServedBytes, VictimRule, best, bound};
 
 use super::random::SIZE_MAX;
 use super::{Args, GB, MB, Said, online, row, split};
@@ -92,7 +92,7 @@ pub(super) fn run(args: &Args, said: &mut Said) {
     for case in &cases(args, rounds) {
         let measured = measure(case, capacity, [large, small]);
         let [lru, paper, improved, bound] = measured;
-        let times = |other: Tally| lru.time(case.ratio) / other.time(case.ratio);
+        let times = |other: ServedBytes| lru.time(case.ratio) / other.time(case.ratio);
         lines.push(vec![
             case.name.clone(),
             case.rounds.to_string(),
@@ -131,7 +131,7 @@ pub(super) fn run(args: &Args, said: &mut Said) {
 ///
 /// A first round has no hits under any method, so all hits of a longer queue are in the rounds that
 /// count, and what bounds them there bounds them here.
-fn measure(case: &Case, capacity: Bytes, sizes: [Bytes; 2]) -> [Tally; 4] {
+fn measure(case: &Case, capacity: Bytes, sizes: [Bytes; 2]) -> [ServedBytes; 4] {
     let first = match case.start {
         Start::Cold => 0,
         Start::Warm => 1,
@@ -139,12 +139,12 @@ fn measure(case: &Case, capacity: Bytes, sizes: [Bytes; 2]) -> [Tally; 4] {
     let queue = Queue::round_robin(sizes.to_vec(), 2 * (case.rounds + first));
     let before = sizes.into_iter().sum::<Bytes>().times(first);
     let tallies = [
-        online(&queue, capacity, Kind::Lru),
-        Follower::new(&queue, capacity, Rule::Paper).tally(),
+        online(&queue, capacity, EvictionPolicy::Lru),
+        Follower::new(&queue, capacity, VictimRule::Paper).tally(),
         best(&queue, capacity).plan.tally(&queue),
         split(queue.total(), bound(&queue, capacity)),
     ];
-    tallies.map(|tally| Tally {
+    tallies.map(|tally| ServedBytes {
         disk: tally.disk - before,
         memory: tally.memory,
     })

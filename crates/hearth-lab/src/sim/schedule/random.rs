@@ -1,8 +1,8 @@
 //! Round robin over files of random sizes, from 6 to 250 MB.
 
 use hearth_plan::Bytes;
-use hearth_plan::online::Kind;
-use hearth_plan::retain::{Follower, Queue, Rule, Tally, best, bound};
+use hearth_plan::online::EvictionPolicy;
+use hearth_plan::retain::{Follower, Queue, ServedBytes, VictimRule, best, bound};
 use hearth_sim::rng::Rng;
 
 use super::{Args, GB, MB, Said, add, by_files, online, row, speedup, split};
@@ -24,11 +24,11 @@ W/C is the mean of a node's files over its memory; hits count bytes; a bound hol
 struct Sums {
     files: u32,
     load: f64,
-    lru: Tally,
-    gdsf: Tally,
-    paper: Tally,
-    improved: Tally,
-    bound: Tally,
+    lru: ServedBytes,
+    gdsf: ServedBytes,
+    paper: ServedBytes,
+    improved: ServedBytes,
+    bound: ServedBytes,
     /// Nodes on which the improved plan is known to be optimal.
     exact: u32,
 }
@@ -68,11 +68,11 @@ fn sum(args: &Args, files: u32) -> Result<Sums, Failure> {
     let mut sums = Sums {
         files,
         load: 0.0,
-        lru: Tally::default(),
-        gdsf: Tally::default(),
-        paper: Tally::default(),
-        improved: Tally::default(),
-        bound: Tally::default(),
+        lru: ServedBytes::default(),
+        gdsf: ServedBytes::default(),
+        paper: ServedBytes::default(),
+        improved: ServedBytes::default(),
+        bound: ServedBytes::default(),
         exact: 0,
     };
     for node in 0..args.nodes {
@@ -86,11 +86,14 @@ fn sum(args: &Args, files: u32) -> Result<Sums, Failure> {
         let queue = round_robin(args, sizes)?;
         let plan = best(&queue, capacity);
         sums.exact += u32::from(plan.is_exact);
-        add(&mut sums.lru, online(&queue, capacity, Kind::Lru));
-        add(&mut sums.gdsf, online(&queue, capacity, Kind::GdsfBytes));
+        add(&mut sums.lru, online(&queue, capacity, EvictionPolicy::Lru));
+        add(
+            &mut sums.gdsf,
+            online(&queue, capacity, EvictionPolicy::GdsfBytes),
+        );
         add(
             &mut sums.paper,
-            Follower::new(&queue, capacity, Rule::Paper).tally(),
+            Follower::new(&queue, capacity, VictimRule::Paper).tally(),
         );
         add(&mut sums.improved, plan.plan.tally(&queue));
         add(
@@ -125,8 +128,8 @@ pub(super) fn round_robin(args: &Args, sizes: Vec<Bytes>) -> Result<Queue, Failu
 }
 
 fn line(args: &Args, sums: &Sums) -> Vec<String> {
-    let hit = |tally: Tally| format!("{:.3}", tally.hit_ratio());
-    let times = |tally: Tally| format!("{:.2}x", speedup(args, sums.lru, tally));
+    let hit = |tally: ServedBytes| format!("{:.3}", tally.hit_ratio());
+    let times = |tally: ServedBytes| format!("{:.2}x", speedup(args, sums.lru, tally));
     vec![
         sums.files.to_string(),
         format!("{:.2}", sums.load),
@@ -164,7 +167,7 @@ fn report(args: &Args, rows: &[Sums], said: &mut Said) {
             );
         }
     }
-    let figures = |of: fn(&Sums) -> Tally| {
+    let figures = |of: fn(&Sums) -> ServedBytes| {
         let figures = rows.iter();
         let figures = figures.map(|sums| (sums.files, speedup(args, sums.lru, of(sums))));
         by_files(&figures.collect::<Vec<_>>())

@@ -1,8 +1,8 @@
 //! Cases that are small enough to know the optimum: how far each method is from it.
 
-use hearth_plan::online::Kind;
-use hearth_plan::retain::{Follower, Plan, Queue, Rule, best, optimum, packing};
-use hearth_plan::{Bytes, FileId};
+use hearth_plan::online::EvictionPolicy;
+use hearth_plan::retain::{Follower, Queue, RetainPlan, VictimRule, best, optimum, packing};
+use hearth_plan::{Bytes, FileIndex};
 use hearth_sim::rng::Rng;
 
 use super::{Args, Said, online, row};
@@ -125,16 +125,16 @@ fn ratios(args: &Args, group: &Group) -> Vec<[f64; METHODS.len()]> {
 
 fn disks(queue: &Queue, capacity: Bytes) -> [Bytes; METHODS.len()] {
     let follow = |rule| Follower::new(queue, capacity, rule).tally().disk;
-    let planned = |plan: Plan| plan.tally(queue).disk;
+    let planned = |plan: RetainPlan| plan.tally(queue).disk;
     [
-        follow(Rule::Literal),
-        follow(Rule::Paper),
-        follow(Rule::Covering),
+        follow(VictimRule::Literal),
+        follow(VictimRule::Paper),
+        follow(VictimRule::Covering),
         planned(packing(queue, capacity)),
         planned(best(queue, capacity).plan),
-        online(queue, capacity, Kind::Lru).disk,
-        online(queue, capacity, Kind::GdsfBytes).disk,
-        online(queue, capacity, Kind::S3Fifo).disk,
+        online(queue, capacity, EvictionPolicy::Lru).disk,
+        online(queue, capacity, EvictionPolicy::GdsfBytes).disk,
+        online(queue, capacity, EvictionPolicy::S3Fifo).disk,
     ]
 }
 
@@ -146,7 +146,7 @@ fn drawn(rng: &mut Rng, group: &Group) -> (Queue, Bytes) {
     let capacity = Bytes(all.0 * rng.within(20, 80) / 100);
     let reads = rng.within(group.reads.0, group.reads.1);
     let reads = (0..reads)
-        .map(|_| FileId(rng.below(files) as u32))
+        .map(|_| FileIndex(rng.below(files) as u32))
         .collect();
     (Queue::new(reads, sizes), capacity)
 }

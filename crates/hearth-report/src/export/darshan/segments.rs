@@ -5,7 +5,7 @@ use std::path::Path;
 
 use hearth_trace::Event;
 
-use super::super::sorter::{Item, Sorter};
+use super::super::sorter::{SortItem, Sorter};
 use super::times::since;
 
 const HOSTNAME_BYTES: usize = 64;
@@ -21,7 +21,7 @@ struct Segment {
     length: u64,
 }
 
-impl Item for Segment {
+impl SortItem for Segment {
     const SIZE: usize = 37;
 
     fn put(&self, to: &mut Vec<u8>) {

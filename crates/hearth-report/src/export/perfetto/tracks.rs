@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::io::{self, Write};
 
-use hearth_trace::{Process, ProcessId, StreamId, Tables};
+use hearth_trace::{ProcessId, StreamId, Tables, TracedProcess};
 
 use super::Writer;
 use super::wire::{Message, track};
@@ -161,9 +161,9 @@ fn child(number: u64, parent: u64, name: &str) -> Message {
 
 /// Numbers that no two processes share, since Perfetto knows one machine and one life of each
 /// number: the first process keeps its own, others have a multiple of [`PID_END`] added.
-fn pids(processes: &[Process]) -> Vec<u32> {
+fn pids(processes: &[TracedProcess]) -> Vec<u32> {
     let mut taken = HashSet::new();
-    let free = |process: &Process| {
+    let free = |process: &TracedProcess| {
         let shifts = (0..u32::MAX / PID_END).map(|shift| shift * PID_END);
         let mut numbers = shifts.map(|shift| process.pid % PID_END + shift);
         let pid = numbers.find(|number| !taken.contains(number));

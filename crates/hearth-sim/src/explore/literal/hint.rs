@@ -39,7 +39,7 @@ enum Phase {
 
 /// Something that can happen.
 #[derive(Clone, Copy, Debug)]
-pub enum Event {
+pub enum HintEvent {
     /// A client begins a write.
     Write(u8),
     /// A client reads.
@@ -154,32 +154,35 @@ impl Default for Hint {
 }
 
 impl World for Hint {
-    type Event = Event;
+    type Event = HintEvent;
 
-    fn enabled(&self, events: &mut Vec<Event>) {
+    fn enabled(&self, events: &mut Vec<HintEvent>) {
         let busy = self.state.wires.busy();
-        events.extend(busy.into_iter().map(|(from, to)| Event::Arrives(from, to)));
+        events.extend(
+            busy.into_iter()
+                .map(|(from, to)| HintEvent::Arrives(from, to)),
+        );
         // Readers come when all is over: what they see then they see for ever.
         let over = self.state.writes == 0 && self.state.phases == [Phase::Idle; 2];
         for node in 0..CLIENTS {
             match self.state.phases[node as usize] {
                 Phase::Idle => {
-                    let write = (self.state.writes > 0).then_some(Event::Write(node));
-                    let read = (over && self.state.reads > 0).then_some(Event::Read(node));
+                    let write = (self.state.writes > 0).then_some(HintEvent::Write(node));
+                    let read = (over && self.state.reads > 0).then_some(HintEvent::Read(node));
                     events.extend(write.into_iter().chain(read));
                 }
                 Phase::Asking { .. } => {}
-                Phase::Writing { .. } => events.push(Event::Stores(node)),
+                Phase::Writing { .. } => events.push(HintEvent::Stores(node)),
             }
         }
     }
 
-    fn happen(&mut self, event: Event, story: &mut Story) -> Result<(), Violation> {
+    fn happen(&mut self, event: HintEvent, story: &mut Story) -> Result<(), Violation> {
         match event {
-            Event::Write(node) => self.write(node, story),
-            Event::Read(node) => self.read(node, story)?,
-            Event::Arrives(from, to) => self.arrives(from, to, story),
-            Event::Stores(node) => self.stores(node, story),
+            HintEvent::Write(node) => self.write(node, story),
+            HintEvent::Read(node) => self.read(node, story)?,
+            HintEvent::Arrives(from, to) => self.arrives(from, to, story),
+            HintEvent::Stores(node) => self.stores(node, story),
         }
         Ok(())
     }

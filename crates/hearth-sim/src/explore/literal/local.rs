@@ -35,7 +35,7 @@ enum Message {
 
 /// The faults of the world at hand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Fault {
+pub enum LocalFault {
     /// A swap is overtaken by a write.
     Overtaken,
     /// A node dies.
@@ -73,7 +73,7 @@ struct Client {
 
 /// Something that can happen.
 #[derive(Clone, Copy, Debug)]
-pub enum Event {
+pub enum LocalEvent {
     /// A client begins a write.
     Write(u8),
     /// A client that has the lock writes, and lets go.
@@ -94,14 +94,14 @@ pub enum Event {
 
 /// Two clients, the keeper of the record, and the store.
 #[derive(Clone, Debug)]
-pub struct Local {
+pub struct LocalWorld {
     state: State,
     book: Book,
 }
 
 #[derive(Clone, Debug, Hash)]
 struct State {
-    fault: Fault,
+    fault: LocalFault,
     wires: Wires<Message>,
     clients: [Client; CLIENTS as usize],
     place: Place,
@@ -114,9 +114,9 @@ struct State {
     deaths: u8,
 }
 
-impl Local {
+impl LocalWorld {
     /// The file is in the memory of node 0.
-    pub fn new(fault: Fault) -> Local {
+    pub fn new(fault: LocalFault) -> LocalWorld {
         let (book, bytes) = Book::new(1, false);
         let client = |bytes| Client {
             alive: true,
@@ -124,8 +124,8 @@ impl Local {
             writing: None,
             swap: Swap::Not,
         };
-        let dies = fault == Fault::Death;
-        Local {
+        let dies = fault == LocalFault::Death;
+        LocalWorld {
             state: State {
                 fault,
                 wires: Wires::new(),
@@ -253,65 +253,68 @@ impl Local {
         };
     }
 
-    fn of_client(&self, node: u8, events: &mut Vec<Event>) {
+    fn of_client(&self, node: u8, events: &mut Vec<LocalEvent>) {
         let state = &self.state;
         let client = &state.clients[node as usize];
         match client.writing {
-            Some((_, _, Stage::Locked)) => events.push(Event::Commits(node)),
+            Some((_, _, Stage::Locked)) => events.push(LocalEvent::Commits(node)),
             Some((_, _, Stage::Asking)) if state.refused[node as usize] && state.lock.is_none() => {
-                events.push(Event::Retries(node));
+                events.push(LocalEvent::Retries(node));
             }
             Some(_) => {}
             None => {
-                let write = (state.writes > 0).then_some(Event::Write(node));
-                let read = (state.reads > 0).then_some(Event::Read(node));
+                let write = (state.writes > 0).then_some(LocalEvent::Write(node));
+                let read = (state.reads > 0).then_some(LocalEvent::Read(node));
                 events.extend(write.into_iter().chain(read));
             }
         }
         match client.swap {
-            Swap::Carrying(_) => events.push(Event::Stores(node)),
+            Swap::Carrying(_) => events.push(LocalEvent::Stores(node)),
             Swap::Not if state.swaps > 0 && client.bytes.is_some() => {
-                events.push(Event::Swap(node))
+                events.push(LocalEvent::Swap(node))
             }
             Swap::Not | Swap::Stored => {}
         }
         if state.deaths > 0 {
-            events.push(Event::Dies(node));
+            events.push(LocalEvent::Dies(node));
         }
     }
 }
 
-impl World for Local {
-    type Event = Event;
+impl World for LocalWorld {
+    type Event = LocalEvent;
 
-    fn enabled(&self, events: &mut Vec<Event>) {
+    fn enabled(&self, events: &mut Vec<LocalEvent>) {
         let busy = self.state.wires.busy();
-        events.extend(busy.into_iter().map(|(from, to)| Event::Arrives(from, to)));
+        events.extend(
+            busy.into_iter()
+                .map(|(from, to)| LocalEvent::Arrives(from, to)),
+        );
         let alive = |&node: &u8| self.state.clients[node as usize].alive;
         for node in (0..CLIENTS).filter(alive) {
             self.of_client(node, events);
         }
     }
 
-    fn happen(&mut self, event: Event, story: &mut Story) -> Result<(), Violation> {
+    fn happen(&mut self, event: LocalEvent, story: &mut Story) -> Result<(), Violation> {
         match event {
-            Event::Write(node) => {
+            LocalEvent::Write(node) => {
                 self.state.writes -= 1;
                 let (change, value) = self.book.begin_write(u32::from(node), 0, 1);
                 story.line(|| format!("{node} writes {value}"));
                 self.client(node).writing = Some((value, change, Stage::Asking));
                 self.ask_lock(node, story);
             }
-            Event::Commits(node) => self.commits(node, story),
-            Event::Retries(node) => {
+            LocalEvent::Commits(node) => self.commits(node, story),
+            LocalEvent::Retries(node) => {
                 self.state.refused[node as usize] = false;
                 self.ask_lock(node, story);
             }
-            Event::Swap(node) => self.swap(node, story),
-            Event::Stores(node) => self.stores(node, story),
-            Event::Arrives(from, to) => self.arrives(from, to, story),
-            Event::Read(node) => self.read(node, story)?,
-            Event::Dies(node) => self.dies(node, story),
+            LocalEvent::Swap(node) => self.swap(node, story),
+            LocalEvent::Stores(node) => self.stores(node, story),
+            LocalEvent::Arrives(from, to) => self.arrives(from, to, story),
+            LocalEvent::Read(node) => self.read(node, story)?,
+            LocalEvent::Dies(node) => self.dies(node, story),
         }
         Ok(())
     }

@@ -40,7 +40,7 @@ struct Process {
 
 /// Something that can happen.
 #[derive(Clone, Copy, Debug)]
-pub enum Event {
+pub enum SingleEvent {
     /// A process begins its request.
     Begins(u8),
     /// A message arrives.
@@ -145,18 +145,21 @@ impl Default for Single {
 }
 
 impl World for Single {
-    type Event = Event;
+    type Event = SingleEvent;
 
-    fn enabled(&self, events: &mut Vec<Event>) {
+    fn enabled(&self, events: &mut Vec<SingleEvent>) {
         let busy = self.wires.busy();
-        events.extend(busy.into_iter().map(|(from, to)| Event::Arrives(from, to)));
+        events.extend(
+            busy.into_iter()
+                .map(|(from, to)| SingleEvent::Arrives(from, to)),
+        );
         let idle = (0..PROCESSES).filter(|&p| !self.processes[p as usize].begun);
-        events.extend(idle.map(Event::Begins));
+        events.extend(idle.map(SingleEvent::Begins));
     }
 
-    fn happen(&mut self, event: Event, story: &mut Story) -> Result<(), Violation> {
+    fn happen(&mut self, event: SingleEvent, story: &mut Story) -> Result<(), Violation> {
         match event {
-            Event::Begins(process) => {
+            SingleEvent::Begins(process) => {
                 let it = &mut self.processes[process as usize];
                 it.begun = true;
                 let (first, end) = it.wants;
@@ -166,7 +169,7 @@ impl World for Single {
                 });
                 self.go_on(process, story);
             }
-            Event::Arrives(from, to) => match self.wires.take(from, to) {
+            SingleEvent::Arrives(from, to) => match self.wires.take(from, to) {
                 Message::Lock => {
                     let page = to - PROCESSES;
                     self.waiting[page as usize].push(from);

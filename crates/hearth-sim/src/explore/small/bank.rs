@@ -5,7 +5,7 @@
 //! orders are lost. Those that change something may still be carried out, at any later time.
 
 use super::host::Host;
-use super::{Event, Small};
+use super::{Small, SmallEvent};
 use crate::check::Violation;
 use crate::explore::Story;
 use crate::script;
@@ -105,12 +105,12 @@ impl Small {
     }
 
     /// Events at the daemon without anybody's choosing.
-    pub(super) fn of_bank(&self, events: &mut Vec<Event>) {
+    pub(super) fn of_bank(&self, events: &mut Vec<SmallEvent>) {
         for (node, host) in (0u8..).zip(&self.hosts) {
             for (at, errand) in (0u8..).zip(&host.errands) {
                 events.push(match errand.state {
-                    State::Sent | State::Late => Event::Serves(node, at),
-                    State::Done(_) | State::Unsent => Event::Served(node, at),
+                    State::Sent | State::Late => SmallEvent::Serves(node, at),
+                    State::Done(_) | State::Unsent => SmallEvent::Served(node, at),
                 });
             }
         }
@@ -120,7 +120,7 @@ impl Small {
                 .apart
                 .iter()
                 .filter(alive)
-                .map(|&node| Event::Meets(node)),
+                .map(|&node| SmallEvent::Meets(node)),
         );
     }
 

@@ -2,13 +2,13 @@
 
 use super::bank::Errand;
 use crate::explore::scope::Scope;
-use crate::explore::words::{Kind, Words};
+use crate::explore::words::{NameKind, Words};
 use crate::model::Tick;
 use hearth_proto::config::BankConfig;
-use hearth_proto::ids::Names;
+use hearth_proto::ids::IdStarts;
 use hearth_proto::{
-    Buf, Config, Errno, FileId, Handle, Node, NodeId, Op, Piece, Ranges, ReadInto, RevokeId, Span,
-    Src, StoreOk, Ticket, Time, home_of_slot, slot_of,
+    Buf, Config, FileId, Handle, Node, NodeId, Piece, Ranges, RawErrno, ReadInto, RevokeId, Span,
+    Src, StoreOk, StoreOpId, Ticket, Time, home_of_slot, slot_of,
 };
 use std::collections::{BTreeMap, VecDeque};
 use std::hash::Hash;
@@ -56,13 +56,13 @@ pub(super) enum Answer {
     Data { bytes: Vec<u8>, cached: bool },
     Written,
     Done,
-    Failed(Errno),
+    Failed(RawErrno),
 }
 
 /// The party that waits for a store operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Who {
-    Kernel(Op),
+    Kernel(StoreOpId),
     Session(Ticket),
     /// An agent that has died since.
     Nobody,
@@ -178,20 +178,20 @@ fn config(scope: &Scope, me: u32, far: u64) -> Config {
 impl Host {
     pub(super) fn new(scope: &Scope, me: u32, far: u64) -> Host {
         let config = config(scope, me, far);
-        let names = Names {
-            request: Kind::Request.base_of(me),
-            version: Kind::Version.base_of(me),
-            op: Kind::Op.base(),
-            revoke: Kind::Revoke.base(),
-            copy: Kind::Copy.base(),
-            bank: Kind::Bank.base(),
-            buf: Kind::KernelBuf.base(),
+        let names = IdStarts {
+            request: NameKind::Request.base_of(me),
+            version: NameKind::Version.base_of(me),
+            op: NameKind::Op.base(),
+            revoke: NameKind::Revoke.base(),
+            copy: NameKind::Copy.base(),
+            bank: NameKind::Bank.base(),
+            buf: NameKind::KernelBuf.base(),
         };
         Host {
             page_bytes: config.page_bytes,
             frames: vec![JUNK; (config.frames * config.page_bytes) as usize],
             node: Node::naming_after(config, &names),
-            now: Time(Kind::Time.base()),
+            now: Time(NameKind::Time.base()),
             alive: true,
             bufs: BTreeMap::new(),
             names: 0,
@@ -246,13 +246,13 @@ impl Host {
 
     pub(super) fn new_ticket(&mut self) -> Ticket {
         self.names += 1;
-        Ticket(Kind::Ticket.base() + self.names)
+        Ticket(NameKind::Ticket.base() + self.names)
     }
 
     /// Holds bytes under a name of the driver.
     pub(super) fn hold(&mut self, bytes: Vec<u8>) -> Buf {
         self.names += 1;
-        let buf = Buf(Kind::Buf.base() + self.names);
+        let buf = Buf(NameKind::Buf.base() + self.names);
         self.bufs.insert(buf, bytes);
         buf
     }

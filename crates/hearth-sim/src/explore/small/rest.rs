@@ -6,7 +6,7 @@
 //! Then nothing is dirty, held or owed, and the store has what a last reader may see.
 
 use super::host::{Doing, What};
-use super::{Event, Small};
+use super::{Small, SmallEvent};
 use crate::check::Violation;
 use crate::explore::Story;
 use hearth_proto::{Input, OpenRequest, Request, Semantics};
@@ -58,7 +58,7 @@ impl Small {
     /// Lets happen what nobody chooses, one after another.
     fn settle(&mut self, story: &mut Story) -> Result<(), Violation> {
         use crate::explore::World;
-        let mut events: Vec<Event> = Vec::new();
+        let mut events: Vec<SmallEvent> = Vec::new();
         for _ in 0..STEPS_MAX {
             events.clear();
             self.consequences(&mut events);

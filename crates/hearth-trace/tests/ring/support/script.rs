@@ -1,7 +1,7 @@
 //! A stream of operations that anybody can compute: what a traced process did is known from how far
 //! it came.
 
-use hearth_trace::ring::{Done, Totals, tracer};
+use hearth_trace::ring::{OpFacts, Totals, tracer};
 use hearth_trace::{Op, Record};
 
 /// The operations of one thread.
@@ -12,17 +12,17 @@ pub(crate) struct Script {
 
 impl Script {
     /// The attempt with this number, from 1: what was done, and its ticks at entry and return.
-    pub(crate) fn attempt(self, number: u64) -> (Done, u64, u64) {
+    pub(crate) fn attempt(self, number: u64) -> (OpFacts, u64, u64) {
         const OPS: [Op; 4] = [Op::Pread, Op::Pwrite, Op::Fstat, Op::Read];
         let noise = (number ^ self.seed << 32).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         let bytes = (noise >> 40) as i64 + 1;
-        let done = Done {
+        let done = OpFacts {
             offset: noise,
             asked: bytes.cast_unsigned(),
             result: bytes,
             file: noise as u32,
             request: !noise,
-            ..Done::new(OPS[(noise >> 62) as usize])
+            ..OpFacts::new(OPS[(noise >> 62) as usize])
         };
         let started = number * 1_000;
         (done, started, started + (noise >> 50))

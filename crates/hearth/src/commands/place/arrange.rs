@@ -8,7 +8,7 @@ mod order;
 use std::collections::{BTreeMap, BTreeSet};
 
 use hearth_plan::place::{Placement, Situation, bound_shared, cheapest_shared, literal, paper};
-use hearth_plan::{Bytes, FileId, NodeId};
+use hearth_plan::{Bytes, FileIndex, NodeIndex};
 
 use super::Method;
 use super::jobs::{Asked, Job, of_rank};
@@ -43,7 +43,7 @@ pub(super) struct Unit {
     pub(super) rank: u32,
     pub(super) ranks: u32,
     pub(super) wave: usize,
-    pub(super) node: Option<NodeId>,
+    pub(super) node: Option<NodeIndex>,
     pub(super) reads: Bytes,
     /// Bytes of these that are on the node before anything moves.
     pub(super) held: Bytes,
@@ -95,25 +95,25 @@ struct Rank {
     rank: u32,
     ranks: u32,
     wave: usize,
-    reads: Vec<FileId>,
-    writes: Vec<FileId>,
+    reads: Vec<FileIndex>,
+    writes: Vec<FileIndex>,
 }
 
 impl Table {
     fn new(asked: &Asked, residency: &Residency, waves: &[usize]) -> Result<Table, String> {
-        let mut files: BTreeMap<&str, FileId> = BTreeMap::new();
+        let mut files: BTreeMap<&str, FileIndex> = BTreeMap::new();
         let mut situation = Situation {
             seats: residency.nodes.iter().map(|node| node.seats).collect(),
             ..Situation::default()
         };
-        let nodes: BTreeMap<&str, NodeId> = residency
+        let nodes: BTreeMap<&str, NodeIndex> = residency
             .nodes
             .iter()
             .map(|node| node.name.as_str())
-            .zip((0..).map(NodeId))
+            .zip((0..).map(NodeIndex))
             .collect();
         for file in &residency.files {
-            files.insert(&file.path, FileId(situation.sizes.len() as u32));
+            files.insert(&file.path, FileIndex(situation.sizes.len() as u32));
             situation.sizes.push(Bytes(file.size.0));
             let held = file.held.iter();
             let held = held.map(|(node, bytes)| (nodes[node.as_str()], Bytes(bytes.0)));
@@ -123,7 +123,7 @@ impl Table {
             files.entry(name).or_insert_with(|| {
                 situation.sizes.push(Bytes(size.0));
                 situation.held.push(Vec::new());
-                FileId(situation.sizes.len() as u32 - 1)
+                FileIndex(situation.sizes.len() as u32 - 1)
             });
         }
         let count: usize = asked.jobs.iter().map(|job| job.ranks as usize).sum();
@@ -154,7 +154,7 @@ impl Table {
         let Some(memory) = memory.sum::<Option<Bytes>>() else {
             return Ok(());
         };
-        let files: BTreeSet<FileId> = self
+        let files: BTreeSet<FileIndex> = self
             .ranks
             .iter()
             .flat_map(|rank| &rank.reads)
@@ -170,7 +170,7 @@ impl Table {
             .hint("place fewer jobs at a time, or leave out `memory` in a recorded residency"))
     }
 
-    fn size<'a>(&self, files: impl IntoIterator<Item = &'a FileId>) -> Bytes {
+    fn size<'a>(&self, files: impl IntoIterator<Item = &'a FileIndex>) -> Bytes {
         let files = files.into_iter();
         files.map(|file| self.situation.sizes[file.index()]).sum()
     }
@@ -178,7 +178,7 @@ impl Table {
     /// Ranks with their nodes, the bytes moved, and what cannot be undercut.
     fn place(&self, method: Method, waves: usize) -> (Vec<Unit>, Bytes, Option<Bytes>) {
         let mut situation = self.situation.clone();
-        let mut placed: BTreeMap<usize, (Option<NodeId>, Bytes)> = BTreeMap::new();
+        let mut placed: BTreeMap<usize, (Option<NodeIndex>, Bytes)> = BTreeMap::new();
         let (mut moved, mut bound) = (Bytes::ZERO, None);
         for wave in 0..waves {
             let ranks: Vec<usize> = (0..self.ranks.len())
@@ -230,7 +230,7 @@ fn place_by(method: Method, situation: &Situation) -> Placement {
 }
 
 impl Rank {
-    fn unit(&self, node: Option<NodeId>, held: Bytes, reads: Bytes) -> Unit {
+    fn unit(&self, node: Option<NodeIndex>, held: Bytes, reads: Bytes) -> Unit {
         Unit {
             job: self.job.clone(),
             rank: self.rank,
@@ -246,14 +246,14 @@ impl Rank {
         job: &Job,
         rank: u32,
         wave: usize,
-        files: &BTreeMap<&str, FileId>,
+        files: &BTreeMap<&str, FileIndex>,
     ) -> Result<Rank, String> {
         let find = |name: &String| {
             let name = of_rank(name, rank);
             files.get(name.as_str()).copied().ok_or(name)
         };
         let reads = job.reads.iter().map(find);
-        let mut reads: Vec<FileId> = reads.collect::<Result<_, _>>().map_err(|name| {
+        let mut reads: Vec<FileIndex> = reads.collect::<Result<_, _>>().map_err(|name| {
             format!(
                 "job `{}` reads `{name}`, of which no size is known: say `file {name} SIZE`",
                 job.name

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use super::jobs::{Asked, Job};
 use super::residency::{Amount, File, Node, Residency};
 use crate::node;
-use hearth_set::control::{CallError, Peer, Request, call};
+use hearth_set::control::{CallError, ControlRequest, Peer, call};
 use hearth_set::failure::Failure;
 use hearth_set::set::{Choice, Set, choose};
 use hearth_set::size::Size;
@@ -93,7 +93,7 @@ fn at_once<T: Send>(count: usize, threads: usize, each: impl Fn(usize) -> T + Sy
 
 /// Asks an agent for its residency, or for another's. The error says why there is none.
 fn told(peer: &Peer, agent: u32) -> Result<node::Residency, String> {
-    match call(peer, &Request::Residency { agent }) {
+    match call(peer, &ControlRequest::Residency { agent }) {
         Ok(value) => serde_json::from_value(value).map_err(|why| why.to_string()),
         Err(CallError::Gone(who)) => Err(format!("{who} is gone")),
         Err(CallError::Silent(who)) => Err(format!("{who} does not answer")),

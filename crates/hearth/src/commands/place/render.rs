@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use hearth_plan::NodeId;
+use hearth_plan::NodeIndex;
 use serde_json::json;
 
 use super::Form;
@@ -79,7 +79,7 @@ fn wishes(
         let good = units
             .iter()
             .filter(|unit| unit.job == name && unit.held.0 > 0);
-        let nodes: BTreeSet<NodeId> = good.filter_map(|unit| unit.node).collect();
+        let nodes: BTreeSet<NodeIndex> = good.filter_map(|unit| unit.node).collect();
         let nodes: Vec<&str> = nodes
             .iter()
             .map(|node| arranged.nodes[node.index()].as_str())
@@ -106,7 +106,7 @@ fn hostfile(arranged: &Arranged, units: &[&Unit]) -> String {
         load[node.index()] += 1;
     }
     let hosts = units.iter().map(|unit| {
-        let node = unit.node.map(NodeId::index).unwrap_or_else(|| {
+        let node = unit.node.map(NodeIndex::index).unwrap_or_else(|| {
             let least = (0..load.len()).min_by_key(|node| load[*node]);
             let least = least.expect("a residency names nodes");
             load[least] += 1;

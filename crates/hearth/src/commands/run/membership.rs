@@ -11,8 +11,8 @@ use std::time::{Duration, Instant};
 
 use hearth_set::control::Busy;
 use hearth_set::failure::{Failure, OrFail};
-use hearth_set::job::{self, Lock, LockKind, Owner};
-use hearth_set::launch::{self, Launched, Members, Plan};
+use hearth_set::job::{self, Lock, LockKind, SetOwner};
+use hearth_set::launch::{self, LaunchPlan, Launched, Members};
 use hearth_set::leftovers;
 use hearth_set::options::SetArgs;
 use hearth_set::program;
@@ -113,11 +113,11 @@ fn start(
     (trace, signals): (Option<&Path>, &Signals),
 ) -> Result<Membership, Failure> {
     leftovers::clear_dead(&base, store)?;
-    let plan = Plan {
+    let plan = LaunchPlan {
         program: program::this()?,
         store: store.to_owned(),
         spec: args.resolve()?,
-        owner: Owner::this_command()?,
+        owner: SetOwner::this_command()?,
         members: Members::Here,
         trace: trace.map(Path::to_owned),
     };

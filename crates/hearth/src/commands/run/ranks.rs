@@ -12,10 +12,11 @@ use super::child::wait;
 use super::report::Counts;
 use crate::commands::enter;
 use crate::place;
+use hearth_agent::{Policy, Semantics};
 use hearth_set::failure::{Failure, OrFail};
-use hearth_set::options::{Policy, SetArgs, Transport};
-use hearth_set::rules::Semantics;
+use hearth_set::options::{SetArgs, TransportName};
 use hearth_set::signals::{self, Signals};
+use hearth_set::typed::Typed;
 use hearth_set::{preload, program};
 
 /// Names the variables that Open MPI hands on to ranks of other hosts.
@@ -116,9 +117,12 @@ fn environment(store: &Path, set: &SetArgs) -> Result<Vec<(&'static str, OsStrin
         set.page_size.map(|size| size.0.to_string()),
     );
     say("HEARTH_POOL", set.pool.map(|size| size.0.to_string()));
-    say("HEARTH_CLOSE", set.close.map(|close| close.to_string()));
+    say(
+        "HEARTH_CLOSE",
+        set.close.map(|close| close.word().to_owned()),
+    );
     say("HEARTH_BACKING", set.backing.clone());
-    let transport = set.transport.map(Transport::of_ranks);
+    let transport = set.transport.map(TransportName::of_ranks);
     say("HEARTH_TRANSPORT", transport.transpose()?);
     Ok(environment)
 }

@@ -3,11 +3,11 @@
 use std::fmt;
 use std::path::Path;
 
+use hearth_agent::{AgentStatus, Counters, Programs};
 use hearth_client::words::counted;
-use hearth_set::control::Request;
+use hearth_set::control::ControlRequest;
 use hearth_set::set::{Set, ask_all};
 use hearth_set::size::Size;
-use hearth_set::status::{Counters, NodeStatus, Programs};
 use hearth_set::takedown;
 
 /// Counts of all agents of a set together.
@@ -17,7 +17,7 @@ pub(super) struct Counts(Counters, Programs);
 impl Counts {
     /// As they are now; an agent that does not answer adds nothing.
     pub(super) fn ask(set: &Set) -> Counts {
-        let answers = ask_all(&set.peers(), &Request::Status);
+        let answers = ask_all(&set.peers(), &ControlRequest::Status);
         let all = answers.into_iter().flatten().map(takedown::health);
         Counts::sum(all.filter_map(|health| serde_json::from_value(health.node).ok()))
     }
@@ -29,7 +29,7 @@ impl Counts {
         Counts::sum(texts.filter_map(|text| serde_json::from_slice(&text).ok()))
     }
 
-    fn sum(all: impl Iterator<Item = NodeStatus>) -> Counts {
+    fn sum(all: impl Iterator<Item = AgentStatus>) -> Counts {
         all.fold(Counts::default(), |sum, one| {
             let with = u64::wrapping_add;
             Counts(
@@ -59,6 +59,7 @@ fn join(a: &Counters, b: &Counters, with: fn(u64, u64) -> u64) -> Counters {
         store_read_bytes: with(a.store_read_bytes, b.store_read_bytes),
         store_write_requests: with(a.store_write_requests, b.store_write_requests),
         store_write_bytes: with(a.store_write_bytes, b.store_write_bytes),
+        ..Counters::default()
     }
 }
 
@@ -77,6 +78,7 @@ fn join_programs(a: &Programs, b: &Programs, with: fn(u64, u64) -> u64) -> Progr
         written: with(a.written, b.written),
         not_offered: with(a.not_offered, b.not_offered),
         crowded: with(a.crowded, b.crowded),
+        ..Programs::default()
     }
 }
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use hearth_client::words::counted;
 use hearth_trace::area;
-use hearth_trace::ship::{Client, ClientConfig, Limits, party};
+use hearth_trace::ship::{ClientConfig, LogClient, SpoolLimits, party};
 use rustix::process::Signal;
 
 use hearth_set::failure::{Failure, OrFail};
@@ -45,11 +45,11 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
     let _ = rustix::process::nice(NICE);
     let party = party(secret::read(&args.secret)?);
     let mut config = ClientConfig::here(args.server, party, &args.spill).or_fail(why)?;
-    config.limits = Limits {
+    config.limits = SpoolLimits {
         spill: args.spill_max << 20,
         ..config.limits
     };
-    let mut client = Client::start(&area::directory(), config).or_fail(why)?;
+    let mut client = LogClient::start(&area::directory(), config).or_fail(why)?;
     let mut trouble = None;
     while signals.take().is_empty() {
         client.round(signals.fds().next()).or_fail(why)?;

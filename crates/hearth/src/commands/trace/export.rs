@@ -10,7 +10,7 @@ use hearth_trace::file::{ReadError, Reader};
 use tempfile::NamedTempFile;
 
 use hearth_set::failure::{Failure, OrFail};
-use hearth_set::size::Span;
+use hearth_set::size::HumanDuration;
 
 /// Options of `hearth trace export`.
 #[derive(clap::Args, Debug)]
@@ -26,10 +26,10 @@ pub(crate) struct Args {
     output: PathBuf,
     /// Leave out what began earlier, counted from the start of the trace
     #[arg(long, value_name = "TIME")]
-    from: Option<Span>,
+    from: Option<HumanDuration>,
     /// Leave out what began later, counted from the start of the trace
     #[arg(long, value_name = "TIME")]
-    until: Option<Span>,
+    until: Option<HumanDuration>,
     /// How many operations Perfetto is to show, at most; the longest stay
     #[arg(long, value_name = "N", default_value_t = export::SLICES_MAX)]
     slices: usize,
@@ -67,9 +67,9 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn span(args: &Args) -> export::Span {
-    let nanoseconds = |time: Span| u64::try_from(time.0.as_nanos()).unwrap_or(u64::MAX);
-    export::Span {
+fn span(args: &Args) -> export::TimeRange {
+    let nanoseconds = |time: HumanDuration| u64::try_from(time.0.as_nanos()).unwrap_or(u64::MAX);
+    export::TimeRange {
         from: args.from.map_or(0, nanoseconds),
         to: args.until.map_or(u64::MAX, nanoseconds),
     }

@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use hearth_trace::ring::{AreaState, Look, Policy, look};
+use hearth_trace::ring::{AreaState, Look, WhenFull, look};
 
 use super::recording;
 use hearth_set::failure::{Failure, OrFail};
@@ -58,9 +58,9 @@ fn row(area: &Look) -> Vec<String> {
     let pid = area.facts().name.pid;
     let counts = area.counts();
     let policy = match area.facts().policy {
-        Policy::Drop => "drops",
-        Policy::Wait { .. } => "waits",
-        Policy::Overwrite => "overwrites",
+        WhenFull::Drop => "drops",
+        WhenFull::Wait { .. } => "waits",
+        WhenFull::Overwrite => "overwrites",
     };
     vec![
         pid.to_string(),

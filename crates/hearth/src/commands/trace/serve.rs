@@ -7,6 +7,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+use hearth_agent::net::Secret;
 use hearth_client::words::counted;
 use hearth_trace::ship::{Server, party};
 use rustix::event::{PollFd, PollFlags, poll};
@@ -14,7 +15,7 @@ use rustix::process::Signal;
 
 use hearth_set::failure::{Failure, OrFail};
 use hearth_set::output::print;
-use hearth_set::secret::{self, Secret};
+use hearth_set::secret;
 use hearth_set::signals::Signals;
 
 /// Options of `hearth trace serve`.

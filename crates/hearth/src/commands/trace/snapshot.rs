@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use hearth_client::words::counted;
 use hearth_trace::collect::Collector;
 use hearth_trace::file::Writer;
-use hearth_trace::ring::{AreaId, Policy};
+use hearth_trace::ring::{AreaId, WhenFull};
 
 use super::ls::live;
 use hearth_set::failure::{Failure, OrFail};
@@ -29,7 +29,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
     areas.retain(|area| {
         let facts = area.facts();
         let is_meant = args.pids.is_empty() || args.pids.contains(&facts.name.pid);
-        is_meant && facts.policy == Policy::Overwrite
+        is_meant && facts.policy == WhenFull::Overwrite
     });
     if areas.is_empty() {
         let failure = Failure::no("no such process keeps its last records");

@@ -5,10 +5,10 @@
 use super::{Desk, End, over, side_by_side};
 use crate::bench::hosts::HostAgents;
 use crate::bench::rig::{Host, Rig, run as output_of};
+use hearth_agent::Policy;
 use hearth_set::failure::{Failure, OrFail};
-use hearth_set::options::Policy;
 use hearth_set::output::progress;
-use hearth_set::report::{Report, median, rounded};
+use hearth_set::report::{BenchReport, median, rounded};
 use std::hint::black_box;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
@@ -48,7 +48,7 @@ struct Found {
 
 /// Measures every system, turn by turn, and adds to the report.
 pub(super) fn run(
-    report: &mut Report,
+    report: &mut BenchReport,
     dir: &Path,
     (bytes, turns): (u64, usize),
 ) -> Result<(), Failure> {
@@ -136,7 +136,7 @@ fn coding_seconds(bytes: u64) -> Result<f64, Failure> {
     Ok(begun.elapsed().as_secs_f64())
 }
 
-fn tell(report: &mut Report, found: &Found, bytes: u64) -> Result<(), Failure> {
+fn tell(report: &mut BenchReport, found: &Found, bytes: u64) -> Result<(), Failure> {
     let case = "write and close";
     for (at, (name, _, _)) in SYSTEMS.iter().enumerate() {
         let took = &found.took[at];

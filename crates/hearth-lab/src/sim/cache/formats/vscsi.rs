@@ -88,7 +88,7 @@ pub(super) fn read(
 mod tests {
     use super::super::Wrong;
     use super::*;
-    use hearth_plan::{Bytes, FileId};
+    use hearth_plan::{Bytes, FileIndex};
 
     /// Command, bytes, sector.
     type Request = (u16, u32, u64);
@@ -136,8 +136,8 @@ mod tests {
             let trace = trace.unwrap_or_else(|_| panic!("it is a trace"));
             let queue = &trace.queue;
             // Sector 1 for 4096 bytes: blocks 0 and 1; sector 16: block 2; sector 0: block 0.
-            let files: Vec<FileId> = (0..queue.len()).map(|at| queue.file(at)).collect();
-            assert_eq!(files, [0, 1, 2, 0].map(FileId));
+            let files: Vec<FileIndex> = (0..queue.len()).map(|at| queue.file(at)).collect();
+            assert_eq!(files, [0, 1, 2, 0].map(FileIndex));
             assert_eq!((queue.size_at(0), trace.skipped), (Bytes(4096), 1));
             let cut = read(&bytes[..bytes.len() - 1], &bytes, Size(4096), u64::MAX);
             assert!(matches!(cut, Err(Wrong::Content(why)) if why.contains("record 3 is cut off")));

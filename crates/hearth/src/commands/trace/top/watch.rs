@@ -7,7 +7,7 @@ use std::collections::{HashMap, HashSet};
 
 use hearth_trace::area::AreaName;
 use hearth_trace::clock::{self, Calibration, ClockKind, SyncPoint};
-use hearth_trace::ring::{Look, Name, OpTotal, Policy, Recent, Totals};
+use hearth_trace::ring::{Look, Name, OpTotal, Recent, Totals, WhenFull};
 use hearth_trace::{Op, Record};
 
 use super::super::ls::program;
@@ -177,7 +177,7 @@ impl Process {
         self.did.threads = self.did.threads.max(recent.len());
         let keys: HashSet<_> = recent.iter().map(key).collect();
         self.streams.retain(|key, _| keys.contains(key));
-        let is_flight = area.facts().policy == Policy::Overwrite;
+        let is_flight = area.facts().policy == WhenFull::Overwrite;
         for recent in recent {
             let seen = self.streams.entry(key(&recent)).or_default();
             self.did.thread(seen, recent, is_flight, since);
