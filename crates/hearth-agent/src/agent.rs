@@ -6,12 +6,12 @@ use crate::config::{AgentSettings, ConfigError};
 use crate::core::Core;
 use crate::files::Files;
 use crate::flushing::{OthersUnflushed, Unflushed};
-use crate::lanes;
 use crate::peers::Peers;
+use crate::placement_rules::{NoPattern, PlacementRules};
 use crate::residency::{NotTold, Residency};
 use crate::status::AgentStatus;
 use crate::store::{self, Store, Tier};
-use crate::wishes::{NoPattern, Wishes};
+use crate::write_rings;
 use hearth_client::Session;
 use hearth_net::{Anew, Endpoint, Handler, NetConfig, PeerId};
 use hearth_proto::{Node, NodeId};
@@ -135,16 +135,17 @@ impl Agent {
             bytes: config.pool_bytes,
             source,
         })?;
-        let wishes = Wishes::new(config.semantics, &config.rules, files.root_path())?;
+        let placement_rules =
+            PlacementRules::new(config.semantics, &config.rules, files.root_path())?;
         let core = Core::new(
             Node::new(kernel),
             pool,
             stores,
-            (files, wishes),
+            (files, placement_rules),
             (config.kernel_cache, Balance::new(config.balances())),
         );
         let mut workers = core.start_workers().map_err(StartError::Thread)?;
-        workers.push(lanes::mind(&core).map_err(StartError::Thread)?);
+        workers.push(write_rings::mind(&core).map_err(StartError::Thread)?);
         let agent = Agent {
             core,
             workers,
@@ -168,7 +169,7 @@ impl Agent {
         Ok(agent)
     }
 
-    /// The session that ways in of this process use.
+    /// The session that front ends of this process use.
     pub fn session(&self) -> Arc<dyn Session> {
         Arc::clone(&self.core) as Arc<dyn Session>
     }
@@ -183,14 +184,14 @@ impl Agent {
         self.core.pool.lend(program)
     }
 
-    /// Lends a lane for writes to the program at the other end of a connection.
-    pub fn lend_lane(&self, program: BorrowedFd<'_>) -> io::Result<()> {
-        self.core.lend_lane(program)
+    /// Lends a write ring to the program at the other end of a connection.
+    pub fn lend_write_ring(&self, program: BorrowedFd<'_>) -> io::Result<()> {
+        self.core.lend_write_ring(program)
     }
 
-    /// From now on programs' writes all come through a way in. Before the last flush.
-    pub fn end_lanes(&self) {
-        self.core.end_lanes();
+    /// From now on programs' writes all come through a front end. Before the last flush.
+    pub fn end_write_rings(&self) {
+        self.core.end_write_rings();
     }
 
     /// A descriptor of the store's root, opened before any mount hid it.
@@ -218,7 +219,7 @@ impl Agent {
         self.core.lock().called = name;
     }
 
-    /// Sets the place where a way in shows the store from now on, for those as well.
+    /// Sets the place where a front end shows the store from now on, for those as well.
     pub fn mounted(&self, at: Option<String>) {
         self.core.lock().mounted = at;
     }
@@ -321,7 +322,7 @@ impl Agent {
     }
 
     fn halt(&mut self) {
-        self.core.end_lanes();
+        self.core.end_write_rings();
         if let Some(transport) = self.core.transport.get() {
             transport.shutdown();
         }

@@ -82,7 +82,7 @@ impl Core {
                 limit,
             } => self.offered(state, (file, page), frame, limit),
             Effect::TakeBack { frame, .. } => self.took_back(state, frame),
-            Effect::Refused(buf) => state.lanes.refuse(buf),
+            Effect::Refused(buf) => state.write_rings.refuse(buf),
             Effect::TierCut { file, from, gone } => self.store.cut_tier(file.0, from, gone),
             Effect::Disconnect { peer } => after.push(After::Disconnect(peer)),
             Effect::Alarm(alarm) => state.alarm_of(alarm),
@@ -298,10 +298,10 @@ impl Core {
                 done(Outcome::Serve(size_in(&reply)));
             }
             (Waiting::Leave(done), Reply::Leaves(leaves)) => {
-                done(Outcome::Serve(leave::all_for_way_in(leaves)));
+                done(Outcome::Serve(leave::all_for_front_end(leaves)));
             }
             (Waiting::Names(done), Reply::Names { leave, names }) => {
-                done(Outcome::Serve(leave::names_for_way_in(leave, names)));
+                done(Outcome::Serve(leave::names_for_front_end(leave, names)));
             }
             (Waiting::HandOver(file), reply) => {
                 state.balance.over(self.now(), file, &reply);
@@ -381,7 +381,7 @@ impl Core {
         }
     }
 
-    /// Makes the ways in drop what they keep. They may answer at once, so no lock is held.
+    /// Makes the front ends drop what they keep. They may answer at once, so no lock is held.
     pub(crate) fn revoke(&self, id: RevokeId, file: FileId, pages: Option<(u64, u32)>) {
         let revoker = self.lock().revoker.clone();
         let Some(revoker) = revoker else {

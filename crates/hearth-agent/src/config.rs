@@ -1,8 +1,8 @@
 //! The settings that an agent is given when it starts.
 
 use crate::bank::BankSettings;
+use crate::placement_rules::Rule;
 use crate::store::{StoreSpec, TierConfig};
-use crate::wishes::Rule;
 use hearth_net::Secret;
 use hearth_proto::{
     Allocation, CloseRule, NodeId, Policy, Ranges, Replicas, Semantics, Span, Spill, Synced,
@@ -14,7 +14,7 @@ use std::time::Duration;
 /// Smallest pool, in pages: one large request of the kernel must fit several times.
 const PAGES_MIN: u64 = 32;
 
-/// Largest request of a way in, in bytes, which must fit into the pool several times over.
+/// Largest request of a front end, in bytes, which must fit into the pool several times over.
 const REQUEST_BYTES_MAX: u64 = 1 << 20;
 
 /// Settings of one agent. All agents of a job must agree on everything below `incarnation`.

@@ -4,16 +4,16 @@ use crate::balance::Balance;
 use crate::bank::Daemons;
 use crate::buffers::Buffers;
 use crate::files::Files;
-use crate::lanes::Lanes;
 use crate::late::{self, About};
 use crate::openers::Openers;
+use crate::placement_rules::PlacementRules;
 use crate::residency::Asking;
 use crate::steps::{self, Steps};
 use crate::store::{Store, Tier};
 use crate::tickets::{Tickets, Waiting};
 use crate::trace::{StoreSpan, Trace};
-use crate::wishes::Wishes;
 use crate::workers::{self, Job, Queue, raw};
+use crate::write_rings::WriteRings;
 use hearth_bank::Asked;
 use hearth_client::words::counted;
 use hearth_client::{Errno, Revoker};
@@ -49,7 +49,7 @@ pub(crate) struct Core {
     pub(crate) transport: OnceLock<Arc<dyn Transport>>,
     pub(crate) bank: OnceLock<Daemons>,
     pub(crate) kernel_cache: bool,
-    pub(crate) wishes: Wishes,
+    pub(crate) placement_rules: PlacementRules,
     pub(crate) asking: Asking,
     /// Wakes the thread that brings what programs have left.
     pub(crate) waker: Condvar,
@@ -73,10 +73,10 @@ pub(crate) struct State {
     pub(crate) anew: Option<(u32, Anew)>,
     /// The name of its node.
     pub(crate) called: String,
-    /// The place where a way in shows the store.
+    /// The place where a front end shows the store.
     pub(crate) mounted: Option<String>,
     pub(crate) trace: Trace,
-    pub(crate) lanes: Lanes,
+    pub(crate) write_rings: WriteRings,
     pub(crate) balance: Balance,
     /// The maker of the store writes of this turn.
     pub(crate) writer: Writer,
@@ -109,7 +109,7 @@ impl Core {
         node: Node,
         pool: Pool,
         (store, tier): (Arc<dyn Store>, Option<Arc<Tier>>),
-        (files, wishes): (Files, Wishes),
+        (files, placement_rules): (Files, PlacementRules),
         (kernel_cache, balance): (bool, Balance),
     ) -> Arc<Core> {
         let nodes = node.config().nodes as usize;
@@ -127,7 +127,7 @@ impl Core {
             called: String::new(),
             mounted: None,
             trace: Trace::default(),
-            lanes: Lanes::default(),
+            write_rings: WriteRings::default(),
             balance,
             writer: Writer::Workers,
             steps: Steps::default(),
@@ -144,7 +144,7 @@ impl Core {
             transport: OnceLock::new(),
             bank: OnceLock::new(),
             kernel_cache,
-            wishes,
+            placement_rules,
             asking: Asking::default(),
             waker: Condvar::new(),
             started: Instant::now(),
@@ -182,7 +182,7 @@ impl Core {
     }
 
     /// As [`Core::drive_with`], for a write. If it is passed to the store before it is answered, this thread makes the
-    /// store write, provided that it is due at once: two threads fewer have to wake. One thread of the ways in at a
+    /// store write, provided that it is due at once: two threads fewer have to wake. One thread of the front ends at a
     /// time does so; however slow the store is, the others stay free.
     pub(crate) fn drive_write(&self, input: impl FnOnce(&mut State) -> Input) {
         let (may, writer) = self.turn(|state, after| {

@@ -1,6 +1,6 @@
 //! Descriptors: how this agent reaches the files of the store.
 //!
-//! A handle has the descriptor that its way in opened. A home has one of its own per file: that of a local handle if
+//! A handle has the descriptor that its front end opened. A home has one of its own per file: that of a local handle if
 //! there was one, else one opened by the path that the introducer gave. It is checked against the file's number, so
 //! that a path that has come to mean another file is never used. A home that cannot reach the file so has a node that
 //! has it open make the store operation ([`crate::openers`]).
@@ -535,7 +535,7 @@ impl Reach {
 
 pub(crate) const STALE: Errno = Errno(hearth_proto::errno::ESTALE);
 
-/// True if the descriptor may be read; a way in may have been granted writing alone.
+/// True if the descriptor may be read; a front end may have been granted writing alone.
 fn readable(fd: &Arc<OwnedFd>) -> bool {
     rustix::fs::fcntl_getfl(fd.as_fd()).is_ok_and(|flags| flags & OFlags::RWMODE != OFlags::WRONLY)
 }

@@ -1,4 +1,4 @@
-//! Leave and attributes, as they cross between the kernel and ways in: each side has types of its own,
+//! Leave and attributes, as they cross between the kernel and front ends: each side has types of its own,
 //! so that neither has to know the other.
 
 use hearth_client::asking::LISTED_AT_ONCE;
@@ -17,11 +17,11 @@ macro_rules! attributes {
     }};
 }
 
-pub(crate) fn all_for_way_in(leaves: Vec<Leave>) -> Vec<AttributesLeave> {
-    leaves.into_iter().map(for_way_in).collect()
+pub(crate) fn all_for_front_end(leaves: Vec<Leave>) -> Vec<AttributesLeave> {
+    leaves.into_iter().map(for_front_end).collect()
 }
 
-fn for_way_in(leave: Leave) -> AttributesLeave {
+fn for_front_end(leave: Leave) -> AttributesLeave {
     match leave {
         Leave::No => AttributesLeave::No,
         Leave::Later => AttributesLeave::Later,
@@ -35,11 +35,14 @@ fn for_way_in(leave: Leave) -> AttributesLeave {
     }
 }
 
-pub(crate) fn names_for_way_in(leave: Leave, names: Option<Vec<(Vec<u8>, FileId)>>) -> NamesLeave {
+pub(crate) fn names_for_front_end(
+    leave: Leave,
+    names: Option<Vec<(Vec<u8>, FileId)>>,
+) -> NamesLeave {
     let key = |file: FileId| (file.0 != 0).then_some(FileKey { ino: file.0 });
     let one = |(name, file)| (name, key(file));
     NamesLeave {
-        leave: for_way_in(leave),
+        leave: for_front_end(leave),
         names: names.map(|names| names.into_iter().map(one).collect()),
     }
 }

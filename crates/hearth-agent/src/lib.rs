@@ -1,7 +1,7 @@
 //! The node agent: runs the kernel, moves bytes, talks to peers and store.
 //!
 //! ```text
-//! way in ── Session ──▶ core (kernel behind one lock) ──▶ effects, carried out in order
+//! front end ── Session ──▶ core (kernel behind one lock) ──▶ effects, carried out in order
 //!                         ▲            ▲                      │        │         │
 //!                    store workers   peers' frames         replies   frames    store jobs
 //! ```
@@ -25,12 +25,12 @@ mod core;
 mod files;
 mod flushing;
 mod intro;
-mod lanes;
 mod late;
 mod leave;
 mod making;
 mod openers;
 mod peers;
+mod placement_rules;
 mod residency;
 mod session;
 mod share;
@@ -39,8 +39,8 @@ mod steps;
 pub mod store;
 mod tickets;
 mod trace;
-mod wishes;
 mod workers;
+mod write_rings;
 
 pub use agent::{Agent, StartError};
 pub use bank::{BankPlacement, BankSettings, DaemonStatus};
@@ -50,6 +50,6 @@ pub use hearth_net as net;
 pub use hearth_proto::{
     Allocation, BankAttributes, BankUpdate, CloseRule, Policy, Ranges, Replicas, Semantics, Synced,
 };
+pub use placement_rules::{ATTRIBUTE, NoPattern, Rule, Way};
 pub use residency::{NotTold, Residency, Resident};
 pub use status::{AgentStatus, Counters, FilePromise, PeerStatus, Programs};
-pub use wishes::{ATTRIBUTE, NoPattern, Rule, Way};

@@ -2,8 +2,8 @@
 
 use crate::core::{Core, State};
 use crate::leave;
+use crate::placement_rules::Way;
 use crate::tickets::{Opening, Waiting};
-use crate::wishes::Way;
 use crate::workers::kernel_stamp;
 use hearth_client::{
     AttributesLeave, AttributesRead, Bypass, Done, Errno, FileKey, FileSize, FileStamp, Keep,
@@ -58,14 +58,14 @@ impl Session for Core {
             private,
             made,
         } = open;
-        let wish = match made {
-            true => self.wishes.of_new(fd.as_fd()),
-            false => self.wishes.of(fd.as_fd()),
+        let placement = match made {
+            true => self.placement_rules.of_new(fd.as_fd()),
+            false => self.placement_rules.of(fd.as_fd()),
         };
-        if wish.way == Way::Store {
+        if placement.way == Way::Store {
             return done(Outcome::Bypass(Bypass::ByRule));
         }
-        let semantics = wish.semantics;
+        let semantics = placement.semantics;
         let file = FileId(file.ino);
         let write = access.write;
         let stamp = kernel_stamp(stamp);
@@ -141,10 +141,10 @@ impl Session for Core {
         }
         let shared = self.pool.is_shared();
         self.submit(|state| {
-            // Pages that programs read in the pool are called back like those that a way in keeps.
+            // Pages that programs read in the pool are called back like those that a front end keeps.
             let copies = state.node.config().rules().copies;
             let aside = keep == Keep::Nobody;
-            let keep = keep == Keep::WayIn || (shared && !aside && copies == Copies::Many);
+            let keep = keep == Keep::FrontEnd || (shared && !aside && copies == Copies::Many);
             let waiting = Waiting::Read {
                 handle,
                 offset,
@@ -178,7 +178,7 @@ impl Session for Core {
         let len = data.len() as u32;
         let mtime_ns = wall_clock_ns();
         let make = |state: &mut State| {
-            self.want_lanes(state);
+            self.want_write_rings(state);
             let buf = state.buffers.add(data);
             let waiting = Waiting::Write {
                 handle,

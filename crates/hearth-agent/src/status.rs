@@ -134,7 +134,7 @@ pub struct Programs {
     pub no_agent: u64,
     /// Descriptors passed by: opened for direct I/O.
     pub flags: u64,
-    /// Programs that were given a lane for writes.
+    /// Programs that were given a write ring.
     pub lanes: u64,
     /// Writes that were left there.
     pub writes: u64,
@@ -231,7 +231,7 @@ impl Core {
             too_long: of(Count::TooLong),
             no_agent: of(Count::NoAgent),
             flags: of(Count::Flags),
-            lanes: of(Count::Lanes),
+            lanes: of(Count::WriteRings),
             writes: of(Count::Writes),
             written: of(Count::Written),
             not_offered: of(Count::NotOffered),

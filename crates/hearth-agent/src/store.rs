@@ -1,6 +1,6 @@
 //! The file system behind the cache, as the agent's store threads see it.
 //!
-//! Names, rights and directories are the way in's business; here a file is an open descriptor, and
+//! Names, rights and directories are the front end's business; here a file is an open descriptor, and
 //! a call moves bytes between it and frames of the pool, sets its size, or makes it durable. Calls
 //! block. One adapter does the work ([`Posix`]); the others wrap one another around it:
 //!

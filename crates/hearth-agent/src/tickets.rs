@@ -14,7 +14,7 @@ pub(crate) enum Waiting {
         handle: Handle,
         offset: u64,
         len: u32,
-        /// The way in keeps the bytes, or programs may read their pages in the pool.
+        /// The front end keeps the bytes, or programs may read their pages in the pool.
         keep: bool,
         done: ReadDone,
     },

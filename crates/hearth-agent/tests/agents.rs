@@ -552,8 +552,8 @@ fn who_wrote_by_itself_is_told_by_each_close_until_a_sync_that_the_home_is_gone(
 #[path = "agents/openers.rs"]
 mod openers;
 
-#[path = "agents/lanes.rs"]
-mod lanes;
+#[path = "agents/write_rings.rs"]
+mod write_rings;
 
 /// The bytes that an agent holds of one file, by another's word.
 fn held(set: &Set, asked: usize, node: u32, file: &str) -> Option<u64> {

@@ -28,9 +28,9 @@ pub const LOOKS_EACH: usize = 8;
 pub const LOCATED_AT_ONCE: usize = 1024;
 /// Names of a directory that an agent takes in at once: others are served before it takes the next.
 pub const LISTED_AT_ONCE: usize = 1024;
-/// Nodes of a crowd in which each may read all names, at most. To send an entry with its attributes, and to take
+/// Nodes of a herd in which each may read all names, at most. To send an entry with its attributes, and to take
 /// it in, is a sixteenth of a look, or less.
-const CROWD: usize = 12;
+const HERD: usize = 12;
 
 /// A question about a file that a program wants, and about others for later.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -93,7 +93,7 @@ pub fn read_along(attributes_come_along: bool) -> usize {
 /// Whether so many looks are worth that all names are read before, for the attributes that come along. It takes
 /// so many requests, and so many nodes do so.
 pub fn names_are_worth(looks: usize, requests: usize, readers: usize) -> bool {
-    looks > requests && readers <= CROWD
+    looks > requests && readers <= HERD
 }
 
 /// Lookups in a directory whose names are not known: when it is worth being read as a whole.
@@ -120,7 +120,7 @@ impl Lookups {
     }
 
     /// Whether the names should be read.
-    pub fn is_storm(&self) -> bool {
+    pub fn is_burst(&self) -> bool {
         self.count > self.alone
     }
 
@@ -170,19 +170,19 @@ mod tests {
     #[test]
     fn a_directory_that_may_not_be_kept_is_asked_for_less_and_less() {
         let mut lookups = Lookups::default();
-        let mut storms = Vec::new();
+        let mut bursts = Vec::new();
         for lookup in 0..40 {
             lookups.count();
-            if lookups.is_storm() {
-                storms.push(lookup);
+            if lookups.is_burst() {
+                bursts.push(lookup);
                 lookups.refused();
                 lookups.count();
             }
         }
-        assert_eq!(storms, [2, 6, 14, 30]);
+        assert_eq!(bursts, [2, 6, 14, 30]);
         lookups.listed(1600);
         (0..100).for_each(|_| lookups.count());
-        assert!(!lookups.is_storm());
+        assert!(!lookups.is_burst());
     }
 
     #[test]

@@ -1,6 +1,6 @@
-//! For which thread of a program a thread of a way in is at work.
+//! For which thread of a program a thread of a front end is at work.
 //!
-//! The way in says so before it calls the session, and the agent looks while that call lasts, in the
+//! The front end says so before it calls the session, and the agent looks while that call lasts, in the
 //! same thread. Only traces depend on it.
 
 use std::cell::Cell;

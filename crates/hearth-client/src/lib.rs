@@ -1,7 +1,7 @@
-//! The part that all ways in share: one session interface to the agent.
+//! The part that all front ends share: one session interface to the agent.
 //!
-//! A *way in* (FUSE today) turns what a program asks for into calls of [`Session`]. The agent
-//! implements it. Neither side sees the other's internals: a way in knows nothing of peers, homes or
+//! A *front end* (FUSE today) turns what a program asks for into calls of [`Session`]. The agent
+//! implements it. Neither side sees the other's internals: a front end knows nothing of peers, homes or
 //! the store's data path; an agent knows nothing of kernel requests, names or directories.
 //!
 //! Programs that can be helped from inside have a second, shorter way: [`local::Local`], which copies
@@ -36,16 +36,16 @@ use std::time::Duration;
 
 use local::AttributeTicket;
 
-/// One agent, as a way in sees it.
+/// One agent, as a front end sees it.
 ///
 /// All offsets and lengths are bytes. Every operation on one handle may be issued concurrently.
 pub trait Session: Send + Sync + 'static {
-    /// Registers the way in's revoker. Called once, before the first `open`.
+    /// Registers the front end's revoker. Called once, before the first `open`.
     fn attach(&self, revoker: Arc<dyn Revoker>);
 
-    /// Opens a file that the way in has already opened in the store (so the store has judged the
+    /// Opens a file that the front end has already opened in the store (so the store has judged the
     /// caller's rights). `fd` is that descriptor; the agent keeps it until [`Session::close`], or longer if
-    /// bytes that were written are not in the store by then. The way in may keep it too.
+    /// bytes that were written are not in the store by then. The front end may keep it too.
     fn open(&self, open: OpenFile, fd: Arc<OwnedFd>, done: Done<OpenedFile>);
 
     /// Ends a handle. Buffered bytes stay with the cache; callers that need them in the store use
@@ -119,7 +119,7 @@ pub trait Session: Send + Sync + 'static {
     /// (`commit`), every byte is in the store when this completes, and the file changes no more.
     fn laminate(&self, file: FileKey, stamp: FileStamp, done: Done<()>);
 
-    /// The way in is about to look at a file's attributes, to tell them to who keeps them for a time.
+    /// The front end is about to look at a file's attributes, to tell them to who keeps them for a time.
     /// `None` if no program could make use of that.
     fn looking(&self, file: FileKey) -> Option<AttributeTicket> {
         let _ = file;
@@ -137,7 +137,7 @@ pub trait Session: Send + Sync + 'static {
     }
 
     /// A program stores into a mapping of the file that others see, or is about to. Until nobody has it open, reads and
-    /// writes of it have to come through the way in, which keeps such mappings as they should be.
+    /// writes of it have to come through the front end, which keeps such mappings as they should be.
     fn stored_in_mapping(&self, file: FileKey) {
         let _ = file;
     }
@@ -197,14 +197,14 @@ pub trait Session: Send + Sync + 'static {
     fn changed(&self, file: FileKey, ctime_ns: i64);
 }
 
-/// The way in's side: drops what it keeps when the agent says so.
+/// The front end's side: drops what it keeps when the agent says so.
 pub trait Revoker: Send + Sync + 'static {
     /// Drops kept bytes in `pages` (all of the file if `None`) and kept attributes, then calls
-    /// `done`. Must return at once: the work belongs to a thread of the way in, because dropping
+    /// `done`. Must return at once: the work belongs to a thread of the front end, because dropping
     /// kernel pages can wait for requests that the calling thread has yet to answer.
     fn revoke(&self, file: FileKey, pages: Option<PageRange>, done: Box<dyn FnOnce() + Send>);
 
-    /// Calls of programs that the way in has had for at least this span without an answer, oldest first.
+    /// Calls of programs that the front end has had for at least this span without an answer, oldest first.
     fn late(&self, _span: Duration) -> Vec<LateCall> {
         Vec::new()
     }

@@ -1,13 +1,14 @@
 //! Local hits: what a program copies out of its agent's memory by itself.
 //!
-//! A call ends as any call of a way in does: served, or passed by with a reason. Nothing of a program
+//! A call ends as any call of a front end does: served, or passed by with a reason. Nothing of a program
 //! fails here, since all that is not served goes on to the mount, which is always right.
 
 use std::io;
 use std::mem::MaybeUninit;
 
 pub use hearth_shm::{
-    AttributeTicket, LEFT_MAX, Lane, NamesMark, ToldAttributes, WriteLane, attach_lane,
+    AttributeTicket, CounterShard, LEFT_MAX, NamesMark, ToldAttributes, WriteRing,
+    attach_write_ring,
 };
 use hearth_shm::{COUNTS, Copied, LaneOutcome, PoolView, SharedCounts};
 
@@ -49,8 +50,8 @@ pub enum Count {
     NotOffered,
     /// Writes passed by, because the agent was at something else, or had not come to those before.
     Crowded,
-    /// Programs that were given a lane.
-    Lanes,
+    /// Programs that were given a write ring.
+    WriteRings,
 }
 
 impl Local {
@@ -58,52 +59,52 @@ impl Local {
     pub fn attach(path: &[u8]) -> io::Result<Local> {
         let (view, counts) = hearth_shm::attach(path)?;
         let local = Local { view, counts };
-        local.count(Lane::SHARED, Count::Programs, 1);
+        local.count(CounterShard::SHARED, Count::Programs, 1);
         Ok(local)
     }
 
     /// A place to count in, for one thread.
-    pub fn lane(&self) -> Lane {
-        self.counts.lane()
+    pub fn shard(&self) -> CounterShard {
+        self.counts.shard()
     }
 
     /// Reads bytes of a file, all of them or none. The content of `into` is undefined if the read is not served.
     #[inline(always)]
     pub fn read(
         &self,
-        lane: Lane,
+        shard: CounterShard,
         (file, offset): (u64, u64),
         into: &mut [MaybeUninit<u8>],
     ) -> Outcome<usize> {
         let copied = self.view.copy(file, offset, into);
-        self.ended(lane, copied, into.len())
+        self.ended(shard, copied, into.len())
     }
 
     /// The same for bytes that go to several places, in order; `len` in all.
     pub fn read_parts<'a>(
         &self,
-        lane: Lane,
+        shard: CounterShard,
         (file, offset): (u64, u64),
         len: usize,
         parts: impl Iterator<Item = &'a mut [MaybeUninit<u8>]>,
     ) -> Outcome<usize> {
         let copied = self.view.copy_parts(file, offset, parts);
-        self.ended(lane, copied, len)
+        self.ended(shard, copied, len)
     }
 
     #[inline(always)]
-    fn ended(&self, lane: Lane, copied: Copied, len: usize) -> Outcome<usize> {
+    fn ended(&self, shard: CounterShard, copied: Copied, len: usize) -> Outcome<usize> {
         if copied == Copied::All {
-            self.count(lane, Count::Reads, 1);
-            self.count(lane, Count::Bytes, len as u64);
+            self.count(shard, Count::Reads, 1);
+            self.count(shard, Count::Bytes, len as u64);
             return Outcome::Serve(len);
         }
-        Outcome::Bypass(self.passed_by(lane, copied))
+        Outcome::Bypass(self.passed_by(shard, copied))
     }
 
     #[cold]
     #[inline(never)]
-    fn passed_by(&self, lane: Lane, copied: Copied) -> Bypass {
+    fn passed_by(&self, shard: CounterShard, copied: Copied) -> Bypass {
         let (count, why) = match copied {
             Copied::All => unreachable!("what was copied is served"),
             Copied::Missing => (Count::NotHere, Bypass::NotHere),
@@ -111,7 +112,7 @@ impl Local {
             Copied::Long => (Count::TooLong, Bypass::TooLong),
             Copied::Dead => (Count::NoAgent, Bypass::NoAgent),
         };
-        self.count(lane, count, 1);
+        self.count(shard, count, 1);
         why
     }
 
@@ -119,12 +120,12 @@ impl Local {
     #[inline(always)]
     pub fn leave(
         &self,
-        lane: &WriteLane,
-        counting: Lane,
+        write_ring: &WriteRing,
+        counting: CounterShard,
         (file, offset): (u64, u64),
         bytes: &[u8],
     ) -> Outcome<LeftSome> {
-        match lane.leave(&self.view, file, offset, bytes) {
+        match write_ring.leave(&self.view, file, offset, bytes) {
             LaneOutcome::Done { much } => {
                 self.count(counting, Count::Writes, 1);
                 self.count(counting, Count::Written, bytes.len() as u64);
@@ -142,7 +143,7 @@ impl Local {
 
     #[cold]
     #[inline(never)]
-    fn not_left(&self, counting: Lane, left: LaneOutcome) -> Bypass {
+    fn not_left(&self, counting: CounterShard, left: LaneOutcome) -> Bypass {
         let (count, why) = match left {
             LaneOutcome::Done { .. } => unreachable!("what was left is served"),
             LaneOutcome::NotOffered => (Count::NotOffered, Bypass::NotHere),
@@ -160,9 +161,9 @@ impl Local {
         self.view.ring();
     }
 
-    /// This program was given a lane.
-    pub fn has_lane(&self) {
-        self.count(Lane::SHARED, Count::Lanes, 1);
+    /// This program was given a write ring.
+    pub fn has_write_ring(&self) {
+        self.count(CounterShard::SHARED, Count::WriteRings, 1);
     }
 
     /// The attributes of a file that the agent last told the operating system.
@@ -189,8 +190,8 @@ impl Local {
 
     /// Adds to a number.
     #[inline(always)]
-    pub fn count(&self, lane: Lane, what: Count, amount: u64) {
-        self.counts.add(lane, what as usize, amount);
+    pub fn count(&self, shard: CounterShard, what: Count, amount: u64) {
+        self.counts.add(shard, what as usize, amount);
     }
 }
 

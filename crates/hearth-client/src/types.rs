@@ -7,7 +7,7 @@ pub struct FileKey {
     pub ino: u64,
 }
 
-/// One open of one file through one way in.
+/// One open of one file through one front end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SessionHandle(pub u64);
 
@@ -53,13 +53,13 @@ pub struct OpenFile {
 pub struct OpenedFile {
     /// Names the open from now on.
     pub handle: SessionHandle,
-    /// The way in must keep no bytes for this handle: every read must ask.
+    /// The front end must keep no bytes for this handle: every read must ask.
     pub direct: bool,
     /// Bytes kept from earlier opens of this file are still good.
     pub kept_valid: bool,
     /// Size of the file now.
     pub size: u64,
-    /// The file may have lost its last name before it was opened: the way in looks, and goes to the store if so.
+    /// The file may have lost its last name before it was opened: the front end looks, and goes to the store if so.
     pub left: bool,
 }
 
@@ -90,7 +90,7 @@ pub enum Place {
 pub enum Keep {
     /// The caller, who serves later reads from them without asking (the kernel's page cache): the agent
     /// revokes them before they go stale.
-    WayIn,
+    FrontEnd,
     /// The agents' pools.
     Pool,
     /// Nobody who does not have them already: they are part of a call that is larger than the pool.
@@ -126,7 +126,7 @@ impl From<std::io::Error> for Errno {
     }
 }
 
-/// Why a call is not for the cache; the way in then does it on the store itself.
+/// Why a call is not for the cache; the front end then does it on the store itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Bypass {
     /// The file's policy keeps nothing.

@@ -1,5 +1,5 @@
-//! The order in which a thread of a way in asks other nodes for names and attributes, as a check: `docs/waits.md` has the
-//! waits, and says why. Pure, so that the simulator's ways in are held to it as front ends are.
+//! The order in which a thread of a front end asks other nodes for names and attributes, as a check: `docs/waits.md`
+//! has the waits, and says why. Pure, so that the simulator's front ends are held to it as the real ones are.
 //!
 //! Invariant W1: a thread on which others may wait asks nothing that may wait for them.
 

@@ -1,4 +1,4 @@
-//! The state that all parts of the way in share.
+//! The state that all parts of the front end share.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -7,11 +7,10 @@ use std::sync::Arc;
 use hearth_client::extent::Extents;
 use hearth_client::{FileKey, Revoker, Session};
 
-use crate::at_hand::come_along;
+use crate::background::BackgroundTasks;
 use crate::bases::Bases;
 use crate::calls::Calls;
 use crate::directories::OpenDirectory;
-use crate::errands::Errands;
 use crate::handles::{Handles, OpenHandle, Way};
 use crate::identity::Wardrobe;
 use crate::leaving::Leaving;
@@ -20,6 +19,7 @@ use crate::locks::Locks;
 use crate::memory::Memory;
 use crate::nodes::Nodes;
 use crate::options::MountOptions;
+use crate::readdirplus::come_along;
 use crate::revoke::KernelRevoker;
 use crate::stat::Stat;
 
@@ -33,7 +33,7 @@ pub(crate) struct Core {
     pub(crate) directories: Handles<OpenDirectory>,
     pub(crate) locks: Locks,
     pub(crate) lock_waiter: LockWaiter,
-    pub(crate) errands: Errands,
+    pub(crate) background: BackgroundTasks,
     pub(crate) calls: Arc<Calls>,
     pub(crate) bases: Bases,
     pub(crate) revoker: Arc<KernelRevoker>,
@@ -68,7 +68,7 @@ impl Core {
         }
         Ok(Core {
             wardrobe: Wardrobe::new(options.identity)?,
-            errands: Errands::start()?,
+            background: BackgroundTasks::start()?,
             calls,
             bases: Bases::default(),
             lock_waiter: LockWaiter::start()?,

@@ -66,7 +66,7 @@ impl Sought {
 }
 
 /// Starts something that ends in a completion, and waits for it, for as long as a lock or the store takes: the agent
-/// says what is late. Only for threads that [`crate::errands`] lets wait, never from a completion.
+/// says what is late. Only for threads that [`crate::background`] lets wait, never from a completion.
 pub(crate) fn wait<T: Send + 'static>(
     start: impl FnOnce(Box<dyn FnOnce(T) + Send>),
 ) -> io::Result<T> {

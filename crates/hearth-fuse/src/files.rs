@@ -78,7 +78,7 @@ impl Core {
         };
         let core = Arc::clone(self);
         let keep = match read.keeper == Keeper::Kernel {
-            true => Keep::WayIn,
+            true => Keep::FrontEnd,
             false => Keep::Pool,
         };
         let done = move |outcome: Outcome<&[&[u8]]>| match outcome {
@@ -96,7 +96,7 @@ impl Core {
             }
             Outcome::Bypass(_) => {
                 let own = Arc::clone(&core);
-                core.errands
+                core.background
                     .later(move || own.read_store(&open, read, reply));
             }
             Outcome::Fail(error) => reply.error(fuser::Errno::from_i32(error.0)),
@@ -124,7 +124,7 @@ impl Core {
         if self.extents.asks(end) && !write.is_write_back() {
             let core = Arc::clone(self);
             return self
-                .errands
+                .background
                 .run(move || match core.servers_take(&open, end) {
                     Ok(()) => core.write_fitting(open, write, reply),
                     Err(error) => reply.error(errno(&error)),
@@ -160,7 +160,7 @@ impl Core {
         if write.is_synchronous() && !write.is_write_back() {
             let core = Arc::clone(self);
             return self
-                .errands
+                .background
                 .run(move || core.write_through(&open, write, reply));
         }
         if write.is_write_back() {
@@ -302,7 +302,7 @@ impl Core {
             Way::Session(handle) if open.access.write && self.session.gathers(handle) => {
                 let flush = move || core.release_and_flush((node, owner), handle, reply);
                 let own = Arc::clone(self);
-                let shown = Box::new(move |_| own.errands.later(flush));
+                let shown = Box::new(move |_| own.background.later(flush));
                 self.session.exchange(handle, shown);
             }
             Way::Session(handle) if open.access.write => {
@@ -335,7 +335,7 @@ impl Core {
         let done = move |outcome| match served(outcome) {
             Ok(None) => {
                 let own = Arc::clone(&core);
-                core.errands.later(move || own.sync_store(&open, reply));
+                core.background.later(move || own.sync_store(&open, reply));
             }
             served => reply_empty(served, reply),
         };

@@ -21,10 +21,10 @@ use crate::directories::DirectoryAt;
 use crate::errors::errno;
 use crate::files::{Keeper, ReadAt, WriteAt};
 use crate::identity::Caller;
-use crate::learn::Remembered;
 use crate::locks::{LockRequest, Patience};
 use crate::names::Name;
 use crate::open::{Created, NewFile, Opened, Origin, StoreOpen, truncates};
+use crate::prefetch::Remembered;
 use crate::replies::{reply_attr, reply_create, reply_empty, reply_entry, reply_open, reply_xattr};
 use crate::space::Extent;
 use crate::sys::RangeLock;
@@ -80,7 +80,7 @@ impl HearthFs {
         job: impl FnOnce(&Arc<Core>) + Send + 'static,
     ) {
         let (core, call) = (Arc::clone(&self.core), self.begin(what, id));
-        self.core.errands.run(move || {
+        self.core.background.run(move || {
             job(&core);
             drop(call);
         });
@@ -110,7 +110,7 @@ fn create(core: &Arc<Core>, caller: Caller, new: NewFile<'_>, reply: ReplyCreate
         let (own, parent, name) = (Arc::clone(core), new.at.parent, new.at.name.to_owned());
         let is_own = origin == Origin::Made && new.flags.0 & libc::O_EXCL != 0;
         core.admit(open, move |opened| match opened {
-            Err(error) if is_own => Arc::clone(&own).errands.later(move || {
+            Err(error) if is_own => Arc::clone(&own).background.later(move || {
                 let name = &name;
                 own.unmake(caller, Name { parent, name }, entry.attr.ino.0);
                 reply_create(&own, &entry, Err(error), reply);

@@ -1,4 +1,4 @@
-//! The FUSE way in: a full POSIX file system over the store's tree.
+//! The FUSE front end: a full POSIX file system over the store's tree.
 //!
 //! Names, directories, attributes, links, permissions, extended attributes and locks go straight to
 //! the store. Only the content and the size of regular files go through a
@@ -15,21 +15,20 @@
 //! 1. A completion of the session never blocks and never calls the session.
 //! 2. Notifications that touch pages come from the revoker's thread only, with no lock held.
 //! 3. A worker waits for the session only while enough other workers stay free to take the kernel's
-//!    reads and writes ([`errands`]); everything else that waits moves to threads of its own.
+//!    reads and writes ([`background`]); everything else that waits moves to threads of its own.
 //!
 //! The process that serves a mount must not map files of that mount: the kernel would hold its
 //! address space while it waits for pages that only this process can bring.
 //!
 //! Shared writable mappings have no order across nodes: see [`revoke`] and [`bases`].
 
-mod at_hand;
 mod attributes;
+mod background;
 mod bases;
 mod calls;
 mod core;
 mod descriptors;
 mod directories;
-mod errands;
 mod errors;
 mod files;
 mod fs;
@@ -37,7 +36,6 @@ mod handles;
 mod holding;
 mod identity;
 mod init;
-mod learn;
 mod leaving;
 mod listing;
 mod lock_waiter;
@@ -48,6 +46,8 @@ mod names;
 mod nodes;
 mod open;
 mod options;
+mod prefetch;
+mod readdirplus;
 mod renew;
 mod replies;
 mod revoke;

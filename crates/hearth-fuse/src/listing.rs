@@ -8,7 +8,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use hearth_client::asking::batch;
 use hearth_client::{FileKey, NamesRead, Share};
 
-use crate::at_hand::second;
+use crate::readdirplus::second;
 
 /// Names of a directory, in the order of their bytes.
 pub(crate) struct Listing {

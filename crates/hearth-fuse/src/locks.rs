@@ -24,9 +24,9 @@ use fuser::{FileHandle, LockOwner, ReplyEmpty};
 use hearth_client::{Session, SessionHandle};
 use rustix::fs::{FlockOperation, Mode, OFlags, flock};
 
+use crate::background::Queue;
 use crate::calls::Call;
 use crate::core::Core;
-use crate::errands::Queue;
 use crate::errors::{raw, served};
 use crate::handles::{OpenHandle, Way};
 use crate::identity::Caller;
@@ -267,7 +267,7 @@ impl Core {
             Way::Session(handle) if self.session.gathers(handle) => Some(Ordered {
                 session: Arc::clone(&self.session),
                 handle,
-                queue: self.errands.queue(),
+                queue: self.background.queue(),
             }),
             Way::Session(_) | Way::Store => None,
         };

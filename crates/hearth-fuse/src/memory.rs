@@ -101,7 +101,7 @@ pub(crate) enum Known {
     /// Look in the store.
     Nothing,
     /// Many names of the directory are being asked for: it should be read.
-    Storm,
+    Burst,
 }
 
 /// A reading that was begun under a leave.
@@ -169,8 +169,8 @@ impl Memory {
         }
         directory.lookups.count();
         let Some(listing) = &directory.listing else {
-            return match directory.lookups.is_storm() {
-                true => Known::Storm,
+            return match directory.lookups.is_burst() {
+                true => Known::Burst,
                 false => Known::Nothing,
             };
         };

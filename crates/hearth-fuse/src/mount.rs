@@ -13,8 +13,8 @@ use fuser::{Config, MountOption, SessionACL};
 use hearth_client::Session;
 use rustix::mount::{UnmountFlags, unmount};
 
+use crate::background::WORKERS;
 use crate::core::Core;
-use crate::errands::WORKERS;
 use crate::fs::HearthFs;
 use crate::options::{Identity, MountOptions, OtherUsers, WhenBusy};
 

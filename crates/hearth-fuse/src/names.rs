@@ -15,10 +15,10 @@ use crate::attributes::{Consult, Told};
 use crate::core::Core;
 use crate::errors::{ask, raw};
 use crate::identity::Caller;
-use crate::learn::Remembered;
 use crate::listing::Listing;
 use crate::memory::OnItsWay;
 use crate::nodes::{Inode, Moment, proc_path};
+use crate::prefetch::Remembered;
 use crate::stat::{Stat, device_number};
 use crate::sys::put_on_mask;
 
@@ -83,7 +83,7 @@ impl Core {
             Remembered::Absent => return Err(raw(libc::ENOENT)),
             Remembered::No => {}
             Remembered::Perhaps => {
-                if let Some(entry) = self.learn(caller, at, once)? {
+                if let Some(entry) = self.prefetch(caller, at, once)? {
                     return Ok(entry);
                 }
             }

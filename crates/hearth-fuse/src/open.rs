@@ -241,7 +241,7 @@ impl Core {
         let finish = move |outcome: Outcome<OpenedFile>| match outcome {
             Outcome::Serve(answer) if answer.left => {
                 let own = Arc::clone(&core);
-                own.errands
+                own.background
                     .later(move || done(core.admitted_after_leave(open, answer)));
             }
             outcome => done(core.admitted(open, outcome)),

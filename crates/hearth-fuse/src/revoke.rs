@@ -49,7 +49,7 @@ impl Drop for HeldBack {
 /// Asks the kernel for attributes only: no pages, no folio locks, so any thread may.
 const ATTRIBUTES_ONLY: i64 = -1;
 
-/// The way in's side of revocation.
+/// The front end's side of revocation.
 pub(crate) struct KernelRevoker {
     nodes: Arc<Nodes>,
     memory: Arc<Memory>,

@@ -1,7 +1,7 @@
-//! The calls that a stand-in makes of a gateway, and their answers: heads of frames, in postcard's form. Both ends are
-//! of one job and so of one version.
+//! The calls that a proxy mount makes of a gateway, and their answers: heads of frames, in postcard's form. Both ends
+//! are of one job and so of one version.
 //!
-//! Inodes are named by their number in the store, open files and directories by numbers that the stand-in
+//! Inodes are named by their number in the store, open files and directories by numbers that the proxy mount
 //! draws. A gateway that has forgotten one, or never knew it, says so ([`Refused`]), and is taught it anew:
 //! so one gateway can take over from another, and each may forget when it likes.
 
@@ -18,7 +18,7 @@ pub(crate) type Open = u64;
 /// The head of the first frame of a connection.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub(crate) struct Hello {
-    /// Which stand-in, by a number that it has drawn.
+    /// Which proxy mount, by a number that it has drawn.
     pub(crate) client: u64,
     /// Which of its connections; calls of one are made one after another.
     pub(crate) slot: u32,

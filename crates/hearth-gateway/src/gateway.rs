@@ -1,4 +1,4 @@
-//! The gateway's side: connections, slots, and what each stand-in has open.
+//! The gateway's side: connections, slots, and what each proxy mount has open.
 
 mod make;
 mod names;
@@ -25,10 +25,10 @@ use opened::Opened;
 
 /// Connections at once; each has a thread.
 const CONNECTIONS_MAX: usize = 4096;
-/// How long what a stand-in has open outlives its last connection: it may be about to connect again.
+/// How long what a proxy mount has open outlives its last connection: it may be about to connect again.
 const ABSENCE_MAX: Duration = Duration::from_secs(10);
 
-/// Makes calls on the store for stand-ins. Dropping it ends all connections.
+/// Makes calls on the store for proxy mounts. Dropping it ends all connections.
 pub struct Gateway {
     shared: Arc<Shared>,
     stop: Option<OwnedFd>,
@@ -48,7 +48,7 @@ struct Shared {
     calls: AtomicU64,
 }
 
-/// The state of one stand-in here.
+/// The state of one proxy mount here.
 #[derive(Default)]
 struct Client {
     opened: Opened,
@@ -74,7 +74,7 @@ impl Gateway {
         };
         let listener = DoorListener::bind(door)?;
         let shared = Arc::new(Shared {
-            number: crate::stand_in::draw()?,
+            number: crate::proxy_mount::draw()?,
             party,
             nodes: Nodes::new(root)?,
             wardrobe: Wardrobe::new(identity)?,
@@ -158,7 +158,7 @@ impl Shared {
         }
     }
 
-    /// Closes what stand-ins had open that are gone; whether others may be.
+    /// Closes what proxy mounts had open that are gone; whether others may be.
     fn let_go(&self) -> bool {
         let mut clients = lock(&self.clients);
         clients.retain(|_, client| {
@@ -207,7 +207,7 @@ impl Shared {
         ended
     }
 
-    /// The stand-in of this number, with one connection more.
+    /// The proxy mount of this number, with one connection more.
     fn client(&self, number: u64) -> Arc<Client> {
         let mut clients = lock(&self.clients);
         let client = Arc::clone(clients.entry(number).or_default());

@@ -5,9 +5,9 @@ mod btio;
 mod cells;
 mod disk;
 mod findings;
+mod fixture;
 mod flash_io;
 mod gluster;
-mod ground;
 mod hosts;
 mod inside;
 mod local_hit;
@@ -386,7 +386,7 @@ fn stat_load(args: &Args) -> stat::Load<'_> {
     stat::Load {
         store: &args.store,
         clients: &args.clients,
-        systems: ground::System::chosen(&args.policy),
+        systems: fixture::System::chosen(&args.policy),
         effort: match args.quick {
             true => &stat::Effort::QUICK,
             false => &stat::Effort::FULL,

@@ -41,7 +41,7 @@ impl CommError {
         CommError("the peer does not count its messages".into())
     }
 
-    pub(crate) fn bell() -> CommError {
+    pub(crate) fn doorbell() -> CommError {
         CommError("the peer rings a bell that means nothing".into())
     }
 

@@ -1,14 +1,14 @@
 //! Frames over MPI, between ranks that are members.
 //!
-//! A frame is a message of MPI; a *bell* beside it says that it is there. MPI has no way to sleep until something
-//! comes: whoever waits for it asks again and again. So nobody asks before a bell has rung. Bells are small frames of
-//! a transport over sockets, or memory of the host, which also says who is there: its connections are ours, begin and
-//! end with the same reasons, and prove the same secret. Its thread makes all calls of the handler.
+//! A frame is a message of MPI; a *doorbell* beside it says that it is there. MPI has no way to sleep until something
+//! comes: whoever waits for it asks again and again. So nobody asks before a doorbell has rung. Doorbells are small
+//! frames of a transport over sockets, or memory of the host, which also says who is there: its connections are ours,
+//! begin and end with the same reasons, and prove the same secret. Its thread makes all calls of the handler.
 //!
 //! While a message is under way that thread asks MPI without a pause for [`EAGER`] after the last progress, giving
 //! its processor away in between, and then every [`LATE`], until it has arrived. An idle transport sleeps (N5).
 
-mod bell;
+mod doorbell;
 mod lines;
 
 use std::io::{self, IoSlice};
@@ -24,7 +24,7 @@ use hearth_net::{
 };
 
 use crate::comm::CommError;
-use bell::Bell;
+use doorbell::Doorbell;
 pub use lines::Lines;
 use lines::Sent;
 
@@ -33,31 +33,31 @@ const EAGER: Duration = Duration::from_millis(2);
 /// The pause between two questions after that.
 const LATE: Duration = Duration::from_millis(1);
 
-/// A rank that can be a member: where bells reach it, and its lines.
+/// A rank that can be a member: where doorbells reach it, and its lines.
 #[derive(Debug)]
 pub struct MpiEndpoint {
-    bells: Endpoint,
+    doorbells: Endpoint,
     lines: Arc<Lines>,
 }
 
 impl MpiEndpoint {
-    /// Ranks that listen for bells somewhere.
-    pub fn new(bells: Endpoint, lines: Arc<Lines>) -> MpiEndpoint {
-        MpiEndpoint { bells, lines }
+    /// Ranks that listen for doorbells somewhere.
+    pub fn new(doorbells: Endpoint, lines: Arc<Lines>) -> MpiEndpoint {
+        MpiEndpoint { doorbells, lines }
     }
 }
 
 impl Carry for MpiEndpoint {
     fn local_addr(&self) -> io::Result<SocketAddr> {
-        self.bells.local_addr()
+        self.doorbells.local_addr()
     }
 
     fn sockets(&self) -> Vec<BorrowedFd<'_>> {
-        self.bells.sockets()
+        self.doorbells.sockets()
     }
 
     fn into_fd(self: Box<Self>) -> OwnedFd {
-        self.bells.into_fd()
+        self.doorbells.into_fd()
     }
 
     fn start(
@@ -65,7 +65,8 @@ impl Carry for MpiEndpoint {
         mut config: NetConfig,
         handler: Arc<dyn Handler>,
     ) -> Result<Arc<dyn Transport>, NoTransport> {
-        let MpiEndpoint { bells, lines } = *self;
+        let MpiEndpoint { doorbells, lines } = *self;
+
         let (ranks, members) = (lines.ranks() as usize, config.members.len());
         if members > ranks || lines.rank() != config.me.0 {
             return Err(NoTransport::Config(format!(
@@ -73,7 +74,7 @@ impl Carry for MpiEndpoint {
             )));
         }
         let queued_max = config.limits.queued_bytes_max;
-        // Bells are small.
+        // Doorbells are small.
         config.limits.shared_bytes_max = 0;
         let front = Arc::new(Front {
             me: config.me,
@@ -81,13 +82,13 @@ impl Carry for MpiEndpoint {
             lines,
             handler,
             queued_max,
-            bells: OnceLock::new(),
+            doorbells: OnceLock::new(),
             looks: Mutex::default(),
         });
-        let bells = bells.start(config, Arc::clone(&front) as Arc<dyn Handler>)?;
-        let known = front.bells.set(Arc::downgrade(&bells));
-        assert!(known.is_ok(), "bells were started once");
-        Ok(Arc::new(MpiTransport { front, bells }))
+        let doorbells = doorbells.start(config, Arc::clone(&front) as Arc<dyn Handler>)?;
+        let known = front.doorbells.set(Arc::downgrade(&doorbells));
+        assert!(known.is_ok(), "doorbells were started once");
+        Ok(Arc::new(MpiTransport { front, doorbells }))
     }
 }
 
@@ -100,10 +101,10 @@ impl From<MpiEndpoint> for Endpoint {
 /// The running transport.
 struct MpiTransport {
     front: Arc<Front>,
-    bells: Arc<dyn Transport>,
+    doorbells: Arc<dyn Transport>,
 }
 
-/// Between bells and the handler.
+/// Between doorbells and the handler.
 struct Front {
     me: PeerId,
     /// The first ranks.
@@ -111,7 +112,7 @@ struct Front {
     lines: Arc<Lines>,
     handler: Arc<dyn Handler>,
     queued_max: usize,
-    bells: OnceLock<Weak<dyn Transport>>,
+    doorbells: OnceLock<Weak<dyn Transport>>,
     looks: Mutex<Looks>,
 }
 
@@ -124,36 +125,36 @@ struct Looks {
 }
 
 impl Front {
-    /// The transport of bells. Its thread may be here before its owner knows it.
-    fn bells(&self) -> Option<Arc<dyn Transport>> {
-        self.bells.wait().upgrade()
+    /// The transport of doorbells. Its thread may be here before its owner knows it.
+    fn doorbells(&self) -> Option<Arc<dyn Transport>> {
+        self.doorbells.wait().upgrade()
     }
 
-    fn ring(&self, peer: PeerId, bell: Bell) -> bool {
-        let bells = self.bells();
-        bells.is_some_and(|bells| bells.send(peer, &bell.encode(), &[]).is_ok())
+    fn ring(&self, peer: PeerId, doorbell: Doorbell) -> bool {
+        let doorbells = self.doorbells();
+        doorbells.is_some_and(|doorbells| doorbells.send(peer, &doorbell.encode(), &[]).is_ok())
     }
 
     fn break_up(&self, peer: PeerId, why: &str) {
-        if let Some(bells) = self.bells() {
-            bells.disconnect(peer, why);
+        if let Some(doorbells) = self.doorbells() {
+            doorbells.disconnect(peer, why);
         }
     }
 
-    fn heed(&self, peer: PeerId, bell: &[u8]) -> Result<(), CommError> {
+    fn heed(&self, peer: PeerId, doorbell: &[u8]) -> Result<(), CommError> {
         let index = peer.index();
-        match Bell::decode(bell) {
-            Some(Bell::Message {
+        match Doorbell::decode(doorbell) {
+            Some(Doorbell::Message {
                 first,
                 lens: [head, payload],
             }) if head <= HEAD_LEN_MAX && payload <= PAYLOAD_LEN_MAX => {
                 self.lines.expect(index, first, [head, payload])
             }
-            Some(Bell::Passed(count)) => {
-                let ring = |bell| self.ring(peer, bell);
+            Some(Doorbell::Passed(count)) => {
+                let ring = |doorbell| self.ring(peer, doorbell);
                 self.lines.heed_passed(index, count, &ring)
             }
-            Some(Bell::Message { .. }) | None => Err(CommError::bell()),
+            Some(Doorbell::Message { .. }) | None => Err(CommError::doorbell()),
         }
     }
 
@@ -163,8 +164,8 @@ impl Front {
         while let Some(frame) = self.lines.next(peer.index())? {
             self.handler.on_frame(peer, &frame.head, frame.payload);
             // After the call: a handler that takes its time holds the sender up.
-            if let Some(bell) = frame.passed {
-                self.ring(peer, bell);
+            if let Some(doorbell) = frame.passed {
+                self.ring(peer, doorbell);
             }
             some = true;
         }
@@ -216,8 +217,8 @@ impl Handler for Front {
         self.handler.on_down(peer, why);
     }
 
-    fn on_frame(&self, from: PeerId, bell: &[u8], _: Vec<u8>) {
-        match self.heed(from, bell) {
+    fn on_frame(&self, from: PeerId, doorbell: &[u8], _: Vec<u8>) {
+        match self.heed(from, doorbell) {
             Ok(()) => self.look(),
             Err(error) => self.break_up(from, &error.to_string()),
         }
@@ -259,12 +260,12 @@ impl Transport for MpiTransport {
         payload
             .iter()
             .for_each(|part| bytes.extend_from_slice(part));
-        let ring = |bell| self.front.ring(to, bell);
+        let ring = |doorbell| self.front.ring(to, doorbell);
         let (parts, most) = ([head.to_vec(), bytes], self.front.queued_max);
         match self.front.lines.send(to.index(), parts, most, &ring) {
             Sent::Done => return Ok(()),
             Sent::Slow => {
-                self.bells.wake();
+                self.doorbells.wake();
                 return Ok(());
             }
             Sent::Down => {}
@@ -275,11 +276,11 @@ impl Transport for MpiTransport {
     }
 
     fn disconnect(&self, peer: PeerId, why: &str) {
-        self.bells.disconnect(peer, why);
+        self.doorbells.disconnect(peer, why);
     }
 
     fn peers(&self) -> Vec<PeerState> {
-        let mut states = self.bells.peers();
+        let mut states = self.doorbells.peers();
         for state in &mut states {
             let counts = &self.front.lines.counts[state.id.index()];
             state.bytes_in = counts.bytes_in.load(Relaxed);
@@ -293,11 +294,11 @@ impl Transport for MpiTransport {
     }
 
     fn wake(&self) {
-        self.bells.wake();
+        self.doorbells.wake();
     }
 
     fn shutdown(&self) {
-        self.bells.shutdown();
+        self.doorbells.shutdown();
     }
 }
 

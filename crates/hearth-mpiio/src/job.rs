@@ -10,10 +10,10 @@ use hearth_client::Session;
 use hearth_mpi::Lines;
 use rustix::fs::Stat;
 
-use crate::crew::Crew;
+use crate::job_agents::JobAgents;
 use crate::meeting;
 use crate::mpi::{SUCCESS, mpi};
-use crate::settings::{self, Settings, Wishes};
+use crate::settings::{self, Hints, Settings};
 use crate::words::{self, say};
 use crate::{fds, sys};
 
@@ -33,7 +33,7 @@ pub(crate) struct Job {
     settings: Settings,
     /// The same as hints have shaped them.
     shaped: OnceLock<Settings>,
-    crew: Crew,
+    agents: JobAgents,
     /// Messages over MPI, if that is how agents reach each other.
     lines: Option<Arc<Lines>>,
     /// The directory that agents of one host share; ours to remove if the path is here.
@@ -46,7 +46,7 @@ pub(crate) struct Parts {
     pub(crate) rank: u32,
     pub(crate) ranks: u32,
     pub(crate) settings: Settings,
-    pub(crate) crew: Crew,
+    pub(crate) agents: JobAgents,
     pub(crate) lines: Option<Arc<Lines>>,
     pub(crate) directory: Option<PathBuf>,
 }
@@ -79,7 +79,7 @@ fn start(parts: Parts) {
         rank,
         ranks,
         settings,
-        crew,
+        agents,
         lines,
         directory,
     } = parts;
@@ -90,7 +90,7 @@ fn start(parts: Parts) {
         ranks,
         settings,
         shaped: OnceLock::new(),
-        crew,
+        agents,
         lines,
         directory,
     };
@@ -111,7 +111,7 @@ pub(crate) fn end() {
     mpi.barrier();
     job.report();
     *JOB.write().unwrap_or_else(PoisonError::into_inner) = None;
-    job.crew.stop();
+    job.agents.stop();
     if let Some(Err(error)) = job.lines.as_ref().map(|lines| lines.finish()) {
         say(&format_args!("messages between ranks are lost: {error}"));
     }
@@ -131,7 +131,7 @@ pub(crate) fn current() -> Option<Arc<Job>> {
 
 /// The agent's session, once there is one.
 pub(crate) fn session() -> Option<Arc<dyn Session>> {
-    current()?.crew.session()
+    current()?.agents.session()
 }
 
 /// Whether a device is that of the store.
@@ -155,13 +155,13 @@ impl Job {
 
     /// Whether no rank's agent can have been started by an open that this rank is part of.
     pub(crate) fn is_asleep(&self) -> bool {
-        self.crew.is_asleep()
+        self.agents.is_asleep()
     }
 
-    /// Has the agents be what hints wish for. All ranks do this alike, before any agent starts.
-    pub(crate) fn shape(&self, wishes: Wishes) {
-        let settings = self.shaped.get_or_init(|| self.settings.with(wishes));
-        self.crew.shape(|config| {
+    /// Has the agents be what hints ask for. All ranks do this alike, before any agent starts.
+    pub(crate) fn shape(&self, hints: Hints) {
+        let settings = self.shaped.get_or_init(|| self.settings.with(hints));
+        self.agents.shape(|config| {
             // An agent of another shape is one of another job, and refused.
             config.job = format!("mpi-{:016x}-{:016x}", self.id, settings.digest());
             config.policy = settings.policy;
@@ -184,17 +184,17 @@ impl Job {
     /// Makes sure that agents run, for an open by so many ranks.
     pub(crate) fn wake(&self, ranks: u32) -> Result<(), String> {
         // Ranks that are not part of the open sleep until somebody knocks.
-        self.crew.wake(ranks < self.ranks)
+        self.agents.wake(ranks < self.ranks)
     }
 
     fn flush(&self) {
-        if let Err(why) = self.crew.flush(FLUSH_SPAN) {
+        if let Err(why) = self.agents.flush(FLUSH_SPAN) {
             say(&format_args!("bytes are lost: {why}"));
         }
     }
 
     fn report(&self) {
-        let (Some(directory), Some(status)) = (&self.settings.report, self.crew.status()) else {
+        let (Some(directory), Some(status)) = (&self.settings.report, self.agents.status()) else {
             return;
         };
         let path = directory.join(format!("rank-{}.json", self.rank));
@@ -215,7 +215,7 @@ unsafe extern "C" fn in_child() {
 extern "C" fn at_exit() {
     if let Some(job) = current() {
         words::end();
-        if let Err(why) = job.crew.flush(EXIT_FLUSH_SPAN) {
+        if let Err(why) = job.agents.flush(EXIT_FLUSH_SPAN) {
             say(&format_args!("bytes are lost: {why}"));
         }
     }

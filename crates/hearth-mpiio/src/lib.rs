@@ -32,11 +32,11 @@
 
 mod aio;
 mod claim;
-mod crew;
 mod fds;
 mod file;
 mod hooks;
 mod job;
+mod job_agents;
 mod locks;
 mod loose;
 mod meeting;

@@ -17,8 +17,8 @@ use hearth_agent::store::StoreSpec;
 use hearth_agent::{AgentSettings, Allocation};
 use hearth_mpi::{Comm, Lines, MpiEndpoint};
 
-use crate::crew::Crew;
 use crate::job::Parts;
+use crate::job_agents::JobAgents;
 use crate::mpi::Mpi;
 use crate::settings::{Settings, Transport};
 use crate::sys;
@@ -191,7 +191,7 @@ fn build(
         replicas: hearth_agent::Replicas::None,
         balance: true,
     };
-    let crew = Crew::asleep(config, endpoint)
+    let agents = JobAgents::asleep(config, endpoint)
         .inspect_err(|error| say(&format_args!("cannot start a thread: {error}")))
         .ok()?;
     Some(Parts {
@@ -199,7 +199,7 @@ fn build(
         rank,
         ranks,
         settings,
-        crew,
+        agents,
         lines,
         directory: directory.filter(|_| host_leader),
     })

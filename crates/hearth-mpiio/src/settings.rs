@@ -160,18 +160,18 @@ fn read(variable: impl Fn(&str) -> Option<OsString>) -> Result<Option<Settings>,
 }
 
 impl Settings {
-    /// These settings with what hints wish for.
-    pub(crate) fn with(&self, wishes: Wishes) -> Settings {
+    /// These settings with what hints ask for.
+    pub(crate) fn with(&self, hints: Hints) -> Settings {
         let mut settings = self.clone();
-        let chosen = usize::from(wishes.policy).checked_sub(1);
+        let chosen = usize::from(hints.policy).checked_sub(1);
         if let Some((name, policy)) = chosen.and_then(|place| POLICIES.get(place)) {
             (settings.policy_name, settings.policy) = (name, *policy);
         }
-        if wishes.page_bytes > 0 {
-            settings.page_bytes = wishes.page_bytes;
+        if hints.page_bytes > 0 {
+            settings.page_bytes = hints.page_bytes;
         }
-        if wishes.pool_bytes >= pool_bytes_least(settings.page_bytes) {
-            settings.pool_bytes = wishes.pool_bytes;
+        if hints.pool_bytes >= pool_bytes_least(settings.page_bytes) {
+            settings.pool_bytes = hints.pool_bytes;
         }
         settings
     }
@@ -198,42 +198,42 @@ impl Settings {
 
 /// The settings that hints ask for, of a job that has not begun to cache; 0 if they ask for nothing that can be.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Wishes {
+pub(crate) struct Hints {
     /// The policy's place in the list, counted from 1.
     policy: u8,
     page_bytes: u32,
     pool_bytes: u64,
 }
 
-/// Bytes by which ranks tell each other wishes.
-pub(crate) const WISHES_BYTES: usize = 1 + 4 + 8;
+/// Bytes by which ranks tell each other hints.
+pub(crate) const HINTS_BYTES: usize = 1 + 4 + 8;
 
-impl Wishes {
-    /// Wishes in words, as the hints of these variables' settings have them; a value that cannot be
+impl Hints {
+    /// Hints in words, by the names that these variables' settings have; a value that cannot be
     /// is none.
-    pub(crate) fn of(word: impl Fn(&str) -> Option<String>) -> Wishes {
+    pub(crate) fn of(word: impl Fn(&str) -> Option<String>) -> Hints {
         let place = |name: String| POLICIES.iter().position(|(known, _)| *known == name);
         let policy = word(POLICY_HINT).and_then(place);
         let page = word(PAGE_HINT).and_then(|text| page_size(size(&text)?));
         let pool = word(POOL_HINT).and_then(|text| size(&text));
-        Wishes {
+        Hints {
             policy: policy.map_or(0, |place| place as u8 + 1),
             page_bytes: page.unwrap_or_default(),
             pool_bytes: pool.unwrap_or_default(),
         }
     }
 
-    pub(crate) fn encode(self) -> [u8; WISHES_BYTES] {
-        let mut bytes = [0; WISHES_BYTES];
+    pub(crate) fn encode(self) -> [u8; HINTS_BYTES] {
+        let mut bytes = [0; HINTS_BYTES];
         bytes[0] = self.policy;
         bytes[1..5].copy_from_slice(&self.page_bytes.to_le_bytes());
         bytes[5..].copy_from_slice(&self.pool_bytes.to_le_bytes());
         bytes
     }
 
-    pub(crate) fn decode(bytes: [u8; WISHES_BYTES]) -> Wishes {
+    pub(crate) fn decode(bytes: [u8; HINTS_BYTES]) -> Hints {
         let [policy, a, b, c, d, pool @ ..] = bytes;
-        Wishes {
+        Hints {
             policy,
             page_bytes: u32::from_le_bytes([a, b, c, d]),
             pool_bytes: u64::from_le_bytes(pool),
@@ -295,26 +295,26 @@ mod tests {
     }
 
     #[test]
-    fn wishes_that_can_be_travel_and_are_heeded() {
+    fn hints_that_can_be_travel_and_are_heeded() {
         let dir = tempfile::tempdir().unwrap();
         let store = ("HEARTH_STORE", dir.path().to_str().unwrap());
         let plain = with(&[store]).unwrap().unwrap();
-        let hints = [
+        let words = [
             (POLICY_HINT, "home"),
             (PAGE_HINT, "64k"),
             (POOL_HINT, "8MiB"),
         ];
-        let wishes = Wishes::of(|name| {
-            let found = hints.iter().find(|(known, _)| *known == name);
+        let hints = Hints::of(|name| {
+            let found = words.iter().find(|(known, _)| *known == name);
             found.map(|(_, value)| (*value).to_owned())
         });
-        let shaped = plain.with(Wishes::decode(wishes.encode()));
+        let shaped = plain.with(Hints::decode(hints.encode()));
         assert_eq!((shaped.policy_name, shaped.policy), ("home", Policy::Home));
         assert_eq!((shaped.page_bytes, shaped.pool_bytes), (64 << 10, 8 << 20));
-        let wrong = Wishes::of(|_| Some("3000".to_owned()));
+        let wrong = Hints::of(|_| Some("3000".to_owned()));
         assert_eq!(plain.with(wrong).page_bytes, plain.page_bytes);
         assert_eq!(plain.with(wrong).policy_name, "single");
-        assert_eq!(plain.with(Wishes::default()).digest(), plain.digest());
+        assert_eq!(plain.with(Hints::default()).digest(), plain.digest());
     }
 
     #[test]

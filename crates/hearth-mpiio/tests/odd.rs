@@ -8,7 +8,7 @@ use std::fs;
 use std::io::{BufRead, BufReader};
 use std::process::Stdio;
 
-use support::{BOTH, Mpi, Run, Scene, both, has};
+use support::{BOTH, Fixture, Mpi, Run, both, has};
 
 const RANKS: u32 = 3;
 
@@ -16,18 +16,18 @@ const RANKS: u32 = 3;
 const OVER_MPI: &[(&str, &str)] = &[("HEARTH_TRANSPORT", "mpi"), ("THREADS", "1")];
 
 /// Runs a case under both MPI libraries; each must end well.
-fn both_run(test: &str, case: &str, settings: &[(&str, &str)], then: impl Fn(&Scene)) {
+fn both_run(test: &str, case: &str, settings: &[(&str, &str)], then: impl Fn(&Fixture)) {
     for mpi in BOTH {
         if !has(test, mpi, "mpicc") {
             continue;
         }
-        let scene = Scene::new(mpi, "mpicc", "odd.c");
-        scene.runs_well(&Run {
+        let fixture = Fixture::new(mpi, "mpicc", "odd.c");
+        fixture.runs_well(&Run {
             ranks: RANKS,
-            words: &[case, &scene.name("f")],
+            words: &[case, &fixture.name("f")],
             cache: Some(settings),
         });
-        then(&scene);
+        then(&fixture);
     }
 }
 
@@ -67,10 +67,10 @@ fn what_the_store_cannot_hold_is_refused_at_once() {
 fn hints_of_the_first_file_are_heeded_and_others_are_named() {
     let test = "hints_of_the_first_file_are_heeded_and_others_are_named";
     for mpi in BOTH.into_iter().filter(|mpi| has(test, *mpi, "mpicc")) {
-        let scene = Scene::new(mpi, "mpicc", "odd.c");
-        let said = scene.runs_well(&Run {
+        let fixture = Fixture::new(mpi, "mpicc", "odd.c");
+        let said = fixture.runs_well(&Run {
             ranks: RANKS,
-            words: &["hints", &scene.name("f")],
+            words: &["hints", &fixture.name("f")],
             cache: Some(&[("HEARTH_PAGE_SIZE", "64KiB")]),
         });
         let not_heeded: Vec<&str> = said.lines().filter(|line| line.contains("hint")).collect();
@@ -85,8 +85,8 @@ fn hints_of_the_first_file_are_heeded_and_others_are_named() {
 #[test]
 fn modes_of_opening_do_what_they_say() {
     let test = "modes_of_opening_do_what_they_say";
-    both_run(test, "modes", &[], |scene| {
-        assert!(fs::read(scene.file(&scene.name("f"))).unwrap() == blocks(2));
+    both_run(test, "modes", &[], |fixture| {
+        assert!(fs::read(fixture.file(&fixture.name("f"))).unwrap() == blocks(2));
     });
 }
 
@@ -95,11 +95,11 @@ fn a_store_without_room_is_an_error_of_its_class() {
     let test = "a_store_without_room_is_an_error_of_its_class";
     let full = [("HEARTH_BACKING", "fault:write:enospc@1-")];
     for mpi in BOTH.into_iter().filter(|mpi| has(test, *mpi, "mpicc")) {
-        let scene = Scene::new(mpi, "mpicc", "odd.c");
+        let fixture = Fixture::new(mpi, "mpicc", "odd.c");
         // The bytes never leave, so the end waits for them as long as it does anywhere.
-        let output = scene.run(&Run {
+        let output = fixture.run(&Run {
             ranks: 1,
-            words: &["full", &scene.name("f")],
+            words: &["full", &fixture.name("f")],
             cache: Some(&full),
         });
         let said = both(&output);
@@ -116,18 +116,18 @@ fn an_agent_that_nobody_asks_sleeps() {
 #[test]
 fn an_agent_that_nobody_asks_over_mpi_sleeps() {
     let test = "an_agent_that_nobody_asks_over_mpi_sleeps";
-    both_run(test, "idle", OVER_MPI, |scene| {
-        assert!(scene.report(0).contains("\"way\": \"MPI"));
+    both_run(test, "idle", OVER_MPI, |fixture| {
+        assert!(fixture.report(0).contains("\"way\": \"MPI"));
     });
 }
 
 /// Runs a case that no job survives, under both libraries: it must end, and not well.
 fn both_end(test: &str, case: &str, settings: &[(&str, &str)]) {
     for mpi in BOTH.into_iter().filter(|mpi| has(test, *mpi, "mpicc")) {
-        let scene = Scene::new(mpi, "mpicc", "odd.c");
-        let output = scene.run(&Run {
+        let fixture = Fixture::new(mpi, "mpicc", "odd.c");
+        let output = fixture.run(&Run {
             ranks: RANKS,
-            words: &[case, &scene.name("f")],
+            words: &[case, &fixture.name("f")],
             cache: Some(settings),
         });
         let (code, said) = (output.status.code(), both(&output));
@@ -172,8 +172,8 @@ fn a_file_is_gone_through_in_turn() {
         "a_file_is_gone_through_in_turn",
         "sequential",
         &[],
-        |scene| {
-            assert!(fs::read(scene.file(&scene.name("f"))).unwrap() == blocks(0));
+        |fixture| {
+            assert!(fs::read(fixture.file(&fixture.name("f"))).unwrap() == blocks(0));
         },
     );
 }
@@ -188,15 +188,15 @@ fn a_program_without_mpi_reads_what_was_synced() {
 fn a_second_job_is_refused_while_the_first_has_the_file() {
     let test = "a_second_job_is_refused_while_the_first_has_the_file";
     for mpi in BOTH.into_iter().filter(|mpi| has(test, *mpi, "mpicc")) {
-        let scene = Scene::new(mpi, "mpicc", "odd.c");
-        let name = scene.name("f");
+        let fixture = Fixture::new(mpi, "mpicc", "odd.c");
+        let name = fixture.name("f");
         let (holds, asks) = (["holder", &name], ["refused", &name]);
         let run = |words| Run {
             ranks: 2,
             words,
             cache: Some(&[]),
         };
-        let mut first = scene.command(&run(&holds));
+        let mut first = fixture.command(&run(&holds));
         let mut first = first
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
@@ -206,7 +206,7 @@ fn a_second_job_is_refused_while_the_first_has_the_file() {
         let mut line = String::new();
         said.read_line(&mut line).unwrap();
         assert_eq!(line, "held\n", "{mpi:?}");
-        let second = scene.runs_well(&run(&asks));
+        let second = fixture.runs_well(&run(&asks));
         assert!(second.contains("another job has it open"), "{second}");
         drop(first.stdin.take());
         assert!(first.wait().unwrap().success(), "{mpi:?}");
@@ -217,11 +217,11 @@ fn a_second_job_is_refused_while_the_first_has_the_file() {
 fn a_job_of_one_rank_is_a_job() {
     let test = "a_job_of_one_rank_is_a_job";
     for mpi in BOTH.into_iter().filter(|mpi| has(test, *mpi, "mpicc")) {
-        let scene = Scene::new(mpi, "mpicc", "odd.c");
+        let fixture = Fixture::new(mpi, "mpicc", "odd.c");
         for case in ["communicators", "removed"] {
-            scene.runs_well(&Run {
+            fixture.runs_well(&Run {
                 ranks: 1,
-                words: &[case, &scene.name(case)],
+                words: &[case, &fixture.name(case)],
                 cache: Some(&[]),
             });
         }
@@ -231,8 +231,8 @@ fn a_job_of_one_rank_is_a_job() {
 #[test]
 fn a_file_that_is_open_at_the_end_is_whole() {
     let test = "a_file_that_is_open_at_the_end_is_whole";
-    both_run(test, "open-at-the-end", &[], |scene| {
-        assert!(fs::read(scene.file(&scene.name("f"))).unwrap() == blocks(0));
+    both_run(test, "open-at-the-end", &[], |fixture| {
+        assert!(fs::read(fixture.file(&fixture.name("f"))).unwrap() == blocks(0));
     });
 }
 
@@ -240,10 +240,10 @@ fn a_file_that_is_open_at_the_end_is_whole() {
 fn a_program_that_does_not_finish_mpi_leaves_its_bytes_and_ends() {
     let test = "a_program_that_does_not_finish_mpi_leaves_its_bytes_and_ends";
     for mpi in BOTH.into_iter().filter(|mpi| has(test, *mpi, "mpicc")) {
-        let scene = Scene::new(mpi, "mpicc", "odd.c");
-        let output = scene.run(&Run {
+        let fixture = Fixture::new(mpi, "mpicc", "odd.c");
+        let output = fixture.run(&Run {
             ranks: 1,
-            words: &["unfinished", &scene.name("f")],
+            words: &["unfinished", &fixture.name("f")],
             cache: Some(&[]),
         });
         let said = both(&output);
@@ -251,7 +251,7 @@ fn a_program_that_does_not_finish_mpi_leaves_its_bytes_and_ends() {
             !matches!(output.status.code(), Some(124 | 137)),
             "{mpi:?}: {said}"
         );
-        let left = fs::read(scene.file(&scene.name("f"))).unwrap();
+        let left = fs::read(fixture.file(&fixture.name("f"))).unwrap();
         assert!(left == blocks(0)[..30000], "{mpi:?}: {said}");
     }
 }
@@ -260,10 +260,10 @@ fn a_program_that_does_not_finish_mpi_leaves_its_bytes_and_ends() {
 fn atomic_mode_never_mixes_two_writes() {
     let test = "atomic_mode_never_mixes_two_writes";
     for mpi in BOTH.into_iter().filter(|mpi| has(test, *mpi, "mpicc")) {
-        let scene = Scene::new(mpi, "mpicc", "atomic.c");
-        scene.runs_well(&Run {
+        let fixture = Fixture::new(mpi, "mpicc", "atomic.c");
+        fixture.runs_well(&Run {
             ranks: RANKS,
-            words: &[&scene.name("f"), "2000"],
+            words: &[&fixture.name("f"), "2000"],
             cache: Some(&[("HEARTH_PAGE_SIZE", "4KiB")]),
         });
     }
@@ -274,24 +274,24 @@ fn is_left_alone(test: &str, mpi: Mpi, settings: &[(&str, &str)]) {
     if !has(test, mpi, "mpicc") {
         return;
     }
-    let scene = Scene::new(mpi, "mpicc", "features.c");
+    let fixture = Fixture::new(mpi, "mpicc", "features.c");
     let run = |words: &[&str], cache| {
-        scene.runs_well(&Run {
+        fixture.runs_well(&Run {
             ranks: RANKS,
             words,
             cache,
         })
     };
-    let elsewhere = scene.elsewhere(&scene.name("cached"));
+    let elsewhere = fixture.elsewhere(&fixture.name("cached"));
     let file = elsewhere.to_str().unwrap();
-    assert_eq!(run(&[&scene.name("plain")], None), "");
+    assert_eq!(run(&[&fixture.name("plain")], None), "");
     assert_eq!(run(&[file, "off"], Some(settings)), "");
     let (plain, alone) = (
-        fs::read(scene.file(&scene.name("plain"))),
+        fs::read(fixture.file(&fixture.name("plain"))),
         fs::read(elsewhere),
     );
     assert!(plain.unwrap() == alone.unwrap(), "{mpi:?}");
-    assert!(!scene.has_report(0), "{mpi:?}: no agent has started");
+    assert!(!fixture.has_report(0), "{mpi:?}: no agent has started");
 }
 
 #[test]
@@ -305,16 +305,16 @@ fn a_file_outside_of_the_store_is_left_alone() {
 fn without_threads_a_job_that_wants_mpi_says_so_and_uses_memory() {
     let test = "without_threads_a_job_that_wants_mpi_says_so_and_uses_memory";
     for mpi in BOTH.into_iter().filter(|mpi| has(test, *mpi, "mpicc")) {
-        let scene = Scene::new(mpi, "mpicc", "features.c");
-        let said = scene.runs_well(&Run {
+        let fixture = Fixture::new(mpi, "mpicc", "features.c");
+        let said = fixture.runs_well(&Run {
             ranks: RANKS,
-            words: &[&scene.name("f"), "on"],
+            words: &[&fixture.name("f"), "on"],
             cache: Some(&[("HEARTH_TRANSPORT", "mpi")]),
         });
         let lines: Vec<&str> = said.lines().collect();
         assert_eq!(lines.len(), 1, "{said}");
         assert!(lines[0].contains("MPI_THREAD_MULTIPLE"), "{said}");
-        assert!(scene.report(0).contains("\"way\": \"shared memory\""));
+        assert!(fixture.report(0).contains("\"way\": \"shared memory\""));
     }
 }
 
@@ -322,16 +322,16 @@ fn without_threads_a_job_that_wants_mpi_says_so_and_uses_memory() {
 fn settings_that_cannot_be_are_named_and_the_job_runs_without_a_cache() {
     let test = "settings_that_cannot_be_are_named_and_the_job_runs_without_a_cache";
     for mpi in BOTH.into_iter().filter(|mpi| has(test, *mpi, "mpicc")) {
-        let scene = Scene::new(mpi, "mpicc", "odd.c");
-        let said = scene.runs_well(&Run {
+        let fixture = Fixture::new(mpi, "mpicc", "odd.c");
+        let said = fixture.runs_well(&Run {
             ranks: 1,
-            words: &["open-at-the-end", &scene.name("f")],
+            words: &["open-at-the-end", &fixture.name("f")],
             cache: Some(&[("HEARTH_POLICY", "best")]),
         });
         assert!(
             said.contains("rank 0: no file is cached: HEARTH_POLICY=best"),
             "{said}"
         );
-        assert!(!scene.has_report(0));
+        assert!(!fixture.has_report(0));
     }
 }

@@ -6,7 +6,7 @@ mod support;
 
 use std::fs;
 
-use support::{BOTH, Mpi, Run, Scene, has};
+use support::{BOTH, Fixture, Mpi, Run, has};
 
 const RANKS: u32 = 3;
 
@@ -30,36 +30,36 @@ fn leaves_the_same_file_with(
     (mpi, compiler): (Mpi, &str),
     source: &str,
     (cache, policy): (&[(&str, &str)], &str),
-) -> Option<Scene> {
+) -> Option<Fixture> {
     if !has(test, mpi, compiler) {
         return None;
     }
-    let scene = Scene::new(mpi, compiler, source);
+    let fixture = Fixture::new(mpi, compiler, source);
     let run = |words: &[&str], cache| {
         let ranks = RANKS;
-        scene.runs_well(&Run {
+        fixture.runs_well(&Run {
             ranks,
             words,
             cache,
         })
     };
-    run(&[&scene.name("plain")], None);
-    let said = run(&[&scene.name("cached"), "on"], Some(cache));
+    run(&[&fixture.name("plain")], None);
+    let said = run(&[&fixture.name("cached"), "on"], Some(cache));
     assert_eq!(said, "", "{mpi:?}: nothing is worth a word");
     let (plain, cached) = (
-        fs::read(scene.file(&scene.name("plain"))),
-        fs::read(scene.file(&scene.name("cached"))),
+        fs::read(fixture.file(&fixture.name("plain"))),
+        fs::read(fixture.file(&fixture.name("cached"))),
     );
     assert!(
         plain.unwrap() == cached.unwrap(),
         "{mpi:?}: the files differ"
     );
     assert!(
-        scene
+        fixture
             .report(0)
             .contains(&format!("\"policy\": \"{policy}\""))
     );
-    Some(scene)
+    Some(fixture)
 }
 
 #[test]
@@ -89,11 +89,11 @@ fn runs_over(test: &str, (mpi, compiler): (Mpi, &str), source: &str, (name, way)
         ("HEARTH_TRANSPORT", name),
         ("THREADS", "1"),
     ];
-    if let Some(scene) =
+    if let Some(fixture) =
         leaves_the_same_file_with(test, (mpi, compiler), source, (&cache, "single"))
     {
         for rank in 0..RANKS {
-            let report = scene.report(rank);
+            let report = fixture.report(rank);
             let said = format!("\"way\": \"{way}");
             let others = report.matches(&said).count();
             assert_eq!(others, RANKS as usize - 1, "{mpi:?}: {report}");
@@ -158,27 +158,27 @@ fn passes_the_pool_by(test: &str, policy: &str) {
         if !has(test, mpi, "mpicc") {
             continue;
         }
-        let scene = Scene::new(mpi, "mpicc", "large.c");
-        let name = scene.name("large");
+        let fixture = Fixture::new(mpi, "mpicc", "large.c");
+        let name = fixture.name("large");
         let run = |cache| {
             let (ranks, words) = (RANKS, &[name.as_str()][..]);
-            scene.runs_well(&Run {
+            fixture.runs_well(&Run {
                 ranks,
                 words,
                 cache,
             })
         };
         run(None);
-        let plain = fs::read(scene.file(&name)).unwrap();
-        fs::remove_file(scene.file(&name)).unwrap();
+        let plain = fs::read(fixture.file(&name)).unwrap();
+        fs::remove_file(fixture.file(&name)).unwrap();
         let said = run(Some(&[("HEARTH_POOL", "8MiB"), ("HEARTH_POLICY", policy)]));
         assert_eq!(said, "", "{mpi:?}: nothing is worth a word");
         assert!(
-            plain == fs::read(scene.file(&name)).unwrap(),
+            plain == fs::read(fixture.file(&name)).unwrap(),
             "{mpi:?}: the files differ"
         );
         for rank in 0..RANKS {
-            let report = scene.report(rank);
+            let report = fixture.report(rank);
             assert!(report.contains("\"evictions\": 0"), "{mpi:?}: {report}");
         }
     }

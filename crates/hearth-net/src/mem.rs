@@ -21,7 +21,7 @@ pub struct MemNet(Arc<Mutex<State>>);
 pub struct MemTransport {
     me: PeerId,
     net: Arc<Mutex<State>>,
-    bell: Arc<Condvar>,
+    doorbell: Arc<Condvar>,
     thread: Mutex<Option<JoinHandle<()>>>,
 }
 
@@ -34,7 +34,7 @@ struct State {
 
 struct Member {
     incarnation: u64,
-    bell: Arc<Condvar>,
+    doorbell: Arc<Condvar>,
     /// Changed since the thread last asked for its deadline.
     woken: bool,
     inbox: VecDeque<Event>,
@@ -83,23 +83,23 @@ impl MemNet {
         incarnation: u64,
         handler: Arc<dyn Handler>,
     ) -> Arc<MemTransport> {
-        let bell = Arc::new(Condvar::new());
+        let doorbell = Arc::new(Condvar::new());
         let mut state = lock(&self.0);
         state.stop(me, "peer started anew");
-        state.begin(me, incarnation, Arc::clone(&bell));
+        state.begin(me, incarnation, Arc::clone(&doorbell));
         drop(state);
         let place = Place {
             me,
             incarnation,
             net: Arc::clone(&self.0),
-            bell: Arc::clone(&bell),
+            doorbell: Arc::clone(&doorbell),
         };
         let thread = thread::spawn(move || place.run(&*handler));
         let thread = Mutex::new(Some(thread));
         Arc::new(MemTransport {
             me,
             net: Arc::clone(&self.0),
-            bell,
+            doorbell,
             thread,
         })
     }
@@ -129,7 +129,7 @@ impl State {
         (0u32..).map(PeerId).take(self.members.len())
     }
 
-    fn begin(&mut self, me: PeerId, incarnation: u64, bell: Arc<Condvar>) {
+    fn begin(&mut self, me: PeerId, incarnation: u64, doorbell: Arc<Condvar>) {
         let link = Link::Down {
             why: "not connected yet".into(),
         };
@@ -142,7 +142,7 @@ impl State {
         let peers = vec![counters; self.members.len()];
         let member = Member {
             incarnation,
-            bell,
+            doorbell,
             woken: false,
             inbox: VecDeque::new(),
             peers,
@@ -160,7 +160,7 @@ impl State {
             self.break_link(me, peer, why);
         }
         if let Some(member) = self.members[me.index()].take() {
-            member.bell.notify_all();
+            member.doorbell.notify_all();
         }
     }
 
@@ -299,7 +299,7 @@ impl Member {
 
     fn push(&mut self, event: Event) {
         self.inbox.push_back(event);
-        self.bell.notify_all();
+        self.doorbell.notify_all();
     }
 
     fn pop(&mut self) -> Option<Event> {
@@ -341,14 +341,14 @@ impl Transport for MemTransport {
         if let Some(member) = lock(&self.net).member(self.me) {
             member.woken = true;
         }
-        self.bell.notify_all();
+        self.doorbell.notify_all();
     }
 
     fn shutdown(&self) {
         let mut state = lock(&self.net);
         // A later incarnation in the same place is not ours to stop.
-        let bell = state.member(self.me).map(|member| &member.bell);
-        if bell.is_some_and(|bell| Arc::ptr_eq(bell, &self.bell)) {
+        let doorbell = state.member(self.me).map(|member| &member.doorbell);
+        if doorbell.is_some_and(|doorbell| Arc::ptr_eq(doorbell, &self.doorbell)) {
             state.stop(self.me, "shut down");
         }
         drop(state);
@@ -371,7 +371,7 @@ struct Place {
     me: PeerId,
     incarnation: u64,
     net: Arc<Mutex<State>>,
-    bell: Arc<Condvar>,
+    doorbell: Arc<Condvar>,
 }
 
 enum Turn {
@@ -416,7 +416,9 @@ impl Place {
             let Some(member) = state.member(self.me) else {
                 return Turn::Stop;
             };
-            if !Arc::ptr_eq(&member.bell, &self.bell) || member.incarnation != self.incarnation {
+            if !Arc::ptr_eq(&member.doorbell, &self.doorbell)
+                || member.incarnation != self.incarnation
+            {
                 return Turn::Stop;
             }
             if let Some(event) = member.pop() {
@@ -427,7 +429,7 @@ impl Place {
             }
             let Some(at) = deadline else {
                 state = self
-                    .bell
+                    .doorbell
                     .wait(state)
                     .unwrap_or_else(PoisonError::into_inner);
                 continue;
@@ -436,7 +438,7 @@ impl Place {
             if left.is_zero() {
                 return Turn::AskAgain;
             }
-            let waited = self.bell.wait_timeout(state, left);
+            let waited = self.doorbell.wait_timeout(state, left);
             state = waited.unwrap_or_else(PoisonError::into_inner).0;
         }
     }

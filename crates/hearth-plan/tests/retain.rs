@@ -137,6 +137,7 @@ fn choose_pinned(
 }
 
 type How = fn(Memory<'_>, IncomingFile) -> Option<Vec<FileIndex>>;
+
 const ALL: [How; 3] = [victims::literal, victims::paper, victims::covering];
 
 #[test]

@@ -41,10 +41,10 @@ const BUSY: u8 = 2;
 const READY: u8 = 3;
 
 static STATE: AtomicU8 = AtomicU8::new(NONE);
-static WISH: OnceLock<Wish> = OnceLock::new();
+static CONFIG: OnceLock<Config> = OnceLock::new();
 static LOCAL: OnceLock<Local> = OnceLock::new();
 
-struct Wish {
+struct Config {
     device: u64,
     path: Vec<u8>,
 }
@@ -56,7 +56,7 @@ static JAILED: AtomicBool = AtomicBool::new(false);
 /// Elements of a vector that are filled at once.
 const PARTS_MAX: usize = 64;
 
-/// Takes the wish from the environment, before the program begins.
+/// Takes the configuration from the environment, before the program begins.
 pub(crate) fn start() {
     let Some(value) = std::env::var_os(VARIABLE) else {
         return;
@@ -67,7 +67,7 @@ pub(crate) fn start() {
     let device = device.and_then(|part| part.parse().ok());
     if let (Some(device), Some(path)) = (device, parts.next()) {
         let path = path.to_vec();
-        if WISH.set(Wish { device, path }).is_ok() {
+        if CONFIG.set(Config { device, path }).is_ok() {
             STATE.store(IDLE, Relaxed);
         }
     }
@@ -111,15 +111,15 @@ fn learn(fd: c_int) -> Option<Known> {
     if JAILED.load(Relaxed) {
         return None;
     }
-    let wish = WISH.get()?;
-    let Some(file) = sys::file_on(fd, wish.device).and_then(Known::file) else {
+    let config = CONFIG.get()?;
+    let Some(file) = sys::file_on(fd, config.device).and_then(Known::file) else {
         fds::keep_cached(fd, Known::PASSED);
         return None;
     };
-    let local = ready(wish)?;
+    let local = ready(config)?;
     let flags = sys::open_flags(fd);
     let known = if flags & (libc::O_DIRECT | libc::O_PATH) != 0 {
-        local.count(thread::lane(local), Count::Flags, 1);
+        local.count(thread::shard(local), Count::Flags, 1);
         Known::PASSED
     } else if flags & libc::O_ACCMODE == libc::O_WRONLY {
         Known::PASSED
@@ -133,7 +133,7 @@ fn learn(fd: c_int) -> Option<Known> {
 
 /// Whether there may be files of a mount.
 #[inline(always)]
-pub(crate) fn is_wished() -> bool {
+pub(crate) fn is_configured() -> bool {
     STATE.load(Relaxed) != NONE
 }
 
@@ -154,7 +154,7 @@ pub(crate) fn known_file(fd: c_int) -> Option<u64> {
 
 /// The agent's memory, mapped now if it was not.
 pub(crate) fn prepared() -> Option<&'static Local> {
-    ready(WISH.get()?)
+    ready(CONFIG.get()?)
 }
 
 /// Whether no system call is to be made here that the program did not ask for.
@@ -164,15 +164,15 @@ pub(crate) fn is_jailed() -> bool {
 
 /// A shared mapping of a file is about to be made that can be written.
 pub(crate) fn before_stores(fd: c_int) {
-    if WISH.get().is_some() && !is_jailed() {
+    if CONFIG.get().is_some() && !is_jailed() {
         sys::say_mapped(fd);
     }
 }
 
-/// Calls `work` with where lanes for writes are to be had: beside the memory.
-pub(crate) fn lane_path<R>(work: impl FnOnce(&[u8]) -> R) -> Option<R> {
+/// Calls `work` with where write rings are to be had: beside the memory.
+pub(crate) fn write_ring_path<R>(work: impl FnOnce(&[u8]) -> R) -> Option<R> {
     let mut path = [0; 128];
-    let base = WISH.get()?.path.strip_suffix(b"pool")?;
+    let base = CONFIG.get()?.path.strip_suffix(b"pool")?;
     let whole = path.get_mut(..base.len() + 4)?;
     whole[..base.len()].copy_from_slice(base);
     whole[base.len()..].copy_from_slice(b"lane");
@@ -181,7 +181,7 @@ pub(crate) fn lane_path<R>(work: impl FnOnce(&[u8]) -> R) -> Option<R> {
 
 /// Whether files of this device are the mount's.
 pub(crate) fn is_of_mount(device: u64) -> bool {
-    WISH.get().is_some_and(|wish| wish.device == device)
+    CONFIG.get().is_some_and(|config| config.device == device)
 }
 
 /// A call was made that could be answered if the memory were mapped. That is worth it for programs that
@@ -201,19 +201,19 @@ fn map_for_many() {
     let calls = CALLS.fetch_add(1, Relaxed);
     if calls % MANY == MANY - 1
         && !JAILED.load(Relaxed)
-        && let Some(wish) = WISH.get()
+        && let Some(config) = CONFIG.get()
     {
-        keeping_errno(|| ready(wish));
+        keeping_errno(|| ready(config));
     }
 }
 
 /// The agent's memory; maps it at the first use. A thread that comes while another is at it passes by.
-fn ready(wish: &Wish) -> Option<&'static Local> {
+fn ready(config: &Config) -> Option<&'static Local> {
     if STATE.load(Acquire) == READY {
         return LOCAL.get();
     }
     STATE.compare_exchange(IDLE, BUSY, Acquire, Relaxed).ok()?;
-    let attached = Local::attach(&wish.path).ok();
+    let attached = Local::attach(&config.path).ok();
     let done = match attached.is_some_and(|local| LOCAL.set(local).is_ok()) {
         true => READY,
         false => NONE,
@@ -244,7 +244,7 @@ trait Room {
 impl Room for &mut [MaybeUninit<u8>] {
     #[inline(always)]
     fn serve(&mut self, (local, file): (&Local, u64), offset: i64) -> Option<usize> {
-        served(local.read(thread::lane(local), (file, offset.cast_unsigned()), self))
+        served(local.read(thread::shard(local), (file, offset.cast_unsigned()), self))
     }
 
     fn read_at(&mut self, fd: c_int, offset: i64) -> Result<usize, c_int> {
@@ -395,7 +395,7 @@ impl Room for Parts<'_> {
             unsafe { std::slice::from_raw_parts_mut(at, element.iov_len) }
         });
         let place = (file, offset.cast_unsigned());
-        served(local.read_parts(thread::lane(local), place, self.len, parts))
+        served(local.read_parts(thread::shard(local), place, self.len, parts))
     }
 }
 

@@ -49,7 +49,7 @@ struct Entry {
     /// The facts about it as a file of the mount; 0 is nothing.
     mounted: AtomicU64,
     /// The facts about it for writes that are left to the agent: a [`Known`].
-    lane: AtomicU64,
+    write_ring: AtomicU64,
 }
 
 impl Entry {
@@ -61,12 +61,12 @@ impl Entry {
             cached: AtomicU64::new(0),
             expected: AtomicI64::new(0),
             mounted: AtomicU64::new(0),
-            lane: AtomicU64::new(0),
+            write_ring: AtomicU64::new(0),
         }
     }
 }
 
-/// The knowledge that the cache, or lanes, have of a descriptor, in one word.
+/// The knowledge that the cache, or write rings, have of a descriptor, in one word.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Known(u64);
 
@@ -254,15 +254,15 @@ pub(crate) fn keep_cached(fd: c_int, known: Known) {
 
 /// The facts about `fd` for writes that are left to the agent.
 #[inline(always)]
-pub(crate) fn lane(fd: c_int) -> Known {
-    Known(entry(fd).map_or(0, |entry| entry.lane.load(Relaxed)))
+pub(crate) fn write_ring(fd: c_int) -> Known {
+    Known(entry(fd).map_or(0, |entry| entry.write_ring.load(Relaxed)))
 }
 
 /// Notes that; whatever makes, copies or ends the descriptor, or changes its flags, forgets it.
-pub(crate) fn keep_lane(fd: c_int, known: Known) {
+pub(crate) fn keep_write_ring(fd: c_int, known: Known) {
     if let Some(entry) = entry(fd).filter(|_| life::is_own_memory()) {
         HIGHEST.fetch_max(fd, Relaxed);
-        entry.lane.store(known.0, Relaxed);
+        entry.write_ring.store(known.0, Relaxed);
     }
 }
 
@@ -305,7 +305,12 @@ pub(crate) fn fallen(fd: c_int, known: u64) {
 /// `fd` is whatever it is: forgotten, and learned when it is used.
 pub(crate) fn forget(fd: c_int) {
     let words = |entry: &Entry| {
-        let known = [&entry.seen, &entry.cached, &entry.mounted, &entry.lane];
+        let known = [
+            &entry.seen,
+            &entry.cached,
+            &entry.mounted,
+            &entry.write_ring,
+        ];
         known.iter().any(|word| word.load(Relaxed) != 0)
     };
     if entry(fd).is_some_and(words) {
@@ -377,7 +382,7 @@ pub(crate) fn flags_changed(fd: c_int) {
         let known = 0..=HIGHEST.load(Relaxed);
         for entry in known.filter_map(entry) {
             entry.cached.store(0, Relaxed);
-            entry.lane.store(0, Relaxed);
+            entry.write_ring.store(0, Relaxed);
         }
     }
     let Some(seen) = look(fd) else { return };
@@ -410,7 +415,7 @@ fn put(fd: c_int, seen: Seen, cursor: i64) {
     HIGHEST.fetch_max(fd, Relaxed);
     entry.cached.store(0, Relaxed);
     entry.mounted.store(0, Relaxed);
-    entry.lane.store(0, Relaxed);
+    entry.write_ring.store(0, Relaxed);
     entry.cursor.store(cursor, Relaxed);
     entry.stream.store(0, Relaxed);
     entry.seen.store(seen.0, Relaxed);

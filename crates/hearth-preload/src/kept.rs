@@ -129,7 +129,7 @@ pub(crate) unsafe fn by_path(
 /// There is a C string at `path`, if it is not null.
 #[inline]
 unsafe fn whole<'a>(path: *const c_char) -> Option<&'a [u8]> {
-    if !cache::is_wished() || path.is_null() {
+    if !cache::is_configured() || path.is_null() {
         return None;
     }
     // SAFETY: as the caller says; no more is read than that many bytes, up to the string's end.
@@ -159,7 +159,7 @@ pub(crate) unsafe fn access(
     let (form, about) = (Form::Access { mode, flags }, About::Path(path));
     // SAFETY: nothing is written for an answer of this form.
     if unsafe { give(local, form, about, ptr::dangling_mut()) }.is_some() {
-        local.count(thread::lane(local), Count::Stats, 1);
+        local.count(thread::shard(local), Count::Stats, 1);
         return 0;
     }
     let names = local.names();
@@ -227,7 +227,7 @@ pub(crate) unsafe fn by_place(
     buf: *mut c_void,
     real: impl FnOnce() -> c_int,
 ) -> c_int {
-    if !cache::is_wished() || at.path.is_null() || !is_usual(flags) {
+    if !cache::is_configured() || at.path.is_null() || !is_usual(flags) {
         return real();
     }
     // SAFETY: as the caller says.
@@ -259,7 +259,7 @@ unsafe fn answer(
     };
     // SAFETY: as the caller says.
     if unsafe { give(local, form, about, buf) }.is_some() {
-        local.count(thread::lane(local), Count::Stats, 1);
+        local.count(thread::shard(local), Count::Stats, 1);
         return 0;
     }
     let names = local.names();

@@ -3,7 +3,7 @@
 //! Most calls are only recorded, and the program sees what it would see without the library. Some are
 //! answered or changed:
 //!
-//! - `cache`, `kept` and `lane` answer reads, `stat` and small writes out of the agent's memory, as the
+//! - `cache`, `kept` and `write_ring` answer reads, `stat` and small writes out of the agent's memory, as the
 //!   mount would.
 //! - `owners` shows and sets true owners and groups, in the user namespace of an ordinary user's `hearth run`.
 //! - `gone` and `bus` go on with the store's own files when the agent is dead; writes fail with `EIO` then.
@@ -46,7 +46,6 @@ mod gone;
 mod hooks;
 mod jail;
 mod kept;
-mod lane;
 mod life;
 mod maps;
 mod mpi;
@@ -61,3 +60,4 @@ mod sys;
 mod table;
 mod thread;
 mod unsaved;
+mod write_ring;

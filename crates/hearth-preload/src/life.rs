@@ -7,8 +7,8 @@ use hearth_trace::ring::{Options, WhenFull, tracer};
 
 use crate::errno::keeping_errno;
 use crate::{
-    behind, bus, cache, cwd, environment, fds, filter, jail, lane, maps, notice, owners, streams,
-    sys, thread,
+    behind, bus, cache, cwd, environment, fds, filter, jail, maps, notice, owners, streams, sys,
+    thread, write_ring,
 };
 
 /// A word that a fork wipes: the process that has this memory, or 0 in a child that has yet to say
@@ -34,7 +34,7 @@ extern "C" fn start() {
         filter::start();
         environment::start();
         cache::start();
-        lane::start();
+        write_ring::start();
         behind::start();
         owners::start();
         if jail::is_closer() {
@@ -79,13 +79,13 @@ pub(crate) fn is_own_memory() -> bool {
         // The files' numbers were those of the parent's names.
         fds::forked();
         fds::inherited();
-        thread::forget_lane();
+        thread::forget_shard();
         cwd::forget();
         maps::forget_all();
     }
     let own = owner.load(Relaxed) == process;
     if !own {
-        lane::shared_by_child();
+        write_ring::shared_by_child();
     }
     own
 }

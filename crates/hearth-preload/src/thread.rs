@@ -3,7 +3,7 @@
 
 use std::cell::Cell;
 
-use hearth_client::local::{Lane, Local};
+use hearth_client::local::{CounterShard, Local};
 use hearth_trace::Flags;
 
 /// Files whose last access a thread remembers, by the lower bits of their numbers.
@@ -12,8 +12,8 @@ const RECENT: usize = 16;
 struct Here {
     /// The thread is at work for the trace; a signal handler that comes now goes by quickly.
     is_inside: Cell<bool>,
-    /// Number of the lane to count in, and one; 0 before the first count.
-    lane: Cell<u32>,
+    /// Number of the shard to count in, and one; 0 before the first count.
+    shard: Cell<u32>,
     /// Files and where the last access to them ended.
     recent: [Cell<(u32, i64)>; RECENT],
 }
@@ -22,7 +22,7 @@ thread_local! {
     static HERE: Here = const {
         Here {
             is_inside: Cell::new(false),
-            lane: Cell::new(0),
+            shard: Cell::new(0),
             recent: [const { Cell::new((0, 0)) }; RECENT],
         }
     };
@@ -40,26 +40,26 @@ pub(crate) fn inside<T>(work: impl FnOnce() -> T) -> Option<T> {
     })
 }
 
-/// The lane in which this thread counts.
+/// The shard in which this thread counts.
 #[inline(always)]
-pub(crate) fn lane(local: &Local) -> Lane {
-    HERE.with(|here| match here.lane.get() {
-        0 => first_lane(local, &here.lane),
-        known => Lane::numbered(known - 1),
+pub(crate) fn shard(local: &Local) -> CounterShard {
+    HERE.with(|here| match here.shard.get() {
+        0 => first_shard(local, &here.shard),
+        known => CounterShard::numbered(known - 1),
     })
 }
 
 #[cold]
 #[inline(never)]
-fn first_lane(local: &Local, known: &Cell<u32>) -> Lane {
-    let lane = local.lane();
-    known.set(lane.number() + 1);
-    lane
+fn first_shard(local: &Local, known: &Cell<u32>) -> CounterShard {
+    let shard = local.shard();
+    known.set(shard.number() + 1);
+    shard
 }
 
-/// This thread is that of a new process: the lane is its parent's.
-pub(crate) fn forget_lane() {
-    HERE.with(|here| here.lane.set(0));
+/// This thread is that of a new process: the shard is its parent's.
+pub(crate) fn forget_shard() {
+    HERE.with(|here| here.shard.set(0));
 }
 
 /// Notes an access of `count` bytes at `offset`, and tells whether it begins where this thread's

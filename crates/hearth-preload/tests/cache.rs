@@ -28,14 +28,14 @@ const PAGE: usize = 4096;
 
 /// A file of three pages of `-` and a hundred more bytes, whose pages are `0`, `1`, `2` and `3` in the
 /// memory that is lent.
-struct Scene {
+struct Fixture {
     place: Place,
     pool: Option<Pool>,
     path: PathBuf,
 }
 
-impl Scene {
-    fn new() -> Scene {
+impl Fixture {
+    fn new() -> Fixture {
         let place = Place::new();
         let mut file = fs::File::create(place.path("file")).unwrap();
         file.write_all(&[b'-'; 3 * PAGE + 100]).unwrap();
@@ -50,7 +50,7 @@ impl Scene {
             pool.publish(PageName { file: number, page }, frame, extent);
         }
         let path = place.path("pool");
-        Scene {
+        Fixture {
             place,
             pool: Some(pool),
             path,
@@ -130,10 +130,10 @@ fn pages(text: &str) -> String {
 
 #[test]
 fn whole_pages_are_served_and_the_end_of_a_file_is_passed_by() {
-    let scene = Scene::new();
-    let served = scene.run(&["dd", "if=file", "bs=4096", "status=none"]);
+    let fixture = Fixture::new();
+    let served = fixture.run(&["dd", "if=file", "bs=4096", "status=none"]);
     assert_eq!(pages(&served), "1x0 1x1 1x2 100 bytes of -");
-    let two_at_once = scene.run(&["dd", "if=file", "bs=8192", "status=none"]);
+    let two_at_once = fixture.run(&["dd", "if=file", "bs=8192", "status=none"]);
     assert_eq!(pages(&two_at_once), "1x0 1x1 4196 bytes of -");
 }
 
@@ -144,7 +144,7 @@ fn vectors_are_served_as_a_whole_or_passed_by() {
     if !has(test, "python3") {
         return;
     }
-    let scene = Scene::new();
+    let fixture = Fixture::new();
     let script = "import os\n\
         f = os.open('file', os.O_RDONLY)\n\
         def v(lens, *at):\n\
@@ -154,7 +154,7 @@ fn vectors_are_served_as_a_whole_or_passed_by() {
         v([4096], 4096); v([96, 0, 8000, 96], 0); v([4000, 96, 4096]); v([4096]); os.lseek(f, 0, 0)\n\
         v([4096], 0, os.RWF_HIPRI); v([4096, 99], 8192); v([4096, 101], 8192)\n\
         v([64] * 64, 0); v([63] * 65, 4096); v([4096, 1], 0); v([4095]); v([1, 4096])\n";
-    let printed = scene.run(&["python3", "-c", script]);
+    let printed = fixture.run(&["python3", "-c", script]);
     let served = "1x1 1x0 1x1 1x0 1x1 1x2";
     // One with flags asks for more than bytes; one ends behind what is known; one has too many parts.
     let passed_by = "1x- 1x2 99 bytes of 3 4196 bytes of - 1x0 4095 bytes of -";
@@ -164,22 +164,22 @@ fn vectors_are_served_as_a_whole_or_passed_by() {
 
 #[test]
 fn processes_that_share_an_offset_share_it_served_or_not() {
-    let scene = Scene::new();
+    let fixture = Fixture::new();
     // The second dd passes by: it asks for what is not there. The last finds the offset behind it.
     let script = "exec 3<file; dd bs=4096 count=1 status=none <&3; \
                   dd bs=1 count=1 skip=0 status=none <&3; dd bs=4095 count=1 status=none <&3; \
                   dd bs=4096 count=1 status=none <&3";
-    let printed = scene.run(&["sh", "-c", script]);
+    let printed = fixture.run(&["sh", "-c", script]);
     assert_eq!(pages(&printed), "1x0 1x1 1x2");
 }
 
 #[test]
 fn when_the_agent_is_gone_the_file_is_read() {
-    let mut scene = Scene::new();
+    let mut fixture = Fixture::new();
     // Listening, and nobody answers: the connection is closed with the socket.
-    drop(scene.listen());
-    scene.pool = None;
-    let output = scene
+    drop(fixture.listen());
+    fixture.pool = None;
+    let output = fixture
         .command(&["dd", "if=file", "bs=4096", "count=1", "status=none"])
         .output()
         .unwrap();
@@ -190,10 +190,10 @@ fn when_the_agent_is_gone_the_file_is_read() {
 /// S22.
 #[test]
 fn what_was_called_back_is_not_served() {
-    let scene = Scene::new();
-    let number = fs::metadata(scene.place.path("file")).unwrap().ino();
-    scene.pool.as_ref().unwrap().hide(number, 1..2);
-    let printed = scene.run(&["dd", "if=file", "bs=4096", "count=3", "status=none"]);
+    let fixture = Fixture::new();
+    let number = fs::metadata(fixture.place.path("file")).unwrap().ino();
+    fixture.pool.as_ref().unwrap().hide(number, 1..2);
+    let printed = fixture.run(&["dd", "if=file", "bs=4096", "count=3", "status=none"]);
     assert_eq!(pages(&printed), "1x0 1x- 1x2");
 }
 
@@ -265,20 +265,20 @@ fn what_a_file_is_is_answered_again_until_it_or_a_name_changes() {
     if !has(test, "python3") {
         return;
     }
-    let scene = Scene::new();
-    let pool = scene.pool.as_ref().unwrap();
+    let fixture = Fixture::new();
+    let pool = fixture.pool.as_ref().unwrap();
     pool.keep_names();
-    let socket = scene.listen();
-    let mut command = scene.command(&["python3", "-c", STATS]);
+    let socket = fixture.listen();
+    let mut command = fixture.command(&["python3", "-c", STATS]);
     command.stdin(Stdio::piped()).stdout(Stdio::piped());
     let mut child = command.spawn().unwrap();
-    let file = scene.place.path("file");
+    let file = fixture.place.path("file");
     thread::scope(|scope| {
         let id = rustix::process::Pid::from_child(&child);
         let flags = rustix::process::PidfdFlags::empty();
         let process = rustix::process::pidfd_open(id, flags).unwrap();
-        let (scene, socket) = (&scene, &socket);
-        scope.spawn(move || scene.lend(socket, process.as_fd()));
+        let (fixture, socket) = (&fixture, &socket);
+        scope.spawn(move || fixture.lend(socket, process.as_fd()));
         let said = std::io::BufReader::new(child.stdout.take().unwrap());
         let asked = child.stdin.take().unwrap();
         let mut telling = Telling {
@@ -338,8 +338,8 @@ fn a_descriptor_that_is_reused_or_moved_by_a_child_is_what_it_is() {
     if !has(test, "python3") {
         return;
     }
-    let scene = Scene::new();
-    fs::write(scene.place.path("other"), [b'x'; PAGE]).unwrap();
+    let fixture = Fixture::new();
+    fs::write(fixture.place.path("other"), [b'x'; PAGE]).unwrap();
     let script = "import os\n\
         f = os.open('file', os.O_RDONLY); g = os.open('other', os.O_RDONLY)\n\
         a = os.pread(f, 4096, 4096); b = os.pread(g, 4096, 0)\n\
@@ -350,7 +350,7 @@ fn a_descriptor_that_is_reused_or_moved_by_a_child_is_what_it_is() {
         if p == 0: os.lseek(f, 0, 0); os._exit(0)\n\
         os.waitpid(p, 0); h = os.read(f, 4096)\n\
         print(end=(a + b + c + d + e + h).decode())\n";
-    let printed = scene.run(&["python3", "-c", script]);
+    let printed = fixture.run(&["python3", "-c", script]);
     assert_eq!(pages(&printed), "1x1 2xx 1x0 1x1 1x0");
 }
 
@@ -360,22 +360,22 @@ fn a_program_that_closes_all_descriptors_or_executes_itself_is_served_again() {
     if !has(test, "python3") {
         return;
     }
-    let scene = Scene::new();
+    let fixture = Fixture::new();
     let script = "import os, sys\n\
         read = lambda page: os.pread(os.open('file', os.O_RDONLY), 4096, 4096 * page).decode()\n\
         if len(sys.argv) > 1: print(end=sys.argv[1] + read(2)); sys.exit()\n\
         a = read(0); os.closerange(3, 1024); b = read(1)\n\
         os.execv(sys.executable, [sys.executable, '-c', os.environ['CODE'], a + b])\n";
     let code = format!("CODE={script}");
-    let printed = scene.run(&["env", &code, "sh", "-c", "exec python3 -c \"$CODE\""]);
+    let printed = fixture.run(&["env", &code, "sh", "-c", "exec python3 -c \"$CODE\""]);
     assert_eq!(pages(&printed), "1x0 1x1 1x2");
 }
 
 #[test]
 fn libraries_before_and_behind_stay_in_line() {
     let test = "libraries_before_and_behind_stay_in_line";
-    let scene = Scene::new();
-    let Some(counter) = support::shared_library(&scene.place, "counter") else {
+    let fixture = Fixture::new();
+    let Some(counter) = support::shared_library(&fixture.place, "counter") else {
         println!("skipped: {test}: no cc");
         return;
     };
@@ -383,8 +383,8 @@ fn libraries_before_and_behind_stay_in_line() {
         format!("{counter}:{}", library().display()),
         format!("{}:{counter}", library().display()),
     ] {
-        let count = scene.place.text("count");
-        let printed = scene.run(&[
+        let count = fixture.place.text("count");
+        let printed = fixture.run(&[
             "env",
             &format!("LD_PRELOAD={list}"),
             &format!("COUNT={count}"),
@@ -404,12 +404,12 @@ fn libraries_before_and_behind_stay_in_line() {
 #[test]
 fn a_program_that_jails_itself_lives() {
     let test = "a_program_that_jails_itself_lives";
-    let scene = Scene::new();
-    let Some(program) = build(&scene.place, "cc", "jail.c", &["-w"]) else {
+    let fixture = Fixture::new();
+    let Some(program) = build(&fixture.place, "cc", "jail.c", &["-w"]) else {
         println!("skipped: {test}: no cc");
         return;
     };
     // Strict mode allows read, write and exit alone; the first page was read before.
-    let printed = scene.run(&[&program]);
+    let printed = fixture.run(&[&program]);
     assert_eq!(pages(&printed), "1x0 1x-");
 }

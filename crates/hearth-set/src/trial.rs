@@ -1,8 +1,8 @@
 //! A set for the time of one measurement, and processes that work over its mounts.
 
 pub mod cluster;
-pub mod crew;
 pub mod matmul;
+pub mod workers;
 
 use std::io::{self, BufRead, Write};
 use std::path::PathBuf;

@@ -1,8 +1,8 @@
 //! Counters of programs, in memory that they share with their agent.
 //!
-//! A few words for each of many *lanes*. A thread counts in a lane of its own, with plain additions. An
+//! A few words for each of many *shards*. A thread counts in a shard of its own, with plain additions. An
 //! addition that locks the line would wait for all loads before it, which costs more than a small read.
-//! When all lanes are given out, later threads add to one that they share. Programs may write anything
+//! When all shards are given out, later threads add to one that they share. Programs may write anything
 //! there: it is told to people and believed by nobody.
 
 use std::io;
@@ -14,9 +14,9 @@ use crate::segment::Words;
 /// Numbers that are counted.
 pub const COUNTS: usize = 16;
 /// The first is shared; its last word says how many were given out.
-const LANES: u64 = 4096;
+const SHARDS: u64 = 4096;
 const GIVEN: usize = COUNTS - 1;
-const WORDS: usize = LANES as usize * COUNTS;
+const WORDS: usize = SHARDS as usize * COUNTS;
 
 /// Counts of many threads of many processes.
 #[derive(Debug)]
@@ -24,13 +24,13 @@ pub struct SharedCounts {
     words: Words,
 }
 
-/// The lane in which a thread counts.
+/// The shard in which a thread counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Lane(u32);
+pub struct CounterShard(u32);
 
-impl Lane {
+impl CounterShard {
     /// The one of all that have none of their own.
-    pub const SHARED: Lane = Lane(0);
+    pub const SHARED: CounterShard = CounterShard(0);
 
     /// As a number, for a place that holds numbers.
     pub fn number(self) -> u32 {
@@ -39,8 +39,8 @@ impl Lane {
 
     /// From its number.
     #[inline(always)]
-    pub fn numbered(number: u32) -> Lane {
-        Lane(number)
+    pub fn numbered(number: u32) -> CounterShard {
+        CounterShard(number)
     }
 }
 
@@ -64,40 +64,40 @@ impl SharedCounts {
         })
     }
 
-    /// A lane that nobody else has, if there is one left.
-    pub fn lane(&self) -> Lane {
+    /// A shard that nobody else has, if there is one left.
+    pub fn shard(&self) -> CounterShard {
         let given = self.words.word(GIVEN);
-        if given.load(Relaxed) >= LANES - 1 {
-            return Lane::SHARED;
+        if given.load(Relaxed) >= SHARDS - 1 {
+            return CounterShard::SHARED;
         }
         match given.fetch_add(1, Relaxed) + 1 {
-            number if number < LANES => Lane(number as u32),
-            _ => Lane::SHARED,
+            number if number < SHARDS => CounterShard(number as u32),
+            _ => CounterShard::SHARED,
         }
     }
 
-    /// Adds to a number, in the lane of this thread.
+    /// Adds to a number, in the shard of this thread.
     #[inline(always)]
-    pub fn add(&self, lane: Lane, number: usize, amount: u64) {
-        let lane_number = lane.0 as usize % LANES as usize;
-        let word = self.words.word(lane_number * COUNTS + number % COUNTS);
+    pub fn add(&self, shard: CounterShard, number: usize, amount: u64) {
+        let shard_number = shard.0 as usize % SHARDS as usize;
+        let word = self.words.word(shard_number * COUNTS + number % COUNTS);
         // Only counted.
-        if lane == Lane::SHARED {
+        if shard == CounterShard::SHARED {
             word.fetch_add(amount, Relaxed);
         } else {
             word.store(word.load(Relaxed).wrapping_add(amount), Relaxed);
         }
     }
 
-    /// Sums over all lanes.
+    /// Sums over all shards.
     pub fn sums(&self) -> [u64; COUNTS] {
-        let lanes = self.words.word(GIVEN).load(Relaxed).min(LANES - 1) as usize;
+        let shards = self.words.word(GIVEN).load(Relaxed).min(SHARDS - 1) as usize;
         std::array::from_fn(|number| {
             if number == GIVEN {
                 return 0;
             }
-            let lane = |lane| self.words.word(lane * COUNTS + number).load(Relaxed);
-            (0..=lanes).map(lane).fold(0, u64::wrapping_add)
+            let shard = |shard| self.words.word(shard * COUNTS + number).load(Relaxed);
+            (0..=shards).map(shard).fold(0, u64::wrapping_add)
         })
     }
 }

@@ -51,7 +51,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::life::HasLife;
 use crate::segment::Words;
-use layout::{BELL, LIFE, Layout, NAMES_ARE_KEPT, PLACES};
+use layout::{DOORBELL, LIFE, Layout, NAMES_ARE_KEPT, PLACES};
 use protocol::{
     Board, PageName, change_names, hide, offer, open_gate, publish, shut_gate, take_back, tell,
     tell_unheard, untell,
@@ -227,8 +227,8 @@ impl Index {
     }
 
     /// Programs ring while its value is 1.
-    pub(crate) fn bell(&self) -> &AtomicU32 {
-        self.words.half(BELL)
+    pub(crate) fn doorbell(&self) -> &AtomicU32 {
+        self.words.half(DOORBELL)
     }
 
     /// Pages that programs can find.

@@ -14,7 +14,7 @@ use rustix::net::{
     sendmsg, socket_with,
 };
 
-use crate::{PoolView, SharedCounts, WriteLane};
+use crate::{PoolView, SharedCounts, WriteRing};
 
 /// Descriptors of one message.
 const BATCH: usize = 32;
@@ -49,15 +49,15 @@ pub fn attach(path: &[u8]) -> io::Result<(PoolView, SharedCounts)> {
     Ok((view, counts))
 }
 
-/// Asks the agent that listens at `path` for a lane of this process's own. Nothing is allocated.
-pub fn attach_lane(path: &[u8]) -> io::Result<WriteLane> {
+/// Asks the agent that listens at `path` for a write ring of this process's own. Nothing is allocated.
+pub fn attach_write_ring(path: &[u8]) -> io::Result<WriteRing> {
     let mut rest = Incoming::new(connected(path)?);
-    WriteLane::of(rest.next()?.as_fd())
+    WriteRing::of(rest.next()?.as_fd())
 }
 
-/// Sends a program of this process's own user its lane; refuses any other. Does not wait.
-pub fn send_lane(program: BorrowedFd<'_>, lane: &OwnedFd) -> io::Result<()> {
-    send(program, &[lane.as_fd()])
+/// Sends a program of this process's own user its write ring; refuses any other. Does not wait.
+pub fn send_write_ring(program: BorrowedFd<'_>, write_ring: &OwnedFd) -> io::Result<()> {
+    send(program, &[write_ring.as_fd()])
 }
 
 /// The process at the other end of a connection: its number, and what is readable once it has ended. Refuses

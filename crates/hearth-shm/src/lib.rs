@@ -3,7 +3,8 @@
 //! - [`Pool`]: the frames that hold cached pages, in sealed memfd segments.
 //! - [`PoolView`]: the same pool, as programs map and read it ([`index`] says how that is safe).
 //! - [`SharedCounts`]: what programs count.
-//! - [`WriteLane`]: memory in which a program leaves writes for its agent.
+//! - [`WriteRing`]: memory in which a program leaves writes for its agent.
+
 //! - [`PipeWriter`], [`PipeReader`]: memory by which two agents of a host send each other bytes.
 //! - [`ServerQueue`]: when each modelled I/O server is free again, agreed on by all agents of a
 //!   machine through one small file.
@@ -16,7 +17,6 @@
 mod counts;
 mod huge;
 mod index;
-mod lane;
 mod lend;
 #[expect(
     unsafe_code,
@@ -36,15 +36,18 @@ mod segment;
     reason = "maps what another process writes, and copies it"
 )]
 mod view;
+mod write_ring;
 
-pub use counts::{COUNTS, Lane, SharedCounts};
+pub use counts::{COUNTS, CounterShard, SharedCounts};
 pub use index::AttributeTicket;
 pub use index::protocol::{NamesMark, PageName, ToldAttributes};
-pub use lane::{Entry, LANE_BYTES, LEFT_MAX, LaneEnd, LaneOutcome, WriteLane, is_offered};
-pub use lend::{attach, attach_lane, program, send_lane};
+pub use lend::{attach, attach_write_ring, program, send_write_ring};
 pub use pipe::{
     PIPE_BYTES_MAX, PIPE_BYTES_MIN, PipeReader, PipeWriter, Spoiled, join_pipe, make_pipe,
 };
 pub use pool::{FrameIndex, FramePart, Pool, PoolConfig, Shown};
 pub use queue::{SERVERS_MAX, ServerQueue, Turn, monotonic_ns};
 pub use view::{Copied, PoolView};
+pub use write_ring::{
+    Entry, LEFT_MAX, LaneOutcome, WRITE_RING_BYTES, WriteRing, WriteRingEnd, is_offered,
+};

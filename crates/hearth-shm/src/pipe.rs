@@ -3,7 +3,7 @@
 //!
 //! One process makes the memory and hands it to the other as a descriptor; each then has an end for writing
 //! and one for reading. An end that has nothing to do says so in the memory. The end that changes this is told
-//! to wake it, by a bell that is the owner's business. [`protocol`] has the argument why none sleeps for ever.
+//! to wake it, by a doorbell that is the owner's business. [`protocol`] has the argument why none sleeps for ever.
 //!
 //! Neither process believes what the other writes: positions are checked against the ring, bytes are copied
 //! once, and the memory is sealed against shrinking. A process that scribbles there spoils the pipe and

@@ -26,10 +26,10 @@ use crate::SharedCounts;
 use crate::huge::Gatherer;
 use crate::index::protocol::PageName;
 use crate::index::{AttributeTicket, Index};
-use crate::lane::{Entry, LaneEnd};
 use crate::lend;
 use crate::life::Life;
 use crate::segment::{self, Exclusive, HUGE_BYTES, PIECES_MAX, Segment, Target};
+use crate::write_ring::{Entry, WriteRingEnd};
 
 /// Size of every segment but the last.
 pub(crate) const SEGMENT_BYTES: usize = 64 << 20;
@@ -271,28 +271,33 @@ impl Pool {
     }
 
     /// Waits until programs have left much, or for so long.
-    pub fn wait_for_bell(&self, span: Duration) {
+    pub fn wait_for_doorbell(&self, span: Duration) {
         let Some(lent) = self.lent.get() else { return };
-        let bell = lent.index.bell();
-        bell.store(1, Relaxed);
+        let doorbell = lent.index.doorbell();
+        doorbell.store(1, Relaxed);
         let span = Timespec {
             tv_sec: span.as_secs().cast_signed(),
             tv_nsec: span.subsec_nanos().into(),
         };
         // It ends by being woken, after the time, or early, and all are alike.
-        let _ = futex::wait(bell, futex::Flags::empty(), 1, Some(&span));
-        bell.store(0, Relaxed);
+        let _ = futex::wait(doorbell, futex::Flags::empty(), 1, Some(&span));
+        doorbell.store(0, Relaxed);
     }
 
-    /// Makes a lane, and what its program is to be lent.
-    pub fn make_lane(&self) -> io::Result<(LaneEnd, OwnedFd)> {
-        LaneEnd::new(&self.name)
+    /// Makes a write ring, and what its program is to be lent.
+    pub fn make_write_ring(&self) -> io::Result<(WriteRingEnd, OwnedFd)> {
+        WriteRingEnd::new(&self.name)
     }
 
     /// Copies what a program has left into a frame.
-    pub fn write_left(&self, frame: FrameIndex, offset: usize, (lane, entry): (&LaneEnd, &Entry)) {
+    pub fn write_left(
+        &self,
+        frame: FrameIndex,
+        offset: usize,
+        (write_ring, entry): (&WriteRingEnd, &Entry),
+    ) {
         let mut frame = self.exclusive(frame);
-        lane.copy(entry, &mut frame[offset..][..entry.len as usize]);
+        write_ring.copy(entry, &mut frame[offset..][..entry.len as usize]);
     }
 
     /// From the next program on they may keep what names mean, as long as none changes.

@@ -12,7 +12,7 @@ use std::sync::atomic::{self, AtomicU32, AtomicU64, Ordering};
 use rustix::fs::SealFlags;
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 
-use crate::index::layout::{BELL, CONTROL, LIFE, Layout};
+use crate::index::layout::{CONTROL, DOORBELL, LIFE, Layout};
 use crate::index::protocol::{
     Found, Look, NamesMark, PageName, ToldAttributes, are_heard_since, gate, look, names, offered,
     still, still_told, told,
@@ -203,10 +203,10 @@ impl PoolView {
 
     /// Wakes the agent if it waits for more to be left.
     pub fn ring(&self) {
-        let bell = self.index.half(BELL);
-        if bell.load(Ordering::Relaxed) == 1 {
+        let doorbell = self.index.half(DOORBELL);
+        if doorbell.load(Ordering::Relaxed) == 1 {
             // Nobody waits any more if this fails.
-            let _ = rustix::thread::futex::wake(bell, rustix::thread::futex::Flags::empty(), 1);
+            let _ = rustix::thread::futex::wake(doorbell, rustix::thread::futex::Flags::empty(), 1);
         }
     }
 

@@ -44,7 +44,7 @@ fn a_reader_that_is_not_recorded_keeps_old_bytes() {
 }
 
 #[test]
-fn pages_that_a_way_in_has_not_dropped_are_old() {
+fn pages_that_a_front_end_has_not_dropped_are_old() {
     let scope = Scope {
         keep: true,
         ..scope()

@@ -63,7 +63,7 @@ fn main() {
             plan = plan.hot();
         }
         plan.returns = std::env::var_os("HEARTH_SIM_AWAY").is_none();
-        plan.crowds &= std::env::var_os("HEARTH_SIM_ALONE").is_none();
+        plan.batches &= std::env::var_os("HEARTH_SIM_ALONE").is_none();
         if let Some(steps) = number(3) {
             plan.steps = steps as u32;
         }

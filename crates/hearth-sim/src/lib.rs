@@ -1,7 +1,7 @@
 //! Many kernels, one thread, one seed: faults, reference model, checkers.
 //!
 //! [`run`] drives [`hearth_proto::Node`]s through a random workload over a simulated network, store
-//! and way in, and holds what sessions saw against a reference model. The same [`Plan`] gives the
+//! and front end, and holds what sessions saw against a reference model. The same [`Plan`] gives the
 //! same run, to the last bit.
 //!
 //! Reading order: [`plan`] (the shape of a run), [`world`] (everything around the kernels), `workload` (the
@@ -20,8 +20,8 @@ pub mod rng;
 pub mod run;
 pub mod scale;
 pub mod script;
-pub mod storm;
 pub mod tamper;
+pub mod thundering_herd;
 mod workload;
 pub mod world;
 

@@ -80,7 +80,7 @@ pub struct Plan {
     /// Sessions look at attributes, which nodes keep under leave.
     pub looks: bool,
     /// Sessions ask for the attributes of several files at once, as the FUSE front end does in a directory that it lists.
-    pub crowds: bool,
+    pub batches: bool,
     /// Under daemons that have attributes: sessions open little, and look at attributes and names or change
     /// them.
     pub only_looks: bool,
@@ -259,7 +259,7 @@ impl Plan {
             outside: rng.chance(30),
             // From a stream of its own, so that all else of a seed is as if there were no looks.
             looks: Rng::new(seed, 7).chance(60),
-            crowds: Rng::new(seed, 14).chance(40),
+            batches: Rng::new(seed, 14).chance(40),
             only_looks: Rng::new(seed, 12).chance(15),
             stays: Rng::new(seed, 8).chance(75),
             returns: true,

@@ -5,7 +5,7 @@
 pub enum Tamper {
     /// Nothing.
     Nothing,
-    /// A way in says that it has dropped its pages and has not (C3).
+    /// A front end says that it has dropped its pages and has not (C3).
     KeepRevoked,
     /// An invalidation is acknowledged before its receiver has seen it (A1).
     EarlyInvalOk,

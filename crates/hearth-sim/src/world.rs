@@ -1,4 +1,4 @@
-//! The world: nodes, network, store, ways in and a clock, driven by one queue of events.
+//! The world: nodes, network, store, front ends and a clock, driven by one queue of events.
 //!
 //! It carries out what kernels order exactly as an agent must: in order, within the step. All chance
 //! comes from the plan's seed, so that a run can be repeated.
@@ -81,15 +81,15 @@ pub(crate) enum Event {
     /// An agent that died starts anew.
     Restarts { node: usize },
     /// An order arrives at a daemon.
-    BankRuns { errand: u64 },
+    BankRuns { request: u64 },
     /// A daemon's answer arrives.
     BankTells {
         node: usize,
-        errand: u64,
+        request: u64,
         said: Box<bank::Said>,
     },
     /// An order has waited for too long.
-    BankFails { node: usize, errand: u64 },
+    BankFails { node: usize, request: u64 },
     /// A node learns that its connection to a daemon is gone.
     BankBreaks { node: usize, daemon: Daemon },
     /// A node tries to connect to a daemon.
@@ -347,9 +347,13 @@ impl World {
             }
             Event::Forged { to, input } => self.step(to, *input),
             Event::Restarts { node } => self.restart(node),
-            Event::BankRuns { errand } => self.run_errand(errand),
-            Event::BankTells { node, errand, said } => self.errand_done(node, errand, *said),
-            Event::BankFails { node, errand } => self.errand_fails(node, errand),
+            Event::BankRuns { request } => self.run_bank_request(request),
+            Event::BankTells {
+                node,
+                request,
+                said,
+            } => self.bank_request_done(node, request, *said),
+            Event::BankFails { node, request } => self.bank_request_fails(node, request),
             Event::BankBreaks { node, daemon } => self.step(node, Input::BankDown(daemon)),
             Event::BankConnects { node, daemon } => self.try_bank(node, daemon),
             Event::BankReturns { daemon } => self.bank_returns(daemon),

@@ -30,7 +30,7 @@ fn kernel_pages_that_outlive_their_revocation_are_stale_values() {
 
 #[test]
 fn an_acknowledgement_before_the_drop_breaks_the_order_or_the_value() {
-    // Ways in take long, and messages do not: the write is over before the drop.
+    // Front ends take long, and messages do not: the write is over before the drop.
     let plans = (0..1200).map(|seed| Plan {
         tamper: Tamper::EarlyInvalOk,
         local_delay: Span::millis(5),

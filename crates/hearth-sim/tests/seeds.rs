@@ -18,11 +18,11 @@ fn seeds() -> u64 {
 fn hold(plans: impl Iterator<Item = Plan>) {
     let mut told = Vec::new();
     let alone = |plan: &Plan| Plan {
-        crowds: false,
+        batches: false,
         ..plan.clone()
     };
     let both = plans.flat_map(|plan| {
-        let alone = plan.crowds.then(|| alone(&plan));
+        let alone = plan.batches.then(|| alone(&plan));
         core::iter::once(plan).chain(alone)
     });
     for plan in both {
@@ -65,7 +65,7 @@ fn questions_about_several_files_do_not_wait_in_a_circle() {
         [9_200_000_357, 9_200_001_390, 9_200_001_640, 9_200_002_236];
     let home = |seed| Plan {
         policy: Policy::Home,
-        crowds: true,
+        batches: true,
         ..Plan::from_seed(seed)
     };
     hold(parts_that_were_about_one_file.into_iter().map(home));
@@ -75,13 +75,13 @@ fn questions_about_several_files_do_not_wait_in_a_circle() {
     };
     hold([names_that_went_between_two_questions].into_iter());
     let of_each = [Policy::Home, Policy::Bank, Policy::Local];
-    let crowds = (0..seeds() / 4).map(|seed| Plan {
+    let batches = (0..seeds() / 4).map(|seed| Plan {
         policy: of_each[(seed % 3) as usize],
         looks: true,
-        crowds: true,
+        batches: true,
         ..Plan::new(seed, [Trouble::Never, Trouble::All][(seed % 2) as usize])
     });
-    hold(crowds);
+    hold(batches);
 }
 
 #[test]
@@ -410,10 +410,10 @@ fn what_meets_often_keeps_every_promise() {
             .map(plan(Policy::Home)),
     );
     hold([3005, 5550].into_iter().map(plan(Policy::Hint)));
-    let delegate_whose_way_in_kept_the_page = [8973];
+    let delegate_whose_front_end_kept_the_page = [8973];
     let refusal_that_met_another_push = [6159, 310_014];
     hold(
-        delegate_whose_way_in_kept_the_page
+        delegate_whose_front_end_kept_the_page
             .into_iter()
             .chain(refusal_that_met_another_push)
             .map(plan(Policy::HomePlus)),

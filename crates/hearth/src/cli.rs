@@ -5,8 +5,8 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 
 use crate::commands::{
-    agent, doctor, down, enter, flush, mount, moved, place, run, stand_in, status, trace, umount,
-    up,
+    agent, doctor, down, enter, flush, mount, moved, place, proxy_mount, run, status, trace,
+    umount, up,
 };
 use crate::demo;
 use hearth_set::failure::Failure;
@@ -57,8 +57,8 @@ enum Command {
     Place(place::Args),
     #[command(hide = true)]
     Agent(agent::Args),
-    #[command(hide = true)]
-    StandIn(stand_in::Args),
+    #[command(name = "stand-in", hide = true)]
+    ProxyMount(proxy_mount::Args),
     #[command(hide = true)]
     Enter(enter::Args),
     #[command(hide = true)]
@@ -87,7 +87,7 @@ impl Cli {
             Command::Place(args) => place::run(&args),
             Command::Sim(args) => Ok(moved::run("sim", &args)),
             Command::Agent(args) => agent::run(&args),
-            Command::StandIn(args) => stand_in::run(&args),
+            Command::ProxyMount(args) => proxy_mount::run(&args),
             Command::Enter(args) => enter::run(&args),
             Command::Workload(args) => demo::work(&args),
         }

@@ -8,7 +8,7 @@ use std::process::{Child, Command, ExitCode, Stdio};
 use std::thread;
 
 use hearth_agent::net::{Door, Party, Secret};
-use hearth_gateway::{Gateway, StandIn};
+use hearth_gateway::{Gateway, ProxyMount};
 use rustix::fs::{Mode, OFlags};
 
 use hearth_set::agent::{AgentConfig, NodeConfig};
@@ -80,7 +80,7 @@ pub(crate) fn reach(config: &NodeConfig) -> Result<Option<OwnedFd>, Failure> {
     Ok(Some(root))
 }
 
-/// Says so when a stand-in ends; it should when this agent does.
+/// Says so when a proxy mount ends; it should when this agent does.
 fn mind(mut child: Child) -> std::io::Result<()> {
     let thread = thread::Builder::new().name("stand-in".to_owned());
     let wait = move || match child.wait() {
@@ -90,23 +90,23 @@ fn mind(mut child: Child) -> std::io::Result<()> {
     thread.spawn(wait).map(drop)
 }
 
-/// A stand-in's process, until nobody uses it any more.
-pub(crate) fn stand_in(config: &Path) -> Result<ExitCode, Failure> {
+/// A proxy mount's process, until nobody uses it any more.
+pub(crate) fn proxy_mount(config: &Path) -> Result<ExitCode, Failure> {
     let line = std::io::stdin().as_fd().try_clone_to_owned();
     let line = UnixStream::from(line.or_fail(|| "cannot tell who asked for this".to_owned())?);
     let what = || "cannot stand in for the store".to_owned();
     let mounted = AgentConfig::read(config).and_then(|config| mount(&config));
-    let (stand_in, root) = match mounted {
-        Ok((stand_in, root)) => (stand_in, Ok(root)),
+    let (proxy_mount, root) = match mounted {
+        Ok((proxy_mount, root)) => (proxy_mount, Ok(root)),
         Err(failure) => return hand_over(&line, Err(failure)).map(|()| ExitCode::FAILURE),
     };
     hand_over(&line, root)?;
     drop(line);
-    stand_in.wait().or_fail(what)?;
+    proxy_mount.wait().or_fail(what)?;
     Ok(ExitCode::SUCCESS)
 }
 
-fn mount(config: &AgentConfig) -> Result<(StandIn, OwnedFd), Failure> {
+fn mount(config: &AgentConfig) -> Result<(ProxyMount, OwnedFd), Failure> {
     let secret = config.job_dir()?.secret()?;
     let config = &config.node;
     let what = || "cannot mount a stand-in for the store".to_owned();
@@ -119,7 +119,7 @@ fn mount(config: &AgentConfig) -> Result<(StandIn, OwnedFd), Failure> {
         point: point.0.clone(),
         patience: config.join_span / 2,
     };
-    StandIn::mount(plan).or_fail(what)
+    ProxyMount::mount(plan).or_fail(what)
 }
 
 /// A directory for the moment of mounting.

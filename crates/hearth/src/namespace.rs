@@ -23,7 +23,7 @@ use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
 use crate::os::{Namespaces, unshare};
 use crate::requirements;
-use hearth_set::control::{ControlAnswer, ControlRequest, Ids, Peer, WayIn, ask, connect};
+use hearth_set::control::{ControlAnswer, ControlRequest, Ids, MountAccess, Peer, ask, connect};
 use hearth_set::failure::{Failure, OrFail};
 use hearth_set::mountinfo::SOURCE;
 use hearth_set::options::Others;
@@ -58,12 +58,12 @@ impl Entrance {
         let _one_at_a_time =
             lock(&self.lock).or_fail(|| format!("cannot lock `{}`", self.lock.display()))?;
         let answer = self.ask(&asking, &ControlRequest::Enter, &[])?;
-        let way_in: WayIn = serde_json::from_value(answer.value)
+        let mount_access: MountAccess = serde_json::from_value(answer.value)
             .or_fail(|| format!("cannot understand {}", self.peer))?;
-        match way_in {
-            WayIn::Make => self.make(&attaching)?,
-            WayIn::Join => join(&answer.fds)?,
-            WayIn::Bind(at) => self.bind(&at)?,
+        match mount_access {
+            MountAccess::Make => self.make(&attaching)?,
+            MountAccess::Join => join(&answer.fds)?,
+            MountAccess::Bind(at) => self.bind(&at)?,
         }
         if let Some(here) = here {
             // Through the path again: the old directory lies below the new mount.

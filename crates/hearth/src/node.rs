@@ -51,7 +51,7 @@ impl Node {
         })
     }
 
-    /// The session that a way in talks to.
+    /// The session that a front end talks to.
     pub(crate) fn session(&self) -> Arc<dyn Session> {
         self.0.session()
     }
@@ -66,14 +66,14 @@ impl Node {
         self.0.lend(program)
     }
 
-    /// Lends a lane for writes to the program at the other end of a connection.
-    pub(crate) fn lend_lane(&self, program: BorrowedFd<'_>) -> std::io::Result<()> {
-        self.0.lend_lane(program)
+    /// Lends a write ring to the program at the other end of a connection.
+    pub(crate) fn lend_write_ring(&self, program: BorrowedFd<'_>) -> std::io::Result<()> {
+        self.0.lend_write_ring(program)
     }
 
     /// From now on all writes come through the mount.
-    pub(crate) fn end_lanes(&self) {
-        self.0.end_lanes();
+    pub(crate) fn end_write_rings(&self) {
+        self.0.end_write_rings();
     }
 
     /// The store's root, which a mount may hide by now.

@@ -30,8 +30,8 @@ pub(crate) fn socket_of(socket: &Path) -> PathBuf {
     socket.with_extension("pool")
 }
 
-/// The socket at which it lends lanes for writes: programs derive its path from the other.
-pub(crate) fn lanes_of(socket: &Path) -> PathBuf {
+/// The socket at which it lends write rings: programs derive its path from the other.
+pub(crate) fn write_rings_of(socket: &Path) -> PathBuf {
     socket.with_extension("lane")
 }
 

@@ -7,8 +7,8 @@
 mod asker;
 #[path = "support/cc.rs"]
 mod cc;
-#[path = "support/scene.rs"]
-mod scene;
+#[path = "support/fixture.rs"]
+mod fixture;
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -16,18 +16,22 @@ use std::path::Path;
 use std::process::{Command, Output};
 
 use asker::Asker;
-use scene::{Scene, finish, lacks_library, skipped, text, well};
+use fixture::{Fixture, finish, lacks_library, skipped, text, well};
 
 /// Runs of a program, each with an agent that is killed at another moment.
 const RUNS: u32 = 50;
 
 /// One run of the program, over one agent or over two.
-fn survive(scene: &Scene, program: &Path, seed: u32) -> Output {
-    let log = scene.path("log");
+fn survive(fixture: &Fixture, program: &Path, seed: u32) -> Output {
+    let log = fixture.path("log");
     let agents = if seed.is_multiple_of(5) { "2" } else { "1" };
-    let mut command = scene.hearth(&["run", "--agents", agents, "--store"]);
-    command.arg(scene.store()).arg("--").arg(program).arg("run");
-    command.arg(scene.store()).arg(log).arg(seed.to_string());
+    let mut command = fixture.hearth(&["run", "--agents", agents, "--store"]);
+    command
+        .arg(fixture.store())
+        .arg("--")
+        .arg(program)
+        .arg("run");
+    command.arg(fixture.store()).arg(log).arg(seed.to_string());
     finish(&mut command)
 }
 
@@ -37,20 +41,23 @@ fn a_program_whose_agent_is_killed_reads_on_and_hears_of_every_loss() {
     if skipped(test, &[]) || lacks_library(test) {
         return;
     }
-    let scene = Scene::new();
-    let Some(program) = cc::workload(test, "survivor", &scene.dir("bin")) else {
+    let fixture = Fixture::new();
+    let Some(program) = cc::workload(test, "survivor", &fixture.dir("bin")) else {
         return;
     };
     let in_store = |part: &str, log: &str| {
         let mut command = Command::new(&program);
         well(&finish(
-            command.arg(part).arg(scene.store()).arg(scene.path(log)),
+            command
+                .arg(part)
+                .arg(fixture.store())
+                .arg(fixture.path(log)),
         ));
     };
     in_store("make", "");
     for seed in 0..RUNS {
-        let _ = fs::remove_file(scene.store().join("out"));
-        let output = survive(&scene, &program, seed);
+        let _ = fs::remove_file(fixture.store().join("out"));
+        let output = survive(&fixture, &program, seed);
         let (said, words) = (text(&output.stdout), text(&output.stderr));
         // The last line is there: no signal has ended it.
         assert!(said.ends_with("faults 0\n"), "seed {seed}: {said}\n{words}");
@@ -58,7 +65,7 @@ fn a_program_whose_agent_is_killed_reads_on_and_hears_of_every_loss() {
         assert_eq!(output.status.code(), Some(2), "{words}");
         in_store("check", "log");
     }
-    scene.assert_clean();
+    fixture.assert_clean();
 }
 
 #[test]
@@ -67,19 +74,21 @@ fn a_program_that_starts_later_reads_on_through_what_it_inherits() {
     if skipped(test, &[]) || lacks_library(test) {
         return;
     }
-    let scene = Scene::new();
+    let fixture = Fixture::new();
     let lines: String = (0..50_000).map(|line| format!("line {line}\n")).collect();
-    fs::write(scene.store().join("in"), &lines).expect("the store takes it");
-    well(&finish(scene.hearth(&["up", "--store"]).arg(scene.store())));
-    let agent = scene.agents()[0];
+    fs::write(fixture.store().join("in"), &lines).expect("the store takes it");
+    well(&finish(
+        fixture.hearth(&["up", "--store"]).arg(fixture.store()),
+    ));
+    let agent = fixture.agents()[0];
     let script = format!(
         "exec 3<in 4>>out; head -c 100000 <&3 >/dev/null; read -r first <&3; echo kept >&4; \
          kill -9 {agent}; cat <&3; echo refused >&4 || echo told; tail -n 1 in"
     );
     let output = finish(
-        scene
+        fixture
             .run_in_store(&["bash", "-c", &script])
-            .current_dir(scene.store()),
+            .current_dir(fixture.store()),
     );
     let printed = text(&output.stdout);
     let all = lines.as_bytes();
@@ -94,9 +103,9 @@ fn a_program_that_starts_later_reads_on_through_what_it_inherits() {
     assert!(from > 100_000 && printed.as_bytes().starts_with(&all[from..]));
     let words = text(&output.stderr);
     assert!(words.contains("write error"), "{words}");
-    let output = scene.run(&["down"]);
+    let output = fixture.run(&["down"]);
     assert_eq!(output.status.code(), Some(1), "{}", text(&output.stderr));
-    scene.assert_clean();
+    fixture.assert_clean();
 }
 
 /// A program's questions about names, and the store's answers; `asker` has the letters.
@@ -125,22 +134,24 @@ fn names_are_looked_up_in_the_store_when_the_agent_is_gone() {
     if skipped(test, &[]) || lacks_library(test) {
         return;
     }
-    let scene = Scene::new();
-    let Some(program) = asker::program(test, &scene.dir("bin")) else {
+    let fixture = Fixture::new();
+    let Some(program) = asker::program(test, &fixture.dir("bin")) else {
         return;
     };
-    let dir = scene.store().join("d");
+    let dir = fixture.store().join("d");
     fs::create_dir(&dir).expect("the store takes it");
     fs::write(dir.join("in"), "word").expect("the store takes it");
     std::os::unix::fs::symlink("in", dir.join("link")).expect("the store takes it");
-    well(&finish(scene.hearth(&["up", "--store"]).arg(scene.store())));
-    let agent = scene.agents()[0];
-    let mut command = scene.hearth(&["run", "--store"]);
-    command.arg(scene.store()).arg("--").arg(program);
+    well(&finish(
+        fixture.hearth(&["up", "--store"]).arg(fixture.store()),
+    ));
+    let agent = fixture.agents()[0];
+    let mut command = fixture.hearth(&["run", "--store"]);
+    command.arg(fixture.store()).arg("--").arg(program);
     let mut asker = Asker::start(&mut command);
     let mut all_are_answered = || {
         for (letter, path, answer) in QUESTIONS {
-            let said = asker.ask(letter, &scene.store().join(path));
+            let said = asker.ask(letter, &fixture.store().join(path));
             assert!(
                 said.starts_with(answer),
                 "{letter} {path}: {said}, not {answer}"
@@ -151,12 +162,12 @@ fn names_are_looked_up_in_the_store_when_the_agent_is_gone() {
         assert!(said.ends_with(&format!(" {number}")), "{said}");
     };
     all_are_answered();
-    scene::kill(&[agent]);
+    fixture::kill(&[agent]);
     all_are_answered();
     // Nothing can be written there.
     assert_eq!(asker.ask('w', &dir.join("in")), "- 30");
     assert!(asker.end(), "the program ends well");
-    let output = scene.run(&["down"]);
+    let output = fixture.run(&["down"]);
     assert_eq!(output.status.code(), Some(1), "{}", text(&output.stderr));
-    scene.assert_clean();
+    fixture.assert_clean();
 }

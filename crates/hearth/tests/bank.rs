@@ -1,11 +1,11 @@
 //! Policy `bank` over real memcached daemons: the blocks that they hold, and their fate. No read returns old bytes
 //! whatever happens to the daemons (S5). The laboratory plays schedules of faults.
 
-#[path = "support/scene.rs"]
-mod scene;
+#[path = "support/fixture.rs"]
+mod fixture;
 
+use fixture::{Fixture, LIMIT, sh, skipped, text, until, well};
 use hearth_bank::daemon::{self, DaemonPlan, End, Seat, StartedDaemon};
-use scene::{LIMIT, Scene, sh, skipped, text, until, well};
 use std::cell::RefCell;
 use std::io::{Read, Write};
 use std::os::unix::fs::PermissionsExt;
@@ -22,37 +22,37 @@ fn blocks_come_from_daemons_that_end_with_their_set() {
     ) {
         return;
     }
-    let scene = Scene::new();
-    scene.up(
+    let fixture = Fixture::new();
+    fixture.up(
         2,
         &["--policy", "bank", "--bank", "2", "--page-size", "2KiB"],
     );
-    let (a, b) = (scene.mount(0), scene.mount(1));
+    let (a, b) = (fixture.mount(0), fixture.mount(1));
     sh(&a, "head -c 200000 /dev/urandom > f");
     for _ in 0..2 {
         same(&a, &b);
     }
     // Blocks of the file that were found; not all, as entries are made behind the reads.
-    let (hits, _) = counted(&scene);
+    let (hits, _) = counted(&fixture);
     assert!(hits > 20, "{hits}");
     sh(
         &b,
         "printf changed | dd of=f bs=1 seek=5000 conv=notrunc status=none",
     );
     same(&a, &b);
-    let words = scene.status_words();
+    let words = fixture.status_words();
     assert!(
         words.contains("bank-1.sock") && words.contains("2 of 2"),
         "{words}"
     );
-    let set = scene.set_file();
+    let set = fixture.set_file();
     let at = set["bank"][0]["at"].as_str().expect("an address");
     let mode = std::fs::metadata(at)
         .expect("a socket")
         .permissions()
         .mode();
     assert_eq!(mode & 0o777, 0o700);
-    scene.down();
+    fixture.down();
 }
 
 fn same(a: &Path, b: &Path) {
@@ -61,8 +61,8 @@ fn same(a: &Path, b: &Path) {
 }
 
 /// Entries that were found in daemons, and not.
-fn counted(scene: &Scene) -> (u64, u64) {
-    let (agents, _) = scene.status();
+fn counted(fixture: &Fixture) -> (u64, u64) {
+    let (agents, _) = fixture.status();
     let sum = |key: &str| {
         let daemons = agents
             .iter()
@@ -80,10 +80,10 @@ fn a_dead_daemon_is_routed_around_and_one_in_its_place_is_used() {
     if skipped(test, &["memcached"]) {
         return;
     }
-    let scene = Scene::new();
-    let mut bank = Bank::start(&scene, 1);
-    bank.serve(&scene, "bank", &[]);
-    let (a, b) = (scene.mount(0), scene.mount(1));
+    let fixture = Fixture::new();
+    let mut bank = Bank::start(&fixture, 1);
+    bank.serve(&fixture, "bank", &[]);
+    let (a, b) = (fixture.mount(0), fixture.mount(1));
     sh(&a, "head -c 100000 /dev/urandom > f");
     same(&a, &b);
     bank.kill(0);
@@ -91,19 +91,19 @@ fn a_dead_daemon_is_routed_around_and_one_in_its_place_is_used() {
     sh(&b, "head -c 100000 /dev/urandom > f");
     same(&a, &b);
     until("the status says so", LIMIT, || {
-        scene
+        fixture
             .status_words()
             .contains("daemon 0 of the bank is away")
     });
     bank.restart(0);
-    until("nothing needs care", LIMIT, || scene.status().1 == 0);
-    let before = counted(&scene).0;
+    until("nothing needs care", LIMIT, || fixture.status().1 == 0);
+    let before = counted(&fixture).0;
     until("the new daemon is used", LIMIT, || {
         same(&a, &b);
-        counted(&scene).0 > before
+        counted(&fixture).0 > before
     });
     drop(bank);
-    scene.down();
+    fixture.down();
 }
 
 #[test]
@@ -112,7 +112,7 @@ fn attributes_come_from_daemons_and_never_from_before_a_change() {
     if skipped(test, &["memcached"]) {
         return;
     }
-    let scene = Scene::new();
+    let fixture = Fixture::new();
     let words = [
         "--policy",
         "bank",
@@ -121,15 +121,15 @@ fn attributes_come_from_daemons_and_never_from_before_a_change() {
         "--attr-ttl",
         "600s",
     ];
-    scene.up(3, &words);
-    let [a, b, c] = [0, 1, 2].map(|agent| scene.mount(agent));
+    fixture.up(3, &words);
+    let [a, b, c] = [0, 1, 2].map(|agent| fixture.mount(agent));
     sh(&a, "mkdir d; for n in {1..40}; do echo $n > d/f$n; done");
     let look = "stat -c '%n %s %a %Y' d/*";
     let first = sh(&a, look);
     // The first that looks at a file is its manager, and gives the daemon what it found.
     until("daemons answer", LIMIT, || {
         assert_eq!(sh(&b, look), first);
-        counted(&scene).0 > 40
+        counted(&fixture).0 > 40
     });
     for turn in 0..10 {
         let (there, file) = ([&a, &b, &c][turn % 3], turn + 1);
@@ -145,7 +145,7 @@ fn attributes_come_from_daemons_and_never_from_before_a_change() {
     }
     sh(&c, "rm d/f1");
     sh(&b, "! stat d/f1 2> /dev/null");
-    scene.down();
+    fixture.down();
 }
 
 #[test]
@@ -154,18 +154,18 @@ fn names_come_from_daemons_and_never_from_before_a_change() {
     if skipped(test, &["memcached"]) {
         return;
     }
-    let scene = Scene::new();
+    let fixture = Fixture::new();
     let words = "--policy bank --bank-attributes daemons --attr-ttl 600s";
-    scene.up(3, &words.split(' ').collect::<Vec<_>>());
-    let [a, b, c] = [0, 1, 2].map(|agent| scene.mount(agent));
+    fixture.up(3, &words.split(' ').collect::<Vec<_>>());
+    let [a, b, c] = [0, 1, 2].map(|agent| fixture.mount(agent));
     sh(&a, "mkdir d; for n in {1..40}; do echo $n > d/f$n; done");
     // Of a name that a directory does not have only the entry of its names can tell.
     let miss = "for n in {1..20}; do [ ! -e d/x$n ]; done";
     until("daemons answer", LIMIT, || {
         sh(&c, miss);
-        let before = counted(&scene).0;
+        let before = counted(&fixture).0;
         sh(&b, miss);
-        counted(&scene).0 > before
+        counted(&fixture).0 > before
     });
     for turn in 0..12 {
         let mounts = [&a, &b, &c];
@@ -182,7 +182,7 @@ fn names_come_from_daemons_and_never_from_before_a_change() {
         sh(remover, &format!("rm d/y{turn}"));
         all_see(&format!("[ ! -e d/y{turn} ]; [ -e d/f{} ]", turn + 1));
     }
-    scene.down();
+    fixture.down();
 }
 
 #[test]
@@ -191,16 +191,16 @@ fn a_daemon_of_others_is_used_beside_their_data() {
     if skipped(test, &["memcached"]) {
         return;
     }
-    let scene = Scene::new();
-    let bank = Bank::start(&scene, 1);
+    let fixture = Fixture::new();
+    let bank = Bank::start(&fixture, 1);
     let theirs = Theirs::of(&bank, 0);
     theirs.set("theirs", "precious");
-    bank.serve(&scene, "bank", &[]);
-    let (a, b) = (scene.mount(0), scene.mount(1));
+    bank.serve(&fixture, "bank", &[]);
+    let (a, b) = (fixture.mount(0), fixture.mount(1));
     sh(&a, "head -c 100000 /dev/urandom > f");
     until("the daemon is used", LIMIT, || {
         same(&a, &b);
-        counted(&scene).0 > 20
+        counted(&fixture).0 > 20
     });
     assert_eq!(theirs.get("theirs").as_deref(), Some("precious"));
     // They overwrite all that is there, under every name.
@@ -210,7 +210,7 @@ fn a_daemon_of_others_is_used_beside_their_data() {
         theirs.set(key, "junk under a name of ours");
     }
     same(&a, &b);
-    well(&scene.run(&["down"]));
+    well(&fixture.run(&["down"]));
     // A set's end leaves a daemon alone that it did not start.
     assert_eq!(theirs.get("theirs").as_deref(), Some("precious"));
     drop(bank);
@@ -222,8 +222,8 @@ fn a_daemon_with_small_items_is_named_and_done_without() {
     if skipped(test, &["memcached"]) {
         return;
     }
-    let scene = Scene::new();
-    let at = scene.path("small.sock");
+    let fixture = Fixture::new();
+    let at = fixture.path("small.sock");
     let mut command = Command::new("memcached");
     command
         .args([
@@ -242,12 +242,12 @@ fn a_daemon_with_small_items_is_named_and_done_without() {
         .arg(&at);
     let mut small = command.spawn().expect("memcached starts");
     until("it listens", LIMIT, || at.exists());
-    let words = refused_by(&scene, &at.display().to_string());
+    let words = refused_by(&fixture, &at.display().to_string());
     assert!(words.contains("its items end at 1024 bytes"), "{words}");
     assert!(words.contains("-I"), "{words}");
     small.kill().expect("our own child");
     small.wait().expect("our own child");
-    scene.down();
+    fixture.down();
 }
 
 #[test]
@@ -256,8 +256,8 @@ fn an_old_daemon_is_named_and_done_without() {
     if skipped(test, &["memcached"]) {
         return;
     }
-    let scene = Scene::new();
-    let at = scene.path("old.sock");
+    let fixture = Fixture::new();
+    let at = fixture.path("old.sock");
     let listener = UnixListener::bind(&at).expect("a socket");
     // No such memcached is packaged any more: what version 1.4 answers to the first questions.
     thread::spawn(move || {
@@ -271,19 +271,19 @@ fn an_old_daemon_is_named_and_done_without() {
             }
         }
     });
-    let words = refused_by(&scene, &at.display().to_string());
+    let words = refused_by(&fixture, &at.display().to_string());
     assert!(
         words.contains("1.6 or later") && words.contains("1.4.15"),
         "{words}"
     );
-    scene.down();
+    fixture.down();
 }
 
 /// The status of a set whose only daemon cannot be used. Its files are right all the same.
-fn refused_by(scene: &Scene, at: &str) -> String {
+fn refused_by(fixture: &Fixture, at: &str) -> String {
     let words = ["--policy", "bank", "--bank", at, "--page-size", "2KiB"];
-    scene.up(2, &words);
-    let (a, b) = (scene.mount(0), scene.mount(1));
+    fixture.up(2, &words);
+    let (a, b) = (fixture.mount(0), fixture.mount(1));
     sh(&a, "head -c 100000 /dev/urandom > f");
     same(&a, &b);
     sh(
@@ -291,8 +291,8 @@ fn refused_by(scene: &Scene, at: &str) -> String {
         "printf changed | dd of=f bs=1 seek=5000 conv=notrunc status=none",
     );
     same(&a, &b);
-    assert_eq!(counted(scene).0, 0);
-    scene.status_words()
+    assert_eq!(counted(fixture).0, 0);
+    fixture.status_words()
 }
 
 /// Somebody else's connection to a daemon, in the classic protocol.
@@ -349,13 +349,13 @@ struct Bank {
 }
 
 impl Bank {
-    fn start(scene: &Scene, count: usize) -> Bank {
+    fn start(fixture: &Fixture, count: usize) -> Bank {
         let daemons = (0..count).map(|number| {
             let plan = DaemonPlan {
-                seat: Seat::Unix(scene.path(&format!("d{number}.sock"))),
+                seat: Seat::Unix(fixture.path(&format!("d{number}.sock"))),
                 memory_bytes: 1 << 20,
                 item_bytes: 4096,
-                dir: scene.path("control"),
+                dir: fixture.path("control"),
                 end: End::WithStarter,
             };
             let started = daemon::start(&plan).expect("memcached starts");
@@ -367,7 +367,7 @@ impl Bank {
     }
 
     /// Starts two agents that use them.
-    fn serve(&self, scene: &Scene, policy: &str, more: &[&str]) {
+    fn serve(&self, fixture: &Fixture, policy: &str, more: &[&str]) {
         let at: Vec<String> = self
             .daemons
             .iter()
@@ -375,7 +375,7 @@ impl Bank {
             .collect();
         let at = at.join(",");
         let words = ["--policy", policy, "--bank", &at, "--page-size", "2KiB"];
-        scene.up(2, &[&words, more].concat());
+        fixture.up(2, &[&words, more].concat());
     }
 
     fn kill(&mut self, number: usize) {

@@ -5,19 +5,19 @@
 
 #[path = "support/cc.rs"]
 mod cc;
-#[path = "support/scene.rs"]
-mod scene;
+#[path = "support/fixture.rs"]
+mod fixture;
 
 use std::fs;
 use std::path::Path;
 use std::process::Child;
 
-use scene::{LIMIT, Scene, finish, lacks_library, skipped, wait_within, well};
+use fixture::{Fixture, LIMIT, finish, lacks_library, skipped, wait_within, well};
 
 /// Bytes of the file, and more than the board has.
 const FILE_BYTES: usize = 96 * 4096;
 
-/// The node and the way in of each process that takes part.
+/// The node and the front end of each process that takes part.
 const PROCESSES: [(u32, &str); 4] = [(0, "preload"), (0, "fuse"), (1, "preload"), (1, "fuse")];
 
 /// Stores into mappings, and reads and writes the same file by calls.
@@ -49,12 +49,12 @@ fn a_store_into_a_mapping_is_read_by_a_call_at_once() {
     if skipped(test, &["python3"]) || lacks_library(test) {
         return;
     }
-    let scene = Scene::new();
-    let [program, file] = [scene.path("p.py"), scene.store().join("file")];
+    let fixture = Fixture::new();
+    let [program, file] = [fixture.path("p.py"), fixture.store().join("file")];
     fs::write(&program, STORES).expect("our own directory");
     let [program, file] = [program, file].map(|path| path.display().to_string());
     well(&finish(
-        &mut scene.run_in_store(&["python3", &program, &file]),
+        &mut fixture.run_in_store(&["python3", &program, &file]),
     ));
 }
 
@@ -97,32 +97,32 @@ fn stores_into_mappings_and_writes_of_other_bytes_are_all_kept() {
     if skipped(test, &["python3"]) {
         return;
     }
-    let scene = Scene::new();
-    scene.up(2, &[]);
-    let program = scene.path("p.py");
+    let fixture = Fixture::new();
+    fixture.up(2, &[]);
+    let program = fixture.path("p.py");
     fs::write(&program, MIXED).expect("our own directory");
     let paths = [
         program,
-        scene.mount(0).join("file"),
-        scene.mount(1).join("file"),
+        fixture.mount(0).join("file"),
+        fixture.mount(1).join("file"),
     ];
     let paths = paths.map(|path| path.display().to_string());
-    scene::sh(&scene.path("."), &format!("python3 {}", paths.join(" ")));
-    scene.down();
+    fixture::sh(&fixture.path("."), &format!("python3 {}", paths.join(" ")));
+    fixture.down();
 }
 
 #[test]
-fn one_file_is_one_file_by_both_ways_in_on_two_nodes() {
-    let test = "one_file_is_one_file_by_both_ways_in_on_two_nodes";
+fn one_file_is_one_file_by_both_front_ends_on_two_nodes() {
+    let test = "one_file_is_one_file_by_both_front_ends_on_two_nodes";
     if skipped(test, &[]) || lacks_library(test) {
         return;
     }
-    let scene = Scene::new();
-    let Some(program) = cc::workload(test, "onefile", &scene.dir("bin")) else {
+    let fixture = Fixture::new();
+    let Some(program) = cc::workload(test, "onefile", &fixture.dir("bin")) else {
         return;
     };
-    fs::write(scene.store().join("file"), vec![0; FILE_BYTES]).expect("the store takes it");
-    fs::write(scene.path("board"), vec![0; FILE_BYTES]).expect("a file");
+    fs::write(fixture.store().join("file"), vec![0; FILE_BYTES]).expect("the store takes it");
+    fs::write(fixture.path("board"), vec![0; FILE_BYTES]).expect("a file");
     // Small pages: a page has records of several processes, and homes are on both nodes.
     let up = [
         "up",
@@ -133,30 +133,35 @@ fn one_file_is_one_file_by_both_ways_in_on_two_nodes() {
         "--chunk",
         "32KiB",
     ];
-    let mut command = scene.hearth(&up);
-    well(&finish(command.arg("--store").arg(scene.store())));
+    let mut command = fixture.hearth(&up);
+    well(&finish(command.arg("--store").arg(fixture.store())));
     let children: Vec<Child> = (0..)
         .zip(PROCESSES)
-        .map(|(number, who)| start(&scene, &program, number, who))
+        .map(|(number, who)| start(&fixture, &program, number, who))
         .collect();
     for (mut child, who) in children.into_iter().zip(PROCESSES) {
         let status = wait_within(&mut child, LIMIT).expect("it ends");
         assert!(status.success(), "{who:?}: {status}");
     }
-    let (status, _) = scene.status();
+    let (status, _) = fixture.status();
     for agent in status.iter().take(2) {
         let served = agent["node"]["programs"]["reads"].as_u64();
         assert!(served > Some(0), "{agent}");
     }
-    scene.down();
+    fixture.down();
 }
 
-fn start(scene: &Scene, program: &Path, number: usize, (node, way_in): (u32, &str)) -> Child {
-    let mut command = scene.hearth(&["run", "--way-in", way_in, "--store"]);
-    command.arg(scene.store()).arg("--").arg(program);
+fn start(
+    fixture: &Fixture,
+    program: &Path,
+    number: usize,
+    (node, front_end): (u32, &str),
+) -> Child {
+    let mut command = fixture.hearth(&["run", "--way-in", front_end, "--store"]);
+    command.arg(fixture.store()).arg("--").arg(program);
     command
-        .arg(scene.store().join("file"))
-        .arg(scene.path("board"));
+        .arg(fixture.store().join("file"))
+        .arg(fixture.path("board"));
     command.args([number.to_string(), PROCESSES.len().to_string()]);
     command.env("PMI_RANK", node.to_string());
     command.spawn().expect("hearth is there")

@@ -1,9 +1,9 @@
 //! `hearth demo`, as people meet it.
 
-#[path = "support/scene.rs"]
-mod scene;
+#[path = "support/fixture.rs"]
+mod fixture;
 
-use scene::{Scene, skipped, text};
+use fixture::{Fixture, skipped, text};
 
 #[test]
 fn the_demonstration_shows_a_right_product_and_leaves_nothing() {
@@ -11,8 +11,8 @@ fn the_demonstration_shows_a_right_product_and_leaves_nothing() {
     if skipped(test, &[]) {
         return;
     }
-    let scene = Scene::new();
-    let output = scene.run(&["demo"]);
+    let fixture = Fixture::new();
+    let output = fixture.run(&["demo"]);
     let text = text(&output.stdout);
     assert!(
         output.status.success(),

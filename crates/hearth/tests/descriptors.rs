@@ -1,12 +1,12 @@
 //! A mount serves as many open files as its agent may have descriptors, but for those that the agent needs itself.
 
-#[path = "support/scene.rs"]
-mod scene;
+#[path = "support/fixture.rs"]
+mod fixture;
 
 use std::fs;
 use std::time::Duration;
 
-use scene::{Scene, finish, sh, skipped, text, until, well};
+use fixture::{Fixture, finish, sh, skipped, text, until, well};
 
 /// The agent's limit, hard and soft.
 const LIMIT: usize = 600;
@@ -41,25 +41,25 @@ fn an_open_file_takes_one_descriptor_of_the_agent() {
     ) {
         return;
     }
-    let scene = Scene::new();
-    std::fs::write(scene.path("p.py"), PROGRAM).expect("our own directory");
-    let hearth = scene.hearth(&["up", "--store"]);
+    let fixture = Fixture::new();
+    std::fs::write(fixture.path("p.py"), PROGRAM).expect("our own directory");
+    let hearth = fixture.hearth(&["up", "--store"]);
     let mut up = std::process::Command::new("prlimit");
     up.arg(format!("--nofile={}:{LIMIT}", LIMIT / 2))
         .arg(hearth.get_program());
     up.args(hearth.get_args())
-        .arg(scene.store())
+        .arg(fixture.store())
         .arg("--at")
-        .arg(scene.dir("mount0"));
-    up.env("HEARTH_DIR", scene.path("control"));
+        .arg(fixture.dir("mount0"));
+    up.env("HEARTH_DIR", fixture.path("control"));
     well(&finish(&mut up));
-    let (program, at) = (scene.path("p.py"), scene.mount(0));
+    let (program, at) = (fixture.path("p.py"), fixture.mount(0));
     let count = LIMIT - OWN;
     let script = format!("python3 {} {} {count}", program.display(), at.display());
-    assert_eq!(sh(&scene.store(), &script), "");
-    let words = text(&scene.run(&["status"]).stderr);
+    assert_eq!(sh(&fixture.store(), &script), "");
+    let words = text(&fixture.run(&["status"]).stderr);
     assert_eq!(words, "");
-    scene.down();
+    fixture.down();
 }
 
 /// The kernel forgets a file that nobody asks for after a minute.
@@ -81,12 +81,12 @@ fn a_file_that_another_node_removed_is_let_go_of() {
     if skipped("a_file_that_another_node_removed_is_let_go_of", &[]) {
         return;
     }
-    let scene = Scene::new();
-    scene.up(2, &[]);
-    let (agent, store) = (scene.agents()[0], scene.store().display().to_string());
-    sh(&scene.mount(0), "echo a >closed; echo b >open");
-    let open = fs::File::open(scene.mount(0).join("open")).expect("it is there");
-    sh(&scene.mount(1), "rm closed open");
+    let fixture = Fixture::new();
+    fixture.up(2, &[]);
+    let (agent, store) = (fixture.agents()[0], fixture.store().display().to_string());
+    sh(&fixture.mount(0), "echo a >closed; echo b >open");
+    let open = fs::File::open(fixture.mount(0).join("open")).expect("it is there");
+    sh(&fixture.mount(1), "rm closed open");
     until("the closed file is let go of", SPAN, || {
         nameless(agent, &store)
             .iter()
@@ -97,5 +97,5 @@ fn a_file_that_another_node_removed_is_let_go_of() {
     until("the other is, too", SPAN, || {
         nameless(agent, &store).is_empty()
     });
-    scene.down();
+    fixture.down();
 }

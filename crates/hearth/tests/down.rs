@@ -2,8 +2,8 @@
 
 #[path = "support/addresses.rs"]
 mod addresses;
-#[path = "support/scene.rs"]
-mod scene;
+#[path = "support/fixture.rs"]
+mod fixture;
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
@@ -15,7 +15,7 @@ use addresses::own_address;
 use rustix::process::Signal;
 use serde_json::Value;
 
-use scene::{LIMIT, Scene, finish, sh, signal, skipped, text, until, wait_within, well};
+use fixture::{Fixture, LIMIT, finish, sh, signal, skipped, text, until, wait_within, well};
 
 /// A forced end takes no longer, with a slow machine's time on top.
 const FORCED_MAX: Duration = Duration::from_secs(20);
@@ -28,17 +28,17 @@ fn a_refused_byte_leaves_the_set_as_it_is() {
     if skipped("a_refused_byte_leaves_the_set_as_it_is", &[]) {
         return;
     }
-    let scene = Scene::new();
-    scene.up(3, REFUSES);
-    let agents = scene.agents();
+    let fixture = Fixture::new();
+    fixture.up(3, REFUSES);
+    let agents = fixture.agents();
     sh(
-        &scene.mount(1),
+        &fixture.mount(1),
         "printf x > refused; mkdir d; printf yz > d/other",
     );
-    let down = scene.run(&["down"]);
+    let down = fixture.run(&["down"]);
     let words = text(&down.stderr);
     assert_eq!(down.status.code(), Some(2), "{words}");
-    let file = |name| format!("`{}`: No space left", scene.store().join(name).display());
+    let file = |name| format!("`{}`: No space left", fixture.store().join(name).display());
     for expected in [
         &file("refused"),
         &file("d/other"),
@@ -48,26 +48,26 @@ fn a_refused_byte_leaves_the_set_as_it_is() {
         assert!(words.contains(expected), "{expected} is not in\n{words}");
     }
     assert!(!words.contains("1 bytes"), "{words}");
-    assert_eq!(scene.agents(), agents);
-    assert_eq!(sh(&scene.mount(2), "cat refused d/other"), "xyz");
-    sh(&scene.mount(0), "rm refused d/other");
-    scene.down();
+    assert_eq!(fixture.agents(), agents);
+    assert_eq!(sh(&fixture.mount(2), "cat refused d/other"), "xyz");
+    sh(&fixture.mount(0), "rm refused d/other");
+    fixture.down();
 }
 
 /// Two hosts with a directory of control files each; the store of the second takes no bytes.
 struct Hosts {
-    scene: Scene,
+    fixture: Fixture,
     members: String,
 }
 
 impl Hosts {
     fn up() -> Hosts {
-        let scene = Scene::new();
-        let secret = scene.path("secret");
+        let fixture = Fixture::new();
+        let secret = fixture.path("secret");
         fs::write(&secret, "5a".repeat(32)).expect("our own directory");
         fs::set_permissions(secret, Permissions::from_mode(0o600)).expect("our own file");
         let members = format!("{},{}", own_address(), own_address());
-        let hosts = Hosts { scene, members };
+        let hosts = Hosts { fixture, members };
         let starts: Vec<Child> = [&REFUSES[..2], REFUSES]
             .into_iter()
             .enumerate()
@@ -75,10 +75,11 @@ impl Hosts {
                 let mut up = hosts.hearth(host, &["up", "--pool", "16MiB", "--policy", "local"]);
                 up.args(options).args(["--hosts", &hosts.members]);
                 up.args(["--node", &host.to_string(), "--secret-file"]);
-                up.arg(hosts.scene.path("secret"))
+                up.arg(hosts.fixture.path("secret"))
                     .arg("--store")
-                    .arg(hosts.scene.store());
-                up.arg("--at").arg(hosts.scene.dir(&format!("mount{host}")));
+                    .arg(hosts.fixture.store());
+                up.arg("--at")
+                    .arg(hosts.fixture.dir(&format!("mount{host}")));
                 up.stdout(Stdio::piped()).stderr(Stdio::piped());
                 up.spawn().expect("the command starts")
             })
@@ -90,13 +91,13 @@ impl Hosts {
     }
 
     fn control(&self, host: usize) -> PathBuf {
-        let control = self.scene.dir(&format!("control{host}"));
+        let control = self.fixture.dir(&format!("control{host}"));
         fs::set_permissions(&control, Permissions::from_mode(0o700)).expect("our own directory");
         control
     }
 
     fn hearth(&self, host: usize, words: &[&str]) -> Command {
-        let mut command = self.scene.hearth(words);
+        let mut command = self.fixture.hearth(words);
         command.env("HEARTH_DIR", self.control(host));
         command
     }
@@ -113,11 +114,11 @@ fn no_host_ends_before_the_store_has_the_bytes_of_all() {
         return;
     }
     let hosts = Hosts::up();
-    sh(&hosts.scene.mount(1), "printf x > refused");
+    sh(&hosts.fixture.mount(1), "printf x > refused");
     let down = hosts.run(0, &["down"]);
     let words = text(&down.stderr);
     assert_eq!(down.status.code(), Some(2), "{words}");
-    let file = hosts.scene.store().join("refused");
+    let file = hosts.fixture.store().join("refused");
     for expected in [
         "agent 1 could not flush",
         &format!("`{}`: No space", file.display()),
@@ -125,11 +126,11 @@ fn no_host_ends_before_the_store_has_the_bytes_of_all() {
     ] {
         assert!(words.contains(expected), "{expected} is not in\n{words}");
     }
-    assert_eq!(sh(&hosts.scene.mount(0), "cat refused"), "x");
-    sh(&hosts.scene.mount(0), "rm refused");
+    assert_eq!(sh(&hosts.fixture.mount(0), "cat refused"), "x");
+    sh(&hosts.fixture.mount(0), "rm refused");
     well(&hosts.run(0, &["down"]));
     well(&hosts.run(1, &["down"]));
-    hosts.scene.assert_clean();
+    hosts.fixture.assert_clean();
 }
 
 /// An agent that stands still on another host says nothing. A forced end goes on without its word.
@@ -149,7 +150,7 @@ fn a_host_that_stands_still_holds_up_no_forced_end() {
     assert!(words.contains("did not say in time"), "{words}");
     signal(agent, Signal::CONT);
     well(&hosts.run(1, &["down"]));
-    hosts.scene.assert_clean();
+    hosts.fixture.assert_clean();
 }
 
 /// A program that waits for an agent which stands still cannot be killed; a forced end lets it go, and keeps the bytes.
@@ -159,21 +160,21 @@ fn a_forced_end_lets_programs_go_that_wait_for_ever() {
         return;
     }
     for options in [&["--force"][..], &["--force", "--discard"]] {
-        let scene = Scene::new();
-        scene.up(1, &["--close", "buffered"]);
-        sh(&scene.mount(0), "echo kept > f");
-        let agent = scene.agents()[0];
+        let fixture = Fixture::new();
+        fixture.up(1, &["--close", "buffered"]);
+        sh(&fixture.mount(0), "echo kept > f");
+        let agent = fixture.agents()[0];
         signal(agent, Signal::STOP);
         let mut reader = Command::new("cat");
         let mut reader = reader
-            .arg(scene.mount(0).join("f"))
+            .arg(fixture.mount(0).join("f"))
             .stderr(Stdio::null())
             .spawn()
             .expect("cat is there");
         until("it waits", LIMIT, || waits(reader.id()));
         reader.kill().expect("our own child");
         let begun = Instant::now();
-        let down = scene.run(&[&["down"], options].concat());
+        let down = fixture.run(&[&["down"], options].concat());
         let words = text(&down.stderr);
         assert!(begun.elapsed() < FORCED_MAX, "{words}");
         assert!(wait_within(&mut reader, LIMIT).is_some(), "{words}");
@@ -183,10 +184,10 @@ fn a_forced_end_lets_programs_go_that_wait_for_ever() {
             assert_eq!(down.status.code(), Some(2), "{words}");
             assert!(words.contains("wait no more"), "{words}");
             signal(agent, Signal::CONT);
-            well(&scene.run(&["down"]));
-            assert_eq!(sh(&scene.store(), "cat f"), "kept\n");
+            well(&fixture.run(&["down"]));
+            assert_eq!(sh(&fixture.store(), "cat f"), "kept\n");
         }
-        scene.assert_clean();
+        fixture.assert_clean();
     }
 }
 

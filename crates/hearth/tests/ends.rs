@@ -1,7 +1,7 @@
 //! Ends under programs, ends of killed commands, and sets that would be in each other's way.
 
-#[path = "support/scene.rs"]
-mod scene;
+#[path = "support/fixture.rs"]
+mod fixture;
 
 use std::fs;
 use std::os::unix::process::CommandExt;
@@ -9,8 +9,8 @@ use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
-use scene::{
-    LIMIT, Scene, finish, is_gone, kill, sh, shell, skipped, text, until, wait_within, well,
+use fixture::{
+    Fixture, LIMIT, finish, is_gone, kill, sh, shell, skipped, text, until, wait_within, well,
 };
 
 /// An end takes less, whatever programs do.
@@ -28,10 +28,15 @@ fn ends(mut program: Child) {
     wait_within(&mut program, LIMIT).expect("it is killed");
 }
 
-fn down(scene: &Scene, options: &[&str]) -> (Output, String) {
+fn down(fixture: &Fixture, options: &[&str]) -> (Output, String) {
     let begun = Instant::now();
-    let store = scene.store();
-    let output = finish(scene.hearth(&["down", "--store"]).arg(store).args(options));
+    let store = fixture.store();
+    let output = finish(
+        fixture
+            .hearth(&["down", "--store"])
+            .arg(store)
+            .args(options),
+    );
     assert!(begun.elapsed() < END_MAX, "{:?}", begun.elapsed());
     let words = text(&output.stderr);
     (output, words)
@@ -42,23 +47,23 @@ fn who_is_in_a_mount_is_named_and_may_be_left_there() {
     if skipped("who_is_in_a_mount_is_named_and_may_be_left_there", &[]) {
         return;
     }
-    let scene = Scene::new();
-    scene.up(1, &[]);
-    sh(&scene.mount(0), "echo kept > f");
-    let program = stays_in(&scene.mount(0));
+    let fixture = Fixture::new();
+    fixture.up(1, &[]);
+    sh(&fixture.mount(0), "echo kept > f");
+    let program = stays_in(&fixture.mount(0));
     let name = format!("`sleep` (pid {})", program.id());
-    let (refused, words) = down(&scene, &[]);
+    let (refused, words) = down(&fixture, &[]);
     assert_eq!(refused.status.code(), Some(2), "{words}");
     assert!(
         words.contains(&name) && words.contains("--force"),
         "{words}"
     );
-    let (forced, words) = down(&scene, &["--force"]);
+    let (forced, words) = down(&fixture, &["--force"]);
     assert_eq!(forced.status.code(), Some(0), "{words}");
     assert!(words.contains(&name), "{words}");
-    assert_eq!(sh(&scene.store(), "cat f"), "kept\n");
+    assert_eq!(sh(&fixture.store(), "cat f"), "kept\n");
     ends(program);
-    scene.assert_clean();
+    fixture.assert_clean();
 }
 
 /// A mount namespace that was made meanwhile has a copy, which no unmount outside takes away.
@@ -68,18 +73,18 @@ fn a_copy_in_another_namespace_does_not_hold_up_an_end() {
     if skipped(test, &["unshare"]) {
         return;
     }
-    let scene = Scene::new();
-    scene.up(1, &[]);
-    sh(&scene.mount(0), "echo kept > f");
-    let here = scene.dir("here");
+    let fixture = Fixture::new();
+    fixture.up(1, &[]);
+    sh(&fixture.mount(0), "echo kept > f");
+    let here = fixture.dir("here");
     let script = "unshare --mount --propagation private sh -c 'echo > ready; exec sleep 1000'";
     let other = shell(&here, script).spawn().expect("a shell");
     until("it has a copy", LIMIT, || here.join("ready").exists());
-    let (ended, words) = down(&scene, &[]);
+    let (ended, words) = down(&fixture, &[]);
     assert_eq!(ended.status.code(), Some(0), "{words}");
-    assert_eq!(sh(&scene.store(), "cat f"), "kept\n");
+    assert_eq!(sh(&fixture.store(), "cat f"), "kept\n");
     ends(other);
-    scene.assert_clean();
+    fixture.assert_clean();
 }
 
 #[test]
@@ -87,25 +92,25 @@ fn after_a_killed_run_the_next_one_works() {
     if skipped("after_a_killed_run_the_next_one_works", &[]) {
         return;
     }
-    let scene = Scene::new();
+    let fixture = Fixture::new();
     let script = ["sh", "-c", "echo a >> f; sleep 0.1; echo b >> f"];
     for after in 0..20_u32 {
-        let mut run = scene.run_in_store(&script);
+        let mut run = fixture.run_in_store(&script);
         run.stdout(Stdio::null()).stderr(Stdio::null());
-        run.current_dir(scene.store());
+        run.current_dir(fixture.store());
         let mut run = run.process_group(0).spawn().expect("the command");
         // Each at another moment of its life.
         std::thread::park_timeout(Duration::from_millis(u64::from(after) * 15));
         run.kill().expect("our own child");
         wait_within(&mut run, LIMIT).expect("it is killed");
-        let mut next = scene.run_in_store(&["sh", "-c", "echo well > g; cat g"]);
-        let next = finish(next.current_dir(scene.store()));
+        let mut next = fixture.run_in_store(&["sh", "-c", "echo well > g; cat g"]);
+        let next = finish(next.current_dir(fixture.store()));
         well(&next);
         assert_eq!(text(&next.stdout), "well\n");
-        assert_eq!(sh(&scene.store(), "cat g; rm g"), "well\n");
+        assert_eq!(sh(&fixture.store(), "cat g; rm g"), "well\n");
     }
-    scene.run(&["doctor", "--fix"]);
-    scene.assert_clean();
+    fixture.run(&["doctor", "--fix"]);
+    fixture.assert_clean();
 }
 
 #[test]
@@ -116,24 +121,28 @@ fn a_store_in_another_sets_store_is_refused() {
     ) {
         return;
     }
-    let scene = Scene::new();
-    let sub = scene.dir("store/sub");
-    let (link, bound, other) = (scene.path("link"), scene.dir("bound"), scene.dir("other"));
+    let fixture = Fixture::new();
+    let sub = fixture.dir("store/sub");
+    let (link, bound, other) = (
+        fixture.path("link"),
+        fixture.dir("bound"),
+        fixture.dir("other"),
+    );
     std::os::unix::fs::symlink(&sub, &link).expect("a link");
     sh(
-        &scene.store(),
+        &fixture.store(),
         &format!("mount --bind {} {}", sub.display(), bound.display()),
     );
-    scene.up(1, &[]);
+    fixture.up(1, &[]);
     for store in [&sub, &link, &bound] {
         for words in [&["up"][..], &["run"]] {
-            let mut command = scene.hearth(words);
+            let mut command = fixture.hearth(words);
             command.arg("--store").arg(store);
             if words == ["run"] {
                 command.args(["--", "true"]);
             }
             // Other control directories hide nothing.
-            let control = scene.dir("other-control");
+            let control = fixture.dir("other-control");
             let mode = std::os::unix::fs::PermissionsExt::from_mode(0o700);
             fs::set_permissions(&control, mode).expect("our own");
             let output = finish(command.env("HEARTH_DIR", control));
@@ -142,18 +151,18 @@ fn a_store_in_another_sets_store_is_refused() {
             assert!(said.contains("a directory that holds it"), "{said}");
         }
     }
-    well(&finish(scene.hearth(&["up", "--store"]).arg(&other)));
-    well(&finish(scene.hearth(&["down", "--store"]).arg(&other)));
-    scene.down_of_store();
-    well(&finish(scene.hearth(&["up", "--store"]).arg(&sub)));
-    let output = finish(scene.hearth(&["up", "--store"]).arg(scene.store()));
+    well(&finish(fixture.hearth(&["up", "--store"]).arg(&other)));
+    well(&finish(fixture.hearth(&["down", "--store"]).arg(&other)));
+    fixture.down_of_store();
+    well(&finish(fixture.hearth(&["up", "--store"]).arg(&sub)));
+    let output = finish(fixture.hearth(&["up", "--store"]).arg(fixture.store()));
     assert!(text(&output.stderr).contains("a directory below it"));
-    well(&finish(scene.hearth(&["down", "--store"]).arg(&sub)));
+    well(&finish(fixture.hearth(&["down", "--store"]).arg(&sub)));
     sh(&other, &format!("umount {}", bound.display()));
-    scene.assert_clean();
+    fixture.assert_clean();
 }
 
-impl Scene {
+impl Fixture {
     fn down_of_store(&self) {
         well(&finish(self.hearth(&["down", "--store"]).arg(self.store())));
     }
@@ -165,31 +174,35 @@ fn the_doctor_leaves_mounts_that_programs_or_others_have() {
     if skipped(test, &["umount"]) {
         return;
     }
-    let scene = Scene::new();
-    scene.up(1, &[]);
-    let program = stays_in(&scene.mount(0));
-    kill(&scene.agents());
-    let fixed = text(&scene.run(&["doctor", "--fix"]).stdout);
+    let fixture = Fixture::new();
+    fixture.up(1, &[]);
+    let program = stays_in(&fixture.mount(0));
+    kill(&fixture.agents());
+    let fixed = text(&fixture.run(&["doctor", "--fix"]).stdout);
     assert!(fixed.contains("a program still uses the mount"), "{fixed}");
     assert!(
         fixed.contains(&format!("(pid {})", program.id())),
         "{fixed}"
     );
-    assert!(!scene.leftovers().is_empty(), "the mount stays");
+    assert!(!fixture.leftovers().is_empty(), "the mount stays");
     // Others know nothing of the set, and so do not know whose the mount is.
-    let other = scene.dir("other-control");
+    let other = fixture.dir("other-control");
     let mode = std::os::unix::fs::PermissionsExt::from_mode(0o700);
     fs::set_permissions(&other, mode).expect("our own");
     ends(program);
-    let fixed = finish(scene.hearth(&["doctor", "--fix"]).env("HEARTH_DIR", other));
+    let fixed = finish(
+        fixture
+            .hearth(&["doctor", "--fix"])
+            .env("HEARTH_DIR", other),
+    );
     let fixed = text(&fixed.stdout);
     assert!(
         fixed.contains("belongs to no set that is known here"),
         "{fixed}"
     );
-    assert!(!scene.leftovers().is_empty(), "the mount stays");
-    scene.run(&["doctor", "--fix"]);
-    scene.assert_clean();
+    assert!(!fixture.leftovers().is_empty(), "the mount stays");
+    fixture.run(&["doctor", "--fix"]);
+    fixture.assert_clean();
 }
 
 #[test]
@@ -197,9 +210,9 @@ fn a_missing_library_is_told() {
     if skipped("a_missing_library_is_told", &[]) {
         return;
     }
-    let scene = Scene::new();
-    let mut run = scene.run_in_store(&["true"]);
-    let output = finish(run.env("HEARTH_PRELOAD", scene.path("none.so")));
+    let fixture = Fixture::new();
+    let mut run = fixture.run_in_store(&["true"]);
+    let output = finish(run.env("HEARTH_PRELOAD", fixture.path("none.so")));
     well(&output);
     let words = text(&output.stderr);
     assert_eq!(words.matches("warning: ").count(), 1, "{words}");
@@ -207,8 +220,8 @@ fn a_missing_library_is_told() {
         words.contains("none.so") && words.contains("make install"),
         "{words}"
     );
-    let mut doctor = scene.hearth(&["doctor"]);
-    let output = finish(doctor.env("HEARTH_PRELOAD", scene.path("none.so")));
+    let mut doctor = fixture.hearth(&["doctor"]);
+    let output = finish(doctor.env("HEARTH_PRELOAD", fixture.path("none.so")));
     let words = text(&output.stdout);
     assert!(words.contains("care  library for programs"), "{words}");
     assert_eq!(output.status.code(), Some(1), "{words}");
@@ -216,13 +229,13 @@ fn a_missing_library_is_told() {
 
 #[test]
 fn options_that_would_change_nothing_are_refused() {
-    let scene = Scene::new();
+    let fixture = Fixture::new();
     let refused = |words: &[&str], named: &str| {
-        let mut command = scene.hearth(words);
+        let mut command = fixture.hearth(words);
         if words[0] == "run" {
             command.args(["--", "true"]);
         }
-        let output = finish(command.current_dir(scene.store()));
+        let output = finish(command.current_dir(fixture.store()));
         let said = text(&output.stderr);
         assert_eq!(output.status.code(), Some(2), "{words:?}: {said}");
         assert!(said.contains(named), "{words:?}: {said}");
@@ -265,20 +278,23 @@ fn the_status_counts_a_run_once() {
     if skipped("the_status_counts_a_run_once", &[]) {
         return;
     }
-    let scene = Scene::new();
-    let ready = scene.store().join("ready");
-    let mut run = scene.run_in_store(&["sh", "-c", "echo > ready; exec sleep 1000"]);
-    let mut run = run.current_dir(scene.store()).spawn().expect("the command");
+    let fixture = Fixture::new();
+    let ready = fixture.store().join("ready");
+    let mut run = fixture.run_in_store(&["sh", "-c", "echo > ready; exec sleep 1000"]);
+    let mut run = run
+        .current_dir(fixture.store())
+        .spawn()
+        .expect("the command");
     until("it runs", LIMIT, || ready.exists());
-    let (agents, _) = scene.status();
+    let (agents, _) = fixture.status();
     let users = agents[0]["users"]
         .as_array()
         .expect("they are listed")
         .len();
     assert_eq!(users, 1, "{agents:?}");
-    let pids = scene.agents();
+    let pids = fixture.agents();
     run.kill().expect("our own child");
     wait_within(&mut run, LIMIT).expect("it is killed");
     until("its agents follow", LIMIT, || pids.iter().all(is_gone));
-    scene.run(&["doctor", "--fix"]);
+    fixture.run(&["doctor", "--fix"]);
 }

@@ -5,12 +5,12 @@
 
 #[path = "support/cc.rs"]
 mod cc;
-#[path = "support/scene.rs"]
-mod scene;
+#[path = "support/fixture.rs"]
+mod fixture;
 
 use std::fs;
 
-use scene::{Scene, finish, lacks_library, skipped, well};
+use fixture::{Fixture, finish, lacks_library, skipped, well};
 
 /// Steps of each run.
 const STEPS: u32 = 3000;
@@ -30,25 +30,25 @@ fn exercise(test: &str, nodes: usize, options: &[&str], seeds: u64) {
     if skipped(test, &[]) || lacks_library(test) {
         return;
     }
-    let scene = Scene::new();
-    let Some(program) = cc::workload(test, "exerciser", &scene.dir("bin")) else {
+    let fixture = Fixture::new();
+    let Some(program) = cc::workload(test, "exerciser", &fixture.dir("bin")) else {
         return;
     };
     let number = |name| std::env::var(name).ok()?.parse::<u64>().ok();
     let first = number("HEARTH_EXERCISER_SEED").unwrap_or(1);
     let steps = number("HEARTH_EXERCISER_STEPS").unwrap_or(u64::from(STEPS));
-    scene.up(nodes, options);
+    fixture.up(nodes, options);
     for seed in first..first + seeds {
         let name = format!("file{seed}");
-        fs::write(scene.mount(0).join(&name), "").expect("the mount takes it");
-        let mut command = scene.hearth(&["run", "--store"]);
-        command.arg(scene.store()).arg("--").arg(&program);
+        fs::write(fixture.mount(0).join(&name), "").expect("the mount takes it");
+        let mut command = fixture.hearth(&["run", "--store"]);
+        command.arg(fixture.store()).arg("--").arg(&program);
         command.args([seed.to_string(), steps.to_string()]);
-        command.arg(scene.store().join(&name));
-        command.args((0..nodes).map(|node| scene.mount(node).join(&name)));
+        command.arg(fixture.store().join(&name));
+        command.args((0..nodes).map(|node| fixture.mount(node).join(&name)));
         well(&finish(command.env("PMI_RANK", "0")));
     }
-    scene.down();
+    fixture.down();
 }
 
 #[test]

@@ -1,13 +1,13 @@
 //! Writes beyond the largest file that a store can hold: they fail at once, as on the store.
 
-#[path = "support/scene.rs"]
-mod scene;
+#[path = "support/fixture.rs"]
+mod fixture;
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::process::Command;
 
-use scene::{Scene, finish, sh, shell, skipped, text, well};
+use fixture::{Fixture, finish, sh, shell, skipped, text, well};
 
 /// One descriptor, many ways to go beyond 2^60 and beyond the largest size of ext4, by a page or by a part of one.
 const PROGRAM: &str = r#"
@@ -61,19 +61,21 @@ fn the_limit_of_an_agents_shell_is_not_that_of_programs() {
     ) {
         return;
     }
-    let scene = Scene::new();
+    let fixture = Fixture::new();
     for (limit, written) in [
         ("--fsize=100000:", 3_000_000),
         ("--fsize=100000:400000000", 400_000_000),
     ] {
-        let hearth = scene.hearth(&["up", "--store"]);
+        let hearth = fixture.hearth(&["up", "--store"]);
         let mut up = Command::new("prlimit");
         up.arg(limit)
             .arg(hearth.get_program())
             .args(hearth.get_args());
-        up.arg(scene.store()).arg("--at").arg(scene.dir("mount0"));
-        well(&finish(up.env("HEARTH_DIR", scene.path("control"))));
-        let file = File::create(scene.mount(0).join("file")).expect("it is served");
+        up.arg(fixture.store())
+            .arg("--at")
+            .arg(fixture.dir("mount0"));
+        well(&finish(up.env("HEARTH_DIR", fixture.path("control"))));
+        let file = File::create(fixture.mount(0).join("file")).expect("it is served");
         let end = written - 2_000_000;
         file.write_all_at(&vec![7; 2_000_000], end)
             .expect("there is room");
@@ -82,7 +84,7 @@ fn the_limit_of_an_agents_shell_is_not_that_of_programs() {
         assert_eq!(refused.is_ok(), written == 3_000_000, "{limit}");
         assert!(refused.is_ok() || refused == Err(Some(27)));
         drop(file);
-        scene.down();
+        fixture.down();
     }
 }
 
@@ -96,15 +98,15 @@ fn what_the_store_cannot_hold_is_refused_at_once() {
         return;
     }
     for policy in ["home", "home:plus", "hint", "single", "local", "none"] {
-        let scene = Scene::new();
-        std::fs::write(scene.path("p.py"), PROGRAM).expect("our own directory");
-        let at = |dir| format!("python3 {} {dir}/file", scene.path("p.py").display());
-        let bare = sh(&scene.store(), &at(scene.store().display().to_string()));
-        std::fs::remove_file(scene.store().join("file")).expect("our own file");
-        scene.up(2, &["--policy", policy]);
+        let fixture = Fixture::new();
+        std::fs::write(fixture.path("p.py"), PROGRAM).expect("our own directory");
+        let at = |dir| format!("python3 {} {dir}/file", fixture.path("p.py").display());
+        let bare = sh(&fixture.store(), &at(fixture.store().display().to_string()));
+        std::fs::remove_file(fixture.store().join("file")).expect("our own file");
+        fixture.up(2, &["--policy", policy]);
         let mounted = finish(&mut shell(
-            &scene.store(),
-            &at(scene.mount(0).display().to_string()),
+            &fixture.store(),
+            &at(fixture.mount(0).display().to_string()),
         ));
         assert_eq!(
             text(&mounted.stdout),
@@ -113,17 +115,17 @@ fn what_the_store_cannot_hold_is_refused_at_once() {
             text(&mounted.stderr)
         );
         // Nothing is kept that the store refuses.
-        scene.down();
-        let program = scene.path("p.py").display().to_string();
-        std::fs::remove_file(scene.store().join("file")).expect("our own file");
-        let path = scene.store().join("file").display().to_string();
-        let inside = finish(&mut scene.run_in_store(&["python3", &program, &path]));
+        fixture.down();
+        let program = fixture.path("p.py").display().to_string();
+        std::fs::remove_file(fixture.store().join("file")).expect("our own file");
+        let path = fixture.store().join("file").display().to_string();
+        let inside = finish(&mut fixture.run_in_store(&["python3", &program, &path]));
         assert_eq!(
             text(&inside.stdout),
             bare,
             "{policy}\n{}",
             text(&inside.stderr)
         );
-        scene.assert_clean();
+        fixture.assert_clean();
     }
 }

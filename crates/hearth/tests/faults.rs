@@ -2,8 +2,8 @@
 //!
 //! A program with a limit of time does all that may hang, never the test itself.
 
-#[path = "support/scene.rs"]
-mod scene;
+#[path = "support/fixture.rs"]
+mod fixture;
 
 use std::fs::{self, Permissions};
 use std::io::{Read, Write};
@@ -13,11 +13,11 @@ use std::path::Path;
 use std::process::{Command, Output, Stdio};
 use std::time::Duration;
 
-use rustix::process::Signal;
-use scene::{
-    LIMIT, Scene, finish, finish_within, is_gone, kill, sh, shell, signal, skipped, text,
+use fixture::{
+    Fixture, LIMIT, finish, finish_within, is_gone, kill, sh, shell, signal, skipped, text,
     that_hears_interrupts, until, wait_within, well,
 };
+use rustix::process::Signal;
 
 /// An operation that needs an agent which does not answer ends within this.
 const ANSWER_SPAN_MAX: Duration = Duration::from_secs(30);
@@ -37,32 +37,35 @@ fn synced_and_closed_bytes_outlive_every_agent() {
     if skipped("synced_and_closed_bytes_outlive_every_agent", &[]) {
         return;
     }
-    let scene = Scene::new();
-    scene.up(3, &SPREAD);
+    let fixture = Fixture::new();
+    fixture.up(3, &SPREAD);
     let random = "head -c 700001 /dev/urandom";
-    let closed = sh(&scene.mount(0), &format!("{random} | tee closed | md5sum"));
+    let closed = sh(
+        &fixture.mount(0),
+        &format!("{random} | tee closed | md5sum"),
+    );
     let synced =
         format!("{random} > $OLDPWD/copy; exec 7> synced; cat $OLDPWD/copy >&7; sync synced");
     // Descriptor 7 is still open when the agents die.
     let script = format!(
         "cd {}; {synced}; : > $OLDPWD/done; read never",
-        scene.mount(1).display()
+        fixture.mount(1).display()
     );
-    let here = scene.dir("here");
+    let here = fixture.dir("here");
     let mut holder = shell(&here, &script);
     let mut holder = holder.stdin(Stdio::piped()).spawn().expect("a shell");
     until("the bytes are synced", LIMIT, || here.join("done").exists());
-    kill(&scene.agents());
+    kill(&fixture.agents());
     drop(holder.stdin.take());
     wait_within(&mut holder, LIMIT).expect("it ends");
-    assert_eq!(sh(&scene.store(), "md5sum < closed"), closed);
+    assert_eq!(sh(&fixture.store(), "md5sum < closed"), closed);
     assert_eq!(
-        sh(&scene.store(), "md5sum < synced"),
+        sh(&fixture.store(), "md5sum < synced"),
         sh(&here, "md5sum < copy")
     );
-    let output = scene.run(&["down"]);
+    let output = fixture.run(&["down"]);
     assert_eq!(output.status.code(), Some(1), "{}", text(&output.stderr));
-    scene.assert_clean();
+    fixture.assert_clean();
 }
 
 #[test]
@@ -70,16 +73,16 @@ fn a_stopped_agent_holds_nobody_for_long() {
     if skipped("a_stopped_agent_holds_nobody_for_long", &[]) {
         return;
     }
-    let scene = Scene::new();
-    fs::write(scene.store().join("old"), vec![7; 300_000]).expect("the store takes it");
-    scene.up(3, &SPREAD);
+    let fixture = Fixture::new();
+    fs::write(fixture.store().join("old"), vec![7; 300_000]).expect("the store takes it");
+    fixture.up(3, &SPREAD);
     for agent in 0..3 {
         sh(
-            &scene.mount(agent),
+            &fixture.mount(agent),
             "cat old > /dev/null; head -c 300000 /dev/zero > mine$$",
         );
     }
-    let agents = scene.agents();
+    let agents = fixture.agents();
     signal(agents[2], Signal::STOP);
     for script in [
         "cat old > /dev/null",
@@ -87,17 +90,17 @@ fn a_stopped_agent_holds_nobody_for_long() {
         "head -c 300000 /dev/urandom | dd of=old bs=100000 conv=notrunc status=none",
         "rm -f old2; cp old old2; mv old2 old3; rm old3; ls > /dev/null",
     ] {
-        let output = attempt(&scene.mount(0), script, ANSWER_SPAN_MAX);
+        let output = attempt(&fixture.mount(0), script, ANSWER_SPAN_MAX);
         let words = text(&output.stderr);
         assert!(
             output.status.success() || words.contains(": "),
             "{script}: {words}"
         );
     }
-    let (status, code) = scene.status();
+    let (status, code) = fixture.status();
     assert_eq!(code, 1);
     assert_eq!(status[2]["answers"], false, "{}", status[2]);
-    let words = scene.status_words();
+    let words = fixture.status_words();
     assert!(
         words.contains(&format!("agent 2 (pid {})", agents[2])),
         "{words}"
@@ -105,23 +108,23 @@ fn a_stopped_agent_holds_nobody_for_long() {
 
     signal(agents[2], Signal::CONT);
     until("the agents have each other again", LIMIT, || {
-        is_connected(&scene)
+        is_connected(&fixture)
     });
-    let stored = sh(&scene.store(), "md5sum < old");
-    works_again(&scene, &stored);
-    let output = scene.run(&["down"]);
+    let stored = sh(&fixture.store(), "md5sum < old");
+    works_again(&fixture, &stored);
+    let output = fixture.run(&["down"]);
     assert!(
         output.status.code().is_some_and(|code| code < 2),
         "{}",
         text(&output.stderr)
     );
-    scene.assert_clean();
+    fixture.assert_clean();
 }
 
 /// Every mount shows what the store had, and what any of them writes now.
-fn works_again(scene: &Scene, stored: &str) {
+fn works_again(fixture: &Fixture, stored: &str) {
     for agent in 0..3 {
-        let seen = attempt(&scene.mount(agent), "md5sum < old", ANSWER_SPAN_MAX);
+        let seen = attempt(&fixture.mount(agent), "md5sum < old", ANSWER_SPAN_MAX);
         assert_eq!(
             text(&seen.stdout),
             stored,
@@ -130,10 +133,10 @@ fn works_again(scene: &Scene, stored: &str) {
         );
         let name = format!("after{agent}");
         let write = format!("head -c 300000 /dev/urandom | tee {name} | md5sum");
-        let sum = sh(&scene.mount(agent), &write);
+        let sum = sh(&fixture.mount(agent), &write);
         let sum = sum.trim();
         for other in 0..3 {
-            let seen = attempt(&scene.mount(other), &format!("md5sum < {name}"), LIMIT);
+            let seen = attempt(&fixture.mount(other), &format!("md5sum < {name}"), LIMIT);
             assert_eq!(
                 text(&seen.stdout).trim(),
                 sum,
@@ -149,34 +152,37 @@ fn a_set_with_a_stopped_agent_is_ended_by_force_only() {
     if skipped("a_set_with_a_stopped_agent_is_ended_by_force_only", &[]) {
         return;
     }
-    let scene = Scene::new();
-    scene.up(2, &SPREAD);
+    let fixture = Fixture::new();
+    fixture.up(2, &SPREAD);
     let sum = sh(
-        &scene.mount(0),
+        &fixture.mount(0),
         "head -c 300000 /dev/urandom | tee f | md5sum",
     );
-    let agents = scene.agents();
+    let agents = fixture.agents();
     signal(agents[1], Signal::STOP);
-    let (output, _) = finish_within(&mut scene.hearth(&["down"]), GIVE_UP_SPAN_MAX);
+    let (output, _) = finish_within(&mut fixture.hearth(&["down"]), GIVE_UP_SPAN_MAX);
     let words = text(&output.stderr);
     assert_eq!(output.status.code(), Some(2), "{words}");
     assert!(
         words.contains("still up") && words.contains("agent 1"),
         "{words}"
     );
-    let (output, _) = finish_within(&mut scene.hearth(&["down", "--discard"]), GIVE_UP_SPAN_MAX);
+    let (output, _) = finish_within(
+        &mut fixture.hearth(&["down", "--discard"]),
+        GIVE_UP_SPAN_MAX,
+    );
     assert!(
         output.status.code().is_some_and(|code| code < 2),
         "{}",
         text(&output.stderr)
     );
-    scene.assert_clean();
-    assert_eq!(sh(&scene.store(), "md5sum < f"), sum);
+    fixture.assert_clean();
+    assert_eq!(sh(&fixture.store(), "md5sum < f"), sum);
 }
 
 /// Whether every agent is connected to every other, and says of none that it is gone.
-fn is_connected(scene: &Scene) -> bool {
-    let (agents, _) = scene.status();
+fn is_connected(fixture: &Fixture) -> bool {
+    let (agents, _) = fixture.status();
     let all = |agent: &serde_json::Value, what: &str, holds: fn(&serde_json::Value) -> bool| {
         let list = agent["node"][what].as_array();
         list.is_some_and(|list| list.iter().all(holds))
@@ -211,27 +217,27 @@ fn a_killed_agent_that_shared_memory_is_named_and_readers_go_on() {
 
 /// Kills one of three agents, which talk over `transport` and say `way` of it.
 fn readers_go_on_over(transport: &str, way: &str) {
-    let scene = Scene::new();
-    fs::write(scene.store().join("old"), vec![7; 300_000]).expect("the store takes it");
-    scene.up(3, &[&SPREAD[..], &["--transport", transport]].concat());
-    let (status, _) = scene.status();
+    let fixture = Fixture::new();
+    fs::write(fixture.store().join("old"), vec![7; 300_000]).expect("the store takes it");
+    fixture.up(3, &[&SPREAD[..], &["--transport", transport]].concat());
+    let (status, _) = fixture.status();
     for peer in [1, 2] {
         assert_eq!(status[0]["node"]["peers"][peer - 1]["way"], way);
     }
     for agent in 0..3 {
         sh(
-            &scene.mount(agent),
+            &fixture.mount(agent),
             "cmp old <(tr '\\0' '\\7' < /dev/zero | head -c 300000)",
         );
     }
-    let agents = scene.agents();
+    let agents = fixture.agents();
     kill(&agents[2..]);
     for agent in 0..2 {
         let read = "cmp old <(tr '\\0' '\\7' < /dev/zero | head -c 300000)";
-        well(&attempt(&scene.mount(agent), read, ANSWER_SPAN_MAX));
+        well(&attempt(&fixture.mount(agent), read, ANSWER_SPAN_MAX));
         // The dead agent is the home of some of its pages.
         let write = format!("head -c 1000000 /dev/urandom > new{agent}");
-        let output = attempt(&scene.mount(agent), &write, ANSWER_SPAN_MAX);
+        let output = attempt(&fixture.mount(agent), &write, ANSWER_SPAN_MAX);
         assert!(
             !output.status.success(),
             "nobody keeps the bytes of agent {agent}"
@@ -240,22 +246,22 @@ fn readers_go_on_over(transport: &str, way: &str) {
         assert!(words.contains(": "), "{words}");
     }
     // A dead mount cannot be the directory of a program.
-    let read = format!("cat {}/old", scene.mount(2).display());
-    let output = attempt(&scene.dir("here"), &read, ANSWER_SPAN_MAX);
+    let read = format!("cat {}/old", fixture.mount(2).display());
+    let output = attempt(&fixture.dir("here"), &read, ANSWER_SPAN_MAX);
     assert!(!output.status.success());
-    let (status, code) = scene.status();
+    let (status, code) = fixture.status();
     assert_eq!(
         (code, &status[2]["answers"]),
         (1, &serde_json::Value::Bool(false))
     );
-    let words = scene.status_words();
+    let words = fixture.status_words();
     assert!(
         words.contains(&format!("agent 2 (pid {}) is gone", agents[2])),
         "{words}"
     );
-    let output = scene.run(&["down"]);
+    let output = fixture.run(&["down"]);
     assert_eq!(output.status.code(), Some(1), "{}", text(&output.stderr));
-    scene.assert_clean();
+    fixture.assert_clean();
 }
 
 #[test]
@@ -263,20 +269,20 @@ fn doctor_clears_what_dead_sets_left() {
     if skipped("doctor_clears_what_dead_sets_left", &[]) {
         return;
     }
-    let scene = Scene::new();
-    scene.up(3, &[]);
-    sh(&scene.mount(0), "echo word > f");
-    kill(&scene.agents());
-    let output = scene.run(&["doctor"]);
+    let fixture = Fixture::new();
+    fixture.up(3, &[]);
+    sh(&fixture.mount(0), "echo word > f");
+    kill(&fixture.agents());
+    let output = fixture.run(&["doctor"]);
     assert_eq!(output.status.code(), Some(1));
     let told = text(&output.stdout);
     assert!(told.contains("is dead"), "{told}");
-    scene.run(&["doctor", "--fix"]);
-    scene.assert_clean();
+    fixture.run(&["doctor", "--fix"]);
+    fixture.assert_clean();
     // The place can be used again.
-    scene.up(3, &[]);
-    assert_eq!(sh(&scene.mount(2), "cat f"), "word\n");
-    scene.down();
+    fixture.up(3, &[]);
+    assert_eq!(sh(&fixture.mount(2), "cat f"), "word\n");
+    fixture.down();
 }
 
 #[test]
@@ -284,19 +290,19 @@ fn a_full_store_is_told_and_bytes_are_kept() {
     if skipped("a_full_store_is_told_and_bytes_are_kept", &["dd"]) {
         return;
     }
-    let scene = Scene::new();
-    scene.up(2, &["--backing", "fault:write:budget=1000000"]);
+    let fixture = Fixture::new();
+    fixture.up(2, &["--backing", "fault:write:budget=1000000"]);
     let before = sh(
-        &scene.mount(0),
+        &fixture.mount(0),
         "head -c 600000 /dev/urandom | tee fits | md5sum",
     );
-    let here = scene.dir("here");
+    let here = fixture.dir("here");
     sh(&here, "head -c 2000000 /dev/urandom > copy");
     let write = format!(
         "dd if={}/copy of=large bs=100000 conv=fsync",
         here.display()
     );
-    let output = attempt(&scene.mount(0), &write, GIVE_UP_SPAN_MAX);
+    let output = attempt(&fixture.mount(0), &write, GIVE_UP_SPAN_MAX);
     assert!(!output.status.success(), "nobody was told");
     assert!(
         text(&output.stderr).contains("No space left"),
@@ -305,28 +311,28 @@ fn a_full_store_is_told_and_bytes_are_kept() {
     );
     for agent in 0..2 {
         assert_eq!(
-            sh(&scene.mount(agent), "md5sum < fits"),
+            sh(&fixture.mount(agent), "md5sum < fits"),
             before,
             "agent {agent}"
         );
         // As far as the file goes, its bytes are those that were written.
         let read = format!("cmp -n $(stat -c %s large) large {}/copy", here.display());
-        well(&attempt(&scene.mount(agent), &read, GIVE_UP_SPAN_MAX));
+        well(&attempt(&fixture.mount(agent), &read, GIVE_UP_SPAN_MAX));
     }
     well(&attempt(
-        &scene.mount(0),
+        &fixture.mount(0),
         "rm large; test ! -e large",
         GIVE_UP_SPAN_MAX,
     ));
-    let output = scene.run(&["down"]);
+    let output = fixture.run(&["down"]);
     let words = text(&output.stderr);
     assert_eq!(
         output.status.code(),
         Some(0),
         "nothing dirty is left: {words}"
     );
-    scene.assert_clean();
-    assert_eq!(sh(&scene.store(), "md5sum < fits"), before);
+    fixture.assert_clean();
+    assert_eq!(sh(&fixture.store(), "md5sum < fits"), before);
 }
 
 #[test]
@@ -335,10 +341,10 @@ fn bytes_that_do_not_fit_keep_the_set_up_until_they_are_given_up() {
     if skipped(test, &[]) {
         return;
     }
-    let scene = Scene::new();
-    scene.up(2, &["--backing", "fault:write:budget=100000"]);
+    let fixture = Fixture::new();
+    fixture.up(2, &["--backing", "fault:write:budget=100000"]);
     let output = attempt(
-        &scene.mount(1),
+        &fixture.mount(1),
         "head -c 900000 /dev/zero > f",
         GIVE_UP_SPAN_MAX,
     );
@@ -346,16 +352,16 @@ fn bytes_that_do_not_fit_keep_the_set_up_until_they_are_given_up() {
         !output.status.success(),
         "close waits for the store by default"
     );
-    let output = scene.run(&["down"]);
+    let output = fixture.run(&["down"]);
     if output.status.code() == Some(2) {
         assert!(
             text(&output.stderr).contains("still up"),
             "{}",
             text(&output.stderr)
         );
-        well(&scene.run(&["down", "--discard"]));
+        well(&fixture.run(&["down", "--discard"]));
     }
-    scene.assert_clean();
+    fixture.assert_clean();
 }
 
 #[test]
@@ -363,17 +369,17 @@ fn a_full_store_and_a_small_pool_hold_nobody() {
     if skipped("a_full_store_and_a_small_pool_hold_nobody", &["dd"]) {
         return;
     }
-    let scene = Scene::new();
+    let fixture = Fixture::new();
     let full = [
         "--backing",
         "fault:write:budget=200000",
         "--close",
         "buffered",
     ];
-    scene.up(2, &[&full[..], &SPREAD, &["--pool", "8MiB"]].concat());
+    fixture.up(2, &[&full[..], &SPREAD, &["--pool", "8MiB"]].concat());
     // Four times what both pools hold.
     let write = "dd if=/dev/zero of=f bs=65536 count=1024 conv=fsync";
-    let output = attempt(&scene.mount(0), write, GIVE_UP_SPAN_MAX);
+    let output = attempt(&fixture.mount(0), write, GIVE_UP_SPAN_MAX);
     let words = text(&output.stderr);
     assert!(
         !output.status.success() && words.contains("No space left"),
@@ -381,22 +387,22 @@ fn a_full_store_and_a_small_pool_hold_nobody() {
     );
     for agent in 0..2 {
         let read = "cat f > /dev/null; ls > /dev/null";
-        well(&attempt(&scene.mount(agent), read, GIVE_UP_SPAN_MAX));
+        well(&attempt(&fixture.mount(agent), read, GIVE_UP_SPAN_MAX));
     }
     well(&attempt(
-        &scene.mount(1),
+        &fixture.mount(1),
         "rm f; test ! -e f",
         GIVE_UP_SPAN_MAX,
     ));
     // The store still takes calls that need no room.
     well(&attempt(
-        &scene.mount(1),
+        &fixture.mount(1),
         ": > empty; mkdir d; mv empty d/",
         GIVE_UP_SPAN_MAX,
     ));
-    let (output, _) = finish_within(&mut scene.hearth(&["down"]), GIVE_UP_SPAN_MAX);
+    let (output, _) = finish_within(&mut fixture.hearth(&["down"]), GIVE_UP_SPAN_MAX);
     assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
-    scene.assert_clean();
+    fixture.assert_clean();
 }
 
 #[test]
@@ -404,24 +410,24 @@ fn a_sync_that_fails_in_the_store_fails_here() {
     if skipped("a_sync_that_fails_in_the_store_fails_here", &["dd"]) {
         return;
     }
-    let scene = Scene::new();
-    scene.up(2, &["--backing", "fault:sync:eio@1-"]);
+    let fixture = Fixture::new();
+    fixture.up(2, &["--backing", "fault:sync:eio@1-"]);
     let write = "dd if=/dev/zero of=f bs=100000 count=3 conv=fsync";
     for agent in 0..2 {
-        let output = attempt(&scene.mount(agent), write, ANSWER_SPAN_MAX);
+        let output = attempt(&fixture.mount(agent), write, ANSWER_SPAN_MAX);
         let words = text(&output.stderr);
         assert!(
             !output.status.success() && words.contains("Input/output error"),
             "{words}"
         );
     }
-    let output = scene.run(&["down", "--discard"]);
+    let output = fixture.run(&["down", "--discard"]);
     assert!(
         output.status.code().is_some_and(|code| code < 2),
         "{}",
         text(&output.stderr)
     );
-    scene.assert_clean();
+    fixture.assert_clean();
 }
 
 #[test]
@@ -429,11 +435,11 @@ fn strangers_at_the_port_of_an_agent_change_nothing() {
     if skipped("strangers_at_the_port_of_an_agent_change_nothing", &[]) {
         return;
     }
-    let scene = Scene::new();
-    scene.up(2, &SPREAD);
+    let fixture = Fixture::new();
+    fixture.up(2, &SPREAD);
     let write = "head -c 300000 /dev/urandom | tee f | md5sum";
-    let sum = sh(&scene.mount(0), write);
-    let members = scene.set_file()["members"].clone();
+    let sum = sh(&fixture.mount(0), write);
+    let members = fixture.set_file()["members"].clone();
     let members: Vec<SocketAddr> = serde_json::from_value(members).expect("addresses");
     let noise: Vec<u8> = (0..200_000_u32)
         .map(|i| (i.wrapping_mul(2_654_435_761) >> 13) as u8)
@@ -452,17 +458,17 @@ fn strangers_at_the_port_of_an_agent_change_nothing() {
         }
         silent.extend((0..20).map(|_| TcpStream::connect(member).expect("it listens")));
     }
-    let (status, code) = scene.status();
+    let (status, code) = fixture.status();
     assert_eq!(code, 0, "{status:?}");
     for agent in [0, 1] {
-        let output = attempt(&scene.mount(agent), "md5sum < f", ANSWER_SPAN_MAX);
+        let output = attempt(&fixture.mount(agent), "md5sum < f", ANSWER_SPAN_MAX);
         assert_eq!(text(&output.stdout), sum);
     }
-    let again = text(&attempt(&scene.mount(1), write, ANSWER_SPAN_MAX).stdout);
-    assert_eq!(sh(&scene.mount(0), "md5sum < f"), again);
-    assert_eq!(sh(&scene.store(), "md5sum < f"), again);
+    let again = text(&attempt(&fixture.mount(1), write, ANSWER_SPAN_MAX).stdout);
+    assert_eq!(sh(&fixture.mount(0), "md5sum < f"), again);
+    assert_eq!(sh(&fixture.store(), "md5sum < f"), again);
     drop(silent);
-    scene.down();
+    fixture.down();
 }
 
 /// Says something to a port and waits until the other side hangs up, or a moment.
@@ -500,18 +506,18 @@ fn a_new_file_that_is_refused_is_not_left_behind() {
     ) {
         return;
     }
-    let scene = Scene::new();
-    fs::write(scene.path("p.py"), MAKE_NEW).expect("our own directory");
-    scene.up(3, &[]);
-    signal(scene.agents()[2], Signal::KILL);
+    let fixture = Fixture::new();
+    fs::write(fixture.path("p.py"), MAKE_NEW).expect("our own directory");
+    fixture.up(3, &[]);
+    signal(fixture.agents()[2], Signal::KILL);
     until("the death is known", LIMIT, || {
-        scene.status_words().contains("agent 2")
+        fixture.status_words().contains("agent 2")
     });
-    let [program, at, store] = [scene.path("p.py"), scene.mount(0), scene.store()];
+    let [program, at, store] = [fixture.path("p.py"), fixture.mount(0), fixture.store()];
     let names = [program, at, store].map(|path| path.display().to_string());
-    sh(&scene.path("."), &format!("python3 {}", names.join(" ")));
-    scene.run(&["down", "--force", "--discard"]);
-    scene.assert_clean();
+    sh(&fixture.path("."), &format!("python3 {}", names.join(" ")));
+    fixture.run(&["down", "--force", "--discard"]);
+    fixture.assert_clean();
 }
 
 #[test]
@@ -519,18 +525,18 @@ fn an_interrupted_run_leaves_nothing() {
     if skipped("an_interrupted_run_leaves_nothing", &[]) {
         return;
     }
-    let scene = Scene::new();
+    let fixture = Fixture::new();
     for signal_sent in [Signal::INT, Signal::TERM, Signal::HUP] {
-        let mut run = run_that_waits(&scene);
+        let mut run = run_that_waits(&fixture);
         signal(run.id(), signal_sent);
         let status = wait_within(&mut run, LIMIT).expect("it ends");
         assert_eq!(status.code(), Some(128 + signal_sent.as_raw()));
-        scene.assert_clean();
+        fixture.assert_clean();
         assert_eq!(
-            fs::read_to_string(scene.store().join("ready")).expect("it was closed"),
+            fs::read_to_string(fixture.store().join("ready")).expect("it was closed"),
             "word\n"
         );
-        fs::remove_file(scene.store().join("ready")).expect("it is there");
+        fs::remove_file(fixture.store().join("ready")).expect("it is there");
     }
 }
 
@@ -542,14 +548,16 @@ fn a_start_that_is_interrupted_while_it_mounts_leaves_nothing() {
     ) {
         return;
     }
-    let scene = Scene::new();
-    let mut command = scene.hearth(&["up", "--agents", "4", "--store"]);
-    command.arg(scene.store());
+    let fixture = Fixture::new();
+    let mut command = fixture.hearth(&["up", "--agents", "4", "--store"]);
+    command.arg(fixture.store());
     for agent in 0..4 {
-        command.arg("--at").arg(scene.dir(&format!("mount{agent}")));
+        command
+            .arg("--at")
+            .arg(fixture.dir(&format!("mount{agent}")));
     }
     let mut up = command.spawn().expect("hearth is there");
-    let first = format!(" {} ", scene.mount(0).display());
+    let first = format!(" {} ", fixture.mount(0).display());
     until("the first mount is there", LIMIT, || {
         let mounts = fs::read_to_string("/proc/self/mounts").expect("our own mounts");
         mounts.contains(&first)
@@ -558,9 +566,9 @@ fn a_start_that_is_interrupted_while_it_mounts_leaves_nothing() {
     let status = wait_within(&mut up, LIMIT).expect("it ends");
     if status.success() {
         // It was quicker.
-        well(&scene.run(&["down"]));
+        well(&fixture.run(&["down"]));
     }
-    scene.assert_clean();
+    fixture.assert_clean();
 }
 
 #[test]
@@ -571,25 +579,25 @@ fn a_killed_run_leaves_nothing_that_doctor_does_not_clear() {
     ) {
         return;
     }
-    let scene = Scene::new();
-    let mut run = run_that_waits(&scene);
-    let agents = scene.agents();
+    let fixture = Fixture::new();
+    let mut run = run_that_waits(&fixture);
+    let agents = fixture.agents();
     signal(run.id(), Signal::KILL);
     wait_within(&mut run, LIMIT).expect("it is killed");
     until("the agents have followed", LIMIT, || {
         agents.iter().all(is_gone)
     });
-    scene.run(&["doctor", "--fix"]);
-    scene.assert_clean();
+    fixture.run(&["doctor", "--fix"]);
+    fixture.assert_clean();
 }
 
 /// `hearth run` of a command that has written a file and now waits.
-fn run_that_waits(scene: &Scene) -> std::process::Child {
+fn run_that_waits(fixture: &Fixture) -> std::process::Child {
     let script = "echo word > ready; while :; do sleep 0.05; done";
-    let mut command = that_hears_interrupts(&scene.run_in_store(&["sh", "-c", script]));
-    let ready = scene.store().join("ready");
+    let mut command = that_hears_interrupts(&fixture.run_in_store(&["sh", "-c", script]));
+    let ready = fixture.store().join("ready");
     let child = command
-        .current_dir(scene.store())
+        .current_dir(fixture.store())
         .spawn()
         .expect("hearth is there");
     until("the command is inside", LIMIT, || {
@@ -600,13 +608,13 @@ fn run_that_waits(scene: &Scene) -> std::process::Child {
 
 #[test]
 fn what_cannot_be_a_store_is_refused_in_words() {
-    let scene = Scene::new();
-    scene.let_others_in();
-    let (file, none) = (scene.path("file"), scene.path("none"));
+    let fixture = Fixture::new();
+    fixture.let_others_in();
+    let (file, none) = (fixture.path("file"), fixture.path("none"));
     fs::write(&file, "").expect("a file");
     for (store, words) in [(&file, "not a directory"), (&none, "no such directory")] {
         for command in ["up", "run"] {
-            let mut hearth = scene.hearth(&[command, "--store"]);
+            let mut hearth = fixture.hearth(&[command, "--store"]);
             hearth.arg(store);
             if command == "run" {
                 hearth.args(["--", "true"]);
@@ -617,18 +625,18 @@ fn what_cannot_be_a_store_is_refused_in_words() {
     if skipped("what_cannot_be_a_store_is_refused_in_words", &["runuser"]) {
         return;
     }
-    fs::set_permissions(scene.store(), Permissions::from_mode(0o700)).expect("our own");
-    let program = scene.path("hearth");
-    fs::copy(scene::program(), &program).expect("a copy that others reach");
-    let control = scene.dir("theirs");
+    fs::set_permissions(fixture.store(), Permissions::from_mode(0o700)).expect("our own");
+    let program = fixture.path("hearth");
+    fs::copy(fixture::program(), &program).expect("a copy that others reach");
+    let control = fixture.dir("theirs");
     std::os::unix::fs::chown(&control, Some(65534), Some(65534)).expect("root may");
     fs::set_permissions(&control, Permissions::from_mode(0o700)).expect("our own");
     let mut command = Command::new("runuser");
     command.args(["-u", "nobody", "--"]).arg(program);
-    command.args(["up", "--store"]).arg(scene.store());
+    command.args(["up", "--store"]).arg(fixture.store());
     command.env("HEARTH_DIR", control).current_dir("/");
     refused(&finish(&mut command), "Permission denied");
-    scene.assert_clean();
+    fixture.assert_clean();
 }
 
 fn refused(output: &Output, words: &str) {

@@ -3,10 +3,10 @@
 
 #[path = "support/addresses.rs"]
 mod addresses;
-#[path = "support/scene.rs"]
-mod scene;
+#[path = "support/fixture.rs"]
+mod fixture;
 
-use scene::{LIMIT, Scene, finish, kill, sh, skipped, text, until, well};
+use fixture::{Fixture, LIMIT, finish, kill, sh, skipped, text, until, well};
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
@@ -18,26 +18,26 @@ const GROUP: &str = "54322";
 
 /// Two hosts, the second of which sees an empty directory where the first has the store.
 struct Hosts {
-    scene: Scene,
+    fixture: Fixture,
     /// A process in the mounts of the second.
     second: Child,
 }
 
 impl Hosts {
     fn new() -> Hosts {
-        let scene = Scene::new();
-        scene.let_others_in();
-        let store = scene.dir("only-here").join("store");
+        let fixture = Fixture::new();
+        fixture.let_others_in();
+        let store = fixture.dir("only-here").join("store");
         fs::create_dir(&store).expect("a directory");
         fs::set_permissions(store, fs::Permissions::from_mode(0o777)).expect("our own directory");
-        scene.dir("mount0");
-        scene.dir("mount1");
-        let secret = scene.path("secret");
+        fixture.dir("mount0");
+        fixture.dir("mount1");
+        let secret = fixture.path("secret");
         fs::write(&secret, "5a".repeat(32)).expect("a file");
         fs::set_permissions(secret, fs::Permissions::from_mode(0o600)).expect("our own file");
         let hide = format!(
             "mount -t tmpfs none {}; echo; exec sleep 1000",
-            scene.path("only-here").display()
+            fixture.path("only-here").display()
         );
         let mut second = Command::new("unshare")
             .args(["--mount", "--propagation", "slave", "sh", "-ec", &hide])
@@ -47,11 +47,11 @@ impl Hosts {
         let mut said = [0];
         let output = second.stdout.as_mut().expect("a pipe");
         std::io::Read::read_exact(output, &mut said).expect("the store is hidden");
-        Hosts { scene, second }
+        Hosts { fixture, second }
     }
 
     fn store(&self) -> PathBuf {
-        self.scene.path("only-here/store")
+        self.fixture.path("only-here/store")
     }
 
     /// A command on the second host.
@@ -104,10 +104,10 @@ impl Hosts {
         words.extend(
             ["--store", "--secret-file"]
                 .into_iter()
-                .zip([self.store(), self.scene.path("secret")])
+                .zip([self.store(), self.fixture.path("secret")])
                 .flat_map(|(word, path)| [word.to_owned(), path.display().to_string()]),
         );
-        let at = |agent: usize| self.scene.mount(agent).display().to_string();
+        let at = |agent: usize| self.fixture.mount(agent).display().to_string();
         let host = |agent: usize| {
             let own = [
                 "--node".to_owned(),
@@ -120,20 +120,20 @@ impl Hosts {
         let there = || {
             let mut command = self.there("env");
             command.arg(format!("HEARTH_DIR={}", self.control(1).display()));
-            let output = finish(command.arg(scene::program()).args(host(1)));
+            let output = finish(command.arg(fixture::program()).args(host(1)));
             well(&output);
         };
         std::thread::scope(|scope| {
             let second = scope.spawn(there);
             let words = host(0);
             let words: Vec<&str> = words.iter().map(String::as_str).collect();
-            well(&self.scene.run(&words));
+            well(&self.fixture.run(&words));
             second.join().expect("the second host is up");
         });
     }
 
     fn control(&self, host: usize) -> PathBuf {
-        let control = self.scene.path(&format!("control-{host}"));
+        let control = self.fixture.path(&format!("control-{host}"));
         fs::create_dir_all(&control).expect("a directory");
         fs::set_permissions(&control, fs::Permissions::from_mode(0o700)).expect("our own");
         control
@@ -142,14 +142,14 @@ impl Hosts {
     /// Ends both; nothing may be left.
     fn down(mut self) {
         std::thread::scope(|scope| {
-            scope.spawn(|| well(&self.scene.run(&["down"])));
+            scope.spawn(|| well(&self.fixture.run(&["down"])));
             let mut command = self.there("env");
             command.arg(format!("HEARTH_DIR={}", self.control(1).display()));
-            well(&finish(command.arg(scene::program()).arg("down")));
+            well(&finish(command.arg(fixture::program()).arg("down")));
         });
         self.second.kill().expect("our own process");
         self.second.wait().expect("our own process");
-        self.scene.assert_clean();
+        self.fixture.assert_clean();
     }
 }
 
@@ -186,11 +186,11 @@ fn programs_work(test: &str, options: &[&str]) {
     }
     let hosts = Hosts::new();
     hosts.up(options);
-    let (here, there) = (hosts.scene.mount(0), hosts.scene.mount(1));
+    let (here, there) = (hosts.fixture.mount(0), hosts.fixture.mount(1));
     assert_eq!(
         hosts.sh(
             Path::new("/"),
-            &format!("ls {}", hosts.scene.path("only-here").display())
+            &format!("ls {}", hosts.fixture.path("only-here").display())
         ),
         ""
     );
@@ -255,7 +255,7 @@ fn nobody_may_through_a_gateway_what_he_may_not_at_the_store() {
         ),
     );
     hosts.up(&[]);
-    let there = hosts.scene.mount(1);
+    let there = hosts.fixture.mount(1);
     let may = |groups: &str, script: &str| hosts.sh_as(USER, groups, &there, script);
     for (script, says) in [
         ("cat f", "Permission denied"),
@@ -298,15 +298,15 @@ fn programs_go_on_through_the_next_gateway_and_fail_in_words_without_one() {
     if skipped(test, &[]) {
         return;
     }
-    let scene = Scene::new();
-    scene.up(3, &["--store-at", "0,1"]);
-    let at = scene.mount(2);
+    let fixture = Fixture::new();
+    fixture.up(3, &["--store-at", "0,1"]);
+    let at = fixture.mount(2);
     sh(&at, "mkdir -p d/e; for n in {1..20}; do mkdir d/$n; done");
-    let (agents, _) = scene.status();
+    let (agents, _) = fixture.status();
     let calls = [0, 1].map(|agent: usize| agents[agent]["calls_for_others"].as_u64());
     assert!(calls.iter().flatten().sum::<u64>() > 20, "{calls:?}");
     assert!(agents[2]["calls_for_others"].is_null());
-    let pids = scene.agents();
+    let pids = fixture.agents();
     // Whichever was up first is in use.
     let used = usize::from(calls[1] > calls[0]);
     kill(&pids[used..=used]);
@@ -315,10 +315,10 @@ fn programs_go_on_through_the_next_gateway_and_fail_in_words_without_one() {
         "cd d/e; mkdir f ../21; rmdir ../1; mv ../2 two; ls ..; stat two",
     );
     assert_eq!(
-        sh(&scene.store(), "ls d | wc -l; ls d/e").trim(),
+        sh(&fixture.store(), "ls d | wc -l; ls d/e").trim(),
         "20\nf\ntwo"
     );
-    let log = || sh(&scene.path("control"), "cat */agent-2.log");
+    let log = || sh(&fixture.path("control"), "cat */agent-2.log");
     let next = format!("store-{}.sock from now on", 1 - used);
     assert!(log().contains(&next), "{}", log());
     kill(&pids[1 - used..=1 - used]);
@@ -327,17 +327,17 @@ fn programs_go_on_through_the_next_gateway_and_fail_in_words_without_one() {
     until("the log says so", LIMIT, || {
         log().contains("no gateway answers")
     });
-    assert!(!scene.store().join("d/more").exists());
+    assert!(!fixture.store().join("d/more").exists());
     kill(&pids[2..]);
     // Whatever is killed, nothing is left.
-    scene.run(&["down", "--force"]);
-    scene.assert_clean();
+    fixture.run(&["down", "--force"]);
+    fixture.assert_clean();
 }
 
 #[test]
 fn what_cannot_work_is_refused_in_words() {
-    let scene = Scene::new();
-    let store = scene.store().display().to_string();
+    let fixture = Fixture::new();
+    let store = fixture.store().display().to_string();
     for (words, says) in [
         (
             vec!["--policy", "none", "--store-at", "0"],
@@ -362,7 +362,7 @@ fn what_cannot_work_is_refused_in_words() {
         ),
         (vec!["--store-at", "x"], "`x` is no agent's number"),
     ] {
-        let output = scene.run(&[&["up", "--store", &store], words.as_slice()].concat());
+        let output = fixture.run(&[&["up", "--store", &store], words.as_slice()].concat());
         assert_eq!(output.status.code(), Some(2), "{words:?}");
         assert!(
             text(&output.stderr).contains(says),

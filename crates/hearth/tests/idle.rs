@@ -1,12 +1,12 @@
 //! The cost of a set that nobody uses, and the bound of its memory (S15).
 
-#[path = "support/scene.rs"]
-mod scene;
+#[path = "support/fixture.rs"]
+mod fixture;
 
 use std::fs;
 use std::time::{Duration, Instant};
 
-use scene::{Scene, sh, skipped, until};
+use fixture::{Fixture, sh, skipped, until};
 
 /// How long idleness is watched.
 const WATCH: Duration = Duration::from_secs(5);
@@ -25,20 +25,20 @@ fn an_idle_set_uses_next_to_nothing() {
     if skipped("an_idle_set_uses_next_to_nothing", &[]) {
         return;
     }
-    let scene = Scene::new();
-    scene.up(4, &[]);
+    let fixture = Fixture::new();
+    fixture.up(4, &[]);
     for agent in 0..4 {
-        let from = scene.mount(agent);
+        let from = fixture.mount(agent);
         sh(
             &from,
             "head -c 8000000 /dev/zero > f; cat f > /dev/null; ls -l > /dev/null",
         );
     }
-    let agents = scene.agents();
+    let agents = fixture.agents();
     let ticks = || -> Vec<u64> { agents.iter().map(|pid| ticks(*pid)).collect() };
     // The tasks that the work above left behind are done once a second passes without a tick.
     let mut quiet = (ticks(), Instant::now());
-    until("the agents are done", scene::LIMIT, || {
+    until("the agents are done", fixture::LIMIT, || {
         let now = ticks();
         if now != quiet.0 {
             quiet = (now, Instant::now());
@@ -46,7 +46,7 @@ fn an_idle_set_uses_next_to_nothing() {
         quiet.1.elapsed() > Duration::from_secs(1)
     });
     let (before, begun) = (ticks(), Instant::now());
-    until("the watch is over", scene::LIMIT, || {
+    until("the watch is over", fixture::LIMIT, || {
         begun.elapsed() >= WATCH
     });
     let allowed = USER_HZ * WATCH.as_secs() / u64::from(IDLE_SHARE) + 1;
@@ -57,7 +57,7 @@ fn an_idle_set_uses_next_to_nothing() {
             "{used} ticks of {USER_HZ} a second within {WATCH:?}"
         );
     }
-    scene.down();
+    fixture.down();
 }
 
 #[test]
@@ -66,20 +66,23 @@ fn memory_stays_within_the_pool_and_little_more() {
         return;
     }
     const POOL: u64 = 32 << 20;
-    let scene = Scene::new();
-    scene.up(2, &["--pool", "32MiB"]);
+    let fixture = Fixture::new();
+    fixture.up(2, &["--pool", "32MiB"]);
     let write = "for i in 1 2 3 4; do head -c 33554432 /dev/urandom > f$i; done";
-    sh(&scene.mount(0), write);
+    sh(&fixture.mount(0), write);
     for agent in [1, 0] {
-        sh(&scene.mount(agent), "cat f1 f2 f3 f4 | md5sum > /dev/null");
+        sh(
+            &fixture.mount(agent),
+            "cat f1 f2 f3 f4 | md5sum > /dev/null",
+        );
     }
-    for pid in scene.agents() {
+    for pid in fixture.agents() {
         let peak = resident_peak(pid);
         assert!(peak <= POOL + BESIDE_POOL, "{} MiB at most", peak >> 20);
     }
     let sums = "md5sum f1 f2 f3 f4";
-    assert_eq!(sh(&scene.mount(1), sums), sh(&scene.store(), sums));
-    scene.down();
+    assert_eq!(sh(&fixture.mount(1), sums), sh(&fixture.store(), sums));
+    fixture.down();
 }
 
 /// Processor time so far, of the process and the kernel for it.

@@ -6,10 +6,10 @@
 mod asker;
 #[path = "support/cc.rs"]
 mod cc;
+#[path = "support/fixture.rs"]
+mod fixture;
 #[path = "support/random.rs"]
 mod random;
-#[path = "support/scene.rs"]
-mod scene;
 
 use std::fs::{self, File, Permissions};
 use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt};
@@ -17,9 +17,9 @@ use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
 use asker::Asker;
+use fixture::{Fixture, LIMIT, lacks_library, skipped, wait_within};
 use random::Random;
 use rustix::fs::Access;
-use scene::{LIMIT, Scene, lacks_library, skipped, wait_within};
 
 /// Long enough that nothing is looked at anew for its age.
 const KEPT: [&str; 2] = ["--attr-ttl", "2m"];
@@ -29,25 +29,25 @@ const STEPS: u64 = 250;
 const QUESTIONS: usize = 6;
 
 /// Two nodes over a directory `d` of a few files; where node 1 has it, and the program that asks.
-fn two_nodes(test: &str) -> Option<(Scene, PathBuf, PathBuf)> {
+fn two_nodes(test: &str) -> Option<(Fixture, PathBuf, PathBuf)> {
     if skipped(test, &[]) || lacks_library(test) {
         return None;
     }
-    let scene = Scene::new();
-    let program = asker::program(test, &scene.dir("bin"))?;
-    fs::create_dir(scene.store().join("d")).expect("the store takes it");
+    let fixture = Fixture::new();
+    let program = asker::program(test, &fixture.dir("bin"))?;
+    fs::create_dir(fixture.store().join("d")).expect("the store takes it");
     for name in 0..NAMES {
-        let path = scene.store().join(format!("d/{name}"));
+        let path = fixture.store().join(format!("d/{name}"));
         fs::write(path, vec![b'x'; name as usize]).expect("the store takes it");
     }
-    scene.up(2, &KEPT);
-    let there = scene.mount(1).join("d");
-    Some((scene, there, program))
+    fixture.up(2, &KEPT);
+    let there = fixture.mount(1).join("d");
+    Some((fixture, there, program))
 }
 
 /// Calls that programs of node 0 were answered without a system call.
-fn answered_again(scene: &Scene) -> u64 {
-    let (agents, _) = scene.status();
+fn answered_again(fixture: &Fixture) -> u64 {
+    let (agents, _) = fixture.status();
     let stats = agents[0]["node"]["programs"]["stats"].as_u64();
     stats.expect("a number")
 }
@@ -95,11 +95,11 @@ fn change(dir: &Path, choice: u64, name: &str, other: &str) {
 #[test]
 fn a_program_that_keeps_answers_sees_every_change_of_another_node() {
     let test = "a_program_that_keeps_answers_sees_every_change_of_another_node";
-    let Some((scene, there, program)) = two_nodes(test) else {
+    let Some((fixture, there, program)) = two_nodes(test) else {
         return;
     };
-    let mut command = scene.hearth(&["run", "--store"]);
-    command.arg(scene.store()).arg("--").arg(program);
+    let mut command = fixture.hearth(&["run", "--store"]);
+    command.arg(fixture.store()).arg("--").arg(program);
     let mut asker = Asker::start(command.env("PMI_RANK", "0"));
     let mut random = Random(0x9E37_79B9_7F4A_7C15);
     let mut below = |bound| random.below(bound);
@@ -108,7 +108,7 @@ fn a_program_that_keeps_answers_sees_every_change_of_another_node() {
         let other = below(NAMES).to_string();
         change(&there, choice, &name, &other);
         for name in (0..NAMES).map(|name| name.to_string()) {
-            let path = scene.store().join("d").join(&name);
+            let path = fixture.store().join("d").join(&name);
             let (is, may) = (real(&path), may_execute(&path));
             let what = format!("step {step}: {choice} with {other}, then {name}");
             for _ in 0..QUESTIONS {
@@ -118,26 +118,26 @@ fn a_program_that_keeps_answers_sees_every_change_of_another_node() {
             assert_eq!(asker.ask('x', &path), is, "{what}");
         }
     }
-    let served = answered_again(&scene);
+    let served = answered_again(&fixture);
     assert!(served > STEPS * NAMES, "{served} were answered again");
     assert!(asker.end(), "the program ends well");
-    scene.down();
+    fixture.down();
 }
 
 /// S7, S23
 #[test]
 fn a_program_that_keeps_asking_sees_a_rename_when_its_call_has_returned() {
     let test = "a_program_that_keeps_asking_sees_a_rename_when_its_call_has_returned";
-    let Some((scene, there, program)) = two_nodes(test) else {
+    let Some((fixture, there, program)) = two_nodes(test) else {
         return;
     };
-    let board = scene.path("board");
+    let board = fixture.path("board");
     fs::write(&board, [0; 16]).expect("a file");
-    let mut command = scene.hearth(&["run", "--store"]);
-    command.arg(scene.store()).arg("--").arg(program);
+    let mut command = fixture.hearth(&["run", "--store"]);
+    command.arg(fixture.store()).arg("--").arg(program);
     command
         .arg("follow")
-        .arg(scene.store().join("d/0"))
+        .arg(fixture.store().join("d/0"))
         .arg(&board);
     let mut child = command
         .env("PMI_RANK", "0")
@@ -151,10 +151,10 @@ fn a_program_that_keeps_asking_sees_a_rename_when_its_call_has_returned() {
         fs::rename(&new, &path).expect("node 1 takes it");
         board.write_all_at(&size.to_ne_bytes(), 0).expect("a file");
         // The program gets to keep an answer between two changes.
-        let before = answered_again(&scene);
+        let before = answered_again(&fixture);
         if size % 10 == 0 {
-            scene::until("an answer is kept", LIMIT, || {
-                answered_again(&scene) > before
+            fixture::until("an answer is kept", LIMIT, || {
+                answered_again(&fixture) > before
             });
         }
     }
@@ -162,5 +162,5 @@ fn a_program_that_keeps_asking_sees_a_rename_when_its_call_has_returned() {
     let status = wait_within(&mut child, LIMIT).expect("it ends");
     let said = std::io::read_to_string(child.stdout.take().expect("a pipe")).expect("words");
     assert!(status.success() && said.ends_with(", 0 old\n"), "{said}");
-    scene.down();
+    fixture.down();
 }

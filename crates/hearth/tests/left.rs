@@ -5,27 +5,27 @@
 
 #[path = "support/cc.rs"]
 mod cc;
-#[path = "support/scene.rs"]
-mod scene;
+#[path = "support/fixture.rs"]
+mod fixture;
 
 use std::fs;
 use std::process::{Command, Output};
 
-use scene::{Scene, finish, lacks_library, skip, skipped, text, well};
+use fixture::{Fixture, finish, lacks_library, skip, skipped, text, well};
 
 /// A store with a file `f` of so many zeros.
-fn zeros(len: usize) -> Scene {
-    let scene = Scene::new();
-    fs::write(scene.store().join("f"), vec![0; len]).expect("the store takes it");
-    scene
+fn zeros(len: usize) -> Fixture {
+    let fixture = Fixture::new();
+    fs::write(fixture.store().join("f"), vec![0; len]).expect("the store takes it");
+    fixture
 }
 
 /// A command under `hearth run` in the store; it has to end well.
-fn run(scene: &Scene, options: &[&str], words: &[&str]) -> Output {
-    let mut command = scene.hearth(&["run", "--report"]);
-    command.args(options).arg("--store").arg(scene.store());
+fn run(fixture: &Fixture, options: &[&str], words: &[&str]) -> Output {
+    let mut command = fixture.hearth(&["run", "--report"]);
+    command.args(options).arg("--store").arg(fixture.store());
     command.arg("--").args(words);
-    let output = finish(command.current_dir(scene.store()));
+    let output = finish(command.current_dir(fixture.store()));
     well(&output);
     output
 }
@@ -59,11 +59,11 @@ fn writes_that_are_left_in_memory_are_seen_by_whatever_comes_next() {
     if skipped(test, &["python3", "head"]) || lacks_library(test) {
         return;
     }
-    let scene = zeros(4096);
-    let output = run(&scene, &[], &["python3", "-c", LEAVING]);
+    let fixture = zeros(4096);
+    let output = run(&fixture, &[], &["python3", "-c", LEAVING]);
     assert_eq!(text(&output.stdout), "{1}\n{2}\n{4}\n");
     // With the close, all of it is in the store.
-    let stored = fs::read(scene.store().join("f")).expect("it is there");
+    let stored = fs::read(fixture.store().join("f")).expect("it is there");
     assert_eq!(stored, [5; 4096]);
     assert_left(&output);
 }
@@ -94,8 +94,8 @@ fn writes_in_order_are_left_in_memory_where_the_offset_is() {
     if skipped(test, &["python3", "head"]) || lacks_library(test) {
         return;
     }
-    let scene = zeros(4096);
-    let output = run(&scene, &[], &["python3", "-c", GOING_ON]);
+    let fixture = zeros(4096);
+    let output = run(&fixture, &[], &["python3", "-c", GOING_ON]);
     let lines = "4096 [10, 11, 12, 13, 14, 15, 16, 17]\n\
         1024 [20, 120, 22, 23, 24, 25, 26, 27]\n\
         2048 [30, 31, 121, 122, 34, 35, 36, 37]\n\
@@ -112,10 +112,10 @@ fn writes_that_make_a_file_longer_in_memory_are_seen_by_whatever_comes_next() {
     if skipped(test, &["python3", "tail", "stat"]) || lacks_library(test) {
         return;
     }
-    let scene = Scene::new();
+    let fixture = Fixture::new();
     let program = ["python3", "-c", include_str!("support/longer.py")];
-    let output = run(&scene, &["--semantics", "mpi"], &program);
-    let stored = fs::metadata(scene.store().join("f")).expect("it is there");
+    let output = run(&fixture, &["--semantics", "mpi"], &program);
+    let stored = fs::metadata(fixture.store().join("f")).expect("it is there");
     assert_eq!(text(&output.stdout), format!("{}\n", stored.len()));
     assert_left(&output);
 }
@@ -139,8 +139,8 @@ fn a_write_is_appended_once_a_copy_of_its_descriptor_says_so() {
     if skipped(test, &["python3"]) || lacks_library(test) {
         return;
     }
-    let scene = zeros(4096);
-    let output = run(&scene, &[], &["python3", "-c", ANOTHER_WAY]);
+    let fixture = zeros(4096);
+    let output = run(&fixture, &[], &["python3", "-c", ANOTHER_WAY]);
     assert_eq!(text(&output.stdout), "4608 b'a' b'b'\n4608 b'c' b'b'\n");
 }
 
@@ -168,24 +168,24 @@ fn a_program_with_clocks_of_its_own_reads_what_it_wrote() {
     if !tried.is_ok_and(|output| output.status.success()) {
         return skip(test, "time namespaces cannot be made here");
     }
-    let scene = zeros(4096);
+    let fixture = zeros(4096);
     let program = ["python3", "-c", LATE];
-    let output = run(&scene, &[], &[&ahead[..], &program].concat());
+    let output = run(&fixture, &[], &[&ahead[..], &program].concat());
     assert_eq!(text(&output.stdout), "0\n");
 }
 
-/// S24: of threads that come to ask for a lane together one gets it, and all may use it.
+/// S24: of threads that come to ask for a write ring together one gets it, and all may use it.
 #[test]
 fn threads_that_write_for_the_ninth_time_together_lose_nothing() {
     let test = "threads_that_write_for_the_ninth_time_together_lose_nothing";
     if skipped(test, &[]) || lacks_library(test) {
         return;
     }
-    let scene = zeros(1 << 20);
-    let Some(program) = cc::workload(test, "ninth", &scene.dir("bin")) else {
+    let fixture = zeros(1 << 20);
+    let Some(program) = cc::workload(test, "ninth", &fixture.dir("bin")) else {
         return;
     };
     let program = program.to_str().expect("UTF-8");
-    let output = run(&scene, &[], &[program, "f", "20", "32"]);
+    let output = run(&fixture, &[], &[program, "f", "20", "32"]);
     assert_eq!(text(&output.stdout), "");
 }

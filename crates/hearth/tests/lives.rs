@@ -2,36 +2,36 @@
 
 #[path = "support/addresses.rs"]
 mod addresses;
-#[path = "support/scene.rs"]
-mod scene;
+#[path = "support/fixture.rs"]
+mod fixture;
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::process::{Child, Command, Output, Stdio};
 
 use addresses::own_address;
+use fixture::{Fixture, LIMIT, finish, kill, sh, signal, skipped, text, until, well};
 use rustix::process::Signal;
-use scene::{LIMIT, Scene, finish, kill, sh, signal, skipped, text, until, well};
 use serde_json::Value;
 
 const HOSTS: usize = 3;
 
 /// Agents of one list, each with a control directory of its own, as on a host of its own.
 struct Hosts {
-    scene: Scene,
+    fixture: Fixture,
     members: String,
     options: &'static [&'static str],
 }
 
 impl Hosts {
     fn up(options: &'static [&'static str]) -> Hosts {
-        let scene = Scene::new();
-        let secret = scene.path("secret");
+        let fixture = Fixture::new();
+        let secret = fixture.path("secret");
         fs::write(&secret, "5a".repeat(32)).expect("our own directory");
         fs::set_permissions(secret, fs::Permissions::from_mode(0o600)).expect("our own file");
         let members: Vec<String> = (0..HOSTS).map(|_| own_address().to_string()).collect();
         let hosts = Hosts {
-            scene,
+            fixture,
             members: members.join(","),
             options,
         };
@@ -48,21 +48,21 @@ impl Hosts {
 
     /// Begins to start the agent of a host, which keeps its set in a directory of this name.
     fn start(&self, host: usize, control: &str) -> Child {
-        let at = self.scene.dir(&format!("mount{host}"));
+        let at = self.fixture.dir(&format!("mount{host}"));
         let mut up = self.hearth(host, control, &["up", "--pool", "16MiB"]);
         up.args(self.options).args(["--hosts", &self.members]);
         up.args(["--node", &host.to_string(), "--secret-file"]);
-        up.arg(self.scene.path("secret")).arg("--store");
-        up.arg(self.scene.store()).arg("--at").arg(at);
+        up.arg(self.fixture.path("secret")).arg("--store");
+        up.arg(self.fixture.store()).arg("--at").arg(at);
         up.stdout(Stdio::piped()).stderr(Stdio::piped());
         up.spawn().expect("the command starts")
     }
 
     fn hearth(&self, host: usize, control: &str, words: &[&str]) -> Command {
-        let control = self.scene.dir(&format!("{control}{host}"));
+        let control = self.fixture.dir(&format!("{control}{host}"));
         let mode = fs::Permissions::from_mode(0o700);
         fs::set_permissions(&control, mode).expect("our own directory");
-        let mut command = self.scene.hearth(words);
+        let mut command = self.fixture.hearth(words);
         command.env("HEARTH_DIR", control);
         command
     }
@@ -101,7 +101,7 @@ impl Hosts {
         }
         self.all_start();
         for host in 0..HOSTS {
-            assert_eq!(sh(&self.scene.mount(host), "cat kept"), "kept\n");
+            assert_eq!(sh(&self.fixture.mount(host), "cat kept"), "kept\n");
             well(&self.run(host, &["down"]));
         }
     }
@@ -109,7 +109,7 @@ impl Hosts {
 
 fn is_refused_in_each_way(options: &'static [&'static str]) {
     let hosts = Hosts::up(options);
-    sh(&hosts.scene.mount(2), "echo kept > kept; sync kept");
+    sh(&hosts.fixture.mount(2), "echo kept > kept; sync kept");
     hosts.dies(1);
     hosts.is_refused(hosts.start(1, "own"));
     hosts.is_refused(hosts.start(1, "other"));
@@ -122,7 +122,7 @@ fn is_refused_in_each_way(options: &'static [&'static str]) {
     hosts.dies(2);
     let both = [hosts.start(1, "own"), hosts.start(2, "own")];
     both.into_iter().for_each(|start| hosts.is_refused(start));
-    assert_eq!(sh(&hosts.scene.mount(0), "cat kept"), "kept\n");
+    assert_eq!(sh(&hosts.fixture.mount(0), "cat kept"), "kept\n");
     hosts.start_anew();
 }
 
@@ -150,7 +150,7 @@ fn an_agent_that_was_taken_down_alone_is_refused() {
         return;
     }
     let hosts = Hosts::up(&[]);
-    sh(&hosts.scene.mount(0), "echo kept > kept");
+    sh(&hosts.fixture.mount(0), "echo kept > kept");
     well(&hosts.run(0, &["down"]));
     hosts.is_refused(hosts.start(0, "own"));
     hosts.start_anew();
@@ -163,7 +163,7 @@ fn an_agent_is_refused_by_others_that_stood_still() {
         return;
     }
     let hosts = Hosts::up(&[]);
-    sh(&hosts.scene.mount(0), "echo kept > kept; sync kept");
+    sh(&hosts.fixture.mount(0), "echo kept > kept; sync kept");
     let others = [0, 2].map(|host| hosts.agent(host));
     for agent in others {
         signal(agent, Signal::STOP);
@@ -171,7 +171,7 @@ fn an_agent_is_refused_by_others_that_stood_still() {
     hosts.dies(1);
     let start = hosts.start(1, "own");
     let log = || {
-        let control = hosts.scene.path("own1");
+        let control = hosts.fixture.path("own1");
         let dirs = fs::read_dir(control).expect("our own directory").flatten();
         dirs.map(|dir| dir.path().join("agent-1.log"))
             .any(|log| log.exists())

@@ -1,18 +1,18 @@
 //! Names and attributes that nodes keep. All nodes see a change of one when the call returns (S7, S8), and a node that
 //! keeps them asks nobody.
 
+#[path = "support/fixture.rs"]
+mod fixture;
 #[path = "support/random.rs"]
 mod random;
-#[path = "support/scene.rs"]
-mod scene;
 
 use std::fs::{self, File, Permissions};
 use std::io;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
 
+use fixture::{Fixture, skipped};
 use random::Random;
-use scene::{Scene, skipped};
 
 const AGENTS: usize = 3;
 /// Long enough that nothing is looked at anew for its age.
@@ -29,20 +29,20 @@ fn seen(dir: &Path, name: &str) -> Option<(u32, u64, u64, u64)> {
     }
 }
 
-fn messages(scene: &Scene) -> u64 {
-    let (agents, _) = scene.status();
+fn messages(fixture: &Fixture) -> u64 {
+    let (agents, _) = fixture.status();
     let sent = |agent: &serde_json::Value| agent["node"]["counters"]["messages_sent"].as_u64();
     agents.iter().filter_map(sent).sum()
 }
 
-fn made(scene: &Scene, names: u64) -> Vec<std::path::PathBuf> {
-    fs::create_dir(scene.store().join("d")).expect("the store takes it");
+fn made(fixture: &Fixture, names: u64) -> Vec<std::path::PathBuf> {
+    fs::create_dir(fixture.store().join("d")).expect("the store takes it");
     for name in 0..names {
-        let path = scene.store().join(format!("d/{name}"));
+        let path = fixture.store().join(format!("d/{name}"));
         fs::write(path, vec![b'x'; name as usize]).expect("the store takes it");
     }
-    scene.up(AGENTS, &KEPT);
-    let mounts = (0..AGENTS).map(|agent| scene.mount(agent).join("d"));
+    fixture.up(AGENTS, &KEPT);
+    let mounts = (0..AGENTS).map(|agent| fixture.mount(agent).join("d"));
     mounts.collect()
 }
 
@@ -62,13 +62,13 @@ fn what_is_kept_is_told_without_a_message() {
     if skipped("what_is_kept_is_told_without_a_message", &[]) {
         return;
     }
-    let scene = Scene::new();
-    let mounts = made(&scene, 200);
+    let fixture = Fixture::new();
+    let mounts = made(&fixture, 200);
     look_at_all(&mounts, 200);
-    let before = messages(&scene);
+    let before = messages(&fixture);
     look_at_all(&mounts, 200);
-    assert_eq!(messages(&scene), before);
-    scene.down();
+    assert_eq!(messages(&fixture), before);
+    fixture.down();
 }
 
 /// One step of somebody who changes names and attributes in `dir`; errors are the store's.
@@ -105,8 +105,8 @@ fn names_and_attributes_change_for_all_when_the_call_returns() {
     ) {
         return;
     }
-    let scene = Scene::new();
-    let mounts = made(&scene, NAMES);
+    let fixture = Fixture::new();
+    let mounts = made(&fixture, NAMES);
     look_at_all(&mounts, NAMES);
     let mut random = Random(0x9E37_79B9_7F4A_7C15);
     let mut below = |bound| random.below(bound);
@@ -116,7 +116,7 @@ fn names_and_attributes_change_for_all_when_the_call_returns() {
         change(&mounts[who], choice, &name, &other);
         for name in (0..NAMES).map(|name| name.to_string()) {
             let views: Vec<_> = mounts.iter().map(|dir| seen(dir, &name)).collect();
-            let real = seen(&scene.store().join("d"), &name);
+            let real = seen(&fixture.store().join("d"), &name);
             let same = views.iter().all(|view| *view == real);
             assert!(
                 same,
@@ -124,7 +124,7 @@ fn names_and_attributes_change_for_all_when_the_call_returns() {
             );
         }
     }
-    scene.down();
+    fixture.down();
 }
 
 /// S11
@@ -134,15 +134,15 @@ fn a_file_that_was_replaced_outside_is_opened_anew_though_its_name_is_kept() {
     if skipped(test, &[]) {
         return;
     }
-    let scene = Scene::new();
-    let mounts = made(&scene, NAMES);
+    let fixture = Fixture::new();
+    let mounts = made(&fixture, NAMES);
     look_at_all(&mounts, NAMES);
-    let new = scene.store().join("new");
+    let new = fixture.store().join("new");
     fs::write(&new, b"other").expect("the store takes it");
-    fs::rename(&new, scene.store().join("d/5")).expect("the store takes it");
+    fs::rename(&new, fixture.store().join("d/5")).expect("the store takes it");
     for dir in &mounts {
         let bytes = fs::read(dir.join("5")).expect("it opens");
         assert_eq!(bytes, b"other");
     }
-    scene.down();
+    fixture.down();
 }

@@ -1,8 +1,8 @@
 //! Files that somebody changes in the store, behind the back of the agents, while nobody writes them through a mount.
 //! The next open sees the change, and stat sees it within `--attr-ttl` (S11).
 
-#[path = "support/scene.rs"]
-mod scene;
+#[path = "support/fixture.rs"]
+mod fixture;
 #[path = "support/stamps.rs"]
 mod stamps;
 
@@ -12,7 +12,7 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::time::Duration;
 
-use scene::{Scene, skipped, until};
+use fixture::{Fixture, skipped, until};
 use stamps::until_it_shows;
 
 const AGENTS: usize = 3;
@@ -32,13 +32,13 @@ fn changed_outside(test: &str, change: fn(&Path, &[u8]), then: &[u8]) {
     if skipped(test, &[]) {
         return;
     }
-    let scene = Scene::new();
-    let stored = scene.store().join("f");
+    let fixture = Fixture::new();
+    let stored = fixture.store().join("f");
     let before = bytes(0, LEN);
     fs::write(&stored, &before).expect("the store takes it");
-    scene.up(AGENTS, &["--attr-ttl", "1s", "--page-size", "64KiB"]);
+    fixture.up(AGENTS, &["--attr-ttl", "1s", "--page-size", "64KiB"]);
     let mounted: Vec<_> = (0..AGENTS)
-        .map(|agent| scene.mount(agent).join("f"))
+        .map(|agent| fixture.mount(agent).join("f"))
         .collect();
     for file in &mounted {
         assert!(
@@ -62,7 +62,7 @@ fn changed_outside(test: &str, change: fn(&Path, &[u8]), then: &[u8]) {
             meta.len() == real.len() && meta.modified().ok() == real.modified().ok()
         });
     }
-    scene.down();
+    fixture.down();
     assert!(fs::read(&stored).expect("it opens") == then);
 }
 
@@ -119,20 +119,20 @@ fn a_file_cut_short_is_noticed() {
 
 /// Every agent has the directory's names, of its own reading or of another's.
 #[test]
-fn names_made_and_removed_are_noticed_where_a_crowd_knows_the_directory() {
-    let test = "names_made_and_removed_are_noticed_where_a_crowd_knows_the_directory";
+fn names_made_and_removed_are_noticed_where_a_herd_knows_the_directory() {
+    let test = "names_made_and_removed_are_noticed_where_a_herd_knows_the_directory";
     if skipped(test, &[]) {
         return;
     }
-    let scene = Scene::new();
-    let dir = scene.store().join("d");
+    let fixture = Fixture::new();
+    let dir = fixture.store().join("d");
     fs::create_dir(&dir).expect("the store takes it");
     for number in 0..40 {
         fs::write(dir.join(number.to_string()), b"x").expect("the store takes it");
     }
-    scene.up(AGENTS, &["--attr-ttl", "1s"]);
+    fixture.up(AGENTS, &["--attr-ttl", "1s"]);
     let mounted: Vec<_> = (0..AGENTS)
-        .map(|agent| scene.mount(agent).join("d"))
+        .map(|agent| fixture.mount(agent).join("d"))
         .collect();
     let look = || {
         for number in 0..40 {
@@ -152,7 +152,7 @@ fn names_made_and_removed_are_noticed_where_a_crowd_knows_the_directory() {
             dir.join("new").exists() && !dir.join("7").exists()
         });
     }
-    scene.down();
+    fixture.down();
 }
 
 #[test]
@@ -160,12 +160,12 @@ fn stat_alone_notices_a_change_within_its_time() {
     if skipped("stat_alone_notices_a_change_within_its_time", &[]) {
         return;
     }
-    let scene = Scene::new();
-    let stored = scene.store().join("f");
+    let fixture = Fixture::new();
+    let stored = fixture.store().join("f");
     fs::write(&stored, "one").expect("the store takes it");
-    scene.up(2, &["--attr-ttl", "1s"]);
+    fixture.up(2, &["--attr-ttl", "1s"]);
     let len = |agent: usize| {
-        let meta = fs::metadata(scene.mount(agent).join("f"));
+        let meta = fs::metadata(fixture.mount(agent).join("f"));
         meta.expect("it is there").len()
     };
     assert_eq!([len(0), len(1)], [3, 3]);
@@ -173,15 +173,15 @@ fn stat_alone_notices_a_change_within_its_time() {
     for agent in 0..2 {
         until("stat sees the length", STAT_SPAN_MAX, || len(agent) == 11);
     }
-    fs::write(scene.store().join("new"), "").expect("the store takes it");
+    fs::write(fixture.store().join("new"), "").expect("the store takes it");
     fs::remove_file(&stored).expect("the store removes it");
     for agent in 0..2 {
         until("names come and go", STAT_SPAN_MAX, || {
-            let is_there = |name| scene.mount(agent).join(name).exists();
+            let is_there = |name| fixture.mount(agent).join(name).exists();
             is_there("new") && !is_there("f")
         });
     }
-    scene.down();
+    fixture.down();
 }
 
 #[test]
@@ -189,12 +189,12 @@ fn an_agent_that_wrote_a_file_before_notices_too() {
     if skipped("an_agent_that_wrote_a_file_before_notices_too", &[]) {
         return;
     }
-    let scene = Scene::new();
-    scene.up(2, &[]);
-    let stored = scene.store().join("f");
+    let fixture = Fixture::new();
+    fixture.up(2, &[]);
+    let stored = fixture.store().join("f");
     for round in 0..4 {
         let mine = bytes(round, LEN);
-        fs::write(scene.mount(round as usize % 2).join("f"), &mine).expect("the mount takes it");
+        fs::write(fixture.mount(round as usize % 2).join("f"), &mine).expect("the mount takes it");
         assert!(
             fs::read(&stored).expect("it opens") == mine,
             "close has flushed"
@@ -205,9 +205,9 @@ fn an_agent_that_wrote_a_file_before_notices_too() {
             // The writer has the file open for a moment after its close has returned.
             let what = format!("agent {agent} sees what was written outside in round {round}");
             until(&what, STAT_SPAN_MAX, || {
-                fs::read(scene.mount(agent).join("f")).expect("it opens") == theirs
+                fs::read(fixture.mount(agent).join("f")).expect("it opens") == theirs
             });
         }
     }
-    scene.down();
+    fixture.down();
 }

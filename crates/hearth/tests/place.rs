@@ -1,31 +1,31 @@
 //! `hearth place` by what running agents hold.
 
-#[path = "support/scene.rs"]
-mod scene;
+#[path = "support/fixture.rs"]
+mod fixture;
 
 use std::fs;
 use std::process::Output;
 
+use fixture::{Fixture, finish, signal, skipped, text, well};
 use rustix::process::Signal;
-use scene::{Scene, finish, signal, skipped, text, well};
 
 /// Three agents, of which each has written a file, and a file that is in the store alone.
-fn written(policy: &str) -> Scene {
-    let scene = Scene::new();
-    scene.up(3, &["--policy", policy, "--pool", "16MiB"]);
+fn written(policy: &str) -> Fixture {
+    let fixture = Fixture::new();
+    fixture.up(3, &["--policy", policy, "--pool", "16MiB"]);
     for (agent, file) in ["zero", "one", "two"].iter().enumerate() {
-        let dir = scene.mount(agent).join("in");
+        let dir = fixture.mount(agent).join("in");
         fs::create_dir_all(&dir).expect("the mount takes it");
         fs::write(dir.join(file), vec![7; 3 << 20]).expect("the mount takes it");
     }
-    fs::write(scene.store().join("cold"), "elsewhere").expect("the store takes it");
-    scene
+    fs::write(fixture.store().join("cold"), "elsewhere").expect("the store takes it");
+    fixture
 }
 
-fn place(scene: &Scene, jobs: &str, options: &[&str]) -> Output {
-    let path = scene.path("jobs");
+fn place(fixture: &Fixture, jobs: &str, options: &[&str]) -> Output {
+    let path = fixture.path("jobs");
     fs::write(&path, jobs).expect("our own directory");
-    let mut command = scene.hearth(&["place"]);
+    let mut command = fixture.hearth(&["place"]);
     finish(command.arg(path).args(options))
 }
 
@@ -36,12 +36,12 @@ fn a_job_goes_where_an_agent_holds_its_bytes_now() {
     if skipped("a_job_goes_where_an_agent_holds_its_bytes_now", &[]) {
         return;
     }
-    let scene = written("local");
-    let named = place(&scene, JOBS, &["--nodes", "x,y,z", "--as", "nodelist"]);
+    let fixture = written("local");
+    let named = place(&fixture, JOBS, &["--nodes", "x,y,z", "--as", "nodelist"]);
     well(&named);
     let expected = "a --nodelist=z\nb --nodelist=x\nc --nodelist=y\n";
     assert_eq!(text(&named.stdout), expected);
-    let json = place(&scene, JOBS, &["--nodes", "x,y,z", "--as", "json"]);
+    let json = place(&fixture, JOBS, &["--nodes", "x,y,z", "--as", "json"]);
     let first: serde_json::Value =
         serde_json::from_str(text(&json.stdout).lines().next().expect("a line")).expect("JSON");
     assert_eq!(first["there"], 3 << 20);
@@ -51,14 +51,14 @@ fn a_job_goes_where_an_agent_holds_its_bytes_now() {
         "the store knows the size of `cold`"
     );
     // Paths below the store and below a mount mean the same files.
-    let (store, mount) = (scene.store(), scene.mount(1));
+    let (store, mount) = (fixture.store(), fixture.mount(1));
     let paths = format!(
         "job a reads {}/in/two\njob b reads {}/in/two\n",
         store.display(),
         mount.display()
     );
     let both = place(
-        &scene,
+        &fixture,
         &paths,
         &["--nodes", "x,y,z", "--seats", "2", "--as", "nodelist"],
     );
@@ -66,12 +66,12 @@ fn a_job_goes_where_an_agent_holds_its_bytes_now() {
     // Agents of one host are one node to the scheduler, unless they are named.
     let host = fs::read_to_string("/proc/sys/kernel/hostname").expect("a name");
     let here = place(
-        &scene,
+        &fixture,
         JOBS,
         &["--seats", "3", "--as", "nodelist", "--job", "b"],
     );
     assert_eq!(text(&here.stdout), format!("--nodelist={}\n", host.trim()));
-    scene.down();
+    fixture.down();
 }
 
 #[test]
@@ -79,10 +79,10 @@ fn what_an_agent_reads_it_holds_too() {
     if skipped("what_an_agent_reads_it_holds_too", &[]) {
         return;
     }
-    let scene = written("home");
-    fs::read(scene.mount(2).join("in/zero")).expect("it is there");
+    let fixture = written("home");
+    fs::read(fixture.mount(2).join("in/zero")).expect("it is there");
     let said = place(
-        &scene,
+        &fixture,
         "job a reads in/zero\n",
         &["--nodes", "x,y,z", "--as", "residency"],
     );
@@ -97,7 +97,7 @@ fn what_an_agent_reads_it_holds_too() {
         (&zero["size"], &zero["held"]["z"]),
         (&(3 << 20).into(), &(3 << 20).into())
     );
-    scene.down();
+    fixture.down();
 }
 
 #[test]
@@ -105,10 +105,10 @@ fn an_agent_that_is_gone_costs_its_node_alone() {
     if skipped("an_agent_that_is_gone_costs_its_node_alone", &[]) {
         return;
     }
-    let scene = written("local");
-    signal(scene.agents()[2], Signal::KILL);
-    scene::until("it is gone", scene::LIMIT, || scene.status().1 == 1);
-    let said = place(&scene, JOBS, &["--nodes", "x,y,z", "--as", "nodelist"]);
+    let fixture = written("local");
+    signal(fixture.agents()[2], Signal::KILL);
+    fixture::until("it is gone", fixture::LIMIT, || fixture.status().1 == 1);
+    let said = place(&fixture, JOBS, &["--nodes", "x,y,z", "--as", "nodelist"]);
     well(&said);
     assert!(
         text(&said.stderr).contains("warning: agent 2"),
@@ -121,7 +121,7 @@ fn an_agent_that_is_gone_costs_its_node_alone() {
         "{lines}"
     );
     assert!(!lines.contains('z'), "{lines}");
-    well(&scene.run(&["down", "--discard"]));
+    well(&fixture.run(&["down", "--discard"]));
 }
 
 #[test]
@@ -129,15 +129,15 @@ fn what_cannot_be_asked_is_said() {
     if skipped("what_cannot_be_asked_is_said", &[]) {
         return;
     }
-    let scene = Scene::new();
-    let none = place(&scene, JOBS, &[]);
+    let fixture = Fixture::new();
+    let none = place(&fixture, JOBS, &[]);
     assert_eq!(none.status.code(), Some(1));
     assert!(
         text(&none.stderr).contains("no agents are up"),
         "{}",
         text(&none.stderr)
     );
-    scene.up(2, &["--pool", "16MiB"]);
+    fixture.up(2, &["--pool", "16MiB"]);
     let large = "file x 1GiB\njob a reads x\n";
     for (jobs, options, why) in [
         (
@@ -162,10 +162,10 @@ fn what_cannot_be_asked_is_said() {
         ),
         (JOBS, &["--seats", "many"], "say a number, or `slurm`"),
     ] {
-        let said = place(&scene, jobs, options);
+        let said = place(&fixture, jobs, options);
         let words = text(&said.stderr);
         assert_eq!(said.status.code(), Some(2), "{words}");
         assert!(words.contains(why), "{words}");
     }
-    scene.down();
+    fixture.down();
 }

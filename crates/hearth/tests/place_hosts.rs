@@ -1,15 +1,15 @@
 //! `hearth place` by what agents of several hosts hold, asked on one of them.
 
-#[path = "support/scene.rs"]
-mod scene;
+#[path = "support/fixture.rs"]
+mod fixture;
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
+use fixture::{Fixture, LIMIT, finish, signal, skipped, text, well};
 use rustix::process::Signal;
-use scene::{LIMIT, Scene, finish, signal, skipped, text, well};
 use serde_json::Value;
 
 const HOSTS: usize = 3;
@@ -23,15 +23,15 @@ const JOBS: &str = "job a reads in/two cold\njob b reads in/zero\njob c reads in
 /// Hosts with networks of their own, an agent and a control directory on each, over one store. An agent has written
 /// each file.
 struct Hosts {
-    scene: Scene,
+    fixture: Fixture,
     members: String,
 }
 
 impl Hosts {
     fn new() -> Hosts {
-        let scene = Scene::new();
+        let fixture = Fixture::new();
         let mut up = Command::new(rig());
-        let up = up.arg("up").arg(scene.path("rig")).arg("--storage");
+        let up = up.arg("up").arg(fixture.path("rig")).arg("--storage");
         let up = finish(up.args(["0", "--compute", &HOSTS.to_string()]));
         well(&up);
         let told: Value = serde_json::from_slice(&up.stdout).expect("the rig says what it is");
@@ -40,11 +40,11 @@ impl Hosts {
         let members: Vec<String> = addrs
             .map(|addr| format!("{}:7420", addr.expect("it has one")))
             .collect();
-        let secret = scene.path("secret");
+        let secret = fixture.path("secret");
         fs::write(&secret, "5a".repeat(32)).expect("our own directory");
         fs::set_permissions(secret, fs::Permissions::from_mode(0o600)).expect("our own file");
         let hosts = Hosts {
-            scene,
+            fixture,
             members: members.join(","),
         };
         std::thread::scope(|scope| {
@@ -54,41 +54,43 @@ impl Hosts {
             }
         });
         for (host, file) in FILES.iter().enumerate() {
-            let dir = hosts.scene.mount(host).join("in");
+            let dir = hosts.fixture.mount(host).join("in");
             fs::create_dir_all(&dir).expect("the mount takes it");
             fs::write(dir.join(file), vec![7; 3 << 20]).expect("the mount takes it");
         }
-        fs::write(hosts.scene.store().join("cold"), "elsewhere").expect("the store takes it");
+        fs::write(hosts.fixture.store().join("cold"), "elsewhere").expect("the store takes it");
         hosts
     }
 
     fn up(&self, host: usize) {
-        let dir = self.scene.dir(&format!("control{host}"));
+        let dir = self.fixture.dir(&format!("control{host}"));
         fs::set_permissions(dir, fs::Permissions::from_mode(0o700)).expect("our own directory");
-        let at = self.scene.dir(&format!("mount{host}"));
+        let at = self.fixture.dir(&format!("mount{host}"));
         let mut up = self.hearth(host, &["up", "--policy", "local", "--pool", "16MiB"]);
         up.args(["--hosts", &self.members, "--node", &host.to_string()]);
         up.arg("--store")
-            .arg(self.scene.store())
+            .arg(self.fixture.store())
             .arg("--at")
             .arg(at);
-        up.arg("--secret-file").arg(self.scene.path("secret"));
+        up.arg("--secret-file").arg(self.fixture.path("secret"));
         well(&finish(&mut up));
     }
 
     /// The command on a host, which Slurm would have named so.
     fn hearth(&self, host: usize, words: &[&str]) -> Command {
         let mut command = Command::new(rig());
-        command.arg("exec").arg(self.scene.path("rig"));
-        command.arg(format!("compute{host}")).arg(scene::program());
+        command.arg("exec").arg(self.fixture.path("rig"));
+        command
+            .arg(format!("compute{host}"))
+            .arg(fixture::program());
         command.args(words);
         command.env("SLURMD_NODENAME", format!("node{host}"));
-        command.env("HEARTH_DIR", self.scene.path(&format!("control{host}")));
+        command.env("HEARTH_DIR", self.fixture.path(&format!("control{host}")));
         command
     }
 
     fn place(&self, host: usize, jobs: &str, options: &[&str]) -> Output {
-        let path = self.scene.path("jobs");
+        let path = self.fixture.path("jobs");
         fs::write(&path, jobs).expect("our own directory");
         let mut command = self.hearth(host, &["place"]);
         finish(command.arg(path).args(options))
@@ -120,10 +122,14 @@ impl Hosts {
 
 impl Drop for Hosts {
     fn drop(&mut self) {
-        let down = finish(Command::new(rig()).arg("down").arg(self.scene.path("rig")));
+        let down = finish(
+            Command::new(rig())
+                .arg("down")
+                .arg(self.fixture.path("rig")),
+        );
         if !std::thread::panicking() {
             well(&down);
-            self.scene.assert_clean();
+            self.fixture.assert_clean();
         }
     }
 }
@@ -155,7 +161,7 @@ fn any_host_places_jobs_where_agents_of_all_hosts_hold_their_bytes() {
         recorded += &text(&told.stdout);
     }
     // Files are found below the mount of another host, too.
-    let path = format!("job a reads {}/in/two\n", hosts.scene.mount(2).display());
+    let path = format!("job a reads {}/in/two\n", hosts.fixture.mount(2).display());
     let placed = hosts.place(0, &path, &["--as", "nodelist", "--nodes", "x,y,z"]);
     assert_eq!(
         text(&placed.stdout),
@@ -175,7 +181,7 @@ fn any_host_places_jobs_where_agents_of_all_hosts_hold_their_bytes() {
             "all" => recorded.as_str(),
             _ => recorded.lines().next().expect("a line"),
         };
-        let path = hosts.scene.path(name);
+        let path = hosts.fixture.path(name);
         fs::write(&path, text).expect("our own directory");
         let path = path.display().to_string();
         let mut joined = hosts.hearth(0, &["place", "--residency", &path, "--as", "residency"]);
@@ -196,7 +202,7 @@ fn an_agent_of_another_host_that_is_gone_or_silent_costs_its_node_alone() {
     }
     let hosts = Hosts::new();
     let (silent, gone) = (hosts.pid(1), hosts.pid(2));
-    scene::kill(&[gone]);
+    fixture::kill(&[gone]);
     let place = || {
         let placed = hosts.place(0, JOBS, &["--as", "nodelist"]);
         well(&placed);
@@ -224,7 +230,7 @@ fn an_agent_of_another_host_that_is_gone_or_silent_costs_its_node_alone() {
         "{lines}"
     );
     signal(silent, Signal::CONT);
-    scene::until("it tells again", LIMIT, || {
+    fixture::until("it tells again", LIMIT, || {
         place().0.contains("c --nodelist=node1\n")
     });
     hosts.down(0..2);

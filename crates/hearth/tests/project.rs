@@ -1,14 +1,14 @@
 //! A user's groups under `hearth run`: project directories are as on the store alone (S14).
 
-#[path = "support/scene.rs"]
-mod scene;
+#[path = "support/fixture.rs"]
+mod fixture;
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{PermissionsExt, chown, lchown};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use scene::{Scene, finish, lacks_library, skip, skipped, text, well};
+use fixture::{Fixture, finish, lacks_library, skip, skipped, text, well};
 
 /// A user of the test, a colleague, and their group.
 const USER: u32 = 54_001;
@@ -71,12 +71,12 @@ fn groups_of_files_are_kept_and_shown_as_on_the_store() {
     if skipped(test, &programs) || lacks_library(test) {
         return;
     }
-    let scene = Scene::new();
-    scene.let_others_in();
-    let (store, control, tools) = (scene.store(), scene.dir("theirs"), scene.dir("tools"));
+    let fixture = Fixture::new();
+    fixture.let_others_in();
+    let (store, control, tools) = (fixture.store(), fixture.dir("theirs"), fixture.dir("tools"));
     fs::set_permissions(&control, Permissions::from_mode(0o700)).expect("our own directory");
     chown(&control, Some(USER), Some(USER)).expect("root may");
-    let outside = scene.dir("outside");
+    let outside = fixture.dir("outside");
     std::os::unix::fs::symlink("f", outside.join("l")).expect("our own directory");
     fs::write(outside.join("f"), "x").expect("our own directory");
     chown(outside.join("f"), Some(COLLEAGUE), Some(PROJECT)).expect("root may");
@@ -109,7 +109,7 @@ fn groups_of_files_are_kept_and_shown_as_on_the_store() {
     let mut command = Command::new("unshare");
     command.args(["-m", "sh", "-c", &with_device]);
     command.arg(tools.join("hearth")).arg(&tools);
-    command.arg(scene::program()).arg(scene::library());
+    command.arg(fixture::program()).arg(fixture::library());
     command.arg(&store).arg(&control).arg(&both);
     let output = finish(command.env("OUTSIDE", &outside).stdin(Stdio::null()));
     let words = text(&output.stderr);
@@ -129,5 +129,5 @@ fn groups_of_files_are_kept_and_shown_as_on_the_store() {
         );
     }
     well(&output);
-    scene.assert_clean();
+    fixture.assert_clean();
 }

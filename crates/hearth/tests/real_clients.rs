@@ -1,14 +1,14 @@
 //! Programs that people use, through the mounts of a set, against the same on the store
 //! (S1, S7, S8, S12, S17).
 
-#[path = "support/scene.rs"]
-mod scene;
+#[path = "support/fixture.rs"]
+mod fixture;
 
 use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use scene::{Scene, finish, sh, shell, skipped, text, until, wait_within, well};
+use fixture::{Fixture, finish, sh, shell, skipped, text, until, wait_within, well};
 
 #[test]
 fn a_git_clone_is_whole_and_seen_through_another_mount() {
@@ -18,34 +18,34 @@ fn a_git_clone_is_whole_and_seen_through_another_mount() {
     ) {
         return;
     }
-    let scene = Scene::new();
-    let origin = scene.dir("origin");
+    let fixture = Fixture::new();
+    let origin = fixture.dir("origin");
     sh(&origin, GIT_ORIGIN);
-    scene.up(3, &[]);
+    fixture.up(3, &[]);
     let clone = format!(
         "{GIT_QUIET}; git clone -q --no-hardlinks {} work",
         origin.display()
     );
-    sh(&scene.mount(0), &clone);
+    sh(&fixture.mount(0), &clone);
     for agent in [1, 2, 0] {
-        let seen = scene.mount(agent).join("work");
+        let seen = fixture.mount(agent).join("work");
         let script = format!("{GIT_QUIET}; git fsck --strict 2>&1; git status --porcelain");
         let told = sh(&seen, &script);
         let dirty = told.lines().find(|line| line.starts_with([' ', '?', 'M']));
         assert_eq!(dirty, None, "{told}");
     }
-    let work = scene.mount(1).join("work");
+    let work = fixture.mount(1).join("work");
     sh(
         &work,
         &format!("{GIT_QUIET}; echo more >> file7; git commit -qam more; git gc -q"),
     );
-    let there = scene.mount(2).join("work");
+    let there = fixture.mount(2).join("work");
     sh(
         &there,
         &format!("{GIT_QUIET}; git fsck --strict; git diff --quiet HEAD; grep more file7"),
     );
-    scene.down();
-    let stored = scene.store().join("work");
+    fixture.down();
+    let stored = fixture.store().join("work");
     sh(
         &stored,
         &format!("{GIT_QUIET}; git fsck --strict; git diff --quiet HEAD; grep more file7"),
@@ -74,24 +74,24 @@ fn readers_elsewhere_see_whole_transactions_while_a_database_is_written() {
     if skipped(test, &["sqlite3"]) {
         return;
     }
-    let scene = Scene::new();
-    scene.up(3, &[]);
+    let fixture = Fixture::new();
+    fixture.up(3, &[]);
     sqlite(
-        &scene.mount(0),
+        &fixture.mount(0),
         "CREATE TABLE t (batch INTEGER, i INTEGER);",
     );
-    let mut writer = sqlite_command(&scene.mount(0), &batches());
+    let mut writer = sqlite_command(&fixture.mount(0), &batches());
     let mut writer = writer.spawn().expect("sqlite3 is there");
     let (mut seen, mut ended) = (0, None);
-    until("the writer ends", scene::LIMIT, || {
+    until("the writer ends", fixture::LIMIT, || {
         let odd =
             "SELECT count(*) FROM (SELECT batch FROM t GROUP BY batch HAVING count(*) <> 20);";
         assert_eq!(
-            sqlite(&scene.mount(1), odd).trim(),
+            sqlite(&fixture.mount(1), odd).trim(),
             "0",
             "a transaction is seen in part"
         );
-        let count: u64 = sqlite(&scene.mount(1), "SELECT count(*) FROM t;")
+        let count: u64 = sqlite(&fixture.mount(1), "SELECT count(*) FROM t;")
             .trim()
             .parse()
             .expect("a number");
@@ -105,9 +105,9 @@ fn readers_elsewhere_see_whole_transactions_while_a_database_is_written() {
     });
     assert!(ended.is_some_and(|status| status.success()), "{ended:?}");
     let check = "PRAGMA integrity_check; SELECT count(*), sum(i) FROM t;";
-    assert_eq!(sqlite(&scene.mount(2), check), "ok\n1200|11400\n");
-    scene.down();
-    assert_eq!(sqlite(&scene.store(), check), "ok\n1200|11400\n");
+    assert_eq!(sqlite(&fixture.mount(2), check), "ok\n1200|11400\n");
+    fixture.down();
+    assert_eq!(sqlite(&fixture.store(), check), "ok\n1200|11400\n");
 }
 
 /// Sixty transactions of twenty rows.
@@ -150,13 +150,13 @@ fn a_program_compiled_in_one_mount_runs_in_another() {
     ) {
         return;
     }
-    let scene = Scene::new();
-    scene.up(3, &[]);
-    let here = scene.mount(0).join("project");
+    let fixture = Fixture::new();
+    fixture.up(3, &[]);
+    let here = fixture.mount(0).join("project");
     write_project(&here);
     sh(&here, "make -s -j2");
     for agent in [1, 2] {
-        let there = scene.mount(agent).join("project");
+        let there = fixture.mount(agent).join("project");
         assert_eq!(sh(&there, "./sum"), "435\n");
         assert_eq!(
             sh(&there, "make -q && echo nothing to do"),
@@ -164,12 +164,12 @@ fn a_program_compiled_in_one_mount_runs_in_another() {
         );
     }
     // A change through another mount is what the next compilation sees.
-    let elsewhere = scene.mount(1).join("project");
+    let elsewhere = fixture.mount(1).join("project");
     sh(&elsewhere, "sed -i 's/return 7;/return 1007;/' part7.c");
-    sh(&scene.mount(2).join("project"), "make -s -j2");
+    sh(&fixture.mount(2).join("project"), "make -s -j2");
     assert_eq!(sh(&here, "./sum"), "1435\n");
-    scene.down();
-    assert_eq!(sh(&scene.store().join("project"), "./sum"), "1435\n");
+    fixture.down();
+    assert_eq!(sh(&fixture.store().join("project"), "./sum"), "1435\n");
 }
 
 fn write_project(dir: &Path) {
@@ -201,12 +201,12 @@ fn fio_finds_every_block_as_written() {
     if skipped("fio_finds_every_block_as_written", &["fio"]) {
         return;
     }
-    let scene = Scene::new();
-    scene.up(2, &["--pool", "16MiB"]);
+    let fixture = Fixture::new();
+    fixture.up(2, &["--pool", "16MiB"]);
     for (block, size) in [("4k", "6m"), ("1m", "48m")] {
         let mut jobs: Vec<_> = (0..2)
             .map(|agent| {
-                let dir = scene.mount(agent);
+                let dir = fixture.mount(agent);
                 let script =
                     format!("exec fio --minimal {FIO} --name=f{agent} --bs={block} --size={size}");
                 let mut command = shell(&dir, &script);
@@ -215,21 +215,21 @@ fn fio_finds_every_block_as_written() {
             })
             .collect();
         for job in &mut jobs {
-            let status = wait_within(job, scene::LIMIT).expect("fio ends");
+            let status = wait_within(job, fixture::LIMIT).expect("fio ends");
             assert!(status.success(), "blocks of {block}: {status}");
         }
         // The other's file, which only its writer has read until now.
         for agent in 0..2 {
-            let there = scene.mount(1 - agent);
+            let there = fixture.mount(1 - agent);
             let name = format!("--name=f{agent} --bs={block} --size={size}");
             sh(&there, &format!("fio --minimal {FIO} {name} --verify_only"));
         }
     }
-    scene.down();
+    fixture.down();
     for agent in 0..2 {
         let name = format!("--name=f{agent} --bs=1m --size=48m");
         sh(
-            &scene.store(),
+            &fixture.store(),
             &format!("fio --minimal {FIO} {name} --verify_only"),
         );
     }
@@ -246,29 +246,32 @@ fn a_tree_goes_out_and_back_unchanged() {
     ) {
         return;
     }
-    let scene = Scene::new();
-    let tree = scene.dir("original/tree");
+    let fixture = Fixture::new();
+    let tree = fixture.dir("original/tree");
     sh(&tree, TREE);
     let has_xattrs = finish(&mut shell(&tree, "setfattr -n user.colour -v blue plain")).status;
-    scene.up(3, &[]);
-    let original = scene.path("original");
+    fixture.up(3, &[]);
+    let original = fixture.path("original");
     let pack = "tar --xattrs --sparse -cf";
     let unpack = "tar --xattrs --sparse -xpf";
     sh(
         &original,
-        &format!("{pack} - tree | {unpack} - -C {}", scene.mount(0).display()),
+        &format!(
+            "{pack} - tree | {unpack} - -C {}",
+            fixture.mount(0).display()
+        ),
     );
-    let back = scene.dir("back");
-    let out = scene.mount(1);
+    let back = fixture.dir("back");
+    let out = fixture.mount(1);
     sh(&out, &format!("{pack} archive.tar tree"));
-    let archive = scene.mount(2).join("archive.tar");
+    let archive = fixture.mount(2).join("archive.tar");
     sh(&back, &format!("{unpack} {}", archive.display()));
-    let places = [scene.mount(2), back];
+    let places = [fixture.mount(2), back];
     for place in &places {
         same_tree(&original, place, has_xattrs.success());
     }
-    scene.down();
-    same_tree(&original, &scene.store(), has_xattrs.success());
+    fixture.down();
+    same_tree(&original, &fixture.store(), has_xattrs.success());
 }
 
 const TREE: &str = r#"

@@ -1,8 +1,8 @@
 //! `hearth run`: the command sees the store through Hearth at the store's own path, and nobody else does. In everything
 //! else it is as if it ran alone (S14, S17).
 
-#[path = "support/scene.rs"]
-mod scene;
+#[path = "support/fixture.rs"]
+mod fixture;
 
 use std::fs::{self, Permissions};
 use std::io::{BufRead, BufReader, Write};
@@ -10,13 +10,13 @@ use std::os::unix::fs::{PermissionsExt, chown};
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
+use fixture::{
+    Fixture, LIMIT, finish, lacks_library, signal, skip, skipped, text, that_hears_interrupts,
+    until, wait_within, well,
+};
 use hearth_trace::file::Reader;
 use hearth_trace::{Event, Flags, Layer, Source, StreamId};
 use rustix::process::Signal;
-use scene::{
-    LIMIT, Scene, finish, lacks_library, signal, skip, skipped, text, that_hears_interrupts, until,
-    wait_within, well,
-};
 
 /// The file system type that a directory is of, as the process sees it.
 const TYPE_HERE: &str = "stat -f -c %T . ; findmnt -n -o FSTYPE -T .";
@@ -32,11 +32,11 @@ fn the_store_is_served_inside_and_untouched_outside() {
     ) {
         return;
     }
-    let scene = Scene::new();
-    let store = scene.store();
+    let fixture = Fixture::new();
+    let store = fixture.store();
     fs::write(store.join("in"), "word\n").expect("the store takes it");
     let script = format!("{TYPE_HERE}; cat in; tr a-z A-Z < in > out; : > ready; cat");
-    let mut command = scene.run_in_store(&["sh", "-c", &script]);
+    let mut command = fixture.run_in_store(&["sh", "-c", &script]);
     command.current_dir(&store).stdin(Stdio::piped());
     command.stdout(Stdio::piped());
     let mut child = command.spawn().expect("hearth is there");
@@ -60,7 +60,7 @@ fn the_store_is_served_inside_and_untouched_outside() {
         fs::read_to_string(store.join("out")).expect("it is there"),
         "WORD\n"
     );
-    scene.assert_clean();
+    fixture.assert_clean();
 }
 
 #[test]
@@ -69,10 +69,10 @@ fn a_cached_file_says_that_a_page_is_a_good_size_of_a_request() {
     if skipped(name, &[]) {
         return;
     }
-    let scene = Scene::new();
-    fs::write(scene.store().join("in"), "word").expect("the store takes it");
-    let mut command = scene.run_in_store(&["stat", "-c", "%o", "in"]);
-    let output = finish(command.current_dir(scene.store()));
+    let fixture = Fixture::new();
+    fs::write(fixture.store().join("in"), "word").expect("the store takes it");
+    let mut command = fixture.run_in_store(&["stat", "-c", "%o", "in"]);
+    let output = finish(command.current_dir(fixture.store()));
     assert_eq!(text(&output.stdout), "262144\n");
 }
 
@@ -85,13 +85,13 @@ fn a_slow_read_says_where_its_time_went() {
     if skipped(name, &["dd"]) || lacks_library(name) {
         return;
     }
-    let scene = Scene::new();
-    let store = scene.store();
+    let fixture = Fixture::new();
+    let store = fixture.store();
     fs::write(store.join("in"), vec![7; 32 << 20]).expect("the store takes it");
-    let trace = scene.path("job.htrace");
+    let trace = fixture.path("job.htrace");
     // Far enough apart that none is read ahead of another.
     let script = "for at in 0 40 80 120; do dd if=in of=/dev/null bs=256k skip=$at count=1; done";
-    let mut command = scene.hearth(&["run", "--backing"]);
+    let mut command = fixture.hearth(&["run", "--backing"]);
     command
         .arg(format!("model:service_us={SERVICE_US},bandwidth_mb=100000"))
         .arg("--trace")
@@ -104,7 +104,7 @@ fn a_slow_read_says_where_its_time_went() {
     let slow = Joined::read(&trace);
     assert_eq!(slow.calls, 4, "each is a call of the program");
     assert!(slow.requests >= 4, "each has asked the agent");
-    let report = scene.run(&["trace", "report", "--json", trace.to_str().expect("UTF-8")]);
+    let report = fixture.run(&["trace", "report", "--json", trace.to_str().expect("UTF-8")]);
     well(&report);
     let report: serde_json::Value = serde_json::from_slice(&report.stdout).expect("it is JSON");
     let rows = report["waterfall"].as_array().expect("agents were traced");
@@ -121,7 +121,7 @@ fn a_slow_read_says_where_its_time_went() {
         "the program's call is part of it: {row}"
     );
     assert_eq!((part("network"), part("peer")), (0.0, 0.0), "{row}");
-    scene.assert_clean();
+    fixture.assert_clean();
 }
 
 /// Reads of a program that its agent had to ask the store for.
@@ -179,9 +179,11 @@ fn exit_codes_and_signals_pass_through() {
     if skipped("exit_codes_and_signals_pass_through", &[]) {
         return;
     }
-    let scene = Scene::new();
+    let fixture = Fixture::new();
     // One set for all of them; it stays up in between.
-    well(&finish(scene.hearth(&["up", "--store"]).arg(scene.store())));
+    well(&finish(
+        fixture.hearth(&["up", "--store"]).arg(fixture.store()),
+    ));
     for (script, code) in [
         ("exit 0", 0),
         ("exit 7", 7),
@@ -189,7 +191,7 @@ fn exit_codes_and_signals_pass_through() {
         ("kill -TERM $$", 143),
         ("kill -KILL $$", 137),
     ] {
-        let output = finish(&mut scene.run_in_store(&["sh", "-c", script]));
+        let output = finish(&mut fixture.run_in_store(&["sh", "-c", script]));
         assert_eq!(
             output.status.code(),
             Some(code),
@@ -197,7 +199,7 @@ fn exit_codes_and_signals_pass_through() {
             text(&output.stderr)
         );
     }
-    let output = finish(&mut scene.run_in_store(&["no-such-program"]));
+    let output = finish(&mut fixture.run_in_store(&["no-such-program"]));
     assert_eq!(output.status.code(), Some(127));
     assert!(text(&output.stderr).contains("no-such-program"));
     for (sent, trap) in [
@@ -205,17 +207,17 @@ fn exit_codes_and_signals_pass_through() {
         (Signal::INT, "INT"),
         (Signal::HUP, "HUP"),
     ] {
-        let ready = scene.store().join(trap);
+        let ready = fixture.store().join(trap);
         let script = format!("trap 'exit 33' {trap}; : > {trap}; while :; do sleep 0.05; done");
-        let mut command = that_hears_interrupts(&scene.run_in_store(&["sh", "-c", &script]));
-        command.current_dir(scene.store());
+        let mut command = that_hears_interrupts(&fixture.run_in_store(&["sh", "-c", &script]));
+        command.current_dir(fixture.store());
         let mut child = command.spawn().expect("hearth is there");
         until("the command is inside", LIMIT, || ready.exists());
         signal(child.id(), sent);
         let status = wait_within(&mut child, LIMIT).expect("it ends");
         assert_eq!(status.code(), Some(33), "{trap}");
     }
-    scene.down();
+    fixture.down();
 }
 
 #[test]
@@ -223,11 +225,11 @@ fn pipes_stdin_and_the_directory_work() {
     if skipped("pipes_stdin_and_the_directory_work", &[]) {
         return;
     }
-    let scene = Scene::new();
-    let deep = scene.store().join("deep/er");
+    let fixture = Fixture::new();
+    let deep = fixture.store().join("deep/er");
     fs::create_dir_all(&deep).expect("the store takes it");
     let script = "pwd; tee kept | sort -r | head -n 2; echo complaint >&2";
-    let mut command = scene.run_in_store(&["sh", "-c", script]);
+    let mut command = fixture.run_in_store(&["sh", "-c", script]);
     command.current_dir(&deep).stdin(Stdio::piped());
     command.stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().expect("hearth is there");
@@ -242,7 +244,7 @@ fn pipes_stdin_and_the_directory_work() {
         fs::read(deep.join("kept")).expect("it is there"),
         b"1\n3\n2\n"
     );
-    scene.assert_clean();
+    fixture.assert_clean();
 }
 
 #[test]
@@ -250,13 +252,13 @@ fn commands_with_agents_of_their_own_share_files() {
     if skipped("commands_with_agents_of_their_own_share_files", &[]) {
         return;
     }
-    let scene = Scene::new();
+    let fixture = Fixture::new();
     let up = ["up", "--agents", "3", "--store"];
-    well(&finish(scene.hearth(&up).arg(scene.store())));
+    well(&finish(fixture.hearth(&up).arg(fixture.store())));
     let of_rank = |rank: u32, script: &str| {
-        let mut command = scene.run_in_store(&["sh", "-euc", script]);
+        let mut command = fixture.run_in_store(&["sh", "-euc", script]);
         command.env("PMI_RANK", rank.to_string());
-        let output = finish(command.current_dir(scene.store()));
+        let output = finish(command.current_dir(fixture.store()));
         well(&output);
         text(&output.stdout)
     };
@@ -267,11 +269,11 @@ fn commands_with_agents_of_their_own_share_files() {
         let stored = finish(
             Command::new("sh")
                 .args(["-c", "md5sum < f"])
-                .current_dir(scene.store()),
+                .current_dir(fixture.store()),
         );
         assert_eq!(sum, text(&stored.stdout), "round {round}");
     }
-    scene.down();
+    fixture.down();
 }
 
 /// Asks for the attributes of a file until the answers are kept ones. Then it says the file's size and mode, by path
@@ -288,14 +290,14 @@ const ASKING: &str = "import os, sys\n\
     \x20   except FileNotFoundError: pass\n";
 
 /// A program that keeps what it was told of a file, and changes by others.
-fn asking(scene: &Scene, agents: &str, changes: &[(&str, &str)]) -> String {
-    fs::write(scene.store().join("f"), [b'x'; 1000]).expect("the store takes it");
+fn asking(fixture: &Fixture, agents: &str, changes: &[(&str, &str)]) -> String {
+    fs::write(fixture.store().join("f"), [b'x'; 1000]).expect("the store takes it");
     let up = ["up", "--agents", agents, "--store"];
-    well(&finish(scene.hearth(&up).arg(scene.store())));
-    let mut command = scene.hearth(&["run", "--report", "--store"]);
-    command.arg(scene.store());
+    well(&finish(fixture.hearth(&up).arg(fixture.store())));
+    let mut command = fixture.hearth(&["run", "--report", "--store"]);
+    command.arg(fixture.store());
     command.args(["--", "python3", "-c", ASKING]);
-    command.env("PMI_RANK", "0").current_dir(scene.store());
+    command.env("PMI_RANK", "0").current_dir(fixture.store());
     command.stdin(Stdio::piped()).stdout(Stdio::piped());
     let mut child = command
         .stderr(Stdio::piped())
@@ -305,9 +307,9 @@ fn asking(scene: &Scene, agents: &str, changes: &[(&str, &str)]) -> String {
     let mut said = BufReader::new(child.stdout.take().expect("a pipe")).lines();
     let other = if agents == "1" { "0" } else { "1" };
     for (script, want) in changes {
-        let mut command = scene.run_in_store(&["sh", "-euc", script]);
+        let mut command = fixture.run_in_store(&["sh", "-euc", script]);
         command.env("PMI_RANK", other);
-        well(&finish(command.current_dir(scene.store())));
+        well(&finish(command.current_dir(fixture.store())));
         writeln!(asked).expect("it is read");
         let line = said.next().expect("an answer").expect("words");
         assert_eq!(&line, want, "after `{script}` with {agents} agents");
@@ -315,7 +317,7 @@ fn asking(scene: &Scene, agents: &str, changes: &[(&str, &str)]) -> String {
     drop(asked);
     let output = child.wait_with_output().expect("our own child");
     well(&output);
-    scene.down();
+    fixture.down();
     text(&output.stderr)
 }
 
@@ -347,13 +349,13 @@ fn what_a_program_is_told_again_is_what_the_mount_says() {
             "100:640:2 100:640:2",
         ),
     ];
-    let report = asking(&Scene::new(), "1", &changes);
+    let report = asking(&Fixture::new(), "1", &changes);
     assert!(
         report.contains("`stat` was answered again in this node's memory"),
         "{report}"
     );
     // On another node names are not kept, and what is kept of a file is called back.
-    asking(&Scene::new(), "2", &changes[..3]);
+    asking(&Fixture::new(), "2", &changes[..3]);
 }
 
 #[test]
@@ -362,15 +364,15 @@ fn an_ordinary_user_runs_commands_too() {
     if skipped(test, &["runuser", "unshare"]) {
         return;
     }
-    let scene = Scene::new();
-    scene.let_others_in();
-    let store = scene.store();
-    let control = own_control(&scene, "theirs");
+    let fixture = Fixture::new();
+    fixture.let_others_in();
+    let store = fixture.store();
+    let control = own_control(&fixture, "theirs");
     for place in [&store, &control] {
         chown(place, Some(NOBODY), Some(NOBODY)).expect("root may");
     }
     let script = "id -u; stat -f -c %T .; echo mine > f; cat f; exit 5";
-    let output = as_nobody(&scene, &control, script);
+    let output = as_nobody(&fixture, &control, script);
     if !can_be_tried(test, &output) {
         return;
     }
@@ -383,7 +385,7 @@ fn an_ordinary_user_runs_commands_too() {
     );
     let stored = fs::metadata(store.join("f")).expect("it is there");
     assert_eq!(std::os::unix::fs::MetadataExt::uid(&stored), NOBODY);
-    scene.assert_clean();
+    fixture.assert_clean();
 }
 
 #[test]
@@ -392,18 +394,18 @@ fn what_an_agent_keeps_is_not_shown_to_who_may_not_read_it() {
     if skipped(test, &["runuser"]) {
         return;
     }
-    let scene = Scene::new();
-    scene.let_others_in();
-    scene.up(2, &["--allow-other"]);
+    let fixture = Fixture::new();
+    fixture.let_others_in();
+    fixture.up(2, &["--allow-other"]);
     for agent in 0..2 {
-        fs::set_permissions(scene.mount(agent), Permissions::from_mode(0o755)).expect("our own");
+        fs::set_permissions(fixture.mount(agent), Permissions::from_mode(0o755)).expect("our own");
     }
-    let secret = scene.mount(0).join("secret");
+    let secret = fixture.mount(0).join("secret");
     fs::write(&secret, "for root alone").expect("the mount takes it");
     fs::set_permissions(&secret, Permissions::from_mode(0o600)).expect("our own file");
-    fs::write(scene.mount(0).join("open"), "for all").expect("the mount takes it");
+    fs::write(fixture.mount(0).join("open"), "for all").expect("the mount takes it");
     for agent in [0, 1] {
-        let secret = scene.mount(agent).join("secret");
+        let secret = fixture.mount(agent).join("secret");
         assert_eq!(
             fs::read_to_string(&secret).expect("root may"),
             "for root alone"
@@ -413,7 +415,7 @@ fn what_an_agent_keeps_is_not_shown_to_who_may_not_read_it() {
             assert!(!output.status.success(), "{attempt}");
             assert_eq!(text(&output.stdout), "", "{attempt}");
         }
-        let open = scene.mount(agent).join("open");
+        let open = fixture.mount(agent).join("open");
         let output = nobody_does(&format!("cat {}", open.display()));
         assert_eq!(text(&output.stdout), "for all", "{}", text(&output.stderr));
         let output = nobody_does(&format!("echo x >> {}", open.display()));
@@ -423,7 +425,7 @@ fn what_an_agent_keeps_is_not_shown_to_who_may_not_read_it() {
         fs::read_to_string(&secret).expect("root may"),
         "for root alone"
     );
-    scene.down();
+    fixture.down();
 }
 
 #[test]
@@ -432,18 +434,18 @@ fn a_users_own_agent_shows_only_what_the_user_may_read() {
     if skipped(test, &["runuser", "unshare"]) {
         return;
     }
-    let scene = Scene::new();
-    scene.let_others_in();
-    let secret = scene.store().join("secret");
+    let fixture = Fixture::new();
+    fixture.let_others_in();
+    let secret = fixture.store().join("secret");
     fs::write(&secret, "for root alone").expect("the store takes it");
     fs::set_permissions(&secret, Permissions::from_mode(0o600)).expect("our own file");
-    scene.up(1, &[]);
+    fixture.up(1, &[]);
     // Root's agent has it now.
-    let seen = fs::read_to_string(scene.mount(0).join("secret")).expect("root may");
+    let seen = fs::read_to_string(fixture.mount(0).join("secret")).expect("root may");
     assert_eq!(seen, "for root alone");
-    let control = own_control(&scene, "theirs");
+    let control = own_control(&fixture, "theirs");
     chown(&control, Some(NOBODY), Some(NOBODY)).expect("root may");
-    let output = as_nobody(&scene, &control, "cat secret; echo more >> secret; ls");
+    let output = as_nobody(&fixture, &control, "cat secret; echo more >> secret; ls");
     if !can_be_tried(test, &output) {
         return;
     }
@@ -453,34 +455,34 @@ fn a_users_own_agent_shows_only_what_the_user_may_read() {
         "{}",
         text(&output.stderr)
     );
-    scene.down();
+    fixture.down();
     assert_eq!(
         fs::read_to_string(&secret).expect("root may"),
         "for root alone"
     );
 }
 
-fn own_control(scene: &Scene, name: &str) -> std::path::PathBuf {
-    let control = scene.dir(name);
+fn own_control(fixture: &Fixture, name: &str) -> std::path::PathBuf {
+    let control = fixture.dir(name);
     fs::set_permissions(&control, Permissions::from_mode(0o700)).expect("our own directory");
     control
 }
 
 /// `hearth run` by an ordinary user, with a device that everybody may open; only the user's
 /// processes see it.
-fn as_nobody(scene: &Scene, control: &Path, script: &str) -> Output {
+fn as_nobody(fixture: &Fixture, control: &Path, script: &str) -> Output {
     const WITH_DEVICE: &str = "set -e; mknod -m 666 \"$1/fuse\" c 10 229; \
         mount --bind \"$1/fuse\" /dev/fuse; cp \"$2\" \"$1/hearth\"; chmod 755 \"$1/hearth\"; \
         cd \"$3\"; exec runuser -u nobody -- env HEARTH_DIR=\"$4\" XDG_RUNTIME_DIR= \
         \"$1/hearth\" run --store . -- sh -c \"$5\"";
-    let tools = scene.dir("tools");
+    let tools = fixture.dir("tools");
     let mut command = Command::new("unshare");
     command
         .args(["-m", "sh", "-c", WITH_DEVICE, "sh"])
         .arg(tools);
     command
-        .arg(scene::program())
-        .arg(scene.store())
+        .arg(fixture::program())
+        .arg(fixture.store())
         .arg(control)
         .arg(script);
     finish(command.stdin(Stdio::null()))

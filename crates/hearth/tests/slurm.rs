@@ -1,7 +1,7 @@
 //! Jobs that a real Slurm runs where `hearth place` says, by what the agents of its nodes hold.
 
-#[path = "support/scene.rs"]
-mod scene;
+#[path = "support/fixture.rs"]
+mod fixture;
 #[path = "support/slurm.rs"]
 mod slurm;
 
@@ -9,33 +9,33 @@ use std::fs;
 use std::path::PathBuf;
 use std::process::Command;
 
-use scene::{Scene, finish, program, skip, skipped, text, well};
+use fixture::{Fixture, finish, program, skip, skipped, text, well};
 use slurm::{PROGRAMS, Slurm};
 
 const NODES: [&str; 3] = ["n1", "n2", "n3"];
 const BYTES: u64 = 1 << 20;
 
 /// A Slurm of three nodes, and an agent for each of them.
-struct Site {
+struct SlurmCluster {
     slurm: Slurm,
-    scene: Scene,
+    fixture: Fixture,
 }
 
-impl Site {
+impl SlurmCluster {
     /// None if it cannot be had here; the reason is told.
-    fn start(test: &str) -> Option<Site> {
+    fn start(test: &str) -> Option<SlurmCluster> {
         if skipped(test, &PROGRAMS) {
             return None;
         }
-        let scene = Scene::new();
-        match Slurm::start(&scene.dir("slurm"), &NODES) {
+        let fixture = Fixture::new();
+        match Slurm::start(&fixture.dir("slurm"), &NODES) {
             Ok(slurm) => {
-                let site = Site { slurm, scene };
-                let store = site.store();
-                site.said(&[
+                let cluster = SlurmCluster { slurm, fixture };
+                let store = cluster.store();
+                cluster.said(&[
                     "hearth", "up", "--agents", "3", "--policy", "local", "--store", &store,
                 ]);
-                Some(site)
+                Some(cluster)
             }
             Err(why) => {
                 skip(test, &why);
@@ -45,7 +45,7 @@ impl Site {
     }
 
     fn store(&self) -> String {
-        self.scene.store().display().to_string()
+        self.fixture.store().display().to_string()
     }
 
     fn command(&self, words: &[&str]) -> Command {
@@ -55,7 +55,7 @@ impl Site {
             PathBuf::from(words[0])
         };
         let mut command = self.slurm.command(named, &words[1..]);
-        command.env("HEARTH_DIR", self.scene.path("control"));
+        command.env("HEARTH_DIR", self.fixture.path("control"));
         command
     }
 
@@ -82,7 +82,7 @@ impl Site {
     /// A script that says where it runs and reads a file through the agent there.
     fn script(&self, job: &str, file: &str) -> String {
         let (store, hearth) = (self.store(), program());
-        let path = self.scene.dir("jobs").join(format!("{job}.sh"));
+        let path = self.fixture.dir("jobs").join(format!("{job}.sh"));
         let text = format!(
             "#!/bin/sh\n#SBATCH --job-name={job}\nnode=$SLURMD_NODENAME\necho $node\n\
              export OMPI_COMM_WORLD_LOCAL_RANK=$((${{node#n}} - 1))\n\
@@ -95,7 +95,7 @@ impl Site {
 
     /// The output of `hearth place` about the scripts.
     fn placed(&self, options: &[&str]) -> String {
-        let jobs = self.scene.path("jobs").display().to_string();
+        let jobs = self.fixture.path("jobs").display().to_string();
         let place = ["hearth", "place", &jobs, "--nodes", "n1,n2,n3"];
         self.said(&[&place[..], options].concat()).trim().to_owned()
     }
@@ -127,7 +127,7 @@ impl Site {
 
     /// Takes a node's only processor until the answer is dropped.
     fn occupy(&self, node: &str) -> Busy {
-        let fifo = self.scene.path(&format!("busy-{node}"));
+        let fifo = self.fixture.path(&format!("busy-{node}"));
         well(&finish(Command::new("mkfifo").arg(&fifo)));
         let wait = format!("cat {}", fifo.display());
         self.said(&[
@@ -148,57 +148,60 @@ struct Busy(#[expect(dead_code, reason = "closing it ends the job")] fs::File);
 
 #[test]
 fn slurm_runs_jobs_where_their_bytes_are() {
-    let Some(site) = Site::start("slurm_runs_jobs_where_their_bytes_are") else {
+    let Some(cluster) = SlurmCluster::start("slurm_runs_jobs_where_their_bytes_are") else {
         return;
     };
     let jobs = [("first", "c", 2), ("second", "a", 0), ("third", "b", 1)];
     for (_, file, node) in jobs {
-        site.write(node, file);
+        cluster.write(node, file);
     }
-    let scripts = jobs.map(|(job, file, _)| site.script(job, file));
-    let before = site.moved();
+    let scripts = jobs.map(|(job, file, _)| cluster.script(job, file));
+    let before = cluster.moved();
     for ((job, _, node), script) in jobs.iter().zip(&scripts) {
-        let option = site.placed(&["--seats", "slurm", "--as", "nodelist", "--job", job]);
+        let option = cluster.placed(&["--seats", "slurm", "--as", "nodelist", "--job", job]);
         assert_eq!(option, format!("--nodelist={}", NODES[*node]));
-        let ran = site.ran(script, &option);
+        let ran = cluster.ran(script, &option);
         assert_eq!(ran, (NODES[*node].to_owned(), BYTES), "{job}");
     }
     assert_eq!(
-        site.moved(),
+        cluster.moved(),
         before,
         "every job found its bytes on its node"
     );
-    no_job_waits_for_a_busy_node(&site, &scripts[0]);
-    ranks_run_in_the_order_of_the_hostfile(&site);
-    site.said(&["hearth", "down"]);
+    no_job_waits_for_a_busy_node(&cluster, &scripts[0]);
+    ranks_run_in_the_order_of_the_hostfile(&cluster);
+    cluster.said(&["hearth", "down"]);
 }
 
 /// The node of the first job is busy. With each form of the output, the job runs at once, elsewhere.
-fn no_job_waits_for_a_busy_node(site: &Site, script: &str) {
-    let busy = site.occupy("n3");
+fn no_job_waits_for_a_busy_node(cluster: &SlurmCluster, script: &str) {
+    let busy = cluster.occupy("n3");
     let of_first = |form: &str| ["--as", form, "--job", "first"].map(str::to_owned);
     let placed = |form: &str, more: &[&str]| {
         let words = of_first(form);
         let words: Vec<&str> = words.iter().map(String::as_str).collect();
-        site.placed(&[&words[..], more].concat())
+        cluster.placed(&[&words[..], more].concat())
     };
     let option = placed("nodelist", &["--seats", "slurm"]);
     assert_eq!(
         option, "",
         "n3 takes no job now, and nobody else has the bytes"
     );
-    assert_ne!(site.ran(script, &option).0, "n3");
-    let wish = placed("prefer", &[]);
-    assert_eq!(wish, "--prefer=n3");
-    assert_ne!(site.ran(script, &wish).0, "n3");
+    assert_ne!(cluster.ran(script, &option).0, "n3");
+    let preferred = placed("prefer", &[]);
+    assert_eq!(preferred, "--prefer=n3");
+    assert_ne!(cluster.ran(script, &preferred).0, "n3");
     drop(busy);
 }
 
-fn ranks_run_in_the_order_of_the_hostfile(site: &Site) {
+fn ranks_run_in_the_order_of_the_hostfile(cluster: &SlurmCluster) {
     for (node, file) in [(1, "part-0"), (0, "part-1"), (2, "part-2")] {
-        site.write(node, file);
+        cluster.write(node, file);
     }
-    let (jobs, now) = (site.scene.path("ranks"), site.scene.path("now.json"));
+    let (jobs, now) = (
+        cluster.fixture.path("ranks"),
+        cluster.fixture.path("now.json"),
+    );
     fs::write(&jobs, "job solve ranks 3 reads part-{rank}\n").expect("our own directory");
     let words = [
         "srun",
@@ -207,7 +210,7 @@ fn ranks_run_in_the_order_of_the_hostfile(site: &Site) {
     ]
     .map(str::to_owned);
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
-    let told = site.said(
+    let told = cluster.said(
         &[
             &words[..],
             &["place", "--nodes", "n1,n2,n3", "--as", "residency"],
@@ -225,12 +228,12 @@ fn ranks_run_in_the_order_of_the_hostfile(site: &Site) {
         "--as",
         "hostfile",
     ];
-    let hosts = site.said(&place);
+    let hosts = cluster.said(&place);
     assert_eq!(hosts, "n2\nn1\nn3\n");
-    let hostfile = site.scene.path("hosts");
+    let hostfile = cluster.fixture.path("hosts");
     fs::write(&hostfile, hosts).expect("our own directory");
     let say = "echo $SLURM_PROCID $SLURMD_NODENAME";
-    let mut ranks = site.command(&["srun", "-n3", "--distribution=arbitrary", "sh", "-c", say]);
+    let mut ranks = cluster.command(&["srun", "-n3", "--distribution=arbitrary", "sh", "-c", say]);
     let output = finish(ranks.env("SLURM_HOSTFILE", hostfile));
     well(&output);
     let mut ran: Vec<String> = text(&output.stdout).lines().map(str::to_owned).collect();

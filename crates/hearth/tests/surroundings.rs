@@ -6,8 +6,8 @@
 mod asker;
 #[path = "support/cc.rs"]
 mod cc;
-#[path = "support/scene.rs"]
-mod scene;
+#[path = "support/fixture.rs"]
+mod fixture;
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 use asker::Asker;
-use scene::{Scene, finish, lacks_library, skip, skipped, text, well};
+use fixture::{Fixture, finish, lacks_library, skip, skipped, text, well};
 
 /// A file of five pages, read block by block, and what a report says of it.
 const READ: &str = "dd if=in bs=4k status=none";
@@ -26,18 +26,18 @@ fn lacks(test: &str, programs: &[&str]) -> bool {
     skipped(test, programs) || lacks_library(test)
 }
 
-fn scene_with_file() -> (Scene, Vec<u8>) {
-    let scene = Scene::new();
+fn fixture_with_file() -> (Fixture, Vec<u8>) {
+    let fixture = Fixture::new();
     let bytes: Vec<u8> = (0..1_300_000_u32).map(|at| (at / 7 % 251) as u8).collect();
-    fs::write(scene.store().join("in"), &bytes).expect("the store takes it");
-    (scene, bytes)
+    fs::write(fixture.store().join("in"), &bytes).expect("the store takes it");
+    (fixture, bytes)
 }
 
 /// Reads the file under `hearth run`, with words before the reader.
-fn read(scene: &Scene, before: &[&str]) -> Output {
-    let mut command = scene.hearth(&["run", "--report", "--store"]);
-    command.arg(scene.store()).arg("--").args(before);
-    command.args(READ.split(' ')).current_dir(scene.store());
+fn read(fixture: &Fixture, before: &[&str]) -> Output {
+    let mut command = fixture.hearth(&["run", "--report", "--store"]);
+    command.arg(fixture.store()).arg("--").args(before);
+    command.args(READ.split(' ')).current_dir(fixture.store());
     finish(&mut command)
 }
 
@@ -49,8 +49,8 @@ fn read_well(output: &Output, bytes: &[u8], report: &str) {
     assert!(words.contains(report), "{words}");
 }
 
-fn deny(test: &str, scene: &Scene) -> Option<PathBuf> {
-    let program = cc::workload(test, "deny", &scene.dir("bin"))?;
+fn deny(test: &str, fixture: &Fixture) -> Option<PathBuf> {
+    let program = cc::workload(test, "deny", &fixture.dir("bin"))?;
     let mut tried = Command::new(&program);
     let tried = finish(tried.args(["fail", "statx", "--", "true"]));
     if !tried.status.success() {
@@ -66,28 +66,28 @@ fn a_jail_before_the_program_costs_it_the_library_and_nothing_else() {
     if lacks(test, &[]) {
         return;
     }
-    let (scene, bytes) = scene_with_file();
-    let Some(deny) = deny(test, &scene) else {
+    let (fixture, bytes) = fixture_with_file();
+    let Some(deny) = deny(test, &fixture) else {
         return;
     };
     let deny = deny.to_str().expect("UTF-8");
-    read_well(&read(&scene, &[]), &bytes, SERVED);
+    read_well(&read(&fixture, &[]), &bytes, SERVED);
     // Each would end the program if the library made the call.
     for call in ["socket", "statx", "openat2"] {
-        let output = read(&scene, &[deny, "kill", call, "--"]);
+        let output = read(&fixture, &[deny, "kill", call, "--"]);
         read_well(&output, &bytes, NOT_SERVED);
     }
     // One that was there before `hearth run`, as in a container, is no reason not to serve.
     let mut command = Command::new(deny);
     command.args(["fail", "openat2", "--"]);
     command
-        .arg(scene::program())
+        .arg(fixture::program())
         .args(["run", "--report", "--store"]);
-    command.arg(scene.store()).arg("--").args(READ.split(' '));
-    command.current_dir(scene.store());
-    let output = finish(command.env("HEARTH_DIR", scene.path("control")));
+    command.arg(fixture.store()).arg("--").args(READ.split(' '));
+    command.current_dir(fixture.store());
+    let output = finish(command.env("HEARTH_DIR", fixture.path("control")));
     read_well(&output, &bytes, SERVED);
-    scene.assert_clean();
+    fixture.assert_clean();
 }
 
 #[test]
@@ -96,20 +96,22 @@ fn without_memory_files_agents_say_why_they_do_not_start() {
     if lacks(test, &[]) {
         return;
     }
-    let (scene, _) = scene_with_file();
-    let Some(deny) = deny(test, &scene) else {
+    let (fixture, _) = fixture_with_file();
+    let Some(deny) = deny(test, &fixture) else {
         return;
     };
     let mut command = Command::new(deny);
     command.args(["fail", "memfd_create", "--"]);
-    command.arg(scene::program()).args(["run", "--store"]);
-    command.arg(scene.store()).args(["--", "touch", "was-run"]);
-    let output = finish(command.env("HEARTH_DIR", scene.path("control")));
+    command.arg(fixture::program()).args(["run", "--store"]);
+    command
+        .arg(fixture.store())
+        .args(["--", "touch", "was-run"]);
+    let output = finish(command.env("HEARTH_DIR", fixture.path("control")));
     assert_eq!(output.status.code(), Some(2));
     let words = text(&output.stderr);
     assert!(words.contains("cannot make a pool"), "{words}");
-    assert!(!scene.store().join("was-run").exists());
-    scene.assert_clean();
+    assert!(!fixture.store().join("was-run").exists());
+    fixture.assert_clean();
 }
 
 #[test]
@@ -118,23 +120,23 @@ fn a_full_dev_shm_is_no_obstacle() {
     if lacks(test, &["unshare"]) {
         return;
     }
-    let (scene, bytes) = scene_with_file();
+    let (fixture, bytes) = fixture_with_file();
     let script = "mount -t tmpfs -o size=4k tmpfs /dev/shm || exit 99; \
         head -c 10000 /dev/zero > /dev/shm/full 2>/dev/null; cd \"$2\"; shift 2; exec \"$@\"";
     let mut command = Command::new("unshare");
     command
         .args(["-m", "sh", "-c", script, "sh", "-"])
-        .arg(scene.store());
+        .arg(fixture.store());
     command
-        .arg(scene::program())
+        .arg(fixture::program())
         .args(["run", "--report", "--store", ".", "--"]);
     command.args(READ.split(' '));
-    let output = finish(command.env("HEARTH_DIR", scene.path("control")));
+    let output = finish(command.env("HEARTH_DIR", fixture.path("control")));
     if output.status.code() == Some(99) {
         return skip(test, "nothing can be mounted over /dev/shm");
     }
     read_well(&output, &bytes, SERVED);
-    scene.assert_clean();
+    fixture.assert_clean();
 }
 
 /// A user's set-user-id program of root's: the dynamic linker leaves the library out.
@@ -144,9 +146,9 @@ fn a_set_user_id_program_is_served_by_the_mount() {
     if lacks(test, &["runuser"]) {
         return;
     }
-    let (scene, bytes) = scene_with_file();
-    scene.let_others_in();
-    let bin = scene.dir("bin");
+    let (fixture, bytes) = fixture_with_file();
+    fixture.let_others_in();
+    let bin = fixture.dir("bin");
     fs::set_permissions(&bin, Permissions::from_mode(0o755)).expect("our own directory");
     let Some(plain) = asker::program(test, &bin) else {
         return;
@@ -154,23 +156,23 @@ fn a_set_user_id_program_is_served_by_the_mount() {
     let raised = bin.join("raised");
     fs::copy(&plain, &raised).expect("our own file");
     fs::set_permissions(&raised, Permissions::from_mode(0o4755)).expect("our own file");
-    let secret = scene.store().join("secret");
+    let secret = fixture.store().join("secret");
     fs::write(&secret, "root's").expect("the store takes it");
     fs::set_permissions(&secret, Permissions::from_mode(0o600)).expect("the store takes it");
     // The plain program has the library, and none of root's rights; the other has it the other way.
     for (program, has_library, may) in [(plain, "yes", "- 13"), (raised, "no", "r")] {
-        let mut command = scene.hearth(&["run", "--allow-other", "--store"]);
-        command.arg(scene.store());
+        let mut command = fixture.hearth(&["run", "--allow-other", "--store"]);
+        command.arg(fixture.store());
         command.args(["--", "runuser", "-u", "nobody", "--"]);
         let mut asker = Asker::start(command.arg(&program).current_dir("/"));
         let loaded = asker.ask('m', Path::new("libhearth_preload"));
         assert_eq!(loaded, has_library, "{}", program.display());
-        let first = asker.ask('o', &scene.store().join("in"));
+        let first = asker.ask('o', &fixture.store().join("in"));
         assert_eq!(first.as_bytes(), [bytes[0]], "{}", program.display());
         assert_eq!(asker.ask('o', &secret), may, "{}", program.display());
         assert!(asker.end(), "{}", program.display());
     }
-    scene.assert_clean();
+    fixture.assert_clean();
 }
 
 /// The path of the system's allocator for preloading.
@@ -196,7 +198,7 @@ fn an_allocator_that_is_preloaded_stays_in_line() {
     let Some(allocator) = jemalloc() else {
         return skip(test, "libjemalloc2 is not installed");
     };
-    let (scene, bytes) = scene_with_file();
+    let (fixture, bytes) = fixture_with_file();
     // Allocates in threads while it reads, forks, and executes itself once more.
     let script = "import os, sys, threading\n\
         def work():\n\
@@ -211,23 +213,23 @@ fn an_allocator_that_is_preloaded_stays_in_line() {
         assert os.wait()[1] == 0\n\
         if len(sys.argv) == 1: os.execv(sys.executable, [sys.executable, 'work.py', 'again'])\n\
         sys.stdout.buffer.write(open('in', 'rb').read())\n";
-    fs::write(scene.store().join("work.py"), script).expect("the store takes it");
+    fs::write(fixture.store().join("work.py"), script).expect("the store takes it");
     let allocator = allocator.display();
     // Before the library, which `hearth run` puts in front of what is there, and behind it.
-    let before = format!("LD_PRELOAD={allocator}:{}", scene::library().display());
+    let before = format!("LD_PRELOAD={allocator}:{}", fixture::library().display());
     let behind = format!("LD_PRELOAD={allocator}");
     for (outside, inside) in [("A=", before.as_str()), (behind.as_str(), "A=")] {
         let mut command = Command::new("env");
-        command.arg(outside).arg(scene::program());
+        command.arg(outside).arg(fixture::program());
         command
             .args(["run", "--report", "--store"])
-            .arg(scene.store());
+            .arg(fixture.store());
         command.args(["--", "env", inside, "python3", "work.py"]);
-        command.current_dir(scene.store());
-        let output = finish(command.env("HEARTH_DIR", scene.path("control")));
+        command.current_dir(fixture.store());
+        let output = finish(command.env("HEARTH_DIR", fixture.path("control")));
         read_well(&output, &bytes, SERVED);
     }
-    scene.assert_clean();
+    fixture.assert_clean();
 }
 
 /// S14.
@@ -237,11 +239,11 @@ fn another_user_gets_no_page_of_a_pool_and_its_own_maps_none_for_writing() {
     if lacks(test, &["runuser", "python3"]) {
         return;
     }
-    let (scene, bytes) = scene_with_file();
-    scene.let_others_in();
+    let (fixture, bytes) = fixture_with_file();
+    fixture.let_others_in();
     // The way to the socket is opened on purpose: the agent itself must refuse.
-    scene.up(1, &["--allow-other"]);
-    let pool = pool_socket(&scene);
+    fixture.up(1, &["--allow-other"]);
+    let pool = pool_socket(&fixture);
     for dir in pool
         .ancestors()
         .skip(1)
@@ -250,8 +252,8 @@ fn another_user_gets_no_page_of_a_pool_and_its_own_maps_none_for_writing() {
         let _ = fs::set_permissions(dir, Permissions::from_mode(0o755));
     }
     fs::set_permissions(&pool, Permissions::from_mode(0o777)).expect("our own socket");
-    assert!(fs::read(scene.mount(0).join("in")).expect("the mount is there") == bytes);
-    let script = scene.path("ask.py");
+    assert!(fs::read(fixture.mount(0).join("in")).expect("the mount is there") == bytes);
+    let script = fixture.path("ask.py");
     fs::write(&script, ASK).expect("our own file");
     let ask = |command: &mut Command| finish(command.args([&script, &pool]));
     let own = ask(&mut Command::new("python3"));
@@ -271,7 +273,7 @@ fn another_user_gets_no_page_of_a_pool_and_its_own_maps_none_for_writing() {
     for dir in pool.ancestors().skip(1).take(2) {
         fs::set_permissions(dir, Permissions::from_mode(0o700)).expect("our own directory");
     }
-    scene.down();
+    fixture.down();
 }
 
 /// Asks for a pool as a program does, and tries to write into what comes.
@@ -301,8 +303,8 @@ for fd in fds[1:]:
 print('frames can be read and not written')
 ";
 
-fn pool_socket(scene: &Scene) -> PathBuf {
-    let jobs = fs::read_dir(scene.path("control")).expect("our own directory");
+fn pool_socket(fixture: &Fixture) -> PathBuf {
+    let jobs = fs::read_dir(fixture.path("control")).expect("our own directory");
     let sockets = jobs.map(|job| job.expect("an entry").path().join("agent-0.pool"));
     let mut sockets = sockets.filter(|path| path.exists());
     sockets.next().expect("the agent lends its pool")

@@ -1,8 +1,8 @@
 //! The time of a file's last write, as programs see it through mounts (S8). An overwrite in place shows there when the
 //! call returns, on each node. A time that somebody sets stays.
 
-#[path = "support/scene.rs"]
-mod scene;
+#[path = "support/fixture.rs"]
+mod fixture;
 
 use std::fs::{self, File, FileTimes};
 use std::os::unix::fs::FileExt;
@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use scene::{Scene, finish, skipped, text, well};
+use fixture::{Fixture, finish, skipped, text, well};
 
 /// Policies and close rules, by the options that choose them.
 const CASES: [&[&str]; 8] = [
@@ -41,7 +41,7 @@ fn set_time(path: &Path, time: SystemTime) {
 
 /// Two mounts of a file that was last written long ago, and whose attributes both have been asked for.
 struct Pair {
-    scene: Scene,
+    fixture: Fixture,
     writer: PathBuf,
     other: PathBuf,
     last: SystemTime,
@@ -49,18 +49,18 @@ struct Pair {
 
 impl Pair {
     fn new(options: &[&str]) -> Pair {
-        let scene = Scene::new();
-        let stored = scene.store().join("f");
+        let fixture = Fixture::new();
+        let stored = fixture.store().join("f");
         fs::write(&stored, [1; 5000]).expect("the store takes it");
         set_time(&stored, long_ago(0));
-        scene.up(2, options);
-        let [writer, other] = [0, 1].map(|agent| scene.mount(agent).join("f"));
+        fixture.up(2, options);
+        let [writer, other] = [0, 1].map(|agent| fixture.mount(agent).join("f"));
         for path in [&writer, &other] {
             assert_eq!(fs::read(path).expect("it opens"), [1; 5000]);
             assert_eq!(modified(path), long_ago(0));
         }
         Pair {
-            scene,
+            fixture,
             writer,
             other,
             last: long_ago(0),
@@ -111,8 +111,8 @@ fn an_overwrite_shows_in_the_time_when_it_returns() {
         let read = pair.look("read");
         drop(open(&pair.other));
         assert_eq!(pair.look("opened"), read, "nothing was written");
-        pair.scene.down();
-        let stored = modified(&pair.scene.store().join("f"));
+        pair.fixture.down();
+        let stored = modified(&pair.fixture.store().join("f"));
         assert!(pair.last <= stored, "down: the time went back");
     });
 }
@@ -131,15 +131,15 @@ fn a_time_that_is_set_after_a_write_stays() {
         }
         drop(file);
         assert_eq!(pair.look("closed"), long_ago(6));
-        pair.scene.down();
-        assert_eq!(modified(&pair.scene.store().join("f")), long_ago(6));
+        pair.fixture.down();
+        assert_eq!(modified(&pair.fixture.store().join("f")), long_ago(6));
     });
 }
 
 /// Runs a line of a shell; returns what it says.
-fn shell(scene: &Scene, line: &str) -> String {
+fn shell(fixture: &Fixture, line: &str) -> String {
     let mut command = Command::new("sh");
-    command.args(["-ec", line]).current_dir(scene.path(""));
+    command.args(["-ec", line]).current_dir(fixture.path(""));
     let output = finish(&mut command);
     well(&output);
     text(&output.stdout)
@@ -151,12 +151,12 @@ fn programs_that_go_by_times_see_an_overwrite() {
         for asker in ["mount0", "mount1"] {
             let pair = Pair::new(options);
             fs::write(
-                pair.scene.path("Makefile"),
+                pair.fixture.path("Makefile"),
                 MAKEFILE.replace("MOUNT", asker),
             )
             .expect("our own directory");
             let sync = format!("rsync -ai {asker}/f copy");
-            let work = |line: &str| shell(&pair.scene, line);
+            let work = |line: &str| shell(&pair.fixture, line);
             assert!(work(&sync).contains('f'), "the first run copies");
             assert!(work("make").contains("made"));
             assert_eq!(work(&sync), "");
@@ -167,14 +167,14 @@ fn programs_that_go_by_times_see_an_overwrite() {
                 .expect("it is taken");
             assert!(work(&sync).contains('f'), "{options:?}, {asker}: rsync");
             assert!(work("make").contains("made"), "{options:?}, {asker}: make");
-            let synced = fs::read(pair.scene.path("copy")).expect("it was copied");
+            let synced = fs::read(pair.fixture.path("copy")).expect("it was copied");
             assert_eq!(synced[..100], [3; 100]);
             // If a close waits for nothing, the bytes may get to the store a second later, and the time with them.
             work(&sync);
             assert_eq!(work(&sync), "", "{options:?}, {asker}: nothing was written");
             work("make");
             assert!(!work("make").contains("made"));
-            pair.scene.down();
+            pair.fixture.down();
         }
     });
 }

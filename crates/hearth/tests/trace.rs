@@ -6,8 +6,8 @@
     reason = "what fails here fails the test, and a skipped test says so"
 )]
 
-#[path = "support/scene.rs"]
-mod scene;
+#[path = "support/fixture.rs"]
+mod fixture;
 
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
@@ -15,9 +15,9 @@ use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
+use fixture::{lacks_library, program};
 use hearth_trace::file::Reader;
 use hearth_trace::{Op, Source};
-use scene::{lacks_library, program};
 use tempfile::TempDir;
 
 struct Place(TempDir);

@@ -9,8 +9,8 @@
 
 #[path = "support/addresses.rs"]
 mod addresses;
-#[path = "support/scene.rs"]
-mod scene;
+#[path = "support/fixture.rs"]
+mod fixture;
 
 use std::fs::{self, DirBuilder};
 use std::io::{BufRead, BufReader};
@@ -20,10 +20,10 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use fixture::{lacks_library, library, program};
 use hearth_trace::Source;
 use hearth_trace::file::Reader;
 use rustix::process::{Pid, Signal, kill_process};
-use scene::{lacks_library, library, program};
 use tempfile::TempDir;
 
 /// No wait is longer.

@@ -3,13 +3,13 @@
 
 #[path = "support/addresses.rs"]
 mod addresses;
-#[path = "support/scene.rs"]
-mod scene;
+#[path = "support/fixture.rs"]
+mod fixture;
 
 use std::env;
 
 use addresses::own_address;
-use scene::{Scene, finish, program, shell, skipped, text, well};
+use fixture::{Fixture, finish, program, shell, skipped, text, well};
 
 const PAGE: &str = include_str!("../../../docs/tutorial.md");
 
@@ -84,8 +84,8 @@ fn the_tutorial_shows_what_its_commands_print() {
     if skipped(test, &["fusermount3", "md5sum", "dd", "od"]) {
         return;
     }
-    let scene = Scene::new();
-    let (folder, own) = (scene.path("tutorial"), ADDRESSES.map(|_| own_address()));
+    let fixture = Fixture::new();
+    let (folder, own) = (fixture.path("tutorial"), ADDRESSES.map(|_| own_address()));
     let folder = folder.display().to_string();
     let here = |text: &str| {
         let text = text.replace(FOLDER, &folder);
@@ -103,7 +103,7 @@ fn the_tutorial_shows_what_its_commands_print() {
         beside.display(),
         env::var("PATH").unwrap_or_default()
     );
-    let mut command = shell(&scene.path("."), &format!("exec 2>&1\n{}", here(&script)));
+    let mut command = shell(&fixture.path("."), &format!("exec 2>&1\n{}", here(&script)));
     let done = finish(command.env("PATH", path));
     well(&done);
     let printed = text(&done.stdout);

@@ -1,13 +1,13 @@
 //! Shipped files have nothing of the laboratory in them, and are light.
 
-#[path = "support/scene.rs"]
-mod scene;
+#[path = "support/fixture.rs"]
+mod fixture;
 
 use std::fs;
 use std::path::PathBuf;
 use std::process::Command;
 
-use scene::{program, skip};
+use fixture::{program, skip};
 
 /// Paths in words of panics, and parts of symbols, of the crates that no shipped file may have.
 const LABORATORY: [&str; 7] = [

@@ -110,7 +110,7 @@ impl<S: Store> Store for Model<S> {
         self.inner.truncate(file, size)
     }
 
-    // Free of charge: it is the agent's own bookkeeping, beside an open that the way in has
+    // Free of charge: it is the agent's own bookkeeping, beside an open that the front end has
     // already done on the directory itself.
     fn stamp(&self, file: BorrowedFd<'_>) -> Result<FileStamp, Errno> {
         self.inner.stamp(file)

@@ -148,7 +148,7 @@ fn each_lagging(story: impl Fn(&Set, Policy)) {
 }
 
 impl Set {
-    /// Takes a file's last name away, as a way in does.
+    /// Takes a file's last name away, as a front end does.
     fn remove(&self, node: usize, name: &str) {
         let file = FileKey {
             ino: std::fs::metadata(self.path(name))
@@ -160,7 +160,7 @@ impl Set {
         self.session(node).detached(file, true);
     }
 
-    /// Cuts or lengthens a file, as a way in does.
+    /// Cuts or lengthens a file, as a front end does.
     fn truncate(&self, node: usize, name: &str, size: u64) {
         let file = File::options().write(true).open(self.path(name));
         let file = file.expect("opens");

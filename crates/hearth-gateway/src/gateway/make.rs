@@ -21,7 +21,7 @@ use crate::call::{
 /// The longest read, and the longest value of an attribute, that is answered at once.
 const BYTES_MAX: u32 = 4 << 20;
 
-/// Flags of an open that a stand-in's operating system has acted on, or that only make sense there.
+/// Flags of an open that a proxy mount's operating system has acted on, or that only make sense there.
 const OPEN_FLAGS: i32 = libc::O_ACCMODE | libc::O_APPEND | libc::O_TRUNC | libc::O_NOATIME;
 
 impl Shared {

@@ -1,4 +1,4 @@
-//! The files and directories that one stand-in has open at a gateway, and the inodes that it has
+//! The files and directories that one proxy mount has open at a gateway, and the inodes that it has
 //! heard of.
 
 use std::collections::HashMap;
@@ -31,7 +31,7 @@ impl Opened {
         lock(&self.files).remove(&open);
     }
 
-    /// The stand-in is about to be told of an inode.
+    /// The proxy mount is about to be told of an inode.
     pub(super) fn tell(&self, ino: Ino) {
         *lock(&self.told).entry(ino).or_default() += 1;
     }

@@ -1,6 +1,6 @@
 //! The I/O of BTIO in its four ways (Coopc-PVFS, section 5.2; Liao et al., section 4.2).
 
-use super::mpi::{Mpi, Program, Run, Runs, Site, Source, Way};
+use super::mpi::{Mpi, Program, Run, Runs, Source, Testbed, Way};
 use hearth_agent::Policy;
 use hearth_set::failure::Failure;
 use hearth_set::report::BenchReport;
@@ -87,7 +87,7 @@ impl Mode {
         }
     }
 
-    /// Whether a way in sees its files: Fortran opens them without MPI.
+    /// Whether a front end sees its files: Fortran opens them without MPI.
     fn is_seen_by(self, way: Way) -> bool {
         self != Mode::Fortran || !matches!(way, Way::Ranks(_) | Way::LooseRanks(_))
     }
@@ -96,7 +96,7 @@ impl Mode {
 /// State that all runs share.
 struct Bench<'a> {
     load: &'a Load<'a>,
-    site: Site<'a>,
+    testbed: Testbed<'a>,
     program: Program,
     ways: Vec<Way>,
 }
@@ -112,11 +112,11 @@ pub(crate) fn run(
         .try_for_each(|&ranks| check_ranks(ranks, load.points))?;
     tell("preparing");
     let most = load.ranks.iter().copied().max().unwrap_or(1);
-    let site = Site::build(load.store, load.link, most, signals)?;
-    let program = Program::build(&SOURCE, load.mpi, &site.workshop(), &[])?;
+    let testbed = Testbed::build(load.store, load.link, most, signals)?;
+    let program = Program::build(&SOURCE, load.mpi, &testbed.workshop(), &[])?;
     let bench = Bench {
         load,
-        site,
+        testbed,
         program,
         ways: Way::chosen(load.policies, load.store),
     };
@@ -187,8 +187,8 @@ impl Bench<'_> {
         let (points, dumps) = (self.load.points.to_string(), self.load.dumps.to_string());
         let size = ["--n", &points, "--dumps", &dumps];
         let mode = case.mode.name();
-        let place = self.site.place(&way.name())?;
-        let stand = self.site.stand(way, case.ranks, &place)?;
+        let place = self.testbed.place(&way.name())?;
+        let stand = self.testbed.stand(way, case.ranks, &place)?;
         let words = [&["run", mode, stand.dirs()], &size[..]].concat();
         let told = stand.run(&self.program, &words)?;
         let counts = stand.counts()?;

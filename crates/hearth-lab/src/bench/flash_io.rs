@@ -1,7 +1,7 @@
 //! FLASH I/O through parallel HDF5 (Liao et al., section 4.3): its files are compared with those
 //! that the same program writes without Hearth.
 
-use super::mpi::{Mpi, Place, Program, Run, Runs, Site, Source, Told, Way};
+use super::mpi::{Mpi, Place, Program, Run, Runs, Source, Testbed, Told, Way};
 use super::rig::run as run_command;
 use hearth_agent::Policy;
 use hearth_set::failure::{Failure, OrFail};
@@ -55,7 +55,7 @@ impl Size {
 /// State that all runs share.
 struct Bench<'a> {
     load: &'a Load<'a>,
-    site: &'a Site<'a>,
+    testbed: &'a Testbed<'a>,
     program: Program,
 }
 
@@ -68,11 +68,11 @@ pub(crate) fn run(
     tell("preparing");
     check_tools()?;
     let most = load.ranks.iter().copied().max().unwrap_or(1);
-    let site = &Site::build(load.store, load.link, most, signals)?;
-    let program = Program::build(&SOURCE, load.mpi, &site.workshop(), &hdf5(load.mpi)?)?;
+    let testbed = &Testbed::build(load.store, load.link, most, signals)?;
+    let program = Program::build(&SOURCE, load.mpi, &testbed.workshop(), &hdf5(load.mpi)?)?;
     let bench = Bench {
         load,
-        site,
+        testbed,
         program,
     };
     let ways = Way::chosen(load.policies, load.store);
@@ -124,11 +124,11 @@ impl Bench<'_> {
     /// Files that were written without Hearth.
     fn reference(&self, size: Size) -> Result<Place, Failure> {
         let place = self
-            .site
+            .testbed
             .place(&format!("reference-{}-{}", size.ranks, size.side))?;
-        let dirs = self.site.bare_dirs(&place);
+        let dirs = self.testbed.bare_dirs(&place);
         self.write(size, &dirs, |words| {
-            self.site.run(&self.program, size.ranks, words)
+            self.testbed.run(&self.program, size.ranks, words)
         })?;
         Ok(place)
     }
@@ -146,8 +146,8 @@ impl Bench<'_> {
 
     fn one(&self, way: Way, size: Size, reference: &Place) -> Result<Run, Failure> {
         let name = way.name();
-        let place = self.site.place(&name)?;
-        let stand = self.site.stand(way, size.ranks, &place)?;
+        let place = self.testbed.place(&name)?;
+        let stand = self.testbed.stand(way, size.ranks, &place)?;
         let told = self.write(size, stand.dirs(), |words| stand.run(&self.program, words))?;
         let counts = stand.counts()?;
         stand.end()?;

@@ -118,7 +118,7 @@ pub(crate) fn open(session: &dyn Session, path: &Path, private: bool) -> io::Res
     }
 }
 
-/// Reads through a session and waits, as a way in does for its program. True if `check` is.
+/// Reads through a session and waits, as a front end does for its program. True if `check` is.
 pub(crate) fn read(
     session: &dyn Session,
     handle: SessionHandle,

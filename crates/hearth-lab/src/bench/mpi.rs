@@ -2,12 +2,12 @@
 
 mod program;
 mod runs;
-mod site;
+mod testbed;
 mod way;
 
 pub(super) use program::{Program, Source};
 pub(super) use runs::{Run, Runs};
-pub(super) use site::{Place, Site};
+pub(super) use testbed::{Place, Testbed};
 pub(super) use way::Way;
 
 use serde::Deserialize;

@@ -2,17 +2,17 @@
 //! node's memory, and over the mount alone. They must print and leave the same as over a plain
 //! directory. The table says what was served and what was passed by, and why.
 
+mod fixture;
 mod rows;
-mod site;
 
 use std::collections::BTreeMap;
 
+use fixture::{ProgramFixture, Ran, Way};
 use hearth_set::failure::Failure;
 use hearth_set::report::BenchReport;
 use hearth_set::signals::Signals;
 use hearth_set::watch::stop_if_told;
 use rows::{Effort, ROWS, Row};
-use site::{Ran, Site, Way};
 
 /// Which rows to run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,19 +28,20 @@ pub(super) fn run(
     signals: &Signals,
     progress: impl Fn(&str),
 ) -> Result<BenchReport, Failure> {
-    let site = Site::prepare()?;
+    let fixture = ProgramFixture::prepare()?;
     let mut report = BenchReport::new("programs", "posix");
+
     let (mut skipped, mut wrong) = (Vec::new(), Vec::new());
     let chosen = |row: &&Row| choice == Choice::All || row.effort == Effort::Light;
     let mut rows: Vec<&Row> = ROWS.iter().filter(chosen).collect();
-    rows.retain(|row| match site.lacks(row) {
+    rows.retain(|row| match fixture.lacks(row) {
         Some(missing) => {
             skipped.push(format!("{}: no {missing}", row.name));
             false
         }
         None => true,
     });
-    let ran = run_all(&site, &rows, signals, progress)?;
+    let ran = run_all(&fixture, &rows, signals, progress)?;
     let mut served = 0;
     for (row, way, runs) in &ran {
         tell(&mut report, row, *way, runs);
@@ -62,7 +63,7 @@ type Told<'a> = (&'a Row, Way, Vec<Ran>);
 
 /// Each row, in each way, cold and warm.
 fn run_all<'a>(
-    site: &Site,
+    fixture: &ProgramFixture,
     rows: &[&'a Row],
     signals: &Signals,
     progress: impl Fn(&str),
@@ -71,21 +72,21 @@ fn run_all<'a>(
     for row in rows {
         stop_if_told(signals)?;
         progress(&format!("{}, without a cache", row.name));
-        expected.insert(row.name, site.plain(row)?);
+        expected.insert(row.name, fixture.plain(row)?);
     }
     let mut all = Vec::new();
     for way in Way::ALL {
-        site.up()?;
+        fixture.up()?;
         let mut ran = Vec::new();
         for row in rows {
             stop_if_told(signals)?;
             progress(&format!("{}, {}", row.name, way.name()));
-            ran.push((*row, way, site.cached(row, way, &expected[row.name])?));
+            ran.push((*row, way, fixture.cached(row, way, &expected[row.name])?));
         }
-        site.down()?;
+        fixture.down()?;
         // Other programs find what is in the store now.
         for (row, way, runs) in &mut ran {
-            let left = site.compare(row, *way);
+            let left = fixture.compare(row, *way);
             if let (Some(last), Err(why)) = (runs.last_mut(), left) {
                 last.wrong.get_or_insert(why);
             }

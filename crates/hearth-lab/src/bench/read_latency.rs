@@ -4,7 +4,7 @@
 //! A *cold* read comes after the operating system's pages were dropped on all hosts, a *warm* one after
 //! another read. Agents and daemons keep what they hold, since they are what is measured.
 
-use super::ground::{Field, Ground, System, Translators};
+use super::fixture::{Field, Fixture, System, Translators};
 use super::hosts::forget_caches;
 use crate::workload::records::RECORDS;
 use hearth_agent::Policy;
@@ -12,7 +12,7 @@ use hearth_set::failure::Failure;
 use hearth_set::output::{progress, progress_over};
 use hearth_set::report::{BenchReport, median, rounded};
 use hearth_set::signals::Signals;
-use hearth_set::trial::crew::Crew;
+use hearth_set::trial::workers::WorkerGroup;
 use std::collections::BTreeMap;
 use std::time::Instant;
 
@@ -49,7 +49,7 @@ const PHASES: [&str; 3] = ["write", "cold read", "warm read"];
 /// The system without any cache, which ratios are over.
 const BARE: &str = "none";
 
-/// Systems that are compared, by the ground on which they stand.
+/// Systems that are compared, by the fixture that they use.
 const SYSTEMS: [(Translators, &[(&str, System)]); 2] = [
     (Translators::Off, &[(BARE, System::Store)]),
     (
@@ -66,17 +66,18 @@ const SYSTEMS: [(Translators, &[(&str, System)]); 2] = [
 /// A system, a case, a size of records, a phase.
 type Spot = (&'static str, &'static str, usize, &'static str);
 
-/// Measures on each ground; the systems of a ground one after another within each turn.
+/// Measures on each fixture; the systems of a fixture one after another within each turn.
 pub(super) fn run(store: &str, effort: &Effort, signals: &Signals) -> Result<BenchReport, Failure> {
     let mut report = BenchReport::new("read-latency", store);
+
     let mut samples: BTreeMap<Spot, Vec<f64>> = BTreeMap::new();
     let mut right = true;
     for (translators, systems) in SYSTEMS {
-        let ground = Ground::prepare(store, effort.clients, translators, signals)?;
+        let fixture = Fixture::prepare(store, effort.clients, translators, signals)?;
         for turn in 0..effort.turns {
             for &(name, system) in systems {
                 progress(&format!("turn {} of {}: {name}", turn + 1, effort.turns));
-                let field = ground.field(system, effort.clients, signals)?;
+                let field = fixture.field(system, effort.clients, signals)?;
                 right &= measure(&field, (name, effort), &mut samples, signals)?;
                 field.end()?;
             }
@@ -106,22 +107,22 @@ fn measure(
                 "single" => &field.points[..1],
                 _ => &field.points[..],
             };
-            let mut crew = Crew::start(program, points, size, signals)?;
-            crew.wait()?;
+            let mut workers = WorkerGroup::start(program, points, size, signals)?;
+            workers.wait()?;
             for phase in PHASES {
                 if phase == "cold read" {
                     forget_pages();
                 }
                 let begun = Instant::now();
-                crew.phase_from_here()?;
+                workers.phase_from_here()?;
                 let each = begun.elapsed().as_secs_f64() / RECORDS as f64;
                 samples
                     .entry((name, case, size, phase))
                     .or_default()
                     .push(each);
             }
-            crew.go()?;
-            right &= crew.end()?.right;
+            workers.go()?;
+            right &= workers.end()?.right;
         }
     }
     Ok(right)

@@ -3,7 +3,7 @@
 
 mod moves;
 
-use super::mpi::{Mpi, Place, Program, Run, Runs, Site, Source, Told, Way};
+use super::mpi::{Mpi, Place, Program, Run, Runs, Source, Testbed, Told, Way};
 use hearth_agent::Policy;
 use hearth_set::failure::Failure;
 use hearth_set::report::{BenchReport, rounded};
@@ -36,7 +36,7 @@ pub(crate) struct Load<'a> {
     pub(crate) turns: usize,
 }
 
-/// A way in, and whether the program has to lock for itself.
+/// A front end, and whether the program has to lock for itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Rival {
     way: Way,
@@ -89,8 +89,8 @@ pub(crate) fn run(
 ) -> Result<BenchReport, Failure> {
     tell("preparing");
     let most = load.ranks.iter().copied().max().unwrap_or(1);
-    let site = Site::build(load.store, load.link, most, signals)?;
-    let program = Program::build(&SOURCE, load.mpi, &site.workshop(), &[])?;
+    let testbed = Testbed::build(load.store, load.link, most, signals)?;
+    let program = Program::build(&SOURCE, load.mpi, &testbed.workshop(), &[])?;
     let rivals = Rival::all(load.store);
     let mut runs = Runs::default();
     for turn in 0..load.turns {
@@ -102,14 +102,14 @@ pub(crate) fn run(
                     turn + 1,
                     load.turns
                 ));
-                let place = site.place(&format!("{name}-{ranks}-{turn}"))?;
+                let place = testbed.place(&format!("{name}-{ranks}-{turn}"))?;
                 let race = Race {
                     segments: load.segments,
                     ranks,
                     rival,
                     pages: Pages::Raced,
                 };
-                let mut run = one(race, &site, &program, &place)?;
+                let mut run = one(race, &testbed, &program, &place)?;
                 run.turn = turn;
                 runs.push(run);
             }
@@ -117,7 +117,7 @@ pub(crate) fn run(
     }
     tell("counting messages");
     for &ranks in &load.ranks {
-        for run in count(load, &site, &program, ranks)? {
+        for run in count(load, &testbed, &program, ranks)? {
             runs.push(run);
         }
     }
@@ -137,7 +137,7 @@ fn dealt(ranks: u32) -> [String; 2] {
 /// is calls alone. In the race neighbouring pages come to have one home, and chance decides who writes a page last.
 fn count(
     load: &Load<'_>,
-    site: &Site<'_>,
+    testbed: &Testbed<'_>,
     program: &Program,
     ranks: u32,
 ) -> Result<Vec<Run>, Failure> {
@@ -148,14 +148,14 @@ fn count(
     let lengths = [load.segments, load.segments * LONGER];
     let cases = dealt(ranks).into_iter().zip(lengths);
     let run = |(case, segments): (String, u32)| {
-        let place = site.place(&format!("dealt-{segments}-{ranks}"))?;
+        let place = testbed.place(&format!("dealt-{segments}-{ranks}"))?;
         let race = Race {
             segments,
             ranks,
             rival: single,
             pages: Pages::Dealt,
         };
-        let run = one(race, site, program, &place)?;
+        let run = one(race, testbed, program, &place)?;
         Ok(Run { case, ..run })
     };
     cases.map(run).collect()
@@ -179,7 +179,12 @@ struct Race {
     pages: Pages,
 }
 
-fn one(race: Race, site: &Site<'_>, program: &Program, place: &Place) -> Result<Run, Failure> {
+fn one(
+    race: Race,
+    testbed: &Testbed<'_>,
+    program: &Program,
+    place: &Place,
+) -> Result<Run, Failure> {
     let Race {
         segments,
         ranks,
@@ -190,9 +195,9 @@ fn one(race: Race, site: &Site<'_>, program: &Program, place: &Place) -> Result<
     let store = place.store().display().to_string();
     let whole = ["--of", &of, "--segments", &segments];
     program.alone(&[&["init", &store], &whole[..]].concat())?;
-    let stand = site.stand(rival.way, ranks, place)?;
+    let stand = testbed.stand(rival.way, ranks, place)?;
     // A lock costs no more than it must: it is taken in the store itself.
-    let locks = site.bare_dirs(place);
+    let locks = testbed.bare_dirs(place);
     let mut words = vec!["run", stand.dirs(), "--segments", &segments];
     if rival.locking == Locking::Ranges {
         words.extend(["--locks", &locks]);

@@ -8,8 +8,8 @@ use hearth_set::options::SetSpec;
 use hearth_set::report::{BenchReport, rounded};
 use hearth_set::signals::Signals;
 use hearth_set::trial::cluster::Cluster;
-use hearth_set::trial::crew::Crew;
 use hearth_set::trial::matmul::PROCESSES;
+use hearth_set::trial::workers::WorkerGroup;
 use std::path::Path;
 
 const POLICIES: [Policy; 6] = [
@@ -82,11 +82,11 @@ fn one(
     let store = dir.join("store");
     std::fs::create_dir_all(&store).or_fail(|| "cannot make the store".to_owned())?;
     let cluster = Cluster::start(&hearth()?, &store, dir, spec, signals)?;
-    let mut crew = Crew::start("small-io", cluster.points(), records, signals)?;
+    let mut workers = WorkerGroup::start("small-io", cluster.points(), records, signals)?;
     for _ in 0..3 {
-        crew.phase()?;
+        workers.phase()?;
     }
-    let done = crew.end()?;
+    let done = workers.end()?;
     let counts = cluster.counts()?;
     cluster.end()?;
     let figures = [

@@ -4,52 +4,52 @@
 
 mod model;
 
-use super::ground::{Ground, System, Translators};
+use super::fixture::{Fixture, System, Translators};
 use crate::workload;
 use hearth_agent::Policy;
 use hearth_set::failure::Failure;
 use hearth_set::output::{progress, progress_over};
 use hearth_set::report::{BenchReport, median, rounded};
 use hearth_set::signals::Signals;
-use hearth_set::trial::crew::Crew;
+use hearth_set::trial::workers::WorkerGroup;
 use hearth_set::watch::{pause, stop_if_told};
 use hearth_sim::Span;
-use hearth_sim::storm::{Pace, Times};
+use hearth_sim::thundering_herd::{Pace, Times};
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// Messages of which the time is measured: fewer than a crowd's, so that clients are at work all the while.
+/// Messages of which the time is measured: fewer than a herd's, so that clients are at work all the while.
 const ROUND_TRIPS: usize = 200;
 
 /// Files and turns of one run.
 pub(super) struct Effort {
     pub(super) files: usize,
     pub(super) turns: usize,
-    /// Clients of all crowds of a size together, at least: what one of few sends depends more on who comes first.
-    crowded: u32,
+    /// Clients of all herds of a size together, at least: what one of few sends depends more on who comes first.
+    in_herds: u32,
 }
 
 impl Effort {
     pub(super) const FULL: Effort = Effort {
         files: 1024,
         turns: 5,
-        crowded: 30,
+        in_herds: 30,
     };
     pub(super) const QUICK: Effort = Effort {
         files: 128,
         turns: 1,
-        crowded: 0,
+        in_herds: 0,
     };
 
-    /// Crowds of so many clients whose messages stand beside the model, beyond those of the turns.
-    fn more_crowds(&self, clients: u32) -> usize {
-        let crowds = if clients > 1 {
-            self.crowded / clients
+    /// Herds of so many clients whose messages stand beside the model, beyond those of the turns.
+    fn more_herds(&self, clients: u32) -> usize {
+        let herds = if clients > 1 {
+            self.in_herds / clients
         } else {
             0
         };
-        (crowds as usize).saturating_sub(self.turns)
+        (herds as usize).saturating_sub(self.turns)
     }
 }
 
@@ -126,7 +126,7 @@ struct Alone {
     /// Messages.
     ways: Times,
     /// Looks of who has read the names, with which GlusterFS sends attributes.
-    at_hand: Times,
+    prefetched: Times,
     /// Requests of the store for all names.
     listing: f64,
 }
@@ -153,14 +153,14 @@ pub(super) fn run(load: &Load<'_>, signals: &Signals) -> Result<BenchReport, Fai
 fn measure(load: &Load<'_>, signals: &Signals) -> Result<(Vec<Run>, Steps), Failure> {
     let (most, files) = (load.most(), load.effort.files);
     let mut samples = Vec::new();
-    let ground = Ground::prepare(load.store, most, Translators::AsShipped, signals)?;
+    let fixture = Fixture::prepare(load.store, most, Translators::AsShipped, signals)?;
     // The first use of a mount by each client costs more than any later one.
     let span = settling(load.store);
-    one(&ground, (System::Store, most), files, span, signals)?;
+    one(&fixture, (System::Store, most), files, span, signals)?;
     let mut steps = Steps::new();
     for &count in load.clients.iter().filter(|_| load.store == "gluster") {
         progress(&format!("messages and looks of {count} clients"));
-        steps.insert(count, alone(&ground, count, files, signals)?);
+        steps.insert(count, alone(&fixture, count, files, signals)?);
     }
     for turn in 0..load.effort.turns {
         for &count in load.clients {
@@ -171,16 +171,16 @@ fn measure(load: &Load<'_>, signals: &Signals) -> Result<(Vec<Run>, Steps), Fail
                     turn + 1,
                     system.name()
                 ));
-                let sample = one(&ground, (system, count), files, span, signals)?;
+                let sample = one(&fixture, (system, count), files, span, signals)?;
                 samples.push((system, count, sample));
             }
         }
     }
     let home = System::Under(Policy::Home);
     for &count in load.clients.iter().filter(|_| load.systems.contains(&home)) {
-        for _ in 0..load.effort.more_crowds(count) {
+        for _ in 0..load.effort.more_herds(count) {
             progress(&format!("one more crowd of {count} clients"));
-            let sample = one(&ground, (home, count), files, span, signals)?;
+            let sample = one(&fixture, (home, count), files, span, signals)?;
             samples.push((home, count, sample));
         }
     }
@@ -188,29 +188,34 @@ fn measure(load: &Load<'_>, signals: &Signals) -> Result<(Vec<Run>, Steps), Fail
 }
 
 /// How long a message takes while one client reads the names of the store and looks at each file, and such a look:
-/// in a crowd one node does so for all.
-fn alone(ground: &Ground, clients: u32, files: usize, signals: &Signals) -> Result<Alone, Failure> {
+/// in a herd one node does so for all.
+fn alone(
+    fixture: &Fixture,
+    clients: u32,
+    files: usize,
+    signals: &Signals,
+) -> Result<Alone, Failure> {
     let make = |store: &Path| workload::stat::make(store, files as u64);
-    let field = ground.field_with(System::Store, clients, signals, make)?;
-    let mut crew = Crew::start("stat-listed", &field.points[..1], files, signals)?;
-    crew.wait()?;
+    let field = fixture.field_with(System::Store, clients, signals, make)?;
+    let mut workers = WorkerGroup::start("stat-listed", &field.points[..1], files, signals)?;
+    workers.wait()?;
     field.begin_cold()?;
     field.name_requests()?;
-    crew.go()?;
-    let trips = ground.round_trips(ROUND_TRIPS)?.unwrap_or_default();
-    crew.wait()?;
+    workers.go()?;
+    let trips = fixture.round_trips(ROUND_TRIPS)?.unwrap_or_default();
+    workers.wait()?;
     let asked = field.name_requests()?;
-    crew.phase_from_here()?;
-    crew.go()?;
+    workers.phase_from_here()?;
+    workers.go()?;
     let sample = Sample {
-        calls_ns: crew.end()?.calls_ns,
+        calls_ns: workers.end()?.calls_ns,
         ..Sample::default()
     };
     field.end()?;
     let way = |trip: &Duration| Span(trip.as_nanos() as u64 / 2);
     Ok(Alone {
         ways: Times::new([trips.iter().map(way).collect()]),
-        at_hand: Times::new(sample.looks(0)),
+        prefetched: Times::new(sample.looks(0)),
         listing: asked as f64,
     })
 }
@@ -222,10 +227,10 @@ fn untranslated(load: &Load<'_>, signals: &Signals) -> Result<Option<Sample>, Fa
     }
     progress("GlusterFS without its caching translators");
     let (most, files) = (load.most(), load.effort.files);
-    let ground = Ground::prepare(load.store, most, Translators::Off, signals)?;
+    let fixture = Fixture::prepare(load.store, most, Translators::Off, signals)?;
     let span = settling(load.store);
-    one(&ground, (System::Store, most), files, span, signals)?;
-    one(&ground, (System::Store, most), files, span, signals).map(Some)
+    one(&fixture, (System::Store, most), files, span, signals)?;
+    one(&fixture, (System::Store, most), files, span, signals).map(Some)
 }
 
 /// How long a store's clients may take old attributes of new files for true: GlusterFS's metadata
@@ -238,7 +243,7 @@ fn settling(store: &str) -> Duration {
 }
 
 fn one(
-    ground: &Ground,
+    fixture: &Fixture,
     (system, clients): (System, u32),
     files: usize,
     settling: Duration,
@@ -246,9 +251,9 @@ fn one(
 ) -> Result<Sample, Failure> {
     stop_if_told(signals)?;
     let make = |store: &Path| workload::stat::make(store, files as u64);
-    let field = ground.field_with(system, clients, signals, make)?;
-    let mut crew = Crew::start("stat", &field.points, files, signals)?;
-    crew.wait()?;
+    let field = fixture.field_with(system, clients, signals, make)?;
+    let mut workers = WorkerGroup::start("stat", &field.points, files, signals)?;
+    workers.wait()?;
     // The volume's client tells nobody when it forgets.
     pause(settling, signals)?;
     let mut sample = Sample::default();
@@ -257,14 +262,14 @@ fn one(
         let before = field.counts()?.messages_sent;
         field.name_requests()?;
         let begun = Instant::now();
-        crew.go()?;
-        crew.wait()?;
+        workers.go()?;
+        workers.wait()?;
         sample.seconds[pass] = begun.elapsed().as_secs_f64();
         sample.asked[pass] = field.name_requests()?;
         sample.messages[pass] = field.counts()?.messages_sent - before;
     }
-    crew.go()?;
-    let told = crew.end()?;
+    workers.go()?;
+    let told = workers.end()?;
     (sample.right, sample.calls_ns) = (told.right, told.calls_ns);
     field.end()?;
     Ok(sample)
@@ -359,7 +364,7 @@ fn pace(samples: &[Run], clients: u32, steps: &Steps) -> Pace {
     Pace {
         looks: times(System::Store, 0),
         hits: times(System::Under(Policy::Home), 1),
-        at_hand: alone.at_hand,
+        prefetched: alone.prefetched,
         ways: alone.ways,
     }
 }

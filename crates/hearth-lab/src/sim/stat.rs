@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use hearth_sim::storm::{self, Shape};
+use hearth_sim::thundering_herd::{self, Shape};
 
 use hearth_set::failure::Failure;
 use hearth_set::output::{progress, progress_over};
@@ -31,7 +31,7 @@ pub(super) fn run(args: &Args) -> Result<ExitCode, Failure> {
     for &nodes in &args.nodes {
         progress(&format!("{nodes} nodes"));
         let shape = Shape::new(nodes, args.files);
-        let outcome = storm::run(&shape);
+        let outcome = thundering_herd::run(&shape);
         broken.extend(outcome.violations.iter().cloned());
         worst = worst.max(tell(&mut report, &shape, &outcome));
     }
@@ -50,7 +50,7 @@ pub(super) fn run(args: &Args) -> Result<ExitCode, Failure> {
 }
 
 /// Rows of one count of nodes; returns how far the counts are from the closed form.
-fn tell(report: &mut BenchReport, shape: &Shape, outcome: &storm::StormOutcome) -> f64 {
+fn tell(report: &mut BenchReport, shape: &Shape, outcome: &thundering_herd::StormOutcome) -> f64 {
     let case = format!("{} nodes", shape.nodes);
     let stats = f64::from(shape.nodes) * f64::from(shape.files);
     let counts = [
@@ -63,7 +63,7 @@ fn tell(report: &mut BenchReport, shape: &Shape, outcome: &storm::StormOutcome) 
         report.row("home", &case, &each, counted / stats, "");
     }
     let mut worst = 0.0;
-    if let Some(due) = storm::requests_due(shape) {
+    if let Some(due) = thundering_herd::requests_due(shape) {
         let counted = outcome.store_requests as f64;
         report.row("closed form", &case, "store requests", due, "");
         worst = (counted - due).abs() / due;
@@ -80,7 +80,7 @@ fn tell(report: &mut BenchReport, shape: &Shape, outcome: &storm::StormOutcome) 
     );
     let (took, bare) = (
         outcome.took.0 as f64 / 1e9,
-        storm::bare_store(shape).0 as f64 / 1e9,
+        thundering_herd::bare_store(shape).0 as f64 / 1e9,
     );
     report.row("home", &case, "modelled time", took, "s");
     report.row("bare store", &case, "modelled time", bare, "s");

@@ -1,12 +1,12 @@
 //! Messages from and to each rank, from the begin of MPI to its end.
 //!
-//! Pieces to one rank are numbered, over all connections, and the number is the tag: a bell names the first of a
-//! message, so its receiver asks MPI for that very message, whatever overtakes what. Pieces whose bell was lost
-//! with a connection are received when the next bell, or the end, shows the gap; else MPI would keep them, and
+//! Pieces to one rank are numbered, over all connections, and the number is the tag: a doorbell names the first of a
+//! message, so its receiver asks MPI for that very message, whatever overtakes what. Pieces whose doorbell was lost
+//! with a connection are received when the next doorbell, or the end, shows the gap; else MPI would keep them, and
 //! its end would wait for them.
 //!
 //! Invariants:
-//! - LINE-1: a bell is rung after its message was given to MPI.
+//! - LINE-1: a doorbell is rung after its message was given to MPI.
 //! - LINE-2: every piece that a rank has sent is received, by its number, or by [`Lines::finish`].
 //! - LINE-3: at most [`WINDOW`] bytes and one frame are under way to a rank that has not passed them on. A frame counts
 //!   [`FRAME_COST`] beside its bytes, so there are fewer pieces under way than tags.
@@ -21,7 +21,7 @@ use std::time::{Duration, Instant};
 
 use crate::comm::{Comm, CommError, Message, PIECE_LEN_MAX, TAGS, pieces_of};
 
-use super::bell::Bell;
+use super::doorbell::Doorbell;
 
 /// Bytes under way to one rank.
 const WINDOW: u64 = 4 << 20;
@@ -32,7 +32,7 @@ const FRAME_COST: u64 = 1 << 10;
 /// Bytes passed on of which the sender is told.
 const TELL: u64 = WINDOW / 2;
 
-/// A gap that no honest rank leaves between two bells.
+/// A gap that no honest rank leaves between two doorbells.
 const GAP_MAX: u64 = TAGS;
 const _: () = assert!(TELL < WINDOW && 2 * WINDOW / FRAME_COST < TAGS - 64);
 
@@ -86,7 +86,7 @@ struct In {
     told: u64,
 }
 
-/// Pieces that no bell has told of: they are received one by one, and dropped.
+/// Pieces that no doorbell has told of: they are received one by one, and dropped.
 #[derive(Debug, Default)]
 struct Lost {
     message: Option<Message>,
@@ -116,8 +116,8 @@ pub(super) enum Sent {
 pub(super) struct Frame {
     pub(super) head: Vec<u8>,
     pub(super) payload: Vec<u8>,
-    /// The bell that is due to the sender, if it is time for one.
-    pub(super) passed: Option<Bell>,
+    /// The doorbell that is due to the sender, if it is time for one.
+    pub(super) passed: Option<Doorbell>,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -186,7 +186,7 @@ impl Lines {
         peer: usize,
         parts: [Vec<u8>; 2],
         queued_max: usize,
-        ring: &dyn Fn(Bell) -> bool,
+        ring: &dyn Fn(Doorbell) -> bool,
     ) -> Sent {
         let mut out = lock(&self.out[peer]);
         if !out.is_up || out.is_over {
@@ -212,7 +212,7 @@ impl Lines {
         out: &mut Out,
         peer: usize,
         parts: [Vec<u8>; 2],
-        ring: &dyn Fn(Bell) -> bool,
+        ring: &dyn Fn(Doorbell) -> bool,
     ) -> Sent {
         let (lens, first) = (lens_of(&parts), out.pieces);
         out.given += cost(lens);
@@ -228,7 +228,7 @@ impl Lines {
         }
         match is_complete {
             Err(error) => Sent::Failed(error),
-            Ok(_) if !ring(Bell::Message { first, lens }) => Sent::Down,
+            Ok(_) if !ring(Doorbell::Message { first, lens }) => Sent::Down,
             Ok(true) => Sent::Done,
             Ok(false) => Sent::Slow,
         }
@@ -239,7 +239,7 @@ impl Lines {
         &self,
         peer: usize,
         passed: u64,
-        ring: &dyn Fn(Bell) -> bool,
+        ring: &dyn Fn(Doorbell) -> bool,
     ) -> Result<(), CommError> {
         let mut out = lock(&self.out[peer]);
         // One that claims more than it was given gets no more than that.
@@ -256,7 +256,7 @@ impl Lines {
         Ok(())
     }
 
-    /// Asks MPI for a message that a bell has told of.
+    /// Asks MPI for a message that a doorbell has told of.
     pub(super) fn expect(
         &self,
         peer: usize,
@@ -286,7 +286,7 @@ impl Lines {
         Ok(())
     }
 
-    /// Receives pieces that no bell has told of, as far as they are there.
+    /// Receives pieces that no doorbell has told of, as far as they are there.
     fn drop_lost(&self, lost: &mut Lost, peer: usize) -> Result<(), CommError> {
         while let Some(range) = lost.rest.front_mut() {
             let message = match &mut lost.message {
@@ -330,7 +330,7 @@ impl Lines {
             return Ok(Some(Frame {
                 head,
                 payload,
-                passed: due.then_some(Bell::Passed(inbox.passed)),
+                passed: due.then_some(Doorbell::Passed(inbox.passed)),
             }));
         }
         Ok(None)

@@ -127,8 +127,8 @@ impl Rank {
             addr
         });
         let config = net_config(message.word(0) as u32, message.word(1), members.collect());
-        let bells = Endpoint::over(Carrier::Shm, listener);
-        let endpoint = Box::new(MpiEndpoint::new(bells, Arc::clone(&self.lines)));
+        let doorbells = Endpoint::over(Carrier::Shm, listener);
+        let endpoint = Box::new(MpiEndpoint::new(doorbells, Arc::clone(&self.lines)));
         let handler = Teller {
             rank: Arc::clone(self),
             transport: message.transport,

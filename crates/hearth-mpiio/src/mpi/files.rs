@@ -11,7 +11,7 @@ use super::{Class, Mpi, Raw, SUCCESS, mpi};
 use crate::claim::{Claim, ClaimError};
 use crate::job::{self, Job};
 use crate::paths::{self, Registered};
-use crate::settings::{WISHES_BYTES, Wishes};
+use crate::settings::{HINTS_BYTES, Hints};
 use crate::words::say;
 use crate::{fds, sys};
 
@@ -63,8 +63,8 @@ pub(super) fn open(asked: Asked, real: impl Fn() -> c_int) -> c_int {
     let path = place(mpi, &job, asked);
     shape(mpi, &job, asked, path.is_some());
     let path = path.filter(|path| is_awake(mpi, &job, asked, path));
-    let wishes = mpi.exchange(asked.comm, &[u8::from(path.is_some())]);
-    let all = wishes.is_some_and(|said| said.iter().all(|[wish]| *wish == 1));
+    let votes = mpi.exchange(asked.comm, &[u8::from(path.is_some())]);
+    let all = votes.is_some_and(|said| said.iter().all(|[vote]| *vote == 1));
     let Some(path) = path.filter(|_| all) else {
         return real();
     };
@@ -108,15 +108,15 @@ fn place(mpi: &Mpi, job: &Job, asked: Asked) -> Option<PathBuf> {
 /// some ranks opened before has started every rank's agent, and each rank of that open knows.
 fn shape(mpi: &Mpi, job: &Job, asked: Asked, is_cached: bool) {
     let hint = |name: &str| mpi.hint(asked.info, &CString::new(name).ok()?);
-    let mut mine = [0; 1 + WISHES_BYTES];
+    let mut mine = [0; 1 + HINTS_BYTES];
     mine[0] = u8::from(is_cached && job.is_asleep());
-    mine[1..].copy_from_slice(&Wishes::of(hint).encode());
+    mine[1..].copy_from_slice(&Hints::of(hint).encode());
     let Some(all) = mpi.exchange(asked.comm, &mine) else {
         return;
     };
     if job.is_all(all.len()) && all.iter().all(|[free, ..]| *free == 1) {
-        let [_, wishes @ ..] = all[0];
-        job.shape(Wishes::decode(wishes));
+        let [_, hints @ ..] = all[0];
+        job.shape(Hints::decode(hints));
         // An agent that starts wakes all others: none may before all are shaped.
         let _ = mpi.exchange(asked.comm, &[1]);
     }

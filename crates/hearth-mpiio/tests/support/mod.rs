@@ -79,7 +79,7 @@ pub(crate) fn library() -> PathBuf {
 }
 
 /// A store, and a program to use it.
-pub(crate) struct Scene {
+pub(crate) struct Fixture {
     dir: TempDir,
     mpi: Mpi,
     program: PathBuf,
@@ -93,9 +93,9 @@ pub(crate) struct Run<'a> {
     pub(crate) cache: Option<&'a [(&'a str, &'a str)]>,
 }
 
-impl Scene {
+impl Fixture {
     /// Builds a program for an MPI library.
-    pub(crate) fn new(mpi: Mpi, compiler: &str, source: &str) -> Scene {
+    pub(crate) fn new(mpi: Mpi, compiler: &str, source: &str) -> Fixture {
         let dir = tempfile::tempdir().unwrap();
         fs::create_dir(dir.path().join("store")).unwrap();
         fs::create_dir(dir.path().join("report")).unwrap();
@@ -110,7 +110,7 @@ impl Scene {
             .output()
             .unwrap();
         assert!(built.status.success(), "{mpi:?} {source}: {}", both(&built));
-        Scene { dir, mpi, program }
+        Fixture { dir, mpi, program }
     }
 
     /// A file name that no other test has: Open MPI shares semaphores by name among all jobs of a host.

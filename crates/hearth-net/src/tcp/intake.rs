@@ -9,7 +9,7 @@ use rustix::buffer::spare_capacity;
 use rustix::io::{Errno, read, retry_on_intr};
 use rustix::net::{RecvFlags, recv};
 
-use super::memory::Bell;
+use super::memory::Doorbell;
 use super::stream::Stream;
 use crate::why::Why;
 
@@ -26,8 +26,8 @@ pub(crate) enum Intake {
 /// The memory's side that is read.
 pub(crate) struct Inlet {
     pub(super) reader: PipeReader,
-    pub(super) own: Bell,
-    pub(super) theirs: Arc<Bell>,
+    pub(super) own: Doorbell,
+    pub(super) theirs: Arc<Doorbell>,
     /// The socket has something to say, which can only be that it ends.
     pub(super) ends: bool,
 }

@@ -3,11 +3,11 @@
 //! ```text
 //! dialer                                        acceptor
 //!   hello                                   -->
-//!            <--  challenge, and three descriptors: the memory, a bell for each side
+//!            <--  challenge, and three descriptors: the memory, a doorbell for each side
 //!   proof, and whether it took the memory   -->
 //! ```
 //!
-//! All frames after the proof go through the memory. A bell is an eventfd: one side waits for it with everything
+//! All frames after the proof go through the memory. A doorbell is an eventfd: one side waits for it with everything
 //! else, the other rings it when the memory says that somebody sleeps. The socket stays open and silent; its end is the
 //! peer's end, however that came. A member that cannot share goes on with the socket.
 
@@ -32,27 +32,27 @@ const RING_BYTES_MIN: usize = 64 << 10;
 
 /// Wakes one side.
 #[derive(Debug)]
-pub(super) struct Bell(OwnedFd);
+pub(super) struct Doorbell(OwnedFd);
 
-impl Bell {
-    fn new() -> io::Result<Bell> {
+impl Doorbell {
+    fn new() -> io::Result<Doorbell> {
         let flags = EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK;
-        Ok(Bell(eventfd(0, flags)?))
+        Ok(Doorbell(eventfd(0, flags)?))
     }
 
     pub(super) fn ring(&self) {
-        // A bell that cannot count higher has been rung.
+        // A doorbell that cannot count higher has been rung.
         let _ = rustix::io::write(&self.0, &1_u64.to_ne_bytes());
     }
 
-    fn copy(&self) -> io::Result<Bell> {
-        self.0.try_clone().map(Bell)
+    fn copy(&self) -> io::Result<Doorbell> {
+        self.0.try_clone().map(Doorbell)
     }
 
     /// One that a peer has handed over; it must not make us wait.
-    fn of(fd: OwnedFd) -> io::Result<Bell> {
+    fn of(fd: OwnedFd) -> io::Result<Doorbell> {
         if rustix::fs::fcntl_getfl(&fd)?.contains(OFlags::NONBLOCK) {
-            Ok(Bell(fd))
+            Ok(Doorbell(fd))
         } else {
             Err(io::ErrorKind::InvalidData.into())
         }
@@ -65,15 +65,15 @@ pub(super) struct Memory {
     pub(super) writer: PipeWriter,
     pub(super) reader: PipeReader,
     /// Ours: it is part of the event loop.
-    pub(super) own: Bell,
-    pub(super) theirs: Arc<Bell>,
+    pub(super) own: Doorbell,
+    pub(super) theirs: Arc<Doorbell>,
 }
 
 impl Memory {
     /// Makes it, and what the peer needs to have it, too.
     pub(super) fn make(ring_bytes: usize) -> io::Result<(Memory, [OwnedFd; RIGHTS])> {
         let (fd, writer, reader) = make_pipe("hearth-pipe", ring_bytes)?;
-        let (own, theirs) = (Bell::new()?, Bell::new()?);
+        let (own, theirs) = (Doorbell::new()?, Doorbell::new()?);
         let rights = [fd, own.copy()?.0, theirs.copy()?.0];
         let theirs = Arc::new(theirs);
         let memory = Memory {
@@ -93,16 +93,16 @@ impl Memory {
         Ok(Memory {
             writer,
             reader,
-            own: Bell::of(own)?,
-            theirs: Arc::new(Bell::of(theirs)?),
+            own: Doorbell::of(own)?,
+            theirs: Arc::new(Doorbell::of(theirs)?),
         })
     }
 }
 
-impl Bell {
+impl Doorbell {
     /// Has the event loop hear it.
     pub(super) fn listen(&self, registry: &Registry, token: Token) -> io::Result<()> {
-        // A bell is always writable, and one that rings is reported as such: there may be room again.
+        // A doorbell is always writable, and one that rings is reported as such: there may be room again.
         let interest = Interest::READABLE | Interest::WRITABLE;
         registry.register(&mut SourceFd(&self.0.as_raw_fd()), token, interest)
     }
@@ -119,7 +119,7 @@ impl Bell {
 /// error says why there is none.
 pub(super) fn ring_bytes(members: usize, bytes_max: usize) -> Result<usize, String> {
     let peers = members.saturating_sub(1).max(1);
-    // A socket and two bells for each; the program has a use for descriptors, too.
+    // A socket and two doorbells for each; the program has a use for descriptors, too.
     let wanted = (peers * RIGHTS) as u64;
     let limit = getrlimit(Resource::Nofile).current;
     if limit.is_some_and(|limit| wanted > limit / 2) {

@@ -15,7 +15,7 @@ use rustix::io::{Errno, retry_on_intr};
 use rustix::net::{SendAncillaryBuffer, SendFlags, sendmsg};
 
 use super::intake::spoiled;
-use super::memory::Bell;
+use super::memory::Doorbell;
 use super::stream::Stream;
 use crate::auth::FrameKey;
 use crate::frame::HEADER_LEN;
@@ -45,7 +45,7 @@ pub(crate) struct Wire {
 /// The side that is written of memory that is shared with the peer.
 pub(crate) struct Outlet {
     pub(super) writer: PipeWriter,
-    pub(super) theirs: Arc<Bell>,
+    pub(super) theirs: Arc<Doorbell>,
 }
 
 impl link::Wire for Wire {

@@ -8,7 +8,7 @@ use libc::{iovec, off_t, size_t, ssize_t};
 use crate::call::{copying, on, quickly};
 use crate::gone::{self, Begin};
 use crate::table::hooks;
-use crate::{cache, lane};
+use crate::{cache, write_ring};
 
 hooks! {
     fn read(fd: c_int, buf: *mut c_void, count: size_t) -> ssize_t =
@@ -16,7 +16,7 @@ hooks! {
     fn __read_chk(fd: c_int, buf: *mut c_void, count: size_t, size: size_t) -> ssize_t =
         |real| quickly(move || gone::reading_bytes(fd, (buf, count), Begin::Own, move || checked(count, size, real, |real| cache::read(fd, buf, count, real)), real), move || on(Op::Read, fd).at_own().asks(count));
     fn write(fd: c_int, buf: *const c_void, count: size_t) -> ssize_t =
-        |real| on(Op::Write, fd).at_own().asks(count).call(|| gone::writing(fd, Begin::Own, count, || lane::write(fd, (buf, count), real)));
+        |real| on(Op::Write, fd).at_own().asks(count).call(|| gone::writing(fd, Begin::Own, count, || write_ring::write(fd, (buf, count), real)));
 
     fn pread(fd: c_int, buf: *mut c_void, count: size_t, offset: off_t) -> ssize_t =
         |real| quickly(move || gone::reading_bytes(fd, (buf, count), Begin::At(offset), move || cache::pread(fd, buf, count, offset, real), real), move || on(Op::Pread, fd).at(offset).asks(count));
@@ -27,9 +27,9 @@ hooks! {
     fn __pread64_chk(fd: c_int, buf: *mut c_void, count: size_t, offset: off_t, size: size_t) -> ssize_t =
         |real| quickly(move || gone::reading_bytes(fd, (buf, count), Begin::At(offset), move || checked(count, size, real, |real| cache::pread(fd, buf, count, offset, real)), real), move || on(Op::Pread, fd).at(offset).asks(count));
     fn pwrite(fd: c_int, buf: *const c_void, count: size_t, offset: off_t) -> ssize_t =
-        |real| on(Op::Pwrite, fd).at(offset).asks(count).call(|| gone::writing(fd, Begin::At(offset), count, || lane::pwrite(fd, (buf, count), offset, real)));
+        |real| on(Op::Pwrite, fd).at(offset).asks(count).call(|| gone::writing(fd, Begin::At(offset), count, || write_ring::pwrite(fd, (buf, count), offset, real)));
     fn pwrite64(fd: c_int, buf: *const c_void, count: size_t, offset: off_t) -> ssize_t =
-        |real| on(Op::Pwrite, fd).at(offset).asks(count).call(|| gone::writing(fd, Begin::At(offset), count, || lane::pwrite(fd, (buf, count), offset, real)));
+        |real| on(Op::Pwrite, fd).at(offset).asks(count).call(|| gone::writing(fd, Begin::At(offset), count, || write_ring::pwrite(fd, (buf, count), offset, real)));
 
     fn readv(fd: c_int, vector: *const iovec, count: c_int) -> ssize_t =
         |real| on(Op::Readv, fd).at_own().call_vector(vector, count, || gone::reading(fd, || cache::readv(fd, (vector, count), real), real));

@@ -6,7 +6,7 @@ use hearth_trace::Op;
 use libc::{off_t, size_t};
 
 use crate::table::hooks;
-use crate::{cache, gone, lane, maps};
+use crate::{cache, gone, maps, write_ring};
 
 hooks! {
     fn mmap(start: *mut c_void, size: size_t, access: c_int, flags: c_int, fd: c_int, offset: off_t) -> *mut c_void =
@@ -31,7 +31,7 @@ fn told(
     (fd, access, flags): (c_int, c_int, c_int),
     real: impl FnOnce() -> *mut c_void,
 ) -> *mut c_void {
-    lane::before_mapping(fd);
+    write_ring::before_mapping(fd);
     let is_shared = flags & libc::MAP_TYPE != libc::MAP_PRIVATE && flags & libc::MAP_ANONYMOUS == 0;
     if is_shared && access & libc::PROT_WRITE != 0 {
         cache::before_stores(fd);

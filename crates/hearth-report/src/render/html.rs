@@ -121,7 +121,7 @@ fn head(report: &Report, out: &mut String) {
         );
     }
     for remark in report.loss.clocks.iter().chain(&report.loss.remarks) {
-        put!(out, "<p class=\"bad\">Care: {}.</p>", escape(remark));
+        put!(out, "<p class=\"bad\">Warning: {}.</p>", escape(remark));
     }
 }
 

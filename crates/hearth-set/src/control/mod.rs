@@ -54,7 +54,7 @@ pub enum ControlRequest {
         /// The treatment of a mount in use.
         busy: Busy,
     },
-    /// Say how a command can come to see the store through you: [`WayIn`].
+    /// Say how a command can come to see the store through you: [`MountAccess`].
     Enter,
     /// Serve the mount behind the device that comes with this, and keep the namespaces that come
     /// after it.
@@ -102,7 +102,7 @@ pub enum ControlReply {
 /// coherent; later commands share it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum WayIn {
+pub enum MountAccess {
     /// Nobody has mounted it yet: mount it, then [`ControlRequest::Attach`].
     Make,
     /// It is mounted in the namespaces that come with this: mounts, and users if they are not ours.

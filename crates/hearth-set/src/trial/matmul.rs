@@ -2,7 +2,7 @@
 
 use super::IoTimes;
 use super::cluster::{Cluster, ClusterCounts};
-use super::crew::Crew;
+use super::workers::WorkerGroup;
 use crate::failure::{Failure, OrFail};
 use crate::options::SetSpec;
 use crate::report::{BenchReport, median, rounded};
@@ -133,7 +133,7 @@ fn one(
     let made = std::fs::create_dir_all(&store).and_then(|()| program::init(&store, n));
     made.or_fail(|| format!("cannot write the inputs in `{}`", store.display()))?;
     let cluster = Cluster::start(hearth, &store, dir, system.spec(backing), signals)?;
-    let report = Crew::start("matmul", cluster.points(), n, signals)?.end()?;
+    let report = WorkerGroup::start("matmul", cluster.points(), n, signals)?.end()?;
     let counts = cluster.counts()?;
     cluster.end()?;
     let verified = program::verify(&store, n).or_fail(|| "cannot read the product".to_owned())?;

@@ -26,7 +26,7 @@ pub(crate) const NAMES_UNHEARD: usize = 7;
 /// Odd while programs may leave writes; counts how often that began and ended. A line of its own.
 pub(crate) const GATE: usize = 16;
 /// The agent waits to be told that much was left; its first half only. A line of its own.
-pub(crate) const BELL: usize = 24;
+pub(crate) const DOORBELL: usize = 24;
 /// Words of the control page.
 pub(crate) const CONTROL: usize = 512;
 

@@ -90,7 +90,7 @@ fn a_reader_is_woken_once_for_all_that_comes_while_it_sleeps() {
     assert_eq!(woken.get(), 2, "it got less, so it sleeps");
 }
 
-fn bell() -> (impl Fn(), Receiver<()>) {
+fn doorbell() -> (impl Fn(), Receiver<()>) {
     let (sender, receiver): (Sender<()>, _) = channel();
     // After its end nobody sleeps any more.
     (move || _ = sender.send(()), receiver)
@@ -100,8 +100,8 @@ fn bell() -> (impl Fn(), Receiver<()>) {
 fn bytes_pass_between_threads_that_sleep_in_between() {
     const ALL: usize = 3 << 20;
     let [(mut ours, _), (_, mut there)] = both(16 << 10);
-    let (wake_reader, reader_woken) = bell();
-    let (wake_writer, writer_woken) = bell();
+    let (wake_reader, reader_woken) = doorbell();
+    let (wake_writer, writer_woken) = doorbell();
     let sent = pattern(ALL, 7);
     let bytes = sent.clone();
     let writing = thread::spawn(move || {

@@ -124,11 +124,11 @@ fn reads_until_it_is_killed() {
     };
     end_with_parent();
     let (view, counts) = attach(path.as_os_str().as_bytes()).unwrap();
-    let lane = counts.lane();
+    let shard = counts.shard();
     println!("ready");
     loop {
         if let Ok(bytes) = copy(&view, 0, FRAME) {
-            counts.add(lane, 0, 1);
+            counts.add(shard, 0, 1);
             if !is_whole(&bytes) {
                 // Not the signal that its parent sends.
                 process::abort();

@@ -216,7 +216,7 @@ fn when_an_agent_is_killed_its_pages_are_good_no_longer() {
     }
     let (view, counts) = attach(path.as_os_str().as_bytes()).unwrap();
     assert_eq!(copy(&view, 0, 3), Ok(vec![5; 3]));
-    counts.add(counts.lane(), 2, 3);
+    counts.add(counts.shard(), 2, 3);
     assert_eq!(counts.sums()[2], 3);
     agent.kill().unwrap();
     agent.wait().unwrap();

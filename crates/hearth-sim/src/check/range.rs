@@ -4,7 +4,7 @@
 //!   overwrote: bytes of a write that was over before it began, or of one that covers both places.
 //! - Once a read has shown any of a write, no later read shows bytes that were over before it began.
 //!
-//! Reads that a way in serves page by page, out of what it keeps, are judged by the second rule alone.
+//! Reads that a front end serves page by page, out of what it keeps, are judged by the second rule alone.
 
 use super::Violation;
 use crate::model::{Change, ChangeKind, History, OPEN, Read, Tick};

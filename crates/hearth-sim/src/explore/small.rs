@@ -1,12 +1,12 @@
 //! A small world: a few shipped kernels and all that can happen to them.
 //!
 //! Some things are as in the simulator. Kernels are driven by `step`, and effects are carried out in order
-//! within the step. A store operation takes effect at one instant and is told of at a later one. Ways in keep
+//! within the step. A store operation takes effect at one instant and is told of at a later one. Front ends keep
 //! pages and lock them, and connections break with all that is on its way.
 //!
 //! These events can happen at any moment. A session begins an operation or a node is told to flush, must drop
 //! a page, or dies (each as often as the [`Scope`] says). The next message of a connection arrives. A store
-//! operation takes effect, or is told of. A way in revokes, or says so. A read loses patience.
+//! operation takes effect, or is told of. A front end revokes, or says so. A read loses patience.
 //!
 //! Reductions, each of which leaves out no state that could differ in what sessions see:
 //!
@@ -66,7 +66,7 @@ pub enum SmallEvent {
     Runs(u8, u8),
     /// A node is told what came of one.
     Told(u8, u8),
-    /// The way in of a node drops pages.
+    /// The front end of a node drops pages.
     Revokes(u8),
     /// It says so.
     Revoked(u8),

@@ -41,7 +41,7 @@ enum Todo {
 
 /// An order on its way.
 #[derive(Clone, Debug)]
-struct Errand {
+struct BankRequest {
     node: usize,
     daemon: Daemon,
     op: BankOp,
@@ -65,7 +65,7 @@ pub(crate) enum Said {
 #[derive(Default)]
 pub(crate) struct Bank {
     servers: Vec<Server>,
-    errands: BTreeMap<u64, Errand>,
+    requests: BTreeMap<u64, BankRequest>,
     numbers: u64,
     connected: BTreeSet<(usize, Daemon)>,
     /// Pairs that cannot reach each other.
@@ -131,8 +131,8 @@ impl World {
     /// An agent died: what it ordered may still be done.
     pub(crate) fn leave_bank(&mut self, node: usize) {
         self.bank.connected.retain(|&(of, _)| of != node);
-        for errand in self.bank.errands.values_mut() {
-            errand.lost |= errand.node == node;
+        for request in self.bank.requests.values_mut() {
+            request.lost |= request.node == node;
         }
     }
 
@@ -159,10 +159,10 @@ impl World {
         };
         let issued = self.tick();
         self.bank.numbers += 1;
-        let errand = self.bank.numbers;
+        let request = self.bank.numbers;
         let connected = self.bank.connected.contains(&(node, daemon));
         let (is_lost, lost) = (!connected, false);
-        let what = Errand {
+        let what = BankRequest {
             node,
             daemon,
             op,
@@ -171,25 +171,25 @@ impl World {
             issued,
             lost,
         };
-        self.bank.errands.insert(errand, what);
+        self.bank.requests.insert(request, what);
         if is_lost {
-            self.after(Span(0), Event::BankFails { node, errand });
+            self.after(Span(0), Event::BankFails { node, request });
             return Ok(());
         }
         let wait = delay(&mut self.rng, self.plan.net_delay);
-        self.after(wait, Event::BankRuns { errand });
-        self.after(PATIENCE, Event::BankFails { node, errand });
+        self.after(wait, Event::BankRuns { request });
+        self.after(PATIENCE, Event::BankFails { node, request });
         Ok(())
     }
 
     /// An order arrives at its daemon.
-    pub(crate) fn run_errand(&mut self, errand: u64) {
-        let Some(order) = self.bank.errands.get(&errand).cloned() else {
+    pub(crate) fn run_bank_request(&mut self, request: u64) {
+        let Some(order) = self.bank.requests.get(&request).cloned() else {
             return;
         };
-        let Errand { node, daemon, .. } = order;
+        let BankRequest { node, daemon, .. } = order;
         let server = &self.bank.servers[daemon.0 as usize];
-        let forget = |world: &mut World| drop(world.bank.errands.remove(&errand));
+        let forget = |world: &mut World| drop(world.bank.requests.remove(&request));
         if server.dead {
             return if order.lost {
                 forget(self)
@@ -197,13 +197,13 @@ impl World {
         }
         if self.now < server.stopped {
             let at = server.stopped;
-            return self.at(at, Event::BankRuns { errand });
+            return self.at(at, Event::BankRuns { request });
         }
         if !self.bank.reaches(node, daemon) {
             // An order that is sent again until the sender gives up may come through later.
             if self.rng.chance(50) {
                 let wait = Span::millis(self.rng.below(6_000));
-                self.after(wait, Event::BankRuns { errand });
+                self.after(wait, Event::BankRuns { request });
             } else if order.lost {
                 forget(self);
             }
@@ -220,11 +220,18 @@ impl World {
         }
         let wait = delay(&mut self.rng, self.plan.net_delay);
         let said = Box::new(said);
-        self.after(wait, Event::BankTells { node, errand, said });
+        self.after(
+            wait,
+            Event::BankTells {
+                node,
+                request,
+                said,
+            },
+        );
     }
 
     /// A frame that a daemon is given must stay until the answer.
-    fn check_held(&mut self, order: &Errand) {
+    fn check_held(&mut self, order: &BankRequest) {
         let Todo::Set(key, _, bytes) = &order.todo else {
             return;
         };
@@ -241,14 +248,14 @@ impl World {
     }
 
     /// An answer reaches the node.
-    pub(crate) fn errand_done(&mut self, node: usize, errand: u64, said: Said) {
-        let Some(order) = self.bank.errands.get(&errand) else {
+    pub(crate) fn bank_request_done(&mut self, node: usize, request: u64, said: Said) {
+        let Some(order) = self.bank.requests.get(&request) else {
             return;
         };
         if order.lost || !self.bank.reaches(node, order.daemon) {
             return;
         }
-        let Some(order) = self.bank.errands.remove(&errand) else {
+        let Some(order) = self.bank.requests.remove(&request) else {
             return;
         };
         let ok = match said {
@@ -262,7 +269,12 @@ impl World {
         self.step(node, Input::BankDone(order.op, Ok(ok)));
     }
 
-    fn found(&mut self, node: usize, order: &Errand, found: Vec<Option<(Ver, Vec<u8>)>>) -> BankOk {
+    fn found(
+        &mut self,
+        node: usize,
+        order: &BankRequest,
+        found: Vec<Option<(Ver, Vec<u8>)>>,
+    ) -> BankOk {
         if let Todo::Get(keys) = &order.todo {
             for (key, item) in keys.iter().zip(&found) {
                 if let Some((_, bytes)) = item {
@@ -300,17 +312,17 @@ impl World {
     }
 
     /// An order was not answered in time, or could not be sent: its connection is given up.
-    pub(crate) fn errand_fails(&mut self, node: usize, errand: u64) {
-        let Some(order) = self.bank.errands.get(&errand).filter(|order| !order.lost) else {
+    pub(crate) fn bank_request_fails(&mut self, node: usize, request: u64) {
+        let Some(order) = self.bank.requests.get(&request).filter(|order| !order.lost) else {
             return;
         };
         let daemon = order.daemon;
         self.bank.connected.remove(&(node, daemon));
-        let same = |(_, order): &(&u64, &mut Errand)| {
+        let same = |(_, order): &(&u64, &mut BankRequest)| {
             (order.node, order.daemon, order.lost) == (node, daemon, false)
         };
         let mut lost = Vec::new();
-        for (_, order) in self.bank.errands.iter_mut().filter(same) {
+        for (_, order) in self.bank.requests.iter_mut().filter(same) {
             order.lost = true;
             lost.push(order.op);
         }
@@ -400,10 +412,10 @@ impl World {
 
     /// The connection of a node to a daemon breaks.
     fn break_bank(&mut self, node: usize, daemon: Daemon) {
-        let mut of = self.bank.errands.iter();
+        let mut of = self.bank.requests.iter();
         let waits = of.find(|(_, e)| (e.node, e.daemon, e.lost) == (node, daemon, false));
-        match waits.map(|(&errand, _)| errand) {
-            Some(errand) => self.after(Span(0), Event::BankFails { node, errand }),
+        match waits.map(|(&request, _)| request) {
+            Some(request) => self.after(Span(0), Event::BankFails { node, request }),
             None => {
                 self.bank.connected.remove(&(node, daemon));
                 self.after(Span(0), Event::BankBreaks { node, daemon });

@@ -1,4 +1,4 @@
-//! The way in: what the operating system's kernel keeps of files, as FUSE has it.
+//! The front end: what the operating system's kernel keeps of files, as FUSE has it.
 //!
 //! Bytes of a keep-read are served to later reads without asking. While a keep-read is out, its pages
 //! are locked. Revocations are carried out by one thread, one after another, and one of locked pages

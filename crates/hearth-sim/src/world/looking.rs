@@ -21,7 +21,7 @@ impl World {
                 self.write_down(|| format!("{node} has the attributes"));
                 self.judge_look(session, object, seen, "kept attributes");
             }
-            None if self.plan.crowds && session % 3 < 2 => self.ask_for_many(session, file),
+            None if self.plan.batches && session % 3 < 2 => self.ask_for_many(session, file),
             None => match session % 3 {
                 0 => self.ask(session, Request::Leave(vec![file])),
                 1 => self.ask(session, Request::Await(vec![file])),
@@ -46,13 +46,13 @@ impl World {
         let Some(doing) = &mut self.sessions[session].doing else {
             return;
         };
-        let request = match doing.crowd.questions {
+        let request = match doing.batch.questions {
             0 => Request::Leave(files.clone()),
             1 => Request::Await(files.clone()),
             _ => Request::Leave(vec![file]),
         };
-        doing.crowd.questions += 1;
-        doing.crowd.files = files;
+        doing.batch.questions += 1;
+        doing.batch.files = files;
         self.ask(session, request);
     }
 
@@ -60,9 +60,9 @@ impl World {
     /// The first is what the session wants.
     pub(crate) fn given_leaves(&mut self, session: usize, object: usize, leaves: &[Leave]) {
         let doing = self.sessions[session].doing.as_ref();
-        let files = doing.map(|doing| doing.crowd.files.clone());
+        let files = doing.map(|doing| doing.batch.files.clone());
         // Names may have gone, and left one file to ask for. Only the third question is about one file alone.
-        let is_of_many = doing.is_some_and(|doing| (1..3).contains(&doing.crowd.questions));
+        let is_of_many = doing.is_some_and(|doing| (1..3).contains(&doing.batch.questions));
         for (&file, &leave) in files.iter().flatten().zip(leaves).skip(1) {
             self.given_another(session, file, leave);
         }

@@ -1,4 +1,4 @@
-//! Sessions: one operation after another, through the way in of their node.
+//! Sessions: one operation after another, through the front end of their node.
 
 use super::{Event, World};
 use crate::check::Violation;
@@ -109,7 +109,7 @@ pub(crate) struct Open {
 
 /// Files whose attributes are asked for at once.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Crowd {
+pub(crate) struct Batch {
     pub(crate) files: Vec<FileId>,
     /// How often they were asked for.
     pub(crate) questions: u32,
@@ -137,7 +137,7 @@ pub(crate) struct Doing {
     /// Attributes are kept by nobody, as far as this needs that.
     pub(crate) let_go: bool,
     /// Files that it has asked for at once, and what it has asked of them.
-    pub(crate) crowd: Crowd,
+    pub(crate) batch: Batch,
     /// It is a close that seals what its node wrote.
     pub(crate) seals: bool,
     /// Pages that a keep-read has been given.
@@ -178,7 +178,7 @@ impl World {
             dated: self.store.objects[object].dated,
             all_heard: self.have_all_heard(),
             let_go: false,
-            crowd: Crowd::default(),
+            batch: Batch::default(),
             seals: false,
             fetched: BTreeMap::new(),
         }

@@ -74,7 +74,7 @@ impl Store {
         number
     }
 
-    /// The attributes of an object that ways in are told.
+    /// The attributes of an object that front ends are told.
     pub(crate) fn attributes(&self, object: usize) -> Attributes {
         let object = &self.objects[object];
         Attributes {

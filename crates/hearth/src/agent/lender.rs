@@ -31,9 +31,9 @@ impl Lender {
         self.take(|program| service.lend(program));
     }
 
-    /// The same for a lane.
-    pub(super) fn accept_lane(&self, service: &Service) {
-        self.take(|program| service.lend_lane(program));
+    /// The same for a write ring.
+    pub(super) fn accept_write_ring(&self, service: &Service) {
+        self.take(|program| service.lend_write_ring(program));
     }
 
     fn take(&self, lend: impl FnOnce(BorrowedFd<'_>)) {

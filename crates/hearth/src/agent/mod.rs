@@ -5,10 +5,10 @@
 //! directory vanishes, and with the command that owns it. Each time the dirty bytes go to the store first.
 
 mod lender;
+mod served_mount;
 mod service;
 mod spare;
 mod start;
-mod way_in;
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -78,7 +78,7 @@ struct Running {
     service: Arc<Service>,
     listener: Listener,
     lender: Lender,
-    lanes: Lender,
+    write_rings: Lender,
     signals: Signals,
     /// Readable once a command has said stop.
     stopped: UnixStream,
@@ -102,14 +102,14 @@ impl Running {
         let pool = pool::socket_of(&socket);
         let lender =
             Lender::bind(&pool).or_fail(|| format!("cannot listen at `{}`", pool.display()))?;
-        let lanes = pool::lanes_of(&socket);
-        let lanes =
-            Lender::bind(&lanes).or_fail(|| format!("cannot listen at `{}`", lanes.display()))?;
+        let write_rings = pool::write_rings_of(&socket);
+        let write_rings = Lender::bind(&write_rings)
+            .or_fail(|| format!("cannot listen at `{}`", write_rings.display()))?;
         Ok(Running {
             service: Arc::new(service),
             listener,
             lender,
-            lanes,
+            write_rings,
             signals,
             stopped,
             sentinel,
@@ -144,7 +144,7 @@ impl Running {
                 self.lender.accept(&self.service);
             }
             if ready.writer {
-                self.lanes.accept_lane(&self.service);
+                self.write_rings.accept_write_ring(&self.service);
             }
         }
     }
@@ -155,7 +155,7 @@ impl Running {
             self.stopped.as_fd(),
             self.sentinel.events.as_fd(),
             self.lender.as_fd(),
-            self.lanes.as_fd(),
+            self.write_rings.as_fd(),
         ];
         let all: Vec<BorrowedFd<'_>> = fixed.into_iter().chain(self.signals.fds()).collect();
         let mut polled: Vec<PollFd<'_>> = all

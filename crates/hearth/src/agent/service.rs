@@ -11,7 +11,7 @@ use hearth_agent::net::Endpoint;
 use hearth_fuse::{Identity, Mount, MountOptions};
 use hearth_gateway::Gateway;
 
-use super::way_in::{Door, Served};
+use super::served_mount::{Door, Served};
 use crate::gateway;
 use crate::node::Node;
 use hearth_client::belief;
@@ -72,16 +72,16 @@ impl Service {
         }
     }
 
-    /// Lends a lane for writes to a program that asks for one.
-    pub(super) fn lend_lane(&self, program: BorrowedFd<'_>) {
-        if let Err(error) = self.node.lend_lane(program) {
+    /// Lends a write ring to a program that asks for one.
+    pub(super) fn lend_write_ring(&self, program: BorrowedFd<'_>) {
+        if let Err(error) = self.node.lend_write_ring(program) {
             log::debug!("a program's writes come through the mount: {error}");
         }
     }
 
     /// Flushes, unmounts, stops.
     pub(super) fn end(self: Arc<Self>) {
-        self.node.end_lanes();
+        self.node.end_write_rings();
         self.flush_or_warn();
         self.door().close();
         // The unmount brought the bytes that the kernel still held.
@@ -160,9 +160,10 @@ impl Service {
 
     fn enter(&self, caller: u32) -> Result<ControlAnswer, Failure> {
         let mut door = self.door();
-        let (way_in, fds) = door.way_in()?;
+        let (mount_access, fds) = door.mount_access()?;
         door.admit(caller);
-        let value = serde_json::to_value(way_in).or_fail(|| "cannot tell the way in".to_owned())?;
+        let value =
+            serde_json::to_value(mount_access).or_fail(|| "cannot tell the way in".to_owned())?;
         Ok(ControlAnswer { value, fds })
     }
 

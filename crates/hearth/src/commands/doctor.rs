@@ -46,13 +46,13 @@ enum Finding {
     /// As it should be, in a few words.
     Well(String),
     /// A fault, and its remedy.
-    Care(String, String),
+    Warning(String, String),
 }
 
 /// The subject of a check, and its function.
 type Check = (&'static str, fn() -> Finding);
 
-use Finding::{Care, Well};
+use Finding::{Warning, Well};
 
 /// Checks everything; one line each.
 pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
@@ -82,7 +82,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
         Err(failure) => {
             show(
                 "control files",
-                &Care(failure.to_string(), "set HEARTH_DIR".to_owned()),
+                &Warning(failure.to_string(), "set HEARTH_DIR".to_owned()),
             )?;
             return Ok(ExitCode::from(1));
         }
@@ -94,7 +94,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
 fn show(name: &str, finding: &Finding) -> Result<bool, Failure> {
     let (line, is_well) = match finding {
         Well(words) => (format!("ok    {name}: {words}\n"), true),
-        Care(words, remedy) => (format!("care  {name}: {words}; {remedy}\n"), false),
+        Warning(words, remedy) => (format!("care  {name}: {words}; {remedy}\n"), false),
     };
     print(&line)?;
     Ok(is_well)
@@ -110,7 +110,7 @@ fn show_leftovers(base: &Path, args: &Args) -> Result<bool, Failure> {
         let finding = if args.fix {
             fix(leftover)
         } else {
-            Care(leftover.describe(), "hearth doctor --fix".to_owned())
+            Warning(leftover.describe(), "hearth doctor --fix".to_owned())
         };
         is_well &= show("leftovers", &finding)?;
     }
@@ -122,7 +122,7 @@ fn fix(leftover: &Leftover) -> Finding {
         Ok(()) => Well(format!("{}: cleared", leftover.describe())),
         Err(failure) => {
             let words = failure.to_string().replace('\n', ";");
-            Care(leftover.describe(), format!("not cleared: {words}"))
+            Warning(leftover.describe(), format!("not cleared: {words}"))
         }
     }
 }
@@ -135,7 +135,7 @@ fn device() -> Finding {
             let mut lines = words.lines().map(|line| line.trim_start_matches("error: "));
             let what = lines.next().unwrap_or_default().to_owned();
             let rest: Vec<&str> = lines.map(str::trim).collect();
-            Care(what, rest.join("; "))
+            Warning(what, rest.join("; "))
         }
     }
 }
@@ -144,7 +144,7 @@ fn helper() -> Finding {
     match requirements::helper() {
         Some(path) => Well(path.display().to_string()),
         None if geteuid().is_root() => Well("not there, and root needs none".to_owned()),
-        None => Care(
+        None => Warning(
             "not found, so only `hearth run` can mount".to_owned(),
             "apt-get install fuse3 (as root)".to_owned(),
         ),
@@ -164,9 +164,9 @@ fn namespaces() -> Finding {
         .status();
     match (tried, requirements::namespace_obstacle()) {
         (Ok(status), _) if status.success() => Well("an ordinary user may make them".to_owned()),
-        (_, Some(why)) => Care(why, "`hearth run` needs --at DIR here".to_owned()),
+        (_, Some(why)) => Warning(why, "`hearth run` needs --at DIR here".to_owned()),
         (Err(_), None) => Well("nothing forbids them".to_owned()),
-        (Ok(_), None) => Care(
+        (Ok(_), None) => Warning(
             "an ordinary user may not make them".to_owned(),
             "`hearth run` needs --at DIR here".to_owned(),
         ),
@@ -190,11 +190,11 @@ fn rank_library() -> Finding {
 fn found(library: Result<PathBuf, Failure>, without: &str) -> Finding {
     match library {
         Ok(path) if path.is_file() => Well(path.display().to_string()),
-        Ok(path) => Care(
+        Ok(path) => Warning(
             format!("`{}` is not there, so {without}", path.display()),
             "correct the variable that names it".to_owned(),
         ),
-        Err(failure) => Care(
+        Err(failure) => Warning(
             format!("{}, so {without}", failure.in_a_line()),
             "make install".to_owned(),
         ),
@@ -204,7 +204,7 @@ fn found(library: Result<PathBuf, Failure>, without: &str) -> Finding {
 fn open_files() -> Finding {
     match requirements::few_open_files() {
         None => Well("enough".to_owned()),
-        Some(limit) => Care(
+        Some(limit) => Warning(
             format!("only {limit} may be open"),
             "ulimit -n 65536".to_owned(),
         ),
@@ -214,7 +214,7 @@ fn open_files() -> Finding {
 fn memfd() -> Finding {
     match memfd_create("hearth-doctor", MemfdFlags::CLOEXEC) {
         Ok(_) => Well("works".to_owned()),
-        Err(error) => Care(error.to_string(), "needs Linux 3.17 or later".to_owned()),
+        Err(error) => Warning(error.to_string(), "needs Linux 3.17 or later".to_owned()),
     }
 }
 
@@ -232,13 +232,13 @@ fn memory() -> Finding {
         .map_or(Size(u64::MAX), |kib: u64| Size(kib << 10));
     let shared = statvfs("/dev/shm").map_or(free, |stat| Size(stat.f_bavail * stat.f_frsize));
     if free < SHARED_MEMORY_MIN {
-        return Care(
+        return Warning(
             format!("{free} are free"),
             "use a smaller --pool".to_owned(),
         );
     }
     if shared < SHARED_MEMORY_MIN {
-        return Care(
+        return Warning(
             format!("{shared} are free in /dev/shm"),
             "use a smaller --pool".to_owned(),
         );

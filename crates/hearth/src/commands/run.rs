@@ -62,8 +62,13 @@ pub(crate) struct Args {
     /// `fuse`: by its mount. `preload`: with a library in each program that copies what is in this node's memory and
     /// leaves all else to the mount; not where the library is not installed. `mpiio`: in the ranks of an MPI job. They
     /// are then the cache of what they open through MPI, without agents or a mount.
-    #[arg(long, value_name = "WAY", value_enum, hide_possible_values = true)]
-    way_in: Option<WayIn>,
+    #[arg(
+        long = "way-in",
+        value_name = "WAY",
+        value_enum,
+        hide_possible_values = true
+    )]
+    front_end: Option<FrontEnd>,
     #[command(flatten)]
     set: SetArgs,
     /// Command to run
@@ -74,7 +79,7 @@ pub(crate) struct Args {
 
 /// How programs reach the cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-enum WayIn {
+enum FrontEnd {
     Fuse,
     Preload,
     Mpiio,
@@ -82,7 +87,7 @@ enum WayIn {
 
 /// Runs the command to its end.
 pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
-    if args.way_in == Some(WayIn::Mpiio) {
+    if args.front_end == Some(FrontEnd::Mpiio) {
         return ranks::run(args);
     }
     let store = args.store.clone().unwrap_or_else(|| PathBuf::from("."));
@@ -121,9 +126,9 @@ impl Args {
     /// The library that programs are helped by; `None` if they use the mount alone.
     fn library(&self) -> Result<Option<PathBuf>, Failure> {
         let library = || preload::loadable(&program::this()?);
-        match self.way_in {
-            Some(WayIn::Fuse | WayIn::Mpiio) => Ok(None),
-            Some(WayIn::Preload) => library().map(Some),
+        match self.front_end {
+            Some(FrontEnd::Fuse | FrontEnd::Mpiio) => Ok(None),
+            Some(FrontEnd::Preload) => library().map(Some),
             None => Ok(library().map_err(warn_of_the_mount_alone).ok()),
         }
     }
@@ -147,7 +152,7 @@ struct Help<'a> {
     signals: &'a Signals,
 }
 
-/// The variables that a command's environment needs for its way in and its recording.
+/// The variables that a command's environment needs for its front end and its recording.
 fn environment(
     library: Option<&Path>,
     recording: Option<&Recording>,

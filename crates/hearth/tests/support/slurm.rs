@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Instant;
 
-use super::scene::{LIMIT, finish, text, until};
+use super::fixture::{LIMIT, finish, text, until};
 
 /// The programs that it is made of.
 pub(crate) const PROGRAMS: [&str; 9] = [

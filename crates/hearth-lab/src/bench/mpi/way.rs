@@ -12,7 +12,7 @@ use std::process::Command;
 
 const LIBRARY: &str = "libhearth_mpiio.so";
 
-/// A way in, and who may keep what behind it.
+/// A front end, and who may keep what behind it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::bench) enum Way {
     /// A mount and an agent for each rank.

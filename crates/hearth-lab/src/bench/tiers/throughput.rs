@@ -49,8 +49,8 @@ impl Load {
     }
 }
 
-/// The ground of a measurement: this machine, or test hosts.
-enum Ground {
+/// The machines of a measurement: this one, or test hosts.
+enum Machines {
     Here {
         backing: String,
         dir: tempfile::TempDir,
@@ -65,13 +65,14 @@ pub(in crate::bench) fn run(
     signals: &Signals,
 ) -> Result<BenchReport, Failure> {
     let most = effort.counts.iter().copied().max().unwrap_or(1);
-    let ground = Ground::prepare(store, most)?;
-    let load = ground.load(effort);
+    let machines = Machines::prepare(store, most)?;
+    let load = machines.load(effort);
     let mut report = BenchReport::new("throughput", store);
+
     let mut all = Vec::new();
     for &nodes in effort.counts {
         hearth_set::output::progress(&format!("{nodes} nodes"));
-        let written = ground.measure(nodes, load, signals)?;
+        let written = machines.measure(nodes, load, signals)?;
         tell(&mut report, &written, load);
         all.push(written);
     }
@@ -167,14 +168,14 @@ fn bars(rates: &[f64], most: f64) -> String {
     rates.iter().map(bar).collect()
 }
 
-impl Ground {
-    fn prepare(store: &str, nodes: usize) -> Result<Ground, Failure> {
+impl Machines {
+    fn prepare(store: &str, nodes: usize) -> Result<Machines, Failure> {
         if store == "gluster" {
             let mut rig = Rig::start_with(nodes as u32, &["--rate", LINK])?;
             rig.share_processors(HOST_PERCENT)?;
-            return Ok(Ground::Hosts(rig));
+            return Ok(Machines::Hosts(rig));
         }
-        Ok(Ground::Here {
+        Ok(Machines::Here {
             backing: store.to_owned(),
             dir: tempfile::tempdir().or_fail(|| "cannot make a directory".to_owned())?,
         })
@@ -183,8 +184,8 @@ impl Ground {
     /// A link takes its time.
     fn load(&self, effort: &Effort) -> Load {
         let bytes = match self {
-            Ground::Here { .. } => effort.bytes,
-            Ground::Hosts(_) => effort.bytes / 2,
+            Machines::Here { .. } => effort.bytes,
+            Machines::Hosts(_) => effort.bytes / 2,
         };
         // While a tier fills, what has come to the store, and what the pool holds, makes room in it: so
         // much more is written that it is full at the end.
@@ -196,11 +197,11 @@ impl Ground {
 
     fn measure(&self, nodes: usize, load: Load, signals: &Signals) -> Result<Written, Failure> {
         match self {
-            Ground::Here { backing, dir } => {
+            Machines::Here { backing, dir } => {
                 let place = dir.path().join(nodes.to_string());
                 here((backing, &place), nodes, load, signals)
             }
-            Ground::Hosts(rig) => on_hosts(rig, nodes, load),
+            Machines::Hosts(rig) => on_hosts(rig, nodes, load),
         }
     }
 }

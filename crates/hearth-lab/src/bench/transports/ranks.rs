@@ -74,8 +74,8 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
     let address = |port: u64| SocketAddr::from(([127, 0, 0, 1], port as u16));
     let members: Vec<_> = ports.or_fail(what)?.into_iter().map(address).collect();
     let lines = Arc::new(Lines::new(comm));
-    let bells = Endpoint::over(Carrier::Shm, listener);
-    let endpoint = MpiEndpoint::new(bells, Arc::clone(&lines)).into();
+    let doorbells = Endpoint::over(Carrier::Shm, listener);
+    let endpoint = MpiEndpoint::new(doorbells, Arc::clone(&lines)).into();
     if lines.rank() == 0 {
         let server = start_server(endpoint, members).or_fail(what)?;
         server.gone.recv_timeout(PATIENCE).or_fail(what)?;

@@ -21,7 +21,7 @@ enum Message {
     Unlock,
 }
 
-/// The wishes and holdings of a process.
+/// The wants and holdings of a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Process {
     /// First page and the page after the last, of the request that it makes once.

@@ -41,7 +41,7 @@ enum State {
 
 /// An order of a node.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(super) struct Errand {
+pub(super) struct BankRequest {
     op: BankOp,
     todo: Todo,
     /// Frames that must stay as they are until the answer.
@@ -49,7 +49,7 @@ pub(super) struct Errand {
     state: State,
 }
 
-impl Errand {
+impl BankRequest {
     /// True if it may still change the daemon though nobody waits for it; nobody waits from now on.
     pub(super) fn is_late(&mut self) -> bool {
         let may = matches!(self.state, State::Sent | State::Late);
@@ -107,8 +107,8 @@ impl Small {
     /// Events at the daemon without anybody's choosing.
     pub(super) fn of_bank(&self, events: &mut Vec<SmallEvent>) {
         for (node, host) in (0u8..).zip(&self.hosts) {
-            for (at, errand) in (0u8..).zip(&host.errands) {
-                events.push(match errand.state {
+            for (at, request) in (0u8..).zip(&host.requests) {
+                events.push(match request.state {
                     State::Sent | State::Late => SmallEvent::Serves(node, at),
                     State::Done(_) | State::Unsent => SmallEvent::Served(node, at),
                 });
@@ -145,7 +145,7 @@ impl Small {
             }
         };
         let state = if sent { State::Sent } else { State::Unsent };
-        host.errands.push(Errand {
+        host.requests.push(BankRequest {
             op,
             todo,
             held,
@@ -157,15 +157,15 @@ impl Small {
     /// The daemon carries out an order.
     pub(super) fn serve(&mut self, node: u8, at: u8, story: &mut Story) -> Result<(), Violation> {
         let host = self.host(node);
-        let errand = host.errands[at as usize].clone();
-        held_still(host, &errand)?;
-        let said = self.bank.carry_out(&errand.todo);
-        story.line(|| told(node, &errand.todo, &said));
+        let request = host.requests[at as usize].clone();
+        held_still(host, &request)?;
+        let said = self.bank.carry_out(&request.todo);
+        story.line(|| told(node, &request.todo, &said));
         let host = self.host(node);
-        match errand.state {
-            State::Late => drop(host.errands.remove(at as usize)),
+        match request.state {
+            State::Late => drop(host.requests.remove(at as usize)),
             State::Sent | State::Done(_) | State::Unsent => {
-                host.errands[at as usize].state = State::Done(said);
+                host.requests[at as usize].state = State::Done(said);
             }
         }
         Ok(())
@@ -174,13 +174,13 @@ impl Small {
     /// A node is told what came of an order.
     pub(super) fn served(&mut self, node: u8, at: u8, story: &mut Story) -> Result<(), Violation> {
         let host = self.host(node);
-        let errand = host.errands.remove(at as usize);
-        let result = match (errand.state, errand.todo) {
+        let request = host.requests.remove(at as usize);
+        let result = match (request.state, request.todo) {
             (State::Done(found), Todo::Get(_)) => Ok(give(host, found)),
             (State::Done(_), Todo::Set(..) | Todo::Delete(_)) => Ok(BankOk::Done),
             (State::Sent | State::Unsent | State::Late, _) => Err(BankLost),
         };
-        self.step(node, Input::BankDone(errand.op, result), story)
+        self.step(node, Input::BankDone(request.op, result), story)
     }
 
     /// A node is cut off from the daemon, with all that it has ordered.
@@ -189,9 +189,9 @@ impl Small {
         self.bank.apart.push(node);
         self.bank.apart.sort_unstable();
         let host = self.host(node);
-        let lost = |errand: &&Errand| errand.state != State::Late;
-        let ops: Vec<BankOp> = host.errands.iter().filter(lost).map(|e| e.op).collect();
-        host.errands.retain_mut(Errand::is_late);
+        let lost = |request: &&BankRequest| request.state != State::Late;
+        let ops: Vec<BankOp> = host.requests.iter().filter(lost).map(|e| e.op).collect();
+        host.requests.retain_mut(BankRequest::is_late);
         for op in ops {
             self.step(node, Input::BankDone(op, Err(BankLost)), story)?;
         }
@@ -219,10 +219,12 @@ impl Small {
     }
 
     fn drop_late_orders(&mut self) {
-        let late = |errand: &Errand| errand.state == State::Late;
+        let late = |request: &BankRequest| request.state == State::Late;
         for node in 0..self.hosts.len() {
-            if self.hosts[node].errands.iter().any(late) {
-                self.host(node as u8).errands.retain(|errand| !late(errand));
+            if self.hosts[node].requests.iter().any(late) {
+                self.host(node as u8)
+                    .requests
+                    .retain(|request| !late(request));
             }
         }
     }
@@ -235,11 +237,11 @@ impl Small {
 }
 
 /// A frame that the daemon is given must stay until the answer.
-fn held_still(host: &Host, errand: &Errand) -> Result<(), Violation> {
-    let Todo::Set(key, bytes) = &errand.todo else {
+fn held_still(host: &Host, request: &BankRequest) -> Result<(), Violation> {
+    let Todo::Set(key, bytes) = &request.todo else {
         return Ok(());
     };
-    if errand.state == State::Late || host.gather(&errand.held).as_ref() == Ok(bytes) {
+    if request.state == State::Late || host.gather(&request.held).as_ref() == Ok(bytes) {
         return Ok(());
     }
     let what = format!("the frame of {key:?} changed while the daemon was given it");

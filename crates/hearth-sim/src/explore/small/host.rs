@@ -1,6 +1,6 @@
 //! One node of a small world: its kernel, and what its agent holds for it.
 
-use super::bank::Errand;
+use super::bank::BankRequest;
 use crate::explore::scope::Scope;
 use crate::explore::words::{NameKind, Words};
 use crate::model::Tick;
@@ -20,7 +20,7 @@ const FRAMES: u32 = 4;
 /// A byte that nobody writes.
 const JUNK: u8 = 0xEE;
 
-/// Stands for the ticket of an answer that a way in gives out of its own memory.
+/// Stands for the ticket of an answer that a front end gives out of its own memory.
 pub(super) const NO_TICKET: Ticket = Ticket(0);
 
 /// The operation of a session.
@@ -107,7 +107,7 @@ pub(super) struct Job {
     pub(super) done: Option<StoreOk>,
 }
 
-/// An order to the way in.
+/// An order to the front end.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Revoke {
     pub(super) id: RevokeId,
@@ -125,11 +125,11 @@ pub(super) struct Host {
     bufs: BTreeMap<Buf, Vec<u8>>,
     names: u64,
     pub(super) jobs: Vec<Job>,
-    pub(super) errands: Vec<Errand>,
+    pub(super) requests: Vec<BankRequest>,
     pub(super) revokes: VecDeque<Revoke>,
     pub(super) revoked: Vec<RevokeId>,
     pub(super) kept: Vec<Option<Vec<u8>>>,
-    /// The handle for reading, and whether the way in keeps what it reads.
+    /// The handle for reading, and whether the front end keeps what it reads.
     pub(super) reading: (Handle, bool),
     pub(super) writing: Handle,
     pub(super) handles: Vec<Handle>,
@@ -196,7 +196,7 @@ impl Host {
             bufs: BTreeMap::new(),
             names: 0,
             jobs: Vec::new(),
-            errands: Vec::new(),
+            requests: Vec::new(),
             revokes: VecDeque::new(),
             revoked: Vec::new(),
             kept: vec![None; scope.pages as usize],
@@ -214,7 +214,7 @@ impl Host {
         let late = jobs.into_iter().filter(|job| job.done.is_none());
         self.jobs = late.filter_map(|job| self.outlives(job)).collect();
         self.alive = false;
-        self.errands.retain_mut(Errand::is_late);
+        self.requests.retain_mut(BankRequest::is_late);
         self.node = Node::new(self.node.config().clone());
         self.now = Time(0);
         self.bufs.clear();
@@ -318,7 +318,7 @@ impl Host {
         }
     }
 
-    /// The page that a read which the way in will keep has locked.
+    /// The page that a read which the front end will keep has locked.
     fn locked(&self) -> Option<u64> {
         match self.doing.as_ref()?.what {
             What::Read { page, keep: true } => Some(u64::from(page)),
@@ -353,7 +353,7 @@ impl Host {
 
     /// Writes all that later steps depend on. A frame's bytes count while it is in use.
     pub(super) fn write_down(&self, words: &mut Words) {
-        (self.alive, &self.jobs, &self.errands).hash(words);
+        (self.alive, &self.jobs, &self.requests).hash(words);
         if !self.alive {
             return;
         }

@@ -19,8 +19,8 @@ pub(super) fn lines(arranged: &Arranged, form: Form, job: Option<&str>) -> Resul
     }
     Ok(match form {
         Form::Table => for_people(arranged, &units),
-        Form::Nodelist => wishes(arranged, &units, job, ("--nodelist=", ",")),
-        Form::Prefer => wishes(arranged, &units, job, ("--prefer=", "|")),
+        Form::Nodelist => slurm_options(arranged, &units, job, ("--nodelist=", ",")),
+        Form::Prefer => slurm_options(arranged, &units, job, ("--prefer=", "|")),
         Form::Hostfile => hostfile(arranged, &units),
         Form::Json => for_machines(arranged, &units),
         Form::Residency => unreachable!("it was printed before jobs were placed"),
@@ -66,7 +66,7 @@ pub(super) fn sentence(arranged: &Arranged) -> String {
 }
 
 /// A job that has nothing anywhere is not bound to a node.
-fn wishes(
+fn slurm_options(
     arranged: &Arranged,
     units: &[&Unit],
     job: Option<&str>,
@@ -84,13 +84,13 @@ fn wishes(
             .iter()
             .map(|node| arranged.nodes[node.index()].as_str())
             .collect();
-        let wish = match nodes.as_slice() {
+        let words = match nodes.as_slice() {
             [] => String::new(),
             nodes => format!("{option}{}", nodes.join(between)),
         };
         match job {
-            Some(_) => text.push_str(&format!("{wish}\n")),
-            None => text.push_str(format!("{name} {wish}").trim_end()),
+            Some(_) => text.push_str(&format!("{words}\n")),
+            None => text.push_str(format!("{name} {words}").trim_end()),
         }
         if job.is_none() {
             text.push('\n');
