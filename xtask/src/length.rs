@@ -1,4 +1,5 @@
-//! Functions of at most 70 lines, files of at most 800 lines that are not tests.
+//! Functions of at most 70 lines, files of at most 800 lines that are not tests, and first pages that are read in
+//! ten minutes.
 
 use crate::Verdict;
 use crate::repo::{File, Repo};
@@ -8,6 +9,8 @@ use crate::source::{functions, line_of, test_modules};
 const FUNCTION_LINES_MAX: usize = 70;
 /// Without inline test modules; test files are free.
 const FILE_LINES_MAX: usize = 800;
+/// Words of the pages that everybody reads, without their blocks of code.
+const PAGE_WORDS_MAX: &[(&str, usize)] = &[("README.md", 1000), ("ARCHITECTURE.md", 2200)];
 /// Files that people write.
 const EXTENSIONS: &[&str] = &[".rs", ".c", ".h", ".f90", ".sh", ".py"];
 
@@ -27,12 +30,34 @@ pub(crate) fn check(repo: &Repo) -> Verdict {
             verdict.find(&file.path, 1, what);
         }
     }
+    for &(path, most) in PAGE_WORDS_MAX {
+        let pages = repo.files.iter().filter(|file| file.path == path);
+        for words in pages.map(|page| words_of(&page.text)) {
+            if words > most {
+                verdict.find(path, 1, format!("{words} words; at most {most}"));
+            }
+        }
+    }
     verdict.note = format!(
         "functions {}; files {}",
         spread(&mut function_lines),
         spread(&mut file_lines)
     );
     verdict
+}
+
+/// Words outside of fenced blocks.
+fn words_of(page: &str) -> usize {
+    let mut in_block = false;
+    let mut words = 0;
+    for line in page.lines() {
+        if line.trim_start().starts_with("```") {
+            in_block = !in_block;
+        } else if !in_block {
+            words += line.split_whitespace().count();
+        }
+    }
+    words
 }
 
 fn is_written(path: &str) -> bool {
@@ -104,6 +129,14 @@ mod tests {
         let findings = check(&repo).findings;
         assert_eq!(findings.len(), 1);
         assert_eq!(findings[0].path, "b.rs");
+    }
+
+    #[test]
+    fn fires_on_a_first_page_of_1001_words_outside_of_blocks() {
+        let page = |words: usize| format!("{}\n```\none more\n```\n", "word ".repeat(words));
+        let of = |words: usize| check(&Repo::sample(&[("README.md", &page(words))])).findings;
+        assert!(of(1000).is_empty());
+        assert_eq!(of(1001).len(), 1);
     }
 
     #[test]
