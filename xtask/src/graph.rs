@@ -45,6 +45,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
         &["hearth-client", "hearth-erasure", "hearth-proto-canary"],
     ),
     ("hearth-fuse", &["hearth-client"]),
+    ("hearth-shuttle", &[]),
     (
         "hearth-gateway",
         &["hearth-client", "hearth-fuse", "hearth-net"],

@@ -9,6 +9,7 @@ use crate::repo::{Crate, DepKind, Repo};
 pub(crate) const LABORATORY: &[&str] = &[
     "hearth-lab",
     "hearth-proto-canary",
+    "hearth-shuttle",
     "hearth-sim",
     "hearth-sim-canary",
 ];
