@@ -47,6 +47,10 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("hearth-fuse", &["hearth-client"]),
     ("hearth-shuttle", &[]),
     (
+        "hearth-fuse-sim",
+        &["hearth-client", "hearth-proto-canary", "hearth-shuttle"],
+    ),
+    (
         "hearth-gateway",
         &["hearth-client", "hearth-fuse", "hearth-net"],
     ),

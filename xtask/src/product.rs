@@ -7,6 +7,7 @@ use crate::repo::{Crate, DepKind, Repo};
 
 /// Crates that prove what the product does. Some of them have broken kernels.
 pub(crate) const LABORATORY: &[&str] = &[
+    "hearth-fuse-sim",
     "hearth-lab",
     "hearth-proto-canary",
     "hearth-shuttle",
