@@ -143,6 +143,13 @@ impl History {
             .is_some_and(|gap| gap.victims.contains(&call.worker) && call.end() >= gap.begun)
     }
 
+    /// Whether a call comes from a program beside an agent that was given up and may not know it: it goes on alone until
+    /// the break ends (S13).
+    pub(crate) fn is_alone(&self, call: &Call) -> bool {
+        let lasts = |gap: &Break| !gap.is_death && call.begun < gap.ended;
+        self.is_cut_off(call) && self.breaks.as_ref().is_some_and(lasts)
+    }
+
     /// Whether a read takes effect at one instant within a page.
     pub(crate) fn is_at_once(&self, call: &Call) -> bool {
         let is_kept = matches!(&call.op, Op::Read { by: By::Reader, .. });

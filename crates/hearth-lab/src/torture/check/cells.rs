@@ -1,5 +1,6 @@
 //! Checks of linearizable objects: pages of registers, names, versions of names, counters, cut files.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::super::history::{Call, Op, Out, SECOND, SLOT_BYTES, SLOTS};
@@ -158,7 +159,7 @@ pub(super) fn registers(history: &History, checked: &mut Checked) {
         for (page, act) in pages {
             for (key, act) in cells_of(history, call.file(), page, act) {
                 for act in parts_of(act, history.is_at_once(call) || !is_read) {
-                    add(&mut keys, key.clone(), call, act);
+                    add(&mut keys, key.clone(), &told(history, call), act);
                 }
             }
         }
@@ -182,6 +183,17 @@ pub(super) fn registers(history: &History, checked: &mut Checked) {
         }
     }
     fresh(history, checked);
+}
+
+/// A call as others hear of it. What a program beside an agent that was given up writes may show later (S13).
+fn told<'a>(history: &History, call: &'a Call) -> Cow<'a, Call> {
+    match history.is_alone(call) {
+        true => Cow::Owned(Call {
+            ended: None,
+            ..call.clone()
+        }),
+        false => Cow::Borrowed(call),
+    }
 }
 
 /// Adds reads of register files after the set has ended in good order.

@@ -270,6 +270,24 @@ fn s13_strangers_to_a_break_agree_again_after_it() {
 }
 
 #[test]
+fn s13_what_an_agent_writes_alone_may_show_late() {
+    let mut history = history(vec![write(2, 1, 2, 0, 1), read(1, 3, 4, 0, &[0])]);
+    history.promise.write_brings = true;
+    history.breaks = Some(Break {
+        begun: SECOND / 2,
+        ended: 6 * SECOND,
+        victims: vec![2],
+        is_death: false,
+    });
+    assert_eq!(found(&history), "");
+    history.calls[0].worker = 0;
+    assert!(found(&history).contains("no order"), "of another agent");
+    history.calls[0] = write(2, 7, 8, 0, 1);
+    history.calls[1] = read(1, 9, 10, 0, &[0]);
+    assert!(found(&history).contains("no order"), "it is met again");
+}
+
+#[test]
 fn s16_a_store_may_mix_a_slot_while_it_is_written_and_at_no_other_time() {
     let torn = |begun, ended| {
         let mut torn = read(1, begun, ended, 0, &[0]);
