@@ -185,7 +185,7 @@ pub(super) fn registers(history: &History, checked: &mut Checked) {
     fresh(history, checked);
 }
 
-/// A call as others hear of it. What a program beside an agent that was given up writes may show later (S13).
+/// A call as others hear of it. Writes beside an agent that was given up may show later (S13).
 fn told<'a>(history: &History, call: &'a Call) -> Cow<'a, Call> {
     match history.is_alone(call) {
         true => Cow::Owned(Call {
