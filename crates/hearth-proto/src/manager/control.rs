@@ -263,6 +263,10 @@ impl Seat<'_, '_> {
         if self.refuse_laminated(&ask) {
             return;
         }
+        // While homes let go the file shows shorter. A truncation that cannot be done must not show at all.
+        if !self.ctx.config.has_replicas() && self.misses_home(size) {
+            return self.fail(&ask, errno::EHOSTDOWN);
+        }
         // Writes on their way may have put bytes beyond the size that is known here.
         let homes =
             if self.ctx.config.is_home_to_itself() || !self.file.known || self.file.writers() > 0 {
