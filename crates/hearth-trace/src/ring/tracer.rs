@@ -2,15 +2,15 @@
 //!
 //! ```no_run
 //! use hearth_trace::Op;
-//! use hearth_trace::ring::{Done, Options, tracer};
+//! use hearth_trace::ring::{OpFacts, Options, tracer};
 //!
 //! tracer::start(Options::default())?;
 //! let file = tracer::file(b"/scratch/mesh.h5");
 //! if let Some(started) = tracer::enter() {
 //!     // ... the call itself ...
-//!     tracer::leave(started, &Done { file, result: 4096, ..Done::new(Op::Pread) });
+//!     tracer::leave(started, &OpFacts { file, result: 4096, ..OpFacts::new(Op::Pread) });
 //! }
-//! # Ok::<(), hearth_trace::ring::StartError>(())
+//! # Ok::<(), hearth_trace::ring::NotTraced>(())
 //! ```
 //!
 //! `enter` and `leave` may be called anywhere, also in signal handlers and in a child made by fork,
