@@ -1,7 +1,20 @@
 //! Levels below `posix`: a read sees what was published before its own last look, and all that its node wrote (S30 to S32).
 
+use std::collections::BTreeMap;
+
 use super::super::history::{Call, Op, Out};
 use super::{Checked, History, Level, is_writer};
+
+/// A write, and when its node had published it.
+#[derive(Clone, Copy)]
+struct Write<'a> {
+    call: &'a Call,
+    value: u64,
+    published: u64,
+}
+
+/// Writes of each slot of each file.
+type Writes<'a> = BTreeMap<(&'a str, u64), Vec<Write<'a>>>;
 
 /// Checks each read of a register file.
 pub(super) fn registers(history: &History, checked: &mut Checked) {
@@ -11,6 +24,7 @@ pub(super) fn registers(history: &History, checked: &mut Checked) {
         .filter(|call| call.file().starts_with("register"))
         .collect();
     checked.histories += 1;
+    let writes = writes_of(history, &calls);
     for (index, call) in calls.iter().enumerate() {
         let (Op::Read { slot, by, .. }, Out::Values(values)) = (&call.op, &call.out) else {
             continue;
@@ -43,7 +57,9 @@ pub(super) fn registers(history: &History, checked: &mut Checked) {
             .unwrap_or(0);
         for (of, value) in values.iter().enumerate() {
             let slot = slot + of as u64;
-            if let Some(missed) = missed(history, &calls, call, slot, value.unwrap_or(0), looked) {
+            let of_slot = writes.get(&(call.file(), slot));
+            let of_slot = of_slot.map_or(&[][..], Vec::as_slice);
+            if let Some(missed) = missed(of_slot, call, value.unwrap_or(0), looked) {
                 let own = |other: &Call| {
                     other.file() == call.file()
                         && (super::cells::touches(other, slot)
@@ -61,56 +77,83 @@ pub(super) fn registers(history: &History, checked: &mut Checked) {
 }
 
 /// A write that a read must have seen, and that `value` was overwritten by.
-fn missed<'a>(
-    history: &History,
-    calls: &[&'a Call],
-    read: &Call,
-    slot: u64,
-    value: u64,
-    looked: u64,
-) -> Option<&'a Call> {
-    let writes = || {
-        calls.iter().filter(|call| {
-            call.file() == read.file()
-                && matches!(&call.op, Op::Write { slot: from, count, .. } if (*from..from + count).contains(&slot))
-        })
-    };
-    let is_of =
-        |call: &Call, value: u64| matches!(&call.op, Op::Write { value: of, .. } if *of == value);
+fn missed<'a>(writes: &[Write<'a>], read: &Call, value: u64, looked: u64) -> Option<&'a Call> {
+    let seen = writes.iter().find(|write| write.value == value);
     let seen_public = match value {
         0 => 0,
-        value => writes()
-            .find(|call| is_of(call, value))
-            .map_or(0, |call| published(history, calls, call)),
+        _ => seen.map_or(0, |write| write.published),
     };
-    let seen_end = writes()
-        .find(|call| is_of(call, value))
-        .map_or(0, |call| call.end());
-    writes().copied().find(|write| {
-        let is_own = write.node == read.node && write.end() < read.begun && write.is_good();
-        let is_public = published(history, calls, write) < looked;
+    let seen_end = seen.map_or(0, |write| write.call.end());
+    let is_missed = |write: &&Write<'a>| {
+        let call = write.call;
+        let is_own = call.node == read.node && call.end() < read.begun && call.is_good();
+        let is_public = write.published < looked;
         // An unpublished write of another node may be put after any other.
-        (is_public && seen_public < write.begun)
-            || (is_own && seen_end < write.begun && (value == 0 || seen_public < write.begun))
-    })
+        (is_public && seen_public < call.begun)
+            || (is_own && seen_end < call.begun && (value == 0 || seen_public < call.begun))
+    };
+    writes.iter().find(is_missed).map(|write| write.call)
 }
 
-/// When a write had been published by its node.
-fn published(history: &History, calls: &[&Call], write: &Call) -> u64 {
-    if !write.is_good() || history.promise.level == Level::Own {
-        return u64::MAX;
+/// All writes. Each is looked at for each read of its slots, so what is known of it is worked out once.
+fn writes_of<'a>(history: &History, calls: &[&'a Call]) -> Writes<'a> {
+    let publishers = publishers_of(history, calls);
+    let mut writes = Writes::new();
+    for &call in calls {
+        let Op::Write {
+            slot, count, value, ..
+        } = call.op
+        else {
+            continue;
+        };
+        let of_node = publishers.get(&(call.file(), call.node));
+        let of_node = of_node.map_or(&[][..], Vec::as_slice);
+        let published = match call.is_good() && history.promise.level != Level::Own {
+            true => end_after(of_node, call.end()),
+            false => u64::MAX,
+        };
+        for slot in slot..slot + count {
+            let of_slot = writes.entry((call.file(), slot)).or_default();
+            of_slot.push(Write {
+                call,
+                value,
+                published,
+            });
+        }
     }
-    let publishes = calls.iter().filter(|call| {
-        let is_kind = match &call.op {
+    writes
+}
+
+/// Calls of each node that publish a file: when each began, and the earliest end of it and of all later ones.
+fn publishers_of<'a>(
+    history: &History,
+    calls: &[&'a Call],
+) -> BTreeMap<(&'a str, usize), Vec<(u64, u64)>> {
+    let mut publishers: BTreeMap<_, Vec<(u64, u64)>> = BTreeMap::new();
+    for call in calls.iter().filter(|call| call.is_good()) {
+        let publishes = match &call.op {
             Op::Sync { .. } => history.promise.level == Level::Synced,
             Op::Close { by, .. } => is_writer(*by),
             _ => false,
         };
-        is_kind
-            && call.is_good()
-            && call.node == write.node
-            && call.file() == write.file()
-            && call.begun >= write.end()
-    });
-    publishes.map(|call| call.end()).min().unwrap_or(u64::MAX)
+        if publishes {
+            let of_node = publishers.entry((call.file(), call.node)).or_default();
+            of_node.push((call.begun, call.end()));
+        }
+    }
+    for of_node in publishers.values_mut() {
+        of_node.sort_unstable();
+        let mut least = u64::MAX;
+        for (_, end) in of_node.iter_mut().rev() {
+            least = least.min(*end);
+            *end = least;
+        }
+    }
+    publishers
+}
+
+/// The earliest end of those that begin no earlier than a time.
+fn end_after(publishers: &[(u64, u64)], time: u64) -> u64 {
+    let first = publishers.partition_point(|&(begun, _)| begun < time);
+    publishers.get(first).map_or(u64::MAX, |&(_, end)| end)
 }
