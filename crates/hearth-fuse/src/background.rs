@@ -51,7 +51,7 @@ impl BackgroundTasks {
     pub(crate) fn start() -> io::Result<BackgroundTasks> {
         Ok(BackgroundTasks {
             inline: AtomicUsize::new(0),
-            spilled: Queue::serve_by("fuse-errand", SPILL_THREADS)?,
+            spilled: Queue::serve_by("fuse-background", SPILL_THREADS)?,
             left: Queue::serve_by("fuse-left", LEFT_THREADS)?,
         })
     }

@@ -32,4 +32,4 @@ mod gateway;
 mod proxy_mount;
 
 pub use gateway::Gateway;
-pub use proxy_mount::{ProxyMount, StandInPlan};
+pub use proxy_mount::{ProxyMount, ProxyMountPlan};

@@ -33,7 +33,7 @@ pub(crate) const SILENCE_MAX: Duration = Duration::from_secs(5);
 const WORKERS: usize = 16;
 
 /// The place of a proxy mount, and the gateways that it uses.
-pub struct StandInPlan {
+pub struct ProxyMountPlan {
     /// Gateways, the first of which is asked as long as it answers.
     pub gateways: Vec<Door>,
     /// The job and the secret, which they and this side know.
@@ -52,13 +52,13 @@ pub struct ProxyMount {
 
 impl ProxyMount {
     /// Mounts one, and opens its root.
-    pub fn mount(plan: StandInPlan) -> io::Result<(ProxyMount, OwnedFd)> {
+    pub fn mount(plan: ProxyMountPlan) -> io::Result<(ProxyMount, OwnedFd)> {
         let link = Link::new(plan.gateways, plan.party)?;
         link.connect(plan.patience)?;
         let store = Arc::new(Store::new(link));
         store.pulse()?;
         let session = fuser::Session::new(ProxyMountFs::new(store), &plan.point, &config())?;
-        let server = std::thread::Builder::new().name("stand-in".to_owned());
+        let server = std::thread::Builder::new().name("proxy-mount".to_owned());
         let server = server.spawn(move || session.run())?;
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let root = rustix::fs::open(&plan.point, flags, Mode::empty());
@@ -70,7 +70,7 @@ impl ProxyMount {
     pub fn wait(self) -> io::Result<()> {
         match self.server.join() {
             Ok(ended) => ended,
-            Err(_) => Err(io::Error::other("the stand-in panicked")),
+            Err(_) => Err(io::Error::other("the proxy mount panicked")),
         }
     }
 }

@@ -82,7 +82,7 @@ pub(crate) fn reach(config: &NodeConfig) -> Result<Option<OwnedFd>, Failure> {
 
 /// Says so when a proxy mount ends; it should when this agent does.
 fn mind(mut child: Child) -> std::io::Result<()> {
-    let thread = thread::Builder::new().name("stand-in".to_owned());
+    let thread = thread::Builder::new().name("proxy-mount".to_owned());
     let wait = move || match child.wait() {
         Ok(status) => log::error!("the way to the store is gone: its process ended with {status}"),
         Err(error) => log::error!("cannot wait for the way to the store: {error}"),
@@ -109,11 +109,11 @@ pub(crate) fn proxy_mount(config: &Path) -> Result<ExitCode, Failure> {
 fn mount(config: &AgentConfig) -> Result<(ProxyMount, OwnedFd), Failure> {
     let secret = config.job_dir()?.secret()?;
     let config = &config.node;
-    let what = || "cannot mount a stand-in for the store".to_owned();
+    let what = || "cannot mount a proxy of the store".to_owned();
     let at = config.spec.store_at.as_ref();
     let at = at.ok_or_else(|| Failure::new(what()).cause("the store is everywhere"))?;
     let point = Point::make(config).or_fail(what)?;
-    let plan = hearth_gateway::StandInPlan {
+    let plan = hearth_gateway::ProxyMountPlan {
         gateways: doors(at, config),
         party: party(config, secret),
         point: point.0.clone(),

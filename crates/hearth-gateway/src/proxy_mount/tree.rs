@@ -67,7 +67,7 @@ impl Store {
     /// Begins to watch whether gateways live.
     pub(super) fn pulse(self: &Arc<Store>) -> std::io::Result<()> {
         let store = Arc::clone(self);
-        let thread = std::thread::Builder::new().name("stand-in-pulse".to_owned());
+        let thread = std::thread::Builder::new().name("proxy-pulse".to_owned());
         thread.spawn(move || store.link.watch()).map(drop)
     }
 

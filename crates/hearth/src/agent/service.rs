@@ -162,8 +162,8 @@ impl Service {
         let mut door = self.door();
         let (mount_access, fds) = door.mount_access()?;
         door.admit(caller);
-        let value =
-            serde_json::to_value(mount_access).or_fail(|| "cannot tell the way in".to_owned())?;
+        let value = serde_json::to_value(mount_access)
+            .or_fail(|| "cannot tell the access to a mount".to_owned())?;
         Ok(ControlAnswer { value, fds })
     }
 
