@@ -9,7 +9,7 @@ use crate::trace::StoreSpan;
 use hearth_client::{Done, Errno, Outcome as Answer, ReadDone, Written};
 use hearth_proto::{FileId, Input, NodeId, StoreOk, StoreOpId, WriteAt};
 use hearth_shm::FramePart;
-use hearth_trace::Op as Traced;
+use hearth_trace::Op;
 use std::collections::VecDeque;
 use std::ops::Range;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -376,17 +376,15 @@ fn span_of(job: &Job) -> StoreSpan {
         Job::File(job) => {
             let (work, offset, len) = job.task.work();
             let traced = match work {
-                Work::Read => Traced::StoreRead,
-                Work::Write | Work::Pieces => Traced::StoreWrite,
-                Work::Sync => Traced::StoreSync,
-                Work::Stamp => Traced::StoreOther,
+                Work::Read => Op::StoreRead,
+                Work::Write | Work::Pieces => Op::StoreWrite,
+                Work::Sync => Op::StoreSync,
+                Work::Stamp => Op::StoreOther,
             };
             (traced, job.file, offset, len as usize)
         }
-        Job::WriteThrough { offset, bytes, .. } => {
-            (Traced::StoreWrite, NO_FILE, *offset, bytes.len())
-        }
-        Job::Truncate { size, .. } => (Traced::StoreOther, NO_FILE, *size, 0),
+        Job::WriteThrough { offset, bytes, .. } => (Op::StoreWrite, NO_FILE, *offset, bytes.len()),
+        Job::Truncate { size, .. } => (Op::StoreOther, NO_FILE, *size, 0),
         Job::Alone(_)
         | Job::ByOpener(..)
         | Job::ForHome { .. }
