@@ -2,7 +2,6 @@
 //! meanwhile (S7, S8).
 
 use std::collections::BTreeMap;
-use std::time::Duration;
 
 /// The mode with which files are made.
 pub(crate) const MADE: u64 = 0o644;
@@ -29,7 +28,6 @@ pub(crate) enum Thing {
 struct Change {
     began: u64,
     ended: Option<u64>,
-    ended_at: Duration,
     value: Value,
 }
 
@@ -66,7 +64,6 @@ impl Pages {
             vec![Change {
                 began: 0,
                 ended: Some(0),
-                ended_at: Duration::ZERO,
                 value,
             }]
         };
@@ -98,7 +95,6 @@ impl Book {
             changes.push(Change {
                 began,
                 ended: None,
-                ended_at: Duration::ZERO,
                 value,
             });
             Doing { thing, number }
@@ -113,7 +109,6 @@ impl Book {
             let Some(changes) = changes else { return };
             let first = changes[0].value;
             let change = &mut changes[doing.number];
-            change.ended_at = std::clock::now();
             match value {
                 Some(value) => (change.ended, change.value) = (Some(now), value),
                 // As if it had been at the beginning.
@@ -122,21 +117,14 @@ impl Book {
         });
     }
 
-    /// A look that began then has seen this, which may be so old. Says why that cannot be.
-    pub(crate) fn saw(
-        &self,
-        thing: &Thing,
-        (began, seen): (u64, Value),
-        age: Duration,
-    ) -> Result<(), String> {
-        let latest = std::clock::now().checked_sub(age);
+    /// A look that began then has seen this. Says why that cannot be.
+    pub(crate) fn saw(&self, thing: &Thing, (began, seen): (u64, Value)) -> Result<(), String> {
         self.with(|pages| {
             let changes = &*pages.changes_of(thing);
             let is_old = |change: &Change| {
                 changes.iter().any(|later| {
                     change.ended.is_some_and(|ended| ended < later.began)
                         && later.ended.is_some_and(|ended| ended < began)
-                        && latest.is_some_and(|latest| later.ended_at <= latest)
                 })
             };
             let fits = |change: &&Change| change.value == seen || change.value == Value::Some;

@@ -11,7 +11,6 @@ use crate::requests::{
     ReplyAttr, ReplyCreate, ReplyData, ReplyDirectoryPlus, ReplyEmpty, ReplyEntry, ReplyOpen,
     ReplyWrite, Request, WriteFlags,
 };
-use crate::world::KnownGaps;
 use std::collections::{BTreeMap, VecDeque};
 use std::ffi::{OsStr, OsString};
 use std::sync::mpsc::{Sender, channel};
@@ -40,7 +39,6 @@ pub struct Os {
     changed: Condvar,
     /// No other thread has a turn while this is locked.
     kept: std::plain::Mutex<Kept>,
-    gaps: KnownGaps,
 }
 
 #[derive(Default)]
@@ -64,7 +62,6 @@ struct Inode {
     version: u64,
     /// Look-ups that the front end has counted.
     lookups: u64,
-    recalls: u64,
     /// Names, open files and calls under way.
     users: u32,
 }
@@ -112,7 +109,6 @@ impl Kept {
             until: Duration::ZERO,
             version: 0,
             lookups: 0,
-            recalls: 0,
             users: 0,
         });
         inode.lookups += u64::from(counts);
@@ -137,12 +133,11 @@ impl Kept {
 
 impl Os {
     /// An operating system whose mount is served by threads that begin with [`Os::serve`].
-    pub(crate) fn new(gaps: KnownGaps) -> Arc<Os> {
+    pub(crate) fn new() -> Arc<Os> {
         Arc::new(Os {
             requests: Mutex::default(),
             changed: Condvar::new(),
             kept: std::plain::Mutex::default(),
-            gaps,
         })
     }
 
@@ -242,7 +237,6 @@ impl Os {
             if let Some(inode) = kept.inodes.get_mut(&ino) {
                 inode.until = Duration::ZERO;
                 inode.version = version;
-                inode.recalls += 1;
             }
         });
     }
@@ -255,6 +249,14 @@ impl Os {
             let known = kept.names.get(&(parent, name.to_owned())) == Some(&child);
             known.then(|| kept.unname(parent, name)).flatten()
         });
+        self.forget(forgotten);
+    }
+
+    /// The front end says that a name leads elsewhere.
+    pub(crate) fn unnamed(&self, parent: u64, name: &OsStr) {
+        let lock = self.lock_of(parent);
+        let _locked = lock.write().expect("nothing panics under this lock");
+        let forgotten = self.with(|kept| kept.unname(parent, name));
         self.forget(forgotten);
     }
 
@@ -367,12 +369,7 @@ impl Os {
                 None, reply,
             );
         };
-        let recalls = || self.with(|kept| kept.inodes.get(&found.ino).map(|inode| inode.recalls));
-        let before = recalls();
         let answer = self.ask(request)?;
-        if self.gaps == KnownGaps::Excused && recalls() != before {
-            return Ok(());
-        }
         self.told_attributes(answer, CHANGED).map(drop)
     }
 

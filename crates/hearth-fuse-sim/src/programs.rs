@@ -38,7 +38,6 @@ pub(crate) struct Program {
     pub(crate) names: u64,
     pub(crate) pauses: u64,
     /// Attributes of an open file may be so old.
-    pub(crate) age: Duration,
     pub(crate) dice: Dice,
     /// Each with whether it may be written.
     pub(crate) open: Vec<(Open, bool)>,
@@ -150,11 +149,7 @@ impl Program {
     }
 
     fn saw(&self, thing: &Thing, began: u64, seen: Value) {
-        self.saw_so_old(thing, (began, seen), Duration::ZERO);
-    }
-
-    fn saw_so_old(&self, thing: &Thing, look: (u64, Value), age: Duration) {
-        if let Err(why) = self.book.saw(thing, look, age) {
+        if let Err(why) = self.book.saw(thing, (began, seen)) {
             std::find(format!(
                 "program {} of node {}: {why}",
                 self.number, self.node
@@ -162,16 +157,16 @@ impl Program {
         }
     }
 
-    fn saw_attributes(&self, began: u64, attr: &FileAttr, age: Duration) {
+    fn saw_attributes(&self, began: u64, attr: &FileAttr) {
         let (mode, size) = (u64::from(attr.perm), attr.size);
-        self.saw_so_old(&Thing::Mode(attr.ino.0), (began, Value::Is(mode)), age);
-        self.saw_so_old(&Thing::Size(attr.ino.0), (began, Value::Is(size)), age);
+        self.saw(&Thing::Mode(attr.ino.0), began, Value::Is(mode));
+        self.saw(&Thing::Size(attr.ino.0), began, Value::Is(size));
     }
 
     fn saw_file(&self, name: &str, began: u64, attr: &FileAttr) {
         let ino = attr.ino.0;
         self.saw(&Thing::Name(name.to_owned()), began, Value::Is(ino));
-        self.saw_attributes(began, attr, Duration::ZERO);
+        self.saw_attributes(began, attr);
     }
 
     /// Looks at a file that it has open.
@@ -182,7 +177,7 @@ impl Program {
         let began = self.book.begin_look();
         let seen = self.timed("a look at an open file", |os| os.attributes(held));
         if let Some(attr) = seen {
-            self.saw_attributes(began, &attr, self.age);
+            self.saw_attributes(began, &attr);
         }
     }
 
@@ -309,7 +304,7 @@ impl Program {
             let name = name.to_string_lossy().into_owned();
             self.saw(&Thing::Name(name), began, Value::Is(ino));
             if let Some(attr) = attr {
-                self.saw_attributes(began, &attr, Duration::ZERO);
+                self.saw_attributes(began, &attr);
             }
         }
     }

@@ -302,6 +302,12 @@ impl Notifier {
         Ok(())
     }
 
+    /// A name leads elsewhere.
+    pub fn inval_entry(&self, parent: INodeNo, name: &OsStr) -> std::io::Result<()> {
+        self.os()?.unnamed(parent.0, name);
+        Ok(())
+    }
+
     /// A name, and what it stood for, are gone.
     pub fn delete(&self, parent: INodeNo, child: INodeNo, name: &OsStr) -> std::io::Result<()> {
         self.os()?.deleted(parent.0, child.0, name);

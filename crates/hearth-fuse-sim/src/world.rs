@@ -34,18 +34,6 @@ pub enum Broken {
     Without(Guard),
 }
 
-/// Ways in which attributes of before a change are known to be told after it. A node that has a file open lets itself keep
-/// them, also after it let go for a change that is still under way. Linux takes those that come with a change of this node,
-/// also if a recall has overtaken them. A manager believes the size in an open that a truncation and the end of the last
-/// name have overtaken.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum KnownGaps {
-    /// They are findings.
-    Found,
-    /// They are not: attributes of open files may be old, and Linux takes nothing that was overtaken.
-    Excused,
-}
-
 /// Policies of worlds: no names are kept under `none`, and `bank` has daemons beside the nodes.
 const POLICIES: &[Policy] = &[
     Policy::Home,
@@ -70,11 +58,10 @@ struct Shape {
     /// Calls of a hundred after which a program pauses.
     pauses: u64,
     policy: Policy,
-    gaps: KnownGaps,
 }
 
 impl Shape {
-    fn of(seed: u64, gaps: KnownGaps) -> Shape {
+    fn of(seed: u64) -> Shape {
         let mut dice = Dice::new(seed, 2);
         Shape {
             nodes: 2 + dice.below(3) as u32,
@@ -92,7 +79,6 @@ impl Shape {
             made: dice.below(16),
             pauses: dice.below(3) * 5,
             policy: POLICIES[dice.below(POLICIES.len() as u64) as usize],
-            gaps,
         }
     }
 }
@@ -105,7 +91,7 @@ struct Mounted {
 }
 
 /// Runs the world of a seed.
-pub fn run(seed: u64, fault: Option<Broken>, gaps: KnownGaps) -> WorldOutcome {
+pub fn run(seed: u64, fault: Option<Broken>) -> WorldOutcome {
     let dir = match Path::new("/dev/shm").is_dir() {
         true => tempfile::tempdir_in("/dev/shm"),
         false => tempfile::tempdir(),
@@ -113,7 +99,7 @@ pub fn run(seed: u64, fault: Option<Broken>, gaps: KnownGaps) -> WorldOutcome {
     let dir = dir.expect("there is room for a directory");
     std::fs::create_dir(dir.path().join(DIR)).expect("the directory is empty");
     let path = dir.path().to_owned();
-    std::run(seed, move || live(seed, fault, gaps, &path))
+    std::run(seed, move || live(seed, fault, &path))
 }
 
 fn root(path: &Path) -> OwnedFd {
@@ -138,7 +124,7 @@ fn mount(path: &Path, (me, nodes): (u32, u32), shared: &Shared) -> Mounted {
     };
     let session = Arc::clone(&agent) as Arc<dyn hearth_client::Session>;
     let core = Core::new(root(path), session, options).expect("threads can be started");
-    let (core, os) = (Arc::new(core), Os::new(shared.gaps));
+    let (core, os) = (Arc::new(core), Os::new());
     let notifier = Notifier(Arc::downgrade(&os));
     core.revoker
         .start(notifier)
@@ -161,17 +147,15 @@ struct Shared {
     opened: Arc<Opened>,
     fault: Option<Broken>,
     policy: Policy,
-    gaps: KnownGaps,
 }
 
-fn live(seed: u64, fault: Option<Broken>, gaps: KnownGaps, path: &Path) {
-    let shape = Shape::of(seed, gaps);
+fn live(seed: u64, fault: Option<Broken>, path: &Path) {
+    let shape = Shape::of(seed);
     let shared = Shared {
         net: Arc::new(Net::new(seed, shape.nodes)),
         opened: Arc::default(),
         fault,
         policy: shape.policy,
-        gaps,
     };
     let book = Arc::new(Book::default());
     for name in (0..shape.names.min(shape.made)).map(|name| format!("f{name}")) {
@@ -219,10 +203,6 @@ fn work(seed: u64, shape: &Shape, mounts: &[Mounted], book: &Arc<Book>) {
             kind,
             names: shape.names,
             pauses: shape.pauses,
-            age: match shape.gaps {
-                KnownGaps::Found => Duration::ZERO,
-                KnownGaps::Excused => MountOptions::default().attr_ttl,
-            },
             dice,
             open: Vec::new(),
             waits: Arc::clone(&waits),

@@ -1,6 +1,6 @@
 //! Worlds of many seeds keep S7 and S8, and those with something broken are found.
 
-use hearth_fuse_sim::world::{Broken, Guard, KnownGaps, WorldOutcome, run};
+use hearth_fuse_sim::world::{Broken, Guard, WorldOutcome, run};
 use std::collections::BTreeMap;
 use std::ops::Range;
 
@@ -21,19 +21,11 @@ fn seeds() -> Range<u64> {
     }
 }
 
-/// With `HEARTH_FUSE_GAPS` what is known is found as well.
-fn gaps() -> KnownGaps {
-    match std::env::var_os("HEARTH_FUSE_GAPS") {
-        Some(_) => KnownGaps::Found,
-        None => KnownGaps::Excused,
-    }
-}
-
 #[test]
 fn worlds_keep_names_and_attributes_true_and_nobody_waits() {
     let mut tally: BTreeMap<&str, u64> = BTreeMap::new();
     for seed in seeds() {
-        let outcome = run(seed, None, gaps());
+        let outcome = run(seed, None);
         if let Some(finding) = outcome.finding {
             panic!("HEARTH_FUSE_SEEDS={seed} runs it again: {finding}");
         }
@@ -59,14 +51,14 @@ fn worlds_keep_names_and_attributes_true_and_nobody_waits() {
 #[test]
 fn a_seed_is_one_world_to_the_last_step() {
     for seed in 0..25 {
-        let [first, second] = [(); 2].map(|()| run(seed, None, KnownGaps::Excused));
+        let [first, second] = [(); 2].map(|()| run(seed, None));
         assert_eq!(first, second, "seed {seed}");
     }
 }
 
 /// The first world in which a broken part shows.
 fn found(fault: Broken) -> String {
-    let worlds = (0..BROKEN_SEEDS).map(|seed| run(seed, Some(fault), KnownGaps::Excused));
+    let worlds = (0..BROKEN_SEEDS).map(|seed| run(seed, Some(fault)));
     let mut findings = worlds.filter_map(|WorldOutcome { finding, .. }| finding);
     findings.next().expect("it is found")
 }

@@ -240,7 +240,12 @@ impl Core {
         if change.sets_times() {
             self.set_times(caller, &node, change)?;
         }
-        self.attributes(caller, &node, Consult::Everywhere, asked)
+        let told = self.attributes(caller, &node, Consult::Everywhere, asked)?;
+        // Linux takes the answer to a change also if a recall has overtaken it.
+        Ok(Told {
+            ttl: Duration::ZERO,
+            ..told
+        })
     }
 
     /// Until this is dropped, nobody waits for pages of a file that a program here may have mapped.

@@ -53,6 +53,29 @@ impl Condvar {
         Ok((guard, WaitTimeoutResult(over.get())))
     }
 
+    /// The same for as long as something holds.
+    pub fn wait_timeout_while<'a, T>(
+        &self,
+        mut guard: MutexGuard<'a, T>,
+        span: Duration,
+        mut holds: impl FnMut(&mut T) -> bool,
+    ) -> LockResult<(MutexGuard<'a, T>, WaitTimeoutResult)> {
+        let end = clock::now() + span;
+        loop {
+            if !holds(&mut guard) {
+                return Ok((guard, WaitTimeoutResult(false)));
+            }
+            let rest = end.saturating_sub(clock::now());
+            if rest.is_zero() {
+                return Ok((guard, WaitTimeoutResult(true)));
+            }
+            guard = self
+                .wait_timeout(guard, rest)
+                .unwrap_or_else(|error| error.into_inner())
+                .0;
+        }
+    }
+
     /// Wakes one.
     pub fn notify_one(&self) {
         self.0.notify_one();

@@ -240,6 +240,7 @@ pub(crate) fn tell(node: usize, effect: &Effect) -> Option<String> {
             format!("{node} => daemon {}  {}", daemon.0, ask(order))
         }
         Effect::Disconnect { peer } => format!("{node} gives up {}", peer.0),
+        Effect::Release { .. } => format!("{node} closes its descriptor"),
         Effect::Alarm(alarm) => format!("{node} alarm {alarm:?}"),
         Effect::Reply { reply, .. } => match reply {
             Reply::Data(_) | Reply::Opened { .. } | Reply::Written { .. } => return None,
@@ -251,7 +252,6 @@ pub(crate) fn tell(node: usize, effect: &Effect) -> Option<String> {
         | Effect::Free(_)
         | Effect::Encode { .. }
         | Effect::Restore { .. }
-        | Effect::Release { .. }
         | Effect::Offer { .. }
         | Effect::TakeBack { .. }
         | Effect::Refused(_)

@@ -114,10 +114,15 @@ impl Desk<'_, '_> {
     pub(super) fn stops_lingering(&mut self, id: FileId) -> bool {
         let over = self.client.lingering.has(id) && self.has_all_in_store(id);
         if over {
-            let handle = self.client.lingering.take(id);
-            self.release(handle);
+            self.lingers_no_more(id);
         }
         over
+    }
+
+    /// Lets go of the descriptor: whether a home needs it does not count.
+    pub(super) fn lingers_no_more(&mut self, id: FileId) {
+        let handle = self.client.lingering.take(id);
+        self.release(handle);
     }
 
     fn release(&mut self, handle: Option<Handle>) {

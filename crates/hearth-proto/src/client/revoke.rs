@@ -170,12 +170,16 @@ impl Desk<'_, '_> {
         }
         self.redirect_writes(id);
         self.drop_gathered(id, Some(errno::EIO));
-        self.stops_lingering(id);
+        // Homes drop what they have of the file, and need no descriptor for it.
+        self.lingers_no_more(id);
     }
 
     /// The manager takes back leave to keep attributes.
     pub(super) fn recalled(&mut self, from: NodeId, order: &Envelope) {
         self.drop_leave(order.file);
+        if let Some(file) = self.client.files.get_mut(&order.file) {
+            file.exact = false;
+        }
         let tell = Tell::LetGo(from, order.generation, order.req);
         let pages = self.drop_untold(order.file);
         self.revoke(order.file, pages, tell);

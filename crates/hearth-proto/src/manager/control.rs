@@ -320,8 +320,10 @@ impl Seat<'_, '_> {
     pub(super) fn acknowledged(&mut self, from: NodeId, req: ReqId, body: &Body) {
         // A node that is told of a writer may go on to have copies that no home has recorded (V4).
         let is_recall = self.file.leaves.is_awaited(from, req.seq);
-        let has_let_go = matches!(body, Body::ForgetOk(_));
-        if has_let_go && (is_recall || self.file.semantics.is_recorded()) {
+        let keeps_none = is_recall || self.file.semantics.is_recorded();
+        // While the store lacks bytes a node may keep a descriptor for a home (C8), also one that has closed the file.
+        let may_linger = self.file.stamp.is_none() && self.file.known;
+        if matches!(body, Body::ForgetOk(_)) && keeps_none && !may_linger {
             self.file.holders.remove(from);
         }
         if let Body::ForgetOk(mtime_ns) | Body::DateIs(mtime_ns) = *body {

@@ -102,7 +102,6 @@ impl Seat<'_, '_> {
             .collect::<NodeSet>()
             .iter()
             .collect();
-        self.file.holders.remove(from);
         self.file.leaves.forget();
         let body = Body::Forget {
             size: u64::MAX,
@@ -120,6 +119,10 @@ impl Seat<'_, '_> {
         if write && self.file.writers() == 0 && self.file.stamp.is_some() {
             // Bytes that were written before have the store's time by now.
             self.forget_date();
+        }
+        if write {
+            // From here on it is an opener. Until now a change had to take back what it may keep.
+            self.file.holders.remove(ask.from);
         }
         let opens = self.file.openers.entry(ask.from).or_default();
         match ask.body {
@@ -150,7 +153,7 @@ impl Seat<'_, '_> {
             ask,
             Body::OpenOk {
                 size,
-                shared,
+                shared: shared || !self.file.leaves.is_idle(),
                 homes,
                 holders,
                 semantics: self.file.semantics,
