@@ -20,6 +20,7 @@ mod lagging;
 mod model;
 mod parts;
 mod posix;
+mod room;
 mod spec;
 mod tier;
 

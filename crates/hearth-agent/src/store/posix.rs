@@ -9,6 +9,7 @@ use hearth_shm::{FramePart, Pool};
 use rustix::fs::{AtFlags, StatxFlags};
 use rustix::io::retry_on_intr;
 
+use super::room::with_room;
 use super::{Store, StoreCounts, SyncKind, parts};
 
 /// The store as the kernel offers it.
@@ -50,22 +51,26 @@ impl Store for Posix {
         pool: &Pool,
     ) -> Result<(), Errno> {
         let len = parts::total(parts);
-        let written = transfer(len, |done| match done {
-            0 => pool.pwritev(file, parts, offset),
-            _ => pool.pwritev(file, &parts::after(parts, done), offset + done as u64),
-        })?;
-        all_of(len, written)
+        let write = || {
+            transfer(len, |done| match done {
+                0 => pool.pwritev(file, parts, offset),
+                _ => pool.pwritev(file, &parts::after(parts, done), offset + done as u64),
+            })
+        };
+        all_of(len, with_room(write)?)
     }
 
     fn write_bytes(&self, file: BorrowedFd<'_>, offset: u64, bytes: &[u8]) -> Result<(), Errno> {
-        let written = transfer(bytes.len(), |done| {
-            Ok(rustix::io::pwrite(
-                file,
-                &bytes[done..],
-                offset + done as u64,
-            )?)
-        })?;
-        all_of(bytes.len(), written)
+        let write = || {
+            transfer(bytes.len(), |done| {
+                Ok(rustix::io::pwrite(
+                    file,
+                    &bytes[done..],
+                    offset + done as u64,
+                )?)
+            })
+        };
+        all_of(bytes.len(), with_room(write)?)
     }
 
     fn append(&self, file: BorrowedFd<'_>, bytes: &[u8]) -> Result<u64, Errno> {
