@@ -143,7 +143,11 @@ impl fuser::Filesystem for HearthFs {
         if name.len() > NAME_BYTES_MAX {
             return reply_entry(self.core.look_up(caller, at), reply);
         }
-        match self.core.remember(caller, at) {
+        let known = match self.core.revoker.leaving.is_leaving() {
+            true => Remembered::Perhaps,
+            false => self.core.remember(caller, at),
+        };
+        match known {
             Remembered::Entry(entry) => reply_entry(Ok(*entry), reply),
             Remembered::Absent => reply.error(fuser::Errno::ENOENT),
             Remembered::No if !self.core.store_is_behind => {
@@ -156,6 +160,7 @@ impl fuser::Filesystem for HearthFs {
                         parent: parent.0,
                         name: &name,
                     };
+                    core.revoker.leaving.until_left();
                     reply_entry(core.lookup(caller, at), reply);
                 });
             }

@@ -115,9 +115,17 @@ impl Core {
         (fd, stat): (OwnedFd, &Stat),
         asked: Moment,
     ) -> io::Result<Entry> {
+        self.leave_old_place(at, stat);
         let node = self.nodes.found(at.parent, at.name, fd, stat);
         self.entry_of(caller, &node, asked)
             .inspect_err(|_| self.nodes.forget(node.id, 1))
+    }
+
+    /// Has the operating system forget the place that a directory had before another node moved it here.
+    pub(crate) fn leave_old_place(&self, at: Name<'_>, stat: &Stat) {
+        if let Some((parent, name)) = self.nodes.left_by(stat, at.parent, at.name) {
+            self.revoker.leaving.left(parent, name);
+        }
     }
 
     pub(crate) fn entry_of(

@@ -401,6 +401,23 @@ impl Nodes {
         Some((place.parent, place.name.clone().into()))
     }
 
+    /// The name by which the operating system believes a directory that was now found by another.
+    pub(crate) fn left_by(
+        &self,
+        stat: &Stat,
+        parent: u64,
+        name: &OsStr,
+    ) -> Option<(u64, OsString)> {
+        if stat.kind() != FileType::Directory {
+            return None;
+        }
+        let table = self.lock();
+        let entry = table.entries.get(table.ids.get(&stat.key())?)?;
+        let place = entry.place.as_ref().filter(|_| entry.node.is(stat))?;
+        let same = place.parent == parent && *place.name == *name;
+        (!same).then(|| (place.parent, place.name.clone().into()))
+    }
+
     /// Records that an inode lost its last name.
     pub fn gone(&self, key: StoreKey) {
         let table = self.lock();

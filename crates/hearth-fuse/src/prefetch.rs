@@ -142,7 +142,7 @@ impl Core {
 
     /// An entry for attributes that nobody could call back, for this answer alone.
     fn entry_once(&self, caller: Caller, at: Name<'_>, once: Stat) -> Entry {
-        let node = self.nodes.remembered(at.parent, at.name, &once);
+        let node = self.remembered(at, &once);
         let told = self.told_once(caller, &node, once);
         self.entry(&node, told)
     }
@@ -170,8 +170,13 @@ impl Core {
     }
 
     fn entry_kept(&self, caller: Caller, at: Name<'_>, kept: (Stat, Duration, OnItsWay)) -> Entry {
-        let node = self.nodes.remembered(at.parent, at.name, &kept.0);
+        let node = self.remembered(at, &kept.0);
         self.entry_from(caller, &node, kept)
+    }
+
+    fn remembered(&self, at: Name<'_>, stat: &Stat) -> Arc<Inode> {
+        self.leave_old_place(at, stat);
+        self.nodes.remembered(at.parent, at.name, stat)
     }
 
     /// A lookup for which memory is worth being filled. May wait for the session.

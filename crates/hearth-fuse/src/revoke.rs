@@ -54,7 +54,7 @@ pub(crate) struct KernelRevoker {
     nodes: Arc<Nodes>,
     memory: Arc<Memory>,
     calls: Arc<Calls>,
-    leaving: Arc<Leaving>,
+    pub(crate) leaving: Arc<Leaving>,
     session: Weak<dyn Session>,
     notifier: OnceLock<Notifier>,
     state: Mutex<State>,

@@ -146,3 +146,25 @@ fn a_file_that_was_replaced_outside_is_opened_anew_though_its_name_is_kept() {
     }
     fixture.down();
 }
+
+/// S8: the operating system has a directory at one place only, and moves it there by itself except inside of a rename.
+#[test]
+fn a_directory_that_another_node_moved_can_be_moved_on() {
+    if skipped("a_directory_that_another_node_moved_can_be_moved_on", &[]) {
+        return;
+    }
+    let fixture = Fixture::new();
+    fixture.up(2, &[]);
+    let [here, there] = [0, 1].map(|agent| fixture.mount(agent));
+    for round in 0..10 {
+        let root = format!("q{round}");
+        fs::create_dir_all(here.join(&root).join("d/f")).expect("the store takes it");
+        let (from, to) = (there.join(&root).join("d/f"), there.join(&root).join("g"));
+        fs::rename(from, to).expect("it is there");
+        let (from, to) = (here.join(&root).join("g"), here.join(&root).join("d/e"));
+        fs::rename(from, to).expect("it is there");
+        assert!(seen(&there.join(&root), "d/e").is_some());
+    }
+    fixture.down();
+    fixture.assert_clean();
+}
