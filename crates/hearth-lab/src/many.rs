@@ -5,6 +5,8 @@ use std::fs::{self, File};
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -65,9 +67,36 @@ struct Row {
 /// The longest step of an agent, in milliseconds, and the fact that began it.
 type Step = (f64, String);
 
+/// Whether SIGINT or SIGTERM has come: programs make no more calls then, and the set is taken down.
+#[derive(Clone, Default)]
+struct Interrupted(Arc<AtomicBool>);
+
+impl Interrupted {
+    /// From now on these signals end nothing by themselves.
+    fn catch() -> io::Result<Interrupted> {
+        let interrupted = Interrupted::default();
+        for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
+            signal_hook::flag::register(signal, Arc::clone(&interrupted.0))?;
+        }
+        Ok(interrupted)
+    }
+
+    fn has_come(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
+
+    fn check(&self) -> io::Result<()> {
+        match self.has_come() {
+            true => Err(io::ErrorKind::Interrupted.into()),
+            false => Ok(()),
+        }
+    }
+}
+
 /// Counts of one program.
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Default)]
 struct Tally {
+    interrupted: Interrupted,
     calls: u64,
     wrong: u64,
     longest: Duration,
@@ -76,6 +105,9 @@ struct Tally {
 impl Tally {
     /// Times a call, which has a result if all is right.
     fn call<T>(&mut self, call: impl FnOnce() -> io::Result<T>) -> Option<T> {
+        if self.interrupted.has_come() {
+            return None;
+        }
         let begun = Instant::now();
         let done = call();
         self.longest = self.longest.max(begun.elapsed());
@@ -86,6 +118,7 @@ impl Tally {
 
     fn and(self, other: Tally) -> Tally {
         Tally {
+            interrupted: self.interrupted,
             calls: self.calls + other.calls,
             wrong: self.wrong + other.wrong,
             longest: self.longest.max(other.longest),
@@ -94,7 +127,7 @@ impl Tally {
 }
 
 /// The work of a program below a mount.
-type Phase = fn(&Args, &Path) -> Tally;
+type Phase = fn(&Args, &Path, Tally) -> Tally;
 
 /// Runs the phases; fails if a call failed or took too long.
 pub(crate) fn run(args: &Args) -> io::Result<ExitCode> {
@@ -112,14 +145,13 @@ pub(crate) fn run(args: &Args) -> io::Result<ExitCode> {
     if args.remove {
         good &= set.phase(args, "remove", remove, 1)?;
         pause(GIVES_BACK);
-        good &= set.phase(args, "at rest", |_, _| Tally::default(), 1)?;
+        good &= set.phase(args, "at rest", |_, _, tally| tally, 1)?;
     }
     set.down()?;
     Ok(ExitCode::from(u8::from(!good)))
 }
 
-fn list(args: &Args, mount: &Path) -> Tally {
-    let mut tally = Tally::default();
+fn list(args: &Args, mount: &Path, mut tally: Tally) -> Tally {
     let mut seen = 0;
     for dir in 0..dirs(args) {
         let Some(mut names) = tally.call(|| fs::read_dir(mount.join(format!("d{dir}")))) else {
@@ -133,8 +165,7 @@ fn list(args: &Args, mount: &Path) -> Tally {
     tally
 }
 
-fn stat(args: &Args, mount: &Path) -> Tally {
-    let mut tally = Tally::default();
+fn stat(args: &Args, mount: &Path, mut tally: Tally) -> Tally {
     for file in 0..args.files {
         let at = mount.join(place(args, file));
         let told = tally.call(|| fs::symlink_metadata(&at));
@@ -143,8 +174,7 @@ fn stat(args: &Args, mount: &Path) -> Tally {
     tally
 }
 
-fn open(args: &Args, mount: &Path) -> Tally {
-    let mut tally = Tally::default();
+fn open(args: &Args, mount: &Path, mut tally: Tally) -> Tally {
     for file in 0..args.files {
         let at = mount.join(place(args, file));
         if let Some(mut file) = tally.call(|| File::open(&at)) {
@@ -159,8 +189,7 @@ fn open(args: &Args, mount: &Path) -> Tally {
     tally
 }
 
-fn remove(args: &Args, mount: &Path) -> Tally {
-    let mut tally = Tally::default();
+fn remove(args: &Args, mount: &Path, mut tally: Tally) -> Tally {
     for file in 0..args.files {
         tally.call(|| fs::remove_file(mount.join(place(args, file))));
     }
@@ -180,6 +209,7 @@ struct Set {
     dir: tempfile::TempDir,
     hearth: PathBuf,
     mounts: Vec<PathBuf>,
+    interrupted: Interrupted,
 }
 
 impl Set {
@@ -191,10 +221,12 @@ impl Set {
         let beside = || Ok::<_, io::Error>(std::env::current_exe()?.with_file_name("hearth"));
         let hearth = args.hearth.clone().map_or_else(beside, Ok)?;
         let store = dir.path().join("store");
+        let interrupted = Interrupted::catch()?;
         for number in 0..dirs(args) {
             fs::create_dir_all(store.join(format!("d{number}")))?;
         }
         for file in 0..args.files {
+            interrupted.check()?;
             File::create(store.join(place(args, file)))?;
         }
         let mounts = (0..args.agents).map(|agent| dir.path().join(format!("m{agent}")));
@@ -202,6 +234,7 @@ impl Set {
             mounts: mounts.collect(),
             hearth,
             dir,
+            interrupted,
         };
         let mut up = set.command("up");
         up.arg("--store").arg(&store);
@@ -246,12 +279,13 @@ impl Set {
         let tally = thread::scope(|scope| {
             let mounts = self.mounts.iter().take(programs);
             let programs: Vec<_> = mounts
-                .map(|mount| scope.spawn(move || phase(args, mount)))
+                .map(|mount| scope.spawn(move || phase(args, mount, self.tally())))
                 .collect();
             let ended = programs.into_iter().map(|one| one.join());
             let each = ended.map(|one| one.expect("a program does not panic"));
-            each.fold(Tally::default(), Tally::and)
+            each.fold(self.tally(), Tally::and)
         });
+        self.interrupted.check()?;
         let seconds = begun.elapsed().as_secs_f64();
         let (memory_mib, steps) = self.agents()?;
         let (longest_step_ms, longest_step) = steps.into_iter().unzip();
@@ -268,6 +302,13 @@ impl Set {
         tell(args, &row)?;
         let slow = args.longest.is_some_and(|most| row.longest_ms > most);
         Ok(row.wrong == 0 && !slow)
+    }
+
+    fn tally(&self) -> Tally {
+        Tally {
+            interrupted: self.interrupted.clone(),
+            ..Tally::default()
+        }
     }
 
     /// Memory of each agent, and its longest step.
