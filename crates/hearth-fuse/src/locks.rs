@@ -1,13 +1,12 @@
 //! Locks of programs become locks in the store, so that they hold between mounts and nodes.
 //!
-//! For every inode and lock owner there is one open file description in the store, opened when the
-//! owner first locks. `fcntl(2)` locks are open-file-description locks on it, `flock(2)` locks are
-//! `flock(2)` locks on it; closing it releases both.
+//! For every inode, lock owner and family of locks there is one open file description in the store, opened when the
+//! owner first locks so. `fcntl(2)` locks are open-file-description locks on it, `flock(2)` locks are `flock(2)` locks on
+//! it; closing it releases them.
 //!
-//! fuser does not say whether a lock request comes from `fcntl` or `flock`. Only requests for a whole
-//! file can be either, and only an owner's first one is in doubt: then the system call that the
-//! requesting thread is in decides, and `fcntl` where that cannot be seen (Yama). Such an `flock`
-//! then excludes other such `flock`s, as on NFS.
+//! fuser does not say whether a lock request comes from `fcntl` or `flock`. Only requests for a whole file can be either:
+//! then the system call that the requesting thread is in decides. Where that cannot be seen (Yama) it is of the family
+//! that the owner has locks of, or `fcntl`. Such an `flock` then excludes other such `flock`s, as on NFS.
 //!
 //! The kernel does not say that the owner of an open-file-description lock of a program goes away. Its descriptor does,
 //! so each description goes with the handle through which its owner first locked.
@@ -47,6 +46,19 @@ enum Family {
 struct Key {
     node: u64,
     owner: u64,
+    family: Family,
+}
+
+impl Family {
+    const ALL: [Family; 2] = [Family::Ranges, Family::Flock];
+
+    fn key(self, node: u64, owner: LockOwner) -> Key {
+        Key {
+            node,
+            owner: owner.0,
+            family: self,
+        }
+    }
 }
 
 /// The descriptions that hold locks.
@@ -156,34 +168,25 @@ impl Locks {
         self.held.lock().expect("nothing panics under this lock")
     }
 
-    fn holder(&self, key: Key) -> Option<Holder> {
-        self.lock().get(&key).cloned()
+    /// What holds an owner's locks of a family, or of any if the family is not known.
+    fn holder(&self, node: u64, owner: LockOwner, family: Option<Family>) -> Option<Holder> {
+        let held = self.lock();
+        let mut asked = Family::ALL
+            .into_iter()
+            .filter(|one| family.is_none_or(|family| family == *one));
+        asked.find_map(|family| held.get(&family.key(node, owner)).cloned())
     }
 
     /// Releases an owner's `fcntl(2)` locks on a file, as any `close(2)` of it does.
     pub(crate) fn release_ranges(&self, node: u64, owner: LockOwner) {
-        let key = Key {
-            node,
-            owner: owner.0,
-        };
-        let mut held = self.lock();
-        if held
-            .get(&key)
-            .is_some_and(|holder| holder.family == Family::Ranges)
-        {
-            let holder = held.remove(&key);
-            drop(held);
-            holder.iter().for_each(release);
-        }
+        let holder = self.lock().remove(&Family::Ranges.key(node, owner));
+        holder.iter().for_each(release);
     }
 
     /// Releases every lock of an owner that is going away.
     pub(crate) fn release_all(&self, node: u64, owner: LockOwner) {
-        let holder = self.lock().remove(&Key {
-            node,
-            owner: owner.0,
-        });
-        holder.iter().for_each(release);
+        let holders = Family::ALL.map(|family| self.lock().remove(&family.key(node, owner)));
+        holders.iter().flatten().for_each(release);
     }
 
     /// Releases the locks of owners that locked through a handle: nobody has it open any more.
@@ -218,11 +221,8 @@ impl Core {
     /// `GETLK`, which only `fcntl(2)` has.
     pub(crate) fn getlk(&self, request: LockRequest) -> io::Result<RangeLock> {
         let open = self.files.find(request.handle)?;
-        let key = Key {
-            node: open.node.id,
-            owner: request.owner.0,
-        };
-        let fd = match self.locks.holder(key) {
+        let (node, ranges) = (open.node.id, Some(Family::Ranges));
+        let fd = match self.locks.holder(node, request.owner, ranges) {
             Some(holder) => holder.fd,
             None => Arc::new(open_description(&open)?),
         };
@@ -258,11 +258,7 @@ impl Core {
     /// `None` if there is nothing to unlock.
     fn attempt(&self, caller: Caller, request: LockRequest) -> io::Result<Option<Attempt>> {
         let open = self.files.find(request.handle)?;
-        let key = Key {
-            node: open.node.id,
-            owner: request.owner.0,
-        };
-        let lock = request.lock;
+        let (node, owner, lock) = (open.node.id, request.owner, request.lock);
         let bytes = match open.way {
             Way::Session(handle) if self.session.gathers(handle) => Some(Ordered {
                 session: Arc::clone(&self.session),
@@ -271,7 +267,8 @@ impl Core {
             }),
             Way::Session(_) | Way::Store => None,
         };
-        if let Some(holder) = self.locks.holder(key) {
+        let seen = family(caller, lock);
+        if let Some(holder) = self.locks.holder(node, owner, seen) {
             return Ok(Some(Attempt {
                 holder,
                 lock,
@@ -281,12 +278,14 @@ impl Core {
         if lock.kind == libc::F_UNLCK {
             return Ok(None);
         }
+        let family = seen.unwrap_or(Family::Ranges);
         let fresh = Holder {
-            family: family(caller, lock),
+            family,
             fd: Arc::new(open_description(&open)?),
             through: request.handle,
         };
         // Two threads of one owner may come here at once: the first description stands.
+        let key = family.key(node, owner);
         let holder = self.locks.lock().entry(key).or_insert(fresh).clone();
         Ok(Some(Attempt {
             holder,
@@ -311,24 +310,17 @@ fn open_description(open: &OpenHandle) -> io::Result<OwnedFd> {
     Err(last)
 }
 
-fn family(caller: Caller, lock: RangeLock) -> Family {
+/// The family of a request; `None` if it cannot be seen.
+fn family(caller: Caller, lock: RangeLock) -> Option<Family> {
     let whole = lock.start == 0 && lock.end >= WHOLE_FILE_END;
-    if whole && is_in_flock(caller) {
-        Family::Flock
-    } else {
-        Family::Ranges
+    if !whole {
+        return Some(Family::Ranges);
     }
-}
-
-/// Whether the requesting thread is inside `flock(2)`.
-fn is_in_flock(caller: Caller) -> bool {
-    let path = format!("/proc/{}/syscall", caller.tid);
-    let Ok(text) = fs::read_to_string(path) else {
-        return false;
-    };
-    let number = text
-        .split(' ')
-        .next()
-        .and_then(|word| word.parse::<libc::c_long>().ok());
-    number == Some(libc::SYS_flock)
+    // The thread is inside of its call until it is answered.
+    let text = fs::read_to_string(format!("/proc/{}/syscall", caller.tid)).ok()?;
+    let number = text.split(' ').next()?.parse::<libc::c_long>().ok()?;
+    Some(match number == libc::SYS_flock {
+        true => Family::Flock,
+        false => Family::Ranges,
+    })
 }

@@ -38,6 +38,49 @@ fn fcntl_locks_exclude_each_other_across_mounts() {
     fcntl_lock(&mine, FlockOperation::NonBlockingLockShared).unwrap();
 }
 
+/// Takes, tries and lets go of an open-file-description lock of five bytes, and of a lock of the whole file.
+const BOTH_KINDS: &str = "import fcntl, os, struct, sys
+mine, theirs = (os.open(path, os.O_RDWR) for path in sys.argv[1:3])
+def ofd(file, kind, start):
+    F_OFD_SETLK = 37
+    fcntl.fcntl(file, F_OFD_SETLK, struct.pack('hhqqi4x', kind, 0, start, 5, 0))
+def refused(call, *args):
+    try:
+        call(*args)
+    except BlockingIOError:
+        return
+    sys.exit(f'{call.__name__}{args} is granted')
+EX = fcntl.LOCK_EX | fcntl.LOCK_NB
+ofd(theirs, fcntl.F_WRLCK, 0)
+ofd(theirs, fcntl.F_UNLCK, 0)
+fcntl.flock(mine, EX)
+refused(fcntl.flock, theirs, EX)
+ofd(mine, fcntl.F_RDLCK, 0)
+ofd(mine, fcntl.F_UNLCK, 0)
+refused(fcntl.flock, theirs, EX)
+fcntl.flock(mine, fcntl.LOCK_UN)
+ofd(mine, fcntl.F_WRLCK, 0)
+refused(ofd, theirs, fcntl.F_WRLCK, 0)
+ofd(theirs, fcntl.F_WRLCK, 10)
+fcntl.flock(theirs, EX)";
+
+/// S12
+#[test]
+fn locks_of_both_kinds_through_one_description_are_apart() {
+    let Some((here, there)) = two_mounts() else {
+        return;
+    };
+    let mut program = Command::new("python3");
+    program.arg("-c").arg(BOTH_KINDS);
+    let output = program
+        .arg(here.at("a"))
+        .arg(there.at("a"))
+        .output()
+        .unwrap();
+    let words = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success(), "{words}");
+}
+
 #[test]
 fn closing_any_descriptor_releases_fcntl_locks() {
     let Some((here, there)) = two_mounts() else {
