@@ -15,7 +15,7 @@ use fuser::{
 };
 
 use crate::attributes::Change;
-use crate::calls::Call;
+use crate::calls::{Call, RENAME};
 use crate::core::Core;
 use crate::directories::DirectoryAt;
 use crate::errors::errno;
@@ -329,7 +329,7 @@ impl fuser::Filesystem for HearthFs {
         let caller = Caller::from(request);
         let (name, newname) = (name.to_owned(), newname.to_owned());
         let flags = rustix::fs::RenameFlags::from_bits_retain(flags.bits());
-        self.run(("a rename", parent), move |core| {
+        self.run((RENAME, parent), move |core| {
             let from = Name {
                 parent: parent.0,
                 name: &name,

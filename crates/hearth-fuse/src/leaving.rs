@@ -1,15 +1,19 @@
 //! Files whose last name went on another node. The operating system does not know, and remembers them; their room in the
-//! store would stay taken for as long. So a while after a revocation this looks whether the file has a name, and tells the
-//! operating system if not. When that forgets the file, its descriptor is closed. Not before: the store could give the
-//! file's number to another, which the operating system would then take for it.
+//! store would stay taken for as long. So some milliseconds after a revocation this looks whether the file has a name. If
+//! not, its descriptor is closed, and the operating system is told. The store may give the file's number to another from
+//! then on: that one counts as another generation.
 //!
 //! And directories that another node has moved. The operating system has a directory at one place only. It moves it when
 //! it finds it at another, except inside of a rename: that fails with `ESTALE` and is tried once more. So the old place
 //! is forgotten as soon as a look finds the directory elsewhere, and look-ups wait for that. The second try looks up
 //! the directories of both names first. Such a wait has a bound: who looks up may hold the lock of that very place.
+//!
+//! The operating system is told under the lock of a directory, which a call that this mount has not answered may hold. An
+//! agent that was killed meanwhile would not end, nor would that call. So nothing is told of a directory in which a call
+//! is under way.
 
 use std::collections::VecDeque;
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsString;
 use std::io;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock};
 use std::thread;
@@ -17,6 +21,7 @@ use std::time::{Duration, Instant};
 
 use fuser::{INodeNo, Notifier};
 
+use crate::calls::Calls;
 use crate::nodes::Nodes;
 
 /// A revocation comes before the name goes: that takes as long as the store does. So there are several looks, each so
@@ -28,12 +33,15 @@ const PAUSES: [Duration; 3] = [
 ];
 /// Nodes that are looked at later; those that were noted first give way, and stay until the kernel forgets them.
 const NOTED_MAX: usize = 4096;
-/// Longest wait of a look-up for a place to be forgotten.
+/// Longest wait of a look-up for a place to be forgotten, and of this for the calls there to end.
 const FORGOTTEN_WITHIN: Duration = Duration::from_millis(20);
+/// Between two looks for such a call.
+const CALLS_PAUSE: Duration = Duration::from_micros(200);
 
 /// Nodes to look at.
-#[derive(Default)]
 pub(crate) struct Leaving {
+    nodes: Arc<Nodes>,
+    calls: Arc<Calls>,
     state: Mutex<State>,
     changed: Condvar,
     /// A name was forgotten.
@@ -46,26 +54,41 @@ struct State {
     /// Nodes that are looked at after each pause, in the order of time.
     due: [VecDeque<(Instant, u64)>; PAUSES.len()],
     /// Names by which the operating system believes a directory that is elsewhere, each with its directory.
-    left: VecDeque<(u64, OsString)>,
+    left: VecDeque<LeftPlace>,
     /// How many of them are not forgotten yet.
     leaving: usize,
     closed: bool,
 }
 
+/// A name by which the operating system believes a directory that is elsewhere.
+pub(crate) struct LeftPlace {
+    pub(crate) parent: u64,
+    pub(crate) name: OsString,
+    /// The directory in which it was found.
+    pub(crate) found_in: u64,
+}
+
 /// A node to look at, after so many looks, or a name to forget.
 enum Look {
     At(u64, usize),
-    Left(u64, OsString),
+    Left(LeftPlace),
 }
 
 impl Leaving {
     /// Starts the thread that looks.
-    pub(crate) fn start(nodes: Arc<Nodes>) -> io::Result<Arc<Leaving>> {
-        let leaving = Arc::new(Leaving::default());
+    pub(crate) fn start(nodes: Arc<Nodes>, calls: Arc<Calls>) -> io::Result<Arc<Leaving>> {
+        let leaving = Arc::new(Leaving {
+            nodes,
+            calls,
+            state: Mutex::default(),
+            changed: Condvar::new(),
+            forgotten: Condvar::new(),
+            notifier: OnceLock::new(),
+        });
         let own = Arc::clone(&leaving);
         thread::Builder::new()
             .name("fuse-leaving".to_owned())
-            .spawn(move || own.serve(&nodes))?;
+            .spawn(move || own.serve())?;
         Ok(leaving)
     }
 
@@ -78,10 +101,10 @@ impl Leaving {
     }
 
     /// A directory that the operating system believes at this name was found elsewhere.
-    pub(crate) fn left(&self, parent: u64, name: OsString) {
+    pub(crate) fn left(&self, place: LeftPlace) {
         let mut state = self.lock();
         if state.left.len() < NOTED_MAX {
-            state.left.push_back((parent, name));
+            state.left.push_back(place);
             state.leaving += 1;
             self.changed.notify_one();
         }
@@ -116,44 +139,65 @@ impl Leaving {
         self.state.lock().expect("nothing panics under this lock")
     }
 
-    fn serve(&self, nodes: &Nodes) {
+    fn serve(&self) {
         while let Some(look) = self.next() {
             match look {
                 Look::At(node, looks) => {
-                    if !self.tell_if_gone(nodes, node) && looks + 1 < PAUSES.len() {
+                    if !self.lets_go(node) && looks + 1 < PAUSES.len() {
                         self.lock().put(looks + 1, node);
                     }
                 }
-                Look::Left(parent, name) => self.forget(parent, &name),
+                Look::Left(place) => {
+                    self.forget(&place);
+                    self.lock().leaving -= 1;
+                    self.forgotten.notify_all();
+                }
             }
         }
     }
 
-    /// Tells the operating system of a file that has lost its last name, and says whether it has.
-    fn tell_if_gone(&self, nodes: &Nodes, node: u64) -> bool {
-        let names = nodes.names_of_gone(node);
-        let notifier = self.notifier.get();
-        for (parent, name) in &names {
-            // It may have found out by itself.
-            let _ = notifier.map(|to| to.delete(INodeNo(*parent), INodeNo(node), name));
+    /// Closes a file that has lost its last name, and tells the operating system; true if nothing is left to do.
+    fn lets_go(&self, node: u64) -> bool {
+        let names = self.nodes.let_go_of_gone(node);
+        let mut told = !names.is_empty();
+        for (parent, name) in names {
+            let is_free = !self.calls.are_under_way_in(parent);
+            told &= is_free;
+            if let Some(notifier) = self.notifier.get().filter(|_| is_free) {
+                // It may have found out by itself.
+                let _ = notifier.delete(INodeNo(parent), INodeNo(node), &name);
+            }
         }
-        !names.is_empty()
+        told
     }
 
-    fn forget(&self, parent: u64, name: &OsStr) {
-        if let Some(notifier) = self.notifier.get() {
-            // It may have forgotten it by itself, or the directory as well.
-            let _ = notifier.inval_entry(INodeNo(parent), name);
+    fn forget(&self, place: &LeftPlace) {
+        let Some(notifier) = self.notifier.get() else {
+            return;
+        };
+        let end = Instant::now() + FORGOTTEN_WITHIN;
+        let dirs = [place.parent, place.found_in];
+        while dirs.iter().any(|&dir| self.calls.are_under_way_in(dir)) {
+            if Instant::now() >= end {
+                return;
+            }
+            self.pause();
         }
-        self.lock().leaving -= 1;
-        self.forgotten.notify_all();
+        // It may have forgotten it by itself, or the directory as well.
+        let _ = notifier.inval_entry(INodeNo(place.parent), &place.name);
+    }
+
+    /// Nothing tells when a call ends.
+    fn pause(&self) {
+        let waited = self.forgotten.wait_timeout(self.lock(), CALLS_PAUSE);
+        drop(waited.expect("nothing panics under this lock"));
     }
 
     fn next(&self) -> Option<Look> {
         let mut state = self.lock();
         while !state.closed {
-            if let Some((parent, name)) = state.left.pop_front() {
-                return Some(Look::Left(parent, name));
+            if let Some(place) = state.left.pop_front() {
+                return Some(Look::Left(place));
             }
             let now = Instant::now();
             if let Some(look) = state.take(now) {
