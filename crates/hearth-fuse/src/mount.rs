@@ -74,10 +74,14 @@ impl Mount {
     ) -> io::Result<Mount> {
         let revoker = core.revoker.start(server.notifier())?;
         let (tell, told) = channel();
+        let server = run_without_unmount(server)?;
         thread::Builder::new()
             .name("fuse-mount".to_owned())
             .spawn(move || {
-                let ended = match server.run() {
+                let ended = server
+                    .join()
+                    .unwrap_or_else(|_| Err(io::Error::other("the mount panicked")));
+                let ended = match ended {
                     // A worker was taking a request at the moment of the unmount.
                     Err(error) if error.raw_os_error() == Some(libc::ECONNABORTED) => Ok(()),
                     ended => ended,
@@ -147,6 +151,19 @@ impl Mount {
             None => Ok(()),
         }
     }
+}
+
+/// Serves until the mount is gone. The library would unmount once more then, and so take away whatever was mounted there
+/// before.
+fn run_without_unmount(
+    server: fuser::Session<HearthFs>,
+) -> io::Result<thread::JoinHandle<io::Result<()>>> {
+    let mut background = server.spawn()?;
+    let nothing = thread::Builder::new().spawn(|| Ok(()))?;
+    let served = std::mem::replace(&mut background.guard, nothing);
+    // Its drop would unmount. It keeps a path, and a descriptor of the connection.
+    std::mem::forget(background);
+    Ok(served)
 }
 
 impl Drop for Mount {

@@ -139,6 +139,29 @@ fn a_full_dev_shm_is_no_obstacle() {
     fixture.assert_clean();
 }
 
+#[test]
+fn a_mount_at_the_same_directory_stays_when_the_agents_end() {
+    let test = "a_mount_at_the_same_directory_stays_when_the_agents_end";
+    if lacks(test, &["unshare"]) {
+        return;
+    }
+    let fixture = Fixture::new();
+    let at = fixture.dir("at");
+    let script = "mount -t tmpfs tmpfs \"$1\" || exit 99; echo theirs > \"$1/file\"; \
+        \"$2\" up --store \"$3\" --at \"$1\" && \"$2\" down && cat \"$1/file\" && \
+        \"$2\" run --store \"$3\" --at \"$1\" -- true && cat \"$1/file\"";
+    let mut command = Command::new("unshare");
+    command.args(["-m", "sh", "-c", script, "sh"]).arg(&at);
+    command.arg(fixture::program()).arg(fixture.store());
+    let output = finish(command.env("HEARTH_DIR", fixture.path("control")));
+    if output.status.code() == Some(99) {
+        return skip(test, "nothing can be mounted");
+    }
+    well(&output);
+    assert_eq!(text(&output.stdout).matches("theirs").count(), 2);
+    fixture.assert_clean();
+}
+
 /// A user's set-user-id program of root's: the dynamic linker leaves the library out.
 #[test]
 fn a_set_user_id_program_is_served_by_the_mount() {
