@@ -86,13 +86,19 @@ pub enum StartError {
         who: u32,
     },
     /// Other agents did not come.
-    #[error("agent {missing:?} did not join within {} s", waited.as_secs())]
+    #[error("agent {missing:?} did not join within {} s{}", waited.as_secs(), said(refusal.as_ref()))]
     Join {
         /// Those that are missing.
         missing: Vec<u32>,
         /// How long it waited.
         waited: Duration,
+        /// The last reason for which a connection was refused.
+        refusal: Option<String>,
     },
+}
+
+fn said(refusal: Option<&String>) -> String {
+    refusal.map_or_else(String::new, |why| format!(": {why}"))
 }
 
 /// A running agent. Dropping it stops it without flushing; see [`Agent::flush`].
@@ -304,9 +310,12 @@ impl Agent {
                 return Ok(());
             }
             if started.elapsed() > config.join_span {
+                let transport = self.core.transport.get();
+                let last = transport.and_then(|transport| transport.refusals().pop());
                 return Err(StartError::Join {
                     missing,
                     waited: config.join_span,
+                    refusal: last.map(|refusal| refusal.why),
                 });
             }
             self.pause();

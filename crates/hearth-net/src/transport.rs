@@ -5,6 +5,7 @@ use std::io::IoSlice;
 use std::net::SocketAddr;
 use std::time::Instant;
 
+use crate::config::Refusal;
 use crate::frame::{HEAD_LEN_MAX, PAYLOAD_LEN_MAX};
 
 /// A member, named by its index in the static member list.
@@ -55,6 +56,11 @@ pub trait Transport: Send + Sync {
 
     /// The state of every other member, for people.
     fn peers(&self) -> Vec<PeerState>;
+
+    /// The last connections that did not become members, oldest first; none where the transport cannot tell.
+    fn refusals(&self) -> Vec<Refusal> {
+        Vec::new()
+    }
 
     /// Makes the transport ask [`Handler::deadline`] again.
     fn wake(&self);

@@ -190,14 +190,44 @@ pub fn all(base: &Path) -> Result<Vec<JobDir>, Failure> {
     Ok(dirs)
 }
 
-/// Keeps other commands from starting or ending a set for the same store.
-pub fn lock_store(base: &Path, store: &Path) -> Result<Lock, Failure> {
-    lock(&base.join(lock_name(store)), LockKind::Exclusive)
+/// Keeps other commands from starting or ending a set for the same store. Waits for those that do, and says so after a
+/// while; `pause` lets time pass, and may end the wait.
+pub fn lock_store(
+    base: &Path,
+    store: &Path,
+    pause: impl FnMut(Duration) -> Result<(), Failure>,
+) -> Result<Lock, Failure> {
+    lock_patiently(&base.join(lock_name(store)), &ends_for(store), pause)
 }
 
-/// Keeps other commands from looking for agents that are about to start.
-pub fn lock_starts(base: &Path) -> Result<Lock, Failure> {
-    lock(&base.join("starts.lock"), LockKind::Exclusive)
+/// Keeps other commands from looking for agents that are about to start. Waits in the same way.
+pub fn lock_starts(
+    base: &Path,
+    pause: impl FnMut(Duration) -> Result<(), Failure>,
+) -> Result<Lock, Failure> {
+    lock_patiently(&base.join("starts.lock"), "starts agents", pause)
+}
+
+fn lock_patiently(
+    path: &Path,
+    does: &str,
+    mut pause: impl FnMut(Duration) -> Result<(), Failure>,
+) -> Result<Lock, Failure> {
+    loop {
+        let end = Instant::now() + LOCK_SPAN_MAX;
+        let tried = try_lock(path, || {
+            pause(LOCK_LOOK_AGAIN)?;
+            Ok(Instant::now() < end)
+        });
+        match tried? {
+            Tried::Locked(lock) => return Ok(lock),
+            Tried::Held(by) => hearth_client::say!("waiting: {} {does}", by.words()),
+        }
+    }
+}
+
+fn ends_for(store: &Path) -> String {
+    format!("starts or ends agents for `{}`", store.display())
 }
 
 fn lock_name(store: &Path) -> String {
@@ -207,27 +237,54 @@ fn lock_name(store: &Path) -> String {
     )
 }
 
-/// The same, but gives up when another command holds it for long.
+/// As [`lock_store`], but gives up when another command holds it for long.
 pub fn lock_store_soon(base: &Path, store: &Path) -> Result<Lock, Failure> {
-    let path = base.join(lock_name(store));
-    let what = || format!("cannot lock `{}`", path.display());
-    let file = open_lock(&path).or_fail(what)?;
     let end = Instant::now() + LOCK_SPAN_MAX;
+    let tried = try_lock(&base.join(lock_name(store)), || {
+        wait_a_little()?;
+        Ok(Instant::now() < end)
+    });
+    match tried? {
+        Tried::Locked(lock) => Ok(lock),
+        Tried::Held(by) => Err(Failure::new(format!("{} {}", by.words(), ends_for(store)))
+            .hint("let it end, or end it, then try again")),
+    }
+}
+
+/// A pause that nothing ends.
+pub fn wait_a_little() -> Result<(), Failure> {
+    std::thread::park_timeout(LOCK_LOOK_AGAIN);
+    Ok(())
+}
+
+/// The end of a try for a lock.
+enum Tried {
+    Locked(Lock),
+    Held(Holder),
+}
+
+/// The process that holds a lock, as far as the operating system tells.
+struct Holder(Option<u32>);
+
+impl Holder {
+    fn words(&self) -> String {
+        let who = self.0.map(|pid| format!(" (pid {pid})"));
+        format!("another command{}", who.unwrap_or_default())
+    }
+}
+
+/// Tries for a lock for as long as `goes_on` says.
+fn try_lock(
+    path: &Path,
+    mut goes_on: impl FnMut() -> Result<bool, Failure>,
+) -> Result<Tried, Failure> {
+    let what = || format!("cannot lock `{}`", path.display());
+    let file = open_lock(path).or_fail(what)?;
     loop {
         match flock(&file, FlockOperation::NonBlockingLockExclusive) {
-            Ok(()) => return Ok(Lock(file)),
-            Err(rustix::io::Errno::WOULDBLOCK) if Instant::now() < end => {
-                std::thread::park_timeout(LOCK_LOOK_AGAIN);
-            }
-            Err(rustix::io::Errno::WOULDBLOCK) => {
-                let who = holder(&file).map(|pid| format!(" (pid {pid})"));
-                return Err(Failure::new(format!(
-                    "another command{} starts or ends agents for `{}`",
-                    who.unwrap_or_default(),
-                    store.display()
-                ))
-                .hint("let it end, or end it, then try again"));
-            }
+            Ok(()) => return Ok(Tried::Locked(Lock(file))),
+            Err(rustix::io::Errno::WOULDBLOCK) if goes_on()? => {}
+            Err(rustix::io::Errno::WOULDBLOCK) => return Ok(Tried::Held(Holder(holder(&file)))),
             Err(error) => return Err(Failure::new(what()).because(error)),
         }
     }

@@ -20,14 +20,16 @@ use crate::bank::{BankSite, Daemonry};
 use crate::failure::{Failure, OrFail};
 use crate::job::{self, AgentEntry, JobDir, SetFile, SetOwner};
 use crate::leftovers;
+use crate::memory::{BoundBy, MemoryBound};
 use crate::options::SetSpec;
 use crate::overlap;
 use crate::process::{Process, timespec};
 use crate::replicas::shortage;
 use crate::secret;
 use crate::set::Set;
-use crate::signals::Signals;
+use crate::signals::{ENDS, Signals};
 use crate::size::Size;
+use crate::watch::pause;
 
 /// How long agents on one machine may take to find each other.
 const JOIN_SPAN_LOCAL: Duration = Duration::from_secs(20);
@@ -126,7 +128,7 @@ pub fn start(base: &Path, plan: &LaunchPlan, signals: &Signals) -> Result<Launch
     }
     let (job, dir) = name(plan, &seats)?;
     // Nobody else looks until the agents can be seen, and the directory says whose it is.
-    let looking = job::lock_starts(base)?;
+    let looking = job::lock_starts(base, |span| pause(span, signals))?;
     overlap::check(&plan.store, &job)?;
     leftovers::clear_nameless(base)?;
     let mut launch = Launch {
@@ -156,16 +158,19 @@ fn check_memory(plan: &LaunchPlan) -> Result<(), Failure> {
         Members::Here => u64::from(plan.spec.agents),
         Members::Hosts { .. } => 1,
     };
-    let host = rustix::system::sysinfo();
-    let memory = host.totalram.saturating_mul(u64::from(host.mem_unit));
+    let bound = MemoryBound::here();
     let pools = plan.spec.pool.0.saturating_mul(agents);
-    if pools <= memory {
+    if pools <= bound.bytes {
         return Ok(());
     }
     let pools = counted(agents, "pool");
-    let (pool, memory) = (plan.spec.pool, Size(memory));
+    let (pool, memory) = (plan.spec.pool, Size(bound.bytes));
+    let whose = match bound.by {
+        BoundBy::Host => "this host has",
+        BoundBy::Group => "the control group of this command may have",
+    };
     Err(Failure::new(format!(
-        "cannot make {pools} of {pool} each: this host has {memory} of memory"
+        "cannot make {pools} of {pool} each: {whose} {memory} of memory"
     ))
     .hint("a smaller --pool: it is what each agent of this host takes"))
 }
@@ -267,9 +272,9 @@ fn name(plan: &LaunchPlan, seats: &Seats) -> Result<(String, String), Failure> {
             let job = format!("{store}-{a:02x}{b:02x}{c:02x}{d:02x}");
             Ok((job.clone(), job))
         }
-        // The same on every host, as members of another job are refused.
+        // The same on every host, as members of another job are refused: so are those with other settings.
         Members::Hosts { node, .. } => {
-            let members = format!("{:?}", seats.members);
+            let members = format!("{:?} {}", seats.members, plan.spec.common());
             let job = format!("hosts-{:08x}", job::hash(members.as_bytes()) as u32);
             let dir = format!("{job}.{node}");
             Ok((job, dir))
@@ -413,7 +418,7 @@ impl Launch {
             let spoke = self
                 .wait(signals, left)
                 .or_fail(|| "cannot wait for agents".to_owned())?;
-            if !signals.take().is_empty() {
+            if signals.take().iter().any(|signal| ENDS.contains(signal)) {
                 return Err(Failure::new("interrupted; nothing is left running"));
             }
             for index in spoke {

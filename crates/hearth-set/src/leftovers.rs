@@ -25,7 +25,9 @@ pub enum Leftover {
     Set(Box<Set>),
     /// A job's directory that says nothing.
     Directory(JobDir),
-    /// A mount that nobody serves.
+    /// A mount whose agent is gone, of a set that goes on without it.
+    MountOf(Box<Set>, PathBuf),
+    /// A mount that nobody serves, and of no set that is known here.
     Mount(PathBuf),
     /// An agent that no set knows.
     Agent(Process),
@@ -44,7 +46,9 @@ impl Leftover {
                 format!("job {job} is dead, its directory is there{mounts}")
             }
             Leftover::Directory(dir) => format!("`{}` belongs to no job", dir.path().display()),
-            Leftover::Mount(at) => format!("nobody serves the mount at `{}`", at.display()),
+            Leftover::MountOf(_, at) | Leftover::Mount(at) => {
+                format!("nobody serves the mount at `{}`", at.display())
+            }
             Leftover::Agent(process) => format!("agent with pid {} belongs to no job", process.pid),
         }
     }
@@ -55,6 +59,12 @@ impl Leftover {
             Leftover::Set(set) => {
                 check_left(set)?;
                 takedown::clear(set)
+            }
+            Leftover::MountOf(set, at) => {
+                check_unused(at)?;
+                takedown::detach_stale(at)?;
+                set.dir
+                    .change_set(|file| file.mounts.retain(|mount| mount.at != *at))
             }
             Leftover::Directory(dir) => dir.remove(),
             // Its programs would write into the directory below.
@@ -74,17 +84,18 @@ impl Leftover {
 pub fn find(base: &Path) -> Result<Vec<Leftover>, Failure> {
     // Agents first: one that is listed by the time its set is read is not an orphan.
     let agents = agents(Some(base));
-    let mut found = Vec::new();
-    let mut known = Vec::new();
+    let (mut found, mut alive) = (Vec::new(), Vec::new());
     for dir in job::all(base)? {
         match Set::read(dir.clone()) {
             Some(set) if set.life() == Life::Dead => found.push(Leftover::Set(Box::new(set))),
-            Some(set) => known.extend(set.file.agents.iter().map(|agent| agent.process)),
+            Some(set) => alive.push(set),
             None if is_young(dir.path()) => {}
             None => found.push(Leftover::Directory(dir)),
         }
     }
-    found.extend(stale_mounts(&found)?);
+    found.extend(stale_mounts(&found, &alive)?);
+    let known = alive.iter().flat_map(|set| &set.file.agents);
+    let known: Vec<Process> = known.map(|agent| agent.process).collect();
     let orphans = agents.into_iter().filter(|agent| {
         let is_known = known.contains(&agent.process);
         !is_known && agent.process.lives() && !agent.dir.join("set.json").exists()
@@ -95,15 +106,16 @@ pub fn find(base: &Path) -> Result<Vec<Leftover>, Failure> {
 
 /// Fails while programs are in a mount of a dead set: without it they would go on in the directory below.
 fn check_left(set: &Set) -> Result<(), Failure> {
-    let held = set.file.mounts.iter().flat_map(|mount| {
-        let at = mount.at.clone();
-        holders::of(&mount.at)
-            .into_iter()
-            .map(move |holder| (at.clone(), holder))
-    });
-    match held.into_iter().next() {
+    set.file
+        .mounts
+        .iter()
+        .try_for_each(|mount| check_unused(&mount.at))
+}
+
+fn check_unused(at: &Path) -> Result<(), Failure> {
+    match holders::of(at).into_iter().next() {
         None => Ok(()),
-        Some((at, holder)) => Err(Failure::new(format!(
+        Some(holder) => Err(Failure::new(format!(
             "a program still uses the mount at `{}`",
             at.display()
         ))
@@ -119,11 +131,11 @@ fn is_young(dir: &Path) -> bool {
     age.is_none_or(|age| age < STARTING_SPAN_MAX)
 }
 
-/// Mounts that nobody serves and that no set of ours knows.
-fn stale_mounts(found: &[Leftover]) -> Result<Vec<Leftover>, Failure> {
+/// Mounts that nobody serves, but for those of dead sets.
+fn stale_mounts(found: &[Leftover], alive: &[Set]) -> Result<Vec<Leftover>, Failure> {
     let of_set = |leftover: &Leftover| match leftover {
         Leftover::Set(set) => set.file.mounts.clone(),
-        Leftover::Directory(_) | Leftover::Mount(_) | Leftover::Agent(_) => Vec::new(),
+        _ => Vec::new(),
     };
     let known: Vec<PathBuf> = found
         .iter()
@@ -137,7 +149,12 @@ fn stale_mounts(found: &[Leftover]) -> Result<Vec<Leftover>, Failure> {
         .into_iter()
         .zip(services)
         .filter(|(_, service)| *service == MountHealth::Gone);
-    Ok(stale.map(|(mount, _)| Leftover::Mount(mount.at)).collect())
+    let has = |set: &&Set, at: &Path| set.file.mounts.iter().any(|mount| mount.at == at);
+    let leftover = |at: PathBuf| match alive.iter().find(|set| has(set, &at)) {
+        Some(set) => Leftover::MountOf(Box::new(set.clone()), at),
+        None => Leftover::Mount(at),
+    };
+    Ok(stale.map(|(mount, _)| leftover(mount.at)).collect())
 }
 
 /// An agent of this user, be it of a set that nobody knows.

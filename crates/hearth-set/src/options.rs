@@ -355,6 +355,26 @@ pub struct SetSpec {
     pub tier: Option<TierSpec>,
 }
 
+impl SetSpec {
+    /// The settings that all agents of a set must have alike, in words that nobody reads. Each host has its own sizes and
+    /// places of memory and tiers, and its own ways in.
+    pub(crate) fn common(&self) -> String {
+        let own = SetSpec::default();
+        let alike = SetSpec {
+            agents: own.agents,
+            pool: own.pool,
+            backing: own.backing,
+            attr_ttl: own.attr_ttl,
+            others: own.others,
+            kernel_cache: own.kernel_cache,
+            tier: None,
+            ..self.clone()
+        };
+        let tiers = self.tier.as_ref().map(|tier| tier.fsync);
+        format!("{alike:?} {tiers:?}")
+    }
+}
+
 impl Default for SetSpec {
     fn default() -> SetSpec {
         SetSpec {
@@ -597,6 +617,38 @@ mod tests {
 
     fn refusal(args: &SetArgs) -> String {
         args.resolve().unwrap_err().to_string()
+    }
+
+    /// Agents of other settings would place pages elsewhere, and read what others have overwritten.
+    #[test]
+    fn what_all_agents_must_have_alike_is_known() {
+        let spec = SetSpec::default();
+        let smaller = SetSpec {
+            pool: Size(64 << 20),
+            ..spec.clone()
+        };
+        assert_eq!(spec.common(), smaller.common());
+        let others = [
+            SetSpec {
+                chunk: Size(1 << 20),
+                ..spec.clone()
+            },
+            SetSpec {
+                page_size: Size(64 << 10),
+                ..spec.clone()
+            },
+            SetSpec {
+                policy: Policy::Hint,
+                ..spec.clone()
+            },
+            SetSpec {
+                semantics: Semantics::Cto,
+                ..spec.clone()
+            },
+        ];
+        for other in others {
+            assert_ne!(spec.common(), other.common(), "{other:?}");
+        }
     }
 
     #[test]

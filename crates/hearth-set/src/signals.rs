@@ -11,6 +11,20 @@ use crate::failure::{Failure, OrFail};
 /// Signals by which people and systems end a command: Ctrl-C, `kill`, a closed terminal, Ctrl-\\.
 pub const ENDS: &[Signal] = &[Signal::INT, Signal::TERM, Signal::HUP, Signal::QUIT];
 
+/// Signals that a command hands on to the program that it runs: those that end it, and those by which programs and queues
+/// of jobs speak to each other. Without this they would end the command, and take the cache from under the program.
+pub const HANDED_ON: &[Signal] = &[
+    Signal::INT,
+    Signal::TERM,
+    Signal::HUP,
+    Signal::QUIT,
+    Signal::USR1,
+    Signal::USR2,
+    Signal::ALARM,
+    Signal::VTALARM,
+    Signal::XCPU,
+];
+
 /// Catches some signals from its making to the end of the process.
 #[derive(Debug)]
 pub struct Signals(Vec<Caught>);

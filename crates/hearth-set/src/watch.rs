@@ -1,18 +1,18 @@
-//! Waits of a benchmark, each of which a signal ends.
+//! Waits, each of which a signal ends.
 
 use crate::failure::{Failure, OrFail};
 use crate::process::timespec;
-use crate::signals::Signals;
+use crate::signals::{ENDS, Signals};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::{Duration, Instant};
 
-/// Fails if a signal has come.
+/// Fails if a signal has come by which people and systems end a command.
 pub fn stop_if_told(signals: &Signals) -> Result<(), Failure> {
-    match signals.take().is_empty() {
-        true => Ok(()),
-        false => Err(Failure::new("ended by a signal")),
+    match signals.take().iter().any(|signal| ENDS.contains(signal)) {
+        false => Ok(()),
+        true => Err(Failure::new("ended by a signal")),
     }
 }
 

@@ -138,11 +138,15 @@ fn causes(failure: Failure, left: &Unflushed) -> Failure {
 
 /// The remedy for an agent that others keep apart.
 fn way_out(error: &StartError) -> Option<&'static str> {
-    matches!(
-        error,
-        StartError::Anew { .. } | StartError::JoinedAnew { .. }
-    )
-    .then_some("end the set on all its hosts (`hearth down`), then start it on all of them again")
+    match error {
+        StartError::Anew { .. } | StartError::JoinedAnew { .. } => {
+            Some("end the set on all its hosts (`hearth down`), then start it on all of them again")
+        }
+        StartError::Join { .. } => Some(
+            "start it on all hosts with the same --hosts, the same settings and the same secret",
+        ),
+        _ => None,
+    }
 }
 
 fn translate(config: &NodeConfig, secret: Secret) -> Result<AgentSettings, Failure> {

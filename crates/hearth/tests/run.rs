@@ -206,6 +206,8 @@ fn exit_codes_and_signals_pass_through() {
         (Signal::TERM, "TERM"),
         (Signal::INT, "INT"),
         (Signal::HUP, "HUP"),
+        (Signal::USR1, "USR1"),
+        (Signal::ALARM, "ALRM"),
     ] {
         let ready = fixture.store().join(trap);
         let script = format!("trap 'exit 33' {trap}; : > {trap}; while :; do sleep 0.05; done");
@@ -218,6 +220,24 @@ fn exit_codes_and_signals_pass_through() {
         assert_eq!(status.code(), Some(33), "{trap}");
     }
     fixture.down();
+}
+
+#[test]
+fn a_report_that_nobody_can_read_changes_no_exit_code() {
+    if skipped("a_report_that_nobody_can_read_changes_no_exit_code", &[]) {
+        return;
+    }
+    let fixture = Fixture::new();
+    let mut command = fixture.hearth(&["run", "--report", "--store"]);
+    command
+        .arg(fixture.store())
+        .args(["--", "sh", "-c", "exit 3"]);
+    let full = fs::File::options().write(true).open("/dev/full");
+    command.stderr(full.expect("each system has it"));
+    let mut child = command.spawn().expect("hearth is there");
+    let status = wait_within(&mut child, LIMIT).expect("it ends");
+    assert_eq!(status.code(), Some(3));
+    fixture.assert_clean();
 }
 
 #[test]

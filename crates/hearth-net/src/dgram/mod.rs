@@ -60,11 +60,6 @@ impl DatagramTransport {
         let hub = Hub::start(shared, move || event_loop.run())?;
         Ok(Arc::new(DatagramTransport(hub)))
     }
-
-    /// The last connections that did not become members, oldest first.
-    pub fn refusals(&self) -> Vec<Refusal> {
-        self.0.shared.refusals()
-    }
 }
 
 impl Transport for DatagramTransport {
@@ -78,6 +73,10 @@ impl Transport for DatagramTransport {
 
     fn peers(&self) -> Vec<PeerState> {
         self.0.peers()
+    }
+
+    fn refusals(&self) -> Vec<Refusal> {
+        self.0.shared.refusals()
     }
 
     fn wake(&self) {

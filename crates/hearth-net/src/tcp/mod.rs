@@ -127,11 +127,6 @@ impl TcpTransport {
     pub fn turns(&self) -> u64 {
         self.0.shared.turns.load(Ordering::Relaxed)
     }
-
-    /// The last connections that did not become members, oldest first.
-    pub fn refusals(&self) -> Vec<Refusal> {
-        self.0.shared.refusals()
-    }
 }
 
 impl Transport for TcpTransport {
@@ -145,6 +140,10 @@ impl Transport for TcpTransport {
 
     fn peers(&self) -> Vec<PeerState> {
         self.0.peers()
+    }
+
+    fn refusals(&self) -> Vec<Refusal> {
+        self.0.shared.refusals()
     }
 
     fn wake(&self) {

@@ -15,6 +15,9 @@ use hearth_set::program;
 use hearth_set::set::{self, Set, mount};
 use hearth_set::signals::{self, Signals};
 use hearth_set::takedown::{How, take_down};
+use hearth_set::watch::pause;
+
+use super::run::check_settings;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -47,8 +50,9 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
     requirements::check_mounting()?;
     let base = job::base()?;
     let signals = Signals::catch(signals::ENDS)?;
-    let _one_at_a_time = job::lock_store(&base, &store)?;
+    let _one_at_a_time = job::lock_store(&base, &store, |span| pause(span, &signals))?;
     if let Some(set) = set::for_store(&base, &store)? {
+        check_settings(&set, &args.set)?;
         let peer = match args.agent {
             Some(node) => agent(&set, node)?,
             None => free_agent(&set)?,

@@ -9,6 +9,7 @@ mod ranks;
 mod report;
 
 use std::ffi::OsString;
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
@@ -25,6 +26,7 @@ use hearth_set::set::{self, Set};
 use hearth_set::signals::{self, Signals};
 use hearth_set::{preload, program};
 use membership::Membership;
+pub(crate) use membership::check_settings;
 use report::Counts;
 
 const EXAMPLES: &str = "\
@@ -99,7 +101,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
         Some(_) => requirements::check_mounting()?,
         None => drop(requirements::open_device()?),
     }
-    let signals = Signals::catch(signals::ENDS)?;
+    let signals = Signals::catch(signals::HANDED_ON)?;
     let library = args.library()?;
     let recording = args.trace.as_deref().map(Recording::start).transpose()?;
     let directory = recording.as_ref().map(Recording::directory);
@@ -169,7 +171,8 @@ fn use_set(args: &Args, set: &Set, at: Option<PathBuf>, help: &Help<'_>) -> Resu
         None => run_apart(args, set, &peer, help),
     }?;
     if let Some(before) = before {
-        eprint!("{}", Counts::ask(set).since(&before));
+        // Nobody may be there to read it.
+        let _ = write!(std::io::stderr(), "{}", Counts::ask(set).since(&before));
     }
     Ok(exit)
 }

@@ -3,11 +3,11 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use hearth_set::control::{Busy, ControlRequest, call};
+use hearth_set::control::{Busy, CallError, ControlRequest, call};
 use hearth_set::failure::Failure;
 use hearth_set::job;
 use hearth_set::set;
-use hearth_set::takedown::check_mount;
+use hearth_set::takedown::{check_mount, detach_stale};
 
 /// Options of `hearth umount`.
 #[derive(clap::Args, Debug)]
@@ -22,7 +22,12 @@ pub(crate) struct Args {
 
 /// Asks the agent that serves the mount to take it away.
 pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
-    let at = args.at.canonicalize().unwrap_or_else(|_| args.at.clone());
+    // A mount whose agent is gone cannot be looked at.
+    let at = args
+        .at
+        .canonicalize()
+        .or_else(|_| std::path::absolute(&args.at));
+    let at = at.unwrap_or_else(|_| args.at.clone());
     let busy = if args.force {
         Busy::Detach
     } else {
@@ -38,7 +43,11 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
         };
         check_mount(&at, busy)?;
         let request = ControlRequest::Unmount { at, busy };
-        call(&set.peer(agent), &request).map_err(|error| error.into_failure())?;
+        match call(&set.peer(agent), &request) {
+            Ok(_) => {}
+            Err(CallError::Gone(_)) => detach_stale(&mount.at)?,
+            Err(error) => return Err(error.into_failure()),
+        }
         set.dir
             .change_set(|file| file.mounts.retain(|other| *other != mount))?;
         return Ok(ExitCode::SUCCESS);

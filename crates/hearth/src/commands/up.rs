@@ -20,6 +20,7 @@ use hearth_set::secret;
 use hearth_set::set::{self, Life, Set};
 use hearth_set::signals::{self, Signals};
 use hearth_set::takedown::{How, take_down};
+use hearth_set::watch::pause;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -87,7 +88,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
     let points = mount_points(args, &plan)?;
     let base = job::base()?;
     let signals = Signals::catch(signals::ENDS)?;
-    let _one_at_a_time = job::lock_store(&base, &plan.store)?;
+    let _one_at_a_time = job::lock_store(&base, &plan.store, |span| pause(span, &signals))?;
     check_alone(&base, &plan)?;
     leftovers::clear_dead(&base, &plan.store)?;
     let launched = launch::start(&base, &plan, &signals)?;

@@ -19,6 +19,7 @@ use hearth_set::program;
 use hearth_set::set::{self, Life, Set};
 use hearth_set::signals::Signals;
 use hearth_set::takedown::{Dirty, How, take_down};
+use hearth_set::watch::pause;
 
 /// How long agents whose command was killed may take to end.
 const END_SPAN_MAX: Duration = Duration::from_secs(9);
@@ -42,7 +43,7 @@ impl Membership {
     ) -> Result<Membership, Failure> {
         let base = job::base()?;
         loop {
-            let one_at_a_time = job::lock_store(&base, store)?;
+            let one_at_a_time = job::lock_store(&base, store, |span| pause(span, signals))?;
             let Some(set) = set::for_store(&base, store)? else {
                 return start(base, store, args, (trace, signals));
             };
@@ -80,7 +81,8 @@ impl Membership {
             return Ok(());
         };
         let _alone = self.set.dir.lock_users(LockKind::Exclusive)?;
-        let _nobody_comes = job::lock_store(&self.base, &self.set.file.store)?;
+        let _nobody_comes =
+            job::lock_store(&self.base, &self.set.file.store, |_| job::wait_a_little())?;
         let ended = end(&self.set);
         launched.reap();
         ended
@@ -134,14 +136,23 @@ fn start(
 
 fn check(set: &Set, args: &SetArgs) -> Result<(), Failure> {
     let job = &set.file.job;
-    let what = || format!("cannot use job {job}, which is up for this store");
     if set.life() != Life::Up {
-        return Err(Failure::new(what())
+        return Err(cannot_use(job)
             .cause("some of its agents are gone")
             .hint(format!("hearth down --job {job}")));
     }
+    check_settings(set, args)
+}
+
+fn cannot_use(job: &str) -> Failure {
+    Failure::new(format!("cannot use job {job}, which is up for this store"))
+}
+
+/// Fails if a set that is up has other settings than those that are asked for.
+pub(crate) fn check_settings(set: &Set, args: &SetArgs) -> Result<(), Failure> {
+    let job = &set.file.job;
     match args.conflict(&set.file.spec) {
-        Some(conflict) => Err(Failure::new(what()).cause(conflict).hint(format!(
+        Some(conflict) => Err(cannot_use(job).cause(conflict).hint(format!(
             "leave the option out, or first: hearth down --job {job}"
         ))),
         None => Ok(()),

@@ -4,6 +4,7 @@
 //! only says so in the command's environment, and adds up what the ranks counted.
 
 use std::ffi::OsString;
+use std::io::Write as _;
 use std::path::Path;
 use std::process::{Command, ExitCode};
 
@@ -28,7 +29,7 @@ pub(super) fn run(args: &Args) -> Result<ExitCode, Failure> {
     let store = args.store.clone().unwrap_or_else(|| ".".into());
     let store = place::store(&store)?;
     let reports = tempfile::tempdir().or_fail(|| "cannot make a directory".to_owned())?;
-    let signals = Signals::catch(signals::ENDS)?;
+    let signals = Signals::catch(signals::HANDED_ON)?;
     let [program, words @ ..] = args.command.as_slice() else {
         unreachable!("the command line requires a command");
     };
@@ -48,7 +49,8 @@ pub(super) fn run(args: &Args) -> Result<ExitCode, Failure> {
         Err(error) => return Ok(enter::cannot_run(program, &error)),
     };
     if args.report {
-        eprint!("{}", Counts::of_ranks(reports.path()));
+        // Nobody may be there to read it.
+        let _ = write!(std::io::stderr(), "{}", Counts::of_ranks(reports.path()));
     }
     Ok(exit.code())
 }

@@ -1,6 +1,7 @@
 //! `hearth trace run`.
 
 use std::ffi::{OsStr, OsString};
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 use std::time::{Duration, Instant};
@@ -8,13 +9,12 @@ use std::time::{Duration, Instant};
 use hearth_client::words::counted;
 use hearth_trace::file::Reader;
 use hearth_trace::{Op, Source, Tables};
-use rustix::process::Signal;
 
 use super::binary;
 use super::recording::Recording;
 use crate::commands::run::child::{Exit, wait};
 use hearth_set::failure::{Failure, OrFail};
-use hearth_set::signals::Signals;
+use hearth_set::signals::{self, Signals};
 use hearth_set::size::Size;
 
 const EXAMPLES: &str = "\
@@ -76,7 +76,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
         .output
         .clone()
         .unwrap_or_else(|| default_output(program));
-    let signals = Signals::catch(&[Signal::INT, Signal::TERM])?;
+    let signals = Signals::catch(signals::HANDED_ON)?;
     let recording = Recording::start(&output)?;
     let mut command = Command::new(program);
     command.args(words).envs(recording.environment());
@@ -100,7 +100,9 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
     let left = recording.finish()?;
     let exit = exit?;
     if matches!(exit, Exit::Ran(_)) {
-        eprint!("{}", closing_words(&output, program, took, args.policy)?);
+        let words = closing_words(&output, program, took, args.policy)?;
+        // Nobody may be there to read it.
+        let _ = write!(std::io::stderr(), "{words}");
     }
     if left.processes > 0 {
         hearth_client::say!(
