@@ -185,7 +185,21 @@ impl AgentSettings {
                 Some(bank) => bank.kernel(self.may_rejoin()),
                 None => hearth_proto::BankConfig::default(),
             },
+            #[cfg(feature = "canary")]
+            without: taken_out(),
             ..hearth_proto::Config::new(NodeId(self.node), self.members.len() as u32)
         })
     }
+}
+
+/// The guard that kernels are without, so that histories of programs can be seen to show it.
+#[cfg(feature = "canary")]
+fn taken_out() -> Option<hearth_proto::Guard> {
+    let name = std::env::var("HEARTH_WITHOUT").ok()?;
+    let named = hearth_proto::Guard::ALL.iter().copied();
+    Some(
+        { named }
+            .find(|guard| guard.name() == name)
+            .expect("a guard has this name"),
+    )
 }

@@ -110,6 +110,8 @@ pub(crate) struct Checked {
 
 /// A call may take this long beside what a fault explains.
 const WAIT_MOST: u64 = 10 * SECOND;
+/// A mount drops pages that nobody calls back after so long, and takes a moment for it (S13).
+const KEPT_MOST: u64 = SECOND + SECOND / 4;
 /// Calls of a history that are shown.
 const LINES_MOST: usize = 16;
 
@@ -148,6 +150,13 @@ impl History {
     pub(crate) fn is_alone(&self, call: &Call) -> bool {
         let lasts = |gap: &Break| !gap.is_death && call.begun < gap.ended;
         self.is_cut_off(call) && self.breaks.as_ref().is_some_and(lasts)
+    }
+
+    /// Whether a read may be one of pages that an operating system keeps though nobody calls them back. Its agent is not
+    /// connected with one that manages the file, while others are (S13).
+    pub(crate) fn may_be_kept(&self, call: &Call) -> bool {
+        let lasts = |gap: &Break| !gap.is_death && (gap.begun..gap.ended).contains(&call.begun);
+        matches!(call.op, Op::Read { .. }) && self.breaks.as_ref().is_some_and(lasts)
     }
 
     /// Whether a read takes effect at one instant within a page.

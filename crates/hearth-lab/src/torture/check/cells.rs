@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::super::history::{Call, Op, Out, SECOND, SLOT_BYTES, SLOTS};
 use super::super::worker;
 use super::durable::Confirmed;
-use super::{Checked, History, Snapshot, store_says};
+use super::{Checked, History, KEPT_MOST, Snapshot, store_says};
 use crate::linear::{self, Model, Span, Verdict};
 
 /// Up to four words; `None`: nobody knows.
@@ -185,15 +185,16 @@ pub(super) fn registers(history: &History, checked: &mut Checked) {
     fresh(history, checked);
 }
 
-/// A call as others hear of it. Writes beside an agent that was given up may show later (S13).
+/// A call as others hear of it. Writes beside an agent that was given up may show later, and reads of pages that an
+/// operating system kept meanwhile may be as old as it keeps them (S13).
 fn told<'a>(history: &History, call: &'a Call) -> Cow<'a, Call> {
-    match history.is_alone(call) {
-        true => Cow::Owned(Call {
-            ended: None,
-            ..call.clone()
-        }),
-        false => Cow::Borrowed(call),
+    let mut told = Cow::Borrowed(call);
+    if history.is_alone(call) {
+        told.to_mut().ended = None;
+    } else if history.may_be_kept(call) {
+        told.to_mut().begun = call.begun.saturating_sub(KEPT_MOST);
     }
+    told
 }
 
 /// Adds reads of register files after the set has ended in good order.

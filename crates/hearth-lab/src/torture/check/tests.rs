@@ -271,7 +271,7 @@ fn s13_strangers_to_a_break_agree_again_after_it() {
 
 #[test]
 fn s13_what_an_agent_writes_alone_may_show_late() {
-    let mut history = history(vec![write(2, 1, 2, 0, 1), read(1, 3, 4, 0, &[0])]);
+    let mut history = history(vec![write(2, 1, 2, 0, 1), read(1, 4, 5, 0, &[0])]);
     history.promise.write_brings = true;
     history.breaks = Some(Break {
         begun: SECOND / 2,
@@ -285,6 +285,25 @@ fn s13_what_an_agent_writes_alone_may_show_late() {
     history.calls[0] = write(2, 7, 8, 0, 1);
     history.calls[1] = read(1, 9, 10, 0, &[0]);
     assert!(found(&history).contains("no order"), "it is met again");
+}
+
+#[test]
+fn s13_kept_pages_of_a_file_whose_manager_is_out_of_reach_may_be_a_second_old() {
+    let read_at = |seconds: u64| {
+        let late = read(1, seconds, seconds + 1, 0, &[0]);
+        let mut history = history(vec![write(0, 2, 3, 0, 1), late]);
+        history.promise.write_brings = true;
+        history.breaks = Some(Break {
+            begun: SECOND,
+            ended: 8 * SECOND,
+            victims: vec![2],
+            is_death: false,
+        });
+        found(&history)
+    };
+    assert_eq!(read_at(4), "");
+    assert!(read_at(5).contains("no order"), "two seconds old");
+    assert!(read_at(9).contains("no order"), "all are met again");
 }
 
 #[test]
