@@ -1,7 +1,7 @@
 //! Files whose last name went on another node. The operating system does not know, and remembers them; their room in the
-//! store would stay taken for as long. So some milliseconds after a revocation this looks whether the file has a name. If
-//! not, its descriptor is closed, and the operating system is told. The store may give the file's number to another from
-//! then on: that one counts as another generation.
+//! store would stay taken for as long. So some milliseconds after a revocation this looks whether the file has a name, and
+//! tells the operating system if not. When that forgets the file, its descriptor is closed. Not before: the store could
+//! give the file's number to another, and programs that come to the one by its old name would have an error of the other.
 //!
 //! And directories that another node has moved. The operating system has a directory at one place only. It moves it when
 //! it finds it at another, except inside of a rename: that fails with `ESTALE` and is tried once more. So the old place
@@ -26,9 +26,11 @@ use crate::nodes::Nodes;
 
 /// A revocation comes before the name goes: that takes as long as the store does. So there are several looks, each so
 /// long after the one before.
-const PAUSES: [Duration; 3] = [
+const PAUSES: [Duration; 5] = [
     Duration::from_millis(5),
-    Duration::from_millis(50),
+    Duration::from_millis(10),
+    Duration::from_millis(35),
+    Duration::from_millis(200),
     Duration::from_secs(1),
 ];
 /// Nodes that are looked at later; those that were noted first give way, and stay until the kernel forgets them.
@@ -143,7 +145,7 @@ impl Leaving {
         while let Some(look) = self.next() {
             match look {
                 Look::At(node, looks) => {
-                    if !self.lets_go(node) && looks + 1 < PAUSES.len() {
+                    if !self.tell_if_gone(node) && looks + 1 < PAUSES.len() {
                         self.lock().put(looks + 1, node);
                     }
                 }
@@ -156,9 +158,9 @@ impl Leaving {
         }
     }
 
-    /// Closes a file that has lost its last name, and tells the operating system; true if nothing is left to do.
-    fn lets_go(&self, node: u64) -> bool {
-        let names = self.nodes.let_go_of_gone(node);
+    /// Tells the operating system of a file that has lost its last name; true if nothing is left to do.
+    fn tell_if_gone(&self, node: u64) -> bool {
+        let names = self.nodes.names_of_gone(node);
         let mut told = !names.is_empty();
         for (parent, name) in names {
             let is_free = !self.calls.are_under_way_in(parent);

@@ -229,45 +229,26 @@ impl Nodes {
         Ok(self.lock().reopened(id, fd))
     }
 
-    /// Closes a file that has lost its last name, unless it is open. Hands back the names by which the kernel may still
-    /// know it, each with its directory.
-    pub(crate) fn let_go_of_gone(&self, id: u64) -> Vec<(u64, OsString)> {
-        let (node, fd) = {
+    /// The names by which the kernel may still know a file that has lost its last one, each with its directory.
+    pub(crate) fn names_of_gone(&self, id: u64) -> Vec<(u64, OsString)> {
+        let (fd, places) = {
             let table = self.lock();
             let entry = table.entries.get(&id).map(|entry| &**entry);
             let Some(entry) = entry.filter(|entry| entry.node.kind == FileType::RegularFile) else {
                 return Vec::new();
             };
-            (Arc::clone(&entry.node), entry.any_fd())
+            let places: Vec<Place> = entry.place.iter().chain(&entry.others).cloned().collect();
+            (entry.any_fd(), places)
         };
-        let is_gone = node.gone.load(Ordering::Relaxed)
-            || fd.is_some_and(|fd| {
-                is_nameless(&fd) && Stat::of(&fd).is_ok_and(|stat| stat.links() == 0)
-            });
-        match is_gone {
-            true => self.let_go(&node),
+        let is_gone =
+            |fd: &OwnedFd| is_nameless(fd) && Stat::of(fd).is_ok_and(|stat| stat.links() == 0);
+        match fd.is_some_and(|fd| is_gone(&fd)) {
+            true => places
+                .into_iter()
+                .map(|place| (place.parent, place.name.into()))
+                .collect(),
             false => Vec::new(),
         }
-    }
-
-    fn let_go(&self, node: &Arc<Inode>) -> Vec<(u64, OsString)> {
-        let mut table = self.lock();
-        let Some(entry) = table.entries.get_mut(&node.id) else {
-            return Vec::new();
-        };
-        if !Arc::ptr_eq(&entry.node, node) {
-            return Vec::new();
-        }
-        node.gone.store(true, Ordering::Relaxed);
-        let places = entry.place.iter().chain(&entry.others);
-        let names = places.map(|place| (place.parent, place.name.clone().into()));
-        let names = names.collect();
-        let closed = entry.fd.take();
-        table.open -= usize::from(closed.is_some());
-        // The store may take long to close it.
-        drop(table);
-        drop(closed);
-        names
     }
 
     /// A handle of the node has a descriptor: it serves the node as well, while it is open.
