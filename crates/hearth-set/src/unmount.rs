@@ -26,27 +26,31 @@ pub fn unmount_at(at: &Path, busy: Busy) -> io::Result<()> {
 /// Ends a mount whose agent does not answer: what programs wait for there fails, and the mount goes. Nothing is asked of the
 /// agent, and none of its descriptors is needed.
 pub fn abort_at(at: &Path) -> io::Result<()> {
-    let mounts = mountinfo::read()?;
-    let Some(mount) = mounts
-        .iter()
-        .rfind(|mount| mount.at == at && mount.is_hearth())
-    else {
-        return Ok(());
-    };
-    // The operating system calls a connection by the number of its device. The user that mounted may end it.
-    let abort = format!("/sys/fs/fuse/connections/{}/abort", mount.device.1);
-    let aborted = File::options()
-        .write(true)
-        .open(abort)
-        .and_then(|mut file| file.write_all(b"1"));
-    match aborted {
-        Ok(()) => unmount_at(at, Busy::Detach),
+    match abort(at) {
+        Ok(true) => unmount_at(at, Busy::Detach),
+        Ok(false) => Ok(()),
         // Not where such files are not mounted; root needs none.
         Err(_) => Ok(unmount(
             at,
             UnmountFlags::NOFOLLOW | UnmountFlags::DETACH | UnmountFlags::FORCE,
         )?),
     }
+}
+
+/// Ends what programs wait for in a mount, and leaves it there; false if there is none.
+pub fn abort(at: &Path) -> io::Result<bool> {
+    let mounts = mountinfo::read()?;
+    let Some(mount) = mounts
+        .iter()
+        .rfind(|mount| mount.at == at && mount.is_hearth())
+    else {
+        return Ok(false);
+    };
+    // The operating system calls a connection by the number of its device. The user that mounted may end it.
+    let abort = format!("/sys/fs/fuse/connections/{}/abort", mount.device.1);
+    let mut file = File::options().write(true).open(abort)?;
+    file.write_all(b"1")?;
+    Ok(true)
 }
 
 /// An ordinary user may unmount only through the helper that may mount.

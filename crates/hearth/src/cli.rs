@@ -6,7 +6,7 @@ use clap::{Parser, Subcommand};
 
 use crate::commands::{
     agent, doctor, down, enter, flush, mount, moved, place, proxy_mount, run, status, trace,
-    umount, up,
+    umount, up, warden,
 };
 use crate::demo;
 use hearth_set::failure::Failure;
@@ -62,6 +62,8 @@ enum Command {
     #[command(hide = true)]
     Enter(enter::Args),
     #[command(hide = true)]
+    Warden(warden::Args),
+    #[command(hide = true)]
     Workload(demo::Process),
     #[command(hide = true)]
     Bench(moved::Args),
@@ -89,6 +91,7 @@ impl Cli {
             Command::Agent(args) => agent::run(&args),
             Command::ProxyMount(args) => proxy_mount::run(&args),
             Command::Enter(args) => enter::run(&args),
+            Command::Warden(args) => warden::run(&args),
             Command::Workload(args) => demo::work(&args),
         }
     }

@@ -9,6 +9,7 @@ mod served_mount;
 mod service;
 mod spare;
 mod start;
+mod warden;
 
 use std::fs::File;
 use std::io::{self, Write};

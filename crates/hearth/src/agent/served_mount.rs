@@ -15,6 +15,8 @@ use hearth_set::mountinfo;
 use hearth_set::process::Process;
 use hearth_set::unmount::unmount_at;
 
+use super::warden::Warden;
+
 /// How programs reach an agent.
 pub(super) enum Served {
     /// By a mount in the common tree.
@@ -23,6 +25,8 @@ pub(super) enum Served {
         at: PathBuf,
         /// The mount.
         mount: Mount,
+        /// Ends it if this process is killed.
+        warden: Option<Warden>,
     },
     /// By a mount in namespaces of its own.
     Apart {
@@ -104,7 +108,11 @@ impl Door {
     pub(super) fn unmount(&mut self, at: &Path, busy: Busy) -> Result<(), Failure> {
         self.forget_if_unmounted();
         match self.served.take() {
-            Some(Served::At { at: here, mount }) if here == at => self.take_down(here, mount, busy),
+            Some(Served::At {
+                at: here,
+                mount,
+                warden,
+            }) if here == at => self.take_down(here, (mount, warden), busy),
             other => {
                 self.served = other;
                 Err(Failure::no(format!(
@@ -115,10 +123,15 @@ impl Door {
         }
     }
 
-    fn take_down(&mut self, at: PathBuf, mount: Mount, busy: Busy) -> Result<(), Failure> {
+    fn take_down(
+        &mut self,
+        at: PathBuf,
+        (mount, warden): (Mount, Option<Warden>),
+        busy: Busy,
+    ) -> Result<(), Failure> {
         let what = format!("cannot unmount `{}`", at.display());
         if let Err(error) = unmount_at(&at, busy) {
-            self.served = Some(Served::At { at, mount });
+            self.served = Some(Served::At { at, mount, warden });
             let is_busy = error.kind() == io::ErrorKind::ResourceBusy;
             let failure = Failure::new(what).because(error);
             return Err(if is_busy {
@@ -133,7 +146,7 @@ impl Door {
     /// Takes everything away, even if programs are inside.
     pub(super) fn close(&mut self) {
         match self.served.take() {
-            Some(Served::At { at, mount }) => {
+            Some(Served::At { at, mount, .. }) => {
                 if let Err(error) = mount.unmount(hearth_fuse::WhenBusy::Detach) {
                     log::warn!("cannot unmount {}: {error}", at.display());
                 }

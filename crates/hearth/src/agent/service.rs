@@ -12,6 +12,7 @@ use hearth_fuse::{Identity, Mount, MountOptions};
 use hearth_gateway::Gateway;
 
 use super::served_mount::{Door, Served};
+use super::warden::Warden;
 use crate::gateway;
 use crate::node::Node;
 use hearth_client::belief;
@@ -137,7 +138,12 @@ impl Service {
         let mount = Mount::at(&at, root, self.node.session(), options)
             .or_fail(|| format!("cannot mount at `{}`", at.display()))
             .map_err(|failure| failure.hint("hearth doctor"))?;
-        door.open(Served::At { at, mount });
+        let warden = Warden::start(&at);
+        if let Err(error) = &warden {
+            log::warn!("programs may wait for ever if this agent is killed: {error}");
+        }
+        let warden = warden.ok();
+        door.open(Served::At { at, mount, warden });
         self.node.mounted(door.at());
         Ok(ControlAnswer::default())
     }

@@ -14,3 +14,4 @@ pub(crate) mod status;
 pub(crate) mod trace;
 pub(crate) mod umount;
 pub(crate) mod up;
+pub(crate) mod warden;
