@@ -5,8 +5,8 @@
 //! it; closing it releases them.
 //!
 //! fuser does not say whether a lock request comes from `fcntl` or `flock`. Only requests for a whole file can be either:
-//! then the system call that the requesting thread is in decides. Where that cannot be seen (Yama) it is of the family
-//! that the owner has locks of, or `fcntl`. Such an `flock` then excludes other such `flock`s, as on NFS.
+//! then the system call that the requesting thread is in decides. If that cannot be seen (Yama) it is of the
+//! family that the owner has locks of, or `fcntl`. Such an `flock` then excludes other such `flock`s, as on NFS.
 //!
 //! The kernel does not say that the owner of an open-file-description lock of a program goes away. Its descriptor does,
 //! so each description goes with the handle through which its owner first locked.
@@ -168,7 +168,7 @@ impl Locks {
         self.held.lock().expect("nothing panics under this lock")
     }
 
-    /// What holds an owner's locks of a family, or of any if the family is not known.
+    /// The holder of an owner's locks of a family, or of any if the family is not known.
     fn holder(&self, node: u64, owner: LockOwner, family: Option<Family>) -> Option<Holder> {
         let held = self.lock();
         let mut asked = Family::ALL

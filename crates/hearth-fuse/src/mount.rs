@@ -97,8 +97,8 @@ impl Mount {
         })
     }
 
-    /// Unmounts and waits until everything has ended, for two seconds at most: programs that are still inside, with
-    /// [`WhenBusy::Detach`], and other mount namespaces, which may have copies, keep it until this process ends.
+    /// Unmounts and waits until everything has ended, for two seconds at most. Programs that are still inside, with
+    /// [`WhenBusy::Detach`], keep it until this process ends. So do other mount namespaces, which may have copies.
     pub fn unmount(mut self, busy: WhenBusy) -> io::Result<()> {
         self.end(busy)
     }
@@ -153,8 +153,7 @@ impl Mount {
     }
 }
 
-/// Serves until the mount is gone. The library would unmount once more then, and so take away whatever was mounted there
-/// before.
+/// Serves until the mount is gone. The library would unmount once more then, and take away what was there before.
 fn run_without_unmount(
     server: fuser::Session<HearthFs>,
 ) -> io::Result<thread::JoinHandle<io::Result<()>>> {

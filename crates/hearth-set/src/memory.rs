@@ -11,11 +11,11 @@ const GROUPS: &str = "/sys/fs/cgroup";
 pub struct MemoryBound {
     /// In bytes.
     pub bytes: u64,
-    /// Who bounds it.
+    /// Its source.
     pub by: BoundBy,
 }
 
-/// Who bounds memory.
+/// Sources of bounds on memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BoundBy {
     /// The memory of the host.

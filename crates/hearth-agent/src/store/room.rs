@@ -25,7 +25,7 @@ pub(super) fn with_room<T>(mut write: impl FnMut() -> Result<T, Errno>) -> Resul
     if !is_without_room(&first) || !is_worth_a_pause(Instant::now()) {
         return first;
     }
-    thread::sleep(PAUSE);
+    thread::park_timeout(PAUSE);
     let second = write();
     if is_without_room(&second) {
         *lock() = Some(Instant::now());
