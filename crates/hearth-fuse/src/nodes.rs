@@ -298,11 +298,27 @@ impl Nodes {
 
     /// Records that the kernel is about to learn of an inode: counts one lookup.
     pub fn found(&self, parent: u64, name: &OsStr, fd: OwnedFd, stat: &Stat) -> Arc<Inode> {
+        if let Some(node) = self.found_gone(&fd, stat) {
+            return node;
+        }
         let place = Place {
             parent,
             name: name.into(),
         };
         self.lock().found(place, Some(fd), stat)
+    }
+
+    /// A look that the end of the last name has overtaken found that file, and no other of its number: programs that have
+    /// it open would else read no more.
+    fn found_gone(&self, fd: &OwnedFd, stat: &Stat) -> Option<Arc<Inode>> {
+        let id = {
+            let table = self.lock();
+            let entry = table.entries.get(table.ids.get(&stat.key())?)?;
+            let is_gone = entry.node.gone.load(Ordering::Relaxed);
+            is_gone.then_some(entry.node.id)?
+        };
+        let is_nameless = Stat::of(fd).is_ok_and(|now| now.links() == 0);
+        is_nameless.then(|| self.found_nameless(id).ok()).flatten()
     }
 
     /// The same for an inode of which another look told.

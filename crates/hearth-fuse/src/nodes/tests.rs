@@ -137,6 +137,23 @@ fn a_reused_inode_number_gets_a_new_generation_and_keeps_the_count() {
 }
 
 #[test]
+fn a_look_that_the_end_of_a_name_overtook_finds_the_file_that_had_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let nodes = nodes_over(dir.path(), 100);
+    std::fs::write(dir.path().join("a"), b"x").unwrap();
+    let id = look_up(&nodes, "a");
+    let before = nodes.node(id).unwrap();
+    let fd = open_path(nodes.fd(ROOT).unwrap(), OsStr::new("a")).unwrap();
+    let stat = Stat::of(&fd).unwrap();
+    std::fs::remove_file(dir.path().join("a")).unwrap();
+    nodes.gone(before.key);
+    let found = nodes.found(ROOT, OsStr::new("a"), fd, &stat);
+    assert_eq!(found.generation, before.generation);
+    nodes.forget(id, 1);
+    assert!(nodes.node(id).is_ok(), "it was counted");
+}
+
+#[test]
 fn a_file_that_got_another_name_elsewhere_is_reached_by_that() {
     let dir = tempfile::tempdir().unwrap();
     let nodes = nodes_over(dir.path(), 100);

@@ -564,7 +564,12 @@ fn changes(history: &History, call: &Call, file: &str, put: &mut dyn FnMut(&str,
     let seen = looked(history, call);
     match (&call.op, &call.out) {
         (Op::Create { .. }, Out::Done) => put(file, call, turns(0, 1)),
-        (Op::Create { .. }, Out::Failed(_) | Out::Pending) => put(file, call, turns(0, 1)),
+        (Op::Create { .. }, Out::Pending) => put(file, call, turns(0, 1)),
+        // A file that is refused once it is made is taken back (S13): others may see it between.
+        (Op::Create { .. }, Out::Failed(_)) => {
+            put(file, call, turns(0, 1));
+            put(file, call, turns(1, 0));
+        }
         (Op::Remove { .. }, Out::Done | Out::Failed(_) | Out::Pending) => {
             put(file, call, turns(1, 0))
         }

@@ -461,6 +461,22 @@ fn s7_names_that_come_back_are_found() {
     assert_found(vec![create, again], "no order");
 }
 
+#[test]
+fn s13_a_file_that_is_refused_may_show_until_it_is_taken_back() {
+    let file = || "names/0".to_owned();
+    let create = call(0, 1, 4, Op::Create { file: file() }, Out::Failed(libc::EIO));
+    let look = |begun: u64, out: Out| call(2, begun, begun + 1, Op::Look { file: file() }, out);
+    let seen = [Out::Present, Out::Absent, Out::Present];
+    let looks = [5, 7, 9].into_iter().zip(seen);
+    let mut calls = vec![create];
+    calls.extend(looks.map(|(begun, out)| look(begun, out)));
+    let mut told = history(calls);
+    told.faults = vec![failing("kill", 20)];
+    assert!(found(&told).contains("no order"), "it comes back");
+    told.calls.pop();
+    assert_eq!(found(&told), "");
+}
+
 fn publish(worker: usize, begun: u64, ended: u64) -> Call {
     let value = value_of(worker as u64, begun);
     let op = Op::Publish {
