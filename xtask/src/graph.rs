@@ -15,6 +15,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("hearth-mpi", &["hearth-net"]),
     ("hearth-bank", &[]),
     ("hearth-erasure", &[]),
+    ("hearth-views", &[]),
     ("hearth-trace", &["hearth-net", "hearth-shm"]),
     ("hearth-client", &["hearth-shm"]),
     (
