@@ -1,9 +1,18 @@
 //! The order of views: who the members of a set of agents are, and what follows from that.
 //!
 //! Reading order: [`membership`] (one view, and the rules of a change), [`slots`] (who owns a slot in
-//! a view), [`lease`] (when a member may act, and when it may be excluded).
+//! a view), [`lease`] (when a member may act, and when it may be excluded), [`log`] (views in their
+//! order). Back ends of the log: [`memory`] (the specification), [`alone`] (one host), [`pair`] (two).
 #![forbid(unsafe_code)]
 
+pub mod alone;
+mod history;
 pub mod lease;
+pub mod log;
 pub mod membership;
+pub mod memory;
+pub mod pair;
 pub mod slots;
+pub mod wire;
+
+pub use history::VIEWS_KEPT_MAX;
