@@ -12,7 +12,8 @@
 //!
 //! - LOG-1: views are decided in one order, and each number once.
 //! - LOG-2: a change that does not name the newest view changes nothing, and its proposer is told.
-//! - LOG-3: a watcher gets views in their order, each once, and none that was not decided.
+//! - LOG-3: a watcher gets views in their order, each once, and none that was not decided. It misses only
+//!   views that were forgotten before it could have them.
 //! - LOG-4: a renewal is granted only by those that nobody can have replaced since the call began.
 
 use crate::lease::LocalSpan;

@@ -8,7 +8,7 @@ use crate::alone::AloneLog;
 use crate::history::ViewHistory;
 use crate::log::{Deadline, LogError, Patience, Renewed, Silence, ViewLog};
 use crate::membership::{MemberId, MemberKey, Membership, MembershipChange, ViewNumber};
-use crate::wire::{AnswerSlot, ViewWire, WIRE_BYTES_MAX};
+use crate::wire::{AnswerSlot, ViewWire, WireClass, bytes, read};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use std::sync::mpsc::{RecvTimeoutError, sync_channel};
@@ -99,7 +99,8 @@ impl PairSecond {
         let (sender, answers) = sync_channel(1);
         // A caller that has gone away needs no answer.
         let slot = AnswerSlot::new(move |answer| drop(sender.try_send(answer)));
-        self.wire.ask(self.first, bytes(request), slot);
+        self.wire
+            .ask(self.first, WireClass::Order, bytes(request), slot);
         let silent = LogError::Undecided(Silence::NoDecider(self.first));
         while let Some(slice) = deadline.slice().map_err(LogError::Undecided)? {
             match answers.recv_timeout(slice) {
@@ -125,8 +126,12 @@ impl PairSecond {
             }
         });
         let newest = self.history.newest().number();
-        self.wire
-            .ask(self.first, bytes(&Request::Views(newest)), slot);
+        self.wire.ask(
+            self.first,
+            WireClass::Order,
+            bytes(&Request::Views(newest)),
+            slot,
+        );
     }
 }
 
@@ -170,13 +175,4 @@ impl ViewLog for PairLog {
             }
         }
     }
-}
-
-fn bytes<T: Serialize>(value: &T) -> Vec<u8> {
-    postcard::to_stdvec(value).expect("plain values have a form in bytes")
-}
-
-fn read<T: DeserializeOwned>(bytes: &[u8]) -> Option<T> {
-    let fits = bytes.len() <= WIRE_BYTES_MAX;
-    fits.then(|| postcard::from_bytes(bytes).ok()).flatten()
 }

@@ -4,6 +4,8 @@
 //! Nothing here blocks: an answer comes later, on any thread, or never.
 
 use crate::membership::MemberId;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 use std::fmt;
 
 /// Most bytes of a request and of an answer: a view of the most members, with room to spare.
@@ -30,10 +32,30 @@ impl fmt::Debug for AnswerSlot {
     }
 }
 
+/// The kind of a request, for wires that give some of them a way of their own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WireClass {
+    /// It belongs to the order of views.
+    Order,
+    /// A member asks another to vouch for it. Few bytes, and a lease hangs on them.
+    Vouch,
+}
+
 /// Requests to other agents' logs.
 pub trait ViewWire: Send + Sync {
     /// Sends a request, and keeps the slot until the answer comes or the connection breaks.
     ///
     /// A wire that has no room drops the slot at once, as one that has no connection does.
-    fn ask(&self, to: MemberId, request: Vec<u8>, answer: AnswerSlot);
+    fn ask(&self, to: MemberId, class: WireClass, request: Vec<u8>, answer: AnswerSlot);
+}
+
+/// The bytes of a request or answer.
+pub(crate) fn bytes<T: Serialize>(value: &T) -> Vec<u8> {
+    postcard::to_stdvec(value).expect("plain values have a form in bytes")
+}
+
+/// The value of bytes from outside, if they have one.
+pub(crate) fn read<T: DeserializeOwned>(bytes: &[u8]) -> Option<T> {
+    let fits = bytes.len() <= WIRE_BYTES_MAX;
+    fits.then(|| postcard::from_bytes(bytes).ok()).flatten()
 }

@@ -32,6 +32,10 @@ pub(crate) const CASES: &[(&str, Case)] = &[
     ("minority decides nothing", minority_decides_nothing),
     ("host that was stopped catches up", stopped_host_catches_up),
     (
+        "host that was stopped catches up after compaction",
+        stopped_host_catches_up_after_compaction,
+    ),
+    (
         "lost and doubled words decide nothing twice",
         bad_words_decide_nothing_twice,
     ),
@@ -45,13 +49,17 @@ pub(crate) const CASES: &[(&str, Case)] = &[
         exclusion_waits_for_the_lease,
     ),
     (
+        "member that was wrongly excluded hears of it, and joins",
+        wrongly_excluded_member_hears_of_it,
+    ),
+    (
         "excluded member is fenced once and is gone",
         excluded_member_is_fenced_and_gone,
     ),
 ];
 
 /// Proposes until it is decided, as an agent does.
-fn decide(log: &dyn ViewLog, change: &MembershipChange) -> Arc<Membership> {
+pub(crate) fn decide(log: &dyn ViewLog, change: &MembershipChange) -> Arc<Membership> {
     let mut at = ViewNumber(1);
     loop {
         match log.propose(change, at, &long()) {
@@ -237,6 +245,25 @@ fn stopped_host_catches_up(stage: &dyn Stage) {
     assert_eq!(seen, [2, 3, 4, 5]);
 }
 
+fn stopped_host_catches_up_after_compaction(stage: &dyn Stage) {
+    let Some(host) = stage.minority().and_then(|hosts| hosts.last().copied()) else {
+        return;
+    };
+    let other = (0..stage.world().hosts()).find(|other| *other != host);
+    let other = stage.log(other.unwrap());
+    stage.world().stop(host);
+    for one in 2..=6 {
+        decide(&*other, &join(100 + one));
+    }
+    stage.compact(2);
+    decide(&*other, &join(200));
+    stage.world().go_on(host);
+    let seen = numbers(&watch(&*stage.log(host), ViewNumber(1), ViewNumber(7)));
+    // It may get some before it meets the gap that compaction left.
+    assert!(seen.is_sorted_by(|one, next| one < next), "{seen:?}");
+    assert_eq!(seen.last(), Some(&7));
+}
+
 fn bad_words_decide_nothing_twice(stage: &dyn Stage) {
     stage.world().spoil();
     let host = stage.world().hosts() - 1;
@@ -265,7 +292,7 @@ fn bad_words_decide_nothing_twice(stage: &dyn Stage) {
 }
 
 /// Proposes an exclusion until it is no longer for the lease that it waits.
-fn exclude_when_it_may_be(stage: &dyn Stage, log: &dyn ViewLog, id: u32) -> u32 {
+pub(crate) fn exclude_when_it_may_be(stage: &dyn Stage, log: &dyn ViewLog, id: u32) -> u32 {
     let mut waits = 0;
     let mut at = ViewNumber(1);
     loop {
@@ -349,6 +376,28 @@ fn exclusion_waits_for_the_lease(stage: &dyn Stage) {
     holder.step(clock.now(), HolderInput::Granted(RenewalNumber(1)));
     exclude_when_it_may_be(stage, &*log, victim);
     assert!(!holder.holds(clock.now()));
+}
+
+fn wrongly_excluded_member_hears_of_it(stage: &dyn Stage) {
+    let Some(minority) = stage.minority() else {
+        return;
+    };
+    let victim = minority[0];
+    let other = (0..stage.world().hosts()).find(|host| !minority.contains(host));
+    stage.world().cut(&minority);
+    exclude_when_it_may_be(stage, &*stage.log(other.unwrap()), victim);
+    stage.world().heal();
+    let log = stage.log(victim);
+    loop {
+        match log.renew(key(victim, 1), &long()) {
+            Err(LogError::Gone(gone)) => break assert_eq!(gone, key(victim, 1)),
+            Err(LogError::Undecided(_)) => {}
+            other => panic!("{other:?}"),
+        }
+    }
+    let view = decide(&*log, &MembershipChange::Join(record(victim, 2)));
+    let seen = watch(&*log, ViewNumber(1), view.number());
+    assert!(!seen[0].has(key(victim, 1)) && view.has(key(victim, 2)));
 }
 
 fn excluded_member_is_fenced_and_gone(stage: &dyn Stage) {

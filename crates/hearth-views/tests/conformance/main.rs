@@ -9,6 +9,7 @@
 mod alone;
 mod broken;
 mod cases;
+mod embedded;
 mod memory;
 mod pair;
 mod stage;

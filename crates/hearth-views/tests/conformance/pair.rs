@@ -7,7 +7,7 @@ use hearth_views::lease::LocalClock;
 use hearth_views::log::{LogError, Silence, ViewLog};
 use hearth_views::membership::{MemberId, ViewNumber};
 use hearth_views::pair::PairLog;
-use hearth_views::wire::{AnswerSlot, ViewWire};
+use hearth_views::wire::{AnswerSlot, ViewWire, WireClass};
 use std::sync::{Arc, Mutex};
 
 struct PairStage {
@@ -22,7 +22,7 @@ struct PairWire {
 }
 
 impl ViewWire for PairWire {
-    fn ask(&self, to: MemberId, request: Vec<u8>, answer: AnswerSlot) {
+    fn ask(&self, to: MemberId, _: WireClass, request: Vec<u8>, answer: AnswerSlot) {
         assert_eq!(to, MemberId(0));
         match World::fate(&self.faults, 1, 0) {
             Fate::Lost => return,

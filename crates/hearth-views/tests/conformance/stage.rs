@@ -145,6 +145,10 @@ impl World {
         }
     }
 
+    pub(crate) fn is_undecided(faults: &Mutex<Faults>) -> bool {
+        faults.lock().unwrap().is_undecided
+    }
+
     /// The fate of a word that is sent now.
     pub(crate) fn fate(faults: &Mutex<Faults>, from: u32, to: u32) -> Fate {
         let mut faults = faults.lock().unwrap();
