@@ -7,7 +7,6 @@ use crate::lease::granter::{GranterInput, LeaseGranter};
 use crate::lease::{LeaseTerms, LocalClock, RenewalNumber};
 use crate::log::{LogError, Patience, Renewed, RenewedBy, ViewLog};
 use crate::membership::{MemberKey, Membership, MembershipChange, ViewNumber};
-use crate::memory::check_exclusion;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// The log of one host.
@@ -50,7 +49,7 @@ impl AloneLog {
         let now = self.clock.now();
         let next = Arc::new(self.history.newest().apply(change, at)?);
         if let MembershipChange::Exclude(members, _) = change {
-            check_exclusion(&mut granter, now, members)?;
+            granter.doom(now, members)?;
         }
         self.history.push(Arc::clone(&next));
         granter.step(now, GranterInput::Viewed(next.number(), next.keys()));

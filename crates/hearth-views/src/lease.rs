@@ -22,7 +22,7 @@
 //! - LEASE-6: a member vouches only in the newest view that its log has, decided or not.
 //! - LEASE-7: a lease without a coordinator needs the vouch of every other member of the view.
 //! - LEASE-8: whatever waited looks at the lease again before it goes on.
-//! - LEASE-9: only a member of the newest view excludes another.
+//! - LEASE-9: a granter excludes only while it and all voters are members of the newest view.
 //!
 //! LEASE-6 and LEASE-7 need a log that is decided by a majority of *members*. Then some member of a view
 //! knows the next one, and refuses. With a log that strangers decide, only the coordinator may grant.

@@ -17,6 +17,7 @@
 //! - LOG-4: a renewal is granted only by those that nobody can have replaced since the call began.
 
 use crate::lease::LocalSpan;
+use crate::lease::granter::NotYet;
 use crate::membership::{
     MemberId, MemberKey, Membership, MembershipChange, ViewNumber, ViewRefusal,
 };
@@ -62,6 +63,9 @@ pub enum Silence {
         "agent {0} alone decides and does not answer: this agent reads on, and decides nothing"
     )]
     NoDecider(MemberId),
+    /// Another exclusion of the member is on its way, or a voter that is no member is to be replaced first.
+    #[error("another exclusion or a change of voters is under way")]
+    Underway,
     /// The caller called it off.
     #[error("the wait was called off")]
     CalledOff,
@@ -200,6 +204,15 @@ impl Deadline<'_> {
     /// The time that a thread may block before it looks again.
     pub(crate) fn slice(&self) -> Result<Option<Duration>, Silence> {
         Ok(self.left()?.map(|left| left.min(CALL_OFF_SPAN)))
+    }
+}
+
+impl From<NotYet> for LogError {
+    fn from(not_yet: NotYet) -> LogError {
+        match not_yet {
+            NotYet::Leased(member, wait) => LogError::Leased { member, wait },
+            NotYet::Doomed(_) | NotYet::Elsewhere => LogError::Undecided(Silence::Underway),
+        }
     }
 }
 

@@ -5,7 +5,7 @@
 
 use crate::history::ViewHistory;
 use crate::lease::granter::{GranterInput, LeaseGranter};
-use crate::lease::{LeaseTerms, LocalClock, LocalSpan, RenewalNumber};
+use crate::lease::{LeaseTerms, LocalClock, RenewalNumber};
 use crate::log::{LogError, Patience, Renewed, RenewedBy, Silence, ViewLog};
 use crate::membership::{MemberId, MemberKey, Membership, MembershipChange, ViewNumber};
 use std::collections::BTreeMap;
@@ -182,7 +182,7 @@ impl ViewLog for MemoryLog {
         if let MembershipChange::Exclude(members, _) = change {
             let host = state.host(coordinator);
             let now = host.clock.now();
-            check_exclusion(&mut host.granter, now, members)?;
+            host.granter.doom(now, members)?;
         }
         order.history.push(Arc::clone(&next));
         order.spread(&mut state, coordinator);
@@ -223,23 +223,4 @@ impl ViewLog for MemoryLog {
         };
         Ok(Renewed { view, by })
     }
-}
-
-/// An exclusion, as the coordinator's leases see it.
-pub(crate) fn check_exclusion(
-    granter: &mut LeaseGranter,
-    now: crate::lease::LocalTime,
-    members: &[MemberKey],
-) -> Result<(), LogError> {
-    let waits = members
-        .iter()
-        .map(|member| (granter.exclusion_wait(now, *member), *member));
-    match waits.max() {
-        Some((Some(LocalSpan(0)), _)) | None => {}
-        Some((Some(wait), member)) => return Err(LogError::Leased { member, wait }),
-        Some((None, _)) => return Err(LogError::Undecided(Silence::NoMajority)),
-    }
-    let doomed = granter.doom(now, members);
-    assert!(doomed.is_ok(), "no wait is left");
-    Ok(())
 }

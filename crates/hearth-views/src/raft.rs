@@ -9,11 +9,13 @@
 //! reads that a majority confirms are relied on, never the belief to be the coordinator. The log is in memory:
 //! an agent that restarts is another incarnation, and so another voter.
 //!
-//! A voter that is excluded or leaves is replaced by the eldest member that does not vote. A set that loses a
-//! majority of its voters at once decides no more: its members renew each other's leases if all of them are
-//! there, and read on otherwise.
+//! A voter that is excluded or leaves is replaced by the eldest member that does not vote. Nobody else is
+//! excluded before that. A set that loses a majority of its voters at once decides no more: its members renew
+//! each other's leases if all of them are there, and read on otherwise.
 //!
-//! Reading order: `types` (the words), `store` and `machine` (a voter's log, and its views), `voter` (calls), `hear` (requests of others), `leases` (when an exclusion may be proposed), `electorate` (who votes), `network`.
+//! Reading order: `types` (the words), `store` and `machine` (a voter's log, and its views), `voter` (calls),
+//! `hear` (requests of others), `leases` (when an exclusion may be proposed), `electorate` (the voters),
+//! `network`.
 
 mod electorate;
 mod hear;

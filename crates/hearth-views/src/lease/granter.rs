@@ -23,6 +23,8 @@ pub enum GranterInput {
     Accepted(ViewNumber),
     /// A view was decided, with these members.
     Viewed(ViewNumber, BTreeSet<MemberKey>),
+    /// These decide views now. None are told of where one host decides at once.
+    Voters(BTreeSet<MemberKey>),
     /// A member asks the coordinator.
     Renewal(MemberKey, RenewalNumber),
     /// A member asks for a vouch in a view.
@@ -50,6 +52,17 @@ pub enum GranterEffect {
     Refuse(MemberKey),
     /// Propose a view without these.
     Exclude(Vec<MemberKey>),
+}
+
+/// Why an exclusion must not be proposed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NotYet {
+    /// The member may hold its lease for so long.
+    Leased(MemberKey, LocalSpan),
+    /// An exclusion of the member is on its way. The end of that one decides whether it is renewed.
+    Doomed(MemberKey),
+    /// This granter excludes nobody now: it follows, or not all that decide are members.
+    Elsewhere,
 }
 
 /// Renewals of one confirmation, the newest of each member.
@@ -81,6 +94,7 @@ pub struct LeaseGranter {
     view: ViewNumber,
     accepted: ViewNumber,
     members: BTreeSet<MemberKey>,
+    voters: BTreeSet<MemberKey>,
     heard: BTreeMap<MemberKey, LocalTime>,
     doomed: BTreeSet<MemberKey>,
     last: ConfirmationNumber,
@@ -102,6 +116,7 @@ impl LeaseGranter {
             view,
             accepted: view,
             members,
+            voters: BTreeSet::new(),
             heard: BTreeMap::new(),
             doomed: BTreeSet::new(),
             last: ConfirmationNumber(0),
@@ -111,14 +126,14 @@ impl LeaseGranter {
 
     /// How long from now until this granter may propose to exclude a member.
     ///
-    /// None if it may not: it follows, or it is no member itself, so that the others vouch for each other
-    /// without it (LEASE-9).
+    /// None if it may not: it follows, or not all that decide are members (LEASE-9). The others vouch for
+    /// each other without a stranger, and he could decide an exclusion later that they do not know.
     pub fn exclusion_wait(&self, now: LocalTime, member: MemberKey) -> Option<LocalSpan> {
         let Duty::Deciding(office) = &self.duty else {
             return None;
         };
-        let is_member = self.members.contains(&self.me);
-        if !is_member && self.guards.keep(LeaseGuard::DecideAsMember) {
+        let is_of_members = self.members.contains(&self.me) && self.voters.is_subset(&self.members);
+        if !is_of_members && self.guards.keep(LeaseGuard::DecideAsMember) {
             return None;
         }
         let begun = match self.guards.keep(LeaseGuard::WaitAsNewGranter) {
@@ -130,14 +145,16 @@ impl LeaseGranter {
         Some(end.since(now))
     }
 
-    /// Notes that an exclusion is proposed, if its time has come (LEASE-5).
-    ///
-    /// Returns the wait that is left otherwise; none if it may not exclude at all.
-    pub fn doom(&mut self, now: LocalTime, members: &[MemberKey]) -> Result<(), Option<LocalSpan>> {
+    /// Notes that an exclusion is proposed, if its time has come (LEASE-5). `Spared` or a view ends that.
+    pub fn doom(&mut self, now: LocalTime, members: &[MemberKey]) -> Result<(), NotYet> {
         for member in members {
+            if self.doomed.contains(member) {
+                return Err(NotYet::Doomed(*member));
+            }
             match self.exclusion_wait(now, *member) {
                 Some(LocalSpan(0)) => {}
-                wait => return Err(wait),
+                Some(wait) => return Err(NotYet::Leased(*member, wait)),
+                None => return Err(NotYet::Elsewhere),
             }
         }
         self.doomed.extend(members);
@@ -161,6 +178,10 @@ impl LeaseGranter {
             }
             (Duty::Following | Duty::Deciding(_), GranterInput::Accepted(view)) => {
                 self.accepted = view;
+                Vec::new()
+            }
+            (Duty::Following | Duty::Deciding(_), GranterInput::Voters(voters)) => {
+                self.voters = voters;
                 Vec::new()
             }
             (Duty::Following | Duty::Deciding(_), GranterInput::Viewed(view, members)) => {

@@ -3,8 +3,10 @@
 
 mod world;
 
+use super::granter::{GranterEffect, GranterInput, LeaseGranter, NotYet};
 use super::guard::LeaseGuard;
 use super::*;
+use crate::membership::{Incarnation, MemberId, MemberKey, ViewNumber};
 use world::{Faults, World};
 
 /// Worlds that each claim is checked in.
@@ -83,4 +85,28 @@ fn holders_term_ends_before_the_granters_by_any_clocks_within_the_drift() {
     // The holder's clock is as slow as it may be, the granter's as fast.
     let (granted, held) = (u128::from(terms.granted.0), u128::from(terms.held().0));
     assert!(held * 1_001_000 <= granted * 999_000);
+}
+
+#[test]
+fn exclusion_of_a_member_is_on_its_way_once_until_it_is_spared() {
+    let key = |id| MemberKey {
+        id: MemberId(id),
+        incarnation: Incarnation(1),
+    };
+    let members = [key(0), key(1)].into();
+    let mut granter = LeaseGranter::new(LeaseTerms::USUAL, key(0), ViewNumber(1), members);
+    granter.step(LocalTime(0), GranterInput::Elected);
+    let now = LocalTime(LeaseTerms::USUAL.granted.0);
+    assert_eq!(granter.doom(now, &[key(1)]), Ok(()));
+    assert_eq!(granter.doom(now, &[key(1)]), Err(NotYet::Doomed(key(1))));
+    let asked = GranterInput::VouchAsked(key(1), RenewalNumber(1), ViewNumber(1));
+    assert_eq!(granter.step(now, asked.clone()), []);
+    granter.step(now, GranterInput::Spared(key(1)));
+    let vouch = GranterEffect::Vouch(key(1), RenewalNumber(1));
+    assert_eq!(granter.step(now, asked), [vouch]);
+    let wait = LeaseTerms::USUAL.granted;
+    assert_eq!(
+        granter.doom(now, &[key(1)]),
+        Err(NotYet::Leased(key(1), wait))
+    );
 }

@@ -3,6 +3,7 @@
 //! The granter hears of elections by looking, each time before it is stepped. An election that it missed
 //! is no harm: an exclusion names the term in which it was checked, and is void in another.
 
+use super::electorate::voters;
 use super::types::{Answer, EmbeddedConfig, Term};
 use super::voter::{ANSWER_SPAN_MAX, Voter, undecided};
 use crate::lease::RenewalNumber;
@@ -19,7 +20,6 @@ struct Office {
     granter: LeaseGranter,
     term: Option<Term>,
     view: Arc<Membership>,
-    truncations: u64,
     last: RenewalNumber,
     /// As many as there are tasks at most.
     waiting: Waiting,
@@ -35,7 +35,6 @@ impl Leases {
             granter,
             term: None,
             view: Arc::clone(view),
-            truncations: 0,
             last: RenewalNumber(0),
             waiting: Waiting::new(),
         }))
@@ -50,9 +49,14 @@ impl Leases {
         self.lock().follow(voter);
     }
 
-    /// Nothing that this agent proposed is on its way.
-    pub(super) fn spare(&self) {
-        self.lock().spare();
+    /// An exclusion of these was not decided, and will not be.
+    pub(super) fn spare(&self, voter: &Voter, members: &[MemberKey]) {
+        let mut office = self.lock();
+        for member in members {
+            office
+                .granter
+                .step(voter.clock.now(), GranterInput::Spared(*member));
+        }
     }
 
     /// Whether this agent vouches for a member in a view.
@@ -72,8 +76,8 @@ impl Leases {
         office.follow(voter);
         let term = office.term.ok_or(Answer::Elsewhere(None))?;
         let now = voter.clock.now();
-        let checked = crate::memory::check_exclusion(&mut office.granter, now, members);
-        checked.map_err(|error| Answer::Decided(Err(error)))?;
+        let doomed = office.granter.doom(now, members);
+        doomed.map_err(|not_yet| Answer::Decided(Err(not_yet.into())))?;
         Ok(term)
     }
 
@@ -125,19 +129,10 @@ impl Office {
             self.granter.step(now, viewed);
             self.view = newest;
         }
-        if voter.truncations() != self.truncations {
-            self.truncations = voter.truncations();
-            self.spare();
-        }
-        self.granter
-            .step(now, GranterInput::Accepted(voter.accepted()));
-    }
-
-    fn spare(&mut self) {
-        let now = crate::lease::LocalTime(0);
-        for member in self.view.keys() {
-            self.granter.step(now, GranterInput::Spared(member));
-        }
+        let deciding = GranterInput::Voters(voters(&voter.raft));
+        self.granter.step(now, deciding);
+        let accepted = GranterInput::Accepted(voter.accepted());
+        self.granter.step(now, accepted);
     }
 
     fn step(&mut self, voter: &Arc<Voter>, input: GranterInput) {

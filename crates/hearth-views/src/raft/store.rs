@@ -14,7 +14,6 @@ struct Kept {
     vote: Option<Vote<MemberKey>>,
     purged: Option<LogId>,
     entries: BTreeMap<u64, Entry>,
-    truncations: u64,
 }
 
 /// The log of one voter.
@@ -34,11 +33,6 @@ impl LogStore {
                 EntryPayload::Blank | EntryPayload::Membership(_) => None,
             });
         views.max()
-    }
-
-    /// How often entries were taken away: those will never be decided.
-    pub(super) fn truncations(&self) -> u64 {
-        self.lock().truncations
     }
 
     fn lock(&self) -> MutexGuard<'_, Kept> {
@@ -103,9 +97,7 @@ impl RaftLogStorage<RaftTypes> for LogStore {
     }
 
     async fn truncate(&mut self, log_id: LogId) -> Result<(), StorageError> {
-        let mut kept = self.lock();
-        kept.entries.split_off(&log_id.index);
-        kept.truncations += 1;
+        self.lock().entries.split_off(&log_id.index);
         Ok(())
     }
 

@@ -105,10 +105,6 @@ impl Voter {
             .unwrap_or_default()
     }
 
-    pub(super) fn truncations(&self) -> u64 {
-        self.store.truncations()
-    }
-
     /// Asks a majority whether this agent coordinates, from now on.
     pub(super) async fn confirm(&self) -> Result<(), Option<MemberKey>> {
         let asked = tokio::time::timeout(ANSWER_SPAN_MAX, self.raft.ensure_linearizable());
@@ -174,6 +170,9 @@ impl Voter {
     }
 
     async fn propose(self: &Arc<Voter>, change: &MembershipChange, at: ViewNumber) -> Answer {
+        let Ok(turn) = Arc::clone(&self.proposals).try_acquire_owned() else {
+            return undecided();
+        };
         let term = match change {
             MembershipChange::Exclude(members, _) => self.doom(change, members, at).await,
             MembershipChange::Join(_)
@@ -183,9 +182,6 @@ impl Voter {
         let term = match term {
             Ok(term) => term,
             Err(answer) => return answer,
-        };
-        let Ok(turn) = Arc::clone(&self.proposals).try_acquire_owned() else {
-            return undecided();
         };
         let change = change.clone();
         let proposal = Proposal { change, at, term };
@@ -260,13 +256,19 @@ impl Voter {
 
 /// Writes a proposal to the log, and waits until it is decided or will never be.
 async fn write(voter: Arc<Voter>, proposal: Proposal, _turn: OwnedSemaphorePermit) -> Answer {
+    let doomed = match &proposal.change {
+        MembershipChange::Exclude(members, _) => members.clone(),
+        MembershipChange::Join(_) | MembershipChange::Leave(_) | MembershipChange::Fenced(_) => {
+            Vec::new()
+        }
+    };
     let written = voter.raft.client_write(proposal).await;
     voter.leases.follow(&voter);
     let answer = match written.map(|written| written.data) {
         Ok(Outcome::Decided(view)) => return Answer::Decided(Ok(view)),
         Ok(Outcome::Refused(refusal)) => Answer::Decided(Err(refusal.into())),
         Ok(Outcome::OtherTerm) => Answer::Elsewhere(None),
-        // A proposal that is turned away, or was taken out of the log, will never be decided.
+        // It was turned away, or is out of this log. A voter that still has it vouches in no view before it.
         Err(RaftError::APIError(ClientWriteError::ForwardToLeader(to))) => {
             Answer::Elsewhere(to.leader_id)
         }
@@ -275,7 +277,7 @@ async fn write(voter: Arc<Voter>, proposal: Proposal, _turn: OwnedSemaphorePermi
             RaftError::APIError(ClientWriteError::ChangeMembershipError(_)) | RaftError::Fatal(_),
         ) => return undecided(),
     };
-    voter.leases.spare();
+    voter.leases.spare(&voter, &doomed);
     answer
 }
 

@@ -5,9 +5,12 @@ use hearth_views::lease::holder::{HolderInput, LeaseHolder};
 use hearth_views::lease::{LocalClock, LocalSpan, RenewalNumber};
 use hearth_views::log::{CallOff, LogError, Patience, RenewedBy, Silence, ViewLog};
 use hearth_views::membership::*;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
+
+/// How often a call without an answer is made again.
+const SURE_TRIES_MAX: usize = 1000;
 
 /// A case. It needs a stage of its own.
 pub(crate) type Case = fn(&dyn Stage);
@@ -71,6 +74,17 @@ pub(crate) fn decide(log: &dyn ViewLog, change: &MembershipChange) -> Arc<Member
     }
 }
 
+/// Asks again while nothing is known, as elections may come at any time.
+pub(crate) fn sure<T>(call: impl Fn() -> Result<T, LogError>) -> Result<T, LogError> {
+    for _ in 1..SURE_TRIES_MAX {
+        match call() {
+            Err(LogError::Undecided(_)) => {}
+            answer => return answer,
+        }
+    }
+    call()
+}
+
 /// All views behind `after`, up to `last`.
 fn watch(log: &dyn ViewLog, after: ViewNumber, last: ViewNumber) -> Vec<Arc<Membership>> {
     let mut views = Vec::<Arc<Membership>>::new();
@@ -115,37 +129,55 @@ fn proposals_of_all_hosts_have_one_order(stage: &dyn Stage) {
 fn one_number_has_one_view(stage: &dyn Stage) {
     for round in 1..5 {
         let at = ViewNumber(round);
-        let won = std::sync::Mutex::new(0);
+        let answers = Mutex::new(Vec::new());
         thread::scope(|scope| {
             for proposer in 0..4 {
                 let log = stage.log(proposer % stage.world().hosts());
-                let won = &won;
+                let (answers, change) = (&answers, join(100 + round * 10 + proposer));
                 scope.spawn(move || {
-                    let id = 100 + round * 10 + proposer;
-                    match log.propose(&join(id), at, &long()) {
-                        Ok(view) => {
-                            assert!(view.has(key(id, 1)) && view.number() == at.next());
-                            *won.lock().unwrap() += 1;
-                        }
-                        Err(error) => assert_eq!(error, LogError::Stale { now: at.next() }),
-                    }
+                    let answer = log.propose(&change, at, &long());
+                    answers.lock().unwrap().push(answer);
                 });
             }
         });
-        assert_eq!(*won.lock().unwrap(), 1);
-        at_all_hosts(stage, |_, log| drop(watch(log, at, at.next())));
+        let answers = answers.into_inner().unwrap();
+        // If nobody knows whether it won, somebody has to.
+        let last = sure(|| stage.log(0).propose(&join(200 + round), at, &long()));
+        let view = watch(&*stage.log(0), at, at.next()).remove(0);
+        check_answers(&answers, &view);
+        let stale = LogError::Stale { now: at.next() };
+        assert!(last == Ok(Arc::clone(&view)) || last == Err(stale));
+        at_all_hosts(stage, |_, log| {
+            assert_eq!(watch(log, at, at.next())[0], view)
+        });
     }
+}
+
+/// At most one proposer won, and exactly one if all were told.
+fn check_answers(answers: &[Result<Arc<Membership>, LogError>], view: &Arc<Membership>) {
+    let (mut won, mut unsure) = (0, 0);
+    for answer in answers {
+        match answer {
+            Ok(decided) => {
+                assert_eq!(decided, view);
+                won += 1;
+            }
+            Err(LogError::Undecided(_)) => unsure += 1,
+            Err(error) => assert_eq!(*error, LogError::Stale { now: view.number() }),
+        }
+    }
+    assert!(won == 1 || (won == 0 && unsure > 0), "{won} won");
 }
 
 fn loser_is_told(stage: &dyn Stage) {
     let log = stage.log(0);
     let at = ViewNumber(1);
-    log.propose(&join(100), at, &long()).unwrap();
-    let lost = log.propose(&join(101), at, &long());
+    decide(&*log, &join(100));
+    let lost = sure(|| log.propose(&join(101), at, &long()));
     assert_eq!(lost, Err(LogError::Stale { now: at.next() }));
     let views = watch(&*log, at, at.next());
     assert_eq!((views.len(), views[0].has(key(101, 1))), (1, false));
-    let refused = log.propose(&join(100), at.next(), &long());
+    let refused = sure(|| log.propose(&join(100), at.next(), &long()));
     assert!(matches!(refused, Err(LogError::Refused(_))));
 }
 
@@ -316,7 +348,7 @@ fn new_coordinator_waits(stage: &dyn Stage) {
     let victim = (0..stage.world().hosts())
         .rfind(|host| *host != dead)
         .unwrap();
-    stage.log(victim).renew(key(victim, 1), &long()).unwrap();
+    sure(|| stage.log(victim).renew(key(victim, 1), &long())).unwrap();
     stage.world().advance(TERMS.granted);
     stage.world().kill(dead);
     let other = (0..victim).find(|host| *host != dead).unwrap();
@@ -360,10 +392,10 @@ fn exclusion_waits_for_the_lease(stage: &dyn Stage) {
         let clock = &stage.world().clocks[victim as usize];
         let mut holder = LeaseHolder::new(TERMS, ViewNumber(1), Default::default());
         holder.step(clock.now(), HolderInput::Tick);
-        stage.log(victim).renew(key(victim, 1), &long()).unwrap();
+        sure(|| stage.log(victim).renew(key(victim, 1), &long())).unwrap();
         holder.step(clock.now(), HolderInput::Granted(RenewalNumber(1)));
         assert!(holder.holds(clock.now()));
-        let refused = log.propose(&exclusion(victim), ViewNumber(1), &long());
+        let refused = sure(|| log.propose(&exclusion(victim), ViewNumber(1), &long()));
         assert!(
             matches!(refused, Err(LogError::Leased { .. })),
             "{refused:?}"
@@ -372,7 +404,7 @@ fn exclusion_waits_for_the_lease(stage: &dyn Stage) {
     let clock = &stage.world().clocks[victim as usize];
     let mut holder = LeaseHolder::new(TERMS, ViewNumber(1), Default::default());
     holder.step(clock.now(), HolderInput::Tick);
-    stage.log(victim).renew(key(victim, 1), &long()).unwrap();
+    sure(|| stage.log(victim).renew(key(victim, 1), &long())).unwrap();
     holder.step(clock.now(), HolderInput::Granted(RenewalNumber(1)));
     exclude_when_it_may_be(stage, &*log, victim);
     assert!(!holder.holds(clock.now()));
@@ -388,13 +420,8 @@ fn wrongly_excluded_member_hears_of_it(stage: &dyn Stage) {
     exclude_when_it_may_be(stage, &*stage.log(other.unwrap()), victim);
     stage.world().heal();
     let log = stage.log(victim);
-    loop {
-        match log.renew(key(victim, 1), &long()) {
-            Err(LogError::Gone(gone)) => break assert_eq!(gone, key(victim, 1)),
-            Err(LogError::Undecided(_)) => {}
-            other => panic!("{other:?}"),
-        }
-    }
+    let gone = sure(|| log.renew(key(victim, 1), &long()));
+    assert_eq!(gone, Err(LogError::Gone(key(victim, 1))));
     let view = decide(&*log, &MembershipChange::Join(record(victim, 2)));
     let seen = watch(&*log, ViewNumber(1), view.number());
     assert!(!seen[0].has(key(victim, 1)) && view.has(key(victim, 2)));
@@ -405,12 +432,10 @@ fn excluded_member_is_fenced_and_gone(stage: &dyn Stage) {
     decide(&*log, &join(100));
     stage.world().advance(TERMS.granted);
     exclude_when_it_may_be(stage, &*log, 100);
-    assert_eq!(
-        log.renew(key(100, 1), &long()),
-        Err(LogError::Gone(key(100, 1)))
-    );
-    log.fence(key(100, 1), &long()).unwrap();
-    log.fence(key(100, 1), &long()).unwrap();
+    let gone = sure(|| log.renew(key(100, 1), &long()));
+    assert_eq!(gone, Err(LogError::Gone(key(100, 1))));
+    sure(|| log.fence(key(100, 1), &long())).unwrap();
+    sure(|| log.fence(key(100, 1), &long())).unwrap();
     let view = decide(&*log, &MembershipChange::Join(record(100, 2)));
     assert_eq!(view.fence_status(key(100, 1)), FenceStatus::Past);
     assert_eq!(view.number(), ViewNumber(5));

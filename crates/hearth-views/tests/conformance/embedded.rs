@@ -1,6 +1,6 @@
 //! The suite over the log that three hosts decide by a majority, and one that follows.
 
-use crate::cases::{CASES, decide, exclude_when_it_may_be};
+use crate::cases::{CASES, decide, exclude_when_it_may_be, sure};
 use crate::stage::{Fate, Faults, Stage, TERMS, World, join, key, long, short};
 use hearth_views::lease::LocalClock;
 use hearth_views::log::ViewLog;
@@ -167,7 +167,7 @@ fn voters_that_are_excluded_are_replaced() {
         let log = stage.log(dead + 1);
         stage.world.kill(dead);
         exclude_when_it_may_be(&stage, &*log, dead);
-        log.fence(key(dead, 1), &long()).unwrap();
+        sure(|| log.fence(key(dead, 1), &long())).unwrap();
         stage.await_voters(dead + 1, dead);
     }
     let view = decide(&*stage.log(VOTERS), &join(100));

@@ -117,6 +117,7 @@ pub(super) struct World {
     nodes: Vec<Node>,
     island: BTreeSet<usize>,
     accepted: BTreeMap<EntryId, BTreeSet<usize>>,
+    decided: EntryId,
     ever: BTreeSet<MemberKey>,
     gone: BTreeSet<usize>,
     pub(super) violation: Option<String>,
@@ -150,6 +151,7 @@ impl World {
             nodes: Vec::new(),
             island: BTreeSet::new(),
             accepted: BTreeMap::new(),
+            decided: (0, ViewNumber(1)),
             ever: (0..LAST).map(key).collect(),
             gone: BTreeSet::new(),
             violation: None,
@@ -170,6 +172,10 @@ impl World {
         let mut granter = LeaseGranter::new(TERMS, key(node), first, members.clone());
         holder.guards = guards;
         granter.guards = guards;
+        granter.step(
+            LocalTime(0),
+            GranterInput::Voters((0..NODES).map(key).collect()),
+        );
         Node {
             offset: self.below(1_000_000),
             pace: 900_000 + self.below(200_001),
@@ -203,7 +209,7 @@ impl World {
                 self.after(at, Event::Cut(island));
                 let healed = at + self.below(3000);
                 self.after(healed, Event::Cut(BTreeSet::new()));
-                let at = self.below(END);
+                let at = self.below(END / 2);
                 self.after(at, Event::Join);
             }
         }
@@ -328,7 +334,9 @@ impl World {
         let view = entry.id.1;
         let acceptors = self.accepted.entry(entry.id).or_default();
         acceptors.insert(node);
-        let is_decided = acceptors.len() == MAJORITY;
+        // A late or doubled word may be the last that an earlier entry wanted. That is no step back.
+        let is_decided = acceptors.len() >= MAJORITY && entry.id > self.decided;
+        self.decided = if is_decided { entry.id } else { self.decided };
         let is_replaced = view < self.nodes[node].entry.id.1;
         let members = entry.members.clone();
         self.nodes[node].entry = entry;
