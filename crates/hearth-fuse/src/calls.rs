@@ -10,9 +10,6 @@ use std::time::{Duration, Instant};
 /// A call that took so long is logged when it ends.
 const LONG: Duration = Duration::from_secs(8);
 
-/// The words for a rename.
-pub(crate) const RENAME: &str = "a rename";
-
 /// Calls under way, by the order of arrival. The kernel's requests bound it.
 #[derive(Default)]
 pub(crate) struct Calls {
@@ -58,13 +55,6 @@ impl Calls {
         let table = self.lock();
         let old = table.calls.values().take_while(|call| call.since < moment);
         old.copied().collect()
-    }
-
-    /// Whether one may hold the lock of this directory. A rename is of two, and known by one.
-    pub(crate) fn are_under_way_in(&self, dir: u64) -> bool {
-        let table = self.lock();
-        let mut calls = table.calls.values();
-        calls.any(|call| call.node == dir || call.what == RENAME)
     }
 
     fn lock(&self) -> MutexGuard<'_, Table> {

@@ -60,7 +60,7 @@ impl Core {
         let (known, kept) = (Arc::clone(&nodes), Arc::clone(&memory));
         let calls = Arc::new(Calls::default());
         let own = Arc::clone(&calls);
-        let leaving = Leaving::start(Arc::clone(&nodes), Arc::clone(&calls))?;
+        let leaving = Leaving::start(Arc::clone(&nodes))?;
         let revoker = KernelRevoker::new(known, kept, (own, leaving), Arc::downgrade(&session));
         session.attach(Arc::clone(&revoker) as Arc<dyn Revoker>);
         if !options.name_ttl.is_zero() {

@@ -15,7 +15,7 @@ use fuser::{
 };
 
 use crate::attributes::Change;
-use crate::calls::{Call, RENAME};
+use crate::calls::Call;
 use crate::core::Core;
 use crate::directories::DirectoryAt;
 use crate::errors::errno;
@@ -143,6 +143,7 @@ impl fuser::Filesystem for HearthFs {
         if name.len() > NAME_BYTES_MAX {
             return reply_entry(self.core.look_up(caller, at), reply);
         }
+        // A look-up that waits for a place to be forgotten needs a thread, as one that asks others does.
         let known = match self.core.revoker.leaving.is_leaving() {
             true => Remembered::Perhaps,
             false => self.core.remember(caller, at),
@@ -329,7 +330,7 @@ impl fuser::Filesystem for HearthFs {
         let caller = Caller::from(request);
         let (name, newname) = (name.to_owned(), newname.to_owned());
         let flags = rustix::fs::RenameFlags::from_bits_retain(flags.bits());
-        self.run((RENAME, parent), move |core| {
+        self.run(("a rename", parent), move |core| {
             let from = Name {
                 parent: parent.0,
                 name: &name,

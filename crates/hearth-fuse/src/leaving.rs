@@ -8,12 +8,11 @@
 //! is forgotten as soon as a look finds the directory elsewhere, and look-ups wait for that. The second try looks up
 //! the directories of both names first. Such a wait has a bound: who looks up may hold the lock of that very place.
 //!
-//! The operating system is told under the lock of a directory, which a call that this mount has not answered may hold. An
-//! agent that was killed meanwhile would not end, nor would that call. So nothing is told of a directory in which a call
-//! is under way.
+//! The operating system is told under the lock of a directory. A program that waits for this agent may hold that lock. An
+//! agent that is killed meanwhile does not end by itself, and somebody else has to end its mount.
 
 use std::collections::VecDeque;
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::io;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock};
 use std::thread;
@@ -21,7 +20,6 @@ use std::time::{Duration, Instant};
 
 use fuser::{INodeNo, Notifier};
 
-use crate::calls::Calls;
 use crate::nodes::Nodes;
 
 /// A revocation comes before the name goes: that takes as long as the store does. So there are several looks, each so
@@ -35,15 +33,12 @@ const PAUSES: [Duration; 5] = [
 ];
 /// Nodes that are looked at later; those that were noted first give way, and stay until the kernel forgets them.
 const NOTED_MAX: usize = 4096;
-/// Longest wait of a look-up for a place to be forgotten, and of this for the calls there to end.
+/// Longest wait of a look-up for a place to be forgotten.
 const FORGOTTEN_WITHIN: Duration = Duration::from_millis(20);
-/// Between two looks for such a call.
-const CALLS_PAUSE: Duration = Duration::from_micros(200);
 
 /// Nodes to look at.
 pub(crate) struct Leaving {
     nodes: Arc<Nodes>,
-    calls: Arc<Calls>,
     state: Mutex<State>,
     changed: Condvar,
     /// A name was forgotten.
@@ -56,32 +51,23 @@ struct State {
     /// Nodes that are looked at after each pause, in the order of time.
     due: [VecDeque<(Instant, u64)>; PAUSES.len()],
     /// Names by which the operating system believes a directory that is elsewhere, each with its directory.
-    left: VecDeque<LeftPlace>,
+    left: VecDeque<(u64, OsString)>,
     /// How many of them are not forgotten yet.
     leaving: usize,
     closed: bool,
 }
 
-/// A name by which the operating system believes a directory that is elsewhere.
-pub(crate) struct LeftPlace {
-    pub(crate) parent: u64,
-    pub(crate) name: OsString,
-    /// The directory in which it was found.
-    pub(crate) found_in: u64,
-}
-
 /// A node to look at, after so many looks, or a name to forget.
 enum Look {
     At(u64, usize),
-    Left(LeftPlace),
+    Left(u64, OsString),
 }
 
 impl Leaving {
     /// Starts the thread that looks.
-    pub(crate) fn start(nodes: Arc<Nodes>, calls: Arc<Calls>) -> io::Result<Arc<Leaving>> {
+    pub(crate) fn start(nodes: Arc<Nodes>) -> io::Result<Arc<Leaving>> {
         let leaving = Arc::new(Leaving {
             nodes,
-            calls,
             state: Mutex::default(),
             changed: Condvar::new(),
             forgotten: Condvar::new(),
@@ -103,10 +89,10 @@ impl Leaving {
     }
 
     /// A directory that the operating system believes at this name was found elsewhere.
-    pub(crate) fn left(&self, place: LeftPlace) {
+    pub(crate) fn left(&self, parent: u64, name: OsString) {
         let mut state = self.lock();
         if state.left.len() < NOTED_MAX {
-            state.left.push_back(place);
+            state.left.push_back((parent, name));
             state.leaving += 1;
             self.changed.notify_one();
         }
@@ -149,8 +135,8 @@ impl Leaving {
                         self.lock().put(looks + 1, node);
                     }
                 }
-                Look::Left(place) => {
-                    self.forget(&place);
+                Look::Left(parent, name) => {
+                    self.forget(parent, &name);
                     self.lock().leaving -= 1;
                     self.forgotten.notify_all();
                 }
@@ -158,48 +144,29 @@ impl Leaving {
         }
     }
 
-    /// Tells the operating system of a file that has lost its last name; true if nothing is left to do.
+    /// Tells the operating system of a file that has lost its last name, and says whether it has.
     fn tell_if_gone(&self, node: u64) -> bool {
         let names = self.nodes.names_of_gone(node);
-        let mut told = !names.is_empty();
-        for (parent, name) in names {
-            let is_free = !self.calls.are_under_way_in(parent);
-            told &= is_free;
-            if let Some(notifier) = self.notifier.get().filter(|_| is_free) {
-                // It may have found out by itself.
-                let _ = notifier.delete(INodeNo(parent), INodeNo(node), &name);
-            }
+        let notifier = self.notifier.get();
+        for (parent, name) in &names {
+            // It may have found out by itself.
+            let _ = notifier.map(|to| to.delete(INodeNo(*parent), INodeNo(node), name));
         }
-        told
+        !names.is_empty()
     }
 
-    fn forget(&self, place: &LeftPlace) {
-        let Some(notifier) = self.notifier.get() else {
-            return;
-        };
-        let end = Instant::now() + FORGOTTEN_WITHIN;
-        let dirs = [place.parent, place.found_in];
-        while dirs.iter().any(|&dir| self.calls.are_under_way_in(dir)) {
-            if Instant::now() >= end {
-                return;
-            }
-            self.pause();
+    fn forget(&self, parent: u64, name: &OsStr) {
+        if let Some(notifier) = self.notifier.get() {
+            // It may have forgotten it by itself, or the directory as well.
+            let _ = notifier.inval_entry(INodeNo(parent), name);
         }
-        // It may have forgotten it by itself, or the directory as well.
-        let _ = notifier.inval_entry(INodeNo(place.parent), &place.name);
-    }
-
-    /// Nothing tells when a call ends.
-    fn pause(&self) {
-        let waited = self.forgotten.wait_timeout(self.lock(), CALLS_PAUSE);
-        drop(waited.expect("nothing panics under this lock"));
     }
 
     fn next(&self) -> Option<Look> {
         let mut state = self.lock();
         while !state.closed {
-            if let Some(place) = state.left.pop_front() {
-                return Some(Look::Left(place));
+            if let Some((parent, name)) = state.left.pop_front() {
+                return Some(Look::Left(parent, name));
             }
             let now = Instant::now();
             if let Some(look) = state.take(now) {

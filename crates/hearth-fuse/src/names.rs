@@ -15,7 +15,6 @@ use crate::attributes::{Consult, Told};
 use crate::core::Core;
 use crate::errors::{ask, raw};
 use crate::identity::Caller;
-use crate::leaving::LeftPlace;
 use crate::listing::Listing;
 use crate::memory::OnItsWay;
 use crate::nodes::{Inode, Moment, proc_path};
@@ -125,12 +124,7 @@ impl Core {
     /// Has the operating system forget the place that a directory had before another node moved it here.
     pub(crate) fn leave_old_place(&self, at: Name<'_>, stat: &Stat) {
         if let Some((parent, name)) = self.nodes.left_by(stat, at.parent, at.name) {
-            let found_in = at.parent;
-            self.revoker.leaving.left(LeftPlace {
-                parent,
-                name,
-                found_in,
-            });
+            self.revoker.leaving.left(parent, name);
         }
     }
 

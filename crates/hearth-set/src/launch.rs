@@ -27,7 +27,7 @@ use crate::process::{Process, timespec};
 use crate::replicas::shortage;
 use crate::secret;
 use crate::set::Set;
-use crate::signals::{ENDS, Signals};
+use crate::signals::Signals;
 use crate::size::Size;
 use crate::watch::pause;
 
@@ -418,7 +418,7 @@ impl Launch {
             let spoke = self
                 .wait(signals, left)
                 .or_fail(|| "cannot wait for agents".to_owned())?;
-            if signals.take().iter().any(|signal| ENDS.contains(signal)) {
+            if signals.tell_to_end() {
                 return Err(Failure::new("interrupted; nothing is left running"));
             }
             for index in spoke {

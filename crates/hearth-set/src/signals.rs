@@ -52,6 +52,11 @@ impl Signals {
         self.0.iter().map(|caught| caught.stream.as_fd())
     }
 
+    /// Whether a signal has come since the last call by which people and systems end a command.
+    pub fn tell_to_end(&self) -> bool {
+        self.take().iter().any(|signal| ENDS.contains(signal))
+    }
+
     /// The signals that have come since the last call.
     pub fn take(&self) -> Vec<Signal> {
         let come = self.0.iter().filter(|caught| caught.has_come());

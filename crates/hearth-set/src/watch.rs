@@ -2,7 +2,7 @@
 
 use crate::failure::{Failure, OrFail};
 use crate::process::timespec;
-use crate::signals::{ENDS, Signals};
+use crate::signals::Signals;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 /// Fails if a signal has come by which people and systems end a command.
 pub fn stop_if_told(signals: &Signals) -> Result<(), Failure> {
-    match signals.take().iter().any(|signal| ENDS.contains(signal)) {
+    match signals.tell_to_end() {
         false => Ok(()),
         true => Err(Failure::new("ended by a signal")),
     }

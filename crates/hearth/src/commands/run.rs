@@ -9,7 +9,6 @@ mod ranks;
 mod report;
 
 use std::ffi::OsString;
-use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
@@ -171,8 +170,8 @@ fn use_set(args: &Args, set: &Set, at: Option<PathBuf>, help: &Help<'_>) -> Resu
         None => run_apart(args, set, &peer, help),
     }?;
     if let Some(before) = before {
-        // Nobody may be there to read it.
-        let _ = write!(std::io::stderr(), "{}", Counts::ask(set).since(&before));
+        let counts = Counts::ask(set).since(&before).to_string();
+        hearth_client::say!("{}", counts.trim_end());
     }
     Ok(exit)
 }

@@ -4,7 +4,6 @@
 //! only says so in the command's environment, and adds up what the ranks counted.
 
 use std::ffi::OsString;
-use std::io::Write as _;
 use std::path::Path;
 use std::process::{Command, ExitCode};
 
@@ -49,8 +48,8 @@ pub(super) fn run(args: &Args) -> Result<ExitCode, Failure> {
         Err(error) => return Ok(enter::cannot_run(program, &error)),
     };
     if args.report {
-        // Nobody may be there to read it.
-        let _ = write!(std::io::stderr(), "{}", Counts::of_ranks(reports.path()));
+        let counts = Counts::of_ranks(reports.path()).to_string();
+        hearth_client::say!("{}", counts.trim_end());
     }
     Ok(exit.code())
 }

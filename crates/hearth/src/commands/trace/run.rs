@@ -1,7 +1,6 @@
 //! `hearth trace run`.
 
 use std::ffi::{OsStr, OsString};
-use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 use std::time::{Duration, Instant};
@@ -101,8 +100,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
     let exit = exit?;
     if matches!(exit, Exit::Ran(_)) {
         let words = closing_words(&output, program, took, args.policy)?;
-        // Nobody may be there to read it.
-        let _ = write!(std::io::stderr(), "{words}");
+        hearth_client::say!("{}", words.trim_end());
     }
     if left.processes > 0 {
         hearth_client::say!(
