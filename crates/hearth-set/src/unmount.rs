@@ -26,9 +26,11 @@ pub fn unmount_at(at: &Path, busy: Busy) -> io::Result<()> {
 /// Ends a mount whose agent does not answer: what programs wait for there fails, and the mount goes. Nothing is asked of the
 /// agent, and none of its descriptors is needed.
 pub fn abort_at(at: &Path) -> io::Result<()> {
-    match abort(at) {
-        Ok(true) => unmount_at(at, Busy::Detach),
-        Ok(false) => Ok(()),
+    let Some(connection) = connection_at(at)? else {
+        return Ok(());
+    };
+    match end_of(connection).and_then(|end| abort(&end)) {
+        Ok(()) => unmount_at(at, Busy::Detach),
         // Not where such files are not mounted; root needs none.
         Err(_) => Ok(unmount(
             at,
@@ -37,20 +39,24 @@ pub fn abort_at(at: &Path) -> io::Result<()> {
     }
 }
 
-/// Ends what programs wait for in a mount, and leaves it there; false if there is none.
-pub fn abort(at: &Path) -> io::Result<bool> {
+/// The number of a mount's connection, by which the operating system calls it: that of its device.
+pub fn connection_at(at: &Path) -> io::Result<Option<u32>> {
     let mounts = mountinfo::read()?;
-    let Some(mount) = mounts
+    let mount = mounts
         .iter()
-        .rfind(|mount| mount.at == at && mount.is_hearth())
-    else {
-        return Ok(false);
-    };
-    // The operating system calls a connection by the number of its device. The user that mounted may end it.
-    let abort = format!("/sys/fs/fuse/connections/{}/abort", mount.device.1);
-    let mut file = File::options().write(true).open(abort)?;
-    file.write_all(b"1")?;
-    Ok(true)
+        .rfind(|mount| mount.at == at && mount.is_hearth());
+    Ok(mount.map(|mount| mount.device.1))
+}
+
+/// The file by which a mount is ended: [`abort`]. It stays that mount's alone, though its number may come back.
+pub fn end_of(connection: u32) -> io::Result<File> {
+    let abort = format!("/sys/fs/fuse/connections/{connection}/abort");
+    File::options().write(true).open(abort)
+}
+
+/// Ends what programs wait for in a mount, which stays. The user that mounted it may.
+pub fn abort(mut end: &File) -> io::Result<()> {
+    end.write_all(b"1")
 }
 
 /// An ordinary user may unmount only through the helper that may mount.

@@ -27,6 +27,7 @@ use hearth_set::control::{ControlAnswer, ControlRequest, Ids, MountAccess, Peer,
 use hearth_set::failure::{Failure, OrFail};
 use hearth_set::mountinfo::SOURCE;
 use hearth_set::options::Others;
+use hearth_set::unmount::connection_at;
 
 /// The way round where namespaces cannot be had.
 const AT_HINT: &str = "use --at DIR, which mounts the store there and needs no namespace";
@@ -102,7 +103,10 @@ impl Entrance {
             }
         };
         let lent: Vec<_> = fds.iter().map(AsFd::as_fd).collect();
-        self.ask(attaching, &ControlRequest::Attach { ids }, &lent)?;
+        // Without it all goes well, unless the agent is killed.
+        let connection = connection_at(&self.store).ok().flatten();
+        let attach = ControlRequest::Attach { ids, connection };
+        self.ask(attaching, &attach, &lent)?;
         // The agent alone has the device from here on: should it end, the mount ends with it. A process that held the
         // device too would wait for ever for an answer that nobody gives.
         drop(fds);

@@ -4,6 +4,7 @@
 mod fixture;
 
 use std::fs;
+use std::os::fd::OwnedFd;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
@@ -12,6 +13,7 @@ use std::time::{Duration, Instant};
 use fixture::{
     Fixture, LIMIT, finish, is_gone, kill, sh, shell, skipped, text, until, wait_within, well,
 };
+use rustix::process::{Pid, PidfdFlags, PidfdGetfdFlags, pidfd_getfd, pidfd_open};
 
 /// An end takes less, whatever programs do.
 const END_MAX: Duration = Duration::from_secs(30);
@@ -203,6 +205,89 @@ fn the_doctor_leaves_mounts_that_programs_or_others_have() {
     assert!(!fixture.leftovers().is_empty(), "the mount stays");
     fixture.run(&["doctor", "--fix"]);
     fixture.assert_clean();
+}
+
+#[test]
+fn the_mount_of_a_dead_agent_goes_while_the_others_of_its_set_live() {
+    if skipped(
+        "the_mount_of_a_dead_agent_goes_while_the_others_of_its_set_live",
+        &[],
+    ) {
+        return;
+    }
+    let fixture = Fixture::new();
+    fixture.up(3, &[]);
+    let agents = fixture.agents();
+    kill(&agents[1..]);
+    well(&finish(fixture.hearth(&["umount"]).arg(fixture.mount(1))));
+    let fixed = text(&fixture.run(&["doctor", "--fix"]).stdout);
+    assert!(!fixed.contains("not cleared"), "{fixed}");
+    let left = fixture.leftovers();
+    let is_mount = |left: &&String, agent: usize| {
+        left.contains(&format!(" {} ", fixture.mount(agent).display()))
+    };
+    let mounts = (0..3).map(|agent| left.iter().any(|left| is_mount(&left, agent)));
+    assert_eq!(mounts.collect::<Vec<_>>(), [true, false, false], "{left:?}");
+    down(&fixture, &["--force", "--discard"]);
+    fixture.assert_clean();
+}
+
+#[test]
+fn a_mount_through_a_set_of_other_settings_is_refused() {
+    if skipped("a_mount_through_a_set_of_other_settings_is_refused", &[]) {
+        return;
+    }
+    let fixture = Fixture::new();
+    well(&finish(
+        fixture.hearth(&["up", "--store"]).arg(fixture.store()),
+    ));
+    let mut mount = fixture.hearth(&["mount", "--policy", "hint"]);
+    mount.arg(fixture.store()).arg(fixture.dir("at"));
+    let refused = finish(&mut mount);
+    let words = text(&refused.stderr);
+    assert_eq!(refused.status.code(), Some(2), "{words}");
+    assert!(words.contains("cannot use job"), "{words}");
+    fixture.down_of_store();
+    fixture.assert_clean();
+}
+
+/// S13. An agent that Linux keeps waiting holds its device in the same way, and cannot be made to at a wanted moment.
+#[test]
+fn a_mount_ends_with_its_agent_though_its_device_is_held() {
+    if skipped("a_mount_ends_with_its_agent_though_its_device_is_held", &[]) {
+        return;
+    }
+    let fixture = Fixture::new();
+    fixture.up(1, &[]);
+    let agents = fixture.agents();
+    let held = devices_of(agents[0]);
+    assert!(!held.is_empty(), "it has the device of its mount");
+    kill(&agents);
+    let mut look = Command::new("stat")
+        .arg(fixture.mount(0))
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("it is there");
+    let ended = wait_within(&mut look, LIMIT);
+    drop(held);
+    assert!(ended.is_some(), "it waits for an agent that is gone");
+    down(&fixture, &["--force", "--discard"]);
+    fixture.assert_clean();
+}
+
+/// Copies of a process's devices of mounts.
+fn devices_of(pid: u32) -> Vec<OwnedFd> {
+    let process = Pid::from_raw(pid as i32).expect("it is no group");
+    let process = pidfd_open(process, PidfdFlags::empty()).expect("it lives");
+    let entries = fs::read_dir(format!("/proc/{pid}/fd")).expect("our own");
+    let paths = entries.map(|entry| entry.expect("an entry").path());
+    let devices =
+        paths.filter(|path| fs::read_link(path).is_ok_and(|to| to == Path::new("/dev/fuse")));
+    let numbers = devices.filter_map(|path| path.file_name()?.to_str()?.parse().ok());
+    let copy = |number: i32| pidfd_getfd(&process, number, PidfdGetfdFlags::empty());
+    numbers
+        .map(|number| copy(number).expect("our own"))
+        .collect()
 }
 
 #[test]

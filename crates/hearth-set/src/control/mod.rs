@@ -61,6 +61,8 @@ pub enum ControlRequest {
     Attach {
         /// The owners that its files are shown with.
         ids: Ids,
+        /// The number of the mount's connection, if it is known.
+        connection: Option<u32>,
     },
     /// End.
     Stop,

@@ -7,15 +7,13 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 
-use hearth_fuse::Mount;
-
 use hearth_set::control::{Busy, MountAccess};
 use hearth_set::failure::{Failure, OrFail};
 use hearth_set::mountinfo;
 use hearth_set::process::Process;
 use hearth_set::unmount::unmount_at;
 
-use super::warden::Warden;
+use super::warden::WardedMount;
 
 /// How programs reach an agent.
 pub(super) enum Served {
@@ -24,14 +22,12 @@ pub(super) enum Served {
         /// Its path.
         at: PathBuf,
         /// The mount.
-        mount: Mount,
-        /// Ends it if this process is killed.
-        warden: Option<Warden>,
+        mount: WardedMount,
     },
     /// By a mount in namespaces of its own.
     Apart {
         /// The mount; it lasts as long as the namespaces.
-        mount: Mount,
+        mount: WardedMount,
         /// Mounts, then users if they are not ours. Holding them keeps the mount between commands.
         namespaces: Vec<OwnedFd>,
     },
@@ -108,11 +104,7 @@ impl Door {
     pub(super) fn unmount(&mut self, at: &Path, busy: Busy) -> Result<(), Failure> {
         self.forget_if_unmounted();
         match self.served.take() {
-            Some(Served::At {
-                at: here,
-                mount,
-                warden,
-            }) if here == at => self.take_down(here, (mount, warden), busy),
+            Some(Served::At { at: here, mount }) if here == at => self.take_down(here, mount, busy),
             other => {
                 self.served = other;
                 Err(Failure::no(format!(
@@ -123,15 +115,10 @@ impl Door {
         }
     }
 
-    fn take_down(
-        &mut self,
-        at: PathBuf,
-        (mount, warden): (Mount, Option<Warden>),
-        busy: Busy,
-    ) -> Result<(), Failure> {
+    fn take_down(&mut self, at: PathBuf, mount: WardedMount, busy: Busy) -> Result<(), Failure> {
         let what = format!("cannot unmount `{}`", at.display());
         if let Err(error) = unmount_at(&at, busy) {
-            self.served = Some(Served::At { at, mount, warden });
+            self.served = Some(Served::At { at, mount });
             let is_busy = error.kind() == io::ErrorKind::ResourceBusy;
             let failure = Failure::new(what).because(error);
             return Err(if is_busy {
@@ -146,8 +133,8 @@ impl Door {
     /// Takes everything away, even if programs are inside.
     pub(super) fn close(&mut self) {
         match self.served.take() {
-            Some(Served::At { at, mount, .. }) => {
-                if let Err(error) = mount.unmount(hearth_fuse::WhenBusy::Detach) {
+            Some(Served::At { at, mount }) => {
+                if let Err(error) = mount.take_away() {
                     log::warn!("cannot unmount {}: {error}", at.display());
                 }
             }

@@ -12,7 +12,7 @@ use hearth_fuse::{Identity, Mount, MountOptions};
 use hearth_gateway::Gateway;
 
 use super::served_mount::{Door, Served};
-use super::warden::Warden;
+use super::warden::WardedMount;
 use crate::gateway;
 use crate::node::Node;
 use hearth_client::belief;
@@ -21,6 +21,7 @@ use hearth_set::control::{Answerer, Busy, ControlAnswer, ControlRequest, Ids};
 use hearth_set::failure::{Failure, OrFail};
 use hearth_set::mountinfo;
 use hearth_set::options::{Others, SetSpec};
+use hearth_set::unmount::connection_at;
 
 /// Programs whose buffers are smaller make many requests, however small blocks are.
 const REQUEST_BYTES_MIN: u64 = 4 << 10;
@@ -138,17 +139,18 @@ impl Service {
         let mount = Mount::at(&at, root, self.node.session(), options)
             .or_fail(|| format!("cannot mount at `{}`", at.display()))
             .map_err(|failure| failure.hint("hearth doctor"))?;
-        let warden = Warden::start(&at);
-        if let Err(error) = &warden {
-            log::warn!("programs may wait for ever if this agent is killed: {error}");
-        }
-        let warden = warden.ok();
-        door.open(Served::At { at, mount, warden });
+        let mount = WardedMount::new(mount, connection_at(&at).ok().flatten());
+        door.open(Served::At { at, mount });
         self.node.mounted(door.at());
         Ok(ControlAnswer::default())
     }
 
-    fn attach(&self, ids: Ids, caller: u32, fds: Vec<OwnedFd>) -> Result<ControlAnswer, Failure> {
+    fn attach(
+        &self,
+        (ids, connection): (Ids, Option<u32>),
+        caller: u32,
+        fds: Vec<OwnedFd>,
+    ) -> Result<ControlAnswer, Failure> {
         let mut door = self.door();
         door.check_free()?;
         let mut fds = fds.into_iter();
@@ -158,6 +160,7 @@ impl Service {
         let root = self.node.store_root()?;
         let mount = Mount::attach(device, root, self.node.session(), self.options(ids))
             .or_fail(|| "cannot serve the mount".to_owned())?;
+        let mount = WardedMount::new(mount, connection);
         let namespaces = fds.collect();
         door.open(Served::Apart { mount, namespaces });
         door.admit(caller);
@@ -252,7 +255,9 @@ impl Answerer for Service {
             ControlRequest::Mount { at } => self.mount(at),
             ControlRequest::Unmount { at, busy } => self.unmount(&at, busy),
             ControlRequest::Enter => self.enter(caller),
-            ControlRequest::Attach { ids } => self.attach(ids, caller, fds),
+            ControlRequest::Attach { ids, connection } => {
+                self.attach((ids, connection), caller, fds)
+            }
             ControlRequest::Stop => {
                 self.stop();
                 Ok(ControlAnswer::default())

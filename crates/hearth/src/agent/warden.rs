@@ -1,21 +1,55 @@
-//! The process that ends a mount if this one is killed ([`crate::commands::warden`]).
+//! A mount, and the process that ends it if this one is killed ([`crate::commands::warden`]).
 
 use std::io::{self, Write};
 use std::os::unix::process::CommandExt;
-use std::path::Path;
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::mpsc::channel;
 use std::thread;
 
+use hearth_fuse::{Mount, WhenBusy};
+
+/// A mount that ends with this process, however that ends.
+pub(super) struct WardedMount {
+    mount: Mount,
+    /// Dropped after the mount.
+    _warden: Option<Warden>,
+}
+
+impl WardedMount {
+    /// A mount, and the number of its connection if it is known.
+    pub(super) fn new(mount: Mount, connection: Option<u32>) -> WardedMount {
+        let warden = connection
+            .ok_or_else(|| io::Error::other("the number of its mount is not known"))
+            .and_then(Warden::start);
+        if let Err(error) = &warden {
+            log::warn!("programs may wait for ever if this agent is killed: {error}");
+        }
+        WardedMount {
+            mount,
+            _warden: warden.ok(),
+        }
+    }
+
+    /// Somebody has unmounted it: waits for the end.
+    pub(super) fn leave(self) -> io::Result<()> {
+        self.mount.leave()
+    }
+
+    /// Unmounts, under programs that are inside.
+    pub(super) fn take_away(self) -> io::Result<()> {
+        self.mount.unmount(WhenBusy::Detach)
+    }
+}
+
 /// Tells the process, when it is dropped, that all ends in order.
-pub(super) struct Warden(ChildStdin);
+struct Warden(ChildStdin);
 
 impl Warden {
-    /// Starts it for the mount at a directory.
-    pub(super) fn start(at: &Path) -> io::Result<Warden> {
+    fn start(connection: u32) -> io::Result<Warden> {
         // Also where the file has been replaced since.
         let mut command = Command::new("/proc/self/exe");
-        command.arg0("hearth").arg("warden").arg(at).arg("--agent");
+        command.arg0("hearth").arg("warden");
+        command.arg(connection.to_string()).arg("--agent");
         command.arg(std::process::id().to_string());
         command.stdin(Stdio::piped()).stdout(Stdio::null());
         let (tell, told) = channel();

@@ -4,15 +4,14 @@
 //! mount goes on, never ends; and the program waits for the agent. So a process of its own hears of the agent's death, and
 //! ends what programs wait for: they get `ENOTCONN`.
 
-use std::fs;
-use std::path::PathBuf;
+use std::fs::{self, File};
 use std::process::ExitCode;
 use std::time::Duration;
 
 use hearth_set::failure::{Failure, OrFail};
 use hearth_set::process::timespec;
 use hearth_set::signals::{ENDS, Signals};
-use hearth_set::unmount::abort;
+use hearth_set::unmount::{abort, end_of};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::process::{Signal, set_parent_process_death_signal};
 use rustix::stdio::stdin;
@@ -20,8 +19,8 @@ use rustix::stdio::stdin;
 /// Options of `hearth warden`.
 #[derive(clap::Args, Debug)]
 pub(crate) struct Args {
-    /// Directory of the mount
-    at: PathBuf,
+    /// Number of the mount's connection
+    connection: u32,
     /// The agent's process
     #[arg(long, value_name = "PID")]
     agent: u32,
@@ -33,13 +32,17 @@ const LOOK_AGAIN: Duration = Duration::from_millis(20);
 
 /// Waits for a byte on standard input, by which an agent says that it ends in order, or for its death.
 pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
+    let end = end_of(args.connection).or_fail(|| {
+        let number = args.connection;
+        format!("programs may wait for ever if the agent is killed: no end of connection {number}")
+    })?;
     let signals = Signals::catch(ENDS)?;
     set_parent_process_death_signal(Some(Signal::TERM))
         .or_fail(|| "cannot hear of an agent's death".to_owned())?;
     let mut looks = 0;
     loop {
         if is_dead(args.agent) {
-            return end(args);
+            return abort_by(&end);
         }
         let limit = (looks > 0).then(|| timespec(LOOK_AGAIN));
         let mut fds: Vec<PollFd<'_>> = signals
@@ -58,7 +61,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
         if is_told {
             return match rustix::io::read(stdin(), &mut [0; 1][..]) {
                 Ok(1) => Ok(ExitCode::SUCCESS),
-                Ok(_) | Err(_) => end(args),
+                Ok(_) | Err(_) => abort_by(&end),
             };
         }
     }
@@ -73,7 +76,7 @@ fn is_dead(pid: u32) -> bool {
     state.is_some_and(|state| state.starts_with(['Z', 'X']))
 }
 
-fn end(args: &Args) -> Result<ExitCode, Failure> {
-    abort(&args.at).or_fail(|| format!("cannot end the mount at `{}`", args.at.display()))?;
+fn abort_by(end: &File) -> Result<ExitCode, Failure> {
+    abort(end).or_fail(|| "cannot end a mount".to_owned())?;
     Ok(ExitCode::SUCCESS)
 }
