@@ -23,6 +23,8 @@ mod leases;
 mod machine;
 mod network;
 mod store;
+#[cfg(test)]
+mod testing;
 mod types;
 mod voter;
 

@@ -66,23 +66,8 @@ async fn replace(raft: &Raft, config: &EmbeddedConfig, view: &Membership) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::membership::{
-        Consent, FailureDomain, Fingerprint, Incarnation, LossesBorne, MemberId, MemberRecord,
-        MemberWeight, MembershipChange, Salt,
-    };
-
-    fn record(id: u32) -> MemberRecord {
-        MemberRecord {
-            key: MemberKey {
-                id: MemberId(id),
-                incarnation: Incarnation(1),
-            },
-            address: String::new(),
-            domain: FailureDomain(id.to_string()),
-            weight: MemberWeight(1),
-            fingerprint: Fingerprint(Vec::new()),
-        }
-    }
+    use crate::membership::{Consent, LossesBorne, MembershipChange, Salt};
+    use crate::raft::testing::record;
 
     #[test]
     fn excluded_voter_is_replaced_by_the_eldest_member_that_does_not_vote() {

@@ -131,23 +131,8 @@ impl RaftStateMachine<RaftTypes> for ViewMachine {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::membership::{
-        Consent, FailureDomain, Fingerprint, Incarnation, LossesBorne, MemberId, MemberRecord,
-        MemberWeight, Salt,
-    };
-
-    fn record(id: u32) -> MemberRecord {
-        MemberRecord {
-            key: MemberKey {
-                id: MemberId(id),
-                incarnation: Incarnation(1),
-            },
-            address: String::new(),
-            domain: FailureDomain(id.to_string()),
-            weight: MemberWeight(1),
-            fingerprint: Fingerprint(Vec::new()),
-        }
-    }
+    use crate::membership::{Consent, LossesBorne, Salt};
+    use crate::raft::testing::record;
 
     #[test]
     fn exclusion_that_was_checked_in_another_term_decides_nothing() {
