@@ -221,13 +221,15 @@ fn the_mount_of_a_dead_agent_goes_while_the_others_of_its_set_live() {
     kill(&agents[1..]);
     well(&finish(fixture.hearth(&["umount"]).arg(fixture.mount(1))));
     let fixed = text(&fixture.run(&["doctor", "--fix"]).stdout);
-    assert!(!fixed.contains("not cleared"), "{fixed}");
-    let left = fixture.leftovers();
-    let is_mount = |left: &&String, agent: usize| {
-        left.contains(&format!(" {} ", fixture.mount(agent).display()))
-    };
-    let mounts = (0..3).map(|agent| left.iter().any(|left| is_mount(&left, agent)));
-    assert_eq!(mounts.collect::<Vec<_>>(), [true, false, false], "{left:?}");
+    // The doctor also sees what tests beside this one leave for a moment.
+    let ours = fixture.mount(2).display().to_string();
+    let mut told = fixed.lines().filter(|line| line.contains(&ours));
+    assert!(told.all(|line| line.ends_with(": cleared")), "{fixed}");
+    // Only here: a namespace that another test made keeps a copy of each mount.
+    let left = fs::read_to_string("/proc/self/mountinfo").expect("our own");
+    let mounts =
+        (0..3).map(|agent| left.contains(&format!(" {} ", fixture.mount(agent).display())));
+    assert_eq!(mounts.collect::<Vec<_>>(), [true, false, false], "{left}");
     down(&fixture, &["--force", "--discard"]);
     fixture.assert_clean();
 }
