@@ -70,6 +70,13 @@ pub(super) enum Control {
         awaiting: Vec<(NodeId, u64)>,
         ask: Ask,
     },
+    /// No home has refused a truncation: openers learn the size that will be.
+    Shortening {
+        size: u64,
+        homes: Vec<NodeId>,
+        ask: Ask,
+        awaiting: Vec<(NodeId, u64)>,
+    },
     /// The node that asked truncates the store.
     Truncating {
         size: u64,
@@ -106,6 +113,7 @@ impl Control {
             | Control::Cutting { awaiting, .. }
             | Control::Leaving { awaiting, .. }
             | Control::Laminating { awaiting, .. }
+            | Control::Shortening { awaiting, .. }
             | Control::Writing { awaiting, .. }
             | Control::Settling { awaiting, .. } => Some(awaiting),
             Control::Truncating { .. } | Control::Unlinking { .. } => None,
@@ -121,6 +129,7 @@ impl Control {
             | Control::Cutting { awaiting, .. }
             | Control::Leaving { awaiting, .. }
             | Control::Laminating { awaiting, .. }
+            | Control::Shortening { awaiting, .. }
             | Control::Writing { awaiting, .. }
             | Control::Settling { awaiting, .. } => awaiting,
             Control::Truncating { .. } | Control::Unlinking { .. } => &[],
@@ -136,6 +145,7 @@ impl Control {
     fn shrinks(&self, home: NodeId) -> bool {
         match self {
             Control::Truncating { homes, .. }
+            | Control::Shortening { homes, .. }
             | Control::Cutting {
                 cut: Cut::Shrink(_),
                 homes,
@@ -151,6 +161,7 @@ impl Control {
             Control::Leaving { .. } | Control::Registering { .. } => None,
             Control::Admitting { ask, .. }
             | Control::Collecting { ask, .. }
+            | Control::Shortening { ask, .. }
             | Control::Truncating { ask, .. }
             | Control::Unlinking { ask, .. }
             | Control::Laminating { ask, .. }
@@ -178,6 +189,8 @@ impl Seat<'_, '_> {
         }
         let mut awaiting = self.order(homes.iter().copied(), &Body::Cut(cut));
         match cut {
+            // Copies keep what the store refuses, so a home may refuse: until none has, it must not show.
+            Cut::Shrink(_) if self.ctx.config.has_replicas() => {}
             Cut::Shrink(size) => awaiting.extend(self.order_forget(size, Service::Homes)),
             Cut::Outside => awaiting.extend(self.order_forget(self.file.size, Service::Homes)),
             Cut::Detach | Cut::Laminate | Cut::HandOver(_) | Cut::Window { .. } => {}
@@ -263,7 +276,7 @@ impl Seat<'_, '_> {
         if self.refuse_laminated(&ask) {
             return;
         }
-        // While homes let go the file shows shorter. A truncation that cannot be done must not show at all.
+        // Without replicas the file shows shorter while homes let go. A truncation that cannot be done must not show.
         if !self.ctx.config.has_replicas() && self.misses_home(size) {
             return self.fail(&ask, errno::EHOSTDOWN);
         }
@@ -395,6 +408,9 @@ impl Seat<'_, '_> {
                 ..
             } => self.cut_through(cut, homes, after, errno),
             Control::Leaving { homes, .. } => self.left(&homes),
+            Control::Shortening {
+                size, homes, ask, ..
+            } => self.let_truncate(size, homes, ask),
             Control::Laminating { homes, ask, .. } => self.laminated(&homes, Some(&ask)),
             Control::Writing {
                 end,
@@ -436,10 +452,8 @@ impl Seat<'_, '_> {
                     self.tell(&homes, &Body::Resume { done: false });
                     self.fail(&ask, errno);
                 }
-                None => {
-                    self.answer(&ask, Body::TruncateGo);
-                    self.file.control = Some(Control::Truncating { size, homes, ask });
-                }
+                None if self.ctx.config.has_replicas() => self.shorten(size, homes, ask),
+                None => self.let_truncate(size, homes, ask),
             },
             (Cut::Window { .. }, After::Answer(ask)) => self.let_write(ask, homes),
             (Cut::HandOver(heir), After::Answer(ask)) => self.bequeath(&homes, ask, (heir, errno)),
@@ -468,6 +482,22 @@ impl Seat<'_, '_> {
                 }
             }
         }
+    }
+
+    fn shorten(&mut self, size: u64, homes: Vec<NodeId>, ask: Ask) {
+        let awaiting = self.order_forget(size, Service::Homes);
+        self.file.control = Some(Control::Shortening {
+            size,
+            homes,
+            ask,
+            awaiting,
+        });
+        self.advance();
+    }
+
+    fn let_truncate(&mut self, size: u64, homes: Vec<NodeId>, ask: Ask) {
+        self.answer(&ask, Body::TruncateGo);
+        self.file.control = Some(Control::Truncating { size, homes, ask });
     }
 
     /// The homes have written what they could, and hold requests: the name may go. Until it is known to be gone the
@@ -702,7 +732,7 @@ impl Seat<'_, '_> {
                 homes,
                 ..
             }) => self.keep_home(&homes, heir),
-            Some(Control::Cutting { homes, .. }) => {
+            Some(Control::Cutting { homes, .. } | Control::Shortening { homes, .. }) => {
                 self.tell(&homes, &Body::Resume { done: false })
             }
             // Whether the store has the range nobody knows: the next open asks it.

@@ -29,8 +29,10 @@ impl Seat<'_, '_> {
             Some(Control::Cutting {
                 cut: Cut::Shrink(size),
                 ..
-            })
-            | Some(Control::Truncating { size, .. }) => self.file.size.min(*size),
+            }) if !self.ctx.config.has_replicas() => self.file.size.min(*size),
+            Some(Control::Shortening { size, .. } | Control::Truncating { size, .. }) => {
+                self.file.size.min(*size)
+            }
             Some(_) | None => self.file.size,
         };
         let size = self.file.known.then_some(size);
