@@ -6,11 +6,10 @@ use hearth_set::options::warn_of;
 use hearth_set::output::{progress, progress_over};
 use hearth_set::program;
 use hearth_set::report::Format;
-use hearth_set::signals::Signals;
+use hearth_set::signals::{self, Signals};
 use hearth_set::trial::ProcessArgs;
 use hearth_set::trial::matmul::{self, MATRIX, Sample, System, from_store, own_bytes};
 use hearth_set::typed::parser;
-use rustix::process::Signal;
 use std::io::{self, Write};
 use std::process::ExitCode;
 
@@ -61,7 +60,7 @@ pub(crate) fn work(process: &Process) -> Result<ExitCode, Failure> {
 
 /// Runs the matrix program under each system and shows what happened.
 pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
-    let signals = Signals::catch(&[Signal::INT, Signal::TERM])?;
+    let signals = Signals::catch(signals::ENDS)?;
     args.policy.iter().copied().for_each(warn_of);
     let systems = &System::chosen(&args.policy, System::MAIN);
     let samples = matmul::sample(

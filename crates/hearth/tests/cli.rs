@@ -292,16 +292,23 @@ fn dead_and_stopped_agents_are_named() {
 fn agents_end_when_their_directory_vanishes_or_a_signal_comes() {
     let desk = Desk::new();
     assert_eq!(
-        code(&desk.run(&["up", "--store", &desk.store(), "--agents", "2"])),
+        code(&desk.run(&["up", "--store", &desk.store(), "--agents", "3"])),
         0
     );
     let agents = desk.agents();
-    agents[0].signal(Signal::TERM);
-    agents[0].wait();
-    for job in desk.jobs() {
-        fs::remove_dir_all(desk.control().join(job)).unwrap();
+    for (agent, signal) in agents.iter().zip([Signal::TERM, Signal::HUP]) {
+        agent.signal(signal);
+        agent.wait();
     }
-    agents[1].wait();
+    for job in desk.jobs() {
+        let dir = desk.control().join(job);
+        for agent in 0..2 {
+            let log = fs::read_to_string(dir.join(format!("agent-{agent}.log"))).unwrap();
+            assert!(log.contains("ending: a signal came"), "{log}");
+        }
+        fs::remove_dir_all(dir).unwrap();
+    }
+    agents[2].wait();
 }
 
 #[test]

@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use rustix::fs::{AtFlags, CWD, FallocateFlags};
 use rustix::io::Errno;
+use rustix::process::Resource;
 
 use super::layout::{Geometry, MAGIC, SLOTS_MAX, Slot, VERSION, slot as state};
 use super::map::{Mapping, wiped_on_fork};
@@ -169,7 +170,15 @@ impl Producer {
         geometry: Geometry,
     ) -> io::Result<Producer> {
         clock::decide();
-        rustix::fs::ftruncate(&file, geometry.total() as u64)?;
+        let total = geometry.total() as u64;
+        // A file beyond the limit of this process (`ulimit -f`) would end the program, which is worth more than its trace.
+        if rustix::process::getrlimit(Resource::Fsize)
+            .current
+            .is_some_and(|max| max < total)
+        {
+            return Err(Errno::FBIG.into());
+        }
+        rustix::fs::ftruncate(&file, total)?;
         // Header, table and names now; rings when threads take them. So nothing is ever touched
         // that the file system has not promised.
         let shared = geometry.ring(0) as u64;

@@ -1,7 +1,7 @@
 //! The agent's process, from `hearth agent --config FILE` to its end.
 //!
 //! Its standard input is the socket that peers connect to. Its standard output is a pipe on which it says once how its
-//! start went. Its standard error is a log. It ends when a command says so, on SIGTERM or SIGINT, when its job's
+//! start went. Its standard error is a log. It ends when a command says so, on a signal that ends commands, when its job's
 //! directory vanishes, and with the command that owns it. Each time the dirty bytes go to the store first.
 
 mod lender;
@@ -24,14 +24,13 @@ use hearth_trace::ring::{Options, tracer};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::inotify;
 use rustix::io::Errno;
-use rustix::process::Signal;
 
 use self::spare::Spare;
 use crate::pool;
 use hearth_set::agent::{AgentConfig, Started};
 use hearth_set::control::Listener;
 use hearth_set::failure::{Failure, OrFail};
-use hearth_set::signals::Signals;
+use hearth_set::signals::{self, Signals};
 use lender::Lender;
 use service::Service;
 
@@ -97,7 +96,7 @@ impl Running {
         trace();
         let service = Service::start(&config, peers, stop)?;
         // From here on there may be something to flush.
-        let signals = Signals::catch(&[Signal::TERM, Signal::INT])?;
+        let signals = Signals::catch(signals::ENDS)?;
         let listener = Listener::bind(&socket)
             .or_fail(|| format!("cannot listen at `{}`", socket.display()))?;
         let pool = pool::socket_of(&socket);

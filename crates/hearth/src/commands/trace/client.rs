@@ -8,11 +8,10 @@ use std::time::Duration;
 use hearth_client::words::counted;
 use hearth_trace::area;
 use hearth_trace::ship::{ClientConfig, LogClient, SpoolLimits, party};
-use rustix::process::Signal;
 
 use hearth_set::failure::{Failure, OrFail};
 use hearth_set::secret;
-use hearth_set::signals::Signals;
+use hearth_set::signals::{self, Signals};
 
 /// The client gives way to the programs that are measured.
 const NICE: i32 = 10;
@@ -40,7 +39,7 @@ pub(crate) struct Args {
 /// Sends what is traced on this machine, until it is interrupted.
 pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
     let why = || "cannot send what is traced".to_owned();
-    let signals = Signals::catch(&[Signal::INT, Signal::TERM])?;
+    let signals = Signals::catch(signals::ENDS)?;
     // A refusal only means that it is not as modest as it would be.
     let _ = rustix::process::nice(NICE);
     let party = party(secret::read(&args.secret)?);

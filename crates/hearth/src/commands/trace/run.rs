@@ -171,7 +171,9 @@ fn why_nothing(program: &OsStr) -> String {
             )
         }
         Some(binary::Linkage::Dynamic) | None => {
-            format!("{name} and what it started loaded no library, or cleared their environment")
+            format!(
+                "{name} and what it started loaded no library, cleared their environment, or may make no file so large"
+            )
         }
     }
 }

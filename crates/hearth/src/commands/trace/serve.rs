@@ -11,12 +11,11 @@ use hearth_agent::net::Secret;
 use hearth_client::words::counted;
 use hearth_trace::ship::{Server, party};
 use rustix::event::{PollFd, PollFlags, poll};
-use rustix::process::Signal;
 
 use hearth_set::failure::{Failure, OrFail};
 use hearth_set::output::print;
 use hearth_set::secret;
-use hearth_set::signals::Signals;
+use hearth_set::signals::{self, Signals};
 
 /// Options of `hearth trace serve`.
 #[derive(clap::Args, Debug)]
@@ -35,7 +34,7 @@ pub(crate) struct Args {
 /// Stores what log clients send, until it is interrupted.
 pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
     let why = || "cannot serve log clients".to_owned();
-    let signals = Signals::catch(&[Signal::INT, Signal::TERM])?;
+    let signals = Signals::catch(signals::ENDS)?;
     let path = match &args.secret {
         Some(path) => path.clone(),
         None => args.output.join("secret"),
