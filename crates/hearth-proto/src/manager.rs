@@ -36,6 +36,7 @@ mod open;
 mod register;
 mod size;
 mod storms;
+mod truncate;
 mod waits;
 mod window;
 

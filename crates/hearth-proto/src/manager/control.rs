@@ -2,14 +2,13 @@
 
 use super::{Ask, Seat};
 use crate::RawErrno;
-use crate::config::{Allocation, Grain, Writes};
+use crate::config::Writes;
 use crate::effect::{Alarm, Effect};
 use crate::errno;
 use crate::guard::Guard;
 use crate::ids::{Gen, NodeId, ReqId, Stamp};
 use crate::msg::{Body, Cut, Goal, Handles, Service};
 use crate::nodeset::NodeSet;
-use crate::placement::home_of_chunk;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
@@ -272,26 +271,6 @@ impl Seat<'_, '_> {
         }
     }
 
-    pub(super) fn truncate(&mut self, ask: Ask, size: u64) {
-        if self.refuse_laminated(&ask) {
-            return;
-        }
-        // Without replicas the file shows shorter while homes let go. A truncation that cannot be done must not show.
-        if !self.ctx.config.has_replicas() && self.misses_home(size) {
-            return self.fail(&ask, errno::EHOSTDOWN);
-        }
-        // Writes on their way may have put bytes beyond the size that is known here.
-        let homes =
-            if self.ctx.config.is_home_to_itself() || !self.file.known || self.file.writers() > 0 {
-                self.all_homes()
-            } else if size < self.file.size {
-                self.homes_between(size, self.file.size)
-            } else {
-                Vec::new()
-            };
-        self.cut(Cut::Shrink(size), homes, After::Answer(ask));
-    }
-
     pub(super) fn detach(&mut self, ask: Ask) {
         if !self.file.known {
             // Nobody has anything of it. Others who find it at the name wait all the same, and whoever has opened it in
@@ -426,13 +405,7 @@ impl Seat<'_, '_> {
                 overtaken,
                 ..
             } => {
-                // After a failure what was known still holds: a writer that is open will say whether it
-                // wrote, and of one that has closed it was noted then.
-                if overtaken {
-                    self.file.stamp = None;
-                } else if errno.is_none() {
-                    self.file.stamp = self.file.stamp.max(stamp);
-                }
+                self.learn_stamp(errno.map_or(Ok(stamp), Err), overtaken);
                 self.settled(after, errno);
             }
             Control::Truncating { .. } | Control::Unlinking { .. } => {}
@@ -482,22 +455,6 @@ impl Seat<'_, '_> {
                 }
             }
         }
-    }
-
-    fn shorten(&mut self, size: u64, homes: Vec<NodeId>, ask: Ask) {
-        let awaiting = self.order_forget(size, Service::Homes);
-        self.file.control = Some(Control::Shortening {
-            size,
-            homes,
-            ask,
-            awaiting,
-        });
-        self.advance();
-    }
-
-    fn let_truncate(&mut self, size: u64, homes: Vec<NodeId>, ask: Ask) {
-        self.answer(&ask, Body::TruncateGo);
-        self.file.control = Some(Control::Truncating { size, homes, ask });
     }
 
     /// The homes have written what they could, and hold requests: the name may go. Until it is known to be gone the
@@ -607,6 +564,17 @@ impl Seat<'_, '_> {
         self.admit(ask, write);
     }
 
+    /// After a failure what was known still holds: a writer that is open will say whether it wrote, and of one that has
+    /// closed it was noted then.
+    fn learn_stamp(&mut self, told: Result<Option<Stamp>, RawErrno>, overtaken: bool) {
+        let known = self.file.stamp;
+        self.file.stamp = match told {
+            _ if overtaken => None,
+            Ok(stamp) => known.max(stamp),
+            Err(_) => known,
+        };
+    }
+
     /// Everything is in the store, or something could not be brought there. Without a stamp: bytes that
     /// reach the store later change it, and nobody outside wrote them.
     fn settled(&mut self, after: After, errno: Option<RawErrno>) {
@@ -629,50 +597,6 @@ impl Seat<'_, '_> {
                 (None, _) => self.answer(&ask, Body::SettleOk),
             },
         }
-    }
-
-    /// The store has the new size, or refused it.
-    pub(super) fn truncated(&mut self, ask: &Ask, result: Result<Stamp, RawErrno>) {
-        let Some(Control::Truncating { size, homes, .. }) = self.file.control.clone() else {
-            return self.fail(ask, crate::errno::EIO);
-        };
-        self.file.control = None;
-        self.tell(
-            &homes,
-            &Body::Resume {
-                done: result.is_ok(),
-            },
-        );
-        match result {
-            Ok(stamp) => {
-                let hides_outsiders = self.file.known && size > 0 && self.is_settled();
-                let uncut = self.file.uncut && self.ctx.config.keeps(Guard::CutAnew);
-                self.cut_done();
-                self.file.size = size;
-                self.forget_date();
-                self.file.changed = Some(stamp);
-                if !self.file.known {
-                    // An open on its way may bring a stamp from before.
-                    self.file.known = true;
-                    self.file.stamp = Some(stamp);
-                } else if self.is_settled() {
-                    self.file.stamp = self.file.stamp.max(Some(stamp));
-                }
-                // The new stamp would hide that somebody outside wrote before: the pages that stay
-                // are read anew. So they are if a home is back, which may have read what the truncation took.
-                if hides_outsiders || uncut {
-                    let homes = self.all_homes();
-                    return self.cut(Cut::Outside, homes, After::Answer(ask.clone()));
-                }
-                self.answer(ask, Body::TruncateOk);
-            }
-            Err(errno) => self.fail(ask, errno),
-        }
-    }
-
-    /// Nobody writes, and the store has all.
-    fn is_settled(&self) -> bool {
-        self.file.writers() == 0 && self.file.stamp.is_some()
     }
 
     pub(super) fn drop_peer(&mut self, peer: NodeId) {
@@ -760,49 +684,5 @@ impl Seat<'_, '_> {
             )
             | None => {}
         }
-    }
-
-    /// True if a home that is gone may have bytes beyond a size. It may be cut off alone: what it had would
-    /// be back with it. It is not known here which nodes have pages of a file without chunks.
-    fn misses_home(&self, size: u64) -> bool {
-        let config = self.ctx.config;
-        let Some(last) = self.file.size.checked_sub(1).filter(|last| size <= *last) else {
-            return false;
-        };
-        let chunk = |offset| config.chunk_of(config.page_of(offset));
-        let chunks = chunk(size)..=chunk(last);
-        let is_down = |home: &NodeId| self.ctx.peers.is_down(*home);
-        match self.sole_home() {
-            Some(home) => is_down(&home),
-            None if config.is_home_to_itself() || config.rules().grain != Grain::Chunk => false,
-            None if config.allocation_rule() != Allocation::Slot => self
-                .file
-                .chunk_homes
-                .range(chunks)
-                .any(|(_, home)| is_down(home)),
-            None => {
-                let homes = self.homes_between(size, last);
-                homes.iter().any(is_down)
-            }
-        }
-    }
-
-    /// Homes of the pages that hold bytes between two sizes.
-    fn homes_between(&self, from: u64, to: u64) -> Vec<NodeId> {
-        let config = self.ctx.config;
-        if let Some(node) = self.sole_home() {
-            return alloc::vec![node];
-        }
-        let chunk = |offset| config.chunk_of(config.page_of(offset));
-        let (first, last) = (chunk(from), chunk(to));
-        // A chunk without a home may be given one at any time, even while the cut is under way.
-        let appointed =
-            config.allocation_rule() != Allocation::Slot || config.rules().grain != Grain::Chunk;
-        if appointed || last - first >= u64::from(config.nodes) {
-            return self.all_homes();
-        }
-        let home = |chunk| home_of_chunk(config, self.id, chunk);
-        let homes: NodeSet = (first..=last).map(home).collect();
-        homes.iter().collect()
     }
 }
