@@ -51,6 +51,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
         "hearth-fuse-sim",
         &["hearth-client", "hearth-proto-canary", "hearth-shuttle"],
     ),
+    ("hearth-run-sim", &["hearth-proto-canary", "hearth-shuttle"]),
     (
         "hearth-gateway",
         &["hearth-client", "hearth-fuse", "hearth-net"],

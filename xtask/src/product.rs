@@ -10,6 +10,7 @@ pub(crate) const LABORATORY: &[&str] = &[
     "hearth-fuse-sim",
     "hearth-lab",
     "hearth-proto-canary",
+    "hearth-run-sim",
     "hearth-shuttle",
     "hearth-sim",
     "hearth-sim-canary",
