@@ -78,6 +78,7 @@ pub(crate) struct Thread {
     pub(crate) dice: Dice,
     pub(crate) name: String,
     pub(crate) shape: Shape,
+    pub(crate) ring: Option<Arc<WriteRing>>,
 }
 
 /// The files of a world, and how often threads do what.
@@ -218,12 +219,15 @@ impl Thread {
         }
     }
 
-    fn write(&self, handle: Handle, slot: Slot) {
+    fn write(&mut self, handle: Handle, slot: Slot) {
         let value = self.book.begin(slot);
         std::tell(|| format!("{} writes {value} to {slot:?}", self.name));
         let bytes = value.to_le_bytes().repeat(VALUE_BYTES / 8);
-        let ring = self.process.ring().clone();
-        let left = ring.map(|ring| ring.leave(&self.process.view, slot.0, slot.1, &bytes));
+        // Another thread may have asked for the next one long since.
+        if self.ring.is_none() || self.dice.chance(20) {
+            self.ring.clone_from(&self.process.ring());
+        }
+        let left = self.ring.as_ref().map(|ring| ring.leave(&self.process.view, slot.0, slot.1, &bytes));
         match left {
             Some(LaneOutcome::Done { much }) => {
                 std::tally("writes left");

@@ -143,6 +143,7 @@ fn work(seed: u64, size: &Size, cores: &[Arc<Core>], (book, store): (&Arc<Book>,
                     dice: Dice::new(seed, 100 + place),
                     name: format!("thread {number} of program {process} of node {node}"),
                     shape: size.shape,
+                    ring: None,
                 };
                 let calls = size.calls;
                 threads.push(thread::spawn(move || one.run(calls)));
