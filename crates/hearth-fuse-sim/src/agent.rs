@@ -2,7 +2,7 @@
 //! Of bytes it knows how many there are ([`crate::bytes`]).
 
 use crate::bytes::{Buffers, Job, Told, Work, lend, length, stamp};
-use crate::net::{Net, Next, Opened};
+use crate::opened::Opened;
 use crate::world::Broken;
 use crate::{fs, leave};
 use hearth_client::{
@@ -10,11 +10,13 @@ use hearth_client::{
     OpenFile, OpenedFile, Outcome, Place, ReadDone, Revoker, Session, SessionHandle, Share,
     Written,
 };
+use hearth_proto::msg::Envelope;
 use hearth_proto::{
     CloseRule, Effect, FileId, Input, Node, NodeId, OpenRequest, Outbox, ReadInto, Reply, Request,
     RevokeId, Semantics, Ticket, Time, WriteAt,
 };
 use std::collections::BTreeMap;
+use std::mail::{Mail, Next};
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, OnceLock, Weak, mpsc};
 use std::thread;
@@ -22,6 +24,9 @@ use std::time::Duration;
 
 /// How late a recall is that was answered early.
 const LATE: Duration = Duration::from_millis(100);
+
+/// Messages, each with how many bytes it has.
+pub(crate) type Net = Mail<(Envelope, u32)>;
 
 /// One agent.
 pub(crate) struct Agent {
@@ -94,8 +99,9 @@ impl Agent {
     /// Takes in what comes from others, until the world ends.
     pub(crate) fn serve(&self) {
         loop {
-            match self.net.next(self.me) {
-                Next::Message(from, envelope, len) => self.step(|state| {
+            match self.net.next(self.me.0) {
+                Next::Message(from, (envelope, len)) => self.step(|state| {
+                    let from = NodeId(from);
                     let data = (len > 0).then(|| (state.buffers.add(len), len));
                     Input::Message {
                         from,
@@ -164,7 +170,7 @@ impl Agent {
             let due = state.node.deadline().map(|due| Duration::from_nanos(due.0));
             if due != state.due {
                 state.due = due;
-                self.net.ring(self.me, due);
+                self.net.ring(self.me.0, due);
             }
             recalls
         });
@@ -174,7 +180,7 @@ impl Agent {
     fn carry(&self, state: &mut State, effect: Effect, recalls: &mut Vec<Recall>) {
         match effect {
             Effect::Send { to, envelope, data } => {
-                self.net.send(self.me, to, (envelope, length(&data)));
+                self.net.send(self.me.0, to.0, (envelope, length(&data)));
             }
             Effect::Reply { ticket, reply } => {
                 if let Some(waiting) = state.waiting.remove(&ticket) {

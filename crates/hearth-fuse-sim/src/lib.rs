@@ -109,7 +109,7 @@ mod agent;
 mod book;
 mod bytes;
 pub mod fs;
-mod net;
+mod opened;
 mod os;
 mod programs;
 mod requests;

@@ -1,10 +1,10 @@
 //! Worlds: some nodes over one directory, each with a mount, a kernel and programs. A seed draws all of it.
 
-use crate::agent::Agent;
+use crate::agent::{Agent, Net};
 use crate::book::{Book, MADE, Thing, Value};
 use crate::core::Core;
 use crate::handlers::HearthFs;
-use crate::net::{Net, Opened};
+use crate::opened::Opened;
 use crate::options::MountOptions;
 use crate::os::Os;
 use crate::programs::{DIR, Kind, Program};
@@ -21,7 +21,7 @@ use std::thread;
 use std::time::Duration;
 
 pub use hearth_proto::Guard;
-pub use std::WorldOutcome;
+pub use std::{Trial, WorldOutcome};
 
 /// Something that is broken on purpose.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -64,13 +64,15 @@ pub use view::{Copied, PoolView};
 pub use write_ring::{Entry, LaneOutcome, WRITE_RING_BYTES, WriteRing, WriteRingEnd};
 
 mod book;
+mod carry;
 mod core;
 mod huge;
+mod jobs;
 mod lend;
 mod life;
 #[expect(unsafe_code, reason = "stands for the C library's copy, and makes one")]
 mod memory;
-mod net;
+mod mount;
 mod programs;
 mod queue;
 mod session;

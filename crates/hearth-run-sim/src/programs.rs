@@ -1,12 +1,12 @@
 //! Programs of a world: they read and leave by themselves, and else call the mount, as the library in programs does.
 
 use crate::book::{Book, Slot};
-use crate::core::{Answer, Core};
+use crate::core::Core;
 use crate::memory::copy;
+use crate::mount::Answer;
 use crate::store::Store;
 use crate::{Copied, LaneOutcome, PoolView, WriteRing, lend};
 use hearth_proto::{Handle, Input, Request};
-use real_rustix::event::{EventfdFlags, eventfd};
 use real_rustix::fd::{AsFd, OwnedFd};
 use std::Dice;
 use std::plain::Mutex;
@@ -32,7 +32,7 @@ pub(crate) struct Process {
 impl Process {
     /// Maps what its agent lends.
     pub(crate) fn new(core: &Arc<Core>) -> Process {
-        let connection = eventfd(0, EventfdFlags::CLOEXEC).expect("there are descriptors");
+        let connection = lend::connect();
         core.pool
             .lend(connection.as_fd())
             .expect("the pool is shared");
@@ -67,6 +67,12 @@ impl Process {
 
     fn ring(&self) -> std::plain::Guard<'_, Option<Arc<WriteRing>>> {
         self.ring.lock().expect("nothing panics under this lock")
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        lend::end(&self.connection);
     }
 }
 
@@ -227,7 +233,10 @@ impl Thread {
         if self.ring.is_none() || self.dice.chance(20) {
             self.ring.clone_from(&self.process.ring());
         }
-        let left = self.ring.as_ref().map(|ring| ring.leave(&self.process.view, slot.0, slot.1, &bytes));
+        let left = self
+            .ring
+            .as_ref()
+            .map(|ring| ring.leave(&self.process.view, slot.0, slot.1, &bytes));
         match left {
             Some(LaneOutcome::Done { much }) => {
                 std::tally("writes left");

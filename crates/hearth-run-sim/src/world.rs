@@ -1,8 +1,7 @@
 //! Worlds: some agents over one store, each with programs that share its memory. A seed draws all of it.
 
 use crate::book::Book;
-use crate::core::Core;
-use crate::net::Net;
+use crate::core::{Core, Net};
 use crate::programs::{Process, Shape, Thread, VALUE_BYTES, value_of};
 use crate::store::Store;
 use crate::{Pool, PoolConfig, write_rings};
@@ -13,7 +12,7 @@ use std::thread;
 use std::time::Duration;
 
 pub use hearth_proto::Guard;
-pub use std::WorldOutcome;
+pub use std::{Trial, WorldOutcome};
 
 /// Something that is broken on purpose.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -14,9 +14,12 @@ pub use ::std::*;
 pub mod atomic;
 pub mod clock;
 mod dice;
+pub mod mail;
+mod trial;
 mod world;
 
 pub use dice::Dice;
+pub use trial::Trial;
 pub use world::{WorldOutcome, find, is_over, run, tally, tell};
 
 /// Locks of doubles: taking them is no place where another thread may go on.
