@@ -189,6 +189,28 @@ fn a_command_that_cannot_be_traced_runs_and_is_told_of() {
     assert_eq!(absent.status.code(), Some(127));
 }
 
+/// The operating system ends a process that makes a file larger than its limit.
+#[test]
+fn a_command_whose_files_are_limited_runs_and_is_told_of() {
+    let name = "a_command_whose_files_are_limited_runs_and_is_told_of";
+    let Some(place) = Place::new(name) else {
+        return;
+    };
+    let mut command = Command::new("sh");
+    command
+        .args(["-c", "ulimit -f 100; exec \"$0\" trace run -- echo it"])
+        .arg(program())
+        .current_dir(place.0.path())
+        .env("HEARTH_TRACE_DIR", place.path("areas"));
+    let output = command.output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    assert_eq!(text(&output.stdout), "it\n");
+    let words = text(&output.stderr);
+    assert!(words.contains("(`ulimit -f`)"), "{words}");
+    let left = fs::read_dir(place.path("areas")).unwrap();
+    assert_eq!(left.count(), 0, "no area is left");
+}
+
 #[test]
 fn a_running_process_is_listed_switched_and_pictured() {
     let name = "a_running_process_is_listed_switched_and_pictured";

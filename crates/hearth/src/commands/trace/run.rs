@@ -172,7 +172,7 @@ fn why_nothing(program: &OsStr) -> String {
         }
         Some(binary::Linkage::Dynamic) | None => {
             format!(
-                "{name} and what it started loaded no library, cleared their environment, or may make no file so large"
+                "{name} and what it started loaded no library, cleared their environment, or have a limit (`ulimit -f`) below the file of a trace"
             )
         }
     }
