@@ -48,8 +48,8 @@ pub mod futex {
         Ok(())
     }
 
-    /// Wakes whoever waits at any word: it looks again. Where a word lies for others nobody can tell, and addresses are
-    /// not the seed's.
+    /// Wakes all that wait at any word: they look again. A word lies elsewhere for each process, and no address is the
+    /// seed's.
     pub fn wake(_: &AtomicU32, _: Flags, _: u32) -> Result<usize> {
         let all = WAITING.take();
         all.iter().for_each(Thread::unpark);
