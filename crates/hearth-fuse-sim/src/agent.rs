@@ -406,6 +406,7 @@ impl Session for Agent {
     fn open(&self, open: OpenFile, fd: Arc<OwnedFd>, done: Done<OpenedFile>) {
         self.opened.seen(open.file.ino, &fd);
         let request = Request::Open(OpenRequest {
+            view: hearth_proto::View(1),
             file: FileId(open.file.ino),
             write: open.access.write,
             stamp: stamp(open.stamp),

@@ -45,6 +45,7 @@ mod pump;
 mod push;
 mod range;
 mod read;
+mod renew;
 mod replicate;
 mod seal;
 mod through;

@@ -47,10 +47,12 @@ mod promise;
 mod push;
 mod range;
 mod read;
+pub(crate) mod renew;
 mod revoke;
 mod settle;
 mod size;
 mod through;
+mod torn;
 mod waits;
 mod write;
 
@@ -63,7 +65,8 @@ use crate::effect::{Alarm, Effect, Piece, Reply, Src};
 use crate::errno;
 use crate::frames::{Frames, Slot};
 use crate::ids::{Buf, FileId, Gen, Handle, NodeId, RevokeId, Stamp, StoreOpId, Ticket};
-use crate::input::{OpenRequest, Request, StoreOk};
+use crate::input::WriteAt;
+use crate::input::{OpenRequest, Request, Rest, StoreOk};
 use crate::msg::{Body, Envelope};
 use crate::time::Time;
 use crate::{RawErrno, placement};
@@ -131,6 +134,8 @@ pub(crate) struct Client {
     lent: BTreeMap<Buf, u32>,
     /// Names of directories that are managed here, to be asked for behind one; a part in each step, and since when.
     names_later: VecDeque<(Time, Ticket, FileId, Vec<u8>)>,
+    /// Writes that failed in this step with a part that homes took.
+    torn: BTreeMap<Ticket, Rest>,
     /// Pages that this node writes by itself.
     owned: OwnedPages,
     /// Descriptors that stay after the close.
@@ -389,6 +394,7 @@ impl Client {
             Request::Open(open) => Some(open.file),
             Request::Read { handle, .. }
             | Request::Write { handle, .. }
+            | Request::Finish { handle, .. }
             | Request::Flush(handle)
             | Request::Sync(handle)
             | Request::Exchange(handle) => self.handles.get(handle).map(|opened| opened.file),
@@ -424,7 +430,7 @@ impl Client {
         request: &Request,
         errno: RawErrno,
     ) {
-        if let Request::Write { buf, .. } = request {
+        if let Request::Write { buf, .. } | Request::Finish { buf, .. } = request {
             ctx.out.push(Effect::Free(*buf));
         }
         let reply = Reply::Failed(errno);
@@ -474,6 +480,18 @@ impl Desk<'_, '_> {
             } => {
                 let mut job = WriteJob::new(handle, at, buf, len, mtime_ns);
                 job.aside = aside;
+                self.write(ticket, job);
+            }
+            Request::Finish {
+                handle,
+                buf,
+                len,
+                mtime_ns,
+                rest,
+            } => {
+                let at = WriteAt::Offset(rest.offset);
+                let mut job = WriteJob::new(handle, at, buf, len, mtime_ns);
+                job.rest = Some(rest);
                 self.write(ticket, job);
             }
             Request::Flush(handle) => self.flush(ticket, handle, close::Until::Flushed),
@@ -609,7 +627,7 @@ impl Desk<'_, '_> {
             let file = self.client.files.entry(id).or_default();
             file.parked.push((body, what));
             if file.parked.len() == 1 {
-                let registrar = placement::registrar_of(id, self.ctx.config.nodes);
+                let registrar = placement::registrar_of(self.ctx.config, id);
                 self.ask(registrar, id, Body::Whois, What::Whois, Vec::new());
             }
             return;
@@ -643,7 +661,7 @@ impl Desk<'_, '_> {
 
     /// The registrar is gone; others may have said who manages the file.
     fn instead_of_registrar(&self, id: FileId) -> Option<NodeId> {
-        let registrar = placement::registrar_of(id, self.ctx.config.nodes);
+        let registrar = placement::registrar_of(self.ctx.config, id);
         let gone = self.ctx.peers.is_down(registrar);
         let known = self.client.managers.get(&id).copied();
         known.filter(|_| gone && self.ctx.config.has_replicas())

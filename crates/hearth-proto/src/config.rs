@@ -1,7 +1,7 @@
 //! Settings that are fixed for the life of a node.
 
 use crate::bank::{BankPlacement, Daemon, Key};
-use crate::ids::{FileId, NodeId};
+use crate::ids::{FileId, NodeId, View};
 use crate::semantics::Semantics;
 use crate::time::Span;
 use alloc::vec::Vec;
@@ -481,8 +481,12 @@ pub struct Config {
     pub me: NodeId,
     /// Which life of this node this is; larger than any before.
     pub incarnation: u64,
-    /// Number of nodes of the job.
+    /// Number of nodes of the job, members or not.
     pub nodes: u32,
+    /// Version of the membership that this kernel lives in.
+    pub view: View,
+    /// The members in that view, ascending; none named: every node.
+    pub members: Vec<NodeId>,
     /// Policy of every file.
     pub policy: Policy,
     /// The rule that chooses a home.
@@ -536,6 +540,8 @@ impl Config {
             me,
             incarnation: 1,
             nodes,
+            view: View(1),
+            members: Vec::new(),
             policy: Policy::Home,
             allocation: Allocation::Slot,
             close: CloseRule::Flushed,
@@ -700,11 +706,49 @@ impl Config {
         }
     }
 
+    /// The members of the job.
+    pub fn members(&self) -> impl Iterator<Item = NodeId> + '_ {
+        let all = if self.members.is_empty() {
+            self.nodes
+        } else {
+            0
+        };
+        self.members.iter().copied().chain((0..all).map(NodeId))
+    }
+
+    /// How many members there are.
+    pub fn members_count(&self) -> u32 {
+        match self.members.len() {
+            0 => self.nodes,
+            count => count as u32,
+        }
+    }
+
+    /// The member at a place among them, counted round.
+    pub(crate) fn member_at(&self, place: u64) -> NodeId {
+        let place = (place % u64::from(self.members_count())) as u32;
+        self.members
+            .get(place as usize)
+            .copied()
+            .unwrap_or(NodeId(place))
+    }
+
+    /// True if the node is a member.
+    pub fn is_member(&self, node: NodeId) -> bool {
+        match self.members.is_empty() {
+            true => node.0 < self.nodes,
+            false => self.members.contains(&node),
+        }
+    }
+
     /// Every node that may be a home.
     pub fn homes(&self) -> impl Iterator<Item = NodeId> + '_ {
         let gateways = self.gateways();
-        let all = if gateways.is_empty() { self.nodes } else { 0 };
-        gateways.iter().copied().chain((0..all).map(NodeId))
+        let members = gateways.is_empty().then(|| self.members());
+        gateways
+            .iter()
+            .copied()
+            .chain(members.into_iter().flatten())
     }
 
     /// Dirty bytes above which flushing starts in the background: 10 % of the pool.

@@ -6,9 +6,7 @@ use crate::config::Config;
 use crate::effect::{Effect, Outbox, Piece};
 use crate::frames::Frames;
 use crate::guard::Guard;
-use crate::ids::{
-    Age, Buf, FileId, Gen, IdStarts, NodeId, ReqId, RevokeId, StoreOpId, Ticket, View,
-};
+use crate::ids::{Age, Buf, FileId, Gen, IdStarts, NodeId, ReqId, RevokeId, StoreOpId, Ticket};
 use crate::msg::{Body, Envelope};
 use crate::peers::{Peers, Sending};
 use crate::placement;
@@ -100,7 +98,7 @@ impl Ctx<'_> {
         self.send(
             to,
             Envelope {
-                view: View(1),
+                view: self.config.view,
                 file,
                 generation,
                 req,
@@ -136,7 +134,7 @@ impl Ctx<'_> {
         self.send(
             to,
             Envelope {
-                view: View(1),
+                view: self.config.view,
                 file,
                 generation,
                 req,
@@ -168,7 +166,7 @@ impl Ctx<'_> {
     /// Whether whoever is to change a file can find its manager: with a dead registrar those who have not asked before
     /// change it without a word (S13), so nobody keeps its names and attributes (MANAGER-6).
     pub(crate) fn is_findable(&self, file: FileId) -> bool {
-        let registrar = placement::registrar_of(file, self.config.nodes);
+        let registrar = placement::registrar_of(self.config, file);
         !self.peers.is_down(registrar) || !self.config.keeps(Guard::ManagerFound)
     }
 

@@ -181,6 +181,12 @@ pub enum Effect {
         /// Which.
         ticket: Ticket,
     },
+    /// Take the stamp of a file that is being opened once more, and ask again under the same ticket: it may be older than
+    /// what members of an earlier view have written.
+    Restamp {
+        /// Which open.
+        ticket: Ticket,
+    },
     /// Make the ways in drop what they keep; answer with [`crate::Input::Revoked`].
     Revoke {
         /// Names the answer.

@@ -2,7 +2,7 @@
 
 use crate::RawErrno;
 use crate::bank::{BankLost, BankOk, BankOp, Daemon};
-use crate::ids::{Buf, FileId, Handle, Learned, NodeId, RevokeId, Stamp, StoreOpId, Ticket};
+use crate::ids::{Buf, FileId, Handle, Learned, NodeId, RevokeId, Stamp, StoreOpId, Ticket, View};
 use crate::msg::Envelope;
 use crate::semantics::Semantics;
 use alloc::vec::Vec;
@@ -42,6 +42,24 @@ pub enum Input {
     /// The driver waits for something of a peer that the kernel does not know of. Told each second for as long as it
     /// waits: a peer that stays silent is given up, as for an answer to the kernel.
     Wanted(NodeId),
+    /// The view ends: programs write nothing by themselves until the kernel is renewed.
+    Hush,
+    /// Bring to the store, and sync there, all that this node has or wrote. Told again until [`crate::Node::is_settled`].
+    Settle,
+    /// Go over to this view. To a [`crate::Node`]: begin anew in it.
+    View {
+        /// Its number.
+        view: View,
+        /// Its members, ascending.
+        members: Vec<NodeId>,
+        /// Nodes that were members and leave in order.
+        leaving: Vec<NodeId>,
+        /// Nodes whose agents are gone since the last view that this member was told of, though they may have started
+        /// anew and be members.
+        gone: Vec<NodeId>,
+    },
+    /// The driver has done what [`crate::Effect::Direct`] ordered. A [`crate::Member`] alone needs to know.
+    Directed(Ticket),
     /// Memory is wanted: the clean page that was used longest ago must go.
     Shed,
     /// Nothing; the deadline came.
@@ -82,6 +100,23 @@ pub enum WriteAt {
     End,
 }
 
+/// What is left to be written of a write that homes took a part of.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Rest {
+    /// The place of the whole write.
+    pub offset: u64,
+    /// Where bytes are missing: the first and how many, ascending.
+    pub missing: Vec<(u64, u32)>,
+}
+
+impl Rest {
+    /// True if the byte is missing.
+    pub(crate) fn lacks(&self, at: u64) -> bool {
+        let holds = |&(first, len): &(u64, u32)| (first..first + u64::from(len)).contains(&at);
+        self.missing.iter().any(holds)
+    }
+}
+
 /// An open that the store granted already.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct OpenRequest {
@@ -93,6 +128,8 @@ pub struct OpenRequest {
     pub stamp: Stamp,
     /// No other node could open it the same way.
     pub private: bool,
+    /// The view in which the stamp was taken: [`crate::Member::stamp_view`] before that.
+    pub view: View,
     /// The semantics that its opener wants; `Laminated` for `Commit` if the store lets nobody write.
     pub semantics: Semantics,
 }
@@ -131,6 +168,19 @@ pub enum Request {
         mtime_ns: i64,
         /// They are part of a call that is larger than the pool.
         aside: bool,
+    },
+    /// Write the rest of a write, of which a kernel of an earlier view has brought a part to homes.
+    Finish {
+        /// Through this handle.
+        handle: Handle,
+        /// The bytes of the whole write.
+        buf: Buf,
+        /// How many.
+        len: u32,
+        /// Wall clock, nanoseconds since 1970.
+        mtime_ns: i64,
+        /// What is left.
+        rest: Rest,
     },
     /// Do what close promises.
     Flush(Handle),

@@ -19,6 +19,7 @@
 //! 10. `replica`: bytes that other homes have and the store lacks, and what becomes of them when such a home is
 //!     gone; `rescue`: nothing is done about a file before they are in the store.
 //! 11. [`node`]: composition only; routes inputs to the machines above.
+//! 12. [`member`]: one agent through all views, with a kernel for each.
 #![no_std]
 #![forbid(unsafe_code)]
 
@@ -35,6 +36,7 @@ pub mod guard;
 pub mod ids;
 pub mod input;
 mod manager;
+pub mod member;
 pub mod msg;
 pub mod node;
 pub mod nodeset;
@@ -60,7 +62,8 @@ pub use ids::{
     Age, Attributes, Buf, FileId, FrameId, Gen, Handle, IdStarts, Learned, Leave, Listed, Named,
     NodeId, ReqId, RevokeId, Stamp, StoreOpId, Ticket, Ver, View,
 };
-pub use input::{Input, LocalWrite, OpenRequest, Request, StoreOk, WriteAt};
+pub use input::{Input, LocalWrite, OpenRequest, Request, Rest, StoreOk, WriteAt};
+pub use member::Member;
 pub use node::Node;
 pub use placement::{home_of_slot, slot_of};
 pub use semantics::Semantics;

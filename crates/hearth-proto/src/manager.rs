@@ -239,10 +239,10 @@ impl Manager {
     /// A peer is gone, with its opens and what it waited for.
     pub(crate) fn peer_down(&mut self, ctx: &mut Ctx<'_>, peer: NodeId) {
         self.unpark_peer(peer);
-        let nodes = ctx.config.nodes;
+        let config = ctx.config;
         self.doubted.remove(peer);
         self.named
-            .retain(|&id| placement::registrar_of(id, nodes) != peer);
+            .retain(|&id| placement::registrar_of(config, id) != peer);
         let ids: Vec<FileId> = self.files.keys().copied().collect();
         for id in ids {
             let mut seat = self.seat(ctx, id);
@@ -342,7 +342,7 @@ impl Manager {
 
     /// The registrar of a file names this node.
     pub(crate) fn named(&mut self, ctx: &Ctx<'_>, id: FileId) {
-        let registrar = placement::registrar_of(id, ctx.config.nodes);
+        let registrar = placement::registrar_of(ctx.config, id);
         if ctx.config.has_replicas() && !self.doubted.contains(registrar) {
             self.named.insert(id);
         }
@@ -351,7 +351,7 @@ impl Manager {
     /// Somebody asks about a file since these are gone, and may go to the store: what its registrar has said before
     /// counts no longer, though this node has not heard of its end.
     pub(crate) fn asked_about(&mut self, ctx: &mut Ctx<'_>, id: FileId, gone: &[u32]) {
-        let registrar = placement::registrar_of(id, ctx.config.nodes);
+        let registrar = placement::registrar_of(ctx.config, id);
         if !gone.contains(&registrar.0) {
             return;
         }

@@ -758,6 +758,8 @@ pub enum Body {
     Failed(RawErrno),
     /// The file has moved on to the generation in the envelope: ask again.
     OldGeneration,
+    /// The sender has come so far in going over to the view of the envelope.
+    Reached(crate::member::ViewStage),
     /// Are you there?
     Ping,
     /// Yes.

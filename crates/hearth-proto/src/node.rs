@@ -1,6 +1,7 @@
 //! One node: composition only. Routes inputs to the machines, and messages that the machines give
 //! themselves, until nothing is left.
 
+mod renew;
 mod side;
 
 use self::side::{Side, side};
@@ -14,7 +15,7 @@ use crate::effect::{Alarm, Effect, Outbox, Piece, Src};
 use crate::frames::{Frames, Owner};
 use crate::guard::{Guard, Turns};
 use crate::ids::{Buf, FileId, FrameId, Gen, Handle, IdStarts, NodeId, ReqId, Ticket};
-use crate::input::{Input, Request};
+use crate::input::{Input, Request, Rest};
 use crate::manager::Manager;
 use crate::msg::{Body, Envelope, Here};
 use crate::peers::Peers;
@@ -41,6 +42,8 @@ pub struct Node {
     rescues: Rescues,
     counts: Counts,
     stats: KernelCounters,
+    /// Pages are offered, but at the end of a view.
+    offers: bool,
 }
 
 /// The machines of a node, apart from what they share.
@@ -69,7 +72,6 @@ impl Node {
         Node {
             replica: Replica::default(),
             rescues,
-            config,
             client: Client::default(),
             authority: Authority::after(names),
             manager: Manager::default(),
@@ -78,6 +80,8 @@ impl Node {
             bank: List::default(),
             counts: Counts::after(names),
             stats: KernelCounters::default(),
+            offers: config.offers,
+            config,
         }
     }
 
@@ -87,10 +91,17 @@ impl Node {
         let mut turns = Turns::default();
         let is_local = matches!(input, Input::Locals(_));
         self.bank.begin(&self.config, now);
+        self.client.forget_torn();
         self.counts.pieces = 0;
-        self.with(now, out, &mut loopback, |machines, ctx| {
-            machines.input(ctx, input)
-        });
+        match input {
+            Input::Hush => self.hush(now, out, &mut loopback),
+            Input::View { view, members, .. } => {
+                self.renew((now, view), members, out, &mut loopback);
+            }
+            input => self.with(now, out, &mut loopback, |machines, ctx| {
+                machines.input(ctx, input);
+            }),
+        }
         if is_local {
             // Such writes may still come: nothing that was offered may be taken back here (A7).
             self.with(now, out, &mut loopback, |machines, ctx| {
@@ -230,6 +241,11 @@ impl Node {
         self.peers.is_down(peer)
     }
 
+    /// What is left of a write that failed in the last step though homes took a part of it.
+    pub fn torn(&self, ticket: Ticket) -> Option<&Rest> {
+        self.client.torn(ticket)
+    }
+
     /// Nodes that this one waits for, and nodes that wait here for another.
     pub fn waits(&self) -> Vec<crate::Wait> {
         crate::wait::all(self.config.me, &self.client, &self.manager)
@@ -292,7 +308,7 @@ impl Node {
 
     /// From now on pages are offered.
     pub fn offer_pages(&mut self) {
-        self.config.offers = true;
+        (self.config.offers, self.offers) = (true, true);
     }
 
     /// True if so many bytes can still be written before writes have to wait for the store.
@@ -423,6 +439,12 @@ impl Machines<'_> {
                     client.wrote_here(ctx, write);
                 });
             }
+            Input::Settle => {
+                self.client.settle_all(ctx, self.authority);
+                self.authority.flush_all(ctx);
+                self.client.sync_here(ctx, self.authority);
+            }
+            Input::Hush | Input::View { .. } | Input::Directed(_) => {}
             Input::Wanted(peer) => Peers::want(ctx, peer),
             Input::Shed => ctx.frames.shed(),
             Input::Tick => {
@@ -588,6 +610,7 @@ impl Machines<'_> {
             }
             Side::LeaseAsked => List::lease(ctx, from, envelope.req),
             Side::LeaseOver => List::confirmed(ctx, from, envelope.req),
+            Side::Member => {}
             Side::Ping => pong(ctx, from, envelope.req),
             Side::Pong => self.replica.lives(ctx, from, envelope.req),
         }
@@ -633,7 +656,7 @@ impl Machines<'_> {
         {
             ctx.out.push(Effect::Alarm(Alarm::NodeLost(peer)));
         }
-        let instead = ctx.peers.gone(ctx.me(), ctx.config.incarnation, peer);
+        let instead = ctx.peers.gone(ctx.config, peer);
         self.replica.peer_down(ctx, peer);
         self.authority.peer_down(ctx, peer);
         self.manager.peer_down(ctx, peer);

@@ -8,10 +8,11 @@
 //! comes late counts as one second. On a host that is too busy for this node, or that stood still, the answers may
 //! have come long ago and wait here to be read.
 
+use crate::config::Config;
 use crate::ctx::Ctx;
 use crate::effect::Effect;
 use crate::errno::EHOSTDOWN;
-use crate::ids::{FileId, Gen, NodeId, ReqId, View};
+use crate::ids::{FileId, Gen, NodeId, ReqId};
 use crate::msg::{Body, Envelope, Fate, Held, Here};
 use crate::nodeset::NodeSet;
 use crate::time::{Span, Time};
@@ -114,7 +115,7 @@ fn in_its_place(body: &Body) -> Option<Body> {
           | Body::Staged { .. } | Body::Release { .. } | Body::Wound { .. }
           | Body::BankOver { .. } | Body::BankIs(_) | Body::BankOverOk | Body::Failed(_)
           | Body::Kept(_) | Body::Rescued(_) | Body::OldGeneration | Body::Pong
-          | Body::OverIs(_) | Body::Gathered | Body::Sealed
+          | Body::Reached(_) | Body::OverIs(_) | Body::Gathered | Body::Sealed
           | Body::HandedOver | Body::Handed { .. } | Body::Inherit { .. } => None,
     }
 }
@@ -128,6 +129,14 @@ fn nothing_of(first: u64) -> Body {
 }
 
 impl Peers {
+    /// Those of a view that some nodes are not in.
+    pub(crate) fn without(strangers: impl Iterator<Item = NodeId>) -> Peers {
+        Peers {
+            down: strangers.collect(),
+            ..Peers::default()
+        }
+    }
+
     /// Notes a message that is about to be sent. An answer is returned in place of a peer that is
     /// gone; the message then must not be sent.
     pub(crate) fn sending(&mut self, now: Time, to: NodeId, envelope: &Envelope) -> Sending {
@@ -193,17 +202,17 @@ impl Peers {
     }
 
     /// The peer is gone; returns the answers that stand in for those it owed.
-    pub(crate) fn gone(&mut self, me: NodeId, incarnation: u64, peer: NodeId) -> Vec<Envelope> {
+    pub(crate) fn gone(&mut self, config: &Config, peer: NodeId) -> Vec<Envelope> {
         self.down.insert(peer);
         let owed = self.peers.remove(&peer).map(|p| p.owed).unwrap_or_default();
         owed.into_iter()
             .map(|owed| Envelope {
-                view: View(1),
+                view: config.view,
                 file: owed.file,
                 generation: owed.generation,
                 req: ReqId {
-                    node: me,
-                    inc: incarnation,
+                    node: config.me,
+                    inc: config.incarnation,
                     seq: owed.seq,
                 },
                 body: owed.instead,

@@ -23,11 +23,8 @@ pub fn home_of_slot(slot: u32, nodes: u32) -> NodeId {
 
 /// Home of a chunk: the owner of its slot, among the gateways where only some nodes are any.
 pub(crate) fn home_of_chunk(config: &Config, file: FileId, chunk: u64) -> NodeId {
-    let slot = slot_of(file, chunk);
-    match config.gateways() {
-        [] => home_of_slot(slot, config.nodes),
-        gateways => NodeId(heaviest(slot, gateways.iter().map(|node| node.0))),
-    }
+    let homes = config.homes().map(|node| node.0);
+    NodeId(heaviest(slot_of(file, chunk), homes))
 }
 
 fn heaviest(slot: u32, nodes: impl Iterator<Item = u32>) -> u32 {
@@ -36,16 +33,18 @@ fn heaviest(slot: u32, nodes: impl Iterator<Item = u32>) -> u32 {
 }
 
 /// The node that knows which node manages a file.
-pub(crate) fn registrar_of(file: FileId, nodes: u32) -> NodeId {
-    home_of_slot(slot_of(file, u64::MAX), nodes)
+pub(crate) fn registrar_of(config: &Config, file: FileId) -> NodeId {
+    let members = config.members().map(|node| node.0);
+    NodeId(heaviest(slot_of(file, u64::MAX), members))
 }
 
-/// Every node but `home`, those first that are to keep what it has and the store lacks: the nodes that follow it, from
-/// the one after the next `turns` on. Homes that write as much as each other so have as much to keep of others.
-pub(crate) fn keepers_of(nodes: u32, home: NodeId, turns: u32) -> Vec<NodeId> {
-    let others = nodes.saturating_sub(1);
+/// Every member but `home`, those first that are to keep what it has and the store lacks: the members that follow it,
+/// from the one after the next `turns` on. Homes that write as much as each other so have as much to keep of others.
+pub(crate) fn keepers_of(config: &Config, home: NodeId, turns: u32) -> Vec<NodeId> {
+    let others = config.members_count().saturating_sub(1);
     let step = |place: u32| 1 + (turns % others + place) % others;
-    let node = |place: u32| NodeId((home.0 + step(place)) % nodes);
+    let first = config.members().position(|node| node == home).unwrap_or(0);
+    let node = |place: u32| config.member_at(first as u64 + u64::from(step(place)));
     (0..others).map(node).collect()
 }
 
@@ -75,7 +74,8 @@ mod tests {
     #[test]
     fn every_node_keeps_for_as_many_homes_as_keep_for_it() {
         for turns in [0, 1, 7, u32::MAX] {
-            let keepers = |home| keepers_of(5, NodeId(home), turns);
+            let config = Config::new(NodeId(0), 5);
+            let keepers = |home| keepers_of(&config, NodeId(home), turns);
             for place in 0..4 {
                 let mut at: Vec<NodeId> = (0..5).map(|home| keepers(home)[place]).collect();
                 at.sort_unstable();
@@ -91,7 +91,7 @@ mod tests {
                 );
             }
         }
-        assert_eq!(keepers_of(1, NodeId(0), 3), []);
+        assert_eq!(keepers_of(&Config::new(NodeId(0), 1), NodeId(0), 3), []);
     }
 
     #[test]

@@ -324,7 +324,7 @@ impl Replica {
 
     fn ask_again(&mut self, ctx: &mut Ctx<'_>, file: FileId, asker: &Asker) {
         let envelope = Envelope {
-            view: crate::View(1),
+            view: ctx.config.view,
             file,
             generation: Gen::default(),
             req: asker.req,

@@ -217,7 +217,7 @@ impl Rescues {
         let Some(rescue) = self.under_way.get_mut(&file) else {
             return;
         };
-        for node in (0..ctx.config.nodes).map(NodeId) {
+        for node in ctx.config.members() {
             if !ctx.peers.is_down(node) {
                 let req = ctx.ask(node, file, Gen { life, cut: 0 }, body.clone());
                 rescue.awaiting.insert(req.seq);

@@ -112,6 +112,7 @@ impl Rig {
             ..Stamp::default()
         };
         let open = OpenRequest {
+            view: hearth_proto::View(1),
             file: FILE,
             write,
             stamp,

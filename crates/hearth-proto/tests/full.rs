@@ -87,6 +87,7 @@ impl Rig {
             ..Stamp::default()
         };
         let open = OpenRequest {
+            view: hearth_proto::View(1),
             file: FileId(file),
             write: true,
             stamp,

@@ -62,6 +62,7 @@ impl Rig {
             size,
         };
         let open = OpenRequest {
+            view: hearth_proto::View(1),
             file,
             write,
             stamp,

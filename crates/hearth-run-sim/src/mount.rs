@@ -54,6 +54,7 @@ impl Core {
     pub(crate) fn open_file(&self, file: u64, stamp: Stamp) -> Answer {
         let file = FileId(file);
         let open = OpenRequest {
+            view: hearth_proto::View(1),
             file,
             write: true,
             stamp,

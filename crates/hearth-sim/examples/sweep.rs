@@ -4,7 +4,7 @@
 //! with `HEARTH_SIM_STRICT` reads are held to that across deaths. `HEARTH_SIM_NODES` says among how many nodes. With
 //! `HEARTH_SIM_HANDS` homes hand files over. With `HEARTH_SIM_LAG` clients of the store keep pages, and with
 //! `HEARTH_SIM_ALONE` nobody asks for attributes of several files at once. With `HEARTH_SIM_AWAY` agents that died stay
-//! away, as real ones do.
+//! away, as real ones do. With `HEARTH_SIM_VIEWS` views follow each other.
 
 use hearth_proto::{Policy, Ranges, Replicas};
 use hearth_sim::{Detail, Plan, Trouble, run, shrink, tell};
@@ -61,6 +61,12 @@ fn main() {
         }
         if hot {
             plan = plan.hot();
+        }
+        if std::env::var_os("HEARTH_SIM_VIEWS").is_some() {
+            plan = match std::env::var_os("HEARTH_SIM_DEATHS") {
+                Some(_) => plan.viewed_with_deaths(),
+                None => plan.viewed(),
+            };
         }
         plan.returns = std::env::var_os("HEARTH_SIM_AWAY").is_none();
         plan.batches &= std::env::var_os("HEARTH_SIM_ALONE").is_none();

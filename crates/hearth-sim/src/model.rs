@@ -60,6 +60,12 @@ pub struct Change {
     /// The last name of the file went meanwhile, or a node took it so: parts may have been written twice,
     /// or past the gateways.
     pub redone: bool,
+    /// A flush or sync has said that the store has it.
+    pub durable: bool,
+    /// An agent died that may have been the only one to have it: it may be lost.
+    pub doubtful: bool,
+    /// It was under way when an agent died: until it ends a part of it may show.
+    pub torn: bool,
     /// When.
     pub span: Interval,
     /// From when on other nodes must see it, if they look.
@@ -154,6 +160,9 @@ impl History {
             value: 0,
             append: false,
             redone: false,
+            durable: false,
+            doubtful: false,
+            torn: false,
             span: at_once(hole),
             published: hole,
         });
@@ -165,6 +174,9 @@ impl History {
             value,
             append: false,
             redone: false,
+            durable: false,
+            doubtful: false,
+            torn: false,
             span: at_once(bytes),
             published: bytes,
         });
@@ -202,6 +214,9 @@ impl History {
             value,
             append: false,
             redone: false,
+            durable: false,
+            doubtful: false,
+            torn: false,
             span,
             published: OPEN,
         });
@@ -218,9 +233,28 @@ impl History {
     /// True if `change` was overwritten at `at` by something that came after it and that the read must
     /// see.
     pub fn overwritten(&self, change: &Change, at: u64, read: &Read) -> bool {
-        self.changes
-            .iter()
-            .any(|later| later.covers(at) && comes_before(change, later) && must_see(read, later))
+        let sure = self.changes.iter().filter(|later| !later.doubtful);
+        sure.filter(|later| later.covers(at))
+            .any(|later| comes_before(change, later) && must_see(read, later))
+    }
+
+    /// An agent dies: nobody may have what the store was not said to have. Truncations are made there.
+    pub fn doubt(&mut self) {
+        for change in &mut self.changes {
+            let is_there = change.durable || change.kind == ChangeKind::Cut;
+            let is_over = change.span.ended != OPEN;
+            change.doubtful |= is_over && !is_there && change.node != u32::MAX;
+            change.torn |= !is_over;
+        }
+        self.told = true;
+    }
+
+    /// The store was said to have what these nodes had written before.
+    pub fn confirm(&mut self, node: Option<u32>, span: &Interval) {
+        for change in &mut self.changes {
+            let its = node.is_none_or(|node| node == change.node);
+            change.durable |= its && change.span.before(span);
+        }
     }
 
     /// True if a close that was over before `now` had sealed a change: other nodes had shards of it, or the store had it.
@@ -303,6 +337,7 @@ impl History {
                 .iter()
                 .filter(grows)
                 .filter(|c| base.span.ended <= c.span.began && self.shows(c, node, now))
+                .filter(|c| !c.doubtful)
                 .map(|c| end(&c))
                 .max()
                 .unwrap_or(0);

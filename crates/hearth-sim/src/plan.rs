@@ -96,6 +96,10 @@ pub struct Plan {
     pub hands: bool,
     /// Few pages and many sessions, as [`Plan::hot`] has it.
     pub hot: bool,
+    /// Views that follow the first.
+    pub views: u32,
+    /// Nodes without sessions, which come and go with views.
+    pub spares: u32,
     /// How the faults were chosen.
     pub trouble: Trouble,
     /// A guard that is broken on purpose, around the kernels.
@@ -205,6 +209,36 @@ impl Plan {
         }
     }
 
+    /// The same world with views that follow each other, and nodes that come and go with them; no node is lost.
+    pub fn viewed(self) -> Plan {
+        let mut rng = Rng::new(self.seed, 15);
+        let spares = rng.below(3) as u32;
+        Plan {
+            views: rng.within(1, 6) as u32,
+            spares,
+            nodes: self.nodes + spares,
+            link_faults: false,
+            partitions: false,
+            pauses: false,
+            crashes: false,
+            tier: false,
+            ..self
+        }
+    }
+
+    /// True if the membership says who lives.
+    pub fn has_views(&self) -> bool {
+        self.views > 0
+    }
+
+    /// The same world with views that follow each other, and agents that die.
+    pub fn viewed_with_deaths(self) -> Plan {
+        Plan {
+            crashes: true,
+            ..self.viewed()
+        }
+    }
+
     /// True if a connection may be given up though both its sides are well.
     pub fn parts_nodes(&self) -> bool {
         self.link_faults || self.partitions || self.pauses || self.crashes
@@ -267,6 +301,8 @@ impl Plan {
             asides: Rng::new(seed, 11).chance(50),
             hands: false,
             hot: false,
+            views: 0,
+            spares: 0,
             trouble: Trouble::Some,
             tamper: Tamper::Nothing,
             #[cfg(feature = "canary")]
@@ -294,6 +330,11 @@ impl Plan {
                 Spill::Store
             },
             replicas: self.replicas,
+            // Who is a member says who lives.
+            give_up_after: match self.views {
+                0 => Config::new(me, 1).give_up_after,
+                _ => Span::secs(1 << 30),
+            },
             #[cfg(feature = "canary")]
             without: self.without,
             ..Config::new(me, self.nodes)

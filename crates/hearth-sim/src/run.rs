@@ -110,7 +110,7 @@ impl World {
         }
         let mut found = Vec::new();
         for host in &self.hosts {
-            let (id, status) = (host.id, host.node.status());
+            let (id, status) = (host.id, host.node().status());
             if status.dirty_bytes > 0 {
                 let what = format!("{id:?}: {} bytes are still dirty", status.dirty_bytes);
                 found.push(Violation::new("durable", what));
@@ -119,7 +119,7 @@ impl World {
                 let what = format!("{id:?}: {} bytes are still kept", status.kept_bytes);
                 found.push(Violation::new("kept", what));
             }
-            let opens = host.node.opens_counted();
+            let opens = host.node().opens_counted();
             // Without replicas a node that is back takes itself for the manager of what another one manages.
             if opens > 0 && self.plan.replicas != Replicas::None {
                 let what = format!("{id:?} counts {opens} handles that are closed");

@@ -236,6 +236,7 @@ pub(crate) fn tell(node: usize, effect: &Effect) -> Option<String> {
             None => format!("{node} revokes attributes"),
         },
         Effect::Direct { .. } => format!("{node} goes to the store"),
+        Effect::Restamp { .. } => format!("{node} opens once more"),
         Effect::Bank { daemon, order, .. } => {
             format!("{node} => daemon {}  {}", daemon.0, ask(order))
         }
@@ -490,7 +491,9 @@ pub(crate) fn tell_input(node: usize, input: &Input) -> Option<String> {
         Input::Locals(writes) => Some(format!("{node} is brought {} writes", writes.len())),
         Input::Wanted(peer) => Some(format!("{node} wants something of node {}", peer.0)),
         Input::Shed => Some(format!("{node} drops its oldest clean page")),
+        Input::View { view, .. } => Some(format!("{node} goes over to view {}", view.0)),
         Input::Request(..) | Input::PeerUp(_) | Input::PeerDown(_) => None,
+        Input::Hush | Input::Settle | Input::Directed(_) => None,
     }
 }
 

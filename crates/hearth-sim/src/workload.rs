@@ -38,9 +38,11 @@ impl World {
             }
         }
         for number in 0..self.plan.sessions {
-            let session = self.add_session((number % self.plan.nodes) as usize);
+            let session =
+                self.add_session((number % (self.plan.nodes - self.plan.spares)) as usize);
             self.rest(session);
         }
+        self.begin_views();
     }
 
     fn most_bytes(&self) -> u64 {
@@ -79,8 +81,12 @@ impl World {
         self.choices.left -= 1;
         self.last_begun = self.now;
         self.trouble();
-        if !self.plan.returns && !self.hosts[self.sessions[session].node].is_alive() {
-            return self.ends(session);
+        if !self.hosts[self.sessions[session].node].is_alive() {
+            match (self.plan.returns, self.plan.has_views()) {
+                (false, _) => return self.ends(session),
+                (true, true) => return self.after(Span::millis(100), Event::Think { session }),
+                (true, false) => {}
+            }
         }
         let action = self.choose(session);
         self.begin(session, action);
@@ -209,7 +215,7 @@ impl World {
         if open > 0 {
             return Action::Close(self.choices.rng.below(open as u64) as usize);
         }
-        let node = &self.hosts[self.sessions[session].node].node;
+        let node = &self.hosts[self.sessions[session].node].node();
         let files = (1..=u64::from(self.plan.files)).map(FileId);
         let here: Vec<FileId> = files.filter(|&file| node.is_home_of(file)).collect();
         if here.is_empty() {

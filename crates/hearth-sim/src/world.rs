@@ -20,6 +20,7 @@ mod store;
 mod store_client;
 mod store_ops;
 mod tier;
+mod views;
 mod waits;
 
 use crate::check::{Violation, liveness, memory};
@@ -43,6 +44,7 @@ use std::collections::BTreeMap;
 use std::hash::{Hash, Hasher};
 use store::Store;
 use store_ops::Job;
+use views::Views;
 
 /// Something that will happen.
 pub(crate) enum Event {
@@ -98,6 +100,12 @@ pub(crate) enum Event {
     BankReturns { daemon: Daemon },
     /// Bytes that programs have left have waited for long enough.
     Brings { node: usize },
+    /// Another view is decided.
+    Decides,
+    /// A view without a member that is gone is decided.
+    Excludes,
+    /// A node hears of a view.
+    Viewed { node: usize, input: Box<Input> },
 }
 
 /// A hash that is the same on every machine (FNV-1a).
@@ -126,6 +134,7 @@ pub struct World {
     pub(crate) links: Links,
     pub(crate) store: Store,
     pub(crate) bank: Bank,
+    pub(crate) views: Views,
     /// A store that fails does so every time.
     pub(crate) store_always_fails: bool,
     /// Store operations that are not over.
@@ -188,6 +197,7 @@ impl World {
             links: Links::default(),
             store: Store::default(),
             bank: Bank::default(),
+            views: Views::new(plan.nodes, plan.views),
             store_always_fails: false,
             store_busy: 0,
             private: BTreeMap::new(),
@@ -358,6 +368,9 @@ impl World {
             Event::BankConnects { node, daemon } => self.try_bank(node, daemon),
             Event::BankReturns { daemon } => self.bank_returns(daemon),
             Event::Brings { node } => self.bring(node),
+            Event::Decides => self.decide_view(),
+            Event::Excludes => self.exclude(),
+            Event::Viewed { node, input } => self.step(node, *input),
         }
     }
 
@@ -371,8 +384,8 @@ impl World {
         self.note_input(node, &input);
         let mut out = Vec::new();
         let host = &mut self.hosts[node];
-        host.node.step(self.now, input, &mut out);
-        host.node.assert_valid();
+        host.member.step(self.now, input, &mut out);
+        host.node().assert_valid();
         (self.now, node).hash(&mut self.digest);
         out.hash(&mut self.digest);
         for effect in out {
@@ -382,12 +395,15 @@ impl World {
             }
         }
         let limit = self.plan.config(NodeId(0));
-        if let Some(violation) = memory::check(&limit, &self.hosts[node].node.status()) {
+        if let Some(violation) = memory::check(&limit, &self.hosts[node].node().status()) {
             self.violate(violation);
         }
     }
 
     fn arrives(&mut self, from: u32, to: u32, parcel: Parcel) {
+        if !self.hosts[to as usize].is_alive() && self.plan.has_views() {
+            return;
+        }
         let host = &mut self.hosts[to as usize];
         let data = match parcel.payload.len() {
             0 => None,
@@ -498,6 +514,9 @@ impl World {
         for host in &self.hosts {
             for (ticket, call) in &host.calls {
                 list.push(format!("{:?} {ticket:?}: {:?}", host.id, call.request));
+            }
+            if let (Some(waits), true) = (host.member.waits_for(), host.is_alive()) {
+                list.push(format!("{:?} waits for {waits}", host.id));
             }
             if let Some(order) = host.kernel.queue.front() {
                 list.push(format!("{:?} revokes {order:?}", host.id));

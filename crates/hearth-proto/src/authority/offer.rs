@@ -65,6 +65,11 @@ impl File {
 }
 
 impl Common {
+    /// Files with pages that are offered.
+    pub(super) fn offered_files(&self) -> impl Iterator<Item = FileId> + '_ {
+        self.offers.pages.keys().copied()
+    }
+
     /// The page is not what A7 says any more, or will not be in a moment.
     pub(super) fn take_back(&mut self, ctx: &mut Ctx<'_>, file: FileId, number: u64) {
         if self.offers.pages.is_empty() || !ctx.config.keeps(Guard::OffersTakenBack) {

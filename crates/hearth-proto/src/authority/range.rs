@@ -27,7 +27,7 @@ use crate::ctx::Ctx;
 use crate::effect::Piece;
 use crate::errno;
 use crate::guard::Guard;
-use crate::ids::{Age, FileId, Gen, NodeId, ReqId, View};
+use crate::ids::{Age, FileId, Gen, NodeId, ReqId};
 use crate::msg::{Body, Envelope, Use, Wanted};
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
@@ -184,7 +184,7 @@ impl Locks {
                 seq: *key,
             };
             let envelope = Envelope {
-                view: View(1),
+                view: ctx.config.view,
                 file: lock.file,
                 generation: lock.generation,
                 req,

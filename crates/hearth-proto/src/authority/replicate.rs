@@ -159,7 +159,7 @@ impl Home<'_, '_> {
         }
         let before = self.file.wards.keepers.len();
         let turns = self.common.refusals;
-        let order = placement::keepers_of(self.ctx.config.nodes, self.ctx.me(), turns);
+        let order = placement::keepers_of(self.ctx.config, self.ctx.me(), turns);
         let first = match self.ctx.config.keeps(Guard::SameKeepers) {
             true => self.file.wards.releasing.clone(),
             false => Vec::new(),

@@ -222,7 +222,7 @@ impl File {
         let chunks = config.chunk_of(config.page_of(self.size)) + 1;
         match self.homes {
             HomeMap::Fixed(node) => alloc::vec![node],
-            HomeMap::Slot if self.exact && chunks < u64::from(config.nodes) => {
+            HomeMap::Slot if self.exact && chunks < u64::from(config.members_count()) => {
                 let home = |chunk| crate::placement::home_of_chunk(config, id, chunk);
                 let homes: NodeSet = (0..chunks).map(home).chain(self.wrote.iter()).collect();
                 homes.iter().collect()

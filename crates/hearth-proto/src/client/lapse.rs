@@ -75,7 +75,7 @@ impl Client {
         question: &Envelope,
     ) -> bool {
         let id = question.file;
-        let registrar = placement::registrar_of(id, ctx.config.nodes);
+        let registrar = placement::registrar_of(ctx.config, id);
         let lapses = |file: &File| {
             file.orphan && (from == registrar || file.manager.is_none_or(|known| known == from))
         };
@@ -98,11 +98,11 @@ impl Client {
     /// and it knows nothing of that. Without replicas it asks about no file, and of those that it manages
     /// this node would go on to read what the store has.
     pub(crate) fn met(&mut self, ctx: &mut Ctx<'_>, authority: &mut Authority, peer: NodeId) {
-        let (nodes, lapses) = (ctx.config.nodes, !ctx.config.has_replicas());
+        let (config, lapses) = (ctx.config, !ctx.config.has_replicas());
         let is_back = |id: &FileId| {
             let file = self.files.get(id).filter(|file| file.orphan)?;
             let named = file.manager.or_else(|| self.managers.get(id).copied());
-            let manager = named.unwrap_or(placement::registrar_of(*id, nodes));
+            let manager = named.unwrap_or(placement::registrar_of(config, *id));
             (lapses && manager == peer).then_some(*id)
         };
         let back: Vec<FileId> = self.files.keys().filter_map(is_back).collect();
@@ -161,6 +161,12 @@ impl Client {
 
     pub(crate) fn has_resumed(&self) -> bool {
         !self.resumed.is_empty()
+    }
+
+    /// True while a manager has yet to be told of handles, and the store does not fail.
+    pub(super) fn is_lapsing(&self) -> bool {
+        let mut stages = self.lapses.values().map(|lapse| lapse.stage);
+        stages.any(|stage| stage != Stage::Refused)
     }
 
     /// True from when a file has lapsed until its manager knows of the handles.
@@ -227,7 +233,7 @@ impl Desk<'_, '_> {
         }
     }
 
-    fn begin_lapse(&mut self, id: FileId) -> &mut Lapse {
+    pub(super) fn begin_lapse(&mut self, id: FileId) -> &mut Lapse {
         if !self.client.lapses.contains_key(&id) {
             // Whatever is noted of it: reads that went to the store are noted nowhere.
             self.revoke(id, Some((0, u32::MAX)), Tell::Lapse);
@@ -292,7 +298,7 @@ impl Desk<'_, '_> {
         let Some(file) = self.client.files.get(&id).filter(|file| file.orphan) else {
             return false;
         };
-        let registrar = placement::registrar_of(id, self.ctx.config.nodes);
+        let registrar = placement::registrar_of(self.ctx.config, id);
         let asked = file.manager.unwrap_or(registrar);
         let tried = file.again.is_some_and(|at| self.ctx.now < at);
         self.ctx.config.has_replicas() && !self.ctx.peers.is_down(asked) && !tried
@@ -304,7 +310,7 @@ impl Desk<'_, '_> {
         let file = self.client.files.get(&id);
         let manager = file.and_then(|file| file.manager);
         let known = manager.or_else(|| self.client.managers.get(&id).copied());
-        let asked = known.unwrap_or(placement::registrar_of(id, self.ctx.config.nodes));
+        let asked = known.unwrap_or(placement::registrar_of(self.ctx.config, id));
         let keeps = self.ctx.config.keeps(Guard::LapsedFirst);
         let again = self.ctx.config.has_replicas() && !self.ctx.peers.is_down(asked) && keeps;
         let Some(file) = self.client.files.get_mut(&id) else {

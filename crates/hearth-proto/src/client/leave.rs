@@ -216,7 +216,7 @@ impl Desk<'_, '_> {
             let (whose, node) = match file.or_else(|| heard().copied()) {
                 Some(manager) => (&mut known, manager),
                 None => {
-                    let registrar = placement::registrar_of(id, self.ctx.config.nodes);
+                    let registrar = placement::registrar_of(self.ctx.config, id);
                     (&mut unknown, registrar)
                 }
             };

@@ -30,6 +30,11 @@ pub(super) struct Lingering {
 }
 
 impl Lingering {
+    /// Files of which one stays.
+    pub(super) fn files(&self) -> impl Iterator<Item = FileId> + '_ {
+        self.files.keys().copied()
+    }
+
     pub(super) fn has(&self, id: FileId) -> bool {
         self.files.contains_key(&id)
     }

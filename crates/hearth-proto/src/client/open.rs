@@ -22,6 +22,7 @@ impl Desk<'_, '_> {
             stamp,
             private,
             semantics,
+            view: _,
         } = open;
         let file = self.client.files.entry(id).or_default();
         if self.ctx.config.is_uncached() || file.bypass {
@@ -249,7 +250,7 @@ impl Desk<'_, '_> {
         };
         let (body, what) = (Body::HomeOf { chunk, has }, What::HomeOf(chunk));
         if by_page {
-            let keeper = NodeId((page % u64::from(self.ctx.config.nodes)) as u32);
+            let keeper = self.ctx.config.member_at(page);
             self.ask(keeper, id, body, what, alloc::vec![]);
         } else {
             self.ask_manager(id, body, what);

@@ -15,7 +15,7 @@ impl Desk<'_, '_> {
         };
         if self.ctx.config.is_uncached() {
             // Nobody hears of what another node changes.
-            return self.reply(ticket, store(self.ctx.config.nodes == 1));
+            return self.reply(ticket, store(self.ctx.config.members_count() == 1));
         }
         if let Some(file) = self.client.files.get(&id) {
             let ours = Reply::Size {

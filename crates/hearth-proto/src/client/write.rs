@@ -6,7 +6,7 @@ use crate::config::{Config, Writes};
 use crate::effect::{Effect, Piece, Reply, Src};
 use crate::guard::Guard;
 use crate::ids::{Buf, FileId, Gen, Handle, NodeId, Ticket};
-use crate::input::WriteAt;
+use crate::input::{Rest, WriteAt};
 use crate::msg::{Body, Envelope};
 use crate::ranges::Ranges;
 use crate::semantics::Semantics;
@@ -49,6 +49,8 @@ pub(super) struct Part {
     pub(super) len: u32,
     /// It is all of a page that is to stay here.
     pub(super) claims: bool,
+    /// Its home has said that it took it.
+    pub(super) taken: bool,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -81,6 +83,8 @@ pub(super) struct WriteJob {
     /// The buffer went to the store with the bytes.
     spent: bool,
     pub(super) failed: Option<RawErrno>,
+    /// Homes have the other bytes of it.
+    pub(super) rest: Option<Rest>,
     /// It brings what this node gathered of a page, and no session waits for it.
     pub(super) scattered: Option<Scattered>,
 }
@@ -135,6 +139,7 @@ impl WriteJob {
             places: 0,
             spent: false,
             failed: None,
+            rest: None,
             scattered: None,
         }
     }
@@ -175,7 +180,16 @@ impl WriteJob {
     /// A home took its part of a write over several homes.
     pub(super) fn part_taken(&mut self, generation: Gen, part: Part) {
         self.taken += 1;
+        let mut parts = self.parts.iter_mut();
+        if let Some(known) = parts.find(|known| known.offset == part.offset) {
+            known.taken = true;
+        }
         self.took(generation, part.offset + u64::from(part.len));
+    }
+
+    /// The place of its first byte.
+    pub(super) fn offset(&self) -> u64 {
+        self.offset
     }
 
     /// A home took bytes up to `end`.
@@ -376,6 +390,9 @@ impl Desk<'_, '_> {
                 return;
             };
             let from = offset.max(self.ctx.config.page_start(page));
+            if !self.is_wanting(ticket, from) {
+                continue;
+            }
             let to = end.min(self.ctx.config.page_start(page + 1));
             let len = (to - from) as u32;
             let mut part = Part {
@@ -384,12 +401,20 @@ impl Desk<'_, '_> {
                 at: (from - offset) as u32,
                 len,
                 claims: false,
+                taken: false,
             };
             if moves && let Some(Job::Write(job)) = self.client.jobs.get(&ticket) {
                 part.claims = self.claims(job, &part);
             }
             match parts.last_mut() {
-                Some(last) if last.home == home && !last.claims && !part.claims => last.len += len,
+                Some(last)
+                    if last.home == home
+                        && last.offset + u64::from(last.len) == from
+                        && !last.claims
+                        && !part.claims =>
+                {
+                    last.len += len
+                }
                 Some(_) | None => parts.push(part),
             }
         }
@@ -399,6 +424,14 @@ impl Desk<'_, '_> {
                 .for_each(|part| *part = Self::part_of_scatter(job, *part));
         }
         self.send_parts(ticket, parts);
+    }
+
+    /// False for a byte that a home has already, of a write that is being finished.
+    fn is_wanting(&self, ticket: Ticket, at: u64) -> bool {
+        match self.client.jobs.get(&ticket) {
+            Some(Job::Write(job)) => job.rest.as_ref().is_none_or(|rest| rest.lacks(at)),
+            Some(_) | None => true,
+        }
     }
 
     fn send_parts(&mut self, ticket: Ticket, parts: Vec<Part>) {
@@ -525,7 +558,11 @@ impl Desk<'_, '_> {
                 return self.send_part(ticket, number);
             }
             Body::WriteOk | Body::WriteOwn { .. } => {
-                let part = job.parts.get(number as usize);
+                let part = job.parts.get_mut(number as usize);
+                let part = part.map(|part| {
+                    part.taken = true;
+                    *part
+                });
                 let end = match job.scattered {
                     Some(_) => job.end(),
                     None => part.map_or(0, |part| part.offset + u64::from(part.len)),
@@ -747,6 +784,7 @@ impl Desk<'_, '_> {
             }
             None => 0,
         };
+        self.client.note_torn(ticket, &job);
         if !job.spent {
             self.ctx.out.push(Effect::Free(job.buf));
         }

@@ -29,8 +29,7 @@ impl Seat<'_, '_> {
 
     /// True for a file of one home that nobody has open.
     fn may_hand_over(&self, home: NodeId, heir: NodeId) -> bool {
-        let nodes = self.ctx.config.nodes;
-        let fits = heir.0 < nodes && heir != home && !self.ctx.peers.is_down(heir);
+        let fits = self.ctx.config.is_member(heir) && heir != home && !self.ctx.peers.is_down(heir);
         let its = self.is_whole() && self.file.private.is_none() && self.file.home == Some(home);
         fits && its && !self.is_open() && !self.is_laminated()
     }

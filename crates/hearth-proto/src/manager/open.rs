@@ -308,7 +308,6 @@ impl Seat<'_, '_> {
     }
 
     pub(super) fn tell_home(&mut self, ask: &Ask, chunk: u64) {
-        let nodes = self.ctx.config.nodes;
         let home = match (
             self.file.chunk_homes.get(&chunk),
             self.ctx.config.allocation_rule(),
@@ -316,7 +315,9 @@ impl Seat<'_, '_> {
             (Some(&home), _) => home,
             (None, Allocation::RoundRobin) => {
                 self.file.next_home += 1;
-                NodeId((self.file.next_home - 1) % nodes)
+                self.ctx
+                    .config
+                    .member_at(u64::from(self.file.next_home - 1))
             }
             (None, Allocation::FirstTouch | Allocation::Slot) => ask.from,
         };

@@ -21,7 +21,7 @@ impl Seat<'_, '_> {
 
     /// Asks who manages the file.
     pub(super) fn register(&mut self) {
-        let registrar = placement::registrar_of(self.id, self.ctx.config.nodes);
+        let registrar = placement::registrar_of(self.ctx.config, self.id);
         self.file.control = Some(Control::Registering {
             awaiting: self.order([registrar], &Body::Whois),
             named: false,

@@ -132,7 +132,7 @@ impl Seat<'_, '_> {
         // A chunk without a home may be given one at any time, even while the cut is under way.
         let appointed =
             config.allocation_rule() != Allocation::Slot || config.rules().grain != Grain::Chunk;
-        if appointed || last - first >= u64::from(config.nodes) {
+        if appointed || last - first >= u64::from(config.members_count()) {
             return self.all_homes();
         }
         let home = |chunk| home_of_chunk(config, self.id, chunk);

@@ -21,6 +21,8 @@ pub(super) enum Side {
     Keeper,
     /// The machine that has such bytes saved.
     Rescuer,
+    /// What goes from view to view; not the kernel.
+    Member,
     Ping,
     Pong,
 }
@@ -90,6 +92,7 @@ pub(super) fn side(body: &Body) -> Side {
           | Body::SettleOk | Body::LaminateOk | Body::HandedOver | Body::Forget { .. } | Body::Grant { .. }
           | Body::WriteOk | Body::Inval { .. } | Body::BankIs(_) | Body::BankOver { .. }
           | Body::Staged { .. } | Body::Wound { .. } | Body::OldGeneration | Body::Left => Side::Client,
+        Body::Reached(_) => Side::Member,
         Body::Ping => Side::Ping,
         Body::Pong => Side::Pong,
     }

@@ -150,4 +150,5 @@ bodies! {
     110 => Inherit { is };
     111 => Date;
     112 => DateIs(mtime_ns);
+    113 => Reached(stage);
 }

@@ -5,6 +5,7 @@ use crate::bank::{Daemon, Epoch};
 use crate::ids::{
     Age, Attributes, FileId, Gen, Learned, Leave, Listed, Named, NodeId, ReqId, Stamp, Ver, View,
 };
+use crate::member::ViewStage;
 use crate::msg::{
     Cut, Fate, Goal, Handles, Held, Here, HomeMap, Left, Moved, Origin, Service, Use, Wanted,
 };
@@ -296,6 +297,9 @@ in_order!(Moved { page, node });
 
 tags!(Wanted { Bytes = 0, Part = 1, All = 2 });
 
+tags!(ViewStage {
+    Ending = 0, Quiet = 1, Settling = 2, Settled = 3, Still = 4, Beginning = 5, Begun = 6, Left = 7
+});
 tags!(Goal { Own = 0, Synced = 1, All = 2, Sealed = 3 });
 
 tags!(Fate { Stored = 0, Lost = 1, Unknown = 2 });

@@ -22,7 +22,8 @@ pub fn check(history: &History, store: &[u8], whose: Whose, span: Interval) -> O
             Whose::Node(node) => change.node == node,
             Whose::Everybody => true,
         };
-        mine && change.kind == ChangeKind::Write && change.span.before(&span)
+        let sure = change.kind == ChangeKind::Write && !change.doubtful;
+        mine && sure && change.span.before(&span)
     };
     for change in history.changes.iter().filter(promised) {
         for at in change.place.clone() {

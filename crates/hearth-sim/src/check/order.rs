@@ -57,7 +57,7 @@ pub(crate) fn groups(history: &History, at: u64) -> BTreeMap<usize, Group> {
     let mut groups: BTreeMap<usize, Group> = BTreeMap::new();
     let mut by_value: BTreeMap<u8, usize> = BTreeMap::new();
     for (number, change) in history.changes.iter().enumerate() {
-        if change.covers(at) {
+        if change.covers(at) && !change.doubtful {
             groups.insert(number, Group::of(change));
             if change.kind != ChangeKind::Cut && !change.redone {
                 by_value.insert(change.value, number);

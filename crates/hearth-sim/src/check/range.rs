@@ -16,7 +16,8 @@ pub fn check(history: &History) -> Option<Violation> {
     }
     let whole = |change: &&Change| {
         let failed = change.span.ended == OPEN;
-        change.kind == ChangeKind::Write && change.node != u32::MAX && !change.redone && !failed
+        let sure = !change.redone && !change.doubtful && !change.torn && !failed;
+        change.kind == ChangeKind::Write && change.node != u32::MAX && sure
     };
     let mut writes = history.changes.iter().filter(whole);
     writes.find_map(|write| mixed(history, write).or_else(|| taken_back(history, write)))

@@ -42,7 +42,9 @@ fn may_be_hole(history: &History, read: &Read, at: u64) -> bool {
         }
         ChangeKind::Birth => false,
         // Of a write that failed there may be a part.
-        ChangeKind::Write if change.append => change.place.start > at || change.span.ended == OPEN,
+        ChangeKind::Write if change.append => {
+            change.place.start > at || change.span.ended == OPEN || change.doubtful || change.torn
+        }
         ChangeKind::Write => change.place.end > at,
     };
     let mut begun = history
@@ -64,7 +66,9 @@ fn said(history: &History) -> Option<Violation> {
 }
 
 fn appended(history: &History) -> Option<Violation> {
-    let placed = |change: &&crate::model::Change| change.append && change.kind == ChangeKind::Write;
+    let placed = |change: &&crate::model::Change| {
+        change.append && change.kind == ChangeKind::Write && !change.doubtful
+    };
     let appends = || history.changes.iter().filter(placed);
     for (number, append) in appends().enumerate() {
         let before = Interval {

@@ -51,8 +51,10 @@ fn untorn(history: &History, read: &Read, page_bytes: u64) -> Option<Violation> 
     let writer = |at: u64, value: u8| {
         let mut writers = history.writers(at, value);
         // Of a write that was not acknowledged when its home died the store may have a part.
-        let whole =
-            |w: &&Change| w.kind == ChangeKind::Write && (!history.parted || w.span.ended != OPEN);
+        let whole = |w: &&Change| {
+            let known = !history.parted || w.span.ended != OPEN;
+            w.kind == ChangeKind::Write && known && !w.doubtful && !w.torn
+        };
         let writer = writers.next().filter(whole)?;
         writers.next().is_none().then_some(writer)
     };

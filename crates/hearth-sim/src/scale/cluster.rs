@@ -333,6 +333,7 @@ impl Cluster {
     fn open(&mut self, node: u32) {
         let file = self.file_of(node);
         let open = OpenRequest {
+            view: hearth_proto::View(1),
             file,
             write: true,
             stamp: Stamp {

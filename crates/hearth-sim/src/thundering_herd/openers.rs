@@ -445,6 +445,7 @@ impl Yard {
         self.request(
             program,
             Request::Open(OpenRequest {
+                view: hearth_proto::View(1),
                 file,
                 write: true,
                 stamp,

@@ -160,7 +160,7 @@ impl World {
         let object = self.sessions[session].handles[handle].object;
         let node = self.sessions[session].node as u32;
         let buffered =
-            self.hosts[0].node.config().close_rule() == hearth_proto::CloseRule::Buffered;
+            self.hosts[0].node().config().close_rule() == hearth_proto::CloseRule::Buffered;
         match (sync, buffered) {
             (true, _) => self.check_durable(session, object, durable::Whose::Node(node)),
             (false, false) => self.check_durable(session, object, durable::Whose::Node(node)),
@@ -177,7 +177,7 @@ impl World {
         let span = self.interval(session);
         let node = self.sessions[session].node;
         let closed = self.sessions[session].handles[handle].handle;
-        let still = self.hosts[node].node.seals(closed);
+        let still = self.hosts[node].node().seals(closed);
         let doing = self.sessions[session].doing.as_ref();
         if still && doing.is_some_and(|doing| doing.seals) {
             let sealed = &mut self.store.objects[object].history.sealed;
@@ -217,10 +217,15 @@ impl World {
 
     fn check_durable(&mut self, session: usize, object: usize, whose: durable::Whose) {
         let span = self.interval(session);
-        let object = &self.store.objects[object];
+        let object = &mut self.store.objects[object];
         if let Some(violation) = durable::check(&object.history, &object.data, whose, span) {
-            self.violate(violation);
+            return self.violate(violation);
         }
+        let node = match whose {
+            durable::Whose::Node(node) => Some(node),
+            durable::Whose::Everybody => None,
+        };
+        object.history.confirm(node, &span);
     }
 
     fn truncated(&mut self, session: usize, object: usize) {

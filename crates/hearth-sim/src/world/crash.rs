@@ -19,7 +19,8 @@ impl Event {
             | Event::BankFails { node, .. }
             | Event::BankBreaks { node, .. }
             | Event::BankConnects { node, .. }
-            | Event::Brings { node } => Some(*node),
+            | Event::Brings { node }
+            | Event::Viewed { node, .. } => Some(*node),
             Event::Think { .. }
             | Event::Answered { .. }
             | Event::StoreRuns { .. }
@@ -27,7 +28,9 @@ impl Event {
             | Event::Reset { .. }
             | Event::Restarts { .. }
             | Event::BankRuns { .. }
-            | Event::BankReturns { .. } => None,
+            | Event::BankReturns { .. }
+            | Event::Decides
+            | Event::Excludes => None,
         }
     }
 }
@@ -39,7 +42,10 @@ impl World {
             return;
         }
         self.faults.crashed += 1;
-        self.part_histories();
+        match self.plan.has_views() {
+            true => self.doubt_histories(),
+            false => self.part_histories(),
+        }
         self.deaths += 1;
         self.lose_unsealed(node as u32, None);
         self.write_down(|| format!("{node}  dies"));
@@ -60,13 +66,16 @@ impl World {
             }
         }
         let mut config = Config {
-            incarnation: self.hosts[node].node.config().incarnation + 1,
+            incarnation: self.hosts[node].node().config().incarnation + 1,
             ..self.plan.config(NodeId(node as u32))
         };
         config.bank.rejoins = true;
         config.rejoins = true;
         self.hosts[node] = Host::new(Node::new(config));
         self.hosts[node].paused = DEAD;
+        if self.plan.has_views() {
+            return self.lose_member(node);
+        }
         for peer in (0..self.plan.nodes).filter(|&peer| peer as usize != node) {
             self.cut_link(node as u32, peer);
         }
@@ -83,7 +92,7 @@ impl World {
     pub(crate) fn have_all_heard(&self) -> bool {
         let (alive, away): (Vec<&Host>, Vec<&Host>) =
             self.hosts.iter().partition(|host| host.is_alive());
-        let knows = |host: &&Host, of: &Host| host.node.is_gone(of.node.config().me);
+        let knows = |host: &&Host, of: &Host| host.node().is_gone(of.node().config().me);
         !self.parted
             && alive
                 .iter()
@@ -97,8 +106,8 @@ impl World {
         let (alive, away): (Vec<&Host>, Vec<&Host>) =
             self.hosts.iter().partition(|host| host.is_alive());
         let knows = |host: &&Host| {
-            let mut away = away.iter().map(|host| host.node.config().me);
-            away.all(|node| host.node.is_gone(node)) && host.node.status().at_risk == 0
+            let mut away = away.iter().map(|host| host.node().config().me);
+            away.all(|node| host.node().is_gone(node)) && host.node().status().at_risk == 0
         };
         // One that is back already may not have been missed by everybody yet.
         let told = |event: &Event| matches!(event, Event::Down { .. });
@@ -115,6 +124,9 @@ impl World {
     }
 
     pub(crate) fn restart(&mut self, node: usize) {
+        if self.plan.has_views() {
+            return self.rejoin(node);
+        }
         self.hosts[node].paused = Time(0);
         self.parted = true;
         self.write_down(|| format!("{node}  starts anew"));
@@ -137,7 +149,7 @@ impl World {
                     };
                     // Replicas are promised where the store has what it will have of a node's writes when its end is
                     // heard of: no agent can fence a mounted file system.
-                    if self.plan.replicas != Replicas::None {
+                    if self.plan.replicas != Replicas::None || self.plan.has_views() {
                         match self.rng.chance(50) {
                             true => now.push(job),
                             false => self.store_busy -= 1,

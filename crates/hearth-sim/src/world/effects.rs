@@ -69,6 +69,7 @@ impl World {
             Effect::Bank { op, daemon, order } => self.order_bank(node, op, daemon, order)?,
             Effect::Reply { ticket, reply } => self.reply(node, ticket, reply)?,
             Effect::Direct { ticket } => self.direct(node, ticket)?,
+            Effect::Restamp { ticket } => self.restamp_open(node, ticket)?,
             Effect::Revoke { id, file, pages } => {
                 self.queue_revoke(node, Revoke { id, file, pages })
             }
@@ -313,6 +314,20 @@ impl World {
         let call = Box::new(call);
         let delay = self.local_delay();
         self.after(delay, Event::Answered { call, answer });
+        Ok(())
+    }
+
+    /// The front end takes the stamp of what it opens once more, and asks again.
+    fn restamp_open(&mut self, node: usize, ticket: Ticket) -> Result<(), Breach> {
+        let view = self.hosts[node].member.stamp_view();
+        let call = self.hosts[node].calls.get_mut(&ticket);
+        let call = call.ok_or_else(|| format!("{ticket:?} is not there to open"))?;
+        let Request::Open(open) = &mut call.request else {
+            return Err(format!("{ticket:?} opens nothing"));
+        };
+        (open.stamp, open.view) = (self.store.objects[call.object].stamp, view);
+        let delay = self.local_delay();
+        self.after(delay, Event::Asked { node, ticket });
         Ok(())
     }
 

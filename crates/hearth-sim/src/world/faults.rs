@@ -19,6 +19,8 @@ pub enum Detail {
 /// How often each fault happened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Faults {
+    /// Views that were decided.
+    pub views: u64,
     /// Packets that were lost and sent again.
     pub lost: u64,
     /// Packets that came twice.
@@ -53,7 +55,7 @@ pub struct Faults {
 
 impl Faults {
     /// Names and counts, for people and programs.
-    pub fn named(&self) -> [(&'static str, u64); 15] {
+    pub fn named(&self) -> [(&'static str, u64); 16] {
         [
             ("packets lost", self.lost),
             ("packets doubled", self.doubled),
@@ -70,11 +72,13 @@ impl Faults {
             ("late bank orders", self.late_orders),
             ("bank hits", self.bank_hits),
             ("bank looks", self.bank_looks),
+            ("views", self.views),
         ]
     }
 
     /// Adds those of another run.
     pub fn add(&mut self, other: &Faults) {
+        self.views += other.views;
         self.lost += other.lost;
         self.doubled += other.doubled;
         self.broken += other.broken;

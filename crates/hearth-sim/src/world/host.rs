@@ -7,7 +7,9 @@ use super::session::Call;
 use super::store_client::StoreClient;
 use super::tier::Tier;
 use hearth_proto::effect::TierGone;
-use hearth_proto::{Buf, FileId, Handle, LocalWrite, Node, NodeId, Piece, Src, Ticket, Time};
+use hearth_proto::{
+    Buf, FileId, Handle, LocalWrite, Member, Node, NodeId, Piece, Src, Ticket, Time,
+};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// A breach of the contract between kernel and driver.
@@ -19,7 +21,7 @@ pub(crate) const DEAD: Time = Time(u64::MAX);
 /// One node and its agent's hands.
 pub(crate) struct Host {
     pub(crate) id: NodeId,
-    pub(crate) node: Node,
+    pub(crate) member: Member,
     pub(crate) frames: Vec<Vec<u8>>,
     pub(crate) bufs: BTreeMap<Buf, Vec<u8>>,
     freed: BTreeSet<Buf>,
@@ -58,8 +60,13 @@ impl Host {
             tier: Tier::default(),
             store_client: StoreClient::default(),
             paused: Time(0),
-            node,
+            member: Member::new(node),
         }
+    }
+
+    /// The kernel of its present view.
+    pub(crate) fn node(&self) -> &Node {
+        self.member.node()
     }
 
     pub(crate) fn is_alive(&self) -> bool {
@@ -68,7 +75,7 @@ impl Host {
 
     /// When the agent wants to be woken.
     pub(crate) fn deadline(&self) -> Option<Time> {
-        let due = self.node.deadline().filter(|_| self.is_alive())?;
+        let due = self.member.deadline().filter(|_| self.is_alive())?;
         Some(due.max(self.paused))
     }
 

@@ -112,6 +112,11 @@ impl Links {
         self.drop_messages(a, b);
     }
 
+    /// What is on its way between two nodes is gone, and the connection stays.
+    pub(crate) fn forget(&mut self, a: u32, b: u32) {
+        self.drop_messages(a, b);
+    }
+
     fn drop_messages(&mut self, a: u32, b: u32) {
         self.of(a, b).life += 1;
         for way in [(a, b), (b, a)] {

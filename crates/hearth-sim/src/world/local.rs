@@ -26,12 +26,12 @@ impl World {
             return false;
         };
         let host = &mut self.hosts[node];
-        let config = host.node.config();
+        let config = host.node().config();
         let (page, count) = config.pages_of(offset, u64::from(len));
         let end = offset + u64::from(len) - config.page_start(page);
-        let limit = host.node.offered(file, page).map_or(0, u64::from);
+        let limit = host.node().offered(file, page).map_or(0, u64::from);
         let waiting: u64 = host.left.iter().map(|write| u64::from(write.len)).sum();
-        let fits = count == 1 && end <= limit && host.node.has_room(waiting + u64::from(len));
+        let fits = count == 1 && end <= limit && host.node().has_room(waiting + u64::from(len));
         if !fits || host.paused > self.now || self.rng.below(ASKS) == 0 {
             return false;
         }

@@ -328,7 +328,7 @@ impl World {
             let object = &self.store.objects[object];
             object.unlinked && object.users == 0
         });
-        let holds = |host: &super::Host| host.held.contains(&file) || host.node.is_home_of(file);
+        let holds = |host: &super::Host| host.held.contains(&file) || host.node().is_home_of(file);
         if !free || self.hosts.iter().any(holds) {
             return None;
         }
@@ -354,7 +354,7 @@ impl World {
             && self
                 .hosts
                 .iter()
-                .all(|host| host.node.status().dirty_bytes == 0)
+                .all(|host| host.node().status().dirty_bytes == 0)
             && self.store.objects[object].history.has_values()
     }
 
@@ -376,6 +376,7 @@ impl World {
             write,
             stamp: self.store.objects[object].stamp,
             private: self.private.contains_key(&file),
+            view: self.hosts[node].member.stamp_view(),
             semantics,
         };
         self.ask(session, Request::Open(open));
@@ -546,7 +547,7 @@ impl World {
     pub(crate) fn note_seal(&mut self, node: usize, session: usize, request: &Request) {
         if let (Request::Flush(handle), Some(doing)) = (request, &mut self.sessions[session].doing)
         {
-            doing.seals = self.hosts[node].node.seals(*handle);
+            doing.seals = self.hosts[node].node().seals(*handle);
         }
     }
 

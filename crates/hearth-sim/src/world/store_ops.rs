@@ -7,7 +7,7 @@ use crate::check::Violation;
 use crate::plan::delay;
 use crate::tamper::Tamper;
 use hearth_proto::{
-    FileId, Piece, RawErrno, ReadInto, Span, Src, StoreOk, StoreOpId, Ticket, WriteAt, errno,
+    FileId, Input, Piece, RawErrno, ReadInto, Span, Src, StoreOk, StoreOpId, Ticket, WriteAt, errno,
 };
 
 /// Bytes of a store write.
@@ -171,6 +171,7 @@ impl World {
                 if let Err(breach) = self.answer(node, ticket, answer) {
                     self.violate(Violation::contract(breach));
                 }
+                self.step(node, Input::Directed(ticket));
             }
         }
     }

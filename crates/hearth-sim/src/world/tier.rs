@@ -98,7 +98,7 @@ impl Tier {
 impl World {
     /// True if the node flushes to a tier.
     pub(crate) fn has_tier(&self, node: usize) -> bool {
-        self.hosts[node].node.config().has_tier()
+        self.hosts[node].node().config().has_tier()
     }
 
     /// Brings all that the node's tier has of a file to the store.

@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 /// Waits of all nodes, and a circle of them if there is one: each waits for the next, the last for the first.
 pub(crate) fn chains(hosts: &[Host]) -> Vec<String> {
     let alive = hosts.iter().filter(|host| host.is_alive());
-    let waits: BTreeSet<Wait> = alive.flat_map(|host| host.node.waits()).collect();
+    let waits: BTreeSet<Wait> = alive.flat_map(|host| host.node().waits()).collect();
     let waits: Vec<Wait> = waits
         .into_iter()
         .filter(|wait| wait.who != wait.on)

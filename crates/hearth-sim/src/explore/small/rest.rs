@@ -30,6 +30,7 @@ impl Small {
                 let ticket = host.new_ticket();
                 host.doing = Some(Doing::new(ticket, What::Open, began));
                 let open = OpenRequest {
+                    view: hearth_proto::View(1),
                     file,
                     write,
                     stamp,

@@ -1,0 +1,39 @@
+//! A new view: of all that this side knows, it keeps nothing. The store has every byte.
+
+use super::Authority;
+use crate::ctx::Ctx;
+use crate::effect::Effect;
+use crate::ids::FileId;
+use alloc::vec::Vec;
+
+impl Authority {
+    /// Lets go of everything. Names that this side gives stay above those that it gave.
+    pub(crate) fn end(&mut self, ctx: &mut Ctx<'_>) {
+        self.take_back_all(ctx);
+        let files = self.files.keys();
+        let forgotten = files.map(|&file| Effect::Forgotten { file });
+        ctx.out.extend(forgotten);
+        *self = self.after_end();
+    }
+
+    fn after_end(&self) -> Authority {
+        let mut next = Authority::default();
+        (next.common.clock, next.common.grants) = (self.common.clock, self.common.grants);
+        next
+    }
+
+    /// Programs write nothing by themselves any more.
+    pub(crate) fn take_back_all(&mut self, ctx: &mut Ctx<'_>) {
+        let ids: Vec<FileId> = self.common.offered_files().collect();
+        for id in ids {
+            self.common.take_back_all(ctx, id);
+        }
+    }
+
+    /// Files of which the store took bytes that it was not told to sync.
+    pub(crate) fn unsynced(&self) -> impl Iterator<Item = FileId> + '_ {
+        let files = self.files.iter();
+        let unsynced = files.filter(|(_, file)| !file.unsynced.is_empty());
+        unsynced.map(|(&id, _)| id)
+    }
+}

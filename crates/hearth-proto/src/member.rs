@@ -1,0 +1,319 @@
+//! One agent through all views: it has a kernel for each.
+//!
+//! A kernel knows its members for good. When they change, all of them end what they do, bring all to the store, and begin
+//! anew with what sessions have open. So no kernel has to know what a node that is gone, late or back may still
+//! hold.
+//!
+//! ```text
+//!   view n     Ending    writes wait at the door; those under way end
+//!      │         ├── Quiet      no write is under way here
+//!      │       all are quiet
+//!      │       Settling  every byte goes to the store
+//!      │         ├── Settled    the store has all that was here
+//!      │       all are settled
+//!      │       Still     requests wait; store operations end
+//!   view n+1   Beginning ways in let go, managers are told of handles
+//!      │         ├── Begun      so it is here
+//!      │       all have begun: writes go on
+//! ```
+//!
+//! Reads go on until the short wait of *Still*. A page of the operating system may be locked until its read is answered,
+//! and a write may wait for that page.
+//!
+//! Invariants:
+//! - MEMBER-1 (I3, I6): no kernel begins in a view before every member has settled, and none takes a write before every
+//!   member has begun. So a write meets no copy of an earlier view.
+//! - MEMBER-2: a kernel gets no message of another view. One of a later view waits, one of an earlier is dropped.
+//! - MEMBER-3: a request of a session is answered once. One that was not is given to the next kernel, a write only if the
+//!   last one failed it for a node that is gone.
+//! - MEMBER-4 (I16): while a change is under way, a request that a locked page may depend on is let in.
+
+mod brackets;
+mod change;
+mod requests;
+
+use crate::config::Config;
+use crate::effect::{Effect, Outbox, Reply};
+use crate::errno::EHOSTDOWN;
+use crate::ids::{Buf, FileId, Gen, Handle, NodeId, ReqId, Ticket, View};
+use crate::input::{Input, Request};
+use crate::msg::{Body, Envelope};
+use crate::node::Node;
+use crate::time::Time;
+use alloc::vec::Vec;
+use brackets::Brackets;
+use change::{Change, Reached};
+use core::mem;
+use requests::Requests;
+
+pub use change::ViewStage;
+
+/// A message with its payload.
+type Mail = (NodeId, Envelope, Option<(Buf, u32)>);
+
+/// One agent's protocol, view after view.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Member {
+    node: Node,
+    requests: Requests,
+    brackets: Brackets,
+    change: Option<Change>,
+    reached: Reached,
+    /// Messages of kernels of later views, in order.
+    early: Vec<Mail>,
+    /// Answers to writes that were finished before all have begun: ways in elsewhere may keep what was there before.
+    finished: Vec<Effect>,
+    /// Handles that the kernel is to close, of opens that are begun anew.
+    unwanted: Vec<Handle>,
+    /// Store operations of the kernel that are not over.
+    store_ops: u32,
+}
+
+/// True for an answer that a kernel gives while nodes are gone, and that the store may know better in a moment: what a
+/// file's manager knew of its size.
+fn is_uncertain(request: &Request, reply: &Reply) -> bool {
+    let is_about_size = matches!(request, Request::Open(_) | Request::Size { .. });
+    is_about_size && !matches!(reply, Reply::Failed(_))
+}
+
+impl Member {
+    /// A member of the first view.
+    pub fn new(node: Node) -> Member {
+        Member {
+            node,
+            requests: Requests::default(),
+            brackets: Brackets::default(),
+            change: None,
+            reached: Reached::default(),
+            early: Vec::new(),
+            unwanted: Vec::new(),
+            finished: Vec::new(),
+            store_ops: 0,
+        }
+    }
+
+    /// The kernel of the present view.
+    pub fn node(&self) -> &Node {
+        &self.node
+    }
+
+    /// The kernel of the present view, to set it up.
+    pub fn node_mut(&mut self) -> &mut Node {
+        &mut self.node
+    }
+
+    /// The view that it is in, or goes over to.
+    pub fn view(&self) -> View {
+        let change = self.change.as_ref().map(|change| change.view);
+        change.unwrap_or(self.config().view)
+    }
+
+    /// The view to be told of a stamp that is taken from now on.
+    pub fn stamp_view(&self) -> View {
+        match self.change {
+            Some(_) => View(0),
+            None => self.config().view,
+        }
+    }
+
+    /// How far it has come in going over to that; `None` if it is in it.
+    pub fn stage(&self) -> Option<ViewStage> {
+        self.change.as_ref().map(|change| change.stage)
+    }
+
+    /// When [`Input::Tick`] is due.
+    pub fn deadline(&self) -> Option<Time> {
+        if self.has_left() {
+            return None;
+        }
+        let settles = self.change.as_ref().and_then(|change| change.settles_again);
+        self.node.deadline().into_iter().chain(settles).min()
+    }
+
+    /// Applies one input; orders go to `out` in the order in which they must happen.
+    pub fn step(&mut self, now: Time, input: Input, out: &mut Outbox) {
+        match input {
+            Input::View {
+                view,
+                members,
+                leaving,
+                gone,
+            } => {
+                let change = Change::new(view, members, leaving);
+                self.begin_change(now, (change, &gone), out);
+            }
+            Input::Directed(ticket) => self.requests.directed(ticket),
+            Input::Request(ticket, request) => self.request(now, (ticket, request), out),
+            Input::Message {
+                from,
+                envelope,
+                data,
+            } => self.message(now, (from, envelope, data), out),
+            Input::StoreDone(..) => {
+                self.store_ops = self.store_ops.saturating_sub(1);
+                self.drive(now, input, out);
+            }
+            input => self.drive(now, input, out),
+        }
+        loop {
+            for handle in mem::take(&mut self.unwanted) {
+                self.close_unwanted(now, handle, out);
+            }
+            for (ticket, request) in self.brackets.take_ended() {
+                self.drive(now, Input::Request(ticket, request), out);
+            }
+            if !self.go_on(now, out) {
+                break;
+            }
+        }
+    }
+
+    /// True once it has left in order: nothing is asked of it any more.
+    pub fn has_left(&self) -> bool {
+        self.stage() == Some(ViewStage::Left)
+    }
+
+    fn config(&self) -> &Config {
+        self.node.config()
+    }
+
+    fn me(&self) -> NodeId {
+        self.config().me
+    }
+
+    /// A session asks.
+    fn request(&mut self, now: Time, (ticket, request): (Ticket, Request), out: &mut Outbox) {
+        if self.holds_back(&request) {
+            return self.requests.park(ticket, request);
+        }
+        if self.brackets.ends_early(ticket, &request) {
+            return;
+        }
+        if let Request::Open(open) = &request
+            && open.view != self.config().view
+        {
+            return out.push(Effect::Restamp { ticket });
+        }
+        self.requests.begin(ticket, &request);
+        self.drive(now, Input::Request(ticket, request), out);
+    }
+
+    fn holds_back(&self, request: &Request) -> bool {
+        let Some(change) = &self.change else {
+            return self.config().view == View(0) && requests::is_answered(request);
+        };
+        match request {
+            Request::Read { .. } => matches!(change.stage, ViewStage::Still | ViewStage::Left),
+            request => requests::is_answered(request),
+        }
+    }
+
+    fn message(&mut self, now: Time, (from, envelope, data): Mail, out: &mut Outbox) {
+        if let Body::Reached(stage) = envelope.body {
+            return self.reached.note(from, envelope.view, stage);
+        }
+        let ours = self.config().view;
+        match envelope.view.cmp(&ours) {
+            core::cmp::Ordering::Less => out.extend(data.map(|(buf, _)| Effect::Free(buf))),
+            core::cmp::Ordering::Greater => self.early.push((from, envelope, data)),
+            core::cmp::Ordering::Equal => {
+                let input = Input::Message {
+                    from,
+                    envelope,
+                    data,
+                };
+                self.drive(now, input, out);
+            }
+        }
+    }
+
+    /// Gives the kernel an input, and passes on what it orders.
+    fn drive(&mut self, now: Time, input: Input, out: &mut Outbox) {
+        let mut effects = Vec::new();
+        self.node.step(now, input, &mut effects);
+        for effect in effects {
+            self.pass(effect, out);
+        }
+    }
+
+    fn pass(&mut self, effect: Effect, out: &mut Outbox) {
+        match effect {
+            Effect::Reply { ticket, reply } => self.replied(ticket, reply, out),
+            Effect::Free(buf) if self.requests.frees_later(buf) => {}
+            Effect::Direct { ticket } => {
+                self.requests.direct(ticket);
+                out.push(effect);
+            }
+            Effect::StoreRead { .. }
+            | Effect::StoreWrite { .. }
+            | Effect::StorePieces { .. }
+            | Effect::StoreThrough { .. }
+            | Effect::StoreSync { .. }
+            | Effect::StoreTruncate { .. } => {
+                self.store_ops += 1;
+                out.push(effect);
+            }
+            effect => out.push(effect),
+        }
+    }
+
+    fn replied(&mut self, ticket: Ticket, reply: Reply, out: &mut Outbox) {
+        if self.brackets.renewed(ticket) {
+            return;
+        }
+        let Some((request, freed)) = self.requests.end(ticket) else {
+            return out.push(Effect::Reply { ticket, reply });
+        };
+        if self.change.is_some() && is_uncertain(&request, &reply) {
+            if let Reply::Opened { handle, .. } = reply {
+                self.unwanted.push(handle);
+            }
+            return self.requests.park(ticket, request);
+        }
+        if self.change.is_some() && reply == Reply::Failed(EHOSTDOWN) {
+            let rest = self.node.torn(ticket);
+            return self.requests.again(ticket, request, rest);
+        }
+        self.brackets.begin(&request, &reply);
+        out.extend(freed.map(Effect::Free));
+        let reply = Effect::Reply { ticket, reply };
+        match (&request, &self.change) {
+            (Request::Finish { .. }, Some(_)) => self.finished.push(reply),
+            _ => out.push(reply),
+        }
+    }
+
+    /// The kernel has opened a file for an open that is begun anew: nobody else knows of the handle.
+    fn close_unwanted(&mut self, now: Time, handle: Handle, out: &mut Outbox) {
+        let begin = out.len();
+        let ticket = Ticket(handle.0);
+        self.drive(now, Input::Request(ticket, Request::Close(handle)), out);
+        let released = |effect: &Effect| *effect == Effect::Release { handle };
+        if let Some(at) = out[begin..].iter().position(released) {
+            out.remove(begin + at);
+        }
+    }
+
+    /// Tells the others of the next view how far this member has come.
+    fn announce(&self, stage: ViewStage, out: &mut Outbox) {
+        let Some(change) = &self.change else {
+            return;
+        };
+        let config = self.config();
+        for to in change.everybody().filter(|&to| to != config.me) {
+            let envelope = Envelope {
+                view: change.view,
+                file: FileId::default(),
+                generation: Gen::default(),
+                req: ReqId {
+                    node: config.me,
+                    inc: config.incarnation,
+                    seq: 0,
+                },
+                body: Body::Reached(stage),
+            };
+            let data = Vec::new();
+            out.push(Effect::Send { to, envelope, data });
+        }
+    }
+}
