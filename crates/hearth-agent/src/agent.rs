@@ -11,6 +11,7 @@ use crate::placement_rules::{NoPattern, PlacementRules};
 use crate::residency::{NotTold, Residency};
 use crate::status::AgentStatus;
 use crate::store::{self, Store, Tier};
+use crate::views::{NoViews, Views};
 use crate::write_rings;
 use hearth_client::Session;
 use hearth_net::{Anew, Endpoint, Handler, NetConfig, PeerId};
@@ -66,6 +67,9 @@ pub enum StartError {
     /// A thread did not start.
     #[error("cannot start a thread")]
     Thread(#[source] io::Error),
+    /// The log of views did not start.
+    #[error("cannot say who the members are")]
+    Views(#[from] NoViews),
     /// There are no random numbers.
     #[error("cannot tell this life of the agent from others")]
     Incarnation(#[source] io::Error),
@@ -149,16 +153,18 @@ impl Agent {
             stores,
             (files, placement_rules),
             (config.kernel_cache, Balance::new(config.balances())),
+            config.has_views(),
         );
         let mut workers = core.start_workers().map_err(StartError::Thread)?;
         workers.push(write_rings::mind(&core).map_err(StartError::Thread)?);
-        let agent = Agent {
+        let mut agent = Agent {
             core,
             workers,
             bank: config.bank.clone(),
         };
         let handler: Arc<dyn Handler> = Arc::new(Peers(Arc::clone(&agent.core)));
         let net = net_config(&config).map_err(StartError::Incarnation)?;
+        let own = net.incarnation;
         let transport = endpoint.into().start(net, handler)?;
         if agent.core.transport.set(transport).is_err() {
             unreachable!("the transport is set once, here");
@@ -172,6 +178,7 @@ impl Agent {
             }
         }
         agent.join(&config)?;
+        agent.begin_views(&config, own)?;
         Ok(agent)
     }
 
@@ -322,6 +329,21 @@ impl Agent {
         }
     }
 
+    /// All have joined: from now on the log says who the members are.
+    fn begin_views(&mut self, config: &AgentSettings, own: u64) -> Result<(), StartError> {
+        if !config.has_views() {
+            return Ok(());
+        }
+        let mut lives = self.core.lock().lives.clone();
+        lives[config.node as usize] = own;
+        let (views, threads) = Views::start(&self.core, config, &lives)?;
+        self.workers.extend(threads);
+        if self.core.views.set(views).is_err() {
+            unreachable!("views begin once, here");
+        }
+        Ok(())
+    }
+
     #[expect(
         clippy::disallowed_methods,
         reason = "start and flush wait for others, and are rare"
@@ -334,6 +356,9 @@ impl Agent {
         self.core.end_write_rings();
         if let Some(transport) = self.core.transport.get() {
             transport.shutdown();
+        }
+        if let Some(views) = self.core.views.get() {
+            views.end();
         }
         self.core.queue.close();
         if let Some(tier) = &self.core.tier {

@@ -9,7 +9,7 @@ use hearth_client::{Errno, FileKey, FileSize, OpenedFile, Outcome, PageRange, Wr
 use hearth_net::PeerId;
 use hearth_proto::effect::{Effect, Piece, ReadInto, Reply, Src};
 use hearth_proto::msg::{Body, Envelope};
-use hearth_proto::{FileId, Input, NodeId, RevokeId, StoreOpId, Ticket, wire};
+use hearth_proto::{FileId, Input, NodeId, OpenRequest, RevokeId, StoreOpId, Ticket, wire};
 use hearth_shm::{FrameIndex, FramePart};
 use std::io::IoSlice;
 use std::sync::{Arc, LazyLock};
@@ -59,14 +59,20 @@ impl Core {
             }
             Effect::Bank { op, daemon, order } => self.order(state, (op, daemon, order), after),
             Effect::Reply { ticket, reply } => self.reply(state, ticket, reply),
-            Effect::Direct { ticket } => self.direct(state, ticket),
+            Effect::Direct { ticket } => self.direct(state, ticket, after),
+            Effect::Restamp { ticket } => {
+                if let Some(Waiting::Open(open)) = state.tickets.get(ticket) {
+                    let fd = Arc::clone(&open.fd);
+                    self.queue.push(Job::Restamp { ticket, fd });
+                }
+            }
             Effect::Revoke { id, file, pages } => {
                 self.hide(file, pages);
                 after.push(After::Revoke(id, file, pages));
             }
             Effect::Release { handle } => {
                 let file = state.files.file_of(handle);
-                let keeps = file.is_some_and(|file| state.node.keeps(file));
+                let keeps = file.is_some_and(|file| state.member.node().keeps(file));
                 state.files.closed(handle, keeps);
             }
             Effect::Reopen { file } => state.files.reopen(file),
@@ -316,9 +322,8 @@ impl Core {
 
     fn opened(&self, state: &mut State, open: Opening, answer: OpenedFile) {
         let Opening {
-            file,
+            request: OpenRequest { file, write, .. },
             fd,
-            write,
             same_stamp,
             done,
         } = open;
@@ -340,7 +345,7 @@ impl Core {
         }));
     }
 
-    fn direct(&self, state: &mut State, ticket: Ticket) {
+    fn direct(&self, state: &mut State, ticket: Ticket, after: &mut Vec<After>) {
         let Some(waiting) = state.tickets.take(ticket) else {
             return;
         };
@@ -353,12 +358,16 @@ impl Core {
                 ..
             } => match state.files.past_cache(handle) {
                 Some(from) => self.queue.push(Job::DirectRead {
+                    ticket,
                     from,
                     offset,
                     len,
                     done,
                 }),
-                None => done(Outcome::Fail(Errno(hearth_proto::errno::EBADF))),
+                None => {
+                    after.push(After::Directed(ticket));
+                    done(Outcome::Fail(Errno(hearth_proto::errno::EBADF)));
+                }
             },
             Waiting::Write {
                 handle,
@@ -369,12 +378,16 @@ impl Core {
                 let bytes = state.buffers.take(buf);
                 match state.files.handle(handle) {
                     Some(fd) => self.queue.push(Job::DirectWrite {
+                        ticket,
                         fd,
                         at,
                         bytes,
                         done,
                     }),
-                    None => done(Outcome::Fail(Errno(hearth_proto::errno::EBADF))),
+                    None => {
+                        after.push(After::Directed(ticket));
+                        done(Outcome::Fail(Errno(hearth_proto::errno::EBADF)));
+                    }
                 }
             }
             other => other.fail(Errno(hearth_proto::errno::EIO)),

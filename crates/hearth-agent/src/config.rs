@@ -71,6 +71,18 @@ pub struct AgentSettings {
     pub replicas: Replicas,
     /// Files go from agents whose memory is full to others with room, under policy `local` without tiers.
     pub balance: bool,
+    /// Who says which agents are members.
+    pub membership: MembershipRule,
+}
+
+/// Who says which agents are members.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum MembershipRule {
+    /// The list that agents are started with, for ever.
+    #[default]
+    Static,
+    /// The agents themselves: they go on without those that are gone.
+    Embedded,
 }
 
 /// Why settings make no sense.
@@ -99,6 +111,9 @@ pub enum ConfigError {
     /// Of whole files alone other nodes have copies.
     #[error("only policy `local` has replicas")]
     Replicas,
+    /// Files in tiers and daemons do not go over to another view.
+    #[error("agents that go on without those that are gone have neither tiers nor daemons")]
+    Views,
     /// The place is not on the list.
     #[error("node {node} is not among the {members} members")]
     Node {
@@ -118,6 +133,11 @@ impl AgentSettings {
     /// True if files go to agents with room. Bytes of a file in a tier would not go along.
     pub(crate) fn balances(&self) -> bool {
         self.balance && self.policy == Policy::Local && self.tier.is_none()
+    }
+
+    /// True if the members may change.
+    pub(crate) fn has_views(&self) -> bool {
+        self.membership == MembershipRule::Embedded && self.members.len() > 1
     }
 
     /// A job that is started as a whole on one machine has a secret of its own, so nobody knows an earlier life of its
@@ -158,6 +178,9 @@ impl AgentSettings {
         }
         if self.replicas.shards().is_some() && self.tier.is_some() {
             return Err(ConfigError::ShardsOfTier);
+        }
+        if self.has_views() && (self.tier.is_some() || self.bank.is_some()) {
+            return Err(ConfigError::Views);
         }
         if self.node as usize >= self.members.len() {
             return Err(ConfigError::Node {

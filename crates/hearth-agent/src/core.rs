@@ -12,6 +12,7 @@ use crate::steps::{self, Steps};
 use crate::store::{Store, Tier};
 use crate::tickets::{Tickets, Waiting};
 use crate::trace::{StoreSpan, Trace};
+use crate::views::Views;
 use crate::workers::{self, Job, Queue, raw};
 use crate::write_rings::WriteRings;
 use hearth_bank::Asked;
@@ -21,7 +22,8 @@ use hearth_net::{Anew, Transport};
 use hearth_proto::bank::{BankLost, BankOp};
 use hearth_proto::effect::Alarm;
 use hearth_proto::{
-    Buf, Effect, FileId, Input, Node, NodeId, Request, RevokeId, StoreOk, StoreOpId, Time, Writes,
+    Buf, Effect, FileId, Input, Member, Node, NodeId, Request, RevokeId, StoreOk, StoreOpId,
+    Ticket, Time, Writes,
 };
 use hearth_shm::Pool;
 use std::collections::VecDeque;
@@ -48,7 +50,11 @@ pub(crate) struct Core {
     writes_itself: AtomicBool,
     pub(crate) transport: OnceLock<Arc<dyn Transport>>,
     pub(crate) bank: OnceLock<Daemons>,
+    /// There are none where the members never change.
+    pub(crate) views: OnceLock<Arc<Views>>,
     pub(crate) kernel_cache: bool,
+    /// The members may change.
+    pub(crate) has_views: bool,
     pub(crate) placement_rules: PlacementRules,
     pub(crate) asking: Asking,
     /// Wakes the thread that brings what programs have left.
@@ -61,7 +67,7 @@ pub(crate) struct Core {
 
 /// The state that the lock protects.
 pub(crate) struct State {
-    pub(crate) node: Node,
+    pub(crate) member: Member,
     pub(crate) buffers: Buffers,
     pub(crate) tickets: Tickets,
     pub(crate) files: Files,
@@ -69,6 +75,8 @@ pub(crate) struct State {
     pub(crate) revoker: Option<Arc<dyn Revoker>>,
     pub(crate) alarms: VecDeque<String>,
     pub(crate) up: Vec<bool>,
+    /// Which life of each agent was met last.
+    pub(crate) lives: Vec<u64>,
     /// A member that is kept apart from this one, as one of the two runs anew.
     pub(crate) anew: Option<(u32, Anew)>,
     /// The name of its node.
@@ -102,6 +110,7 @@ pub(crate) enum After {
     BankLost(BankOp),
     Bank(Vec<Asked>),
     HandOver(FileId, NodeId),
+    Directed(Ticket),
 }
 
 impl Core {
@@ -111,11 +120,15 @@ impl Core {
         (store, tier): (Arc<dyn Store>, Option<Arc<Tier>>),
         (files, placement_rules): (Files, PlacementRules),
         (kernel_cache, balance): (bool, Balance),
+        has_views: bool,
     ) -> Arc<Core> {
         let nodes = node.config().nodes as usize;
         let root = Arc::clone(files.root());
         let state = State {
-            node,
+            member: match has_views {
+                true => Member::new(node),
+                false => Member::fixed(node),
+            },
             buffers: Buffers::default(),
             tickets: Tickets::default(),
             files,
@@ -124,6 +137,7 @@ impl Core {
             alarms: VecDeque::new(),
             anew: None,
             up: vec![false; nodes],
+            lives: vec![0; nodes],
             called: String::new(),
             mounted: None,
             trace: Trace::default(),
@@ -143,7 +157,9 @@ impl Core {
             writes_itself: AtomicBool::new(false),
             transport: OnceLock::new(),
             bank: OnceLock::new(),
+            views: OnceLock::new(),
             kernel_cache,
+            has_views,
             placement_rules,
             asking: Asking::default(),
             waker: Condvar::new(),
@@ -186,7 +202,7 @@ impl Core {
     /// time does so; however slow the store is, the others stay free.
     pub(crate) fn drive_write(&self, input: impl FnOnce(&mut State) -> Input) {
         let (may, writer) = self.turn(|state, after| {
-            let passes = state.node.config().rules().writes == Writes::AtGateway;
+            let passes = state.member.node().config().rules().writes == Writes::AtGateway;
             let may = passes && !self.writes_itself.swap(true, Ordering::AcqRel);
             if may {
                 state.writer = Writer::Session;
@@ -216,18 +232,21 @@ impl Core {
     /// Ends a turn: does the work that follows a step, or several.
     pub(crate) fn end_turn(&self, mut state: MutexGuard<'_, State>, mut after: Vec<After>) {
         self.open(&mut state);
-        let State { balance, node, .. } = &mut *state;
-        let due = balance.due(|| self.now(), node);
+        let State {
+            balance, member, ..
+        } = &mut *state;
+        let due = balance.due(|| self.now(), member.node());
         after.extend(due.map(|(file, heir)| After::HandOver(file, heir)));
         state.trace_step_over();
-        let State { files, node, .. } = &mut *state;
+        let State { files, member, .. } = &mut *state;
+        let node = member.node();
         let crowd = match files.is_crowded() {
             true => files.let_go(|file| node.owes(file)),
             false => Vec::new(),
         };
         let unused = files.unused();
         let dues = [
-            state.node.deadline(),
+            state.member.deadline(),
             state.tickets.deadline(),
             state.openers.deadline(),
         ];
@@ -246,7 +265,7 @@ impl Core {
             let State { tickets, files, .. } = state;
             tickets.begin(began, *ticket, || About::new(began, request, files));
         }
-        state.node.step(began, input, &mut outbox);
+        state.member.step(began, input, &mut outbox);
         for effect in outbox.drain(..) {
             self.carry(state, effect, after);
         }
@@ -261,17 +280,33 @@ impl Core {
     fn follow(&self, after: Vec<After>) {
         for order in after {
             match order {
-                After::Disconnect(peer) => {
-                    self.disconnect(peer, "it owes an answer and has been silent too long");
-                }
+                After::Disconnect(peer) => match self.views.get() {
+                    Some(views) => views.silent(peer),
+                    None => self.disconnect(peer, "it owes an answer and has been silent too long"),
+                },
                 After::Revoke(id, file, pages) => self.revoke(id, file, pages),
                 After::BankLost(op) => self.drive(Input::BankDone(op, Err(BankLost))),
                 After::Bank(orders) => self.give_orders(orders),
+                After::Directed(ticket) => self.directed(ticket),
                 After::HandOver(file, heir) => self.drive_with(|state| {
                     let ticket = state.tickets.add(Waiting::HandOver(file));
                     Input::Request(ticket, Request::HandOver { file, heir })
                 }),
             }
+        }
+    }
+
+    /// Returns once others cannot have gone on without this agent; at once as a rule.
+    pub(crate) fn await_lease(&self) {
+        if let Some(views) = self.views.get() {
+            views.lease.await_it();
+        }
+    }
+
+    /// What the kernel ordered to be done at the store is done.
+    pub(crate) fn directed(&self, ticket: Ticket) {
+        if self.has_views {
+            self.drive(Input::Directed(ticket));
         }
     }
 
@@ -398,7 +433,7 @@ impl State {
                 )
             }
             Alarm::NodeLost(node) => {
-                let kept = match self.node.config().replicas_rule().shards() {
+                let kept = match self.member.node().config().replicas_rule().shards() {
                     Some(_) => "neither sealed nor brought",
                     None => "not brought",
                 };

@@ -29,6 +29,11 @@ pub(crate) const MADE: u8 = 7;
 /// First byte of a head that has a node flush, and asks what is left.
 pub(crate) const ASK_FLUSHED: u8 = 8;
 
+/// First byte of a head that carries a question of the log of views.
+pub(crate) const VIEW_ASK: u8 = 9;
+/// First byte of a head that carries its answer.
+pub(crate) const VIEW_ANSWER: u8 = 10;
+
 /// The path of a file, relative to the store's root.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Introduction {

@@ -41,7 +41,7 @@ impl About {
 pub(crate) fn words(state: &State, now: Time) -> Vec<(Option<Ticket>, String)> {
     let asked = state.tickets.abouts();
     let name = |file| state.files.called(file);
-    words_of(asked, &state.node, now, name)
+    words_of(asked, state.member.node(), now, name)
 }
 
 /// Words for calls that the front end has had for long. The agent has a word of its own for a file that its requests
@@ -162,7 +162,7 @@ fn told(request: &Request, files: &Files) -> (&'static str, Option<FileId>) {
         Request::Open(open) => ("an open", Some(open.file)),
         Request::Close(handle) => ("a close", of(*handle)),
         Request::Read { handle, .. } => ("a read", of(*handle)),
-        Request::Write { handle, .. } => ("a write", of(*handle)),
+        Request::Write { handle, .. } | Request::Finish { handle, .. } => ("a write", of(*handle)),
         Request::Flush(handle) => ("what its close promises", of(*handle)),
         Request::Sync(handle) => ("a sync", of(*handle)),
         Request::Exchange(handle) => ("what its lock promises", of(*handle)),

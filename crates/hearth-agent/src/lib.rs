@@ -39,12 +39,13 @@ mod steps;
 pub mod store;
 mod tickets;
 mod trace;
+mod views;
 mod workers;
 mod write_rings;
 
 pub use agent::{Agent, StartError};
 pub use bank::{BankPlacement, BankSettings, DaemonStatus};
-pub use config::{AgentSettings, ConfigError, pool_bytes_least};
+pub use config::{AgentSettings, ConfigError, MembershipRule, pool_bytes_least};
 pub use flushing::{OthersUnflushed, Unflushed};
 pub use hearth_net as net;
 pub use hearth_proto::{

@@ -2,7 +2,8 @@
 
 use crate::core::Core;
 use crate::intro::{
-    ASK_FLUSHED, ASK_HELD, HELD, INTRODUCTION, Introduction, MADE, MAKE, MESSAGE, OPENER, WHERE,
+    ASK_FLUSHED, ASK_HELD, HELD, INTRODUCTION, Introduction, MADE, MAKE, MESSAGE, OPENER,
+    VIEW_ANSWER, VIEW_ASK, WHERE,
 };
 use hearth_net::{Anew, Handler, PeerId};
 use hearth_proto::msg::{Body, Cut, Envelope};
@@ -14,14 +15,21 @@ use std::time::Instant;
 pub(crate) struct Peers(pub(crate) Arc<Core>);
 
 impl Handler for Peers {
-    fn on_up(&self, peer: PeerId, _incarnation: u64) {
+    fn on_up(&self, peer: PeerId, incarnation: u64) {
         let node = NodeId(peer.0);
         self.0.drive_with(|state| {
             state.up[peer.0 as usize] = true;
+            state.lives[peer.0 as usize] = incarnation;
             let over = gone(peer);
             state.alarms.retain(|alarm| !alarm.starts_with(&over));
-            Input::PeerUp(node)
+            match self.0.has_views {
+                true => Input::Tick,
+                false => Input::PeerUp(node),
+            }
         });
+        if let Some(views) = self.0.views.get() {
+            views.up(node);
+        }
     }
 
     fn on_anew(&self, peer: PeerId, who: Anew) {
@@ -48,8 +56,14 @@ impl Handler for Peers {
             (lost, alone) = state.openers.gone(node);
             state.files.forget_introductions(node);
             state.alarm(format!("{}{why}", gone(peer)));
-            Input::PeerDown(node)
+            match self.0.has_views {
+                true => Input::Tick,
+                false => Input::PeerDown(node),
+            }
         });
+        if let Some(views) = self.0.views.get() {
+            views.down(node);
+        }
         self.0.try_alone(alone);
         lost.into_iter().for_each(|stuck| self.0.seek_opener(stuck));
         self.0.asking.is_gone(node);
@@ -66,6 +80,16 @@ impl Handler for Peers {
             Some((&MADE, bytes)) => self.0.take_made(from, bytes, payload),
             Some((&ASK_HELD, bytes)) => self.0.owe_residency(from, bytes),
             Some((&ASK_FLUSHED, bytes)) => self.0.tell_flushed(from, bytes),
+            Some((&VIEW_ASK, bytes)) => {
+                if let Some(views) = self.0.views.get() {
+                    views.asked(&self.0, from, bytes, payload);
+                }
+            }
+            Some((&VIEW_ANSWER, bytes)) => {
+                if let Some(views) = self.0.views.get() {
+                    views.answered(&self.0, from, bytes, payload);
+                }
+            }
             Some((&HELD, bytes)) => self.0.take_residency(from, bytes),
             Some(_) | None => self.0.disconnect(from, "it sent a frame of no known kind"),
         }

@@ -25,6 +25,7 @@ const CALL_BYTES_MAX: usize = 16 << 20;
 impl Core {
     /// Hands a request to the kernel under a ticket that knows how to answer it.
     fn submit(&self, make: impl FnOnce(&mut State) -> (Waiting, Request)) {
+        self.await_lease();
         self.drive_with(|state| ticketed(state, make));
     }
 
@@ -71,23 +72,21 @@ impl Session for Core {
         let stamp = kernel_stamp(stamp);
         self.submit(|state| {
             let same_stamp = state.files.same_stamp(file, stamp);
-            let waiting = Waiting::Open(Opening {
+            let request = OpenRequest {
                 file,
-                fd,
                 write,
+                stamp,
+                private,
+                view: state.member.stamp_view_of_others(),
+                semantics,
+            };
+            let waiting = Waiting::Open(Opening {
+                request,
+                fd,
                 same_stamp,
                 done,
             });
-            (
-                waiting,
-                Request::Open(OpenRequest {
-                    file,
-                    write,
-                    stamp,
-                    private,
-                    semantics,
-                }),
-            )
+            (waiting, Request::Open(request))
         });
     }
 
@@ -142,7 +141,7 @@ impl Session for Core {
         let shared = self.pool.is_shared();
         self.submit(|state| {
             // Pages that programs read in the pool are called back like those that a front end keeps.
-            let copies = state.node.config().rules().copies;
+            let copies = state.member.node().config().rules().copies;
             let aside = keep == Keep::Nobody;
             let keep = keep == Keep::FrontEnd || (shared && !aside && copies == Copies::Many);
             let waiting = Waiting::Read {
@@ -200,7 +199,7 @@ impl Session for Core {
     }
 
     fn pool_bytes(&self) -> u64 {
-        self.lock().node.config().pool_bytes()
+        self.lock().member.node().config().pool_bytes()
     }
 
     fn flush(&self, handle: SessionHandle, done: Done<()>) {
@@ -212,7 +211,7 @@ impl Session for Core {
     }
 
     fn gathers(&self, handle: SessionHandle) -> bool {
-        self.lock().node.gathers(kernel_handle(handle))
+        self.lock().member.node().gathers(kernel_handle(handle))
     }
 
     fn exchange(&self, handle: SessionHandle, done: Done<()>) {
@@ -233,7 +232,7 @@ impl Session for Core {
     }
 
     fn store_is_behind(&self) -> bool {
-        self.lock().node.config().close_rule() == CloseRule::Buffered
+        self.lock().member.node().config().close_rule() == CloseRule::Buffered
     }
 
     fn truncate(&self, file: FileKey, fd: OwnedFd, size: u64, done: Done<()>) {
@@ -278,7 +277,7 @@ impl Session for Core {
 
     fn share(&self) -> Share {
         let state = self.lock();
-        let config = state.node.config();
+        let config = state.member.node().config();
         Share {
             part: config.me.0 as usize,
             parts: config.nodes as usize,
@@ -287,7 +286,7 @@ impl Session for Core {
 
     fn looks_alone(&self) -> bool {
         let state = self.lock();
-        let config = state.node.config();
+        let config = state.member.node().config();
         config.daemon_of_attributes(FileId::default()).is_some()
     }
 

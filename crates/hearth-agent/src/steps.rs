@@ -52,7 +52,7 @@ pub(crate) fn kind_of(input: &Input) -> &'static str {
             Request::Open(_) => "an open",
             Request::Close(_) => "a close",
             Request::Read { .. } => "a read",
-            Request::Write { .. } => "a write",
+            Request::Write { .. } | Request::Finish { .. } => "a write",
             Request::Flush(_) => "a flush",
             Request::Sync(_) => "a sync",
             Request::Truncate { .. } => "a truncation",
@@ -67,6 +67,8 @@ pub(crate) fn kind_of(input: &Input) -> &'static str {
         Input::PeerDown(_) => "the end of a connection",
         Input::Locals(_) => "writes that programs left",
         Input::Wanted(_) => "a question whether an agent lives",
+        Input::View { .. } | Input::Hush | Input::Settle => "another view",
+        Input::Directed(_) => "the end of a call",
         Input::Shed => "want of memory",
         Input::Tick => "the timer",
     }

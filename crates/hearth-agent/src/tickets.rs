@@ -2,7 +2,7 @@
 
 use crate::late::{About, LOOK};
 use hearth_client::{AttributesLeave, Done, FileSize, NamesLeave, OpenedFile, ReadDone, Written};
-use hearth_proto::{Buf, FileId, Handle, Ticket, Time, WriteAt};
+use hearth_proto::{Buf, FileId, Handle, OpenRequest, Ticket, Time, WriteAt};
 use std::collections::HashMap;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -38,9 +38,8 @@ pub(crate) enum Waiting {
 
 /// An open: its descriptor becomes the handle's.
 pub(crate) struct Opening {
-    pub(crate) file: hearth_proto::FileId,
+    pub(crate) request: OpenRequest,
     pub(crate) fd: Arc<OwnedFd>,
-    pub(crate) write: bool,
     /// Bytes that were kept in earlier opens are good by the store's own word.
     pub(crate) same_stamp: bool,
     pub(crate) done: Done<OpenedFile>,

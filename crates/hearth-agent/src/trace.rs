@@ -119,6 +119,7 @@ fn asks(request: &Request) -> Option<(Op, u64, u64)> {
         Request::Sync(_) => Some((Op::Fsync, 0, 0)),
         Request::Truncate { size, .. } => Some((Op::Truncate, *size, 0)),
         Request::Close(_)
+        | Request::Finish { .. }
         | Request::Size { .. }
         | Request::Detach(_)
         | Request::Detached { .. }
@@ -305,7 +306,7 @@ impl State {
 
     /// The number of a request that no peer hears of.
     fn own_request(&mut self) -> u64 {
-        let me = u64::from(self.node.config().me.0);
+        let me = u64::from(self.member.node().config().me.0);
         self.trace.count += 1;
         me << 48 | OWN | self.trace.count & 0xf_ffff_ffff
     }

@@ -5,9 +5,12 @@ use crate::files::{PastCache, Purpose, STALE, StoreFile};
 use crate::making::{self, Make, Work};
 use crate::openers::Stuck;
 use crate::store::{Store, SyncKind};
+use crate::tickets::Waiting;
 use crate::trace::StoreSpan;
 use hearth_client::{Done, Errno, Outcome as Answer, ReadDone, Written};
-use hearth_proto::{FileId, Input, NodeId, StoreOk, StoreOpId, WriteAt};
+use hearth_proto::{
+    FileId, Input, NodeId, OpenRequest, Request, StoreOk, StoreOpId, Ticket, WriteAt,
+};
 use hearth_shm::FramePart;
 use hearth_trace::Op;
 use std::collections::VecDeque;
@@ -46,8 +49,11 @@ pub(crate) enum Job {
         fd: Arc<OwnedFd>,
         size: u64,
     },
+    /// Take the stamp of what a session opens, and ask the kernel once more.
+    Restamp { ticket: Ticket, fd: Arc<OwnedFd> },
     /// A local read, done on the store.
     DirectRead {
+        ticket: Ticket,
         from: PastCache,
         offset: u64,
         len: u32,
@@ -55,6 +61,7 @@ pub(crate) enum Job {
     },
     /// A local write, done on the store.
     DirectWrite {
+        ticket: Ticket,
         fd: Arc<OwnedFd>,
         at: WriteAt,
         bytes: Vec<u8>,
@@ -322,6 +329,8 @@ pub(crate) fn work(core: &Core) {
 
 /// Makes one operation, and tells the kernel how it went.
 pub(crate) fn run(core: &Core, job: Job) {
+    // Whoever goes on without this agent must not be overtaken by what it has to bring to the store.
+    core.await_lease();
     let span = span_of(&job);
     match job {
         Job::File(job) => match job.make(core) {
@@ -351,23 +360,48 @@ pub(crate) fn run(core: &Core, job: Job) {
         Job::Truncate { op, fd, size } => {
             done(core, (op, span), truncate(core, &fd, size));
         }
+        Job::Restamp { ticket, fd } => restamp(core, ticket, &fd),
         Job::DirectRead {
+            ticket,
             from,
             offset,
             len,
             done,
         } => {
             direct_read(core.store.as_ref(), &from, offset, len, done);
+            core.directed(ticket);
         }
         Job::DirectWrite {
+            ticket,
             fd,
             at,
             bytes,
             done,
         } => {
             done(direct_write(core.store.as_ref(), &fd, at, &bytes));
+            core.directed(ticket);
         }
     }
+}
+
+/// Members of an earlier view may have written since the stamp of an open was taken: it is taken again.
+fn restamp(core: &Core, ticket: Ticket, fd: &OwnedFd) {
+    let view = core.lock().member.stamp_view();
+    let stamp = core.store.stamp(fd.as_fd()).map(kernel_stamp);
+    core.drive_with(|state| {
+        let open = match state.tickets.get(ticket) {
+            Some(Waiting::Open(open)) => open.request,
+            Some(_) | None => return Input::Tick,
+        };
+        // An old stamp is as good as any of a file that the store does not show.
+        let stamp = stamp.unwrap_or(open.stamp);
+        let again = OpenRequest {
+            stamp,
+            view,
+            ..open
+        };
+        Input::Request(ticket, Request::Open(again))
+    });
 }
 
 /// The record that a job begins.
@@ -388,6 +422,7 @@ fn span_of(job: &Job) -> StoreSpan {
         Job::Alone(_)
         | Job::ByOpener(..)
         | Job::ForHome { .. }
+        | Job::Restamp { .. }
         | Job::DirectRead { .. }
         | Job::DirectWrite { .. } => return StoreSpan::none(),
     };
@@ -425,7 +460,7 @@ pub(crate) fn finish(core: &Core, stuck: Stuck, made: Result<Outcome, Errno>) {
 }
 
 fn stamp_after(core: &Core, fd: BorrowedFd<'_>, sync: bool) -> Result<StoreOk, Errno> {
-    if sync && core.lock().node.config().syncs_at_tier() {
+    if sync && core.lock().member.node().config().syncs_at_tier() {
         // Not in the store: no stamp of it may count.
         core.store.sync_tier(fd)?;
         return Ok(StoreOk::default());

@@ -95,12 +95,12 @@ impl Core {
         let write_rings = &mut state.write_rings;
         write_rings.forget(|owner| owner.is_useless() || owner.number == new.number);
         let room = write_rings.most() + WRITE_RING_BYTES;
-        let most = state.node.config().dirty_limit_bytes() / SHARE;
+        let most = state.member.node().config().dirty_limit_bytes() / SHARE;
         if write_rings.is_over || room > most || !self.pool.is_shared() {
             return Err(io::ErrorKind::OutOfMemory.into());
         }
         write_rings.owners.push(new);
-        state.node.offer_pages();
+        state.member.node_mut().offer_pages();
         Ok(())
     }
 
@@ -141,7 +141,7 @@ impl Core {
     pub(crate) fn open(&self, state: &mut State) {
         let write_rings = &state.write_rings;
         let is_used = write_rings.is_wanted && !write_rings.owners.is_empty();
-        if is_used && !write_rings.is_open && state.node.has_room(write_rings.most()) {
+        if is_used && !write_rings.is_open && state.member.node().has_room(write_rings.most()) {
             self.pool.set_gate(true);
             state.write_rings.is_open = true;
         }
@@ -268,7 +268,7 @@ impl Core {
             } else if state.write_rings.has_broken() {
                 self.shut(&mut state, &mut after);
                 state.write_rings.forget(Owner::is_useless);
-            } else if !state.node.has_room(state.write_rings.most()) {
+            } else if !state.member.node().has_room(state.write_rings.most()) {
                 self.shut(&mut state, &mut after);
             }
             let over = state.write_rings.is_over;

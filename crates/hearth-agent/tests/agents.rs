@@ -60,6 +60,7 @@ fn set(nodes: u32, change: impl Fn(&mut AgentSettings)) -> Set {
                 synced: hearth_agent::Synced::Store,
                 replicas: hearth_agent::Replicas::None,
                 balance: true,
+                membership: hearth_agent::MembershipRule::Static,
             };
             change(&mut config);
             thread::spawn(move || Agent::start(config, listener).expect("an agent"))

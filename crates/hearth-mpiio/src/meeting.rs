@@ -190,6 +190,7 @@ fn build(
         synced: hearth_agent::Synced::Store,
         replicas: hearth_agent::Replicas::None,
         balance: true,
+        membership: hearth_agent::MembershipRule::Static,
     };
     let agents = JobAgents::asleep(config, endpoint)
         .inspect_err(|error| say(&format_args!("cannot start a thread: {error}")))

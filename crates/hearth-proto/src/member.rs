@@ -55,6 +55,8 @@ type Mail = (NodeId, Envelope, Option<(Buf, u32)>);
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Member {
     node: Node,
+    /// There is one view for ever: the kernel alone acts.
+    is_fixed: bool,
     requests: Requests,
     brackets: Brackets,
     change: Option<Change>,
@@ -77,10 +79,19 @@ fn is_uncertain(request: &Request, reply: &Reply) -> bool {
 }
 
 impl Member {
-    /// A member of the first view.
+    /// A member of a set whose members never change.
+    pub fn fixed(node: Node) -> Member {
+        Member {
+            is_fixed: true,
+            ..Member::new(node)
+        }
+    }
+
+    /// A member of the first view; of none yet if the kernel's is 0.
     pub fn new(node: Node) -> Member {
         Member {
             node,
+            is_fixed: false,
             requests: Requests::default(),
             brackets: Brackets::default(),
             change: None,
@@ -116,6 +127,14 @@ impl Member {
         }
     }
 
+    /// The view to be told of a stamp that was taken by somebody who does not know when views change: none but the first.
+    pub fn stamp_view_of_others(&self) -> View {
+        match self.stamp_view() {
+            first @ View(1) => first,
+            _ => View(0),
+        }
+    }
+
     /// How far it has come in going over to that; `None` if it is in it.
     pub fn stage(&self) -> Option<ViewStage> {
         self.change.as_ref().map(|change| change.stage)
@@ -132,6 +151,9 @@ impl Member {
 
     /// Applies one input; orders go to `out` in the order in which they must happen.
     pub fn step(&mut self, now: Time, input: Input, out: &mut Outbox) {
+        if self.is_fixed {
+            return self.node.step(now, input, out);
+        }
         match input {
             Input::View {
                 view,

@@ -727,7 +727,7 @@ mod tests {
         let (mut node, mut out) = (Node::new(config), Vec::new());
         let file = (1..)
             .map(FileId)
-            .find(|&file| registrar_of(file, 2) == PEER);
+            .find(|&file| registrar_of(&Config::new(ME, 2), file) == PEER);
         let ask = Request::Size {
             file: file.expect("the other node is registrar of some"),
             ask: true,

@@ -8,7 +8,7 @@ use crate::store::Store;
 use crate::world::BrokenMemory;
 use crate::write_rings::WriteRings;
 use hearth_proto::msg::Envelope;
-use hearth_proto::{FileId, Handle, Input, Node, NodeId, Outbox, RevokeId, Ticket, Time};
+use hearth_proto::{FileId, Handle, Input, Member, Node, NodeId, Outbox, RevokeId, Ticket, Time};
 use std::collections::BTreeMap;
 use std::mail::{Mail, Next};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, mpsc};
@@ -32,7 +32,7 @@ pub(crate) struct Core {
 
 /// The state that the lock protects.
 pub(crate) struct State {
-    pub(crate) node: Node,
+    pub(crate) member: Member,
     pub(crate) buffers: Buffers,
     pub(crate) files: Files,
     pub(crate) write_rings: WriteRings,
@@ -72,7 +72,7 @@ impl Core {
             waker: Condvar::new(),
             me: node.config().me,
             state: Mutex::new(State {
-                node,
+                member: Member::fixed(node),
                 buffers: Buffers::default(),
                 files: Files::default(),
                 write_rings: WriteRings::default(),
@@ -152,7 +152,10 @@ impl Core {
     /// Ends a turn: does the work that follows a step, or several.
     pub(crate) fn end_turn(&self, mut state: MutexGuard<'_, State>, after: Vec<After>) {
         self.open(&mut state);
-        let due = state.node.deadline().map(|due| Duration::from_nanos(due.0));
+        let due = state
+            .member
+            .deadline()
+            .map(|due| Duration::from_nanos(due.0));
         if due != state.due {
             state.due = due;
             self.net.ring(self.me.0, due);
@@ -167,7 +170,7 @@ impl Core {
     pub(crate) fn step(&self, state: &mut State, input: Input, after: &mut Vec<After>) {
         std::tell(|| format!("node {} <- {input:?}", self.me.0));
         let mut out = Outbox::new();
-        state.node.step(now(), input, &mut out);
+        state.member.step(now(), input, &mut out);
         for effect in out {
             std::tell(|| format!("node {} -> {effect:?}", self.me.0));
             self.carry(state, effect, after);

@@ -142,6 +142,18 @@ pub struct SetArgs {
         hide_possible_values = true
     )]
     pub balance: Option<Balance>,
+    /// Who says which agents are members: static or embedded [default: static]
+    ///
+    /// `static` is the list that agents are started with. An agent that dies is missed until the set is started anew.
+    /// With `embedded` the agents decide by majority, and go on without one that dies: writes wait for some seconds.
+    /// Not with tiers, daemons or --store-at.
+    #[arg(
+        long,
+        value_name = "WHO",
+        hide_short_help = true,
+        hide_possible_values = true
+    )]
+    pub membership: Option<Membership>,
     /// Options of a bank.
     #[command(flatten)]
     pub bank: BankArgs,
@@ -159,6 +171,17 @@ pub enum Balance {
     On,
     /// They do not.
     Off,
+}
+
+/// Who says which agents are members.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Membership {
+    /// The list that they are started with.
+    #[default]
+    Static,
+    /// The agents.
+    Embedded,
 }
 
 /// Says on standard error what a policy gives up.
@@ -350,6 +373,9 @@ pub struct SetSpec {
     /// Whether files go to agents with room.
     #[serde(default)]
     pub balance: Balance,
+    /// Who says which agents are members.
+    #[serde(default)]
+    pub membership: Membership,
     /// The tiers, under policy `local`.
     #[serde(default)]
     pub tier: Option<TierSpec>,
@@ -397,6 +423,7 @@ impl Default for SetSpec {
             bank: None,
             replicas: Replicas::default(),
             balance: Balance::default(),
+            membership: Membership::default(),
             tier: None,
         }
     }
@@ -468,6 +495,7 @@ impl SetArgs {
             bank: self.bank_over(base.bank),
             replicas: self.replicas.unwrap_or(base.replicas),
             balance: self.balance.unwrap_or(base.balance),
+            membership: self.membership.unwrap_or(base.membership),
             tier: self.tier.over(base.tier),
         }
     }
@@ -509,6 +537,10 @@ impl SetSpec {
             ("attr-ttl", self.attr_ttl.to_string()),
             ("replicas", self.replicas.to_string()),
             ("balance", format!("{:?}", self.balance).to_lowercase()),
+            (
+                "membership",
+                format!("{:?}", self.membership).to_lowercase(),
+            ),
             ("others", format!("{:?}", self.others).to_lowercase()),
         ];
         facts.extend(bank);
@@ -517,6 +549,11 @@ impl SetSpec {
     }
 
     fn check(&self) -> Result<(), Failure> {
+        let fixed = self.tier.is_some() || self.bank.is_some() || self.store_at.is_some();
+        if self.membership == Membership::Embedded && fixed {
+            let what = "agents that go on without one that dies have neither tiers nor daemons, and each has the store";
+            return Err(Failure::new(what).hint("leave --membership out"));
+        }
         self.check_agents()?;
         self.check_sizes()?;
         self.check_bank()?;

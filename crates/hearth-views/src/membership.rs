@@ -134,6 +134,8 @@ pub enum MembershipChange {
     Exclude(Vec<MemberKey>, Consent),
     /// No write of this dead incarnation takes effect any more.
     Fenced(MemberKey),
+    /// The same members begin anew, as messages between them were lost.
+    Again,
 }
 
 /// Fence status of an incarnation.

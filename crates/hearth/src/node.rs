@@ -15,7 +15,7 @@ use serde_json::Value;
 
 use hearth_set::agent::{NodeConfig, backing};
 use hearth_set::failure::{Failure, OrFail};
-use hearth_set::options::{Atomic, Balance};
+use hearth_set::options::{Atomic, Balance, Membership};
 use hearth_set::rules::RuleSpec;
 
 /// Dirty bytes are flushed at this age.
@@ -183,6 +183,10 @@ fn translate(config: &NodeConfig, secret: Secret) -> Result<AgentSettings, Failu
         },
         replicas: spec.replicas,
         balance: spec.balance == Balance::On,
+        membership: match spec.membership {
+            Membership::Static => hearth_agent::MembershipRule::Static,
+            Membership::Embedded => hearth_agent::MembershipRule::Embedded,
+        },
         synced: spec.tier.as_ref().map_or(Synced::Store, |tier| tier.fsync),
     })
 }

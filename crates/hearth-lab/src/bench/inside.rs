@@ -59,6 +59,7 @@ pub(crate) fn agents(
                 synced: hearth_agent::Synced::Store,
                 replicas: hearth_agent::Replicas::None,
                 balance: false,
+                membership: hearth_agent::MembershipRule::Static,
             };
             thread::spawn(move || {
                 // The agent's threads inherit the place.

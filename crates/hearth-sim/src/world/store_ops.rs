@@ -171,7 +171,9 @@ impl World {
                 if let Err(breach) = self.answer(node, ticket, answer) {
                     self.violate(Violation::contract(breach));
                 }
-                self.step(node, Input::Directed(ticket));
+                if self.plan.has_views() {
+                    self.step(node, Input::Directed(ticket));
+                }
             }
         }
     }

@@ -147,7 +147,7 @@ impl World {
             view: View(0),
             ..self.plan.config(spare)
         };
-        self.hosts[at] = Host::new(Node::new(config));
+        self.hosts[at] = Host::new(Node::new(config), self.plan.has_views());
         self.hosts[at].paused = Time(0);
         self.views.told.remove(&spare);
         self.views.members.push(spare);

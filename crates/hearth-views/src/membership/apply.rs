@@ -81,6 +81,7 @@ impl Membership {
                 self.check_losses(keys, *consent)?;
                 next.exclude(keys)?;
             }
+            MembershipChange::Again => {}
             MembershipChange::Fenced(key) => {
                 let was = next.unfenced.remove(key);
                 was.ok_or(ViewRefusal::NotUnfenced(*key))?;

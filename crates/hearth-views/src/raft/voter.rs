@@ -177,7 +177,8 @@ impl Voter {
             MembershipChange::Exclude(members, _) => self.doom(change, members, at).await,
             MembershipChange::Join(_)
             | MembershipChange::Leave(_)
-            | MembershipChange::Fenced(_) => Ok(Term(0)),
+            | MembershipChange::Fenced(_)
+            | MembershipChange::Again => Ok(Term(0)),
         };
         let term = match term {
             Ok(term) => term,
@@ -258,9 +259,10 @@ impl Voter {
 async fn write(voter: Arc<Voter>, proposal: Proposal, _turn: OwnedSemaphorePermit) -> Answer {
     let doomed = match &proposal.change {
         MembershipChange::Exclude(members, _) => members.clone(),
-        MembershipChange::Join(_) | MembershipChange::Leave(_) | MembershipChange::Fenced(_) => {
-            Vec::new()
-        }
+        MembershipChange::Join(_)
+        | MembershipChange::Leave(_)
+        | MembershipChange::Fenced(_)
+        | MembershipChange::Again => Vec::new(),
     };
     let written = voter.raft.client_write(proposal).await;
     voter.leases.follow(&voter);

@@ -70,6 +70,7 @@ impl Set {
                     synced: hearth_agent::Synced::Store,
                     replicas: hearth_agent::Replicas::None,
                     balance: true,
+                    membership: hearth_agent::MembershipRule::Static,
                 };
                 change(&mut config);
                 std::thread::spawn(move || Agent::start(config, listener).expect("an agent"))

@@ -74,6 +74,7 @@ fn refuse_what_needs_agents(args: &Args) -> Result<(), Failure> {
         allow_other,
         replicas,
         balance,
+        membership,
         bank,
         tier,
     } = &args.set;
@@ -90,6 +91,7 @@ fn refuse_what_needs_agents(args: &Args) -> Result<(), Failure> {
         ("--attr-ttl", attr_ttl.is_some()),
         ("--replicas", replicas.is_some()),
         ("--balance", balance.is_some()),
+        ("--membership", membership.is_some()),
         ("--bank and what goes with it", !bank.is_silent()),
         ("--tier and what goes with it", tier.is_said()),
     ];

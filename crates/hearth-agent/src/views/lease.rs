@@ -1,0 +1,93 @@
+//! The lease of this agent: while it holds, nobody goes on without it.
+
+use super::clock::BootClock;
+use super::{LEASE_SPAN, Views};
+use hearth_views::lease::{DriftPpm, LeaseTerms, LocalClock, LocalSpan};
+use hearth_views::log::{LogError, Patience};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Condvar, Mutex, PoisonError};
+use std::time::Duration;
+
+/// Pause after a renewal that was not granted.
+const AGAIN_SPAN: Duration = Duration::from_millis(50);
+
+/// When the lease ends, by the clock of [`BootClock`].
+#[derive(Default)]
+pub(crate) struct Lease {
+    until: AtomicU64,
+    has_ended: AtomicBool,
+    /// Held by nobody for long: those that wait for a lease sleep by it.
+    turn: Mutex<()>,
+    renewed: Condvar,
+}
+
+impl Lease {
+    fn holds(&self) -> bool {
+        let until = self.until.load(Ordering::Acquire);
+        BootClock.now().0 < until || self.has_ended.load(Ordering::Acquire)
+    }
+
+    /// Returns once the lease holds; at once as a rule.
+    pub(crate) fn await_it(&self) {
+        while !self.holds() {
+            self.pause(AGAIN_SPAN);
+        }
+    }
+
+    fn renew(&self, until: u64) {
+        self.until.fetch_max(until, Ordering::AcqRel);
+        self.renewed.notify_all();
+    }
+
+    /// Nobody waits any more.
+    pub(super) fn end(&self) {
+        self.has_ended.store(true, Ordering::Release);
+        self.renewed.notify_all();
+    }
+
+    pub(super) fn has_ended(&self) -> bool {
+        self.has_ended.load(Ordering::Acquire)
+    }
+
+    /// Waits for so long, or until something changes.
+    pub(super) fn pause(&self, span: Duration) {
+        let turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
+        drop(self.renewed.wait_timeout(turn, span));
+    }
+}
+
+impl Views {
+    /// Renews the lease until the agent ends.
+    pub(super) fn keep_lease(&self) {
+        let terms = LeaseTerms {
+            granted: LocalSpan(LEASE_SPAN.as_nanos() as u64),
+            drift: DriftPpm(1000),
+        };
+        let between = Duration::from_nanos(terms.renewal().0);
+        while !self.lease.has_ended() {
+            let before = BootClock.now();
+            let patience = Patience::new(between, &self.call_off);
+            let pause = match self.log.as_log().renew(self.me, &patience) {
+                Ok(_) => {
+                    self.lease.renew(before.plus(terms.held()).0);
+                    between
+                }
+                Err(LogError::Gone(_)) => self.excluded(),
+                Err(_) => AGAIN_SPAN,
+            };
+            self.rest(pause);
+        }
+    }
+
+    /// Sleeps for so long, or until the agent ends.
+    pub(super) fn rest(&self, span: Duration) {
+        let until = BootClock.now().plus(LocalSpan(span.as_nanos() as u64));
+        loop {
+            let left = until.since(BootClock.now());
+            if left.0 == 0 || self.lease.has_ended() {
+                return;
+            }
+            self.lease.pause(Duration::from_nanos(left.0));
+        }
+    }
+}

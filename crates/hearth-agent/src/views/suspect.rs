@@ -1,0 +1,113 @@
+//! Agents that may be gone.
+
+use super::Views;
+use crate::core::Core;
+use hearth_views::log::{LogError, Patience};
+use hearth_views::membership::{Consent, MemberKey, Membership, MembershipChange, ViewRefusal};
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::{Duration, Instant};
+
+/// A connection that broke may be there again by then.
+const BROKEN_SPAN: Duration = Duration::from_millis(500);
+
+/// An agent that was silent and is heard again by then is well.
+const SILENT_SPAN: Duration = Duration::from_secs(10);
+
+/// How often it is looked for suspects.
+const LOOK_SPAN: Duration = Duration::from_millis(100);
+
+/// Patience for one proposal.
+const PROPOSE_SPAN: Duration = Duration::from_secs(1);
+
+/// Agents that are not connected or silent, and those whose connection broke since the last view.
+#[derive(Default)]
+pub(super) struct Suspects {
+    down: BTreeMap<u32, Instant>,
+    silent: BTreeMap<u32, Instant>,
+    broken: BTreeSet<u32>,
+}
+
+impl Suspects {
+    pub(super) fn up(&mut self, peer: u32) {
+        self.down.remove(&peer);
+    }
+
+    pub(super) fn down(&mut self, peer: u32) {
+        self.down.insert(peer, Instant::now());
+        self.broken.insert(peer);
+    }
+
+    pub(super) fn silent(&mut self, peer: u32) {
+        self.silent.insert(peer, Instant::now());
+    }
+
+    /// Connections that broke: messages were lost with them.
+    pub(super) fn take_broken(&mut self) -> BTreeSet<u32> {
+        std::mem::take(&mut self.broken)
+    }
+
+    fn due(&mut self) -> Vec<u32> {
+        self.silent.retain(|_, since| since.elapsed() < SILENT_SPAN);
+        let down = self
+            .down
+            .iter()
+            .filter(|(_, since)| since.elapsed() >= BROKEN_SPAN);
+        let all = down
+            .map(|(&peer, _)| peer)
+            .chain(self.silent.keys().copied());
+        all.collect()
+    }
+
+    /// True if a connection broke and stands again: a view of the same members begins anew.
+    fn has_mended(&self) -> bool {
+        self.broken.iter().any(|peer| !self.down.contains_key(peer))
+    }
+}
+
+impl Views {
+    /// Proposes what has to change, until the agent ends.
+    pub(super) fn suspect(&self, core: &Core) {
+        let mut complained = false;
+        while !self.lease.has_ended() {
+            self.rest(LOOK_SPAN);
+            let (due, mended) = {
+                let mut suspects = self.suspects();
+                (suspects.due(), suspects.has_mended())
+            };
+            let newest = self.newest();
+            let key = |peer: u32| newest.keys().into_iter().find(|key| key.id.0 == peer);
+            let lost: Vec<MemberKey> = due.into_iter().filter_map(key).collect();
+            let change = match (lost.is_empty(), mended) {
+                (false, _) => MembershipChange::Exclude(lost, Consent::Replicas),
+                (true, true) => MembershipChange::Again,
+                (true, false) => continue,
+            };
+            self.propose(core, &newest, &change, &mut complained);
+        }
+    }
+
+    fn propose(
+        &self,
+        core: &Core,
+        newest: &Membership,
+        change: &MembershipChange,
+        complained: &mut bool,
+    ) {
+        let patience = Patience::new(PROPOSE_SPAN, &self.call_off);
+        match self
+            .log
+            .as_log()
+            .propose(change, newest.number(), &patience)
+        {
+            Ok(_) => *complained = false,
+            Err(LogError::Leased { wait, .. }) => {
+                self.rest(Duration::from_nanos(wait.0).min(PROPOSE_SPAN));
+            }
+            Err(LogError::Refused(refusal @ ViewRefusal::TooManyLost { .. })) if !*complained => {
+                *complained = true;
+                core.lock().alarm(format!("writes wait: {refusal}"));
+            }
+            Err(error) => log::debug!("no other view: {error}"),
+        }
+    }
+}
