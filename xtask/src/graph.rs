@@ -29,6 +29,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "hearth-proto",
             "hearth-shm",
             "hearth-trace",
+            "hearth-views",
         ],
     ),
     (

@@ -9,7 +9,7 @@ use hearth_client::{Errno, FileKey, FileSize, OpenedFile, Outcome, PageRange, Wr
 use hearth_net::PeerId;
 use hearth_proto::effect::{Effect, Piece, ReadInto, Reply, Src};
 use hearth_proto::msg::{Body, Envelope};
-use hearth_proto::{FileId, Input, NodeId, OpenRequest, RevokeId, StoreOpId, Ticket, wire};
+use hearth_proto::{FileId, Handle, Input, NodeId, OpenRequest, RevokeId, StoreOpId, Ticket, wire};
 use hearth_shm::{FrameIndex, FramePart};
 use std::io::IoSlice;
 use std::sync::{Arc, LazyLock};
@@ -60,21 +60,12 @@ impl Core {
             Effect::Bank { op, daemon, order } => self.order(state, (op, daemon, order), after),
             Effect::Reply { ticket, reply } => self.reply(state, ticket, reply),
             Effect::Direct { ticket } => self.direct(state, ticket, after),
-            Effect::Restamp { ticket } => {
-                if let Some(Waiting::Open(open)) = state.tickets.get(ticket) {
-                    let fd = Arc::clone(&open.fd);
-                    self.queue.push(Job::Restamp { ticket, fd });
-                }
-            }
+            Effect::Restamp { ticket } => self.restamp(state, ticket),
             Effect::Revoke { id, file, pages } => {
                 self.hide(file, pages);
                 after.push(After::Revoke(id, file, pages));
             }
-            Effect::Release { handle } => {
-                let file = state.files.file_of(handle);
-                let keeps = file.is_some_and(|file| state.member.node().keeps(file));
-                state.files.closed(handle, keeps);
-            }
+            Effect::Release { handle } => release(state, handle),
             Effect::Reopen { file } => state.files.reopen(file),
             Effect::Forgotten { file } => {
                 state.files.reopen(file);
@@ -345,6 +336,13 @@ impl Core {
         }));
     }
 
+    fn restamp(&self, state: &State, ticket: Ticket) {
+        if let Some(Waiting::Open(open)) = state.tickets.get(ticket) {
+            let fd = Arc::clone(&open.fd);
+            self.queue.push(Job::Restamp { ticket, fd });
+        }
+    }
+
     fn direct(&self, state: &mut State, ticket: Ticket, after: &mut Vec<After>) {
         let Some(waiting) = state.tickets.take(ticket) else {
             return;
@@ -413,6 +411,12 @@ impl Core {
         let done = Box::new(move || core.drive(Input::Revoked(id)));
         revoker.revoke(FileKey { ino: file.0 }, range, done);
     }
+}
+
+fn release(state: &mut State, handle: Handle) {
+    let file = state.files.file_of(handle);
+    let keeps = file.is_some_and(|file| state.member.node().keeps(file));
+    state.files.closed(handle, keeps);
 }
 
 fn write_job(state: &mut State, (op, file): (StoreOpId, FileId), offset: u64, from: From) -> Job {

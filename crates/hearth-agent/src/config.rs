@@ -71,11 +71,11 @@ pub struct AgentSettings {
     pub replicas: Replicas,
     /// Files go from agents whose memory is full to others with room, under policy `local` without tiers.
     pub balance: bool,
-    /// Who says which agents are members.
+    /// The party that says which agents are members.
     pub membership: MembershipRule,
 }
 
-/// Who says which agents are members.
+/// The party that says which agents are members.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum MembershipRule {
     /// The list that agents are started with, for ever.

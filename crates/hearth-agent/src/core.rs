@@ -303,7 +303,7 @@ impl Core {
         }
     }
 
-    /// What the kernel ordered to be done at the store is done.
+    /// The driver has done at the store what the kernel ordered.
     pub(crate) fn directed(&self, ticket: Ticket) {
         if self.has_views {
             self.drive(Input::Directed(ticket));

@@ -61,7 +61,7 @@ pub enum NoViews {
     Thread(#[from] std::io::Error),
 }
 
-/// Whoever decides.
+/// The log that this agent takes part in.
 enum Log {
     Pair(PairLog),
     Embedded(Embedded),

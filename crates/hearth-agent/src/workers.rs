@@ -329,7 +329,7 @@ pub(crate) fn work(core: &Core) {
 
 /// Makes one operation, and tells the kernel how it went.
 pub(crate) fn run(core: &Core, job: Job) {
-    // Whoever goes on without this agent must not be overtaken by what it has to bring to the store.
+    // Others may have gone on without this agent: then nothing that it has may reach the store.
     core.await_lease();
     let span = span_of(&job);
     match job {

@@ -55,6 +55,7 @@ mod through;
 mod torn;
 mod waits;
 mod write;
+mod written;
 
 use crate::authority::Authority;
 use crate::bank::BankOp;
@@ -65,7 +66,6 @@ use crate::effect::{Alarm, Effect, Piece, Reply, Src};
 use crate::errno;
 use crate::frames::{Frames, Slot};
 use crate::ids::{Buf, FileId, Gen, Handle, NodeId, RevokeId, Stamp, StoreOpId, Ticket};
-use crate::input::WriteAt;
 use crate::input::{OpenRequest, Request, Rest, StoreOk};
 use crate::msg::{Body, Envelope};
 use crate::time::Time;
@@ -482,18 +482,7 @@ impl Desk<'_, '_> {
                 job.aside = aside;
                 self.write(ticket, job);
             }
-            Request::Finish {
-                handle,
-                buf,
-                len,
-                mtime_ns,
-                rest,
-            } => {
-                let at = WriteAt::Offset(rest.offset);
-                let mut job = WriteJob::new(handle, at, buf, len, mtime_ns);
-                job.rest = Some(rest);
-                self.write(ticket, job);
-            }
+            finish @ Request::Finish { .. } => self.finish_write(ticket, finish),
             Request::Flush(handle) => self.flush(ticket, handle, close::Until::Flushed),
             Request::Sync(handle) => self.flush(ticket, handle, close::Until::Synced),
             Request::Exchange(handle) => self.exchange(ticket, handle),

@@ -100,12 +100,12 @@ pub enum WriteAt {
     End,
 }
 
-/// What is left to be written of a write that homes took a part of.
+/// The rest of a write of which homes took a part.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Rest {
     /// The place of the whole write.
     pub offset: u64,
-    /// Where bytes are missing: the first and how many, ascending.
+    /// Runs of missing bytes: the first and how many, ascending.
     pub missing: Vec<(u64, u32)>,
 }
 
@@ -179,7 +179,7 @@ pub enum Request {
         len: u32,
         /// Wall clock, nanoseconds since 1970.
         mtime_ns: i64,
-        /// What is left.
+        /// The bytes that are left.
         rest: Rest,
     },
     /// Do what close promises.

@@ -21,12 +21,12 @@
 //! and a write may wait for that page.
 //!
 //! Invariants:
-//! - MEMBER-1 (I3, I6): no kernel begins in a view before every member has settled, and none takes a write before every
+//! - VIEW-1 (I3, I6): no kernel begins in a view before every member has settled, and none takes a write before every
 //!   member has begun. So a write meets no copy of an earlier view.
-//! - MEMBER-2: a kernel gets no message of another view. One of a later view waits, one of an earlier is dropped.
-//! - MEMBER-3: a request of a session is answered once. One that was not is given to the next kernel, a write only if the
+//! - VIEW-2: a kernel gets no message of another view. One of a later view waits, one of an earlier is dropped.
+//! - VIEW-3: a request of a session is answered once. One that was not is given to the next kernel, a write only if the
 //!   last one failed it for a node that is gone.
-//! - MEMBER-4 (I16): while a change is under way, a request that a locked page may depend on is let in.
+//! - VIEW-4 (I16): while a change is under way, a request that a locked page may depend on is let in.
 
 mod brackets;
 mod change;

@@ -241,7 +241,7 @@ impl Node {
         self.peers.is_down(peer)
     }
 
-    /// What is left of a write that failed in the last step though homes took a part of it.
+    /// The rest of a write that failed in the last step though homes took a part of it.
     pub fn torn(&self, ticket: Ticket) -> Option<&Rest> {
         self.client.torn(ticket)
     }

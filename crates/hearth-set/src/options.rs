@@ -142,18 +142,18 @@ pub struct SetArgs {
         hide_possible_values = true
     )]
     pub balance: Option<Balance>,
-    /// Who says which agents are members: static or embedded [default: static]
+    /// The way to tell which agents are members: static or embedded [default: static]
     ///
     /// `static` is the list that agents are started with. An agent that dies is missed until the set is started anew.
     /// With `embedded` the agents decide by majority, and go on without one that dies: writes wait for some seconds.
     /// Not with tiers, daemons or --store-at.
     #[arg(
         long,
-        value_name = "WHO",
+        value_name = "HOW",
         hide_short_help = true,
         hide_possible_values = true
     )]
-    pub membership: Option<Membership>,
+    pub membership: Option<MembershipChoice>,
     /// Options of a bank.
     #[command(flatten)]
     pub bank: BankArgs,
@@ -173,10 +173,10 @@ pub enum Balance {
     Off,
 }
 
-/// Who says which agents are members.
+/// The way to tell which agents are members.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Membership {
+pub enum MembershipChoice {
     /// The list that they are started with.
     #[default]
     Static,
@@ -373,9 +373,9 @@ pub struct SetSpec {
     /// Whether files go to agents with room.
     #[serde(default)]
     pub balance: Balance,
-    /// Who says which agents are members.
+    /// The way to tell which agents are members.
     #[serde(default)]
-    pub membership: Membership,
+    pub membership: MembershipChoice,
     /// The tiers, under policy `local`.
     #[serde(default)]
     pub tier: Option<TierSpec>,
@@ -423,7 +423,7 @@ impl Default for SetSpec {
             bank: None,
             replicas: Replicas::default(),
             balance: Balance::default(),
-            membership: Membership::default(),
+            membership: MembershipChoice::default(),
             tier: None,
         }
     }
@@ -550,7 +550,7 @@ impl SetSpec {
 
     fn check(&self) -> Result<(), Failure> {
         let fixed = self.tier.is_some() || self.bank.is_some() || self.store_at.is_some();
-        if self.membership == Membership::Embedded && fixed {
+        if self.membership == MembershipChoice::Embedded && fixed {
             let what = "agents that go on without one that dies have neither tiers nor daemons, and each has the store";
             return Err(Failure::new(what).hint("leave --membership out"));
         }

@@ -27,6 +27,16 @@ fn replicated(plan: Plan) -> Plan {
     }
 }
 
+/// The plan with what the environment says of views.
+fn viewed(plan: Plan) -> Plan {
+    let said = |name| std::env::var_os(name).is_some();
+    match (said("HEARTH_SIM_VIEWS"), said("HEARTH_SIM_DEATHS")) {
+        (true, true) => plan.viewed_with_deaths(),
+        (true, false) => plan.viewed(),
+        (false, _) => plan,
+    }
+}
+
 fn main() {
     let number = |at: usize| {
         std::env::args()
@@ -62,12 +72,7 @@ fn main() {
         if hot {
             plan = plan.hot();
         }
-        if std::env::var_os("HEARTH_SIM_VIEWS").is_some() {
-            plan = match std::env::var_os("HEARTH_SIM_DEATHS") {
-                Some(_) => plan.viewed_with_deaths(),
-                None => plan.viewed(),
-            };
-        }
+        plan = viewed(plan);
         plan.returns = std::env::var_os("HEARTH_SIM_AWAY").is_none();
         plan.batches &= std::env::var_os("HEARTH_SIM_ALONE").is_none();
         if let Some(steps) = number(3) {

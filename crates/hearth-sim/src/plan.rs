@@ -330,7 +330,7 @@ impl Plan {
                 Spill::Store
             },
             replicas: self.replicas,
-            // Who is a member says who lives.
+            // The membership says who lives.
             give_up_after: match self.views {
                 0 => Config::new(me, 1).give_up_after,
                 _ => Span::secs(1 << 30),

@@ -15,7 +15,7 @@ use serde_json::Value;
 
 use hearth_set::agent::{NodeConfig, backing};
 use hearth_set::failure::{Failure, OrFail};
-use hearth_set::options::{Atomic, Balance, Membership};
+use hearth_set::options::{Atomic, Balance, MembershipChoice};
 use hearth_set::rules::RuleSpec;
 
 /// Dirty bytes are flushed at this age.
@@ -184,8 +184,8 @@ fn translate(config: &NodeConfig, secret: Secret) -> Result<AgentSettings, Failu
         replicas: spec.replicas,
         balance: spec.balance == Balance::On,
         membership: match spec.membership {
-            Membership::Static => hearth_agent::MembershipRule::Static,
-            Membership::Embedded => hearth_agent::MembershipRule::Embedded,
+            MembershipChoice::Static => hearth_agent::MembershipRule::Static,
+            MembershipChoice::Embedded => hearth_agent::MembershipRule::Embedded,
         },
         synced: spec.tier.as_ref().map_or(Synced::Store, |tier| tier.fsync),
     })

@@ -14,7 +14,7 @@ use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
-/// What outlives a view.
+/// The state that outlives a view.
 pub(crate) struct Carried {
     handles: BTreeMap<Handle, Opened>,
     files: BTreeMap<FileId, Box<File>>,

@@ -2,11 +2,11 @@
 //!
 //! The rest alone is written in the next view. A part that was taken may have been read, and overwritten since.
 
-use super::Client;
 use super::write::{Part, WriteJob};
+use super::{Client, Desk, Job};
 use crate::errno::EHOSTDOWN;
 use crate::ids::Ticket;
-use crate::input::Rest;
+use crate::input::{Request, Rest, WriteAt};
 use alloc::vec::Vec;
 
 impl WriteJob {
@@ -16,7 +16,7 @@ impl WriteJob {
         let (taken, left): (Vec<&Part>, Vec<&Part>) =
             self.parts.iter().partition(|part| part.taken);
         let missing = left.iter().map(|part| (part.offset, part.len)).collect();
-        let offset = self.offset();
+        let offset = self.offset;
         (is_torn && !taken.is_empty()).then_some(Rest { offset, missing })
     }
 }
@@ -29,7 +29,7 @@ impl Client {
         }
     }
 
-    /// What is left of a write that failed in this step.
+    /// The rest of a write that failed in this step.
     pub(crate) fn torn(&self, ticket: Ticket) -> Option<&Rest> {
         self.torn.get(&ticket)
     }
@@ -37,5 +37,32 @@ impl Client {
     /// A step begins.
     pub(crate) fn forget_torn(&mut self) {
         self.torn.clear();
+    }
+}
+
+impl Desk<'_, '_> {
+    /// Writes the rest of a write.
+    pub(super) fn finish_write(&mut self, ticket: Ticket, request: Request) {
+        if let Request::Finish {
+            handle,
+            buf,
+            len,
+            mtime_ns,
+            rest,
+        } = request
+        {
+            let at = WriteAt::Offset(rest.offset);
+            let mut job = WriteJob::new(handle, at, buf, len, mtime_ns);
+            job.rest = Some(rest);
+            self.write(ticket, job);
+        }
+    }
+
+    /// False for a byte that a home has already, of a write that is being finished.
+    pub(super) fn is_wanting(&self, ticket: Ticket, at: u64) -> bool {
+        match self.client.jobs.get(&ticket) {
+            Some(Job::Write(job)) => job.rest.as_ref().is_none_or(|rest| rest.lacks(at)),
+            Some(_) | None => true,
+        }
     }
 }

@@ -27,7 +27,7 @@ const PLACES_MAX: u32 = 64;
 
 /// How far a write has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-enum Phase {
+pub(super) enum Phase {
     /// The manager is asked where the end is.
     Placing,
     /// The homes of its pages are being found out.
@@ -63,14 +63,14 @@ pub(super) struct WriteJob {
     pub(super) mtime_ns: i64,
     /// Nothing of it is to take frames.
     pub(super) aside: bool,
-    offset: u64,
-    phase: Phase,
+    pub(super) offset: u64,
+    pub(super) phase: Phase,
     pub(super) parts: Vec<Part>,
     pub(super) left: u32,
     /// Locks of a write over several homes, as many as parts.
     pub(super) range: Option<Range>,
     /// Parts that homes took.
-    taken: usize,
+    pub(super) taken: usize,
     /// Generation in which the manager gave a place.
     pub(super) generation: Gen,
     /// Ends of the bytes that homes took, by generation, where a later one does not reach as far. The
@@ -81,7 +81,7 @@ pub(super) struct WriteJob {
     /// Places at the end that it was given.
     places: u32,
     /// The buffer went to the store with the bytes.
-    spent: bool,
+    pub(super) spent: bool,
     pub(super) failed: Option<RawErrno>,
     /// Homes have the other bytes of it.
     pub(super) rest: Option<Rest>,
@@ -173,7 +173,7 @@ impl WriteJob {
         (self.at != WriteAt::End).then_some((self.offset, self.len))
     }
 
-    fn end(&self) -> u64 {
+    pub(super) fn end(&self) -> u64 {
         self.offset + u64::from(self.len)
     }
 
@@ -185,11 +185,6 @@ impl WriteJob {
             known.taken = true;
         }
         self.took(generation, part.offset + u64::from(part.len));
-    }
-
-    /// The place of its first byte.
-    pub(super) fn offset(&self) -> u64 {
-        self.offset
     }
 
     /// A home took bytes up to `end`.
@@ -424,14 +419,6 @@ impl Desk<'_, '_> {
                 .for_each(|part| *part = Self::part_of_scatter(job, *part));
         }
         self.send_parts(ticket, parts);
-    }
-
-    /// False for a byte that a home has already, of a write that is being finished.
-    fn is_wanting(&self, ticket: Ticket, at: u64) -> bool {
-        match self.client.jobs.get(&ticket) {
-            Some(Job::Write(job)) => job.rest.as_ref().is_none_or(|rest| rest.lacks(at)),
-            Some(_) | None => true,
-        }
     }
 
     fn send_parts(&mut self, ticket: Ticket, parts: Vec<Part>) {
@@ -726,110 +713,6 @@ impl Desk<'_, '_> {
         self.ask_manager(id, body, What::Job(ticket));
         if let Some(file) = self.client.files.get_mut(&id) {
             file.generation = known;
-        }
-    }
-
-    /// The file was detached under a write whose parts have all been dealt with: what homes took is in
-    /// the store, what they refused is not.
-    fn detached_under(&mut self, ticket: Ticket) {
-        let Some(Job::Write(job)) = self.client.jobs.get(&ticket) else {
-            return;
-        };
-        // One that was staged and let go has no parts any more.
-        let done = !job.refused && job.taken == job.parts.len();
-        if job.failed.is_some() || done {
-            return self.end_write(ticket);
-        }
-        // A second append of the whole would show the taken part twice.
-        if job.taken > 0 && job.at == WriteAt::End {
-            return self.fail_write(ticket, errno::EIO);
-        }
-        self.redirect(ticket);
-    }
-
-    pub(super) fn fail_write(&mut self, ticket: Ticket, errno: RawErrno) {
-        if let Some(Job::Write(job)) = self.client.jobs.get_mut(&ticket) {
-            job.failed = Some(errno);
-        }
-        self.end_write(ticket);
-    }
-
-    /// Fails a write of which nothing is on its way.
-    pub(super) fn fail_unplaced(&mut self, ticket: Ticket, errno: RawErrno) {
-        if let Some(Job::Write(job)) = self.client.jobs.get(&ticket)
-            && job.phase == Phase::Locating
-        {
-            self.fail_write(ticket, errno);
-        }
-    }
-
-    /// A write has ended here, without its home.
-    pub(super) fn end_own_write(&mut self, ticket: Ticket) {
-        if let Some(Job::Write(job)) = self.client.jobs.get(&ticket)
-            && let Some(file) = self.client.files.get_mut(&job.file)
-        {
-            file.date.wrote(self.ctx.config, job.mtime_ns);
-        }
-        self.end_write(ticket);
-    }
-
-    fn end_write(&mut self, ticket: Ticket) {
-        let Some(Job::Write(job)) = self.client.jobs.remove(&ticket) else {
-            return;
-        };
-        let size = match self.client.files.get_mut(&job.file) {
-            Some(file) => {
-                file.writes.retain(|&write| write != ticket);
-                file.size
-            }
-            None => 0,
-        };
-        self.client.note_torn(ticket, &job);
-        if !job.spent {
-            self.ctx.out.push(Effect::Free(job.buf));
-        }
-        if job.scattered.is_some() {
-            return self.scattered(&job);
-        }
-        let reply = match job.failed {
-            Some(errno) => Reply::Failed(errno),
-            None => Reply::Written {
-                offset: job.offset,
-                size: size.max(job.end()),
-            },
-        };
-        self.reply(ticket, reply);
-    }
-
-    /// The file was detached: writes that no home has taken go to the store.
-    pub(super) fn redirect_writes(&mut self, id: FileId) {
-        let waiting = self
-            .client
-            .files
-            .get(&id)
-            .map(|file| file.writes.clone())
-            .unwrap_or_default();
-        for ticket in waiting {
-            if let Some(Job::Write(job)) = self.client.jobs.get(&ticket)
-                && matches!(job.phase, Phase::Placing | Phase::Locating | Phase::Passing)
-                && !job.spent
-            {
-                self.redirect(ticket);
-            }
-        }
-    }
-
-    /// The driver still holds the bytes of the ticket and writes them to the store itself.
-    pub(super) fn redirect(&mut self, ticket: Ticket) {
-        let Some(Job::Write(job)) = self.client.jobs.remove(&ticket) else {
-            return;
-        };
-        if let Some(file) = self.client.files.get_mut(&job.file) {
-            file.writes.retain(|&write| write != ticket);
-        }
-        match job.scattered {
-            Some(_) => self.abandon_scatter(job),
-            None => self.write_at_store(ticket, job.file),
         }
     }
 }

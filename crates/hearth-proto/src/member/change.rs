@@ -78,7 +78,7 @@ impl Reached {
 }
 
 impl Member {
-    /// What a change waits for, in words.
+    /// The event that a change waits for, in words.
     pub fn waits_for(&self) -> Option<&'static str> {
         Some(match self.stage()? {
             ViewStage::Ending => "writes under way here to end",

@@ -21,7 +21,7 @@ pub(super) enum Side {
     Keeper,
     /// The machine that has such bytes saved.
     Rescuer,
-    /// What goes from view to view; not the kernel.
+    /// The part that goes from view to view; not the kernel.
     Member,
     Ping,
     Pong,

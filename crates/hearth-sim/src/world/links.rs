@@ -112,7 +112,7 @@ impl Links {
         self.drop_messages(a, b);
     }
 
-    /// What is on its way between two nodes is gone, and the connection stays.
+    /// Messages between two nodes are lost, and the connection stays.
     pub(crate) fn forget(&mut self, a: u32, b: u32) {
         self.drop_messages(a, b);
     }

@@ -55,11 +55,10 @@ impl Small {
             }
             Effect::StoreSync { op, .. } => self.order(node, Who::Kernel(op), Order::Sync),
             Effect::Bank { op, order, .. } => self.order_bank(node, op, order)?,
-            Effect::Restamp { .. } => {
-                return Err(Violation::contract("there is one view".to_owned()));
-            }
-            Effect::Encode { .. } | Effect::Restore { .. } => {
-                return Err(Violation::contract("nobody seals".to_owned()));
+            Effect::Encode { .. } | Effect::Restore { .. } | Effect::Restamp { .. } => {
+                return Err(Violation::contract(
+                    "nobody seals or changes views".to_owned(),
+                ));
             }
             Effect::StoreTruncate { .. } => {
                 return Err(Violation::contract("nobody truncates".to_owned()));
