@@ -157,14 +157,14 @@ impl Agent {
         );
         let mut workers = core.start_workers().map_err(StartError::Thread)?;
         workers.push(write_rings::mind(&core).map_err(StartError::Thread)?);
-        let mut agent = Agent {
+        let agent = Agent {
             core,
             workers,
             bank: config.bank.clone(),
         };
         let handler: Arc<dyn Handler> = Arc::new(Peers(Arc::clone(&agent.core)));
         let net = net_config(&config).map_err(StartError::Incarnation)?;
-        let own = net.incarnation;
+        agent.core.lock().lives[config.node as usize] = net.incarnation;
         let transport = endpoint.into().start(net, handler)?;
         if agent.core.transport.set(transport).is_err() {
             unreachable!("the transport is set once, here");
@@ -178,7 +178,6 @@ impl Agent {
             }
         }
         agent.join(&config)?;
-        agent.begin_views(&config, own)?;
         Ok(agent)
     }
 
@@ -329,13 +328,13 @@ impl Agent {
         }
     }
 
-    /// All have joined: from now on the log says who the members are.
-    fn begin_views(&mut self, config: &AgentSettings, own: u64) -> Result<(), StartError> {
+    /// From now on the log says who the members are. To be called once, right after the start, if the settings say
+    /// [`MembershipRule::Embedded`](crate::MembershipRule); does nothing if they do not.
+    pub fn follow_views(&mut self, config: &AgentSettings) -> Result<(), StartError> {
         if !config.has_views() {
             return Ok(());
         }
-        let mut lives = self.core.lock().lives.clone();
-        lives[config.node as usize] = own;
+        let lives = self.core.lock().lives.clone();
         let (views, threads) = Views::start(&self.core, config, &lives)?;
         self.workers.extend(threads);
         if self.core.views.set(views).is_err() {

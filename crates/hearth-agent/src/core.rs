@@ -12,7 +12,7 @@ use crate::steps::{self, Steps};
 use crate::store::{Store, Tier};
 use crate::tickets::{Tickets, Waiting};
 use crate::trace::{StoreSpan, Trace};
-use crate::views::Views;
+use crate::views::Following;
 use crate::workers::{self, Job, Queue, raw};
 use crate::write_rings::WriteRings;
 use hearth_bank::Asked;
@@ -51,7 +51,7 @@ pub(crate) struct Core {
     pub(crate) transport: OnceLock<Arc<dyn Transport>>,
     pub(crate) bank: OnceLock<Daemons>,
     /// There are none where the members never change.
-    pub(crate) views: OnceLock<Arc<Views>>,
+    pub(crate) views: OnceLock<Arc<dyn Following>>,
     pub(crate) kernel_cache: bool,
     /// The members may change.
     pub(crate) has_views: bool,
@@ -299,7 +299,7 @@ impl Core {
     /// Returns once others cannot have gone on without this agent; at once as a rule.
     pub(crate) fn await_lease(&self) {
         if let Some(views) = self.views.get() {
-            views.lease.await_it();
+            views.await_lease();
         }
     }
 

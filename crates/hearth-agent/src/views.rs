@@ -47,6 +47,24 @@ const FENCE_SPAN: Duration = Duration::from_millis(500);
 /// How often a coordinator is heard of.
 const HEARTBEAT: Duration = Duration::from_millis(250);
 
+/// The log of views, as the rest of an agent knows it. An agent whose members never change has none, nor the code of one.
+pub(crate) trait Following: Send + Sync {
+    /// An agent is connected.
+    fn up(&self, peer: NodeId);
+    /// An agent is not connected any more.
+    fn down(&self, peer: NodeId);
+    /// An agent owes an answer, and is silent.
+    fn silent(&self, peer: NodeId);
+    /// Another agent's log asks this one's.
+    fn asked(&self, core: &Arc<Core>, from: NodeId, head: &[u8], request: Vec<u8>);
+    /// Another agent's log has answered.
+    fn answered(&self, core: &Core, from: NodeId, head: &[u8], answer: Vec<u8>);
+    /// Returns once others cannot have gone on without this agent; at once as a rule.
+    fn await_lease(&self);
+    /// Ends all that waits here.
+    fn end(&self);
+}
+
 /// Why there are no views.
 #[derive(Debug, thiserror::Error)]
 pub enum NoViews {
@@ -81,7 +99,7 @@ pub(crate) struct Views {
     log: Log,
     me: MemberKey,
     wire: Arc<Wire>,
-    pub(crate) lease: Lease,
+    lease: Lease,
     call_off: CallOff,
     suspects: Mutex<Suspects>,
     newest: Mutex<Arc<Membership>>,
@@ -119,12 +137,6 @@ impl Views {
         Ok((views, threads))
     }
 
-    /// Ends all that waits here.
-    pub(crate) fn end(&self) {
-        self.call_off.call_off();
-        self.lease.end();
-    }
-
     fn suspects(&self) -> MutexGuard<'_, Suspects> {
         self.suspects.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -134,22 +146,6 @@ impl Views {
         Arc::clone(&newest)
     }
 
-    /// An agent is connected.
-    pub(crate) fn up(&self, peer: NodeId) {
-        self.suspects().up(peer.0);
-    }
-
-    /// An agent is not connected any more.
-    pub(crate) fn down(&self, peer: NodeId) {
-        self.wire.broken(peer.0);
-        self.suspects().down(peer.0);
-    }
-
-    /// An agent owes an answer, and is silent.
-    pub(crate) fn silent(&self, peer: NodeId) {
-        self.suspects().silent(peer.0);
-    }
-
     /// Others have gone on without this agent: nothing that it has counts any more.
     fn excluded(&self) -> ! {
         log::error!(
@@ -157,6 +153,48 @@ impl Views {
             LEASE_SPAN.as_secs()
         );
         std::process::exit(1);
+    }
+}
+
+impl Following for Views {
+    fn up(&self, peer: NodeId) {
+        self.suspects().up(peer.0);
+    }
+
+    fn down(&self, peer: NodeId) {
+        self.wire.broken(peer.0);
+        self.suspects().down(peer.0);
+    }
+
+    fn silent(&self, peer: NodeId) {
+        self.suspects().silent(peer.0);
+    }
+
+    fn asked(&self, core: &Arc<Core>, from: NodeId, head: &[u8], request: Vec<u8>) {
+        let Ok(number) = head.try_into().map(u64::from_le_bytes) else {
+            return core.disconnect(from, "it sent a torn question about views");
+        };
+        let answer = wire::answer_to(core, from, number);
+        match &self.log {
+            Log::Pair(log) => log.hear(&request, answer),
+            Log::Embedded(log) => log.hear(request, answer),
+        }
+    }
+
+    fn answered(&self, core: &Core, from: NodeId, head: &[u8], answer: Vec<u8>) {
+        match head.try_into().map(u64::from_le_bytes) {
+            Ok(number) => self.wire.answered(from.0, number, answer),
+            Err(_) => core.disconnect(from, "it sent a torn answer about views"),
+        }
+    }
+
+    fn await_lease(&self) {
+        self.lease.await_it();
+    }
+
+    fn end(&self) {
+        self.call_off.call_off();
+        self.lease.end();
     }
 }
 

@@ -38,9 +38,13 @@ impl Node {
         let config = translate(config, secret)?;
         let what = format!("cannot start agent {}", config.node);
         let started = match root {
-            Some(root) => Agent::start_over(config, root, endpoint),
-            None => Agent::start(config, endpoint),
+            Some(root) => Agent::start_over(config.clone(), root, endpoint),
+            None => Agent::start(config.clone(), endpoint),
         };
+        let started = started.and_then(|mut agent| {
+            agent.follow_views(&config)?;
+            Ok(agent)
+        });
         started.map(Node).map_err(|error| {
             let hint = way_out(&error);
             let failure = Failure::new(what).because(error);

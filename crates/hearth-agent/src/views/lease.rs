@@ -13,7 +13,7 @@ const AGAIN_SPAN: Duration = Duration::from_millis(50);
 
 /// When the lease ends, by the clock of [`BootClock`].
 #[derive(Default)]
-pub(crate) struct Lease {
+pub(super) struct Lease {
     until: AtomicU64,
     has_ended: AtomicBool,
     /// Held by nobody for long: those that wait for a lease sleep by it.
@@ -28,7 +28,7 @@ impl Lease {
     }
 
     /// Returns once the lease holds; at once as a rule.
-    pub(crate) fn await_it(&self) {
+    pub(super) fn await_it(&self) {
         while !self.holds() {
             self.pause(AGAIN_SPAN);
         }

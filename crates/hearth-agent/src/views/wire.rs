@@ -1,6 +1,5 @@
 //! Requests between logs, as frames between agents.
 
-use super::{Log, Views};
 use crate::core::Core;
 use crate::intro::{VIEW_ANSWER, VIEW_ASK};
 use hearth_net::PeerId;
@@ -51,7 +50,7 @@ impl Wire {
         drop(lost);
     }
 
-    fn answered(&self, from: u32, number: u64, answer: Vec<u8>) {
+    pub(super) fn answered(&self, from: u32, number: u64, answer: Vec<u8>) {
         let known = self.asked().waiting.remove(&number);
         if let Some((_, slot)) = known.filter(|(of, _)| *of == from) {
             slot.put(answer);
@@ -90,29 +89,12 @@ fn send(core: &Core, to: u32, (kind, number): (u8, u64), payload: &[u8]) -> bool
     matches!(sent, Some(Ok(())))
 }
 
-impl Views {
-    /// Another agent's log asks this one's.
-    pub(crate) fn asked(&self, core: &Arc<Core>, from: NodeId, head: &[u8], request: Vec<u8>) {
-        let Ok(number) = head.try_into().map(u64::from_le_bytes) else {
-            return core.disconnect(from, "it sent a torn question about views");
-        };
-        let core = Arc::downgrade(core);
-        let answer = AnswerSlot::new(move |answer: Vec<u8>| {
-            if let Some(core) = core.upgrade() {
-                send(&core, from.0, (VIEW_ANSWER, number), &answer);
-            }
-        });
-        match &self.log {
-            Log::Pair(log) => log.hear(&request, answer),
-            Log::Embedded(log) => log.hear(request, answer),
+/// The place for the answer to a question of another agent.
+pub(super) fn answer_to(core: &Arc<Core>, from: NodeId, number: u64) -> AnswerSlot {
+    let core = Arc::downgrade(core);
+    AnswerSlot::new(move |answer: Vec<u8>| {
+        if let Some(core) = core.upgrade() {
+            send(&core, from.0, (VIEW_ANSWER, number), &answer);
         }
-    }
-
-    /// Another agent's log has answered.
-    pub(crate) fn answered(&self, core: &Core, from: NodeId, head: &[u8], answer: Vec<u8>) {
-        match head.try_into().map(u64::from_le_bytes) {
-            Ok(number) => self.wire.answered(from.0, number, answer),
-            Err(_) => core.disconnect(from, "it sent a torn answer about views"),
-        }
-    }
+    })
 }

@@ -55,13 +55,11 @@ impl Small {
             }
             Effect::StoreSync { op, .. } => self.order(node, Who::Kernel(op), Order::Sync),
             Effect::Bank { op, order, .. } => self.order_bank(node, op, order)?,
-            Effect::Encode { .. } | Effect::Restore { .. } | Effect::Restamp { .. } => {
-                return Err(Violation::contract(
-                    "nobody seals or changes views".to_owned(),
-                ));
-            }
-            Effect::StoreTruncate { .. } => {
-                return Err(Violation::contract("nobody truncates".to_owned()));
+            strange @ (Effect::Encode { .. }
+            | Effect::Restore { .. }
+            | Effect::Restamp { .. }
+            | Effect::StoreTruncate { .. }) => {
+                return Err(Violation::contract(format!("{strange:?} is ordered")));
             }
             Effect::Reply { ticket, reply } => self.reply(node, ticket, reply, story)?,
             Effect::Direct { ticket } => self.direct(node, ticket)?,
