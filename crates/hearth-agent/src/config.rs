@@ -114,6 +114,11 @@ pub enum ConfigError {
     /// Files in tiers and daemons do not go over to another view.
     #[error("agents that go on without those that are gone have neither tiers nor daemons")]
     Views,
+    /// No majority is left of fewer when one is gone.
+    #[error(
+        "fewer than three agents cannot go on without one that is gone: use --membership static"
+    )]
+    TooFew,
     /// The place is not on the list.
     #[error("node {node} is not among the {members} members")]
     Node {
@@ -137,7 +142,7 @@ impl AgentSettings {
 
     /// True if the members may change.
     pub(crate) fn has_views(&self) -> bool {
-        self.membership == MembershipRule::Embedded && self.members.len() > 1
+        self.membership == MembershipRule::Embedded
     }
 
     /// A job that is started as a whole on one machine has a secret of its own, so nobody knows an earlier life of its
@@ -181,6 +186,9 @@ impl AgentSettings {
         }
         if self.has_views() && (self.tier.is_some() || self.bank.is_some()) {
             return Err(ConfigError::Views);
+        }
+        if self.membership == MembershipRule::Embedded && self.members.len() < 3 {
+            return Err(ConfigError::TooFew);
         }
         if self.node as usize >= self.members.len() {
             return Err(ConfigError::Node {

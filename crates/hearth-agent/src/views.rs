@@ -21,14 +21,12 @@ use crate::config::AgentSettings;
 use crate::core::Core;
 use clock::BootClock;
 use hearth_proto::{NodeId, Replicas};
-use hearth_views::alone::AloneLog;
 use hearth_views::lease::{DriftPpm, LeaseTerms, LocalSpan};
-use hearth_views::log::{CallOff, ViewLog};
+use hearth_views::log::CallOff;
 use hearth_views::membership::{
     FailureDomain, Fingerprint, Incarnation, LossesBorne, MemberId, MemberKey, MemberRecord,
     MemberWeight, Membership, Salt, ViewRefusal,
 };
-use hearth_views::pair::PairLog;
 use hearth_views::raft::{Embedded, EmbeddedConfig, EmbeddedError, VOTERS_MAX};
 use lease::Lease;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -79,24 +77,9 @@ pub enum NoViews {
     Thread(#[from] std::io::Error),
 }
 
-/// The log that this agent takes part in.
-enum Log {
-    Pair(PairLog),
-    Embedded(Embedded),
-}
-
-impl Log {
-    fn as_log(&self) -> &dyn ViewLog {
-        match self {
-            Log::Pair(log) => log,
-            Log::Embedded(log) => log,
-        }
-    }
-}
-
 /// This agent's part in the log.
 pub(crate) struct Views {
-    log: Log,
+    log: Embedded,
     me: MemberKey,
     wire: Arc<Wire>,
     lease: Lease,
@@ -174,11 +157,7 @@ impl Following for Views {
         let Ok(number) = head.try_into().map(u64::from_le_bytes) else {
             return core.disconnect(from, "it sent a torn question about views");
         };
-        let answer = wire::answer_to(core, from, number);
-        match &self.log {
-            Log::Pair(log) => log.hear(&request, answer),
-            Log::Embedded(log) => log.hear(request, answer),
-        }
+        self.log.hear(request, wire::answer_to(core, from, number));
     }
 
     fn answered(&self, core: &Core, from: NodeId, head: &[u8], answer: Vec<u8>) {
@@ -203,20 +182,13 @@ fn log_of(
     first: &Membership,
     (me, keys): (MemberKey, &[MemberKey]),
     wire: &Arc<Wire>,
-) -> Result<Log, NoViews> {
+) -> Result<Embedded, EmbeddedError> {
     let terms = LeaseTerms {
         granted: LocalSpan(LEASE_SPAN.as_nanos() as u64),
         drift: DriftPpm(1000),
     };
     let clock = Arc::new(BootClock);
     let wire = Arc::clone(wire);
-    if keys.len() <= 2 {
-        let log = match me == keys[0] {
-            true => PairLog::first(AloneLog::new(first.clone(), me, terms, clock)),
-            false => PairLog::second(first.clone(), keys[0].id, wire),
-        };
-        return Ok(Log::Pair(log));
-    }
     let voters = keys.len().min(VOTERS_MAX);
     let config = EmbeddedConfig {
         me,
@@ -224,12 +196,7 @@ fn log_of(
         terms,
         heartbeat: HEARTBEAT,
     };
-    Ok(Log::Embedded(Embedded::start(
-        config,
-        first.clone(),
-        wire,
-        clock,
-    )?))
+    Embedded::start(config, first.clone(), wire, clock)
 }
 
 /// The view that all agents of the set begin with.

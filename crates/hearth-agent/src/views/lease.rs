@@ -3,7 +3,7 @@
 use super::clock::BootClock;
 use super::{LEASE_SPAN, Views};
 use hearth_views::lease::{DriftPpm, LeaseTerms, LocalClock, LocalSpan};
-use hearth_views::log::{LogError, Patience};
+use hearth_views::log::{LogError, Patience, ViewLog};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::Duration;
@@ -32,6 +32,12 @@ impl Lease {
         while !self.holds() {
             self.pause(AGAIN_SPAN);
         }
+    }
+
+    /// True if it ran out so long ago.
+    pub(super) fn is_over_for(&self, span: Duration) -> bool {
+        let until = self.until.load(Ordering::Acquire);
+        until > 0 && BootClock.now().0 > until + span.as_nanos() as u64
     }
 
     fn renew(&self, until: u64) {
@@ -67,7 +73,7 @@ impl Views {
         while !self.lease.has_ended() {
             let before = BootClock.now();
             let patience = Patience::new(between, &self.call_off);
-            let pause = match self.log.as_log().renew(self.me, &patience) {
+            let pause = match self.log.renew(self.me, &patience) {
                 Ok(_) => {
                     self.lease.renew(before.plus(terms.held()).0);
                     between

@@ -2,7 +2,7 @@
 
 use super::Views;
 use crate::core::Core;
-use hearth_views::log::{LogError, Patience};
+use hearth_views::log::{LogError, Patience, ViewLog};
 use hearth_views::membership::{Consent, MemberKey, Membership, MembershipChange, ViewRefusal};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
@@ -15,6 +15,9 @@ const SILENT_SPAN: Duration = Duration::from_secs(10);
 
 /// How often it is looked for suspects.
 const LOOK_SPAN: Duration = Duration::from_millis(100);
+
+/// A lease that ran out so long ago is told of.
+const LAPSE_TOLD_SPAN: Duration = Duration::from_secs(2);
 
 /// Patience for one proposal.
 const PROPOSE_SPAN: Duration = Duration::from_secs(1);
@@ -70,6 +73,7 @@ impl Views {
         let mut complained = false;
         while !self.lease.has_ended() {
             self.rest(LOOK_SPAN);
+            self.tell_lapse(core, &mut complained);
             let (due, mended) = {
                 let mut suspects = self.suspects();
                 (suspects.due(), suspects.has_mended())
@@ -86,6 +90,15 @@ impl Views {
         }
     }
 
+    /// People are told once that calls wait here.
+    fn tell_lapse(&self, core: &Core, complained: &mut bool) {
+        if self.lease.is_over_for(LAPSE_TOLD_SPAN) && !*complained {
+            *complained = true;
+            let told = "calls wait: this agent does not reach a majority of the others";
+            core.lock().alarm(told.to_owned());
+        }
+    }
+
     fn propose(
         &self,
         core: &Core,
@@ -94,11 +107,7 @@ impl Views {
         complained: &mut bool,
     ) {
         let patience = Patience::new(PROPOSE_SPAN, &self.call_off);
-        match self
-            .log
-            .as_log()
-            .propose(change, newest.number(), &patience)
-        {
+        match self.log.propose(change, newest.number(), &patience) {
             Ok(_) => *complained = false,
             Err(LogError::Leased { wait, .. }) => {
                 self.rest(Duration::from_nanos(wait.0).min(PROPOSE_SPAN));

@@ -3,7 +3,7 @@
 use super::{FENCE_SPAN, Views};
 use crate::core::Core;
 use hearth_proto::{Input, NodeId, View};
-use hearth_views::log::{LogError, Patience, Silence};
+use hearth_views::log::{LogError, Patience, Silence, ViewLog};
 use hearth_views::membership::{Incarnation, MemberId, Membership, ViewNumber};
 use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError};
@@ -42,7 +42,7 @@ impl Views {
         let mut known = told.number;
         while !self.lease.has_ended() {
             let patience = Patience::new(WATCH_SPAN, &self.call_off);
-            match self.log.as_log().watch(known, &patience) {
+            match self.log.watch(known, &patience) {
                 Ok(views) => {
                     for view in views {
                         known = view.number();
@@ -87,7 +87,7 @@ impl Views {
         self.rest(FENCE_SPAN);
         for unfenced in view.unfenced() {
             let patience = Patience::new(WATCH_SPAN * 10, &self.call_off);
-            if let Err(error) = self.log.as_log().fence(unfenced.record.key, &patience) {
+            if let Err(error) = self.log.fence(unfenced.record.key, &patience) {
                 log::warn!(
                     "cannot say that agent {} is fenced: {error}",
                     unfenced.record.key

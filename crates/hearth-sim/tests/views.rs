@@ -1,0 +1,50 @@
+//! Worlds in which views follow each other: members join, leave and die, and every promise holds across that.
+
+use hearth_proto::Policy;
+use hearth_sim::{Faults, Plan, Trouble, run};
+
+/// Policies whose members may change.
+const POLICIES: [Policy; 5] = [
+    Policy::Home,
+    Policy::HomePlus,
+    Policy::Hint,
+    Policy::Single,
+    Policy::Local,
+];
+
+/// Worlds of each policy.
+const WORLDS: u64 = 200;
+
+/// Runs worlds from a seed on; returns the faults of all.
+fn hold(first: u64, viewed: impl Fn(Plan) -> Plan) -> Faults {
+    let mut faults = Faults::default();
+    for policy in POLICIES {
+        for seed in first..first + WORLDS {
+            let plan = viewed(Plan {
+                policy,
+                ..Plan::new(seed, Trouble::Some)
+            });
+            let outcome = run(&plan);
+            assert!(
+                outcome.violations.is_empty(),
+                "{policy}, seed {seed}: {}",
+                outcome.violations[0]
+            );
+            faults.add(&outcome.faults);
+        }
+    }
+    faults
+}
+
+#[test]
+fn members_come_and_go_in_order_and_nobody_notices() {
+    let faults = hold(31_000_000, Plan::viewed);
+    assert!(faults.views > 1000, "{faults:?}");
+    assert_eq!(faults.crashed, 0);
+}
+
+#[test]
+fn members_die_and_what_was_confirmed_is_there() {
+    let faults = hold(32_000_000, Plan::viewed_with_deaths);
+    assert!(faults.views > 1000 && faults.crashed > 300, "{faults:?}");
+}

@@ -1,0 +1,74 @@
+//! Agents that keep a log of views (`--membership embedded`): the others go on without one that dies, and no program sees
+//! an error of it.
+
+#![allow(clippy::print_stdout, reason = "the summary counts what is skipped")]
+
+#[path = "support/fixture.rs"]
+mod fixture;
+
+use fixture::{Fixture, finish, kill, skipped, text, well};
+use std::path::Path;
+use std::process::Output;
+
+/// Writes files anew and once more, appends to them, renames and removes some, and reads what is left.
+const PROGRAM: &str = "\
+for i in $(seq 40); do echo $i > f$i || exit 3; done
+for i in $(seq 40); do echo more >> f$i || exit 4; done
+for i in $(seq 20); do mv f$i g$i || exit 5; done
+for i in $(seq 10); do rm g$i || exit 6; done
+truncate -s 1 f40 || exit 7
+cat g* f* | wc -l";
+
+fn up(fixture: &Fixture, policy: &str, options: &[&str]) -> Output {
+    let mut up = fixture.hearth(&["up", "--agents", "3", "--policy", policy]);
+    up.args(["--membership", "embedded"]).args(options);
+    finish(up.arg("--store").arg(fixture.store()))
+}
+
+fn run(fixture: &Fixture, directory: &Path) -> Output {
+    let mut run = fixture.run_in_store(&["bash", "-c", PROGRAM]);
+    finish(run.current_dir(directory))
+}
+
+#[test]
+fn programs_go_on_when_another_agent_is_killed() {
+    let test = "programs_go_on_when_another_agent_is_killed";
+    if skipped(test, &[]) {
+        return;
+    }
+    for policy in ["home", "home:plus", "hint", "single", "local"] {
+        let fixture = Fixture::new();
+        well(&up(&fixture, policy, &[]));
+        for (name, agent) in [("first", None), ("second", Some(1))] {
+            agent
+                .into_iter()
+                .for_each(|agent: usize| kill(fixture.agents()[agent]));
+            let directory = fixture.store().join(name);
+            std::fs::create_dir(&directory).expect("the store takes it");
+            let output = run(&fixture, &directory);
+            let words = text(&output.stderr);
+            assert_eq!(output.status.code(), Some(0), "{policy}, {name}: {words}");
+            // The last file has one byte and no end of a line.
+            assert_eq!(text(&output.stdout), "58\n", "{policy}, {name}: {words}");
+        }
+        let output = fixture.run(&["down"]);
+        assert!(
+            output.status.code().is_some_and(|code| code < 2),
+            "{output:?}"
+        );
+        fixture.assert_clean();
+    }
+}
+
+#[test]
+fn what_does_not_go_from_view_to_view_is_refused() {
+    let fixture = Fixture::new();
+    let tier = fixture.dir("tier");
+    let tier = tier.to_str().expect("a plain path");
+    for options in [&["--tier", tier][..], &["--store-at", "0"]] {
+        let output = up(&fixture, "local", options);
+        assert_eq!(output.status.code(), Some(2), "{options:?}");
+        let words = text(&output.stderr);
+        assert!(words.contains("leave --membership out"), "{words}");
+    }
+}
