@@ -40,6 +40,7 @@ use crate::input::{Input, Request};
 use crate::msg::{Body, Envelope};
 use crate::node::Node;
 use crate::time::Time;
+use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 use brackets::Brackets;
 use change::{Change, Reached};
@@ -67,6 +68,8 @@ pub struct Member {
     finished: Vec<Effect>,
     /// Handles that the kernel is to close, of opens that are begun anew.
     unwanted: Vec<Handle>,
+    /// Those that it has been told to close, and has not released. Nobody else knows of them.
+    unreleased: BTreeSet<Handle>,
     /// Store operations of the kernel that are not over.
     store_ops: u32,
 }
@@ -98,6 +101,7 @@ impl Member {
             reached: Reached::default(),
             early: Vec::new(),
             unwanted: Vec::new(),
+            unreleased: BTreeSet::new(),
             finished: Vec::new(),
             store_ops: 0,
         }
@@ -179,7 +183,9 @@ impl Member {
         }
         loop {
             for handle in mem::take(&mut self.unwanted) {
-                self.close_unwanted(now, handle, out);
+                self.unreleased.insert(handle);
+                let close = Request::Close(handle);
+                self.drive(now, Input::Request(Ticket(handle.0), close), out);
             }
             for (ticket, request) in self.brackets.take_ended() {
                 self.drive(now, Input::Request(ticket, request), out);
@@ -262,6 +268,7 @@ impl Member {
         match effect {
             Effect::Reply { ticket, reply } => self.replied(ticket, reply, out),
             Effect::Free(buf) if self.requests.frees_later(buf) => {}
+            Effect::Release { handle } if self.unreleased.remove(&handle) => {}
             Effect::Direct { ticket } => {
                 self.requests.direct(ticket);
                 out.push(effect);
@@ -302,17 +309,6 @@ impl Member {
         match (&request, &self.change) {
             (Request::Finish { .. }, Some(_)) => self.finished.push(reply),
             _ => out.push(reply),
-        }
-    }
-
-    /// The kernel has opened a file for an open that is begun anew: nobody else knows of the handle.
-    fn close_unwanted(&mut self, now: Time, handle: Handle, out: &mut Outbox) {
-        let begin = out.len();
-        let ticket = Ticket(handle.0);
-        self.drive(now, Input::Request(ticket, Request::Close(handle)), out);
-        let released = |effect: &Effect| *effect == Effect::Release { handle };
-        if let Some(at) = out[begin..].iter().position(released) {
-            out.remove(begin + at);
         }
     }
 

@@ -515,7 +515,8 @@ impl World {
             for (ticket, call) in &host.calls {
                 list.push(format!("{:?} {ticket:?}: {:?}", host.id, call.request));
             }
-            if let (Some(waits), true) = (host.member.waits_for(), host.is_alive()) {
+            let waits = host.member.waits_for().filter(|_| !host.member.has_left());
+            if let (Some(waits), true) = (waits, host.is_alive()) {
                 list.push(format!("{:?} waits for {waits}", host.id));
             }
             if let Some(order) = host.kernel.queue.front() {

@@ -55,6 +55,8 @@ pub(super) struct File {
     pub(super) version: u64,
     /// Ways in may keep bytes of an earlier file of this number.
     pub(super) renewed: bool,
+    /// Other nodes could not open it the same way.
+    pub(super) private: bool,
     /// Open handles.
     pub(super) handles: u32,
     /// Those of them that write.
@@ -118,6 +120,7 @@ impl Default for File {
             semantics: Semantics::default(),
             version: 0,
             renewed: false,
+            private: false,
             handles: 0,
             writers: 0,
             size: 0,

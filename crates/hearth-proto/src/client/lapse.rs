@@ -412,7 +412,7 @@ impl Desk<'_, '_> {
         let body = Body::Open {
             write: handles.writers > 0,
             stamp,
-            private: false,
+            private: file.is_some_and(|file| file.private),
             semantics: file.map(|file| file.semantics).unwrap_or_default(),
             all: Some(handles),
         };

@@ -25,6 +25,7 @@ impl Desk<'_, '_> {
             view: _,
         } = open;
         let file = self.client.files.entry(id).or_default();
+        file.private |= private;
         if self.ctx.config.is_uncached() || file.bypass {
             file.bypass = true;
             return self.opened(ticket, open, stamp.size, true);

@@ -27,6 +27,7 @@ impl File {
     fn carried(&self) -> File {
         File {
             semantics: self.semantics,
+            private: self.private,
             handles: self.handles,
             writers: self.writers,
             size: self.size,
