@@ -211,6 +211,7 @@ impl AgentSettings {
                 None => Spill::Store,
             },
             replicas: self.replicas,
+            goes_on: self.has_views(),
             rejoins: self.may_rejoin(),
             bank: match &self.bank {
                 Some(bank) => bank.kernel(self.may_rejoin()),

@@ -485,6 +485,8 @@ pub struct Config {
     pub nodes: u32,
     /// Version of the membership that this kernel lives in.
     pub view: View,
+    /// Other kernels follow this one, each in another view.
+    pub goes_on: bool,
     /// The members in that view, ascending; none named: every node.
     pub members: Vec<NodeId>,
     /// Policy of every file.
@@ -541,6 +543,7 @@ impl Config {
             incarnation: 1,
             nodes,
             view: View(1),
+            goes_on: false,
             members: Vec::new(),
             policy: Policy::Home,
             allocation: Allocation::Slot,

@@ -273,10 +273,19 @@ impl Member {
                 self.requests.direct(ticket);
                 out.push(effect);
             }
+            Effect::StoreThrough {
+                ticket,
+                offset,
+                buf,
+                ..
+            } => {
+                self.requests.spend(ticket, (buf, offset));
+                self.store_ops += 1;
+                out.push(effect);
+            }
             Effect::StoreRead { .. }
             | Effect::StoreWrite { .. }
             | Effect::StorePieces { .. }
-            | Effect::StoreThrough { .. }
             | Effect::StoreSync { .. }
             | Effect::StoreTruncate { .. } => {
                 self.store_ops += 1;
@@ -298,6 +307,13 @@ impl Member {
                 self.unwanted.push(handle);
             }
             return self.requests.park(ticket, request);
+        }
+        if let (Some(written), Reply::Failed(EHOSTDOWN)) =
+            (self.requests.spent(ticket, &request), &reply)
+        {
+            // The store has the bytes, and the manager that was to be told is gone.
+            let reply = written;
+            return out.push(Effect::Reply { ticket, reply });
         }
         if self.change.is_some() && reply == Reply::Failed(EHOSTDOWN) {
             let rest = self.node.torn(ticket);

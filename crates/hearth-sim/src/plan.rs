@@ -330,6 +330,7 @@ impl Plan {
                 Spill::Store
             },
             replicas: self.replicas,
+            goes_on: self.has_views(),
             // The membership says who lives.
             give_up_after: match self.views {
                 0 => Config::new(me, 1).give_up_after,

@@ -52,6 +52,12 @@ impl Desk<'_, '_> {
     }
 
     pub(super) fn size_answered(&mut self, ticket: Ticket, body: &Body) {
+        if let (Body::SizeIs { keep: true, .. }, Some(Job::Size(id))) =
+            (body, self.client.jobs.get(&ticket))
+            && let Some(file) = self.client.files.get_mut(id)
+        {
+            file.sized = true;
+        }
         let reply = match *body {
             Body::SizeIs { keep: true, .. } => Reply::Size {
                 size: None,

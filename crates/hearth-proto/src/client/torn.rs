@@ -9,26 +9,7 @@ use crate::ids::Ticket;
 use crate::input::{Request, Rest, WriteAt};
 use alloc::vec::Vec;
 
-impl WriteJob {
-    /// The bytes that no home has said it took, if some home took others.
-    fn rest(&self) -> Option<Rest> {
-        let is_torn = self.failed == Some(EHOSTDOWN) && self.scattered.is_none();
-        let (taken, left): (Vec<&Part>, Vec<&Part>) =
-            self.parts.iter().partition(|part| part.taken);
-        let missing = left.iter().map(|part| (part.offset, part.len)).collect();
-        let offset = self.offset;
-        (is_torn && !taken.is_empty()).then_some(Rest { offset, missing })
-    }
-}
-
 impl Client {
-    /// Notes a write that has failed.
-    pub(super) fn note_torn(&mut self, ticket: Ticket, job: &WriteJob) {
-        if let Some(rest) = job.rest() {
-            self.torn.insert(ticket, rest);
-        }
-    }
-
     /// The rest of a write that failed in this step.
     pub(crate) fn torn(&self, ticket: Ticket) -> Option<&Rest> {
         self.torn.get(&ticket)
@@ -41,6 +22,26 @@ impl Client {
 }
 
 impl Desk<'_, '_> {
+    /// True if a home took a part, and is gone with it.
+    pub(super) fn has_lost_part(&self, job: &WriteJob) -> bool {
+        let is_lost = |part: &Part| part.taken && self.ctx.peers.is_down(part.home);
+        let judged = self.ctx.config.goes_on && job.scattered.is_none();
+        judged && job.parts.iter().any(is_lost)
+    }
+
+    /// Notes the rest of a write that has failed for a node that is gone, if homes that live took others of its bytes.
+    pub(super) fn note_torn(&mut self, ticket: Ticket, job: &WriteJob) {
+        let peers = &self.ctx.peers;
+        let has = |part: &&Part| part.taken && !peers.is_down(part.home);
+        let (taken, left): (Vec<&Part>, Vec<&Part>) = job.parts.iter().partition(has);
+        let is_torn = job.failed == Some(EHOSTDOWN) && job.scattered.is_none();
+        if is_torn && !taken.is_empty() {
+            let missing = left.iter().map(|part| (part.offset, part.len)).collect();
+            let offset = job.offset;
+            self.client.torn.insert(ticket, Rest { offset, missing });
+        }
+    }
+
     /// Writes the rest of a write.
     pub(super) fn finish_write(&mut self, ticket: Ticket, request: Request) {
         if let Request::Finish {

@@ -428,6 +428,9 @@ impl Desk<'_, '_> {
         job.phase = Phase::Sending;
         job.left = parts.len() as u32;
         job.parts = parts.clone();
+        if parts.is_empty() {
+            return self.all_sent(ticket);
+        }
         let id = job.file;
         if self.is_ranged(id, &parts) {
             return self.begin_range(ticket);

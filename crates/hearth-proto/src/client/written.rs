@@ -53,9 +53,12 @@ impl Desk<'_, '_> {
     }
 
     pub(super) fn end_write(&mut self, ticket: Ticket) {
-        let Some(Job::Write(job)) = self.client.jobs.remove(&ticket) else {
+        let Some(Job::Write(mut job)) = self.client.jobs.remove(&ticket) else {
             return;
         };
+        if self.has_lost_part(&job) {
+            job.failed = job.failed.or(Some(errno::EHOSTDOWN));
+        }
         let size = match self.client.files.get_mut(&job.file) {
             Some(file) => {
                 file.writes.retain(|&write| write != ticket);
@@ -63,7 +66,7 @@ impl Desk<'_, '_> {
             }
             None => 0,
         };
-        self.client.note_torn(ticket, &job);
+        self.note_torn(ticket, &job);
         if !job.spent {
             self.ctx.out.push(Effect::Free(job.buf));
         }

@@ -1,5 +1,6 @@
 //! Requests of sessions: those that the kernel has not answered, and those that wait at the door.
 
+use crate::effect::Reply;
 use crate::ids::{Buf, Ticket};
 use crate::input::{Request, Rest};
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -17,6 +18,8 @@ pub(super) struct Requests {
     /// Done by the driver, at the store.
     direct: BTreeSet<Ticket>,
     parked: VecDeque<(Ticket, Request)>,
+    /// Writes whose buffers went to the store, and where.
+    spent: BTreeMap<Ticket, u64>,
     /// Writes to be finished as soon as the next kernel begins.
     torn: Vec<(Ticket, Request)>,
 }
@@ -93,6 +96,23 @@ impl Requests {
         let request = self.open.remove(&ticket)?;
         let freed = buf_of(&request).filter(|buf| self.bufs.remove(buf) == Some(true));
         Some((request, freed))
+    }
+
+    /// The buffer of a write goes to the store.
+    pub(super) fn spend(&mut self, ticket: Ticket, (buf, offset): (Buf, u64)) {
+        self.bufs.remove(&buf);
+        self.spent.insert(ticket, offset);
+    }
+
+    /// The answer to a write that the store has; it is over.
+    pub(super) fn spent(&mut self, ticket: Ticket, request: &Request) -> Option<Reply> {
+        let offset = self.spent.remove(&ticket)?;
+        let len = match request {
+            Request::Write { len, .. } => u64::from(*len),
+            _ => 0,
+        };
+        let size = offset + len;
+        Some(Reply::Written { offset, size })
     }
 
     /// True for the buffer of an open write, which is freed when that is answered.
