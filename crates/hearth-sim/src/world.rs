@@ -370,7 +370,7 @@ impl World {
             Event::Brings { node } => self.bring(node),
             Event::Decides => self.decide_view(),
             Event::Excludes => self.exclude(),
-            Event::Viewed { node, input } => self.step(node, *input),
+            Event::Viewed { node, input } => self.hear_view(node, *input),
         }
     }
 

@@ -5,7 +5,7 @@
 use super::write::{Part, WriteJob};
 use super::{Client, Desk, Job};
 use crate::errno::EHOSTDOWN;
-use crate::ids::Ticket;
+use crate::ids::{Gen, Ticket};
 use crate::input::{Request, Rest, WriteAt};
 use alloc::vec::Vec;
 
@@ -35,9 +35,14 @@ impl Desk<'_, '_> {
         let has = |part: &&Part| part.taken && !peers.is_down(part.home);
         let (taken, left): (Vec<&Part>, Vec<&Part>) = job.parts.iter().partition(has);
         let is_torn = job.failed == Some(EHOSTDOWN) && job.scattered.is_none();
-        if is_torn && !taken.is_empty() {
-            let missing = left.iter().map(|part| (part.offset, part.len)).collect();
+        // The home of an append may have brought it to the store before it was gone: it keeps its place.
+        let is_placed = job.at == WriteAt::End && job.generation != Gen::default();
+        if is_torn && (is_placed || !taken.is_empty()) {
             let offset = job.offset;
+            let missing = match job.parts.is_empty() {
+                true => alloc::vec![(offset, job.len)],
+                false => left.iter().map(|part| (part.offset, part.len)).collect(),
+            };
             self.client.torn.insert(ticket, Rest { offset, missing });
         }
     }

@@ -5,7 +5,7 @@ use super::{Ask, Seat};
 use crate::config::{Allocation, Authorities, Grain};
 use crate::errno;
 use crate::guard::Guard;
-use crate::ids::{NodeId, Stamp};
+use crate::ids::{NodeId, Stamp, View};
 use crate::msg::{Body, Cut, Handles, HomeMap, Service};
 use crate::nodeset::NodeSet;
 use alloc::collections::VecDeque;
@@ -23,6 +23,10 @@ impl Seat<'_, '_> {
             self.file.known = true;
             self.file.size = stamp.size;
             self.file.stamp = Some(stamp);
+            if self.ctx.config.view > View(1) {
+                // Writes that waited for this view began before others of the last one.
+                self.file.dated_ns = self.file.dated_ns.max(stamp.mtime_ns);
+            }
         }
         // A private file of a node that is no gateway would have no home.
         let private = private && self.ctx.config.rules().bank.is_none();

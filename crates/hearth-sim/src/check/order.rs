@@ -9,7 +9,7 @@
 //! taken of it and others had not is written once more, to the store.
 
 use super::Violation;
-use crate::model::{Change, ChangeKind, History, Tick};
+use crate::model::{Change, ChangeKind, History, OPEN, Tick};
 use std::collections::BTreeMap;
 
 /// A write with its reads, at one byte.
@@ -57,7 +57,9 @@ pub(crate) fn groups(history: &History, at: u64) -> BTreeMap<usize, Group> {
     let mut groups: BTreeMap<usize, Group> = BTreeMap::new();
     let mut by_value: BTreeMap<u8, usize> = BTreeMap::new();
     for (number, change) in history.changes.iter().enumerate() {
-        if change.covers(at) && !change.doubtful {
+        // A write that nobody was told of may go with an agent, also after it was seen.
+        let is_lost = change.doubtful || change.torn && change.span.ended == OPEN;
+        if change.covers(at) && !is_lost {
             groups.insert(number, Group::of(change));
             if change.kind != ChangeKind::Cut && !change.redone {
                 by_value.insert(change.value, number);

@@ -132,6 +132,17 @@ impl World {
         self.exclude();
     }
 
+    /// A node hears of a view. Until then homes that are gone may have been the last to take a write of its sessions.
+    pub(super) fn hear_view(&mut self, node: usize, input: Input) {
+        if let Input::View { gone, .. } = &input
+            && !gone.is_empty()
+            && self.hosts[node].is_alive()
+        {
+            self.doubt_histories();
+        }
+        self.step(node, input);
+    }
+
     /// Nobody may have what the store was not said to have.
     pub(super) fn doubt_histories(&mut self) {
         self.apart = true;
