@@ -109,10 +109,17 @@ impl Set {
             .collect()
     }
 
-    /// The agent on this machine that a program with this rank here uses.
+    /// The agent on this machine that a program with this rank here uses: one that lives, if any does.
     pub fn peer_of_rank(&self, rank: usize) -> Peer {
         let agents = &self.file.agents;
-        self.peer(&agents[rank % agents.len()])
+        let living: Vec<&AgentEntry> = agents
+            .iter()
+            .filter(|agent| agent.process.lives())
+            .collect();
+        match living.len() {
+            0 => self.peer(&agents[rank % agents.len()]),
+            count => self.peer(living[rank % count]),
+        }
     }
 }
 

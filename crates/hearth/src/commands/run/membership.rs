@@ -14,7 +14,7 @@ use hearth_set::failure::{Failure, OrFail};
 use hearth_set::job::{self, Lock, LockKind, SetOwner};
 use hearth_set::launch::{self, LaunchPlan, Launched, Members};
 use hearth_set::leftovers;
-use hearth_set::options::SetArgs;
+use hearth_set::options::{MembershipChoice, SetArgs};
 use hearth_set::program;
 use hearth_set::set::{self, Life, Set};
 use hearth_set::signals::Signals;
@@ -136,7 +136,8 @@ fn start(
 
 fn check(set: &Set, args: &SetArgs) -> Result<(), Failure> {
     let job = &set.file.job;
-    if set.life() != Life::Up {
+    let goes_on = set.file.spec.membership == MembershipChoice::Embedded;
+    if set.life() != Life::Up && !(goes_on && set.life() == Life::Partly) {
         return Err(cannot_use(job)
             .cause("some of its agents are gone")
             .hint(format!("hearth down --job {job}")));
