@@ -49,16 +49,13 @@ impl Suspects {
         std::mem::take(&mut self.broken)
     }
 
-    fn due(&mut self) -> Vec<u32> {
+    /// Those that are to be excluded, each once.
+    fn due(&mut self) -> BTreeSet<u32> {
         self.silent.retain(|_, since| since.elapsed() < SILENT_SPAN);
-        let down = self
-            .down
-            .iter()
-            .filter(|(_, since)| since.elapsed() >= BROKEN_SPAN);
-        let all = down
-            .map(|(&peer, _)| peer)
-            .chain(self.silent.keys().copied());
-        all.collect()
+        let is_long = |since: &Instant| since.elapsed() >= BROKEN_SPAN;
+        let down = self.down.iter().filter(|(_, since)| is_long(since));
+        let down = down.map(|(&peer, _)| peer);
+        down.chain(self.silent.keys().copied()).collect()
     }
 
     /// True if a connection broke and stands again: a view of the same members begins anew.
@@ -118,5 +115,24 @@ impl Views {
             }
             Err(error) => log::debug!("no other view: {error}"),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_agent_that_is_silent_and_not_connected_is_named_once() {
+        let mut suspects = Suspects::default();
+        suspects.silent(3);
+        suspects.down(3);
+        let long_ago = Instant::now().checked_sub(BROKEN_SPAN);
+        suspects
+            .down
+            .insert(3, long_ago.expect("the machine is up for longer"));
+        assert!(suspects.due().into_iter().eq([3]));
+        suspects.up(3);
+        assert!(suspects.has_mended(), "it has lost messages");
     }
 }
