@@ -39,6 +39,12 @@ use wire::Wire;
 /// The granter's term of a lease, and so the least time that a death stops writes for.
 const LEASE_SPAN: Duration = Duration::from_secs(4);
 
+/// Terms of all leases; clocks may drift apart by a tenth of a percent.
+const TERMS: LeaseTerms = LeaseTerms {
+    granted: LocalSpan(LEASE_SPAN.as_nanos() as u64),
+    drift: DriftPpm(1000),
+};
+
 /// By then a store operation that an agent had begun before its lease ran out has taken effect.
 const FENCE_SPAN: Duration = Duration::from_millis(500);
 
@@ -187,17 +193,13 @@ fn log_of(
     (me, keys): (MemberKey, &[MemberKey]),
     wire: &Arc<Wire>,
 ) -> Result<Embedded, EmbeddedError> {
-    let terms = LeaseTerms {
-        granted: LocalSpan(LEASE_SPAN.as_nanos() as u64),
-        drift: DriftPpm(1000),
-    };
     let clock = Arc::new(BootClock);
     let wire = Arc::clone(wire);
     let voters = keys.len().min(VOTERS_MAX);
     let config = EmbeddedConfig {
         me,
         voters: keys[..voters - (voters + 1) % 2].to_vec(),
-        terms,
+        terms: TERMS,
         heartbeat: HEARTBEAT,
     };
     Embedded::start(config, first.clone(), wire, clock)

@@ -1,8 +1,8 @@
 //! The lease of this agent: while it holds, nobody goes on without it.
 
 use super::clock::BootClock;
-use super::{LEASE_SPAN, Views};
-use hearth_views::lease::{DriftPpm, LeaseTerms, LocalClock, LocalSpan};
+use super::{TERMS, Views};
+use hearth_views::lease::{LocalClock, LocalSpan};
 use hearth_views::log::{LogError, Patience, ViewLog};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Condvar, Mutex, PoisonError};
@@ -65,17 +65,13 @@ impl Lease {
 impl Views {
     /// Renews the lease until the agent ends.
     pub(super) fn keep_lease(&self) {
-        let terms = LeaseTerms {
-            granted: LocalSpan(LEASE_SPAN.as_nanos() as u64),
-            drift: DriftPpm(1000),
-        };
-        let between = Duration::from_nanos(terms.renewal().0);
+        let between = Duration::from_nanos(TERMS.renewal().0);
         while !self.lease.has_ended() {
             let before = BootClock.now();
             let patience = Patience::new(between, &self.call_off);
             let pause = match self.log.renew(self.me, &patience) {
                 Ok(_) => {
-                    self.lease.renew(before.plus(terms.held()).0);
+                    self.lease.renew(before.plus(TERMS.held()).0);
                     between
                 }
                 Err(LogError::Gone(_)) => self.excluded(),
