@@ -3,7 +3,7 @@
 //! The rest alone is written in the next view. A part that was taken may have been read, and overwritten since.
 
 use super::write::{Part, WriteJob};
-use super::{Client, Desk, Job};
+use super::{Client, Desk};
 use crate::errno::EHOSTDOWN;
 use crate::ids::{Gen, Ticket};
 use crate::input::{Request, Rest, WriteAt};
@@ -61,14 +61,6 @@ impl Desk<'_, '_> {
             let mut job = WriteJob::new(handle, at, buf, len, mtime_ns);
             job.rest = Some(rest);
             self.write(ticket, job);
-        }
-    }
-
-    /// False for a byte that a home has already, of a write that is being finished.
-    pub(super) fn is_wanting(&self, ticket: Ticket, at: u64) -> bool {
-        match self.client.jobs.get(&ticket) {
-            Some(Job::Write(job)) => job.rest.as_ref().is_none_or(|rest| rest.lacks(at)),
-            Some(_) | None => true,
         }
     }
 }

@@ -69,8 +69,6 @@ pub(super) struct WriteJob {
     pub(super) left: u32,
     /// Locks of a write over several homes, as many as parts.
     pub(super) range: Option<Range>,
-    /// Parts that homes took.
-    pub(super) taken: usize,
     /// Generation in which the manager gave a place.
     pub(super) generation: Gen,
     /// Ends of the bytes that homes took, by generation, where a later one does not reach as far. The
@@ -132,7 +130,6 @@ impl WriteJob {
             parts: Vec::new(),
             left: 0,
             range: None,
-            taken: 0,
             generation: Gen::default(),
             reaches: Vec::new(),
             refused: false,
@@ -177,9 +174,13 @@ impl WriteJob {
         self.offset + u64::from(self.len)
     }
 
+    /// True once a home took a part.
+    pub(super) fn is_begun(&self) -> bool {
+        self.parts.iter().any(|part| part.taken)
+    }
+
     /// A home took its part of a write over several homes.
     pub(super) fn part_taken(&mut self, generation: Gen, part: Part) {
-        self.taken += 1;
         let mut parts = self.parts.iter_mut();
         if let Some(known) = parts.find(|known| known.offset == part.offset) {
             known.taken = true;
@@ -259,7 +260,6 @@ impl Desk<'_, '_> {
             return self.redirect(ticket);
         }
         job.parts.clear();
-        job.taken = 0;
         job.reaches.clear();
         job.refused = false;
         job.range = None;
@@ -293,7 +293,7 @@ impl Desk<'_, '_> {
         let id = job.file;
         let placing = matches!(job.phase, Phase::Placing | Phase::Passing);
         // A part that failed may be in the store for all that: it is not written a second time.
-        let again = placing || (job.refused && job.taken == 0 && job.failed.is_none());
+        let again = placing || (job.refused && !job.is_begun() && job.failed.is_none());
         let known = self.client.files.get(&id).map(|file| file.generation);
         let behind = known.is_some_and(|known| answer.generation.life < known.life);
         match answer.body {
@@ -366,6 +366,7 @@ impl Desk<'_, '_> {
             return;
         }
         let (id, offset, end) = (job.file, job.offset, job.end());
+        let rest = job.rest.clone();
         // A home that is known takes what was gathered without a manager, which only a new end needs.
         let gathered = job.scattered.is_some();
         if self.is_bypassed(id) {
@@ -385,7 +386,7 @@ impl Desk<'_, '_> {
                 return;
             };
             let from = offset.max(self.ctx.config.page_start(page));
-            if !self.is_wanting(ticket, from) {
+            if rest.as_ref().is_some_and(|rest| !rest.lacks(from)) {
                 continue;
             }
             let to = end.min(self.ctx.config.page_start(page + 1));
@@ -560,7 +561,6 @@ impl Desk<'_, '_> {
                 if let Some(file) = self.client.files.get_mut(&job.file) {
                     file.wrote.insert(home);
                 }
-                job.taken += 1;
                 job.took(answer.generation, end);
             }
             Body::OldGeneration if job.at == WriteAt::End => job.refused = true,
@@ -675,12 +675,12 @@ impl Desk<'_, '_> {
         if file.bypass {
             return self.detached_under(ticket);
         }
-        if job.refused && job.taken > 0 {
+        if job.refused && job.is_begun() {
             job.failed = Some(errno::EIO);
         }
         file.date.wrote(self.ctx.config, job.mtime_ns);
         let told = !self.ctx.config.keeps(Guard::EndTold) || job.reach() <= file.size;
-        if !append && (job.taken == 0 || told) {
+        if !append && (!job.is_begun() || told) {
             return self.end_write(ticket);
         }
         job.phase = Phase::Extending;

@@ -15,12 +15,12 @@ impl Desk<'_, '_> {
             return;
         };
         // One that was staged and let go has no parts any more.
-        let done = !job.refused && job.taken == job.parts.len();
+        let done = !job.refused && job.parts.iter().all(|part| part.taken);
         if job.failed.is_some() || done {
             return self.end_write(ticket);
         }
         // A second append of the whole would show the taken part twice.
-        if job.taken > 0 && job.at == WriteAt::End {
+        if job.is_begun() && job.at == WriteAt::End {
             return self.fail_write(ticket, errno::EIO);
         }
         self.redirect(ticket);
