@@ -149,37 +149,14 @@ impl History {
     /// A file that is born with `size` bytes of one value, first a hole, then the bytes.
     pub fn born(size: u64, hole: Tick, bytes: Tick) -> History {
         let mut history = History::default();
-        let at_once = |tick| Interval {
-            began: tick,
-            ended: tick,
-        };
-        history.changes.push(Change {
-            node: u32::MAX,
-            kind: ChangeKind::Cut,
-            place: 0..u64::MAX,
-            value: 0,
-            append: false,
-            redone: false,
-            durable: false,
-            doubtful: false,
-            torn: false,
-            span: at_once(hole),
-            published: hole,
-        });
+        let everywhere = 0..u64::MAX;
+        history.begin(u32::MAX, ChangeKind::Cut, everywhere, 0, hole);
         let value = history.next_value();
-        history.changes.push(Change {
-            node: u32::MAX,
-            kind: ChangeKind::Birth,
-            place: 0..size,
-            value,
-            append: false,
-            redone: false,
-            durable: false,
-            doubtful: false,
-            torn: false,
-            span: at_once(bytes),
-            published: bytes,
-        });
+        history.begin(u32::MAX, ChangeKind::Birth, 0..size, value, bytes);
+        for change in &mut history.changes {
+            change.span.ended = change.span.began;
+            change.published = change.span.began;
+        }
         history
     }
 

@@ -13,13 +13,9 @@ impl Authority {
         let files = self.files.keys();
         let forgotten = files.map(|&file| Effect::Forgotten { file });
         ctx.out.extend(forgotten);
-        *self = self.after_end();
-    }
-
-    fn after_end(&self) -> Authority {
-        let mut next = Authority::default();
-        (next.common.clock, next.common.grants) = (self.common.clock, self.common.grants);
-        next
+        let (clock, grants) = (self.common.clock, self.common.grants);
+        *self = Authority::default();
+        (self.common.clock, self.common.grants) = (clock, grants);
     }
 
     /// Programs write nothing by themselves any more.

@@ -66,27 +66,15 @@ impl Brackets {
         let Some((kind, file)) = end_of(request) else {
             return false;
         };
-        let its = |one: &&mut Bracket| one.kind == kind && one.file == file && one.ended.is_none();
-        let at = self
-            .open
-            .iter_mut()
-            .filter(its)
-            .min_by_key(|one| one.asked.is_some());
-        match at {
-            Some(one) if one.asked.is_some() => {
-                one.ended = Some((ticket, request.clone()));
-                true
-            }
-            Some(_) => {
-                let is =
-                    |one: &Bracket| one.kind == kind && one.file == file && one.asked.is_none();
-                if let Some(at) = self.open.iter().position(is) {
-                    self.open.remove(at);
-                }
-                false
-            }
-            None => false,
+        let its = |one: &Bracket| one.kind == kind && one.file == file && one.ended.is_none();
+        let told = |one: &Bracket| its(one) && one.asked.is_none();
+        if let Some(at) = self.open.iter().position(told) {
+            self.open.remove(at);
+            return false;
         }
+        let asked = self.open.iter_mut().find(|one| its(one));
+        let end = (ticket, request.clone());
+        asked.map(|one| one.ended = Some(end)).is_some()
     }
 
     /// The requests by which the next kernel hears of them.

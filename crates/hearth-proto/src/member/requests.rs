@@ -108,7 +108,7 @@ impl Requests {
     pub(super) fn spent(&mut self, ticket: Ticket, request: &Request) -> Option<Reply> {
         let offset = self.spent.remove(&ticket)?;
         let len = match request {
-            Request::Write { len, .. } => u64::from(*len),
+            Request::Write { len, .. } | Request::Finish { len, .. } => u64::from(*len),
             _ => 0,
         };
         let size = offset + len;
