@@ -153,7 +153,6 @@ impl Agent {
             stores,
             (files, placement_rules),
             (config.kernel_cache, Balance::new(config.balances())),
-            config.has_views(),
         );
         let mut workers = core.start_workers().map_err(StartError::Thread)?;
         workers.push(write_rings::mind(&core).map_err(StartError::Thread)?);

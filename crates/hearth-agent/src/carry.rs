@@ -415,7 +415,7 @@ impl Core {
 
 fn release(state: &mut State, handle: Handle) {
     let file = state.files.file_of(handle);
-    let keeps = file.is_some_and(|file| state.member.node().keeps(file));
+    let keeps = file.is_some_and(|file| state.node().keeps(file));
     state.files.closed(handle, keeps);
 }
 

@@ -187,7 +187,7 @@ impl AgentSettings {
         if self.has_views() && (self.tier.is_some() || self.bank.is_some()) {
             return Err(ConfigError::Views);
         }
-        if self.membership == MembershipRule::Embedded && self.members.len() < 3 {
+        if self.has_views() && self.members.len() < 3 {
             return Err(ConfigError::TooFew);
         }
         if self.node as usize >= self.members.len() {

@@ -120,15 +120,12 @@ impl Core {
         (store, tier): (Arc<dyn Store>, Option<Arc<Tier>>),
         (files, placement_rules): (Files, PlacementRules),
         (kernel_cache, balance): (bool, Balance),
-        has_views: bool,
     ) -> Arc<Core> {
         let nodes = node.config().nodes as usize;
+        let has_views = node.config().goes_on;
         let root = Arc::clone(files.root());
         let state = State {
-            member: match has_views {
-                true => Member::new(node),
-                false => Member::fixed(node),
-            },
+            member: Member::new(node),
             buffers: Buffers::default(),
             tickets: Tickets::default(),
             files,
@@ -202,7 +199,7 @@ impl Core {
     /// time does so; however slow the store is, the others stay free.
     pub(crate) fn drive_write(&self, input: impl FnOnce(&mut State) -> Input) {
         let (may, writer) = self.turn(|state, after| {
-            let passes = state.member.node().config().rules().writes == Writes::AtGateway;
+            let passes = state.node().config().rules().writes == Writes::AtGateway;
             let may = passes && !self.writes_itself.swap(true, Ordering::AcqRel);
             if may {
                 state.writer = Writer::Session;
@@ -399,6 +396,11 @@ impl Core {
 }
 
 impl State {
+    /// The kernel of the present view.
+    pub(crate) fn node(&self) -> &Node {
+        self.member.node()
+    }
+
     /// Notes something that a person should know.
     pub(crate) fn alarm(&mut self, text: String) {
         log::warn!("{text}");
@@ -433,7 +435,7 @@ impl State {
                 )
             }
             Alarm::NodeLost(node) => {
-                let kept = match self.member.node().config().replicas_rule().shards() {
+                let kept = match self.node().config().replicas_rule().shards() {
                     Some(_) => "neither sealed nor brought",
                     None => "not brought",
                 };

@@ -118,7 +118,7 @@ impl Core {
     pub(crate) fn flush_some(&self) -> Unflushed {
         self.drive_with(|state| Input::Request(state.tickets.next(), Request::FlushAll));
         let mut state = self.lock();
-        let failing: Vec<(FileId, i32)> = state.member.node().failing().collect();
+        let failing: Vec<(FileId, i32)> = state.node().failing().collect();
         let named = failing.iter().take(NAMED_MAX);
         let refused = named.map(|&(file, errno)| {
             let path = state.files.whole_path(file);
@@ -130,8 +130,8 @@ impl Core {
         Unflushed {
             refused: refused.collect(),
             more: failing.len().saturating_sub(NAMED_MAX) as u64,
-            bytes: state.member.node().status().dirty_bytes,
-            elsewhere: state.member.node().is_settling(),
+            bytes: state.node().status().dirty_bytes,
+            elsewhere: state.node().is_settling(),
         }
     }
 
@@ -145,7 +145,7 @@ impl Core {
     /// Has another agent begin to bring everything to the store; says what it has left.
     pub(crate) fn flushed_of(&self, node: NodeId) -> Result<Unflushed, NotTold> {
         let told = self.asked_of(ASK_FLUSHED, node)?;
-        let me = self.lock().member.node().config().me;
+        let me = self.lock().node().config().me;
         Unflushed::decode(&told).ok_or(NotTold::Silent(node.0, me.0))
     }
 

@@ -41,7 +41,7 @@ impl About {
 pub(crate) fn words(state: &State, now: Time) -> Vec<(Option<Ticket>, String)> {
     let asked = state.tickets.abouts();
     let name = |file| state.files.called(file);
-    words_of(asked, state.member.node(), now, name)
+    words_of(asked, state.node(), now, name)
 }
 
 /// Words for calls that the front end has had for long. The agent has a word of its own for a file that its requests

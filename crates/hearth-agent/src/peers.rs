@@ -22,10 +22,7 @@ impl Handler for Peers {
             state.lives[peer.0 as usize] = incarnation;
             let over = gone(peer);
             state.alarms.retain(|alarm| !alarm.starts_with(&over));
-            match self.0.has_views {
-                true => Input::Tick,
-                false => Input::PeerUp(node),
-            }
+            Input::PeerUp(node)
         });
         if let Some(views) = self.0.views.get() {
             views.up(node);
@@ -56,10 +53,7 @@ impl Handler for Peers {
             (lost, alone) = state.openers.gone(node);
             state.files.forget_introductions(node);
             state.alarm(format!("{}{why}", gone(peer)));
-            match self.0.has_views {
-                true => Input::Tick,
-                false => Input::PeerDown(node),
-            }
+            Input::PeerDown(node)
         });
         if let Some(views) = self.0.views.get() {
             views.down(node);

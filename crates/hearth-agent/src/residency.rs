@@ -58,13 +58,13 @@ impl Core {
             spans.entry(FileId(number)).or_default().push((start, end));
         }
         let state = self.lock();
-        let page_bytes = u64::from(state.member.node().config().page_bytes);
-        for (file, page, bytes) in state.member.node().held().filter(|(.., bytes)| *bytes > 0) {
+        let page_bytes = u64::from(state.node().config().page_bytes);
+        for (file, page, bytes) in state.node().held().filter(|(.., bytes)| *bytes > 0) {
             let start = page * page_bytes;
             let span = (start, start + u64::from(bytes));
             spans.entry(file).or_default().push(span);
         }
-        let pool = state.member.node().config().pool_bytes();
+        let pool = state.node().config().pool_bytes();
         let residency = Residency {
             node: state.called.clone(),
             mount: state.mounted.clone(),

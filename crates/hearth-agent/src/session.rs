@@ -141,7 +141,7 @@ impl Session for Core {
         let shared = self.pool.is_shared();
         self.submit(|state| {
             // Pages that programs read in the pool are called back like those that a front end keeps.
-            let copies = state.member.node().config().rules().copies;
+            let copies = state.node().config().rules().copies;
             let aside = keep == Keep::Nobody;
             let keep = keep == Keep::FrontEnd || (shared && !aside && copies == Copies::Many);
             let waiting = Waiting::Read {
@@ -199,7 +199,7 @@ impl Session for Core {
     }
 
     fn pool_bytes(&self) -> u64 {
-        self.lock().member.node().config().pool_bytes()
+        self.lock().node().config().pool_bytes()
     }
 
     fn flush(&self, handle: SessionHandle, done: Done<()>) {
@@ -211,7 +211,7 @@ impl Session for Core {
     }
 
     fn gathers(&self, handle: SessionHandle) -> bool {
-        self.lock().member.node().gathers(kernel_handle(handle))
+        self.lock().node().gathers(kernel_handle(handle))
     }
 
     fn exchange(&self, handle: SessionHandle, done: Done<()>) {
@@ -232,7 +232,7 @@ impl Session for Core {
     }
 
     fn store_is_behind(&self) -> bool {
-        self.lock().member.node().config().close_rule() == CloseRule::Buffered
+        self.lock().node().config().close_rule() == CloseRule::Buffered
     }
 
     fn truncate(&self, file: FileKey, fd: OwnedFd, size: u64, done: Done<()>) {
@@ -277,7 +277,7 @@ impl Session for Core {
 
     fn share(&self) -> Share {
         let state = self.lock();
-        let config = state.member.node().config();
+        let config = state.node().config();
         Share {
             part: config.me.0 as usize,
             parts: config.nodes as usize,
@@ -286,7 +286,7 @@ impl Session for Core {
 
     fn looks_alone(&self) -> bool {
         let state = self.lock();
-        let config = state.member.node().config();
+        let config = state.node().config();
         config.daemon_of_attributes(FileId::default()).is_some()
     }
 

@@ -20,7 +20,7 @@ impl Core {
         };
         let page_bytes = self.pool.frame_bytes() as u64;
         for page in offset / page_bytes..=(offset + len - 1) / page_bytes {
-            if let Some((frame, extent)) = state.member.node().readable(file, page) {
+            if let Some((frame, extent)) = state.node().readable(file, page) {
                 let name = PageName { file: file.0, page };
                 self.pool
                     .publish(name, FrameIndex(frame.0), extent as usize);

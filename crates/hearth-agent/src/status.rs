@@ -178,11 +178,11 @@ impl Core {
         let late = late::words(&state, self.now()).into_iter();
         let late = late.map(|(_, word)| word);
         let late = late.chain(late::words_of_calls(&state, calls, self.now()));
-        for (daemon, epoch) in daemons.iter_mut().zip(state.member.node().bank_epochs()) {
+        for (daemon, epoch) in daemons.iter_mut().zip(state.node().bank_epochs()) {
             daemon.epoch = epoch.0;
         }
-        let config = state.member.node().config();
-        let kernel = state.member.node().status();
+        let config = state.node().config();
+        let kernel = state.node().status();
         AgentStatus {
             node: config.me.0,
             pid: std::process::id(),
@@ -269,7 +269,7 @@ impl Core {
 }
 
 fn promises(state: &mut State) -> Vec<FilePromise> {
-    let promises: Vec<_> = state.member.node().promises().take(PROMISES_MAX).collect();
+    let promises: Vec<_> = state.node().promises().take(PROMISES_MAX).collect();
     let named = |(file, semantics): (FileId, Semantics)| FilePromise {
         file: state.files.name(file),
         semantics: semantics.name().to_owned(),
@@ -278,7 +278,7 @@ fn promises(state: &mut State) -> Vec<FilePromise> {
 }
 
 fn at_risk(state: &mut State) -> Vec<String> {
-    let files: Vec<FileId> = state.member.node().at_risk().take(PROMISES_MAX).collect();
+    let files: Vec<FileId> = state.node().at_risk().take(PROMISES_MAX).collect();
     let named = |file| state.files.name(file);
     files.into_iter().map(named).collect()
 }

@@ -306,7 +306,7 @@ impl State {
 
     /// The number of a request that no peer hears of.
     fn own_request(&mut self) -> u64 {
-        let me = u64::from(self.member.node().config().me.0);
+        let me = u64::from(self.node().config().me.0);
         self.trace.count += 1;
         me << 48 | OWN | self.trace.count & 0xf_ffff_ffff
     }

@@ -460,7 +460,7 @@ pub(crate) fn finish(core: &Core, stuck: Stuck, made: Result<Outcome, Errno>) {
 }
 
 fn stamp_after(core: &Core, fd: BorrowedFd<'_>, sync: bool) -> Result<StoreOk, Errno> {
-    if sync && core.lock().member.node().config().syncs_at_tier() {
+    if sync && core.lock().node().config().syncs_at_tier() {
         // Not in the store: no stamp of it may count.
         core.store.sync_tier(fd)?;
         return Ok(StoreOk::default());

@@ -141,7 +141,7 @@ impl Core {
     pub(crate) fn open(&self, state: &mut State) {
         let write_rings = &state.write_rings;
         let is_used = write_rings.is_wanted && !write_rings.owners.is_empty();
-        if is_used && !write_rings.is_open && state.member.node().has_room(write_rings.most()) {
+        if is_used && !write_rings.is_open && state.node().has_room(write_rings.most()) {
             self.pool.set_gate(true);
             state.write_rings.is_open = true;
         }
@@ -268,7 +268,7 @@ impl Core {
             } else if state.write_rings.has_broken() {
                 self.shut(&mut state, &mut after);
                 state.write_rings.forget(Owner::is_useless);
-            } else if !state.member.node().has_room(state.write_rings.most()) {
+            } else if !state.node().has_room(state.write_rings.most()) {
                 self.shut(&mut state, &mut after);
             }
             let over = state.write_rings.is_over;

@@ -56,8 +56,6 @@ type Mail = (NodeId, Envelope, Option<(Buf, u32)>);
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Member {
     node: Node,
-    /// There is one view for ever: the kernel alone acts.
-    is_fixed: bool,
     requests: Requests,
     brackets: Brackets,
     change: Option<Change>,
@@ -82,19 +80,11 @@ fn is_uncertain(request: &Request, reply: &Reply) -> bool {
 }
 
 impl Member {
-    /// A member of a set whose members never change.
-    pub fn fixed(node: Node) -> Member {
-        Member {
-            is_fixed: true,
-            ..Member::new(node)
-        }
-    }
-
-    /// A member of the first view; of none yet if the kernel's is 0.
+    /// A member of the first view; of none yet if the kernel's is 0. If no kernel is to follow this one
+    /// ([`Config::goes_on`]), the kernel alone acts.
     pub fn new(node: Node) -> Member {
         Member {
             node,
-            is_fixed: false,
             requests: Requests::default(),
             brackets: Brackets::default(),
             change: None,
@@ -155,7 +145,7 @@ impl Member {
 
     /// Applies one input; orders go to `out` in the order in which they must happen.
     pub fn step(&mut self, now: Time, input: Input, out: &mut Outbox) {
-        if self.is_fixed {
+        if !self.config().goes_on {
             return self.node.step(now, input, out);
         }
         match input {
@@ -168,6 +158,8 @@ impl Member {
                 let change = Change::new(view, members, leaving);
                 self.begin_change(now, (change, &gone), out);
             }
+            // The membership says who lives.
+            Input::PeerUp(_) | Input::PeerDown(_) => {}
             Input::Directed(ticket) => self.requests.directed(ticket),
             Input::Request(ticket, request) => self.request(now, (ticket, request), out),
             Input::Message {

@@ -41,6 +41,12 @@ pub(crate) struct State {
     due: Option<Duration>,
 }
 
+impl State {
+    pub(crate) fn node(&self) -> &Node {
+        self.member.node()
+    }
+}
+
 /// Files of open handles.
 #[derive(Default)]
 pub(crate) struct Files(pub(crate) BTreeMap<Handle, FileId>);
@@ -72,7 +78,7 @@ impl Core {
             waker: Condvar::new(),
             me: node.config().me,
             state: Mutex::new(State {
-                member: Member::fixed(node),
+                member: Member::new(node),
                 buffers: Buffers::default(),
                 files: Files::default(),
                 write_rings: WriteRings::default(),

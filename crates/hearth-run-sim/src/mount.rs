@@ -66,7 +66,7 @@ impl Core {
 
     pub(crate) fn read(&self, handle: Handle, offset: u64, len: u32) -> Answer {
         self.call(|state| {
-            let keep = state.member.node().config().rules().copies == Copies::Many;
+            let keep = state.node().config().rules().copies == Copies::Many;
             let call = Call::Read {
                 handle,
                 offset,

@@ -185,7 +185,7 @@ impl World {
             if plan.tamper == Tamper::PartsApart {
                 config.ranges = Ranges::Apart;
             }
-            Host::new(Node::new(config), plan.has_views())
+            Host::new(Node::new(config))
         };
         let mut world = World {
             now: Time(1_000_000_000),

@@ -161,7 +161,7 @@ impl Asking {
 impl Core {
     /// The residency of an agent of the job: this one, or another that is asked.
     pub(crate) fn residency_of(&self, node: NodeId) -> Result<Residency, NotTold> {
-        let me = self.lock().member.node().config().me;
+        let me = self.lock().node().config().me;
         if node == me {
             return Ok(self.residency());
         }
@@ -171,7 +171,7 @@ impl Core {
 
     /// Another agent's answer to a question, of which this is the first byte of the head.
     pub(crate) fn asked_of(&self, question: u8, node: NodeId) -> Result<Vec<u8>, NotTold> {
-        let me = self.lock().member.node().config().me;
+        let me = self.lock().node().config().me;
         // Noted before it is seen that the agent is here: it may go at any moment.
         let number = self.asking.begin(node);
         if self.lock().up.get(node.0 as usize) != Some(&true) {

@@ -71,7 +71,7 @@ impl World {
         };
         config.bank.rejoins = true;
         config.rejoins = true;
-        self.hosts[node] = Host::new(Node::new(config), self.plan.has_views());
+        self.hosts[node] = Host::new(Node::new(config));
         self.hosts[node].paused = DEAD;
         if self.plan.has_views() {
             return self.lose_member(node);

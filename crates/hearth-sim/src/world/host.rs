@@ -43,7 +43,7 @@ pub(crate) struct Host {
 }
 
 impl Host {
-    pub(crate) fn new(node: Node, has_views: bool) -> Host {
+    pub(crate) fn new(node: Node) -> Host {
         let config = node.config();
         Host {
             id: config.me,
@@ -60,10 +60,7 @@ impl Host {
             tier: Tier::default(),
             store_client: StoreClient::default(),
             paused: Time(0),
-            member: match has_views {
-                true => Member::new(node),
-                false => Member::fixed(node),
-            },
+            member: Member::new(node),
         }
     }
 

@@ -112,12 +112,8 @@ impl Links {
         self.drop_messages(a, b);
     }
 
-    /// Messages between two nodes are lost, and the connection stays.
-    pub(crate) fn forget(&mut self, a: u32, b: u32) {
-        self.drop_messages(a, b);
-    }
-
-    fn drop_messages(&mut self, a: u32, b: u32) {
+    /// Messages between two nodes are lost.
+    pub(crate) fn drop_messages(&mut self, a: u32, b: u32) {
         self.of(a, b).life += 1;
         for way in [(a, b), (b, a)] {
             self.ways.remove(&way);

@@ -103,7 +103,7 @@ impl World {
     pub(super) fn lose_member(&mut self, node: usize) {
         let id = NodeId(node as u32);
         for peer in (0..self.plan.nodes).filter(|&peer| peer != id.0) {
-            self.links.forget(id.0, peer);
+            self.links.drop_messages(id.0, peer);
         }
         self.views.members.retain(|&member| member != id);
         self.views.leaving.retain(|&member| member != id);
@@ -158,7 +158,7 @@ impl World {
             view: View(0),
             ..self.plan.config(spare)
         };
-        self.hosts[at] = Host::new(Node::new(config), self.plan.has_views());
+        self.hosts[at] = Host::new(Node::new(config));
         self.hosts[at].paused = Time(0);
         self.views.told.remove(&spare);
         self.views.members.push(spare);
