@@ -304,9 +304,8 @@ impl Home<'_, '_> {
     /// End of the bytes that may be shown. The manager may have told everybody of a truncation. This home has
     /// agreed to it, and may have yet to be told that it is done.
     pub(super) fn shown_end(&self) -> u64 {
-        let refuses = |bar: &Bar| bar.result.is_err() && self.ctx.config.has_replicas();
         match &self.file.bar {
-            Some(bar) if bar.answered && !refuses(bar) => match bar.cut {
+            Some(bar) if bar.answered && bar.result.is_ok() => match bar.cut {
                 Cut::Shrink(size) => size,
                 Cut::Outside
                 | Cut::Detach

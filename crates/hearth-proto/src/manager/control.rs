@@ -69,7 +69,7 @@ pub(super) enum Control {
         awaiting: Vec<(NodeId, u64)>,
         ask: Ask,
     },
-    /// No home has refused a truncation: openers learn the size that will be.
+    /// No home has refused a truncation, or is gone: openers learn the size that will be.
     Shortening {
         size: u64,
         homes: Vec<NodeId>,
@@ -178,8 +178,8 @@ impl Control {
 }
 
 impl Seat<'_, '_> {
-    /// Starts a cut. Openers forget the size at the same time, but leave a detached file only when
-    /// all of it is in the store.
+    /// Starts a cut. Openers forget an outside change at the same time. They learn of a truncation when no home can
+    /// refuse it any more, and leave a detached file only when all of it is in the store.
     pub(super) fn cut(&mut self, cut: Cut, homes: Vec<NodeId>, after: After) {
         self.file.uncut = false;
         if !matches!(cut, Cut::Window { .. }) {
@@ -187,12 +187,8 @@ impl Seat<'_, '_> {
             self.file.version += 1;
         }
         let mut awaiting = self.order(homes.iter().copied(), &Body::Cut(cut));
-        match cut {
-            // Copies keep what the store refuses, so a home may refuse: until none has, it must not show.
-            Cut::Shrink(_) if self.ctx.config.has_replicas() => {}
-            Cut::Shrink(size) => awaiting.extend(self.order_forget(size, Service::Homes)),
-            Cut::Outside => awaiting.extend(self.order_forget(self.file.size, Service::Homes)),
-            Cut::Detach | Cut::Laminate | Cut::HandOver(_) | Cut::Window { .. } => {}
+        if cut == Cut::Outside {
+            awaiting.extend(self.order_forget(self.file.size, Service::Homes));
         }
         self.file.control = Some(Control::Cutting {
             cut,
@@ -413,8 +409,8 @@ impl Seat<'_, '_> {
     }
 
     fn cut_through(&mut self, cut: Cut, homes: Vec<NodeId>, after: After, errno: Option<RawErrno>) {
-        // Others keep what the store refuses: they would bring back what a cut took.
         let refused = match (self.ctx.config.has_replicas(), cut) {
+            // Keepers keep what the store refuses: they would bring back what a cut took.
             (true, _) => errno,
             (false, Cut::Shrink(size)) if self.misses_home(size) => Some(errno::EHOSTDOWN),
             (false, _) => None,
@@ -425,8 +421,7 @@ impl Seat<'_, '_> {
                     self.tell(&homes, &Body::Resume { done: false });
                     self.fail(&ask, errno);
                 }
-                None if self.ctx.config.has_replicas() => self.shorten(size, homes, ask),
-                None => self.let_truncate(size, homes, ask),
+                None => self.shorten(size, homes, ask),
             },
             (Cut::Window { .. }, After::Answer(ask)) => self.let_write(ask, homes),
             (Cut::HandOver(heir), After::Answer(ask)) => self.bequeath(&homes, ask, (heir, errno)),

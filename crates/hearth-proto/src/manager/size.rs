@@ -4,7 +4,7 @@ use super::control::Control;
 use super::{Ask, Seat};
 use crate::guard::Guard;
 use crate::ids::Gen;
-use crate::msg::{Body, Cut};
+use crate::msg::Body;
 
 /// An append between its place and its end.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -25,11 +25,6 @@ impl Seat<'_, '_> {
             self.file.holders.insert(ask.from);
         }
         let size = match &self.file.control {
-            // The shorter file shows early: homes may refuse what lies beyond already.
-            Some(Control::Cutting {
-                cut: Cut::Shrink(size),
-                ..
-            }) if !self.ctx.config.has_replicas() => self.file.size.min(*size),
             Some(Control::Shortening { size, .. } | Control::Truncating { size, .. }) => {
                 self.file.size.min(*size)
             }

@@ -4,7 +4,7 @@ use super::control::{After, Control};
 use super::{Ask, Seat};
 use crate::RawErrno;
 use crate::config::{Allocation, Grain};
-use crate::errno;
+use crate::errno::EHOSTDOWN;
 use crate::guard::Guard;
 use crate::ids::{NodeId, Stamp};
 use crate::msg::{Body, Cut, Service};
@@ -18,9 +18,9 @@ impl Seat<'_, '_> {
         if self.refuse_laminated(&ask) {
             return;
         }
-        // Without replicas the file shows shorter while homes let go. A truncation that cannot be done must not show.
+        // A truncation that cannot be done disturbs nobody.
         if !self.ctx.config.has_replicas() && self.misses_home(size) {
-            return self.fail(&ask, errno::EHOSTDOWN);
+            return self.fail(&ask, EHOSTDOWN);
         }
         // Writes on their way may have put bytes beyond the size that is known here.
         let homes =
@@ -34,7 +34,7 @@ impl Seat<'_, '_> {
         self.cut(Cut::Shrink(size), homes, After::Answer(ask));
     }
 
-    /// No home has refused: openers learn the size before the store has it.
+    /// No home has refused, or is gone: openers learn the size before the store has it.
     pub(super) fn shorten(&mut self, size: u64, homes: Vec<NodeId>, ask: Ask) {
         let awaiting = self.order_forget(size, Service::Homes);
         self.file.control = Some(Control::Shortening {
