@@ -32,9 +32,9 @@ end_overdue() {
 [ "$(id -u)" != 0 ] || mountpoint -q "$connections" || mount -t fusectl none "$connections" 2>/dev/null
 before=$(list_connections)
 name=$(basename "$1")
-# Whoever starts this in the background of a script has made it deaf to interrupts, and programs that
-# tests interrupt would be, too.
-env --default-signal=INT,QUIT "$@" &
+# A script that starts this in its background has made it deaf to interrupts, and `nohup` to hangups. Programs
+# to which tests send those signals would be deaf, too.
+env --default-signal=HUP,INT,QUIT "$@" &
 program=$!
 trap 'kill -TERM -- "-$program"; exit 130' INT TERM
 
