@@ -23,7 +23,8 @@
 //! Invariants:
 //! - VIEW-1 (I3, I6): no kernel begins in a view before every member has settled, and none takes a write before every
 //!   member has begun. So a write meets no copy of an earlier view.
-//! - VIEW-2: a kernel gets no message of another view. One of a later view waits, one of an earlier is dropped.
+//! - VIEW-2: a kernel gets no message of another view. One of a later view waits, one of an earlier is dropped. One of a
+//!   view that this member goes past is answered as if it was gone: its sender began there, and may wait for it.
 //! - VIEW-3: a request of a session is answered once. One that was not is given to the next kernel, a write only if the
 //!   last one failed it for a node that is gone.
 //! - VIEW-4 (I16): while a change is under way, a request that a locked page may depend on is let in.
@@ -39,6 +40,7 @@ use crate::ids::{Buf, FileId, Gen, Handle, NodeId, ReqId, Ticket, View};
 use crate::input::{Input, Request};
 use crate::msg::{Body, Envelope};
 use crate::node::Node;
+use crate::peers::in_its_place;
 use crate::time::Time;
 use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
@@ -77,6 +79,16 @@ pub struct Member {
 fn is_uncertain(request: &Request, reply: &Reply) -> bool {
     let is_about_size = matches!(request, Request::Open(_) | Request::Size { .. });
     is_about_size && !matches!(reply, Reply::Failed(_))
+}
+
+/// Answers as a node that is gone is taken to have.
+fn refuse((to, envelope, data): Mail, out: &mut Outbox) {
+    out.extend(data.map(|(buf, _)| Effect::Free(buf)));
+    if let Some(body) = in_its_place(&envelope.body) {
+        let envelope = Envelope { body, ..envelope };
+        let data = Vec::new();
+        out.push(Effect::Send { to, envelope, data });
+    }
 }
 
 impl Member {
@@ -235,6 +247,9 @@ impl Member {
         let ours = self.config().view;
         match envelope.view.cmp(&ours) {
             core::cmp::Ordering::Less => out.extend(data.map(|(buf, _)| Effect::Free(buf))),
+            core::cmp::Ordering::Greater if self.goes_past(envelope.view) => {
+                refuse((from, envelope, data), out);
+            }
             core::cmp::Ordering::Greater => self.early.push((from, envelope, data)),
             core::cmp::Ordering::Equal => {
                 let input = Input::Message {
@@ -245,6 +260,11 @@ impl Member {
                 self.drive(now, input, out);
             }
         }
+    }
+
+    /// True for a view that others may have begun, and that this member never will.
+    fn goes_past(&self, view: View) -> bool {
+        self.config().view < view && view < self.view()
     }
 
     /// Gives the kernel an input, and passes on what it orders.

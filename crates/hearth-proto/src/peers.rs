@@ -57,7 +57,7 @@ pub(crate) struct Peers {
 
 /// The answer that a peer that is gone is taken to have given. `None` if no answer is due, and for
 /// `BankOver`: a client that cannot be reached may ask daemons until its lease has run out.
-fn in_its_place(body: &Body) -> Option<Body> {
+pub(crate) fn in_its_place(body: &Body) -> Option<Body> {
     match body {
         Body::Inval { .. } => Some(Body::InvalOk),
         Body::Forget { .. } | Body::Recall | Body::Collect { .. } => Some(Body::ForgetOk(None)),

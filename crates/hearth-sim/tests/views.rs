@@ -48,3 +48,24 @@ fn members_die_and_what_was_confirmed_is_there() {
     let faults = hold(32_000_000, Plan::viewed_with_deaths);
     assert!(faults.views > 1000 && faults.crashed > 300, "{faults:?}");
 }
+
+/// A member hears of the next view before it has begun the last: others began that, and wait for what they asked of it.
+#[test]
+fn members_that_go_past_a_view_hold_up_nobody() {
+    let worlds = [
+        (Policy::Home, 900_218),
+        (Policy::Home, 900_326),
+        (Policy::Home, 902_102),
+        (Policy::Single, 900_060),
+        (Policy::Single, 900_129),
+    ];
+    for (policy, seed) in worlds {
+        let plan = Plan {
+            policy,
+            ..Plan::new(seed, Trouble::Some)
+        };
+        let outcome = run(&plan.viewed_with_deaths());
+        let first = outcome.violations.first();
+        assert!(first.is_none(), "{policy}, seed {seed}: {first:?}");
+    }
+}

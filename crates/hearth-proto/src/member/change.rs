@@ -41,6 +41,8 @@ pub(super) struct Change {
     leaving: Vec<NodeId>,
     pub(super) stage: ViewStage,
     pub(super) settles_again: Option<Time>,
+    /// The new kernel was told to finish torn writes. One that fails waits for the next view, which has come elsewhere.
+    has_finished: bool,
 }
 
 /// The last word of each other member.
@@ -55,6 +57,7 @@ impl Change {
             leaving,
             stage: ViewStage::Ending,
             settles_again: None,
+            has_finished: false,
         }
     }
 
@@ -106,6 +109,9 @@ impl Member {
         }
         let has_left = self.has_left();
         self.change = Some(change);
+        for mail in mem::take(&mut self.early) {
+            self.message(now, mail, out);
+        }
         if has_left {
             self.announce(ViewStage::Settled, out);
             return self.enter(now, ViewStage::Left, out);
@@ -144,11 +150,11 @@ impl Member {
             }
             ViewStage::Still => rests.then_some(ViewStage::Left),
             ViewStage::Beginning if self.node.is_beginning() => None,
-            ViewStage::Beginning if self.requests.are_torn() => {
+            ViewStage::Beginning if !change.has_finished => {
                 return self.finish_torn(now, out);
             }
             ViewStage::Beginning => {
-                let begun = self.brackets.are_renewed() && !self.requests.is_finishing();
+                let begun = self.brackets.are_renewed() && !self.requests.are_torn();
                 begun.then_some(ViewStage::Begun)
             }
             ViewStage::Begun => return has_begun() && self.end_change(now, out),
@@ -215,6 +221,9 @@ impl Member {
 
     /// Writes that a node which is gone has torn are finished.
     fn finish_torn(&mut self, now: Time, out: &mut Outbox) -> bool {
+        if let Some(change) = &mut self.change {
+            change.has_finished = true;
+        }
         for (ticket, request) in self.requests.take_torn() {
             self.requests.begin(ticket, &request);
             self.drive(now, Input::Request(ticket, request), out);

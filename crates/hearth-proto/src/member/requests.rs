@@ -154,14 +154,10 @@ impl Requests {
         mem::take(&mut self.torn)
     }
 
+    /// True until they are finished.
     pub(super) fn are_torn(&self) -> bool {
-        !self.torn.is_empty()
-    }
-
-    /// True while one of them is under way.
-    pub(super) fn is_finishing(&self) -> bool {
         let mut open = self.open.values();
-        open.any(|request| matches!(request, Request::Finish { .. }))
+        !self.torn.is_empty() || open.any(|request| matches!(request, Request::Finish { .. }))
     }
 
     pub(super) fn park(&mut self, ticket: Ticket, request: Request) {
