@@ -75,6 +75,13 @@ impl Ctx<'_> {
         self.config.me
     }
 
+    /// Others have changed the file in the store, or are about to.
+    pub(crate) fn reopen(&mut self, file: FileId) {
+        if self.config.keeps(Guard::ChangesReopened) {
+            self.out.push(Effect::Reopen { file });
+        }
+    }
+
     /// Sends a request of this node and returns its id.
     pub(crate) fn ask(&mut self, to: NodeId, file: FileId, generation: Gen, body: Body) -> ReqId {
         self.ask_with(to, file, generation, body, Vec::new())

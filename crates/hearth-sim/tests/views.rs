@@ -49,6 +49,17 @@ fn members_die_and_what_was_confirmed_is_there() {
     assert!(faults.views > 1000 && faults.crashed > 300, "{faults:?}");
 }
 
+/// Runs one world, in which nothing may be found.
+fn holds((policy, seed): (Policy, u64), viewed: impl Fn(Plan) -> Plan) {
+    let plan = Plan {
+        policy,
+        ..Plan::new(seed, Trouble::Some)
+    };
+    let outcome = run(&viewed(plan));
+    let first = outcome.violations.first();
+    assert!(first.is_none(), "{policy}, seed {seed}: {first:?}");
+}
+
 /// A member hears of the next view before it has begun the last: others began that, and wait for what they asked of it.
 #[test]
 fn members_that_go_past_a_view_hold_up_nobody() {
@@ -59,13 +70,13 @@ fn members_that_go_past_a_view_hold_up_nobody() {
         (Policy::Single, 900_060),
         (Policy::Single, 900_129),
     ];
-    for (policy, seed) in worlds {
-        let plan = Plan {
-            policy,
-            ..Plan::new(seed, Trouble::Some)
-        };
-        let outcome = run(&plan.viewed_with_deaths());
-        let first = outcome.violations.first();
-        assert!(first.is_none(), "{policy}, seed {seed}: {first:?}");
+    for world in worlds {
+        holds(world, Plan::viewed_with_deaths);
     }
+}
+
+/// A page has another home than in the last view, whose client of the store may have older bytes.
+#[test]
+fn a_new_home_reads_what_the_last_one_wrote() {
+    holds((Policy::HomePlus, 900_229), Plan::viewed);
 }

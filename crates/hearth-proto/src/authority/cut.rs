@@ -109,7 +109,7 @@ impl Home<'_, '_> {
                     self.raise_floor(floor);
                 }
                 self.file.bar = None;
-                self.reopen();
+                self.ctx.reopen(self.id);
                 // Dirty bytes that fell due meanwhile were passed over.
                 self.relist();
                 if let Some(next) = self.file.next_bar.take() {
@@ -407,16 +407,9 @@ impl Home<'_, '_> {
         self.relist();
     }
 
-    /// Others have changed the file in the store, or are about to.
-    pub(super) fn reopen(&mut self) {
-        if self.ctx.config.keeps(Guard::ChangesReopened) {
-            self.ctx.out.push(Effect::Reopen { file: self.id });
-        }
-    }
-
     /// Drops what the store could say better; dirty bytes stay and win over the outside writer.
     fn drop_clean(&mut self, first: u64, count: u32) {
-        self.reopen();
+        self.ctx.reopen(self.id);
         let pages = first..end_of_pages(first, count);
         for (_, page) in self.file.pages.range_mut(pages) {
             page.readers.clear();

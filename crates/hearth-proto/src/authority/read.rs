@@ -199,7 +199,7 @@ impl Home<'_, '_> {
         if !self.file.bar.as_ref().is_some_and(left) {
             return;
         }
-        self.reopen();
+        self.ctx.reopen(self.id);
         // One read of the store may have filled pages for several, and a read may gather some: it begins anew.
         for page in self.file.pages.values_mut() {
             page.pinned = false;

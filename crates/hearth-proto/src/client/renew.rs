@@ -83,6 +83,8 @@ impl Client {
             desk.revoke(id, Some((0, u32::MAX)), Tell::Nobody);
         }
         for id in open {
+            // Another node may have written pages of which this one is the home now.
+            desk.ctx.reopen(id);
             desk.begin_lapse(id);
         }
     }
