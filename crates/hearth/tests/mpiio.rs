@@ -93,6 +93,8 @@ impl Job {
         }
         run.args(["-n", "3"]);
         run.args([&self.dir.path().join("p"), &self.file()]);
+        // Open MPI keeps a folder for each user there, and a job that ends removes it beneath one that begins.
+        run.env("TMPDIR", self.dir.path());
         run.output().expect("it runs")
     }
 

@@ -167,6 +167,8 @@ impl Fixture {
             .arg(run.ranks.to_string())
             .arg(&self.program)
             .args(run.words)
+            // Open MPI keeps a folder for each user there, and a job that ends removes it beneath one that begins.
+            .env("TMPDIR", self.dir.path())
             .current_dir(self.store())
             .stdin(Stdio::null());
         command.process_group(0);
