@@ -18,11 +18,11 @@ use crate::attributes::Change;
 use crate::calls::Call;
 use crate::core::Core;
 use crate::directories::DirectoryAt;
-use crate::errors::errno;
+use crate::errors::{errno, raw};
 use crate::files::{Keeper, ReadAt, WriteAt};
 use crate::identity::Caller;
 use crate::locks::{LockRequest, Patience};
-use crate::names::Name;
+use crate::names::{Entry, Name};
 use crate::open::{Created, NewFile, Opened, Origin, StoreOpen, truncates};
 use crate::prefetch::Remembered;
 use crate::replies::{reply_attr, reply_create, reply_empty, reply_entry, reply_open, reply_xattr};
@@ -120,6 +120,13 @@ fn create(core: &Arc<Core>, caller: Caller, new: NewFile<'_>, reply: ReplyCreate
     }
 }
 
+fn reply_look_up(core: &Core, at: Name<'_>, found: io::Result<Entry>, reply: ReplyEntry) {
+    if found.is_err() {
+        core.nodes.absent(at.parent, at.name);
+    }
+    reply_entry(found, reply);
+}
+
 fn open_existing(core: &Arc<Core>, open: StoreOpen, reply: ReplyOpen) {
     core.admit(open, move |opened| reply_open(opened, reply));
 }
@@ -141,7 +148,7 @@ impl fuser::Filesystem for HearthFs {
         };
         let caller = Caller::from(request);
         if name.len() > NAME_BYTES_MAX {
-            return reply_entry(self.core.look_up(caller, at), reply);
+            return reply_look_up(&self.core, at, self.core.look_up(caller, at), reply);
         }
         // A look-up that waits for a place to be forgotten needs a thread, as one that asks others does.
         let known = match self.core.revoker.leaving.is_leaving() {
@@ -150,9 +157,9 @@ impl fuser::Filesystem for HearthFs {
         };
         match known {
             Remembered::Entry(entry) => reply_entry(Ok(*entry), reply),
-            Remembered::Absent => reply.error(fuser::Errno::ENOENT),
+            Remembered::Absent => reply_look_up(&self.core, at, Err(raw(libc::ENOENT)), reply),
             Remembered::No if !self.core.store_is_behind => {
-                reply_entry(self.core.look_up(caller, at), reply);
+                reply_look_up(&self.core, at, self.core.look_up(caller, at), reply);
             }
             Remembered::No | Remembered::Perhaps => {
                 let name = name.to_owned();
@@ -162,7 +169,7 @@ impl fuser::Filesystem for HearthFs {
                         name: &name,
                     };
                     core.revoker.leaving.until_left();
-                    reply_entry(core.lookup(caller, at), reply);
+                    reply_look_up(core, at, core.lookup(caller, at), reply);
                 });
             }
         }

@@ -299,11 +299,24 @@ impl Core {
     pub(crate) fn rmdir(&self, caller: Caller, at: Name<'_>) -> io::Result<()> {
         let victim = self.find(caller, at)?;
         let _changing = self.changing(&[self.kept(&victim.stat), self.directory(at.parent)])?;
+        let victim = self.believed(caller, at)?.unwrap_or(victim);
         let dir = self.nodes.fd(at.parent)?;
         let _as = self.wardrobe.assume(caller)?;
         rustix::fs::unlinkat(&*dir, at.name, AtFlags::REMOVEDIR)?;
         self.nodes.gone(victim.stat.key());
         Ok(())
+    }
+
+    /// The directory that the kernel believes at a name, if it believes one. If the store has something else there, the
+    /// kernel would hold the wrong one for removed. After `ESTALE` it looks the name up again, and asks once more.
+    fn believed(&self, caller: Caller, at: Name<'_>) -> io::Result<Option<Found>> {
+        let Some(believed) = self.nodes.directory_at(at.parent, at.name) else {
+            return Ok(None);
+        };
+        match self.find(caller, at) {
+            Ok(found) if found.stat.key() == believed => Ok(Some(found)),
+            Ok(_) | Err(_) => Err(raw(libc::ESTALE)),
+        }
     }
 
     /// The session's key of an inode whose attributes may be kept.
@@ -422,6 +435,10 @@ impl Core {
             && !self.still_leads(caller, to, (victim, retiring.as_ref()))
         {
             return Ok(false);
+        }
+        if moved.stat.kind() == FileType::Directory && !exchange {
+            self.believed(caller, from)?;
+            self.believed(caller, to)?;
         }
         self.rename_in_store(caller, from, to, flags)?;
         self.stamp_again(&moved);

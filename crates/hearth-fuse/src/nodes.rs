@@ -103,6 +103,8 @@ struct Table {
     entries: HashMap<u64, Box<Entry>>,
     ids: HashMap<StoreKey, u64>,
     spare_next: u64,
+    /// The directory that the kernel believes at a name: it has one place for each.
+    directories: HashMap<Place, u64>,
     /// Ticks at every use, for the order of closing.
     clock: u64,
     open: usize,
@@ -142,7 +144,7 @@ struct Entry {
     remembered: bool,
 }
 
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq, Hash)]
 struct Place {
     parent: u64,
     name: Box<OsStr>,
@@ -157,6 +159,7 @@ impl Nodes {
             entries: HashMap::new(),
             ids: HashMap::new(),
             spare_next: SPARE_FIRST,
+            directories: HashMap::new(),
             clock: 0,
             open: 1,
             budget: Budget::raised(),
@@ -390,6 +393,7 @@ impl Nodes {
                 .remove(&id)
                 .expect("it was there under the same lock");
             table.ids.remove(&entry.node.key);
+            table.is_away(id, entry.place.as_ref());
             table.open -= usize::from(entry.fd.is_some());
             table.shrink();
             // The store may take long to close it.
@@ -404,10 +408,22 @@ impl Nodes {
         let Some(id) = table.ids.get(&key).copied() else {
             return;
         };
-        if let Some(entry) = table.entries.get_mut(&id) {
-            let name = name.into();
-            entry.find_at(Place { parent, name });
-        }
+        let name = name.into();
+        table.is_at(id, Place { parent, name });
+    }
+
+    /// The directory that the kernel believes at a name.
+    pub(crate) fn directory_at(&self, parent: u64, name: &OsStr) -> Option<StoreKey> {
+        let name = name.into();
+        let table = self.lock();
+        let id = table.directories.get(&Place { parent, name })?;
+        table.entries.get(id).map(|entry| entry.node.key)
+    }
+
+    /// The kernel is about to learn that there is nothing at a name.
+    pub(crate) fn absent(&self, parent: u64, name: &OsStr) {
+        let name = name.into();
+        self.lock().directories.remove(&Place { parent, name });
     }
 
     /// The directory and name under which a node was last found.
@@ -436,9 +452,14 @@ impl Nodes {
 
     /// Records that an inode lost its last name.
     pub fn gone(&self, key: StoreKey) {
-        let table = self.lock();
-        if let Some(entry) = table.ids.get(&key).and_then(|id| table.entries.get(id)) {
+        let mut table = self.lock();
+        let Some(id) = table.ids.get(&key).copied() else {
+            return;
+        };
+        if let Some(entry) = table.entries.get(&id) {
             entry.node.gone.store(true, Ordering::Relaxed);
+            let place = entry.place.clone();
+            table.is_away(id, place.as_ref());
         }
     }
 
@@ -542,6 +563,32 @@ impl Table {
         if self.entries.capacity() > (4 * count).max(ROOM_LEAST) {
             self.entries.shrink_to(2 * count);
             self.ids.shrink_to(2 * count);
+            self.directories.shrink_to(2 * count);
+        }
+    }
+
+    /// The kernel learns that a node is at a name.
+    fn is_at(&mut self, id: u64, place: Place) {
+        let Some(entry) = self.entries.get_mut(&id) else {
+            return;
+        };
+        let before = entry.place.clone();
+        entry.find_at(place.clone());
+        match entry.node.kind {
+            FileType::Directory => {
+                self.is_away(id, before.as_ref());
+                self.directories.insert(place, id);
+            }
+            _ => drop(self.directories.remove(&place)),
+        }
+    }
+
+    /// A directory is not at a name any more, or the kernel has forgotten it.
+    fn is_away(&mut self, id: u64, place: Option<&Place>) {
+        if let Some(place) = place
+            && self.directories.get(place) == Some(&id)
+        {
+            self.directories.remove(place);
         }
     }
 
@@ -564,13 +611,15 @@ impl Table {
                 entry.lookups += 1;
                 entry.used = clock;
                 entry.remembered = remembered;
-                if entry.node.id != ROOT {
-                    entry.find_at(place);
-                }
                 let (id, node) = (entry.node.id, Arc::clone(&entry.node));
                 // The name may lead to another file by the time that this one is opened.
-                if let Some(fd) = fd.filter(|_| entry.fd.is_none()) {
-                    entry.fd = Some(Arc::new(fd));
+                let fd = fd.filter(|_| entry.fd.is_none());
+                let is_opened = fd.is_some();
+                entry.fd = fd.map(Arc::new).or(entry.fd.take());
+                if id != ROOT {
+                    self.is_at(id, place);
+                }
+                if is_opened {
                     self.opened(id);
                 }
                 return node;
@@ -583,10 +632,11 @@ impl Table {
             None => (self.free_id(stat.key()), 0, 0),
         };
         let node = new_node(id, stat, generation);
-        let mut entry = Entry::new(Arc::clone(&node), fd, Some(place), lookups + 1);
+        let mut entry = Entry::new(Arc::clone(&node), fd, None, lookups + 1);
         entry.used = clock;
         entry.remembered = remembered;
         self.insert(id, entry);
+        self.is_at(id, place);
         if !remembered {
             self.opened(id);
         }

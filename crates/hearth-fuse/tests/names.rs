@@ -416,3 +416,25 @@ fn a_descriptor_that_somebody_mounted_is_served_until_it_is_unmounted() {
     unmount(point.path(), UnmountFlags::empty()).unwrap();
     served.leave().unwrap();
 }
+
+/// S7. The kernel holds the directory that it believes at the name for removed, and shows nothing in it from then on.
+#[test]
+fn a_directory_that_another_node_put_at_a_name_goes_and_the_one_before_stays() {
+    let Some(rig) = passthrough() else {
+        return;
+    };
+    fs::create_dir(rig.at("d")).unwrap();
+    fs::create_dir(rig.at("d/inner")).unwrap();
+    // The kernel forgets a directory that nobody has open.
+    let held = File::open(rig.at("d/inner")).unwrap();
+    fs::rename(rig.stored("d"), rig.stored("e")).unwrap();
+    fs::create_dir(rig.stored("d")).unwrap();
+    fs::remove_dir(rig.at("d")).unwrap();
+    assert!(!rig.stored("d").exists());
+    let inside = fs::read_dir(rig.at("e")).unwrap();
+    let inside: Vec<_> = inside.map(|entry| entry.unwrap().file_name()).collect();
+    assert_eq!(inside, ["inner"]);
+    assert!(rig.at("e/inner").exists());
+    drop(held);
+    rig.unmount();
+}
