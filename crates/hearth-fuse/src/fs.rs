@@ -22,10 +22,12 @@ use crate::errors::{errno, raw};
 use crate::files::{Keeper, ReadAt, WriteAt};
 use crate::identity::Caller;
 use crate::locks::{LockRequest, Patience};
-use crate::names::{Entry, Name};
+use crate::names::Name;
 use crate::open::{Created, NewFile, Opened, Origin, StoreOpen, truncates};
 use crate::prefetch::Remembered;
-use crate::replies::{reply_attr, reply_create, reply_empty, reply_entry, reply_open, reply_xattr};
+use crate::replies::{
+    reply_attr, reply_create, reply_empty, reply_entry, reply_look_up, reply_open, reply_xattr,
+};
 use crate::space::Extent;
 use crate::sys::RangeLock;
 use crate::xattrs::NewValue;
@@ -118,13 +120,6 @@ fn create(core: &Arc<Core>, caller: Caller, new: NewFile<'_>, reply: ReplyCreate
             opened => reply_create(&own, &entry, opened, reply),
         });
     }
-}
-
-fn reply_look_up(core: &Core, at: Name<'_>, found: io::Result<Entry>, reply: ReplyEntry) {
-    if found.is_err() {
-        core.nodes.absent(at.parent, at.name);
-    }
-    reply_entry(found, reply);
 }
 
 fn open_existing(core: &Arc<Core>, open: StoreOpen, reply: ReplyOpen) {

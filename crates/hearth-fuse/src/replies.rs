@@ -7,7 +7,7 @@ use fuser::{ReplyAttr, ReplyCreate, ReplyEmpty, ReplyEntry, ReplyOpen, ReplyXatt
 use crate::attributes::Told;
 use crate::core::Core;
 use crate::errors::errno;
-use crate::names::Entry;
+use crate::names::{Entry, Name};
 use crate::open::Opened;
 use crate::xattrs::Sized;
 
@@ -17,6 +17,19 @@ pub(crate) fn reply_empty<T>(result: io::Result<T>, reply: ReplyEmpty) {
         Ok(_) => reply.ok(),
         Err(error) => reply.error(errno(&error)),
     }
+}
+
+/// Answers a look-up.
+pub(crate) fn reply_look_up(
+    core: &Core,
+    at: Name<'_>,
+    found: io::Result<Entry>,
+    reply: ReplyEntry,
+) {
+    if found.is_err() {
+        core.nodes.absent(at.parent, at.name);
+    }
+    reply_entry(found, reply);
 }
 
 /// Answers with what was found or made.
