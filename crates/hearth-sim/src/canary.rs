@@ -34,8 +34,8 @@ pub fn try_without(guard: Guard, worlds_max: u64) -> Canary {
         if guard == Guard::NamesOnce {
             return names_plan(without, number);
         }
-        if guard == Guard::OldGenerationRefused {
-            return cut_plan(without, number);
+        if matches!(guard, Guard::OldGenerationRefused | Guard::LateGrantOnce) {
+            return cut_plan(guard, number);
         }
         if guard == Guard::ManagerFound {
             return deaths_plan(without, number);
@@ -152,11 +152,12 @@ fn names_plan(without: Option<Guard>, number: u64) -> Plan {
 }
 
 /// A world of one short file that is cut while writes to it are on their way.
-fn cut_plan(without: Option<Guard>, number: u64) -> Plan {
+fn cut_plan(guard: Guard, number: u64) -> Plan {
     let plan = Plan::new(number, Trouble::Never);
     Plan {
-        without,
+        without: Some(guard),
         policy: Policy::Home,
+        semantics: guard.semantics(),
         looks: false,
         files: 1,
         file_pages: 2,
