@@ -572,15 +572,14 @@ impl Table {
         let Some(entry) = self.entries.get_mut(&id) else {
             return;
         };
+        if entry.node.kind != FileType::Directory {
+            self.directories.remove(&place);
+            return entry.find_at(place);
+        }
         let before = entry.place.clone();
         entry.find_at(place.clone());
-        match entry.node.kind {
-            FileType::Directory => {
-                self.is_away(id, before.as_ref());
-                self.directories.insert(place, id);
-            }
-            _ => drop(self.directories.remove(&place)),
-        }
+        self.is_away(id, before.as_ref());
+        self.directories.insert(place, id);
     }
 
     /// A directory is not at a name any more, or the kernel has forgotten it.
@@ -627,7 +626,10 @@ impl Table {
             // The number was used again: the kernel's count goes on, under a new generation.
             Some(entry) => {
                 self.open -= usize::from(entry.fd.is_some());
-                (entry.node.id, entry.lookups, entry.node.generation + 1)
+                let (before, id) = (entry.place.take(), entry.node.id);
+                let next = (id, entry.lookups, entry.node.generation + 1);
+                self.is_away(id, before.as_ref());
+                next
             }
             None => (self.free_id(stat.key()), 0, 0),
         };
