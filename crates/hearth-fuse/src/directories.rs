@@ -14,7 +14,7 @@ use rustix::fs::{FileType, OFlags, RawDir, SeekFrom};
 
 use crate::core::Core;
 use crate::identity::Caller;
-use crate::names::{Entry, Name};
+use crate::names::{Entry, Name, Series};
 use crate::stat::{Stat, kernel_kind};
 
 const BATCH_BYTES: usize = 32 * 1024;
@@ -32,7 +32,7 @@ struct Listing {
 }
 
 /// One name, with the position behind it.
-struct Item {
+pub(crate) struct Item {
     name: OsString,
     ino: u64,
     kind: FileType,
@@ -40,6 +40,10 @@ struct Item {
 }
 
 impl Item {
+    pub(crate) fn name(&self) -> &OsStr {
+        &self.name
+    }
+
     fn is_dot(&self) -> bool {
         self.name == "." || self.name == ".."
     }
@@ -50,8 +54,13 @@ impl OpenDirectory {
         self.listing.lock().expect("nothing panics under this lock")
     }
 
-    /// Feeds entries from `offset` on to `take`, until it is full or the directory ends.
-    fn each(&self, offset: u64, mut take: impl FnMut(&Item) -> io::Result<Room>) -> io::Result<()> {
+    /// Feeds entries from `offset` on to `take`, each with those that were read behind it, until it is full or the
+    /// directory ends.
+    fn each(
+        &self,
+        offset: u64,
+        mut take: impl FnMut(&Item, &VecDeque<Item>) -> io::Result<Room>,
+    ) -> io::Result<()> {
         let mut listing = self.lock();
         if listing.at != offset {
             rustix::fs::seek(&self.fd, SeekFrom::Start(offset))?;
@@ -63,7 +72,7 @@ impl OpenDirectory {
                 return Ok(());
             }
             while let Some(item) = listing.ahead.front() {
-                if let Room::Full = take(item)? {
+                if let Room::Full = take(item, &listing.ahead)? {
                     return Ok(());
                 }
                 listing.at = item.next;
@@ -119,7 +128,7 @@ impl Core {
         offset: u64,
         reply: &mut ReplyDirectory,
     ) -> io::Result<()> {
-        self.directories.find(number)?.each(offset, |item| {
+        self.directories.find(number)?.each(offset, |item, _| {
             let kind = kernel_kind(item.kind);
             Ok(room(reply.add(
                 INodeNo(item.ino),
@@ -139,7 +148,7 @@ impl Core {
     ) -> io::Result<()> {
         let directory = self.directories.find(at.handle)?;
         let mut once = None;
-        directory.each(at.offset, |item| {
+        directory.each(at.offset, |item, ahead| {
             if item.is_dot() {
                 return self.add_dot(item, &directory, reply);
             }
@@ -147,7 +156,11 @@ impl Core {
                 parent: at.parent,
                 name: &item.name,
             };
-            match self.lookup_in(caller, name, &mut once) {
+            let mut series = Series {
+                once: &mut once,
+                ahead,
+            };
+            match self.lookup_in(caller, name, &mut series) {
                 Ok(mut entry) => {
                     // The reply leaves after more than this entry is found.
                     if entry.way.is_some() {

@@ -1,5 +1,6 @@
 //! Names: finding, making, moving and removing them. All of it happens in the store.
 
+use std::collections::VecDeque;
 use std::ffi::OsStr;
 use std::io;
 use std::os::fd::OwnedFd;
@@ -13,6 +14,7 @@ use rustix::fs::{AtFlags, CWD, FileType, Mode, RenameFlags};
 
 use crate::attributes::{Consult, Told};
 use crate::core::Core;
+use crate::directories::Item;
 use crate::errors::{ask, raw};
 use crate::identity::Caller;
 use crate::listing::Listing;
@@ -46,6 +48,17 @@ impl Entry {
     }
 }
 
+/// Names of a directory in the order in which a program is told them.
+pub(crate) type Ahead = VecDeque<Item>;
+
+/// Lookups for one request.
+pub(crate) struct Series<'a> {
+    /// Names that serve it alone: they are asked for once.
+    pub(crate) once: &'a mut Option<Listing>,
+    /// This name and those that come next; none for a lookup of its own.
+    pub(crate) ahead: &'a Ahead,
+}
+
 /// The inode that stood at a name a moment ago.
 struct Found {
     fd: OwnedFd,
@@ -68,22 +81,26 @@ impl Drop for Retiring<'_> {
 impl Core {
     /// `LOOKUP`. May wait for the session.
     pub(crate) fn lookup(&self, caller: Caller, at: Name<'_>) -> io::Result<Entry> {
-        self.lookup_in(caller, at, &mut None)
+        let mut alone = Series {
+            once: &mut None,
+            ahead: &VecDeque::new(),
+        };
+        self.lookup_in(caller, at, &mut alone)
     }
 
-    /// As [`Self::lookup`], one of several for one request: names that serve it alone are asked for once.
+    /// As [`Self::lookup`], one of several for one request.
     pub(crate) fn lookup_in(
         &self,
         caller: Caller,
         at: Name<'_>,
-        once: &mut Option<Listing>,
+        series: &mut Series<'_>,
     ) -> io::Result<Entry> {
         match self.remember(caller, at) {
             Remembered::Entry(entry) => return Ok(*entry),
             Remembered::Absent => return Err(raw(libc::ENOENT)),
             Remembered::No => {}
             Remembered::Perhaps => {
-                if let Some(entry) = self.prefetch(caller, at, once)? {
+                if let Some(entry) = self.prefetch(caller, at, series)? {
                     return Ok(entry);
                 }
             }

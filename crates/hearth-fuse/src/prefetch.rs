@@ -7,6 +7,9 @@
 //! time, and read a few at a time, so that no lookup waits for many others. A herd that asks for the same files in the
 //! same order shares that work. If another node is at the files that a node wants, the node reads some of a part of its
 //! own of the directory, and then awaits those that the others read.
+//!
+//! A program that lists a directory is told names in the store's order. Attributes that go with an answer are asked for
+//! in that order, and of no other files.
 
 use std::ffi::OsStr;
 use std::io;
@@ -26,12 +29,13 @@ use rustix::fs::{Mode, OFlags, RawDir};
 
 use crate::attributes::Told;
 use crate::core::Core;
+use crate::directories::Item;
 use crate::errors::{Sought, ask, ask_or, ask_soon, raw};
 use crate::holding;
 use crate::identity::Caller;
 use crate::listing::Listing;
 use crate::memory::{Known, Mark, OnItsWay};
-use crate::names::{Entry, Name};
+use crate::names::{Ahead, Entry, Name, Series};
 use crate::nodes::{Inode, StoreKey, open_path, proc_path};
 use crate::stat::Stat;
 
@@ -184,24 +188,24 @@ impl Core {
         &self,
         caller: Caller,
         at: Name<'_>,
-        once: &mut Option<Listing>,
+        series: &mut Series<'_>,
     ) -> io::Result<Option<Entry>> {
         let Some(dir) = self.directory(at.parent) else {
             return Ok(None);
         };
         let mut known = self.memory.name(dir, at.name);
         if let Known::Burst = known {
-            if let Some(once) = once.as_ref().filter(|once| once.find(at.name).is_some()) {
-                return self.prefetch_once(caller, at, once);
+            let has = |once: &Listing| once.find(at.name).is_some();
+            if !series.once.as_ref().is_some_and(has) {
+                *series.once = self.list(at, dir, series.ahead);
             }
-            *once = self.list(at, dir);
-            if let Some(once) = once {
-                return self.prefetch_once(caller, at, once);
+            if let Some(once) = series.once {
+                return self.prefetch_once(caller, at, once, series.ahead);
             }
             known = self.memory.name(dir, at.name);
         }
         if let Known::Unread(file, listing) = known {
-            if let Some(once) = self.prefetch_from(at, file, &listing) {
+            if let Some(once) = self.prefetch_from(at, file, &listing, series.ahead) {
                 return Ok(Some(self.entry_once(caller, at, once)));
             }
             known = self.memory.name(dir, at.name);
@@ -219,6 +223,7 @@ impl Core {
         caller: Caller,
         at: Name<'_>,
         once: &Listing,
+        ahead: &Ahead,
     ) -> io::Result<Option<Entry>> {
         self.session.name_unheard();
         let file = match once.find(at.name) {
@@ -226,7 +231,7 @@ impl Core {
             Some(None) => return Ok(None),
             Some(Some(file)) => file,
         };
-        if let Some(stat) = self.prefetch_from(at, file, once) {
+        if let Some(stat) = self.prefetch_from(at, file, once, ahead) {
             return Ok(Some(self.entry_once(caller, at, stat)));
         }
         let kept = self.memory.attributes(file);
@@ -235,7 +240,7 @@ impl Core {
 
     /// Prefetches the names of a directory, if there is leave to keep them: of another node, or of the store. Names
     /// that cannot be read are not kept, and lookups go to the store. Names that may not be kept come back.
-    fn list(&self, at: Name<'_>, dir: FileKey) -> Option<Listing> {
+    fn list(&self, at: Name<'_>, dir: FileKey, ahead: &Ahead) -> Option<Listing> {
         let (names, attributes) = (self.memory.begin(dir), self.memory.begin(dir));
         let told = self.ask_names(dir);
         let Some(NamesLeave { leave, names: told }) = told else {
@@ -265,7 +270,7 @@ impl Core {
         if let (AttributesLeave::Read { number, .. }, Some(listing)) = (leave, &listing) {
             self.locate(listing);
             // Before the names are told, so that nobody asks for leave to read the same.
-            let along = self.files_along(at, listing);
+            let along = self.files_along(at, listing, ahead);
             let asked = self.ask_along(&along);
             self.session.listed(dir, number, Some(listing.told()));
             let within = Within {
@@ -316,12 +321,35 @@ impl Core {
     }
 
     /// Files behind a name, of which this node reads the attributes along with the names.
-    fn files_along<'a>(&self, at: Name<'_>, listing: &'a Listing) -> Vec<(FileKey, &'a OsStr)> {
+    fn files_along<'a>(
+        &self,
+        at: Name<'_>,
+        listing: &'a Listing,
+        ahead: &'a Ahead,
+    ) -> Vec<(FileKey, &'a OsStr)> {
         let most = match self.session.looks_alone() {
             true => 0,
             false => read_along(self.attributes_come_along),
         };
+        if most <= READ_AT_ONCE && !ahead.is_empty() {
+            return self.upcoming(listing, ahead, most);
+        }
         let unread = listing.from(at.name).filter(|file| self.is_unread(file));
+        unread.take(most).collect()
+    }
+
+    /// The next files of a program's listing that have to be read. Names do not come in the order of their bytes.
+    fn upcoming<'a>(
+        &self,
+        listing: &Listing,
+        ahead: &'a Ahead,
+        most: usize,
+    ) -> Vec<(FileKey, &'a OsStr)> {
+        let file = |item: &'a Item| Some((listing.find(item.name())??, item.name()));
+        let unread = ahead
+            .iter()
+            .filter_map(file)
+            .filter(|file| self.is_unread(file));
         unread.take(most).collect()
     }
 
@@ -350,7 +378,13 @@ impl Core {
     }
 
     /// Prefetches the attributes of one file, and of some behind it. Returns what may not be kept of the first.
-    fn prefetch_from(&self, at: Name<'_>, wanted: FileKey, listing: &Listing) -> Option<Stat> {
+    fn prefetch_from(
+        &self,
+        at: Name<'_>,
+        wanted: FileKey,
+        listing: &Listing,
+        ahead: &Ahead,
+    ) -> Option<Stat> {
         if self.memory.is_stale(wanted) && self.read_again(at, wanted) {
             return None;
         }
@@ -370,7 +404,11 @@ impl Core {
             let others = near.filter(other).take(count - 1);
             alone.into_iter().chain(others).collect()
         };
-        let mut next = Some(Question::first(listing.is_shared()));
+        let mut next = match ahead.is_empty() {
+            true => Some(Question::first(listing.is_shared())),
+            false if self.prefetch_ahead(within, ahead) => return None,
+            false => Some(Question::Alone),
+        };
         while let Some(question) = next {
             let first = match question {
                 Question::Near => self.prefetch_batch(within, &near(listing.next_asked())),
@@ -386,6 +424,23 @@ impl Core {
             next = question.next(first == Some(AttributesLeave::Later));
         }
         None
+    }
+
+    /// Prefetches attributes of the next files of a program's listing, and of no others. Says whether the first are known.
+    fn prefetch_ahead(&self, within: Within<'_>, ahead: &Ahead) -> bool {
+        let next = self.upcoming(within.listing, ahead, READ_AT_ONCE);
+        let asked = self.ask_leaves(&next, Inquiry::Leave);
+        let is_later = |leave: &AttributesLeave| *leave == AttributesLeave::Later;
+        let given = next.iter().zip(&asked.leaves);
+        let later: Vec<_> = given
+            .filter(|(_, leave)| is_later(leave))
+            .map(|(&file, _)| file)
+            .collect();
+        self.read_asked(within, asked);
+        if !later.is_empty() {
+            self.await_batch(within, &later);
+        }
+        next.first().is_some_and(|first| !self.is_unread(first))
     }
 
     /// Reads some of this node's part of a directory.

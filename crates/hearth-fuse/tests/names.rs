@@ -12,6 +12,7 @@ use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt, PermissionsExt, symli
 use std::sync::atomic::Ordering;
 
 use common::{Pages, Passthrough, Rig, Timing, errno, everywhere};
+use hearth_client::FileKey;
 use hearth_fuse::{Mount, MountOptions};
 use rustix::fs::{
     AtFlags, CWD, FileType, Mode, RenameFlags, Timespec, Timestamps, XattrFlags, makedev, mknodat,
@@ -245,6 +246,24 @@ fn a_directory_of_5000_entries_is_listed_whole() {
     fs::remove_dir_all(rig.at("many")).unwrap();
     assert!(!rig.stored("many").exists());
     rig.unmount();
+}
+
+#[test]
+fn a_program_that_lists_some_names_has_attributes_of_few_others_read() {
+    let Some(rig) = passthrough() else { return };
+    let names = (0..4000).map(|n| format!("entry-{n:05}"));
+    let named = names.map(|name| {
+        fs::write(rig.stored(&name), b"").unwrap();
+        let ino = fs::metadata(rig.stored(&name)).unwrap().ino();
+        let file = FileKey { ino };
+        (name.into_bytes(), Some(file))
+    });
+    *rig.session.names.lock().unwrap() = Some(named.collect());
+    rig.session.gives_leave.store(true, Ordering::Relaxed);
+    assert!(fs::read_dir(rig.root()).unwrap().next().unwrap().is_ok());
+    // One answer has some two hundred names.
+    let learned = rig.session.learned.load(Ordering::Relaxed);
+    assert!((1..512).contains(&learned), "{learned} files");
 }
 
 #[test]
