@@ -62,7 +62,7 @@ impl Core {
             Effect::Direct { ticket } => self.direct(state, ticket, after),
             Effect::Restamp { ticket } => self.restamp(state, ticket),
             Effect::Revoke { id, file, pages } => {
-                self.hide(file, pages);
+                self.forget(state, file, pages);
                 after.push(After::Revoke(id, file, pages));
             }
             Effect::Release { handle } => release(state, handle),
@@ -389,6 +389,15 @@ impl Core {
                 }
             }
             other => other.fail(Errno(hearth_proto::errno::EIO)),
+        }
+    }
+
+    /// Programs and the front end find nothing of these any more. This thread may be held up before it revokes them, and
+    /// others answer meanwhile.
+    fn forget(&self, state: &State, file: FileId, pages: Option<(u64, u32)>) {
+        self.hide(file, pages);
+        if let Some(revoker) = &state.revoker {
+            revoker.forget(FileKey { ino: file.0 });
         }
     }
 

@@ -5,7 +5,7 @@ use hearth_agent::{
     store::StoreSpec,
 };
 use hearth_client::{
-    Access, Errno, FileKey, FileStamp, Keep, OpenFile, OpenedFile, Outcome, Place, Session,
+    Access, Done, Errno, FileKey, FileStamp, Keep, OpenFile, OpenedFile, Outcome, Place, Session,
     SessionHandle, Written,
 };
 use std::fs::File;
@@ -96,6 +96,10 @@ impl Set {
     }
 
     fn open(&self, node: usize, name: &str, write: bool) -> Result<OpenedFile, Errno> {
+        wait(|done| self.begin_open((node, name), write, done))
+    }
+
+    fn begin_open(&self, (node, name): (usize, &str), write: bool, done: Done<OpenedFile>) {
         let path = self.dir.path().join(name);
         let fd = File::options()
             .read(true)
@@ -116,7 +120,7 @@ impl Set {
             private: false,
             made: false,
         };
-        wait(|done| self.session(node).open(open, Arc::new(fd.into()), done))
+        self.session(node).open(open, Arc::new(fd.into()), done);
     }
 
     fn read(
@@ -550,6 +554,8 @@ fn who_wrote_by_itself_is_told_by_each_close_until_a_sync_that_the_home_is_gone(
     assert_eq!(close(), Ok(()));
 }
 
+#[path = "agents/forgets.rs"]
+mod forgets;
 #[path = "agents/openers.rs"]
 mod openers;
 

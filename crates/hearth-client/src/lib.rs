@@ -204,6 +204,10 @@ pub trait Revoker: Send + Sync + 'static {
     /// kernel pages can wait for requests that the calling thread has yet to answer.
     fn revoke(&self, file: FileKey, pages: Option<PageRange>, done: Box<dyn FnOnce() + Send>);
 
+    /// Forgets attributes that the front end itself keeps. A revocation of them follows, which may come after answers to
+    /// requests that void them: the agent holds its locks here. Must not wait, and not call the session.
+    fn forget(&self, _file: FileKey) {}
+
     /// Calls of programs that the front end has had for at least this span without an answer, oldest first.
     fn late(&self, _span: Duration) -> Vec<LateCall> {
         Vec::new()

@@ -222,6 +222,10 @@ impl KernelRevoker {
 }
 
 impl Revoker for KernelRevoker {
+    fn forget(&self, file: FileKey) {
+        self.memory.drop_all_of(file);
+    }
+
     fn revoke(&self, file: FileKey, pages: Option<PageRange>, done: Done) {
         self.memory.drop_all_of(file);
         let early = {
