@@ -77,8 +77,20 @@ pub struct Member {
 /// True for an answer that a kernel gives while nodes are gone, and that the store may know better in a moment: what a
 /// file's manager knew of its size.
 fn is_uncertain(request: &Request, reply: &Reply) -> bool {
-    let is_about_size = matches!(request, Request::Open(_) | Request::Size { .. });
-    is_about_size && !matches!(reply, Reply::Failed(_))
+    match (request, reply) {
+        (Request::Open(_) | Request::Size { .. }, reply) => !matches!(reply, Reply::Failed(_)),
+        // One for a way in that keeps its bytes has to be answered: somebody may wait for that to let go of them.
+        (
+            Request::Read {
+                len, keep: false, ..
+            },
+            Reply::Data(pieces),
+        ) => {
+            let told: u32 = pieces.iter().map(|piece| piece.len).sum();
+            told < *len
+        }
+        _ => false,
+    }
 }
 
 /// Answers as a node that is gone is taken to have.

@@ -70,3 +70,16 @@ fn members_that_go_past_a_view_hold_up_nobody() {
 fn a_new_home_reads_what_the_last_one_wrote() {
     holds((Policy::HomePlus, 900_229), Plan::viewed);
 }
+
+/// A file's manager dies while a session reads beyond the end that its node knows: the next one tells the end.
+#[test]
+fn a_read_whose_manager_dies_is_not_cut_short() {
+    let worlds = [
+        (Policy::Home, 400),
+        (Policy::Home, 913),
+        (Policy::Single, 1428),
+    ];
+    for world in worlds {
+        holds(world, Plan::viewed_with_deaths);
+    }
+}
