@@ -7,6 +7,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
+use serde_json::Value;
 
 use crate::agent::Health;
 use crate::bank;
@@ -267,7 +268,7 @@ fn check_unused(set: &Set, clock: Clock) -> Result<(), Failure> {
 }
 
 /// An agent's answer about itself, as far as it can be read.
-pub fn health(value: serde_json::Value) -> Health {
+pub fn health(value: Value) -> Health {
     serde_json::from_value(value).unwrap_or_default()
 }
 
@@ -327,11 +328,15 @@ fn unmount_one(peer: &Peer, mount: &MountEntry, how: How, clock: Clock) -> Resul
     if how.dirty == Dirty::Flush {
         write_back(&mount.at, clock);
     }
-    let request = ControlRequest::Unmount {
-        at: mount.at.clone(),
-        busy: busy(how),
+    let busy = busy(how);
+    let answer = match how.hurry || how.dirty == Dirty::Discard {
+        true => {
+            let at = mount.at.clone();
+            call_within(peer, &ControlRequest::Unmount { at, busy }, clock.left())
+        }
+        false => unmount_by(peer, &mount.at, busy),
     };
-    match call_within(peer, &request, clock.left()) {
+    match answer {
         Ok(_) => Ok(()),
         // Nothing is mounted there any more.
         Err(CallError::Refused(failure)) if failure.exit_code() == 1 => Ok(()),
@@ -340,8 +345,23 @@ fn unmount_one(peer: &Peer, mount: &MountEntry, how: How, clock: Clock) -> Resul
             // Its agent is killed next; programs are let go be it that this does not end it.
             abort_at(&mount.at).or_fail(|| format!("cannot unmount `{}`", mount.at.display()))
         }
+        Err(CallError::Silent(_)) if how.hurry => {
+            let what = format!("{peer} has not unmounted `{}` in time", mount.at.display());
+            Err(Failure::new(what).hint("it goes on: try again"))
+        }
         Err(error) => Err(error.into_failure()),
     }
+}
+
+/// Has an agent take a mount away. That takes the operating system some microseconds for each file that it remembers there,
+/// be it a million. So it takes as long as the agent says that it is at work.
+pub fn unmount_by(peer: &Peer, at: &Path, busy: Busy) -> Result<Value, CallError> {
+    let word = format!(
+        "`{}` is still being unmounted: the operating system gives up all that it remembers of it",
+        at.display()
+    );
+    let at = at.to_owned();
+    with_word(word, || call(peer, &ControlRequest::Unmount { at, busy }))
 }
 
 /// Has the operating system give back the bytes that programs wrote to mapped files. It would do so with the mount's

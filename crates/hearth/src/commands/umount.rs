@@ -3,11 +3,11 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use hearth_set::control::{Busy, CallError, ControlRequest, call};
+use hearth_set::control::{Busy, CallError};
 use hearth_set::failure::Failure;
 use hearth_set::job;
 use hearth_set::set;
-use hearth_set::takedown::{check_mount, detach_stale};
+use hearth_set::takedown::{check_mount, detach_stale, unmount_by};
 
 /// Options of `hearth umount`.
 #[derive(clap::Args, Debug)]
@@ -42,8 +42,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
             continue;
         };
         check_mount(&at, busy)?;
-        let request = ControlRequest::Unmount { at, busy };
-        match call(&set.peer(agent), &request) {
+        match unmount_by(&set.peer(agent), &at, busy) {
             Ok(_) => {}
             Err(CallError::Gone(_)) => detach_stale(&mount.at)?,
             Err(error) => return Err(error.into_failure()),
