@@ -160,12 +160,8 @@ impl Core {
                 once: &mut once,
                 ahead,
             };
-            match self.lookup_in(caller, name, &mut series) {
-                Ok(mut entry) => {
-                    // The reply leaves after more than this entry is found.
-                    if entry.way.is_some() {
-                        entry.attr_ttl = Duration::ZERO;
-                    }
+            match self.lookup_listed(caller, name, &mut series) {
+                Ok(entry) => {
                     let id = entry.attr.ino.0;
                     let full = add(reply, item, &entry);
                     if full {
@@ -178,6 +174,27 @@ impl Core {
                 Err(error) => Err(error),
             }
         })
+    }
+
+    /// The entry of a name that is told to whoever may read the directory. That caller may not be allowed to search it:
+    /// then the kernel has to ask at each use of the name.
+    fn lookup_listed(
+        &self,
+        caller: Caller,
+        name: Name<'_>,
+        series: &mut Series<'_>,
+    ) -> io::Result<Entry> {
+        let (mut entry, may_use) = match self.lookup_in(caller, name, series) {
+            Err(error) if error.raw_os_error() == Some(libc::EACCES) => {
+                (self.lookup_in(self.wardrobe.own(), name, series)?, false)
+            }
+            found => (found?, true),
+        };
+        // The reply leaves after more than this entry is found.
+        if entry.way.is_some() || !may_use {
+            entry.attr_ttl = Duration::ZERO;
+        }
+        Ok(entry)
     }
 
     /// The kernel takes only name and number of a dot.

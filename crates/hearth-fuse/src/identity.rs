@@ -85,6 +85,15 @@ impl Wardrobe {
         }
     }
 
+    /// This process, as a caller.
+    pub(crate) fn own(&self) -> Caller {
+        Caller {
+            uid: self.own.uid,
+            gid: self.own.gid,
+            tid: 0,
+        }
+    }
+
     /// Makes this thread act as the caller until the guard is dropped.
     pub(crate) fn assume(&self, caller: Caller) -> io::Result<Assumed<'_>> {
         if self.is_own(caller) {

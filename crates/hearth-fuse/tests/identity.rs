@@ -84,6 +84,20 @@ fn a_user_may_do_what_the_modes_allow_and_nothing_else() {
 }
 
 #[test]
+fn names_are_told_to_who_may_read_a_directory_and_not_search_it() {
+    let Some(rig) = as_caller() else { return };
+    fs::create_dir(rig.at("d")).unwrap();
+    fs::write(rig.at("d/f"), b"x").unwrap();
+    fs::set_permissions(rig.at("d"), Permissions::from_mode(0o744)).unwrap();
+    assert!(shell_as(NOBODY, &rig, "[ \"$(ls -U $ROOT/d)\" = f ]"));
+    for use_of_it in ["stat $ROOT/d/f", "cat $ROOT/d/f", "ls $ROOT/d/f"] {
+        let silent = format!("{use_of_it} >/dev/null 2>&1");
+        assert!(!shell_as(NOBODY, &rig, &silent), "{use_of_it}");
+    }
+    assert_eq!(fs::read(rig.at("d/f")).unwrap(), b"x");
+}
+
+#[test]
 fn a_program_that_its_user_may_not_read_is_executed_all_the_same() {
     let Some(rig) = as_caller() else { return };
     fs::copy("/bin/true", rig.stored("program")).unwrap();
