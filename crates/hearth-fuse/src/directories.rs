@@ -28,7 +28,7 @@ pub(crate) struct OpenDirectory {
 struct Listing {
     /// The place at which the next entry of `ahead`, or else of the descriptor, begins.
     at: u64,
-    ahead: VecDeque<Item>,
+    ahead: Ahead,
 }
 
 /// One name, with the position behind it.
@@ -38,6 +38,9 @@ pub(crate) struct Item {
     kind: FileType,
     next: u64,
 }
+
+/// Names of a directory in the order in which a program is told them.
+pub(crate) type Ahead = VecDeque<Item>;
 
 impl Item {
     pub(crate) fn name(&self) -> &OsStr {
@@ -54,12 +57,12 @@ impl OpenDirectory {
         self.listing.lock().expect("nothing panics under this lock")
     }
 
-    /// Feeds entries from `offset` on to `take`, each with those that were read behind it, until it is full or the
-    /// directory ends.
+    /// Feeds entries from `offset` on to `take`, until it is full or the directory ends. Each comes with all that were read
+    /// from it on.
     fn each(
         &self,
         offset: u64,
-        mut take: impl FnMut(&Item, &VecDeque<Item>) -> io::Result<Room>,
+        mut take: impl FnMut(&Item, &Ahead) -> io::Result<Room>,
     ) -> io::Result<()> {
         let mut listing = self.lock();
         if listing.at != offset {
@@ -117,7 +120,7 @@ impl Core {
         let fd = self.open_node(caller, &node, OFlags::RDONLY | OFlags::DIRECTORY)?;
         let listing = Mutex::new(Listing {
             at: 0,
-            ahead: VecDeque::new(),
+            ahead: Ahead::new(),
         });
         Ok(self.directories.insert(OpenDirectory { fd, listing }))
     }

@@ -1,6 +1,5 @@
 //! Names: finding, making, moving and removing them. All of it happens in the store.
 
-use std::collections::VecDeque;
 use std::ffi::OsStr;
 use std::io;
 use std::os::fd::OwnedFd;
@@ -14,7 +13,7 @@ use rustix::fs::{AtFlags, CWD, FileType, Mode, RenameFlags};
 
 use crate::attributes::{Consult, Told};
 use crate::core::Core;
-use crate::directories::Item;
+use crate::directories::Ahead;
 use crate::errors::{ask, raw};
 use crate::identity::Caller;
 use crate::listing::Listing;
@@ -48,9 +47,6 @@ impl Entry {
     }
 }
 
-/// Names of a directory in the order in which a program is told them.
-pub(crate) type Ahead = VecDeque<Item>;
-
 /// Lookups for one request.
 pub(crate) struct Series<'a> {
     /// Names that serve it alone: they are asked for once.
@@ -83,7 +79,7 @@ impl Core {
     pub(crate) fn lookup(&self, caller: Caller, at: Name<'_>) -> io::Result<Entry> {
         let mut alone = Series {
             once: &mut None,
-            ahead: &VecDeque::new(),
+            ahead: &Ahead::new(),
         };
         self.lookup_in(caller, at, &mut alone)
     }

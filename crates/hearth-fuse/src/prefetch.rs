@@ -29,13 +29,13 @@ use rustix::fs::{Mode, OFlags, RawDir};
 
 use crate::attributes::Told;
 use crate::core::Core;
-use crate::directories::Item;
+use crate::directories::{Ahead, Item};
 use crate::errors::{Sought, ask, ask_or, ask_soon, raw};
 use crate::holding;
 use crate::identity::Caller;
 use crate::listing::Listing;
 use crate::memory::{Known, Mark, OnItsWay};
-use crate::names::{Ahead, Entry, Name, Series};
+use crate::names::{Entry, Name, Series};
 use crate::nodes::{Inode, StoreKey, open_path, proc_path};
 use crate::stat::Stat;
 
