@@ -49,6 +49,7 @@ g++              g++             programs in C++
 binutils         nm              the tables of hooks against what programs import
 make             make            builds on a mounted cache
 tar              tar             tar on a mounted cache
+rsync            rsync           rsync on a mounted cache
 procps           ps              tests that look at processes
 util-linux       nsenter         tests over several hosts
 chromium         chromium        the page of a report in a browser
@@ -76,7 +77,6 @@ nfs-common       mount.nfs4      NFS
 e2fsprogs        mkfs.ext4       ext4
 xfsprogs         mkfs.xfs        XFS
 btrfs-progs      mkfs.btrfs      btrfs
-rsync            rsync           rsync
 rocksdb-tools    ldb             RocksDB
 postgresql       pg_ctlcluster   PostgreSQL
 hdf5-tools       h5dump          HDF5
