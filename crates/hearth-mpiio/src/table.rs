@@ -10,7 +10,8 @@
 //! here with as many as can matter: that is the same on the machines that this is for, as long as
 //! all are integers or pointers.
 //!
-//! The calls unwind as C does, since a thread may be cancelled inside of them.
+//! The calls unwind as C does, since a thread may be cancelled inside of them. A call that does not fail leaves `errno`
+//! alone: waits for the agent inside of it may set it.
 
 /// Defines and exports one function for each row.
 macro_rules! hooks {
@@ -31,7 +32,12 @@ macro_rules! hooks {
             let next = unsafe { std::mem::transmute::<*mut std::ffi::c_void, Next>(next) };
             // SAFETY: the arguments are the caller's own, or such as this function allows as well.
             let $real = move |$($arg: $ty),*| -> $ret { unsafe { next($($arg),*) } };
-            $body
+            let before = $crate::sys::errno();
+            let told: $ret = $body;
+            if told != -1 {
+                $crate::sys::set_errno(before);
+            }
+            told
         }
     )+};
 }

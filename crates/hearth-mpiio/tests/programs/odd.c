@@ -113,6 +113,9 @@ static void beside(const char *name)
     expect(bytes, 7, 0, BLOCK);
     CHECK(lseek(fd, -BLOCK, SEEK_END) == BLOCK && read(fd, bytes, BLOCK) == BLOCK);
     CHECK(read(fd, bytes, 1) == 0);
+    errno = 0;
+    for (int i = 0; i < 10000; i++)
+        CHECK(pread(fd, bytes, 1, i) == 1 && errno == 0);
     MPI(MPI_Barrier(MPI_COMM_WORLD));
     int copy = dup(fd);
     CHECK(close(fd) == 0 && write(copy, "x", 1) == 1);
