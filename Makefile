@@ -12,7 +12,9 @@ PREFIX ?= /usr/local
 BOUNDED := --config "target.'cfg(unix)'.runner='setup/bounded.sh'"
 BENCHES := matmul small-io remote-hit local-hit
 
-.PHONY: help demo test torture stores install check fix miri bench clean build
+DIST := $(TARGET)/dist
+
+.PHONY: help demo test torture stores install dist check fix miri bench clean build
 .DEFAULT_GOAL := help
 
 help: ## Print this
@@ -36,6 +38,12 @@ install: ## Build, and put the command and its libraries under PREFIX (/usr/loca
 	cargo build --release $(PROGRAMS)
 	setup/stripped.sh $(DESTDIR)$(PREFIX)/bin $(HEARTH)
 	setup/stripped.sh $(DESTDIR)$(PREFIX)/lib/hearth $(addprefix $(TARGET)/release/,$(LIBRARIES))
+
+dist: build ## Make a .deb, an .rpm, a wheel and a tarball in target/dist; as root, try each on an empty Debian
+	@setup/packages.sh dist
+	@rm -f $(DIST)/hearth*
+	dist/build.sh $(DIST)
+	@if [ "$$(id -u)" = 0 ]; then dist/try.sh $(DIST); fi
 
 check: ## Format, lints and tidy checks; changes no source
 	@setup/packages.sh build

@@ -4,6 +4,7 @@
 #   setup/packages.sh build   a compiler, make and cargo
 #   setup/packages.sh demo    build, and FUSE
 #   setup/packages.sh test    build, and what the tests use where they find it
+#   setup/packages.sh dist    build, and what makes packages and tries them
 #   setup/packages.sh stores  test, and what `make stores` uses: servers that do not start by themselves
 #
 # Missing Debian or Ubuntu packages are installed when root or sudo without a password allows;
@@ -60,6 +61,12 @@ munge            munged          jobs under Slurm
 slurmctld        slurmctld       jobs under Slurm
 slurmd           slurmd          jobs under Slurm
 slurm-client     sbatch          jobs under Slurm
+'
+dist_table='
+binutils         objcopy         every package
+python3-venv     python3         the wheel
+rpm              rpmbuild        the .rpm
+mmdebstrap       mmdebstrap      an empty Debian, on which packages are tried
 '
 # The servers of these would start at once, and serve nobody.
 stores_table='
@@ -209,8 +216,9 @@ case ${1:-} in
     build) build_is_ready ;;
     demo) build_is_ready && provide "$demo_table" && fuse_is_ready ;;
     test) build_is_ready && offer_tests ;;
+    dist) build_is_ready && provide "$dist_table" ;;
     *)
-        say "usage: setup/packages.sh build|demo|test|stores"
+        say "usage: setup/packages.sh build|demo|test|dist|stores"
         exit 2
         ;;
 esac

@@ -1,0 +1,115 @@
+#!/usr/bin/env bash
+# Makes packages of the release build that is in the target directory:
+#
+#   dist/build.sh OUT [KIND]...     KIND: tarball, deb, rpm, wheel; all of them if none is named
+#
+# Prints the path of each package. What a kind needs is in setup/packages.sh; pip brings the rest of a wheel.
+# Files carry the time of the last commit, so that two builds of one commit differ in nothing but what rustc differs in.
+set -euo pipefail
+
+here=$(cd "$(dirname "$0")" && pwd)
+root=$(dirname "$here")
+target=${CARGO_TARGET_DIR:-$root/target}
+out=$(mkdir -p "${1:?usage: dist/build.sh OUT [KIND]...}" && cd "$1" && pwd)
+shift
+kinds=${*:-tarball deb rpm wheel}
+# The command and both libraries, as `make install` takes them.
+programs=("$target/release/hearth")
+libraries=("$target/release/libhearth_preload.so" "$target/release/libhearth_mpiio.so")
+
+say() { printf 'dist: %s\n' "$*" >&2; }
+fail() { say "$*"; exit 1; }
+
+for file in "${programs[@]}" "${libraries[@]}"; do
+    [ -f "$file" ] || fail "no $file: run \`make dist\`"
+done
+version=$(sed -n 's/^version = "\(.*\)"$/\1/p' "$root/Cargo.toml" | head -n 1)
+machine=$(uname -m)
+SOURCE_DATE_EPOCH=$(git -C "$root" log -1 --format=%ct 2>/dev/null || stat -c %Y "$root/Cargo.toml")
+export SOURCE_DATE_EPOCH
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+
+# The newest version of the C library that a symbol asks for.
+glibc() {
+    objdump -T "${programs[@]}" "${libraries[@]}" | grep -o 'GLIBC_[0-9.]*' | sort -Vu | tail -n 1 | cut -d_ -f2
+}
+
+# stage PREFIX: the files of a package below $work/stage; the lines for debuggers go to a tarball of their own.
+stage() {
+    local tree=$work/stage$1
+    rm -rf "$work/stage"
+    "$root/setup/stripped.sh" "$tree/bin" "${programs[@]}"
+    "$root/setup/stripped.sh" "$tree/lib/hearth" "${libraries[@]}"
+    rm -r "$tree/bin/.debug" "$tree/lib/hearth/.debug"
+    install -d "$tree/share/doc/hearth"
+    install -m 644 "$root"/{README.md,CHANGELOG.md,LICENSE-APACHE,LICENSE-MIT} "$tree/share/doc/hearth"
+    cp -r --no-preserve=mode "$root/docs" "$tree/share/doc/hearth/docs"
+    find "$work/stage" -exec touch -hd "@$SOURCE_DATE_EPOCH" {} +
+}
+
+# filled FILE: the text of a template.
+filled() {
+    sed -e "s/@VERSION@/$version/g" -e "s/@GLIBC@/$(glibc)/g" -e "s/@MACHINE@/$machine/g" \
+        -e "s/@DEBIAN@/$(dpkg --print-architecture 2>/dev/null)/g" "$here/$1"
+}
+
+packed() {
+    tar --sort=name --owner=0 --group=0 --numeric-owner --mtime="@$SOURCE_DATE_EPOCH" -C "$1" -czf "$2" "${@:3}"
+}
+
+tarball() {
+    local name=hearth-$version-$machine-linux
+    stage "/$name"
+    install -m 755 "$here/install.sh" "$work/stage/$name/install.sh"
+    packed "$work/stage" "$out/$name.tar.gz" "$name"
+    echo "$out/$name.tar.gz"
+    # Debuggers look for these beside the files; unpacked over an installed tree they are there.
+    rm -rf "$work/debug"
+    "$root/setup/stripped.sh" "$work/debug/bin" "${programs[@]}"
+    "$root/setup/stripped.sh" "$work/debug/lib/hearth" "${libraries[@]}"
+    packed "$work/debug" "$out/$name-debug.tar.gz" bin/.debug lib/hearth/.debug
+    echo "$out/$name-debug.tar.gz"
+}
+
+deb() {
+    stage /usr
+    mkdir "$work/stage/DEBIAN"
+    filled control >"$work/stage/DEBIAN/control"
+    mv "$work/stage/usr/share/doc/hearth/LICENSE-MIT" "$work/stage/usr/share/doc/hearth/copyright"
+    cat "$work/stage/usr/share/doc/hearth/LICENSE-APACHE" >>"$work/stage/usr/share/doc/hearth/copyright"
+    rm "$work/stage/usr/share/doc/hearth/LICENSE-APACHE"
+    local file=$out/hearth_${version}_$(dpkg --print-architecture).deb
+    dpkg-deb --root-owner-group --build "$work/stage" "$file" >/dev/null
+    echo "$file"
+}
+
+rpm() {
+    stage /usr
+    filled hearth.spec >"$work/hearth.spec"
+    rpmbuild --quiet -bb --define "_topdir $work/rpm" --define "stage $work/stage" "$work/hearth.spec" >"$work/log" 2>&1 ||
+        fail "rpmbuild: $(tail -n 3 "$work/log")"
+    local file=$out/hearth-$version-1.$machine.rpm
+    mv "$work/rpm/RPMS/$machine/"*.rpm "$file"
+    echo "$file"
+}
+
+wheel() {
+    stage /wheel
+    cp "$here"/wheel/* "$root"/{README.md,LICENSE-APACHE,LICENSE-MIT} "$work/stage/wheel"
+    filled wheel/pyproject.toml >"$work/stage/wheel/pyproject.toml"
+    python3 -m venv "$work/venv"
+    HEARTH_PLATFORM=manylinux_$(glibc | tr . _)_$machine "$work/venv/bin/pip" wheel --quiet --no-input --no-deps \
+        --disable-pip-version-check --wheel-dir "$work/wheels" "$work/stage/wheel" >"$work/log" 2>&1 ||
+        fail "pip wheel: $(tail -n 3 "$work/log")"
+    local file=$out/$(basename "$work"/wheels/*.whl)
+    mv "$work"/wheels/*.whl "$file"
+    echo "$file"
+}
+
+for kind in $kinds; do
+    case $kind in
+        tarball | deb | rpm | wheel) "$kind" ;;
+        *) fail "no kind of package is called $kind: tarball, deb, rpm or wheel" ;;
+    esac
+done
