@@ -83,9 +83,6 @@ pub(crate) struct History {
     pub(crate) snapshots: Vec<Snapshot>,
     /// Bytes of a page.
     pub(crate) page: u64,
-    /// Programs in mounts: what they read through a descriptor for reading comes from pages that their operating system
-    /// keeps, one by one (S1).
-    pub(crate) mounted: Vec<usize>,
 }
 
 /// A promise that was not kept.
@@ -159,10 +156,11 @@ impl History {
         matches!(call.op, Op::Read { .. }) && self.breaks.as_ref().is_some_and(lasts)
     }
 
-    /// Whether a read takes effect at one instant within a page.
+    /// Whether a read takes effect at one instant within a page. Through a descriptor for reading alone, also under
+    /// `hearth run`, it may come from pages that the operating system keeps, one by one (S1).
     pub(crate) fn is_at_once(&self, call: &Call) -> bool {
         let is_kept = matches!(&call.op, Op::Read { by: By::Reader, .. });
-        self.promise.pages_are_whole && !(is_kept && self.mounted.contains(&call.worker))
+        self.promise.pages_are_whole && !is_kept
     }
 
     /// Whether a program wrote a slot while another read it: a store may copy the one into its page, and the other out

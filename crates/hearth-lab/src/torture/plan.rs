@@ -147,13 +147,6 @@ impl Plan {
         }
     }
 
-    /// The programs that work in mounts.
-    pub(crate) fn mounted(&self) -> Vec<usize> {
-        let ways = self.programs.iter().enumerate();
-        let mounted = ways.filter(|(_, (_, way, _))| *way == Way::Mount);
-        mounted.map(|(number, _)| number).collect()
-    }
-
     /// The round in words.
     pub(crate) fn words(&self) -> String {
         let ways: Vec<String> = self

@@ -491,7 +491,6 @@ impl Round<'_> {
             faults: self.faults.clone(),
             snapshots: self.snapshots.clone(),
             page: self.plan.page,
-            mounted: self.plan.mounted(),
         })
     }
 }
