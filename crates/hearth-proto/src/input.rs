@@ -103,13 +103,24 @@ pub enum WriteAt {
 /// The rest of a write of which homes took a part.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Rest {
+    /// The place that its program asked for.
+    pub at: WriteAt,
     /// The place of the whole write.
     pub offset: u64,
     /// Runs of missing bytes: the first and how many, ascending.
     pub missing: Vec<(u64, u32)>,
+    /// Runs that homes took, and which.
+    pub taken: Vec<(NodeId, (u64, u32))>,
 }
 
 impl Rest {
+    /// A home is gone, and may not have brought its part to the store.
+    pub(crate) fn lose(&mut self, home: NodeId) {
+        let lost = self.taken.extract_if(.., |(taker, _)| *taker == home);
+        self.missing.extend(lost.map(|(_, run)| run));
+        self.missing.sort_unstable();
+    }
+
     /// True if the byte is missing.
     pub(crate) fn lacks(&self, at: u64) -> bool {
         let holds = |&(first, len): &(u64, u32)| (first..first + u64::from(len)).contains(&at);

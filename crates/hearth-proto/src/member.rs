@@ -191,8 +191,10 @@ impl Member {
                 envelope,
                 data,
             } => self.message(now, (from, envelope, data), out),
-            Input::StoreDone(..) => {
+            Input::StoreDone(op, result) => {
                 self.store_ops = self.store_ops.saturating_sub(1);
+                let ended = self.requests.stored(op, result.map(|_| ()));
+                out.extend(ended.map(|(ticket, reply)| Effect::Reply { ticket, reply }));
                 self.drive(now, input, out);
             }
             input => self.drive(now, input, out),
@@ -258,6 +260,10 @@ impl Member {
         }
         let ours = self.config().view;
         match envelope.view.cmp(&ours) {
+            // A member that goes past our view would wait for the kernel that was here before.
+            core::cmp::Ordering::Less if self.reached.is_past(from, ours) => {
+                refuse((from, envelope, data), out);
+            }
             core::cmp::Ordering::Less => out.extend(data.map(|(buf, _)| Effect::Free(buf))),
             core::cmp::Ordering::Greater if self.goes_past(envelope.view) => {
                 refuse((from, envelope, data), out);
@@ -298,12 +304,12 @@ impl Member {
                 out.push(effect);
             }
             Effect::StoreThrough {
+                op,
                 ticket,
                 offset,
                 buf,
-                ..
             } => {
-                self.requests.spend(ticket, (buf, offset));
+                self.requests.spend(ticket, op, (buf, offset));
                 self.store_ops += 1;
                 out.push(effect);
             }
@@ -332,13 +338,11 @@ impl Member {
             }
             return self.requests.park(ticket, request);
         }
-        if let (Some(written), Reply::Failed(EHOSTDOWN)) =
-            (self.requests.spent(ticket, &request), &reply)
-        {
-            // The store has the bytes, and the manager that was to be told is gone.
-            let reply = written;
-            return out.push(Effect::Reply { ticket, reply });
+        if reply == Reply::Failed(EHOSTDOWN) && self.requests.is_spent(ticket) {
+            let reply = self.requests.left_to_store(ticket, &request);
+            return out.extend(reply.map(|reply| Effect::Reply { ticket, reply }));
         }
+        self.requests.forget_spent(ticket);
         if self.change.is_some() && reply == Reply::Failed(EHOSTDOWN) {
             let rest = self.node.torn(ticket);
             return self.requests.again(ticket, request, rest);

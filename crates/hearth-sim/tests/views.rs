@@ -86,3 +86,40 @@ fn a_read_whose_manager_dies_is_not_cut_short() {
     ];
     all_hold_with_deaths(&worlds);
 }
+
+/// The manager of a file without a name dies while an append that homes have taken waits for its word.
+#[test]
+fn an_append_that_homes_have_taken_is_not_made_twice() {
+    let worlds = [
+        (Policy::Home, 1252),
+        (Policy::Home, 900_168),
+        (Policy::Home, 900_882),
+        (Policy::HomePlus, 103),
+        (Policy::HomePlus, 900_882),
+    ];
+    all_hold_with_deaths(&worlds);
+}
+
+/// Two homes die one after the other, and each had taken a part of a write.
+#[test]
+fn a_part_that_is_lost_later_is_written_again() {
+    all_hold_with_deaths(&[(Policy::Home, 2716), (Policy::Home, 2_001_828)]);
+}
+
+/// A member that goes past a view waits for what another, which has begun that, had of the last one.
+#[test]
+fn members_that_have_begun_a_view_hold_up_nobody_who_goes_past_it() {
+    all_hold_with_deaths(&[(Policy::Single, 2_000_061), (Policy::Single, 2_002_678)]);
+}
+
+/// The store refuses a write whose manager dies meanwhile.
+#[test]
+fn a_write_that_the_store_refused_does_not_succeed() {
+    all_hold_with_deaths(&[(Policy::Hint, 902_395)]);
+}
+
+/// A view ends while a write of a node that is gone waits at its home.
+#[test]
+fn bytes_of_a_write_that_never_took_place_are_freed() {
+    all_hold_with_deaths(&[(Policy::Home, 900_112)]);
+}

@@ -1,8 +1,8 @@
 //! A new view: of all that this side knows, it keeps nothing. The store has every byte.
 
-use super::Authority;
+use super::{Authority, Waiting};
 use crate::ctx::Ctx;
-use crate::effect::Effect;
+use crate::effect::{Effect, Src};
 use crate::ids::FileId;
 use alloc::vec::Vec;
 
@@ -10,12 +10,30 @@ impl Authority {
     /// Lets go of everything. Names that this side gives stay above those that it gave.
     pub(crate) fn end(&mut self, ctx: &mut Ctx<'_>) {
         self.take_back_all(ctx);
+        self.free_asks(ctx);
         let files = self.files.keys();
         let forgotten = files.map(|&file| Effect::Forgotten { file });
         ctx.out.extend(forgotten);
         let (clock, grants) = (self.common.clock, self.common.grants);
         *self = Authority::default();
         (self.common.clock, self.common.grants) = (clock, grants);
+    }
+
+    /// Frees the bytes of others' writes that never took place. Those of this node free their own.
+    fn free_asks(&self, ctx: &mut Ctx<'_>) {
+        let me = ctx.me();
+        for file in self.files.values() {
+            let begun = file.writes.iter().map(|write| &write.ask);
+            let waiting = file.waiting.iter().filter_map(|waiting| match waiting {
+                Waiting::Write(ask) => Some(ask),
+                Waiting::Read(_) | Waiting::Flush(_) | Waiting::Peek(_) | Waiting::Hold(_) => None,
+            });
+            for ask in begun.chain(waiting).filter(|ask| ask.from != me) {
+                if let Src::Buf(buf) = ask.data.src {
+                    ctx.out.push(Effect::Free(buf));
+                }
+            }
+        }
     }
 
     /// Programs write nothing by themselves any more.

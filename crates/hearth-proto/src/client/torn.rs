@@ -4,7 +4,8 @@
 
 use super::write::{Part, WriteJob};
 use super::{Client, Desk};
-use crate::errno::EHOSTDOWN;
+use crate::effect::{Effect, Reply};
+use crate::errno::{EHOSTDOWN, EIO};
 use crate::ids::{Gen, Ticket};
 use crate::input::{Request, Rest, WriteAt};
 use alloc::vec::Vec;
@@ -43,7 +44,32 @@ impl Desk<'_, '_> {
                 true => alloc::vec![(offset, job.len)],
                 false => left.iter().map(|part| (part.offset, part.len)).collect(),
             };
-            self.client.torn.insert(ticket, Rest { offset, missing });
+            let last = job.rest.as_ref();
+            let before = last.into_iter().flat_map(|rest| &rest.taken).copied();
+            let now = taken
+                .iter()
+                .map(|part| (part.home, (part.offset, part.len)));
+            let rest = Rest {
+                at: last.map_or(job.at, |rest| rest.at),
+                offset,
+                missing,
+                taken: before.chain(now).collect(),
+            };
+            self.client.torn.insert(ticket, rest);
+        }
+    }
+
+    /// A write to a file that the store serves, for its last name is gone. All that homes had of it went to the store before.
+    pub(super) fn write_past_homes(&mut self, ticket: Ticket, job: WriteJob) {
+        match &job.rest {
+            Some(rest) if rest.missing.is_empty() => {
+                self.ctx.out.push(Effect::Free(job.buf));
+                let (offset, size) = (job.offset, job.end());
+                self.reply(ticket, Reply::Written { offset, size });
+            }
+            // A second append of the whole would show the taken part twice.
+            Some(rest) if rest.at == WriteAt::End => self.refuse_write(ticket, job.buf, EIO),
+            Some(_) | None => self.write_at_store(ticket, job.file),
         }
     }
 

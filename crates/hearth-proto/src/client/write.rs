@@ -232,7 +232,7 @@ impl Desk<'_, '_> {
             return self.refuse_write(ticket, job.buf, errno::EPERM);
         }
         if file.bypass {
-            return self.write_at_store(ticket, id);
+            return self.write_past_homes(ticket, job);
         }
         if file.orphan {
             return self.refuse_write(ticket, job.buf, errno::EHOSTDOWN);
@@ -246,7 +246,7 @@ impl Desk<'_, '_> {
         self.place(ticket);
     }
 
-    fn refuse_write(&mut self, ticket: Ticket, buf: Buf, errno: RawErrno) {
+    pub(super) fn refuse_write(&mut self, ticket: Ticket, buf: Buf, errno: RawErrno) {
         self.ctx.out.push(Effect::Free(buf));
         self.reply(ticket, Reply::Failed(errno));
     }

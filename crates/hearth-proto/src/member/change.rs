@@ -73,6 +73,11 @@ impl Reached {
         *known = (*known).max((view, stage));
     }
 
+    /// True if the node goes over to a view that comes after this one.
+    pub(super) fn is_past(&self, node: NodeId, view: View) -> bool {
+        self.0.get(&node).is_some_and(|&(known, _)| known > view)
+    }
+
     /// True if these have come so far in going over to the view.
     fn have(&self, nodes: impl Iterator<Item = NodeId>, at: (View, ViewStage)) -> bool {
         let mut known = nodes.map(|node| self.0.get(&node));
@@ -120,6 +125,7 @@ impl Member {
         let me = self.me();
         for &node in gone.iter().filter(|&&node| node != me) {
             self.drive(now, Input::PeerDown(node), out);
+            self.requests.lose(node);
         }
     }
 

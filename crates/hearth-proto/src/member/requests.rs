@@ -1,7 +1,8 @@
 //! Requests of sessions: those that the kernel has not answered, and those that wait at the door.
 
+use crate::RawErrno;
 use crate::effect::Reply;
-use crate::ids::{Buf, Ticket};
+use crate::ids::{Buf, NodeId, StoreOpId, Ticket};
 use crate::input::{Request, Rest};
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::vec::Vec;
@@ -18,10 +19,32 @@ pub(super) struct Requests {
     /// Done by the driver, at the store.
     direct: BTreeSet<Ticket>,
     parked: VecDeque<(Ticket, Request)>,
-    /// Writes whose buffers went to the store, and where.
-    spent: BTreeMap<Ticket, u64>,
+    /// Writes whose buffers went to the store.
+    spent: BTreeMap<Ticket, Spent>,
     /// Writes to be finished as soon as the next kernel begins.
     torn: Vec<(Ticket, Request)>,
+}
+
+/// A write whose buffer went to the store.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct Spent {
+    op: StoreOpId,
+    offset: u64,
+    /// The kernel has given it up, and so many bytes it has.
+    len: Option<u64>,
+    /// The store's word.
+    result: Option<Result<(), RawErrno>>,
+}
+
+impl Spent {
+    /// The answer to a write that the kernel has given up, once the store has answered.
+    fn reply(&self) -> Option<Reply> {
+        let (offset, size) = (self.offset, self.offset + self.len?);
+        Some(match self.result? {
+            Ok(()) => Reply::Written { offset, size },
+            Err(errno) => Reply::Failed(errno),
+        })
+    }
 }
 
 /// True for a request that ends with an answer.
@@ -99,20 +122,52 @@ impl Requests {
     }
 
     /// The buffer of a write goes to the store.
-    pub(super) fn spend(&mut self, ticket: Ticket, (buf, offset): (Buf, u64)) {
+    pub(super) fn spend(&mut self, ticket: Ticket, op: StoreOpId, (buf, offset): (Buf, u64)) {
         self.bufs.remove(&buf);
-        self.spent.insert(ticket, offset);
+        let spent = Spent {
+            op,
+            offset,
+            len: None,
+            result: None,
+        };
+        self.spent.insert(ticket, spent);
     }
 
-    /// The answer to a write that the store has; it is over.
-    pub(super) fn spent(&mut self, ticket: Ticket, request: &Request) -> Option<Reply> {
-        let offset = self.spent.remove(&ticket)?;
-        let len = match request {
-            Request::Write { len, .. } | Request::Finish { len, .. } => u64::from(*len),
-            _ => 0,
+    /// True for a write whose buffer went to the store.
+    pub(super) fn is_spent(&self, ticket: Ticket) -> bool {
+        self.spent.contains_key(&ticket)
+    }
+
+    /// The kernel has answered a request.
+    pub(super) fn forget_spent(&mut self, ticket: Ticket) {
+        self.spent.remove(&ticket);
+    }
+
+    /// The manager that was to be told of a write is gone, and its buffer went to the store: the store's word is the answer.
+    /// Returns it if it is there.
+    pub(super) fn left_to_store(&mut self, ticket: Ticket, request: &Request) -> Option<Reply> {
+        let spent = self.spent.get_mut(&ticket)?;
+        spent.len = match request {
+            Request::Write { len, .. } | Request::Finish { len, .. } => Some(u64::from(*len)),
+            _ => Some(0),
         };
-        let size = offset + len;
-        Some(Reply::Written { offset, size })
+        let reply = spent.reply()?;
+        self.spent.remove(&ticket);
+        Some(reply)
+    }
+
+    /// The store has answered. Returns the answer to a write that waited for nothing else.
+    pub(super) fn stored(
+        &mut self,
+        op: StoreOpId,
+        result: Result<(), RawErrno>,
+    ) -> Option<(Ticket, Reply)> {
+        let mut all = self.spent.iter_mut();
+        let (&ticket, spent) = all.find(|(_, spent)| spent.op == op)?;
+        spent.result = Some(result);
+        let reply = spent.reply()?;
+        self.spent.remove(&ticket);
+        Some((ticket, reply))
     }
 
     /// True for the buffer of an open write, which is freed when that is answered.
@@ -138,7 +193,8 @@ impl Requests {
 
     /// True if no write is under way.
     pub(super) fn are_quiet(&self) -> bool {
-        self.are_directed() && !self.open.values().any(is_write)
+        let waits = self.spent.values().any(|spent| spent.len.is_some());
+        self.are_directed() && !waits && !self.open.values().any(is_write)
     }
 
     /// A request has failed, since a node is gone: it waits for the next kernel.
@@ -146,6 +202,15 @@ impl Requests {
         match rest_of(request, rest) {
             finish @ Request::Finish { .. } => self.torn.push((ticket, finish)),
             request => self.park(ticket, request),
+        }
+    }
+
+    /// A node is gone: parts that it took of writes which are to be finished are missing again.
+    pub(super) fn lose(&mut self, node: NodeId) {
+        for (_, request) in &mut self.torn {
+            if let Request::Finish { rest, .. } = request {
+                rest.lose(node);
+            }
         }
     }
 
