@@ -189,3 +189,41 @@ fn threads_that_write_for_the_ninth_time_together_lose_nothing() {
     let output = run(&fixture, &[], &[program, "f", "20", "32"]);
     assert_eq!(text(&output.stdout), "");
 }
+
+/// Reads a file through descriptors whose numbers then mean another one: by a system call, and by calls inside of the
+/// C library. Says the bytes that are read then.
+const REPLACED: &str = "import ctypes, os, sys\n\
+    libc, dup2 = ctypes.CDLL(None), int(sys.argv[1])\n\
+    def learn(fd):\n\
+    \x20   for at in range(40): os.pread(fd, 16, at)\n\
+    def first(fd):\n\
+    \x20   try: return os.pread(fd, 4, 0)\n\
+    \x20   except OSError as error: return error.errno\n\
+    f, g = os.open('f', os.O_RDONLY), os.open('/dev/null', os.O_RDONLY)\n\
+    learn(f); libc.syscall(dup2, g, f); print(first(f), flush=True)\n\
+    def at_stdin(call):\n\
+    \x20   out, told = os.pipe()\n\
+    \x20   if os.fork() == 0:\n\
+    \x20       os.dup2(os.open('f', os.O_RDONLY), 0); learn(0); call()\n\
+    \x20       os.write(told, str(first(0)).encode()); os._exit(0)\n\
+    \x20   os.close(told); print(os.read(out, 99).decode(), flush=True); os.wait()\n\
+    at_stdin(lambda: libc.daemon(1, 0))\n\
+    def terminal():\n\
+    \x20   if os.forkpty()[0]: os.wait(); os._exit(0)\n\
+    at_stdin(terminal)\n";
+
+#[test]
+fn a_number_that_the_c_library_gives_to_another_file_is_read_from_that() {
+    let test = "a_number_that_the_c_library_gives_to_another_file_is_read_from_that";
+    if skipped(test, &["python3"]) || lacks_library(test) {
+        return;
+    }
+    if !cfg!(target_arch = "x86_64") {
+        return fixture::skip(test, "this machine has no such system call");
+    }
+    let fixture = zeros(4096);
+    let dup2 = libc::SYS_dup2.to_string();
+    let output = run(&fixture, &[], &["python3", "-c", REPLACED, &dup2]);
+    let spipe = libc::ESPIPE;
+    assert_eq!(text(&output.stdout), format!("b''\nb''\n{spipe}\n"));
+}

@@ -65,6 +65,10 @@ hooks! {
         fds::forked();
         real()
     };
+    fn daemon(stays: c_int, keeps: c_int) -> c_int = |real| redirected(real);
+    fn login_tty(fd: c_int) -> c_int = |real| redirected(real);
+    fn forkpty(primary: *mut c_int, name: *mut c_char, settings: *const c_void, size: *const c_void) -> pid_t =
+        |real| redirected(real);
     fn posix_spawn(
         child: *mut pid_t, path: *const c_char, actions: *const c_void, attributes: *const c_void,
         arguments: Strings, environment: Strings,
@@ -111,6 +115,14 @@ hooks! {
         });
 }
 
+/// Makes a call that puts other files at the standard descriptors, by calls inside of the C library.
+fn redirected(real: impl FnOnce() -> c_int) -> c_int {
+    fds::forked();
+    let done = real();
+    fds::forget_range(0, 2);
+    done
+}
+
 /// The process may soon make few system calls.
 fn jailed() {
     cache::jailed();
@@ -133,6 +145,8 @@ fn past_the_library(number: c_long, a: c_int, b: c_int) {
     }
     match number {
         libc::SYS_close => fds::forget(a),
+        #[cfg(target_arch = "x86_64")]
+        libc::SYS_dup2 => fds::forget(b),
         libc::SYS_dup3 => fds::forget(b),
         libc::SYS_close_range => fds::forget_range(a.cast_unsigned(), b.cast_unsigned()),
         libc::SYS_unshare => give_up(),
