@@ -588,6 +588,7 @@ fn changes(history: &History, call: &Call, file: &str, put: &mut dyn FnMut(&str,
             put(from, call, turns(1, 0));
             put(file, call, sets(1));
         }
+        (Op::Link { .. }, Out::Absent) if is_beside_a_loss(history, call) => {}
         (Op::Link { from, .. } | Op::Move { from, .. }, Out::Absent) if is_seen => {
             put(from, &seen, sees(0))
         }
@@ -597,6 +598,18 @@ fn changes(history: &History, call: &Call, file: &str, put: &mut dyn FnMut(&str,
         (Op::Remove { .. } | Op::Look { .. }, Out::Absent) if is_seen => put(file, &seen, sees(0)),
         _ => {}
     }
+}
+
+/// Whether a program of the same mount took a name away meanwhile. An operating system may take the file for one
+/// without names then, though it has others, and makes no link to it.
+fn is_beside_a_loss(history: &History, call: &Call) -> bool {
+    history.calls.iter().any(|other| {
+        matches!(other.op, Op::Remove { .. } | Op::Move { .. })
+            && other.node == call.node
+            && other.worker != call.worker
+            && other.begun <= call.end()
+            && other.end() >= call.begun
+    })
 }
 
 /// Whether a rename ran beside another to the same name. An operating system that finds the same file behind both

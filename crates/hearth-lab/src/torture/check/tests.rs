@@ -469,6 +469,21 @@ fn s7_names_that_come_back_are_found() {
 }
 
 #[test]
+fn s7_a_link_may_be_refused_beside_a_removal_in_its_mount() {
+    let file = |name: u32| format!("names/{name}");
+    let create = call(0, 1, 2, Op::Create { file: file(0) }, Out::Done);
+    let (from, to) = (file(0), file(1));
+    let link = call(0, 5, 7, Op::Link { from, file: to }, Out::Absent);
+    let mut remove = call(1, 4, 6, Op::Remove { file: file(2) }, Out::Absent);
+    let calls = |remove: &Call| vec![create.clone(), remove.clone(), link.clone()];
+    assert_found(calls(&remove), "no order");
+    remove.node = 0;
+    assert_eq!(found(&history(calls(&remove))), "");
+    remove.ended = Some(4 * SECOND + 1);
+    assert_found(calls(&remove), "no order");
+}
+
+#[test]
 fn s13_a_file_that_is_refused_may_show_until_it_is_taken_back() {
     let file = || "names/0".to_owned();
     let create = call(0, 1, 4, Op::Create { file: file() }, Out::Failed(libc::EIO));
