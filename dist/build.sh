@@ -35,14 +35,17 @@ glibc() {
     objdump -T "${programs[@]}" "${libraries[@]}" | grep -o 'GLIBC_[0-9.]*' | sort -Vu | tail -n 1 | cut -d_ -f2
 }
 
-# stage PREFIX: the files of a package below $work/stage; the lines for debuggers go to a tarball of their own.
+# Without their symbols; the lines of the source for debuggers are beside them in .debug.
+"$root/setup/stripped.sh" "$work/built/bin" "${programs[@]}"
+"$root/setup/stripped.sh" "$work/built/lib/hearth" "${libraries[@]}"
+
+# stage PREFIX: the files of a package below $work/stage.
 stage() {
     local tree=$work/stage$1
     rm -rf "$work/stage"
-    "$root/setup/stripped.sh" "$tree/bin" "${programs[@]}"
-    "$root/setup/stripped.sh" "$tree/lib/hearth" "${libraries[@]}"
-    rm -r "$tree/bin/.debug" "$tree/lib/hearth/.debug"
-    install -d "$tree/share/doc/hearth"
+    install -d "$tree/bin" "$tree/lib/hearth" "$tree/share/doc/hearth"
+    install -m 755 "$work"/built/bin/* "$tree/bin"
+    install -m 755 "$work"/built/lib/hearth/* "$tree/lib/hearth"
     install -m 644 "$root"/{README.md,CHANGELOG.md,LICENSE-APACHE,LICENSE-MIT} "$tree/share/doc/hearth"
     cp -r --no-preserve=mode "$root/docs" "$tree/share/doc/hearth/docs"
     find "$work/stage" -exec touch -hd "@$SOURCE_DATE_EPOCH" {} +
@@ -50,8 +53,9 @@ stage() {
 
 # filled FILE: the text of a template.
 filled() {
-    sed -e "s/@VERSION@/$version/g" -e "s/@GLIBC@/$(glibc)/g" -e "s/@MACHINE@/$machine/g" \
-        -e "s/@DEBIAN@/$(dpkg --print-architecture 2>/dev/null)/g" "$here/$1"
+    local debian
+    debian=$(dpkg --print-architecture 2>/dev/null || true)
+    sed -e "s/@VERSION@/$version/g" -e "s/@GLIBC@/$(glibc)/g" -e "s/@DEBIAN@/$debian/g" "$here/$1"
 }
 
 packed() {
@@ -65,10 +69,7 @@ tarball() {
     packed "$work/stage" "$out/$name.tar.gz" "$name"
     echo "$out/$name.tar.gz"
     # Debuggers look for these beside the files; unpacked over an installed tree they are there.
-    rm -rf "$work/debug"
-    "$root/setup/stripped.sh" "$work/debug/bin" "${programs[@]}"
-    "$root/setup/stripped.sh" "$work/debug/lib/hearth" "${libraries[@]}"
-    packed "$work/debug" "$out/$name-debug.tar.gz" bin/.debug lib/hearth/.debug
+    packed "$work/built" "$out/$name-debug.tar.gz" bin/.debug lib/hearth/.debug
     echo "$out/$name-debug.tar.gz"
 }
 
