@@ -26,7 +26,7 @@
 //! - VIEW-2: a kernel gets no message of another view. One of a later view waits, one of an earlier is dropped. One of a
 //!   view that this member goes past is answered as if it was gone: its sender began there, and may wait for it.
 //! - VIEW-3: a request of a session is answered once. One that was not is given to the next kernel, a write only if the
-//!   last one failed it for a node that is gone.
+//!   last one failed it for a node that is gone. No session is told that a node is gone.
 //! - VIEW-4 (I16): while a change is under way, a request that a locked page may depend on is let in.
 
 mod brackets;
@@ -343,7 +343,8 @@ impl Member {
             return out.extend(reply.map(|reply| Effect::Reply { ticket, reply }));
         }
         self.requests.forget_spent(ticket);
-        if self.change.is_some() && reply == Reply::Failed(EHOSTDOWN) {
+        // Others may have gone over to a view that this member has not heard of yet.
+        if reply == Reply::Failed(EHOSTDOWN) {
             let rest = self.node.torn(ticket);
             return self.requests.again(ticket, request, rest);
         }

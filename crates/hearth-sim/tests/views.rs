@@ -70,6 +70,12 @@ fn members_that_go_past_a_view_hold_up_nobody() {
     all_hold_with_deaths(&worlds);
 }
 
+/// Others know of a death before a member hears of the view without the dead, and say so in their answers.
+#[test]
+fn a_session_is_not_told_that_a_node_is_gone() {
+    all_hold_with_deaths(&[(Policy::Home, 14), (Policy::Single, 99)]);
+}
+
 /// A page has another home than in the last view, whose client of the store may have older bytes.
 #[test]
 fn a_new_home_reads_what_the_last_one_wrote() {

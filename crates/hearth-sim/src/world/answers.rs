@@ -4,6 +4,7 @@ use super::World;
 use super::session::{Action, Call, Open};
 use crate::check::durable;
 use crate::model::ChangeKind;
+use hearth_proto::errno::EHOSTDOWN;
 use hearth_proto::{FileId, Handle, Leave, RawErrno, Span, Time};
 
 /// By then the manager has heard of a time that was set.
@@ -100,12 +101,23 @@ impl World {
             (Action::Stat { ask, .. }, told @ Answer::Size { .. }) => {
                 self.stated(session, (doing.object, doing.dated), ask, &told);
             }
-            (Action::Unlink(file), Answer::Failed(_)) => self.keep_name(session, file),
-            (_, Answer::Failed(_)) => self.done(session),
+            (action, Answer::Failed(errno)) => self.failed(session, &action, errno),
             (action, answer) => {
                 let what = format!("{action:?} was answered with {answer:?}");
                 self.violate(crate::check::Violation::contract(what));
             }
+        }
+    }
+
+    /// No session hears that a node is gone, where others go on without it (VIEW-3).
+    fn failed(&mut self, session: usize, action: &Action, errno: RawErrno) {
+        if errno == EHOSTDOWN && self.plan.has_views() {
+            let what = format!("{action:?} was told that a node is gone");
+            self.violate(crate::check::Violation::contract(what));
+        }
+        match action {
+            Action::Unlink(file) => self.keep_name(session, *file),
+            _ => self.done(session),
         }
     }
 
