@@ -3,7 +3,7 @@
 use crate::balance::Balance;
 use crate::bank::{self, BankSettings};
 use crate::config::{AgentSettings, ConfigError};
-use crate::core::Core;
+use crate::core::{Core, State};
 use crate::files::Files;
 use crate::flushing::{OthersUnflushed, Unflushed};
 use crate::peers::Peers;
@@ -11,7 +11,7 @@ use crate::placement_rules::{NoPattern, PlacementRules};
 use crate::residency::{NotTold, Residency};
 use crate::status::AgentStatus;
 use crate::store::{self, Store, Tier};
-use crate::views::{NoViews, Views};
+use crate::views::{Beginning, NoViews, Views};
 use crate::write_rings;
 use hearth_client::Session;
 use hearth_net::{Anew, Endpoint, Handler, NetConfig, PeerId};
@@ -113,7 +113,8 @@ pub struct Agent {
 }
 
 impl Agent {
-    /// Starts an agent that listens at `endpoint`, and waits until every other agent is connected.
+    /// Starts an agent that listens at `endpoint`, and waits until every other agent is connected; if the members may
+    /// change, [`Agent::follow_views`] does.
     pub fn start(
         config: AgentSettings,
         endpoint: impl Into<Endpoint>,
@@ -176,7 +177,9 @@ impl Agent {
                 unreachable!("the bank is set once, here");
             }
         }
-        agent.join(&config)?;
+        if !config.has_views() {
+            agent.join(&config, |_, missing| missing.is_empty().then_some(()))?;
+        }
         Ok(agent)
     }
 
@@ -296,7 +299,12 @@ impl Agent {
         self.halt();
     }
 
-    fn join(&self, config: &AgentSettings) -> Result<(), StartError> {
+    /// Waits until the others that are connected are enough, given those that are missing.
+    fn join<T>(
+        &self,
+        config: &AgentSettings,
+        enough: impl Fn(&State, &[u32]) -> Option<T>,
+    ) -> Result<T, StartError> {
         let started = Instant::now();
         loop {
             let missing: Vec<u32> = {
@@ -309,11 +317,12 @@ impl Agent {
                 let others = (0..)
                     .zip(&state.up)
                     .filter(|&(node, up)| !up && node != config.node);
-                others.map(|(node, _)| node).collect()
+                let missing: Vec<u32> = others.map(|(node, _)| node).collect();
+                if let Some(joined) = enough(&state, &missing) {
+                    return Ok(joined);
+                }
+                missing
             };
-            if missing.is_empty() {
-                return Ok(());
-            }
             if started.elapsed() > config.join_span {
                 let transport = self.core.transport.get();
                 let last = transport.and_then(|transport| transport.refusals().pop());
@@ -327,18 +336,19 @@ impl Agent {
         }
     }
 
-    /// From now on the log says who the members are. To be called once, right after the start, if the settings say
-    /// [`MembershipRule::Embedded`](crate::MembershipRule); does nothing if they do not.
+    /// Joins the other agents, and from then on the log says who the members are. To be called once, right after the
+    /// start, if the settings say [`MembershipRule::Embedded`](crate::MembershipRule); does nothing if they do not.
     pub fn follow_views(&mut self, config: &AgentSettings) -> Result<(), StartError> {
         if !config.has_views() {
             return Ok(());
         }
-        let lives = self.core.lock().lives.clone();
-        let (views, threads) = Views::start(&self.core, config, &lives)?;
-        self.workers.extend(threads);
-        if self.core.views.set(views).is_err() {
+        let beginning = self.join(config, |state, _| Beginning::of(state))?;
+        let views = Views::start(&self.core, config, beginning)?;
+        // First: the log hears the answers of others by it.
+        if self.core.views.set(Arc::clone(&views) as _).is_err() {
             unreachable!("views begin once, here");
         }
+        self.workers.extend(views.follow(&self.core, config)?);
         Ok(())
     }
 

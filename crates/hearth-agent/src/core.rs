@@ -12,7 +12,7 @@ use crate::steps::{self, Steps};
 use crate::store::{Store, Tier};
 use crate::tickets::{Tickets, Waiting};
 use crate::trace::{StoreSpan, Trace};
-use crate::views::Following;
+use crate::views::{Following, Newest};
 use crate::workers::{self, Job, Queue, raw};
 use crate::write_rings::WriteRings;
 use hearth_bank::Asked;
@@ -77,6 +77,8 @@ pub(crate) struct State {
     pub(crate) up: Vec<bool>,
     /// Which life of each agent was met last.
     pub(crate) lives: Vec<u64>,
+    /// The word of each connected agent about the newest view.
+    pub(crate) newest_views: Vec<Option<Newest>>,
     /// A member that is kept apart from this one, as one of the two runs anew.
     pub(crate) anew: Option<(u32, Anew)>,
     /// The name of its node.
@@ -135,6 +137,7 @@ impl Core {
             anew: None,
             up: vec![false; nodes],
             lives: vec![0; nodes],
+            newest_views: (0..nodes).map(|_| None).collect(),
             called: String::new(),
             mounted: None,
             trace: Trace::default(),

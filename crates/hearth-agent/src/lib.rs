@@ -54,3 +54,4 @@ pub use hearth_proto::{
 pub use placement_rules::{ATTRIBUTE, NoPattern, Rule, Way};
 pub use residency::{NotTold, Residency, Resident};
 pub use status::{AgentStatus, Counters, FilePromise, PeerStatus, Programs};
+pub use views::NoViews;

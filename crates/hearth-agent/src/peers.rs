@@ -3,7 +3,7 @@
 use crate::core::Core;
 use crate::intro::{
     ASK_FLUSHED, ASK_HELD, HELD, INTRODUCTION, Introduction, MADE, MAKE, MESSAGE, OPENER,
-    VIEW_ANSWER, VIEW_ASK, WHERE,
+    VIEW_ANSWER, VIEW_ASK, VIEW_NEWEST, WHERE,
 };
 use hearth_net::{Anew, Handler, PeerId};
 use hearth_proto::msg::{Body, Cut, Envelope};
@@ -27,14 +27,18 @@ impl Handler for Peers {
         if let Some(views) = self.0.views.get() {
             views.up(node);
         }
+        self.0.tell_newest_view(node);
     }
 
-    fn on_anew(&self, peer: PeerId, who: Anew) {
+    fn on_anew(&self, peer: PeerId, who: Anew) -> bool {
+        if self.0.has_views && self.0.may_come_back(peer.0, who) {
+            return who == Anew::Peer;
+        }
         let mut state = self.0.lock();
         state.anew = Some((peer.0, who));
         let text = match who {
             // The start fails.
-            Anew::Me => return,
+            Anew::Me => return false,
             Anew::Peer => format!(
                 "agent {} was started again and is refused, as it has forgotten what it owed; end the set on all hosts, and start it on all",
                 peer.0
@@ -43,6 +47,7 @@ impl Handler for Peers {
         if !state.alarms.contains(&text) {
             state.alarm(text);
         }
+        false
     }
 
     fn on_down(&self, peer: PeerId, why: &str) {
@@ -50,6 +55,7 @@ impl Handler for Peers {
         let (mut lost, mut alone) = Default::default();
         self.0.drive_with(|state| {
             state.up[peer.0 as usize] = false;
+            state.newest_views[peer.0 as usize] = None;
             (lost, alone) = state.openers.gone(node);
             state.files.forget_introductions(node);
             state.alarm(format!("{}{why}", gone(peer)));
@@ -84,6 +90,7 @@ impl Handler for Peers {
                     views.answered(&self.0, from, bytes, payload);
                 }
             }
+            Some((&VIEW_NEWEST, _)) => self.0.hear_newest_view(from, &payload),
             Some((&HELD, bytes)) => self.0.take_residency(from, bytes),
             Some(_) | None => self.0.disconnect(from, "it sent a frame of no known kind"),
         }

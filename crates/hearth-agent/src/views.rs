@@ -12,6 +12,7 @@
 //! waits until what the excluded agent had on its way there has ended ([`FENCE_SPAN`]).
 
 mod clock;
+mod joining;
 mod lease;
 mod suspect;
 mod watch;
@@ -28,6 +29,7 @@ use hearth_views::membership::{
     MemberWeight, Membership, Salt, ViewRefusal,
 };
 use hearth_views::raft::{Embedded, EmbeddedConfig, EmbeddedError, VOTERS_MAX};
+pub(crate) use joining::{Beginning, Newest};
 use lease::Lease;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
@@ -63,6 +65,10 @@ pub(crate) trait Following: Send + Sync {
     fn asked(&self, core: &Arc<Core>, from: NodeId, head: &[u8], request: Vec<u8>);
     /// Another agent's log has answered.
     fn answered(&self, core: &Core, from: NodeId, head: &[u8], answer: Vec<u8>);
+    /// The newest view that this agent knows, as bytes.
+    fn newest_view(&self) -> Vec<u8>;
+    /// True if an agent is no member, nor has to be fenced.
+    fn is_over(&self, peer: u32) -> bool;
     /// Returns once others cannot have gone on without this agent; at once as a rule.
     fn await_lease(&self);
     /// Ends all that waits here.
@@ -81,6 +87,12 @@ pub enum NoViews {
     /// A thread does not start.
     #[error("cannot start a thread")]
     Thread(#[from] std::io::Error),
+    /// The members do not take this agent.
+    #[error(
+        "the other agents did not take this one as a member within {} s: they decide by majority, and first go on without its earlier life",
+        .0.as_secs()
+    )]
+    NotTaken(Duration),
 }
 
 /// This agent's part in the log.
@@ -95,35 +107,72 @@ pub(crate) struct Views {
 }
 
 impl Views {
-    /// Begins with all agents of the set, each in the life that the others have met.
+    /// Begins in the first view, or becomes a member after another.
     pub(crate) fn start(
         core: &Arc<Core>,
         config: &AgentSettings,
-        lives: &[u64],
-    ) -> Result<(Arc<Views>, Vec<JoinHandle<()>>), NoViews> {
-        let first = first_view(config, lives)?;
-        let keys: Vec<MemberKey> = first.keys().into_iter().collect();
-        let me = keys[config.node as usize];
+        beginning: Beginning,
+    ) -> Result<Arc<Views>, NoViews> {
+        let life = core.lock().lives[config.node as usize];
+        let me = record(config, (config.node, life)).key;
+        let (view, voters) = match beginning {
+            Beginning::First(lives) => {
+                let first = first_view(config, &lives)?;
+                let keys = first.keys().into_iter().take(seats(config));
+                (Arc::new(first.clone()), keys.collect())
+            }
+            Beginning::After(view) => (view, Vec::new()),
+        };
         let wire = Arc::new(Wire::new(core));
-        let views = Arc::new(Views {
-            log: log_of(&first, (me, &keys), &wire)?,
+        let config = EmbeddedConfig {
+            me,
+            voters,
+            seats: seats(config),
+            terms: TERMS,
+            heartbeat: HEARTBEAT,
+        };
+        let first = Membership::clone(&view);
+        let log = Embedded::start(config, first, Arc::clone(&wire) as _, Arc::new(BootClock))?;
+        Ok(Arc::new(Views {
+            log,
             me,
             wire,
             lease: Lease::default(),
             call_off: CallOff::default(),
             suspects: Mutex::default(),
-            newest: Mutex::new(Arc::new(first.clone())),
-        });
+            newest: Mutex::new(view),
+        }))
+    }
+
+    /// Becomes a member if it is none, and does a member's work from then on.
+    pub(crate) fn follow(
+        self: &Arc<Views>,
+        core: &Arc<Core>,
+        config: &AgentSettings,
+    ) -> Result<Vec<JoinHandle<()>>, NoViews> {
+        let begun = self.newest();
+        let told = match begun.has(self.me) {
+            true => Told::of(&begun),
+            false => {
+                core.begin_without_view();
+                let me = record(config, (self.me.id.0, self.me.incarnation.0));
+                if !self.join(core, &me, config.join_span) {
+                    return Err(NoViews::NotTaken(config.join_span));
+                }
+                Told::nothing(begun.number())
+            }
+        };
+        let views = self;
         let named = |name: &str| std::thread::Builder::new().name(name.to_owned());
         let (of_lease, of_watch, of_suspects) =
-            (Arc::clone(&views), Arc::clone(&views), Arc::clone(&views));
+            (Arc::clone(views), Arc::clone(views), Arc::clone(views));
         let (watching, suspecting) = (Arc::clone(core), Arc::clone(core));
         let threads = vec![
             named("views-lease").spawn(move || of_lease.keep_lease())?,
-            named("views-watch").spawn(move || of_watch.watch(&watching, Told::of(&first)))?,
+            named("views-watch").spawn(move || of_watch.watch(&watching, told))?,
             named("views-suspect").spawn(move || of_suspects.suspect(&suspecting))?,
         ];
-        Ok((views, threads))
+        Ok(threads)
     }
 
     fn suspects(&self) -> MutexGuard<'_, Suspects> {
@@ -177,6 +226,16 @@ impl Following for Views {
         }
     }
 
+    fn newest_view(&self) -> Vec<u8> {
+        hearth_views::wire::view_bytes(&self.newest())
+    }
+
+    fn is_over(&self, peer: u32) -> bool {
+        let view = self.newest();
+        let is_unfenced = view.unfenced().any(|one| one.record.key.id.0 == peer);
+        !is_unfenced && view.member(MemberId(peer)).is_none()
+    }
+
     fn await_lease(&self) {
         self.lease.await_it();
     }
@@ -187,27 +246,15 @@ impl Following for Views {
     }
 }
 
-/// The log of a set of so many.
-fn log_of(
-    first: &Membership,
-    (me, keys): (MemberKey, &[MemberKey]),
-    wire: &Arc<Wire>,
-) -> Result<Embedded, EmbeddedError> {
-    let clock = Arc::new(BootClock);
-    let wire = Arc::clone(wire);
-    let voters = keys.len().min(VOTERS_MAX);
-    let config = EmbeddedConfig {
-        me,
-        voters: keys[..voters - (voters + 1) % 2].to_vec(),
-        terms: TERMS,
-        heartbeat: HEARTBEAT,
-    };
-    Embedded::start(config, first.clone(), wire, clock)
+/// How many agents vote: an odd number.
+fn seats(config: &AgentSettings) -> usize {
+    let seats = config.members.len().min(VOTERS_MAX);
+    seats - (seats + 1) % 2
 }
 
-/// The view that all agents of the set begin with.
-fn first_view(config: &AgentSettings, lives: &[u64]) -> Result<Membership, ViewRefusal> {
-    let record = |(id, &life): (u32, &u64)| MemberRecord {
+/// An agent's life, as a member.
+fn record(config: &AgentSettings, (id, life): (u32, u64)) -> MemberRecord {
+    MemberRecord {
         key: MemberKey {
             id: MemberId(id),
             incarnation: Incarnation(life),
@@ -216,8 +263,13 @@ fn first_view(config: &AgentSettings, lives: &[u64]) -> Result<Membership, ViewR
         domain: FailureDomain(id.to_string()),
         weight: MemberWeight(1),
         fingerprint: Fingerprint(Vec::new()),
-    };
-    let records: Vec<MemberRecord> = (0..).zip(lives).map(record).collect();
+    }
+}
+
+/// The view that all agents of the set begin with.
+fn first_view(config: &AgentSettings, lives: &[u64]) -> Result<Membership, ViewRefusal> {
+    let lives = (0..).zip(lives.iter().copied());
+    let records: Vec<MemberRecord> = lives.map(|life| record(config, life)).collect();
     let borne = match config.replicas {
         // A death costs what was not in the store, however many die; a majority decides.
         Replicas::None => records.len().saturating_sub(1),

@@ -208,8 +208,8 @@ impl Handler for Front {
         self.handler.on_up(peer, incarnation);
     }
 
-    fn on_anew(&self, peer: PeerId, who: Anew) {
-        self.handler.on_anew(peer, who);
+    fn on_anew(&self, peer: PeerId, who: Anew) -> bool {
+        self.handler.on_anew(peer, who)
     }
 
     fn on_down(&self, peer: PeerId, why: &str) {

@@ -5,7 +5,7 @@ use std::fmt;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use mio::Poll;
 
@@ -13,6 +13,9 @@ use crate::auth::{self, Secret};
 use crate::handshake::{Identity, JOB_LEN_MAX};
 use crate::link::{Shared, Wire};
 use crate::transport::PeerId;
+
+/// Bits of an incarnation that are drawn: runs that begin in one microsecond differ.
+const DRAWN_BITS: u32 = 12;
 
 /// This member, and the members that it talks to.
 #[derive(Clone, Debug)]
@@ -140,11 +143,14 @@ impl fmt::Display for ListenHint {
 }
 
 impl NetConfig {
-    /// An incarnation that no other run has.
+    /// An incarnation that no other run has: greater than those of earlier runs, unless the clock was set back.
     pub fn own_incarnation() -> io::Result<u64> {
         let nonce = auth::nonce().map_err(io::Error::other)?;
         let (word, _) = nonce.split_first_chunk().expect("a nonce is longer");
-        Ok(u64::from_le_bytes(*word).max(1))
+        let now = SystemTime::now().duration_since(UNIX_EPOCH);
+        let micros = now.map_or(0, |now| now.as_micros() as u64);
+        let drawn = u64::from(u16::from_le_bytes(*word) >> (16 - DRAWN_BITS));
+        Ok((micros << DRAWN_BITS | drawn).max(1))
     }
 
     /// The parts that every transport begins with, if the configuration makes sense.

@@ -9,9 +9,10 @@
 //!
 //! Each proof covers the version, the job, both sides' words, and its direction, so a recorded
 //! handshake is worth nothing. `met` is the incarnation of the other member that this one has met, 0 if
-//! none: both sides learn so, and proved, that one of them runs anew. They then part for good, since a
-//! run that begins anew has forgotten what it owed. Either side may answer `Refuse { text }` and close. This
-//! file does no I/O: [`Handshake::step`] takes a frame and says what to send and what was learnt.
+//! none: both sides learn so, and proved, that one of them runs anew. They then part, since a run that begins anew
+//! has forgotten what it owed. They meet once the run before is forgotten too ([`Identity::forget`]). Either side may
+//! answer `Refuse { text }` and close. This file does no I/O: [`Handshake::step`] takes a frame and says what to send
+//! and what was learnt.
 
 use crate::auth::{FrameKey, KEY_LEN, Nonce, Secret, Side, Transcript};
 use crate::frame::{FrameError, HEADER_LEN, Kind, handshake_frame};
@@ -30,7 +31,7 @@ pub(crate) struct Identity {
     pub(crate) member_count: u32,
     pub(crate) job: String,
     pub(crate) secret: Secret,
-    /// The incarnation of each member that was connected, 0 if none was; never another afterwards.
+    /// The incarnation of each member that was connected, 0 if none was; no other before that is forgotten.
     pub(crate) met: Vec<u64>,
 }
 
@@ -44,7 +45,14 @@ impl Identity {
         }
     }
 
-    /// Remembers the run of a member for good; fails if an earlier one was met.
+    /// Forgets that a run of a member was met.
+    pub(crate) fn forget(&mut self, peer: PeerId) {
+        if let Some(met) = self.met.get_mut(peer.index()) {
+            *met = 0;
+        }
+    }
+
+    /// Remembers the run of a member; fails if an earlier one was met.
     pub(crate) fn meet(&mut self, peer: PeerId, incarnation: u64) -> Result<(), HandshakeError> {
         match self.met.get_mut(peer.index()) {
             Some(met) if *met == 0 => *met = incarnation,

@@ -15,7 +15,7 @@
 //! - N4: what is queued for a peer is bounded; past the bound the peer is dropped with a reason.
 //! - N5: an idle transport does not wake its thread; over datagrams it does once a second.
 //! - N6: bytes from outside end at most their own connection, never the process, never another.
-//! - N7: who has met one run of a member is never connected to another run of it; both are told.
+//! - N7: who has met one run of a member is connected to another run of it only after it forgot that; both are told.
 
 #![forbid(unsafe_code)]
 

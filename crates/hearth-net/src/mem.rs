@@ -204,6 +204,14 @@ impl State {
         true
     }
 
+    /// One member forgets that it has met another, and both try once more.
+    fn forget(&mut self, me: PeerId, peer: PeerId) {
+        if let Some(member) = self.member(me) {
+            member.met[peer.index()] = None;
+            self.connect(me, peer);
+        }
+    }
+
     /// Breaks a connection for good; frames that were under way are lost.
     fn break_link(&mut self, a: PeerId, b: PeerId, why: &str) {
         for (me, peer) in [(a, b), (b, a)] {
@@ -398,7 +406,11 @@ impl Place {
                     up.insert(peer);
                     handler.on_up(peer, incarnation);
                 }
-                Turn::Deliver(Event::Anew(peer, who)) => handler.on_anew(peer, who),
+                Turn::Deliver(Event::Anew(peer, who)) => {
+                    if handler.on_anew(peer, who) {
+                        lock(&self.net).forget(self.me, peer);
+                    }
+                }
                 Turn::Deliver(Event::Down(peer, why)) => {
                     up.remove(&peer);
                     handler.on_down(peer, &why);

@@ -48,6 +48,11 @@ impl Retry {
         waits
     }
 
+    /// The next attempt may do better than those before it.
+    pub(crate) fn begin_anew(&mut self) {
+        self.failures = 0;
+    }
+
     /// The member is connected.
     pub(crate) fn reset(&mut self) {
         *self = Retry::default();

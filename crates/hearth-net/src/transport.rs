@@ -74,10 +74,12 @@ pub trait Handler: Send + Sync + 'static {
     /// A connection to `peer`, which runs as `incarnation`, stands; frames may be sent.
     fn on_up(&self, peer: PeerId, incarnation: u64);
 
-    /// This member and `peer` will never be connected: one of them runs anew, and the other has met the run before.
-    /// Proved by both; told again with each attempt.
-    fn on_anew(&self, peer: PeerId, who: Anew) {
+    /// This member and `peer` are not connected: one of them runs anew, and the other has met the run before.
+    /// Proved by both; told again with each attempt. True if nobody owes the run before anything any more: this
+    /// member forgets that it has met it, and takes the next attempt.
+    fn on_anew(&self, peer: PeerId, who: Anew) -> bool {
         let _ = (peer, who);
+        false
     }
 
     /// The connection is gone; frames that were under way may be lost.

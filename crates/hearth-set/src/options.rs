@@ -145,7 +145,8 @@ pub struct SetArgs {
     /// The way to tell which agents are members: static or embedded [default: static]
     ///
     /// `static` is the list that agents are started with. An agent that dies is missed until the set is started anew.
-    /// With `embedded` the agents decide by majority, and go on without one that dies: writes wait for some seconds.
+    /// With `embedded` the agents decide by majority, and go on without one that dies: writes wait for some seconds. One that
+    /// is started again joins.
     /// Not with tiers, daemons or --store-at.
     #[arg(
         long,

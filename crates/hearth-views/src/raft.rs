@@ -96,9 +96,10 @@ impl Embedded {
         wire: Arc<dyn ViewWire>,
         clock: Arc<dyn LocalClock>,
     ) -> Result<Embedded, EmbeddedError> {
-        let voters = config.voters.len();
-        if voters == 0 || voters > VOTERS_MAX || config.heartbeat.is_zero() {
-            return Err(EmbeddedError::Settings(voters));
+        let seats = config.seats;
+        let are_too_many = config.voters.len() > seats;
+        if seats == 0 || seats > VOTERS_MAX || are_too_many || config.heartbeat.is_zero() {
+            return Err(EmbeddedError::Settings(seats));
         }
         let history = Arc::new(ViewHistory::new(Arc::new(first)));
         let (commands, taken) = mpsc::channel(COMMANDS_MAX);

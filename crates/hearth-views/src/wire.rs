@@ -3,7 +3,7 @@
 //! The log does not know connections. An agent lends it a [`ViewWire`] and hands it the requests of others.
 //! Nothing here blocks: an answer comes later, on any thread, or never.
 
-use crate::membership::MemberId;
+use crate::membership::{MemberId, Membership};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::fmt;
@@ -47,6 +47,16 @@ pub trait ViewWire: Send + Sync {
     ///
     /// A wire that has no room drops the slot at once, as one that has no connection does.
     fn ask(&self, to: MemberId, class: WireClass, request: Vec<u8>, answer: AnswerSlot);
+}
+
+/// The bytes of a view, for an agent that has no log yet.
+pub fn view_bytes(view: &Membership) -> Vec<u8> {
+    bytes(view)
+}
+
+/// The view of such bytes, if it is one.
+pub fn read_view(view: &[u8]) -> Option<Membership> {
+    read(view)
 }
 
 /// The bytes of a request or answer.

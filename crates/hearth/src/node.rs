@@ -8,7 +8,7 @@ use std::time::Duration;
 pub(crate) use hearth_agent::Residency;
 use hearth_agent::net::{Endpoint, Secret};
 use hearth_agent::{
-    Agent, AgentSettings, BankSettings, OthersUnflushed, StartError, Synced, Unflushed,
+    Agent, AgentSettings, BankSettings, NoViews, OthersUnflushed, StartError, Synced, Unflushed,
 };
 use hearth_client::Session;
 use serde_json::Value;
@@ -148,6 +148,9 @@ fn way_out(error: &StartError) -> Option<&'static str> {
         }
         StartError::Join { .. } => Some(
             "start it on all hosts with the same --hosts, the same settings and the same secret",
+        ),
+        StartError::Views(NoViews::NotTaken(_)) => Some(
+            "look at `hearth status` of the others; if they wait too, end the set on all hosts (`hearth down`) and start it on all",
         ),
         _ => None,
     }

@@ -1,4 +1,5 @@
-//! An agent that ended does not come back into its set (S13), however it ended and wherever it starts.
+//! An agent that ended does not come back into its set (S13), however it ended and wherever it starts. It
+//! joins anew if the agents keep a log of views.
 
 #[path = "support/addresses.rs"]
 mod addresses;
@@ -182,4 +183,60 @@ fn an_agent_is_refused_by_others_that_stood_still() {
     }
     hosts.is_refused(start);
     hosts.start_anew();
+}
+
+/// Appends a line by each agent, and reads all lines back from each.
+fn assert_all_share(hosts: &Hosts, file: &str) {
+    let mounts = [0, 1, 2].map(|host| hosts.fixture.mount(host));
+    for (host, mount) in mounts.iter().enumerate() {
+        sh(mount, &format!("echo {host} >> {file}; sync {file}"));
+    }
+    for mount in &mounts {
+        assert_eq!(sh(mount, &format!("cat {file}")), "0\n1\n2\n");
+    }
+}
+
+fn comes_back(options: &'static [&'static str]) {
+    let hosts = Hosts::up(options);
+    for host in 0..HOSTS {
+        assert_all_share(&hosts, &format!("before-{host}"));
+        hosts.dies(host);
+        let again = hosts.start(host, "own");
+        // The others go on without it meanwhile.
+        let other = hosts.fixture.mount((host + 1) % HOSTS);
+        sh(&other, "echo meanwhile > meanwhile; sync meanwhile");
+        well(&again.wait_with_output().expect("our own child"));
+        assert_all_share(&hosts, &format!("after-{host}"));
+        assert_eq!(
+            sh(&hosts.fixture.mount(host), "cat meanwhile"),
+            "meanwhile\n"
+        );
+    }
+    for host in 0..HOSTS {
+        well(&hosts.run(host, &["down"]));
+    }
+}
+
+#[test]
+fn agents_that_were_killed_join_anew_under_policy_home() {
+    if !skipped("agents_that_were_killed_join_anew_under_policy_home", &[]) {
+        comes_back(&["--policy", "home", "--membership", "embedded"]);
+    }
+}
+
+#[test]
+fn agents_that_were_killed_join_anew_under_policy_local_over_datagrams() {
+    let test = "agents_that_were_killed_join_anew_under_policy_local_over_datagrams";
+    if !skipped(test, &[]) {
+        comes_back(&[
+            "--policy",
+            "local",
+            "--replicas",
+            "sync:1",
+            "--membership",
+            "embedded",
+            "--transport",
+            "udp",
+        ]);
+    }
 }

@@ -3,7 +3,9 @@
 use super::Views;
 use crate::core::Core;
 use hearth_views::log::{LogError, Patience, ViewLog};
-use hearth_views::membership::{Consent, MemberKey, Membership, MembershipChange, ViewRefusal};
+use hearth_views::membership::{
+    Consent, MemberId, MemberKey, Membership, MembershipChange, ViewRefusal,
+};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
@@ -58,9 +60,10 @@ impl Suspects {
         down.chain(self.silent.keys().copied()).collect()
     }
 
-    /// True if a connection broke and stands again: a view of the same members begins anew.
-    fn has_mended(&self) -> bool {
-        self.broken.iter().any(|peer| !self.down.contains_key(peer))
+    /// True if a connection to a member broke and stands again: a view of the same members begins anew.
+    fn has_mended(&self, is_member: impl Fn(u32) -> bool) -> bool {
+        let mut members = self.broken.iter().filter(|&&peer| is_member(peer));
+        members.any(|peer| !self.down.contains_key(peer))
     }
 }
 
@@ -71,11 +74,12 @@ impl Views {
         while !self.lease.has_ended() {
             self.rest(LOOK_SPAN);
             self.tell_lapse(core, &mut complained);
+            let newest = self.newest();
+            let is_member = |peer: u32| newest.member(MemberId(peer)).is_some();
             let (due, mended) = {
                 let mut suspects = self.suspects();
-                (suspects.due(), suspects.has_mended())
+                (suspects.due(), suspects.has_mended(is_member))
             };
-            let newest = self.newest();
             let key = |peer: u32| newest.keys().into_iter().find(|key| key.id.0 == peer);
             let lost: Vec<MemberKey> = due.into_iter().filter_map(key).collect();
             let change = match (lost.is_empty(), mended) {
@@ -133,6 +137,7 @@ mod tests {
             .insert(3, long_ago.expect("the machine is up for longer"));
         assert!(suspects.due().into_iter().eq([3]));
         suspects.up(3);
-        assert!(suspects.has_mended(), "it has lost messages");
+        assert!(suspects.has_mended(|_| true), "it has lost messages");
+        assert!(!suspects.has_mended(|_| false), "it has not joined yet");
     }
 }

@@ -4,7 +4,7 @@ use super::{FENCE_SPAN, Views};
 use crate::core::Core;
 use hearth_proto::{Input, NodeId, View};
 use hearth_views::log::{LogError, Patience, Silence, ViewLog};
-use hearth_views::membership::{Incarnation, MemberId, Membership, ViewNumber};
+use hearth_views::membership::{Incarnation, MemberId, MemberKey, Membership, ViewNumber};
 use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
@@ -25,6 +25,18 @@ impl Told {
             number: view.number(),
             members: keys.map(|key| (key.id, key.incarnation)).collect(),
         }
+    }
+
+    /// None, before any view that comes after this one.
+    pub(super) fn nothing(number: ViewNumber) -> Told {
+        Told {
+            number,
+            members: BTreeMap::new(),
+        }
+    }
+
+    fn has(&self, key: MemberKey) -> bool {
+        self.members.get(&key.id) == Some(&key.incarnation)
     }
 
     /// Nodes whose lives of then are over in this view.
@@ -56,11 +68,16 @@ impl Views {
     }
 
     fn viewed(&self, core: &Core, view: &Arc<Membership>, told: &mut Told) {
-        if !view.keys().contains(&self.me) {
-            self.excluded();
+        if !view.has(self.me) {
+            match told.has(self.me) {
+                true => self.excluded(),
+                // It had not joined yet.
+                false => return,
+            }
         }
         *self.newest.lock().unwrap_or_else(PoisonError::into_inner) = Arc::clone(view);
         log::info!("view {}: {} members", view.number().0, view.members().len());
+        self.tell_strangers(core, view);
         if view.unfenced().len() > 0 {
             return self.fence(view);
         }

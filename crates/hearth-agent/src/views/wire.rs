@@ -1,7 +1,7 @@
 //! Requests between logs, as frames between agents.
 
 use crate::core::Core;
-use crate::intro::{VIEW_ANSWER, VIEW_ASK};
+use crate::intro::{VIEW_ANSWER, VIEW_ASK, VIEW_NEWEST};
 use hearth_net::PeerId;
 use hearth_proto::NodeId;
 use hearth_views::membership::MemberId;
@@ -77,6 +77,14 @@ impl ViewWire for Wire {
             let unsent = self.asked().waiting.remove(&number);
             drop(unsent);
         }
+    }
+}
+
+/// Tells an agent which view is the newest.
+pub(super) fn tell(core: &Core, to: u32, view: &[u8]) {
+    if let Some(transport) = core.transport.get() {
+        // One that cannot be reached hears of it when it is connected.
+        let _ = transport.send(PeerId(to), &[VIEW_NEWEST], &[IoSlice::new(view)]);
     }
 }
 

@@ -218,9 +218,10 @@ impl Handler for Teller {
         self.tell(Kind::Up, vec![word(u64::from(peer.0)), word(incarnation)]);
     }
 
-    fn on_anew(&self, peer: PeerId, who: Anew) {
+    fn on_anew(&self, peer: PeerId, who: Anew) -> bool {
         let is_me = u64::from(who == Anew::Me);
         self.tell(Kind::Anew, vec![word(u64::from(peer.0)), word(is_me)]);
+        false
     }
 
     fn on_down(&self, peer: PeerId, why: &str) {

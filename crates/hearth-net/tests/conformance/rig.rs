@@ -2,6 +2,7 @@
 
 use std::io::IoSlice;
 use std::net::{SocketAddr, TcpListener, UdpSocket};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, Instant};
@@ -175,6 +176,8 @@ type OnFrame = dyn Fn(&dyn Transport, PeerId, &[u8], &[u8]) + Send + Sync;
 pub(crate) struct Recorder {
     seen: Mutex<Sender<Seen>>,
     deadline: Mutex<Option<Instant>>,
+    /// Earlier runs of others are over.
+    forgets: AtomicBool,
     answer: Option<Box<OnFrame>>,
     transport: OnceLock<Arc<dyn Transport>>,
 }
@@ -182,6 +185,10 @@ pub(crate) struct Recorder {
 impl Recorder {
     pub(crate) fn set_deadline(&self, at: Option<Instant>) {
         *self.deadline.lock().expect("no test panics with it") = at;
+    }
+
+    pub(crate) fn forget_earlier_runs(&self) {
+        self.forgets.store(true, Ordering::Release);
     }
 
     fn report(&self, seen: Seen) {
@@ -195,8 +202,9 @@ impl Handler for Recorder {
         self.report(Seen::Up(peer.0, incarnation));
     }
 
-    fn on_anew(&self, peer: PeerId, who: Anew) {
+    fn on_anew(&self, peer: PeerId, who: Anew) -> bool {
         self.report(Seen::Anew(peer.0, who));
+        who == Anew::Peer && self.forgets.load(Ordering::Acquire)
     }
 
     fn on_down(&self, peer: PeerId, why: &str) {
@@ -310,6 +318,7 @@ pub(crate) fn recorder(answer: Option<Box<OnFrame>>) -> (Arc<Recorder>, Receiver
     let recorder = Recorder {
         seen: Mutex::new(seen),
         deadline: Mutex::new(None),
+        forgets: AtomicBool::new(false),
         answer,
         transport: OnceLock::new(),
     };

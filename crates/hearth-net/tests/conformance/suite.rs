@@ -355,6 +355,21 @@ pub(crate) fn a_peer_that_runs_anew_is_refused_by_who_met_it<R: Rig>() {
     }
 }
 
+// N7
+pub(crate) fn a_peer_that_runs_anew_is_taken_by_who_forgets_its_earlier_run<R: Rig>() {
+    for restarted in [0, 1] {
+        let rig = R::new(2);
+        let (old, other) = (node(&rig, restarted, 2), node(&rig, 1 - restarted, 1));
+        assert_eq!(other.next(), Seen::Up(restarted, 2));
+        old.transport.shutdown();
+        other.handler.forget_earlier_runs();
+        let new = node(&rig, restarted, 3);
+        while !matches!(other.next(), Seen::Anew(_, Anew::Peer)) {}
+        while other.next() != Seen::Up(restarted, 3) {}
+        while new.next() != Seen::Up(1 - restarted, 1) {}
+    }
+}
+
 pub(crate) fn a_timer_fires_when_it_is_due<R: Rig>() {
     let rig = R::new(1);
     let a = node(&rig, 0, 1);

@@ -46,7 +46,7 @@ pub(super) async fn tend(voter: Arc<Voter>) {
 
 async fn replace(raft: &Raft, config: &EmbeddedConfig, view: &Membership) {
     let now = voters(raft);
-    let wanted = wanted(view, &now, config.voters.len());
+    let wanted = wanted(view, &now, config.seats);
     if wanted == now {
         return;
     }

@@ -77,9 +77,10 @@ pub(super) enum Answer {
 pub struct EmbeddedConfig {
     /// This agent.
     pub me: MemberKey,
-    /// The first voters, the same at all of them: at most [`super::VOTERS_MAX`], an odd number. Later there
-    /// are as many, as long as there are members.
+    /// The first voters, the same at all of them; they need not be known to others.
     pub voters: Vec<MemberKey>,
+    /// How many vote, as long as there are members: at most [`super::VOTERS_MAX`], an odd number.
+    pub seats: usize,
     /// The terms of leases.
     pub terms: LeaseTerms,
     /// How often a coordinator is heard of. After 6 to 12 times this without, another is elected.

@@ -86,7 +86,11 @@ pub(crate) fn sure<T>(call: impl Fn() -> Result<T, LogError>) -> Result<T, LogEr
 }
 
 /// All views behind `after`, up to `last`.
-fn watch(log: &dyn ViewLog, after: ViewNumber, last: ViewNumber) -> Vec<Arc<Membership>> {
+pub(crate) fn watch(
+    log: &dyn ViewLog,
+    after: ViewNumber,
+    last: ViewNumber,
+) -> Vec<Arc<Membership>> {
     let mut views = Vec::<Arc<Membership>>::new();
     loop {
         let newest = views.last().map_or(after, |view| view.number());

@@ -1,12 +1,13 @@
 //! The suite over the log that three hosts decide by a majority, and one that follows.
 
-use crate::cases::{CASES, decide, exclude_when_it_may_be, sure};
-use crate::stage::{Fate, Faults, Stage, TERMS, World, join, key, long, short};
+use crate::cases::{CASES, decide, exclude_when_it_may_be, sure, watch};
+use crate::stage::{Fate, Faults, Stage, TERMS, World, join, key, long, record, short};
 use hearth_views::lease::LocalClock;
 use hearth_views::log::ViewLog;
-use hearth_views::membership::{MemberId, ViewNumber};
+use hearth_views::membership::{MemberId, MemberKey, Membership, MembershipChange, ViewNumber};
 use hearth_views::raft::{Embedded, EmbeddedConfig};
 use hearth_views::wire::{AnswerSlot, ViewWire, WireClass};
+use std::collections::BTreeSet;
 use std::sync::{Arc, Condvar, Mutex, Weak};
 use std::time::Duration;
 
@@ -24,6 +25,7 @@ struct Hosts {
 
 struct EmbeddedStage {
     world: World,
+    ways: Arc<Hosts>,
     logs: Vec<Arc<Embedded>>,
 }
 
@@ -78,25 +80,47 @@ impl EmbeddedStage {
     fn set(hosts: u32) -> EmbeddedStage {
         let world = World::new(hosts);
         let ways = Arc::<Hosts>::default();
-        let log = |host: u32| {
-            let config = EmbeddedConfig {
-                me: key(host, 1),
-                voters: (0..VOTERS).map(|voter| key(voter, 1)).collect(),
-                terms: TERMS,
-                heartbeat: HEARTBEAT,
-            };
-            let wire = Arc::new(HostWire {
-                from: host,
-                faults: Arc::clone(&world.faults),
-                hosts: Arc::clone(&ways),
-            });
-            let clock: Arc<dyn LocalClock> = Arc::clone(&world.clocks[host as usize]) as _;
-            Arc::new(Embedded::start(config, world.first(), wire, clock).unwrap())
+        let mut stage = EmbeddedStage {
+            world,
+            ways,
+            logs: Vec::new(),
         };
-        let logs: Vec<Arc<Embedded>> = (0..hosts).map(log).collect();
-        *ways.logs.lock().unwrap() = logs.iter().map(Arc::downgrade).collect();
-        ways.are_set.notify_all();
-        EmbeddedStage { world, logs }
+        let voters: Vec<MemberKey> = (0..VOTERS).map(|voter| key(voter, 1)).collect();
+        let log = |host| stage.start(key(host, 1), &voters, stage.world.first());
+        stage.logs = (0..hosts).map(log).collect();
+        stage.tell_ways();
+        stage
+    }
+
+    fn start(&self, me: MemberKey, voters: &[MemberKey], first: Membership) -> Arc<Embedded> {
+        let host = me.id.0;
+        let config = EmbeddedConfig {
+            me,
+            voters: voters.to_vec(),
+            seats: VOTERS as usize,
+            terms: TERMS,
+            heartbeat: HEARTBEAT,
+        };
+        let wire = Arc::new(HostWire {
+            from: host,
+            faults: Arc::clone(&self.world.faults),
+            hosts: Arc::clone(&self.ways),
+        });
+        let clock: Arc<dyn LocalClock> = Arc::clone(&self.world.clocks[host as usize]) as _;
+        Arc::new(Embedded::start(config, first, wire, clock).unwrap())
+    }
+
+    fn tell_ways(&self) {
+        *self.ways.logs.lock().unwrap() = self.logs.iter().map(Arc::downgrade).collect();
+        self.ways.are_set.notify_all();
+    }
+
+    /// A host that was killed runs anew, with the newest view of another.
+    fn start_anew(&mut self, host: u32, newest: &Membership) {
+        let log = self.start(key(host, 2), &[], newest.clone());
+        self.logs[host as usize] = log;
+        self.tell_ways();
+        self.world.go_on(host);
     }
 
     /// The host that coordinates, once there is one.
@@ -104,12 +128,12 @@ impl EmbeddedStage {
         self.logs[0].coordinator(&long()).unwrap().id.0
     }
 
-    /// Waits until a host knows of no change of voters under way, and of no vote of the dead.
-    fn await_voters(&self, host: u32, dead: u32) {
+    /// Waits until a host knows of no change of voters under way, and that the voters are such.
+    fn await_voters(&self, host: u32, are_such: impl Fn(&BTreeSet<MemberKey>) -> bool) {
         let log = &self.logs[host as usize];
         loop {
             let voters = log.voters(&long()).unwrap();
-            if voters.len() <= VOTERS as usize && !voters.contains(&key(dead, 1)) {
+            if voters.len() <= VOTERS as usize && are_such(&voters) {
                 return;
             }
             log.watch(ViewNumber(u32::MAX), &short()).unwrap();
@@ -168,8 +192,30 @@ fn voters_that_are_excluded_are_replaced() {
         stage.world.kill(dead);
         exclude_when_it_may_be(&stage, &*log, dead);
         sure(|| log.fence(key(dead, 1), &long())).unwrap();
-        stage.await_voters(dead + 1, dead);
+        stage.await_voters(dead + 1, |voters| !voters.contains(&key(dead, 1)));
     }
     let view = decide(&*stage.log(VOTERS), &join(100));
     assert_eq!(view.members().len(), 3);
+}
+
+#[test]
+fn voters_that_start_anew_join_and_vote() {
+    let mut stage = EmbeddedStage::set(VOTERS);
+    // One after the other, every voter. The last change needs the votes of those that came back.
+    for dead in 0..VOTERS {
+        let other = (dead + 1) % VOTERS;
+        let log = stage.log(other);
+        stage.world.kill(dead);
+        exclude_when_it_may_be(&stage, &*log, dead);
+        sure(|| log.fence(key(dead, 1), &long())).unwrap();
+        let newest = watch(&*log, ViewNumber(1), ViewNumber(3 * dead + 3));
+        stage.start_anew(dead, newest.last().unwrap());
+        let again = MembershipChange::Join(record(dead, 2));
+        let view = decide(&*stage.log(dead), &again);
+        assert!(view.has(key(dead, 2)) && view.members().len() == 3);
+        stage.await_voters(other, |voters| voters.contains(&key(dead, 2)));
+    }
+    let lives = decide(&*stage.log(0), &join(100)).keys();
+    let again = (0..VOTERS).map(|host| key(host, 2));
+    assert!(lives.into_iter().eq(again.chain([key(100, 1)])));
 }

@@ -260,7 +260,10 @@ impl EventLoop {
             anew,
         } = session;
         if let Some(anew) = anew {
-            self.handler.on_anew(peer, anew);
+            if self.handler.on_anew(peer, anew) {
+                self.who.forget(peer);
+                self.retries[peer.index()].begin_anew();
+            }
             return Err(HandshakeError::Anew(anew).into());
         }
         self.who.meet(peer, incarnation)?;

@@ -1,0 +1,161 @@
+//! How an agent begins: with all others in the first view, or as one more member of a set that runs.
+//!
+//! Agents tell each other as soon as they are connected which view is the newest, or that they have none. An agent that
+//! hears of a view without its own life waits until it is connected to all members of that view, and asks to join.
+//!
+//! Others refuse the connections of an agent that was started again, until its earlier life is excluded and fenced.
+//! Then nobody owes that anything, and nobody has to remember it.
+
+use super::{Views, wire};
+use crate::core::{Core, State};
+use hearth_net::Anew;
+use hearth_proto::{Member, Node, NodeId, View};
+use hearth_views::log::{LogError, Patience, ViewLog};
+use hearth_views::membership::{
+    Incarnation, MemberId, MemberKey, MemberRecord, Membership, MembershipChange,
+};
+use hearth_views::wire::{read_view, view_bytes};
+use std::sync::{Arc, PoisonError};
+use std::time::{Duration, Instant};
+
+/// Patience for one proposal, and for one question for a newer view.
+const STEP_SPAN: Duration = Duration::from_millis(500);
+
+/// Another agent's word about the newest view.
+pub(crate) enum Newest {
+    /// It has begun in none.
+    None,
+    /// It knows this one.
+    View(Arc<Membership>),
+}
+
+/// The way in which an agent begins.
+pub(crate) enum Beginning {
+    /// In the first view of the set, with all its agents, each in the life that this one has met.
+    First(Vec<u64>),
+    /// As one more member after this view, to whose members it is connected.
+    After(Arc<Membership>),
+}
+
+impl Beginning {
+    /// The way that follows from what others have said; `None` while others are missing.
+    pub(crate) fn of(state: &State) -> Option<Beginning> {
+        if let Some(view) = newest_without_me(state) {
+            let is_met = are_met(state, &view);
+            return is_met.then_some(Beginning::After(view));
+        }
+        let me = state.node().config().me.0 as usize;
+        let others = || (0..state.up.len()).filter(|&node| node != me);
+        let all = others().all(|node| state.up[node] && state.newest_views[node].is_some());
+        all.then(|| Beginning::First(state.lives.clone()))
+    }
+}
+
+fn me(state: &State) -> MemberKey {
+    let id = state.node().config().me.0;
+    let incarnation = Incarnation(state.lives[id as usize]);
+    MemberKey {
+        id: MemberId(id),
+        incarnation,
+    }
+}
+
+/// The newest view that others told of, if it is without this life.
+fn newest_without_me(state: &State) -> Option<Arc<Membership>> {
+    let views = state.newest_views.iter().filter_map(|newest| match newest {
+        Some(Newest::View(view)) => Some(view),
+        Some(Newest::None) | None => None,
+    });
+    let newest = views.max_by_key(|view| view.number())?;
+    (!newest.has(me(state))).then(|| Arc::clone(newest))
+}
+
+/// True if all members of a view are connected, in the lives that the view has.
+fn are_met(state: &State, view: &Membership) -> bool {
+    let is_met = |key: MemberKey| {
+        let at = key.id.0 as usize;
+        state.up.get(at) == Some(&true) && state.lives[at] == key.incarnation.0
+    };
+    view.keys().into_iter().all(is_met)
+}
+
+impl Core {
+    /// Tells an agent that was just connected which view is the newest.
+    pub(crate) fn tell_newest_view(&self, to: NodeId) {
+        if self.has_views {
+            let newest = self.views.get().map(|views| views.newest_view());
+            wire::tell(self, to.0, &newest.unwrap_or_default());
+        }
+    }
+
+    /// Hears of the newest view. One without bytes is none.
+    pub(crate) fn hear_newest_view(&self, from: NodeId, payload: &[u8]) {
+        let newest = match payload {
+            [] => Some(Newest::None),
+            view => read_view(view).map(|view| Newest::View(Arc::new(view))),
+        };
+        match newest {
+            Some(newest) => self.lock().newest_views[from.0 as usize] = Some(newest),
+            None => self.disconnect(from, "it sent a torn view"),
+        }
+    }
+
+    /// True if one of two agents that runs anew need not be kept apart from the other for ever: once its earlier life is
+    /// over for all, it may join.
+    pub(crate) fn may_come_back(&self, peer: u32, who: Anew) -> bool {
+        match (who, self.views.get()) {
+            (Anew::Me, _) => self.has_views,
+            (Anew::Peer, Some(views)) => views.is_over(peer),
+            (Anew::Peer, None) => self.has_views && newest_without_me(&self.lock()).is_some(),
+        }
+    }
+
+    /// The kernel begins with the view that is to come, and has been a member in none before.
+    pub(super) fn begin_without_view(&self) {
+        let mut state = self.lock();
+        let config = hearth_proto::Config {
+            view: View(0),
+            ..state.node().config().clone()
+        };
+        state.member = Member::new(Node::new(config));
+    }
+}
+
+impl Views {
+    /// Joins the members of a view, or of one that follows. True once it is a member.
+    pub(super) fn join(&self, core: &Core, record: &MemberRecord, span: Duration) -> bool {
+        let begun = Instant::now();
+        while begun.elapsed() < span {
+            let view = self.newest();
+            if view.has(self.me) {
+                return true;
+            }
+            let patience = Patience::new(STEP_SPAN, &self.call_off);
+            let is_free = view.member(self.me.id).is_none();
+            if is_free && are_met(&core.lock(), &view) {
+                let join = MembershipChange::Join(record.clone());
+                match self.log.propose(&join, view.number(), &patience) {
+                    Ok(_) => {}
+                    Err(LogError::Stale { .. } | LogError::Undecided(_)) => {}
+                    Err(error) => log::warn!("cannot join: {error}"),
+                }
+            }
+            if let Ok(newer) = self.log.watch(view.number(), &patience)
+                && let Some(newest) = newer.last()
+            {
+                *self.newest.lock().unwrap_or_else(PoisonError::into_inner) = Arc::clone(newest);
+            }
+        }
+        false
+    }
+
+    /// Those that are connected and no members hear of a view: they may want to join.
+    pub(super) fn tell_strangers(&self, core: &Core, view: &Membership) {
+        let up = core.lock().up.clone();
+        let strangers = (0..)
+            .zip(up)
+            .filter(|&(id, up)| up && view.member(MemberId(id)).is_none());
+        let bytes = view_bytes(view);
+        strangers.for_each(|(id, _)| wire::tell(core, id, &bytes));
+    }
+}
