@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use fuser::{FileHandle, Generation, INodeNo, ReplyDirectory, ReplyDirectoryPlus};
 use rustix::fs::{FileType, OFlags, RawDir, SeekFrom};
+use rustix::io::Errno;
 
 use crate::core::Core;
 use crate::identity::Caller;
@@ -66,7 +67,8 @@ impl OpenDirectory {
     ) -> io::Result<()> {
         let mut listing = self.lock();
         if listing.at != offset {
-            rustix::fs::seek(&self.fd, SeekFrom::Start(offset))?;
+            let sought = rustix::fs::seek(&self.fd, SeekFrom::Start(offset));
+            sought.map_err(|errno| self.why_not(errno))?;
             listing.ahead.clear();
             listing.at = offset;
         }
@@ -81,6 +83,15 @@ impl OpenDirectory {
                 listing.at = item.next;
                 listing.ahead.pop_front();
             }
+        }
+    }
+
+    /// The error of a place in a directory: some stores know no place in one that was removed.
+    fn why_not(&self, errno: Errno) -> Errno {
+        let is_gone = || Stat::of(&self.fd).is_ok_and(|stat| stat.links() == 0);
+        match errno {
+            Errno::INVAL if is_gone() => Errno::NOENT,
+            errno => errno,
         }
     }
 

@@ -11,7 +11,7 @@ use rustix::fs::{Mode, OFlags};
 
 use crate::attributes::set_mode;
 use crate::core::Core;
-use crate::errors::{served, wait};
+use crate::errors::{raw, served, wait};
 use crate::handles::{OpenHandle, Way};
 use crate::identity::Caller;
 use crate::names::{Entry, Name};
@@ -68,6 +68,9 @@ pub(crate) struct NewFile<'a> {
 pub(crate) fn truncates(flags: OpenFlags) -> bool {
     flags.0 & libc::O_TRUNC != 0
 }
+
+/// Tries for one name that others make and remove all the time.
+const CREATIONS_MAX: u32 = 100;
 
 /// The operating system opens a file to execute it.
 fn executes(flags: OpenFlags) -> bool {
@@ -151,26 +154,38 @@ impl Core {
         Ok(opened)
     }
 
-    /// `CREATE` as far as the store is concerned.
+    /// `CREATE` as far as the store is concerned. The name may be there, and gone once it is looked up: then it is made.
     pub(crate) fn create_store(&self, caller: Caller, new: NewFile<'_>) -> io::Result<Created> {
-        match self.make_file(caller, new) {
-            Err(error)
-                if error.raw_os_error() == Some(libc::EEXIST)
-                    && new.flags.0 & libc::O_EXCL == 0 =>
-            {
-                let entry = self.look_up(caller, new.at)?;
-                let id = entry.attr.ino.0;
-                let open = self
-                    .open_store(caller, id, new.flags)
-                    .inspect_err(|_| self.nodes.forget(id, 1))?;
-                Ok(Created {
-                    entry,
-                    open,
-                    origin: Origin::Found,
-                })
+        let is_code = |error: &io::Error, codes: &[i32]| {
+            error
+                .raw_os_error()
+                .is_some_and(|code| codes.contains(&code))
+        };
+        let is_own = new.flags.0 & libc::O_EXCL != 0;
+        for _ in 0..CREATIONS_MAX {
+            match self.make_file(caller, new) {
+                Err(error) if !is_own && is_code(&error, &[libc::EEXIST]) => {}
+                made => return made,
             }
-            made => made,
+            match self.open_found(caller, new) {
+                Err(error) if is_code(&error, &[libc::ENOENT, libc::ESTALE]) => {}
+                found => return found,
+            }
         }
+        Err(raw(libc::ESTALE))
+    }
+
+    fn open_found(&self, caller: Caller, new: NewFile<'_>) -> io::Result<Created> {
+        let entry = self.look_up(caller, new.at)?;
+        let id = entry.attr.ino.0;
+        let open = self
+            .open_store(caller, id, new.flags)
+            .inspect_err(|_| self.nodes.forget(id, 1))?;
+        Ok(Created {
+            entry,
+            open,
+            origin: Origin::Found,
+        })
     }
 
     fn make_file(&self, caller: Caller, new: NewFile<'_>) -> io::Result<Created> {

@@ -13,7 +13,9 @@ use std::path::Path;
 
 use fixture::{Fixture, skipped};
 use random::Random;
+use rustix::io::Errno;
 
+const ESTALE: i32 = Errno::STALE.raw_os_error();
 const AGENTS: usize = 3;
 /// Long enough that nothing is looked at anew for its age.
 const KEPT: [&str; 2] = ["--attr-ttl", "2m"];
@@ -165,6 +167,71 @@ fn a_directory_that_another_node_moved_can_be_moved_on() {
         fs::rename(from, to).expect("it is there");
         assert!(seen(&there.join(&root), "d/e").is_some());
     }
+    fixture.down();
+    fixture.assert_clean();
+}
+
+/// Files are made, and removed by other nodes, at one name all the time. An open that makes its file finds it or makes it.
+#[test]
+fn an_open_that_makes_its_file_does_not_miss_it() {
+    if skipped("an_open_that_makes_its_file_does_not_miss_it", &[]) {
+        return;
+    }
+    let fixture = Fixture::new();
+    fixture.up(AGENTS, &["--policy", "none"]);
+    let mounts: Vec<_> = (0..AGENTS).map(|agent| fixture.mount(agent)).collect();
+    std::thread::scope(|scope| {
+        for mount in mounts.iter().chain(&mounts) {
+            scope.spawn(|| {
+                let file = mount.join("one");
+                for _ in 0..3000 {
+                    let made = File::create(&file);
+                    // It may have been replaced twice meanwhile.
+                    let replaced = |error: &io::Error| error.raw_os_error() == Some(ESTALE);
+                    assert!(
+                        made.is_ok() || made.as_ref().is_err_and(replaced),
+                        "{made:?}"
+                    );
+                    // Another may have removed it.
+                    let _ = fs::remove_file(&file);
+                }
+            });
+        }
+    });
+    fixture.down();
+    fixture.assert_clean();
+}
+
+/// A program is in the middle of a directory that another node removes.
+#[test]
+fn a_listing_of_a_directory_that_another_node_removes_ends() {
+    if skipped(
+        "a_listing_of_a_directory_that_another_node_removes_ends",
+        &[],
+    ) {
+        return;
+    }
+    let fixture = Fixture::new();
+    fixture.up(2, &[]);
+    let [here, there] = [0, 1].map(|agent| fixture.mount(agent).join("d"));
+    fs::create_dir(&here).expect("the store takes it");
+    let names = 0..20;
+    for name in names.clone() {
+        File::create(here.join(name.to_string())).expect("the store takes it");
+    }
+    let dir = File::open(&here).expect("it is there");
+    let mut buffer = [std::mem::MaybeUninit::uninit(); 200];
+    let mut read = || {
+        let mut entries = rustix::fs::RawDir::new(&dir, &mut buffer);
+        entries.next().map(|entry| entry.map(drop))
+    };
+    assert_eq!(read(), Some(Ok(())));
+    for name in names {
+        fs::remove_file(there.join(name.to_string())).expect("it is there");
+    }
+    fs::remove_dir(&there).expect("it is empty");
+    assert!(matches!(read(), None | Some(Ok(()) | Err(Errno::NOENT))));
+    drop(dir);
     fixture.down();
     fixture.assert_clean();
 }

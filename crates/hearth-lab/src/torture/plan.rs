@@ -116,6 +116,9 @@ impl Plan {
         options.push(format!("{}KiB", page >> 10));
         options.extend(["--pool".into(), "64MiB".into()]);
         more_options(&mut random, &policy, &level, nemesis, &mut options);
+        if given("--membership") == Some("embedded") {
+            without(&mut options, "--tier");
+        }
         // An option that was asked for takes the place of the seed's.
         let mut options: Vec<String> = options
             .chunks(2)
@@ -287,6 +290,13 @@ fn more_options(
         let sync = 3 + random.below(10);
         let plan = format!("fault:write:eio@{first}-{last};sync:eio@{sync}");
         add(&["--backing", &plan]);
+    }
+}
+
+/// Takes an option with its value away: files in tiers do not go from view to view.
+fn without(options: &mut Vec<String>, name: &str) {
+    if let Some(at) = options.iter().position(|option| option == name) {
+        options.drain(at..at + 2);
     }
 }
 
