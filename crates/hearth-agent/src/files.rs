@@ -11,6 +11,8 @@
 //! Invariant: while this node is a home of the file, a descriptor that was open for writing here stays,
 //! though its handle is closed. A name may be wrong by then, or gone; the descriptor is right.
 
+mod search;
+
 use crate::store::Store;
 use hearth_client::Errno;
 use hearth_proto::{FileId, Handle, NodeId, Stamp};
@@ -409,6 +411,17 @@ impl StoreFile {
         let gone = self.lock().lose();
         // The store may take long to close them.
         drop(gone);
+    }
+
+    /// Looks for a file that is not where it was known to be. True if it was found. May block.
+    pub(crate) fn search(&self, store: (&dyn Store, BorrowedFd<'_>), file: FileId) -> bool {
+        let old = self.lock().path.clone();
+        let found = old.and_then(|old| search::near(store, &old, file));
+        let Some(path) = found else {
+            return false;
+        };
+        self.lock().path = Some(path);
+        true
     }
 
     /// Another client has written the file. This node's may keep old pages until it opens the file anew, and an old size

@@ -146,6 +146,18 @@ impl FileJob {
     }
 }
 
+impl FileJob {
+    /// The same, where no other node has the file open, and nobody tells of a new name.
+    fn make_alone(&self, core: &Core) -> Result<Outcome, Errno> {
+        let made = self.make(core);
+        let store = (core.store.as_ref(), core.root.as_fd());
+        match made {
+            Err(STALE) if self.at.search(store, self.file) => self.make(core),
+            made => made,
+        }
+    }
+}
+
 impl Task {
     pub(crate) fn purpose(&self) -> Purpose {
         self.work().0.purpose()
@@ -338,7 +350,7 @@ pub(crate) fn run(core: &Core, job: Job) {
             made => finish(core, Stuck::new(job, span), made),
         },
         Job::Alone(stuck) => {
-            let made = stuck.job.make(core);
+            let made = stuck.job.make_alone(core);
             finish(core, stuck, made);
         }
         Job::ByOpener(node, stuck) => core.have_made(node, stuck),

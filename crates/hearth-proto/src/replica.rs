@@ -20,6 +20,7 @@ mod shards;
 use crate::RawErrno;
 use crate::ctx::Ctx;
 use crate::effect::{Alarm, Effect, Piece, Src, TierGone};
+use crate::errno::ESTALE;
 use crate::frames::{Owner, Slot};
 use crate::guard::Guard;
 use crate::ids::{FileId, Gen, NodeId, ReqId, StoreOpId, Ver};
@@ -34,6 +35,9 @@ use shards::{Ends, Shards};
 
 /// Pause before a store that failed is tried again.
 const RETRY: Span = Span::secs(1);
+
+/// Tries in a row after which a file that the store does not have is taken for gone, if a view waits for it.
+const STRAYS_MAX: u8 = 3;
 
 /// A file, its home, and which life of that.
 type Key = (FileId, NodeId, u64);
@@ -65,6 +69,8 @@ struct Ward {
     settling: bool,
     /// When the store, which failed, is tried again.
     retry: Option<Time>,
+    /// Tries in a row in which the store did not have the file.
+    strays: u8,
     waiting: Vec<Asker>,
 }
 
@@ -400,6 +406,10 @@ impl Replica {
             Ok(_) => self.stored(ctx, key, pages),
             Err(errno) if ward.retry.is_none() => {
                 ward.retry = Some(ctx.now + RETRY);
+                ward.strays = match errno {
+                    ESTALE => ward.strays.saturating_add(1),
+                    _ => 0,
+                };
                 let alarm = Alarm::FlushFails(key.0, errno);
                 ctx.out.push(Effect::Alarm(alarm));
             }
@@ -453,7 +463,7 @@ impl Replica {
         let due = |ward: &Ward| ward.retry.is_some_and(|at| at <= now) && !ward.is_writing();
         let timed: Vec<Key> = self.timed.iter().copied().collect();
         for &key in &timed {
-            if self.wards.get(&key).is_some_and(due) {
+            if self.wards.get(&key).is_some_and(due) && !self.strays(ctx, key) {
                 self.write(ctx, key);
             }
         }
@@ -478,6 +488,24 @@ impl Replica {
         };
         let timed = self.timed.iter().filter_map(|key| self.wards.get(key));
         timed.filter_map(late).min()
+    }
+
+    /// Gives up a ward whose file nobody has open, and that is not where it was: its last name went, and its home before
+    /// that had let go. Where kernels follow each other, all of them would wait for its bytes.
+    fn strays(&mut self, ctx: &mut Ctx<'_>, key: Key) -> bool {
+        let Some(ward) = self.wards.get(&key) else {
+            return false;
+        };
+        if !ctx.config.goes_on || ward.strays < STRAYS_MAX {
+            return false;
+        }
+        let kept = ward.pages.values();
+        let bytes = kept.map(|kept| u64::from(kept.ranges.bytes())).sum();
+        ctx.out
+            .push(Effect::Alarm(Alarm::BytesDropped(key.0, bytes)));
+        self.drop_pages(ctx, key);
+        self.tidy(ctx, key);
+        true
     }
 
     fn drop_pages(&mut self, ctx: &mut Ctx<'_>, key: Key) {

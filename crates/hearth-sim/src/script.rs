@@ -111,6 +111,7 @@ fn set_up(plan: &mut Plan, words: &[&str]) -> Option<()> {
             plan.bank.gateways = nodes.collect::<Result<_, _>>().ok()?;
         }
         ["looks"] => plan.looks = true,
+        ["views"] => plan.views = 1,
         ["frames", count] => plan.frames = count.parse().ok()?,
         ["daemons", count] => plan.bank.daemons = count.parse().ok()?,
         _ => return None,
@@ -129,7 +130,11 @@ fn order(world: &mut World, words: &[&str]) -> Option<()> {
             world.private.insert(file, node.parse().ok()?);
         }
         ["store", "fails", kind] => {
-            let errno = if *kind == "ENOSPC" { 28 } else { errno::EIO };
+            let errno = match *kind {
+                "ENOSPC" => 28,
+                "ESTALE" => errno::ESTALE,
+                _ => errno::EIO,
+            };
             world.fail_store(errno, Span::secs(1_000_000));
             world.store_always_fails = true;
         }
@@ -140,6 +145,9 @@ fn order(world: &mut World, words: &[&str]) -> Option<()> {
             world.cut_bank(node.parse().ok()?, Daemon(daemon.parse().ok()?));
         }
         ["join", "daemon", daemon] => world.bank_returns(Daemon(daemon.parse().ok()?)),
+        ["view", number, "without", node] => {
+            world.view_without(number.parse().ok()?, node.parse().ok()?);
+        }
         ["wait", seconds] => world.wait(Span::secs(seconds.parse().ok()?)),
         [node, rest @ ..] => {
             let action = action(rest)?;

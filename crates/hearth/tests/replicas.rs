@@ -62,6 +62,34 @@ fn what_another_agent_has_outlives_the_writer() {
     tear_down(&fixture);
 }
 
+/// Files get their last names before the store has their bytes, and nobody has them open any more when the writer dies.
+#[test]
+fn what_another_agent_has_of_renamed_files_outlives_the_writer() {
+    let test = "what_another_agent_has_of_renamed_files_outlives_the_writer";
+    if skipped(test, &[]) {
+        return;
+    }
+    for membership in ["static", "embedded"] {
+        let fixture = Fixture::new();
+        let options = "--policy local --replicas sync:1 --close buffered --membership";
+        let mut options: Vec<&str> = options.split(' ').collect();
+        options.push(membership);
+        fixture.up(3, &options);
+        let script = "mkdir d; for i in $(seq 9); do echo $i > t$i; mv t$i f$i; echo $i > s$i; mv s$i d/f$i; done";
+        sh(&fixture.mount(0), script);
+        kill(&fixture.agents()[..1]);
+        for agent in 1..3 {
+            let told = sh(&fixture.mount(agent), "cat f? d/f?");
+            assert_eq!(
+                told,
+                "1\n2\n3\n4\n5\n6\n7\n8\n9\n".repeat(2),
+                "{membership}"
+            );
+        }
+        tear_down(&fixture);
+    }
+}
+
 #[test]
 fn what_others_may_lack_is_named() {
     if skipped("what_others_may_lack_is_named", &[]) {

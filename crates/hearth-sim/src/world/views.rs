@@ -116,6 +116,27 @@ impl World {
         }
     }
 
+    /// An agent is gone, and all others hear of the view without it at once.
+    pub(crate) fn view_without(&mut self, number: u32, node: usize) {
+        let gone = NodeId(node as u32);
+        let others = (0..self.plan.nodes)
+            .map(NodeId)
+            .filter(|&other| other != gone);
+        let others: Vec<NodeId> = others.collect();
+        self.hosts[node].paused = DEAD;
+        for &other in &others {
+            self.links.drop_messages(gone.0, other.0);
+            let input = Box::new(Input::View {
+                view: View(number),
+                members: others.clone(),
+                leaving: Vec::new(),
+                gone: vec![gone],
+            });
+            let node = other.0 as usize;
+            self.at(self.now, Event::Viewed { node, input });
+        }
+    }
+
     /// The next view is decided, without a member that is gone.
     pub(super) fn exclude(&mut self) {
         self.note_left();
