@@ -491,7 +491,7 @@ impl Replica {
     }
 
     /// Gives up a ward whose file nobody has open, and that is not where it was: its last name went, and its home before
-    /// that had let go. Where kernels follow each other, all of them would wait for its bytes.
+    /// that had let go. Else all members would wait for its bytes before the next view.
     fn strays(&mut self, ctx: &mut Ctx<'_>, key: Key) -> bool {
         let Some(ward) = self.wards.get(&key) else {
             return false;
