@@ -55,6 +55,8 @@ pub(crate) struct Core {
     pub(crate) kernel_cache: bool,
     /// The members may change.
     pub(crate) has_views: bool,
+    /// Bytes of other homes are kept here.
+    pub(crate) keeps_for_others: bool,
     pub(crate) placement_rules: PlacementRules,
     pub(crate) asking: Asking,
     /// Wakes the thread that brings what programs have left.
@@ -125,6 +127,7 @@ impl Core {
     ) -> Arc<Core> {
         let nodes = node.config().nodes as usize;
         let has_views = node.config().goes_on;
+        let keeps_for_others = node.config().has_replicas();
         let root = Arc::clone(files.root());
         let state = State {
             member: Member::new(node),
@@ -160,6 +163,7 @@ impl Core {
             views: OnceLock::new(),
             kernel_cache,
             has_views,
+            keeps_for_others,
             placement_rules,
             asking: Asking::default(),
             waker: Condvar::new(),

@@ -25,6 +25,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant, SystemTime};
 
 /// Share of the process's descriptors that homes may keep open, as a divisor.
 const OPEN_SHARE: u64 = 8;
@@ -34,6 +35,9 @@ const FILES_MAX: u64 = 1 << 15;
 const LOOKS_AT_ONCE: usize = 16;
 /// Descriptors of one file that are asked for its name: thousands may be open of a file that has lost it.
 const ASKED_FOR_NAME: usize = 64;
+
+/// A file that was searched for is not for so long.
+const SEARCH_PAUSE: Duration = Duration::from_secs(10);
 
 /// The direction in which a store operation moves bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,11 +50,15 @@ pub(crate) enum Purpose {
 #[derive(Debug, Default)]
 pub(crate) struct StoreFile {
     inner: Mutex<Reach>,
+    /// When the file was searched for last, and whether it was found.
+    searched: Mutex<Option<(Instant, bool)>>,
 }
 
 #[derive(Debug, Default)]
 struct Reach {
     path: Option<PathBuf>,
+    /// When a peer told the path first: the file was there by then.
+    told: Option<SystemTime>,
     reader: Option<Arc<OwnedFd>>,
     writer: Option<Arc<OwnedFd>>,
     stamp: Option<Stamp>,
@@ -251,7 +259,10 @@ impl Files {
 
     /// A peer said where a file is.
     pub(crate) fn introduce(&mut self, file: FileId, path: PathBuf) {
-        self.file(file).lock().path = Some(path);
+        let file = self.file(file);
+        let mut reach = file.lock();
+        reach.told.get_or_insert_with(SystemTime::now);
+        reach.path = Some(path);
     }
 
     /// This home has nothing of the file any more: its descriptors go, so that a file without a name takes no room in
@@ -413,10 +424,22 @@ impl StoreFile {
         drop(gone);
     }
 
-    /// Looks for a file that is not where it was known to be. True if it was found. May block.
+    /// Looks for a file that is not where it was known to be. True if it was found, by this search or by one a moment ago.
+    /// May block.
     pub(crate) fn search(&self, store: (&dyn Store, BorrowedFd<'_>), file: FileId) -> bool {
-        let old = self.lock().path.clone();
-        let found = old.and_then(|old| search::near(store, &old, file));
+        let mut searched = self.searched.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((at, found)) = *searched
+            && at.elapsed() < SEARCH_PAUSE
+        {
+            return found;
+        }
+        let (old, told) = {
+            let reach = self.lock();
+            (reach.path.clone(), reach.told)
+        };
+        let known = old.zip(told);
+        let found = known.and_then(|(old, told)| search::near(store, &old, (file, told)));
+        *searched = Some((Instant::now(), found.is_some()));
         let Some(path) = found else {
             return false;
         };

@@ -55,7 +55,7 @@ impl Introduction {
     pub(crate) fn decode(bytes: &[u8]) -> Option<Introduction> {
         let (file, path) = bytes.split_first_chunk::<8>()?;
         let path = PathBuf::from(OsStr::from_bytes(path));
-        Some(Introduction {
+        path.is_relative().then_some(Introduction {
             file: FileId(u64::from_le_bytes(*file)),
             path,
         })

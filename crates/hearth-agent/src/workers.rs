@@ -8,6 +8,7 @@ use crate::store::{Store, SyncKind};
 use crate::tickets::Waiting;
 use crate::trace::StoreSpan;
 use hearth_client::{Done, Errno, Outcome as Answer, ReadDone, Written};
+use hearth_proto::errno::{EHOSTDOWN, EIO};
 use hearth_proto::{
     FileId, Input, NodeId, OpenRequest, Request, StoreOk, StoreOpId, Ticket, WriteAt,
 };
@@ -144,17 +145,19 @@ impl FileJob {
         }
         made
     }
-}
 
-impl FileJob {
-    /// The same, where no other node has the file open, and nobody tells of a new name.
+    /// Makes it for a file that no other node has open. Bytes that were kept for a home which is gone may be of a file that
+    /// was renamed since: nobody has told of the new name.
     fn make_alone(&self, core: &Core) -> Result<Outcome, Errno> {
         let made = self.make(core);
+        let keeps = matches!(self.task, Task::Write { .. }) && core.keeps_for_others;
         let store = (core.store.as_ref(), core.root.as_fd());
-        match made {
-            Err(STALE) if self.at.search(store, self.file) => self.make(core),
-            made => made,
+        if made.is_ok() || !keeps || !self.at.search(store, self.file) {
+            return made;
         }
+        // A search takes a while: others may have gone on without this agent.
+        core.await_lease();
+        self.make(core)
     }
 }
 
@@ -538,8 +541,12 @@ fn count(bytes: usize) -> StoreOk {
     }
 }
 
+/// A store's error as the kernel has it. `EHOSTDOWN` is the kernel's own word for an agent that is gone.
 pub(crate) fn raw(errno: Errno) -> i32 {
-    errno.0
+    match errno.0 {
+        EHOSTDOWN => EIO,
+        errno => errno,
+    }
 }
 
 /// The session's stamp as the kernel has it.

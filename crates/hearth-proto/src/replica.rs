@@ -403,7 +403,10 @@ impl Replica {
             }
         }
         match result {
-            Ok(_) => self.stored(ctx, key, pages),
+            Ok(_) => {
+                ward.strays = 0;
+                self.stored(ctx, key, pages);
+            }
             Err(errno) if ward.retry.is_none() => {
                 ward.retry = Some(ctx.now + RETRY);
                 ward.strays = match errno {
@@ -463,7 +466,7 @@ impl Replica {
         let due = |ward: &Ward| ward.retry.is_some_and(|at| at <= now) && !ward.is_writing();
         let timed: Vec<Key> = self.timed.iter().copied().collect();
         for &key in &timed {
-            if self.wards.get(&key).is_some_and(due) && !self.strays(ctx, key) {
+            if self.wards.get(&key).is_some_and(due) && !self.ends_stray(ctx, key) {
                 self.write(ctx, key);
             }
         }
@@ -492,7 +495,7 @@ impl Replica {
 
     /// Gives up a ward whose file nobody has open, and that is not where it was: its last name went, and its home before
     /// that had let go. Else all members would wait for its bytes before the next view.
-    fn strays(&mut self, ctx: &mut Ctx<'_>, key: Key) -> bool {
+    fn ends_stray(&mut self, ctx: &mut Ctx<'_>, key: Key) -> bool {
         let Some(ward) = self.wards.get(&key) else {
             return false;
         };

@@ -2,15 +2,19 @@
 //!
 //! A home that is gone had told others where its files were. Nobody tells them of a rename after that, and the bytes that
 //! they keep for it have to go somewhere. Looked at are the directory of the old name, those below it, and those beside it.
+//!
+//! The store gives a number to another file once it is free. So only a file counts that was born before its number was told
+//! here. A store that tells no birth times has none such.
 
 use crate::store::Store;
 use hearth_proto::FileId;
-use rustix::fs::{FileType, OFlags, RawDir};
-use std::ffi::OsStr;
+use rustix::fs::{AtFlags, FileType, OFlags, RawDir, Statx, StatxFlags};
+use std::ffi::{CStr, OsStr};
 use std::mem::MaybeUninit;
-use std::os::fd::BorrowedFd;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 /// Names that one search looks at: it holds a worker of the store.
 const LOOKED_AT_MAX: usize = 1 << 16;
@@ -20,6 +24,8 @@ struct Search<'a> {
     store: &'a dyn Store,
     root: BorrowedFd<'a>,
     file: FileId,
+    /// When the number was told.
+    told: SystemTime,
     /// Names that may still be looked at.
     left: usize,
 }
@@ -28,12 +34,13 @@ struct Search<'a> {
 pub(super) fn near(
     (store, root): (&dyn Store, BorrowedFd<'_>),
     old: &Path,
-    file: FileId,
+    (file, told): (FileId, SystemTime),
 ) -> Option<PathBuf> {
     let mut search = Search {
         store,
         root,
         file,
+        told,
         left: LOOKED_AT_MAX,
     };
     let dir = old.parent().filter(|_| old.is_relative())?;
@@ -65,6 +72,9 @@ impl Search<'_> {
             dir
         };
         let flags = OFlags::RDONLY | OFlags::DIRECTORY;
+        if self.left == 0 {
+            return None;
+        }
         let fd = self.store.open(self.root, at, flags).ok()?;
         let mut buffer = vec![MaybeUninit::uninit(); LISTING_BYTES];
         let mut entries = RawDir::new(&fd, &mut buffer);
@@ -73,7 +83,9 @@ impl Search<'_> {
             let name = OsStr::from_bytes(entry.file_name().to_bytes());
             match entry.file_type() {
                 FileType::Directory if name != "." && name != ".." => below.push(dir.join(name)),
-                FileType::RegularFile | FileType::Unknown if entry.ino() == self.file.0 => {
+                FileType::RegularFile | FileType::Unknown
+                    if entry.ino() == self.file.0 && self.is_it(&fd, entry.file_name()) =>
+                {
                     return Some(dir.join(name));
                 }
                 _ => {}
@@ -83,14 +95,37 @@ impl Search<'_> {
     }
 }
 
+impl Search<'_> {
+    /// Whether a name leads to the file of the store that had the number then.
+    fn is_it(&self, dir: &OwnedFd, name: &CStr) -> bool {
+        let flags = AtFlags::SYMLINK_NOFOLLOW;
+        let wanted = StatxFlags::INO | StatxFlags::BTIME;
+        let of = |dir: BorrowedFd<'_>, name: &CStr| {
+            rustix::fs::statx(dir, name, flags | AtFlags::EMPTY_PATH, wanted).ok()
+        };
+        let (Some(root), Some(found)) = (of(self.root, c""), of(dir.as_fd(), name)) else {
+            return false;
+        };
+        let device = |of: &Statx| (of.stx_dev_major, of.stx_dev_minor);
+        let told = self.told.duration_since(UNIX_EPOCH).unwrap_or_default();
+        let (born, tells) = (
+            found.stx_btime,
+            found.stx_mask & StatxFlags::BTIME.bits() != 0,
+        );
+        let born = (born.tv_sec, u64::from(born.tv_nsec));
+        let told = (told.as_secs() as i64, u64::from(told.subsec_nanos()));
+        found.stx_ino == self.file.0 && device(&root) == device(&found) && tells && born <= told
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::store::Posix;
     use rustix::fs::Mode;
     use std::fs;
-    use std::os::fd::AsFd;
     use std::os::unix::fs::MetadataExt;
+    use std::time::Duration;
 
     #[test]
     fn a_file_is_found_where_it_was_moved() {
@@ -104,7 +139,10 @@ mod tests {
             let file = fs::metadata(dir.path().join(old)).expect("it is there");
             let file = FileId(file.ino());
             fs::rename(dir.path().join(old), dir.path().join(new)).expect("renamed");
-            near((&Posix, root.as_fd()), Path::new(old), file)
+            let at = |told| near((&Posix, root.as_fd()), Path::new(old), (file, told));
+            let told = SystemTime::now();
+            assert_eq!(at(told - Duration::from_secs(1)), None, "born later");
+            at(told)
         };
         for (old, new) in [
             ("x", "y"),
