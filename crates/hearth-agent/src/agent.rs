@@ -169,6 +169,10 @@ impl Agent {
         if agent.core.transport.set(transport).is_err() {
             unreachable!("the transport is set once, here");
         }
+        // Those that were connected before that heard nothing.
+        for node in agent.core.others_up() {
+            agent.core.tell_newest_view(node);
+        }
         if let Some(bank) = &config.bank {
             let entry_bytes = bank.attributes.entry_bytes(config.page_bytes as usize);
             let started = bank::start(&agent.core, bank, &config.secret, entry_bytes);
@@ -292,6 +296,14 @@ impl Agent {
             tier.make_sure(Instant::now());
         }
         Ok(())
+    }
+
+    /// Leaves the other agents, if the members may change: they go on at once. After the last flush, when no front end asks
+    /// any more.
+    pub fn leave(&self) {
+        if let Some(views) = self.core.views.get() {
+            views.leave(&self.core);
+        }
     }
 
     /// Stops: no request is served any more. Flush first.

@@ -188,7 +188,8 @@ impl Core {
         let search = {
             let mut state = self.lock();
             let up = (0..).zip(&state.up).filter(|(_, up)| **up);
-            let up: Vec<NodeId> = up.map(|(node, _)| NodeId(node)).collect();
+            let up = up.map(|(node, _)| NodeId(node));
+            let up: Vec<NodeId> = up.filter(|&node| !state.node().is_gone(node)).collect();
             state.openers.seek(stuck, up.into_iter())
         };
         self.try_alone(search.alone);

@@ -31,8 +31,8 @@ impl Handler for Peers {
     }
 
     fn on_anew(&self, peer: PeerId, who: Anew) -> bool {
-        if self.0.has_views && self.0.may_come_back(peer.0, who) {
-            return who == Anew::Peer;
+        if self.0.has_views {
+            return self.0.takes_anew(peer.0, who);
         }
         let mut state = self.0.lock();
         state.anew = Some((peer.0, who));

@@ -31,6 +31,7 @@ use hearth_views::membership::{
 use hearth_views::raft::{Embedded, EmbeddedConfig, EmbeddedError, VOTERS_MAX};
 pub(crate) use joining::{Beginning, Newest};
 use lease::Lease;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -49,6 +50,9 @@ const TERMS: LeaseTerms = LeaseTerms {
 
 /// By then a store operation that an agent had begun before its lease ran out has taken effect.
 const FENCE_SPAN: Duration = Duration::from_millis(500);
+
+/// An agent that leaves waits no longer for the others: what it had is in the store by then.
+const LEAVE_SPAN: Duration = Duration::from_secs(3);
 
 /// How often a coordinator is heard of.
 const HEARTBEAT: Duration = Duration::from_millis(250);
@@ -71,6 +75,8 @@ pub(crate) trait Following: Send + Sync {
     fn is_over(&self, peer: u32) -> bool;
     /// Returns once others cannot have gone on without this agent; at once as a rule.
     fn await_lease(&self);
+    /// Leaves in order: the others go on at once, with all that this agent has. Returns when they have, or after a while.
+    fn leave(&self, core: &Core);
     /// Ends all that waits here.
     fn end(&self);
 }
@@ -103,6 +109,7 @@ pub(crate) struct Views {
     lease: Lease,
     call_off: CallOff,
     suspects: Mutex<Suspects>,
+    leaves: AtomicBool,
     newest: Mutex<Arc<Membership>>,
 }
 
@@ -140,6 +147,7 @@ impl Views {
             lease: Lease::default(),
             call_off: CallOff::default(),
             suspects: Mutex::default(),
+            leaves: AtomicBool::new(false),
             newest: Mutex::new(view),
         }))
     }
@@ -182,6 +190,11 @@ impl Views {
     fn newest(&self) -> Arc<Membership> {
         let newest = self.newest.lock().unwrap_or_else(PoisonError::into_inner);
         Arc::clone(&newest)
+    }
+
+    /// This agent leaves in order.
+    fn leaves(&self) -> bool {
+        self.leaves.load(Ordering::Acquire)
     }
 
     /// Others have gone on without this agent: nothing that it has counts any more.
@@ -238,6 +251,11 @@ impl Following for Views {
 
     fn await_lease(&self) {
         self.lease.await_it();
+    }
+
+    fn leave(&self, core: &Core) {
+        self.leaves.store(true, Ordering::Release);
+        self.leave_within(core, LEAVE_SPAN);
     }
 
     fn end(&self) {

@@ -129,8 +129,9 @@ impl Node {
             })
     }
 
-    /// Ends it.
+    /// Ends it; the others go on.
     pub(crate) fn stop(self) {
+        self.0.leave();
         self.0.stop();
     }
 }

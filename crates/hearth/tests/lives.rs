@@ -240,3 +240,31 @@ fn agents_that_were_killed_join_anew_under_policy_local_over_datagrams() {
         ]);
     }
 }
+
+/// An agent that is taken down alone leaves in order: nothing that it had is lost, though nobody had synced it, and the others do
+/// not wait for a lease.
+#[test]
+fn an_agent_leaves_in_order_and_joins_anew() {
+    if skipped("an_agent_leaves_in_order_and_joins_anew", &[]) {
+        return;
+    }
+    let hosts = Hosts::up(&["--membership", "embedded", "--close", "buffered"]);
+    let mount = hosts.fixture.mount(0);
+    // By then somebody coordinates.
+    sh(&mount, "echo first > first; sync first");
+    for host in [1, 2] {
+        let write = "for i in $(seq 30); do echo $i >> kept; done";
+        sh(&mount, write);
+        well(&hosts.run(host, &["down"]));
+        sh(&mount, write);
+        assert_eq!(sh(&mount, "wc -l < kept; rm kept"), "60\n");
+        let again = hosts.start(host, "own");
+        well(&again.wait_with_output().expect("our own child"));
+        assert_all_share(&hosts, &format!("after-{host}"));
+    }
+    let status = text(&hosts.run(0, &["status"]).stdout);
+    assert!(!status.contains("lost"), "{status}");
+    for host in 0..HOSTS {
+        well(&hosts.run(host, &["down"]));
+    }
+}

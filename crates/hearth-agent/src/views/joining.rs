@@ -1,4 +1,4 @@
-//! How an agent begins: with all others in the first view, or as one more member of a set that runs.
+//! How an agent begins: with all others in the first view, or as one more member of a set that runs. And how it leaves.
 //!
 //! Agents tell each other as soon as they are connected which view is the newest, or that they have none. An agent that
 //! hears of a view without its own life waits until it is connected to all members of that view, and asks to join.
@@ -12,7 +12,7 @@ use hearth_net::Anew;
 use hearth_proto::{Member, Node, NodeId, View};
 use hearth_views::log::{LogError, Patience, ViewLog};
 use hearth_views::membership::{
-    Incarnation, MemberId, MemberKey, MemberRecord, Membership, MembershipChange,
+    Incarnation, MemberId, MemberKey, MemberRecord, Membership, MembershipChange, ViewNumber,
 };
 use hearth_views::wire::{read_view, view_bytes};
 use std::sync::{Arc, PoisonError};
@@ -27,6 +27,15 @@ pub(crate) enum Newest {
     None,
     /// It knows this one.
     View(Arc<Membership>),
+}
+
+impl Newest {
+    fn number(&self) -> Option<ViewNumber> {
+        match self {
+            Newest::None => None,
+            Newest::View(view) => Some(view.number()),
+        }
+    }
 }
 
 /// The way in which an agent begins.
@@ -95,18 +104,34 @@ impl Core {
             view => read_view(view).map(|view| Newest::View(Arc::new(view))),
         };
         match newest {
-            Some(newest) => self.lock().newest_views[from.0 as usize] = Some(newest),
+            Some(newest) => {
+                let mut state = self.lock();
+                let known = &mut state.newest_views[from.0 as usize];
+                if known
+                    .as_ref()
+                    .is_none_or(|known| known.number() <= newest.number())
+                {
+                    *known = Some(newest);
+                }
+            }
             None => self.disconnect(from, "it sent a torn view"),
         }
     }
 
-    /// True if one of two agents that runs anew need not be kept apart from the other for ever: once its earlier life is
-    /// over for all, it may join.
-    pub(crate) fn may_come_back(&self, peer: u32, who: Anew) -> bool {
-        match (who, self.views.get()) {
-            (Anew::Me, _) => self.has_views,
-            (Anew::Peer, Some(views)) => views.is_over(peer),
-            (Anew::Peer, None) => self.has_views && newest_without_me(&self.lock()).is_some(),
+    /// True if an agent that was started again is to be met: its earlier life is over for all. One that others refuse waits.
+    pub(crate) fn takes_anew(&self, peer: u32, who: Anew) -> bool {
+        if who == Anew::Me {
+            return false;
+        }
+        let mut state = self.lock();
+        match self.views.get() {
+            Some(views) => views.is_over(peer),
+            None if newest_without_me(&state).is_some() => true,
+            // The first start fails: others may have begun with the earlier life.
+            None => {
+                state.anew = Some((peer, who));
+                false
+            }
         }
     }
 
@@ -147,6 +172,25 @@ impl Views {
             }
         }
         false
+    }
+
+    /// Leaves the members, and waits until all of them have begun without this agent.
+    pub(super) fn leave_within(&self, core: &Core, span: Duration) {
+        let begun = Instant::now();
+        while begun.elapsed() < span && self.newest().has(self.me) {
+            let patience = Patience::new(STEP_SPAN, &self.call_off);
+            let leave = MembershipChange::Leave(self.me);
+            match self.log.propose(&leave, self.newest().number(), &patience) {
+                // The watch tells the kernel.
+                Ok(_) | Err(LogError::Stale { .. } | LogError::Undecided(_)) => {}
+                // It is the last, or no member any more.
+                Err(error) => return log::info!("leaves without a word: {error}"),
+            }
+            self.rest(Duration::from_millis(10));
+        }
+        while begun.elapsed() < span && !core.lock().member.is_missed_by_none() {
+            self.rest(Duration::from_millis(5));
+        }
     }
 
     /// Those that are connected and no members hear of a view: they may want to join.

@@ -74,7 +74,10 @@ impl Views {
                     self.lease.renew(before.plus(TERMS.held()).0);
                     between
                 }
-                Err(LogError::Gone(_)) => self.excluded(),
+                // It holds what it had until that runs out.
+                Err(LogError::Gone(_)) if self.leaves() => return,
+                Err(LogError::Gone(_)) if !self.newest().has(self.me) => self.excluded(),
+                // One that has just begun to coordinate may not know of the last to join.
                 Err(_) => AGAIN_SPAN,
             };
             self.rest(pause);

@@ -1,7 +1,8 @@
 //! Agents that may be gone.
 
-use super::Views;
+use super::{LEASE_SPAN, Views};
 use crate::core::Core;
+use hearth_proto::NodeId;
 use hearth_views::log::{LogError, Patience, ViewLog};
 use hearth_views::membership::{
     Consent, MemberId, MemberKey, Membership, MembershipChange, ViewRefusal,
@@ -30,11 +31,29 @@ pub(super) struct Suspects {
     down: BTreeMap<u32, Instant>,
     silent: BTreeMap<u32, Instant>,
     broken: BTreeSet<u32>,
+    /// Those that leave, and that all others wait for.
+    leaving: BTreeSet<u32>,
 }
 
 impl Suspects {
     pub(super) fn up(&mut self, peer: u32) {
         self.down.remove(&peer);
+    }
+
+    /// These leave, as of the newest view.
+    pub(super) fn leave(&mut self, leaving: &[NodeId]) {
+        self.leaving = leaving.iter().map(|node| node.0).collect();
+    }
+
+    /// True if one that leaves is gone, and its lease has run out: the next view waits for it no more.
+    fn has_stalled(&self) -> bool {
+        let mut since = self.leaving.iter().filter_map(|peer| self.down.get(peer));
+        since.any(|since| since.elapsed() >= LEASE_SPAN * 2)
+    }
+
+    /// Another life of an agent is a member: what the last one did says nothing of it.
+    pub(super) fn begins_anew(&mut self, peer: u32) {
+        self.silent.remove(&peer);
     }
 
     pub(super) fn down(&mut self, peer: u32) {
@@ -46,9 +65,11 @@ impl Suspects {
         self.silent.insert(peer, Instant::now());
     }
 
-    /// Connections that broke: messages were lost with them.
-    pub(super) fn take_broken(&mut self) -> BTreeSet<u32> {
-        std::mem::take(&mut self.broken)
+    /// Connections that broke: messages were lost with them. Those to members that still are broken lose more.
+    pub(super) fn take_broken(&mut self, is_member: impl Fn(u32) -> bool) -> BTreeSet<u32> {
+        let is_down = |peer: &u32| self.down.contains_key(peer) && is_member(*peer);
+        let still = self.broken.iter().copied().filter(is_down).collect();
+        std::mem::replace(&mut self.broken, still)
     }
 
     /// Those that are to be excluded, each once.
@@ -73,16 +94,29 @@ impl Views {
         let mut complained = false;
         while !self.lease.has_ended() {
             self.rest(LOOK_SPAN);
+            if self.leaves() {
+                continue;
+            }
             self.tell_lapse(core, &mut complained);
             let newest = self.newest();
             let is_member = |peer: u32| newest.member(MemberId(peer)).is_some();
-            let (due, mended) = {
+            let changes = core.lock().member.stage().is_some();
+            let (due, again) = {
                 let mut suspects = self.suspects();
-                (suspects.due(), suspects.has_mended(is_member))
+                let again = suspects.has_mended(is_member) || changes && suspects.has_stalled();
+                (suspects.due(), again)
             };
-            let key = |peer: u32| newest.keys().into_iter().find(|key| key.id.0 == peer);
-            let lost: Vec<MemberKey> = due.into_iter().filter_map(key).collect();
-            let change = match (lost.is_empty(), mended) {
+            let (up, lives) = {
+                let state = core.lock();
+                (state.up.clone(), state.lives.clone())
+            };
+            let is_lost = |key: &MemberKey| {
+                let at = key.id.0 as usize;
+                // Another life of it is there.
+                due.contains(&key.id.0) || up[at] && lives[at] != key.incarnation.0
+            };
+            let lost: Vec<MemberKey> = newest.keys().into_iter().filter(is_lost).collect();
+            let change = match (lost.is_empty(), again) {
                 (false, _) => MembershipChange::Exclude(lost, Consent::Replicas),
                 (true, true) => MembershipChange::Again,
                 (true, false) => continue,
@@ -125,6 +159,17 @@ impl Views {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_agent_is_not_suspected_for_its_earlier_life() {
+        let mut suspects = Suspects::default();
+        suspects.silent(3);
+        suspects.down(3);
+        suspects.up(3);
+        assert!(suspects.due().into_iter().eq([3]));
+        suspects.begins_anew(3);
+        assert!(suspects.due().is_empty());
+    }
 
     #[test]
     fn an_agent_that_is_silent_and_not_connected_is_named_once() {

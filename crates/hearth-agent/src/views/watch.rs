@@ -5,7 +5,7 @@ use crate::core::Core;
 use hearth_proto::{Input, NodeId, View};
 use hearth_views::log::{LogError, Patience, Silence, ViewLog};
 use hearth_views::membership::{Incarnation, MemberId, MemberKey, Membership, ViewNumber};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
@@ -16,6 +16,10 @@ const WATCH_SPAN: Duration = Duration::from_secs(1);
 pub(super) struct Told {
     number: ViewNumber,
     members: BTreeMap<MemberId, Incarnation>,
+    /// Those that were excluded since.
+    excluded: BTreeSet<MemberKey>,
+    /// Nodes that were leaving then.
+    leaving: Vec<NodeId>,
 }
 
 impl Told {
@@ -24,6 +28,8 @@ impl Told {
         Told {
             number: view.number(),
             members: keys.map(|key| (key.id, key.incarnation)).collect(),
+            excluded: BTreeSet::new(),
+            leaving: Vec::new(),
         }
     }
 
@@ -32,6 +38,8 @@ impl Told {
         Told {
             number,
             members: BTreeMap::new(),
+            excluded: BTreeSet::new(),
+            leaving: Vec::new(),
         }
     }
 
@@ -45,6 +53,28 @@ impl Told {
         let over = |&(id, life): &(&MemberId, &Incarnation)| now.get(id) != Some(life);
         let over = self.members.iter().filter(over);
         over.map(|(id, _)| NodeId(id.0)).collect()
+    }
+
+    fn note_excluded(&mut self, view: &Membership) {
+        self.excluded
+            .extend(view.unfenced().map(|unfenced| unfenced.record.key));
+    }
+
+    /// Nodes whose lives of then left in order.
+    fn left_in(&self, view: &Membership) -> Vec<NodeId> {
+        let left = |(&id, &incarnation): (&MemberId, &Incarnation)| {
+            let key = MemberKey { id, incarnation };
+            let left = view.member(id).is_none() && !self.excluded.contains(&key);
+            left.then_some(NodeId(id.0))
+        };
+        self.members.iter().filter_map(left).collect()
+    }
+
+    /// Members of a view in lives that were no members before.
+    fn new_in(&self, view: &Membership) -> impl Iterator<Item = MemberId> {
+        let keys = view.keys().into_iter().filter(|&key| !self.has(key));
+        let ids: Vec<MemberId> = keys.map(|key| key.id).collect();
+        ids.into_iter()
     }
 }
 
@@ -68,31 +98,57 @@ impl Views {
     }
 
     fn viewed(&self, core: &Core, view: &Arc<Membership>, told: &mut Told) {
-        if !view.has(self.me) {
+        if !view.has(self.me) && !self.leaves() {
             match told.has(self.me) {
                 true => self.excluded(),
                 // It had not joined yet.
                 false => return,
             }
         }
+        told.new_in(view)
+            .for_each(|id| self.suspects().begins_anew(id.0));
         *self.newest.lock().unwrap_or_else(PoisonError::into_inner) = Arc::clone(view);
         log::info!("view {}: {} members", view.number().0, view.members().len());
         self.tell_strangers(core, view);
+        told.note_excluded(view);
         if view.unfenced().len() > 0 {
             return self.fence(view);
         }
+        let leaving = self.leaving_in(core, view, told);
         let mut gone = told.gone_in(view);
-        gone.extend(self.suspects().take_broken().into_iter().map(NodeId));
+        let is_member = |peer| view.member(MemberId(peer)).is_some();
+        let broken = self.suspects().take_broken(is_member);
+        gone.extend(broken.into_iter().map(NodeId));
+        gone.retain(|node| !leaving.contains(node));
         gone.sort_unstable();
         gone.dedup();
         let members = view.members().map(|seated| NodeId(seated.record.key.id.0));
         core.drive(Input::View {
             view: View(view.number().0),
             members: members.collect(),
-            leaving: Vec::new(),
+            leaving: leaving.clone(),
             gone,
         });
         *told = Told::of(view);
+        self.suspects().leave(&leaving);
+        told.leaving = leaving;
+    }
+
+    /// Those that leave in order, and have not left: all others wait for their bytes. One that is not connected any more
+    /// is gone.
+    fn leaving_in(&self, core: &Core, view: &Membership, told: &Told) -> Vec<NodeId> {
+        let mut leaving = told.left_in(view);
+        let state = core.lock();
+        if state.member.stage().is_some() {
+            leaving.extend(&told.leaving);
+        }
+        leaving.retain(|node| {
+            let is_member = view.member(MemberId(node.0)).is_some();
+            !is_member && (node.0 == self.me.id.0 || state.up[node.0 as usize])
+        });
+        leaving.sort_unstable();
+        leaving.dedup();
+        leaving
     }
 
     /// The first of the members waits until nothing of the excluded is on its way to the store, and says so.

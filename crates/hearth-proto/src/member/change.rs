@@ -102,6 +102,15 @@ impl Member {
         })
     }
 
+    /// True if it has left in order, and all members know: they have begun without it.
+    pub fn is_missed_by_none(&self) -> bool {
+        let begun = |change: &Change| {
+            let members = change.members.iter().copied();
+            self.reached.have(members, (change.view, ViewStage::Begun))
+        };
+        self.has_left() && self.change.as_ref().is_some_and(begun)
+    }
+
     /// The members change. One that was not a member has nothing that could be wanting in the store.
     pub(super) fn begin_change(
         &mut self,
