@@ -14,7 +14,7 @@ BENCHES := matmul small-io remote-hit local-hit
 
 DIST := $(TARGET)/dist
 
-.PHONY: help demo test torture stores install dist check fix miri bench clean build
+.PHONY: help demo test torture unkillable stores install dist check fix miri bench clean build
 .DEFAULT_GOAL := help
 
 help: ## Print this
@@ -33,6 +33,9 @@ MINUTES ?= 60
 torture: build ## Run programs beside sets of agents under faults for MINUTES=60, and check what they saw
 	cargo build --release -p hearth-lab
 	$(LAB) torture --hearth $(HEARTH) --minutes $(MINUTES) --json
+
+unkillable: build ## Run programs for MINUTES=60 while agents beside them die, stop, leave and come back
+	rig/unkillable.py --minutes $(MINUTES)
 
 install: ## Build, and put the command and its libraries under PREFIX (/usr/local)
 	cargo build --release $(PROGRAMS)
