@@ -77,7 +77,7 @@ class Agents:
     def end(self):
         downs = [subprocess.Popen([HEARTH, "down"], env=env, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
                  for env in self.envs]
-        said = [down.communicate(timeout=START_MAX)[1].strip() for down in downs if down]
+        said = [down.communicate(timeout=START_MAX)[1].strip() for down in downs]
         return [words for down, words in zip(downs, said) if down.returncode > 1]
 
     def clear(self):
@@ -305,7 +305,7 @@ class Fio(Program):
 
     def turn(self, tally):
         argv = ["fio", "--name=v", f"--filename={self.file}", "--size=4m", "--bs=16k", "--rw=randwrite", "--ioengine=psync",
-                "--verify=crc32c", "--do_verify=1", "--verify_fatal=1", "--end_fsync=1"]
+                "--verify=crc32c", "--do_verify=1", "--verify_fatal=1", "--verify_state_save=0", "--end_fsync=1"]
         tally.call("fio", lambda: ran(argv))
 
 
