@@ -170,10 +170,9 @@ impl Views {
                 Told::nothing(begun.number())
             }
         };
-        let views = self;
         let named = |name: &str| std::thread::Builder::new().name(name.to_owned());
         let (of_lease, of_watch, of_suspects) =
-            (Arc::clone(views), Arc::clone(views), Arc::clone(views));
+            (Arc::clone(self), Arc::clone(self), Arc::clone(self));
         let (watching, suspecting) = (Arc::clone(core), Arc::clone(core));
         let threads = vec![
             named("views-lease").spawn(move || of_lease.keep_lease())?,

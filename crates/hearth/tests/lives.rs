@@ -68,6 +68,15 @@ impl Hosts {
         command
     }
 
+    /// What the agent of a host has logged.
+    fn log(&self, host: usize) -> String {
+        let control = self.fixture.path(&format!("own{host}"));
+        let dirs = fs::read_dir(control).expect("our own directory").flatten();
+        let logs = dirs.map(|dir| dir.path().join(format!("agent-{host}.log")));
+        logs.filter_map(|log| fs::read_to_string(log).ok())
+            .collect()
+    }
+
     fn run(&self, host: usize, words: &[&str]) -> Output {
         finish(&mut self.hearth(host, "own", words))
     }
@@ -250,9 +259,8 @@ fn an_agent_leaves_in_order_and_joins_anew() {
     }
     let hosts = Hosts::up(&["--membership", "embedded", "--close", "buffered"]);
     let mount = hosts.fixture.mount(0);
-    // By then somebody coordinates.
-    sh(&mount, "echo first > first; sync first");
-    for host in [1, 2] {
+    let turns = [1, 2, 1];
+    for (turn, host) in turns.into_iter().enumerate() {
         let write = "for i in $(seq 30); do echo $i >> kept; done";
         sh(&mount, write);
         well(&hosts.run(host, &["down"]));
@@ -260,10 +268,13 @@ fn an_agent_leaves_in_order_and_joins_anew() {
         assert_eq!(sh(&mount, "wc -l < kept; rm kept"), "60\n");
         let again = hosts.start(host, "own");
         well(&again.wait_with_output().expect("our own child"));
-        assert_all_share(&hosts, &format!("after-{host}"));
+        assert_all_share(&hosts, &format!("after-{turn}"));
     }
-    let status = text(&hosts.run(0, &["status"]).stdout);
-    assert!(!status.contains("lost"), "{status}");
+    // An exclusion takes two views of those that are left: one until the fence, and one from then on. A machine that is
+    // busy may have nobody in time who decides.
+    let log = hosts.log(0);
+    let views = log.matches(": 2 members").count();
+    assert!(views < 2 * turns.len(), "{log}");
     for host in 0..HOSTS {
         well(&hosts.run(host, &["down"]));
     }

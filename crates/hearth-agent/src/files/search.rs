@@ -65,16 +65,14 @@ pub(super) fn near(
 impl Search<'_> {
     /// Looks at the names of a directory, and notes the directories in it.
     fn look(&mut self, dir: &Path, below: &mut Vec<PathBuf>) -> Option<PathBuf> {
-        let here = Path::new(".");
-        let at = if dir.as_os_str().is_empty() {
-            here
-        } else {
-            dir
-        };
-        let flags = OFlags::RDONLY | OFlags::DIRECTORY;
         if self.left == 0 {
             return None;
         }
+        let at = match dir.as_os_str().is_empty() {
+            true => Path::new("."),
+            false => dir,
+        };
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY;
         let fd = self.store.open(self.root, at, flags).ok()?;
         let mut buffer = vec![MaybeUninit::uninit(); LISTING_BYTES];
         let mut entries = RawDir::new(&fd, &mut buffer);
@@ -93,9 +91,7 @@ impl Search<'_> {
         }
         None
     }
-}
 
-impl Search<'_> {
     /// Whether a name leads to the file of the store that had the number then.
     fn is_it(&self, dir: &OwnedFd, name: &CStr) -> bool {
         let flags = AtFlags::SYMLINK_NOFOLLOW;

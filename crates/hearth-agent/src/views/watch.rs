@@ -13,6 +13,7 @@ use std::time::Duration;
 const WATCH_SPAN: Duration = Duration::from_secs(1);
 
 /// The members that the kernel was told of last, each in its life.
+#[derive(Default)]
 pub(super) struct Told {
     number: ViewNumber,
     members: BTreeMap<MemberId, Incarnation>,
@@ -28,8 +29,7 @@ impl Told {
         Told {
             number: view.number(),
             members: keys.map(|key| (key.id, key.incarnation)).collect(),
-            excluded: BTreeSet::new(),
-            leaving: Vec::new(),
+            ..Told::default()
         }
     }
 
@@ -37,9 +37,7 @@ impl Told {
     pub(super) fn nothing(number: ViewNumber) -> Told {
         Told {
             number,
-            members: BTreeMap::new(),
-            excluded: BTreeSet::new(),
-            leaving: Vec::new(),
+            ..Told::default()
         }
     }
 
@@ -55,6 +53,7 @@ impl Told {
         over.map(|(id, _)| NodeId(id.0)).collect()
     }
 
+    /// So that they do not pass for those that left in order.
     fn note_excluded(&mut self, view: &Membership) {
         self.excluded
             .extend(view.unfenced().map(|unfenced| unfenced.record.key));
