@@ -68,7 +68,7 @@ impl Hosts {
         command
     }
 
-    /// What the agent of a host has logged.
+    /// The log of the agent of a host.
     fn log(&self, host: usize) -> String {
         let control = self.fixture.path(&format!("own{host}"));
         let dirs = fs::read_dir(control).expect("our own directory").flatten();
