@@ -53,6 +53,7 @@ mod settle;
 mod size;
 mod through;
 mod torn;
+mod unheard;
 mod waits;
 mod write;
 mod written;
@@ -85,6 +86,7 @@ use range::Locked;
 use read::ReadJob;
 use revoke::{Revocation, Tell};
 use through::Passage;
+use unheard::Unheard;
 use write::{Window, WriteJob};
 
 /// Every file that sessions of this node use or have used.
@@ -100,6 +102,7 @@ pub(crate) struct Client {
     /// Writes that are on their way to the store within a window.
     passages: BTreeMap<StoreOpId, Passage>,
     lost: lost::Losses,
+    unheard: Unheard,
     windows: BTreeMap<NodeId, Window>,
     /// Files of which something is gathered or on its way.
     gathering: BTreeSet<FileId>,
@@ -761,9 +764,12 @@ impl Desk<'_, '_> {
         let unsaved = file.wrote.remove(peer) || file.flushing.contains(&peer);
         file.sealed.remove(peer);
         if unsaved && behind {
-            file.losses += 1;
+            self.lose_bytes(id, errno::EIO);
             self.ctx.out.push(Effect::Alarm(Alarm::BytesLost(id, peer)));
         }
+        let Some(file) = self.client.files.get_mut(&id) else {
+            return;
+        };
         let orphaned = file.manager == Some(peer);
         if orphaned {
             file.orphan = true;

@@ -169,8 +169,11 @@ impl Desk<'_, '_> {
             if until == Until::Synced {
                 opened.losses_told = losses;
             }
-            news
+            news && (opened.write || until == Until::Synced)
         });
+        if lost {
+            self.client.unheard.end(id);
+        }
         let reply = match failed {
             _ if lost => Reply::Failed(loss),
             Some(errno) => Reply::Failed(errno),

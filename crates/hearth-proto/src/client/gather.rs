@@ -481,9 +481,8 @@ impl Desk<'_, '_> {
 
     /// Bytes that were answered for cannot be brought to their home: every handle is told once.
     fn lose_gathered(&mut self, id: FileId, errno: RawErrno, bytes: u64) {
-        if let Some(file) = self.client.files.get_mut(&id) {
-            file.losses += 1;
-            file.loss = errno;
+        if self.client.files.contains_key(&id) {
+            self.lose_bytes(id, errno);
             let alarm = Alarm::BytesDropped(id, bytes);
             self.ctx.out.push(Effect::Alarm(alarm));
         }

@@ -111,6 +111,9 @@ impl Desk<'_, '_> {
 
     /// The last name is gone, or stays.
     pub(super) fn detached(&mut self, id: FileId, gone: bool) {
+        if gone {
+            self.client.unheard.end(id);
+        }
         if let Some(manager) = self.client.unlinking.remove(&id) {
             let body = Body::Detached(gone);
             self.ask(manager, id, body, What::Whois, alloc::vec![]);
@@ -201,6 +204,7 @@ impl Desk<'_, '_> {
         left: bool,
     ) {
         let handle = Handle(ticket.0);
+        let losses_told = self.client.losses_heard(open.file);
         let file = self.client.files.entry(open.file).or_default();
         file.handles += 1;
         file.writers += u32::from(open.write);
@@ -208,7 +212,7 @@ impl Desk<'_, '_> {
             file: open.file,
             write: open.write,
             wrote: false,
-            losses_told: file.losses,
+            losses_told,
             ahead: Ahead::default(),
         };
         self.client.handles.insert(handle, opened);

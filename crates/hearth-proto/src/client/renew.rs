@@ -4,6 +4,7 @@
 //! so nothing else is needed. Files that are open *lapse* ([`super::lapse`]): ways in drop what they keep, and the
 //! manager in the new view is told of all handles. Reads go to the store until then.
 
+use super::unheard::Unheard;
 use super::{Client, Desk, File, Opened, Tell, What};
 use crate::authority::Authority;
 use crate::ctx::Ctx;
@@ -20,6 +21,7 @@ pub(crate) struct Carried {
     files: BTreeMap<FileId, Box<File>>,
     /// Files of which ways in may keep bytes or attributes.
     kept: Vec<FileId>,
+    unheard: Unheard,
 }
 
 impl File {
@@ -66,6 +68,7 @@ impl Client {
         Carried {
             kept: kept.collect(),
             handles: core::mem::take(&mut self.handles),
+            unheard: core::mem::take(&mut self.unheard),
             files,
         }
     }
@@ -73,6 +76,7 @@ impl Client {
     /// The side of a new view.
     pub(crate) fn begin(&mut self, ctx: &mut Ctx<'_>, authority: &mut Authority, carried: Carried) {
         (self.handles, self.files) = (carried.handles, carried.files);
+        self.unheard = carried.unheard;
         for opened in self.handles.values_mut() {
             opened.ahead = Default::default();
         }
