@@ -62,6 +62,8 @@ mod handles;
 mod holding;
 #[path = "../../hearth-fuse/src/identity.rs"]
 mod identity;
+#[path = "../../hearth-fuse/src/idle.rs"]
+mod idle;
 #[path = "../../hearth-fuse/src/init.rs"]
 mod init;
 #[path = "../../hearth-fuse/src/leaving.rs"]

@@ -11,8 +11,9 @@ use crate::background::BackgroundTasks;
 use crate::bases::Bases;
 use crate::calls::Calls;
 use crate::directories::OpenDirectory;
-use crate::handles::{Handles, OpenHandle, Way};
+use crate::handles::{Handles, OpenHandle};
 use crate::identity::Wardrobe;
+use crate::idle::IdleHandles;
 use crate::leaving::Leaving;
 use crate::lock_waiter::LockWaiter;
 use crate::locks::Locks;
@@ -30,6 +31,7 @@ pub(crate) struct Core {
     pub(crate) nodes: Arc<Nodes>,
     pub(crate) memory: Arc<Memory>,
     pub(crate) files: Handles<OpenHandle>,
+    pub(crate) idle: Arc<IdleHandles>,
     pub(crate) directories: Handles<OpenDirectory>,
     pub(crate) locks: Locks,
     pub(crate) lock_waiter: LockWaiter,
@@ -61,7 +63,9 @@ impl Core {
         let calls = Arc::new(Calls::default());
         let own = Arc::clone(&calls);
         let leaving = Leaving::start(Arc::clone(&nodes))?;
-        let revoker = KernelRevoker::new(known, kept, (own, leaving), Arc::downgrade(&session));
+        let idle = Arc::<IdleHandles>::default();
+        let voided = (kept, Arc::clone(&idle));
+        let revoker = KernelRevoker::new(known, voided, (own, leaving), Arc::downgrade(&session));
         session.attach(Arc::clone(&revoker) as Arc<dyn Revoker>);
         if !options.name_ttl.is_zero() {
             session.names_are_kept();
@@ -74,6 +78,7 @@ impl Core {
             lock_waiter: LockWaiter::start()?,
             locks: Locks::default(),
             files: Handles::default(),
+            idle,
             directories: Handles::default(),
             options,
             session,
@@ -102,11 +107,8 @@ impl Core {
 
     /// Ends what the kernel did not: at an unmount, closes may be lost.
     pub(crate) fn close_all(&self) {
-        for handle in self.files.drain() {
-            if let Way::Session(handle) = handle.way {
-                self.session.close(handle);
-            }
-        }
+        self.end_idle(self.files.drain());
+        self.end_idle(self.idle.drain());
         self.directories.drain();
         self.revoker.stop();
     }

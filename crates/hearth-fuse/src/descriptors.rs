@@ -11,6 +11,8 @@ const NODES_MAX: u64 = 1 << 16;
 pub(crate) const NODES_LEAST: usize = 16;
 /// Share of the limit that is left to the agent, as a divisor: homes keep descriptors of files that programs have closed.
 const OTHERS_SHARE: usize = 8;
+/// Share of the limit that handles may take which nobody uses, as a divisor.
+const IDLE_SHARE: usize = 16;
 /// Descriptors assumed when the process has no limit.
 const UNLIMITED: u64 = 1 << 20;
 
@@ -20,6 +22,8 @@ pub(crate) struct Budget {
     pub(crate) nodes: usize,
     /// Descriptors of nodes and handles together.
     pub(crate) all: usize,
+    /// Those of handles that nobody uses, at most.
+    pub(crate) idle: usize,
     /// Handles that are open.
     seats: Arc<AtomicUsize>,
 }
@@ -32,6 +36,7 @@ impl Budget {
         Budget {
             nodes: (limit / 2).min(NODES_MAX) as usize,
             all: all - all / OTHERS_SHARE,
+            idle: all / IDLE_SHARE,
             seats: Arc::default(),
         }
     }

@@ -371,6 +371,9 @@ impl fuser::Filesystem for HearthFs {
         let _call = self.begin("an open", ino);
         work_for(request.pid());
         let caller = Caller::from(request);
+        if let Some(opened) = self.core.open_idle(caller, ino.0, flags) {
+            return reply_open(Ok(opened), reply);
+        }
         let open = match self.core.open_store(caller, ino.0, flags) {
             Ok(open) => open,
             Err(error) => return reply.error(errno(&error)),

@@ -12,6 +12,7 @@ use hearth_client::{Access, SessionHandle};
 use crate::descriptors::Seat;
 use crate::errors::raw;
 use crate::nodes::Inode;
+use crate::stat::Stat;
 
 /// The source of the bytes of an open file.
 #[derive(Clone, Copy, Debug)]
@@ -35,6 +36,8 @@ pub(crate) struct OpenHandle {
     pub(crate) _seat: Seat,
     /// Its largest size, once somebody had to know.
     pub(crate) largest: OnceLock<u64>,
+    /// The attributes with which the store granted it, if it may serve again when it is closed.
+    pub(crate) granted: Option<Stat>,
 }
 
 impl OpenHandle {
@@ -43,7 +46,7 @@ impl OpenHandle {
         (node, seat): (Arc<Inode>, Seat),
         fd: Arc<OwnedFd>,
         access: Access,
-        way: Way,
+        (way, granted): (Way, Option<Stat>),
     ) -> OpenHandle {
         node.handles.fetch_add(1, Ordering::Relaxed);
         node.writers
@@ -56,6 +59,7 @@ impl OpenHandle {
             privileges_dropped: AtomicBool::new(false),
             _seat: seat,
             largest: OnceLock::new(),
+            granted,
         }
     }
 }
@@ -85,12 +89,17 @@ impl<T> Default for Handles<T> {
 
 impl<T> Handles<T> {
     pub(crate) fn insert(&self, handle: T) -> FileHandle {
+        self.insert_again(Arc::new(handle))
+    }
+
+    /// Gives a number to a handle that had one before.
+    pub(crate) fn insert_again(&self, handle: Arc<T>) -> FileHandle {
         // Uniqueness is all that is asked of the counter.
         let number = self.next.fetch_add(1, Ordering::Relaxed);
         self.open
             .write()
             .expect("nothing panics under this lock")
-            .insert(number, Arc::new(handle));
+            .insert(number, handle);
         FileHandle(number)
     }
 

@@ -35,6 +35,7 @@ mod fs;
 mod handles;
 mod holding;
 mod identity;
+mod idle;
 mod init;
 mod leaving;
 mod listing;

@@ -234,6 +234,11 @@ impl Memory {
         kept.is_some_and(|kept| kept.read_at.elapsed() >= self.ttl)
     }
 
+    /// Whether there is leave for a file: a revocation comes before its attributes change.
+    pub(crate) fn has_leave(&self, file: FileKey) -> bool {
+        self.lock().attributes.get(&file).is_some()
+    }
+
     /// To be called before leave is asked for.
     pub(crate) fn begin(&self, file: FileKey) -> Mark {
         let mut state = self.lock();

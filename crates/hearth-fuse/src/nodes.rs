@@ -254,6 +254,11 @@ impl Nodes {
         }
     }
 
+    /// Handles that nobody uses, at most, as far as descriptors go.
+    pub(crate) fn idle_max(&self) -> usize {
+        self.lock().budget.idle
+    }
+
     /// A handle of the node has a descriptor: it serves the node as well, while it is open.
     pub(crate) fn lend(&self, id: u64, fd: &Arc<OwnedFd>) -> Seat {
         let mut table = self.lock();

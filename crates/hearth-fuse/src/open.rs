@@ -33,6 +33,10 @@ pub(crate) struct StoreOpen {
     private: bool,
     /// By this open.
     made: bool,
+    /// It may serve again when it is closed.
+    again: bool,
+    /// The attributes with which it was granted.
+    granted: Option<Stat>,
 }
 
 /// An open as the kernel is told about it.
@@ -129,6 +133,8 @@ impl Core {
             access,
             private: false,
             made: false,
+            again: self.may_be_idle(caller, flags),
+            granted: None,
         })
     }
 
@@ -222,6 +228,8 @@ impl Core {
                 access,
                 private,
                 made: true,
+                again: false,
+                granted: None,
             },
             origin: Origin::Made,
         })
@@ -231,7 +239,7 @@ impl Core {
     /// its homes have brought there what they had before the name went, and its number may soon be that of another.
     pub(crate) fn admit(
         self: &Arc<Self>,
-        open: StoreOpen,
+        mut open: StoreOpen,
         done: impl FnOnce(io::Result<Opened>) + Send + 'static,
     ) {
         if !self.nodes.is_cached(&open.node) {
@@ -244,6 +252,7 @@ impl Core {
         if stat.links() == 0 {
             return done(Ok(self.opened_past(open)));
         }
+        open.granted = Some(stat).filter(|_| open.again);
         let own = Arc::clone(&open.fd);
         let request = OpenFile {
             file: open.node.file(),
@@ -273,7 +282,7 @@ impl Core {
         self.admitted(open, Outcome::Serve(answer))
     }
 
-    fn admitted(&self, open: StoreOpen, outcome: Outcome<OpenedFile>) -> io::Result<Opened> {
+    fn admitted(&self, mut open: StoreOpen, outcome: Outcome<OpenedFile>) -> io::Result<Opened> {
         let Some(answer) = served(outcome)? else {
             return Ok(self.opened_past(open));
         };
@@ -283,43 +292,61 @@ impl Core {
             flags |= FopenFlags::FOPEN_DIRECT_IO | FopenFlags::FOPEN_PARALLEL_DIRECT_WRITES;
         }
         if answer.direct {
+            open.granted = None;
             flags |= FopenFlags::FOPEN_DIRECT_IO;
         }
         if answer.kept_valid {
             flags |= FopenFlags::FOPEN_KEEP_CACHE;
         }
-        if !self.nodes.was_told(open.node.id, answer.size) {
-            // Reads out of the kernel's pages are cut at the size that it believes in. It is told to ask again, and
-            // ignores what it is then told if a revocation overtakes the answer: reads of this handle come here.
-            flags |= FopenFlags::FOPEN_DIRECT_IO;
-            self.session.file_changed(open.node.file());
-            self.revoker.drop_attributes(open.node.id);
-        }
+        flags |= self.believed_size(&open.node, answer.size);
         Ok(self.opened(open, Way::Session(answer.handle), flags))
+    }
+
+    /// Reads out of the kernel's pages are cut at the size that it believes in. If it believes in another it is told to ask
+    /// again, and ignores what it is then told if a revocation overtakes the answer: reads of that handle come here.
+    fn believed_size(&self, node: &Inode, size: u64) -> FopenFlags {
+        if self.nodes.was_told(node.id, size) {
+            return FopenFlags::empty();
+        }
+        self.session.file_changed(node.file());
+        self.revoker.drop_attributes(node.id);
+        FopenFlags::FOPEN_DIRECT_IO
+    }
+
+    /// A handle serves once more. What the kernel keeps of its file was called back if it changed.
+    pub(crate) fn opened_again(&self, handle: Arc<OpenHandle>) -> Opened {
+        let size = handle.granted.as_ref().map_or(0, Stat::size);
+        let flags = FopenFlags::FOPEN_KEEP_CACHE | self.believed_size(&handle.node, size);
+        let handle = self.files.insert_again(handle);
+        Opened { handle, flags }
     }
 
     /// Reads and writes go past the cache.
     fn opened_past(&self, open: StoreOpen) -> Opened {
+        let open = StoreOpen {
+            granted: None,
+            ..open
+        };
         self.opened(open, Way::Store, FopenFlags::FOPEN_DIRECT_IO)
     }
 
     fn opened(&self, open: StoreOpen, way: Way, flags: FopenFlags) -> Opened {
         let seat = self.nodes.lend(open.node.id, &open.fd);
-        let handle = OpenHandle::new((open.node, seat), open.fd, open.access, way);
+        let from = (way, open.granted);
+        let handle = OpenHandle::new((open.node, seat), open.fd, open.access, from);
         let handle = self.files.insert(handle);
         Opened { handle, flags }
     }
 
-    /// Ends a handle.
+    /// Ends a handle, unless it may serve again.
     pub(crate) fn close(&self, number: FileHandle) {
         let Some(handle) = self.files.remove(number) else {
             return;
         };
-        if let Way::Session(handle) = handle.way {
-            self.session.close(handle);
-        }
         let node = Arc::clone(&handle.node);
-        drop(handle);
+        if let Some(handle) = self.put_by(handle) {
+            self.end(&handle);
+        }
         if !node.is_written() {
             self.bases.forget_from(node.id, 0);
         }

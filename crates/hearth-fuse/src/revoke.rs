@@ -28,6 +28,8 @@ use hearth_client::{FileKey, LateCall, PageRange, Revoker, Session};
 use rustix::fs::FileType;
 
 use crate::calls::{Begun, Calls};
+use crate::handles::Way;
+use crate::idle::IdleHandles;
 use crate::leaving::Leaving;
 use crate::memory::Memory;
 use crate::nodes::Nodes;
@@ -53,6 +55,7 @@ const ATTRIBUTES_ONLY: i64 = -1;
 pub(crate) struct KernelRevoker {
     nodes: Arc<Nodes>,
     memory: Arc<Memory>,
+    idle: Arc<IdleHandles>,
     calls: Arc<Calls>,
     pub(crate) leaving: Arc<Leaving>,
     session: Weak<dyn Session>,
@@ -81,13 +84,14 @@ struct Order {
 impl KernelRevoker {
     pub(crate) fn new(
         nodes: Arc<Nodes>,
-        memory: Arc<Memory>,
+        (memory, idle): (Arc<Memory>, Arc<IdleHandles>),
         (calls, leaving): (Arc<Calls>, Arc<Leaving>),
         session: Weak<dyn Session>,
     ) -> Arc<KernelRevoker> {
         Arc::new(KernelRevoker {
             nodes,
             memory,
+            idle,
             calls,
             leaving,
             session,
@@ -163,6 +167,7 @@ impl KernelRevoker {
     fn serve(&self) {
         while let Some((file, pages)) = self.next() {
             self.memory.wait_for_answers(file);
+            self.end_idle(file);
             let node = self.nodes.id_of(file);
             self.tell_programs(file, pages, node);
             if let Some(node) = node {
@@ -175,6 +180,18 @@ impl KernelRevoker {
             let done = self.lock().current.take().and_then(|order| order.done);
             if let Some(done) = done {
                 done();
+            }
+        }
+    }
+
+    /// The session hears that nobody has the file open by idle handles before it hears that the revocation is done.
+    fn end_idle(&self, file: FileKey) {
+        let Some(session) = self.session.upgrade() else {
+            return;
+        };
+        for handle in self.idle.take_all(file) {
+            if let Way::Session(handle) = handle.way {
+                session.close(handle);
             }
         }
     }

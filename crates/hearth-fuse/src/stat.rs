@@ -27,8 +27,12 @@ pub struct Stat {
 impl Stat {
     /// Of an open descriptor (`O_PATH` will do).
     pub fn of(fd: impl AsFd) -> io::Result<Stat> {
+        Stat::at(fd, AtFlags::EMPTY_PATH)
+    }
+
+    fn at(fd: impl AsFd, how: AtFlags) -> io::Result<Stat> {
         let wanted = StatxFlags::BASIC_STATS | StatxFlags::BTIME;
-        let seen = rustix::fs::statx(fd, "", AtFlags::EMPTY_PATH, wanted)?;
+        let seen = rustix::fs::statx(fd, "", how, wanted)?;
         let dates_births = StatxFlags::from_bits_retain(seen.stx_mask).contains(StatxFlags::BTIME);
         Ok(Stat {
             key: StoreKey {
@@ -51,6 +55,11 @@ impl Stat {
             },
             times: [&seen.stx_atime, &seen.stx_mtime, &seen.stx_ctime].map(time),
         })
+    }
+
+    /// The same of a file in the store, past what the operating system keeps of a network file system.
+    pub(crate) fn now(fd: impl AsFd) -> io::Result<Stat> {
+        Stat::at(fd, AtFlags::EMPTY_PATH | AtFlags::STATX_FORCE_SYNC)
     }
 
     /// Of a file or directory that another node has looked at; `dev` is what this host calls the
@@ -119,6 +128,15 @@ impl Stat {
             mtime_ns: self.told.mtime_ns,
             size: self.told.size,
         }
+    }
+
+    /// Whether the store grants now what it granted under those attributes, of the same bytes.
+    pub(crate) fn grants_like(&self, was: &Stat) -> bool {
+        let rights = |stat: &Stat| {
+            let told = &stat.told;
+            (told.mode, told.uid, told.gid, told.links, told.born_ns)
+        };
+        self.key == was.key && self.stamp() == was.stamp() && rights(self) == rights(was)
     }
 
     pub(crate) fn set_size(&mut self, size: u64) {
