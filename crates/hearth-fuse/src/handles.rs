@@ -38,10 +38,12 @@ pub(crate) struct OpenHandle {
     pub(crate) largest: OnceLock<u64>,
     /// The attributes with which the store granted it, if it may serve again when it is closed.
     pub(crate) granted: Option<Stat>,
+    /// No program has it.
+    idle: AtomicBool,
 }
 
 impl OpenHandle {
-    /// Its node counts as open until this is dropped.
+    /// Its node counts as open until this rests or is dropped.
     pub(crate) fn new(
         (node, seat): (Arc<Inode>, Seat),
         fd: Arc<OwnedFd>,
@@ -60,13 +62,27 @@ impl OpenHandle {
             _seat: seat,
             largest: OnceLock::new(),
             granted,
+            idle: AtomicBool::new(false),
         }
+    }
+
+    /// Its last program has closed it. Its node counts as open by others alone, if by any.
+    pub(crate) fn rests(&self) {
+        self.idle.store(true, Ordering::Relaxed);
+        self.node.handles.fetch_sub(1, Ordering::Relaxed);
+    }
+
+    /// A program has it again.
+    pub(crate) fn serves(&self) {
+        self.node.handles.fetch_add(1, Ordering::Relaxed);
+        self.idle.store(false, Ordering::Relaxed);
     }
 }
 
 impl Drop for OpenHandle {
     fn drop(&mut self) {
-        self.node.handles.fetch_sub(1, Ordering::Relaxed);
+        let programs = usize::from(!self.idle.load(Ordering::Relaxed));
+        self.node.handles.fetch_sub(programs, Ordering::Relaxed);
         let writers = usize::from(self.access.write);
         self.node.writers.fetch_sub(writers, Ordering::Relaxed);
     }

@@ -5,8 +5,8 @@
 //! granted before, so the handle serves again, and no other agent hears of it.
 //!
 //! Invariants:
-//! - IDLE-1 (S11, S14): an open is served by an idle handle only if its caller is one for whom the store judges as for this
-//!   process, and if mode, owner, times, size and names of the file are those that the handle was granted with.
+//! - IDLE-1 (S11, S14): an open is served by an idle handle only if the store judges its caller as this process. Mode, owner,
+//!   times, size and count of names of the file are those with which the handle was granted.
 //! - IDLE-2: a revocation of anything of a file ends its idle handles before it is acknowledged. So a file that others
 //!   write, rename or remove is not open here for nobody's sake.
 
@@ -120,13 +120,17 @@ impl Core {
             self.end(&handle);
             return None;
         }
+        handle.serves();
         Some(self.opened_again(handle))
     }
 
     fn is_as_granted(&self, handle: &OpenHandle) -> bool {
-        let now = self
-            .anchor(&handle.node, &handle.fd)
-            .and_then(|()| Stat::now(&handle.fd));
+        let look = |()| match self.options.client_lags {
+            // The operating system would ask the same client once more.
+            true => Stat::of(&handle.fd),
+            false => Stat::now(&handle.fd),
+        };
+        let now = self.anchor(&handle.node, &handle.fd).and_then(look);
         let is_same = |was: &Stat| now.is_ok_and(|now| now.grants_like(was));
         handle.granted.as_ref().is_some_and(is_same)
     }
@@ -138,6 +142,7 @@ impl Core {
         if !serves_again {
             return Some(handle);
         }
+        handle.rests();
         let surplus = self.idle.put(handle, IDLE_MAX.min(self.nodes.idle_max()));
         // A revocation may have come between.
         if !self.memory.has_leave(file) {
