@@ -103,6 +103,8 @@ pub(crate) struct Client {
     passages: BTreeMap<StoreOpId, Passage>,
     lost: lost::Losses,
     unheard: Unheard,
+    /// Files that are left to the store, of which the manager in a new view has yet to hear.
+    telling_left: BTreeSet<FileId>,
     windows: BTreeMap<NodeId, Window>,
     /// Files of which something is gathered or on its way.
     gathering: BTreeSet<FileId>,

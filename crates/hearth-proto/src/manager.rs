@@ -534,6 +534,7 @@ impl Seat<'_, '_> {
                 Body::Settle { store: false } => self.answer(&ask, Body::SettleOk),
                 Body::Forget { .. } => self.announce(ask),
                 Body::Detach => self.detach(ask),
+                Body::HasLeft => self.leave_as_others(ask),
                 Body::Settle { store: true } => self.settle(control::After::Answer(ask)),
                 Body::Laminate(stamp) => self.laminate(ask, stamp),
                 Body::HandOver(heir) => self.hand_over(ask, heir),

@@ -358,6 +358,8 @@ pub enum Body {
     DetachGo,
     /// The name is gone, or stays.
     Detached(bool),
+    /// Handles of the sender were open when the last name went, and go to the store: so do those of others.
+    HasLeft,
     /// Its last name went in a life that the asker's handle is older than, or of: that goes to the store.
     Left,
     /// Bring every byte that writers have gathered to the homes, and every dirty byte to the store if so.

@@ -78,6 +78,7 @@ pub(crate) fn in_its_place(body: &Body) -> Option<Body> {
         | Body::Truncated(_)
         | Body::Window { .. }
         | Body::Detach
+        | Body::HasLeft
         | Body::Settle { .. }
         | Body::Laminate(_)
         | Body::HandOver(_)

@@ -70,6 +70,19 @@ fn members_that_go_past_a_view_hold_up_nobody() {
     all_hold_with_deaths(&worlds);
 }
 
+/// A file loses its last name, and the view ends before all that have it open are told.
+#[test]
+fn a_file_without_a_name_is_left_to_the_store_by_all() {
+    let worlds = [
+        (Policy::Home, 1283),
+        (Policy::Home, 2_001_309),
+        (Policy::HomePlus, 2_000_651),
+        (Policy::HomePlus, 2_001_964),
+        (Policy::Hint, 2973),
+    ];
+    all_hold_with_deaths(&worlds);
+}
+
 /// Others know of a death before a member hears of the view without the dead, and say so in their answers.
 #[test]
 fn a_session_is_not_told_that_a_node_is_gone() {

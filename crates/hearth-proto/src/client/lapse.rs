@@ -429,6 +429,9 @@ impl Desk<'_, '_> {
 
     /// The manager knows of the handles, or cannot be told.
     pub(super) fn opened_anew(&mut self, id: FileId, answer: Option<&Envelope>) {
+        if self.client.telling_left.remove(&id) {
+            return;
+        }
         if let Some(answer) = answer {
             self.note_refusal(id, answer);
         }

@@ -2,13 +2,15 @@
 //!
 //! Those are open handles, and losses that they have not been told of. Before the view ended every byte went to the store,
 //! so nothing else is needed. Files that are open *lapse* ([`super::lapse`]): ways in drop what they keep, and the
-//! manager in the new view is told of all handles. Reads go to the store until then.
+//! manager in the new view is told of all handles. Reads go to the store until then. It is also told of files without a name,
+//! which go there for good: the last view may have ended before all members were.
 
 use super::unheard::Unheard;
 use super::{Client, Desk, File, Opened, Tell, What};
 use crate::authority::Authority;
 use crate::ctx::Ctx;
 use crate::effect::Effect;
+use crate::guard::Guard;
 use crate::ids::{FileId, Handle, NodeId};
 use crate::msg::{Body, Goal};
 use alloc::boxed::Box;
@@ -80,8 +82,8 @@ impl Client {
         for opened in self.handles.values_mut() {
             opened.ahead = Default::default();
         }
-        let open = self.files.iter().filter(|(_, file)| !file.bypass);
-        let open: Vec<FileId> = open.map(|(&id, _)| id).collect();
+        let (left, open): (Vec<FileId>, Vec<FileId>) =
+            self.files.keys().partition(|&id| self.has_left(*id));
         let mut desk = self.desk(ctx, authority);
         for id in carried.kept {
             desk.revoke(id, Some((0, u32::MAX)), Tell::Nobody);
@@ -91,11 +93,14 @@ impl Client {
             desk.ctx.reopen(id);
             desk.begin_lapse(id);
         }
+        for id in left {
+            desk.tell_left(id);
+        }
     }
 
     /// True until ways in keep nothing of the last view, and managers know of all handles.
     pub(crate) fn is_beginning(&self) -> bool {
-        !self.revocations.is_empty() || self.is_lapsing()
+        !self.revocations.is_empty() || self.is_lapsing() || !self.telling_left.is_empty()
     }
 
     /// Has this home sync to the store what it has brought there: the next one may reach it through another client.
@@ -117,6 +122,14 @@ impl Client {
 }
 
 impl Desk<'_, '_> {
+    /// The manager hears that handles go to the store: others have to do so as well, who were not told before the view ended.
+    fn tell_left(&mut self, id: FileId) {
+        if !self.ctx.config.is_uncached() && self.ctx.config.keeps(Guard::LeftTogether) {
+            self.client.telling_left.insert(id);
+            self.ask_manager(id, Body::HasLeft, What::Reopen);
+        }
+    }
+
     fn sync_at(&mut self, home: NodeId, id: FileId) {
         let generation = self.authority.generation(id);
         let body = Body::Flush(Goal::Synced);

@@ -62,6 +62,8 @@ pub(super) enum Control {
     Leaving {
         homes: Vec<NodeId>,
         awaiting: Vec<(NodeId, u64)>,
+        /// The node that is answered then, if one asked for it.
+        ask: Option<Ask>,
     },
     /// Openers learn that the file is laminated.
     Laminating {
@@ -277,6 +279,17 @@ impl Seat<'_, '_> {
         self.cut(Cut::Detach, homes, After::Answer(ask));
     }
 
+    /// Handles that were open in an earlier view go to the store. Those that this one knows of do so, too, and those of
+    /// which it is told later.
+    pub(super) fn leave_as_others(&mut self, ask: Ask) {
+        if !self.file.known {
+            self.leaves(self.file.generation.life);
+            return self.answer(&ask, Body::Left);
+        }
+        let homes = self.all_homes();
+        self.cut(Cut::Detach, homes, After::Answer(ask));
+    }
+
     /// Brings every dirty byte to the store.
     pub(super) fn settle(&mut self, after: After) {
         let at_rest = self.file.stamp.is_some() && self.file.writers() == 0;
@@ -367,7 +380,10 @@ impl Seat<'_, '_> {
                 after: After::Answer(ask),
                 errno,
                 ..
-            } => self.let_unlink(homes, ask, errno),
+            } => match ask.body {
+                Body::HasLeft => self.leave(homes, errno, Some(ask)),
+                _ => self.let_unlink(homes, ask, errno),
+            },
             Control::Cutting {
                 cut: Cut::Laminate,
                 homes,
@@ -382,7 +398,7 @@ impl Seat<'_, '_> {
                 errno,
                 ..
             } => self.cut_through(cut, homes, after, errno),
-            Control::Leaving { homes, .. } => self.left(&homes),
+            Control::Leaving { homes, ask, .. } => self.left(&homes, ask.as_ref()),
             Control::Shortening {
                 size, homes, ask, ..
             } => self.let_truncate(size, homes, ask),
@@ -457,7 +473,7 @@ impl Seat<'_, '_> {
     fn let_unlink(&mut self, homes: Vec<NodeId>, ask: Ask, errno: Option<RawErrno>) {
         self.answer(&ask, Body::DetachGo);
         if !self.ctx.config.keeps(Guard::NameGoneFirst) {
-            return self.leave(homes, errno);
+            return self.leave(homes, errno, None);
         }
         self.file.control = Some(Control::Unlinking { homes, ask, errno });
     }
@@ -470,29 +486,36 @@ impl Seat<'_, '_> {
                 ask: asked,
                 errno,
             }) if asked.from == ask.from => match gone {
-                true => self.leave(homes, errno),
+                true => self.leave(homes, errno, None),
                 false => self.tell(&homes, &Body::Resume { done: false }),
             },
             other => self.file.control = other,
         }
     }
 
-    /// Openers go to the store.
-    fn leave(&mut self, homes: Vec<NodeId>, errno: Option<RawErrno>) {
+    /// Openers go to the store. Whoever asked for that is answered when they do.
+    fn leave(&mut self, homes: Vec<NodeId>, errno: Option<RawErrno>, ask: Option<Ask>) {
         let service = match errno {
             None => Service::Store,
             Some(_) => Service::StoreAfterLoss,
         };
         let awaiting = self.order_forget(u64::MAX, service);
-        self.file.control = Some(Control::Leaving { homes, awaiting });
+        self.file.control = Some(Control::Leaving {
+            homes,
+            awaiting,
+            ask,
+        });
         self.advance();
     }
 
     /// Nobody asks the homes any more.
-    fn left(&mut self, homes: &[NodeId]) {
+    fn left(&mut self, homes: &[NodeId], ask: Option<&Ask>) {
         self.tell(homes, &Body::Resume { done: true });
         self.leaves(self.file.generation.life);
         self.forget_file();
+        if let Some(ask) = ask {
+            self.answer(ask, Body::Left);
+        }
     }
 
     /// Handles of lives up to this go to the store.

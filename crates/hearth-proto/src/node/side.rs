@@ -45,6 +45,7 @@ pub(super) fn side(body: &Body) -> Side {
         | Body::Append(_)
         | Body::HomeOf { .. }
         | Body::Detach
+        | Body::HasLeft
         | Body::Detached(_)
         | Body::Settle { .. }
         | Body::Laminate(_)

@@ -151,4 +151,5 @@ bodies! {
     111 => Date;
     112 => DateIs(mtime_ns);
     113 => Reached(stage);
+    114 => HasLeft;
 }
