@@ -493,7 +493,7 @@ impl Seat<'_, '_> {
         }
     }
 
-    /// Openers go to the store. Whoever asked for that is answered when they do.
+    /// Openers go to the store. A node that asked for that is answered when they do.
     fn leave(&mut self, homes: Vec<NodeId>, errno: Option<RawErrno>, ask: Option<Ask>) {
         let service = match errno {
             None => Service::Store,
