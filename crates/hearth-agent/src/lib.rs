@@ -53,5 +53,6 @@ pub use hearth_proto::{
 };
 pub use placement_rules::{ATTRIBUTE, NoPattern, Rule, Way};
 pub use residency::{NotTold, Residency, Resident};
-pub use status::{AgentStatus, Counters, FilePromise, PeerStatus, Programs};
+pub use status::{AgentStatus, Counters, FilePromise, PeerStatus, Programs, ViewStatus};
+pub use store::TierStatus;
 pub use views::NoViews;

@@ -53,6 +53,8 @@ pub struct AgentStatus {
     /// Files of which fewer agents have what the store lacks than the job wants, or whose home is gone and not all is
     /// in the store yet; the first of them if they are many.
     pub at_risk: Vec<String>,
+    /// How many such files there are.
+    pub at_risk_files: usize,
     /// Open files of which something else is promised than `posix`; the first of them if they are many.
     pub promises: Vec<FilePromise>,
     /// The longest time for which one step of the kernel kept all others waiting, in microseconds, and what it was.
@@ -61,6 +63,20 @@ pub struct AgentStatus {
     pub longest_step: String,
     /// The facts that a person should know, oldest first.
     pub alarms: Vec<String>,
+    /// How many alarms, from the last, are of requests that wait for long. They go when the wait is over.
+    pub long_waits: usize,
+    /// The members, if the set agrees on them.
+    pub view: Option<ViewStatus>,
+}
+
+/// The members that the set has agreed on.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ViewStatus {
+    /// Its number; each change of the members makes the next.
+    pub number: u32,
+    /// Their places in the member list.
+    pub members: Vec<u32>,
 }
 
 /// The promise of an open file.
@@ -178,6 +194,7 @@ impl Core {
         let late = late::words(&state, self.now()).into_iter();
         let late = late.map(|(_, word)| word);
         let late = late.chain(late::words_of_calls(&state, calls, self.now()));
+        let late: Vec<String> = late.collect();
         for (daemon, epoch) in daemons.iter_mut().zip(state.node().bank_epochs()) {
             daemon.epoch = epoch.0;
         }
@@ -207,10 +224,13 @@ impl Core {
             replicas: config.replicas.to_string(),
             kept_bytes: kernel.kept_bytes,
             at_risk,
+            at_risk_files: kernel.at_risk,
             promises,
             longest_step_us: state.steps.longest().0,
             longest_step: state.steps.longest().1.to_owned(),
+            long_waits: late.len(),
             alarms: state.alarms.iter().cloned().chain(late).collect(),
+            view: self.views.get().map(|views| views.view()),
         }
     }
 

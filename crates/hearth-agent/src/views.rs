@@ -20,6 +20,7 @@ mod wire;
 
 use crate::config::AgentSettings;
 use crate::core::Core;
+use crate::status::ViewStatus;
 use clock::BootClock;
 use hearth_proto::{NodeId, Replicas};
 use hearth_views::lease::{DriftPpm, LeaseTerms, LocalSpan};
@@ -71,6 +72,8 @@ pub(crate) trait Following: Send + Sync {
     fn answered(&self, core: &Core, from: NodeId, head: &[u8], answer: Vec<u8>);
     /// The newest view that this agent knows, as bytes.
     fn newest_view(&self) -> Vec<u8>;
+    /// The same view, for people.
+    fn view(&self) -> ViewStatus;
     /// True if an agent is no member, nor has to be fenced.
     fn is_over(&self, peer: u32) -> bool;
     /// Returns once others cannot have gone on without this agent; at once as a rule.
@@ -240,6 +243,15 @@ impl Following for Views {
 
     fn newest_view(&self) -> Vec<u8> {
         hearth_views::wire::view_bytes(&self.newest())
+    }
+
+    fn view(&self) -> ViewStatus {
+        let newest = self.newest();
+        let members = newest.members().map(|member| member.record.key.id.0);
+        ViewStatus {
+            number: newest.number().0,
+            members: members.collect(),
+        }
     }
 
     fn is_over(&self, peer: u32) -> bool {
