@@ -46,7 +46,7 @@ stage() {
     install -d "$tree/bin" "$tree/lib/hearth" "$tree/share/doc/hearth"
     install -m 755 "$work"/built/bin/* "$tree/bin"
     install -m 755 "$work"/built/lib/hearth/* "$tree/lib/hearth"
-    install -m 644 "$root"/{README.md,CHANGELOG.md,LICENSE-APACHE,LICENSE-MIT} "$tree/share/doc/hearth"
+    install -m 644 "$root"/{README.md,CHANGELOG.md,LICENSE-APACHE,LICENSE-MIT,dist/grafana.json} "$tree/share/doc/hearth"
     cp -r --no-preserve=mode "$root/docs" "$tree/share/doc/hearth/docs"
     find "$work/stage" -exec touch -hd "@$SOURCE_DATE_EPOCH" {} +
 }

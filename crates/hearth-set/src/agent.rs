@@ -43,6 +43,9 @@ pub struct AgentConfig {
     pub node: NodeConfig,
     /// Its owner.
     pub owner: SetOwner,
+    /// The address at which it tells metrics, if it is to.
+    #[serde(default)]
+    pub metrics: Option<SocketAddr>,
 }
 
 impl AgentConfig {
@@ -79,6 +82,9 @@ pub struct Health {
     /// Calls on the store that it has made for agents whose hosts do not have it, if it makes any.
     #[serde(default)]
     pub calls_for_others: Option<u64>,
+    /// The address of its metrics, if it tells any.
+    #[serde(default)]
+    pub metrics: Option<SocketAddr>,
     /// The status of the library.
     pub node: Value,
 }

@@ -55,6 +55,8 @@ pub struct LaunchPlan {
     pub members: Members,
     /// Directory of rings that its agents record in, if they are to.
     pub trace: Option<PathBuf>,
+    /// The address at which its first agent here tells metrics, if they are to. Ports of the others count up from it.
+    pub metrics: Option<SocketAddr>,
 }
 
 /// The members of a set.
@@ -109,6 +111,14 @@ impl Launched {
 }
 
 impl Members {
+    /// How many agents are on this machine.
+    pub fn here(&self, spec: &SetSpec) -> u32 {
+        match self {
+            Members::Here => spec.agents,
+            Members::Hosts { .. } => 1,
+        }
+    }
+
     /// Whether agents see the store as several hosts have it.
     pub fn is_several(&self) -> bool {
         match self {
@@ -122,6 +132,7 @@ impl Members {
 pub fn start(base: &Path, plan: &LaunchPlan, signals: &Signals) -> Result<Launched, Failure> {
     check_doors(plan)?;
     check_memory(plan)?;
+    check_metrics(plan)?;
     let seats = Seats::take(plan)?;
     if let Some(shortage) = shortage(plan.spec.replicas, seats.members.len()) {
         hearth_client::say!("warning: {shortage}");
@@ -141,8 +152,9 @@ pub fn start(base: &Path, plan: &LaunchPlan, signals: &Signals) -> Result<Launch
     launch.dir.write_secret(&seats.secret)?;
     let members = seats.members;
     launch.start_bank(plan)?;
-    for (node, listener) in seats.listeners {
-        let config = config(plan, &job, &members, node, &launch);
+    for (index, (node, listener)) in (0..).zip(seats.listeners) {
+        let mut config = config(plan, &job, &members, node, &launch);
+        config.metrics = plan.metrics.and_then(|first| metrics_of(first, index));
         launch.spawn(node, listener, &config)?;
     }
     let file = launch.describe(plan, job, members)?;
@@ -154,10 +166,7 @@ pub fn start(base: &Path, plan: &LaunchPlan, signals: &Signals) -> Result<Launch
 
 /// Memory is taken when it is used: a pool that can never be had would end in the middle of a job.
 fn check_memory(plan: &LaunchPlan) -> Result<(), Failure> {
-    let agents = match plan.members {
-        Members::Here => u64::from(plan.spec.agents),
-        Members::Hosts { .. } => 1,
-    };
+    let agents = u64::from(plan.members.here(&plan.spec));
     let bound = MemoryBound::here();
     let pools = plan.spec.pool.0.saturating_mul(agents);
     if pools <= bound.bytes {
@@ -173,6 +182,31 @@ fn check_memory(plan: &LaunchPlan) -> Result<(), Failure> {
         "cannot make {pools} of {pool} each: {whose} {memory} of memory"
     ))
     .hint("a smaller --pool: it is what each agent of this host takes"))
+}
+
+/// Each agent of this host has a port of its own.
+fn check_metrics(plan: &LaunchPlan) -> Result<(), Failure> {
+    let agents = plan.members.here(&plan.spec);
+    match plan.metrics {
+        Some(first) if metrics_of(first, agents - 1).is_none() => {
+            let agents = counted(agents, "agent");
+            let what = format!(
+                "cannot serve metrics of {agents} at ports from {} on",
+                first.port()
+            );
+            Err(Failure::new(what).hint("--metrics 9700, or another lower port"))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// The address of metrics of an agent, counted on its host; port 0 is any for each. Nothing if there is no such port.
+fn metrics_of(first: SocketAddr, index: u32) -> Option<SocketAddr> {
+    let port = match first.port() {
+        0 => 0,
+        port => u16::try_from(u32::from(port) + index).ok()?,
+    };
+    Some(SocketAddr::new(first.ip(), port))
 }
 
 /// Gateways of other hosts cannot be reached at sockets of this one.
@@ -318,6 +352,7 @@ fn config(
             join_span: join_span(plan),
         },
         owner: plan.owner,
+        metrics: None,
     }
 }
 

@@ -8,10 +8,10 @@ use std::time::Duration;
 pub(crate) use hearth_agent::Residency;
 use hearth_agent::net::{Endpoint, Secret};
 use hearth_agent::{
-    Agent, AgentSettings, BankSettings, NoViews, OthersUnflushed, StartError, Synced, Unflushed,
+    Agent, AgentSettings, AgentStatus, BankSettings, NoViews, OthersUnflushed, StartError, Synced,
+    Unflushed,
 };
 use hearth_client::Session;
-use serde_json::Value;
 
 use hearth_set::agent::{NodeConfig, backing};
 use hearth_set::failure::{Failure, OrFail};
@@ -87,9 +87,9 @@ impl Node {
             .or_fail(|| "cannot open the store again".to_owned())
     }
 
-    /// The status for people and for commands: a [`hearth_agent::AgentStatus`].
-    pub(crate) fn status(&self) -> Value {
-        serde_json::to_value(self.0.status()).expect("a status is plain data")
+    /// The status for people and for commands.
+    pub(crate) fn status(&self) -> AgentStatus {
+        self.0.status()
     }
 
     /// Which bytes of which files are at an agent's node: this one, or another's.

@@ -77,6 +77,7 @@ impl Cluster {
             owner: SetOwner::this_command()?,
             members: Members::Here,
             trace: None,
+            metrics: None,
         };
         let launched = launch::start(&job::base()?, &plan, signals)?;
         let mut cluster = Cluster {

@@ -5,6 +5,7 @@
 //! directory vanishes, and with the command that owns it. Each time the dirty bytes go to the store first.
 
 mod lender;
+mod metrics;
 mod served_mount;
 mod service;
 mod spare;
@@ -94,7 +95,10 @@ impl Running {
         let socket = config.job_dir()?.socket(config.node.node);
         let (stopped, stop) = UnixStream::pair().or_fail(|| "cannot make a socket".to_owned())?;
         trace();
-        let service = Service::start(&config, peers, stop)?;
+        // Before the others are awaited: an address that is taken is told at once.
+        let metrics = config.metrics.map(metrics::Server::bind).transpose()?;
+        let told_at = metrics.as_ref().map(metrics::Server::address).transpose()?;
+        let service = Arc::new(Service::start(&config, peers, stop, told_at)?);
         // From here on there may be something to flush.
         let signals = Signals::catch(signals::ENDS)?;
         let listener = Listener::bind(&socket)
@@ -105,8 +109,11 @@ impl Running {
         let write_rings = pool::write_rings_of(&socket);
         let write_rings = Lender::bind(&write_rings)
             .or_fail(|| format!("cannot listen at `{}`", write_rings.display()))?;
+        if let Some(server) = metrics {
+            server.serve(metrics::Page::of(Arc::downgrade(&service)))?;
+        }
         Ok(Running {
-            service: Arc::new(service),
+            service,
             listener,
             lender,
             write_rings,

@@ -1,6 +1,7 @@
 //! The service of an agent for commands.
 
 use std::fs;
+use std::net::SocketAddr;
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
@@ -11,6 +12,7 @@ use hearth_agent::net::Endpoint;
 use hearth_fuse::{Identity, Mount, MountOptions};
 use hearth_gateway::Gateway;
 
+use super::metrics;
 use super::served_mount::{Door, Served};
 use super::warden::WardedMount;
 use crate::gateway;
@@ -33,6 +35,10 @@ pub(super) struct Service {
     gateway: Option<Gateway>,
     door: Mutex<Door>,
     spec: SetSpec,
+    /// The name of the set.
+    job: String,
+    /// The address of its metrics, if it tells any.
+    metrics: Option<SocketAddr>,
     /// Closed to end the process.
     stop: Mutex<Option<UnixStream>>,
 }
@@ -48,6 +54,7 @@ impl Service {
         config: &AgentConfig,
         peers: OwnedFd,
         stop: UnixStream,
+        metrics: Option<SocketAddr>,
     ) -> Result<Service, Failure> {
         let secret = config.job_dir()?.secret()?;
         // Before the others are awaited: they wait for the store.
@@ -62,6 +69,8 @@ impl Service {
             gateway,
             door: Mutex::default(),
             spec: config.node.spec.clone(),
+            job: config.node.job.clone(),
+            metrics,
             stop: Mutex::new(Some(stop)),
         })
     }
@@ -106,12 +115,14 @@ impl Service {
     }
 
     fn status(&self) -> Result<ControlAnswer, Failure> {
+        let node = serde_json::to_value(self.node.status());
         let mut door = self.door();
         let health = Health {
             mount: door.at().map(Path::to_owned),
             users: door.users(),
             calls_for_others: self.gateway.as_ref().map(Gateway::calls),
-            node: self.node.status(),
+            metrics: self.metrics,
+            node: node.or_fail(|| "cannot tell the status".to_owned())?,
         };
         drop(door);
         let value = serde_json::to_value(health).or_fail(|| "cannot tell the status".to_owned())?;
@@ -119,6 +130,15 @@ impl Service {
             value,
             ..ControlAnswer::default()
         })
+    }
+
+    /// The numbers of the status, which are told without a look at the mount: that may be busy.
+    pub(super) fn account(&self) -> metrics::Agent {
+        metrics::Agent {
+            set: self.job.clone(),
+            calls_for_others: self.gateway.as_ref().map(Gateway::calls),
+            status: self.node.status(),
+        }
     }
 
     fn residency(&self, agent: u32) -> Result<ControlAnswer, Failure> {
@@ -211,10 +231,7 @@ impl Service {
 
     /// Names are true at once where other agents change them too.
     fn name_ttl(&self) -> Duration {
-        let alone = self.node.status()["peers"]
-            .as_array()
-            .is_none_or(Vec::is_empty);
-        if alone {
+        if self.node.status().peers.is_empty() {
             self.spec.attr_ttl.0
         } else {
             Duration::ZERO

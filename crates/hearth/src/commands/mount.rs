@@ -68,6 +68,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
         owner: SetOwner::Nobody,
         members: Members::Here,
         trace: None,
+        metrics: None,
     };
     let launched = launch::start(&base, &plan, &signals)?;
     let mounted = agent(&launched.set, args.agent.unwrap_or(0))

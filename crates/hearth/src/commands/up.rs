@@ -1,5 +1,6 @@
 //! `hearth up`.
 
+use std::net::{Ipv4Addr, SocketAddr, ToSocketAddrs};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -9,6 +10,7 @@ use crate::hosts;
 use crate::place;
 use crate::probe::known;
 use crate::requirements;
+use hearth_set::control::ControlRequest;
 use hearth_set::failure::Failure;
 use hearth_set::job::{self, SetOwner};
 use hearth_set::launch::{self, LaunchPlan, Members};
@@ -19,7 +21,7 @@ use hearth_set::program;
 use hearth_set::secret;
 use hearth_set::set::{self, Life, Set};
 use hearth_set::signals::{self, Signals};
-use hearth_set::takedown::{How, take_down};
+use hearth_set::takedown::{How, health, take_down};
 use hearth_set::watch::pause;
 
 const EXAMPLES: &str = "\
@@ -45,6 +47,11 @@ pub(crate) struct Args {
     /// Mount agent 0 here; again for agent 1, and so on
     #[arg(long, value_name = "DIR")]
     at: Vec<PathBuf>,
+    /// Tell Prometheus how agents are, each at its port from this one on
+    ///
+    /// A port alone is for programs of this host. ADDRESS:PORT is for all that reach the address.
+    #[arg(long, value_name = "PORT", value_parser = metrics_address)]
+    metrics: Option<SocketAddr>,
     #[command(flatten)]
     set: SetArgs,
     #[command(flatten)]
@@ -83,6 +90,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
         owner: SetOwner::Nobody,
         members,
         trace: None,
+        metrics: args.metrics,
         store,
     };
     let points = mount_points(args, &plan)?;
@@ -96,6 +104,9 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
         // Mounts were written down since it was read.
         take_down(&launched.set.again()?, How::AT_ONCE)?;
         return Err(failure);
+    }
+    if args.metrics.is_some() {
+        tell_metrics(&launched.set);
     }
     tell(&launched.set, &points)?;
     Ok(ExitCode::SUCCESS)
@@ -117,10 +128,7 @@ impl HostArgs {
 }
 
 fn mount_points(args: &Args, plan: &LaunchPlan) -> Result<Vec<PathBuf>, Failure> {
-    let agents = match plan.members {
-        Members::Here => plan.spec.agents as usize,
-        Members::Hosts { .. } => 1,
-    };
+    let agents = plan.members.here(&plan.spec) as usize;
     if args.at.len() > agents {
         let count = args.at.len();
         return Err(Failure::new(format!(
@@ -135,6 +143,19 @@ fn mount_points(args: &Args, plan: &LaunchPlan) -> Result<Vec<PathBuf>, Failure>
         requirements::check_mounting()?;
     }
     Ok(points)
+}
+
+/// A port alone is one that only programs of this host reach.
+fn metrics_address(text: &str) -> Result<SocketAddr, String> {
+    if let Ok(port) = text.parse() {
+        return Ok(SocketAddr::from((Ipv4Addr::LOCALHOST, port)));
+    }
+    let form = "use PORT for programs of this host, or ADDRESS:PORT";
+    let found = text.to_socket_addrs();
+    let mut found = found.map_err(|error| format!("{error}; {form}"))?;
+    found
+        .next()
+        .ok_or_else(|| format!("the name has no address; {form}"))
 }
 
 /// Two sets over one store would know nothing of each other.
@@ -179,4 +200,16 @@ fn tell(set: &Set, points: &[PathBuf]) -> Result<(), Failure> {
         hearth_client::say!("agent {} is mounted at {}", peer.node, at.display());
     }
     output::print(&format!("{}\n", file.job))
+}
+
+/// Agents know their ports, which the system may have chosen.
+fn tell_metrics(set: &Set) {
+    let peers = set.peers();
+    let answers = set::ask_all(&peers, &ControlRequest::Status);
+    for (peer, answer) in peers.iter().zip(answers) {
+        let at = answer.ok().and_then(|value| health(value).metrics);
+        if let Some(at) = at {
+            hearth_client::say!("metrics of agent {} are at http://{at}/metrics", peer.node);
+        }
+    }
 }

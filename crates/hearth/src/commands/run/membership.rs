@@ -122,6 +122,7 @@ fn start(
         owner: SetOwner::this_command()?,
         members: Members::Here,
         trace: trace.map(Path::to_owned),
+        metrics: None,
     };
     let launched = launch::start(&base, &plan, signals)?;
     let set = launched.set.clone();
