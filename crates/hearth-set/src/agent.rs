@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use hearth_agent::AgentStatus;
 use hearth_agent::store::StoreSpec;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -87,6 +88,18 @@ pub struct Health {
     pub metrics: Option<SocketAddr>,
     /// The status of the library.
     pub node: Value,
+}
+
+impl Health {
+    /// The status of the library; an empty one if it cannot be read, as of an agent of another version.
+    pub fn status(&self) -> AgentStatus {
+        status_of(self.node.clone())
+    }
+}
+
+/// A status from its text's parts.
+pub fn status_of(node: Value) -> AgentStatus {
+    serde_json::from_value(node).unwrap_or_default()
 }
 
 /// Refuses a store that nobody knows.

@@ -224,7 +224,7 @@ fn daemon_row(seen: &[&DaemonStatus]) -> Vec<String> {
 
 fn read(value: &Value) -> (Health, AgentStatus) {
     let health = takedown::health(value.clone());
-    let node = serde_json::from_value(health.node.clone()).unwrap_or_default();
+    let node = health.status();
     (health, node)
 }
 

@@ -5,6 +5,7 @@ use std::path::Path;
 
 use hearth_agent::{AgentStatus, Counters, Programs};
 use hearth_client::words::counted;
+use hearth_set::agent::status_of;
 use hearth_set::control::ControlRequest;
 use hearth_set::set::{Set, ask_all};
 use hearth_set::size::Size;
@@ -19,14 +20,15 @@ impl Counts {
     pub(super) fn ask(set: &Set) -> Counts {
         let answers = ask_all(&set.peers(), &ControlRequest::Status);
         let all = answers.into_iter().flatten().map(takedown::health);
-        Counts::sum(all.filter_map(|health| serde_json::from_value(health.node).ok()))
+        Counts::sum(all.map(|health| health.status()))
     }
 
     /// Sums the counts that the ranks of a job have left in a directory at their end.
     pub(super) fn of_ranks(reports: &Path) -> Counts {
         let entries = std::fs::read_dir(reports).into_iter().flatten().flatten();
         let texts = entries.filter_map(|entry| std::fs::read(entry.path()).ok());
-        Counts::sum(texts.filter_map(|text| serde_json::from_slice(&text).ok()))
+        let told = texts.filter_map(|text| serde_json::from_slice(&text).ok());
+        Counts::sum(told.map(status_of))
     }
 
     fn sum(all: impl Iterator<Item = AgentStatus>) -> Counts {
