@@ -73,6 +73,10 @@ const ALLOWED: &[(&str, &[&str])] = &[
         ],
     ),
     (
+        "hearth-top",
+        &["hearth-agent", "hearth-client", "hearth-set"],
+    ),
+    (
         "hearth",
         &[
             "hearth-agent",
@@ -82,6 +86,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "hearth-plan",
             "hearth-report",
             "hearth-set",
+            "hearth-top",
             "hearth-trace",
         ],
     ),
