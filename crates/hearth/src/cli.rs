@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 
 use crate::commands::{
-    agent, doctor, down, enter, flush, mount, moved, place, proxy_mount, run, status, trace,
+    agent, doctor, down, enter, flush, mount, moved, place, proxy_mount, run, status, top, trace,
     umount, up, warden,
 };
 use crate::demo;
@@ -41,6 +41,8 @@ enum Command {
     Down(down::Args),
     /// Show agents and how they are
     Status(status::Args),
+    /// Watch agents at work
+    Top(top::Args),
     /// Mount a store through an agent
     Mount(mount::Args),
     /// Take such a mount away
@@ -79,6 +81,7 @@ impl Cli {
             Command::Up(args) => up::run(&args),
             Command::Down(args) => down::run(&args),
             Command::Status(args) => status::run(&args),
+            Command::Top(args) => top::run(&args),
             Command::Mount(args) => mount::run(&args),
             Command::Umount(args) => umount::run(&args),
             Command::Flush(args) => flush::run(&args),

@@ -20,8 +20,8 @@ use rustix::process::Signal;
 /// Lines and columns of a small terminal.
 const SCREEN: (usize, usize) = (24, 100);
 
-const COMMANDS: [&str; 8] = [
-    "run", "up", "down", "status", "mount", "umount", "flush", "doctor",
+const COMMANDS: [&str; 9] = [
+    "run", "up", "down", "status", "top", "mount", "umount", "flush", "doctor",
 ];
 
 #[test]
@@ -46,7 +46,9 @@ fn short_help_fits_a_screen() {
 #[test]
 fn long_help_has_examples() {
     let desk = Desk::new();
-    for name in ["run", "up", "down", "status", "mount", "flush", "doctor"] {
+    for name in [
+        "run", "up", "down", "status", "top", "mount", "flush", "doctor",
+    ] {
         let text = out(&desk.run(&[name, "--help"]));
         assert!(text.contains("Examples:"), "{name}");
     }

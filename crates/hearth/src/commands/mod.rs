@@ -11,6 +11,7 @@ pub(crate) mod place;
 pub(crate) mod proxy_mount;
 pub(crate) mod run;
 pub(crate) mod status;
+pub(crate) mod top;
 pub(crate) mod trace;
 pub(crate) mod umount;
 pub(crate) mod up;
