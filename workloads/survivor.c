@@ -273,7 +273,7 @@ static void *writes(void *seed) {
 
 /* The agent of this job, as its directory names it. */
 static pid_t find_agent(void) {
-    const char *pool = getenv("HEARTH_POOL");
+    const char *pool = getenv("HEARTH_LENDER");
     char path[4096], text[65536];
     if (!pool || !strchr(pool, ':')) return 0;
     snprintf(path, sizeof path, "%s", strchr(pool, ':') + 1);

@@ -19,7 +19,7 @@ const MOUNT: &str = "HEARTH_MOUNT";
 /// The path at which the store is seen without the mount.
 const BEHIND: &str = "HEARTH_BEHIND";
 /// Begins with the mount's device.
-const POOL: &str = "HEARTH_POOL";
+const POOL: &str = "HEARTH_LENDER";
 
 /// Longer paths have no store behind them.
 const PATH_MAX: usize = 4096;

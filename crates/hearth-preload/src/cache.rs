@@ -29,7 +29,7 @@ use crate::fds::Known;
 use crate::{fds, sys, thread};
 
 /// The socket that lends the agent's memory, and the device of its files.
-const VARIABLE: &str = "HEARTH_POOL";
+const VARIABLE: &str = "HEARTH_LENDER";
 
 /// There is none for this process.
 const NONE: u8 = 0;

@@ -16,7 +16,7 @@ const FOLLOW: &[u8] = b"HEARTH_TRACE_FOLLOW=";
 const PRELOAD: &[u8] = b"LD_PRELOAD=";
 const OURS: [&[u8]; 6] = [
     b"HEARTH_TRACE",
-    b"HEARTH_POOL=",
+    b"HEARTH_LENDER=",
     b"HEARTH_MOUNT=",
     b"HEARTH_BEHIND=",
     b"HEARTH_FILTERS=",

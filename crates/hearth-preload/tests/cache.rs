@@ -69,7 +69,7 @@ impl Fixture {
         let device = fs::metadata(self.place.path("file")).unwrap().dev();
         let mut command = self.place.command(line);
         command.env("LD_PRELOAD", library());
-        command.env("HEARTH_POOL", format!("{device}:{}", self.path.display()));
+        command.env("HEARTH_LENDER", format!("{device}:{}", self.path.display()));
         command
     }
 

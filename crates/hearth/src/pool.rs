@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use rustix::process::Gid;
 
 /// The device number of the mount, a colon, and where the agent lends its pool.
-const VARIABLE: &str = "HEARTH_POOL";
+const VARIABLE: &str = "HEARTH_LENDER";
 
 /// The path of the mount.
 const MOUNT: &str = "HEARTH_MOUNT";
