@@ -4,7 +4,12 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use crate::size::Size;
+
 const GROUPS: &str = "/sys/fs/cgroup";
+
+/// Shares of memory are whole numbers of this many bytes, so that pages of every size fit.
+const SHARE_UNIT: u64 = 4 << 20;
 
 /// A bound on memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,6 +55,24 @@ impl MemoryBound {
     }
 }
 
+/// Reads the size of a pool: as other sizes, or as a share of the memory that agents here may have, such as `10%`.
+pub fn pool(text: &str) -> Result<Size, String> {
+    share(text, || MemoryBound::here().bytes)
+}
+
+fn share(text: &str, memory: impl Fn() -> u64) -> Result<Size, String> {
+    let Some(number) = text.strip_suffix('%') else {
+        return text.parse();
+    };
+    match number.trim_end().parse::<u64>() {
+        Ok(percent @ 1..=100) => {
+            let bytes = memory() / 100 * percent;
+            Ok(Size(bytes - bytes % SHARE_UNIT))
+        }
+        Ok(_) | Err(_) => Err(format!("`{text}` is no share of memory from 1% to 100%")),
+    }
+}
+
 /// The files with the bounds of a process's groups and of those that these are in, of both versions.
 fn bounds_of(groups: &str) -> Vec<PathBuf> {
     let each = groups.lines().filter_map(|line| {
@@ -74,6 +97,18 @@ fn bounds_of(groups: &str) -> Vec<PathBuf> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_pool_is_a_size_or_a_share_of_memory() {
+        let memory = || 1000 << 20;
+        assert_eq!(share("64MiB", memory), Ok(Size(64 << 20)));
+        assert_eq!(share("10%", memory), Ok(Size(100 << 20)));
+        assert_eq!(share("7 %", memory), Ok(Size(68 << 20)), "whole pages");
+        for wrong in ["0%", "101%", "%", "-5%", "1.5%", "ten%"] {
+            let told = share(wrong, memory).unwrap_err();
+            assert!(told.contains("from 1% to 100%"), "{told}");
+        }
+    }
 
     #[test]
     fn bounds_are_those_of_all_groups_around_a_process() {

@@ -13,6 +13,7 @@ use serde::{Deserialize, Serialize};
 use crate::agent;
 use crate::bank::{BankArgs, BankSpec};
 use crate::failure::Failure;
+use crate::memory;
 use crate::replicas;
 use crate::rules::{self, RuleSpec};
 use crate::size::{HumanDuration, Size};
@@ -71,8 +72,10 @@ pub struct SetArgs {
     /// Exceptions for some files: lines of a pattern, a policy and a level
     #[arg(long, value_name = "FILE", hide_short_help = true)]
     pub rules: Option<PathBuf>,
-    /// Memory of each agent [default: 256MiB]
-    #[arg(long, value_name = "SIZE")]
+    /// Memory of each agent, or its share of the host's as in 10% [default: 256MiB]
+    ///
+    /// A share is of the memory that the control group of the command may have, where that is less.
+    #[arg(long, value_name = "SIZE", value_parser = memory::pool)]
     pub pool: Option<Size>,
     /// Unit of coherence, a power of two from 4KiB to 4MiB [default: 256KiB]
     ///
