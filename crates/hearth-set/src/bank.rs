@@ -191,15 +191,23 @@ fn sorted(gateways: &[u32]) -> Vec<u32> {
 }
 
 impl BankSpec {
+    fn gateways_in_words(&self) -> String {
+        let gateways: Vec<String> = self.gateways.iter().map(u32::to_string).collect();
+        match gateways.is_empty() {
+            true => "all".to_owned(),
+            false => gateways.join(","),
+        }
+    }
+
     /// In words, to tell two banks apart.
     pub fn facts(&self) -> Vec<(&'static str, String)> {
         vec![
             ("bank", self.daemons.to_string()),
-            ("bank memory", self.memory.to_string()),
-            ("bank placement", self.placement.word().to_owned()),
-            ("bank update", self.update.word().to_owned()),
-            ("bank attributes", self.attributes.word().to_owned()),
-            ("gateways", format!("{:?}", self.gateways)),
+            ("bank-memory", self.memory.to_string()),
+            ("bank-placement", self.placement.word().to_owned()),
+            ("bank-update", self.update.word().to_owned()),
+            ("bank-attributes", self.attributes.word().to_owned()),
+            ("gateways", self.gateways_in_words()),
         ]
     }
 }

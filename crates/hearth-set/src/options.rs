@@ -4,6 +4,7 @@ use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
 
+use clap::builder::BoolishValueParser;
 use clap::{Args, ValueEnum};
 use hearth_agent::net::{Carrier, NoCarrier};
 use hearth_agent::{Allocation, CloseRule, Policy, Replicas, Semantics};
@@ -72,7 +73,7 @@ pub struct SetArgs {
     /// Exceptions for some files: lines of a pattern, a policy and a level
     #[arg(long, value_name = "FILE", hide_short_help = true)]
     pub rules: Option<PathBuf>,
-    /// Memory of each agent, or its share of the host's as in 10% [default: 256MiB]
+    /// Memory of each agent, or a share of the host's: 10% [default: 256MiB]
     ///
     /// A share is of the memory that the control group of the command may have, where that is less.
     #[arg(long, value_name = "SIZE", value_parser = memory::pool)]
@@ -119,8 +120,17 @@ pub struct SetArgs {
     #[arg(long, value_name = "TIME", hide_short_help = true)]
     pub attr_ttl: Option<HumanDuration>,
     /// Let other users in; only root can
-    #[arg(long, hide_short_help = true)]
-    pub allow_other: bool,
+    #[arg(
+        long,
+        value_name = "on|off",
+        value_parser = BoolishValueParser::new(),
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "on",
+        hide_possible_values = true,
+        hide_short_help = true
+    )]
+    pub allow_other: Option<bool>,
     /// Replicas of written bytes until the store has them: none, async[:K] or sync[:K] at K other agents, or
     /// erasure[:K,M] [default: none]
     ///
@@ -436,11 +446,7 @@ impl Default for SetSpec {
 impl SetArgs {
     /// Fills in the defaults and refuses what cannot work.
     pub fn resolve(&self) -> Result<SetSpec, Failure> {
-        let mut spec = self.over(SetSpec::default());
-        if spec.policy.has_bank() {
-            spec.bank = Some(self.bank.over(BankSpec::default()));
-            spec.page_size = self.page_size.unwrap_or(BLOCK_SIZE);
-        }
+        let mut spec = self.described();
         if let Some(option) = self.tier.astray() {
             let what = format!("{option} says something of a tier, and there is none");
             return Err(Failure::new(what).hint("--tier DIR"));
@@ -452,6 +458,16 @@ impl SetArgs {
         spec.check()?;
         warn_of(spec.policy);
         Ok(spec)
+    }
+
+    /// The set with its defaults, whether or not it can be.
+    pub fn described(&self) -> SetSpec {
+        let mut spec = self.over(SetSpec::default());
+        if spec.policy.has_bank() {
+            spec.bank = Some(self.bank.over(BankSpec::default()));
+            spec.page_size = self.page_size.unwrap_or(BLOCK_SIZE);
+        }
+        spec
     }
 
     /// Refuses what was said and would change nothing.
@@ -490,10 +506,10 @@ impl SetArgs {
             backing: self.backing.clone().unwrap_or(base.backing),
             store_at: self.store_at.clone().or(base.store_at),
             attr_ttl: self.attr_ttl.unwrap_or(base.attr_ttl),
-            others: if self.allow_other {
-                Others::Allowed
-            } else {
-                base.others
+            others: match self.allow_other {
+                Some(true) => Others::Allowed,
+                Some(false) => Others::Refused,
+                None => base.others,
             },
             kernel_cache: base.kernel_cache,
             bank: self.bank_over(base.bank),
@@ -523,7 +539,8 @@ impl SetArgs {
 }
 
 impl SetSpec {
-    fn facts(&self) -> Vec<(&'static str, String)> {
+    /// The set as values of options, for people, without those that its policy lacks.
+    pub fn facts(&self) -> Vec<(&'static str, String)> {
         let bank = self.bank.iter().flat_map(BankSpec::facts);
         let mut facts = vec![
             ("agents", self.agents.to_string()),
@@ -531,13 +548,18 @@ impl SetSpec {
             ("semantics", self.semantics.to_string()),
             ("atomic", self.atomic.to_string()),
             ("pool", self.pool.to_string()),
-            ("page size", self.page_size.to_string()),
+            ("page-size", self.page_size.to_string()),
             ("chunk", self.chunk.to_string()),
             ("allocation", self.allocation.word().to_owned()),
             ("transport", self.transport.to_string()),
             ("close", self.close.word().to_owned()),
             ("backing", self.backing.clone()),
-            ("store at", format!("{:?}", self.store_at)),
+            (
+                "store-at",
+                self.store_at
+                    .as_ref()
+                    .map_or_else(|| "all".to_owned(), StoreAt::to_string),
+            ),
             ("attr-ttl", self.attr_ttl.to_string()),
             ("replicas", self.replicas.to_string()),
             ("balance", format!("{:?}", self.balance).to_lowercase()),
@@ -545,7 +567,13 @@ impl SetSpec {
                 "membership",
                 format!("{:?}", self.membership).to_lowercase(),
             ),
-            ("others", format!("{:?}", self.others).to_lowercase()),
+            (
+                "allow-other",
+                match self.others {
+                    Others::Refused => "off".to_owned(),
+                    Others::Allowed => "on".to_owned(),
+                },
+            ),
         ];
         facts.extend(bank);
         facts.extend(self.tier.iter().flat_map(TierSpec::facts));

@@ -82,7 +82,7 @@ fn refuse_what_needs_agents(args: &Args) -> Result<(), Failure> {
         ("--at", args.at.is_some()),
         ("--trace", args.trace.is_some()),
         ("--agents", agents.is_some()),
-        ("--allow-other", *allow_other),
+        ("--allow-other", allow_other.is_some()),
         ("--atomic", atomic.is_some()),
         ("--rules", rules.is_some()),
         ("--chunk", chunk.is_some()),
